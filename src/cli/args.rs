@@ -1,0 +1,257 @@
+//! The command line's types, and nothing else.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Finds the fastest correct variant of a CUDA kernel, and proves both words.
+#[derive(Debug, Parser)]
+#[command(name = "evo", version, propagate_version = true, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Search a space and rank its fastest correct variants
+    #[command(
+        after_help = "Example: evo sweep --gen 3\n         evo sweep search_spaces/gemm.toml --device cuda --budget 10m"
+    )]
+    Sweep(SweepArgs),
+    /// Take one configuration through every gate and show what each saw
+    #[command(
+        name = "test-one",
+        after_help = "Example: evo test-one 32 8 4\n         evo test-one my_kernel.toml BLOCK=128 VEC=4"
+    )]
+    TestOne(TestOneArgs),
+    /// Count, sample and explain a search space
+    #[command(after_help = "Example: evo space search_spaces/gemm.toml --sample 5 --seed 1")]
+    Space(SpaceArgs),
+    /// Print exactly what the compiler gets for one configuration
+    #[command(after_help = "Example: evo render attention_simt 32 8 4")]
+    Render(RenderArgs),
+    /// Compile variants without a device and print their resource table
+    #[command(after_help = "Example: evo compile attention_simt --arch sm_89 --all")]
+    Compile(CompileArgs),
+    /// Show the leaderboard
+    #[command(after_help = "Example: evo leaderboard --json")]
+    Leaderboard(LeaderboardArgs),
+    /// Check that everything evo needs on this machine is there
+    #[command(after_help = "Example: evo preflight --device cuda")]
+    Preflight(PreflightArgs),
+    /// Check evo itself on this machine's device
+    #[command(after_help = "Example: evo selftest device --device cuda")]
+    Selftest(SelftestArgs),
+    /// Serve as a device worker or a compile worker on stdin and stdout
+    #[command(hide = true)]
+    Worker(WorkerArgs),
+    /// Print a shell completion script
+    #[command(after_help = "Example: evo completions bash > ~/.local/share/bash-completion/completions/evo")]
+    Completions(CompletionsArgs),
+    /// Print the manual page
+    #[command(after_help = "Example: evo man | man -l -")]
+    Man,
+}
+
+/// Where the space comes from.
+#[derive(Debug, Clone, Args)]
+pub struct SpaceSource {
+    /// Space file (TOML or JSON), or the name of an embedded space
+    #[arg(default_value = "attention_simt")]
+    pub space: String,
+}
+
+/// `evo sweep`
+#[derive(Debug, Args)]
+pub struct SweepArgs {
+    #[command(flatten)]
+    pub source: SpaceSource,
+    /// Number of generations
+    #[arg(long = "gen", value_name = "N")]
+    pub generations: Option<u32>,
+    /// Evaluations per generation
+    #[arg(long = "pop", value_name = "P", default_value_t = 16)]
+    pub population: u32,
+    /// Evaluations (`500`) or wall time (`90s`, `10m`, `2h`)
+    #[arg(long, value_name = "LIMIT")]
+    pub budget: Option<String>,
+    /// Seed of the search and of the inputs
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub seed: u64,
+    /// Search strategy; exhaustive under 2,000 valid points, else genetic
+    #[arg(long, value_name = "X")]
+    pub strategy: Option<String>,
+    /// `auto`, `host`, `cuda` or `cuda:INDEX`
+    #[arg(long, default_value = "auto")]
+    pub device: String,
+    /// Continue the study that an earlier run left
+    #[arg(long)]
+    pub resume: bool,
+    /// Folder for the leaderboard and the study
+    #[arg(long = "out", value_name = "DIR", default_value = "evidence")]
+    pub out: PathBuf,
+    /// Name of the study's folder under --out (default: kernel and device)
+    #[arg(long, value_name = "NAME")]
+    pub study: Option<String>,
+    /// Compile processes (default: cores)
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<usize>,
+    /// Command of a device worker instead of `evo worker`, split at spaces
+    #[arg(long = "worker-command", value_name = "COMMAND")]
+    pub worker_command: Option<String>,
+    /// Only these problems (repeatable)
+    #[arg(long = "problem", value_name = "NAME")]
+    pub problems: Vec<String>,
+    /// How many finalists are confirmed in fresh processes
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub finalists: usize,
+    /// One JSON object per event on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `evo test-one`
+#[derive(Debug, Args)]
+pub struct TestOneArgs {
+    /// [SPACE] then values in declared order or NAME=VALUE; missing ones take their default
+    #[arg(value_name = "SPACE|VALUE|NAME=VALUE")]
+    pub words: Vec<String>,
+    /// `auto`, `host`, `cuda` or `cuda:INDEX`
+    #[arg(long, default_value = "auto")]
+    pub device: String,
+    /// Seed of the inputs
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Only these problems (repeatable)
+    #[arg(long = "problem", value_name = "NAME")]
+    pub problems: Vec<String>,
+    /// Command of a device worker instead of `evo worker`, split at spaces
+    #[arg(long = "worker-command", value_name = "COMMAND")]
+    pub worker_command: Option<String>,
+    /// One JSON object on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `evo space`
+#[derive(Debug, Args)]
+pub struct SpaceArgs {
+    #[command(flatten)]
+    pub source: SpaceSource,
+    /// Print N random valid configurations
+    #[arg(long, value_name = "N")]
+    pub sample: Option<usize>,
+    /// Seed of the sample
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Why this configuration is valid or not
+    #[arg(long, value_name = "NAME=VALUE", num_args = 1..)]
+    pub check: Option<Vec<String>>,
+    /// One JSON object on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `evo render`
+#[derive(Debug, Args)]
+pub struct RenderArgs {
+    /// [SPACE] then values in declared order or NAME=VALUE; missing ones take their default
+    #[arg(value_name = "SPACE|VALUE|NAME=VALUE")]
+    pub words: Vec<String>,
+    /// One JSON object on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `evo compile`
+#[derive(Debug, Args)]
+pub struct CompileArgs {
+    /// [SPACE] then values in declared order or NAME=VALUE; missing ones take their default
+    #[arg(value_name = "SPACE|VALUE|NAME=VALUE")]
+    pub words: Vec<String>,
+    /// Target: `sm_80`, `sm_89`, `sm_90a`, …, or `host`
+    #[arg(long, default_value = "sm_90a")]
+    pub arch: String,
+    /// Every valid configuration instead of one
+    #[arg(long)]
+    pub all: bool,
+    /// This many random valid configurations instead of one
+    #[arg(long, value_name = "N", conflicts_with = "all")]
+    pub sample: Option<usize>,
+    /// Seed of the sample
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Compile processes (default: cores)
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<usize>,
+    /// One JSON object per variant on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `evo leaderboard`
+#[derive(Debug, Args)]
+pub struct LeaderboardArgs {
+    /// Folder with leaderboard.json
+    #[arg(long = "out", value_name = "DIR", default_value = "evidence")]
+    pub out: PathBuf,
+    /// Rebuild leaderboard.json from the journals
+    #[arg(long)]
+    pub rebuild: bool,
+    /// The file itself on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `evo preflight`
+#[derive(Debug, Args)]
+pub struct PreflightArgs {
+    /// `auto`, `host`, `cuda` or `cuda:INDEX`
+    #[arg(long, default_value = "auto")]
+    pub device: String,
+    /// One JSON object on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `evo selftest`
+#[derive(Debug, Args)]
+pub struct SelftestArgs {
+    /// What to test
+    #[arg(value_enum)]
+    pub subject: SelftestSubject,
+    /// `auto`, `host`, `cuda` or `cuda:INDEX`
+    #[arg(long, default_value = "auto")]
+    pub device: String,
+    /// One JSON object on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Subjects of `evo selftest`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SelftestSubject {
+    /// Every call of the device trait: buffers, guards, compare, hash, launch, graphs, timing
+    Device,
+    /// SIGKILL to usable, worker start, guard and poison overhead, A/A noise floor
+    Latency,
+    /// Broken kernels between good ones: verdicts, recovery, nothing left behind
+    Faults,
+}
+
+/// `evo worker`
+#[derive(Debug, Args)]
+pub struct WorkerArgs {
+    /// Compile for this toolchain instead of owning a device
+    #[arg(long, value_name = "cuda|host")]
+    pub compile: Option<String>,
+}
+
+/// `evo completions`
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// The shell
+    pub shell: clap_complete::Shell,
+}

@@ -1,0 +1,63 @@
+//! Commands: parse, call the library, print, return a number.
+
+use std::process;
+
+use clap::Parser;
+
+pub mod args;
+mod compile;
+mod completions;
+pub mod exit_code;
+mod leaderboard;
+mod man;
+mod preflight;
+mod render;
+mod selftest;
+mod space;
+mod sweep;
+mod test_one;
+mod worker;
+
+use args::{Cli, Command};
+use exit_code::{ExitCode, UsageError};
+
+/// Parses the command line, runs the command and gives the process's exit code.
+pub fn main() -> process::ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let code = if error.use_stderr() { ExitCode::Usage } else { ExitCode::Done };
+            let _ = error.print();
+            return process::ExitCode::from(code as u8);
+        }
+    };
+    let code = dispatch(&cli.command).unwrap_or_else(|error| report(&error));
+    process::ExitCode::from(code as u8)
+}
+
+fn dispatch(command: &Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Sweep(arguments) => sweep::run(arguments),
+        Command::TestOne(arguments) => test_one::run(arguments),
+        Command::Space(arguments) => space::run(arguments),
+        Command::Render(arguments) => render::run(arguments),
+        Command::Compile(arguments) => compile::run(arguments),
+        Command::Leaderboard(arguments) => leaderboard::run(arguments),
+        Command::Preflight(arguments) => preflight::run(arguments),
+        Command::Selftest(arguments) => selftest::run(arguments),
+        Command::Worker(arguments) => worker::run(arguments),
+        Command::Completions(arguments) => completions::run(arguments),
+        Command::Man => man::run(),
+    }
+}
+
+/// Prints an error with its causes and decides the exit code.
+fn report(error: &anyhow::Error) -> ExitCode {
+    let text = error.to_string();
+    let prefix = if text.starts_with("error") { "" } else { "error: " };
+    eprintln!("{prefix}{text}");
+    for cause in error.chain().skip(1) {
+        eprintln!("  caused by: {cause}");
+    }
+    if error.downcast_ref::<UsageError>().is_some() { ExitCode::Usage } else { ExitCode::Harness }
+}

@@ -1,0 +1,3 @@
+//! Compiling variants in processes that can be killed.
+
+pub mod compiler;

@@ -1,0 +1,3 @@
+//! Devices behind one trait: `cuda`, `host`, later `replay`.
+
+pub mod device;

@@ -1,0 +1,37 @@
+//! Everything an observer may see. Progress, journal and logs read these; adding an output touches
+//! no line of the engine.
+
+use crate::budget::StopReason;
+use crate::evaluation::Evaluation;
+use crate::genome::Configuration;
+
+/// Something happened in a run.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// The study begins; `total` evaluations are expected, if that is known.
+    Started { study: String, device: String, valid: u128, total: Option<u64>, resumed: u64 },
+    /// A configuration went to the compilers.
+    Compiling { number: u64, configuration: Configuration },
+    /// It is on the device.
+    Evaluating { number: u64 },
+    /// It has its verdict.
+    Finished { evaluation: Box<Evaluation>, best: bool },
+    /// A generation's slice is complete.
+    Generation { generation: u32, best_ns: Option<f64> },
+    /// How busy the lanes are, in shares of elapsed time.
+    Lanes { compile_busy: f64, device_busy: f64, compile_queue: usize, device_queue: usize },
+    /// A worker was replaced.
+    Recovered { worker: usize, code: String, elapsed_ms: f64 },
+    /// Finalists are being confirmed.
+    Confirming { finalist: usize, of: usize },
+    /// Something a person should know.
+    Notice { message: String },
+    /// The run ended.
+    Stopped { reason: StopReason },
+}
+
+/// Receives events in order.
+pub trait Observer {
+    /// One event.
+    fn observe(&mut self, event: &Event);
+}

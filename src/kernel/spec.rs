@@ -1,0 +1,289 @@
+//! What a space file says about the kernel: arguments, launches, problems, check, objective.
+//!
+//! These are plain values with expressions still in them; `plan` resolves them for one
+//! configuration and one problem. Nothing here knows search or devices.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::space::expr::Expr;
+use crate::space::space::SearchSpace;
+use crate::space::value::Value;
+
+/// A whole space file.
+#[derive(Debug)]
+pub struct SpaceFile {
+    /// Where it came from; embedded spaces have a name such as `attention_simt`.
+    pub path: PathBuf,
+    /// The file's text, hashed into the study.
+    pub text: String,
+    /// Parameters and constraints.
+    pub space: SearchSpace,
+    /// The kernel; absent in a file that only describes a space.
+    pub kernel: Option<KernelSpec>,
+}
+
+/// The kernel part of a space file.
+#[derive(Debug)]
+pub struct KernelSpec {
+    /// The kernel's name, used in leaderboards.
+    pub name: String,
+    /// Template or plain source.
+    pub source: KernelText,
+    /// Further compiler options, the same for every variant.
+    pub options: Vec<String>,
+    /// What entry points take, in order.
+    pub arguments: Vec<ArgumentSpec>,
+    /// The launches of one call, in order.
+    pub launches: Vec<LaunchSpec>,
+    /// Named input sizes.
+    pub problems: Vec<ProblemSpec>,
+    /// How answers are checked.
+    pub check: CheckSpec,
+    /// What is minimized.
+    pub objective: ObjectiveSpec,
+}
+
+/// The kernel's text before rendering.
+#[derive(Clone, Debug)]
+pub struct KernelText {
+    /// Template (rendered by minijinja) or plain `.cu` (parameters arrive as `-D` macros).
+    pub kind: SourceKind,
+    /// The file's name, for messages.
+    pub path: PathBuf,
+    /// The file's text.
+    pub text: String,
+}
+
+/// How parameters reach the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SourceKind {
+    /// A minijinja template.
+    Template,
+    /// Plain source with macros.
+    Plain,
+}
+
+/// An element type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DType {
+    F16,
+    Bf16,
+    F32,
+    F64,
+    I8,
+    I16,
+    I32,
+    I64,
+    U8,
+    U16,
+    U32,
+    U64,
+}
+
+impl DType {
+    /// Size of one element in bytes.
+    pub fn bytes(self) -> u64 {
+        match self {
+            DType::I8 | DType::U8 => 1,
+            DType::F16 | DType::Bf16 | DType::I16 | DType::U16 => 2,
+            DType::F32 | DType::I32 | DType::U32 => 4,
+            DType::F64 | DType::I64 | DType::U64 => 8,
+        }
+    }
+
+    /// Whether it is a floating-point type.
+    pub fn is_float(self) -> bool {
+        matches!(self, DType::F16 | DType::Bf16 | DType::F32 | DType::F64)
+    }
+
+    /// The name in space files: `f16`, `bf16`, …
+    pub fn as_str(self) -> &'static str {
+        match self {
+            DType::F16 => "f16",
+            DType::Bf16 => "bf16",
+            DType::F32 => "f32",
+            DType::F64 => "f64",
+            DType::I8 => "i8",
+            DType::I16 => "i16",
+            DType::I32 => "i32",
+            DType::I64 => "i64",
+            DType::U8 => "u8",
+            DType::U16 => "u16",
+            DType::U32 => "u32",
+            DType::U64 => "u64",
+        }
+    }
+}
+
+/// What a kernel does with a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Read only; hashed before and after.
+    Input,
+    /// Written in full; poisoned before each run.
+    Output,
+    /// Read and written; restored before each run.
+    Inout,
+    /// Workspace: contents undefined at the start (poisoned differently each run), not checked.
+    Scratch,
+}
+
+/// How an input is filled.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fill {
+    /// Standard normal times `scale` for floats; the gates vary it by input family. The default for
+    /// floats.
+    Normal { scale: f64 },
+    /// Uniform in `[low, high)`; for integers, inclusive of `low`, exclusive of `high`. The default
+    /// for integers (0..100).
+    Uniform { low: f64, high: f64 },
+    /// Every element the same; not varied by family. Also the way to ask for a zeroed scratch or
+    /// output-accumulator buffer.
+    Constant { value: f64 },
+    /// Read from a `.npy` file; not varied by family.
+    Npy { path: PathBuf },
+}
+
+/// One argument of the entry points.
+#[derive(Debug)]
+pub enum ArgumentSpec {
+    /// A device buffer, passed as a pointer.
+    Buffer(BufferSpec),
+    /// A number, passed by value.
+    Scalar(ScalarSpec),
+    // A tensor map (TMA descriptor) will be a third kind.
+}
+
+impl ArgumentSpec {
+    /// The argument's name.
+    pub fn name(&self) -> &str {
+        match self {
+            ArgumentSpec::Buffer(buffer) => &buffer.name,
+            ArgumentSpec::Scalar(scalar) => &scalar.name,
+        }
+    }
+}
+
+/// A buffer.
+#[derive(Debug)]
+pub struct BufferSpec {
+    pub name: String,
+    pub dtype: DType,
+    /// Extents, outermost first; expressions over parameters and problem sizes. A buffer whose
+    /// element count is 0 (an unused workspace) is passed as one element.
+    pub shape: Vec<Expr>,
+    pub role: Role,
+    pub fill: Fill,
+}
+
+/// A scalar; its value may read parameters and problem sizes.
+#[derive(Debug)]
+pub struct ScalarSpec {
+    pub name: String,
+    pub dtype: DType,
+    pub value: Expr,
+}
+
+/// One launch. All numbers are expressions over parameters and problem sizes.
+#[derive(Debug)]
+pub struct LaunchSpec {
+    /// The `__global__` function's name (use `extern "C"` or give a plain name; no overloads).
+    pub entry: String,
+    /// Launched only where this holds (a combine pass only where there is more than one split).
+    pub when: Option<Expr>,
+    /// Blocks in x, y, z; missing ones are 1.
+    pub grid: Vec<Expr>,
+    /// Threads in x, y, z; missing ones are 1.
+    pub block: Vec<Expr>,
+    /// Dynamic shared memory, bytes.
+    pub shared_bytes: Option<Expr>,
+    /// Cluster extents in blocks.
+    pub cluster: Option<Vec<Expr>>,
+    /// Needs all blocks resident at once.
+    pub cooperative: Option<Expr>,
+    /// May start before its predecessor ends (programmatic dependent launch).
+    pub programmatic: Option<Expr>,
+    /// Argument names in order; all of `[[arguments]]` when absent.
+    pub arguments: Option<Vec<String>>,
+}
+
+/// A named input size.
+#[derive(Clone, Debug)]
+pub struct ProblemSpec {
+    pub name: String,
+    /// Size names to values; expressions see them beside the parameters.
+    pub sizes: BTreeMap<String, Value>,
+    /// Weight in the objective's mean.
+    pub weight: f64,
+    /// Whether it is timed.
+    pub timed: bool,
+    /// Whether it is checked (a timed problem always is).
+    pub checked: bool,
+    /// Only on this device kind (`host`, `cuda`), or on any.
+    pub device: Option<String>,
+}
+
+/// How answers are checked.
+#[derive(Debug)]
+pub struct CheckSpec {
+    /// Where the right answer comes from.
+    pub reference: ReferenceSpec,
+    /// Absolute tolerance; by data type when absent.
+    pub atol: Option<f64>,
+    /// Relative tolerance; by data type when absent.
+    pub rtol: Option<f64>,
+    /// Allowed multiple of a trusted same-dtype computation's error.
+    pub trusted_factor: f64,
+    /// How many seeds the full shapes are checked with.
+    pub seeds: u32,
+    /// Small shapes cut from the configuration's own tiles: each overrides sizes of the first
+    /// problem with expressions over parameters and sizes.
+    pub tiny: Vec<BTreeMap<String, Expr>>,
+    /// Whether two runs must agree to the bit.
+    pub deterministic: bool,
+    /// Repetitions of the repeatability gate.
+    pub repeats: u32,
+    /// Input families by name (`normal`, `large`, `small`, `constant`, `ramp`, `spikes`); all of the
+    /// default set when empty.
+    pub families: Vec<String>,
+    /// Largest number of spilled bytes an entry may have; unlimited when absent.
+    pub spill_bytes_max: Option<u64>,
+}
+
+/// Where the right answer comes from.
+#[derive(Clone, Debug)]
+pub enum ReferenceSpec {
+    /// A built-in fp64 function by name (`gate::reference`), with its options.
+    Builtin { name: String },
+    /// A naive kernel run on the same device with the same arguments.
+    Kernel { source: KernelText, entry: String, grid: Vec<Expr>, block: Vec<Expr> },
+    /// Expected outputs in `.npy` files, by buffer name; only for the problem they were made for.
+    Npy { outputs: BTreeMap<String, PathBuf> },
+}
+
+/// What is minimized.
+#[derive(Debug)]
+pub struct ObjectiveSpec {
+    /// Which mode ranks: `hot` or `cold`.
+    pub ranking: RankingMode,
+    /// Operations of one call, for TFLOP/s and the roofline; over parameters and sizes.
+    pub flops: Option<Expr>,
+    /// Compulsory bytes of one call, for GB/s and the roofline.
+    pub bytes: Option<Expr>,
+}
+
+/// Whether the L2 cache is flushed before each timed call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RankingMode {
+    /// Back to back.
+    Hot,
+    /// L2 flushed before each call.
+    Cold,
+}

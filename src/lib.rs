@@ -1,0 +1,22 @@
+//! evo finds the fastest correct variant of a CUDA kernel, and proves both words.
+//!
+//! The tour, in the order data meets the modules: a space file (`space`, `kernel`) gives parameters,
+//! constraints and a launch plan. A strategy (`search`) proposes genomes; each becomes a
+//! configuration, is rendered to source (`kernel::render`) and compiled in a process of its own
+//! (`compile`). A worker process (`worker`) loads the binary on a device (`device`), passes it through
+//! gates (`gate`) and times it (`timing`). The verdict is journaled (`journal`) before it is used; the
+//! one loop that does all this is `engine`. Reports and commands (`report`, `cli`) only read.
+
+pub mod budget;
+pub mod cli;
+pub mod compile;
+pub mod device;
+pub mod evaluation;
+pub mod event;
+pub mod genome;
+pub mod kernel;
+pub mod search;
+pub mod space;
+pub mod timing;
+pub mod verdict;
+pub mod worker;

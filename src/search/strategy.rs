@@ -1,0 +1,40 @@
+//! Strategies ask and tell: they propose genomes and learn from evaluations. They compile, time and
+//! print nothing, so that any of them runs on any device, and are deterministic for a seed and an
+//! order of tells.
+
+use crate::genome::Genome;
+use crate::verdict::VerdictClass;
+
+/// A proposed genome and who proposed it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Proposal {
+    pub genome: Genome,
+    /// Operator's name for the record: `default`, `random`, `crossover`, `step`, …
+    pub origin: &'static str,
+}
+
+/// What a strategy learns of an evaluation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    pub genome: Genome,
+    pub class: VerdictClass,
+    /// What is minimized; a lower bound where the class is `Slow`; none for failures.
+    pub objective_ns: Option<f64>,
+}
+
+/// A search algorithm.
+pub trait Strategy {
+    /// The name on the command line.
+    fn name(&self) -> &'static str;
+
+    /// Up to `n` proposals, valid and never proposed before; fewer (or none) when it has to wait for
+    /// tells or has nothing left.
+    fn ask(&mut self, n: usize) -> Vec<Proposal>;
+
+    /// One outcome; also called, in journal order, for every evaluation of a resumed study, with
+    /// genomes that this instance never proposed.
+    fn tell(&mut self, outcome: &Outcome);
+
+    /// Whether it has nothing left to propose whatever it is told.
+    fn is_done(&self) -> bool;
+}

@@ -1,0 +1,16 @@
+//! A constraint: its text, its expression, the parameters it reads, and why it is there.
+
+use super::document::Span;
+use super::expr::Expr;
+
+/// Something that every valid point satisfies.
+#[derive(Clone, Debug)]
+pub struct Constraint {
+    pub expr: Expr,
+    /// The author's reason, shown when it refuses something.
+    pub because: Option<String>,
+    /// Positions of the parameters it reads, ascending.
+    pub parameters: Vec<usize>,
+    /// Where it stands in the file, if it came from one.
+    pub span: Option<Span>,
+}

@@ -1,0 +1,10 @@
+//! Search spaces: parameters, constraints, their valid points. Knows no kernel and no device.
+
+pub mod constraint;
+pub mod diagnostic;
+pub mod document;
+pub mod expr;
+pub mod parameter;
+#[expect(clippy::module_inception, reason = "the type that the folder is about")]
+pub mod space;
+pub mod value;

@@ -1,0 +1,117 @@
+//! One value of a parameter or of an expression.
+//!
+//! Values keep the kind their author wrote (`4` is not `4.0`), because the text that reaches the
+//! compiler is made from them; comparison follows Python and calls `4 == 4.0` true.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// A number, a boolean or a text, as written in a space file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// `true` or `false`; counts as 1 or 0 in arithmetic.
+    Bool(bool),
+    /// A 64-bit integer.
+    Int(i64),
+    /// A 64-bit float.
+    Float(f64),
+    /// A text such as `xor`.
+    Text(Arc<str>),
+}
+
+impl Value {
+    /// A text value.
+    pub fn text(text: impl Into<Arc<str>>) -> Value {
+        Value::Text(text.into())
+    }
+
+    /// The integer, if this is an integer or a boolean.
+    pub fn as_int(&self) -> Option<i64> {
+        match self {
+            Value::Int(value) => Some(*value),
+            Value::Bool(value) => Some(i64::from(*value)),
+            Value::Float(_) | Value::Text(_) => None,
+        }
+    }
+
+    /// The number as a float, unless this is a text.
+    pub fn as_float(&self) -> Option<f64> {
+        match self {
+            Value::Int(value) => Some(*value as f64),
+            Value::Float(value) => Some(*value),
+            Value::Bool(value) => Some(f64::from(u8::from(*value))),
+            Value::Text(_) => None,
+        }
+    }
+
+    /// Python's truth: zero and the empty text are false.
+    pub fn is_true(&self) -> bool {
+        match self {
+            Value::Bool(value) => *value,
+            Value::Int(value) => *value != 0,
+            Value::Float(value) => *value != 0.0,
+            Value::Text(text) => !text.is_empty(),
+        }
+    }
+
+    /// Order between two numbers or two texts; `None` between a number and a text, or with NaN.
+    pub fn compare(&self, other: &Value) -> Option<Ordering> {
+        match (self, other) {
+            (Value::Text(a), Value::Text(b)) => Some(a.cmp(b)),
+            (Value::Text(_), _) | (_, Value::Text(_)) => None,
+            (a, b) => match (a.as_int(), b.as_int()) {
+                (Some(a), Some(b)) => Some(a.cmp(&b)),
+                _ => a.as_float()?.partial_cmp(&b.as_float()?),
+            },
+        }
+    }
+
+    /// `int`, `float`, `bool` or `text`, for messages.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Value::Bool(_) => "bool",
+            Value::Int(_) => "int",
+            Value::Float(_) => "float",
+            Value::Text(_) => "text",
+        }
+    }
+}
+
+impl PartialEq for Value {
+    fn eq(&self, other: &Value) -> bool {
+        self.compare(other) == Some(Ordering::Equal)
+    }
+}
+
+impl From<i64> for Value {
+    fn from(value: i64) -> Value {
+        Value::Int(value)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Value {
+        Value::Bool(value)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(value: &str) -> Value {
+        Value::text(value)
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Bool(value) => write!(f, "{value}"),
+            Value::Int(value) => write!(f, "{value}"),
+            Value::Float(value) => write!(f, "{value:?}"),
+            Value::Text(text) => f.write_str(text),
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! Honest timing: sampling modes, stop rules, statistics, paired comparison.
+
+pub mod sample;

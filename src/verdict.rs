@@ -1,0 +1,346 @@
+//! What became of one variant: a closed verdict, its class, its evidence and the state of each gate.
+//!
+//! The list is closed and versioned because journals, leaderboards and other programs branch on it.
+//! `gate_not_run` is never `pass`: a check that could not run is shown as such and blocks promotion.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Version of the verdict list; a new kind or a changed meaning raises it.
+pub const VERDICT_VERSION: u32 = 1;
+
+macro_rules! verdict_kinds {
+    ($($(#[$doc:meta])* $name:ident = $text:literal, $class:ident;)*) => {
+        /// The closed list of outcomes.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        pub enum VerdictKind { $($(#[$doc])* #[serde(rename = $text)] $name,)* }
+
+        impl VerdictKind {
+            /// Every kind, in the order in which an evaluation can meet them.
+            pub const ALL: &'static [VerdictKind] = &[$(VerdictKind::$name,)*];
+
+            /// The name used in files and messages.
+            pub fn as_str(self) -> &'static str {
+                match self { $(VerdictKind::$name => $text,)* }
+            }
+
+            /// The group it belongs to.
+            pub fn class(self) -> VerdictClass {
+                match self { $(VerdictKind::$name => VerdictClass::$class,)* }
+            }
+        }
+    };
+}
+
+verdict_kinds! {
+    /// Every gate that it deserved passed, and it has measurements.
+    Pass = "pass", Ok;
+    /// A constraint of the space forbids it.
+    RejectedConstraint = "rejected_constraint", Reject;
+    /// Known limits forbid the launch: threads, shared memory, grid, zero work (cause says which).
+    StaticReject = "static_reject", Reject;
+    /// The template did not render.
+    RenderError = "render_error", Compile;
+    /// The compiler refused the source.
+    CompileError = "compile_error", Compile;
+    /// The compiler did not finish before its deadline.
+    CompileTimeout = "compile_timeout", Compile;
+    /// The compiler ran into its memory limit.
+    CompileOom = "compile_oom", Compile;
+    /// The compiler died.
+    CompilerCrash = "compiler_crash", Compile;
+    /// The space's rule on spills forbids it.
+    SpillExcess = "spill_excess", Compile;
+    /// The device refused the binary.
+    LoadError = "load_error", Launch;
+    /// The loaded module does not carry the configuration's own hash.
+    StaleBinary = "stale_binary", Launch;
+    /// The launch was refused (cause: smem, threads, regs, cooperative, cluster, …).
+    LaunchFail = "launch_fail", Launch;
+    /// Device memory did not suffice; not sticky.
+    OutOfMemory = "out_of_memory", Launch;
+    /// No end at a shape where an honest kernel needs microseconds.
+    Hang = "hang", Hang;
+    /// Finished, or killed, too far behind the best; evidence holds the lower bound.
+    TooSlow = "too_slow", Slow;
+    /// Illegal address on the device.
+    CrashIllegalAddress = "crash_illegal_address", Crash;
+    /// Misaligned access.
+    CrashMisaligned = "crash_misaligned", Crash;
+    /// Illegal instruction.
+    CrashIllegalInstruction = "crash_illegal_instruction", Crash;
+    /// Trap.
+    CrashTrap = "crash_trap", Crash;
+    /// A device-side assertion.
+    CrashAssert = "crash_assert", Crash;
+    /// A thread's stack overflowed.
+    CrashStack = "crash_stack", Crash;
+    /// Another error of the sticky family.
+    CrashOther = "crash_other", Crash;
+    /// Threads of a block waited at different barriers, or some left while others waited.
+    DivergentBarrier = "divergent_barrier", Crash;
+    /// The worker process died without an answer.
+    WorkerDied = "worker_died", Crash;
+    /// The worker hung in host code.
+    WorkerHang = "worker_hang", Hang;
+    /// The device itself is gone.
+    DeviceLost = "device_lost", Harness;
+    /// A wrong answer (cause: unwritten, nan_inf, precision, tail, range, constant, timed_shape, …).
+    WrongAnswer = "wrong_answer", Wrong;
+    /// Wrote outside its buffers.
+    OobWrite = "oob_write", Wrong;
+    /// Read outside its buffers.
+    OobRead = "oob_read", Wrong;
+    /// Changed an input.
+    InputMutated = "input_mutated", Wrong;
+    /// Different answers to the same question.
+    Nondeterministic = "nondeterministic", Wrong;
+    /// Depends on an earlier launch.
+    Stateful = "stateful", Wrong;
+    /// Work escaped the timed region, or timed iterations gave other outputs.
+    TimingEscape = "timing_escape", Timing;
+    /// Faster than the device can be.
+    ImpossibleSpeed = "impossible_speed", Timing;
+    /// No stable number could be had.
+    Noisy = "noisy", Noisy;
+    /// Printed more than the cap.
+    OutputFlood = "output_flood", Crash;
+    /// Lost device or host memory per call.
+    MemoryLeak = "memory_leak", Crash;
+    /// The run was interrupted while it was in flight.
+    Interrupted = "interrupted", Harness;
+    /// Our own trouble; says nothing about the variant.
+    HarnessError = "harness_error", Harness;
+}
+
+impl fmt::Display for VerdictKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The group of a verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VerdictClass {
+    /// Correct and measured.
+    Ok,
+    /// Refused before any work.
+    Reject,
+    /// Rendering or compiling failed.
+    Compile,
+    /// Could not be launched.
+    Launch,
+    /// Did not end.
+    Hang,
+    /// Correct as far as checked, but abandoned as a loser.
+    Slow,
+    /// Crashed.
+    Crash,
+    /// Wrong.
+    Wrong,
+    /// Its time cannot be believed.
+    Timing,
+    /// Its time is not stable.
+    Noisy,
+    /// Our own trouble.
+    Harness,
+}
+
+/// A verdict with its cause and what was seen.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// The outcome.
+    pub kind: VerdictKind,
+    /// A closed word that narrows it, such as `smem` or `unwritten`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+    /// One line for a person: what was seen, where, against what limit.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// The same as numbers and names.
+    #[serde(default, skip_serializing_if = "Evidence::is_empty")]
+    pub evidence: Evidence,
+}
+
+impl Verdict {
+    /// A verdict with a message.
+    pub fn new(kind: VerdictKind, message: impl Into<String>) -> Verdict {
+        Verdict { kind, cause: None, message: message.into(), evidence: Evidence::default() }
+    }
+
+    /// The passing verdict.
+    pub fn pass() -> Verdict {
+        Verdict::new(VerdictKind::Pass, "")
+    }
+
+    /// The same verdict with a cause.
+    pub fn with_cause(mut self, cause: impl Into<String>) -> Verdict {
+        self.cause = Some(cause.into());
+        self
+    }
+
+    /// The same verdict with one more piece of evidence.
+    pub fn with(mut self, name: &str, value: impl Into<serde_json::Value>) -> Verdict {
+        self.evidence.insert(name, value);
+        self
+    }
+
+    /// Whether this is the passing verdict.
+    pub fn is_pass(&self) -> bool {
+        self.kind == VerdictKind::Pass
+    }
+
+    /// `wrong_answer:unwritten`, or the kind alone.
+    pub fn label(&self) -> String {
+        match &self.cause {
+            Some(cause) => format!("{}:{cause}", self.kind),
+            None => self.kind.to_string(),
+        }
+    }
+}
+
+/// Named evidence in a stable order. Names end in their unit (`deadline_ms`, `shared_bytes`).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Evidence(serde_json::Map<String, serde_json::Value>);
+
+impl Evidence {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds or replaces one piece.
+    pub fn insert(&mut self, name: &str, value: impl Into<serde_json::Value>) {
+        self.0.insert(name.to_string(), value.into());
+    }
+
+    /// One piece.
+    pub fn get(&self, name: &str) -> Option<&serde_json::Value> {
+        self.0.get(name)
+    }
+
+    /// All pieces.
+    pub fn iter(&self) -> impl Iterator<Item = (&String, &serde_json::Value)> {
+        self.0.iter()
+    }
+}
+
+/// The gates of the pipeline, cheap to dear (`docs/design/gates.md`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Gate {
+    /// Limits known before compiling: threads, shared memory, grid, zero work.
+    StaticLimits,
+    /// Renders and compiles within its limits.
+    Compile,
+    /// Loads, carries its own hash, fits the device.
+    Launch,
+    /// Right on small shapes cut from the configuration's own tiles, under a short deadline.
+    TinyShapes,
+    /// Right on the full shapes, seeds and input families.
+    FullShapes,
+    /// Same input, same output.
+    Repeatability,
+    /// Measured, not abandoned.
+    Timing,
+    /// Not faster than the device can be; outputs of timed iterations right.
+    Honesty,
+    /// Paired comparison in fresh processes.
+    Confirmation,
+}
+
+impl Gate {
+    /// Every gate in order.
+    pub const ALL: &'static [Gate] = &[
+        Gate::StaticLimits,
+        Gate::Compile,
+        Gate::Launch,
+        Gate::TinyShapes,
+        Gate::FullShapes,
+        Gate::Repeatability,
+        Gate::Timing,
+        Gate::Honesty,
+        Gate::Confirmation,
+    ];
+
+    /// The name in files.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Gate::StaticLimits => "static_limits",
+            Gate::Compile => "compile",
+            Gate::Launch => "launch",
+            Gate::TinyShapes => "tiny_shapes",
+            Gate::FullShapes => "full_shapes",
+            Gate::Repeatability => "repeatability",
+            Gate::Timing => "timing",
+            Gate::Honesty => "honesty",
+            Gate::Confirmation => "confirmation",
+        }
+    }
+}
+
+/// What one gate answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GateState {
+    /// It ran and was satisfied.
+    Pass,
+    /// It ran and refused the variant.
+    Fail,
+    /// It did not run; never counts as pass.
+    NotRun,
+}
+
+/// A gate's answer with its evidence.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GateReport {
+    /// Which gate.
+    pub gate: Gate,
+    /// Its answer.
+    pub state: GateState,
+    /// How many cases (shape × seed × input family, …) it looked at.
+    #[serde(default)]
+    pub cases: u32,
+    /// One line: what was checked, or why it did not run.
+    #[serde(default)]
+    pub message: String,
+    /// Numbers behind it.
+    #[serde(default, skip_serializing_if = "Evidence::is_empty")]
+    pub evidence: Evidence,
+    /// Wall time it took, milliseconds.
+    #[serde(default)]
+    pub elapsed_ms: f64,
+}
+
+impl GateReport {
+    /// A gate that was not reached.
+    pub fn not_run(gate: Gate, why: impl Into<String>) -> GateReport {
+        GateReport {
+            gate,
+            state: GateState::NotRun,
+            cases: 0,
+            message: why.into(),
+            evidence: Evidence::default(),
+            elapsed_ms: 0.0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_files_are_the_names_in_messages() {
+        for kind in VerdictKind::ALL {
+            let text = serde_json::to_string(kind).unwrap();
+            assert_eq!(text, format!("\"{}\"", kind.as_str()));
+        }
+        for gate in Gate::ALL {
+            assert_eq!(serde_json::to_string(gate).unwrap(), format!("\"{}\"", gate.as_str()));
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! Workers: processes that own a device, and the parent's side of them.
+
+pub mod protocol;
