@@ -102,7 +102,7 @@ impl DeviceLimits {
 pub struct ModuleId(pub u32);
 
 /// A guarded buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BufferId(pub u32);
 
 /// What one entry point needs, read back from the loaded module.

@@ -1,0 +1,146 @@
+// Helper kernels of the CUDA device: guard zones, hashes, pattern counts and comparison with fp64.
+// They run on the device because a 16 MB output is compared there in tens of microseconds, while
+// copying it to the host costs milliseconds.
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+typedef unsigned long long u64;
+
+struct Zone {
+    const unsigned char* start;
+    u64 bytes;
+};
+
+// One block a zone. result[2*zone] = first changed offset (or ~0), result[2*zone+1] = changed bytes.
+extern "C" __global__ void evo_check_zones(const Zone* zones, unsigned pattern, u64* result) {
+    Zone zone = zones[blockIdx.x];
+    u64 first = ~0ull, changed = 0;
+    for (u64 i = threadIdx.x; i < zone.bytes; i += blockDim.x) {
+        unsigned char want = (unsigned char)(pattern >> (8 * (i % 4)));
+        if (zone.start[i] != want) {
+            changed++;
+            if (i < first) first = i;
+        }
+    }
+    if (changed) {
+        atomicMin(&result[2 * blockIdx.x], first);
+        atomicAdd(&result[2 * blockIdx.x + 1], changed);
+    }
+}
+
+// Finalizer of a 64-bit mixer: every input bit reaches every output bit.
+__device__ u64 mix(u64 x) {
+    x ^= x >> 31;
+    x *= 0x7fb5d329728ea185ull;
+    x ^= x >> 27;
+    x *= 0x81dadef4bc2dd44dull;
+    return x ^ (x >> 33);
+}
+
+// Order-independent sum of mixed (position, word) pairs; equal contents give equal sums.
+extern "C" __global__ void evo_hash(const unsigned char* data, u64 bytes, u64* result) {
+    u64 sum = 0, words = bytes / 4, step = (u64)gridDim.x * blockDim.x;
+    const unsigned* word = (const unsigned*)data;
+    for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < words; i += step) {
+        sum += mix(word[i] + 0x9e3779b97f4a7c15ull * (i + 1));
+    }
+    if (blockIdx.x == 0 && threadIdx.x < bytes % 4) {
+        u64 i = words * 4 + threadIdx.x;
+        sum += mix(data[i] + 0xd1b54a32d192ed03ull * (i + 1));
+    }
+    for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, offset);
+    if (threadIdx.x % 32 == 0) atomicAdd(result, sum);
+}
+
+template <typename T>
+__device__ void count_pattern(const T* data, u64 elements, u64 pattern, u64* result) {
+    u64 count = 0, step = (u64)gridDim.x * blockDim.x;
+    for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < elements; i += step) {
+        // Elements narrower than the pattern take turns with its parts.
+        T want = (T)(sizeof(T) >= 4 ? pattern : pattern >> (8 * sizeof(T) * (i % (4 / sizeof(T) + (sizeof(T) > 4)))));
+        count += data[i] == want;
+    }
+    for (int offset = 16; offset > 0; offset /= 2) count += __shfl_xor_sync(0xffffffffu, count, offset);
+    if (threadIdx.x % 32 == 0 && count) atomicAdd(result, count);
+}
+
+extern "C" __global__ void evo_count_1(const unsigned char* d, u64 n, u64 p, u64* r) { count_pattern(d, n, p, r); }
+extern "C" __global__ void evo_count_2(const unsigned short* d, u64 n, u64 p, u64* r) { count_pattern(d, n, p, r); }
+extern "C" __global__ void evo_count_4(const unsigned* d, u64 n, u64 p, u64* r) { count_pattern(d, n, p, r); }
+extern "C" __global__ void evo_count_8(const u64* d, u64 n, u64 p, u64* r) { count_pattern(d, n, p, r); }
+
+struct Partial {
+    double error_square_sum, expected_square_sum, error_sum, error_max;
+    u64 error_max_index, non_finite, mismatches, first_bad;
+};
+
+__device__ double widen(__half x) { return (double)__half2float(x); }
+__device__ double widen(__nv_bfloat16 x) { return (double)__bfloat162float(x); }
+template <typename T>
+__device__ double widen(T x) { return (double)x; }
+
+__device__ void merge(Partial& a, const Partial& b) {
+    a.error_square_sum += b.error_square_sum;
+    a.expected_square_sum += b.expected_square_sum;
+    a.error_sum += b.error_sum;
+    if (b.error_max > a.error_max || (b.error_max == a.error_max && b.error_max_index < a.error_max_index)) {
+        a.error_max = b.error_max;
+        a.error_max_index = b.error_max_index;
+    }
+    a.non_finite += b.non_finite;
+    a.mismatches += b.mismatches;
+    if (b.first_bad < a.first_bad) a.first_bad = b.first_bad;
+}
+
+// 256 threads a block; one partial a block, merged in order on the host, so that sums repeat to the bit.
+template <typename T>
+__device__ void compare(const T* actual, const double* expected, u64 n, double atol, double rtol, Partial* out) {
+    Partial own = {0, 0, 0, 0, ~0ull, 0, 0, ~0ull};
+    u64 step = (u64)gridDim.x * blockDim.x;
+    for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) {
+        double a = widen(actual[i]), e = expected[i], error = a - e, size = fabs(error);
+        bool lost = !isfinite(a) && isfinite(e);
+        bool same = a == e;
+        own.expected_square_sum += e * e;
+        own.non_finite += lost;
+        if (isfinite(error)) {
+            own.error_square_sum += error * error;
+            own.error_sum += error;
+            if (size > own.error_max || own.error_max_index == ~0ull) {
+                own.error_max = size;
+                own.error_max_index = i;
+            }
+        }
+        if (!same && !(size <= atol + rtol * fabs(e))) {
+            own.mismatches++;
+            if (i < own.first_bad) own.first_bad = i;
+        }
+    }
+    __shared__ Partial parts[256];
+    parts[threadIdx.x] = own;
+    __syncthreads();
+    for (int half = 128; half > 0; half /= 2) {
+        if (threadIdx.x < half) merge(parts[threadIdx.x], parts[threadIdx.x + half]);
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) out[blockIdx.x] = parts[0];
+}
+
+#define COMPARE(name, type)                                                                                   \
+    extern "C" __global__ void evo_compare_##name(const type* a, const double* e, u64 n, double atol,         \
+                                                  double rtol, Partial* out) {                                \
+        compare(a, e, n, atol, rtol, out);                                                                    \
+    }
+COMPARE(f16, __half)
+COMPARE(bf16, __nv_bfloat16)
+COMPARE(f32, float)
+COMPARE(f64, double)
+COMPARE(i8, signed char)
+COMPARE(i16, short)
+COMPARE(i32, int)
+COMPARE(i64, long long)
+COMPARE(u8, unsigned char)
+COMPARE(u16, unsigned short)
+COMPARE(u32, unsigned)
+COMPARE(u64, u64)
