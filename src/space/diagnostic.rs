@@ -1,6 +1,11 @@
 //! Complaints about a file: all of them at once, each with line, caret and hint.
 
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+
 use super::document::Span;
+
+/// A screen holds about this many; the rest are counted.
+const MAX_SHOWN: usize = 20;
 
 /// One complaint.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,15 +50,156 @@ impl Diagnostics {
         &self.list
     }
 
-    /// All complaints as text, with snippets of `text`, the way compilers print them.
+    /// All complaints as text, with snippets of `text`, the way compilers print them: in the order
+    /// of the file, without color, without a final newline.
     pub fn render(&self, file_name: &str, text: &str) -> String {
-        let _ = (file_name, text);
-        panic!("to be written by the space module")
+        let mut sorted: Vec<&Diagnostic> = self.list.iter().collect();
+        sorted.sort_by_key(|diagnostic| diagnostic.span.as_ref().map_or(usize::MAX, |span| span.start));
+        sorted.dedup();
+        let shown = sorted.iter().take(MAX_SHOWN).map(|diagnostic| render_one(diagnostic, file_name, text));
+        let mut output = shown.collect::<Vec<_>>().join("\n\n");
+        if sorted.len() > MAX_SHOWN {
+            output.push_str(&format!("\n\n… and {} more errors", sorted.len() - MAX_SHOWN));
+        }
+        output
     }
+}
+
+fn render_one(diagnostic: &Diagnostic, file_name: &str, text: &str) -> String {
+    let title = Level::ERROR.primary_title(diagnostic.message.as_str());
+    let mut group = match &diagnostic.span {
+        Some(span) => {
+            let annotation = AnnotationKind::Primary.span(clamp(span, text));
+            Group::with_title(title).element(Snippet::source(text).path(file_name).annotation(annotation))
+        }
+        None => {
+            let place = annotate_snippets::Origin::path(file_name);
+            Group::with_title(title).element(place)
+        }
+    };
+    if let Some(hint) = &diagnostic.hint {
+        group = group.element(Level::HELP.with_name("hint").message(hint.as_str()));
+    }
+    let rendered = Renderer::plain().render(&[group]);
+    rendered.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+}
+
+/// The part of `span` on its first line, at character borders inside `text`. Tables span many lines,
+/// of which the first says enough.
+fn clamp(span: &Span, text: &str) -> Span {
+    let mut start = span.start.min(text.len());
+    while !text.is_char_boundary(start) {
+        start -= 1;
+    }
+    let mut end = span.end.clamp(start, text.len());
+    while !text.is_char_boundary(end) {
+        end += 1;
+    }
+    let line_end = text[start..].find('\n').map_or(text.len(), |at| start + at);
+    start..end.min(line_end).max(start)
 }
 
 /// The name among `known` nearest to `name`, if near enough to be a slip of the finger.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let _ = name;
-    known.into_iter().next()
+    let limit = (name.chars().count() / 3).max(1);
+    let folded = name.to_lowercase();
+    let scored = known.into_iter().map(|candidate| {
+        let exact_fold = candidate.to_lowercase() == folded;
+        let far = candidate.len().abs_diff(name.len()) > 4 * limit || name.len() > 100;
+        (
+            if exact_fold {
+                0
+            } else if far {
+                usize::MAX
+            } else {
+                edit_distance(name, candidate)
+            },
+            candidate,
+        )
+    });
+    scored
+        .filter(|(distance, _)| *distance <= limit)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
+}
+
+/// Insertions, deletions, replacements and swaps of neighbors that turn `a` into `b`.
+fn edit_distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut rows = vec![(0..=b.len()).collect::<Vec<usize>>()];
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let above = &rows[i - 1];
+            let replace = above[j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut best = replace.min(above[j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                best = best.min(rows[i - 2][j - 2] + 1);
+            }
+            row.push(best);
+        }
+        rows.push(row);
+    }
+    rows[a.len()][b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_show_place_caret_and_hint() {
+        let text = "[parameters]\nBLOCK = [1]\n[[constraints]]\nrequire = \"BLOK > é 0\"\n";
+        let at = text.find("BLOK").unwrap();
+        let mut diagnostics = Diagnostics::default();
+        diagnostics.error(0..text.len(), "the whole file");
+        diagnostics.error_with_hint(at..at + 4, "unknown name `BLOK`", "did you mean `BLOCK`?");
+        diagnostics.push(Diagnostic { message: "no place".into(), span: None, hint: None });
+        diagnostics.error(text.len() + 5..text.len() + 9, "past the end");
+        insta::assert_snapshot!(diagnostics.render("dir/space.toml", text), @r#"
+        error: the whole file
+         --> dir/space.toml:1:1
+          |
+        1 | [parameters]
+          | ^^^^^^^^^^^^
+
+        error: unknown name `BLOK`
+         --> dir/space.toml:4:12
+          |
+        4 | require = "BLOK > é 0"
+          |            ^^^^
+          |
+          = hint: did you mean `BLOCK`?
+
+        error: past the end
+         --> dir/space.toml:4:24
+          |
+        4 | require = "BLOK > é 0"
+          |                       ^
+
+        error: no place
+        --> dir/space.toml
+        "#);
+    }
+
+    #[test]
+    fn many_errors_are_counted() {
+        let mut diagnostics = Diagnostics::default();
+        (0..50).for_each(|at| diagnostics.error(at..at + 1, format!("error {at}")));
+        let rendered = diagnostics.render("x", &"x".repeat(60));
+        assert!(rendered.ends_with("… and 30 more errors"), "{rendered}");
+    }
+
+    #[test]
+    fn nearest_forgives_one_slip_in_three_letters() {
+        let known = ["BLOCK_M", "NUM_WARPS", "VEC"];
+        let check = |name: &str, expected: Option<&str>| assert_eq!(nearest(name, known), expected, "{name}");
+        check("BLOK_M", Some("BLOCK_M"));
+        check("BLCOK_M", Some("BLOCK_M"));
+        check("num_warps", Some("NUM_WARPS"));
+        check("vec", Some("VEC"));
+        check("VCE", Some("VEC"));
+        check("STAGES", None);
+        check("", None);
+    }
 }

@@ -5,7 +5,11 @@
 
 use std::ops::Range;
 
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue};
+
 use super::diagnostic::Diagnostics;
+use super::json;
 
 /// A byte range of the file.
 pub type Span = Range<usize>;
@@ -22,10 +26,12 @@ pub struct Node {
 pub enum Data {
     Bool(bool),
     Int(i64),
+    /// An integer that does not fit 64 bits, as its decimal digits.
+    BigInt(String),
     Float(f64),
     Text(String),
     List(Vec<Node>),
-    /// Entries in file order.
+    /// Entries in file order; no key twice.
     Table(Vec<Entry>),
     /// JSON's `null`.
     Null,
@@ -39,9 +45,167 @@ pub struct Entry {
     pub value: Node,
 }
 
+impl Node {
+    /// The entries, if this is a table.
+    pub fn entries(&self) -> Option<&[Entry]> {
+        match &self.data {
+            Data::Table(entries) => Some(entries),
+            _ => None,
+        }
+    }
+
+    /// The value of a key, if this is a table that has it.
+    pub fn get(&self, key: &str) -> Option<&Node> {
+        self.entries()?.iter().find(|entry| entry.key == key).map(|entry| &entry.value)
+    }
+
+    /// `an integer`, `a text`, …, for messages.
+    pub fn kind(&self) -> &'static str {
+        match &self.data {
+            Data::Bool(_) => "a boolean",
+            Data::Int(_) | Data::BigInt(_) => "an integer",
+            Data::Float(_) => "a float",
+            Data::Text(_) => "a text",
+            Data::List(_) => "a list",
+            Data::Table(_) => "a table",
+            Data::Null => "null",
+        }
+    }
+}
+
 /// Reads TOML or JSON (told apart by the first character that is not white space: `{` is JSON).
 /// A file that is not well-formed leaves an error in `diagnostics` and gives `None`.
 pub fn parse(text: &str, diagnostics: &mut Diagnostics) -> Option<Node> {
-    let _ = (text, diagnostics);
-    panic!("to be written by the space module")
+    let body = text.trim_start_matches('\u{feff}').trim_start();
+    if body.starts_with('{') { json::parse(text, diagnostics) } else { parse_toml(text, diagnostics) }
+}
+
+fn parse_toml(text: &str, diagnostics: &mut Diagnostics) -> Option<Node> {
+    let (table, errors) = DeTable::parse_recoverable(text);
+    // The parser recovers after each error, but what follows the first one on the same line is noise.
+    let mut last_line = None;
+    for error in &errors {
+        let span = error.span().unwrap_or(0..0);
+        let line =
+            text.as_bytes()[..span.start.min(text.len())].iter().filter(|byte| **byte == b'\n').count();
+        if last_line.replace(line) != Some(line) {
+            diagnostics.error(span, toml_message(error.message()));
+        }
+    }
+    let before = diagnostics.list().len();
+    let span = table.span();
+    let entries = toml_entries(table.into_inner(), diagnostics);
+    let sound = errors.is_empty() && diagnostics.list().len() == before;
+    sound.then_some(Node { span, data: Data::Table(entries) })
+}
+
+/// The parser's words on one line and without a final period.
+fn toml_message(message: &str) -> String {
+    let line = message.lines().map(str::trim).collect::<Vec<_>>().join(", ");
+    let line = line.trim_end_matches('.');
+    if line.is_empty() { "this is not valid TOML".to_string() } else { line.to_string() }
+}
+
+fn toml_entries(table: DeTable<'_>, diagnostics: &mut Diagnostics) -> Vec<Entry> {
+    let mut entries: Vec<Entry> = table
+        .into_iter()
+        .filter_map(|(key, value): (Spanned<DeString<'_>>, _)| {
+            let key_span = key.span();
+            let value = toml_node(value, diagnostics)?;
+            Some(Entry { key: key.into_inner().into_owned(), key_span, value })
+        })
+        .collect();
+    // The parser's map sorts by key; people mean the order in which they wrote.
+    entries.sort_by_key(|entry| entry.key_span.start);
+    entries
+}
+
+fn toml_node(value: Spanned<DeValue<'_>>, diagnostics: &mut Diagnostics) -> Option<Node> {
+    let span = value.span();
+    let data = match value.into_inner() {
+        DeValue::String(text) => Data::Text(text.into_owned()),
+        DeValue::Boolean(value) => Data::Bool(value),
+        DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
+            Ok(value) => Data::Int(value),
+            Err(_) => Data::BigInt(number.to_string()),
+        },
+        DeValue::Float(number) => match number.as_str().parse() {
+            Ok(value) => Data::Float(value),
+            Err(_) => return complain(diagnostics, span, "this is not a number"),
+        },
+        DeValue::Datetime(_) => return complain(diagnostics, span, "dates have no use here"),
+        DeValue::Array(items) => {
+            Data::List(items.into_iter().filter_map(|item| toml_node(item, diagnostics)).collect())
+        }
+        DeValue::Table(table) => Data::Table(toml_entries(table, diagnostics)),
+    };
+    Some(Node { span, data })
+}
+
+fn complain(diagnostics: &mut Diagnostics, span: Span, message: &str) -> Option<Node> {
+    diagnostics.error(span, message);
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(node: &Node) -> String {
+        match &node.data {
+            Data::Bool(value) => value.to_string(),
+            Data::Int(value) => value.to_string(),
+            Data::BigInt(digits) => format!("big {digits}"),
+            Data::Float(value) => format!("{value:?}"),
+            Data::Text(text) => format!("{text:?}"),
+            Data::List(items) => format!("[{}]", items.iter().map(shape).collect::<Vec<_>>().join(", ")),
+            Data::Table(entries) => {
+                let pair = |entry: &Entry| format!("{}: {}", entry.key, shape(&entry.value));
+                format!("{{{}}}", entries.iter().map(pair).collect::<Vec<_>>().join(", "))
+            }
+            Data::Null => "null".to_string(),
+        }
+    }
+
+    fn check(text: &str, expected: &str) {
+        let mut diagnostics = Diagnostics::default();
+        let node = parse(text, &mut diagnostics);
+        assert!(diagnostics.is_empty(), "{:?}", diagnostics.list());
+        assert_eq!(shape(&node.unwrap()), expected, "{text}");
+    }
+
+    fn check_error(text: &str, at: &str, message: &str) {
+        let mut diagnostics = Diagnostics::default();
+        assert!(parse(text, &mut diagnostics).is_none(), "{text}");
+        let first = &diagnostics.list()[0];
+        let span = first.span.clone().unwrap();
+        assert_eq!((&text[span], first.message.as_str()), (at, message), "{text}");
+    }
+
+    #[test]
+    fn toml_keeps_the_order_of_the_file() {
+        check("[z]\nb = 1\na = [1, 2.5, 'x', true]\n[a]\n", r#"{z: {b: 1, a: [1, 2.5, "x", true]}, a: {}}"#);
+        check("[[c]]\nx = 0x10\n[[c]]\nx = 1_000\n", "{c: [{x: 16}, {x: 1000}]}");
+        check("x = 99999999999999999999", "{x: big 99999999999999999999}");
+        check("a.b = 1\na.c = { d = -inf }", "{a: {b: 1, c: {d: -inf}}}");
+    }
+
+    #[test]
+    fn spans_cover_keys_and_values() {
+        let text = "[parameters]\nA = { values = [1, 22] }\n";
+        let node = parse(text, &mut Diagnostics::default()).unwrap();
+        let entry = &node.get("parameters").unwrap().entries().unwrap()[0];
+        assert_eq!(&text[entry.key_span.clone()], "A");
+        let Data::List(values) = &entry.value.get("values").unwrap().data else { panic!("no list") };
+        assert_eq!(&text[values[1].span.clone()], "22");
+    }
+
+    #[test]
+    fn malformed_toml_is_pointed_at() {
+        check_error("a = 1\na = 2\n", "a", "duplicate key");
+        check_error("d = 1979-05-27\n", "1979-05-27", "dates have no use here");
+        let mut diagnostics = Diagnostics::default();
+        assert!(parse("a = \nb = [1\n", &mut diagnostics).is_none());
+        assert!(!diagnostics.is_empty());
+    }
 }

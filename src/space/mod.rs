@@ -4,6 +4,7 @@ pub mod constraint;
 pub mod diagnostic;
 pub mod document;
 pub mod expr;
+pub mod json;
 pub mod parameter;
 #[expect(clippy::module_inception, reason = "the type that the folder is about")]
 pub mod space;
