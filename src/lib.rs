@@ -13,6 +13,7 @@ pub mod compile;
 pub mod device;
 pub mod evaluation;
 pub mod event;
+pub mod gate;
 pub mod genome;
 pub mod kernel;
 pub mod search;

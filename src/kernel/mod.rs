@@ -1,4 +1,7 @@
 //! The kernel half of a space file, rendering, and launch plans.
 
 pub mod plan;
+pub mod render;
+pub mod resolve;
 pub mod spec;
+pub mod template;

@@ -1,0 +1,3 @@
+//! The chain of checks a variant passes before anybody believes it: limits, launch, answers, honesty.
+
+pub mod launch;

@@ -1,0 +1,307 @@
+//! The template environment: delimiters that leave C braces alone, strict names, a few functions.
+//!
+//! `<{ expression }>` prints, `<% statement %>` decides, `<# comment #>` vanishes. Parameters are
+//! variables by their name. A name that the template does not know is an error and never an empty
+//! text, because an empty text in C often still compiles. `/` is true division as in Python: write
+//! `//` where a whole number is meant.
+
+use std::collections::BTreeSet;
+
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::{Rest, Value as TemplateValue, ValueKind};
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, State, UndefinedBehavior};
+use thiserror::Error;
+
+use super::spec::KernelText;
+use crate::genome::Configuration;
+use crate::space::diagnostic::nearest;
+use crate::space::value::Value;
+
+/// Names that templates may call besides those of minijinja itself.
+pub const FUNCTIONS: &[&str] = &["ceil_div", "min", "max", "abs", "fail"];
+
+/// Why a template gives no text. Displays as `FILE:LINE: cause`.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[error("{}: {message}", place(.file, *.line))]
+pub struct TemplateError {
+    /// The template file's name.
+    pub file: String,
+    /// Line in the template, from 1.
+    pub line: Option<usize>,
+    /// What is wrong.
+    pub message: String,
+    /// A way out, if one is near.
+    pub hint: Option<String>,
+}
+
+/// Renders a template with the parameters' values as variables.
+pub fn render(text: &KernelText, configuration: &Configuration) -> Result<String, TemplateError> {
+    let known: Vec<&str> = configuration.iter().map(|(name, _)| name).collect();
+    let environment = environment();
+    let file = file_name(text);
+    let fault = |error: Error| template_error(&file, &text.text, &known, &error);
+    let template = environment.template_from_named_str(&file, &text.text).map_err(fault)?;
+    template.render(variables(configuration)).map_err(fault)
+}
+
+/// Checks a template without rendering it: its syntax, and that every name it reads is known.
+/// A name that the template itself tests with `is defined` may be unknown.
+pub fn check(text: &KernelText, known: &[&str]) -> Vec<TemplateError> {
+    let environment = environment();
+    let file = file_name(text);
+    let template = match environment.template_from_named_str(&file, &text.text) {
+        Ok(template) => template,
+        Err(error) => return vec![template_error(&file, &text.text, known, &error)],
+    };
+    let globals: BTreeSet<String> = environment.globals().map(|(name, _)| name.to_string()).collect();
+    let mut unknown: Vec<String> = template.undeclared_variables(false).into_iter().collect();
+    unknown.retain(|name| !known.contains(&name.as_str()) && !globals.contains(name));
+    unknown.retain(|name| !tests_definition(&text.text, name));
+    unknown.sort();
+    unknown.iter().map(|name| unknown_name(&file, &text.text, known, name)).collect()
+}
+
+/// The name of the text's file without its folders.
+pub(super) fn file_name(text: &KernelText) -> String {
+    match text.path.file_name() {
+        Some(name) => name.to_string_lossy().into_owned(),
+        None => text.path.display().to_string(),
+    }
+}
+
+fn place(file: &str, line: Option<usize>) -> String {
+    match line {
+        Some(line) => format!("{file}:{line}"),
+        None => file.to_string(),
+    }
+}
+
+fn variables(configuration: &Configuration) -> TemplateValue {
+    configuration.iter().map(|(name, value)| (name.to_string(), template_value(value))).collect()
+}
+
+fn template_value(value: &Value) -> TemplateValue {
+    match value {
+        Value::Bool(value) => TemplateValue::from(*value),
+        Value::Int(value) => TemplateValue::from(*value),
+        Value::Float(value) => TemplateValue::from(*value),
+        Value::Text(text) => TemplateValue::from(&**text),
+    }
+}
+
+fn environment() -> Environment<'static> {
+    let mut environment = Environment::new();
+    environment.set_syntax(syntax());
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.set_auto_escape_callback(|_| AutoEscape::None);
+    environment.set_formatter(print);
+    environment.set_debug(true);
+    environment.add_function("ceil_div", ceil_div);
+    environment.add_filter("ceil_div", ceil_div);
+    environment.add_function("min", |values: Rest<TemplateValue>| extreme("min", &values));
+    environment.add_function("max", |values: Rest<TemplateValue>| extreme("max", &values));
+    environment.add_function("abs", |value: i64| value.checked_abs().ok_or_else(|| overflow("abs")));
+    environment.add_function("fail", |message: String| -> Result<String, Error> {
+        Err(Error::new(ErrorKind::InvalidOperation, message))
+    });
+    environment
+}
+
+fn syntax() -> SyntaxConfig {
+    SyntaxConfig::builder()
+        .block_delimiters("<%", "%>")
+        .variable_delimiters("<{", "}>")
+        .comment_delimiters("<#", "#>")
+        .trim_blocks(true)
+        .lstrip_blocks(true)
+        .keep_trailing_newline(true)
+        .build()
+        .expect("three pairs of distinct delimiters are a valid syntax")
+}
+
+/// Prints a value as C++ reads it: minijinja would print Python's `True`.
+fn print(output: &mut Output, state: &mut State, value: &TemplateValue) -> Result<(), Error> {
+    if value.kind() == ValueKind::Bool {
+        output.write_str(if value.is_true() { "true" } else { "false" })?;
+        return Ok(());
+    }
+    minijinja::escape_formatter(output, state, value)
+}
+
+fn ceil_div(dividend: i64, divisor: i64) -> Result<i64, Error> {
+    if divisor == 0 {
+        return Err(Error::new(ErrorKind::InvalidOperation, "ceil_div by zero"));
+    }
+    let quotient = i128::from(dividend).div_euclid(i128::from(divisor));
+    let rest = i128::from(dividend) - quotient * i128::from(divisor);
+    // `div_euclid` leaves a remainder in 0..|divisor|; rounding up adds one where the divisor is positive.
+    let up = quotient + i128::from(rest != 0 && divisor > 0);
+    i64::try_from(up).map_err(|_| overflow("ceil_div"))
+}
+
+fn extreme(name: &str, values: &[TemplateValue]) -> Result<TemplateValue, Error> {
+    let chosen = if name == "min" { values.iter().min() } else { values.iter().max() };
+    chosen
+        .cloned()
+        .ok_or_else(|| Error::new(ErrorKind::MissingArgument, format!("{name} needs at least one value")))
+}
+
+fn overflow(name: &str) -> Error {
+    Error::new(ErrorKind::InvalidOperation, format!("{name} overflows 64 bits"))
+}
+
+/// Our form of minijinja's error: the innermost cause, with the text it points at.
+fn template_error(file: &str, text: &str, known: &[&str], error: &Error) -> TemplateError {
+    let snippet = error.range().and_then(|range| text.get(range)).map(str::trim);
+    if error.kind() == ErrorKind::UndefinedError
+        && let Some(name) = snippet.filter(|name| is_name(name) && !known.contains(name))
+    {
+        return TemplateError { line: error.line(), ..unknown_name(file, text, known, name) };
+    }
+    let cause = error.detail().map_or_else(|| error.kind().to_string(), str::to_string);
+    let message = match snippet.filter(|snippet| !snippet.is_empty() && !snippet.contains('\n')) {
+        Some(snippet) => format!("{cause} in `{snippet}`"),
+        None => cause,
+    };
+    TemplateError { file: file.to_string(), line: error.line(), message, hint: None }
+}
+
+fn unknown_name(file: &str, text: &str, known: &[&str], name: &str) -> TemplateError {
+    let near = nearest(name, known.iter().copied().chain(FUNCTIONS.iter().copied()));
+    TemplateError {
+        file: file.to_string(),
+        line: line_of_name(text, name),
+        message: format!("the template reads `{name}`, which is no parameter"),
+        hint: near.map(|near| format!("did you mean `{near}`?")),
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    let mut bytes = text.bytes();
+    bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_')
+        && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// The first line that has `name` as a whole word inside `<{ }>` or `<% %>`.
+fn line_of_name(text: &str, name: &str) -> Option<usize> {
+    let mut offset = 0;
+    while let Some(start) = text[offset..].find(['<']).map(|at| at + offset) {
+        offset = start + 1;
+        let rest = &text[start..];
+        let close = match rest.as_bytes().get(1) {
+            Some(b'{') => "}>",
+            Some(b'%') => "%>",
+            _ => continue,
+        };
+        let inside = rest.find(close).map_or(rest, |end| &rest[..end]);
+        if let Some(at) = word_position(inside, name) {
+            return Some(text[..start + at].matches('\n').count() + 1);
+        }
+    }
+    None
+}
+
+fn word_position(text: &str, word: &str) -> Option<usize> {
+    let is_word = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    text.match_indices(word).map(|(at, _)| at).find(|at| {
+        let before = at.checked_sub(1).and_then(|at| text.as_bytes().get(at));
+        !is_word(before) && !is_word(text.as_bytes().get(at + word.len()))
+    })
+}
+
+fn tests_definition(text: &str, name: &str) -> bool {
+    [" is defined", " is not defined", " is undefined"]
+        .iter()
+        .any(|test| word_position(text, &format!("{name}{test}")).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::spec::SourceKind;
+    use std::sync::Arc;
+
+    fn text(text: &str) -> KernelText {
+        KernelText { kind: SourceKind::Template, path: "dir/k.cu.j2".into(), text: text.to_string() }
+    }
+
+    fn configuration() -> Configuration {
+        let pair = |name: &str, value: Value| (Arc::from(name), value);
+        Configuration::new(vec![
+            pair("BLOCK", Value::Int(100)),
+            pair("FAST", Value::Bool(true)),
+            pair("SCALE", Value::Float(0.5)),
+            pair("swizzle", Value::text("xor")),
+        ])
+    }
+
+    #[track_caller]
+    fn check_render(template: &str, expected: &str) {
+        let shown = match render(&text(template), &configuration()) {
+            Ok(shown) => shown,
+            Err(error) => match &error.hint {
+                Some(hint) => format!("{error} | hint: {hint}"),
+                None => error.to_string(),
+            },
+        };
+        assert_eq!(shown, expected, "template {template:?}");
+    }
+
+    #[test]
+    fn values_print_as_c_reads_them() {
+        check_render("int a[2][1] = {{1},{2}}; {{ }} {% %} {# #}", "int a[2][1] = {{1},{2}}; {{ }} {% %} {# #}");
+        check_render(
+            "<{ BLOCK }> <{ FAST }> <{ SCALE }> <{ swizzle }> <{ BLOCK > 5 }>",
+            "100 true 0.5 xor true",
+        );
+        check_render("<{ BLOCK // 32 }> <{ BLOCK / 32 }> <{ BLOCK % 32 }>", "3 3.125 4");
+        check_render("<{ ceil_div(BLOCK, 32) }> <{ BLOCK | ceil_div(100) }> <{ ceil_div(-7, 2) }>", "4 1 -3");
+        check_render("<{ ceil_div(7, -2) }> <{ min(BLOCK, 3) }> <{ max(1, 2, 7) }> <{ abs(-4) }>", "-3 3 7 4");
+        check_render("<{ swizzle }><{ \"<&\" }>", "xor<&");
+    }
+
+    #[test]
+    fn statements_leave_no_lines_behind() {
+        check_render("a\n  <% if FAST %>\nb\n  <% endif %>\n<# note #>\nc\n", "a\nb\nc\n");
+        check_render("<% for i in range(BLOCK // 50) %>\nx<{ i }>;\n<% endfor %>\n", "x0;\nx1;\n");
+        check_render("<% if swizzle == 'xor' %>x<% else %>y<% endif %>", "x");
+    }
+
+    #[test]
+    fn errors_name_file_line_and_cause() {
+        check_render(
+            "a\n<{ BLOK }>",
+            "k.cu.j2:2: the template reads `BLOK`, which is no parameter | hint: did you mean `BLOCK`?",
+        );
+        check_render("\n\n<{ BLOCK // 0 }>", "k.cu.j2:3: unable to calculate 100 // 0 in `BLOCK // 0`");
+        check_render("<{ fail('no ' ~ swizzle) }>", "k.cu.j2:1: no xor in `fail('no ' ~ swizzle)`");
+        check_render("<{ ceil_div(1, 0) }>", "k.cu.j2:1: ceil_div by zero in `ceil_div(1, 0)`");
+        let error = render(&text("x\n<% if FAST %>"), &configuration()).unwrap_err();
+        assert_eq!(error.line, Some(2), "{error}");
+    }
+
+    #[test]
+    fn check_finds_unknown_names_in_branches_never_taken() {
+        let known = ["BLOCK", "FAST"];
+        let list = |template: &str| -> Vec<String> {
+            check(&text(template), &known).iter().map(ToString::to_string).collect()
+        };
+        assert_eq!(list("<% if FAST %><{ range(BLOCK)|length + ceil_div(1,2) }><% endif %>"), [""; 0]);
+        assert_eq!(list("<% set x = 1 %><{ x }><% for i in range(3) %><{ i + loop.index }><% endfor %>"), [""; 0]);
+        assert_eq!(list("<% if EXTRA is defined %><{ EXTRA }><% endif %>"), [""; 0]);
+        assert_eq!(
+            list("BLOK\n\n<% if not FAST %>\n<{ BLOCK * BLOK }><% endif %>"),
+            ["k.cu.j2:4: the template reads `BLOK`, which is no parameter"]
+        );
+    }
+
+    #[test]
+    fn rounding_up_agrees_with_the_definition() {
+        for dividend in -20_i64..=20 {
+            for divisor in (-6_i64..=6).filter(|divisor| *divisor != 0) {
+                let expected = (dividend as f64 / divisor as f64).ceil() as i64;
+                assert_eq!(ceil_div(dividend, divisor).unwrap(), expected, "{dividend} / {divisor}");
+            }
+        }
+    }
+}
