@@ -61,7 +61,8 @@ impl LaunchCheck<'_> {
         let threads = product(self.launch.block);
         let threads_shown = threads.unwrap_or(i64::MAX);
         if threads.is_none_or(|threads| threads as u64 > limit) {
-            let what = format!("a block of {} threads exceeds the limit of {limit}", extents(self.launch.block));
+            let what =
+                format!("a block of {} threads exceeds the limit of {limit}", extents(self.launch.block));
             return Err(self.refuse("threads", what, "threads", threads_shown, limit));
         }
         for (axis, &extent) in self.launch.block.iter().enumerate() {
@@ -253,11 +254,7 @@ mod tests {
             "smem: 101377 bytes of dynamic shared memory exceed the limit of 101376 @",
         );
         check_on("sm_90a", |l| l.shared_bytes = 101_377, "ok");
-        check_on(
-            "sm_90a",
-            |l| l.shared_bytes = -4,
-            "smem: -4 bytes of dynamic shared memory are negative @",
-        );
+        check_on("sm_90a", |l| l.shared_bytes = -4, "smem: -4 bytes of dynamic shared memory are negative @");
     }
 
     #[test]

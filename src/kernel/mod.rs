@@ -5,3 +5,4 @@ pub mod render;
 pub mod resolve;
 pub mod spec;
 pub mod template;
+mod tiny;

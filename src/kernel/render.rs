@@ -26,7 +26,10 @@ pub fn render(kernel: &KernelSpec, configuration: &Configuration) -> Result<Kern
             (kernel.source.text.clone(), options)
         }
     };
-    let lines = [format!("evo: {} {configuration}", kernel.name), format!("test-one: {}", configuration.positional())];
+    let lines = [
+        format!("evo: {} {configuration}", kernel.name),
+        format!("test-one: {}", configuration.positional()),
+    ];
     Ok(KernelSource {
         text: with_header(&lines, &hash, &kernel.source, &body),
         options,

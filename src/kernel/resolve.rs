@@ -1,0 +1,271 @@
+//! From expressions to numbers: the launch plan of one configuration and one problem.
+//!
+//! Every expression that has no value here (a division by zero, a text where a number is meant, a
+//! fraction where a count is meant) refuses the variant with a verdict that names expression and
+//! place; it never ends a run. Limits of devices are not known here: see `gate::launch`.
+
+use std::collections::BTreeMap;
+
+use super::plan::{ArgumentRef, BufferPlan, LaunchPlan, ProblemPlan, ScalarPlan};
+use super::spec::{ArgumentSpec, BufferSpec, KernelSpec, LaunchSpec, ProblemSpec, ReferenceSpec, ScalarSpec};
+use super::tiny;
+use crate::genome::Configuration;
+use crate::space::expr::{Expr, Scope};
+use crate::space::value::Value;
+use crate::verdict::{Verdict, VerdictKind};
+
+/// The plan of one problem. Refusals are `static_reject` with the cause `expression`, or `shape`
+/// for a buffer that is negative or larger than 2⁶³ bytes.
+pub fn resolve(
+    kernel: &KernelSpec,
+    configuration: &Configuration,
+    problem: &ProblemSpec,
+) -> Result<ProblemPlan, Box<Verdict>> {
+    let names = Names { configuration, sizes: &problem.sizes };
+    let resolver = Resolver { names, problem: &problem.name };
+    let mut buffers = Vec::new();
+    let mut scalars = Vec::new();
+    for argument in &kernel.arguments {
+        match argument {
+            ArgumentSpec::Buffer(buffer) => buffers.push(resolver.buffer(buffer)?),
+            ArgumentSpec::Scalar(scalar) => scalars.push(resolver.scalar(scalar)?),
+        }
+    }
+    let mut launches = Vec::new();
+    for launch in &kernel.launches {
+        launches.extend(resolver.launch(kernel, launch)?);
+    }
+    Ok(ProblemPlan {
+        name: problem.name.clone(),
+        sizes: resolver.sizes()?,
+        weight: problem.weight,
+        buffers,
+        scalars,
+        launches,
+        reference_launches: resolver.reference_launches(kernel)?,
+        flops: resolver.optional_number(&kernel.objective.flops, "objective.flops")?,
+        bytes: resolver.optional_number(&kernel.objective.bytes, "objective.bytes")?,
+    })
+}
+
+/// The plans of the small shapes cut from the configuration's own tiles: see `kernel::tiny`.
+pub fn resolve_tiny(
+    kernel: &KernelSpec,
+    configuration: &Configuration,
+) -> Result<Vec<ProblemPlan>, Box<Verdict>> {
+    tiny::resolve(kernel, configuration)
+}
+
+/// Sizes hide nothing: the loader refuses a size that has a parameter's name.
+pub(super) struct Names<'a> {
+    pub(super) configuration: &'a Configuration,
+    pub(super) sizes: &'a BTreeMap<String, Value>,
+}
+
+impl Scope for Names<'_> {
+    fn get(&self, name: &str) -> Option<Value> {
+        self.sizes.get(name).or_else(|| self.configuration.get(name)).cloned()
+    }
+}
+
+/// Evaluates expressions of one configuration and one problem, and words the refusals.
+pub(super) struct Resolver<'a> {
+    pub(super) names: Names<'a>,
+    pub(super) problem: &'a str,
+}
+
+impl Resolver<'_> {
+    fn refuse(&self, expr: &Expr, place: &str, what: &str) -> Box<Verdict> {
+        let message = format!("{place} = `{}` {what}, in problem `{}`", expr.text(), self.problem);
+        let verdict = Verdict::new(VerdictKind::StaticReject, message).with_cause("expression");
+        let verdict = verdict.with("expression", expr.text()).with("place", place);
+        Box::new(verdict.with("problem", self.problem))
+    }
+
+    fn refuse_shape(&self, buffer: &BufferSpec, what: &str) -> Box<Verdict> {
+        let message = format!("argument `{}` {what}, in problem `{}`", buffer.name, self.problem);
+        let verdict = Verdict::new(VerdictKind::StaticReject, message).with_cause("shape");
+        Box::new(verdict.with("argument", buffer.name.clone()).with("problem", self.problem))
+    }
+
+    fn value(&self, expr: &Expr, place: &str) -> Result<Value, Box<Verdict>> {
+        expr.evaluate(&self.names).map_err(|error| {
+            let hint = error.hint.map_or(String::new(), |hint| format!(" ({hint})"));
+            self.refuse(expr, place, &format!("has no value: {}{hint}", error.message))
+        })
+    }
+
+    /// A whole number; `4.0` counts as 4.
+    pub(super) fn integer(&self, expr: &Expr, place: &str) -> Result<i64, Box<Verdict>> {
+        let value = self.value(expr, place)?;
+        whole(&value).map_err(|why| self.refuse(expr, place, &why))
+    }
+
+    fn number(&self, expr: &Expr, place: &str) -> Result<f64, Box<Verdict>> {
+        let value = self.value(expr, place)?;
+        match value.as_float() {
+            Some(number) if number.is_finite() => Ok(number),
+            _ => Err(self.refuse(expr, place, &format!("is {}, not a finite number", shown(&value)))),
+        }
+    }
+
+    fn optional_number(&self, expr: &Option<Expr>, place: &str) -> Result<Option<f64>, Box<Verdict>> {
+        expr.as_ref().map(|expr| self.number(expr, place)).transpose()
+    }
+
+    fn truth(&self, expr: &Option<Expr>, place: &str, absent: bool) -> Result<bool, Box<Verdict>> {
+        match expr {
+            Some(expr) => Ok(self.value(expr, place)?.is_true()),
+            None => Ok(absent),
+        }
+    }
+
+    /// Up to three extents; missing ones are 1.
+    fn extents(&self, list: &[Expr], place: &str) -> Result<[i64; 3], Box<Verdict>> {
+        let mut extents = [1; 3];
+        for (axis, expr) in list.iter().enumerate().take(3) {
+            extents[axis] = self.integer(expr, &format!("{place}[{axis}]"))?;
+        }
+        Ok(extents)
+    }
+
+    fn sizes(&self) -> Result<BTreeMap<String, i64>, Box<Verdict>> {
+        let mut sizes = BTreeMap::new();
+        for (name, value) in self.names.sizes {
+            let value = whole(value).map_err(|why| {
+                let message = format!("size `{name}` of problem `{}` {why}", self.problem);
+                Box::new(Verdict::new(VerdictKind::StaticReject, message).with_cause("expression"))
+            })?;
+            sizes.insert(name.clone(), value);
+        }
+        Ok(sizes)
+    }
+
+    fn buffer(&self, buffer: &BufferSpec) -> Result<BufferPlan, Box<Verdict>> {
+        let mut shape = Vec::new();
+        for (axis, expr) in buffer.shape.iter().enumerate() {
+            let extent = self.integer(expr, &format!("shape[{axis}] of argument `{}`", buffer.name))?;
+            let extent = u64::try_from(extent)
+                .map_err(|_| self.refuse_shape(buffer, &format!("has the negative extent {extent}")))?;
+            shape.push(extent);
+        }
+        if shape.contains(&0) {
+            // An unused workspace: a kernel still wants a pointer, and one element is cheap.
+            shape = vec![1];
+        }
+        let elements = shape.iter().try_fold(1_u64, |product, extent| product.checked_mul(*extent));
+        let bytes = elements.and_then(|elements| elements.checked_mul(buffer.dtype.bytes()));
+        if bytes.is_none_or(|bytes| i64::try_from(bytes).is_err()) {
+            return Err(self.refuse_shape(buffer, "has more than 2^63 bytes"));
+        }
+        let BufferSpec { name, dtype, role, fill, .. } = buffer;
+        Ok(BufferPlan { name: name.clone(), dtype: *dtype, shape, role: *role, fill: fill.clone() })
+    }
+
+    fn scalar(&self, scalar: &ScalarSpec) -> Result<ScalarPlan, Box<Verdict>> {
+        let place = format!("value of argument `{}`", scalar.name);
+        let (name, dtype) = (scalar.name.clone(), scalar.dtype);
+        if dtype.is_float() {
+            let value = self.number(&scalar.value, &place)?;
+            return Ok(ScalarPlan { name, dtype, value, integer: None });
+        }
+        let integer = self.integer(&scalar.value, &place)?;
+        let (low, high) = integer_range(dtype.bytes(), dtype.as_str().starts_with('u'));
+        if !(low..=high).contains(&i128::from(integer)) {
+            let what = format!("is {integer}, which does not fit `{}`", dtype.as_str());
+            return Err(self.refuse(&scalar.value, &place, &what));
+        }
+        Ok(ScalarPlan { name, dtype, value: integer as f64, integer: Some(integer) })
+    }
+
+    /// The launch, unless its `when` is false.
+    fn launch(&self, kernel: &KernelSpec, launch: &LaunchSpec) -> Result<Option<LaunchPlan>, Box<Verdict>> {
+        let place = |key: &str| format!("{key} of launch `{}`", launch.entry);
+        if !self.truth(&launch.when, &place("when"), true)? {
+            return Ok(None);
+        }
+        let shared_bytes = match &launch.shared_bytes {
+            Some(expr) => self.integer(expr, &place("shared_bytes"))?,
+            None => 0,
+        };
+        let cluster = match &launch.cluster {
+            Some(list) => Some(self.extents(list, &place("cluster"))?),
+            None => None,
+        };
+        Ok(Some(LaunchPlan {
+            entry: launch.entry.clone(),
+            grid: self.extents(&launch.grid, &place("grid"))?,
+            block: self.extents(&launch.block, &place("block"))?,
+            shared_bytes,
+            cluster,
+            cooperative: self.truth(&launch.cooperative, &place("cooperative"), false)?,
+            programmatic: self.truth(&launch.programmatic, &place("programmatic"), false)?,
+            arguments: argument_refs(kernel, launch.arguments.as_deref()),
+        }))
+    }
+
+    fn reference_launches(&self, kernel: &KernelSpec) -> Result<Vec<LaunchPlan>, Box<Verdict>> {
+        let ReferenceSpec::Kernel { entry, grid, block, .. } = &kernel.check.reference else {
+            return Ok(Vec::new());
+        };
+        let place = |key: &str| format!("{key} of reference `{entry}`");
+        Ok(vec![LaunchPlan {
+            entry: entry.clone(),
+            grid: self.extents(grid, &place("grid"))?,
+            block: self.extents(block, &place("block"))?,
+            shared_bytes: 0,
+            cluster: None,
+            cooperative: false,
+            programmatic: false,
+            arguments: argument_refs(kernel, None),
+        }])
+    }
+}
+
+/// Positions of the named arguments among the plan's buffers and scalars; of all where `names` is
+/// absent. The loader has refused names that do not exist.
+fn argument_refs(kernel: &KernelSpec, names: Option<&[String]>) -> Vec<ArgumentRef> {
+    let (mut buffers, mut scalars) = (0, 0);
+    let mut all: Vec<(&str, ArgumentRef)> = Vec::new();
+    for argument in &kernel.arguments {
+        let (counter, make): (&mut usize, fn(usize) -> ArgumentRef) = match argument {
+            ArgumentSpec::Buffer(_) => (&mut buffers, ArgumentRef::Buffer),
+            ArgumentSpec::Scalar(_) => (&mut scalars, ArgumentRef::Scalar),
+        };
+        all.push((argument.name(), make(*counter)));
+        *counter += 1;
+    }
+    let find = |name: &String| all.iter().find(|(own, _)| own == name).map(|(_, place)| *place);
+    match names {
+        Some(names) => names.iter().filter_map(find).collect(),
+        None => all.iter().map(|(_, place)| *place).collect(),
+    }
+}
+
+/// The whole number that a value is, or why it is none.
+pub(super) fn whole(value: &Value) -> Result<i64, String> {
+    match value {
+        Value::Int(value) => Ok(*value),
+        Value::Bool(value) => Ok(i64::from(*value)),
+        // 2^63 is exact as a float; what lies below it in size fits.
+        Value::Float(float) if float.fract() == 0.0 && float.abs() < 9_223_372_036_854_775_808.0 => {
+            Ok(*float as i64)
+        }
+        Value::Float(float) if float.is_finite() && float.fract() != 0.0 => {
+            Err(format!("is {float}, not a whole number (hint: `//` divides whole numbers)"))
+        }
+        other => Err(format!("is {}, not a whole number of 64 bits", shown(other))),
+    }
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Text(text) => format!("the text `{text}`"),
+        other => other.to_string(),
+    }
+}
+
+fn integer_range(bytes: u64, unsigned: bool) -> (i128, i128) {
+    let bits = 8 * bytes as u32;
+    if unsigned { (0, (1_i128 << bits) - 1) } else { (-(1_i128 << (bits - 1)), (1_i128 << (bits - 1)) - 1) }
+}

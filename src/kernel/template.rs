@@ -5,7 +5,7 @@
 //! text, because an empty text in C often still compiles. `/` is true division as in Python: write
 //! `//` where a whole number is meant.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Rest, Value as TemplateValue, ValueKind};
@@ -77,7 +77,8 @@ fn place(file: &str, line: Option<usize>) -> String {
 }
 
 fn variables(configuration: &Configuration) -> TemplateValue {
-    configuration.iter().map(|(name, value)| (name.to_string(), template_value(value))).collect()
+    let pair = |(name, value): (&str, &Value)| (name.to_string(), template_value(value));
+    TemplateValue::from(configuration.iter().map(pair).collect::<BTreeMap<String, TemplateValue>>())
 }
 
 fn template_value(value: &Value) -> TemplateValue {
@@ -159,7 +160,8 @@ fn template_error(file: &str, text: &str, known: &[&str], error: &Error) -> Temp
         return TemplateError { line: error.line(), ..unknown_name(file, text, known, name) };
     }
     let cause = error.detail().map_or_else(|| error.kind().to_string(), str::to_string);
-    let message = match snippet.filter(|snippet| !snippet.is_empty() && !snippet.contains('\n')) {
+    let adds = |snippet: &&str| !snippet.is_empty() && !snippet.contains('\n') && !cause.contains(*snippet);
+    let message = match snippet.filter(adds) {
         Some(snippet) => format!("{cause} in `{snippet}`"),
         None => cause,
     };
@@ -249,14 +251,20 @@ mod tests {
 
     #[test]
     fn values_print_as_c_reads_them() {
-        check_render("int a[2][1] = {{1},{2}}; {{ }} {% %} {# #}", "int a[2][1] = {{1},{2}}; {{ }} {% %} {# #}");
+        check_render(
+            "int a[2][1] = {{1},{2}}; {{ }} {% %} {# #}",
+            "int a[2][1] = {{1},{2}}; {{ }} {% %} {# #}",
+        );
         check_render(
             "<{ BLOCK }> <{ FAST }> <{ SCALE }> <{ swizzle }> <{ BLOCK > 5 }>",
             "100 true 0.5 xor true",
         );
         check_render("<{ BLOCK // 32 }> <{ BLOCK / 32 }> <{ BLOCK % 32 }>", "3 3.125 4");
         check_render("<{ ceil_div(BLOCK, 32) }> <{ BLOCK | ceil_div(100) }> <{ ceil_div(-7, 2) }>", "4 1 -3");
-        check_render("<{ ceil_div(7, -2) }> <{ min(BLOCK, 3) }> <{ max(1, 2, 7) }> <{ abs(-4) }>", "-3 3 7 4");
+        check_render(
+            "<{ ceil_div(7, -2) }> <{ min(BLOCK, 3) }> <{ max(1, 2, 7) }> <{ abs(-4) }>",
+            "-3 3 7 4",
+        );
         check_render("<{ swizzle }><{ \"<&\" }>", "xor<&");
     }
 
@@ -287,7 +295,10 @@ mod tests {
             check(&text(template), &known).iter().map(ToString::to_string).collect()
         };
         assert_eq!(list("<% if FAST %><{ range(BLOCK)|length + ceil_div(1,2) }><% endif %>"), [""; 0]);
-        assert_eq!(list("<% set x = 1 %><{ x }><% for i in range(3) %><{ i + loop.index }><% endfor %>"), [""; 0]);
+        assert_eq!(
+            list("<% set x = 1 %><{ x }><% for i in range(3) %><{ i + loop.index }><% endfor %>"),
+            [""; 0]
+        );
         assert_eq!(list("<% if EXTRA is defined %><{ EXTRA }><% endif %>"), [""; 0]);
         assert_eq!(
             list("BLOK\n\n<% if not FAST %>\n<{ BLOCK * BLOK }><% endif %>"),
