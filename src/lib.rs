@@ -17,6 +17,7 @@ pub mod gate;
 pub mod genome;
 pub mod kernel;
 pub mod search;
+pub mod selftest;
 pub mod space;
 pub mod timing;
 pub mod verdict;

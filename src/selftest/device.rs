@@ -1,0 +1,359 @@
+//! `evo selftest device`: every call of the `Device` trait against known answers.
+
+use super::Report;
+use crate::device::device::{
+    BoundArgument, BoundLaunch, BufferId, Device, DeviceError, DeviceKind, ModuleId, TimingMode, Tolerance,
+};
+use crate::genome::ContentHash;
+use crate::kernel::spec::DType;
+use crate::verdict::VerdictKind;
+
+/// Kernels that the checks launch.
+pub const PROBES: &str = include_str!("probes.cu");
+/// Entry points in `PROBES`.
+pub const ENTRIES: [&str; 5] = ["affine", "increment", "stray", "shared_sum", "crash"];
+
+type Answer = Result<String, String>;
+
+/// Runs all checks on an open device; `binary` is `PROBES` compiled with `hash` as its variant hash.
+/// The last check poisons a CUDA context, so the process should end afterwards.
+pub fn run(device: &mut dyn Device, binary: &[u8], hash: &ContentHash) -> Report {
+    let mut report = Report::default();
+    report.add("copy_round_trip", round_trip(device));
+    report.add("fill_and_count", fill_and_count(device));
+    report.add("hash", hashes(device));
+    report.add("compare", compares(device));
+    let entries: Vec<String> = ENTRIES.iter().map(|entry| entry.to_string()).collect();
+    let module = match device.load(binary, &entries) {
+        Ok(module) => module,
+        Err(error) => {
+            report.add("load", Err(error.to_string()));
+            return report;
+        }
+    };
+    report.add("echo", echo(device, module, hash));
+    report.add("launch_in_order", launch_in_order(device, module));
+    report.add("attributes", attributes(device, module));
+    report.add("dynamic_shared_memory", dynamic_shared(device, module));
+    report.add("too_much_shared_memory", too_much_shared(device, module));
+    report.add("sampling", sampling(device, module));
+    if device.info().kind == DeviceKind::Cuda {
+        report.add("launch_attributes", launch_attributes(device, module));
+        report.add("guard_zones", guard_zones(device, module));
+        report.add("missing_entry", missing_entry(device, binary));
+        report.add("memory_returns", memory_returns(device));
+        report.add("sticky_error", sticky_error(device, module));
+    } else {
+        report.skip("guard_zones", "the host's guards are unmapped pages; its own tests fault on them");
+        report.skip("sticky_error", "a crash ends a host worker; its own tests show it");
+    }
+    report
+}
+
+fn text(error: DeviceError) -> String {
+    error.to_string()
+}
+
+fn demand(holds: bool, message: impl Into<String>) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(message.into()) }
+}
+
+fn bytes_of(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+fn floats(bytes: &[u8]) -> Vec<f32> {
+    bytes.chunks_exact(4).map(|four| f32::from_le_bytes(four.try_into().expect("four bytes"))).collect()
+}
+
+fn buffer_of(device: &mut dyn Device, name: &str, bytes: &[u8]) -> Result<BufferId, String> {
+    let buffer = device.allocate(name, bytes.len() as u64).map_err(text)?;
+    device.write(buffer, bytes).map_err(text)?;
+    Ok(buffer)
+}
+
+fn round_trip(device: &mut dyn Device) -> Answer {
+    let sizes = [1usize, 3, 5, 256, 65_537, 1_000_003];
+    for size in sizes {
+        let data: Vec<u8> = (0..size).map(|index| (index * 31 % 251) as u8).collect();
+        let buffer = buffer_of(device, "data", &data)?;
+        demand(device.read(buffer).map_err(text)? == data, format!("{size} bytes came back changed"))?;
+        let twin = device.allocate("twin", size as u64).map_err(text)?;
+        device.copy(buffer, twin).map_err(text)?;
+        demand(device.read(twin).map_err(text)? == data, format!("{size} bytes were copied wrongly"))?;
+        device.free(buffer).map_err(text)?;
+        device.free(twin).map_err(text)?;
+    }
+    Ok(format!("{} sizes, the odd ones too", sizes.len()))
+}
+
+fn fill_and_count(device: &mut dyn Device) -> Answer {
+    let pattern = 0x1234_5678;
+    for (dtype, elements) in [(DType::U8, 1003u64), (DType::F16, 1001), (DType::F32, 999), (DType::F64, 501)]
+    {
+        let buffer = device.allocate("data", elements * dtype.bytes()).map_err(text)?;
+        device.fill(buffer, pattern).map_err(text)?;
+        let count = device.count_pattern(buffer, dtype, pattern).map_err(text)?;
+        demand(count == elements, format!("{}: {count} of {elements} hold the pattern", dtype.as_str()))?;
+        device.write(buffer, &vec![0xffu8; dtype.bytes() as usize * 7]).map_err(text)?;
+        let count = device.count_pattern(buffer, dtype, pattern).map_err(text)?;
+        demand(count == elements - 7, format!("{}: {count} left after seven were written", dtype.as_str()))?;
+        device.free(buffer).map_err(text)?;
+    }
+    Ok("element sizes 1, 2, 4 and 8".into())
+}
+
+fn hashes(device: &mut dyn Device) -> Answer {
+    let mut data = vec![7u8; 100_003];
+    let first = buffer_of(device, "a", &data)?;
+    let base = device.hash(first).map_err(text)?;
+    demand(device.hash(first).map_err(text)? == base, "the same contents hash differently")?;
+    for position in [0usize, 1, 4_096, 99_999, 100_002] {
+        data[position] ^= 1;
+        device.write(first, &data).map_err(text)?;
+        demand(
+            device.hash(first).map_err(text)? != base,
+            format!("a change at byte {position} is not seen"),
+        )?;
+        data[position] ^= 1;
+    }
+    data.swap(0, 1);
+    data[0] = 8;
+    device.free(first).map_err(text)?;
+    Ok("repeats, and sees single-bit changes".into())
+}
+
+fn compares(device: &mut dyn Device) -> Answer {
+    let expected: Vec<f64> = (0..50_001).map(|index| f64::from(index % 97) - 48.0).collect();
+    let wide: Vec<u8> = expected.iter().flat_map(|value| value.to_le_bytes()).collect();
+    let reference = buffer_of(device, "expected", &wide)?;
+    let mut actual: Vec<f32> = expected.iter().map(|value| *value as f32).collect();
+    let tolerance = Tolerance { atol: 0.25, rtol: 0.0 };
+    let buffer = buffer_of(device, "actual", &bytes_of(&actual))?;
+    let clean = device.compare(buffer, DType::F32, reference, tolerance).map_err(text)?;
+    demand(clean.mismatches == 0 && clean.abs_error_max == 0.0, format!("equal values differ: {clean:?}"))?;
+    actual[123] += 0.125;
+    actual[40_000] -= 4.0;
+    actual[45_000] = f32::NAN;
+    actual[50_000] = f32::INFINITY;
+    device.write(buffer, &bytes_of(&actual)).map_err(text)?;
+    let found = device.compare(buffer, DType::F32, reference, tolerance).map_err(text)?;
+    let facts = (found.mismatches, found.non_finite, found.first_bad, found.abs_error_max_index);
+    demand(facts == (3, 2, Some(40_000), 40_000), format!("planted errors read as {found:?}"))?;
+    demand(
+        found.abs_error_max == 4.0 && found.first_bad_actual == f64::from(actual[40_000]),
+        "values differ",
+    )?;
+    let halves: Vec<u8> =
+        expected.iter().flat_map(|value| half::f16::from_f64(*value).to_bits().to_le_bytes()).collect();
+    let narrow = buffer_of(device, "halves", &halves)?;
+    let same = device.compare(narrow, DType::F16, reference, tolerance).map_err(text)?;
+    demand(same.mismatches == 0, format!("halves differ: {same:?}"))?;
+    for buffer in [reference, buffer, narrow] {
+        device.free(buffer).map_err(text)?;
+    }
+    Ok("planted errors, NaN and infinity found where they are".into())
+}
+
+fn echo(device: &mut dyn Device, module: ModuleId, hash: &ContentHash) -> Answer {
+    let echoed = device.echo(module).map_err(text)?;
+    demand(echoed.as_deref() == Some(hash.as_str()), format!("the module says {echoed:?}, not {hash}"))?;
+    Ok("the module carries its variant's hash".into())
+}
+
+fn call(entry: &str, grid: u32, block: u32, arguments: Vec<BoundArgument>) -> BoundLaunch {
+    BoundLaunch {
+        entry: entry.into(),
+        grid: [grid, 1, 1],
+        block: [block, 1, 1],
+        shared_bytes: 0,
+        cluster: None,
+        cooperative: false,
+        programmatic: false,
+        arguments,
+    }
+}
+
+fn scalar<const N: usize>(bytes: [u8; N]) -> BoundArgument {
+    BoundArgument::Scalar(bytes.to_vec())
+}
+
+/// x, y and the pair of launches y = 3 x + 0.5 − 2; y += 1.
+fn chain(
+    device: &mut dyn Device,
+    count: u32,
+) -> Result<(Vec<f32>, BufferId, BufferId, Vec<BoundLaunch>), String> {
+    let values: Vec<f32> = (0..count).map(|index| (index % 1000) as f32).collect();
+    let x = buffer_of(device, "x", &bytes_of(&values))?;
+    let y = device.allocate("y", u64::from(count) * 4).map_err(text)?;
+    let n = scalar((count as i32).to_le_bytes());
+    let affine = vec![
+        BoundArgument::Buffer(x),
+        BoundArgument::Buffer(y),
+        n.clone(),
+        scalar(3.0f32.to_le_bytes()),
+        scalar(0.5f64.to_le_bytes()),
+        scalar((-2i64).to_le_bytes()),
+    ];
+    let grid = count.div_ceil(256);
+    let launches = vec![
+        call("affine", grid, 256, affine),
+        call("increment", grid, 256, vec![BoundArgument::Buffer(y), n]),
+    ];
+    Ok((values, x, y, launches))
+}
+
+fn launch_in_order(device: &mut dyn Device, module: ModuleId) -> Answer {
+    let (values, x, y, launches) = chain(device, 100_001)?;
+    device.launch(module, &launches).map_err(text)?;
+    device.synchronize().map_err(text)?;
+    let answers = floats(&device.read(y).map_err(text)?);
+    let wrong = answers.iter().zip(&values).position(|(y, x)| *y != 3.0 * x - 0.5);
+    device.free(x).map_err(text)?;
+    device.free(y).map_err(text)?;
+    demand(wrong.is_none(), format!("element {wrong:?} is wrong"))?;
+    Ok("two launches, four scalar types".into())
+}
+
+fn attributes(device: &mut dyn Device, module: ModuleId) -> Answer {
+    let kind = device.info().kind;
+    let launch = call("shared_sum", 1, 256, Vec::new());
+    let found = device.attributes(module, &launch).map_err(text)?;
+    if kind == DeviceKind::Cuda {
+        demand(found.registers > 0 && found.shared_static_bytes >= 128, format!("{found:?}"))?;
+        demand(found.blocks_per_multiprocessor.unwrap_or(0) > 0, format!("no block fits: {found:?}"))?;
+    }
+    Ok(format!("{found:?}"))
+}
+
+fn sum_launch(device: &mut dyn Device, count: u32) -> Result<(BufferId, BufferId, BoundLaunch), String> {
+    let x = buffer_of(device, "x", &bytes_of(&vec![1.0; count as usize]))?;
+    let y = device.allocate("y", 4).map_err(text)?;
+    let arguments =
+        vec![BoundArgument::Buffer(x), BoundArgument::Buffer(y), scalar((count as i32).to_le_bytes())];
+    Ok((x, y, BoundLaunch { shared_bytes: 4 * count, ..call("shared_sum", 1, 256, arguments) }))
+}
+
+fn dynamic_shared(device: &mut dyn Device, module: ModuleId) -> Answer {
+    // 80,000 bytes: above the 48 KiB that need no opt-in, below every supported device's limit.
+    let (x, y, launch) = sum_launch(device, 20_000)?;
+    device.launch(module, &[launch]).map_err(text)?;
+    device.synchronize().map_err(text)?;
+    let sum = floats(&device.read(y).map_err(text)?)[0];
+    device.free(x).map_err(text)?;
+    device.free(y).map_err(text)?;
+    demand(sum == 20_000.0, format!("the sum is {sum}"))?;
+    Ok("80,000 bytes after opting in".into())
+}
+
+fn too_much_shared(device: &mut dyn Device, module: ModuleId) -> Answer {
+    let (x, y, launch) = sum_launch(device, 70_000)?;
+    let refused = device.launch(module, &[launch]).and_then(|()| device.synchronize());
+    device.free(x).map_err(text)?;
+    device.free(y).map_err(text)?;
+    match refused {
+        Ok(()) => Err("280,000 bytes of shared memory were accepted".into()),
+        Err(error) => {
+            let right = error.kind == VerdictKind::LaunchFail && error.cause.as_deref() == Some("smem");
+            demand(right && !error.sticky, format!("refused, but as {error:?}"))?;
+            Ok(error.message)
+        }
+    }
+}
+
+fn sampling(device: &mut dyn Device, module: ModuleId) -> Answer {
+    let (_, x, y, launches) = chain(device, 1 << 20)?;
+    let mut words = Vec::new();
+    for (mode, batch) in
+        [(TimingMode::Hot, 1), (TimingMode::Hot, 20), (TimingMode::Cold, 1), (TimingMode::Eager, 1)]
+    {
+        let mut samples = device.sample(module, &launches, mode, 33, batch).map_err(text)?;
+        demand(samples.len() == 33, format!("{} samples of 33", samples.len()))?;
+        demand(samples.iter().all(|sample| *sample > 0.0), "a sample is not positive")?;
+        samples.sort_by(f64::total_cmp);
+        words.push(format!("{} ×{batch}: {:.2} µs", mode.as_str(), samples[16] / 1e3));
+    }
+    device.free(x).map_err(text)?;
+    device.free(y).map_err(text)?;
+    Ok(words.join(", "))
+}
+
+fn launch_attributes(device: &mut dyn Device, module: ModuleId) -> Answer {
+    let (values, x, y, mut launches) = chain(device, 256 * 64)?;
+    launches[0].cooperative = true;
+    launches[1].programmatic = true;
+    device.launch(module, &launches).map_err(text)?;
+    device.synchronize().map_err(text)?;
+    let clusters = device.info().limits.cluster;
+    if clusters > 1 {
+        launches[0].cooperative = false;
+        launches[0].cluster = Some([2, 1, 1]);
+        device.launch(module, &launches).map_err(text)?;
+        device.synchronize().map_err(text)?;
+    }
+    let answers = floats(&device.read(y).map_err(text)?);
+    device.free(x).map_err(text)?;
+    device.free(y).map_err(text)?;
+    demand(answers[77] == 3.0 * values[77] - 0.5, "wrong answer")?;
+    Ok(format!(
+        "cooperative, programmatic, clusters {}",
+        if clusters > 1 { "of 2" } else { "not on this device" }
+    ))
+}
+
+fn guard_zones(device: &mut dyn Device, module: ModuleId) -> Answer {
+    let count = 1001;
+    let y = device.allocate("y", count * 4).map_err(text)?;
+    let clean = device.check_guards().map_err(text)?;
+    demand(clean.is_empty(), format!("damage before any launch: {clean:?}"))?;
+    for offset in [-1i32, count as i32, count as i32 + 5000] {
+        let arguments = vec![
+            BoundArgument::Buffer(y),
+            scalar((count as i32).to_le_bytes()),
+            scalar(offset.to_le_bytes()),
+        ];
+        device.launch(module, &[call("stray", 1, 32, arguments)]).map_err(text)?;
+        device.synchronize().map_err(text)?;
+        let damage = device.check_guards().map_err(text)?;
+        let right = damage.len() == 1 && damage[0].buffer == "y" && damage[0].offset / 4 == i64::from(offset);
+        demand(right, format!("a write at element {offset} reads as {damage:?}"))?;
+    }
+    let again = device.check_guards().map_err(text)?;
+    device.free(y).map_err(text)?;
+    demand(again.is_empty(), "zones are not armed again after damage")?;
+    Ok("writes before and behind a buffer are found and named".into())
+}
+
+fn missing_entry(device: &mut dyn Device, binary: &[u8]) -> Answer {
+    match device.load(binary, &["nobody".to_string()]) {
+        Ok(_) => Err("an entry that does not exist was loaded".into()),
+        Err(error) => {
+            demand(error.kind == VerdictKind::LoadError && !error.sticky, format!("{error:?}"))?;
+            Ok(error.message)
+        }
+    }
+}
+
+fn memory_returns(device: &mut dyn Device) -> Answer {
+    let before = device.memory_free().ok_or("free memory cannot be read")?;
+    let buffer = device.allocate("large", 1 << 30).map_err(text)?;
+    let during = device.memory_free().ok_or("free memory cannot be read")?;
+    device.free(buffer).map_err(text)?;
+    let after = device.memory_free().ok_or("free memory cannot be read")?;
+    demand(before - during >= 1 << 30 && after == before, format!("{before} → {during} → {after} bytes"))?;
+    let refused = device.allocate("beyond", u64::MAX / 2).err().map(|error| error.kind);
+    demand(refused == Some(VerdictKind::OutOfMemory), format!("a huge buffer gives {refused:?}"))?;
+    Ok("one GiB came back; a huge request is out_of_memory".into())
+}
+
+fn sticky_error(device: &mut dyn Device, module: ModuleId) -> Answer {
+    let y = device.allocate("y", 4).map_err(text)?;
+    let launched = device.launch(module, &[call("crash", 1, 1, vec![BoundArgument::Buffer(y)])]);
+    match launched.and_then(|()| device.synchronize()) {
+        Ok(()) => Err("an illegal address went unnoticed".into()),
+        Err(error) => {
+            demand(error.kind == VerdictKind::CrashIllegalAddress && error.sticky, format!("{error:?}"))?;
+            Ok(error.message)
+        }
+    }
+}
