@@ -24,3 +24,4 @@ mod tests {
         assert_eq!(cuda_arch(12, 0), "sm_120a");
     }
 }
+pub mod host;

@@ -1,0 +1,292 @@
+// CUDA on this processor: qualifiers, indices and the way into the runtime.
+//
+// The same rendered CUDA source that NVRTC compiles for a GPU is compiled against these headers by the
+// system's C++ compiler. A block's threads are fibers: each has a stack inside an aligned region, and
+// its `evo_thread` lies in that region at a place computed from the stack pointer alone, so that
+// `threadIdx` costs a load and needs no thread-local variable. The numbers below are repeated in
+// `fiber.rs`, where a test compares them with this text.
+//
+// `EVO_HOST` is defined, `__CUDA_ARCH__` is not: a template that must know where it runs asks for the first.
+#ifndef EVO_BASE_H
+#define EVO_BASE_H
+#pragma GCC system_header
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define EVO_HOST 1
+#define EVO_ABI 1
+#define EVO_REGION 131072u
+#define EVO_COLOR_START 114688u
+#define EVO_COLOR_SHIFT 10
+#define EVO_COLOR_MASK 16256u
+
+#define __global__
+#define __device__
+#define __host__
+#define __constant__
+#define __managed__
+#define __grid_constant__
+#define __shared__ thread_local
+#define __forceinline__ inline __attribute__((always_inline))
+#define __noinline__ __attribute__((noinline))
+#define __align__(n) __attribute__((aligned(n)))
+#define __launch_bounds__(...)
+#define __cluster_dims__(...)
+#define __maxnreg__(...)
+#define __builtin_align__(n) __attribute__((aligned(n)))
+#ifndef __clang__
+#define __builtin_assume(condition)                                                                \
+    do {                                                                                           \
+        if (!(condition)) __builtin_unreachable();                                                 \
+    } while (0)
+#endif
+#define CUDART_INF_F __builtin_inff()
+#define CUDART_NAN_F __builtin_nanf("")
+#define CUDART_INF __builtin_inf()
+#define CUDART_NAN __builtin_nan("")
+#define CUDART_MAX_NORMAL_F 3.402823466e+38f
+#define CUDART_PI_F 3.141592654f
+#define CUDART_PI 3.1415926535897931e+0
+#define CUDART_L2E_F 1.442695041f
+#define CUDART_LN2_F 0.693147181f
+#ifndef INFINITY
+#define INFINITY __builtin_inff()
+#endif
+#ifndef NAN
+#define NAN __builtin_nanf("")
+#endif
+#ifndef FLT_MAX
+#define FLT_MAX __FLT_MAX__
+#define FLT_MIN __FLT_MIN__
+#define FLT_EPSILON __FLT_EPSILON__
+#define DBL_MAX __DBL_MAX__
+#define DBL_MIN __DBL_MIN__
+#define DBL_EPSILON __DBL_EPSILON__
+#endif
+#ifndef INT_MAX
+#define INT_MAX __INT_MAX__
+#define INT_MIN (-__INT_MAX__ - 1)
+#define UINT_MAX (__INT_MAX__ * 2U + 1U)
+#endif
+
+#define EVO_INLINE static inline __attribute__((always_inline, unused))
+
+struct uint3 {
+    unsigned int x, y, z;
+};
+struct dim3 {
+    unsigned int x, y, z;
+    constexpr dim3(unsigned int x = 1, unsigned int y = 1, unsigned int z = 1) : x(x), y(y), z(z) {}
+    constexpr dim3(uint3 v) : x(v.x), y(v.y), z(v.z) {}
+    constexpr operator uint3() const { return uint3{x, y, z}; }
+};
+
+struct evo_thread;
+
+// What the runtime does for a kernel. `line` is the source line of the call: it is how a divergent
+// barrier is named.
+struct evo_runtime {
+    uint64_t (*barrier)(evo_thread*, int kind, int line, int predicate);
+    uint64_t (*warp)(evo_thread*, int kind, int line, unsigned mask, uint64_t value, unsigned parameter);
+    void (*stop)(evo_thread*, int kind, int line, const char* text);
+    void (*print)(evo_thread*, const char* text, size_t bytes);
+    void (*relax)(evo_thread*);
+};
+
+// One thread of a block.
+struct evo_thread {
+    unsigned thread_x, thread_y, thread_z, linear;
+    unsigned block_x, block_y, block_z, spare;
+    unsigned block_dim_x, block_dim_y, block_dim_z, threads;
+    unsigned grid_dim_x, grid_dim_y, grid_dim_z, spare_too;
+    void* shared;
+    const evo_runtime* runtime;
+    uint64_t owner[6];
+};
+
+enum { EVO_SYNC, EVO_SYNC_COUNT, EVO_SYNC_AND, EVO_SYNC_OR };
+enum {
+    EVO_WARP_SYNC,
+    EVO_SHFL_INDEX,
+    EVO_SHFL_UP,
+    EVO_SHFL_DOWN,
+    EVO_SHFL_XOR,
+    EVO_BALLOT,
+    EVO_ANY,
+    EVO_ALL,
+    EVO_ACTIVE,
+    EVO_REDUCE_ADD,
+    EVO_REDUCE_MIN,
+    EVO_REDUCE_MAX,
+    EVO_REDUCE_MIN_SIGNED,
+    EVO_REDUCE_MAX_SIGNED,
+    EVO_REDUCE_AND,
+    EVO_REDUCE_OR,
+    EVO_REDUCE_XOR,
+    EVO_MATCH_ANY,
+    EVO_MATCH_ALL
+};
+enum { EVO_STOP_TRAP, EVO_STOP_ASSERT, EVO_STOP_MISALIGNED };
+
+EVO_INLINE evo_thread* evo_self() {
+#if defined(__x86_64__)
+    // Not volatile: within one call of a kernel every value of the stack pointer gives the same answer,
+    // so the compiler may compute it once.
+    uintptr_t stack;
+    __asm__("movq %%rsp, %0" : "=r"(stack));
+#else
+    uintptr_t stack = (uintptr_t)__builtin_frame_address(0);
+#endif
+    return (evo_thread*)((stack & ~(uintptr_t)(EVO_REGION - 1)) + EVO_COLOR_START +
+                         ((stack >> EVO_COLOR_SHIFT) & EVO_COLOR_MASK));
+}
+
+// Indices are constant while a thread runs. Loading them by a non-volatile asm tells the compiler so;
+// a plain load would be repeated after every store through a pointer.
+#if defined(__x86_64__)
+#define EVO_FIELD(name)                                                                            \
+    ([](evo_thread* thread) __attribute__((always_inline)) -> unsigned {                           \
+        unsigned value;                                                                            \
+        __asm__("movl %c1(%2), %0" : "=r"(value) : "i"(offsetof(evo_thread, name)), "r"(thread));  \
+        return value;                                                                              \
+    }(evo_self()))
+#else
+#define EVO_FIELD(name) (evo_self()->name)
+#endif
+EVO_INLINE uint3 evo_thread_index() {
+    return uint3{EVO_FIELD(thread_x), EVO_FIELD(thread_y), EVO_FIELD(thread_z)};
+}
+EVO_INLINE uint3 evo_block_index() {
+    return uint3{EVO_FIELD(block_x), EVO_FIELD(block_y), EVO_FIELD(block_z)};
+}
+EVO_INLINE dim3 evo_block_dim() {
+    return dim3(EVO_FIELD(block_dim_x), EVO_FIELD(block_dim_y), EVO_FIELD(block_dim_z));
+}
+EVO_INLINE dim3 evo_grid_dim() {
+    return dim3(EVO_FIELD(grid_dim_x), EVO_FIELD(grid_dim_y), EVO_FIELD(grid_dim_z));
+}
+#define threadIdx (evo_thread_index())
+#define blockIdx (evo_block_index())
+#define blockDim (evo_block_dim())
+#define gridDim (evo_grid_dim())
+static constexpr int warpSize = 32;
+
+// `extern __shared__ T name[];` is rewritten to a pointer made by this (see `translate.rs`).
+template <class T> EVO_INLINE T* evo_dynamic_shared() { return (T*)evo_self()->shared; }
+
+EVO_INLINE void evo_stop(int kind, int line, const char* text) {
+    evo_thread* self = evo_self();
+    self->runtime->stop(self, kind, line, text);
+    __builtin_unreachable();
+}
+EVO_INLINE void __trap(int line = __builtin_LINE()) { evo_stop(EVO_STOP_TRAP, line, ""); }
+EVO_INLINE void __brkpt(int line = __builtin_LINE()) { evo_stop(EVO_STOP_TRAP, line, ""); }
+#undef assert
+#ifdef NDEBUG
+#define assert(condition) ((void)0)
+#else
+#define assert(condition) ((condition) ? (void)0 : evo_stop(EVO_STOP_ASSERT, __LINE__, #condition))
+#endif
+
+__attribute__((format(printf, 1, 2), noinline, unused)) static int evo_printf(const char* format, ...) {
+    char text[1024];
+    va_list list;
+    va_start(list, format);
+    int length = __builtin_vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    evo_thread* self = evo_self();
+    if (length > 0) self->runtime->print(self, text, (size_t)length < sizeof text ? (size_t)length : sizeof text - 1);
+    return length;
+}
+#define printf evo_printf
+
+EVO_INLINE void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+EVO_INLINE void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+EVO_INLINE void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+// A waiting thread lets the others of its block run.
+EVO_INLINE void __nanosleep(unsigned) {
+    evo_thread* self = evo_self();
+    self->runtime->relax(self);
+}
+EVO_INLINE long long clock64() {
+#if defined(__x86_64__)
+    return (long long)__builtin_ia32_rdtsc();
+#else
+    return (long long)__builtin_readcyclecounter();
+#endif
+}
+EVO_INLINE long clock() { return (long)clock64(); }
+EVO_INLINE unsigned long long globaltimer() { return (unsigned long long)clock64(); }
+
+// The module's table of entry points. A kernel's own signature says how to unpack its arguments.
+struct evo_argument {
+    uint32_t bytes;
+    uint32_t kind;
+};
+struct evo_entry {
+    const char* name;
+    void (*run)(void** arguments);
+    const evo_argument* arguments;
+    uint32_t count;
+    uint32_t threads_max;
+};
+struct evo_module {
+    uint32_t abi;
+    uint32_t count;
+    const evo_entry* entries;
+    void (*touch)();
+};
+
+template <class T> struct evo_kind {
+    static constexpr uint32_t value = 3;
+};
+template <class T> struct evo_kind<T*> {
+    static constexpr uint32_t value = 1;
+};
+template <> struct evo_kind<float> {
+    static constexpr uint32_t value = 2;
+};
+template <> struct evo_kind<double> {
+    static constexpr uint32_t value = 2;
+};
+template <class T> struct evo_plain {
+    typedef T type;
+};
+template <class T> struct evo_plain<const T> {
+    typedef T type;
+};
+template <class T> struct evo_plain<T&> {
+    typedef typename evo_plain<T>::type type;
+};
+template <int... I> struct evo_indices {};
+template <int N, int... I> struct evo_count : evo_count<N - 1, N - 1, I...> {};
+template <int... I> struct evo_count<0, I...> {
+    typedef evo_indices<I...> type;
+};
+template <class F, F function> struct evo_launcher;
+template <class... A, void (*function)(A...)> struct evo_launcher<void (*)(A...), function> {
+    template <int... I> EVO_INLINE void call(void** arguments, evo_indices<I...>) {
+        (void)arguments;
+        function(*(typename evo_plain<A>::type*)arguments[I]...);
+    }
+    static void run(void** arguments) { call(arguments, typename evo_count<sizeof...(A)>::type()); }
+    static constexpr uint32_t count = sizeof...(A);
+    static constexpr evo_argument arguments[sizeof...(A) + 1] = {
+        {(uint32_t)sizeof(A), evo_kind<typename evo_plain<A>::type>::value}..., {0, 0}};
+};
+template <class... A, void (*function)(A...)>
+constexpr evo_argument evo_launcher<void (*)(A...), function>::arguments[sizeof...(A) + 1];
+
+#define EVO_ENTRY(name, threads_max)                                                               \
+    {#name, evo_launcher<decltype(&name), &name>::run, evo_launcher<decltype(&name), &name>::arguments,  \
+     evo_launcher<decltype(&name), &name>::count, threads_max}
+// `touch` makes the calling thread's copy of the static shared memory exist.
+#define EVO_MODULE(entries, count)                                                                 \
+    static thread_local volatile char evo_anchor;                                                  \
+    static void evo_touch() { evo_anchor = evo_anchor; }                                           \
+    extern "C" {                                                                                   \
+    extern __attribute__((visibility("default"), used)) const evo_module evo_module_table;         \
+    const evo_module evo_module_table = {EVO_ABI, count, entries, evo_touch};                      \
+    }
+#endif

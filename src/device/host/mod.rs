@@ -1,0 +1,24 @@
+//! The host device: the same rendered CUDA source, compiled by the system's C++ compiler, on this
+//! processor. A block's threads are fibers, so barriers are real; buffers end at unmapped pages, so an
+//! overrun is a fault with a name. Its timings are those of this processor and are labelled so.
+
+mod machine;
+mod rewrite;
+mod tokens;
+pub mod translate;
+
+use super::device::DeviceLimits;
+
+/// Launch limits: those of an sm_90 GPU, so that what is refused there is refused here.
+pub fn limits() -> DeviceLimits {
+    DeviceLimits {
+        threads_per_block: 1024,
+        block: [1024, 1024, 64],
+        grid: [i32::MAX as u32, 65_535, 65_535],
+        shared_static_bytes: 48 * 1024,
+        shared_optin_bytes: 227 * 1024,
+        registers_per_block: 65_536,
+        cluster: 1,
+        cooperative: true,
+    }
+}

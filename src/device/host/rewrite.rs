@@ -1,0 +1,285 @@
+//! Token-aware rewriting of CUDA source for a C++ compiler: comments and strings are left alone, and
+//! no line moves, so that compiler messages and barrier lines fit the rendered text.
+
+use super::tokens::{Token, TokenKind, tokenize};
+
+/// A rewritten source.
+#[derive(Debug)]
+pub struct Rewritten {
+    /// The text, with as many lines as before.
+    pub text: String,
+    /// Function names with the first argument of their `__launch_bounds__`.
+    pub launch_bounds: Vec<(String, String)>,
+}
+
+/// Rewrites dynamic shared memory and notes launch bounds.
+pub fn rewrite(source: &str) -> Rewritten {
+    let tokens = tokenize(source);
+    let mut writer = Writer { source, out: String::with_capacity(source.len() + 256), done: 0 };
+    let mut launch_bounds = Vec::new();
+    let mut aliases: Vec<(String, String)> = Vec::new();
+    let mut scopes: Vec<bool> = Vec::new();
+    let mut at = 0;
+    while at < tokens.len() {
+        let word = tokens[at].text(source);
+        match word {
+            "{" => scopes.push(!opens_namespace(source, &tokens, at)),
+            "}" => drop(scopes.pop()),
+            "extern" => {
+                if let Some(declaration) = dynamic_shared(source, &tokens, at) {
+                    let local = scopes.contains(&true);
+                    let text = if local { declaration.as_locals() } else { String::new() };
+                    if !local {
+                        aliases.extend(declaration.names);
+                    }
+                    writer.replace(tokens[at].start, tokens[declaration.last].end, &text);
+                    at = declaration.last;
+                }
+            }
+            "__shared__" => {
+                if let Some(alignas) = number_alignas(source, &tokens, at + 1) {
+                    writer.replace(alignas.start, alignas.end, "__align__");
+                }
+            }
+            "__launch_bounds__" => launch_bounds.extend(launch_bound(source, &tokens, at)),
+            _ => {
+                if let Some((_, element)) = aliases.iter().find(|(name, _)| name == word)
+                    && !is_member(source, &tokens, at)
+                {
+                    writer.replace(
+                        tokens[at].start,
+                        tokens[at].end,
+                        &format!("(evo_dynamic_shared<{element}>())"),
+                    );
+                }
+            }
+        }
+        at += 1;
+    }
+    Rewritten { text: writer.finish(), launch_bounds }
+}
+
+/// Copies the source, with pieces exchanged and their line breaks kept.
+struct Writer<'a> {
+    source: &'a str,
+    out: String,
+    done: usize,
+}
+
+impl Writer<'_> {
+    fn replace(&mut self, start: usize, end: usize, text: &str) {
+        self.out.push_str(&self.source[self.done..start]);
+        self.out.push_str(text);
+        let lines = self.source[start..end].matches('\n').count();
+        self.out.extend(std::iter::repeat_n('\n', lines));
+        self.done = end;
+    }
+
+    fn finish(mut self) -> String {
+        self.out.push_str(&self.source[self.done..]);
+        self.out
+    }
+}
+
+/// `extern __shared__ T a[], b[][33];`: names with their element types, and the `;`.
+struct DynamicShared {
+    names: Vec<(String, String)>,
+    last: usize,
+}
+
+impl DynamicShared {
+    fn as_locals(&self) -> String {
+        let one = |(name, element): &(String, String)| {
+            format!("auto* const {name} = evo_dynamic_shared<{element}>();")
+        };
+        self.names.iter().map(one).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// Reads the declaration that starts with the `extern` at `first`, if it declares shared memory.
+fn dynamic_shared(source: &str, tokens: &[Token], first: usize) -> Option<DynamicShared> {
+    let text = |at: usize| tokens.get(at).map(|token| token.text(source));
+    let last = (first..tokens.len()).find(|&at| matches!(text(at), Some(";" | "{" | "}" | "=")))?;
+    if text(last) != Some(";") || !(first..last).any(|at| text(at) == Some("__shared__")) {
+        return None;
+    }
+    let mut words = Vec::new();
+    let mut at = first + 1;
+    while at < last {
+        match text(at)? {
+            "__shared__" => {}
+            "alignas" | "__align__" | "__attribute__" | "__builtin_align__" => {
+                at = closing(source, tokens, at + 1)?
+            }
+            _ => words.push(at),
+        }
+        at += 1;
+    }
+    let bracket = words.iter().position(|&at| text(at) == Some("["))?;
+    let name_at = bracket.checked_sub(1)?;
+    let element = words[..name_at].iter().filter_map(|&at| text(at)).collect::<Vec<_>>().join(" ");
+    if element.is_empty() {
+        return None;
+    }
+    let mut names = Vec::new();
+    for declarator in words[name_at..].split(|&at| text(at) == Some(",")) {
+        let name = text(*declarator.first()?)?.to_string();
+        let after = declarator.iter().position(|&at| text(at) == Some("]"))?;
+        let extents: String = declarator[after + 1..].iter().filter_map(|&at| text(at)).collect();
+        names.push((name, format!("{element}{extents}")));
+    }
+    Some(DynamicShared { names, last })
+}
+
+/// `alignas(16)` in the middle of a declaration, which C++ refuses there but CUDA's compiler takes.
+fn number_alignas<'a>(source: &str, tokens: &'a [Token], at: usize) -> Option<&'a Token> {
+    let is_alignas = tokens.get(at)?.text(source) == "alignas";
+    let argument = tokens.get(at + 2)?;
+    (is_alignas && argument.kind == TokenKind::Number).then(|| &tokens[at])
+}
+
+/// The function name behind `__launch_bounds__(bound, …)` and the text of `bound`.
+fn launch_bound(source: &str, tokens: &[Token], at: usize) -> Option<(String, String)> {
+    let close = closing(source, tokens, at + 1)?;
+    let mut depth = 0;
+    let mut end = close;
+    for inside in at + 2..close {
+        match tokens[inside].text(source) {
+            "(" | "[" | "{" => depth += 1,
+            ")" | "]" | "}" => depth -= 1,
+            "," if depth == 0 => {
+                end = inside;
+                break;
+            }
+            _ => {}
+        }
+    }
+    let bound = source[tokens[at + 2].start..tokens[end].start].trim().replace('\n', " ");
+    let paren = (close + 1..tokens.len()).find(|&next| {
+        tokens[next].text(source) == "("
+            && !matches!(tokens[next - 1].text(source), "__cluster_dims__" | "__maxnreg__")
+    })?;
+    let name = &tokens[paren - 1];
+    (name.kind == TokenKind::Word && !bound.is_empty()).then(|| (name.text(source).to_string(), bound))
+}
+
+/// The token that closes the parenthesis at `open`.
+fn closing(source: &str, tokens: &[Token], open: usize) -> Option<usize> {
+    if tokens.get(open)?.text(source) != "(" {
+        return None;
+    }
+    let mut depth = 0;
+    for (at, token) in tokens.iter().enumerate().skip(open) {
+        match token.text(source) {
+            "(" => depth += 1,
+            ")" => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return Some(at);
+        }
+    }
+    None
+}
+
+/// Whether the `{` at `at` opens a namespace or `extern "C"`, which leave declarations at file scope.
+fn opens_namespace(source: &str, tokens: &[Token], at: usize) -> bool {
+    let Some(previous) = at.checked_sub(1).map(|before| &tokens[before]) else { return false };
+    if previous.kind == TokenKind::Text || previous.text(source) == "namespace" {
+        return true;
+    }
+    let mut before = at - 1;
+    while before > 0
+        && matches!(tokens[before].text(source), ":" | "inline") | (tokens[before].kind == TokenKind::Word)
+    {
+        if tokens[before].text(source) == "namespace" {
+            return true;
+        }
+        before -= 1;
+    }
+    tokens[before].text(source) == "namespace"
+}
+
+fn is_member(source: &str, tokens: &[Token], at: usize) -> bool {
+    let before = |distance: usize| at.checked_sub(distance).map(|index| tokens[index].text(source));
+    match before(1) {
+        Some(".") => true,
+        Some(">") => before(2) == Some("-"),
+        Some(":") => before(2) == Some(":"),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(source: &str, expected: &str) {
+        assert_eq!(rewrite(source).text, expected);
+    }
+
+    #[test]
+    fn a_declaration_in_a_function_becomes_a_pointer() {
+        check(
+            "void f() { extern __shared__ float s[]; }",
+            "void f() { auto* const s = evo_dynamic_shared<float>(); }",
+        );
+        check(
+            "void f() { extern __shared__ __align__(16) unsigned char s[]; }",
+            "void f() { auto* const s = evo_dynamic_shared<unsigned char>(); }",
+        );
+        check(
+            "void f() { extern __shared__ alignas(sizeof(float4)) T<int, 2> s[]; }",
+            "void f() { auto* const s = evo_dynamic_shared<T < int , 2 >>(); }",
+        );
+        check(
+            "void f() { __align__(8) extern __shared__ float a[], b[][33]; }",
+            "void f() { __align__(8) auto* const a = evo_dynamic_shared<float>(); auto* const b = evo_dynamic_shared<float[33]>(); }",
+        );
+    }
+
+    #[test]
+    fn lines_stay_where_they_are() {
+        let text = "void f() {\n extern __shared__\n  float s[];\n s[0] = 1;\n}\n";
+        let rewritten = rewrite(text).text;
+        assert_eq!(rewritten.lines().nth(3), Some(" s[0] = 1;"));
+    }
+
+    #[test]
+    fn a_declaration_at_file_scope_is_replaced_where_it_is_used() {
+        check(
+            "namespace a::b {\nextern __shared__ int s[];\nvoid f() { s[0] = x.s + y->s; } }",
+            "namespace a::b {\n\nvoid f() { (evo_dynamic_shared<int>())[0] = x.s + y->s; } }",
+        );
+        check(
+            "extern __shared__ int s[];\nextern \"C\" { void f() { g(s); } }",
+            "\nextern \"C\" { void f() { g((evo_dynamic_shared<int>())); } }",
+        );
+    }
+
+    #[test]
+    fn comments_strings_and_other_externs_are_left_alone() {
+        for text in [
+            "// extern __shared__ float s[];\n",
+            "/* extern __shared__ float s[]; */ int s;",
+            "const char* t = \"extern __shared__ float s[];\";",
+            "extern \"C\" __global__ void k() {}",
+            "void f() { __shared__ float s[32][33]; }",
+        ] {
+            check(text, text);
+        }
+    }
+
+    #[test]
+    fn alignas_after_shared_becomes_an_attribute() {
+        check("__shared__ alignas(16) float s[4];", "__shared__ __align__(16) float s[4];");
+    }
+
+    #[test]
+    fn launch_bounds_are_found_in_both_places() {
+        let text = "extern \"C\" __global__ void __launch_bounds__(f(1, 2) * 3, 2) a(int x);\n\
+                    __global__ __launch_bounds__(64) void b() {}";
+        let expected = [("a".to_string(), "f(1, 2) * 3".to_string()), ("b".to_string(), "64".to_string())];
+        assert_eq!(rewrite(text).launch_bounds, expected);
+    }
+}
