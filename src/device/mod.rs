@@ -3,6 +3,7 @@
 pub mod cuda;
 #[expect(clippy::module_inception, reason = "the trait that the folder is about")]
 pub mod device;
+pub mod host;
 pub mod probe;
 pub mod telemetry;
 
@@ -24,4 +25,3 @@ mod tests {
         assert_eq!(cuda_arch(12, 0), "sm_120a");
     }
 }
-pub mod host;

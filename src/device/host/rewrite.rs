@@ -143,8 +143,8 @@ fn launch_bound(source: &str, tokens: &[Token], at: usize) -> Option<(String, St
     let close = closing(source, tokens, at + 1)?;
     let mut depth = 0;
     let mut end = close;
-    for inside in at + 2..close {
-        match tokens[inside].text(source) {
+    for (inside, token) in tokens.iter().enumerate().take(close).skip(at + 2) {
+        match token.text(source) {
             "(" | "[" | "{" => depth += 1,
             ")" | "]" | "}" => depth -= 1,
             "," if depth == 0 => {
