@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::space::expr::Scope;
 use crate::space::value::Value;
 
 /// Positions into each parameter's values, in declared order.
@@ -66,6 +67,13 @@ impl Configuration {
     /// The values alone, separated by spaces: what `evo test-one` takes.
     pub fn positional(&self) -> String {
         self.pairs.iter().map(|(_, value)| value.to_string()).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// Expressions read parameters by name.
+impl Scope for Configuration {
+    fn get(&self, name: &str) -> Option<Value> {
+        Configuration::get(self, name).cloned()
     }
 }
 

@@ -5,6 +5,7 @@ pub mod diagnostic;
 pub mod document;
 pub mod expr;
 pub mod json;
+pub mod number;
 pub mod parameter;
 #[expect(clippy::module_inception, reason = "the type that the folder is about")]
 pub mod space;

@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::number::Number;
+
 /// A number, a boolean or a text, as written in a space file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -48,6 +50,14 @@ impl Value {
         }
     }
 
+    /// The number as arithmetic sees it (a boolean is 0 or 1), unless this is a text.
+    pub fn as_number(&self) -> Option<Number> {
+        match self {
+            Value::Float(value) => Some(Number::Float(*value)),
+            other => other.as_int().map(Number::Int),
+        }
+    }
+
     /// Python's truth: zero and the empty text are false.
     pub fn is_true(&self) -> bool {
         match self {
@@ -58,15 +68,12 @@ impl Value {
         }
     }
 
-    /// Order between two numbers or two texts; `None` between a number and a text, or with NaN.
+    /// Order between two numbers or two texts; `None` between a number and a text.
     pub fn compare(&self, other: &Value) -> Option<Ordering> {
         match (self, other) {
             (Value::Text(a), Value::Text(b)) => Some(a.cmp(b)),
             (Value::Text(_), _) | (_, Value::Text(_)) => None,
-            (a, b) => match (a.as_int(), b.as_int()) {
-                (Some(a), Some(b)) => Some(a.cmp(&b)),
-                _ => a.as_float()?.partial_cmp(&b.as_float()?),
-            },
+            (a, b) => Some(a.as_number()?.compare(b.as_number()?)),
         }
     }
 

@@ -1,0 +1,101 @@
+//! The expression tree. Operators of one precedence stand in one node, so that a long sum is wide
+//! and not deep: nothing that walks the tree can overflow the stack.
+
+use crate::space::document::Span;
+use crate::space::number::Operator;
+use crate::space::value::Value;
+
+/// A node with its place in the expression's text.
+#[derive(Clone, Debug)]
+pub struct Tree {
+    pub kind: Kind,
+    pub span: Span,
+}
+
+/// What a node is.
+#[derive(Clone, Debug)]
+pub enum Kind {
+    Literal(Value),
+    /// Position among the expression's names.
+    Name(usize),
+    /// Only to the right of `in` and `not in`.
+    List(Vec<Tree>),
+    Not(Box<Tree>),
+    Negate(Box<Tree>),
+    /// Operators of one precedence, from left to right.
+    Chain(Box<Tree>, Vec<(Operator, Tree)>),
+    /// `a < b <= c` means `a < b and b <= c`.
+    Compare(Box<Tree>, Vec<(Comparison, Tree)>),
+    /// `and`, with Python's value: the first false operand, else the last.
+    All(Vec<Tree>),
+    /// `or`: the first true operand, else the last.
+    Any(Vec<Tree>),
+    If {
+        condition: Box<Tree>,
+        then: Box<Tree>,
+        otherwise: Box<Tree>,
+    },
+    Call(Function, Vec<Tree>),
+}
+
+/// A comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Comparison {
+    Equal,
+    NotEqual,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+    In,
+    NotIn,
+}
+
+impl Comparison {
+    /// The comparison as written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Comparison::Equal => "==",
+            Comparison::NotEqual => "!=",
+            Comparison::Less => "<",
+            Comparison::LessEqual => "<=",
+            Comparison::Greater => ">",
+            Comparison::GreaterEqual => ">=",
+            Comparison::In => "in",
+            Comparison::NotIn => "not in",
+        }
+    }
+}
+
+/// A built-in function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Function {
+    Min,
+    Max,
+    Abs,
+    CeilDiv,
+}
+
+impl Function {
+    /// Every function.
+    pub const ALL: [Function; 4] = [Function::Min, Function::Max, Function::Abs, Function::CeilDiv];
+
+    /// The name as written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Function::Min => "min",
+            Function::Max => "max",
+            Function::Abs => "abs",
+            Function::CeilDiv => "ceil_div",
+        }
+    }
+
+    /// Fewest and most arguments.
+    pub fn arity(self) -> (usize, usize) {
+        match self {
+            Function::Min | Function::Max => (1, usize::MAX),
+            Function::Abs => (1, 1),
+            Function::CeilDiv => (2, 2),
+        }
+    }
+}
