@@ -1,3 +1,10 @@
-//! Honest timing: sampling modes, stop rules, statistics, paired comparison.
+//! Samples, their statistics, when to stop taking them, and paired comparison.
 
+pub mod measure;
+pub mod noise;
+pub mod paired;
+pub mod policy;
+pub mod roofline;
 pub mod sample;
+pub mod stats;
+pub mod stopping;

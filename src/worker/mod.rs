@@ -1,3 +1,10 @@
 //! Workers: processes that own a device, and the parent's side of them.
 
+mod base64;
+pub mod child;
+pub mod deadline;
+pub mod job;
+pub mod log;
+pub mod pipe;
 pub mod protocol;
+mod spawn;

@@ -1,0 +1,190 @@
+//! Paired comparison: blocks A B B A on the same problem, judged by log ratios.
+//!
+//! Interleaving makes drift of clocks and heat hit both rivals alike. Blocks within a process share
+//! that process's luck (addresses, clocks), so the interval resamples blocks within processes and the
+//! caller brings blocks from several fresh processes.
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng;
+use serde::{Deserialize, Serialize};
+
+use super::stats::{below, median, quantile};
+
+/// What one process's blocks gave.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Paired {
+    /// Per block A B B A: two values of ln(time B / time A).
+    pub log_ratios: Vec<f64>,
+    /// Medians of A's blocks, nanoseconds.
+    pub a_ns: Vec<f64>,
+    /// Medians of B's blocks, nanoseconds.
+    pub b_ns: Vec<f64>,
+}
+
+/// How B compares with A.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    /// B is faster than A, beyond the noise.
+    Faster,
+    /// B is slower than A, beyond the noise.
+    Slower,
+    /// The whole interval lies within the noise: a tie.
+    Same,
+    /// More blocks are needed.
+    Ambiguous,
+}
+
+/// A comparison of B with A.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    pub decision: Decision,
+    /// Median of ln(time B / time A): negative where B is faster.
+    pub log_ratio: f64,
+    /// Its 95 % interval.
+    pub low: f64,
+    pub high: f64,
+    /// The smallest difference that may be claimed.
+    pub delta: f64,
+}
+
+impl Comparison {
+    /// B's gain over A as a share of A's time (0.03 is 3 % less time).
+    pub fn gain(&self) -> f64 {
+        1.0 - self.log_ratio.exp()
+    }
+
+    /// The part of the gain that the interval grants: its lower 95 % bound.
+    pub fn gain_low(&self) -> f64 {
+        1.0 - self.high.exp()
+    }
+}
+
+/// The smallest difference that may be claimed over a noise floor: twice the floor, 0.5 % at least.
+pub fn claimable(noise_floor: f64) -> f64 {
+    (2.0 * noise_floor).max(0.005)
+}
+
+/// Compares B with A from the log ratios of each process.
+pub fn compare(processes: &[Vec<f64>], noise_floor: f64, seed: u64) -> Comparison {
+    let all: Vec<f64> = processes.iter().flatten().copied().collect();
+    let delta = claimable(noise_floor);
+    if all.is_empty() {
+        let nan = f64::NAN;
+        return Comparison { decision: Decision::Ambiguous, log_ratio: nan, low: nan, high: nan, delta };
+    }
+    let mut medians = resampled_medians(processes, 4_000, seed);
+    medians.sort_by(f64::total_cmp);
+    let (low, high) = (quantile(&medians, 0.025), quantile(&medians, 0.975));
+    // Below six ratios an interval at this level does not exist; nothing is claimed then.
+    let decision = if all.len() < 6 { Decision::Ambiguous } else { decide(low, high, delta) };
+    Comparison { decision, log_ratio: median(&all), low, high, delta }
+}
+
+fn decide(low: f64, high: f64, delta: f64) -> Decision {
+    if high < -delta {
+        Decision::Faster
+    } else if low > delta {
+        Decision::Slower
+    } else if low >= -delta && high <= delta {
+        Decision::Same
+    } else {
+        Decision::Ambiguous
+    }
+}
+
+fn resampled_medians(processes: &[Vec<f64>], resamples: usize, seed: u64) -> Vec<f64> {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut series = Vec::new();
+    (0..resamples)
+        .map(|_| {
+            series.clear();
+            for blocks in processes.iter().filter(|blocks| !blocks.is_empty()) {
+                series.extend((0..blocks.len()).map(|_| blocks[below(&mut random, blocks.len())]));
+            }
+            median(&series)
+        })
+        .collect()
+}
+
+/// Runs `blocks` blocks A B B A. `run(slot)` runs one block of about `block_ms` and gives its median
+/// in nanoseconds; errors end the run. `b_first` starts with B, which processes alternate.
+pub fn interleave<E>(
+    blocks: u32,
+    b_first: bool,
+    mut run: impl FnMut(u8) -> Result<f64, E>,
+) -> Result<Paired, E> {
+    let (outer, inner) = if b_first { (1, 0) } else { (0, 1) };
+    let mut paired = Paired::default();
+    for _ in 0..blocks {
+        for order in [[outer, inner], [inner, outer]] {
+            let mut times = [0.0; 2];
+            for slot in order {
+                times[usize::from(slot)] = run(slot)?;
+            }
+            paired.a_ns.push(times[0]);
+            paired.b_ns.push(times[1]);
+            paired.log_ratios.push((times[1] / times[0]).ln());
+        }
+    }
+    Ok(paired)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spread(center: f64, width: f64) -> Vec<Vec<f64>> {
+        let blocks = |shift: usize| -> Vec<f64> {
+            (0..12).map(|i| center + width * (((i + shift) * 5 % 12) as f64 / 11.0 - 0.5)).collect()
+        };
+        vec![blocks(0), blocks(3), blocks(7)]
+    }
+
+    fn check(center: f64, width: f64, noise: f64, expected: Decision) {
+        let comparison = compare(&spread(center, width), noise, 1);
+        assert_eq!(comparison.decision, expected, "{comparison:?}");
+    }
+
+    #[test]
+    fn known_cases() {
+        check(-0.05, 0.02, 0.001, Decision::Faster);
+        check(0.05, 0.02, 0.001, Decision::Slower);
+        check(0.0, 0.004, 0.001, Decision::Same);
+        check(0.005, 0.02, 0.001, Decision::Ambiguous);
+        // The same gain drowns in a larger noise floor.
+        check(-0.05, 0.02, 0.05, Decision::Same);
+        assert_eq!(compare(&[vec![-0.5; 5]], 0.0, 1).decision, Decision::Ambiguous);
+        assert_eq!(compare(&[], 0.0, 1).decision, Decision::Ambiguous);
+    }
+
+    #[test]
+    fn gains_are_shares_of_the_rival_time() {
+        let comparison = compare(&spread((0.9f64).ln(), 1e-6), 0.0, 1);
+        assert!((comparison.gain() - 0.1).abs() < 1e-5);
+        assert!(comparison.gain_low() <= comparison.gain());
+    }
+
+    #[test]
+    fn blocks_interleave_and_drift_cancels() {
+        let mut order = Vec::new();
+        let mut time = 100.0;
+        let paired = interleave::<()>(2, false, |slot| {
+            order.push(slot);
+            time += 1.0;
+            Ok(time)
+        })
+        .unwrap();
+        assert_eq!(order, [0, 1, 1, 0, 0, 1, 1, 0]);
+        // A linear drift gives ratios of alternating sign, whose median is nearly zero.
+        assert!(median(&paired.log_ratios).abs() < 1e-3, "{paired:?}");
+        assert_eq!(paired.log_ratios.len(), 4);
+        let mut order = Vec::new();
+        interleave::<()>(1, true, |slot| {
+            order.push(slot);
+            Ok(1.0)
+        })
+        .unwrap();
+        assert_eq!(order, [1, 0, 0, 1]);
+    }
+}

@@ -1,0 +1,44 @@
+//! The sampling policies of the cascade: a screening for everyone, a contender's measurement, and
+//! the deep one of finalists and of `evo test-one`.
+
+use crate::worker::protocol::SamplePolicy;
+
+/// A screening: one warm-up call and three to seven samples, abandoned above `abandon_above_ns`.
+pub fn screen(abandon_above_ns: Option<f64>) -> SamplePolicy {
+    SamplePolicy {
+        screen: true,
+        samples_min: 3,
+        samples_max: 7,
+        interval: 0.02,
+        warmup_ms: 0.0,
+        limit_ms: 2_000.0,
+        abandon_above_ns,
+    }
+}
+
+/// A contender's measurement. Its warm-up is shorter than the deep one's, because the lane that
+/// screens without a pause has kept the device warm.
+pub fn contender() -> SamplePolicy {
+    SamplePolicy {
+        screen: false,
+        samples_min: 30,
+        samples_max: 1_000,
+        interval: 0.005,
+        warmup_ms: 40.0,
+        limit_ms: 1_000.0,
+        abandon_above_ns: None,
+    }
+}
+
+/// The deep measurement: warm-up by time to a steady state, 15 s cap.
+pub fn deep() -> SamplePolicy {
+    SamplePolicy {
+        screen: false,
+        samples_min: 30,
+        samples_max: 10_000,
+        interval: 0.005,
+        warmup_ms: 300.0,
+        limit_ms: 15_000.0,
+        abandon_above_ns: None,
+    }
+}

@@ -1,0 +1,154 @@
+//! When there are enough samples: a pure function of the samples so far.
+//!
+//! At least `samples_min` (10 for calls over 50 ms), then until the median's 95 % interval is tight,
+//! or more samples no longer help, or the time is up. A loser is abandoned as soon as even its
+//! fastest sample is hopeless.
+
+use super::stats::{order_interval, quantile, sorted};
+use crate::worker::protocol::SamplePolicy;
+
+/// Why sampling ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// The median's interval is as tight as was asked.
+    Interval,
+    /// The interval stopped shrinking: more samples would not help.
+    Stable,
+    /// The cap on samples or time was reached.
+    Limit,
+    /// A screening took its few samples.
+    Screen,
+    /// Even the fastest sample is above the policy's limit.
+    Abandoned,
+}
+
+impl Stop {
+    /// The word in measurements.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Stop::Interval => "interval",
+            Stop::Stable => "stable",
+            Stop::Limit => "limit",
+            Stop::Screen => "screen",
+            Stop::Abandoned => "abandoned",
+        }
+    }
+}
+
+/// Calls longer than this need only `LONG_CALL_SAMPLES`.
+const LONG_CALL_NS: f64 = 50e6;
+const LONG_CALL_SAMPLES: usize = 10;
+/// The window over which the interval must keep shrinking, and by how much.
+const STABLE_WINDOW: usize = 64;
+const STABLE_CHANGE: f64 = 0.05;
+
+/// Decides after some samples, `elapsed_ms` into sampling; `None` means go on.
+pub fn decide(samples_ns: &[f64], elapsed_ms: f64, policy: &SamplePolicy) -> Option<Stop> {
+    if samples_ns.is_empty() {
+        return None;
+    }
+    let ascending = sorted(samples_ns);
+    if hopeless(&ascending, policy) {
+        return Some(Stop::Abandoned);
+    }
+    if policy.screen {
+        return screen(&ascending, elapsed_ms, policy);
+    }
+    let center = quantile(&ascending, 0.5);
+    let needed =
+        (policy.samples_min as usize).min(if center > LONG_CALL_NS { LONG_CALL_SAMPLES } else { usize::MAX });
+    if ascending.len() >= needed {
+        if order_interval(&ascending).relative_half_width(center) < policy.interval {
+            return Some(Stop::Interval);
+        }
+        if stopped_shrinking(samples_ns) {
+            return Some(Stop::Stable);
+        }
+    }
+    limit(ascending.len(), elapsed_ms, policy)
+}
+
+/// Two samples at least, so that one hiccup does not condemn anyone.
+fn hopeless(ascending: &[f64], policy: &SamplePolicy) -> bool {
+    policy.abandon_above_ns.is_some_and(|above| ascending.len() >= 2 && ascending[0] > above)
+}
+
+/// A screening stops at its minimum when the answer is plain, and looks on when samples disagree or
+/// the median lies within 5 % of the limit that decides.
+fn screen(ascending: &[f64], elapsed_ms: f64, policy: &SamplePolicy) -> Option<Stop> {
+    if ascending.len() < policy.samples_min as usize {
+        return limit(ascending.len(), elapsed_ms, policy);
+    }
+    let center = quantile(ascending, 0.5);
+    let spread = (quantile(ascending, 0.75) - quantile(ascending, 0.25)) / center;
+    let close = policy.abandon_above_ns.is_some_and(|above| (center / above - 1.0).abs() < 0.05);
+    if spread < 0.02 && !close {
+        return Some(Stop::Screen);
+    }
+    limit(ascending.len(), elapsed_ms, policy).map(|_| Stop::Screen)
+}
+
+fn limit(samples: usize, elapsed_ms: f64, policy: &SamplePolicy) -> Option<Stop> {
+    let done = samples >= policy.samples_max as usize || elapsed_ms >= policy.limit_ms;
+    done.then_some(Stop::Limit)
+}
+
+/// Whether the interval's width, scaled by √n to what independent samples would leave, changed by
+/// less than 5 % over the last 64 samples: the noise has stopped falling.
+fn stopped_shrinking(samples_ns: &[f64]) -> bool {
+    let Some(before) = samples_ns.len().checked_sub(STABLE_WINDOW).filter(|n| *n >= STABLE_WINDOW) else {
+        return false;
+    };
+    let width = |samples: &[f64]| {
+        let interval = order_interval(&sorted(samples));
+        interval.high - interval.low
+    };
+    let (earlier, now) = (width(&samples_ns[..before]), width(samples_ns));
+    now > earlier * (1.0 - STABLE_CHANGE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::timing::policy;
+
+    fn check(samples: &[f64], elapsed_ms: f64, policy: &SamplePolicy, expected: Option<Stop>) {
+        assert_eq!(decide(samples, elapsed_ms, policy), expected, "{} samples", samples.len());
+    }
+
+    #[test]
+    fn a_quiet_series_stops_at_the_minimum() {
+        let policy = policy::contender();
+        check(&[100.0; 29], 1.0, &policy, None);
+        check(&[100.0; 30], 1.0, &policy, Some(Stop::Interval));
+        check(&[60e6; 9], 1.0, &policy, None);
+        check(&[60e6; 10], 1.0, &policy, Some(Stop::Interval));
+    }
+
+    #[test]
+    fn a_noisy_series_ends_when_more_does_not_help_or_time_is_up() {
+        let noisy = |n: usize| -> Vec<f64> { (0..n).map(|i| 100.0 + (i * 7919 % 50) as f64).collect() };
+        let policy = policy::deep();
+        check(&noisy(60), 1.0, &policy, None);
+        check(&noisy(60), policy.limit_ms, &policy, Some(Stop::Limit));
+        let growing: Vec<f64> = (0..200).map(|i| 100.0 + f64::from(i / 10)).collect();
+        check(&growing, 1.0, &policy, Some(Stop::Stable));
+    }
+
+    #[test]
+    fn losers_are_abandoned_after_two_samples() {
+        let policy = policy::screen(Some(100.0));
+        check(&[400.0], 1.0, &policy, None);
+        check(&[400.0, 390.0], 1.0, &policy, Some(Stop::Abandoned));
+        check(&[400.0, 99.0], 1.0, &policy, None);
+    }
+
+    #[test]
+    fn screening_takes_few_samples_and_more_where_it_is_close() {
+        let policy = policy::screen(Some(100.0));
+        check(&[80.0, 80.5, 80.2], 1.0, &policy, Some(Stop::Screen));
+        check(&[97.0, 97.5, 97.2], 1.0, &policy, None);
+        check(&[97.0, 97.5, 97.2, 97.0, 97.1, 97.0, 97.3], 1.0, &policy, Some(Stop::Screen));
+        check(&[50.0, 80.5, 60.2], 1.0, &policy, None);
+    }
+}

@@ -1,0 +1,140 @@
+//! How long each phase of a worker may last, and what a missed deadline means: hang or slow.
+//!
+//! A kernel that does not end at a tiny shape within 2 s is 10⁵ times slower than an honest one: it
+//! hangs. At full shapes the limit comes from the incumbent and from the variant's own smaller shapes,
+//! so that a slow kernel is either measured or called `too_slow` with a lower bound.
+
+use std::time::Duration;
+
+use crate::device::device::DeviceKind;
+use crate::kernel::plan::ProblemPlan;
+use crate::worker::protocol::Phase;
+
+/// Limits of one request. A phase's limit starts anew whenever the worker reports a phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadlines {
+    pub opening: Duration,
+    pub loading: Duration,
+    /// Our own processor work: inputs and fp64 references.
+    pub preparing: Duration,
+    /// One launch, or one gate's unbroken run of launches.
+    pub launched: Duration,
+    pub checking: Duration,
+    /// One chunk of samples.
+    pub timing: Duration,
+}
+
+impl Deadlines {
+    /// The limits for work at tiny shapes. The host device gets 10 s instead of 2 s for a launch: it
+    /// runs a block's threads one after another, on cores that compilers share.
+    pub fn tiny(kind: DeviceKind) -> Deadlines {
+        let launched = match kind {
+            DeviceKind::Host => Duration::from_secs(10),
+            DeviceKind::Cuda => Duration::from_secs(2),
+        };
+        Deadlines {
+            opening: Duration::from_secs(60),
+            loading: Duration::from_secs(20),
+            preparing: Duration::from_secs(300),
+            launched,
+            checking: Duration::from_secs(60),
+            timing: launched + Duration::from_secs(5),
+        }
+    }
+
+    /// The same with another limit for launches; a chunk of samples gets 5 s more.
+    pub fn with_launched(mut self, launched: Duration) -> Deadlines {
+        self.launched = launched;
+        self.timing = launched + Duration::from_secs(5);
+        self
+    }
+
+    /// The limit of a phase.
+    pub fn of(&self, phase: Phase) -> Duration {
+        match phase {
+            Phase::Opening => self.opening,
+            Phase::Loading => self.loading,
+            Phase::Preparing => self.preparing,
+            Phase::Launched => self.launched,
+            Phase::Checking => self.checking,
+            Phase::Timing => self.timing,
+        }
+    }
+}
+
+/// What is known of how long a launch at a full shape should take.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Prediction {
+    /// The incumbent's time there, nanoseconds.
+    pub incumbent_ns: Option<f64>,
+    /// What the variant's own smaller shapes predict by the ratio of work, nanoseconds.
+    pub own_ns: Option<f64>,
+}
+
+/// A launch at a full shape without any prediction gets this long.
+const UNKNOWN: Duration = Duration::from_secs(60);
+/// No launch gets longer than this: the lane has other work.
+const LONGEST: Duration = Duration::from_secs(60);
+/// This many times the incumbent's time is no slowness any more.
+const HANG_RATIO: f64 = 1e5;
+
+impl Prediction {
+    /// The hard limit of a launch: ten times the soft one, which is max(0.25 s, 20 × the incumbent's
+    /// time); without an incumbent 20 × what the variant's own smaller shapes predict.
+    pub fn launched(&self, kind: DeviceKind) -> Duration {
+        let floor = Deadlines::tiny(kind).launched.max(Duration::from_millis(2_500));
+        let from_ns = |ns: f64| Duration::from_secs_f64((ns / 1e9).clamp(0.0, LONGEST.as_secs_f64()));
+        let limit = match (self.incumbent_ns, self.own_ns) {
+            (Some(incumbent), _) => from_ns(200.0 * incumbent),
+            (None, Some(own)) => from_ns(20.0 * own),
+            (None, None) => UNKNOWN,
+        };
+        limit.clamp(floor, LONGEST)
+    }
+
+    /// Whether a launch killed after `elapsed` hangs, rather than being slow: it is past 20 × what
+    /// its own smaller shapes predict, or 10⁵ times behind the incumbent, or nothing is known.
+    pub fn hangs(&self, elapsed: Duration) -> bool {
+        let elapsed = elapsed.as_nanos() as f64;
+        match (self.incumbent_ns, self.own_ns) {
+            (None, None) => true,
+            (incumbent, own) => {
+                own.is_some_and(|own| elapsed > 20.0 * own)
+                    || incumbent.is_some_and(|incumbent| elapsed > HANG_RATIO * incumbent)
+            }
+        }
+    }
+}
+
+/// A measure of a problem's work, for ratios between shapes of one kernel: operations, else bytes.
+pub fn work(plan: &ProblemPlan) -> f64 {
+    let bytes: u64 = plan.buffers.iter().map(|buffer| buffer.bytes()).sum();
+    plan.flops.or(plan.bytes).unwrap_or(bytes as f64).max(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(incumbent_ms: Option<f64>, own_ms: Option<f64>, limit_ms: u64, hangs: bool) {
+        let ns = |ms: Option<f64>| ms.map(|ms| ms * 1e6);
+        let prediction = Prediction { incumbent_ns: ns(incumbent_ms), own_ns: ns(own_ms) };
+        let limit = prediction.launched(DeviceKind::Cuda);
+        assert_eq!(limit, Duration::from_millis(limit_ms), "{prediction:?}");
+        let late = limit + Duration::from_millis(1);
+        assert_eq!(prediction.hangs(late), hangs, "{prediction:?}");
+    }
+
+    #[test]
+    fn hang_and_slow_are_told_apart() {
+        // An incumbent of 10 µs and 2.5 s gone: no honest kernel is that slow.
+        check(Some(0.01), Some(1_000.0), 2_500, true);
+        // An incumbent of 1 ms: 2.5 s may be a slow kernel, unless its own small shapes say no.
+        check(Some(1.0), Some(1_000.0), 2_500, false);
+        check(Some(1.0), Some(1.0), 2_500, true);
+        check(Some(100.0), None, 20_000, false);
+        check(None, Some(500.0), 10_000, true);
+        check(None, None, 60_000, true);
+        check(Some(1e6), Some(1e6), 60_000, false);
+    }
+}

@@ -1,0 +1,144 @@
+//! Lines over a child's stdin and stdout with a deadline, without threads: neither a child that does
+//! not read nor one that does not write can block us.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::process::{ChildStdin, ChildStdout};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// A longer line is not the protocol.
+const LINE_MAX: usize = 64 << 20;
+
+/// Both ends of one child's conversation.
+#[derive(Debug)]
+pub struct Pipe {
+    stdin: Option<ChildStdin>,
+    stdout: ChildStdout,
+    outbox: Vec<u8>,
+    inbox: Vec<u8>,
+    /// Bytes of `inbox` known to hold no line end.
+    scanned: usize,
+    ended: bool,
+}
+
+/// What waiting brought.
+#[derive(Debug, PartialEq)]
+pub enum Incoming {
+    /// A line, without its end.
+    Line(Vec<u8>),
+    /// The child closed its stdout; a last line without an end is lost with it.
+    End,
+    /// Nothing until the given moment.
+    Nothing,
+    /// More than any line may hold.
+    Overlong,
+}
+
+impl Pipe {
+    /// Takes over the pipes of a fresh child.
+    pub fn new(stdin: ChildStdin, stdout: ChildStdout) -> io::Result<Pipe> {
+        rustix::io::ioctl_fionbio(&stdin, true)?;
+        rustix::io::ioctl_fionbio(&stdout, true)?;
+        let (outbox, inbox) = (Vec::new(), Vec::new());
+        Ok(Pipe { stdin: Some(stdin), stdout, outbox, inbox, scanned: 0, ended: false })
+    }
+
+    /// Queues a line and writes what the pipe takes at once; the rest goes out while waiting.
+    pub fn send(&mut self, line: &[u8]) {
+        self.outbox.extend_from_slice(line);
+        self.outbox.push(b'\n');
+        self.write_some();
+    }
+
+    /// Closes the child's stdin.
+    pub fn close(&mut self) {
+        self.stdin = None;
+    }
+
+    /// Whether anything unread is there now.
+    pub fn has_input(&mut self) -> bool {
+        self.read_some();
+        !self.inbox.is_empty()
+    }
+
+    /// Waits for a line until `until`.
+    pub fn receive(&mut self, until: Instant) -> Incoming {
+        loop {
+            if let Some(line) = self.take_line() {
+                return Incoming::Line(line);
+            }
+            if self.inbox.len() > LINE_MAX {
+                return Incoming::Overlong;
+            }
+            if self.ended {
+                return Incoming::End;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() && !self.read_some() {
+                return Incoming::Nothing;
+            }
+            self.wait(left);
+            self.write_some();
+            self.read_some();
+        }
+    }
+
+    fn take_line(&mut self) -> Option<Vec<u8>> {
+        let Some(offset) = self.inbox[self.scanned..].iter().position(|byte| *byte == b'\n') else {
+            self.scanned = self.inbox.len();
+            return None;
+        };
+        let end = self.scanned + offset;
+        let rest = self.inbox.split_off(end + 1);
+        let mut line = std::mem::replace(&mut self.inbox, rest);
+        line.pop();
+        self.scanned = 0;
+        Some(line)
+    }
+
+    /// Waits until something can be read or written.
+    fn wait(&self, left: Duration) {
+        let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+        let mut ends = vec![PollFd::new(&self.stdout, PollFlags::IN)];
+        if let Some(stdin) = self.stdin.as_ref().filter(|_| !self.outbox.is_empty()) {
+            ends.push(PollFd::new(stdin, PollFlags::OUT));
+        }
+        // An interrupted poll only means another turn of the caller's loop.
+        let _ = poll(&mut ends, Some(&timeout));
+    }
+
+    fn write_some(&mut self) {
+        let Some(stdin) = &mut self.stdin else { return self.outbox.clear() };
+        let mut written = 0;
+        while written < self.outbox.len() {
+            match stdin.write(&self.outbox[written..]) {
+                Ok(count) if count > 0 => written += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                // The reader is gone; its death shows on stdout.
+                _ => {
+                    self.stdin = None;
+                    return self.outbox.clear();
+                }
+            }
+        }
+        self.outbox.drain(..written);
+    }
+
+    /// Reads what is there; whether anything was.
+    fn read_some(&mut self) -> bool {
+        let mut buffer = [0u8; 64 * 1024];
+        let before = self.inbox.len();
+        while !self.ended && self.inbox.len() <= LINE_MAX {
+            match self.stdout.read(&mut buffer) {
+                Ok(0) => self.ended = true,
+                Ok(count) => self.inbox.extend_from_slice(&buffer[..count]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(_) => self.ended = true,
+            }
+        }
+        self.inbox.len() > before
+    }
+}
