@@ -53,7 +53,9 @@ impl Death {
     pub fn describe(&self) -> String {
         let what = match &self.how {
             DeathHow::Deadline { limit } => format!("no answer within {} ms", limit.as_millis()),
-            DeathHow::Exit { signal: Some(signal), .. } => format!("the worker was killed by signal {signal}"),
+            DeathHow::Exit { signal: Some(signal), .. } => {
+                format!("the worker was killed by signal {signal}")
+            }
             DeathHow::Exit { code, .. } => {
                 format!("the worker exited with {} before it answered", code.unwrap_or(-1))
             }

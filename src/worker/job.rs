@@ -76,3 +76,65 @@ impl Standing {
         Standing { problems, objective_ns: Some(objective_ns) }
     }
 }
+
+/// Jobs for tests of the modules that pass them on.
+#[cfg(test)]
+pub(crate) mod example {
+    use super::*;
+    use crate::worker::protocol::ReferencePlan;
+
+    /// A plan without buffers and launches.
+    pub fn plan(name: &str, flops: f64) -> ProblemPlan {
+        ProblemPlan {
+            name: name.into(),
+            sizes: BTreeMap::new(),
+            weight: 1.0,
+            buffers: Vec::new(),
+            scalars: Vec::new(),
+            launches: Vec::new(),
+            reference_launches: Vec::new(),
+            flops: Some(flops),
+            bytes: None,
+        }
+    }
+
+    /// A job with one tiny shape and the given timed problems.
+    pub fn job(timed: &[(&str, f64)]) -> Job {
+        let hash = ContentHash::of(b"example");
+        let binary = Binary {
+            hash: hash.clone(),
+            code_hash: hash.clone(),
+            path: "example.so".into(),
+            resources: Vec::new(),
+            toolchain: "none".into(),
+            compile_ms: 0.0,
+            cached: false,
+            log: String::new(),
+        };
+        let check = CheckPlan {
+            reference: ReferencePlan::Builtin { name: "gemm".into() },
+            atol: None,
+            rtol: None,
+            trusted_factor: 2.0,
+            seed: 1,
+            seeds: 3,
+            families: Vec::new(),
+            deterministic: true,
+            repeats: 10,
+        };
+        Job {
+            number: 1,
+            label: "A=1".into(),
+            variant_hash: hash,
+            binary,
+            entries: vec!["kernel".into()],
+            reference: None,
+            check,
+            tiny: vec![plan("tiny:1", 1.0)],
+            checked: Vec::new(),
+            timed: timed.iter().map(|(name, flops)| plan(name, *flops)).collect(),
+            ranking: RankingMode::Hot,
+            deep: false,
+        }
+    }
+}

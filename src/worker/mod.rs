@@ -1,6 +1,6 @@
 //! Workers: processes that own a device, and the parent's side of them.
 
-mod base64;
+pub mod base64;
 pub mod child;
 pub mod deadline;
 pub mod job;

@@ -1,0 +1,362 @@
+//! The order of the gates and the cascade: cheap gates for everyone, dear ones for those that deserve
+//! them. A plain sequential function over a small trait, so that it is tested without a worker.
+//!
+//! Everyone: load, launch, tiny shapes, then problem by problem (cheapest first) a quick check at full
+//! size and a screening of a few samples. Who is then too far behind the incumbent ends as `too_slow`,
+//! with the time that was seen. Contenders go on: every seed and family, repeatability, full
+//! measurements in both modes with outputs checked in between. A job marked `deep` gets everything.
+
+use std::time::Instant;
+
+use crate::device::device::{DeviceError, EntryAttributes, TimingMode};
+use crate::kernel::plan::ProblemPlan;
+use crate::kernel::spec::RankingMode;
+use crate::timing::policy;
+use crate::timing::sample::Measurement;
+use crate::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
+use crate::worker::deadline::work;
+use crate::worker::job::{Job, Standing};
+use crate::worker::protocol::{Depth, SamplePolicy};
+
+/// Who does the work: a worker process, or a script in tests.
+pub trait Station {
+    /// What can come between a question and its answer: a death, a flood of output.
+    type Broken;
+    /// Loads the candidate; milliseconds.
+    fn load(&mut self, job: &Job) -> Result<Result<f64, DeviceError>, Self::Broken>;
+    /// Runs one gate.
+    fn gate(&mut self, gate: Gate, depth: Depth, plans: &[ProblemPlan]) -> Result<GateReply, Self::Broken>;
+    /// Times one problem.
+    fn measure(
+        &mut self,
+        plan: &ProblemPlan,
+        mode: TimingMode,
+        policy: &SamplePolicy,
+    ) -> Result<MeasureReply, Self::Broken>;
+}
+
+/// One gate's answer.
+#[derive(Clone, Debug)]
+pub struct GateReply {
+    pub report: GateReport,
+    /// Set when the gate failed.
+    pub verdict: Option<Verdict>,
+    pub attributes: Vec<EntryAttributes>,
+    /// The process must not measure again.
+    pub sticky: bool,
+}
+
+/// A measurement, or the verdict that prevented it.
+#[derive(Clone, Debug, Default)]
+pub struct MeasureReply {
+    pub measurement: Option<Measurement>,
+    pub honesty: Option<GateReport>,
+    pub verdict: Option<Verdict>,
+    pub sticky: bool,
+}
+
+/// How the walk through the gates ended.
+#[derive(Debug)]
+pub struct Outcome<B> {
+    /// The verdict, or what broke at which gate.
+    pub end: Result<Verdict, (Gate, B)>,
+    /// One report for each gate from `launch` to `honesty`.
+    pub gates: Vec<GateReport>,
+    pub measurements: Vec<Measurement>,
+    pub objective_ns: Option<f64>,
+    pub attributes: Vec<EntryAttributes>,
+    pub sticky: bool,
+}
+
+/// A variant this far behind on one problem is not measured further; where several problems count,
+/// one may be this much worse, since others can make up for it.
+const HOPELESS_ONE: f64 = 1.25;
+const HOPELESS_OF_MANY: f64 = 1.6;
+/// Whoever screens within this factor of the incumbent's objective is a contender.
+const CONTENDER: f64 = 1.10;
+
+/// Takes a job through the gates.
+pub fn run<S: Station>(station: &mut S, job: &Job, standing: &Standing) -> Outcome<S::Broken> {
+    let mut walk = Walk { station, job, standing, gates: Vec::new(), outcome: Notes::default() };
+    let end = match walk.through() {
+        Ok(()) => Ok(Verdict::pass()),
+        Err(End::Verdict(verdict)) => Ok(*verdict),
+        Err(End::Broken(gate, broken)) => Err((gate, broken)),
+    };
+    let why = match &end {
+        Ok(verdict) => format!("not reached: {}", verdict.label()),
+        Err((gate, _)) => format!("not reached: the worker was lost in {}", gate.as_str()),
+    };
+    let Walk { gates, outcome, .. } = walk;
+    Outcome {
+        gates: complete(gates, &why),
+        end,
+        measurements: outcome.measurements,
+        objective_ns: outcome.objective_ns,
+        attributes: outcome.attributes,
+        sticky: outcome.sticky,
+    }
+}
+
+/// The weighted geometric mean of p50 over timed problems in one mode; none while one is missing.
+pub fn objective(measurements: &[Measurement], timed: &[ProblemPlan], mode: TimingMode) -> Option<f64> {
+    let (mut sum, mut weights) = (0.0, 0.0);
+    for plan in timed {
+        let own = measurements.iter().find(|own| own.mode == mode && own.problem == plan.name)?;
+        if !(own.p50_ns.is_finite() && own.p50_ns > 0.0) {
+            return None;
+        }
+        sum += plan.weight * own.p50_ns.ln();
+        weights += plan.weight;
+    }
+    (weights > 0.0).then(|| (sum / weights).exp())
+}
+
+/// The timing mode that ranks.
+pub fn ranking_mode(ranking: RankingMode) -> TimingMode {
+    match ranking {
+        RankingMode::Hot => TimingMode::Hot,
+        RankingMode::Cold => TimingMode::Cold,
+    }
+}
+
+/// The gates that a lane answers for.
+const OWN: [Gate; 6] =
+    [Gate::Launch, Gate::TinyShapes, Gate::FullShapes, Gate::Repeatability, Gate::Timing, Gate::Honesty];
+
+fn complete(mut gates: Vec<GateReport>, why: &str) -> Vec<GateReport> {
+    for gate in OWN {
+        if !gates.iter().any(|report| report.gate == gate) {
+            gates.push(GateReport::not_run(gate, why));
+        }
+    }
+    gates.sort_by_key(|report| report.gate);
+    gates
+}
+
+enum End<B> {
+    Verdict(Box<Verdict>),
+    Broken(Gate, B),
+}
+
+#[derive(Default)]
+struct Notes {
+    measurements: Vec<Measurement>,
+    objective_ns: Option<f64>,
+    attributes: Vec<EntryAttributes>,
+    sticky: bool,
+}
+
+struct Walk<'a, S> {
+    station: &'a mut S,
+    job: &'a Job,
+    standing: &'a Standing,
+    gates: Vec<GateReport>,
+    outcome: Notes,
+}
+
+impl<S: Station> Walk<'_, S> {
+    fn through(&mut self) -> Result<(), End<S::Broken>> {
+        let job = self.job;
+        self.load()?;
+        let all = job.all_checked();
+        self.gate(Gate::Launch, Depth::Quick, &all)?;
+        if job.tiny.is_empty() {
+            self.note(GateReport::not_run(Gate::TinyShapes, "the space names no tiny shapes"));
+        } else {
+            self.gate(Gate::TinyShapes, Depth::Quick, &job.tiny)?;
+        }
+        if !job.deep {
+            self.screen()?;
+        }
+        self.gate(Gate::FullShapes, Depth::Full, &all)?;
+        self.gate(Gate::Repeatability, Depth::Full, &all)?;
+        self.measure_all()
+    }
+
+    fn load(&mut self) -> Result<(), End<S::Broken>> {
+        let loaded = self.station.load(self.job).map_err(|broken| End::Broken(Gate::Launch, broken))?;
+        let Err(error) = loaded else { return Ok(()) };
+        self.outcome.sticky |= error.sticky;
+        let failed =
+            GateReport { state: GateState::Fail, ..GateReport::not_run(Gate::Launch, &error.message) };
+        self.note(failed);
+        Err(End::Verdict(Box::new(verdict_of(&error))))
+    }
+
+    fn gate(&mut self, gate: Gate, depth: Depth, plans: &[ProblemPlan]) -> Result<(), End<S::Broken>> {
+        let reply = self.station.gate(gate, depth, plans).map_err(|broken| End::Broken(gate, broken))?;
+        self.note(reply.report);
+        if !reply.attributes.is_empty() {
+            self.outcome.attributes = reply.attributes;
+        }
+        self.outcome.sticky |= reply.sticky;
+        reply.verdict.map_or(Ok(()), |verdict| Err(End::Verdict(Box::new(verdict))))
+    }
+
+    /// Adds a report; a gate that ran before keeps its place and adds up cases and time.
+    fn note(&mut self, report: GateReport) {
+        match self.gates.iter_mut().find(|own| own.gate == report.gate) {
+            Some(own) => {
+                let (cases, elapsed_ms) = (own.cases + report.cases, own.elapsed_ms + report.elapsed_ms);
+                *own = GateReport { cases, elapsed_ms, ..report };
+            }
+            None => self.gates.push(report),
+        }
+    }
+
+    /// The cheap path: quick check and few samples, problem by problem; losers end here.
+    fn screen(&mut self) -> Result<(), End<S::Broken>> {
+        let mut plans: Vec<&ProblemPlan> = self.job.timed.iter().collect();
+        plans.sort_by(|a, b| self.cost(a).total_cmp(&self.cost(b)));
+        let mut race = Race::default();
+        for plan in plans {
+            self.gate(Gate::FullShapes, Depth::Quick, std::slice::from_ref(plan))?;
+            let hopeless = if self.job.timed.len() > 1 { HOPELESS_OF_MANY } else { HOPELESS_ONE };
+            let incumbent = self.standing.problems.get(&plan.name).copied();
+            let policy = policy::screen(incumbent.map(|ns| ns * hopeless));
+            let measurement = self.measure(plan, ranking_mode(self.job.ranking), &policy)?;
+            let abandoned = measurement.stop == "abandoned";
+            let seen = if abandoned { measurement.min_ns } else { measurement.p50_ns };
+            self.keep(measurement);
+            let Some(incumbent) = incumbent else { continue };
+            race.add(plan, seen, incumbent);
+            if abandoned || seen > incumbent * hopeless {
+                return Err(self.too_slow(&race, abandoned));
+            }
+        }
+        if race.ratio().is_some_and(|ratio| ratio > CONTENDER) {
+            return Err(self.too_slow(&race, false));
+        }
+        Ok(())
+    }
+
+    /// What orders problems for screening: the incumbent's time where known, else the work.
+    fn cost(&self, plan: &ProblemPlan) -> f64 {
+        self.standing.problems.get(&plan.name).copied().unwrap_or_else(|| work(plan))
+    }
+
+    fn too_slow(&mut self, race: &Race, abandoned: bool) -> End<S::Broken> {
+        let ratio = race.ratio().unwrap_or(f64::NAN);
+        self.outcome.objective_ns = self.standing.objective_ns.map(|best| best * ratio);
+        let (problem, seen, incumbent) = &race.last;
+        let (seen_us, incumbent_us) = (seen / 1e3, incumbent / 1e3);
+        let message =
+            format!("{seen_us:.2} µs on `{problem}`, where the best so far takes {incumbent_us:.2} µs");
+        let verdict = Verdict::new(VerdictKind::TooSlow, &message)
+            .with("problem", problem.as_str())
+            .with("measured_ns", *seen)
+            .with("incumbent_ns", *incumbent)
+            .with("ratio", ratio)
+            .with("abandoned", abandoned);
+        self.conclude_timing(GateState::Fail, message);
+        if let Some(full) = self.gates.iter_mut().find(|own| own.gate == Gate::FullShapes) {
+            full.message = format!("quick depth only: {}", full.message);
+        }
+        End::Verdict(Box::new(verdict))
+    }
+
+    /// Every timed problem in the ranking mode first, then in the others.
+    fn measure_all(&mut self) -> Result<(), End<S::Broken>> {
+        let began = Instant::now();
+        let ranking = ranking_mode(self.job.ranking);
+        let other = if ranking == TimingMode::Hot { TimingMode::Cold } else { TimingMode::Hot };
+        let modes = [ranking, other, TimingMode::Eager];
+        let modes = if self.job.deep { &modes[..] } else { &modes[..2] };
+        let policy = if self.job.deep { policy::deep() } else { policy::contender() };
+        for mode in modes {
+            for plan in &self.job.timed {
+                let measurement = self.measure(plan, *mode, &policy)?;
+                self.keep(measurement);
+            }
+        }
+        self.outcome.objective_ns = objective(&self.outcome.measurements, &self.job.timed, ranking);
+        if self.job.timed.is_empty() {
+            self.note(GateReport::not_run(Gate::Timing, "no problem is timed"));
+            self.note(GateReport::not_run(Gate::Honesty, "no problem is timed"));
+            return Ok(());
+        }
+        let message = format!("{} problems in {} modes", self.job.timed.len(), modes.len());
+        self.conclude_timing(GateState::Pass, message);
+        if let Some(timing) = self.gates.iter_mut().find(|own| own.gate == Gate::Timing) {
+            timing.elapsed_ms = began.elapsed().as_secs_f64() * 1e3;
+        }
+        Ok(())
+    }
+
+    fn measure(
+        &mut self,
+        plan: &ProblemPlan,
+        mode: TimingMode,
+        policy: &SamplePolicy,
+    ) -> Result<Measurement, End<S::Broken>> {
+        let reply =
+            self.station.measure(plan, mode, policy).map_err(|broken| End::Broken(Gate::Timing, broken))?;
+        self.outcome.sticky |= reply.sticky;
+        let dishonest = reply.honesty.as_ref().is_some_and(|report| report.state == GateState::Fail);
+        if let Some(honesty) = reply.honesty {
+            self.note(honesty);
+        }
+        match (reply.verdict, reply.measurement) {
+            (None, Some(measurement)) => Ok(measurement),
+            (verdict, _) => {
+                let missing = || Verdict::new(VerdictKind::HarnessError, "the worker sent no measurement");
+                let verdict = verdict.unwrap_or_else(missing);
+                if !dishonest {
+                    self.conclude_timing(GateState::Fail, verdict.message.clone());
+                }
+                Err(End::Verdict(Box::new(verdict)))
+            }
+        }
+    }
+
+    /// Keeps a measurement in place of a screening of the same problem and mode.
+    fn keep(&mut self, measurement: Measurement) {
+        let own = &mut self.outcome.measurements;
+        own.retain(|old| old.mode != measurement.mode || old.problem != measurement.problem);
+        own.push(measurement);
+    }
+
+    fn conclude_timing(&mut self, state: GateState, message: String) {
+        let cases = self.outcome.measurements.len() as u32;
+        self.note(GateReport { state, cases, ..GateReport::not_run(Gate::Timing, message) });
+    }
+}
+
+/// The newcomer against the incumbent, problem by problem.
+#[derive(Default)]
+struct Race {
+    log_sum: f64,
+    weights: f64,
+    last: (String, f64, f64),
+}
+
+impl Race {
+    fn add(&mut self, plan: &ProblemPlan, seen_ns: f64, incumbent_ns: f64) {
+        self.log_sum += plan.weight * (seen_ns / incumbent_ns).ln();
+        self.weights += plan.weight;
+        self.last = (plan.name.clone(), seen_ns, incumbent_ns);
+    }
+
+    /// The weighted geometric mean of the ratios so far, by which the objective is estimated.
+    fn ratio(&self) -> Option<f64> {
+        (self.weights > 0.0).then(|| (self.log_sum / self.weights).exp())
+    }
+}
+
+/// What a device's error means for the variant at work.
+pub fn verdict_of(error: &DeviceError) -> Verdict {
+    let mut verdict = Verdict::new(error.kind, &error.message);
+    verdict.cause.clone_from(&error.cause);
+    if let Some(code) = error.code {
+        verdict.evidence.insert("code", code);
+    }
+    for (name, value) in &error.evidence {
+        verdict.evidence.insert(name, value.clone());
+    }
+    verdict
+}
+
+#[cfg(test)]
+#[path = "pipeline_tests.rs"]
+mod tests;
