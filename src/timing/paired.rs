@@ -9,6 +9,7 @@ use rand_chacha::rand_core::SeedableRng;
 use serde::{Deserialize, Serialize};
 
 use super::stats::{below, median, quantile};
+use crate::device::device::Telemetry;
 
 /// What one process's blocks gave.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -19,6 +20,17 @@ pub struct Paired {
     pub a_ns: Vec<f64>,
     /// Medians of B's blocks, nanoseconds.
     pub b_ns: Vec<f64>,
+    /// Clocks, power and heat at the end.
+    #[serde(default)]
+    pub telemetry: Telemetry,
+}
+
+impl Paired {
+    /// The same comparison seen from B: what a run with swapped slots means for its caller.
+    pub fn swapped(self) -> Paired {
+        let log_ratios = self.log_ratios.iter().map(|ratio| -ratio).collect();
+        Paired { log_ratios, a_ns: self.b_ns, b_ns: self.a_ns, telemetry: self.telemetry }
+    }
 }
 
 /// How B compares with A.

@@ -134,6 +134,11 @@ impl Child {
         &self.log
     }
 
+    /// Whether something has come from it that was not taken yet, or its stdout is closed.
+    pub fn has_answer(&mut self) -> bool {
+        self.pipe.has_input() || self.has_exited()
+    }
+
     /// Sends a request without waiting; `finish` collects the answer. At most one may be open.
     pub fn begin(&mut self, request: &Request) -> Result<(), Death> {
         self.last_id += 1;

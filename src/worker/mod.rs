@@ -1,10 +1,13 @@
 //! Workers: processes that own a device, and the parent's side of them.
 
 pub mod base64;
+pub mod blame;
 pub mod child;
 pub mod deadline;
 pub mod job;
+pub mod lane;
 pub mod log;
 pub mod pipe;
 pub mod protocol;
 mod spawn;
+mod supervise;

@@ -1,0 +1,291 @@
+//! Keeps one device served: a working child, a warm spare, and the way back after a failure.
+//!
+//! After any doubt the child's group is killed and reaped, the spare takes over and must pass the
+//! canary (the device's own known kernel: right answer, memory back) before it judges anybody. Two
+//! canaries dead in a row, or a process that cannot be reaped, and the device counts as lost.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use thiserror::Error;
+
+use super::child::{Answer, Child, Death};
+use super::deadline::Deadlines;
+use super::protocol::{PROTOCOL_VERSION, Request, Response};
+use crate::device::device::{DeviceError, DeviceInfo, DeviceKind};
+use crate::evaluation::Recovery;
+
+/// How a lane's worker is started.
+#[derive(Clone, Debug)]
+pub struct LaneOptions {
+    /// The worker's command; this program's own `worker` when absent.
+    pub command: Option<Vec<String>>,
+    /// `host`, `cuda:0`, as the worker understands it.
+    pub device: String,
+    /// Folder for fp64 references.
+    pub cache: PathBuf,
+    /// The CUDA device's helper kernels.
+    pub support_cubin: Option<PathBuf>,
+}
+
+/// Limits of a lane that tests shorten.
+#[derive(Clone, Copy, Debug)]
+pub struct LaneLimits {
+    /// Used for every request instead of what the device and the shapes call for.
+    pub deadlines: Option<Deadlines>,
+    /// A variant that prints more than this is refused.
+    pub output_bytes_max: u64,
+    /// Whether an opened worker stands by. It holds a context of its own, idle.
+    pub spare: bool,
+}
+
+impl Default for LaneLimits {
+    fn default() -> LaneLimits {
+        LaneLimits { deadlines: None, output_bytes_max: 16 << 20, spare: true }
+    }
+}
+
+/// Why a lane cannot do what it was asked.
+#[derive(Debug, Error)]
+pub enum LaneError {
+    /// The worker's command does not start.
+    #[error("cannot start the worker `{command}`: {source}")]
+    Spawn { command: String, source: std::io::Error },
+    /// The worker says that the device cannot be opened.
+    #[error("{}", .error.message)]
+    Open { error: Box<DeviceError> },
+    /// The worker died.
+    #[error("{}", .death.describe())]
+    Died { death: Box<Death> },
+    /// The worker refused a request.
+    #[error("the worker refused: {}", .error.message)]
+    Refused { error: Box<DeviceError> },
+    /// The worker answered something else than was asked.
+    #[error("the worker's answer does not fit the request: {found}")]
+    Unexpected { found: String },
+    /// The device no longer answers.
+    #[error("the device is lost: {why}")]
+    Lost { why: String },
+}
+
+impl LaneError {
+    pub(crate) fn died(death: Death) -> LaneError {
+        LaneError::Died { death: Box::new(death) }
+    }
+
+    pub(crate) fn unexpected(response: &Response) -> LaneError {
+        match response {
+            Response::Failed { error } => LaneError::Refused { error: error.clone() },
+            other => {
+                let text = serde_json::to_string(other).unwrap_or_default();
+                LaneError::Unexpected { found: text.chars().take(120).collect() }
+            }
+        }
+    }
+}
+
+/// A canary that leaves less than this share of the first one's free memory has not got it back.
+const MEMORY_BACK: f64 = 0.8;
+/// Free memory returns a moment after a kill; it is asked for this often, this far apart.
+const MEMORY_TRIES: u32 = 10;
+const MEMORY_PAUSE: Duration = Duration::from_millis(100);
+const SHUTDOWN_GRACE: Duration = Duration::from_millis(200);
+
+/// The children of one device.
+#[derive(Debug)]
+pub(crate) struct Supervisor {
+    options: LaneOptions,
+    pub(crate) limits: LaneLimits,
+    command: Vec<String>,
+    info: DeviceInfo,
+    current: Option<Child>,
+    /// Started, its `Hello` sent and not yet answered for.
+    spare: Option<Child>,
+    memory_free: Option<u64>,
+    lost: Option<String>,
+}
+
+impl Supervisor {
+    /// Starts the first worker, hears its canary and lets a spare get ready.
+    pub(crate) fn start(options: LaneOptions, limits: LaneLimits) -> Result<Supervisor, LaneError> {
+        let command = match &options.command {
+            Some(command) => command.clone(),
+            None => own_worker()?,
+        };
+        let mut child = begin(&command, &options)?;
+        let info = finish(&mut child, &options, &deadlines(&limits, DeviceKind::Cuda))?;
+        let mut supervisor = Supervisor {
+            options,
+            limits,
+            command,
+            info,
+            current: Some(child),
+            spare: None,
+            memory_free: None,
+            lost: None,
+        };
+        supervisor.memory_free = supervisor.canary()?;
+        supervisor.prepare_spare();
+        Ok(supervisor)
+    }
+
+    /// What the device is.
+    pub(crate) fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    /// Why the device is lost, if it is.
+    pub(crate) fn lost(&self) -> Option<&str> {
+        self.lost.as_deref()
+    }
+
+    /// The limits for small work on this device.
+    pub(crate) fn deadlines(&self) -> Deadlines {
+        deadlines(&self.limits, self.info.kind)
+    }
+
+    /// Sends a request to the working child. After an error the child is dead: `recover` comes next.
+    pub(crate) fn request(&mut self, request: &Request, deadlines: &Deadlines) -> Result<Answer, LaneError> {
+        let why = || LaneError::Lost { why: self.lost.clone().unwrap_or_else(|| "no worker".into()) };
+        let deadlines = self.limits.deadlines.as_ref().unwrap_or(deadlines);
+        let child = self.current.as_mut().ok_or_else(why)?;
+        child.request(request, deadlines).map_err(LaneError::died)
+    }
+
+    /// Bytes that the working child has printed.
+    pub(crate) fn printed(&self) -> u64 {
+        self.current.as_ref().map_or(0, |child| child.log().total())
+    }
+
+    /// The end of what the working child has printed.
+    pub(crate) fn log_tail(&self, bytes: usize) -> String {
+        self.current.as_ref().map(|child| child.log().tail(bytes)).unwrap_or_default()
+    }
+
+    /// Lets the spare finish opening, so that it does not disturb a measurement.
+    pub(crate) fn settle(&mut self, limit: Duration) {
+        let until = Instant::now() + limit;
+        while let Some(spare) = &mut self.spare {
+            if spare.has_answer() || Instant::now() >= until {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Kills the working child and puts a proven one in its place.
+    pub(crate) fn recover(&mut self) -> Recovery {
+        let began = Instant::now();
+        let reaped = self.current.take().is_none_or(|mut child| child.bury());
+        let outcome = if reaped { self.replace() } else { Err("a killed worker cannot be reaped".into()) };
+        if let Err(why) = outcome {
+            self.lost = Some(why);
+        }
+        let code = if self.lost.is_some() { "R3" } else { "R2" };
+        Recovery { code: code.into(), elapsed_ms: began.elapsed().as_secs_f64() * 1e3 }
+    }
+
+    fn replace(&mut self) -> Result<(), String> {
+        let mut why = String::new();
+        for _ in 0..2 {
+            let sang = self.fresh().and_then(|child| {
+                self.current = Some(child);
+                self.canary()
+            });
+            match sang {
+                Ok(_) => {
+                    self.prepare_spare();
+                    return Ok(());
+                }
+                Err(error) => why = format!("two new workers failed in a row: {error}"),
+            }
+            if !self.current.take().is_none_or(|mut child| child.bury()) {
+                return Err("a killed worker cannot be reaped".into());
+            }
+        }
+        Err(why)
+    }
+
+    /// An opened worker that has done nothing yet: the spare, or a new one.
+    pub(crate) fn fresh(&mut self) -> Result<Child, LaneError> {
+        let deadlines = self.deadlines();
+        if let Some(mut spare) = self.spare.take()
+            && finish(&mut spare, &self.options, &deadlines).is_ok()
+        {
+            return Ok(spare);
+        }
+        let mut child = begin(&self.command, &self.options)?;
+        finish(&mut child, &self.options, &deadlines)?;
+        Ok(child)
+    }
+
+    /// Starts a spare if there is none; a failure shows when it is needed.
+    pub(crate) fn prepare_spare(&mut self) {
+        if self.limits.spare && self.spare.is_none() && self.lost.is_none() {
+            self.spare = begin(&self.command, &self.options).ok();
+        }
+    }
+
+    /// Runs the known kernel; free memory, where the device is not shared with other programs.
+    fn canary(&mut self) -> Result<Option<u64>, LaneError> {
+        let deadlines = self.deadlines();
+        for _ in 0..MEMORY_TRIES {
+            let free = match self.request(&Request::Canary, &deadlines)?.response {
+                Response::Alive { memory_free, .. } => memory_free,
+                other => return Err(LaneError::unexpected(&other)),
+            };
+            // The host's memory belongs to everybody: its ebb says nothing about a dead worker.
+            let expected = self.memory_free.filter(|_| self.info.kind == DeviceKind::Cuda);
+            match (expected, free) {
+                (Some(expected), Some(free)) if (free as f64) < expected as f64 * MEMORY_BACK => {
+                    std::thread::sleep(MEMORY_PAUSE);
+                }
+                _ => return Ok(free),
+            }
+        }
+        Err(LaneError::Lost { why: "device memory of a killed worker does not come back".into() })
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.current.take() {
+            child.shutdown(SHUTDOWN_GRACE);
+        }
+    }
+}
+
+fn deadlines(limits: &LaneLimits, kind: DeviceKind) -> Deadlines {
+    limits.deadlines.unwrap_or_else(|| Deadlines::tiny(kind))
+}
+
+fn own_worker() -> Result<Vec<String>, LaneError> {
+    let program = std::env::current_exe()
+        .map_err(|source| LaneError::Spawn { command: "evo worker".into(), source })?;
+    Ok(vec![program.to_string_lossy().into_owned(), "worker".into()])
+}
+
+fn hello(options: &LaneOptions) -> Request {
+    Request::Hello {
+        device: options.device.clone(),
+        expected_cache: Some(options.cache.clone()),
+        support_cubin: options.support_cubin.clone(),
+    }
+}
+
+/// Starts a worker and greets it, without waiting for the answer.
+fn begin(command: &[String], options: &LaneOptions) -> Result<Child, LaneError> {
+    let spawn_error = |source| LaneError::Spawn { command: command.join(" "), source };
+    let mut child = Child::start(command).map_err(spawn_error)?;
+    child.begin(&hello(options)).map_err(LaneError::died)?;
+    Ok(child)
+}
+
+/// Waits until a greeted worker has opened its device.
+fn finish(child: &mut Child, options: &LaneOptions, deadlines: &Deadlines) -> Result<DeviceInfo, LaneError> {
+    match child.finish(&hello(options), deadlines).map_err(LaneError::died)?.response {
+        Response::Ready { protocol: PROTOCOL_VERSION, info, .. } => Ok(*info),
+        Response::Failed { error } => Err(LaneError::Open { error }),
+        other => Err(LaneError::unexpected(&other)),
+    }
+}
