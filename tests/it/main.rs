@@ -1,1 +1,2 @@
 //! Whole-program tests: one binary, a module a subject.
+mod worker;

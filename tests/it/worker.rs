@@ -1,0 +1,344 @@
+//! Lanes against scripted workers: every way to die gets its verdict, the next job a proven worker,
+//! and nothing stays behind.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use evo::compile::compiler::Binary;
+use evo::genome::ContentHash;
+use evo::kernel::plan::ProblemPlan;
+use evo::kernel::spec::RankingMode;
+use evo::verdict::{Gate, GateState};
+use evo::worker::deadline::Deadlines;
+use evo::worker::job::{Job, Standing};
+use evo::worker::lane::{Lane, LaneError, LaneLimits, LaneOptions, LaneResult};
+use evo::worker::protocol::{CheckPlan, ReferencePlan};
+
+/// A lane of scripted workers and the folder in which they leave traces.
+struct Stage {
+    folder: tempfile::TempDir,
+    words: Vec<String>,
+}
+
+impl Stage {
+    fn new(words: &[&str]) -> Stage {
+        let words = words.iter().map(|word| word.to_string()).collect();
+        Stage { folder: tempfile::tempdir().unwrap(), words }
+    }
+
+    fn options(&self) -> LaneOptions {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/fake_worker.py");
+        let folder = self.folder.path().to_string_lossy().into_owned();
+        let mut command = vec!["python3".to_string(), script.into(), folder];
+        command.extend(self.words.clone());
+        let cache = self.folder.path().to_path_buf();
+        LaneOptions { command: Some(command), device: "host".into(), cache, support_cubin: None }
+    }
+
+    fn lane(&self, spare: bool) -> Result<Lane, LaneError> {
+        let patient = Duration::from_secs(60);
+        let deadlines = Deadlines {
+            opening: patient,
+            loading: patient,
+            preparing: Duration::from_secs(2),
+            launched: Duration::from_millis(500),
+            checking: patient,
+            timing: patient,
+        };
+        let limits = LaneLimits { deadlines: Some(deadlines), spare, ..LaneLimits::default() };
+        Lane::start_with(self.options(), limits)
+    }
+
+    fn started(&self) -> Vec<u32> {
+        let text = std::fs::read_to_string(self.folder.path().join("started")).unwrap_or_default();
+        text.split_whitespace().map(|word| word.parse().unwrap()).collect()
+    }
+}
+
+fn plan(name: &str, flops: f64) -> ProblemPlan {
+    ProblemPlan {
+        name: name.into(),
+        sizes: Default::default(),
+        weight: 1.0,
+        buffers: Vec::new(),
+        scalars: Vec::new(),
+        launches: Vec::new(),
+        reference_launches: Vec::new(),
+        flops: Some(flops),
+        bytes: None,
+    }
+}
+
+fn job(label: &str) -> Job {
+    let hash = ContentHash::of(label.as_bytes());
+    let binary = Binary {
+        hash: hash.clone(),
+        code_hash: hash.clone(),
+        path: PathBuf::from("/nonexistent"),
+        resources: Vec::new(),
+        toolchain: "none".into(),
+        compile_ms: 0.0,
+        cached: false,
+        log: String::new(),
+    };
+    let check = CheckPlan {
+        reference: ReferencePlan::Builtin { name: "gemm".into() },
+        atol: None,
+        rtol: None,
+        trusted_factor: 2.0,
+        seed: 1,
+        seeds: 1,
+        families: Vec::new(),
+        deterministic: true,
+        repeats: 2,
+    };
+    Job {
+        number: 1,
+        label: label.into(),
+        variant_hash: hash,
+        binary,
+        entries: vec!["kernel".into()],
+        reference: None,
+        check,
+        tiny: vec![plan("tiny:1", 1.0)],
+        checked: Vec::new(),
+        timed: vec![plan("big", 1e6)],
+        ranking: RankingMode::Hot,
+        deep: false,
+    }
+}
+
+fn exists(pid: u32) -> bool {
+    Path::new(&format!("/proc/{pid}")).exists()
+}
+
+fn gone_soon(pid: u32) -> bool {
+    let until = Instant::now() + Duration::from_secs(30);
+    while exists(pid) && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    !exists(pid)
+}
+
+/// A good job, the bad one, a good one: gives the bad one's result.
+fn between_good_ones(label: &str) -> (LaneResult, Stage) {
+    let stage = Stage::new(&[]);
+    let mut lane = stage.lane(false).unwrap();
+    let standing = Standing::default();
+    assert!(lane.evaluate(&job("A=1"), &standing).verdict.is_pass());
+    let bad = lane.evaluate(&job(label), &standing);
+    let after = lane.evaluate(&job("A=2"), &standing);
+    assert!(after.verdict.is_pass(), "{label}: {after:?}");
+    assert_eq!(after.objective_ns.map(|ns| ns.round()), Some(1000.0));
+    drop(lane);
+    for pid in stage.started() {
+        assert!(!exists(pid), "{label}: worker {pid} is left behind");
+    }
+    (bad, stage)
+}
+
+fn check(label: &str, expected: &str, recovered: bool, workers: usize) {
+    let (bad, stage) = between_good_ones(label);
+    assert_eq!(bad.verdict.label(), expected, "{label}: {bad:?}");
+    assert_eq!(bad.recovery.is_some(), recovered, "{label}: {bad:?}");
+    assert_eq!(stage.started().len(), workers, "{label}");
+    assert!(!bad.lost);
+}
+
+#[test]
+fn hangs() {
+    // A launch that does not end is final at once; a silent worker gets a second strike.
+    check("FAULT=hang", "hang", true, 2);
+    check("FAULT=silent", "worker_hang", true, 3);
+    check("FAULT=silent ONCE", "pass", true, 2);
+}
+
+#[test]
+fn a_hang_names_its_place() {
+    let (bad, _) = between_good_ones("FAULT=hang");
+    let evidence = |name| bad.verdict.evidence.get(name).cloned().unwrap_or_default();
+    assert_eq!(evidence("phase"), "launched");
+    assert_eq!(evidence("at"), "`tiny:S=33`");
+    assert_eq!(evidence("deadline_ms"), 500);
+    assert_eq!(bad.recovery.unwrap().code, "R2");
+    let states: Vec<_> = bad.gates.iter().map(|report| (report.gate, report.state)).collect();
+    assert_eq!(
+        states[..3],
+        [
+            (Gate::Launch, GateState::Pass),
+            (Gate::TinyShapes, GateState::Fail),
+            (Gate::FullShapes, GateState::NotRun),
+        ]
+    );
+}
+
+#[test]
+fn deaths() {
+    check("FAULT=exit", "worker_died:exit_0", true, 3);
+    check("FAULT=exit ONCE", "pass", true, 2);
+    check("FAULT=signal", "worker_died:sigsegv", true, 2);
+    check("FAULT=fault", "oob_write", true, 2);
+    check("FAULT=sticky", "crash_illegal_address", true, 2);
+}
+
+#[test]
+fn broken_protocol() {
+    check("FAULT=garbage", "worker_died:protocol", true, 3);
+    check("FAULT=twice", "worker_died:protocol", true, 3);
+    check("FAULT=wrong_id", "worker_died:protocol", true, 3);
+    check("FAULT=wrong_id ONCE", "pass", true, 2);
+}
+
+#[test]
+fn a_flood_neither_blocks_nor_passes() {
+    check("FAULT=flood", "output_flood", true, 2);
+}
+
+#[test]
+fn a_deaf_worker_is_ended_all_the_same() {
+    check("DEAF", "pass", false, 1);
+}
+
+#[test]
+fn grandchildren_die_with_the_group() {
+    let (bad, stage) = between_good_ones("FAULT=grandchild");
+    assert_eq!(bad.verdict.label(), "worker_died:sigkill");
+    let pid = std::fs::read_to_string(stage.folder.path().join("grandchild")).unwrap();
+    assert!(gone_soon(pid.parse().unwrap()));
+}
+
+#[test]
+fn slow_at_full_size_is_a_lower_bound_or_a_hang() {
+    let stage = Stage::new(&[]);
+    let mut lane = stage.lane(true).unwrap();
+    let check = |lane: &mut Lane, incumbent_ns: f64, expected: &str| {
+        let standing = Standing::new([("big".to_string(), incumbent_ns)].into(), incumbent_ns);
+        let result = lane.evaluate(&job("FAULT=slow_full"), &standing);
+        assert_eq!(result.verdict.label(), expected, "{result:?}");
+        result.objective_ns
+    };
+    let bound = check(&mut lane, 1e8, "too_slow").unwrap();
+    assert!(bound >= 0.5e9, "{bound}");
+    assert_eq!(check(&mut lane, 1e3, "hang"), None);
+    let standing = Standing::new([("big".to_string(), 1000.0)].into(), 1000.0);
+    let slow = lane.evaluate(&job("SLOW"), &standing);
+    assert_eq!(slow.verdict.label(), "too_slow");
+    assert_eq!(slow.objective_ns.map(|ns| ns.round()), Some(5000.0));
+    assert!(slow.recovery.is_none());
+}
+
+#[test]
+fn two_dead_canaries_lose_the_device() {
+    let stage = Stage::new(&["canary_dies_from=1"]);
+    let mut lane = stage.lane(false).unwrap();
+    let bad = lane.evaluate(&job("FAULT=hang"), &Standing::default());
+    assert_eq!(bad.verdict.label(), "hang");
+    assert!(bad.lost);
+    assert_eq!(bad.recovery.unwrap().code, "R3");
+    let next = lane.evaluate(&job("A=1"), &Standing::default());
+    assert_eq!(next.verdict.label(), "device_lost");
+    assert!(next.lost);
+    assert!(matches!(lane.pair(&job("A=1"), &job("A=2"), 0, 2), Err(LaneError::Lost { .. })));
+}
+
+#[test]
+fn a_spare_takes_over() {
+    let stage = Stage::new(&[]);
+    let mut lane = stage.lane(true).unwrap();
+    let bad = lane.evaluate(&job("FAULT=hang"), &Standing::default());
+    assert_eq!(bad.verdict.label(), "hang");
+    assert!(lane.evaluate(&job("A=1"), &Standing::default()).verdict.is_pass());
+    drop(lane);
+    for pid in stage.started() {
+        assert!(!exists(pid), "worker {pid} is left behind");
+    }
+}
+
+#[test]
+fn a_missing_binary_is_sent_along() {
+    let stage = Stage::new(&[]);
+    let mut lane = stage.lane(false).unwrap();
+    let mut needy = job("NEED");
+    needy.binary.path = stage.folder.path().join("binary");
+    std::fs::write(&needy.binary.path, b"foobar").unwrap();
+    assert!(lane.evaluate(&needy, &Standing::default()).verdict.is_pass());
+    assert_eq!(std::fs::read_to_string(stage.folder.path().join("provided")).unwrap(), "Zm9vYmFy");
+}
+
+#[test]
+fn pairs_run_in_fresh_processes_with_alternating_slots() {
+    let stage = Stage::new(&[]);
+    let mut lane = stage.lane(false).unwrap();
+    let first = lane.pair(&job("A=1"), &job("A=2"), 0, 6).unwrap();
+    let second = lane.pair(&job("A=1"), &job("A=2"), 0, 6).unwrap();
+    // The script always says that slot 1 is slower; the lane knows who sat there.
+    assert_eq!((first.log_ratios[0], second.log_ratios[0]), (0.1, -0.1));
+    assert_eq!((first.a_ns[0], second.a_ns[0]), (10.0, 11.0));
+    assert_eq!(stage.started().len(), 3);
+    let noise = lane.noise_floor(&job("A=1"), 0).unwrap();
+    assert!(noise.floor >= 0.1);
+}
+
+#[test]
+fn a_command_that_does_not_start_is_an_error() {
+    let mut options = Stage::new(&[]).options();
+    options.command = Some(vec!["/nonexistent/worker".into()]);
+    assert!(matches!(Lane::start(options.clone()), Err(LaneError::Spawn { .. })));
+    options.command = Some(vec!["false".into()]);
+    let error = Lane::start(options).unwrap_err();
+    assert!(error.to_string().contains("exited with 1"), "{error}");
+}
+
+/// The name of the test below, and of the variable by which it plays the parent.
+const ORPHANS: &str = "worker::workers_die_with_their_parent";
+const PARENT: &str = "EVO_TEST_PARENT_FOLDER";
+
+#[test]
+fn workers_die_with_their_parent() {
+    if let Ok(folder) = std::env::var(PARENT) {
+        return play_the_parent(Path::new(&folder));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut parent = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", ORPHANS])
+        .env(PARENT, folder.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let ready = folder.path().join("ready");
+    let until = Instant::now() + Duration::from_secs(60);
+    while !ready.exists() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let text = std::fs::read_to_string(&ready).expect("the parent got its worker going");
+    let workers: Vec<u32> = text.split_whitespace().map(|word| word.parse().unwrap()).collect();
+    assert!(workers.len() >= 2 && workers.iter().all(|pid| exists(*pid)), "{workers:?}");
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    for pid in workers {
+        assert!(gone_soon(pid), "worker {pid} outlives its parent");
+    }
+}
+
+/// Holds a lane whose worker hangs in a launch, with a spare, until somebody kills this process.
+fn play_the_parent(folder: &Path) {
+    let stage = Stage { folder: tempfile::tempdir().unwrap(), words: Vec::new() };
+    let options = stage.options();
+    let lane = std::thread::spawn(move || {
+        // The thread that starts the lane ends here, which must not end the worker.
+        Lane::start(options).unwrap()
+    });
+    let mut lane = lane.join().unwrap();
+    while stage.started().len() < 2 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let pids: Vec<String> = stage.started().iter().map(u32::to_string).collect();
+    std::thread::spawn(move || lane.evaluate(&job("FAULT=hang"), &Standing::default()));
+    std::thread::sleep(Duration::from_millis(200));
+    let half = folder.join("ready.half");
+    std::fs::write(&half, pids.join(" ")).unwrap();
+    std::fs::rename(half, folder.join("ready")).unwrap();
+    std::thread::sleep(Duration::from_secs(300));
+}
