@@ -4,6 +4,7 @@ pub mod cuda;
 #[expect(clippy::module_inception, reason = "the trait that the folder is about")]
 pub mod device;
 pub mod host;
+pub mod open;
 pub mod probe;
 pub mod telemetry;
 
