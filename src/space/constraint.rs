@@ -1,7 +1,7 @@
 //! A constraint: its text, its expression, the parameters it reads, and why it is there.
 
 use super::document::Span;
-use super::expr::Expr;
+use super::expr::{Expr, ExprError, Scope};
 
 /// Something that every valid point satisfies.
 #[derive(Clone, Debug)]
@@ -13,4 +13,11 @@ pub struct Constraint {
     pub parameters: Vec<usize>,
     /// Where it stands in the file, if it came from one.
     pub span: Option<Span>,
+}
+
+impl Constraint {
+    /// Whether it holds; an error (such as a division by zero) refuses the point as well.
+    pub fn evaluate(&self, scope: &dyn Scope) -> Result<bool, ExprError> {
+        self.expr.evaluate(scope).map(|value| value.is_true())
+    }
 }

@@ -1,12 +1,30 @@
 //! Search spaces: parameters, constraints, their valid points. Knows no kernel and no device.
+//!
+//! `document` reads files, `expr` the language in them, `load` makes a `SearchSpace` of both. Behind
+//! the space, `lower` and `code` turn constraints into what `problem`, `merge` and `order` count with;
+//! `index` is the result: index ⇄ point without a list.
 
+mod code;
 pub mod constraint;
 pub mod diagnostic;
 pub mod document;
+pub mod explain;
 pub mod expr;
+mod index;
 pub mod json;
+mod kinds;
+pub mod load;
+mod lower;
+mod merge;
+mod neighbors;
 pub mod number;
+mod order;
 pub mod parameter;
+mod problem;
+pub mod rng;
+mod sample;
 #[expect(clippy::module_inception, reason = "the type that the folder is about")]
 pub mod space;
 pub mod value;
+
+pub use index::IndexError;

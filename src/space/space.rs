@@ -1,9 +1,14 @@
 //! The search space: parameters, constraints and the points that satisfy them.
 
-use rand_chacha::ChaCha8Rng;
+use num_bigint::BigUint;
 
 use super::constraint::Constraint;
+use super::expr::ExprError;
+use super::index::{Index, IndexError};
+use super::order::MAX_STEPS;
 use super::parameter::Parameter;
+use super::problem::Problem;
+use super::value::Value;
 use crate::genome::{Configuration, Genome};
 
 /// Parameters, constraints and an index of the valid points in canonical order (lexicographic by
@@ -12,12 +17,7 @@ use crate::genome::{Configuration, Genome};
 pub struct SearchSpace {
     parameters: Vec<Parameter>,
     constraints: Vec<Constraint>,
-}
-
-macro_rules! later {
-    () => {
-        panic!("to be written by the space module")
-    };
+    pub(super) index: Index,
 }
 
 /// Which points count as neighbors.
@@ -29,7 +29,23 @@ pub enum Neighborhood {
     Adjacent,
 }
 
+/// A constraint that a point does not satisfy.
+#[derive(Clone, Debug)]
+pub struct Violation<'a> {
+    pub constraint: &'a Constraint,
+    /// Set when the constraint has no value there, such as a division by zero.
+    pub error: Option<ExprError>,
+}
+
 impl SearchSpace {
+    /// Builds the index of the valid points. Constraints must read parameters only, by name; each
+    /// parameter has 1 to 65,535 values. An empty space is no error here.
+    pub fn new(parameters: Vec<Parameter>, constraints: Vec<Constraint>) -> Result<SearchSpace, IndexError> {
+        let problem = Problem::new(&parameters, &constraints.iter().collect::<Vec<_>>());
+        let index = Index::new(&problem, MAX_STEPS)?;
+        Ok(SearchSpace { parameters, constraints, index })
+    }
+
     /// The parameters in declared order.
     pub fn parameters(&self) -> &[Parameter] {
         &self.parameters
@@ -40,68 +56,98 @@ impl SearchSpace {
         &self.constraints
     }
 
-    /// Number of valid points.
+    /// Number of points, valid or not.
+    pub fn cartesian(&self) -> BigUint {
+        cartesian(&self.parameters)
+    }
+
+    /// Number of valid points, exact at any size.
+    pub fn valid(&self) -> &BigUint {
+        self.index.total()
+    }
+
+    /// Number of valid points; `u128::MAX` stands for that many or more.
     pub fn count(&self) -> u128 {
-        later!()
+        u128::try_from(self.index.total()).unwrap_or(u128::MAX)
+    }
+
+    /// The sum of the cartesian ranks of all valid points (a point's rank is its index among all
+    /// points, valid or not): it tells sets of equal size apart.
+    pub fn rank_sum(&self) -> BigUint {
+        let mut strides = vec![BigUint::from(1u8); self.parameters.len()];
+        for slot in (1..strides.len()).rev() {
+            strides[slot - 1] = &strides[slot] * self.parameters[slot].values.len();
+        }
+        self.index.weighted_sum(|slot, position| &strides[slot] * position)
     }
 
     /// The valid point at a canonical index.
-    pub fn genome_at(&self, _index: u128) -> Option<Genome> {
-        later!()
+    pub fn genome_at(&self, index: u128) -> Option<Genome> {
+        self.index.point(index).map(Genome::from)
     }
 
-    /// The canonical index of a valid point.
-    pub fn index_of(&self, _genome: &Genome) -> Option<u128> {
-        later!()
+    /// The canonical index of a valid point; `None` also where it does not fit 128 bits.
+    pub fn index_of(&self, genome: &Genome) -> Option<u128> {
+        self.index.index(genome.positions())
     }
 
     /// Whether the point satisfies every constraint.
-    pub fn contains(&self, _genome: &Genome) -> bool {
-        later!()
+    pub fn contains(&self, genome: &Genome) -> bool {
+        self.index.contains(genome.positions())
     }
 
     /// Constraints that the point violates.
-    pub fn violations(&self, _genome: &Genome) -> Vec<&Constraint> {
-        later!()
+    pub fn violations(&self, genome: &Genome) -> Vec<&Constraint> {
+        self.explain(genome).into_iter().map(|violation| violation.constraint).collect()
     }
 
-    /// A uniform valid point; `None` for an empty space.
-    pub fn sample(&self, _rng: &mut ChaCha8Rng) -> Option<Genome> {
-        later!()
-    }
-
-    /// Up to `n` distinct uniform valid points.
-    pub fn sample_distinct(&self, _n: usize, _rng: &mut ChaCha8Rng) -> Vec<Genome> {
-        later!()
+    /// Constraints that the point violates, each with the reason if it has no value there.
+    pub fn explain(&self, genome: &Genome) -> Vec<Violation<'_>> {
+        let configuration = self.configuration(genome);
+        let violation = |constraint| {
+            let value = Constraint::evaluate(constraint, &configuration);
+            let error = match value {
+                Ok(true) => return None,
+                Ok(false) => None,
+                Err(error) => Some(error),
+            };
+            Some(Violation { constraint, error })
+        };
+        self.constraints.iter().filter_map(violation).collect()
     }
 
     /// All valid points in canonical order, lazily.
     pub fn iter(&self) -> Box<dyn Iterator<Item = Genome> + '_> {
-        later!()
+        Box::new(self.index.iter().map(Genome::from))
     }
 
-    /// Valid neighbors in canonical order.
-    pub fn neighbors(&self, _genome: &Genome, _neighborhood: Neighborhood) -> Vec<Genome> {
-        later!()
+    /// Names and values of a point, whose positions must be inside this space's value lists.
+    pub fn configuration(&self, genome: &Genome) -> Configuration {
+        let pairs = self.parameters.iter().zip(genome.positions());
+        Configuration::new(
+            pairs.map(|(p, at)| (p.name.clone(), p.values[usize::from(*at)].clone())).collect(),
+        )
     }
 
-    /// A valid point near an invalid one (the point itself if valid); `None` for an empty space.
-    pub fn repair(&self, _genome: &Genome, _rng: &mut ChaCha8Rng) -> Option<Genome> {
-        later!()
-    }
-
-    /// Names and values of a point.
-    pub fn configuration(&self, _genome: &Genome) -> Configuration {
-        later!()
-    }
-
-    /// The point of a configuration; `None` if a value is not among the parameter's.
-    pub fn genome(&self, _configuration: &Configuration) -> Option<Genome> {
-        later!()
+    /// The point of a configuration; `None` if a value is not among the parameter's, or is missing.
+    pub fn genome(&self, configuration: &Configuration) -> Option<Genome> {
+        let position = |parameter: &Parameter| {
+            let value: &Value = configuration.get(&parameter.name)?;
+            parameter.position(value).map(|at| at as u16)
+        };
+        self.parameters.iter().map(position).collect::<Option<Vec<u16>>>().map(Genome::from)
     }
 
     /// The point of all defaults; it may be invalid.
     pub fn default_genome(&self) -> Genome {
-        later!()
+        Genome::from(self.parameters.iter().map(|parameter| parameter.default as u16).collect::<Vec<u16>>())
     }
 }
+
+/// Number of points, valid or not.
+pub(super) fn cartesian(parameters: &[Parameter]) -> BigUint {
+    parameters.iter().fold(BigUint::from(1u8), |product, parameter| product * parameter.values.len())
+}
+
+#[cfg(test)]
+mod tests;

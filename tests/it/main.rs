@@ -1,2 +1,4 @@
 //! Whole-program tests: one binary, a module a subject.
+
+mod space;
 mod worker;

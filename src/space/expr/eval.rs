@@ -74,12 +74,8 @@ fn chain(first: &Tree, rest: &[(Operator, Tree)], context: &Context<'_>) -> Eval
 fn compare_all(first: &Tree, rest: &[(Comparison, Tree)], context: &Context<'_>) -> Evaluated {
     let mut left_tree = first;
     let mut left = evaluate(first, context)?;
-    for (position, (comparison, right_tree)) in rest.iter().enumerate() {
+    for (comparison, right_tree) in rest {
         if let Kind::List(items) = &right_tree.kind {
-            // `a in [..] == b` would compare a list; nobody means it.
-            if position + 1 < rest.len() {
-                return Err(ExprError::new(right_tree.span.clone(), "a list cannot be compared further"));
-            }
             let found = is_member(&left, items, context)?;
             return Ok(Value::Bool(found == (*comparison == Comparison::In)));
         }

@@ -121,6 +121,9 @@ impl Parser<'_> {
         let mut rest = Vec::new();
         while let Some(comparison) = self.take_comparison()? {
             let member = matches!(comparison, Comparison::In | Comparison::NotIn);
+            if let Some((_, Tree { kind: Kind::List(_), span })) = rest.last() {
+                return Err(ExprError::new(span.clone(), "a list cannot be compared further"));
+            }
             let right = if member { self.members()? } else { self.sum()? };
             rest.push((comparison, right));
         }

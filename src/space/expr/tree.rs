@@ -12,6 +12,30 @@ pub struct Tree {
     pub span: Span,
 }
 
+impl Tree {
+    /// Visits the direct operands.
+    pub fn for_children<'a>(&'a self, visit: &mut dyn FnMut(&'a Tree)) {
+        match &self.kind {
+            Kind::Literal(_) | Kind::Name(_) => {}
+            Kind::Not(operand) | Kind::Negate(operand) => visit(operand),
+            Kind::List(list) | Kind::All(list) | Kind::Any(list) | Kind::Call(_, list) => {
+                list.iter().for_each(visit);
+            }
+            Kind::Chain(first, rest) => {
+                visit(first);
+                rest.iter().for_each(|(_, operand)| visit(operand));
+            }
+            Kind::Compare(first, rest) => {
+                visit(first);
+                rest.iter().for_each(|(_, operand)| visit(operand));
+            }
+            Kind::If { condition, then, otherwise } => {
+                [condition, then, otherwise].into_iter().for_each(|t| visit(t))
+            }
+        }
+    }
+}
+
 /// What a node is.
 #[derive(Clone, Debug)]
 pub enum Kind {

@@ -1,0 +1,253 @@
+//! Constraints in the form that counting wants: parameters are slots, texts are ranks, constants are
+//! folded, and sums and products that cannot overflow are flat, so that partial sums can be merged.
+//!
+//! The meaning is exactly that of `Expr::evaluate`; an evaluation error is `None`, and a constraint
+//! without a value does not hold.
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
+use super::expr::tree::{Comparison, Function, Kind, Tree};
+use super::number::{Number, Operator};
+use super::value::Value;
+
+/// A value as cheap to copy as an integer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Atom {
+    Number(Number),
+    /// Rank among all texts of the space, so that order is kept.
+    Text(u32),
+}
+
+impl Atom {
+    fn bool(value: bool) -> Atom {
+        Atom::Number(Number::Int(i64::from(value)))
+    }
+
+    fn number(self) -> Option<Number> {
+        match self {
+            Atom::Number(number) => Some(number),
+            Atom::Text(_) => None,
+        }
+    }
+
+    fn compare(self, other: Atom) -> Option<Ordering> {
+        match (self, other) {
+            (Atom::Number(a), Atom::Number(b)) => Some(a.compare(b)),
+            (Atom::Text(a), Atom::Text(b)) => Some(a.cmp(&b)),
+            _ => None,
+        }
+    }
+}
+
+/// All texts of a space in order; the rank of the empty text, if there, is 0.
+#[derive(Clone, Debug, Default)]
+pub struct Texts(Vec<String>);
+
+impl Texts {
+    /// Texts of parameter values and of literals in expressions.
+    pub fn collect<'a>(
+        values: impl Iterator<Item = &'a Value>,
+        trees: impl Iterator<Item = &'a Tree>,
+    ) -> Texts {
+        let mut found = BTreeSet::from([String::new()]);
+        let mut add = |value: &Value| {
+            if let Value::Text(text) = value {
+                found.insert(text.to_string());
+            }
+        };
+        values.for_each(&mut add);
+        trees.for_each(|tree| visit_literals(tree, &mut add));
+        Texts(found.into_iter().collect())
+    }
+
+    /// A value of the space as an atom.
+    pub fn atom(&self, value: &Value) -> Atom {
+        match (value, value.as_number()) {
+            (_, Some(number)) => Atom::Number(number),
+            (Value::Text(text), _) => {
+                let rank = self.0.binary_search_by(|own| own.as_str().cmp(text)).unwrap_or(self.0.len());
+                Atom::Text(rank as u32)
+            }
+            // Every value is a number or a text.
+            (_, None) => Atom::Text(0),
+        }
+    }
+}
+
+fn visit_literals(tree: &Tree, visit: &mut impl FnMut(&Value)) {
+    if let Kind::Literal(value) = &tree.kind {
+        visit(value);
+    }
+    tree.for_children(&mut |child| visit_literals(child, visit));
+}
+
+/// An expression over slots.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Code {
+    Constant(Atom),
+    Slot(usize),
+    Not(Box<Code>),
+    Negate(Box<Code>),
+    Binary(Operator, Box<Code>, Box<Code>),
+    /// Integers that add up (negated where true) without overflow, in any order.
+    Sum(Vec<(bool, Code)>),
+    /// Integers whose product does not overflow, in any order.
+    Product(Vec<Code>),
+    Compare(Comparison, Box<Code>, Box<Code>),
+    /// Whether the first is among the others.
+    Member(Box<Code>, Vec<Code>),
+    All(Vec<Code>),
+    Any(Vec<Code>),
+    If(Box<[Code; 3]>),
+    Call(Function, Vec<Code>),
+}
+
+impl Code {
+    /// The value, or `None` where evaluation fails. `slots` holds a value for each slot that is read.
+    pub fn evaluate(&self, slots: &[Atom]) -> Option<Atom> {
+        match self {
+            Code::Constant(atom) => Some(*atom),
+            Code::Slot(slot) => Some(slots[*slot]),
+            Code::Not(operand) => Some(Atom::bool(!is_true(operand.evaluate(slots)?))),
+            Code::Negate(operand) => Some(Atom::Number(operand.evaluate(slots)?.number()?.negate().ok()?)),
+            Code::Binary(operator, a, b) => {
+                let (a, b) = (a.evaluate(slots)?.number()?, b.evaluate(slots)?.number()?);
+                Number::apply(*operator, a, b).ok().map(Atom::Number)
+            }
+            Code::Sum(terms) => terms
+                .iter()
+                .try_fold(0i64, |total, (negative, term)| {
+                    let value = integer(term.evaluate(slots)?)?;
+                    if *negative { total.checked_sub(value) } else { total.checked_add(value) }
+                })
+                .map(|total| Atom::Number(Number::Int(total))),
+            Code::Product(factors) => factors
+                .iter()
+                .try_fold(1i64, |total, factor| total.checked_mul(integer(factor.evaluate(slots)?)?))
+                .map(|total| Atom::Number(Number::Int(total))),
+            Code::Compare(comparison, a, b) => {
+                let order = a.evaluate(slots)?.compare(b.evaluate(slots)?);
+                compare(*comparison, order).map(Atom::bool)
+            }
+            Code::Member(value, items) => is_member(value, items, slots).map(Atom::bool),
+            Code::All(operands) => first_that(operands, slots, false),
+            Code::Any(operands) => first_that(operands, slots, true),
+            Code::If(parts) => {
+                let [condition, then, otherwise] = &**parts;
+                if is_true(condition.evaluate(slots)?) {
+                    then.evaluate(slots)
+                } else {
+                    otherwise.evaluate(slots)
+                }
+            }
+            Code::Call(function, arguments) => call(*function, arguments, slots),
+        }
+    }
+
+    /// Whether the constraint holds; without a value it does not.
+    pub fn holds(&self, slots: &[Atom]) -> bool {
+        self.evaluate(slots).is_some_and(is_true)
+    }
+
+    /// The slots that are read.
+    pub fn slots(&self) -> BTreeSet<usize> {
+        let mut found = BTreeSet::new();
+        self.visit_slots(&mut |slot| {
+            found.insert(slot);
+        });
+        found
+    }
+
+    fn visit_slots(&self, visit: &mut impl FnMut(usize)) {
+        match self {
+            Code::Slot(slot) => visit(*slot),
+            other => other.children().for_each(|child| child.visit_slots(visit)),
+        }
+    }
+
+    /// The direct operands.
+    pub fn children(&self) -> Box<dyn Iterator<Item = &Code> + '_> {
+        match self {
+            Code::Constant(_) | Code::Slot(_) => Box::new(std::iter::empty()),
+            Code::Not(a) | Code::Negate(a) => Box::new(std::iter::once(&**a)),
+            Code::Binary(_, a, b) | Code::Compare(_, a, b) => Box::new([&**a, &**b].into_iter()),
+            Code::Sum(terms) => Box::new(terms.iter().map(|(_, term)| term)),
+            Code::Product(list) | Code::All(list) | Code::Any(list) | Code::Call(_, list) => {
+                Box::new(list.iter())
+            }
+            Code::Member(a, list) => Box::new(std::iter::once(&**a).chain(list)),
+            Code::If(parts) => Box::new(parts.iter()),
+        }
+    }
+}
+
+fn integer(atom: Atom) -> Option<i64> {
+    match atom {
+        Atom::Number(Number::Int(value)) => Some(value),
+        _ => None,
+    }
+}
+
+fn is_true(atom: Atom) -> bool {
+    match atom {
+        Atom::Number(number) => number.is_true(),
+        // The empty text is always among the ranks, and is the least.
+        Atom::Text(rank) => rank != 0,
+    }
+}
+
+fn compare(comparison: Comparison, order: Option<Ordering>) -> Option<bool> {
+    Some(match comparison {
+        Comparison::Equal => order == Some(Ordering::Equal),
+        Comparison::NotEqual => order != Some(Ordering::Equal),
+        Comparison::Less => order?.is_lt(),
+        Comparison::LessEqual => order?.is_le(),
+        Comparison::Greater => order?.is_gt(),
+        Comparison::GreaterEqual => order?.is_ge(),
+        Comparison::In | Comparison::NotIn => return None,
+    })
+}
+
+fn is_member(value: &Code, items: &[Code], slots: &[Atom]) -> Option<bool> {
+    let value = value.evaluate(slots)?;
+    for item in items {
+        if item.evaluate(slots)?.compare(value) == Some(Ordering::Equal) {
+            return Some(true);
+        }
+    }
+    Some(false)
+}
+
+/// The first operand whose truth is `wanted`, else the last.
+fn first_that(operands: &[Code], slots: &[Atom], wanted: bool) -> Option<Atom> {
+    let mut value = Atom::bool(!wanted);
+    for operand in operands {
+        value = operand.evaluate(slots)?;
+        if is_true(value) == wanted {
+            break;
+        }
+    }
+    Some(value)
+}
+
+fn call(function: Function, arguments: &[Code], slots: &[Atom]) -> Option<Atom> {
+    let first = arguments[0].evaluate(slots)?;
+    let wanted = match function {
+        Function::Abs => return first.number()?.absolute().ok().map(Atom::Number),
+        Function::CeilDiv => {
+            let second = arguments[1].evaluate(slots)?.number()?;
+            return Number::ceil_div(first.number()?, second).ok().map(Atom::Number);
+        }
+        Function::Min => Ordering::Less,
+        Function::Max => Ordering::Greater,
+    };
+    let mut best = first;
+    for argument in &arguments[1..] {
+        let value = argument.evaluate(slots)?;
+        if value.compare(best)? == wanted {
+            best = value;
+        }
+    }
+    Some(best)
+}

@@ -1,0 +1,108 @@
+//! What each constraint removes, and which ones leave nothing.
+
+use num_bigint::BigUint;
+use rand::RngExt;
+
+use super::constraint::Constraint;
+use super::expr::Lookup;
+use super::index::Index;
+use super::parameter::Parameter;
+use super::problem::Problem;
+use super::rng::seeded;
+use super::space::{SearchSpace, cartesian};
+
+/// Values tried for one answer; a constraint that needs more is sampled.
+const MAX_STEPS: u64 = 1 << 20;
+
+/// Random points for a share that is not counted, and for finding points without a value.
+const SAMPLES: u32 = 4096;
+
+/// What one constraint does on its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Removal {
+    /// The share of all points that it refuses, 0 to 1.
+    pub share: f64,
+    /// Counted, not sampled.
+    pub exact: bool,
+    /// A reason why it has no value at some point (there it refuses), if one was met.
+    pub failure: Option<String>,
+}
+
+impl SearchSpace {
+    /// What each constraint removes on its own, in declared order.
+    pub fn removals(&self) -> Vec<Removal> {
+        self.constraints().iter().map(|constraint| removal(self.parameters(), constraint)).collect()
+    }
+}
+
+fn removal(parameters: &[Parameter], constraint: &Constraint) -> Removal {
+    let (refused, failure) = try_random_points(parameters, constraint);
+    match count(parameters, &[constraint]) {
+        Some(valid) => {
+            let all = cartesian(parameters);
+            Removal { share: ratio(&(&all - valid), &all), exact: true, failure }
+        }
+        None => Removal { share: f64::from(refused) / f64::from(SAMPLES), exact: false, failure },
+    }
+}
+
+/// How many of the samples are refused, and why one has no value.
+fn try_random_points(parameters: &[Parameter], constraint: &Constraint) -> (u32, Option<String>) {
+    let mut rng = seeded(0);
+    let (mut refused, mut failure) = (0, None);
+    for _ in 0..SAMPLES {
+        let chosen: Vec<_> = constraint
+            .parameters
+            .iter()
+            .map(|slot| (&parameters[*slot], rng.random_range(0..parameters[*slot].values.len())))
+            .collect();
+        let lookup = |name: &str| {
+            chosen.iter().find(|(parameter, _)| &*parameter.name == name).map(|(p, at)| p.values[*at].clone())
+        };
+        match constraint.evaluate(&Lookup(lookup)) {
+            Ok(holds) => refused += u32::from(!holds),
+            Err(error) => {
+                refused += 1;
+                failure = failure.or(Some(error.message));
+            }
+        }
+    }
+    (refused, failure)
+}
+
+/// Positions of constraints that together leave no point: each that does so alone, else a set of
+/// which every member is needed. Empty if the space is not empty, or too entangled to tell.
+pub fn conflict(parameters: &[Parameter], constraints: &[Constraint]) -> Vec<usize> {
+    let empty = |chosen: &[usize]| {
+        let chosen: Vec<&Constraint> = chosen.iter().map(|at| &constraints[*at]).collect();
+        count(parameters, &chosen) == Some(BigUint::ZERO)
+    };
+    let mut needed: Vec<usize> = (0..constraints.len()).collect();
+    let alone: Vec<usize> = needed.iter().copied().filter(|at| empty(&[*at])).collect();
+    if !alone.is_empty() {
+        return alone;
+    }
+    if !empty(&needed) {
+        return Vec::new();
+    }
+    for at in 0..constraints.len() {
+        let without: Vec<usize> = needed.iter().copied().filter(|other| *other != at).collect();
+        if empty(&without) {
+            needed = without;
+        }
+    }
+    needed
+}
+
+/// The number of points that satisfy the constraints, if that can be told quickly.
+fn count(parameters: &[Parameter], constraints: &[&Constraint]) -> Option<BigUint> {
+    let index = Index::new(&Problem::new(parameters, constraints), MAX_STEPS).ok()?;
+    Some(index.total().clone())
+}
+
+/// `part / whole` to fifteen digits.
+fn ratio(part: &BigUint, whole: &BigUint) -> f64 {
+    const SCALE: u64 = 1_000_000_000_000_000;
+    let scaled = part * SCALE / whole;
+    u64::try_from(scaled).map_or(1.0, |scaled| scaled as f64 / SCALE as f64)
+}

@@ -1,0 +1,143 @@
+//! A check before any evaluation: expressions that mix up texts and numbers in a way that no value
+//! of the parameters can make right.
+
+use super::expr::tree::{Comparison, Function, Kind, Tree};
+use super::expr::{Expr, ExprError};
+use super::parameter::Parameter;
+use super::value::Value;
+
+/// Whether an expression can be a number, and whether it can be a text.
+#[derive(Clone, Copy, PartialEq)]
+struct Kinds {
+    number: bool,
+    text: bool,
+}
+
+const NUMBER: Kinds = Kinds { number: true, text: false };
+
+impl Kinds {
+    fn of(value: &Value) -> Kinds {
+        let text = matches!(value, Value::Text(_));
+        Kinds { number: !text, text }
+    }
+
+    fn or(self, other: Kinds) -> Kinds {
+        Kinds { number: self.number || other.number, text: self.text || other.text }
+    }
+
+    fn meets(self, other: Kinds) -> bool {
+        self.number && other.number || self.text && other.text
+    }
+
+    fn name(self) -> &'static str {
+        if self.text { "text" } else { "number" }
+    }
+}
+
+/// All such mistakes in an expression over parameters.
+pub fn check(expr: &Expr, parameters: &[Parameter]) -> Vec<ExprError> {
+    let parameter = |name: &str| parameters.iter().find(|parameter| &*parameter.name == name);
+    let named = expr.distinct_names().iter().map(|name| parameter(name)).collect();
+    let mut checker = Checker { named, errors: Vec::new() };
+    checker.kinds(expr.tree());
+    checker.errors
+}
+
+struct Checker<'a> {
+    /// The parameter of each of the expression's names.
+    named: Vec<Option<&'a Parameter>>,
+    errors: Vec<ExprError>,
+}
+
+impl Checker<'_> {
+    fn kinds(&mut self, tree: &Tree) -> Kinds {
+        match &tree.kind {
+            Kind::Literal(value) => Kinds::of(value),
+            Kind::Name(slot) => match self.named[*slot] {
+                Some(parameter) => parameter
+                    .values
+                    .iter()
+                    .map(Kinds::of)
+                    .fold(Kinds { number: false, text: false }, Kinds::or),
+                None => Kinds { number: true, text: true },
+            },
+            Kind::List(items) => {
+                items.iter().map(|item| self.kinds(item)).reduce(Kinds::or).unwrap_or(NUMBER)
+            }
+            Kind::Not(operand) => {
+                self.kinds(operand);
+                NUMBER
+            }
+            Kind::Negate(operand) => self.numeric(operand),
+            Kind::Chain(first, rest) => {
+                self.numeric(first);
+                rest.iter().for_each(|(_, operand)| {
+                    self.numeric(operand);
+                });
+                NUMBER
+            }
+            Kind::Compare(first, rest) => self.compare(first, rest),
+            Kind::All(operands) | Kind::Any(operands) => {
+                operands.iter().map(|operand| self.kinds(operand)).reduce(Kinds::or).unwrap_or(NUMBER)
+            }
+            Kind::If { condition, then, otherwise } => {
+                self.kinds(condition);
+                self.kinds(then).or(self.kinds(otherwise))
+            }
+            Kind::Call(Function::Min | Function::Max, arguments) => {
+                arguments.iter().map(|argument| self.kinds(argument)).reduce(Kinds::or).unwrap_or(NUMBER)
+            }
+            Kind::Call(_, arguments) => {
+                arguments.iter().for_each(|argument| {
+                    self.numeric(argument);
+                });
+                NUMBER
+            }
+        }
+    }
+
+    fn numeric(&mut self, tree: &Tree) -> Kinds {
+        if !self.kinds(tree).number {
+            let error = ExprError::new(tree.span.clone(), "a text is used as a number");
+            self.push(error, &[tree]);
+        }
+        NUMBER
+    }
+
+    fn compare(&mut self, first: &Tree, rest: &[(Comparison, Tree)]) -> Kinds {
+        let (mut left_tree, mut left) = (first, self.kinds(first));
+        for (comparison, tree) in rest {
+            let right = self.kinds(tree);
+            let empty = matches!(&tree.kind, Kind::List(items) if items.is_empty());
+            if !left.meets(right) && !empty {
+                let place = left_tree.span.start..tree.span.end;
+                let message = match comparison {
+                    Comparison::In | Comparison::NotIn => {
+                        format!("looks for a {} among {}s", left.name(), right.name())
+                    }
+                    _ => format!("compares a {} with a {}", left.name(), right.name()),
+                };
+                self.push(ExprError::new(place, message), &[left_tree, tree]);
+            }
+            (left_tree, left) = (tree, right);
+        }
+        NUMBER
+    }
+
+    /// The hint names the values of the first parameter involved.
+    fn push(&mut self, error: ExprError, involved: &[&Tree]) {
+        let parameter = involved.iter().find_map(|tree| match tree.kind {
+            Kind::Name(slot) => self.named[slot],
+            _ => None,
+        });
+        self.errors.push(match parameter {
+            Some(parameter) => {
+                let shown: Vec<String> =
+                    parameter.values.iter().take(6).map(|value| format!("`{value}`")).collect();
+                let more = if parameter.values.len() > shown.len() { ", …" } else { "" };
+                error.hint(format!("the values of `{}` are {}{more}", parameter.name, shown.join(", ")))
+            }
+            None => error,
+        });
+    }
+}

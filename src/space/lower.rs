@@ -1,0 +1,202 @@
+//! Expression trees to `Code`: names become slots or constants, constants fold, conjunctions split,
+//! and chains of `+ -` or `*` become flat where bounds prove that no order of evaluation overflows.
+
+use super::code::{Atom, Code, Texts};
+use super::expr::tree::{Comparison, Kind, Tree};
+use super::number::{Number, Operator};
+
+/// What the lowering knows about each slot.
+pub struct Domains<'a> {
+    /// Remaining values of each slot; never empty.
+    pub values: &'a [Vec<Atom>],
+    pub texts: &'a Texts,
+}
+
+/// Splits a constraint into conjuncts; those that always hold are gone, one that never holds is a
+/// false constant. `slots[name]` is the slot of each of the expression's names.
+pub fn conjuncts(tree: &Tree, slots: &[usize], domains: &Domains<'_>) -> Vec<Code> {
+    let mut list = Vec::new();
+    split(lower(tree, slots, domains), &mut list);
+    list.retain(|code| !matches!(code, Code::Constant(_)) || !code.holds(&[]));
+    list
+}
+
+fn split(code: Code, list: &mut Vec<Code>) {
+    match code {
+        Code::All(operands) => operands.into_iter().for_each(|operand| split(operand, list)),
+        Code::Not(operand) => match *operand {
+            // Nothing in `not (a or b)` depends on the order: a failing operand refuses the point
+            // just as a true one does.
+            Code::Any(operands) => {
+                operands.into_iter().for_each(|operand| split(Code::Not(Box::new(operand)), list))
+            }
+            Code::Not(inner) => split(*inner, list),
+            other => list.push(Code::Not(Box::new(other))),
+        },
+        other => list.push(other),
+    }
+}
+
+fn lower(tree: &Tree, slots: &[usize], domains: &Domains<'_>) -> Code {
+    let one = |tree: &Tree| lower(tree, slots, domains);
+    let boxed = |tree: &Tree| Box::new(lower(tree, slots, domains));
+    let many = |trees: &[Tree]| trees.iter().map(one).collect::<Vec<Code>>();
+    let code = match &tree.kind {
+        Kind::Literal(value) => Code::Constant(domains.texts.atom(value)),
+        Kind::Name(name) => match domains.values[slots[*name]].as_slice() {
+            [only] => Code::Constant(*only),
+            _ => Code::Slot(slots[*name]),
+        },
+        // The parser keeps lists to the right of `in`, handled below.
+        Kind::List(items) => Code::All(many(items)),
+        Kind::Not(operand) => Code::Not(boxed(operand)),
+        Kind::Negate(operand) => Code::Negate(boxed(operand)),
+        Kind::Chain(first, rest) => {
+            chain(one(first), rest.iter().map(|(op, tree)| (*op, one(tree))), domains)
+        }
+        Kind::Compare(first, rest) => comparisons(first, rest, &one),
+        Kind::All(operands) => joined(many(operands), false),
+        Kind::Any(operands) => joined(many(operands), true),
+        Kind::If { condition, then, otherwise } => match one(condition) {
+            Code::Constant(atom) if Code::Constant(atom).holds(&[]) => one(then),
+            Code::Constant(_) => one(otherwise),
+            condition => Code::If(Box::new([condition, one(then), one(otherwise)])),
+        },
+        Kind::Call(function, arguments) => Code::Call(*function, many(arguments)),
+    };
+    fold(code)
+}
+
+/// A constant if all operands are constants and there is a value; failing expressions stay.
+fn fold(code: Code) -> Code {
+    let constant = code.children().all(|child| matches!(child, Code::Constant(_)));
+    match code {
+        Code::Slot(_) | Code::Constant(_) => code,
+        code if constant => code.evaluate(&[]).map_or(code, Code::Constant),
+        code => code,
+    }
+}
+
+/// `a < b < c` is `a < b and b < c`.
+fn comparisons(first: &Tree, rest: &[(Comparison, Tree)], one: &impl Fn(&Tree) -> Code) -> Code {
+    let mut left = one(first);
+    let mut list = Vec::new();
+    for (comparison, tree) in rest {
+        if let Kind::List(items) = &tree.kind {
+            let member = Code::Member(Box::new(left.clone()), items.iter().map(one).collect());
+            let code = if *comparison == Comparison::NotIn { Code::Not(Box::new(member)) } else { member };
+            list.push(fold(code));
+            continue;
+        }
+        let right = one(tree);
+        list.push(fold(Code::Compare(*comparison, Box::new(left), Box::new(right.clone()))));
+        left = right;
+    }
+    joined(list, false)
+}
+
+/// `and` (`stop` false) or `or` (`stop` true): constants that do not stop it vanish, the first that
+/// does ends it.
+fn joined(operands: Vec<Code>, stop: bool) -> Code {
+    let mut kept: Vec<Code> = Vec::new();
+    let last = operands.len() - 1;
+    for (position, operand) in operands.into_iter().enumerate() {
+        if let Code::Constant(atom) = operand {
+            if Code::Constant(atom).holds(&[]) == stop {
+                kept.push(operand);
+                break;
+            }
+            if position < last {
+                continue;
+            }
+        }
+        kept.push(operand);
+    }
+    match kept.len() {
+        1 => kept.remove(0),
+        _ if stop => Code::Any(kept),
+        _ => Code::All(kept),
+    }
+}
+
+fn chain(first: Code, rest: impl Iterator<Item = (Operator, Code)>, domains: &Domains<'_>) -> Code {
+    let mut left = first;
+    for (operator, right) in rest {
+        left = fold(match operator {
+            Operator::Add | Operator::Subtract => add(left, operator == Operator::Subtract, right, domains),
+            Operator::Multiply => multiply(left, right, domains),
+            operator => Code::Binary(operator, Box::new(left), Box::new(right)),
+        });
+    }
+    left
+}
+
+fn add(left: Code, negative: bool, right: Code, domains: &Domains<'_>) -> Code {
+    let sum = bound(&left, domains).zip(bound(&right, domains)).map(|(a, b)| a.saturating_add(b));
+    if sum.is_none_or(|sum| sum > i128::from(i64::MAX)) {
+        let operator = if negative { Operator::Subtract } else { Operator::Add };
+        return Code::Binary(operator, Box::new(left), Box::new(right));
+    }
+    let mut terms = match left {
+        Code::Sum(terms) => terms,
+        other => vec![(false, other)],
+    };
+    match right {
+        Code::Sum(more) => terms.extend(more.into_iter().map(|(own, term)| (own != negative, term))),
+        other => terms.push((negative, other)),
+    }
+    Code::Sum(terms)
+}
+
+fn multiply(left: Code, right: Code, domains: &Domains<'_>) -> Code {
+    let product =
+        bound(&left, domains).zip(bound(&right, domains)).map(|(a, b)| a.max(1).saturating_mul(b.max(1)));
+    if product.is_none_or(|product| product > i128::from(i64::MAX)) {
+        return Code::Binary(Operator::Multiply, Box::new(left), Box::new(right));
+    }
+    let mut factors = match left {
+        Code::Product(factors) => factors,
+        other => vec![other],
+    };
+    match right {
+        Code::Product(more) => factors.extend(more),
+        other => factors.push(other),
+    }
+    Code::Product(factors)
+}
+
+/// An upper bound of the absolute value of an expression that is an integer for certain and whose
+/// parts, added or multiplied in any order, stay below the bound as well.
+fn bound(code: &Code, domains: &Domains<'_>) -> Option<i128> {
+    let of = |code: &Code| bound(code, domains);
+    match code {
+        Code::Constant(atom) => magnitude(*atom),
+        Code::Slot(slot) => domains.values[*slot]
+            .iter()
+            .map(|atom| magnitude(*atom))
+            .try_fold(0, |most, one| Some(most.max(one?))),
+        Code::Negate(operand) => of(operand),
+        Code::Sum(terms) => {
+            terms.iter().try_fold(0i128, |total, (_, term)| Some(total.saturating_add(of(term)?)))
+        }
+        Code::Product(factors) => {
+            factors.iter().try_fold(1i128, |total, factor| Some(total.saturating_mul(of(factor)?.max(1))))
+        }
+        // Failing on a zero divisor is no matter: it fails whatever the order around it.
+        Code::Binary(Operator::FloorDivide, a, b) => of(a).zip(of(b)).map(|(a, _)| a + 1),
+        Code::Binary(Operator::Remainder, a, b) => of(a).zip(of(b)).map(|(_, b)| b),
+        Code::Not(_) | Code::Compare(..) | Code::Member(..) => Some(1),
+        Code::If(parts) => of(&parts[1]).zip(of(&parts[2])).map(|(a, b)| a.max(b)),
+        Code::Call(_, arguments) => {
+            arguments.iter().map(of).try_fold(0, |most, one| Some(most.max(one?))).map(|most: i128| most + 1)
+        }
+        Code::Binary(..) | Code::All(_) | Code::Any(_) => None,
+    }
+}
+
+fn magnitude(atom: Atom) -> Option<i128> {
+    match atom {
+        Atom::Number(Number::Int(value)) => Some(i128::from(value).abs()),
+        _ => None,
+    }
+}

@@ -1,0 +1,68 @@
+//! The public search spaces of other tuners: exact counts and the exact sets.
+
+use std::path::{Path, PathBuf};
+
+use evo::space::diagnostic::Diagnostics;
+use evo::space::space::SearchSpace;
+use evo::space::{document, load};
+
+/// The folder with other tuners' spaces, if it lies beside the checkout; says so if not.
+fn shared_spaces() -> Option<PathBuf> {
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared");
+    let folder = std::env::var_os("EVO_SHARED").map_or_else(beside, PathBuf::from).join("spaces");
+    if !folder.is_dir() {
+        eprintln!("skipped: no ../shared (looked for {})", folder.display());
+        return None;
+    }
+    Some(folder)
+}
+
+fn open(path: &Path) -> SearchSpace {
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut diagnostics = Diagnostics::default();
+    let space =
+        document::parse(&text, &mut diagnostics).and_then(|root| load::read_space(&root, &mut diagnostics));
+    space.unwrap_or_else(|| panic!("{}", diagnostics.render(&path.display().to_string(), &text)))
+}
+
+#[derive(serde::Deserialize)]
+struct Expected {
+    expected_cartesian: Box<serde_json::value::RawValue>,
+    expected_valid: Box<serde_json::value::RawValue>,
+    rank_sum: String,
+}
+
+#[test]
+fn shared_spaces_have_exactly_the_expected_points() {
+    let Some(folder) = shared_spaces() else { return };
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    files.sort();
+    assert!(files.len() >= 12, "only {} space files", files.len());
+    for path in files {
+        let expected: Expected = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        let start = std::time::Instant::now();
+        let space = open(&path);
+        eprintln!("{}: {:.3} s", path.display(), start.elapsed().as_secs_f64());
+        assert_eq!(space.cartesian().to_string(), expected.expected_cartesian.get(), "{}", path.display());
+        assert_eq!(space.valid().to_string(), expected.expected_valid.get(), "{}", path.display());
+        assert_eq!(space.rank_sum().to_string(), expected.rank_sum, "{}", path.display());
+        check_indices(&space);
+    }
+}
+
+/// Index → point → index on the first, the last and evenly spread points; iteration agrees.
+fn check_indices(space: &SearchSpace) {
+    let count = space.count();
+    let spread = (0..1000).map(|step| count / 1000 * step).chain([count - 1]);
+    for index in spread {
+        let genome = space.genome_at(index).unwrap();
+        assert!(space.contains(&genome) && space.violations(&genome).is_empty());
+        assert_eq!(space.index_of(&genome), Some(index));
+    }
+    assert_eq!(space.genome_at(count), None);
+    for (index, genome) in space.iter().take(1000).enumerate() {
+        assert_eq!(space.index_of(&genome), Some(index as u128));
+    }
+}
