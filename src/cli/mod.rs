@@ -16,6 +16,7 @@ mod selftest;
 mod space;
 mod sweep;
 mod test_one;
+pub mod words;
 mod worker;
 
 use args::{Cli, Command};

@@ -1,10 +1,59 @@
-//! `evo render`.
+//! `evo render`: exactly the text that the compiler gets, so that a person can read or compile it.
+
+use std::io::Write;
 
 use super::args::RenderArgs;
-use super::exit_code::ExitCode;
+use super::exit_code::{ExitCode, UsageError};
+use super::words;
+use crate::compile::compiler::KernelSource;
+use crate::genome::Configuration;
+use crate::kernel::render;
 
-/// Runs the command.
+/// Runs the command: the text on stdout; options and warnings on stderr. With `--json` one object.
 pub fn run(arguments: &RenderArgs) -> anyhow::Result<ExitCode> {
-    let _ = arguments;
-    anyhow::bail!("not written yet")
+    let (file, configuration, genome) = words::parse(&arguments.words)?;
+    let path = file.path.display();
+    let kernel = file.kernel.as_ref().ok_or_else(|| {
+        UsageError(format!("`{path}` describes a space without a kernel: there is nothing to render"))
+    })?;
+    let source = render::render(kernel, &configuration)
+        .map_err(|verdict| UsageError(format!("`{configuration}` does not render: {}", verdict.message)))?;
+    if arguments.json {
+        print(&format!("{}\n", object(&kernel.name, &configuration, &source)))?;
+    } else {
+        print(&source.text)?;
+        eprintln!(
+            "options: {}",
+            if source.options.is_empty() { "none".into() } else { source.options.join(" ") }
+        );
+        eprintln!("entries: {}", source.entries.join(" "));
+    }
+    for constraint in file.space.violations(&genome) {
+        let because = constraint.because.as_ref().map_or(String::new(), |why| format!(" ({why})"));
+        eprintln!("warning: this configuration violates `{}`{because}", constraint.expr.text());
+    }
+    Ok(ExitCode::Done)
+}
+
+/// Prints data; a reader that has seen enough (`| head`) is no error.
+fn print(text: &str) -> std::io::Result<()> {
+    let mut output = std::io::stdout().lock();
+    let written = output.write_all(text.as_bytes()).and_then(|()| output.flush());
+    match written {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
+fn object(kernel: &str, configuration: &Configuration, source: &KernelSource) -> serde_json::Value {
+    serde_json::json!({
+        "kernel": kernel,
+        "configuration": configuration,
+        "hash": source.variant_hash,
+        "code_hash": source.code_hash(),
+        "file_name": source.file_name,
+        "options": source.options,
+        "entries": source.entries,
+        "text": source.text,
+    })
 }

@@ -1,5 +1,7 @@
 //! The kernel half of a space file, rendering, and launch plans.
 
+pub mod catalog;
+pub mod load;
 pub mod plan;
 pub mod render;
 pub mod resolve;

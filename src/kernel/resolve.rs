@@ -121,10 +121,10 @@ impl Resolver<'_> {
     }
 
     /// Up to three extents; missing ones are 1.
-    fn extents(&self, list: &[Expr], place: &str) -> Result<[i64; 3], Box<Verdict>> {
+    fn extents(&self, list: &[Expr], key: &str, owner: &str) -> Result<[i64; 3], Box<Verdict>> {
         let mut extents = [1; 3];
         for (axis, expr) in list.iter().enumerate().take(3) {
-            extents[axis] = self.integer(expr, &format!("{place}[{axis}]"))?;
+            extents[axis] = self.integer(expr, &format!("{key}[{axis}] of {owner}"))?;
         }
         Ok(extents)
     }
@@ -180,7 +180,8 @@ impl Resolver<'_> {
 
     /// The launch, unless its `when` is false.
     fn launch(&self, kernel: &KernelSpec, launch: &LaunchSpec) -> Result<Option<LaunchPlan>, Box<Verdict>> {
-        let place = |key: &str| format!("{key} of launch `{}`", launch.entry);
+        let owner = format!("launch `{}`", launch.entry);
+        let place = |key: &str| format!("{key} of {owner}");
         if !self.truth(&launch.when, &place("when"), true)? {
             return Ok(None);
         }
@@ -189,13 +190,13 @@ impl Resolver<'_> {
             None => 0,
         };
         let cluster = match &launch.cluster {
-            Some(list) => Some(self.extents(list, &place("cluster"))?),
+            Some(list) => Some(self.extents(list, "cluster", &owner)?),
             None => None,
         };
         Ok(Some(LaunchPlan {
             entry: launch.entry.clone(),
-            grid: self.extents(&launch.grid, &place("grid"))?,
-            block: self.extents(&launch.block, &place("block"))?,
+            grid: self.extents(&launch.grid, "grid", &owner)?,
+            block: self.extents(&launch.block, "block", &owner)?,
             shared_bytes,
             cluster,
             cooperative: self.truth(&launch.cooperative, &place("cooperative"), false)?,
@@ -208,11 +209,11 @@ impl Resolver<'_> {
         let ReferenceSpec::Kernel { entry, grid, block, .. } = &kernel.check.reference else {
             return Ok(Vec::new());
         };
-        let place = |key: &str| format!("{key} of reference `{entry}`");
+        let owner = format!("reference `{entry}`");
         Ok(vec![LaunchPlan {
             entry: entry.clone(),
-            grid: self.extents(grid, &place("grid"))?,
-            block: self.extents(block, &place("block"))?,
+            grid: self.extents(grid, "grid", &owner)?,
+            block: self.extents(block, "block", &owner)?,
             shared_bytes: 0,
             cluster: None,
             cooperative: false,

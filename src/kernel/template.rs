@@ -32,6 +32,8 @@ pub struct TemplateError {
     pub message: String,
     /// A way out, if one is near.
     pub hint: Option<String>,
+    /// The name that is no parameter, where that is the trouble.
+    pub name: Option<String>,
 }
 
 /// Renders a template with the parameters' values as variables.
@@ -165,7 +167,7 @@ fn template_error(file: &str, text: &str, known: &[&str], error: &Error) -> Temp
         Some(snippet) => format!("{cause} in `{snippet}`"),
         None => cause,
     };
-    TemplateError { file: file.to_string(), line: error.line(), message, hint: None }
+    TemplateError { file: file.to_string(), line: error.line(), message, hint: None, name: None }
 }
 
 fn unknown_name(file: &str, text: &str, known: &[&str], name: &str) -> TemplateError {
@@ -175,6 +177,7 @@ fn unknown_name(file: &str, text: &str, known: &[&str], name: &str) -> TemplateE
         line: line_of_name(text, name),
         message: format!("the template reads `{name}`, which is no parameter"),
         hint: near.map(|near| format!("did you mean `{near}`?")),
+        name: Some(name.to_string()),
     }
 }
 

@@ -1,0 +1,183 @@
+//! `[SPACE] 32 8 4 | NAME=VALUE…`: the words of `test-one`, `render` and `compile`.
+//!
+//! The first word is the space if it looks like one; values follow in declared order, by name, or
+//! both; what is not given takes its default. A violated constraint is no mistake of the command
+//! line: `test-one` reports it as a verdict, so the caller asks the space.
+
+use std::sync::Arc;
+
+use super::exit_code::UsageError;
+use crate::genome::{Configuration, Genome};
+use crate::kernel::catalog;
+use crate::kernel::load::LoadError;
+use crate::kernel::spec::SpaceFile;
+use crate::space::diagnostic::nearest;
+use crate::space::parameter::Parameter;
+use crate::space::value::Value;
+
+/// Values shown of a parameter with many.
+const SHOWN_VALUES: usize = 24;
+
+impl From<LoadError> for UsageError {
+    fn from(error: LoadError) -> UsageError {
+        UsageError(error.to_string())
+    }
+}
+
+/// The space that the words name, and the full configuration with its genome. It may violate
+/// constraints. Errors are `UsageError`.
+pub fn parse(words: &[String]) -> anyhow::Result<(SpaceFile, Configuration, Genome)> {
+    let named = words.first().filter(|word| catalog::looks_like_space(word) || names_file(word));
+    let (space, values) = match named {
+        Some(word) => (word.as_str(), &words[1..]),
+        None => (catalog::DEFAULT, words),
+    };
+    let file = catalog::open(space).map_err(UsageError::from)?;
+    let configuration = configure(file.space.parameters(), values)
+        .map_err(|message| UsageError(with_context(message, space, named.is_some(), values)))?;
+    let genome = file.space.genome(&configuration);
+    let genome = genome.ok_or_else(|| UsageError(format!("`{configuration}` is no point of `{space}`")))?;
+    // The space's own spelling of each value (`4` for a written `4.0`) decides source and hash.
+    let configuration = file.space.configuration(&genome);
+    Ok((file, configuration, genome))
+}
+
+/// A file without a telling name, such as `my_space`; `32` is a value even if such a file exists.
+fn names_file(word: &str) -> bool {
+    !word.contains('=') && word.parse::<f64>().is_err() && std::path::Path::new(word).is_file()
+}
+
+/// A first word that is neither value nor space may be a misspelled space.
+fn with_context(message: String, space: &str, named: bool, values: &[String]) -> String {
+    let first = values.first().filter(|word| !named && !word.contains('='));
+    match first.and_then(|word| nearest(word, catalog::names())) {
+        Some(near) => format!("{message}\n  hint: if the first word names the space, did you mean `{near}`?"),
+        None => format!("{message}\n  hint: `evo space {space}` lists the parameters of `{space}`"),
+    }
+}
+
+/// One value for each parameter: given by position or name, else its default.
+fn configure(parameters: &[Parameter], words: &[String]) -> Result<Configuration, String> {
+    let mut chosen: Vec<Option<Value>> = vec![None; parameters.len()];
+    let mut next = 0;
+    for word in words {
+        let (position, text) = match word.split_once('=') {
+            Some((name, text)) => (position_of(parameters, name)?, text),
+            None => {
+                next += 1;
+                (next - 1, word.as_str())
+            }
+        };
+        let Some(parameter) = parameters.get(position) else {
+            return Err(format!("too many values: `{text}` comes after {}", counted(parameters)));
+        };
+        let value = value_of(parameter, text)?;
+        if chosen[position].replace(value).is_some() {
+            return Err(format!("parameter `{}` is given twice", parameter.name));
+        }
+    }
+    let pair = |(parameter, value): (&Parameter, Option<Value>)| {
+        (Arc::clone(&parameter.name), value.unwrap_or_else(|| parameter.default_value().clone()))
+    };
+    Ok(Configuration::new(parameters.iter().zip(chosen).map(pair).collect()))
+}
+
+fn counted(parameters: &[Parameter]) -> String {
+    let names: Vec<&str> = parameters.iter().map(|parameter| &*parameter.name).collect();
+    match names.len() {
+        1 => format!("the only parameter {}", names[0]),
+        count => format!("all {count} parameters ({})", names.join(" ")),
+    }
+}
+
+fn position_of(parameters: &[Parameter], name: &str) -> Result<usize, String> {
+    if let Some(position) = parameters.iter().position(|parameter| &*parameter.name == name) {
+        return Ok(position);
+    }
+    let names: Vec<&str> = parameters.iter().map(|parameter| &*parameter.name).collect();
+    Err(match nearest(name, names.iter().copied()) {
+        Some(near) => format!("there is no parameter `{name}`: did you mean `{near}`?"),
+        None => format!("there is no parameter `{name}`: parameters are {}", names.join(", ")),
+    })
+}
+
+/// The value of a parameter that a word means: as it is written in the space, or equal as a number;
+/// `true` and `1` both mean a boolean's true.
+fn value_of(parameter: &Parameter, text: &str) -> Result<Value, String> {
+    let by_text = parameter.values.iter().find(|value| value.to_string() == text);
+    let number = match text {
+        "true" | "True" => Some(Value::Bool(true)),
+        "false" | "False" => Some(Value::Bool(false)),
+        _ => text.parse().map(Value::Int).or_else(|_| text.parse().map(Value::Float)).ok(),
+    };
+    let by_number = || number.and_then(|number| parameter.values.iter().find(|value| **value == number));
+    by_text.or_else(by_number).cloned().ok_or_else(|| {
+        let mut values: Vec<String> =
+            parameter.values.iter().take(SHOWN_VALUES).map(ToString::to_string).collect();
+        if parameter.values.len() > SHOWN_VALUES {
+            values.push(format!("… ({} in all)", parameter.values.len()));
+        }
+        format!("`{text}` is not a value of `{}`: allowed are {}", parameter.name, values.join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parameters() -> Vec<Parameter> {
+        let parameter = |name: &str, values: Vec<Value>, default| Parameter {
+            name: Arc::from(name),
+            values,
+            default,
+            help: None,
+        };
+        vec![
+            parameter("BLOCK", vec![16.into(), 32.into(), 64.into()], 1),
+            parameter("FAST", vec![false.into(), true.into()], 0),
+            parameter("SCALE", vec![Value::Float(0.5), Value::Float(4.0)], 0),
+            parameter("layout", vec!["row".into(), "col".into()], 0),
+        ]
+    }
+
+    #[track_caller]
+    fn check(words: &str, expected: &str) {
+        let words: Vec<String> = words.split_whitespace().map(str::to_string).collect();
+        let shown = match configure(&parameters(), &words) {
+            Ok(configuration) => configuration.to_string(),
+            Err(message) => message,
+        };
+        assert_eq!(shown, expected, "{words:?}");
+    }
+
+    #[test]
+    fn values_by_position_and_by_name() {
+        check("", "BLOCK=32 FAST=false SCALE=0.5 layout=row");
+        check("64 true", "BLOCK=64 FAST=true SCALE=0.5 layout=row");
+        check("16 1 4 col", "BLOCK=16 FAST=true SCALE=4.0 layout=col");
+        check("layout=col 64", "BLOCK=64 FAST=false SCALE=0.5 layout=col");
+        check("SCALE=4.0 FAST=0 BLOCK=16.0", "BLOCK=16 FAST=false SCALE=4.0 layout=row");
+    }
+
+    #[test]
+    fn mistakes_say_what_is_allowed() {
+        check("33", "`33` is not a value of `BLOCK`: allowed are 16, 32, 64");
+        check("layout=colum", "`colum` is not a value of `layout`: allowed are row, col");
+        check("BLOK=16", "there is no parameter `BLOK`: did you mean `BLOCK`?");
+        check("X=1", "there is no parameter `X`: parameters are BLOCK, FAST, SCALE, layout");
+        check("16 BLOCK=32", "parameter `BLOCK` is given twice");
+        check("16 0 4 col 7", "too many values: `7` comes after all 4 parameters (BLOCK FAST SCALE layout)");
+    }
+
+    #[test]
+    fn long_value_lists_are_cut() {
+        let long = Parameter {
+            name: Arc::from("N"),
+            values: (0..100_i64).map(Value::Int).collect(),
+            default: 0,
+            help: None,
+        };
+        let message = configure(&[long], &["x".to_string()]).unwrap_err();
+        assert!(message.ends_with("23, … (100 in all)"), "{message}");
+    }
+}

@@ -1,0 +1,61 @@
+//! Spaces and templates that ship inside the binary, and the one way to open a space by name.
+//!
+//! A file on disk is never shadowed: `gemm` is the embedded space, `./gemm.toml` is the user's.
+
+use std::path::{Path, PathBuf};
+
+use super::load::{self, LoadError};
+use super::spec::SpaceFile;
+use crate::space::diagnostic::nearest;
+
+macro_rules! embedded {
+    ($folder:literal: $($name:literal)*) => {
+        &[$(($name, include_str!(concat!("../../", $folder, "/", $name)))),*]
+    };
+}
+
+/// Space files by file name.
+const SPACES: &[(&str, &str)] = embedded!("search_spaces":
+    "attention_simt.toml" "gemm.toml" "softmax.toml" "rmsnorm.toml" "reduction.toml" "transpose.toml"
+    "faults.toml");
+
+/// Templates and sources that space files may name.
+pub(super) const TEMPLATES: &[(&str, &str)] = embedded!("templates":
+    "attention_simt.cu.j2" "gemm.cu.j2" "softmax.cu.j2" "rmsnorm.cu.j2" "reduction.cu.j2"
+    "transpose.cu.j2" "faults.cu.j2" "faults_naive.cu");
+
+/// The space that commands take when none is named.
+pub const DEFAULT: &str = "attention_simt";
+
+/// Names of the embedded spaces.
+pub fn names() -> Vec<&'static str> {
+    SPACES.iter().map(|(file, _)| file.trim_end_matches(".toml")).collect()
+}
+
+/// Whether a word on the command line means a space: the name of an embedded one, or a path
+/// (something with a `/`, or that ends in `.toml` or `.json`).
+pub fn looks_like_space(word: &str) -> bool {
+    names().contains(&word) || is_path(word)
+}
+
+/// Opens an embedded space by name, else a file by path.
+pub fn open(name_or_path: &str) -> Result<SpaceFile, LoadError> {
+    if let Some((file, text)) = SPACES.iter().find(|(file, _)| file.trim_end_matches(".toml") == name_or_path)
+    {
+        let shown = format!("search_spaces/{file}");
+        return load::load_text(PathBuf::from(name_or_path), &shown, (*text).to_string(), None);
+    }
+    let path = Path::new(name_or_path);
+    if is_path(name_or_path) || path.is_file() {
+        return load::load_file(path);
+    }
+    let hint = match nearest(name_or_path, names()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("embedded spaces: {}; a file is named by its path", names().join(", ")),
+    };
+    Err(LoadError::Unknown { name: name_or_path.to_string(), hint })
+}
+
+fn is_path(word: &str) -> bool {
+    word.contains('/') || word.ends_with(".toml") || word.ends_with(".json")
+}

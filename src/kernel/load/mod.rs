@@ -1,0 +1,165 @@
+//! A space file, TOML or JSON, to `SpaceFile`: all of its errors at once, each with its place.
+//!
+//! `space::load` reads parameters and constraints; the files here read the kernel's part, a section
+//! each. A file may describe a space alone (no `kernel`); then nothing below `kernel` may be there.
+
+mod arguments;
+mod check;
+mod fields;
+mod launches;
+mod names;
+mod objective;
+mod problems;
+mod prove;
+mod source;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use super::catalog;
+use super::spec::{KernelSpec, SpaceFile};
+use crate::space::diagnostic::Diagnostics;
+use crate::space::document::{self, Node};
+use crate::space::load::read_space;
+use fields::Reader;
+use names::KnownNames;
+
+/// Sections of a file that has a kernel, beside the space itself.
+const KERNEL_KEYS: &[&str] = &["arguments", "launches", "problems", "check", "objective"];
+
+/// Keys of any file.
+const COMMON_KEYS: &[&str] = &["kernel", "parameters", "constraints", "description", "note"];
+
+/// Further keys of a file that describes a space alone, as benchmark collections write them.
+const SPACE_KEYS: &[&str] = &["name", "expected_cartesian", "expected_valid", "rank_sum", "source"];
+
+/// Why there is no space: always the user's to mend.
+#[derive(Debug, Error)]
+pub enum LoadError {
+    /// The file has errors; `rendered` shows all of them with their places.
+    #[error("{rendered}")]
+    Invalid { path: PathBuf, count: usize, rendered: String },
+    /// The file cannot be read.
+    #[error("cannot read the space file `{}`: {cause}", .path.display())]
+    Unreadable {
+        path: PathBuf,
+        // Part of the message, so that whoever prints only that loses nothing.
+        cause: io::Error,
+    },
+    /// The name is neither an embedded space nor a file.
+    #[error(
+        "there is no space `{name}`: no embedded space has this name, and no file either\n  hint: {hint}"
+    )]
+    Unknown { name: String, hint: String },
+}
+
+/// Reads a space file; files that it names are looked for beside it, then among the embedded ones.
+pub fn load_file(path: &Path) -> Result<SpaceFile, LoadError> {
+    let unreadable = |cause| LoadError::Unreadable { path: path.to_path_buf(), cause };
+    let text = std::fs::read_to_string(path).map_err(unreadable)?;
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    load_text(path.to_path_buf(), &path.display().to_string(), text, Some(folder))
+}
+
+/// Reads the text of a space file. `shown` names it in messages; without a `folder` it can only
+/// name embedded files.
+pub(super) fn load_text(
+    path: PathBuf,
+    shown: &str,
+    text: String,
+    folder: Option<&Path>,
+) -> Result<SpaceFile, LoadError> {
+    let mut diagnostics = Diagnostics::default();
+    let file = read(&path, &text, folder, &mut diagnostics);
+    match file {
+        Some(file) if diagnostics.is_empty() => Ok(file),
+        _ => {
+            let count = diagnostics.list().len();
+            assert!(count > 0, "a file is refused only with a complaint");
+            Err(LoadError::Invalid { path, count, rendered: diagnostics.render(shown, &text) })
+        }
+    }
+}
+
+fn read(path: &Path, text: &str, folder: Option<&Path>, diagnostics: &mut Diagnostics) -> Option<SpaceFile> {
+    let root = document::parse(text, diagnostics)?;
+    let mut reader = Reader { text, folder, diagnostics };
+    let has_kernel = root.get("kernel").is_some();
+    let known: Vec<&str> = [COMMON_KEYS, KERNEL_KEYS, if has_kernel { &[] } else { SPACE_KEYS }].concat();
+    reader.fields(&root, "the file", &known)?;
+    let kernel = if has_kernel {
+        read_kernel(&mut reader, &root).map(Some)
+    } else {
+        kernel_is_absent(&mut reader, &root).then_some(None)
+    };
+    let space = read_space(&root, reader.diagnostics);
+    let (space, kernel) = (space?, kernel?);
+    if let Some(kernel) = &kernel
+        && reader.diagnostics.is_empty()
+    {
+        prove::default_works(&mut reader, &root, &space, kernel);
+    }
+    Some(SpaceFile { path: path.to_path_buf(), text: text.to_string(), space, kernel })
+}
+
+/// Complains of the first of a kernel's sections in a file without a kernel.
+fn kernel_is_absent(reader: &mut Reader, root: &Node) -> bool {
+    let first = KERNEL_KEYS.iter().find_map(|key| root.get(key).map(|node| (key, node)));
+    if let Some((key, node)) = first {
+        let hint = Some("add [kernel] with name and template or source".to_string());
+        reader.hinted(&node.span, format!("`{key}` needs a `kernel`"), hint);
+    }
+    first.is_none()
+}
+
+fn read_kernel(reader: &mut Reader, root: &Node) -> Option<KernelSpec> {
+    let names = KnownNames::of_file(root);
+    let files = catalog::TEMPLATES;
+    let header = source::read(reader, root.get("kernel")?, &names, files);
+    let mut section = |key: &str, hint: &str| {
+        let found = root.get(key);
+        if found.is_none() {
+            let span = root.get("kernel").map(|node| node.span.clone()).unwrap_or_default();
+            reader.hinted(&span, format!("the kernel has no `{key}`"), Some(hint.to_string()));
+        }
+        found
+    };
+    let arguments = section("arguments", "add an [[arguments]] table for each argument of the entry point");
+    let launches = section("launches", "add [[launches]] with entry, grid and block");
+    let problems = section("problems", "add [[problems]] with name and sizes");
+    let check = section("check", "add [check] with reference = …: a variant is nothing without a check");
+    let arguments = arguments.and_then(|node| arguments::read(reader, node, &names));
+    let argument_names = argument_names(root);
+    let launches = launches.and_then(|node| launches::read(reader, node, &names, &argument_names));
+    let problems = problems.and_then(|node| problems::read(reader, node, &names));
+    let check = check.and_then(|node| check::read(reader, node, &names, arguments.as_deref(), files));
+    let objective = objective::read(reader, root.get("objective"), &names);
+    let header = header?;
+    Some(KernelSpec {
+        name: header.name,
+        source: header.source,
+        options: header.options,
+        arguments: arguments?,
+        launches: launches?,
+        problems: problems?,
+        check: check?,
+        objective: objective?,
+    })
+}
+
+/// Names as written, so that a mistake elsewhere in an argument does not make its uses unknown.
+fn argument_names(root: &Node) -> Vec<String> {
+    let Some(document::Data::List(items)) = root.get("arguments").map(|node| &node.data) else {
+        return Vec::new();
+    };
+    let name = |item: &Node| match item.get("name").map(|node| &node.data) {
+        Some(document::Data::Text(name)) => Some(name.clone()),
+        _ => None,
+    };
+    items.iter().filter_map(name).collect()
+}

@@ -1,0 +1,100 @@
+//! Which names an expression of a space file may read: parameters, and sizes that every problem has.
+
+use std::collections::BTreeSet;
+
+use crate::space::diagnostic::nearest;
+use crate::space::document::{Data, Node};
+
+/// The names that one expression may read.
+#[derive(Clone, Debug, Default)]
+pub(super) struct KnownNames {
+    parameters: Vec<String>,
+    /// Name and sizes of each problem that the expression is evaluated for.
+    problems: Vec<(String, BTreeSet<String>)>,
+}
+
+/// What is wrong with a name.
+#[derive(Debug, PartialEq)]
+pub(super) struct Complaint {
+    pub(super) message: String,
+    pub(super) hint: Option<String>,
+}
+
+impl KnownNames {
+    /// The names in a file, read before anything else, so that a mistake in a parameter does not
+    /// make its uses look unknown.
+    pub(super) fn of_file(root: &Node) -> KnownNames {
+        let keys = |node: Option<&Node>| -> Vec<String> {
+            node.and_then(Node::entries).into_iter().flatten().map(|entry| entry.key.clone()).collect()
+        };
+        let mut problems = Vec::new();
+        if let Some(Data::List(list)) = root.get("problems").map(|node| &node.data) {
+            for (position, problem) in list.iter().enumerate() {
+                let name = match problem.get("name").map(|node| &node.data) {
+                    Some(Data::Text(name)) => format!("`{name}`"),
+                    _ => format!("number {}", position + 1),
+                };
+                problems.push((name, keys(problem.get("sizes")).into_iter().collect()));
+            }
+        }
+        KnownNames { parameters: keys(root.get("parameters")), problems }
+    }
+
+    /// Without the parameters: for a reference, which no configuration may change.
+    pub(super) fn sizes_only(&self) -> KnownNames {
+        KnownNames { parameters: Vec::new(), problems: self.problems.clone() }
+    }
+
+    /// With the sizes of the first problem only: for tiny shapes.
+    pub(super) fn first_problem(&self) -> KnownNames {
+        KnownNames {
+            parameters: self.parameters.clone(),
+            problems: self.problems.iter().take(1).cloned().collect(),
+        }
+    }
+
+    pub(super) fn parameters(&self) -> Vec<&str> {
+        self.parameters.iter().map(String::as_str).collect()
+    }
+
+    pub(super) fn is_parameter(&self, name: &str) -> bool {
+        self.parameters.iter().any(|own| own == name)
+    }
+
+    /// Sizes that any problem has.
+    pub(super) fn sizes(&self) -> BTreeSet<&str> {
+        self.problems.iter().flat_map(|(_, sizes)| sizes).map(String::as_str).collect()
+    }
+
+    /// What is wrong with reading `name`, if anything.
+    pub(super) fn complaint(&self, name: &str) -> Option<Complaint> {
+        if self.is_parameter(name) {
+            return None;
+        }
+        let (with, without): (Vec<_>, Vec<_>) =
+            self.problems.iter().partition(|(_, sizes)| sizes.contains(name));
+        match (with.first(), without.first()) {
+            (Some(_), None) => None,
+            (Some((other, _)), Some((lacking, _))) => Some(Complaint {
+                message: format!("problem {lacking} has no size `{name}`"),
+                hint: Some(format!("problem {other} has it; an expression is evaluated for every problem")),
+            }),
+            (None, _) => Some(Complaint {
+                message: format!("unknown name `{name}`"),
+                hint: Some(self.suggestion(name)),
+            }),
+        }
+    }
+
+    fn suggestion(&self, name: &str) -> String {
+        let sizes = self.sizes();
+        let known: Vec<&str> = self.parameters().into_iter().chain(sizes).collect();
+        // Any two names of one letter are one slip apart, so for those only the case may differ.
+        let likely = |near: &&str| name.len() > 1 || near.eq_ignore_ascii_case(name);
+        match nearest(name, known.iter().copied()).filter(likely) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None if known.is_empty() => "no names are known here".to_string(),
+            None => format!("known names: {}", known.join(", ")),
+        }
+    }
+}

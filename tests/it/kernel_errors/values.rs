@@ -1,0 +1,321 @@
+//! Values that are malformed, missing, of the wrong kind, or impossible together.
+
+use super::{changed, message_of};
+
+#[test]
+fn the_sound_file_has_no_error() {
+    insta::assert_snapshot!(changed(&[]), @r"no error");
+}
+
+#[test]
+fn malformed() {
+    insta::assert_snapshot!(changed(&[("[kernel]", "[kernel"), ("UNROLL = [true", "UNROLL = [true true")]), @r"
+    error: unclosed table, expected `]`
+      --> space.toml:14:8
+       |
+    14 | [kernel
+       |        ^
+
+    error: string values must be quoted, expected literal string
+      --> space.toml:21:11
+       |
+    21 | UNROLL = [true true, false]
+       |           ^^^^^^^^^
+    ");
+}
+
+#[test]
+fn bad_expressions() {
+    insta::assert_snapshot!(changed(&[("block = \"BLOCK\"", "block = \"BLOCK +\""), ("\"12 * N\"", "\"12 $ N\"")]), @r#"
+    error: `block` of launch `saxpy`: expected a value, found the end
+     --> space.toml:8:90
+      |
+    8 | launches = [{ entry = "saxpy", grid = "ceil_div(N, BLOCK * PER_THREAD)", block = "BLOCK +" }]
+      |                                                                                          ^
+
+    error: `bytes` of `objective`: unexpected character `$`
+      --> space.toml:28:13
+       |
+    28 | bytes = "12 $ N"
+       |             ^
+    "#);
+}
+
+#[test]
+fn wrong_types() {
+    insta::assert_snapshot!(changed(&[("default = 128", "default = 128, help = 3"), ("timed = false", "timed = 1"), ("shape = [\"N\"], role = \"input\"", "shape = \"N\", role = \"input\""), ("name = \"saxpy\"", "name = 7")]), @r#"
+    error: `shape` of argument `x` is a text, expected a list of expressions
+     --> space.toml:3:42
+      |
+    3 |     { name = "x", dtype = "f32", shape = "N", role = "input" },
+      |                                          ^^^
+
+    error: `timed` of problem `small` is an integer, expected true or false
+      --> space.toml:10:53
+       |
+    10 |     { name = "small", sizes = { N = 1000 }, timed = 1 },
+       |                                                     ^
+
+    error: `name` of `kernel` is an integer, expected a text
+      --> space.toml:15:8
+       |
+    15 | name = 7
+       |        ^
+    "#);
+}
+
+#[test]
+fn missing_keys() {
+    insta::assert_snapshot!(changed(&[("name = \"x\", dtype = \"f32\", ", ""), ("entry = \"saxpy\", ", ""), ("reference = {", "tiny_reference = {")]), @r#"
+    error: an argument has no `name`
+     --> space.toml:3:5
+      |
+    3 |     { shape = ["N"], role = "input" },
+      |     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+      |
+      = hint: add name = "…"
+
+    error: an argument has no `dtype`
+     --> space.toml:3:5
+      |
+    3 |     { shape = ["N"], role = "input" },
+      |     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+      |
+      = hint: add dtype = "f16", "f32", "i32", …
+
+    error: a launch has no `entry`
+     --> space.toml:8:13
+      |
+    8 | launches = [{ grid = "ceil_div(N, BLOCK * PER_THREAD)", block = "BLOCK" }]
+      |             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+      |
+      = hint: add entry = "…", the name of a __global__ function
+
+    error: `check` has no `reference`
+      --> space.toml:23:1
+       |
+    23 | [check]
+       | ^^^^^^^
+       |
+       = hint: reference = "gemm", or { source = "naive.cu", entry = "naive", grid = […], block = […] }, or { npy = { c = "c.npy" } }
+
+    error: unknown key `tiny_reference` in `check`
+      --> space.toml:24:1
+       |
+    24 | tiny_reference = { source = "naive.cu", entry = "saxpy_naive", grid = "ceil_div(N, 256)", block = 256 }
+       | ^^^^^^^^^^^^^^
+       |
+       = hint: known keys: reference, atol, rtol, trusted_factor, seeds, tiny, deterministic, repeats, families, spill_bytes_max
+    "#);
+}
+
+#[test]
+fn no_output() {
+    insta::assert_snapshot!(changed(&[("role = \"inout\"", "role = \"input\"")]), @r#"
+    error: the kernel has no output argument
+     --> space.toml:2:13
+      |
+    2 | arguments = [
+      |             ^
+      |
+      = hint: an argument with role = "output" or "inout" holds what is checked
+    "#);
+}
+
+#[test]
+fn empty_value_list() {
+    insta::assert_snapshot!(changed(&[("PER_THREAD = [1, 2, 4]", "PER_THREAD = []")]), @r#"
+    error: HACK empty
+     --> space.toml:1:1
+      |
+    1 | constraints = ["BLOCK * PER_THREAD <= 512"]
+      | ^
+    "#);
+}
+
+#[test]
+fn no_valid_point() {
+    insta::assert_snapshot!(changed(&[("BLOCK * PER_THREAD <= 512", "BLOCK * PER_THREAD <= 32")]), @r#"
+    error: HACK no valid
+     --> space.toml:1:1
+      |
+    1 | constraints = ["BLOCK * PER_THREAD <= 32"]
+      | ^
+    "#);
+}
+
+#[test]
+fn invalid_default() {
+    insta::assert_snapshot!(changed(&[("default = 128", "default = 256"), ("PER_THREAD = [1, 2, 4]", "PER_THREAD = { values = [1, 2, 4], default = 4 }")]), @r#"
+    error: the default configuration violates `BLOCK * PER_THREAD <= 512`
+     --> space.toml:1:16
+      |
+    1 | constraints = ["BLOCK * PER_THREAD <= 512"]
+      |                ^^^^^^^^^^^^^^^^^^^^^^^^^^^
+      |
+      = hint: the defaults are BLOCK=256 PER_THREAD=4; a parameter may say `default = …`
+    "#);
+}
+
+#[test]
+fn a_fraction_as_grid() {
+    insta::assert_snapshot!(changed(&[("\"ceil_div(N, BLOCK * PER_THREAD)\"", "\"N / BLOCK\"")]), @r#"
+    error: grid[0] of launch `saxpy` = `N / BLOCK` is 7.8125, not a whole number (hint: `//` divides whole numbers), in problem `small`
+     --> space.toml:8:39
+      |
+    8 | launches = [{ entry = "saxpy", grid = "N / BLOCK", block = "BLOCK" }]
+      |                                       ^^^^^^^^^^^
+      |
+      = hint: this is the default configuration: BLOCK=128 PER_THREAD=1 UNROLL=true
+    "#);
+}
+
+#[test]
+fn fills() {
+    insta::assert_snapshot!(changed(&[("role = \"input\" }", "role = \"input\", fill = { uniform = [3, 3] } }"), ("role = \"inout\" }", "role = \"inout\", fill = { normal = 1, constant = 0 } }")]), @r#"
+    error: `uniform` of `fill` of argument `x` is an empty range: 3 is not below 3
+     --> space.toml:3:84
+      |
+    3 |     { name = "x", dtype = "f32", shape = ["N"], role = "input", fill = { uniform = [3, 3] } },
+      |                                                                                    ^^^^^^
+
+    error: `fill` of argument `y` has 2 keys, expected one
+     --> space.toml:4:72
+      |
+    4 |     { name = "y", dtype = "f32", shape = ["N"], role = "inout", fill = { normal = 1, constant = 0 } },
+      |                                                                        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+      |
+      = hint: one of: normal = 1.0, uniform = [0, 10], constant = 0, npy = "a.npy"
+    "#);
+}
+
+#[test]
+fn contradictions() {
+    insta::assert_snapshot!(changed(&[("timed = false", "checked = false"), ("value = 0.5", "value = 0.5, role = \"input\"")]), @r#"
+    error: `role` of argument `a` has no meaning for a scalar
+     --> space.toml:5:54
+      |
+    5 |     { name = "a", dtype = "f32", value = 0.5, role = "input" },
+      |                                                      ^^^^^^^
+      |
+      = hint: an argument with `value` is a scalar
+
+    error: problem `small` is timed, so it is always checked
+      --> space.toml:10:55
+       |
+    10 |     { name = "small", sizes = { N = 1000 }, checked = false },
+       |                                                       ^^^^^
+       |
+       = hint: add timed = false, or leave `checked` out
+    "#);
+}
+
+#[test]
+fn no_kernel() {
+    insta::assert_snapshot!(changed(&[("[kernel]\nname = \"saxpy\"\nsource = \"saxpy.cu\"\n", "")]), @r"
+    error: `arguments` needs a `kernel`
+     --> space.toml:2:13
+      |
+    2 | arguments = [
+      |             ^
+      |
+      = hint: add [kernel] with name and template or source
+    ");
+}
+
+#[test]
+fn a_file_with_nothing_in_it() {
+    insta::assert_snapshot!(message_of(""), @r"
+    error: HACK no parameters
+     --> space.toml:1:1
+      |
+    1 |
+      | ^
+    ");
+    insta::assert_snapshot!(message_of("[kernel]\nname = \"x\"\n"), @r#"
+    error: `kernel` has no `source`
+     --> space.toml:1:1
+      |
+    1 | [kernel]
+      | ^^^^^^^^
+      |
+      = hint: add source = "my.cu" (parameters as macros) or template = "my.cu.j2"
+
+    error: the kernel has no `arguments`
+     --> space.toml:1:1
+      |
+    1 | [kernel]
+      | ^^^^^^^^
+      |
+      = hint: add an [[arguments]] table for each argument of the entry point
+
+    error: the kernel has no `launches`
+     --> space.toml:1:1
+      |
+    1 | [kernel]
+      | ^^^^^^^^
+      |
+      = hint: add [[launches]] with entry, grid and block
+
+    error: the kernel has no `problems`
+     --> space.toml:1:1
+      |
+    1 | [kernel]
+      | ^^^^^^^^
+      |
+      = hint: add [[problems]] with name and sizes
+
+    error: the kernel has no `check`
+     --> space.toml:1:1
+      |
+    1 | [kernel]
+      | ^^^^^^^^
+      |
+      = hint: add [check] with reference = …: a variant is nothing without a check
+
+    error: HACK no parameters
+     --> space.toml:1:1
+      |
+    1 | [kernel]
+      | ^
+    "#);
+    insta::assert_snapshot!(message_of("{\"parameters\": {\"A\": [1]}, \"kernel\": []}"), @r#"
+    error: `kernel` is a list, expected a table
+     --> space.toml:1:38
+      |
+    1 | {"parameters": {"A": [1]}, "kernel": []}
+      |                                      ^^
+
+    error: the kernel has no `arguments`
+     --> space.toml:1:38
+      |
+    1 | {"parameters": {"A": [1]}, "kernel": []}
+      |                                      ^^
+      |
+      = hint: add an [[arguments]] table for each argument of the entry point
+
+    error: the kernel has no `launches`
+     --> space.toml:1:38
+      |
+    1 | {"parameters": {"A": [1]}, "kernel": []}
+      |                                      ^^
+      |
+      = hint: add [[launches]] with entry, grid and block
+
+    error: the kernel has no `problems`
+     --> space.toml:1:38
+      |
+    1 | {"parameters": {"A": [1]}, "kernel": []}
+      |                                      ^^
+      |
+      = hint: add [[problems]] with name and sizes
+
+    error: the kernel has no `check`
+     --> space.toml:1:38
+      |
+    1 | {"parameters": {"A": [1]}, "kernel": []}
+      |                                      ^^
+      |
+      = hint: add [check] with reference = …: a variant is nothing without a check
+    "#);
+}
