@@ -61,6 +61,12 @@ fn wrong_types() {
        |
     15 | name = 7
        |        ^
+
+    error: expected a text, found an integer
+      --> space.toml:19:58
+       |
+    19 | BLOCK = { values = [64, 128, 256], default = 128, help = 3 }
+       |                                                          ^
     "#);
 }
 
@@ -124,23 +130,25 @@ fn no_output() {
 
 #[test]
 fn empty_value_list() {
-    insta::assert_snapshot!(changed(&[("PER_THREAD = [1, 2, 4]", "PER_THREAD = []")]), @r#"
-    error: HACK empty
-     --> space.toml:1:1
-      |
-    1 | constraints = ["BLOCK * PER_THREAD <= 512"]
-      | ^
-    "#);
+    insta::assert_snapshot!(changed(&[("PER_THREAD = [1, 2, 4]", "PER_THREAD = []")]), @r"
+    error: `PER_THREAD` has no values
+      --> space.toml:20:1
+       |
+    20 | PER_THREAD = []
+       | ^^^^^^^^^^
+       |
+       = hint: list at least one
+    ");
 }
 
 #[test]
 fn no_valid_point() {
     insta::assert_snapshot!(changed(&[("BLOCK * PER_THREAD <= 512", "BLOCK * PER_THREAD <= 32")]), @r#"
-    error: HACK no valid
-     --> space.toml:1:1
+    error: no point satisfies this constraint, so the space has no valid point
+     --> space.toml:1:16
       |
     1 | constraints = ["BLOCK * PER_THREAD <= 32"]
-      | ^
+      |                ^^^^^^^^^^^^^^^^^^^^^^^^^^
     "#);
 }
 
@@ -226,11 +234,13 @@ fn no_kernel() {
 #[test]
 fn a_file_with_nothing_in_it() {
     insta::assert_snapshot!(message_of(""), @r"
-    error: HACK no parameters
+    error: the file has no `parameters`
      --> space.toml:1:1
       |
     1 |
       | ^
+      |
+      = hint: write for example `[parameters]` and below it `BLOCK = [64, 128, 256]`
     ");
     insta::assert_snapshot!(message_of("[kernel]\nname = \"x\"\n"), @r#"
     error: `kernel` has no `source`
@@ -273,11 +283,13 @@ fn a_file_with_nothing_in_it() {
       |
       = hint: add [check] with reference = …: a variant is nothing without a check
 
-    error: HACK no parameters
+    error: the file has no `parameters`
      --> space.toml:1:1
       |
     1 | [kernel]
       | ^
+      |
+      = hint: write for example `[parameters]` and below it `BLOCK = [64, 128, 256]`
     "#);
     insta::assert_snapshot!(message_of("{\"parameters\": {\"A\": [1]}, \"kernel\": []}"), @r#"
     error: `kernel` is a list, expected a table
