@@ -1,0 +1,136 @@
+//! Reading what the assembler reports of every entry point (`--ptxas-options=-v`).
+//!
+//! NVRTC mixes these lines with the compiler's own diagnostics; they are taken out here, so that what
+//! is left is the log a person wants to see.
+
+use super::compiler::EntryResources;
+
+/// The report of all entries, and the log without it. Entries carry the names of the object file.
+pub fn split(log: &str) -> (Vec<EntryResources>, String) {
+    let mut entries: Vec<EntryResources> = Vec::new();
+    let mut rest = String::new();
+    let mut inside_entry = false;
+    for line in log.lines() {
+        let text = match line.strip_prefix("ptxas ").map(str::trim_start) {
+            Some(report) => report.strip_prefix("info").or_else(|| report.strip_prefix('.')),
+            None => line.trim().contains("bytes stack frame").then_some(line),
+        };
+        let Some(text) = text.map(|text| text.trim_matches([' ', ':', '.'])) else {
+            rest.push_str(line);
+            rest.push('\n');
+            continue;
+        };
+        if let Some(entry) = quoted_after(text, "Compiling entry function ") {
+            entries.push(EntryResources { entry, ..EntryResources::default() });
+        } else if let Some(function) = text.strip_prefix("Function properties for ") {
+            // Device functions that are not inlined have properties of their own.
+            inside_entry = entries.last().is_some_and(|last| last.entry == function);
+        } else if let Some(usage) = text.strip_prefix("Used ") {
+            read_usage(usage, &mut entries);
+        } else if inside_entry && text.contains("bytes stack frame") {
+            read_properties(text, &mut entries);
+        }
+    }
+    (entries, rest.trim().to_string())
+}
+
+/// `8 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads`
+fn read_properties(text: &str, entries: &mut [EntryResources]) {
+    let Some(entry) = entries.last_mut() else { return };
+    for part in text.split(',') {
+        let Some((number, what)) = part.trim().split_once(" bytes ") else { continue };
+        let Ok(number) = number.parse() else { continue };
+        match what {
+            "stack frame" => entry.stack_bytes = Some(number),
+            "spill stores" => entry.spill_store_bytes = Some(number),
+            "spill loads" => entry.spill_load_bytes = Some(number),
+            _ => {}
+        }
+    }
+}
+
+/// `40 registers, used 1 barriers, 1024 bytes smem, 360 bytes cmem[0]`
+fn read_usage(usage: &str, entries: &mut [EntryResources]) {
+    let Some(entry) = entries.last_mut() else { return };
+    // The assembler says nothing about shared memory that is not used.
+    entry.shared_static_bytes = Some(0);
+    for part in usage.split(',') {
+        let part = part.trim();
+        if let Some(number) = part.strip_suffix(" registers") {
+            entry.registers = number.parse().ok();
+        } else if let Some(number) = part.strip_suffix(" bytes smem") {
+            entry.shared_static_bytes = number.parse().ok();
+        }
+    }
+}
+
+fn quoted_after(text: &str, prefix: &str) -> Option<String> {
+    text.strip_prefix(prefix)?.strip_prefix('\'')?.split('\'').next().map(str::to_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// NVRTC 13.0, two entries, after a warning of its own.
+    const LOG: &str = "\
+k.cu(3): warning #177-D: variable \"x\" was declared but never referenced
+ptxas info    : 33 bytes gmem
+ptxas info    : Compiling entry function 'bar' for 'sm_90a'
+ptxas info    : Function properties for bar
+ptxas         .     16 bytes stack frame, 12 bytes spill stores, 8 bytes spill loads
+ptxas info    : Used 10 registers, used 1 barriers, 16 bytes cumulative stack size
+ptxas info    : Compile time = 1.822 ms
+ptxas info    : Compiling entry function '_Z3fooPf' for 'sm_90a'
+ptxas info    : Function properties for _Z3fooPf
+ptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 17 registers, used 1 barriers, 1024 bytes smem
+";
+
+    /// The older layout, with the second line indented and a device function after the entry.
+    const OLD: &str = "\
+ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'k' for 'sm_80'
+ptxas info    : Function properties for k
+    8 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads
+ptxas info    : Function properties for helper
+    64 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 255 registers, 49152 bytes smem, 360 bytes cmem[0]
+";
+
+    #[test]
+    fn every_entry_is_read_and_the_rest_is_kept() {
+        let (entries, rest) = split(LOG);
+        let names: Vec<&str> = entries.iter().map(|entry| entry.entry.as_str()).collect();
+        assert_eq!(names, ["bar", "_Z3fooPf"]);
+        assert_eq!(
+            entries[0],
+            EntryResources {
+                entry: "bar".to_string(),
+                registers: Some(10),
+                stack_bytes: Some(16),
+                spill_store_bytes: Some(12),
+                spill_load_bytes: Some(8),
+                shared_static_bytes: Some(0),
+                threads_max: None,
+            }
+        );
+        assert_eq!((entries[1].registers, entries[1].shared_static_bytes), (Some(17), Some(1024)));
+        assert!(rest.starts_with("k.cu(3): warning") && rest.lines().count() == 1, "{rest}");
+    }
+
+    #[test]
+    fn properties_of_device_functions_are_not_the_entry_s() {
+        let (entries, _) = split(OLD);
+        assert_eq!(entries.len(), 1);
+        assert_eq!(entries[0].stack_bytes, Some(8));
+        assert_eq!(entries[0].registers, Some(255));
+    }
+
+    #[test]
+    fn assembler_errors_stay_in_the_log() {
+        let (entries, rest) = split("ptxas error   : Entry function 'k' uses too much shared data\n");
+        assert!(entries.is_empty());
+        assert!(rest.contains("too much shared data"));
+    }
+}

@@ -1,0 +1,38 @@
+//! Where the user's environment points us: variables read once, so that everything below takes them
+//! as arguments and tests need not change their process.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Overrides from the environment.
+#[derive(Clone, Debug, Default)]
+pub struct Toolbox {
+    /// `$EVO_NVRTC_DIR`: the folder of libnvrtc, or one above it.
+    pub nvrtc_dir: Option<PathBuf>,
+    /// `$EVO_CUDA_INCLUDE`: the folder of cuda_fp16.h.
+    pub cuda_include: Option<PathBuf>,
+    /// `$CUDA_HOME`, `$CUDA_PATH`: toolkits, in that order.
+    pub cuda_homes: Vec<PathBuf>,
+    /// `$CXX`: the host compiler, with arguments if need be.
+    pub cxx: Option<String>,
+    /// `$EVO_WORKER_PROGRAM`: what is started as a compile worker instead of this program.
+    pub program: Option<PathBuf>,
+}
+
+impl Toolbox {
+    /// What this process's environment says. Empty variables count as unset.
+    pub fn from_env() -> Toolbox {
+        Toolbox {
+            nvrtc_dir: variable("EVO_NVRTC_DIR").map(PathBuf::from),
+            cuda_include: variable("EVO_CUDA_INCLUDE").map(PathBuf::from),
+            cuda_homes: ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(variable).map(PathBuf::from).collect(),
+            cxx: variable("CXX").and_then(|text| text.into_string().ok()),
+            program: variable("EVO_WORKER_PROGRAM").map(PathBuf::from),
+        }
+    }
+}
+
+fn variable(name: &str) -> Option<OsString> {
+    env::var_os(name).filter(|value| !value.is_empty())
+}
