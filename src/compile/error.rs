@@ -30,6 +30,9 @@ pub enum CompileSetupError {
     /// A compile worker does not start or dies before it is ready.
     #[error("cannot start a compile worker (`{program}`): {reason}")]
     Worker { program: String, reason: String },
+    /// A compile worker says why it cannot serve, in the words of one of the errors above.
+    #[error("{0}")]
+    Refused(String),
     /// One of evo's own helper kernels does not compile.
     #[error("evo's own device helper kernels do not compile for `{arch}`: {message}")]
     Support { arch: String, message: String },

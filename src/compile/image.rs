@@ -129,14 +129,14 @@ fn read_symbols<'data>(
     }
     let read = |symbol: &elf::Sym64<LittleEndian>| {
         let name = symbol.name(endian, symbols.strings()).unwrap_or_default();
-        let section = usize::from(u16::from(symbol.st_shndx(endian)));
+        let section = usize::from(symbol.st_shndx(endian).0);
         let base = sections.get(section).map_or(0, |section| section.address);
         Symbol {
             name: str::from_utf8(name).unwrap_or(""),
             section,
             offset: symbol.st_value(endian).wrapping_sub(base),
             size: symbol.st_size(endian),
-            is_kernel: symbol.st_type() == elf::STT_FUNC && u8::from(symbol.st_other()) & STO_CUDA_ENTRY != 0,
+            is_kernel: symbol.st_type() == elf::STT_FUNC && symbol.st_other().0 & STO_CUDA_ENTRY != 0,
         }
     };
     Ok(symbols.iter().map(read).collect())

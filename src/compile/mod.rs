@@ -1,8 +1,27 @@
 //! Compiling variants in processes that can be killed.
+//!
+//! `farm` is the pool, `child` one process of it seen from outside, `serve` the same from inside, `wire`
+//! what they say to each other. `nvrtc` and `hostcxx` are the two compilers behind `toolchain`. `cache`
+//! keeps what was compiled; `image` and `ptxas_log` read what a variant uses; `diagnose` makes verdicts.
 
+pub mod cache;
+mod child;
 pub mod compiler;
+pub mod diagnose;
+mod drain;
 pub mod error;
+pub mod farm;
+pub mod hostcxx;
 pub mod image;
-pub mod locate;
-pub mod ptxas_log;
+mod locate;
+pub mod nvrtc;
+mod ptxas_log;
+mod serve;
+pub mod support;
 pub mod toolbox;
+pub mod toolchain;
+mod wire;
+
+pub use error::CompileSetupError;
+pub use farm::{CompileFarm, FarmOptions, compile_one, compile_one_with};
+pub use serve::run as serve;

@@ -1,0 +1,239 @@
+//! Binaries and refusals by content, shared by all studies and safe between processes.
+//!
+//! `objects/` holds files named by the hash of their bytes; `keys/` says which object, or which refusal,
+//! answers a request. Every file is written under another name and renamed, so a reader sees all of it or
+//! none; none is synced, because whatever a power cut tears is noticed by its hash and compiled again.
+
+use std::env;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use super::compiler::{CompileOutcome, KernelSource};
+use super::error::CompileSetupError;
+use crate::device::device::DeviceKind;
+use crate::genome::ContentHash;
+use crate::verdict::VerdictKind;
+
+/// Raised when the layout or the meaning of an entry changes; older entries are then not looked at.
+const VERSION: &str = "v1";
+
+/// Scratch folders of processes that are gone are removed when they are older than this.
+const SCRATCH_AGE: Duration = Duration::from_secs(24 * 3600);
+
+/// The cache folder: `$EVO_CACHE_DIR`, else `$XDG_CACHE_HOME/evo`, else `~/.cache/evo`, else one below
+/// the temporary folder.
+pub fn default_dir() -> PathBuf {
+    let variable = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    variable("EVO_CACHE_DIR")
+        .or_else(|| variable("XDG_CACHE_HOME").map(|folder| folder.join("evo")))
+        .or_else(|| variable("HOME").map(|home| home.join(".cache/evo")))
+        .unwrap_or_else(|| env::temp_dir().join("evo-cache"))
+}
+
+/// An open cache.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    root: PathBuf,
+}
+
+impl Cache {
+    /// Opens or creates a cache and proves that it can be written.
+    pub fn open(folder: &Path) -> Result<Cache, CompileSetupError> {
+        let cache = Cache { root: folder.join(VERSION) };
+        let prepare = || -> io::Result<()> {
+            for part in ["objects", "keys", "tmp"] {
+                fs::create_dir_all(cache.root.join(part))?;
+            }
+            // Create, write and close: a full disk may still let empty files be made.
+            let mut probe = tempfile::NamedTempFile::new_in(cache.root.join("tmp"))?;
+            probe.write_all(&[0u8; 4096])
+        };
+        prepare().map_err(|error| CompileSetupError::cache(folder, error))?;
+        cache.sweep_scratch();
+        Ok(cache)
+    }
+
+    /// A fresh scratch folder on the cache's file system, removed when dropped.
+    pub fn scratch(&self) -> Result<tempfile::TempDir, CompileSetupError> {
+        tempfile::Builder::new()
+            .prefix("worker-")
+            .tempdir_in(self.root.join("tmp"))
+            .map_err(|error| CompileSetupError::cache(&self.root, error))
+    }
+
+    /// A folder for things that are prepared once, such as headers.
+    pub fn folder(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    /// The answer to a request, if it is there and whole.
+    pub fn get(&self, key: &ContentHash) -> Option<CompileOutcome> {
+        let text = fs::read_to_string(self.key_path(key)).ok()?;
+        let (checksum, body) = text.split_once('\n')?;
+        if ContentHash::of(body.as_bytes()).as_str() != checksum {
+            return None;
+        }
+        let mut outcome: CompileOutcome = serde_json::from_str(body).ok()?;
+        if let Ok(binary) = &mut outcome {
+            let extension = binary.path.extension()?.to_str()?.to_string();
+            // The folder may have moved since.
+            binary.path = self.object_path(&binary.hash, &extension);
+            if ContentHash::of(&fs::read(&binary.path).ok()?) != binary.hash {
+                return None;
+            }
+            binary.cached = true;
+        }
+        Some(outcome)
+    }
+
+    /// Keeps an answer, if asking again would give the same: binaries and plain refusals, not deadlines,
+    /// memory or crashes.
+    pub fn put(&self, key: &ContentHash, outcome: &CompileOutcome) -> io::Result<()> {
+        let lasting = match outcome {
+            Ok(_) => true,
+            Err(verdict) => verdict.kind == VerdictKind::CompileError,
+        };
+        if !lasting {
+            return Ok(());
+        }
+        let body = serde_json::to_string(outcome).map_err(io::Error::other)?;
+        let text = format!("{}\n{body}", ContentHash::of(body.as_bytes()));
+        self.write(&self.key_path(key), text.as_bytes())
+    }
+
+    /// Keeps a binary under the hash of its bytes.
+    pub fn store(&self, bytes: &[u8], extension: &str) -> io::Result<(ContentHash, PathBuf)> {
+        let hash = ContentHash::of(bytes);
+        let path = self.object_path(&hash, extension);
+        self.write(&path, bytes)?;
+        Ok((hash, path))
+    }
+
+    fn object_path(&self, hash: &ContentHash, extension: &str) -> PathBuf {
+        self.root.join("objects").join(&hash.as_str()[..2]).join(format!("{hash}.{extension}"))
+    }
+
+    fn key_path(&self, key: &ContentHash) -> PathBuf {
+        self.root.join("keys").join(&key.as_str()[..2]).join(format!("{key}.json"))
+    }
+
+    fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        if let Some(folder) = path.parent().filter(|folder| !folder.is_dir()) {
+            fs::create_dir_all(folder)?;
+        }
+        let mut file = tempfile::Builder::new().prefix("entry-").tempfile_in(self.root.join("tmp"))?;
+        file.write_all(bytes)?;
+        file.persist(path).map(drop).map_err(|error| error.error)
+    }
+
+    /// Removes scratch that killed processes left behind. Age decides, not process numbers: the folder
+    /// may be shared between machines.
+    fn sweep_scratch(&self) {
+        let Ok(entries) = fs::read_dir(self.root.join("tmp")) else { return };
+        for entry in entries.flatten() {
+            let modified = entry.metadata().and_then(|metadata| metadata.modified());
+            let age = modified.ok().and_then(|time| SystemTime::now().duration_since(time).ok());
+            if age.is_some_and(|age| age > SCRATCH_AGE) {
+                let path = entry.path();
+                let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+            }
+        }
+    }
+}
+
+/// The key of a request: everything that decides the answer.
+pub fn key(source: &KernelSource, kind: DeviceKind, arch: &str, fingerprint: &ContentHash) -> ContentHash {
+    let mut parts: Vec<&[u8]> = vec![
+        VERSION.as_bytes(),
+        kind.as_str().as_bytes(),
+        arch.as_bytes(),
+        fingerprint.as_str().as_bytes(),
+        source.text.as_bytes(),
+        // Compilers put it into messages.
+        source.file_name.as_bytes(),
+        source.variant_hash.as_str().as_bytes(),
+    ];
+    parts.extend(source.options.iter().map(String::as_bytes));
+    // So that an option and an entry of the same name are not confused.
+    parts.push(b"entries");
+    parts.extend(source.entries.iter().map(String::as_bytes));
+    ContentHash::of_parts(parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compile::compiler::Binary;
+    use crate::verdict::Verdict;
+
+    fn binary(cache: &Cache, bytes: &[u8]) -> Binary {
+        let (hash, path) = cache.store(bytes, "cubin").unwrap();
+        Binary {
+            code_hash: hash.clone(),
+            hash,
+            path,
+            resources: Vec::new(),
+            toolchain: "nvrtc 13.0".to_string(),
+            compile_ms: 40.0,
+            cached: false,
+            log: String::new(),
+        }
+    }
+
+    #[test]
+    fn what_is_put_is_got_even_after_the_folder_moved() {
+        let root = tempfile::tempdir().unwrap();
+        let cache = Cache::open(&root.path().join("a")).unwrap();
+        let key = ContentHash::of(b"key");
+        assert!(cache.get(&key).is_none());
+        cache.put(&key, &Ok(binary(&cache, b"code"))).unwrap();
+        fs::rename(root.path().join("a"), root.path().join("b")).unwrap();
+        let moved = Cache::open(&root.path().join("b")).unwrap();
+        let found = moved.get(&key).unwrap().unwrap();
+        assert!(found.cached && found.path.starts_with(root.path().join("b")));
+        assert_eq!(fs::read(found.path).unwrap(), b"code");
+    }
+
+    #[test]
+    fn damage_of_either_file_is_noticed() {
+        let root = tempfile::tempdir().unwrap();
+        let cache = Cache::open(root.path()).unwrap();
+        let key = ContentHash::of(b"key");
+        let kept = binary(&cache, b"code");
+        cache.put(&key, &Ok(kept.clone())).unwrap();
+        fs::write(&kept.path, b"c0de").unwrap();
+        assert!(cache.get(&key).is_none());
+        cache.store(b"code", "cubin").unwrap();
+        assert!(cache.get(&key).is_some());
+        let entry = cache.key_path(&key);
+        let text = fs::read_to_string(&entry).unwrap().replace("40.0", "41.0");
+        fs::write(&entry, text).unwrap();
+        assert!(cache.get(&key).is_none());
+    }
+
+    #[test]
+    fn only_lasting_refusals_are_kept() {
+        let root = tempfile::tempdir().unwrap();
+        let cache = Cache::open(root.path()).unwrap();
+        let check = |kind: VerdictKind, kept: bool| {
+            let key = ContentHash::of(kind.as_str().as_bytes());
+            cache.put(&key, &Err(Box::new(Verdict::new(kind, "no")))).unwrap();
+            assert_eq!(cache.get(&key).is_some(), kept, "{kind}");
+        };
+        check(VerdictKind::CompileError, true);
+        check(VerdictKind::CompileTimeout, false);
+        check(VerdictKind::CompileOom, false);
+        check(VerdictKind::CompilerCrash, false);
+        check(VerdictKind::HarnessError, false);
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_made_is_an_error_with_a_hint() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("file"), b"").unwrap();
+        let error = Cache::open(&root.path().join("file/below")).unwrap_err();
+        assert!(error.to_string().contains("EVO_CACHE_DIR"), "{error}");
+    }
+}

@@ -1,0 +1,160 @@
+//! From a compiler's log to a verdict: which kind of failure, and the lines that a person needs.
+
+use crate::verdict::{Verdict, VerdictKind};
+
+/// Bytes of a verdict's message.
+pub const MESSAGE_MAX: usize = 2 * 1024;
+/// Bytes of log kept in a verdict's evidence.
+pub const LOG_MAX: usize = 20 * 1024;
+/// Bytes of warnings kept with a binary.
+pub const WARNINGS_MAX: usize = 4 * 1024;
+
+/// Words by which compilers, the C++ library, shells and Python say that memory ran out.
+const MEMORY_WORDS: &[&str] = &[
+    "out of memory",
+    "cannot allocate memory",
+    "memory exhausted",
+    "bad_alloc",
+    "memory allocation of",
+    "memoryerror",
+    // The kernel's own out-of-memory killer, as g++ reports it.
+    "killed signal terminated program",
+];
+
+/// Words of a compiler that broke instead of refusing.
+const CRASH_WORDS: &[&str] = &[
+    "internal compiler error",
+    "signal terminated program",
+    "please submit a bug report",
+    "please submit a full bug report",
+    "(c7600)",
+    "register allocation failed",
+    "llvm error",
+];
+
+/// The verdict on a source that the compiler did not accept, from its log.
+pub fn refused(log: &str) -> Box<Verdict> {
+    let lower = log.to_lowercase();
+    let says = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    if says(MEMORY_WORDS) {
+        return out_of_memory(log);
+    }
+    let kind = if says(CRASH_WORDS) { VerdictKind::CompilerCrash } else { VerdictKind::CompileError };
+    let verdict = with_log(kind, first_errors(log), log);
+    match lower.contains("too much shared data") {
+        true => Box::new(verdict.with_cause("smem")),
+        false => Box::new(verdict),
+    }
+}
+
+/// The verdict on a compiler that met its memory limit.
+pub fn out_of_memory(log: &str) -> Box<Verdict> {
+    let line = log.lines().find(|line| MEMORY_WORDS.iter().any(|word| line.to_lowercase().contains(word)));
+    let message = format!("the compiler ran out of memory{}", line.map_or(String::new(), |line| format!(": {}", line.trim())));
+    Box::new(with_log(VerdictKind::CompileOom, message, log))
+}
+
+/// The verdict on a compiler that died without an answer; `how` says by which signal or code, `log` is
+/// what it said last.
+pub fn died(how: &str, log: &str) -> Box<Verdict> {
+    if MEMORY_WORDS.iter().any(|word| log.to_lowercase().contains(word)) {
+        return out_of_memory(log);
+    }
+    let last = log.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
+    let separator = if last.is_empty() { "" } else { ": " };
+    Box::new(with_log(VerdictKind::CompilerCrash, format!("the compiler died ({how}){separator}{last}"), log))
+}
+
+fn with_log(kind: VerdictKind, message: String, log: &str) -> Verdict {
+    let (message, _) = cap(&message, MESSAGE_MAX);
+    let (log, truncated) = cap(log.trim(), LOG_MAX);
+    let mut verdict = Verdict::new(kind, message);
+    if !log.is_empty() {
+        verdict.evidence.insert("log", log);
+    }
+    if truncated {
+        verdict.evidence.insert("log_truncated", true);
+    }
+    verdict
+}
+
+/// The first lines that report errors, or the first lines at all.
+fn first_errors(log: &str) -> String {
+    let is_error = |line: &&str| {
+        let lower = line.to_lowercase();
+        (lower.contains("error") || lower.contains("fatal")) && !lower.contains("errors detected") && !lower.contains("error detected")
+    };
+    let errors: Vec<&str> = log.lines().filter(is_error).take(3).map(str::trim).collect();
+    match errors.is_empty() {
+        true => log.lines().map(str::trim).filter(|line| !line.is_empty()).take(3).collect::<Vec<_>>().join("\n"),
+        false => errors.join("\n"),
+    }
+}
+
+/// At most `max` bytes of a text, cut at a character: two thirds from its start, the rest from its end,
+/// since compilers put causes first and totals last. Says whether it was cut.
+pub fn cap(text: &str, max: usize) -> (String, bool) {
+    if text.len() <= max {
+        return (text.to_string(), false);
+    }
+    let head = text.floor_char_boundary(max * 2 / 3);
+    let tail = text.ceil_char_boundary(text.len() - max / 3);
+    (format!("{}\n[… {} bytes left out …]\n{}", &text[..head], tail - head, &text[tail..]), true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(log: &str, kind: &str, message: &str) {
+        let verdict = refused(log);
+        assert_eq!((verdict.label().as_str(), verdict.message.as_str()), (kind, message), "{log}");
+    }
+
+    #[test]
+    fn logs_are_told_apart() {
+        check(
+            "k.cu(2): warning: odd\nk.cu(3): error: expected a \";\"\n  int x\n       ^\n\n1 error detected in the compilation of \"k.cu\".",
+            "compile_error",
+            "k.cu(3): error: expected a \";\"",
+        );
+        check(
+            "ptxas error   : Entry function 'k' uses too much shared data (0x10000 bytes, 0xc000 max)",
+            "compile_error:smem",
+            "ptxas error   : Entry function 'k' uses too much shared data (0x10000 bytes, 0xc000 max)",
+        );
+        check(
+            "cc1plus: out of memory allocating 65536 bytes after a total of 1 bytes",
+            "compile_oom",
+            "the compiler ran out of memory: cc1plus: out of memory allocating 65536 bytes after a total of 1 bytes",
+        );
+        check(
+            "k.cu:3:1: internal compiler error: Segmentation fault",
+            "compiler_crash",
+            "k.cu:3:1: internal compiler error: Segmentation fault",
+        );
+        check(
+            "ptxas fatal   : (C7600) Register allocation failed with register count of '32'",
+            "compiler_crash",
+            "ptxas fatal   : (C7600) Register allocation failed with register count of '32'",
+        );
+        check("something odd", "compile_error", "something odd");
+    }
+
+    #[test]
+    fn a_death_for_want_of_memory_is_no_crash() {
+        assert_eq!(died("signal 6", "LLVM ERROR: out of memory\n").kind, VerdictKind::CompileOom);
+        let crash = died("signal 11", "");
+        assert_eq!((crash.kind, crash.message.as_str()), (VerdictKind::CompilerCrash, "the compiler died (signal 11)"));
+    }
+
+    #[test]
+    fn long_logs_are_cut_in_the_middle_and_say_so() {
+        let log = format!("a.cu: error: first\n{}last line", "é".repeat(40_000));
+        let verdict = refused(&log);
+        let kept = verdict.evidence.get("log").unwrap().as_str().unwrap();
+        assert!(kept.len() < LOG_MAX + 100 && kept.starts_with("a.cu: error") && kept.ends_with("last line"));
+        assert_eq!(verdict.evidence.get("log_truncated"), Some(&true.into()));
+        assert!(verdict.message.len() < MESSAGE_MAX + 100);
+    }
+}

@@ -1,0 +1,406 @@
+//! A bounded pool of compile workers that stays ahead of the device.
+//!
+//! Workers are processes, because NVRTC does not scale in threads and because a compiler may hang,
+//! crash or eat all memory. One thread here looks after each: it takes a source from the queue, asks the
+//! cache, asks the worker, holds the deadline, and replaces a worker that is lost. Nothing polls.
+
+use std::collections::VecDeque;
+use std::num::NonZeroUsize;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::cache::{self, Cache};
+use super::child::{self, CompileChild, Death, Group, Loss};
+use super::compiler::{CompileOutcome, CompileRequest, KernelSource};
+use super::diagnose;
+use super::error::CompileSetupError;
+use super::toolbox::Toolbox;
+use super::toolchain::Found;
+use super::wire::{self, Answer, Order, Setup};
+use crate::device::device::DeviceKind;
+use crate::genome::ContentHash;
+use crate::verdict::{Verdict, VerdictKind};
+
+/// Longest wait until a worker is set up; for the first one it includes precompiling the host header.
+const SETUP_DEADLINE: Duration = Duration::from_secs(60);
+
+/// Share of the memory limit that a worker must have had in use for its death to count as want of memory.
+const MEMORY_SHARE: f64 = 0.6;
+
+/// How to compile.
+#[derive(Clone, Debug)]
+pub struct FarmOptions {
+    /// Number of worker processes.
+    pub jobs: usize,
+    /// For which kind of device.
+    pub kind: DeviceKind,
+    /// `sm_90a`, …; `host`.
+    pub arch: String,
+    /// Wall time that one variant's compilation may take.
+    pub deadline: Duration,
+    /// Address-space limit of each worker and of each process it starts, bytes; 0 for none.
+    pub memory_bytes: u64,
+    /// The cache folder (`cache::default_dir`).
+    pub cache: PathBuf,
+}
+
+impl FarmOptions {
+    /// The defaults: a job per core, 120 s, the machine's memory divided by the jobs (2 to 8 GiB each).
+    pub fn new(kind: DeviceKind, arch: &str) -> FarmOptions {
+        let jobs = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let share = memory_total().unwrap_or(8 << 30) / jobs as u64;
+        FarmOptions {
+            jobs,
+            kind,
+            arch: arch.to_string(),
+            deadline: Duration::from_secs(120),
+            memory_bytes: share.clamp(2 << 30, 8 << 30),
+            cache: cache::default_dir(),
+        }
+    }
+}
+
+fn memory_total() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+/// Called with a ticket and its outcome, from a thread of the farm.
+pub type OnDone = Box<dyn Fn(u64, CompileOutcome) + Send + Sync>;
+
+/// The pool. Dropping it kills and reaps every worker; what is still queued is not answered.
+pub struct CompileFarm {
+    shared: Arc<Shared>,
+    lanes: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    starter: Starter,
+    options: FarmOptions,
+    cache: Cache,
+    toolchain: String,
+    fingerprint: ContentHash,
+    queue: Mutex<Queue>,
+    wake: Condvar,
+    pending: AtomicUsize,
+    busy_ns: AtomicU64,
+    groups: Vec<Group>,
+    on_done: OnDone,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<(u64, KernelSource)>,
+    stop: bool,
+}
+
+impl CompileFarm {
+    /// Starts the pool with the compiler that this process's environment suggests. Waits until one worker
+    /// is ready, so that a missing compiler or an unwritable cache is an error here.
+    pub fn start(options: FarmOptions, on_done: OnDone) -> Result<CompileFarm, CompileSetupError> {
+        CompileFarm::start_with(options, &Toolbox::from_env(), on_done)
+    }
+
+    /// The same with the environment given.
+    pub fn start_with(
+        options: FarmOptions,
+        toolbox: &Toolbox,
+        on_done: OnDone,
+    ) -> Result<CompileFarm, CompileSetupError> {
+        let found = Found::locate(options.kind, toolbox)?;
+        let cache = Cache::open(&options.cache)?;
+        let program = worker_program(toolbox)?;
+        let groups: Vec<Group> = (0..options.jobs.max(1)).map(|_| Group::default()).collect();
+        let starter = Starter { program, options: options.clone(), found, cache: cache.clone() };
+        // The kernel ends a worker with the thread that started it, so each lane starts its own.
+        let (ready_sender, ready) = mpsc::channel();
+        let (shared_sender, shared_receiver) = mpsc::channel::<Arc<Shared>>();
+        let first = Arc::clone(&groups[0]);
+        let own = starter.clone();
+        let mut lanes = vec![spawn(0, move || {
+            let (child, answer) = match own.start(&first) {
+                Ok(worker) => (Some(worker.child), Ok((worker.toolchain, worker.fingerprint))),
+                Err(error) => (None, Err(error)),
+            };
+            let _ = ready_sender.send(answer);
+            if let (Some(child), Ok(shared)) = (child, shared_receiver.recv()) {
+                Lane { shared, group: first, child: Some(child) }.run();
+            }
+        })?];
+        let lost = || spawn_error("the first lane ended early");
+        let (toolchain, fingerprint) = ready.recv().map_err(|_| lost())??;
+        let shared = Arc::new(Shared {
+            starter,
+            options,
+            cache,
+            toolchain,
+            fingerprint,
+            queue: Mutex::default(),
+            wake: Condvar::new(),
+            pending: AtomicUsize::new(0),
+            busy_ns: AtomicU64::new(0),
+            groups,
+            on_done,
+        });
+        shared_sender.send(Arc::clone(&shared)).map_err(|_| lost())?;
+        for (number, group) in shared.groups.iter().enumerate().skip(1) {
+            let mut lane = Lane { shared: Arc::clone(&shared), group: Arc::clone(group), child: None };
+            // Fewer lanes than asked for are enough.
+            let Ok(thread) = spawn(number, move || lane.run()) else { break };
+            lanes.push(thread);
+        }
+        Ok(CompileFarm { shared, lanes })
+    }
+
+    /// Queues a source; its outcome comes through `on_done` with the same ticket.
+    pub fn submit(&self, ticket: u64, source: KernelSource) {
+        self.shared.pending.fetch_add(1, Ordering::SeqCst);
+        self.shared.lock().jobs.push_back((ticket, source));
+        self.shared.wake.notify_one();
+    }
+
+    /// Sources queued or being compiled.
+    pub fn pending(&self) -> usize {
+        self.shared.pending.load(Ordering::SeqCst)
+    }
+
+    /// Number of workers.
+    pub fn jobs(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// Time spent compiling, summed over workers, seconds. Answers from the cache cost none.
+    pub fn busy_seconds(&self) -> f64 {
+        self.shared.busy_ns.load(Ordering::Relaxed) as f64 / 1e9
+    }
+
+    /// Compiler and version, such as `nvrtc 13.0`.
+    pub fn toolchain(&self) -> &str {
+        &self.shared.toolchain
+    }
+}
+
+impl Drop for CompileFarm {
+    fn drop(&mut self) {
+        self.shared.lock().stop = true;
+        self.shared.wake.notify_all();
+        self.shared.groups.iter().for_each(child::kill);
+        for lane in self.lanes.drain(..) {
+            let _ = lane.join();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next source; `None` when the farm ends.
+    fn next(&self) -> Option<(u64, KernelSource)> {
+        let mut queue = self.lock();
+        loop {
+            if queue.stop {
+                return None;
+            }
+            if let Some(job) = queue.jobs.pop_front() {
+                return Some(job);
+            }
+            queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// One worker's keeper.
+struct Lane {
+    shared: Arc<Shared>,
+    group: Group,
+    /// Absent until the cache first has no answer, and after a loss.
+    child: Option<CompileChild>,
+}
+
+impl Lane {
+    fn run(&mut self) {
+        while let Some((ticket, source)) = self.shared.next() {
+            let outcome = self.answer(source);
+            if self.shared.lock().stop {
+                return;
+            }
+            self.shared.pending.fetch_sub(1, Ordering::SeqCst);
+            (self.shared.on_done)(ticket, outcome);
+        }
+    }
+
+    fn answer(&mut self, source: KernelSource) -> CompileOutcome {
+        let options = &self.shared.options;
+        let key = cache::key(&source, options.kind, &options.arch, &self.shared.fingerprint);
+        if let Some(outcome) = self.shared.cache.get(&key) {
+            return outcome;
+        }
+        let request = CompileRequest {
+            source,
+            kind: options.kind,
+            arch: options.arch.clone(),
+            deadline_ms: options.deadline.as_millis() as u64,
+            memory_bytes: options.memory_bytes,
+        };
+        let start = Instant::now();
+        let outcome = self.compile(request);
+        self.shared.busy_ns.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        // A cache that cannot be written costs time later; the outcome is good.
+        let _ = self.shared.cache.put(&key, &outcome);
+        outcome
+    }
+
+    fn compile(&mut self, request: CompileRequest) -> CompileOutcome {
+        let mut child = match self.child.take() {
+            Some(child) => child,
+            None => self.start_child()?,
+        };
+        // A worker started while the farm ends was in no group list when the others were killed.
+        if self.shared.lock().stop {
+            return Err(harness("the compile farm ends".to_string()));
+        }
+        let deadline = Instant::now() + self.shared.options.deadline;
+        match child.ask(&Order::Compile(Box::new(request)), deadline) {
+            Ok(Answer::Done { outcome }) => {
+                self.child = Some(child);
+                outcome
+            }
+            Ok(other) => Err(harness(format!("a compile worker answers out of turn: {other:?}"))),
+            Err(Loss::Garbled(reason)) => Err(harness(format!("a compile worker's answer cannot be read: {reason}"))),
+            Err(Loss::Deadline) => {
+                drop(child);
+                Err(self.timeout())
+            }
+            Err(Loss::Closed) => Err(match child.end() {
+                Some(death) => self.died(&death),
+                None => harness("a compile worker is gone without a trace".to_string()),
+            }),
+        }
+    }
+
+    fn start_child(&self) -> Result<CompileChild, Box<Verdict>> {
+        let worker = self.shared.starter.start(&self.group).map_err(|error| harness(error.to_string()))?;
+        Ok(worker.child)
+    }
+
+    fn timeout(&self) -> Box<Verdict> {
+        let deadline = self.shared.options.deadline;
+        let message = format!("the compiler did not finish in {} s and was killed", deadline.as_secs_f64());
+        Box::new(
+            Verdict::new(VerdictKind::CompileTimeout, message).with("deadline_ms", deadline.as_millis() as u64),
+        )
+    }
+
+    /// What a death means. A kill that was not ours is the kernel's for want of memory.
+    fn died(&self, death: &Death) -> Box<Verdict> {
+        let how = match (death.status.signal(), death.status.code()) {
+            (Some(signal), _) => format!("signal {signal}"),
+            (None, code) => format!("exit code {}", code.unwrap_or(-1)),
+        };
+        let limit = self.shared.options.memory_bytes;
+        let starved = limit > 0 && death.memory_peak as f64 > MEMORY_SHARE * limit as f64;
+        let mut verdict = match starved || death.status.signal() == Some(libc::SIGKILL) {
+            true => diagnose::out_of_memory(&death.log),
+            false => diagnose::died(&how, &death.log),
+        };
+        verdict.evidence.insert("ended", how);
+        verdict.evidence.insert("memory_peak_bytes", death.memory_peak);
+        verdict.evidence.insert("memory_limit_bytes", limit);
+        verdict
+    }
+}
+
+fn harness(message: String) -> Box<Verdict> {
+    Box::new(Verdict::new(VerdictKind::HarnessError, message))
+}
+
+struct Worker {
+    child: CompileChild,
+    toolchain: String,
+    fingerprint: ContentHash,
+}
+
+/// Everything needed to start a worker.
+#[derive(Clone)]
+struct Starter {
+    program: PathBuf,
+    options: FarmOptions,
+    found: Found,
+    cache: Cache,
+}
+
+impl Starter {
+    fn start(&self, group: &Group) -> Result<Worker, CompileSetupError> {
+        let failed = |reason: String| CompileSetupError::Worker { program: self.program.display().to_string(), reason };
+        let scratch = self.cache.scratch()?;
+        let setup = Setup {
+            version: wire::VERSION,
+            kind: self.options.kind,
+            arch: self.options.arch.clone(),
+            found: self.found.clone(),
+            cache: self.options.cache.clone(),
+            scratch: scratch.path().to_path_buf(),
+            memory_bytes: self.options.memory_bytes,
+        };
+        let mut child = CompileChild::start(&self.program, self.options.kind, group, scratch).map_err(failed)?;
+        match child.ask(&Order::Setup(Box::new(setup)), Instant::now() + SETUP_DEADLINE) {
+            Ok(Answer::Ready { toolchain, fingerprint }) => Ok(Worker { child, toolchain, fingerprint }),
+            Ok(Answer::Refused { message }) => Err(CompileSetupError::Refused(message)),
+            Ok(Answer::Done { .. }) => Err(failed("it answers out of turn".to_string())),
+            Err(Loss::Deadline) => Err(failed(format!("not ready within {} s", SETUP_DEADLINE.as_secs()))),
+            Err(Loss::Garbled(reason)) => Err(failed(format!("its answer cannot be read: {reason}"))),
+            Err(Loss::Closed) => Err(failed(match child.end() {
+                Some(death) => format!("{}: {}", death.status, death.log.trim()),
+                None => "it is gone".to_string(),
+            })),
+        }
+    }
+}
+
+fn spawn(number: usize, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, CompileSetupError> {
+    let thread = thread::Builder::new().name(format!("compile-{number}"));
+    thread.spawn(run).map_err(|error| spawn_error(&error.to_string()))
+}
+
+fn spawn_error(reason: &str) -> CompileSetupError {
+    CompileSetupError::Worker { program: "a thread of the farm".to_string(), reason: reason.to_string() }
+}
+
+fn worker_program(toolbox: &Toolbox) -> Result<PathBuf, CompileSetupError> {
+    match &toolbox.program {
+        Some(program) => Ok(program.clone()),
+        None => std::env::current_exe().map_err(|error| CompileSetupError::Worker {
+            program: "evo".to_string(),
+            reason: format!("cannot tell where this program is: {error}"),
+        }),
+    }
+}
+
+/// Compiles one source and waits for it.
+pub fn compile_one(options: &FarmOptions, source: KernelSource) -> Result<CompileOutcome, CompileSetupError> {
+    compile_one_with(options, &Toolbox::from_env(), source)
+}
+
+/// The same with the environment given.
+pub fn compile_one_with(
+    options: &FarmOptions,
+    toolbox: &Toolbox,
+    source: KernelSource,
+) -> Result<CompileOutcome, CompileSetupError> {
+    let (sender, receiver) = mpsc::channel();
+    let on_done: OnDone = Box::new(move |_, outcome| {
+        let _ = sender.send(outcome);
+    });
+    let farm = CompileFarm::start_with(FarmOptions { jobs: 1, ..options.clone() }, toolbox, on_done)?;
+    farm.submit(0, source);
+    let outcome = receiver.recv();
+    Ok(outcome.unwrap_or_else(|_| Err(harness("the compile farm ended early".to_string()))))
+}

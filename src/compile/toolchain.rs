@@ -1,0 +1,97 @@
+//! The two compilers behind one call, as a compile worker sees them.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::compiler::{EntryResources, KernelSource};
+use super::error::CompileSetupError;
+use super::hostcxx::{self, HostCompiler, HostToolchain};
+use super::nvrtc::{self, Nvrtc, NvrtcLibrary};
+use super::toolbox::Toolbox;
+use crate::device::device::DeviceKind;
+use crate::genome::ContentHash;
+use crate::verdict::Verdict;
+
+/// What a compiler made of one source.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// The file.
+    pub bytes: Vec<u8>,
+    /// Hash of its code alone.
+    pub code_hash: ContentHash,
+    /// Resources of every kernel, as far as the compiler knows them.
+    pub resources: Vec<EntryResources>,
+    /// Warnings, capped.
+    pub log: String,
+    /// Whether they were cut.
+    pub log_truncated: bool,
+    /// Time in the compiler, milliseconds.
+    pub compile_ms: f64,
+}
+
+/// A compiler that was found; travels to workers so that each need not search.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Found {
+    /// NVRTC.
+    Nvrtc(NvrtcLibrary),
+    /// A C++ compiler.
+    Host(HostCompiler),
+}
+
+impl Found {
+    /// Finds the compiler for a kind of device.
+    pub fn locate(kind: DeviceKind, toolbox: &Toolbox) -> Result<Found, CompileSetupError> {
+        match kind {
+            DeviceKind::Cuda => nvrtc::locate_with(toolbox).map(Found::Nvrtc),
+            DeviceKind::Host => hostcxx::locate_with(toolbox).map(Found::Host),
+        }
+    }
+}
+
+/// A compiler ready for work.
+pub enum Toolchain {
+    /// NVRTC, loaded.
+    Nvrtc(Box<Nvrtc>),
+    /// A C++ compiler with its header folder prepared.
+    Host(HostToolchain),
+}
+
+impl Toolchain {
+    /// Loads or prepares the compiler for `arch`. `cache` holds what can be prepared once for all.
+    pub fn open(found: &Found, arch: &str, cache: &Path, scratch: &Path) -> Result<Toolchain, CompileSetupError> {
+        match found {
+            Found::Nvrtc(library) => {
+                let nvrtc = library.load()?;
+                nvrtc.check_arch(arch)?;
+                Ok(Toolchain::Nvrtc(Box::new(nvrtc)))
+            }
+            Found::Host(compiler) => Ok(Toolchain::Host(HostToolchain::prepare(compiler, cache, scratch)?)),
+        }
+    }
+
+    /// Compiler and version, such as `nvrtc 13.0`.
+    pub fn name(&self) -> &str {
+        match self {
+            Toolchain::Nvrtc(nvrtc) => nvrtc.toolchain(),
+            Toolchain::Host(host) => host.toolchain(),
+        }
+    }
+
+    /// Name of everything that decides its output beside source, options and target.
+    pub fn fingerprint(&self) -> &ContentHash {
+        match self {
+            Toolchain::Nvrtc(nvrtc) => nvrtc.fingerprint(),
+            Toolchain::Host(host) => host.fingerprint(),
+        }
+    }
+
+    /// Compiles one source; a refusal is a verdict.
+    pub fn compile(&self, source: &KernelSource, arch: &str) -> Result<Compiled, Box<Verdict>> {
+        match self {
+            Toolchain::Nvrtc(nvrtc) => nvrtc.compile(source, arch),
+            Toolchain::Host(host) => host.compile(source),
+        }
+    }
+}
