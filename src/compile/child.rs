@@ -60,7 +60,12 @@ fn pid_of(id: u32) -> Option<Pid> {
 
 impl CompileChild {
     /// Starts a worker in a process group of its own.
-    pub fn start(program: &Path, kind: DeviceKind, group: &Group, scratch: TempDir) -> Result<CompileChild, String> {
+    pub fn start(
+        program: &Path,
+        kind: DeviceKind,
+        group: &Group,
+        scratch: TempDir,
+    ) -> Result<CompileChild, String> {
         let mut child = Command::new(program)
             .args(["worker", "--compile", kind.as_str()])
             .stdin(Stdio::piped())
@@ -69,7 +74,8 @@ impl CompileChild {
             .process_group(0)
             .spawn()
             .map_err(|error| error.to_string())?;
-        let (Some(stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        let (Some(stdin), Some(stdout), Some(stderr)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
             return Err("its pipes are missing".to_string());
         };
@@ -134,7 +140,8 @@ impl CompileChild {
         match poll(&mut watched, Some(&timeout)) {
             Ok(0) => Err(Loss::Deadline),
             Ok(_) => {
-                let ready = |index: usize| watched.get(index).is_some_and(|entry| !entry.revents().is_empty());
+                let ready =
+                    |index: usize| watched.get(index).is_some_and(|entry| !entry.revents().is_empty());
                 Ok((ready(0), ready(1)))
             }
             Err(rustix::io::Errno::INTR) => Ok((false, false)),

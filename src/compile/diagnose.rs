@@ -1,5 +1,6 @@
 //! From a compiler's log to a verdict: which kind of failure, and the lines that a person needs.
 
+use super::drain::Drain;
 use crate::verdict::{Verdict, VerdictKind};
 
 /// Bytes of a verdict's message.
@@ -50,7 +51,10 @@ pub fn refused(log: &str) -> Box<Verdict> {
 /// The verdict on a compiler that met its memory limit.
 pub fn out_of_memory(log: &str) -> Box<Verdict> {
     let line = log.lines().find(|line| MEMORY_WORDS.iter().any(|word| line.to_lowercase().contains(word)));
-    let message = format!("the compiler ran out of memory{}", line.map_or(String::new(), |line| format!(": {}", line.trim())));
+    let message = format!(
+        "the compiler ran out of memory{}",
+        line.map_or(String::new(), |line| format!(": {}", line.trim()))
+    );
     Box::new(with_log(VerdictKind::CompileOom, message, log))
 }
 
@@ -82,24 +86,25 @@ fn with_log(kind: VerdictKind, message: String, log: &str) -> Verdict {
 fn first_errors(log: &str) -> String {
     let is_error = |line: &&str| {
         let lower = line.to_lowercase();
-        (lower.contains("error") || lower.contains("fatal")) && !lower.contains("errors detected") && !lower.contains("error detected")
+        (lower.contains("error") || lower.contains("fatal"))
+            && !lower.contains("errors detected")
+            && !lower.contains("error detected")
     };
     let errors: Vec<&str> = log.lines().filter(is_error).take(3).map(str::trim).collect();
     match errors.is_empty() {
-        true => log.lines().map(str::trim).filter(|line| !line.is_empty()).take(3).collect::<Vec<_>>().join("\n"),
+        true => {
+            log.lines().map(str::trim).filter(|line| !line.is_empty()).take(3).collect::<Vec<_>>().join("\n")
+        }
         false => errors.join("\n"),
     }
 }
 
-/// At most `max` bytes of a text, cut at a character: two thirds from its start, the rest from its end,
-/// since compilers put causes first and totals last. Says whether it was cut.
+/// At most `max` bytes of a text: two thirds from its start, the rest from its end, since compilers put
+/// causes first and totals last. Says whether it was cut.
 pub fn cap(text: &str, max: usize) -> (String, bool) {
-    if text.len() <= max {
-        return (text.to_string(), false);
-    }
-    let head = text.floor_char_boundary(max * 2 / 3);
-    let tail = text.ceil_char_boundary(text.len() - max / 3);
-    (format!("{}\n[… {} bytes left out …]\n{}", &text[..head], tail - head, &text[tail..]), true)
+    let mut drain = Drain::new(max);
+    drain.push(text.as_bytes());
+    (drain.text(), drain.truncated())
 }
 
 #[cfg(test)]
@@ -145,7 +150,10 @@ mod tests {
     fn a_death_for_want_of_memory_is_no_crash() {
         assert_eq!(died("signal 6", "LLVM ERROR: out of memory\n").kind, VerdictKind::CompileOom);
         let crash = died("signal 11", "");
-        assert_eq!((crash.kind, crash.message.as_str()), (VerdictKind::CompilerCrash, "the compiler died (signal 11)"));
+        assert_eq!(
+            (crash.kind, crash.message.as_str()),
+            (VerdictKind::CompilerCrash, "the compiler died (signal 11)")
+        );
     }
 
     #[test]

@@ -19,7 +19,13 @@ pub struct Drain {
 impl Drain {
     /// Keeps at most `max` bytes: two thirds from the start, one third from the end.
     pub fn new(max: usize) -> Drain {
-        Drain { head: Vec::new(), tail: VecDeque::new(), head_max: max * 2 / 3, tail_max: max / 3, dropped: 0 }
+        Drain {
+            head: Vec::new(),
+            tail: VecDeque::new(),
+            head_max: max * 2 / 3,
+            tail_max: max / 3,
+            dropped: 0,
+        }
     }
 
     /// Takes some bytes.

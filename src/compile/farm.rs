@@ -274,7 +274,9 @@ impl Lane {
                 outcome
             }
             Ok(other) => Err(harness(format!("a compile worker answers out of turn: {other:?}"))),
-            Err(Loss::Garbled(reason)) => Err(harness(format!("a compile worker's answer cannot be read: {reason}"))),
+            Err(Loss::Garbled(reason)) => {
+                Err(harness(format!("a compile worker's answer cannot be read: {reason}")))
+            }
             Err(Loss::Deadline) => {
                 drop(child);
                 Err(self.timeout())
@@ -295,7 +297,8 @@ impl Lane {
         let deadline = self.shared.options.deadline;
         let message = format!("the compiler did not finish in {} s and was killed", deadline.as_secs_f64());
         Box::new(
-            Verdict::new(VerdictKind::CompileTimeout, message).with("deadline_ms", deadline.as_millis() as u64),
+            Verdict::new(VerdictKind::CompileTimeout, message)
+                .with("deadline_ms", deadline.as_millis() as u64),
         )
     }
 
@@ -339,7 +342,10 @@ struct Starter {
 
 impl Starter {
     fn start(&self, group: &Group) -> Result<Worker, CompileSetupError> {
-        let failed = |reason: String| CompileSetupError::Worker { program: self.program.display().to_string(), reason };
+        let failed = |reason: String| CompileSetupError::Worker {
+            program: self.program.display().to_string(),
+            reason,
+        };
         let scratch = self.cache.scratch()?;
         let setup = Setup {
             version: wire::VERSION,
@@ -350,7 +356,8 @@ impl Starter {
             scratch: scratch.path().to_path_buf(),
             memory_bytes: self.options.memory_bytes,
         };
-        let mut child = CompileChild::start(&self.program, self.options.kind, group, scratch).map_err(failed)?;
+        let mut child =
+            CompileChild::start(&self.program, self.options.kind, group, scratch).map_err(failed)?;
         match child.ask(&Order::Setup(Box::new(setup)), Instant::now() + SETUP_DEADLINE) {
             Ok(Answer::Ready { toolchain, fingerprint }) => Ok(Worker { child, toolchain, fingerprint }),
             Ok(Answer::Refused { message }) => Err(CompileSetupError::Refused(message)),

@@ -107,7 +107,11 @@ pub struct HostToolchain {
 
 impl HostToolchain {
     /// Lays out the headers in the cache and precompiles the long one, if an earlier run has not.
-    pub fn prepare(compiler: &HostCompiler, cache: &Path, scratch: &Path) -> Result<HostToolchain, CompileSetupError> {
+    pub fn prepare(
+        compiler: &HostCompiler,
+        cache: &Path,
+        scratch: &Path,
+    ) -> Result<HostToolchain, CompileSetupError> {
         let flags = translate::flags();
         let mut parts: Vec<&[u8]> = vec![compiler.version.as_bytes()];
         parts.extend(flags.iter().map(String::as_bytes));
@@ -161,8 +165,10 @@ impl HostToolchain {
             }
             return Err(verdict);
         }
-        let bytes = fs::read(&output).map_err(|_| diagnose::died("it ended well and wrote nothing", &text))?;
-        let image = image::read(&bytes).map_err(|error| diagnose::died(&format!("wrote a broken file: {error}"), &text))?;
+        let bytes =
+            fs::read(&output).map_err(|_| diagnose::died("it ended well and wrote nothing", &text))?;
+        let image = image::read(&bytes)
+            .map_err(|error| diagnose::died(&format!("wrote a broken file: {error}"), &text))?;
         let (warnings, cut) = diagnose::cap(text.trim(), diagnose::WARNINGS_MAX);
         let entry = |entry: &String| EntryResources { entry: entry.clone(), ..EntryResources::default() };
         Ok(Compiled {
@@ -184,7 +190,10 @@ impl HostToolchain {
         }
         let temporary = self.scratch.join("header.gch");
         let mut command = self.compiler.start();
-        let flags = self.flags.iter().filter(|flag| !NOT_FOR_HEADERS.contains(&flag.as_str()) && !flag.starts_with("-Wl,"));
+        let flags = self
+            .flags
+            .iter()
+            .filter(|flag| !NOT_FOR_HEADERS.contains(&flag.as_str()) && !flag.starts_with("-Wl,"));
         command.args(["-x", "c++-header"]).args(flags);
         command.arg("-o").arg(&temporary).arg(self.include.join(HEADER_NAME));
         if self.run(command).is_ok_and(|(status, _)| status.success()) {

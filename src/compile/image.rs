@@ -145,7 +145,8 @@ fn read_symbols<'data>(
 /// Whether a section's contents decide what the code does. Unwind tables, notes, dynamic-linking
 /// tables and debug information do not.
 fn decides(section: &Section<'_>) -> bool {
-    const IRRELEVANT: &[&str] = &[".eh_frame", ".gcc_except", ".note", ".interp", ".gnu", ".dyn", ".nv.info", ".comment"];
+    const IRRELEVANT: &[&str] =
+        &[".eh_frame", ".gcc_except", ".note", ".interp", ".gnu", ".dyn", ".nv.info", ".comment"];
     section.allocated
         && (section.progbits || section.nobits)
         && !IRRELEVANT.iter().any(|prefix| section.name.starts_with(prefix))
@@ -163,7 +164,8 @@ fn code_hash(sections: &[Section<'_>], symbols: &[Symbol<'_>]) -> ContentHash {
             continue;
         }
         let mut data = section.data.to_vec();
-        let own = symbols.iter().filter(|symbol| symbol.section == index && symbol.name == VARIANT_HASH_SYMBOL);
+        let own =
+            symbols.iter().filter(|symbol| symbol.section == index && symbol.name == VARIANT_HASH_SYMBOL);
         for symbol in own {
             let start = (symbol.offset as usize).min(data.len());
             let end = start.saturating_add(symbol.size as usize).min(data.len());
@@ -191,7 +193,8 @@ fn kernels(sections: &[Section<'_>], symbols: &[Symbol<'_>]) -> Vec<EntryResourc
     named
         .map(|(position, symbol)| {
             let own = section(&format!(".nv.info.{}", symbol.name)).map_or(&[][..], |section| section.data);
-            let bounds = attributes(own).find(|(kind, _)| [EIATTR_MAX_THREADS, EIATTR_REQNTID].contains(kind));
+            let bounds =
+                attributes(own).find(|(kind, _)| [EIATTR_MAX_THREADS, EIATTR_REQNTID].contains(kind));
             EntryResources {
                 entry: symbol.name.to_string(),
                 registers: of_symbol(EIATTR_REGCOUNT, position),
@@ -210,7 +213,8 @@ fn attributes(data: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     let mut rest = data;
     std::iter::from_fn(move || {
         let (head, tail) = rest.split_at_checked(4)?;
-        let length = if head[0] == EIFMT_SVAL { usize::from(u16::from_le_bytes([head[2], head[3]])) } else { 0 };
+        let length =
+            if head[0] == EIFMT_SVAL { usize::from(u16::from_le_bytes([head[2], head[3]])) } else { 0 };
         let (payload, tail) = tail.split_at_checked(length)?;
         rest = tail;
         Some((head[1], payload))

@@ -32,7 +32,8 @@ const LIBRARY_FOLDERS: &[&str] = &[
 ];
 
 /// Folders around the library's in which the headers may lie.
-const INCLUDE_FOLDERS: &[&str] = &["../include", "../../include", "../../cuda_runtime/include", "../../../include"];
+const INCLUDE_FOLDERS: &[&str] =
+    &["../include", "../../include", "../../cuda_runtime/include", "../../../include"];
 
 /// An NVRTC that was found, not yet loaded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -228,7 +229,9 @@ mod tests {
     #[test]
     fn headers_beside_the_library_are_found() {
         let root = tempfile::tempdir().unwrap();
-        for file in ["lib/libnvrtc.so.13", "lib/libnvrtc-builtins.so.13.0", "include/cuda_fp16.h", "include/cccl/x"] {
+        for file in
+            ["lib/libnvrtc.so.13", "lib/libnvrtc-builtins.so.13.0", "include/cuda_fp16.h", "include/cccl/x"]
+        {
             let path = root.path().join(file);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, b"").unwrap();

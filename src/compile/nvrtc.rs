@@ -30,8 +30,12 @@ const SUCCESS: Status = 0;
 const OUT_OF_MEMORY: Status = 1;
 const COMPILATION: Status = 6;
 
+/// Makes the assembler report what every kernel uses.
+const VERBOSE: &CStr = c"--ptxas-options=-v";
+
 /// Headers whose text enters the cache key.
-const KEYED_HEADERS: &[&str] = &["cuda_fp16.h", "cuda_fp16.hpp", "cuda_bf16.h", "cuda_bf16.hpp", "mma.h", "crt/mma.h"];
+const KEYED_HEADERS: &[&str] =
+    &["cuda_fp16.h", "cuda_fp16.hpp", "cuda_bf16.h", "cuda_bf16.hpp", "mma.h", "crt/mma.h"];
 
 macro_rules! bindings {
     ($($field:ident = $symbol:literal: fn($($argument:ty),*) -> $answer:ty;)*) => {
@@ -88,7 +92,9 @@ impl NvrtcLibrary {
         };
         // NVRTC opens its companion by bare name; one that is loaded already is found by that name.
         let builtins = match &self.builtins {
-            Some(path) => Some(open(path, RTLD_NOW | RTLD_GLOBAL).map_err(|error| unusable(error.to_string()))?),
+            Some(path) => {
+                Some(open(path, RTLD_NOW | RTLD_GLOBAL).map_err(|error| unusable(error.to_string()))?)
+            }
             None => None,
         };
         let library = open(&self.path, RTLD_NOW | RTLD_LOCAL).map_err(|error| unusable(error.to_string()))?;
@@ -100,7 +106,8 @@ impl NvrtcLibrary {
         }
         let file = self.path.file_name().unwrap_or_default();
         let headers = self.includes.first();
-        let keyed = KEYED_HEADERS.iter().map(|name| headers.and_then(|folder| std::fs::read(folder.join(name)).ok()));
+        let keyed =
+            KEYED_HEADERS.iter().map(|name| headers.and_then(|folder| std::fs::read(folder.join(name)).ok()));
         let mut parts = vec![format!("nvrtc {major}.{minor} {}", file.display()).into_bytes()];
         parts.extend(keyed.map(Option::unwrap_or_default));
         Ok(Nvrtc {
@@ -167,15 +174,26 @@ impl Nvrtc {
     /// Compiles to a cubin for exactly `arch`; a refusal is a verdict.
     pub fn compile(&self, source: &KernelSource, arch: &str) -> Result<Compiled, Box<Verdict>> {
         let start = Instant::now();
+        let options = self.options(source, arch)?;
         let program = OpenProgram::create(&self.functions, source)?;
-        let (status, log) = program.compile(&self.options(source, arch)?);
+        let (status, log) = program.compile(&options);
         let (reported, text) = ptxas_log::split(&log);
+        if status != SUCCESS && text.is_empty() {
+            // NVRTC 13.0 loses the assembler's errors when the assembler is verbose; ask again.
+            let quiet: Vec<CString> =
+                options.into_iter().filter(|option| option.as_c_str() != VERBOSE).collect();
+            let (_, log) = OpenProgram::create(&self.functions, source)?.compile(&quiet);
+            return Err(self.refusal(status, &log));
+        }
         if status != SUCCESS {
             return Err(self.refusal(status, &text));
         }
         let bytes = program.cubin().map_err(|status| self.refusal(status, &text))?;
         let image = image::read(&bytes).map_err(|error| {
-            Box::new(Verdict::new(VerdictKind::CompilerCrash, format!("the compiler wrote a broken cubin: {error}")))
+            Box::new(Verdict::new(
+                VerdictKind::CompilerCrash,
+                format!("the compiler wrote a broken cubin: {error}"),
+            ))
         })?;
         let resources = resources(source, &image.kernels, &reported)?;
         let (log, log_truncated) = diagnose::cap(&text, diagnose::WARNINGS_MAX);
@@ -184,7 +202,7 @@ impl Nvrtc {
     }
 
     fn options(&self, source: &KernelSource, arch: &str) -> Result<Vec<CString>, Box<Verdict>> {
-        let own = [format!("--gpu-architecture={arch}"), "--ptxas-options=-v".to_string()];
+        let own = [format!("--gpu-architecture={arch}"), VERBOSE.to_string_lossy().into_owned()];
         let standard = source.options.iter().all(|option| !option.contains("-std=") && option != "-std");
         let standard = standard.then(|| "--std=c++17".to_string());
         let all = own.iter().chain(&standard).chain(&self.includes).chain(&source.options);
@@ -218,7 +236,8 @@ fn resources(
     for entry in &source.entries {
         if image::symbol_of(kernels, entry).is_none() {
             let names: Vec<&str> = kernels.iter().map(|kernel| image::plain_name(&kernel.entry)).collect();
-            let message = format!("no single kernel `{entry}` in `{}`; it has {}", source.file_name, names.join(", "));
+            let message =
+                format!("no single kernel `{entry}` in `{}`; it has {}", source.file_name, names.join(", "));
             return Err(Box::new(Verdict::new(VerdictKind::CompileError, message).with_cause("entry")));
         }
     }
@@ -250,12 +269,16 @@ struct OpenProgram<'library> {
 }
 
 impl<'library> OpenProgram<'library> {
-    fn create(functions: &'library Functions, source: &KernelSource) -> Result<OpenProgram<'library>, Box<Verdict>> {
+    fn create(
+        functions: &'library Functions,
+        source: &KernelSource,
+    ) -> Result<OpenProgram<'library>, Box<Verdict>> {
         let (code, name) = (text(&source.text)?, text(&source.file_name)?);
         let mut handle = ptr::null_mut();
         // SAFETY: both texts live through the call, which copies them; there are no extra headers.
-        let status =
-            unsafe { (functions.create)(&mut handle, code.as_ptr(), name.as_ptr(), 0, ptr::null(), ptr::null()) };
+        let status = unsafe {
+            (functions.create)(&mut handle, code.as_ptr(), name.as_ptr(), 0, ptr::null(), ptr::null())
+        };
         match status {
             SUCCESS => Ok(OpenProgram { functions, handle }),
             OUT_OF_MEMORY => Err(diagnose::out_of_memory("")),
@@ -267,7 +290,8 @@ impl<'library> OpenProgram<'library> {
     fn compile(&self, options: &[CString]) -> (Status, String) {
         let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
         // SAFETY: the handle is live, and so are the option texts.
-        let status = unsafe { (self.functions.compile)(self.handle, pointers.len() as c_int, pointers.as_ptr()) };
+        let status =
+            unsafe { (self.functions.compile)(self.handle, pointers.len() as c_int, pointers.as_ptr()) };
         let log = self.fetch(self.functions.log_size, self.functions.log).unwrap_or_default();
         let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
         (status, String::from_utf8_lossy(&log[..end]).into_owned())

@@ -54,7 +54,12 @@ struct Bench<'setup> {
     cache: Cache,
 }
 
-fn serve(orders: &Receiver<Order>, answers: &mut File, busy: &AtomicBool, bench: &Bench<'_>) -> io::Result<()> {
+fn serve(
+    orders: &Receiver<Order>,
+    answers: &mut File,
+    busy: &AtomicBool,
+    bench: &Bench<'_>,
+) -> io::Result<()> {
     for order in orders {
         let Order::Compile(request) = order else { return Err(io::Error::other("set up twice")) };
         busy.store(true, Ordering::SeqCst);
@@ -87,7 +92,11 @@ impl Bench<'_> {
 
 fn prepare(setup: &Setup) -> Result<(Toolchain, Cache), String> {
     if setup.version != wire::VERSION {
-        return Err(format!("compile worker speaks version {}, farm speaks {}", wire::VERSION, setup.version));
+        return Err(format!(
+            "compile worker speaks version {}, farm speaks {}",
+            wire::VERSION,
+            setup.version
+        ));
     }
     // A limit that cannot be set is a limit that the machine sets lower already.
     let _ = process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });

@@ -15,8 +15,14 @@ pub fn cubin(arch: &str, text: &'static str, cache: &Path) -> Result<PathBuf, Co
 }
 
 /// The same with the environment given.
-pub fn cubin_with(toolbox: &Toolbox, arch: &str, text: &str, cache: &Path) -> Result<PathBuf, CompileSetupError> {
-    let options = FarmOptions { cache: cache.to_path_buf(), jobs: 1, ..FarmOptions::new(DeviceKind::Cuda, arch) };
+pub fn cubin_with(
+    toolbox: &Toolbox,
+    arch: &str,
+    text: &str,
+    cache: &Path,
+) -> Result<PathBuf, CompileSetupError> {
+    let options =
+        FarmOptions { cache: cache.to_path_buf(), jobs: 1, ..FarmOptions::new(DeviceKind::Cuda, arch) };
     let source = KernelSource {
         text: text.to_string(),
         options: Vec::new(),

@@ -26,7 +26,11 @@ impl Toolbox {
         Toolbox {
             nvrtc_dir: variable("EVO_NVRTC_DIR").map(PathBuf::from),
             cuda_include: variable("EVO_CUDA_INCLUDE").map(PathBuf::from),
-            cuda_homes: ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(variable).map(PathBuf::from).collect(),
+            cuda_homes: ["CUDA_HOME", "CUDA_PATH"]
+                .into_iter()
+                .filter_map(variable)
+                .map(PathBuf::from)
+                .collect(),
             cxx: variable("CXX").and_then(|text| text.into_string().ok()),
             program: variable("EVO_WORKER_PROGRAM").map(PathBuf::from),
         }

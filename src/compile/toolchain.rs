@@ -60,7 +60,12 @@ pub enum Toolchain {
 
 impl Toolchain {
     /// Loads or prepares the compiler for `arch`. `cache` holds what can be prepared once for all.
-    pub fn open(found: &Found, arch: &str, cache: &Path, scratch: &Path) -> Result<Toolchain, CompileSetupError> {
+    pub fn open(
+        found: &Found,
+        arch: &str,
+        cache: &Path,
+        scratch: &Path,
+    ) -> Result<Toolchain, CompileSetupError> {
         match found {
             Found::Nvrtc(library) => {
                 let nvrtc = library.load()?;

@@ -1,6 +1,7 @@
 //! Whole-program tests: one binary, a module a subject.
-
+mod compile;
 mod kernel;
 mod kernel_errors;
 mod space;
+mod toolchain;
 mod worker;

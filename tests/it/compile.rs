@@ -1,0 +1,393 @@
+//! The compile farm with real compilers, and with fake ones that misbehave.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use evo::compile::compiler::{Binary, CompileOutcome, EntryResources, HEADER_END, KernelSource};
+use evo::compile::toolbox::Toolbox;
+use evo::compile::{CompileFarm, FarmOptions, compile_one_with, support};
+use evo::device::device::DeviceKind;
+use evo::genome::ContentHash;
+use evo::verdict::{Verdict, VerdictKind};
+
+use crate::toolchain;
+
+const SCALE: &str = r#"
+#include <cuda_fp16.h>
+extern "C" __global__ void __launch_bounds__(256) scale(float* x, int n) {
+    __shared__ float tile[256];
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    tile[threadIdx.x] = i < n ? x[i] : 0.0f;
+    __syncthreads();
+    if (i < n) x[i] = FACTOR * tile[255 - threadIdx.x];
+}
+"#;
+
+fn source(label: &str, text: &str, entry: &str) -> KernelSource {
+    let variant_hash = ContentHash::of(label.as_bytes());
+    let symbol = format!(
+        "extern \"C\" {{ extern __device__ const char evo_variant_hash[]; __device__ const char evo_variant_hash[] = \"{variant_hash}\"; }}"
+    );
+    KernelSource {
+        text: format!("// {label}\n{symbol}\n{HEADER_END}{text}"),
+        options: vec!["-DFACTOR=2.0f".to_string()],
+        entries: vec![entry.to_string()],
+        file_name: "test.cu".to_string(),
+        variant_hash,
+    }
+}
+
+/// A cache of its own, and short limits.
+struct Bench {
+    folder: tempfile::TempDir,
+    toolbox: Toolbox,
+    options: FarmOptions,
+}
+
+impl Bench {
+    fn cuda(arch: &str) -> Bench {
+        Bench::new(DeviceKind::Cuda, arch, toolchain::toolbox())
+    }
+
+    fn host() -> Bench {
+        Bench::new(DeviceKind::Host, "host", toolchain::host_toolbox())
+    }
+
+    /// A C++ compiler made of a shell script. It gets `--version` right; `body` is the rest.
+    fn fake(body: &str) -> Bench {
+        let mut bench = Bench::host();
+        let script = bench.folder.path().join("cxx");
+        let preamble =
+            "case \"$*\" in *--version*) echo 'fake (test) 1.0'; exit 0;; *c++-header*) exit 1;; esac";
+        fs::write(&script, format!("#!/bin/bash\n{preamble}\n{body}\n")).unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        bench.toolbox.cxx = Some(script.display().to_string());
+        bench
+    }
+
+    fn new(kind: DeviceKind, arch: &str, toolbox: Toolbox) -> Bench {
+        let folder = tempfile::tempdir().unwrap();
+        let options =
+            FarmOptions { jobs: 1, cache: folder.path().join("cache"), ..FarmOptions::new(kind, arch) };
+        Bench { folder, toolbox, options }
+    }
+
+    fn compile(&self, source: KernelSource) -> CompileOutcome {
+        compile_one_with(&self.options, &self.toolbox, source).unwrap()
+    }
+
+    fn binary(&self, source: KernelSource) -> Binary {
+        self.compile(source).unwrap_or_else(|verdict| panic!("{verdict:?}"))
+    }
+
+    fn verdict(&self, source: KernelSource) -> Verdict {
+        *self.compile(source).expect_err("compiles")
+    }
+
+    /// Scratch folders and half-written files that are left.
+    fn leftovers(&self) -> Vec<PathBuf> {
+        let folder = self.options.cache.join("v1/tmp");
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+    }
+}
+
+fn entry<'a>(binary: &'a Binary, name: &str) -> &'a EntryResources {
+    binary.resources.iter().find(|entry| entry.entry == name).unwrap()
+}
+
+#[test]
+fn cubins_for_each_target_report_every_kernel() {
+    for arch in ["sm_80", "sm_89", "sm_90a"] {
+        let bench = Bench::cuda(arch);
+        let text = format!("{SCALE}\n__global__ void plain(float* x) {{ x[threadIdx.x] += 1.0f; }}");
+        let binary = bench.binary(source("a", &text, "scale"));
+        assert!(fs::read(&binary.path).unwrap().starts_with(b"\x7fELF"));
+        assert!(binary.toolchain.starts_with("nvrtc 13"), "{}", binary.toolchain);
+        let scale = entry(&binary, "scale");
+        assert_eq!((scale.shared_static_bytes, scale.threads_max), (Some(1024), Some(256)), "{arch}");
+        assert_eq!((scale.stack_bytes, scale.spill_store_bytes), (Some(0), Some(0)), "{arch}");
+        assert!(scale.registers.is_some_and(|registers| (1..=64).contains(&registers)), "{arch} {scale:?}");
+        let plain = entry(&binary, "plain");
+        assert_eq!((plain.shared_static_bytes, plain.threads_max), (Some(0), None), "{arch}");
+    }
+}
+
+#[test]
+fn forced_launch_bounds_spill_and_the_spills_are_counted() {
+    let text = r#"
+extern "C" __global__ void __launch_bounds__(1024, 2) heavy(float* x) {
+    float v[96];
+    #pragma unroll
+    for (int i = 0; i < 96; i++) v[i] = x[i * 1024 + threadIdx.x];
+    __syncthreads();
+    #pragma unroll
+    for (int i = 0; i < 96; i++) x[i * 1024 + threadIdx.x] = v[i] * v[95 - i] + v[(i * 7) % 96];
+}"#;
+    let binary = Bench::cuda("sm_90a").binary(source("a", text, "heavy"));
+    let heavy = entry(&binary, "heavy");
+    assert_eq!(heavy.registers, Some(32));
+    assert!(heavy.spill_store_bytes.unwrap() > 0 && heavy.spill_load_bytes.unwrap() > 0, "{heavy:?}");
+    assert!(heavy.stack_bytes.unwrap() > 0);
+}
+
+#[test]
+fn static_shared_memory_beyond_the_target_has_a_cause() {
+    // The assembler itself allows sm_90 more than the 48 KiB of its elders.
+    for (arch, kibibytes) in [("sm_89", 64), ("sm_90a", 256)] {
+        let text = format!(
+            "extern \"C\" __global__ void big(float* x) {{ __shared__ float t[{}]; \
+             t[threadIdx.x] = x[0]; __syncthreads(); x[threadIdx.x] = t[threadIdx.x ^ 5]; }}",
+            kibibytes * 256
+        );
+        let verdict = Bench::cuda(arch).verdict(source("a", &text, "big"));
+        assert_eq!(verdict.label(), "compile_error:smem", "{verdict:?}");
+        assert!(verdict.message.contains("shared data"), "{}", verdict.message);
+    }
+}
+
+#[test]
+fn a_syntax_error_names_its_line_and_is_remembered() {
+    let bench = Bench::cuda("sm_80");
+    let broken = source("a", "extern \"C\" __global__ void k() { int x = ; }", "k");
+    let verdict = bench.verdict(broken.clone());
+    assert_eq!(verdict.kind, VerdictKind::CompileError);
+    assert!(verdict.message.contains("test.cu(4): error"), "{}", verdict.message);
+    assert!(verdict.evidence.get("log").is_some());
+    assert_eq!(bench.verdict(broken), verdict);
+}
+
+#[test]
+fn an_entry_that_is_not_in_the_source_is_named() {
+    let verdict = Bench::cuda("sm_80").verdict(source("a", SCALE, "scael"));
+    assert_eq!(verdict.label(), "compile_error:entry");
+    assert!(
+        verdict.message.contains("`scael`") && verdict.message.contains("it has scale"),
+        "{}",
+        verdict.message
+    );
+}
+
+#[test]
+fn an_unknown_target_and_a_missing_nvrtc_are_errors_of_the_setup() {
+    let bench = Bench::cuda("sm_42");
+    let error = compile_one_with(&bench.options, &bench.toolbox, source("a", SCALE, "scale")).unwrap_err();
+    assert!(error.to_string().contains("does not compile for `sm_42`; it knows sm_"), "{error}");
+    let mut bench = Bench::cuda("sm_80");
+    bench.toolbox.nvrtc_dir = Some(bench.folder.path().to_path_buf());
+    let error = compile_one_with(&bench.options, &bench.toolbox, source("a", SCALE, "scale")).unwrap_err();
+    assert!(error.to_string().contains("hint: pip install"), "{error}");
+}
+
+/// Equal code under different hashes, in both compilers; other code has another code hash.
+fn check_code_hash(bench: &Bench) {
+    let first = bench.binary(source("UNUSED=1", SCALE, "scale"));
+    let second = bench.binary(source("UNUSED=2", SCALE, "scale"));
+    assert_ne!(first.hash, second.hash);
+    assert_eq!(first.code_hash, second.code_hash);
+    let mut other = source("UNUSED=1", SCALE, "scale");
+    other.options = vec!["-DFACTOR=3.0f".to_string()];
+    assert_ne!(bench.binary(other).code_hash, first.code_hash);
+}
+
+#[test]
+fn a_dead_parameter_gives_equal_code() {
+    check_code_hash(&Bench::cuda("sm_89"));
+    check_code_hash(&Bench::host());
+}
+
+/// The second request is answered from the cache; a damaged entry is compiled again.
+fn check_cache(bench: &Bench) {
+    let first = bench.binary(source("a", SCALE, "scale"));
+    assert!(!first.cached);
+    let again = bench.binary(source("a", SCALE, "scale"));
+    assert!(again.cached);
+    assert_eq!(
+        (&again.hash, &again.resources, again.compile_ms),
+        (&first.hash, &first.resources, first.compile_ms)
+    );
+    let mut bytes = fs::read(&first.path).unwrap();
+    bytes.truncate(100);
+    fs::write(&first.path, bytes).unwrap();
+    let repaired = bench.binary(source("a", SCALE, "scale"));
+    assert!(!repaired.cached);
+    assert_eq!(ContentHash::of(&fs::read(&repaired.path).unwrap()), repaired.hash);
+    assert!(bench.leftovers().is_empty(), "{:?}", bench.leftovers());
+}
+
+#[test]
+fn the_cache_answers_and_heals() {
+    check_cache(&Bench::cuda("sm_80"));
+    check_cache(&Bench::host());
+}
+
+#[test]
+fn helper_kernels_are_compiled_once() {
+    let bench = Bench::cuda("sm_90a");
+    let text = "extern \"C\" __global__ void fill(unsigned* x, unsigned v) { x[threadIdx.x] = v; }";
+    let compile = || support::cubin_with(&bench.toolbox, "sm_90a", text, &bench.options.cache).unwrap();
+    let path = compile();
+    let written = fs::metadata(&path).unwrap().modified().unwrap();
+    assert_eq!(compile(), path);
+    assert_eq!(fs::metadata(&path).unwrap().modified().unwrap(), written);
+    let error = support::cubin_with(&bench.toolbox, "sm_90a", "no C++", &bench.options.cache).unwrap_err();
+    assert!(error.to_string().contains("helper kernels do not compile for `sm_90a`"), "{error}");
+}
+
+#[test]
+fn a_farm_answers_every_ticket_good_and_bad() {
+    let bench = Bench::cuda("sm_90a");
+    let (sender, receiver) = mpsc::channel();
+    let options = FarmOptions { jobs: 2, ..bench.options.clone() };
+    let done =
+        Box::new(move |ticket, outcome: CompileOutcome| sender.send((ticket, outcome.is_ok())).unwrap());
+    let farm = CompileFarm::start_with(options, &bench.toolbox, done).unwrap();
+    assert_eq!(farm.jobs(), 2);
+    for ticket in 0..10 {
+        let text = if ticket % 3 == 0 { "not C++" } else { SCALE };
+        farm.submit(ticket, source(&format!("N={ticket}"), text, "scale"));
+    }
+    let mut seen: Vec<(u64, bool)> = receiver.iter().take(10).collect();
+    seen.sort_unstable();
+    assert_eq!(seen, (0..10).map(|ticket| (ticket, ticket % 3 != 0)).collect::<Vec<_>>());
+    assert_eq!(farm.pending(), 0);
+    assert!(farm.busy_seconds() > 0.0);
+    drop(farm);
+    assert!(bench.leftovers().is_empty(), "{:?}", bench.leftovers());
+}
+
+#[test]
+fn a_compile_bomb_meets_its_memory_limit_and_the_next_source_compiles() {
+    let bomb = r#"
+extern "C" __global__ void bomb(float* x) {
+    #pragma unroll
+    for (int i = 0; i < 64; i++)
+    #pragma unroll
+    for (int j = 0; j < 64; j++)
+    #pragma unroll
+    for (int l = 0; l < 64; l++) x[i * j * l] += x[i + j * l] * x[l];
+}"#;
+    let mut bench = Bench::cuda("sm_90a");
+    bench.options.memory_bytes = 300 << 20;
+    let (sender, receiver) = mpsc::channel();
+    let done = Box::new(move |_, outcome: CompileOutcome| sender.send(outcome).unwrap());
+    let farm = CompileFarm::start_with(bench.options.clone(), &bench.toolbox, done).unwrap();
+    farm.submit(0, source("a", bomb, "bomb"));
+    farm.submit(1, source("b", SCALE, "scale"));
+    let verdict = receiver.recv().unwrap().unwrap_err();
+    assert_eq!(verdict.kind, VerdictKind::CompileOom, "{verdict:?}");
+    assert!(receiver.recv().unwrap().is_ok());
+}
+
+/// Processes whose command line mentions `marker`, zombies left out.
+fn survivors(marker: &str) -> Vec<String> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    lines
+        .map(|line| String::from_utf8_lossy(&line).replace('\0', " "))
+        .filter(|line| line.contains(marker))
+        .collect()
+}
+
+/// Waits until no process mentions `marker`; a killed one takes a moment to go.
+fn assert_gone(marker: &str) {
+    let give_up = Instant::now() + Duration::from_secs(20);
+    while !survivors(marker).is_empty() {
+        assert!(Instant::now() < give_up, "still there: {:?}", survivors(marker));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn mark(path: &Path) -> String {
+    path.join("marker").display().to_string()
+}
+
+#[test]
+fn the_deadline_ends_the_compiler_with_everything_it_started() {
+    let bench = Bench::fake("");
+    let marker = mark(bench.folder.path());
+    // The shell names itself by `$0 marker`; its children sleep far beyond the test.
+    let script = format!(
+        "for i in 1 2; do bash -c 'sleep 600; true' {marker} & done\nbash -c 'sleep 600; true' {marker}"
+    );
+    let mut bench = rewritten(bench, &script);
+    bench.options.deadline = Duration::from_millis(300);
+    let verdict = bench.verdict(source("a", SCALE, "scale"));
+    assert_eq!(verdict.kind, VerdictKind::CompileTimeout, "{verdict:?}");
+    assert_eq!(verdict.evidence.get("deadline_ms"), Some(&300.into()));
+    assert_gone(&marker);
+    assert!(bench.leftovers().is_empty(), "{:?}", bench.leftovers());
+}
+
+/// The same bench with another body in its fake compiler.
+fn rewritten(bench: Bench, body: &str) -> Bench {
+    let script = bench.folder.path().join("cxx");
+    let text = fs::read_to_string(&script).unwrap();
+    fs::write(&script, format!("{text}\n{body}\n")).unwrap();
+    bench
+}
+
+#[test]
+fn dropping_the_farm_ends_a_running_compilation() {
+    let bench = Bench::fake("");
+    let marker = mark(bench.folder.path());
+    let bench = rewritten(bench, &format!("bash -c 'sleep 600; true' {marker}"));
+    let farm = CompileFarm::start_with(bench.options.clone(), &bench.toolbox, Box::new(|_, _| {})).unwrap();
+    farm.submit(0, source("a", SCALE, "scale"));
+    let give_up = Instant::now() + Duration::from_secs(60);
+    while survivors(&marker).is_empty() {
+        assert!(Instant::now() < give_up, "the compiler does not start");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    drop(farm);
+    assert_gone(&marker);
+}
+
+#[test]
+fn a_compiler_that_aborts_is_a_crash() {
+    let verdict = Bench::fake("echo working; kill -ABRT $$").verdict(source("a", SCALE, "scale"));
+    assert_eq!(verdict.kind, VerdictKind::CompilerCrash, "{verdict:?}");
+    assert!(verdict.message.contains("signal 6"), "{}", verdict.message);
+    let verdict = Bench::fake("true").verdict(source("a", SCALE, "scale"));
+    assert_eq!(verdict.kind, VerdictKind::CompilerCrash, "{verdict:?}");
+}
+
+#[test]
+fn a_flood_of_messages_is_drained_and_cut() {
+    let flood =
+        "echo 'test.cu:1: error: the first'; yes 'note: and so on and so on' | head -n 400000; exit 1";
+    let verdict = Bench::fake(flood).verdict(source("a", SCALE, "scale"));
+    assert_eq!(verdict.kind, VerdictKind::CompileError);
+    assert_eq!(verdict.message, "test.cu:1: error: the first");
+    assert_eq!(verdict.evidence.get("log_truncated"), Some(&true.into()));
+    assert!(verdict.evidence.get("log").unwrap().as_str().unwrap().len() < 21 * 1024);
+}
+
+#[test]
+fn a_compiler_that_eats_memory_meets_its_limit() {
+    let mut bench = Bench::fake("exec python3 -c 'x = bytearray(3 << 30)'");
+    bench.options.memory_bytes = 1 << 30;
+    let verdict = bench.verdict(source("a", SCALE, "scale"));
+    assert_eq!(verdict.kind, VerdictKind::CompileOom, "{verdict:?}");
+}
+
+#[test]
+fn host_sources_become_shared_objects_and_errors_name_their_line() {
+    let bench = Bench::host();
+    let binary = bench.binary(source("a", SCALE, "scale"));
+    assert!(fs::read(&binary.path).unwrap().starts_with(b"\x7fELF"));
+    assert_eq!(binary.path.extension().unwrap(), "so");
+    let verdict = bench.verdict(source("b", "extern \"C\" __global__ void k() { int x = ; }", "k"));
+    assert_eq!(verdict.kind, VerdictKind::CompileError);
+    assert!(verdict.message.contains("test.cu:4"), "{}", verdict.message);
+}
+
+#[test]
+fn an_unwritable_cache_is_an_error_with_a_hint() {
+    let mut bench = Bench::host();
+    bench.options.cache = PathBuf::from("/proc/nowhere");
+    let error = compile_one_with(&bench.options, &bench.toolbox, source("a", SCALE, "scale")).unwrap_err();
+    assert!(error.to_string().contains("EVO_CACHE_DIR"), "{error}");
+}

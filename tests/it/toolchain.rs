@@ -1,0 +1,71 @@
+//! The compilers that tests need, fetched once: NVRTC and the CUDA headers from PyPI, into
+//! `cuda` beside the build's other outputs.
+//!
+//! A test that cannot have them fails and says why; it is never skipped. Set `EVO_NVRTC_DIR` to use a
+//! toolkit that is there already.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use evo::compile::toolbox::Toolbox;
+
+/// What is installed: exact versions, so that tests mean the same next year.
+const PACKAGES: &[&str] = &[
+    "nvidia-cuda-nvrtc==13.0.88",
+    "nvidia-cuda-runtime==13.0.96",
+    "nvidia-cuda-crt==13.0.88",
+    "nvidia-cuda-cccl==13.0.85",
+];
+
+/// The folder for `EVO_NVRTC_DIR`, installed if it is not there yet. Panics, failing the test, if that
+/// does not work.
+pub fn nvrtc_dir() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| match std::env::var_os("EVO_NVRTC_DIR").filter(|value| !value.is_empty()) {
+        Some(folder) => PathBuf::from(folder),
+        None => install().unwrap_or_else(|reason| {
+            panic!(
+                "tests need NVRTC and the CUDA headers and cannot install them: {reason}\n\
+                 hint: they come from PyPI ({}); or set EVO_NVRTC_DIR",
+                PACKAGES.join(" ")
+            )
+        }),
+    })
+}
+
+/// An environment with the fetched NVRTC and this build's `evo` as the worker.
+pub fn toolbox() -> Toolbox {
+    Toolbox { nvrtc_dir: Some(nvrtc_dir().to_path_buf()), ..host_toolbox() }
+}
+
+/// The same without NVRTC, for tests of the host compiler.
+pub fn host_toolbox() -> Toolbox {
+    Toolbox { program: Some(PathBuf::from(env!("CARGO_BIN_EXE_evo"))), ..Toolbox::from_env() }
+}
+
+fn install() -> Result<PathBuf, String> {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().ok_or("no target folder")?;
+    let folder = target.join("cuda");
+    let library = folder.join("nvidia/cu13/lib");
+    // Two test processes may come here at once; the second waits and finds everything done.
+    let lock = File::create(target.join("cuda.lock")).map_err(|error| error.to_string())?;
+    lock.lock().map_err(|error| error.to_string())?;
+    if library.is_dir() {
+        return Ok(library);
+    }
+    let temporary = target.join("cuda.part");
+    let _ = fs::remove_dir_all(&temporary);
+    let output = Command::new("python3")
+        .args(["-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check", "--target"])
+        .arg(&temporary)
+        .args(PACKAGES)
+        .output()
+        .map_err(|error| format!("python3 does not start: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("pip failed: {}", String::from_utf8_lossy(&output.stderr).trim()));
+    }
+    fs::rename(&temporary, &folder).map_err(|error| error.to_string())?;
+    if library.is_dir() { Ok(library) } else { Err(format!("no `{}` after installing", library.display())) }
+}
