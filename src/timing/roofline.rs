@@ -1,7 +1,9 @@
 //! The floor under any honest time: operations over peak rate, compulsory bytes over bandwidth.
 
+use super::measure::Outcome;
 use crate::device::device::{DeviceInfo, TimingMode};
 use crate::kernel::plan::ProblemPlan;
+use crate::verdict::{GateState, Verdict, VerdictKind};
 
 /// Below this share of the floor a time cannot be believed.
 pub const IMPOSSIBLE: f64 = 0.95;
@@ -19,6 +21,27 @@ pub fn floor_ns(info: &DeviceInfo, plan: &ProblemPlan, mode: TimingMode) -> Opti
         (Some(compute), Some(traffic)) => Some(compute.max(traffic)),
         (compute, traffic) => compute.or(traffic),
     }
+}
+
+/// Refuses a measurement that is faster than the device can be; else notes the floor beside it.
+pub fn judge(mut outcome: Outcome, info: &DeviceInfo, plan: &ProblemPlan, mode: TimingMode) -> Outcome {
+    let p50_ns = outcome.measurement.as_ref().map(|measurement| measurement.p50_ns);
+    let (Some(p50_ns), Some(floor_ns)) = (p50_ns, floor_ns(info, plan, mode)) else { return outcome };
+    let possible = p50_ns >= IMPOSSIBLE * floor_ns;
+    if let Some(honesty) = &mut outcome.honesty {
+        honesty.evidence.insert("floor_ns", floor_ns);
+        honesty.evidence.insert("share_of_peak", floor_ns / p50_ns);
+        if !possible {
+            honesty.state = GateState::Fail;
+        }
+    }
+    if !possible && outcome.verdict.is_none() {
+        let message =
+            format!("{p50_ns:.0} ns on `{}`, where this device needs {floor_ns:.0} ns at least", plan.name);
+        let verdict = Verdict::new(VerdictKind::ImpossibleSpeed, message);
+        outcome.verdict = Some(Box::new(verdict.with("measured_ns", p50_ns).with("floor_ns", floor_ns)));
+    }
+    outcome
 }
 
 #[cfg(test)]

@@ -134,9 +134,13 @@ impl Child {
         &self.log
     }
 
-    /// Whether something has come from it that was not taken yet, or its stdout is closed.
+    /// Whether the answer to the request that was begun has come, or never will.
     pub fn has_answer(&mut self) -> bool {
-        self.pipe.has_input() || self.has_exited()
+        let is_answer = |line: &[u8]| match serde_json::from_slice::<Frame<Response>>(line) {
+            Ok(frame) => !matches!(frame.body, Response::Phase { .. }),
+            Err(_) => true,
+        };
+        self.pipe.has_input() && self.pipe.lines().any(is_answer) || self.has_exited()
     }
 
     /// Sends a request without waiting; `finish` collects the answer. At most one may be open.

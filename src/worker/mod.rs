@@ -2,6 +2,7 @@
 
 pub mod base64;
 pub mod blame;
+pub mod canary;
 pub mod child;
 pub mod deadline;
 pub mod job;
@@ -11,3 +12,4 @@ pub mod pipe;
 pub mod protocol;
 mod spawn;
 mod supervise;
+pub mod wire;

@@ -62,6 +62,12 @@ impl Pipe {
         !self.inbox.is_empty()
     }
 
+    /// The complete lines that were read and not yet taken.
+    pub fn lines(&self) -> impl Iterator<Item = &[u8]> {
+        let complete = self.inbox.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
+        self.inbox[..complete].split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
+    }
+
     /// Waits for a line until `until`.
     pub fn receive(&mut self, until: Instant) -> Incoming {
         loop {

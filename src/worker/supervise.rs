@@ -101,6 +101,8 @@ pub(crate) struct Supervisor {
     current: Option<Child>,
     /// Started, its `Hello` sent and not yet answered for.
     spare: Option<Child>,
+    /// Whether the spare has opened its device, or was waited for in vain.
+    spare_settled: bool,
     memory_free: Option<u64>,
     lost: Option<String>,
 }
@@ -121,6 +123,7 @@ impl Supervisor {
             info,
             current: Some(child),
             spare: None,
+            spare_settled: true,
             memory_free: None,
             lost: None,
         };
@@ -165,11 +168,11 @@ impl Supervisor {
     /// Lets the spare finish opening, so that it does not disturb a measurement.
     pub(crate) fn settle(&mut self, limit: Duration) {
         let until = Instant::now() + limit;
-        while let Some(spare) = &mut self.spare {
-            if spare.has_answer() || Instant::now() >= until {
-                return;
+        while let Some(spare) = self.spare.as_mut().filter(|_| !self.spare_settled) {
+            self.spare_settled = spare.has_answer() || Instant::now() >= until;
+            if !self.spare_settled {
+                std::thread::sleep(Duration::from_millis(1));
             }
-            std::thread::sleep(Duration::from_millis(1));
         }
     }
 
@@ -223,6 +226,7 @@ impl Supervisor {
     pub(crate) fn prepare_spare(&mut self) {
         if self.limits.spare && self.spare.is_none() && self.lost.is_none() {
             self.spare = begin(&self.command, &self.options).ok();
+            self.spare_settled = false;
         }
     }
 
