@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 /// Each limit that is set ends the run; none set means the strategy's own end.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -11,6 +12,30 @@ pub struct Budget {
     pub wall: Option<Duration>,
     pub generations: Option<u32>,
 }
+
+impl Budget {
+    /// Adds a limit written as `500` (evaluations) or `90s`, `10m`, `2h` (wall time).
+    pub fn with_limit(mut self, text: &str) -> Result<Budget, BudgetError> {
+        let fail = || BudgetError(text.to_string());
+        let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+        let (number, unit) = text.split_at(digits);
+        let number: u64 = number.parse().map_err(|_| fail())?;
+        let seconds = |factor: u64| number.checked_mul(factor).map(Duration::from_secs).ok_or_else(fail);
+        match unit {
+            "" if number > 0 => self.evaluations = Some(number),
+            "s" => self.wall = Some(seconds(1)?),
+            "m" => self.wall = Some(seconds(60)?),
+            "h" => self.wall = Some(seconds(3600)?),
+            _ => return Err(fail()),
+        }
+        Ok(self)
+    }
+}
+
+/// The text is no limit.
+#[derive(Debug, PartialEq, Eq, Error)]
+#[error("`{0}` is no budget\nhint: write evaluations (`500`) or wall time (`90s`, `10m`, `2h`)")]
+pub struct BudgetError(String);
 
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,4 +52,39 @@ pub enum StopReason {
     Interrupted,
     /// The device is gone.
     DeviceLost,
+}
+
+impl StopReason {
+    /// In words, for the last line of a run.
+    pub fn describe(self) -> &'static str {
+        match self {
+            StopReason::SpaceExhausted => "every valid configuration was evaluated",
+            StopReason::StrategyDone => "the strategy has nothing more to propose",
+            StopReason::Evaluations => "the budget of evaluations is used up",
+            StopReason::Wall => "the wall time is used up",
+            StopReason::Generations => "the last generation is complete",
+            StopReason::Interrupted => "interrupted; continue with `--resume`",
+            StopReason::DeviceLost => "the device is lost; continue with `--resume` once it is back",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_read() {
+        let check = |text: &str, evaluations, seconds: Option<u64>| {
+            let budget = Budget::default().with_limit(text).unwrap();
+            assert_eq!((budget.evaluations, budget.wall), (evaluations, seconds.map(Duration::from_secs)));
+        };
+        check("500", Some(500), None);
+        check("90s", None, Some(90));
+        check("10m", None, Some(600));
+        check("2h", None, Some(7200));
+        for bad in ["", "x", "0", "-3", "10d", "1.5h", "99999999999999999999", "18446744073709551615h"] {
+            assert!(Budget::default().with_limit(bad).is_err(), "{bad}");
+        }
+    }
 }

@@ -1,0 +1,221 @@
+//! Events to the terminal: bars where somebody watches, plain lines elsewhere, JSON lines on
+//! request. Talk goes to stderr, data to stdout.
+
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+
+use crate::evaluation::Evaluation;
+use crate::event::{Event, Observer};
+use crate::report::text::time;
+
+/// Plain lines come at most this often.
+const PLAIN_EVERY: Duration = Duration::from_secs(2);
+
+/// An observer for stdout and stderr as they are. `json` puts one object per event on stdout.
+pub fn observer(json: bool) -> Box<dyn Observer> {
+    if json {
+        Box::new(JsonLines)
+    } else if std::io::stderr().is_terminal() {
+        Box::new(Bars::new())
+    } else {
+        Box::new(Plain::default())
+    }
+}
+
+struct JsonLines;
+
+impl Observer for JsonLines {
+    fn observe(&mut self, event: &Event) {
+        print_json(&crate::report::json::event(event));
+    }
+}
+
+/// One object, one line. A reader that went away is no reason to stop a sweep.
+pub fn print_json(value: &serde_json::Value) {
+    let _ = writeln!(std::io::stdout().lock(), "{value}");
+}
+
+/// What both forms of talk keep in mind.
+#[derive(Default)]
+struct Tally {
+    total: Option<u64>,
+    done: u64,
+    best: Option<(f64, String)>,
+    mix: BTreeMap<&'static str, u64>,
+    lanes: String,
+}
+
+impl Tally {
+    fn finished(&mut self, evaluation: &Evaluation, best: bool) {
+        self.done += 1;
+        *self.mix.entry(evaluation.verdict.kind.as_str()).or_default() += 1;
+        if let Some(objective) = evaluation.objective_ns.filter(|_| best) {
+            self.best = Some((objective, evaluation.configuration.to_string()));
+        }
+    }
+
+    fn lanes(&mut self, event: &Event) {
+        if let Event::Lanes { compile_busy, device_busy, compile_queue, device_queue } = event {
+            self.lanes = format!(
+                "device {:.0} % busy, {device_queue} queued · compile {:.0} % busy, {compile_queue} queued",
+                device_busy * 100.0,
+                compile_busy * 100.0
+            );
+        }
+    }
+
+    fn mix(&self) -> String {
+        let mut mix: Vec<_> = self.mix.iter().collect();
+        mix.sort_by(|a, b| b.1.cmp(a.1));
+        mix.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
+    }
+
+    fn count(&self) -> String {
+        match self.total {
+            Some(total) => format!("{}/{total}", self.done),
+            None => self.done.to_string(),
+        }
+    }
+}
+
+fn started(event: &Event) -> Option<String> {
+    let Event::Started { study, device, valid, total, resumed } = event else { return None };
+    let total = total.map_or(String::new(), |total| format!(", up to {total} evaluations"));
+    let resumed = if *resumed > 0 { format!(", {resumed} done before") } else { String::new() };
+    Some(format!("study {study} on {device}: {valid} valid configurations{total}{resumed}"))
+}
+
+/// Lines for logs.
+#[derive(Default)]
+struct Plain {
+    tally: Tally,
+    told: Option<Instant>,
+}
+
+impl Plain {
+    fn say(&self, text: &str) {
+        let _ = writeln!(std::io::stderr().lock(), "{text}");
+    }
+
+    fn progress(&mut self) {
+        let best = self.tally.best.as_ref().map_or("none yet".to_string(), |(ns, _)| time(*ns));
+        self.say(&format!(
+            "{} · best {best} · {} · {}",
+            self.tally.count(),
+            self.tally.mix(),
+            self.tally.lanes
+        ));
+        self.told = Some(Instant::now());
+    }
+}
+
+impl Observer for Plain {
+    fn observe(&mut self, event: &Event) {
+        match event {
+            Event::Started { total, resumed, .. } => {
+                (self.tally.total, self.tally.done) = (*total, *resumed);
+                self.say(&started(event).unwrap_or_default());
+            }
+            Event::Finished { evaluation, best } => {
+                self.tally.finished(evaluation, *best);
+                if self.told.is_none_or(|told| told.elapsed() >= PLAIN_EVERY) {
+                    self.progress();
+                }
+            }
+            Event::Lanes { .. } => self.tally.lanes(event),
+            Event::Recovered { code, elapsed_ms, .. } => {
+                self.say(&format!("worker replaced ({code}) in {elapsed_ms:.0} ms"));
+            }
+            Event::Confirming { finalist, of } => self.say(&format!("confirming finalist {finalist} of {of}")),
+            Event::Notice { message } => self.say(&format!("note: {message}")),
+            Event::Stopped { .. } => self.progress(),
+            Event::Compiling { .. } | Event::Evaluating { .. } | Event::Generation { .. } => {}
+        }
+    }
+}
+
+/// Bars for people.
+struct Bars {
+    tally: Tally,
+    all: MultiProgress,
+    main: ProgressBar,
+    best: ProgressBar,
+    mix: ProgressBar,
+    compile: ProgressBar,
+    device: ProgressBar,
+}
+
+impl Bars {
+    fn new() -> Bars {
+        let all = MultiProgress::new();
+        let line = |template: &str, length| {
+            let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+            let bar = all.add(ProgressBar::new(length));
+            bar.set_style(style.progress_chars("━╸ "));
+            bar
+        };
+        Bars {
+            tally: Tally::default(),
+            main: line("  search  {bar:30} {pos}/{len}  {elapsed_precise}  ETA {eta}", 0),
+            compile: line("  compile {bar:30} {msg}", 100),
+            device: line("  device  {bar:30} {msg}", 100),
+            best: line("  best    {msg}", 1),
+            mix: line("  so far  {msg}", 1),
+            all,
+        }
+    }
+
+    fn lanes(&self, event: &Event) {
+        let Event::Lanes { compile_busy, device_busy, compile_queue, device_queue } = event else { return };
+        for (bar, busy, queue) in [
+            (&self.compile, compile_busy, compile_queue),
+            (&self.device, device_busy, device_queue),
+        ] {
+            let percent = (busy * 100.0).min(100.0);
+            bar.set_position(percent as u64);
+            bar.set_message(format!("{percent:.0} % busy, {queue} queued"));
+        }
+    }
+}
+
+impl Observer for Bars {
+    fn observe(&mut self, event: &Event) {
+        match event {
+            Event::Started { total, resumed, .. } => {
+                let _ = self.all.println(started(event).unwrap_or_default());
+                self.main.set_length(total.unwrap_or(0));
+                self.main.set_position(*resumed);
+                self.main.reset_eta();
+                self.main.enable_steady_tick(Duration::from_millis(200));
+            }
+            Event::Finished { evaluation, best } => {
+                self.tally.finished(evaluation, *best);
+                self.main.inc(1);
+                self.mix.set_message(self.tally.mix());
+                if let Some((objective, name)) = &self.tally.best {
+                    self.best.set_message(format!("{} · {name}", time(*objective)));
+                }
+            }
+            Event::Lanes { .. } => self.lanes(event),
+            Event::Confirming { finalist, of } => {
+                self.compile.set_message("idle");
+                self.device.set_message(format!("confirming finalist {finalist} of {of} in fresh processes"));
+            }
+            Event::Notice { message } => {
+                let _ = self.all.println(format!("note: {message}"));
+            }
+            Event::Stopped { .. } => {
+                for bar in [&self.main, &self.compile, &self.device, &self.best, &self.mix] {
+                    bar.finish_and_clear();
+                }
+            }
+            Event::Recovered { .. }
+            | Event::Compiling { .. }
+            | Event::Evaluating { .. }
+            | Event::Generation { .. } => {}
+        }
+    }
+}

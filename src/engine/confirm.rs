@@ -1,0 +1,249 @@
+//! Confirmation: the best of the search measured again, every gate at full depth, against the
+//! baseline in fresh processes.
+//!
+//! With many variants the fastest of the screening is fast by luck too; only fresh numbers may be
+//! published. The compilers are idle by now, so on the host nothing disturbs the clock.
+
+use super::error::EngineError;
+use super::lane::Task;
+use super::ports::{Build, LaneAnswer, Message, Rivals};
+use super::run::Engine;
+use super::variant::Variant;
+use crate::budget::StopReason;
+use crate::compile::compiler::CompileOutcome;
+use crate::evaluation::Evaluation;
+use crate::event::Event;
+use crate::journal::record::{Confirmation, PairedProblem, now};
+use crate::verdict::Gate;
+use crate::worker::job::Job;
+
+/// A finalist that fails at full depth makes room for the next; at most this many times as many
+/// candidates as wanted finalists are tried.
+const CANDIDATES_PER_FINALIST: usize = 3;
+
+/// A variant after its deep evaluation.
+struct Deep {
+    job: Job,
+    variant: Variant,
+    evaluation: Evaluation,
+    attributes: Vec<crate::device::device::EntryAttributes>,
+}
+
+impl Engine<'_> {
+    /// Confirms the finalists; gives how many passed.
+    pub(super) fn confirm(&mut self) -> Result<usize, EngineError> {
+        let wanted = self.options.finalists;
+        let ranked = self.ranked();
+        let Some(first) = ranked.first() else { return Ok(0) };
+        if wanted == 0 {
+            return Ok(0);
+        }
+        let baseline_number = self.baseline(&ranked).unwrap_or(*first);
+        let Some(baseline) = self.deep(baseline_number)? else { return Ok(0) };
+        let noise_floor = self.noise_floor(&baseline)?;
+        let mut confirmed = 0;
+        for number in ranked.into_iter().take(wanted * CANDIDATES_PER_FINALIST) {
+            if confirmed == wanted || self.stop == Some(StopReason::Interrupted) {
+                break;
+            }
+            self.observer.observe(&Event::Confirming { finalist: confirmed + 1, of: wanted });
+            if self.confirm_one(number, &baseline, noise_floor)? {
+                confirmed += 1;
+            }
+        }
+        Ok(confirmed)
+    }
+
+    /// Passing evaluations, best first, one for each machine code.
+    fn ranked(&self) -> Vec<u64> {
+        let passing = |one: &&Evaluation| one.verdict.is_pass() && one.duplicate_of.is_none();
+        let mut ranked: Vec<(f64, u64)> = self
+            .study
+            .history
+            .evaluations
+            .iter()
+            .filter(passing)
+            .filter_map(|one| Some((one.objective_ns?, one.number)))
+            .collect();
+        ranked.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        ranked.into_iter().map(|(_, number)| number).collect()
+    }
+
+    /// The default configuration if it passed, else the first that did.
+    fn baseline(&self, ranked: &[u64]) -> Option<u64> {
+        let evaluations = &self.study.history.evaluations;
+        let default = evaluations.iter().find(|one| one.origin == "default" && one.verdict.is_pass());
+        default.map(|one| one.number).or_else(|| ranked.iter().min().copied())
+    }
+
+    /// Evaluates again at full depth; `None` when interrupted or when the device is lost.
+    fn deep(&mut self, number: u64) -> Result<Option<Deep>, EngineError> {
+        let Some(position) = self.index.get(&number).copied() else { return Ok(None) };
+        let screened = self.study.history.evaluations[position].clone();
+        let configuration = screened.configuration.clone();
+        let Some(genome) = self.space.genome(&configuration) else { return Ok(None) };
+        let mut variant = Variant::new(number, genome, configuration, &screened.origin, false);
+        let Ok(prepared) = self.recipe.prepare(&variant.configuration) else { return Ok(None) };
+        let Some(Ok(binary)) = self.compile_now(number, prepared.source.clone())? else { return Ok(None) };
+        let label = variant.configuration.to_string();
+        let variant_hash = prepared.source.variant_hash.clone();
+        let build = Build { number, label, binary: &binary, variant_hash, deep: true };
+        let Ok(job) = self.recipe.job(&prepared, build) else { return Ok(None) };
+        variant.compile_ms = screened.compile_ms;
+        variant.prepared = Some(prepared);
+        variant.binary = Some(binary);
+        let standing = self.standing.clone();
+        self.lane.send(Task::Evaluate { job: Box::new(job.clone()), standing });
+        let Some(LaneAnswer::Evaluated { result, .. }) = self.lane_answer()? else { return Ok(None) };
+        if result.lost {
+            self.stop = Some(StopReason::DeviceLost);
+            return Ok(None);
+        }
+        let attributes = result.attributes.clone();
+        let mut evaluation = variant.judged(*result);
+        evaluation.generation = screened.generation;
+        Ok(Some(Deep { job, variant, evaluation, attributes }))
+    }
+
+    /// Compiles outside the search; the cache answers at once for what was compiled before.
+    fn compile_now(
+        &mut self,
+        ticket: u64,
+        source: crate::compile::compiler::KernelSource,
+    ) -> Result<Option<CompileOutcome>, EngineError> {
+        self.compilers.submit(ticket, source);
+        loop {
+            match self.next_message()? {
+                Message::Compiled(own, outcome) if own == ticket => return Ok(Some(outcome)),
+                Message::Interrupt(count) => {
+                    self.interrupted(count);
+                    return Ok(None);
+                }
+                Message::Compiled(..) | Message::Lane(_) => {}
+            }
+        }
+    }
+
+    /// The lane's answer to the only task it has; `None` when the user wants out at once.
+    fn lane_answer(&mut self) -> Result<Option<LaneAnswer>, EngineError> {
+        loop {
+            match self.next_message()? {
+                Message::Lane(answer) => return Ok(Some(*answer)),
+                Message::Interrupt(count) => {
+                    self.interrupted(count);
+                    if self.at_once {
+                        return Ok(None);
+                    }
+                }
+                Message::Compiled(..) => {}
+            }
+        }
+    }
+
+    /// The largest A/A difference over the timed problems.
+    fn noise_floor(&mut self, baseline: &Deep) -> Result<Option<f64>, EngineError> {
+        let mut floor = None::<f64>;
+        for problem in 0..baseline.job.timed.len() {
+            if self.stop == Some(StopReason::Interrupted) {
+                return Ok(None);
+            }
+            self.lane.send(Task::NoiseFloor { job: Box::new(baseline.job.clone()), problem });
+            match self.lane_answer()? {
+                Some(LaneAnswer::NoiseFloor(Ok(value))) => floor = Some(floor.unwrap_or(0.0).max(value)),
+                Some(LaneAnswer::NoiseFloor(Err(message))) => {
+                    self.notice(format!("no noise floor: {message}"))?
+                }
+                _ => return Ok(None),
+            }
+        }
+        Ok(floor)
+    }
+
+    /// Deep evaluation and paired comparison of one candidate; whether it is confirmed.
+    fn confirm_one(&mut self, number: u64, baseline: &Deep, floor: Option<f64>) -> Result<bool, EngineError> {
+        let own = if number == baseline.evaluation.number { None } else { Some(self.deep(number)?) };
+        let finalist = match &own {
+            None => baseline,
+            Some(Some(deep)) => deep,
+            Some(None) => return Ok(false),
+        };
+        let passed = finalist.evaluation.passed_through(Gate::Honesty);
+        let pairs = match (&own, passed) {
+            (Some(_), true) => self.pairs(baseline, finalist, floor)?,
+            _ => Vec::new(),
+        };
+        if !passed {
+            self.notice(format!(
+                "finalist `{}` does not pass at full depth: {} {}",
+                finalist.evaluation.configuration,
+                finalist.evaluation.verdict.label(),
+                finalist.evaluation.verdict.message
+            ))?;
+        }
+        if self.stop == Some(StopReason::Interrupted) {
+            return Ok(false);
+        }
+        let confirmation = self.confirmation(finalist, baseline.evaluation.number, pairs, floor);
+        self.study.confirm(confirmation)?;
+        Ok(passed)
+    }
+
+    fn confirmation(
+        &self,
+        finalist: &Deep,
+        baseline: u64,
+        pairs: Vec<PairedProblem>,
+        noise_floor: Option<f64>,
+    ) -> Confirmation {
+        let number = finalist.evaluation.number;
+        let screened = self.index.get(&number).map(|position| &self.study.history.evaluations[*position]);
+        Confirmation {
+            number,
+            baseline,
+            evaluation: finalist.evaluation.clone(),
+            pairs,
+            work: finalist.variant.prepared.as_ref().map(|own| self.recipe.work(own)).unwrap_or_default(),
+            attributes: finalist.attributes.clone(),
+            toolchain: finalist.job.binary.toolchain.clone(),
+            noise_floor,
+            screened_ns: screened.and_then(|one| one.objective_ns),
+            at: now(),
+        }
+    }
+
+    /// The paired comparison on every timed problem.
+    fn pairs(
+        &mut self,
+        baseline: &Deep,
+        finalist: &Deep,
+        floor: Option<f64>,
+    ) -> Result<Vec<PairedProblem>, EngineError> {
+        let mut pairs = Vec::new();
+        for problem in 0..finalist.job.timed.len() {
+            if self.stop == Some(StopReason::Interrupted) {
+                break;
+            }
+            let rivals = Rivals {
+                baseline: baseline.job.clone(),
+                finalist: finalist.job.clone(),
+                problem,
+                noise_floor: floor.unwrap_or(0.0),
+            };
+            self.lane.send(Task::Pair(Box::new(rivals)));
+            match self.lane_answer()? {
+                Some(LaneAnswer::Paired(Ok(pair))) => pairs.push(pair),
+                Some(LaneAnswer::Paired(Err(message))) => {
+                    self.notice(format!("no paired comparison: {message}"))?
+                }
+                _ => break,
+            }
+        }
+        Ok(pairs)
+    }
+
+    fn notice(&mut self, message: String) -> Result<(), EngineError> {
+        self.study.note(message.clone())?;
+        self.observer.observe(&Event::Notice { message });
+        Ok(())
+    }
+}

@@ -1,0 +1,23 @@
+//! Ctrl-C and SIGTERM: the first asks for an orderly end, the second for an end now.
+
+use std::io;
+use std::sync::mpsc::Sender;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use super::ports::Message;
+
+/// Forwards signals to the engine from a thread of its own, for the rest of the process's life.
+pub fn watch(sender: Sender<Message>) -> io::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    std::thread::spawn(move || {
+        for (count, _) in (1u32..).zip(signals.forever()) {
+            if sender.send(Message::Interrupt(count)).is_err() {
+                // Nobody listens any more: the default action, as if this watch had never been.
+                signal_hook::low_level::emulate_default_handler(SIGINT).ok();
+            }
+        }
+    });
+    Ok(())
+}

@@ -1,0 +1,121 @@
+//! The device lane: one thread that owns a device's supervisor and works through tasks in order.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use super::ports::{Evaluate, LaneAnswer, Message, Rivals};
+use crate::worker::job::{Job, Standing};
+
+/// Something for the lane to do.
+pub(crate) enum Task {
+    Evaluate { job: Box<Job>, standing: Standing },
+    Pair(Box<Rivals>),
+    NoiseFloor { job: Box<Job>, problem: usize },
+}
+
+/// The engine's end of the lane.
+pub(crate) struct LaneHandle {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Task>,
+    closed: bool,
+    busy: Duration,
+    since: Option<Instant>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The next task; `None` once the handle is gone.
+    fn next(&self) -> Option<Task> {
+        let mut state = self.lock();
+        loop {
+            if state.closed {
+                return None;
+            }
+            if let Some(task) = state.queue.pop_front() {
+                state.since = Some(Instant::now());
+                return Some(task);
+            }
+            state = self.changed.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+    }
+
+    fn rest(&self) {
+        let mut state = self.lock();
+        if let Some(since) = state.since.take() {
+            state.busy += since.elapsed();
+        }
+    }
+}
+
+impl LaneHandle {
+    /// Starts the thread. It ends when the handle is dropped, after the task at hand.
+    pub(crate) fn start(device: Box<dyn Evaluate>, answers: Sender<Message>) -> LaneHandle {
+        let shared = Arc::new(Shared::default());
+        let own = Arc::clone(&shared);
+        std::thread::spawn(move || {
+            let mut device = device;
+            while let Some(task) = own.next() {
+                let answer = perform(&mut *device, &task);
+                own.rest();
+                if answers.send(Message::Lane(Box::new(answer))).is_err() {
+                    return;
+                }
+            }
+        });
+        LaneHandle { shared }
+    }
+
+    /// Queues a task.
+    pub(crate) fn send(&self, task: Task) {
+        self.shared.lock().queue.push_back(task);
+        self.shared.changed.notify_one();
+    }
+
+    /// Takes back evaluations that have not begun; gives their numbers.
+    pub(crate) fn cancel_queued(&self) -> Vec<u64> {
+        let number = |task: Task| match task {
+            Task::Evaluate { job, .. } => Some(job.number),
+            Task::Pair(_) | Task::NoiseFloor { .. } => None,
+        };
+        std::mem::take(&mut self.shared.lock().queue).into_iter().filter_map(number).collect()
+    }
+
+    /// Time spent on tasks so far, the one at hand included.
+    pub(crate) fn busy(&self) -> Duration {
+        let state = self.shared.lock();
+        state.busy + state.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+}
+
+impl Drop for LaneHandle {
+    fn drop(&mut self) {
+        self.shared.lock().closed = true;
+        self.shared.changed.notify_one();
+    }
+}
+
+fn perform(device: &mut dyn Evaluate, task: &Task) -> LaneAnswer {
+    match task {
+        Task::Evaluate { job, standing } => {
+            let result = Box::new(device.evaluate(job, standing));
+            LaneAnswer::Evaluated { number: job.number, result }
+        }
+        Task::Pair(rivals) => LaneAnswer::Paired(device.pair(rivals)),
+        Task::NoiseFloor { job, problem } => LaneAnswer::NoiseFloor(device.noise_floor(job, *problem)),
+    }
+}

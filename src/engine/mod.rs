@@ -1,0 +1,29 @@
+//! The one loop: ask, render, compile, evaluate, record, tell.
+//!
+//! Threads and child processes do the work and send messages; only the thread that runs `Engine`
+//! changes state, so every story has one order. Nothing waits for a generation to end: the compile
+//! queue is kept ahead of the device, the device queue is kept non-empty, and a verdict is in the
+//! journal before anybody acts on it.
+
+mod confirm;
+pub mod error;
+pub mod interrupt;
+mod lane;
+
+pub mod options;
+pub mod ports;
+pub mod recipe;
+mod run;
+pub mod single;
+mod stages;
+mod variant;
+
+#[cfg(test)]
+mod fake;
+#[cfg(test)]
+mod tests;
+
+pub use error::EngineError;
+pub use options::{Options, Summary};
+pub use ports::{Compilers, Evaluate, Inbox, Message, Prepared, Recipe, Refused};
+pub use run::{Engine, Parts};

@@ -1,0 +1,49 @@
+//! What a run is asked to do and what it reports at the end.
+
+use crate::budget::{Budget, StopReason};
+use crate::journal::record::Throughput;
+
+/// Limits and sizes of a run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub budget: Budget,
+    /// Evaluations in a bookkeeping slice.
+    pub population: u32,
+    /// How many of the best are confirmed in fresh processes; 0 skips confirmation.
+    pub finalists: usize,
+    /// Valid points, for the study's total.
+    pub valid: u128,
+}
+
+impl Options {
+    /// The largest number of evaluations that the study may hold, and which limit says so.
+    pub fn evaluations_max(&self) -> Option<(u64, StopReason)> {
+        let by_count = self.budget.evaluations.map(|count| (count, StopReason::Evaluations));
+        let by_generation = self.budget.generations.map(|generations| {
+            (u64::from(generations) * u64::from(self.population), StopReason::Generations)
+        });
+        by_count.into_iter().chain(by_generation).min_by_key(|(count, _)| *count)
+    }
+
+    /// Evaluations that a full run makes, if that is known.
+    pub fn total(&self) -> Option<u64> {
+        let valid = u64::try_from(self.valid).ok();
+        let limit = self.evaluations_max().map(|(count, _)| count);
+        match (valid, limit) {
+            (Some(valid), Some(limit)) => Some(valid.min(limit)),
+            (one, other) => one.or(other),
+        }
+    }
+}
+
+/// How a run went.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    pub reason: StopReason,
+    /// In the study, earlier runs included.
+    pub evaluations: u64,
+    pub evaluations_this_run: u64,
+    pub throughput: Throughput,
+    /// Finalists that were confirmed in this run.
+    pub confirmed: usize,
+}

@@ -1,0 +1,159 @@
+//! The real recipe: a kernel's description, rendered and resolved for a device.
+
+use super::ports::{Build, Prepared, Recipe, Refused};
+use crate::compile::compiler::Binary;
+use crate::device::device::{DeviceKind, DeviceLimits};
+use crate::gate;
+use crate::genome::Configuration;
+use crate::journal::record::{LaunchWork, ProblemWork};
+use crate::kernel::plan::ProblemPlan;
+use crate::kernel::render::render;
+use crate::kernel::resolve::{resolve, resolve_tiny};
+use crate::kernel::spec::{DType, KernelSpec, ProblemSpec, ReferenceSpec};
+use crate::verdict::{Gate, Verdict, VerdictClass, VerdictKind};
+use crate::worker::job::Job;
+use crate::worker::protocol::{CheckPlan, ReferencePlan};
+
+/// A kernel on a device.
+#[derive(Debug)]
+pub struct KernelRecipe<'a> {
+    kernel: &'a KernelSpec,
+    limits: DeviceLimits,
+    timed: Vec<&'a ProblemSpec>,
+    checked: Vec<&'a ProblemSpec>,
+    reference: Option<(Binary, Vec<String>)>,
+    check: CheckPlan,
+}
+
+impl<'a> KernelRecipe<'a> {
+    /// A recipe for the given problems. `reference` is the compiled naive kernel with its entries,
+    /// where the kernel is checked against one; `seed` decides the inputs.
+    pub fn new(
+        kernel: &'a KernelSpec,
+        limits: DeviceLimits,
+        problems: &[&'a ProblemSpec],
+        reference: Option<(Binary, Vec<String>)>,
+        seed: u64,
+    ) -> KernelRecipe<'a> {
+        let select = |wanted: fn(&ProblemSpec) -> bool| {
+            problems.iter().copied().filter(|problem| wanted(problem)).collect()
+        };
+        KernelRecipe {
+            kernel,
+            limits,
+            timed: select(|problem| problem.timed),
+            checked: select(|problem| problem.checked && !problem.timed),
+            reference,
+            check: check_plan(kernel, seed),
+        }
+    }
+
+    fn plans(
+        &self,
+        configuration: &Configuration,
+        problems: &[&ProblemSpec],
+    ) -> Result<Vec<ProblemPlan>, Box<Verdict>> {
+        problems.iter().map(|problem| resolve(self.kernel, configuration, problem)).collect()
+    }
+
+    fn spills(&self, binary: &Binary) -> Option<Verdict> {
+        let limit = self.kernel.check.spill_bytes_max?;
+        binary.resources.iter().find_map(|entry| {
+            let spilled = entry.spill_store_bytes? + entry.spill_load_bytes?;
+            let message = format!("`{}` spills {spilled} bytes; the space allows {limit}", entry.entry);
+            let verdict = Verdict::new(VerdictKind::SpillExcess, message);
+            (spilled > limit).then(|| verdict.with("spill_bytes", spilled).with("spill_bytes_max", limit))
+        })
+    }
+}
+
+/// The problems of a kernel on a kind of device, in order.
+pub fn problems_on(kernel: &KernelSpec, kind: DeviceKind) -> Vec<&ProblemSpec> {
+    let runs = |problem: &&ProblemSpec| problem.device.as_deref().is_none_or(|own| own == kind.as_str());
+    kernel.problems.iter().filter(runs).collect()
+}
+
+fn check_plan(kernel: &KernelSpec, seed: u64) -> CheckPlan {
+    let check = &kernel.check;
+    let reference = match &check.reference {
+        ReferenceSpec::Builtin { name } => ReferencePlan::Builtin { name: name.clone() },
+        ReferenceSpec::Kernel { .. } => ReferencePlan::Kernel,
+        ReferenceSpec::Npy { outputs } => ReferencePlan::Npy {
+            outputs: outputs.iter().map(|(name, path)| (name.clone(), path.clone())).collect(),
+        },
+    };
+    CheckPlan {
+        reference,
+        atol: check.atol,
+        rtol: check.rtol,
+        trusted_factor: check.trusted_factor,
+        seed,
+        seeds: check.seeds,
+        families: check.families.clone(),
+        deterministic: check.deterministic,
+        repeats: check.repeats,
+    }
+}
+
+fn refused(verdict: Box<Verdict>) -> Refused {
+    let gate = match verdict.kind.class() {
+        VerdictClass::Compile => Gate::Compile,
+        _ => Gate::StaticLimits,
+    };
+    Refused { gate, verdict }
+}
+
+impl Recipe for KernelRecipe<'_> {
+    fn prepare(&self, configuration: &Configuration) -> Result<Prepared, Refused> {
+        let timed = self.plans(configuration, &self.timed).map_err(refused)?;
+        let checked = self.plans(configuration, &self.checked).map_err(refused)?;
+        let tiny = resolve_tiny(self.kernel, configuration).map_err(refused)?;
+        for plan in tiny.iter().chain(&checked).chain(&timed) {
+            gate::launch::check(plan, &self.limits).map_err(refused)?;
+        }
+        let source = render(self.kernel, configuration).map_err(refused)?;
+        Ok(Prepared { source, tiny, checked, timed })
+    }
+
+    fn job(&self, prepared: &Prepared, build: Build<'_>) -> Result<Job, Refused> {
+        if let Some(verdict) = self.spills(build.binary) {
+            return Err(Refused { gate: Gate::Compile, verdict: Box::new(verdict) });
+        }
+        Ok(Job {
+            number: build.number,
+            label: build.label,
+            variant_hash: build.variant_hash,
+            binary: build.binary.clone(),
+            entries: prepared.source.entries.clone(),
+            reference: self.reference.clone(),
+            check: self.check.clone(),
+            tiny: prepared.tiny.clone(),
+            checked: prepared.checked.clone(),
+            timed: prepared.timed.clone(),
+            ranking: self.kernel.objective.ranking,
+            deep: build.deep,
+        })
+    }
+
+    fn work(&self, prepared: &Prepared) -> Vec<ProblemWork> {
+        prepared.timed.iter().map(work_of).collect()
+    }
+}
+
+fn work_of(plan: &ProblemPlan) -> ProblemWork {
+    let launches = plan.launches.iter().map(|launch| LaunchWork {
+        entry: launch.entry.clone(),
+        blocks: launch.grid.iter().product(),
+        threads: launch.block.iter().product(),
+        shared_bytes: launch.shared_bytes,
+    });
+    ProblemWork {
+        problem: plan.name.clone(),
+        sizes: plan.sizes.clone(),
+        weight: plan.weight,
+        flops: plan.flops,
+        bytes: plan.bytes,
+        half: plan.buffers.iter().any(|buffer| matches!(buffer.dtype, DType::F16 | DType::Bf16)),
+        launches: launches.collect(),
+    }
+}

@@ -1,0 +1,327 @@
+//! What happens to a variant at each stage, from proposal to verdict.
+
+use super::error::EngineError;
+use super::lane::Task;
+use super::ports::{Build, Message, Refused};
+use super::run::{Engine, LANE_DEPTH};
+use super::variant::{Twin, Variant};
+use crate::budget::StopReason;
+use crate::compile::compiler::CompileOutcome;
+use crate::device::device::TimingMode;
+use crate::evaluation::Evaluation;
+use crate::event::Event;
+use crate::genome::{ContentHash, Genome};
+use crate::search::strategy::Outcome;
+use crate::verdict::{Gate, VerdictClass};
+use crate::worker::job::Standing;
+use crate::worker::lane::LaneResult;
+
+impl Engine<'_> {
+    /// Fills the look-ahead with proposals; gives how many were made.
+    pub(super) fn propose(&mut self) -> Result<usize, EngineError> {
+        // Twice the compilers keeps each of them busy while its answer travels; a few more feed the
+        // device when many variants are refused.
+        let ahead = 2 * self.compilers.jobs() + 4;
+        let mut proposed = 0;
+        while proposed < ahead && self.variants.len() < ahead && self.stop.is_none() {
+            if self.variants.values().any(|variant| variant.struck) {
+                break;
+            }
+            let Some(variant) = self.next_variant() else { break };
+            proposed += 1;
+            self.begin(variant)?;
+        }
+        Ok(proposed)
+    }
+
+    /// The next variant: first what a crash interrupted, then the strategy's, then suspects.
+    fn next_variant(&mut self) -> Option<Variant> {
+        // A variant that was in flight at a crash runs alone, so that nobody shares its fate.
+        let alone = self.variants.is_empty();
+        if !self.again.is_empty() {
+            return if alone { self.again.pop_front() } else { None };
+        }
+        let under_way = (self.study.history.evaluations.len() + self.variants.len()) as u64;
+        if let Some((limit, reason)) = self.options.evaluations_max()
+            && under_way + self.suspects.len() as u64 >= limit
+        {
+            return self.next_suspect(alone, reason);
+        }
+        while let Some(proposal) = self.strategy.ask(1).pop() {
+            if self.known.insert(proposal.genome.clone()) {
+                let configuration = self.space.configuration(&proposal.genome);
+                let number = self.take_number();
+                return Some(Variant::new(number, proposal.genome, configuration, proposal.origin, false));
+            }
+        }
+        if !self.strategy.is_done() && !alone {
+            return None;
+        }
+        let done = self.strategy.is_done();
+        let reason = if done { StopReason::SpaceExhausted } else { StopReason::StrategyDone };
+        self.next_suspect(alone, reason)
+    }
+
+    /// A suspect, alone and last; without any left the run is over for `reason`.
+    fn next_suspect(&mut self, alone: bool, reason: StopReason) -> Option<Variant> {
+        if self.suspects.is_empty() {
+            self.stop = Some(reason);
+            return None;
+        }
+        if alone { self.suspects.pop_front() } else { None }
+    }
+
+    /// The lowest number that nobody used, so that a resumed study has no gaps.
+    fn take_number(&mut self) -> u64 {
+        while self.used_numbers.contains(&self.next_number) {
+            self.next_number += 1;
+        }
+        self.used_numbers.insert(self.next_number);
+        self.next_number
+    }
+
+    /// Renders a variant and sends its source to the compilers, unless a twin's is there already.
+    fn begin(&mut self, mut variant: Variant) -> Result<(), EngineError> {
+        let number = variant.number;
+        let prepared = match self.recipe.prepare(&variant.configuration) {
+            Ok(prepared) => prepared,
+            Err(refused) => return self.record(&variant.genome.clone(), variant.refused(refused)),
+        };
+        let source = prepared.source.clone();
+        let key = source.code_hash();
+        variant.prepared = Some(prepared);
+        let event = Event::Compiling { number, configuration: variant.configuration.clone() };
+        self.variants.insert(number, variant);
+        match self.sources.get_mut(&key) {
+            Some(Twin::Pending { waiting, .. }) => waiting.push(number),
+            Some(Twin::Known { .. }) => self.built(number, &key)?,
+            None => {
+                self.sources.insert(key, Twin::Pending { owner: number, waiting: Vec::new() });
+                self.compiling += 1;
+                self.observer.observe(&event);
+                self.compilers.submit(number, source);
+            }
+        }
+        Ok(())
+    }
+
+    /// A compiler's answer.
+    pub(super) fn compiled(&mut self, number: u64, outcome: CompileOutcome) -> Result<(), EngineError> {
+        self.compiling = self.compiling.saturating_sub(1);
+        let Some(variant) = self.variants.get_mut(&number) else { return Ok(()) };
+        let Some(prepared) = &variant.prepared else { return Ok(()) };
+        let key = prepared.source.code_hash();
+        let variant_hash = prepared.source.variant_hash.clone();
+        if let Ok(binary) = &outcome {
+            variant.compile_ms = binary.compile_ms;
+        }
+        let waiting = Twin::resolve(self.sources.get_mut(&key), (outcome, variant_hash));
+        self.built(number, &key)?;
+        for twin in waiting {
+            self.built(twin, &key)?;
+        }
+        Ok(())
+    }
+
+    /// A variant whose source has an outcome: a verdict, a twin's result, or a place in the queue.
+    fn built(&mut self, number: u64, key: &ContentHash) -> Result<(), EngineError> {
+        let Some(Twin::Known { owner, answer: (outcome, variant_hash) }) = self.sources.get(key) else {
+            return Ok(());
+        };
+        let Some(variant) = self.variants.get_mut(&number) else { return Ok(()) };
+        let binary = match outcome {
+            Ok(binary) => binary.clone(),
+            Err(verdict) => {
+                let verdict = verdict.clone();
+                let mut evaluation = variant.refused(Refused { gate: Gate::Compile, verdict });
+                evaluation.duplicate_of = (*owner != number).then_some(*owner);
+                return self.settle(evaluation);
+            }
+        };
+        variant.binary = Some(binary.clone());
+        let Some(prepared) = &variant.prepared else { return Ok(()) };
+        let code = ContentHash::of_parts([
+            binary.code_hash.as_str().as_bytes(),
+            prepared.plan_hash().as_str().as_bytes(),
+        ]);
+        let label = variant.configuration.to_string();
+        let variant_hash = variant_hash.clone();
+        let build = Build { number, label, binary: &binary, variant_hash, deep: false };
+        match self.recipe.job(prepared, build) {
+            Err(refused) => {
+                let evaluation = variant.refused(refused);
+                self.settle(evaluation)
+            }
+            Ok(job) => self.queue(number, code, job),
+        }
+    }
+
+    /// Queues a job for the lane, unless the same machine code with the same plan was or is there.
+    fn queue(
+        &mut self,
+        number: u64,
+        code: ContentHash,
+        job: crate::worker::job::Job,
+    ) -> Result<(), EngineError> {
+        match self.codes.get_mut(&code) {
+            Some(Twin::Pending { waiting, .. }) => waiting.push(number),
+            Some(Twin::Known { owner, .. }) => {
+                let owner = *owner;
+                self.settle_as_twin(number, owner)?;
+            }
+            None => {
+                self.codes.insert(code, Twin::Pending { owner: number, waiting: Vec::new() });
+                self.ready.insert(number, job);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the lane its next tasks, lowest number first.
+    pub(super) fn feed_lane(&mut self) -> Result<(), EngineError> {
+        while self.on_lane.len() < LANE_DEPTH {
+            let Some((number, job)) = self.ready.pop_first() else { break };
+            let Some(variant) = self.variants.get(&number) else { continue };
+            self.study.started(number, &variant.configuration)?;
+            self.on_lane.push(number);
+            self.observer.observe(&Event::Evaluating { number });
+            self.lane.send(Task::Evaluate { job: Box::new(job), standing: self.standing.clone() });
+        }
+        Ok(())
+    }
+
+    /// The lane's verdict.
+    pub(super) fn evaluated(&mut self, number: u64, result: LaneResult) -> Result<(), EngineError> {
+        self.on_lane.retain(|own| *own != number);
+        if result.lost {
+            return self.device_lost(number, &result);
+        }
+        let Some(variant) = self.variants.get(&number) else { return Ok(()) };
+        if let Some(recovery) = &result.recovery {
+            let event =
+                Event::Recovered { worker: 0, code: recovery.code.clone(), elapsed_ms: recovery.elapsed_ms };
+            self.observer.observe(&event);
+        }
+        let evaluation = variant.judged(result);
+        let trouble = evaluation.verdict.kind.class() == VerdictClass::Harness;
+        self.settle(evaluation)?;
+        let owned = |twin: &Twin<()>| matches!(twin, Twin::Pending { owner, .. } if *owner == number);
+        let Some(code) = self.codes.iter().find(|(_, twin)| owned(twin)).map(|(code, _)| code.clone()) else {
+            return Ok(());
+        };
+        // Our own trouble says nothing about the code: twins stay without an answer from it.
+        let waiting = Twin::resolve(self.codes.get_mut(&code), ());
+        if trouble {
+            self.codes.remove(&code);
+        }
+        for twin in waiting {
+            self.settle_as_twin(twin, number)?;
+        }
+        Ok(())
+    }
+
+    fn device_lost(&mut self, number: u64, result: &LaneResult) -> Result<(), EngineError> {
+        let configuration = self.variants.get(&number).map(|variant| variant.configuration.to_string());
+        let message = format!(
+            "the device is lost while `{}` is on it: {}",
+            configuration.unwrap_or_default(),
+            result.verdict.message
+        );
+        self.study.note(message.clone())?;
+        self.observer.observe(&Event::Notice { message });
+        self.abandon(StopReason::DeviceLost);
+        self.variants.clear();
+        self.on_lane.clear();
+        Ok(())
+    }
+
+    fn settle_as_twin(&mut self, number: u64, original: u64) -> Result<(), EngineError> {
+        let Some(position) = self.index.get(&original) else { return Ok(()) };
+        let Some(variant) = self.variants.get(&number) else { return Ok(()) };
+        let evaluation = variant.twin_of(&self.study.history.evaluations[*position]);
+        self.settle(evaluation)
+    }
+
+    /// Ends a variant that is in flight.
+    fn settle(&mut self, evaluation: Evaluation) -> Result<(), EngineError> {
+        match self.variants.remove(&evaluation.number) {
+            Some(variant) => self.record(&variant.genome, evaluation),
+            None => Ok(()),
+        }
+    }
+
+    /// A verdict: into the journal first, then to everybody who wants to know.
+    pub(super) fn record(&mut self, genome: &Genome, mut evaluation: Evaluation) -> Result<(), EngineError> {
+        let position = self.study.history.evaluations.len();
+        evaluation.generation = position as u32 / self.options.population;
+        self.study.record(&evaluation)?;
+        self.note_verdict();
+        self.index.insert(evaluation.number, position);
+        self.known.insert(genome.clone());
+        self.strategy.tell(&Outcome {
+            genome: genome.clone(),
+            class: evaluation.verdict.kind.class(),
+            objective_ns: evaluation.objective_ns,
+        });
+        let best = self.improve_standing(&evaluation);
+        self.observer.observe(&Event::Finished { evaluation: Box::new(evaluation), best });
+        if (position + 1).is_multiple_of(self.options.population as usize) {
+            self.write_generation(position as u32 / self.options.population)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a better evaluation as what newcomers are measured against.
+    pub(super) fn improve_standing(&mut self, evaluation: &Evaluation) -> bool {
+        let Some(objective) = evaluation.objective_ns.filter(|_| evaluation.verdict.is_pass()) else {
+            return false;
+        };
+        if self.standing.objective_ns.is_some_and(|best| best <= objective) {
+            return false;
+        }
+        let mode = if self.study.header().ranking == "cold" { TimingMode::Cold } else { TimingMode::Hot };
+        let ranked = evaluation.measurements.iter().filter(|one| one.mode == mode);
+        let times = ranked.map(|one| (one.problem.clone(), one.p50_ns)).collect();
+        self.standing = Standing::new(times, objective);
+        true
+    }
+
+    /// Lets later variants with the same machine code and plan use a result of an earlier run.
+    pub(super) fn remember_code(&mut self, evaluation: &Evaluation) {
+        let usable = evaluation.duplicate_of.is_none()
+            && evaluation.verdict.kind.class() != VerdictClass::Harness
+            && evaluation.gate(Gate::Launch).is_some_and(|report| report.cases > 0);
+        let Some(hash) = evaluation.code_hash.as_ref().filter(|_| usable) else { return };
+        if let Ok(prepared) = self.recipe.prepare(&evaluation.configuration) {
+            let parts =
+                [hash.as_str().as_bytes(), prepared.plan_hash().as_str().as_bytes()].map(<[u8]>::to_vec);
+            let code = ContentHash::of_parts(parts.iter().map(Vec::as_slice));
+            self.codes.insert(code, Twin::Known { owner: evaluation.number, answer: () });
+        }
+    }
+
+    fn write_generation(&mut self, generation: u32) -> Result<(), EngineError> {
+        let population = self.options.population as usize;
+        let all = &self.study.history.evaluations;
+        let slice =
+            &all[generation as usize * population..all.len().min((generation as usize + 1) * population)];
+        self.study.write_generation(generation, slice)?;
+        let best_ns = self.standing.objective_ns;
+        self.observer.observe(&Event::Generation { generation, best_ns });
+        Ok(())
+    }
+
+    /// Writes the last slice although it is not complete.
+    pub(super) fn write_open_generation(&mut self) -> Result<(), EngineError> {
+        let count = self.study.history.evaluations.len();
+        if count.is_multiple_of(self.options.population as usize) {
+            return Ok(());
+        }
+        self.write_generation(count as u32 / self.options.population)
+    }
+
+    /// Waits for the lane's answer or a compiler's, outside the search.
+    pub(super) fn next_message(&mut self) -> Result<Message, EngineError> {
+        self.inbox.receiver.recv().map_err(|_| EngineError::Stopped("device lane"))
+    }
+}

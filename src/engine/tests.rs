@@ -1,0 +1,295 @@
+//! The engine with fake compilers and a fake device: order, limits, twins, interrupts, resume.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::fake::{Bench, Script, all_pass, lane_result, verdicts_in};
+use super::ports::Message;
+use crate::budget::StopReason;
+use crate::journal::leaderboard;
+use crate::journal::record::Record;
+use crate::journal::writer::JournalWriter;
+use crate::verdict::{Gate, VerdictKind};
+
+const PLAIN: &str = "[parameters]\nA = [0, 1, 2, 3, 6, 7]\nB = [0, 1, 2]\n";
+
+/// A script that varies with the job.
+fn mixed() -> Script {
+    Arc::new(|job| {
+        let kind = match job.label.as_str() {
+            label if label.starts_with("A=2") => VerdictKind::WrongAnswer,
+            label if label.starts_with("A=3 B=1") => VerdictKind::Hang,
+            _ => VerdictKind::Pass,
+        };
+        lane_result(job, kind)
+    })
+}
+
+#[test]
+fn the_whole_space_is_evaluated_and_failures_change_nothing() {
+    let bench = Bench::new(PLAIN);
+    let ran = bench.run(mixed());
+    assert_eq!(ran.summary.reason, StopReason::SpaceExhausted);
+    let verdicts = bench.verdicts();
+    assert_eq!(verdicts.len(), 18);
+    assert_eq!(verdicts["A=7 B=1"], "static_reject:seven");
+    assert_eq!(verdicts["A=6 B=0"], "compile_error");
+    assert_eq!(verdicts["A=2 B=2"], "wrong_answer");
+    assert_eq!(verdicts["A=3 B=1"], "hang");
+    assert_eq!(ran.log.evaluated[0], "A=0 B=0", "the default goes first");
+    // 18 evaluations in slices of 4: five files, the last one open.
+    for (generation, exists) in [(0, true), (4, true), (5, false)] {
+        let path = bench.out.path().join(format!("s/gen-{generation:03}.json"));
+        assert_eq!(path.exists(), exists, "{}", path.display());
+    }
+    assert!(
+        bench.out.path().join("s/study.json").exists() && bench.out.path().join("s/results.csv").exists()
+    );
+}
+
+#[test]
+fn gates_not_reached_are_not_run() {
+    let bench = Bench::new(PLAIN);
+    bench.run(mixed());
+    let study = bench.open();
+    let find = |text: &str| {
+        study.history.evaluations.iter().find(|one| one.configuration.to_string() == text).unwrap()
+    };
+    let text = |name: &str| {
+        let states: Vec<String> = find(name)
+            .gates
+            .iter()
+            .map(|one| format!("{:?}", one.state).chars().next().unwrap().into())
+            .collect();
+        states.concat()
+    };
+    assert_eq!(text("A=7 B=0"), "FNNNNNNNN");
+    assert_eq!(text("A=6 B=0"), "PFNNNNNNN");
+    assert_eq!(text("A=0 B=0"), "PPPPPPPPN");
+    assert!(find("A=0 B=0").passed_through(Gate::Honesty));
+}
+
+#[test]
+fn limits_end_a_run_where_they_say() {
+    for (evaluations, generations, expected, reason) in [
+        (Some(5), None, 5, StopReason::Evaluations),
+        (None, Some(2), 8, StopReason::Generations),
+        (Some(3), Some(2), 3, StopReason::Evaluations),
+        (Some(100), None, 18, StopReason::SpaceExhausted),
+    ] {
+        let mut bench = Bench::new(PLAIN);
+        bench.options.budget.evaluations = evaluations;
+        bench.options.budget.generations = generations;
+        let ran = bench.run(all_pass());
+        assert_eq!((ran.summary.evaluations, ran.summary.reason), (expected, reason));
+    }
+}
+
+#[test]
+fn the_wall_clock_ends_a_run_and_resume_goes_on() {
+    let mut bench = Bench::new(PLAIN);
+    bench.options.budget.wall = Some(Duration::ZERO);
+    assert_eq!(bench.run(all_pass()).summary.reason, StopReason::Wall);
+    bench.options.budget.wall = None;
+    assert_eq!(bench.run(all_pass()).summary.reason, StopReason::SpaceExhausted);
+    assert_eq!(bench.verdicts().len(), 18);
+}
+
+#[test]
+fn twins_are_compiled_and_evaluated_once() {
+    // DEAD does not reach the source.
+    let bench = Bench::new("[parameters]\nA = [0, 1]\nDEAD = [0, 1, 2]\n");
+    let ran = bench.run(all_pass());
+    assert_eq!((ran.log.compiled.len(), ran.log.evaluated.len()), (2, 2));
+    assert_eq!(bench.verdicts().len(), 6);
+    // LATE reaches the source but not the machine code.
+    let bench = Bench::new("[parameters]\nA = [0, 1]\nLATE = [0, 1, 2]\n");
+    let ran = bench.run(all_pass());
+    assert_eq!((ran.log.compiled.len(), ran.log.evaluated.len()), (6, 2));
+    let duplicates = bench.open().history.evaluations.iter().filter(|one| one.duplicate_of.is_some()).count();
+    assert_eq!(duplicates, 4);
+    // GRID changes the plan only: one compilation, but each is evaluated.
+    let bench = Bench::new("[parameters]\nA = [0, 1]\nGRID = [1, 2, 3]\n");
+    let ran = bench.run(all_pass());
+    assert_eq!((ran.log.compiled.len(), ran.log.evaluated.len()), (2, 6));
+    // A failing compiler is not asked twice either.
+    let bench = Bench::new("[parameters]\nA = [6]\nDEAD = [0, 1, 2]\n");
+    assert_eq!(bench.run(all_pass()).log.compiled.len(), 1);
+    assert!(bench.verdicts().values().all(|verdict| verdict == "compile_error"));
+}
+
+#[test]
+fn twins_are_known_across_runs() {
+    let mut bench = Bench::new("[parameters]\nA = [0, 1]\nLATE = [0, 1, 2, 3, 4, 5]\n");
+    bench.options.budget.evaluations = Some(6);
+    let first = bench.run(all_pass()).log.evaluated.len();
+    bench.options.budget.evaluations = None;
+    let second = bench.run(all_pass()).log.evaluated.len();
+    assert_eq!((first + second, bench.verdicts().len()), (2, 12));
+}
+
+#[test]
+fn the_look_ahead_is_bounded() {
+    let bench = Bench::new("[parameters]\nA = [0, 1, 2, 3, 4, 5]\nB = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]\n");
+    let ran = bench.run(all_pass());
+    let (mut in_flight, mut most) = (0i32, 0);
+    for event in &ran.events {
+        in_flight += i32::from(event.starts_with("Compiling")) - i32::from(event.starts_with("Finished"));
+        most = most.max(in_flight);
+    }
+    // Two fake compilers: 2 × 2 + 4.
+    assert!((4..=8).contains(&most), "{most} in flight");
+    assert_eq!(ran.summary.evaluations, 60);
+}
+
+#[test]
+fn one_interrupt_finishes_the_variant_on_the_device() {
+    let bench = Bench::new(PLAIN);
+    let expected = {
+        let whole = Bench::new(PLAIN);
+        whole.run(mixed());
+        whole.verdicts()
+    };
+    let ran = bench.run_with(|user| {
+        let count = AtomicU64::new(0);
+        let user = std::sync::Mutex::new(user);
+        Arc::new(move |job| {
+            if count.fetch_add(1, Ordering::Relaxed) == 4 {
+                user.lock().unwrap().send(Message::Interrupt(1)).unwrap();
+                // The engine hears of it while this variant is still on the device.
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            mixed()(job)
+        })
+    });
+    assert_eq!(ran.summary.reason, StopReason::Interrupted);
+    assert_eq!(ran.log.evaluated.len(), 5, "the variant at hand is finished, no other begun");
+    let ran = bench.run(mixed());
+    assert_eq!(ran.summary.reason, StopReason::SpaceExhausted);
+    assert_eq!(bench.verdicts(), expected);
+}
+
+#[test]
+fn a_second_interrupt_does_not_wait_for_the_device() {
+    let bench = Bench::new(PLAIN);
+    let (release, gate) = std::sync::mpsc::channel::<()>();
+    let gate = std::sync::Mutex::new(gate);
+    let ran = bench.run_with(|user| {
+        let user = std::sync::Mutex::new(user);
+        Arc::new(move |job| {
+            let user = user.lock().unwrap();
+            user.send(Message::Interrupt(1)).unwrap();
+            user.send(Message::Interrupt(2)).unwrap();
+            // Hangs until the test is over.
+            let _ = gate.lock().unwrap().recv();
+            lane_result(job, VerdictKind::Pass)
+        })
+    });
+    assert_eq!(ran.summary.reason, StopReason::Interrupted);
+    drop(release);
+}
+
+#[test]
+fn a_lost_device_ends_the_run_and_the_variant_gets_another_chance() {
+    let bench = Bench::new(PLAIN);
+    let count = AtomicU64::new(0);
+    let ran = bench.run(Arc::new(move |job| {
+        let mut result = lane_result(job, VerdictKind::Pass);
+        if count.fetch_add(1, Ordering::Relaxed) == 3 {
+            result = lane_result(job, VerdictKind::DeviceLost);
+            result.lost = true;
+        }
+        result
+    }));
+    assert_eq!(ran.summary.reason, StopReason::DeviceLost);
+    bench.run(all_pass());
+    let verdicts = bench.verdicts();
+    assert_eq!(verdicts.len(), 18);
+    assert!(!verdicts.values().any(|verdict| verdict == "device_lost"));
+}
+
+#[test]
+fn a_journal_cut_anywhere_resumes_to_the_same_verdicts() {
+    let bench = Bench::new(PLAIN);
+    bench.run(mixed());
+    let (expected, bytes) = (bench.verdicts(), std::fs::read(bench.journal()).unwrap());
+    for step in 0..24 {
+        let cut = bytes.len() * step / 24;
+        let again = Bench::new(PLAIN);
+        std::fs::create_dir_all(again.journal().parent().unwrap()).unwrap();
+        std::fs::write(again.journal(), &bytes[..cut]).unwrap();
+        let before = verdicts_in(&again.journal());
+        let ran = again.run(mixed());
+        assert_eq!(again.verdicts(), expected, "cut at byte {cut}");
+        assert!(ran.summary.evaluations_this_run as usize + before.len() == expected.len());
+    }
+}
+
+#[test]
+fn what_was_in_flight_at_three_crashes_is_given_up() {
+    let bench = Bench::new(PLAIN);
+    drop(bench.open());
+    let configuration = bench.space.configuration(&bench.space.default_genome());
+    for crash in 1..=3 {
+        let length = std::fs::metadata(bench.journal()).unwrap().len();
+        let mut writer = JournalWriter::append_after(&bench.journal(), length).unwrap();
+        writer.append(&Record::Started { number: 0, configuration: configuration.clone() }).unwrap();
+        let study = bench.open();
+        assert_eq!(study.history.struck[0].strikes, crash);
+    }
+    let ran = bench.run(all_pass());
+    assert_eq!(bench.verdicts()["A=0 B=0"], "interrupted");
+    assert!(!ran.log.evaluated.contains(&"A=0 B=0".to_string()));
+    assert_eq!(bench.verdicts().len(), 18);
+}
+
+#[test]
+fn after_one_crash_it_goes_first_and_after_two_last() {
+    for (crashes, first) in [(1, true), (2, false)] {
+        let bench = Bench::new("[parameters]\nA = [0, 1, 2]\n");
+        drop(bench.open());
+        let configuration = bench.space.configuration(&bench.space.genome_at(2).unwrap());
+        for _ in 0..crashes {
+            let length = std::fs::metadata(bench.journal()).unwrap().len();
+            let mut writer = JournalWriter::append_after(&bench.journal(), length).unwrap();
+            writer.append(&Record::Started { number: 5, configuration: configuration.clone() }).unwrap();
+            drop(bench.open());
+        }
+        let ran = bench.run(all_pass());
+        let place = ran.log.evaluated.iter().position(|label| label == "A=2").unwrap();
+        assert_eq!(place, if first { 0 } else { 2 }, "{:?}", ran.log.evaluated);
+    }
+}
+
+#[test]
+fn finalists_are_confirmed_and_those_that_fail_make_room() {
+    let mut bench = Bench::new("[parameters]\nA = { values = [0, 1, 2, 3], default = 3 }\nB = [0, 1]\n");
+    bench.options.finalists = 2;
+    let ran = bench.run(Arc::new(|job| {
+        let lucky = job.deep && job.label == "A=0 B=0";
+        lane_result(job, if lucky { VerdictKind::Nondeterministic } else { VerdictKind::Pass })
+    }));
+    assert_eq!(ran.summary.confirmed, 2);
+    assert_eq!(ran.log.deep, ["A=3 B=0", "A=0 B=0", "A=0 B=1", "A=1 B=0"]);
+    let study = bench.open();
+    let section = leaderboard::section(&study.history).unwrap();
+    assert_eq!(section.champion.configuration.to_string(), "A=0 B=1");
+    assert!(section.baseline.is_default);
+    assert_eq!(section.runners_up.len(), 1);
+    let speed = section.champion.speedup.unwrap();
+    assert!((speed - 1030.0 / 1001.0).abs() < 1e-9, "{speed}");
+    assert!(section.runners_up[0].tie_with_champion, "1010 and 1001 ns are within the floor of 1 %");
+}
+
+#[test]
+fn strategies_that_evolve_run_too() {
+    let mut bench = Bench::new(PLAIN);
+    bench.strategy = "genetic";
+    bench.options.budget.generations = Some(3);
+    let ran = bench.run(mixed());
+    assert_eq!(ran.summary.evaluations, 12);
+    bench.options.budget.generations = None;
+    bench.run(mixed());
+    assert_eq!(bench.verdicts().len(), 18);
+}

@@ -1,0 +1,55 @@
+//! What can go wrong with the files of a study.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+/// Trouble with a journal, a lock, or another file of a study.
+#[derive(Debug, Error)]
+pub enum JournalError {
+    /// The file system said no.
+    #[error("cannot {action} `{}`", path.display())]
+    Io { action: &'static str, path: PathBuf, source: io::Error },
+    /// There is no room left.
+    #[error(
+        "no space left on the device that holds `{}`\nhint: everything before this record is safe; make room \
+         and run the same command with `--resume`",
+        path.display()
+    )]
+    DiskFull { path: PathBuf },
+    /// Another process holds the study.
+    #[error(
+        "study `{}` is in use by process {holder}\nhint: wait for it, or choose another folder with `--study` or \
+         `--out`",
+        path.display()
+    )]
+    Locked { path: PathBuf, holder: String },
+    /// The journal belongs to something else.
+    #[error(
+        "the journal `{}` belongs to another {what}: it was written for `{written}`, this run is `{current}`\n\
+         hint: choose another folder with `--study` or `--out`, or go back to the file that the study began with",
+        path.display()
+    )]
+    Foreign { path: PathBuf, what: &'static str, written: String, current: String },
+    /// A newer evo wrote it.
+    #[error("the journal `{}` has format {found}; this evo reads up to {known}\nhint: use a newer evo", path.display())]
+    Newer { path: PathBuf, found: u32, known: u32 },
+    /// Nothing says which study this is.
+    #[error(
+        "the journal `{}` has no readable header\nhint: choose another folder with `--study` or `--out`",
+        path.display()
+    )]
+    NoHeader { path: PathBuf },
+}
+
+impl JournalError {
+    /// An input/output error with its place; a full disk is told apart.
+    pub fn io(action: &'static str, path: &Path, source: io::Error) -> JournalError {
+        let path = path.to_path_buf();
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => JournalError::DiskFull { path },
+            _ => JournalError::Io { action, path, source },
+        }
+    }
+}

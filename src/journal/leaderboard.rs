@@ -1,0 +1,351 @@
+//! The ranking that other programs read, computed from journals: a section per kernel, problem set
+//! and device. Only freshly confirmed numbers enter it. The schema is `docs/leaderboard.schema.json`.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::record::{
+    Confirmation, Decision, Environment, PairedProblem, ProblemWork, StudyHeader, Throughput,
+};
+use super::replay::History;
+use crate::compile::compiler::EntryResources;
+use crate::device::device::{DeviceInfo, EntryAttributes, Telemetry, TimingMode};
+use crate::evaluation::Evaluation;
+use crate::genome::{Configuration, ContentHash};
+use crate::verdict::{Gate, GateState};
+
+/// Raised by any change that an older reader would misread.
+pub const VERSION: u32 = 1;
+
+/// Most runners-up in a section.
+pub const RUNNERS_UP: usize = 10;
+
+/// The whole file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Leaderboard {
+    /// Always `evo.leaderboard`.
+    pub schema: String,
+    pub version: u32,
+    pub updated_at: String,
+    pub sections: Vec<Section>,
+}
+
+/// One kernel, one set of problems, one device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Section {
+    pub kernel: String,
+    /// Names of the timed problems.
+    pub problems: Vec<String>,
+    pub device: DeviceInfo,
+    /// What ranks: `hot` or `cold`.
+    pub ranking: String,
+    pub champion: Entry,
+    pub runners_up: Vec<Entry>,
+    /// Relative difference below which two times are a tie, by A against A on the champion's device.
+    pub noise_floor: Option<f64>,
+    /// The evaluation that `speedup` compares with, and whether it is the default configuration.
+    pub baseline: Baseline,
+    pub study: StudySummary,
+    pub environment: Environment,
+    pub confirmed_at: String,
+}
+
+/// What the finalists were compared with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Baseline {
+    pub number: u64,
+    pub configuration: Configuration,
+    pub is_default: bool,
+}
+
+/// The search behind a section.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StudySummary {
+    pub name: String,
+    pub space: String,
+    pub space_hash: ContentHash,
+    pub valid: String,
+    pub seed: u64,
+    pub strategy: String,
+    pub evaluations: u64,
+    pub verdicts: BTreeMap<String, u64>,
+    pub throughput: Throughput,
+    pub evo: String,
+}
+
+/// One confirmed configuration.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// From 1.
+    pub rank: u32,
+    pub number: u64,
+    pub configuration: Configuration,
+    pub configuration_hash: ContentHash,
+    /// Confirmed: weighted geometric mean over the timed problems, nanoseconds.
+    pub objective_ns: f64,
+    /// What screening had said; the difference is the luck of the draw.
+    pub screened_ns: Option<f64>,
+    /// Baseline's time over this one's, from paired blocks in fresh processes; above 1 is faster.
+    pub speedup: Option<f64>,
+    pub speedup_low: Option<f64>,
+    pub speedup_high: Option<f64>,
+    pub decision: Option<Decision>,
+    /// Within the noise floor of the champion.
+    pub tie_with_champion: bool,
+    pub results: Vec<ProblemResult>,
+    pub pairs: Vec<PairedProblem>,
+    pub resources: Vec<EntryResources>,
+    pub attributes: Vec<EntryAttributes>,
+    pub toolchain: String,
+    pub source_hash: Option<ContentHash>,
+    pub binary_hash: Option<ContentHash>,
+    pub code_hash: Option<ContentHash>,
+    pub gates: BTreeMap<String, GateState>,
+    /// A command that evaluates it again.
+    pub repro: String,
+}
+
+/// One problem of an entry.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProblemResult {
+    pub problem: String,
+    pub sizes: BTreeMap<String, i64>,
+    pub weight: f64,
+    /// By mode: `hot`, `cold`, `eager`.
+    pub modes: BTreeMap<String, ModeResult>,
+    /// In the ranking mode, by the kernel's own operation and byte counts.
+    pub tflops: Option<f64>,
+    pub gigabytes_per_second: Option<f64>,
+    /// Least time the device's peaks allow over measured time, 0 to 1.
+    pub roofline_share: Option<f64>,
+    /// Blocks of the first launch.
+    pub blocks: Option<i64>,
+    pub threads_per_block: Option<i64>,
+    pub shared_bytes: Option<i64>,
+}
+
+/// One timing mode of one problem.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModeResult {
+    pub p50_ns: f64,
+    pub p90_ns: f64,
+    pub ci_low_ns: f64,
+    pub ci_high_ns: f64,
+    pub samples: u32,
+    pub batch: u32,
+    pub outliers: u32,
+    pub dropped: u32,
+    pub telemetry: Telemetry,
+}
+
+impl Leaderboard {
+    /// A board without sections.
+    pub fn empty(updated_at: String) -> Leaderboard {
+        Leaderboard { schema: "evo.leaderboard".into(), version: VERSION, updated_at, sections: Vec::new() }
+    }
+
+    /// Adds a section in the place of the one for the same kernel, problems and device.
+    pub fn merge(&mut self, section: Section) {
+        let key = |section: &Section| {
+            (section.kernel.clone(), section.problems.clone(), section.device.name.clone())
+        };
+        match self.sections.iter_mut().find(|own| key(own) == key(&section)) {
+            Some(own) => *own = section,
+            None => self.sections.push(section),
+        }
+        self.sections.sort_by_key(key);
+    }
+}
+
+/// The section of a study; `None` if it has confirmed nothing that passed.
+pub fn section(history: &History) -> Option<Section> {
+    let header = history.header.as_ref()?;
+    let latest = latest_session(&history.confirmations)?;
+    let mut good: Vec<&Confirmation> =
+        latest.iter().copied().filter(|one| one.evaluation.passed_through(Gate::Honesty)).collect();
+    good.sort_by(|a, b| objective(a).total_cmp(&objective(b)));
+    let champion_ns = good.first().map(|one| objective(one)).filter(|value| value.is_finite())?;
+    let mut entries: Vec<Entry> = good.iter().take(RUNNERS_UP + 1).map(|one| entry(header, one)).collect();
+    for (position, entry) in entries.iter_mut().enumerate() {
+        entry.rank = position as u32 + 1;
+        let floor = good[0].noise_floor.unwrap_or(0.0);
+        entry.tie_with_champion = position > 0 && entry.objective_ns / champion_ns - 1.0 <= floor;
+    }
+    let champion = entries.remove(0);
+    let baseline = history.evaluations.iter().find(|one| one.number == good[0].baseline)?;
+    Some(Section {
+        kernel: header.kernel.clone(),
+        problems: header.problems.clone(),
+        device: header.device.clone(),
+        ranking: header.ranking.clone(),
+        champion,
+        runners_up: entries,
+        noise_floor: good[0].noise_floor,
+        baseline: Baseline {
+            number: baseline.number,
+            configuration: baseline.configuration.clone(),
+            is_default: baseline.origin == "default",
+        },
+        study: summary(header, history),
+        environment: header.environment.clone(),
+        confirmed_at: good[0].at.clone(),
+    })
+}
+
+/// For each number the newest confirmation; `None` if there is none.
+fn latest_session(all: &[Confirmation]) -> Option<Vec<&Confirmation>> {
+    let newest: BTreeMap<u64, &Confirmation> = all.iter().map(|one| (one.number, one)).collect();
+    if newest.is_empty() { None } else { Some(newest.into_values().collect()) }
+}
+
+fn objective(confirmation: &Confirmation) -> f64 {
+    confirmation.evaluation.objective_ns.unwrap_or(f64::INFINITY)
+}
+
+fn summary(header: &StudyHeader, history: &History) -> StudySummary {
+    StudySummary {
+        name: header.study.clone(),
+        space: header.space.clone(),
+        space_hash: header.space_hash.clone(),
+        valid: header.valid.clone(),
+        seed: header.seed,
+        strategy: header.strategy.clone(),
+        evaluations: history.evaluations.len() as u64,
+        verdicts: verdict_mix(&history.evaluations),
+        throughput: history.ends.last().map(|end| end.throughput).unwrap_or_default(),
+        evo: header.evo.clone(),
+    }
+}
+
+/// How often each verdict was given.
+pub fn verdict_mix(evaluations: &[Evaluation]) -> BTreeMap<String, u64> {
+    let mut mix = BTreeMap::new();
+    for evaluation in evaluations {
+        *mix.entry(evaluation.verdict.kind.to_string()).or_default() += 1;
+    }
+    mix
+}
+
+fn entry(header: &StudyHeader, confirmation: &Confirmation) -> Entry {
+    let evaluation = &confirmation.evaluation;
+    let speed = speedup(&confirmation.pairs, &confirmation.work);
+    let mut gates: BTreeMap<String, GateState> = Gate::ALL
+        .iter()
+        .map(|gate| {
+            let state = evaluation.gate(*gate).map_or(GateState::NotRun, |report| report.state);
+            (gate.as_str().to_string(), state)
+        })
+        .collect();
+    let paired = if confirmation.pairs.is_empty() { GateState::NotRun } else { GateState::Pass };
+    gates.insert(Gate::Confirmation.as_str().to_string(), paired);
+    Entry {
+        rank: 0,
+        number: confirmation.number,
+        configuration: evaluation.configuration.clone(),
+        configuration_hash: evaluation.configuration_hash.clone(),
+        objective_ns: objective(confirmation),
+        screened_ns: confirmation.screened_ns,
+        speedup: speed.map(|(value, _, _)| value),
+        speedup_low: speed.map(|(_, low, _)| low),
+        speedup_high: speed.map(|(_, _, high)| high),
+        decision: decide(&confirmation.pairs),
+        tie_with_champion: false,
+        results: confirmation.work.iter().map(|work| result(header, evaluation, work)).collect(),
+        pairs: confirmation.pairs.clone(),
+        resources: evaluation.resources.clone(),
+        attributes: confirmation.attributes.clone(),
+        toolchain: confirmation.toolchain.clone(),
+        source_hash: evaluation.source_hash.clone(),
+        binary_hash: evaluation.binary_hash.clone(),
+        code_hash: evaluation.code_hash.clone(),
+        gates,
+        repro: repro(header, &evaluation.configuration),
+    }
+}
+
+/// The command that evaluates a configuration again.
+pub fn repro(header: &StudyHeader, configuration: &Configuration) -> String {
+    let words: Vec<String> = configuration.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    format!(
+        "evo test-one {} {} --device {} --seed {}",
+        header.space,
+        words.join(" "),
+        header.device.kind.as_str(),
+        header.seed
+    )
+}
+
+/// Weighted geometric mean over problems of baseline/finalist, with the mean of the intervals' ends.
+pub fn speedup(pairs: &[PairedProblem], work: &[ProblemWork]) -> Option<(f64, f64, f64)> {
+    if pairs.is_empty() {
+        return None;
+    }
+    let weight = |pair: &PairedProblem| {
+        work.iter().find(|work| work.problem == pair.problem).map_or(1.0, |work| work.weight)
+    };
+    let total: f64 = pairs.iter().map(weight).sum();
+    let mean = |of: fn(&PairedProblem) -> f64| {
+        (pairs.iter().map(|pair| -of(pair).ln() * weight(pair)).sum::<f64>() / total).exp()
+    };
+    Some((mean(|pair| pair.ratio), mean(|pair| pair.ratio_high), mean(|pair| pair.ratio_low)))
+}
+
+/// One word for all problems: agreement keeps it, contradiction is ambiguous, ties give way.
+fn decide(pairs: &[PairedProblem]) -> Option<Decision> {
+    let said = |decision| pairs.iter().any(|pair| pair.decision == decision);
+    match (pairs.is_empty(), said(Decision::Faster), said(Decision::Slower), said(Decision::Ambiguous)) {
+        (true, ..) => None,
+        (_, true, true, _) => Some(Decision::Ambiguous),
+        (_, true, false, false) => Some(Decision::Faster),
+        (_, false, true, false) => Some(Decision::Slower),
+        (_, _, _, true) => Some(Decision::Ambiguous),
+        _ => Some(Decision::Same),
+    }
+}
+
+fn result(header: &StudyHeader, evaluation: &Evaluation, work: &ProblemWork) -> ProblemResult {
+    let measurements = evaluation.measurements.iter().filter(|one| one.problem == work.problem);
+    let modes: BTreeMap<String, ModeResult> = measurements
+        .map(|one| {
+            let mode = ModeResult {
+                p50_ns: one.p50_ns,
+                p90_ns: one.p90_ns,
+                ci_low_ns: one.ci_low_ns,
+                ci_high_ns: one.ci_high_ns,
+                samples: one.samples,
+                batch: one.batch,
+                outliers: one.outliers,
+                dropped: one.dropped,
+                telemetry: one.telemetry.clone(),
+            };
+            (one.mode.as_str().to_string(), mode)
+        })
+        .collect();
+    let ranking = if header.ranking == "cold" { TimingMode::Cold } else { TimingMode::Hot };
+    let time_ns = modes.get(ranking.as_str()).map(|mode| mode.p50_ns).filter(|time| *time > 0.0);
+    let first = work.launches.first();
+    ProblemResult {
+        problem: work.problem.clone(),
+        sizes: work.sizes.clone(),
+        weight: work.weight,
+        tflops: work.flops.zip(time_ns).map(|(flops, time)| flops / time / 1e3),
+        gigabytes_per_second: work.bytes.zip(time_ns).map(|(bytes, time)| bytes / time),
+        roofline_share: roofline_ns(&header.device, work).zip(time_ns).map(|(least, time)| least / time),
+        modes,
+        blocks: first.map(|launch| launch.blocks),
+        threads_per_block: first.map(|launch| launch.threads),
+        shared_bytes: first.map(|launch| launch.shared_bytes),
+    }
+}
+
+/// The least time that the device's peaks allow for one call, nanoseconds, if anything is known.
+fn roofline_ns(device: &DeviceInfo, work: &ProblemWork) -> Option<f64> {
+    let peak = if work.half { device.flops_f16.or(device.flops_f32) } else { device.flops_f32 };
+    let compute = work.flops.zip(peak).map(|(flops, peak)| flops / peak * 1e9);
+    let memory = work.bytes.zip(device.bandwidth).map(|(bytes, rate)| bytes / rate * 1e9);
+    match (compute, memory) {
+        (Some(compute), Some(memory)) => Some(compute.max(memory)),
+        (one, other) => one.or(other),
+    }
+}

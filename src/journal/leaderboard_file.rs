@@ -1,0 +1,86 @@
+//! `leaderboard.json` on disk: other sections are kept, writing is all or nothing, and a file that
+//! cannot be read is put aside, never overwritten.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use super::error::JournalError;
+use super::leaderboard::{Leaderboard, Section, VERSION};
+
+/// What merging did beside writing.
+#[derive(Debug)]
+pub struct Merged {
+    pub path: PathBuf,
+    /// Where an unreadable older file went.
+    pub put_aside: Option<PathBuf>,
+}
+
+/// Reads the board in a folder; `None` if there is none.
+pub fn load(folder: &Path) -> Result<Option<Result<Leaderboard, String>>, JournalError> {
+    let path = folder.join("leaderboard.json");
+    let text = match std::fs::read(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(JournalError::io("read", &path, error)),
+    };
+    Ok(Some(match serde_json::from_slice::<Leaderboard>(&text) {
+        Ok(board) if board.version <= VERSION => Ok(board),
+        Ok(board) => Err(format!("version {} is newer than this evo's {VERSION}", board.version)),
+        Err(error) => Err(error.to_string()),
+    }))
+}
+
+/// Merges sections into `folder/leaderboard.json`. Two sweeps that end at once take turns.
+pub fn merge(folder: &Path, sections: Vec<Section>, now: &str) -> Result<Merged, JournalError> {
+    let path = folder.join("leaderboard.json");
+    let _turn = turn(folder)?;
+    let (mut board, put_aside) = match load(folder)? {
+        None => (Leaderboard::empty(now.to_string()), None),
+        Some(Ok(board)) => (board, None),
+        Some(Err(_)) => (Leaderboard::empty(now.to_string()), Some(put_aside(&path)?)),
+    };
+    board.updated_at = now.to_string();
+    for section in sections {
+        board.merge(section);
+    }
+    write_json(&path, &board)?;
+    Ok(Merged { path, put_aside })
+}
+
+/// Held while the file is read and replaced.
+fn turn(folder: &Path) -> Result<std::fs::File, JournalError> {
+    let path = folder.join(".leaderboard.lock");
+    let file = std::fs::File::create(&path).map_err(|error| JournalError::io("create", &path, error))?;
+    file.lock().map_err(|error| JournalError::io("lock", &path, error))?;
+    Ok(file)
+}
+
+/// Renames an unreadable file to the first free `leaderboard.unreadable-N.json`.
+fn put_aside(path: &Path) -> Result<PathBuf, JournalError> {
+    let free = (1..).map(|n| path.with_file_name(format!("leaderboard.unreadable-{n}.json")));
+    let target = free.into_iter().find(|path| !path.exists()).expect("numbers do not end");
+    std::fs::rename(path, &target).map_err(|error| JournalError::io("rename", path, error))?;
+    Ok(target)
+}
+
+/// Writes a value as pretty JSON: a temporary file in the same folder, sync, rename.
+pub fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), JournalError> {
+    let fail = |error| JournalError::io("write", path, error);
+    let mut text = serde_json::to_vec_pretty(value).map_err(|error| fail(error.into()))?;
+    text.push(b'\n');
+    write_atomically(path, &text)
+}
+
+/// Replaces a file's contents, all or nothing.
+pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), JournalError> {
+    let fail = |error| JournalError::io("write", path, error);
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new().prefix(".evo-").tempfile_in(folder).map_err(fail)?;
+    file.write_all(bytes).map_err(fail)?;
+    use std::os::unix::fs::PermissionsExt;
+    let readable = std::fs::Permissions::from_mode(0o644);
+    file.as_file().set_permissions(readable).map_err(fail)?;
+    file.as_file().sync_all().map_err(fail)?;
+    file.persist(path).map_err(|error| fail(error.error))?;
+    Ok(())
+}

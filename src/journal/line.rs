@@ -1,0 +1,39 @@
+//! One record as one line: `{"crc":"…","record":{…}}` with a checksum over the record's own text.
+//!
+//! The text is kept as it was written (`RawValue`), so the check covers every byte that carries
+//! meaning and does not depend on how a number would be written again.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::record::Record;
+
+#[derive(Serialize, Deserialize)]
+struct Envelope<'a> {
+    crc: &'a str,
+    #[serde(borrow)]
+    record: &'a RawValue,
+}
+
+/// The line of a record, its newline included.
+pub fn encode(record: &Record) -> serde_json::Result<String> {
+    let text = serde_json::value::to_raw_value(record)?;
+    let mut line = serde_json::to_string(&Envelope { crc: &checksum(text.get()), record: &text })?;
+    line.push('\n');
+    Ok(line)
+}
+
+/// The record of a line without its newline, or why it is not one.
+pub fn decode(line: &[u8]) -> Result<Record, String> {
+    let text = std::str::from_utf8(line).map_err(|_| "not UTF-8".to_string())?;
+    let envelope: Envelope<'_> =
+        serde_json::from_str(text).map_err(|error| format!("not a record: {error}"))?;
+    if checksum(envelope.record.get()) != envelope.crc {
+        return Err("the checksum does not match".to_string());
+    }
+    serde_json::from_str(envelope.record.get()).map_err(|error| format!("not a known record: {error}"))
+}
+
+fn checksum(text: &str) -> String {
+    blake3::hash(text.as_bytes()).to_hex().as_str()[..16].to_string()
+}

@@ -1,0 +1,51 @@
+//! One writer for a study: a lock file that the operating system releases when its holder dies.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::path::Path;
+
+use super::error::JournalError;
+
+/// Holds a study until dropped.
+#[derive(Debug)]
+pub struct StudyLock {
+    _file: File,
+}
+
+impl StudyLock {
+    /// Takes `folder/lock`, or says who holds it.
+    pub fn take(folder: &Path) -> Result<StudyLock, JournalError> {
+        let path = folder.join("lock");
+        let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+        let mut file = open.map_err(|error| JournalError::io("open", &path, error))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                let _ = file.read_to_string(&mut holder);
+                let holder = if holder.trim().is_empty() { "?".into() } else { holder.trim().to_string() };
+                return Err(JournalError::Locked { path: folder.to_path_buf(), holder });
+            }
+            Err(TryLockError::Error(error)) => return Err(JournalError::io("lock", &path, error)),
+        }
+        let note = file.set_len(0).and_then(|()| file.rewind());
+        note.and_then(|()| writeln!(file, "{}", std::process::id()))
+            .map_err(|error| JournalError::io("write", &path, error))?;
+        Ok(StudyLock { _file: file })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_is_refused_until_the_first_is_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = StudyLock::take(folder.path()).unwrap();
+        let error = StudyLock::take(folder.path()).unwrap_err().to_string();
+        assert!(error.contains(&format!("in use by process {}", std::process::id())), "{error}");
+        drop(first);
+        StudyLock::take(folder.path()).unwrap();
+    }
+}

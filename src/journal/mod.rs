@@ -1,0 +1,12 @@
+//! The journal is the truth: every verdict is appended and synced before it is used. Resume,
+//! leaderboard and reports are computed from it, so a crash loses one line at most.
+
+pub mod error;
+pub mod leaderboard;
+pub mod leaderboard_file;
+pub mod line;
+pub mod lock;
+pub mod reader;
+pub mod record;
+pub mod replay;
+pub mod writer;

@@ -1,0 +1,206 @@
+//! Reads a journal whatever happened to it: a torn last line is left out and its place told, a
+//! damaged line in the middle is set aside and named, everything else is used.
+
+use std::path::{Path, PathBuf};
+
+use super::error::JournalError;
+use super::line;
+use super::record::Record;
+
+/// What a journal holds.
+#[derive(Debug, Default)]
+pub struct Journal {
+    /// Readable records in order.
+    pub records: Vec<Record>,
+    /// Damaged lines.
+    pub rejected: Vec<Rejected>,
+    /// Bytes up to the end of the last whole line; anything beyond is torn.
+    pub length: u64,
+    /// Whether something lay beyond.
+    pub torn: bool,
+}
+
+/// A damaged line.
+#[derive(Debug, PartialEq)]
+pub struct Rejected {
+    /// From 1.
+    pub line: usize,
+    pub reason: String,
+    pub bytes: Vec<u8>,
+}
+
+/// Reads a file.
+pub fn read(path: &Path) -> Result<Journal, JournalError> {
+    let bytes = std::fs::read(path).map_err(|error| JournalError::io("read", path, error))?;
+    Ok(parse(&bytes))
+}
+
+/// Reads a journal's bytes.
+pub fn parse(bytes: &[u8]) -> Journal {
+    let mut journal = Journal::default();
+    let mut start = 0;
+    let mut number = 0;
+    while start < bytes.len() {
+        number += 1;
+        let end = bytes[start..].iter().position(|byte| *byte == b'\n').map(|offset| start + offset);
+        let line = &bytes[start..end.unwrap_or(bytes.len())];
+        match (line::decode(line), end) {
+            (Ok(record), _) => journal.records.push(record),
+            // Written half: the process died here.
+            (Err(_), None) => {
+                journal.torn = true;
+                return journal;
+            }
+            (Err(reason), Some(_)) => {
+                journal.rejected.push(Rejected { line: number, reason, bytes: line.to_vec() });
+            }
+        }
+        start = end.map_or(bytes.len(), |end| end + 1);
+        journal.length = start as u64;
+    }
+    journal
+}
+
+/// Writes damaged lines to `journal.rejected` beside the journal, each after a line that names it.
+/// The journal itself keeps them: it is never rewritten. Gives the file's path.
+pub fn set_aside(journal_path: &Path, rejected: &[Rejected]) -> Result<PathBuf, JournalError> {
+    let path = journal_path.with_file_name("journal.rejected");
+    let mut bytes = Vec::new();
+    for Rejected { line, reason, bytes: text } in rejected {
+        bytes.extend_from_slice(format!("line {line}: {reason}\n").as_bytes());
+        bytes.extend_from_slice(text);
+        bytes.push(b'\n');
+    }
+    std::fs::write(&path, bytes).map_err(|error| JournalError::io("write", &path, error))?;
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+
+    use super::super::writer::JournalWriter;
+    use super::*;
+    use crate::genome::Configuration;
+    use crate::space::value::Value;
+
+    fn record() -> impl Strategy<Value = Record> {
+        let configuration = (".{0,6}", any::<i64>(), any::<bool>()).prop_map(|(text, number, flag)| {
+            let pair = |name: &str, value| (Arc::<str>::from(name), value);
+            Configuration::new(vec![
+                pair("A", Value::Int(number)),
+                pair("text", Value::text(text)),
+                pair("flag", Value::Bool(flag)),
+            ])
+        });
+        prop_oneof![
+            (any::<u64>(), configuration)
+                .prop_map(|(number, configuration)| Record::Started { number, configuration }),
+            ("[^\u{0}]{0,30}", ".{0,9}").prop_map(|(message, at)| Record::Note { at, message }),
+        ]
+    }
+
+    fn text_of(records: &[Record]) -> Vec<u8> {
+        records.iter().flat_map(|record| line::encode(record).unwrap().into_bytes()).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_written_is_read(records in prop::collection::vec(record(), 0..8)) {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("journal.jsonl");
+            let mut writer = JournalWriter::create(&path).unwrap();
+            for record in &records {
+                writer.append(record).unwrap();
+            }
+            let journal = read(&path).unwrap();
+            prop_assert_eq!(journal.records, records);
+            prop_assert!(journal.rejected.is_empty() && !journal.torn);
+        }
+
+        #[test]
+        fn a_cut_anywhere_loses_one_record_at_most(
+            records in prop::collection::vec(record(), 1..6), share in 0.0..1.0f64
+        ) {
+            let bytes = text_of(&records);
+            let cut = (bytes.len() as f64 * share) as usize;
+            let whole = bytes[..cut].iter().filter(|byte| **byte == b'\n').count();
+            let journal = parse(&bytes[..cut]);
+            prop_assert!(journal.records.len() >= whole && journal.records.len() <= whole + 1);
+            prop_assert_eq!(&journal.records[..], &records[..journal.records.len()]);
+            prop_assert!(journal.rejected.is_empty());
+
+            // Appending after the repair gives a journal without a scar.
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("journal.jsonl");
+            std::fs::write(&path, &bytes[..cut]).unwrap();
+            let mut writer = JournalWriter::append_after(&path, journal.length).unwrap();
+            writer.append(&records[0]).unwrap();
+            let again = read(&path).unwrap();
+            prop_assert_eq!(again.records.len(), journal.records.len() + 1);
+            prop_assert!(again.rejected.is_empty() && !again.torn);
+        }
+
+        #[test]
+        fn a_flipped_byte_sets_its_line_aside(
+            records in prop::collection::vec(record(), 2..6), share in 0.0..1.0f64, flip in 1..=255u8
+        ) {
+            let mut bytes = text_of(&records);
+            let place = ((bytes.len() - 1) as f64 * share) as usize;
+            let hits_newline = bytes[place] == b'\n';
+            bytes[place] ^= flip;
+            let journal = parse(&bytes);
+            // A flip may also only make white space of the envelope, or join or split lines.
+            let lost = records.len() - journal.records.len();
+            let limit = if hits_newline { 2 } else { 1 };
+            prop_assert!(lost <= limit);
+            for record in &journal.records {
+                prop_assert!(records.contains(record));
+            }
+        }
+    }
+
+    #[test]
+    fn every_single_cut_of_a_journal_is_read() {
+        let records: Vec<Record> =
+            (0..3).map(|n| Record::Note { at: n.to_string(), message: "m".repeat(n) }).collect();
+        let bytes = text_of(&records);
+        for cut in 0..=bytes.len() {
+            let journal = parse(&bytes[..cut]);
+            let whole = bytes[..cut].iter().filter(|byte| **byte == b'\n').count();
+            assert!(journal.records.len() >= whole && journal.rejected.is_empty(), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn rejected_lines_are_named() {
+        let records = [1, 2, 3].map(|n| Record::Note { at: n.to_string(), message: "abc".into() });
+        let text = String::from_utf8(text_of(&records)).unwrap().replacen("\"2\"", "\"7\"", 1);
+        let journal = parse(text.as_bytes());
+        assert_eq!(journal.records, [records[0].clone(), records[2].clone()]);
+        assert_eq!(
+            (journal.rejected[0].line, &*journal.rejected[0].reason),
+            (2, "the checksum does not match")
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let aside = set_aside(&folder.path().join("journal.jsonl"), &journal.rejected).unwrap();
+        let kept = std::fs::read_to_string(aside).unwrap();
+        assert!(kept.starts_with("line 2: the checksum does not match\n{\"crc\""), "{kept}");
+    }
+
+    #[test]
+    fn a_full_disk_is_told_apart() {
+        let full = Path::new("/dev/full");
+        if !full.exists() {
+            return;
+        }
+        let mut writer = JournalWriter::append_after(full, 0);
+        let error = match &mut writer {
+            Ok(writer) => writer.append(&Record::Note { at: String::new(), message: String::new() }),
+            Err(_) => return,
+        };
+        assert!(matches!(error, Err(JournalError::DiskFull { .. })), "{error:?}");
+    }
+}

@@ -1,0 +1,180 @@
+//! What a journal line says. Files outlive programs, so these types carry a format version and
+//! change only by addition.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::budget::StopReason;
+use crate::device::device::{DeviceInfo, EntryAttributes};
+use crate::evaluation::Evaluation;
+use crate::genome::{Configuration, ContentHash};
+
+/// Raised by any change that an older evo would misread.
+pub const FORMAT: u32 = 1;
+
+/// One line of a journal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Record {
+    /// A run begins; the first line, and again at every resume.
+    Study(Box<StudyHeader>),
+    /// A configuration goes to the device. Without an evaluation of the same number after it, it was
+    /// in flight at a crash.
+    Started { number: u64, configuration: Configuration },
+    /// A verdict.
+    Evaluation(Box<Evaluation>),
+    /// A finalist measured afresh.
+    Confirmation(Box<Confirmation>),
+    /// Something a person should know.
+    Note { at: String, message: String },
+    /// A run ended by itself.
+    End(Box<End>),
+}
+
+/// Which study this is, and under which conditions it runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StudyHeader {
+    pub format: u32,
+    /// Version of evo.
+    pub evo: String,
+    pub study: String,
+    pub kernel: String,
+    /// The space file as given on the command line.
+    pub space: String,
+    /// Hash of the space file and of the kernel's text: what must not change between resumes.
+    pub space_hash: ContentHash,
+    /// Valid points, in decimal (it may exceed 64 bits).
+    pub valid: String,
+    /// Names of the timed problems, in order: with kernel and device the leaderboard's key.
+    pub problems: Vec<String>,
+    /// Names of problems that are only checked.
+    #[serde(default)]
+    pub checked: Vec<String>,
+    pub seed: u64,
+    pub strategy: String,
+    pub population: u32,
+    /// `hot` or `cold`.
+    pub ranking: String,
+    pub device: DeviceInfo,
+    pub environment: Environment,
+    /// UTC, RFC 3339.
+    pub started_at: String,
+}
+
+/// The conditions outside the device.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// Operating system and processor architecture.
+    pub platform: String,
+    pub cores: u32,
+    /// Commit of the folder in which evo was started; absent outside a repository.
+    pub git_commit: Option<String>,
+    /// Whether that folder had uncommitted changes.
+    pub git_dirty: Option<bool>,
+    /// The command line.
+    pub command: Vec<String>,
+}
+
+/// How the paired comparison of a finalist ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    Faster,
+    Slower,
+    /// A tie: the difference is within the noise floor.
+    Same,
+    /// The interval is too wide to say.
+    Ambiguous,
+}
+
+/// A finalist against the baseline on one problem.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PairedProblem {
+    pub problem: String,
+    /// Median of finalist's time / baseline's time over all block pairs.
+    pub ratio: f64,
+    /// 95 % interval of that ratio.
+    pub ratio_low: f64,
+    pub ratio_high: f64,
+    /// Fresh processes and block pairs in all.
+    pub processes: u32,
+    pub pairs: u32,
+    pub decision: Decision,
+    /// Median of the baseline's and the finalist's blocks, nanoseconds.
+    pub baseline_ns: f64,
+    pub finalist_ns: f64,
+}
+
+/// What one call of a finalist amounts to on one problem.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProblemWork {
+    pub problem: String,
+    pub sizes: BTreeMap<String, i64>,
+    pub weight: f64,
+    pub flops: Option<f64>,
+    pub bytes: Option<f64>,
+    /// Whether inputs are 16-bit floats: decides which peak the roofline takes.
+    pub half: bool,
+    /// Per launch: entry, blocks, threads per block, dynamic shared bytes.
+    pub launches: Vec<LaunchWork>,
+}
+
+/// The extents of one launch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LaunchWork {
+    pub entry: String,
+    pub blocks: i64,
+    pub threads: i64,
+    pub shared_bytes: i64,
+}
+
+/// A finalist, every gate passed again at full depth, compared in fresh processes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Confirmation {
+    /// The evaluation that made it a finalist.
+    pub number: u64,
+    /// The evaluation it was compared with.
+    pub baseline: u64,
+    /// Its deep evaluation, with fresh measurements; the objective the leaderboard uses.
+    pub evaluation: Evaluation,
+    pub pairs: Vec<PairedProblem>,
+    pub work: Vec<ProblemWork>,
+    /// Attributes of each launch of the first problem, read back from the device.
+    pub attributes: Vec<EntryAttributes>,
+    pub toolchain: String,
+    /// Relative difference below which two times are a tie, by A against A.
+    pub noise_floor: Option<f64>,
+    /// Objective found by the screening, nanoseconds, for comparison with the confirmed one.
+    pub screened_ns: Option<f64>,
+    pub at: String,
+}
+
+/// Why and how a run ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct End {
+    pub at: String,
+    pub reason: StopReason,
+    /// Evaluations in the study so far, and in this run.
+    pub evaluations: u64,
+    pub evaluations_this_run: u64,
+    pub throughput: Throughput,
+}
+
+/// How fast a run was and how busy its lanes were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Throughput {
+    /// From the first proposal to the last verdict; confirmation is not part of it.
+    pub search_seconds: f64,
+    pub evaluations_per_second: f64,
+    /// Share of that time in which the device lane worked.
+    pub device_busy: f64,
+    /// The same for the compile processes, over their number.
+    pub compile_busy: f64,
+    pub compile_jobs: u32,
+}
+
+/// The time now as files say it.
+pub fn now() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}

@@ -1,0 +1,122 @@
+//! What a study knows after its journal is read again.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+
+use super::error::JournalError;
+use super::reader::Journal;
+use super::record::{Confirmation, End, FORMAT, Record, StudyHeader};
+use crate::budget::StopReason;
+use crate::evaluation::Evaluation;
+use crate::genome::{Configuration, ContentHash};
+
+/// A configuration that was on the device when a run died.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Struck {
+    pub number: u64,
+    pub configuration: Configuration,
+    /// How often.
+    pub strikes: u32,
+}
+
+/// A study's past.
+#[derive(Debug, Default)]
+pub struct History {
+    /// The newest header.
+    pub header: Option<StudyHeader>,
+    /// By number, in the order of arrival.
+    pub evaluations: Vec<Evaluation>,
+    pub confirmations: Vec<Confirmation>,
+    /// In flight at a crash and not evaluated since, by number.
+    pub struck: Vec<Struck>,
+    pub ends: Vec<End>,
+    numbers: HashSet<u64>,
+}
+
+impl History {
+    /// Replays a journal's records.
+    pub fn replay(journal: Journal) -> History {
+        let mut history = History::default();
+        let mut in_flight = BTreeMap::<u64, Configuration>::new();
+        let mut struck = BTreeMap::<u64, Struck>::new();
+        for record in journal.records {
+            match record {
+                Record::Study(header) => {
+                    strike(&mut in_flight, &mut struck);
+                    history.header = Some(*header);
+                }
+                Record::Started { number, configuration } => {
+                    in_flight.insert(number, configuration);
+                }
+                Record::Evaluation(evaluation) => {
+                    in_flight.remove(&evaluation.number);
+                    struck.remove(&evaluation.number);
+                    history.add(*evaluation);
+                }
+                Record::Confirmation(confirmation) => history.confirmations.push(*confirmation),
+                Record::Note { .. } => {}
+                // A run that ended by itself left nothing behind by accident, unless the device died.
+                Record::End(end) => {
+                    if end.reason == StopReason::DeviceLost {
+                        strike(&mut in_flight, &mut struck);
+                    }
+                    in_flight.clear();
+                    history.ends.push(*end);
+                }
+            }
+        }
+        strike(&mut in_flight, &mut struck);
+        history.struck = struck.into_values().collect();
+        history
+    }
+
+    /// A number counts once: the first verdict stays.
+    fn add(&mut self, evaluation: Evaluation) {
+        if self.numbers.insert(evaluation.number) {
+            self.evaluations.push(evaluation);
+        }
+    }
+
+    /// The first number that nobody used.
+    pub fn next_number(&self) -> u64 {
+        let evaluated = self.evaluations.iter().map(|evaluation| evaluation.number + 1);
+        let struck = self.struck.iter().map(|struck| struck.number + 1);
+        evaluated.chain(struck).max().unwrap_or(0)
+    }
+
+    /// Refuses a history of another space, kernel or device.
+    pub fn check_belongs(&self, path: &Path, current: &StudyHeader) -> Result<(), JournalError> {
+        let Some(written) = &self.header else {
+            return Err(JournalError::NoHeader { path: path.to_path_buf() });
+        };
+        if written.format > FORMAT {
+            let (found, known) = (written.format, FORMAT);
+            return Err(JournalError::Newer { path: path.to_path_buf(), found, known });
+        }
+        let describe = |header: &StudyHeader| format!("{} {}", header.kernel, header.space_hash);
+        let device = |header: &StudyHeader| format!("{} ({})", header.device.name, header.device.arch);
+        let problems = |header: &StudyHeader| header.problems.join(", ");
+        let pairs: [(&'static str, String, String); 3] = [
+            ("space or kernel", describe(written), describe(current)),
+            ("device", device(written), device(current)),
+            ("set of problems", problems(written), problems(current)),
+        ];
+        for (what, written, current) in pairs {
+            if written != current {
+                return Err(JournalError::Foreign { path: path.to_path_buf(), what, written, current });
+            }
+        }
+        Ok(())
+    }
+
+    /// The evaluation of a configuration.
+    pub fn of_configuration(&self, hash: &ContentHash) -> Option<&Evaluation> {
+        self.evaluations.iter().find(|evaluation| evaluation.configuration_hash == *hash)
+    }
+}
+
+fn strike(in_flight: &mut BTreeMap<u64, Configuration>, struck: &mut BTreeMap<u64, Struck>) {
+    for (number, configuration) in std::mem::take(in_flight) {
+        struck.entry(number).or_insert(Struck { number, configuration, strikes: 0 }).strikes += 1;
+    }
+}

@@ -1,0 +1,73 @@
+//! Appends records: one write and one sync each, so that what was appended survives.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use super::error::JournalError;
+use super::line;
+use super::record::Record;
+
+/// An open journal at its end.
+#[derive(Debug)]
+pub struct JournalWriter {
+    file: File,
+    path: PathBuf,
+    /// Length of everything that was written whole.
+    length: u64,
+}
+
+impl JournalWriter {
+    /// A new journal; the file must not exist.
+    pub fn create(path: &Path) -> Result<JournalWriter, JournalError> {
+        let mut options = OpenOptions::new();
+        let file = options.create_new(true).write(true).open(path);
+        let file = file.map_err(|error| JournalError::io("create", path, error))?;
+        Ok(JournalWriter { file, path: path.to_path_buf(), length: 0 })
+    }
+
+    /// An existing journal, cut to `length` (where its last whole line ends).
+    pub fn append_after(path: &Path, length: u64) -> Result<JournalWriter, JournalError> {
+        let fail = |error| JournalError::io("open", path, error);
+        let mut file = OpenOptions::new().write(true).open(path).map_err(fail)?;
+        file.set_len(length).map_err(fail)?;
+        file.seek(SeekFrom::End(0)).map_err(fail)?;
+        let mut writer = JournalWriter { file, path: path.to_path_buf(), length };
+        writer.end_line()?;
+        Ok(writer)
+    }
+
+    /// Appends one record; on return it is on the disk. After an error the file ends with the record
+    /// before.
+    pub fn append(&mut self, record: &Record) -> Result<(), JournalError> {
+        self.append_all(std::slice::from_ref(record))
+    }
+
+    /// Appends several records with one sync.
+    pub fn append_all(&mut self, records: &[Record]) -> Result<(), JournalError> {
+        let mut text = String::new();
+        for record in records {
+            let line = line::encode(record);
+            text += &line.map_err(|error| JournalError::io("write", &self.path, error.into()))?;
+        }
+        self.write(text.as_bytes())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), JournalError> {
+        let done = self.file.write_all(bytes).and_then(|()| self.file.sync_data());
+        if let Err(error) = done {
+            // A part of the line may be there; without it the journal is whole. Failing here changes
+            // nothing for the reader, who repairs a torn last line anyway.
+            let _ = self.file.set_len(self.length).and_then(|()| self.file.seek(SeekFrom::End(0)));
+            return Err(JournalError::io("write", &self.path, error));
+        }
+        self.length += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Gives a last line that lost only its newline its newline back.
+    fn end_line(&mut self) -> Result<(), JournalError> {
+        let text = std::fs::read(&self.path).map_err(|error| JournalError::io("read", &self.path, error))?;
+        if text.last().is_some_and(|byte| *byte != b'\n') { self.write(b"\n") } else { Ok(()) }
+    }
+}

@@ -1,0 +1,90 @@
+//! JSON views of a study: `study.json`, `gen-NNN.json`, and events for `--json`.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::evaluation::Evaluation;
+use crate::event::Event;
+use crate::journal::leaderboard::verdict_mix;
+use crate::journal::record::StudyHeader;
+use crate::journal::replay::History;
+
+fn pretty(value: &Value) -> Vec<u8> {
+    let mut text = format!("{value:#}").into_bytes();
+    text.push(b'\n');
+    text
+}
+
+/// `study.json`: what the study is, under which conditions it ran, and how far it came.
+pub fn study(header: &StudyHeader, history: &History) -> Vec<u8> {
+    let best = history.evaluations.iter().filter(|one| one.verdict.is_pass()).filter_map(|one| {
+        let objective = one.objective_ns?;
+        Some((objective, one))
+    });
+    let best = best.min_by(|a, b| a.0.total_cmp(&b.0));
+    pretty(&json!({
+        "schema": "evo.study",
+        "version": 1,
+        "header": header,
+        "evaluations": history.evaluations.len(),
+        "verdicts": verdict_mix(&history.evaluations),
+        "best_screened": best.map(|(objective, one)| json!({
+            "number": one.number, "objective_ns": objective, "configuration": one.configuration,
+        })),
+        "confirmations": history.confirmations.len(),
+        "runs": history.ends,
+    }))
+}
+
+/// The header kept in a study's `study.json`, for a journal whose own header is damaged.
+pub fn read_header(folder: &Path) -> Option<StudyHeader> {
+    let text = std::fs::read(folder.join("study.json")).ok()?;
+    let mut value: Value = serde_json::from_slice(&text).ok()?;
+    serde_json::from_value(value.get_mut("header")?.take()).ok()
+}
+
+/// `gen-NNN.json`: one slice of evaluations.
+pub fn generation(generation: u32, slice: &[Evaluation]) -> Vec<u8> {
+    let best = slice.iter().filter(|one| one.verdict.is_pass()).filter_map(|one| one.objective_ns);
+    pretty(&json!({
+        "schema": "evo.generation",
+        "version": 1,
+        "generation": generation,
+        "best_ns": best.min_by(f64::total_cmp),
+        "verdicts": verdict_mix(slice),
+        "evaluations": slice,
+    }))
+}
+
+/// One event as one JSON object.
+pub fn event(event: &Event) -> Value {
+    match event {
+        Event::Started { study, device, valid, total, resumed } => json!({
+            "event": "started", "study": study, "device": device, "valid": valid.to_string(),
+            "total": total, "resumed": resumed,
+        }),
+        Event::Compiling { number, configuration } => json!({
+            "event": "compiling", "number": number, "configuration": configuration,
+        }),
+        Event::Evaluating { number } => json!({ "event": "evaluating", "number": number }),
+        Event::Finished { evaluation, best } => json!({
+            "event": "finished", "best": best, "evaluation": evaluation,
+        }),
+        Event::Generation { generation, best_ns } => json!({
+            "event": "generation", "generation": generation, "best_ns": best_ns,
+        }),
+        Event::Lanes { compile_busy, device_busy, compile_queue, device_queue } => json!({
+            "event": "lanes", "compile_busy": compile_busy, "device_busy": device_busy,
+            "compile_queue": compile_queue, "device_queue": device_queue,
+        }),
+        Event::Recovered { worker, code, elapsed_ms } => json!({
+            "event": "recovered", "worker": worker, "code": code, "elapsed_ms": elapsed_ms,
+        }),
+        Event::Confirming { finalist, of } => {
+            json!({ "event": "confirming", "finalist": finalist, "of": of })
+        }
+        Event::Notice { message } => json!({ "event": "notice", "message": message }),
+        Event::Stopped { reason } => json!({ "event": "stopped", "reason": reason }),
+    }
+}

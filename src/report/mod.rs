@@ -1,0 +1,5 @@
+//! Views of a study for people and programs; they only read.
+
+pub mod csv;
+pub mod json;
+pub mod text;

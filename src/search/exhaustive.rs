@@ -1,0 +1,47 @@
+//! Every valid point once: the default configuration first, the rest in a seeded order that spreads
+//! over the space, so that stopping early still means something.
+
+use super::strategy::{Outcome, Proposal, Strategy};
+use super::unseen::Unseen;
+use crate::space::space::SearchSpace;
+
+/// Sweeps the whole space.
+#[derive(Debug)]
+pub struct Exhaustive<'a> {
+    unseen: Unseen<'a>,
+}
+
+impl<'a> Exhaustive<'a> {
+    /// A sweep of `space` in the order that `seed` names.
+    pub fn new(space: &'a SearchSpace, seed: u64) -> Exhaustive<'a> {
+        Exhaustive { unseen: Unseen::new(space, seed) }
+    }
+}
+
+impl Strategy for Exhaustive<'_> {
+    fn name(&self) -> &'static str {
+        "exhaustive"
+    }
+
+    fn ask(&mut self, n: usize) -> Vec<Proposal> {
+        let mut proposals = Vec::new();
+        let default = self.unseen.space().default_genome();
+        if n > 0 && self.unseen.claim(&default) {
+            proposals.push(Proposal { genome: default, origin: "default" });
+        }
+        while proposals.len() < n
+            && let Some(genome) = self.unseen.next_in_order()
+        {
+            proposals.push(Proposal { genome, origin: "exhaustive" });
+        }
+        proposals
+    }
+
+    fn tell(&mut self, outcome: &Outcome) {
+        self.unseen.note(&outcome.genome);
+    }
+
+    fn is_done(&self) -> bool {
+        self.unseen.is_exhausted()
+    }
+}

@@ -1,0 +1,153 @@
+//! A study on disk: its folder, its lock, its journal, and the files that are views of the journal.
+
+use std::path::{Path, PathBuf};
+
+use crate::evaluation::Evaluation;
+use crate::genome::Configuration;
+use crate::journal::error::JournalError;
+use crate::journal::leaderboard_file::write_atomically;
+use crate::journal::lock::StudyLock;
+use crate::journal::reader::{self, Rejected};
+use crate::journal::record::{Confirmation, End, Record, StudyHeader};
+use crate::journal::replay::History;
+use crate::journal::writer::JournalWriter;
+use crate::report;
+
+mod folder;
+
+pub use folder::{StudyError, StudyRequest, check_writable};
+
+/// An open study; nobody else writes to it.
+#[derive(Debug)]
+pub struct Study {
+    folder: PathBuf,
+    writer: JournalWriter,
+    header: StudyHeader,
+    /// What earlier runs and this one have found.
+    pub history: History,
+    /// Things a person should know about how the study was opened.
+    pub notices: Vec<String>,
+    _lock: StudyLock,
+}
+
+impl Study {
+    /// Starts or continues the study that was asked for. `header` is this run's; its `study` field
+    /// is set to the name that was found.
+    pub fn open(request: &StudyRequest<'_>, header: StudyHeader) -> Result<Study, StudyError> {
+        check_writable(request.out)?;
+        let (folder, lock) = folder::find(request)?;
+        let mut header = header;
+        header.study = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let path = folder.join("journal.jsonl");
+        if path.exists() {
+            return Study::resume(folder, lock, header).map_err(StudyError::from);
+        }
+        let writer = JournalWriter::create(&path)?;
+        let notices = match request.resume {
+            true => vec![format!("nothing to resume in `{}`: a new study begins", folder.display())],
+            false => Vec::new(),
+        };
+        let history = History::default();
+        let study = Study { folder, writer, header, history, notices, _lock: lock };
+        Ok(study.begin()?)
+    }
+
+    fn resume(folder: PathBuf, lock: StudyLock, header: StudyHeader) -> Result<Study, JournalError> {
+        let path = folder.join("journal.jsonl");
+        let journal = reader::read(&path)?;
+        let mut notices = Vec::new();
+        if journal.torn {
+            notices.push(format!("the last line of `{}` was torn and is left out", path.display()));
+        }
+        if !journal.rejected.is_empty() {
+            let aside = reader::set_aside(&path, &journal.rejected)?;
+            notices.push(rejected_notice(&path, &aside, &journal.rejected));
+        }
+        let length = journal.length;
+        let mut history = History::replay(journal);
+        if history.header.is_none() {
+            history.header = report::json::read_header(&folder);
+        }
+        // A journal that was cut before its first record is a study that has not begun.
+        if history.header.is_some() || length > 0 {
+            history.check_belongs(&path, &header)?;
+        }
+        let writer = JournalWriter::append_after(&path, length)?;
+        Study { folder, writer, header, history, notices, _lock: lock }.begin()
+    }
+
+    /// Writes this run's header.
+    fn begin(mut self) -> Result<Study, JournalError> {
+        self.writer.append(&Record::Study(Box::new(self.header.clone())))?;
+        self.history.header = Some(self.header.clone());
+        for message in self.notices.clone() {
+            self.note(message)?;
+        }
+        Ok(self)
+    }
+
+    /// The study's folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// What this study is.
+    pub fn header(&self) -> &StudyHeader {
+        &self.header
+    }
+
+    /// Says that a configuration goes to the device.
+    pub fn started(&mut self, number: u64, configuration: &Configuration) -> Result<(), JournalError> {
+        self.writer.append(&Record::Started { number, configuration: configuration.clone() })
+    }
+
+    /// Records a verdict; on return it is on the disk.
+    pub fn record(&mut self, evaluation: &Evaluation) -> Result<(), JournalError> {
+        self.writer.append(&Record::Evaluation(Box::new(evaluation.clone())))?;
+        self.history.evaluations.push(evaluation.clone());
+        Ok(())
+    }
+
+    /// Records a confirmation.
+    pub fn confirm(&mut self, confirmation: Confirmation) -> Result<(), JournalError> {
+        self.writer.append(&Record::Confirmation(Box::new(confirmation.clone())))?;
+        self.history.confirmations.push(confirmation);
+        Ok(())
+    }
+
+    /// Records something a person should know.
+    pub fn note(&mut self, message: String) -> Result<(), JournalError> {
+        self.writer.append(&Record::Note { at: crate::journal::record::now(), message })
+    }
+
+    /// Records that this run ended by itself.
+    pub fn end(&mut self, end: End) -> Result<(), JournalError> {
+        self.writer.append(&Record::End(Box::new(end.clone())))?;
+        self.history.ends.push(end);
+        Ok(())
+    }
+
+    /// Writes `gen-NNN.json` for a slice of evaluations.
+    pub fn write_generation(&self, generation: u32, slice: &[Evaluation]) -> Result<(), JournalError> {
+        let path = self.folder.join(format!("gen-{generation:03}.json"));
+        write_atomically(&path, &report::json::generation(generation, slice))
+    }
+
+    /// Writes `study.json` and `results.csv`.
+    pub fn write_views(&self) -> Result<(), JournalError> {
+        write_atomically(&self.folder.join("study.json"), &report::json::study(&self.header, &self.history))?;
+        write_atomically(&self.folder.join("results.csv"), &report::csv::table(&self.history.evaluations))
+    }
+}
+
+fn rejected_notice(path: &Path, aside: &Path, rejected: &[Rejected]) -> String {
+    let lines: Vec<String> = rejected.iter().take(5).map(|one| one.line.to_string()).collect();
+    let more = if rejected.len() > 5 { ", …" } else { "" };
+    format!(
+        "`{}` has {} damaged line(s) ({}{more}): kept aside in `{}`, the rest is used",
+        path.display(),
+        rejected.len(),
+        lines.join(", "),
+        aside.display()
+    )
+}

@@ -1,0 +1,157 @@
+//! Which folder a study lives in.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use crate::journal::error::JournalError;
+use crate::journal::lock::StudyLock;
+
+/// Where a study should live.
+#[derive(Clone, Copy, Debug)]
+pub struct StudyRequest<'a> {
+    /// The evidence folder.
+    pub out: &'a Path,
+    /// A name that the user gave.
+    pub name: Option<&'a str>,
+    /// The name otherwise; gets a number where it is taken.
+    pub default_name: &'a str,
+    pub resume: bool,
+}
+
+/// Why a study cannot be opened. All of these are the user's to mend.
+#[derive(Debug, Error)]
+pub enum StudyError {
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    #[error(
+        "study `{}` has a journal already\nhint: continue it with `--resume`, or choose another name with `--study` \
+         or another folder with `--out`", path.display()
+    )]
+    Taken { path: PathBuf },
+    #[error("cannot write to `{}`: {reason}\nhint: choose another folder with `--out`", path.display())]
+    Unwritable { path: PathBuf, reason: String },
+    #[error("`{name}` is no name for a study\nhint: use letters, digits, `-`, `_` and `.`")]
+    Name { name: String },
+}
+
+/// Checks, without leaving anything behind, that files can be made in `folder`, which may not exist yet.
+pub fn check_writable(folder: &Path) -> Result<(), StudyError> {
+    let fail = |path: &Path, reason: &str| StudyError::Unwritable {
+        path: path.to_path_buf(),
+        reason: reason.to_string(),
+    };
+    let absolute = std::path::absolute(folder).map_err(|error| fail(folder, &error.to_string()))?;
+    for ancestor in absolute.ancestors() {
+        match std::fs::metadata(ancestor) {
+            Ok(found) if !found.is_dir() => return Err(fail(folder, "it is not a folder")),
+            Ok(_) => return probe(ancestor).map_err(|error| fail(folder, &error.to_string())),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(fail(folder, &error.to_string())),
+        }
+    }
+    Ok(())
+}
+
+/// Writes a page into a file without a name: finds missing rights, read-only mounts and full disks.
+fn probe(folder: &Path) -> std::io::Result<()> {
+    let mut file = tempfile::tempfile_in(folder)?;
+    file.write_all(&[0; 4096])?;
+    file.sync_data()
+}
+
+/// The folder and the lock on it. Without `--resume` it has no journal.
+pub(super) fn find(request: &StudyRequest<'_>) -> Result<(PathBuf, StudyLock), StudyError> {
+    let Some(name) = request.name else {
+        return if request.resume { latest(request) } else { fresh(request) };
+    };
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    if name.is_empty() || !name.chars().all(plain) || name.starts_with('.') {
+        return Err(StudyError::Name { name: name.to_string() });
+    }
+    let path = request.out.join(name);
+    let lock = take(&path)?;
+    if !request.resume && path.join("journal.jsonl").exists() {
+        return Err(StudyError::Taken { path });
+    }
+    Ok((path, lock))
+}
+
+fn take(path: &Path) -> Result<StudyLock, JournalError> {
+    std::fs::create_dir_all(path).map_err(|error| JournalError::io("create", path, error))?;
+    StudyLock::take(path)
+}
+
+/// `name`, `name-2`, `name-3`, …
+fn family<'a>(request: &'a StudyRequest<'_>) -> impl Iterator<Item = PathBuf> + 'a {
+    (1u32..).map(|number| match number {
+        1 => request.out.join(request.default_name),
+        _ => request.out.join(format!("{}-{number}", request.default_name)),
+    })
+}
+
+/// The first of the family that has no journal and that nobody holds.
+fn fresh(request: &StudyRequest<'_>) -> Result<(PathBuf, StudyLock), StudyError> {
+    for path in family(request) {
+        if path.join("journal.jsonl").exists() {
+            continue;
+        }
+        match take(&path) {
+            // Somebody may have begun between the look and the lock.
+            Ok(lock) if !path.join("journal.jsonl").exists() => return Ok((path, lock)),
+            Ok(_) | Err(JournalError::Locked { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    unreachable!("numbers do not end")
+}
+
+/// The last of the family that has a journal, or a fresh one.
+fn latest(request: &StudyRequest<'_>) -> Result<(PathBuf, StudyLock), StudyError> {
+    let with_journal = family(request).take_while(|path| path.join("journal.jsonl").exists()).last();
+    match with_journal {
+        Some(path) => Ok((path.clone(), take(&path)?)),
+        None => fresh(request),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn default_names_are_numbered_and_resume_takes_the_last() {
+        let out = tempfile::tempdir().unwrap();
+        let request = |resume| StudyRequest { out: out.path(), name: None, default_name: "k-host", resume };
+        let begin = |resume| {
+            let (path, lock) = find(&request(resume)).unwrap();
+            std::fs::write(path.join("journal.jsonl"), "").unwrap();
+            drop(lock);
+            path.file_name().unwrap().to_string_lossy().into_owned()
+        };
+        assert_eq!([begin(false), begin(false), begin(true)], ["k-host", "k-host-2", "k-host-2"]);
+    }
+
+    #[test]
+    fn a_named_study_is_not_begun_twice() {
+        let out = tempfile::tempdir().unwrap();
+        let request =
+            |resume| StudyRequest { out: out.path(), name: Some("mine"), default_name: "x", resume };
+        let (path, lock) = find(&request(false)).unwrap();
+        assert!(matches!(find(&request(true)), Err(StudyError::Journal(JournalError::Locked { .. }))));
+        std::fs::write(path.join("journal.jsonl"), "").unwrap();
+        drop(lock);
+        assert!(matches!(find(&request(false)), Err(StudyError::Taken { .. })));
+        assert!(find(&request(true)).is_ok());
+    }
+
+    #[test]
+    fn unwritable_places_are_known_before_anything_is_written() {
+        assert!(matches!(check_writable(Path::new("/dev/null/x")), Err(StudyError::Unwritable { .. })));
+        assert!(matches!(check_writable(Path::new("/proc/evo")), Err(StudyError::Unwritable { .. })));
+        let out = tempfile::tempdir().unwrap();
+        check_writable(&out.path().join("a/b/c")).unwrap();
+        assert!(!out.path().join("a").exists());
+    }
+}
