@@ -339,3 +339,34 @@ fn positional_values_read_back() {
         }
     }
 }
+
+/// The header's symbol survives a C++ compiler, for templates and plain sources alike; the space's
+/// own line numbers appear in its messages.
+#[test]
+fn the_hash_can_be_read_from_a_compiled_binary() {
+    use object::{Object, ObjectSection, ObjectSymbol};
+    let file = saxpy();
+    let source = render::render(kernel_of(&file), &default_of(&file)).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let before = "#define __device__\n#define __global__\nstruct Index { int x; };\n\
+                  static Index blockIdx, threadIdx;\n";
+    std::fs::write(folder.path().join("k.cpp"), format!("{before}{}\n#error here\n", source.text)).unwrap();
+    let compile = |name: &str| {
+        let mut command = std::process::Command::new("c++");
+        command.args(&source.options).args(["-c", "-o", "k.o", name]).current_dir(folder.path());
+        command.output().unwrap()
+    };
+    let messages = String::from_utf8(compile("k.cpp").stderr).unwrap();
+    let lines = include_str!("../data/saxpy/saxpy.cu").lines().count();
+    assert!(messages.contains(&format!("saxpy.cu:{}:", lines + 2)), "{messages}");
+
+    std::fs::write(folder.path().join("k.cpp"), format!("{before}{}", source.text)).unwrap();
+    let output = compile("k.cpp");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let bytes = std::fs::read(folder.path().join("k.o")).unwrap();
+    let binary = object::File::parse(&*bytes).unwrap();
+    let symbol = binary.symbols().find(|symbol| symbol.name() == Ok(render::HASH_SYMBOL)).unwrap();
+    let section = binary.section_by_index(symbol.section_index().unwrap()).unwrap();
+    let data = section.data_range(symbol.address(), 32).unwrap().unwrap();
+    assert_eq!(data, source.variant_hash.as_str().as_bytes());
+}

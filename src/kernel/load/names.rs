@@ -98,3 +98,48 @@ impl KnownNames {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::space::diagnostic::Diagnostics;
+    use crate::space::document;
+
+    const FILE: &str = "parameters = { BLOCK = [1], VEC = [2] }\n\
+        problems = [{ name = \"a\", sizes = { N = 1, K = 2 } }, { sizes = { N = 3 } }]\n";
+
+    fn names() -> KnownNames {
+        KnownNames::of_file(&document::parse(FILE, &mut Diagnostics::default()).unwrap())
+    }
+
+    #[track_caller]
+    fn check(names: &KnownNames, name: &str, expected: &str) {
+        let shown = match names.complaint(name) {
+            Some(complaint) => format!("{} | {}", complaint.message, complaint.hint.unwrap_or_default()),
+            None => "fine".to_string(),
+        };
+        assert_eq!(shown, expected, "{name}");
+    }
+
+    #[test]
+    fn parameters_and_common_sizes_are_known() {
+        let all = names();
+        check(&all, "BLOCK", "fine");
+        check(&all, "N", "fine");
+        check(
+            &all,
+            "K",
+            "problem number 2 has no size `K` | problem `a` has it; an expression is evaluated for every problem",
+        );
+        check(&all, "BLOK", "unknown name `BLOK` | did you mean `BLOCK`?");
+        check(&all, "n", "unknown name `n` | did you mean `N`?");
+        check(&all, "M", "unknown name `M` | known names: BLOCK, VEC, K, N");
+    }
+
+    #[test]
+    fn references_and_tiny_shapes_know_less_and_more() {
+        check(&names().sizes_only(), "BLOCK", "unknown name `BLOCK` | known names: K, N");
+        check(&names().first_problem(), "K", "fine");
+        check(&KnownNames::default(), "K", "unknown name `K` | no names are known here");
+    }
+}

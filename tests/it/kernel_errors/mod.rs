@@ -3,6 +3,7 @@
 //! Every case is a small change to one sound file, so the snapshot shows what that change costs.
 
 mod files;
+mod fuzz;
 mod names;
 mod values;
 
