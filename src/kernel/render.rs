@@ -4,6 +4,9 @@
 //! `evo_variant_hash`, so that a loaded module can be asked whose it is. The header is kept out of
 //! `KernelSource::code_hash`: configurations that differ only there are the same code.
 
+use std::collections::BTreeMap;
+
+use super::resolve::Names;
 use super::spec::{KernelSpec, KernelText, ReferenceSpec, SourceKind};
 use super::template;
 use crate::compile::compiler::{HEADER_END, KernelSource};
@@ -33,7 +36,7 @@ pub fn render(kernel: &KernelSpec, configuration: &Configuration) -> Result<Kern
     Ok(KernelSource {
         text: with_header(&lines, &hash, &kernel.source, &body),
         options,
-        entries: entries(kernel),
+        entries: entries(kernel, configuration),
         file_name: source_name(&kernel.source),
         variant_hash: hash,
     })
@@ -77,11 +80,19 @@ fn macros(configuration: &Configuration) -> Vec<String> {
     configuration.iter().map(|(name, value)| format!("-D{name}={}", text(value))).collect()
 }
 
-/// Entry points of all launches, each once, in order of first use.
-fn entries(kernel: &KernelSpec) -> Vec<String> {
+/// Entry points of the launches that this configuration can make, each once, in order of first use.
+/// A template need not render an entry whose `when` its parameters alone refuse; where `when` also
+/// reads problem sizes the entry must be there.
+fn entries(kernel: &KernelSpec, configuration: &Configuration) -> Vec<String> {
+    let sizes = BTreeMap::new();
+    let names = Names { configuration, sizes: &sizes };
     let mut entries: Vec<String> = Vec::new();
     for launch in &kernel.launches {
-        if !entries.contains(&launch.entry) {
+        let refused = launch
+            .when
+            .as_ref()
+            .is_some_and(|when| when.evaluate(&names).is_ok_and(|value| !value.is_true()));
+        if !refused && !entries.contains(&launch.entry) {
             entries.push(launch.entry.clone());
         }
     }
