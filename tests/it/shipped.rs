@@ -1,0 +1,156 @@
+//! The spaces and templates that ship: each loads, is large enough, and compiles for every target.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use evo::compile::{CompileFarm, FarmOptions};
+use evo::device::device::{DeviceKind, DeviceLimits};
+use evo::gate::launch;
+use evo::genome::Configuration;
+use evo::kernel::spec::{KernelSpec, SpaceFile};
+use evo::kernel::{catalog, load, render, resolve};
+use evo::space::rng::seeded;
+
+use crate::toolchain;
+
+/// Shipped spaces with the fewest valid points each promises.
+const SPACES: &[(&str, u128)] = &[
+    ("attention_simt", 200),
+    ("gemm", 2_000),
+    ("softmax", 200),
+    ("rmsnorm", 200),
+    ("reduction", 200),
+    ("transpose", 200),
+];
+
+const EXAMPLE: &str = "examples/box_blur/blur.toml";
+
+fn open(name: &str) -> SpaceFile {
+    catalog::open(name).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+fn example() -> SpaceFile {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(EXAMPLE);
+    load::load_file(&path).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn kernel_of(file: &SpaceFile) -> &KernelSpec {
+    file.kernel.as_ref().expect("has a kernel")
+}
+
+/// The default and `count` other points, the same in every run.
+fn sample(file: &SpaceFile, count: usize) -> Vec<Configuration> {
+    let mut rng = seeded(20_261_121);
+    let mut genomes = vec![file.space.default_genome()];
+    while genomes.len() <= count {
+        let index = rand::Rng::random_range(&mut rng, 0..file.space.count());
+        genomes.push(file.space.genome_at(index).expect("is in range"));
+    }
+    genomes.iter().map(|genome| file.space.configuration(genome)).collect()
+}
+
+#[test]
+fn every_space_is_large_enough_and_its_default_is_valid() {
+    for (name, least) in SPACES {
+        let file = open(name);
+        assert!(file.space.count() >= *least, "{name} has {} valid points", file.space.count());
+        assert!(file.space.contains(&file.space.default_genome()), "{name}");
+        assert!(file.space.constraints().iter().all(|constraint| constraint.because.is_some()), "{name}");
+        let kernel = kernel_of(&file);
+        for device in ["host", "cuda"] {
+            let timed = |problem: &&evo::kernel::spec::ProblemSpec| {
+                problem.timed && problem.device.as_deref().is_none_or(|only| only == device)
+            };
+            assert!(kernel.problems.iter().any(|problem| timed(&problem)), "{name} on {device}");
+        }
+    }
+}
+
+#[test]
+fn attention_takes_three_numbers_and_large_tiles() {
+    let file = open("attention_simt");
+    let words: Vec<&str> = file.space.parameters().iter().map(|parameter| parameter.name.as_str()).collect();
+    assert_eq!(words[..3], ["BLOCK_M", "NUM_WARPS", "VEC"]);
+    for (rows, warps) in [(64, 2), (128, 4), (128, 8), (128, 16)] {
+        let found = file.space.iter().map(|genome| file.space.configuration(&genome)).any(|configuration| {
+            let is = |name: &str, value: i64| configuration.get(name).and_then(|v| v.as_int()) == Some(value);
+            is("BLOCK_M", rows) && is("NUM_WARPS", warps)
+        });
+        assert!(found, "BLOCK_M={rows} NUM_WARPS={warps}");
+    }
+}
+
+/// Every problem and tiny shape resolves, and what the default launches fits the smallest target.
+#[test]
+fn plans_resolve_and_the_default_fits_every_target() {
+    let files = SPACES.iter().map(|(name, _)| open(name)).chain([example()]);
+    for file in files {
+        let kernel = kernel_of(&file);
+        for (place, configuration) in sample(&file, 12).iter().enumerate() {
+            let mut plans =
+                resolve::resolve_tiny(kernel, configuration).unwrap_or_else(|verdict| panic!("{verdict:?}"));
+            assert!(plans.len() >= 2, "{}: tiny shapes {}", kernel.name, plans.len());
+            for problem in &kernel.problems {
+                plans.push(
+                    resolve::resolve(kernel, configuration, problem)
+                        .unwrap_or_else(|verdict| panic!("{verdict:?}")),
+                );
+            }
+            for arch in ["sm_80", "sm_89", "sm_90a"] {
+                let limits = DeviceLimits::of_arch(arch).expect("is known");
+                let refused = plans.iter().find_map(|plan| launch::check(plan, &limits).err());
+                assert!(place > 0 || refused.is_none(), "{} {arch}: {refused:?}", kernel.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_space_compiles_for_every_gpu_target() {
+    for arch in ["sm_80", "sm_89", "sm_90a"] {
+        compile_all(FarmOptions::new(DeviceKind::Cuda, arch), 6);
+    }
+}
+
+#[test]
+fn every_space_compiles_for_the_host() {
+    compile_all(FarmOptions::new(DeviceKind::Host, "host"), 3);
+}
+
+/// Compiles samples of all spaces and of the example, references included, in one farm.
+fn compile_all(options: FarmOptions, count: usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let target = options.arch.clone();
+    let options = FarmOptions { jobs: 2, cache: folder.path().to_path_buf(), ..options };
+    let failures: Arc<Mutex<Vec<(u64, String)>>> = Arc::default();
+    let seen = Arc::clone(&failures);
+    let on_done = Box::new(move |ticket, outcome: evo::compile::compiler::CompileOutcome| {
+        if let Err(verdict) = outcome {
+            seen.lock().unwrap().push((ticket, format!("{verdict:?}")));
+        }
+    });
+    let farm = CompileFarm::start_with(options, &toolchain::toolbox(), on_done).unwrap();
+    let mut labels = Vec::new();
+    for file in SPACES.iter().map(|(name, _)| open(name)).chain([example()]) {
+        let kernel = kernel_of(&file);
+        for configuration in sample(&file, count) {
+            let source = render::render(kernel, &configuration).unwrap_or_else(|verdict| panic!("{verdict:?}"));
+            farm.submit(labels.len() as u64, source);
+            labels.push(format!("{} {configuration}", kernel.name));
+        }
+        if let Some(reference) = render::render_reference(kernel) {
+            farm.submit(labels.len() as u64, reference);
+            labels.push(format!("reference of {}", kernel.name));
+        }
+    }
+    let give_up = Instant::now() + Duration::from_secs(300);
+    while farm.pending() > 0 {
+        assert!(Instant::now() < give_up, "{target}: {} of {} still compile", farm.pending(), labels.len());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let failures = failures.lock().unwrap();
+    let told: Vec<String> =
+        failures.iter().map(|(ticket, verdict)| format!("{}: {verdict}", labels[*ticket as usize])).collect();
+    assert!(told.is_empty(), "{target}\n{}", told.join("\n"));
+}
