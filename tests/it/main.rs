@@ -2,6 +2,7 @@
 mod compile;
 mod kernel;
 mod kernel_errors;
+mod shipped;
 mod space;
 mod toolchain;
 mod worker;

@@ -43,10 +43,7 @@ fn kernel_of(file: &SpaceFile) -> &KernelSpec {
 fn sample(file: &SpaceFile, count: usize) -> Vec<Configuration> {
     let mut rng = seeded(20_261_121);
     let mut genomes = vec![file.space.default_genome()];
-    while genomes.len() <= count {
-        let index = rand::Rng::random_range(&mut rng, 0..file.space.count());
-        genomes.push(file.space.genome_at(index).expect("is in range"));
-    }
+    genomes.extend(file.space.sample_distinct(count, &mut rng));
     genomes.iter().map(|genome| file.space.configuration(genome)).collect()
 }
 
@@ -70,7 +67,7 @@ fn every_space_is_large_enough_and_its_default_is_valid() {
 #[test]
 fn attention_takes_three_numbers_and_large_tiles() {
     let file = open("attention_simt");
-    let words: Vec<&str> = file.space.parameters().iter().map(|parameter| parameter.name.as_str()).collect();
+    let words: Vec<&str> = file.space.parameters().iter().map(|parameter| &*parameter.name).collect();
     assert_eq!(words[..3], ["BLOCK_M", "NUM_WARPS", "VEC"]);
     for (rows, warps) in [(64, 2), (128, 4), (128, 8), (128, 16)] {
         let found = file.space.iter().map(|genome| file.space.configuration(&genome)).any(|configuration| {
@@ -135,7 +132,8 @@ fn compile_all(options: FarmOptions, count: usize) {
     for file in SPACES.iter().map(|(name, _)| open(name)).chain([example()]) {
         let kernel = kernel_of(&file);
         for configuration in sample(&file, count) {
-            let source = render::render(kernel, &configuration).unwrap_or_else(|verdict| panic!("{verdict:?}"));
+            let source =
+                render::render(kernel, &configuration).unwrap_or_else(|verdict| panic!("{verdict:?}"));
             farm.submit(labels.len() as u64, source);
             labels.push(format!("{} {configuration}", kernel.name));
         }
