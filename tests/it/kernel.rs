@@ -370,3 +370,30 @@ fn the_hash_can_be_read_from_a_compiled_binary() {
     let data = section.data_range(symbol.address(), 32).unwrap().unwrap();
     assert_eq!(data, source.variant_hash.as_str().as_bytes());
 }
+
+/// The page on space files shows a file with every key; it must load, and forget none.
+#[test]
+fn the_documented_file_loads() {
+    let page = include_str!("../../docs/space_files.md");
+    let text = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["scale.cu", "naive.cu"] {
+        std::fs::write(folder.path().join(name), "// any text\n").unwrap();
+    }
+    let path = folder.path().join("scale.toml");
+    std::fs::write(&path, text).unwrap();
+    let file = load::load_file(&path).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(file.space.count(), 8);
+    // An unknown key's hint lists what is known: all of it must be on the page.
+    for (section, first) in
+        [("[check]", "seeds"), ("[objective]", "flops"), ("[[problems]]", "name"), ("[[launches]]", "entry")]
+    {
+        std::fs::write(&path, text.replacen(section, &format!("{section}\nqqqqqqqqqqqq = 1"), 1)).unwrap();
+        let message = load::load_file(&path).unwrap_err().to_string();
+        let known = message.split("known keys: ").nth(1).unwrap().lines().next().unwrap();
+        assert!(known.contains(first), "{known}");
+        for key in known.split(", ") {
+            assert!(text.contains(&format!("\n{key} = ")), "`{key}` of {section} is not on the page");
+        }
+    }
+}
