@@ -2,10 +2,29 @@
 //! processor. A block's threads are fibers, so barriers are real; buffers end at unmapped pages, so an
 //! overrun is a fault with a name. Its timings are those of this processor and are labelled so.
 
+mod backend;
+mod divergence;
+pub mod fault;
+mod fiber;
+mod launch;
 mod machine;
+mod mapping;
+mod memory;
+mod module;
+mod numbers;
+mod pool;
 mod rewrite;
+mod runner;
+mod shared;
+mod stop;
+#[cfg(test)]
+mod tests;
+mod tls;
 mod tokens;
 pub mod translate;
+mod warp;
+
+pub use backend::HostDevice;
 
 use super::device::DeviceLimits;
 

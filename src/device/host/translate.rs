@@ -64,11 +64,15 @@ pub fn flags() -> Vec<String> {
         "-fno-math-errno",
         "-fno-trapping-math",
         "-fno-strict-aliasing",
+        // A null pointer is then an address like others, and using it a fault, as on a GPU.
+        "-fno-delete-null-pointer-checks",
         "-fno-exceptions",
         "-fno-rtti",
         "-fno-threadsafe-statics",
         "-fno-semantic-interposition",
         "-fstack-clash-protection",
+        // Unique symbols of shared memory in templates would keep a module from being unloaded.
+        "-fvisibility=hidden",
         "-fPIC",
         "-shared",
         "-Wl,-Bsymbolic,--as-needed",
@@ -116,13 +120,13 @@ pub fn translation_unit(source: &KernelSource) -> Result<String, Box<Verdict>> {
     text.push_str(&format!("#line 1 \"{file_name}\"\n"));
     text.push_str(&rewritten.text);
     text.push_str("\n#line 1 \"entry points\"\n");
-    text.push_str(&entry_table(source, &rewritten.launch_bounds));
     if !source.text.contains("evo_variant_hash") {
         text.push_str(&format!(
             "extern \"C\" {{ extern const char evo_variant_hash[]; const char evo_variant_hash[] = \"{}\"; }}\n",
             source.variant_hash
         ));
     }
+    text.push_str(&entry_table(source, &rewritten.launch_bounds));
     Ok(text)
 }
 
@@ -137,7 +141,10 @@ fn entry_table(source: &KernelSource, launch_bounds: &[(String, String)]) -> Str
         ));
     }
     text.push_str("{0, 0, 0, 0, 0}};\n");
-    text.push_str(&format!("EVO_MODULE(evo_entry_list, {})\n", source.entries.len()));
+    text.push_str(&format!(
+        "EVO_MODULE(evo_entry_list, {}, (const char*)evo_variant_hash)\n",
+        source.entries.len()
+    ));
     text
 }
 
@@ -175,7 +182,7 @@ mod tests {
     fn a_source_with_its_own_hash_keeps_it() {
         let unit =
             translation_unit(&source("extern \"C\" const char evo_variant_hash[] = \"1\";", &[])).unwrap();
-        assert_eq!(unit.matches("evo_variant_hash").count(), 1);
+        assert_eq!(unit.matches("char evo_variant_hash[]").count(), 1);
     }
 
     #[test]

@@ -236,6 +236,7 @@ struct evo_module {
     uint32_t count;
     const evo_entry* entries;
     void (*touch)();
+    const char* hash;
 };
 
 template <class T> struct evo_kind {
@@ -282,11 +283,11 @@ constexpr evo_argument evo_launcher<void (*)(A...), function>::arguments[sizeof.
     {#name, evo_launcher<decltype(&name), &name>::run, evo_launcher<decltype(&name), &name>::arguments,  \
      evo_launcher<decltype(&name), &name>::count, threads_max}
 // `touch` makes the calling thread's copy of the static shared memory exist.
-#define EVO_MODULE(entries, count)                                                                 \
+#define EVO_MODULE(entries, count, hash)                                                           \
     static thread_local volatile char evo_anchor;                                                  \
     static void evo_touch() { evo_anchor = evo_anchor; }                                           \
     extern "C" {                                                                                   \
     extern __attribute__((visibility("default"), used)) const evo_module evo_module_table;         \
-    const evo_module evo_module_table = {EVO_ABI, count, entries, evo_touch};                      \
+    const evo_module evo_module_table = {EVO_ABI, count, entries, evo_touch, hash};                    \
     }
 #endif

@@ -1,0 +1,72 @@
+//! Address space from the kernel: reserved without access, opened where it is needed.
+
+use std::io;
+use std::ptr::NonNull;
+
+/// Size of a page of this machine, bytes.
+pub fn page_bytes() -> usize {
+    rustix::param::page_size()
+}
+
+/// `bytes` rounded up to a multiple of `unit`, a power of two.
+pub fn round_up(bytes: usize, unit: usize) -> usize {
+    (bytes + unit - 1) & !(unit - 1)
+}
+
+/// A reserved range of addresses; unmapped when dropped.
+#[derive(Debug)]
+pub struct Mapping {
+    base: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: a mapping is plain memory that belongs to the process, not to a thread.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; shared access hands out addresses only.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Reserves whole pages without access. Costs address space only.
+    pub fn reserve(bytes: usize) -> io::Result<Mapping> {
+        let bytes = round_up(bytes.max(1), page_bytes());
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: an anonymous mapping at an address of the kernel's choice overlaps nothing.
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast::<u8>()).ok_or_else(io::Error::last_os_error)?;
+        Ok(Mapping { base, bytes })
+    }
+
+    /// First address.
+    pub fn start(&self) -> usize {
+        self.base.as_ptr() as usize
+    }
+
+    /// Address behind the last.
+    pub fn end(&self) -> usize {
+        self.start() + self.bytes
+    }
+
+    /// Makes a page-aligned range inside it readable and writable.
+    pub fn open(&self, start: usize, bytes: usize) -> io::Result<()> {
+        assert!(start >= self.start() && start + bytes <= self.end(), "the range lies inside the mapping");
+        if bytes == 0 {
+            return Ok(());
+        }
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: the range lies inside this mapping, which nobody else manages.
+        match unsafe { libc::mprotect(start as *mut libc::c_void, bytes, access) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: base and size are those of a mapping that is ours and dies here.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
+}

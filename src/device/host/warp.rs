@@ -1,0 +1,264 @@
+//! The state of one warp and what its lanes compute together.
+
+/// What a thread waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// `EVO_SYNC…` for barriers, `EVO_…` of warp operations otherwise.
+    pub kind: i32,
+    /// Source line.
+    pub line: i32,
+    /// Lanes that must take part; 0 for a block's barrier.
+    pub mask: u32,
+}
+
+/// Kinds of barrier, as in `evo_base.h`.
+pub mod barrier {
+    pub const SYNC: i32 = 0;
+    pub const COUNT: i32 = 1;
+    pub const AND: i32 = 2;
+    pub const OR: i32 = 3;
+    /// Names for messages.
+    pub const NAMES: [&str; 4] =
+        ["__syncthreads", "__syncthreads_count", "__syncthreads_and", "__syncthreads_or"];
+}
+
+/// Kinds of warp operation, as in `evo_base.h`.
+pub mod operation {
+    pub const SHUFFLE_INDEX: i32 = 1;
+    pub const SHUFFLE_UP: i32 = 2;
+    pub const SHUFFLE_DOWN: i32 = 3;
+    pub const SHUFFLE_XOR: i32 = 4;
+    pub const BALLOT: i32 = 5;
+    pub const ANY: i32 = 6;
+    pub const ALL: i32 = 7;
+    pub const ACTIVE: i32 = 8;
+    pub const REDUCE_ADD: i32 = 9;
+    pub const REDUCE_MIN: i32 = 10;
+    pub const REDUCE_MAX: i32 = 11;
+    pub const REDUCE_MIN_SIGNED: i32 = 12;
+    pub const REDUCE_MAX_SIGNED: i32 = 13;
+    pub const REDUCE_AND: i32 = 14;
+    pub const REDUCE_OR: i32 = 15;
+    pub const REDUCE_XOR: i32 = 16;
+    pub const MATCH_ANY: i32 = 17;
+    pub const MATCH_ALL: i32 = 18;
+    /// Names for messages.
+    pub const NAMES: [&str; 19] = [
+        "__syncwarp",
+        "__shfl_sync",
+        "__shfl_up_sync",
+        "__shfl_down_sync",
+        "__shfl_xor_sync",
+        "__ballot_sync",
+        "__any_sync",
+        "__all_sync",
+        "__activemask",
+        "__reduce_add_sync",
+        "__reduce_min_sync",
+        "__reduce_max_sync",
+        "__reduce_min_sync",
+        "__reduce_max_sync",
+        "__reduce_and_sync",
+        "__reduce_or_sync",
+        "__reduce_xor_sync",
+        "__match_any_sync",
+        "__match_all_sync",
+    ];
+}
+
+/// One lane.
+#[derive(Clone, Copy, Debug)]
+pub struct Lane {
+    /// The fiber that runs it.
+    pub fiber: u32,
+    /// Distance, source lane or mask in the low half, width in the high half.
+    pub parameter: u32,
+    pub place: Place,
+    pub value: u64,
+    pub result: u64,
+}
+
+/// 32 threads; bit sets are by lane.
+#[derive(Clone, Debug)]
+pub struct Warp {
+    /// Lanes that are threads of the block.
+    pub existing: u32,
+    /// Not begun.
+    pub unstarted: u32,
+    /// Can go on.
+    pub ready: u32,
+    /// Gave way; ready again in the next round.
+    pub relaxed: u32,
+    /// Returned from the kernel.
+    pub done: u32,
+    /// Wait at a block's barrier.
+    pub at_barrier: u32,
+    /// Wait in a warp operation.
+    pub in_operation: u32,
+    pub lanes: [Lane; 32],
+}
+
+impl Warp {
+    /// A warp without threads.
+    pub fn new() -> Warp {
+        let place = Place { kind: 0, line: 0, mask: 0 };
+        let lane = Lane { fiber: 0, parameter: 0, place, value: 0, result: 0 };
+        Warp {
+            existing: 0,
+            unstarted: 0,
+            ready: 0,
+            relaxed: 0,
+            done: 0,
+            at_barrier: 0,
+            in_operation: 0,
+            lanes: [lane; 32],
+        }
+    }
+
+    /// Begins a block with the first `threads` lanes.
+    pub fn begin(&mut self, threads: u32) {
+        let existing = if threads >= 32 { u32::MAX } else { (1 << threads) - 1 };
+        (self.existing, self.unstarted) = (existing, existing);
+        (self.ready, self.relaxed, self.done, self.at_barrier, self.in_operation) = (0, 0, 0, 0, 0);
+    }
+
+    /// Whether all lanes of `required` but `arriving` wait at `place`.
+    pub fn all_wait_at(&self, required: u32, arriving: u32, place: Place) -> bool {
+        let others = required & !(1 << arriving);
+        others & !self.in_operation == 0 && lanes(others).all(|lane| self.lanes[lane].place == place)
+    }
+
+    /// Computes the result of every lane in `set`; all have handed over value and parameter.
+    pub fn compute(&mut self, kind: i32, set: u32) {
+        match kind {
+            operation::SHUFFLE_INDEX..=operation::SHUFFLE_XOR => self.shuffle(kind, set),
+            operation::MATCH_ANY => self.match_any(set),
+            _ => {
+                let result = self.common(kind, set);
+                for lane in lanes(set) {
+                    self.lanes[lane].result = result;
+                }
+            }
+        }
+    }
+
+    fn shuffle(&mut self, kind: i32, set: u32) {
+        for lane in lanes(set) {
+            let parameter = self.lanes[lane].parameter;
+            let source = shuffle_source(kind, lane as u32, parameter & 0xffff, parameter >> 16);
+            // The value of a lane that does not take part is undefined; all ones is a NaN of every type.
+            let known = set & (1 << source) != 0;
+            self.lanes[lane].result = if known { self.lanes[source as usize].value } else { u64::MAX };
+        }
+    }
+
+    fn match_any(&mut self, set: u32) {
+        for lane in lanes(set) {
+            let value = self.lanes[lane].value;
+            let equal = lanes(set).filter(|&other| self.lanes[other].value == value);
+            self.lanes[lane].result = equal.fold(0, |mask, other| mask | 1 << other);
+        }
+    }
+
+    fn common(&self, kind: i32, set: u32) -> u64 {
+        let values = || lanes(set).map(|lane| self.lanes[lane].value);
+        let words = || values().map(|value| value as u32);
+        let signed = || values().map(|value| value as u32 as i32);
+        let ballot =
+            lanes(set).filter(|&lane| self.lanes[lane].value != 0).fold(0u32, |mask, lane| mask | 1 << lane);
+        let word = match kind {
+            operation::BALLOT => ballot,
+            operation::ANY => u32::from(ballot != 0),
+            operation::ALL => u32::from(ballot == set),
+            operation::ACTIVE => set,
+            operation::REDUCE_ADD => words().fold(0, u32::wrapping_add),
+            operation::REDUCE_MIN => words().min().unwrap_or(0),
+            operation::REDUCE_MAX => words().max().unwrap_or(0),
+            operation::REDUCE_MIN_SIGNED => signed().min().unwrap_or(0) as u32,
+            operation::REDUCE_MAX_SIGNED => signed().max().unwrap_or(0) as u32,
+            operation::REDUCE_AND => words().fold(u32::MAX, |a, b| a & b),
+            operation::REDUCE_OR => words().fold(0, |a, b| a | b),
+            operation::REDUCE_XOR => words().fold(0, |a, b| a ^ b),
+            operation::MATCH_ALL => {
+                let first = values().next();
+                if values().all(|value| Some(value) == first) { set } else { 0 }
+            }
+            _ => 0,
+        };
+        u64::from(word)
+    }
+}
+
+/// The lanes of a set, in order.
+pub fn lanes(mut set: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        if set == 0 {
+            return None;
+        }
+        let lane = set.trailing_zeros();
+        set &= set - 1;
+        Some(lane as usize)
+    })
+}
+
+/// The lane that `lane` reads, by the rules of the programming guide.
+fn shuffle_source(kind: i32, lane: u32, distance: u32, width: u32) -> u32 {
+    let width = if width.is_power_of_two() && width <= 32 { width } else { 32 };
+    let first = lane & !(width - 1);
+    let last = first + width - 1;
+    match kind {
+        operation::SHUFFLE_INDEX => first + (distance & (width - 1)),
+        operation::SHUFFLE_UP => lane.checked_sub(distance).filter(|&source| source >= first).unwrap_or(lane),
+        operation::SHUFFLE_DOWN => Some(lane + distance).filter(|&source| source <= last).unwrap_or(lane),
+        _ => Some(lane ^ distance).filter(|&source| source <= last).unwrap_or(lane),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(kind: i32, lane: u32, distance: u32, width: u32, expected: u32) {
+        assert_eq!(shuffle_source(kind, lane, distance, width), expected);
+    }
+
+    #[test]
+    fn shuffles_stay_inside_their_segment() {
+        check(operation::SHUFFLE_INDEX, 9, 3, 32, 3);
+        check(operation::SHUFFLE_INDEX, 9, 3, 8, 11);
+        check(operation::SHUFFLE_INDEX, 9, 11, 8, 11);
+        check(operation::SHUFFLE_UP, 9, 1, 8, 8);
+        check(operation::SHUFFLE_UP, 8, 1, 8, 8);
+        check(operation::SHUFFLE_DOWN, 14, 1, 8, 15);
+        check(operation::SHUFFLE_DOWN, 15, 1, 8, 15);
+        check(operation::SHUFFLE_XOR, 5, 16, 32, 21);
+        check(operation::SHUFFLE_XOR, 5, 16, 16, 5);
+        check(operation::SHUFFLE_XOR, 21, 16, 16, 5);
+    }
+
+    #[test]
+    fn operations_see_the_lanes_of_their_set_only() {
+        let mut warp = Warp::new();
+        for lane in 0..32 {
+            warp.lanes[lane].value = lane as u64 / 2;
+        }
+        warp.compute(operation::MATCH_ANY, 0b0111);
+        assert_eq!(warp.lanes[1].result, 0b0011);
+        assert_eq!(warp.lanes[2].result, 0b0100);
+        warp.compute(operation::REDUCE_ADD, 0b11_0000);
+        assert_eq!(warp.lanes[4].result, 4);
+        warp.compute(operation::BALLOT, 0b1111);
+        assert_eq!(warp.lanes[0].result, 0b1100);
+        warp.lanes[0].value = u64::from(-5i32 as u32);
+        warp.compute(operation::REDUCE_MIN_SIGNED, 0b11);
+        assert_eq!(warp.lanes[0].result as u32 as i32, -5);
+    }
+
+    #[test]
+    fn a_lane_outside_the_set_reads_as_all_ones() {
+        let mut warp = Warp::new();
+        warp.lanes[0].parameter = 1 | 32 << 16;
+        warp.compute(operation::SHUFFLE_DOWN, 1);
+        assert_eq!(warp.lanes[0].result, u64::MAX);
+    }
+}
