@@ -38,13 +38,13 @@ pub fn check(
 
 fn check_geometry(bound: &BoundLaunch, limits: &DeviceLimits, seats: usize) -> Result<(), DeviceError> {
     let axes = ["x", "y", "z"];
-    for axis in 0..3 {
+    for (axis, name) in axes.into_iter().enumerate() {
         for (what, given, most) in
             [("grid", bound.grid[axis], limits.grid[axis]), ("block", bound.block[axis], limits.block[axis])]
         {
             if given == 0 || given > most {
                 let cause = if what == "grid" { "grid" } else { "threads" };
-                let message = format!("{what} {} is {given}, allowed are 1 to {most}", axes[axis]);
+                let message = format!("{what} {name} is {given}, allowed are 1 to {most}");
                 return Err(refuse(cause, message, given.into(), most.into()));
             }
         }
