@@ -101,7 +101,7 @@ fn count(parameters: &[Parameter], constraints: &[&Constraint]) -> Option<BigUin
 }
 
 /// `part / whole` to fifteen digits.
-fn ratio(part: &BigUint, whole: &BigUint) -> f64 {
+pub fn ratio(part: &BigUint, whole: &BigUint) -> f64 {
     const SCALE: u64 = 1_000_000_000_000_000;
     let scaled = part * SCALE / whole;
     u64::try_from(scaled).map_or(1.0, |scaled| scaled as f64 / SCALE as f64)
