@@ -20,7 +20,7 @@ use crate::space::rng::seeded;
 use crate::space::space::SearchSpace;
 
 /// More samples than anybody reads; each is a line.
-const MAX_SAMPLES: usize = 10_000_000;
+const MAX_SAMPLES: usize = 1_000_000;
 
 /// Values shown of a parameter with many.
 const SHOWN_VALUES: usize = 12;
@@ -91,7 +91,8 @@ impl Checked {
     fn text(&self, space: &SearchSpace) -> String {
         let violations = space.explain(&self.genome);
         if violations.is_empty() {
-            let index = space.index_of(&self.genome).map_or(String::new(), |index| format!("\nindex  {index}"));
+            let index =
+                space.index_of(&self.genome).map_or(String::new(), |index| format!("\nindex  {index}"));
             return format!("valid  {}{index}\n", self.configuration);
         }
         let mut text = format!("invalid  {}\n", self.configuration);
@@ -201,7 +202,8 @@ fn percent(share: f64) -> String {
 /// Digits in groups of three.
 fn grouped(number: &BigUint) -> String {
     let digits = number.to_string();
-    let groups: Vec<&str> = digits.as_bytes().rchunks(3).rev().filter_map(|chunk| std::str::from_utf8(chunk).ok()).collect();
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().filter_map(|chunk| std::str::from_utf8(chunk).ok()).collect();
     groups.join(",")
 }
 
@@ -232,6 +234,12 @@ struct ParameterJson<'a> {
     values: &'a [crate::space::value::Value],
     #[serde(skip_serializing_if = "Option::is_none")]
     help: Option<&'a str>,
+}
+
+impl<'a> From<&'a Parameter> for ParameterJson<'a> {
+    fn from(parameter: &'a Parameter) -> ParameterJson<'a> {
+        ParameterJson { name: &parameter.name, values: &parameter.values, help: parameter.help.as_deref() }
+    }
 }
 
 #[derive(Serialize)]
@@ -271,9 +279,6 @@ fn json(
     checked: Option<Checked>,
 ) -> anyhow::Result<String> {
     let default = space.default_genome();
-    let parameter = |parameter: &'_ Parameter| -> ParameterJson<'_> {
-        ParameterJson { name: &parameter.name, values: &parameter.values, help: parameter.help.as_deref() }
-    };
     let removals = space.removals();
     let constraints = space.constraints().iter().zip(&removals);
     let object = SpaceJson {
@@ -281,7 +286,7 @@ fn json(
         cartesian: raw(&space.cartesian())?,
         valid: raw(space.valid())?,
         seconds,
-        parameters: space.parameters().iter().map(parameter).collect(),
+        parameters: space.parameters().iter().map(ParameterJson::from).collect(),
         constraints: constraints
             .map(|(constraint, removal): (_, &Removal)| ConstraintJson {
                 require: constraint.expr.text(),

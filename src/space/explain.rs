@@ -35,7 +35,8 @@ impl SearchSpace {
     }
 }
 
-fn removal(parameters: &[Parameter], constraint: &Constraint) -> Removal {
+/// What one constraint removes on its own.
+pub(super) fn removal(parameters: &[Parameter], constraint: &Constraint) -> Removal {
     let (refused, failure) = try_random_points(parameters, constraint);
     match count(parameters, &[constraint]) {
         Some(valid) => {
@@ -100,9 +101,25 @@ fn count(parameters: &[Parameter], constraints: &[&Constraint]) -> Option<BigUin
     Some(index.total().clone())
 }
 
-/// `part / whole` to fifteen digits.
+/// `part / whole`, for numbers of any size.
 pub fn ratio(part: &BigUint, whole: &BigUint) -> f64 {
-    const SCALE: u64 = 1_000_000_000_000_000;
-    let scaled = part * SCALE / whole;
-    u64::try_from(scaled).map_or(1.0, |scaled| scaled as f64 / SCALE as f64)
+    // A float holds about 1000 bits; what is cut off does not show.
+    let cut = whole.bits().saturating_sub(1000);
+    let float = |number: &BigUint| (number >> cut).to_string().parse::<f64>().unwrap_or(f64::INFINITY);
+    float(part) / float(whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_of_any_size() {
+        let check = |part: BigUint, whole: BigUint, expected: f64| assert_eq!(ratio(&part, &whole), expected);
+        let ten = |power: u32| BigUint::from(10u8).pow(power);
+        check(BigUint::from(1u8), BigUint::from(3u8), 1.0 / 3.0);
+        check(ten(20), ten(40), 1e-20);
+        check(ten(1999) * 5u8, ten(2000), 0.5);
+        check(BigUint::ZERO, ten(5), 0.0);
+    }
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::constraint::Constraint;
-use super::diagnostic::{Diagnostics, nearest};
+use super::diagnostic::{Diagnostic, Diagnostics, nearest};
 use super::document::{Data, Entry, Node, Span};
-use super::explain::conflict;
+use super::explain::{conflict, removal};
 use super::expr::{Expr, ExprError, is_name};
 use super::index::IndexError;
 use super::kinds;
@@ -336,12 +336,9 @@ fn explain_empty(
         [] => diagnostics.error(place, "the space has no valid point"),
         [first, ..] if alone(&constraints[*first]) => {
             for at in &guilty {
-                blame(
-                    &constraints[*at],
-                    "no point satisfies this constraint, so the space has no valid point",
-                    &place,
-                    diagnostics,
-                );
+                let failure = removal(parameters, &constraints[*at]).failure;
+                let message = "no point satisfies this constraint, so the space has no valid point";
+                blame(&constraints[*at], message, failure, &place, diagnostics);
             }
         }
         [first, rest @ ..] => {
@@ -349,18 +346,29 @@ fn explain_empty(
                 "the space has no valid point: these {} constraints exclude each other",
                 guilty.len()
             );
-            blame(&constraints[*first], &message, &place, diagnostics);
-            rest.iter().for_each(|at| blame(&constraints[*at], "… and this constraint", &place, diagnostics));
+            blame(&constraints[*first], &message, None, &place, diagnostics);
+            rest.iter()
+                .for_each(|at| blame(&constraints[*at], "… and this constraint", None, &place, diagnostics));
         }
     }
 }
 
-fn blame(constraint: &Constraint, message: &str, place: &Span, diagnostics: &mut Diagnostics) {
+fn blame(
+    constraint: &Constraint,
+    message: &str,
+    failure: Option<String>,
+    place: &Span,
+    diagnostics: &mut Diagnostics,
+) {
     let span = constraint.span.clone().unwrap_or_else(|| place.clone());
-    match &constraint.because {
-        Some(because) => {
-            diagnostics.error_with_hint(span, message, format!("it is there because: {because}"))
-        }
-        None => diagnostics.error(span, message),
-    }
+    let failure = failure.map(|failure| format!("it has no value at some points: {failure}"));
+    let because = constraint.because.as_ref().map(|because| format!("it is there because: {because}"));
+    diagnostics.push(Diagnostic {
+        message: message.to_string(),
+        span: Some(span),
+        hint: failure.or(because),
+    });
 }
+
+#[cfg(test)]
+mod tests;

@@ -138,6 +138,27 @@ fn counts_beyond_128_bits_are_exact() {
 }
 
 #[test]
+fn an_entangled_space_is_refused_within_its_budget() {
+    let values: Vec<Value> = (1..60i64).map(|value| Value::Int(value * 7919 % 10_007)).collect();
+    let parameter = |at: usize| Parameter {
+        name: format!("P{at}").into(),
+        values: values.clone(),
+        default: 0,
+        help: None,
+    };
+    let parameters: Vec<Parameter> = (0..6).map(parameter).collect();
+    let text = "(P0 * 3 + P1 * 5 + P2 * 7 + P3 * P4 * 11 + P5 * P0) % 10007 == 17";
+    let constraint = Constraint {
+        expr: crate::space::expr::Expr::parse(text).unwrap(),
+        because: None,
+        parameters: (0..6).collect(),
+        span: None,
+    };
+    let problem = Problem::new(&parameters, &[&constraint]);
+    assert_eq!(Index::new(&problem, 100_000).err(), Some(IndexError::TooEntangled));
+}
+
+#[test]
 fn sampling_is_uniform() {
     let space = space(
         "parameters = { A = [1, 2, 3, 4, 5], B = [1, 2, 3, 4, 5], C = [0, 1] }\nconstraints = ['A * B <= 6']",
