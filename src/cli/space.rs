@@ -192,7 +192,7 @@ fn values_line(parameter: &Parameter) -> String {
 fn percent(share: f64) -> String {
     let percent = share * 100.0;
     match percent {
-        zero if zero == 0.0 => "0 %".to_string(),
+        0.0 => "0 %".to_string(),
         small if small < 0.01 => "<0.01 %".to_string(),
         most if most > 99.99 && most < 100.0 => ">99.99 %".to_string(),
         _ => format!("{percent:.2} %"),

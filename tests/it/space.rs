@@ -66,3 +66,112 @@ fn check_indices(space: &SearchSpace) {
         assert_eq!(space.index_of(&genome), Some(index as u128));
     }
 }
+
+/// Runs `evo space` in the tests' data folder: exit code, stdout, stderr.
+fn evo_space(arguments: &[&str]) -> (i32, String, String) {
+    let mut command = assert_cmd::Command::cargo_bin("evo").unwrap();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    let output = command.current_dir(folder).arg("space").args(arguments).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn the_summary_shows_counts_and_what_constraints_remove() {
+    let (code, stdout, stderr) = evo_space(&["tiles.json"]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    let (stable, time) = stdout.split_once("ready in").unwrap();
+    assert!(time.trim().ends_with(" ms"), "{time}");
+    insta::assert_snapshot!(stable, @r#"
+    tiles.json
+
+    parameters
+      BLOCK       4  [32] 64 128 256
+      TILE        4  1 [2] 3 4  # elements a thread
+      LAYOUT      2  [row] col
+      UNROLL      3  [1] 2 4
+
+    constraints, with the share of all points that each refuses on its own
+       31.25 %  BLOCK * TILE <= 256  # a block covers at most 256 elements
+       41.67 %  TILE % UNROLL == 0
+       12.50 %  LAYOUT == 'row' or BLOCK != 32
+
+    cartesian  96
+    valid      29 (30.21 %)
+    default    valid
+    "#);
+}
+
+#[test]
+fn json_is_one_object_with_exact_integers() {
+    let (code, stdout, _) = evo_space(&["tiles.json", "--json", "--sample", "3", "--seed", "1"]);
+    assert_eq!((code, stdout.lines().count()), (0, 1));
+    let object: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!((&object["cartesian"], &object["valid"]), (&96.into(), &29.into()));
+    assert!(object["seconds"].as_f64().unwrap() > 0.0);
+    assert_eq!(object["sample"].as_array().unwrap().len(), 3);
+    assert_eq!(object["sample"][0]["TILE"].as_i64().map(|tile| (1..=4).contains(&tile)), Some(true));
+
+    // Far beyond 128 bits: the digits themselves must be there.
+    let values = (0..100).map(|value| value.to_string()).collect::<Vec<_>>().join(",");
+    let parameters = (0..40).map(|at| format!("\"P{at}\":[{values}]")).collect::<Vec<_>>().join(",");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("big.json");
+    std::fs::write(&path, format!("{{\"parameters\":{{{parameters}}},\"constraints\":[\"P0 == P39\"]}}"))
+        .unwrap();
+    let (_, stdout, _) = evo_space(&[path.to_str().unwrap(), "--json"]);
+    assert!(
+        stdout.contains(&format!("\"cartesian\":1{},\"valid\":1{},", "0".repeat(80), "0".repeat(78))),
+        "{stdout}"
+    );
+}
+
+#[test]
+fn samples_are_lines_and_repeat_with_the_seed() {
+    let (code, first, _) = evo_space(&["tiles.json", "--sample", "5", "--seed", "1"]);
+    assert_eq!((code, first.lines().count()), (0, 5));
+    assert!(first.lines().all(|line| line.starts_with("BLOCK=") && line.contains(" UNROLL=")), "{first}");
+    assert_eq!(evo_space(&["tiles.json", "--sample", "5", "--seed", "1"]).1, first);
+    assert_ne!(evo_space(&["tiles.json", "--sample", "5", "--seed", "2"]).1, first);
+    let (_, all, stderr) = evo_space(&["tiles.json", "--sample", "1000"]);
+    assert_eq!((all.lines().count(), stderr.as_str()), (29, "note: the space has only 29 valid points\n"));
+}
+
+#[test]
+fn check_says_why_a_point_is_not_valid() {
+    let (code, stdout, _) = evo_space(&["tiles.json", "--check", "BLOCK=256", "TILE=3", "UNROLL=2"]);
+    assert_eq!(code, 1);
+    insta::assert_snapshot!(stdout, @r#"
+    invalid  BLOCK=256 TILE=3 LAYOUT=row UNROLL=2
+      violates `BLOCK * TILE <= 256`
+        where BLOCK=256 TILE=3
+        because a block covers at most 256 elements
+      violates `TILE % UNROLL == 0`
+        where TILE=3 UNROLL=2
+      nearest valid  BLOCK=128 TILE=2 LAYOUT=row UNROLL=2
+    "#);
+    let (code, stdout, _) = evo_space(&["tiles.json", "--check", "BLOCK=64"]);
+    assert_eq!((code, stdout.lines().next()), (0, Some("valid  BLOCK=64 TILE=2 LAYOUT=row UNROLL=1")));
+    let (code, stdout, stderr) = evo_space(&["tiles.json", "--check", "BLOK=64"]);
+    assert_eq!((code, stdout.as_str()), (2, ""));
+    assert!(stderr.contains("did you mean `BLOCK`?"), "{stderr}");
+}
+
+#[test]
+fn bad_space_files_are_usage_errors() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bad.toml");
+    let check = |text: &str, expected: &str| {
+        std::fs::write(&path, text).unwrap();
+        let (code, stdout, stderr) = evo_space(&[path.to_str().unwrap(), "--json"]);
+        assert_eq!((code, stdout.as_str()), (2, ""), "{text}");
+        assert!(stderr.contains(expected), "{text}: {stderr}");
+    };
+    check("[parameters\n", "bad.toml:1:");
+    check("[parameters]\nA = []\n", "`A` has no values");
+    check("constraints = ['A > 1']\n[parameters]\nA = [1]\n", "no point satisfies this constraint");
+    check("constraints = ['B > 1']\n[parameters]\nA = [1]\n", "constraint reads `B`, which is no parameter");
+    check("[parameters]\nA = [1]\n[constraint]\n", "unknown key `constraint`");
+    let (code, _, stderr) = evo_space(&["no_such_file.toml"]);
+    assert_eq!(code, 2, "{stderr}");
+}
