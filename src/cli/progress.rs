@@ -129,7 +129,9 @@ impl Observer for Plain {
             Event::Recovered { code, elapsed_ms, .. } => {
                 self.say(&format!("worker replaced ({code}) in {elapsed_ms:.0} ms"));
             }
-            Event::Confirming { finalist, of } => self.say(&format!("confirming finalist {finalist} of {of}")),
+            Event::Confirming { finalist, of } => {
+                self.say(&format!("confirming finalist {finalist} of {of}"))
+            }
             Event::Notice { message } => self.say(&format!("note: {message}")),
             Event::Stopped { .. } => self.progress(),
             Event::Compiling { .. } | Event::Evaluating { .. } | Event::Generation { .. } => {}
@@ -152,7 +154,8 @@ impl Bars {
     fn new() -> Bars {
         let all = MultiProgress::new();
         let line = |template: &str, length| {
-            let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+            let style =
+                ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
             let bar = all.add(ProgressBar::new(length));
             bar.set_style(style.progress_chars("━╸ "));
             bar
@@ -170,10 +173,9 @@ impl Bars {
 
     fn lanes(&self, event: &Event) {
         let Event::Lanes { compile_busy, device_busy, compile_queue, device_queue } = event else { return };
-        for (bar, busy, queue) in [
-            (&self.compile, compile_busy, compile_queue),
-            (&self.device, device_busy, device_queue),
-        ] {
+        for (bar, busy, queue) in
+            [(&self.compile, compile_busy, compile_queue), (&self.device, device_busy, device_queue)]
+        {
             let percent = (busy * 100.0).min(100.0);
             bar.set_position(percent as u64);
             bar.set_message(format!("{percent:.0} % busy, {queue} queued"));

@@ -1,10 +1,191 @@
-//! `evo sweep`.
+//! `evo sweep`: search a space, confirm the best, rank them.
+
+use anyhow::Context;
 
 use super::args::SweepArgs;
-use super::exit_code::ExitCode;
+use super::environment;
+use super::exit_code::{ExitCode, UsageError};
+use super::progress;
+use super::session::{self, Place};
+use crate::budget::{Budget, StopReason};
+use crate::compile::CompileFarm;
+use crate::engine::{Engine, EngineError, Inbox, Message, Options, Parts, Summary, interrupt};
+use crate::event::{Event, Observer};
+use crate::genome::ContentHash;
+use crate::journal::leaderboard::{self, Section};
+use crate::journal::leaderboard_file;
+use crate::journal::record::{FORMAT, StudyHeader, now};
+use crate::kernel::catalog;
+use crate::kernel::spec::{KernelSpec, ProblemSpec, RankingMode, SpaceFile};
+use crate::report::text;
+use crate::search::registry::{self, StrategyOptions};
+use crate::study::{Study, StudyRequest, check_writable};
+use crate::worker::lane::Lane;
+
+/// A search that would not end by itself gets this many generations.
+const DEFAULT_GENERATIONS: u32 = 50;
 
 /// Runs the command.
 pub fn run(arguments: &SweepArgs) -> anyhow::Result<ExitCode> {
-    let _ = arguments;
-    anyhow::bail!("not written yet")
+    let file = catalog::open(&arguments.source.space).map_err(UsageError::from)?;
+    let kernel = session::kernel_of(&file)?;
+    let valid = file.space.count();
+    let strategy = arguments.strategy.as_deref().unwrap_or(registry::default_name(valid));
+    let population = arguments.population;
+    if population == 0 {
+        return Err(UsageError("`--pop 0`: a generation has at least one evaluation".to_string()).into());
+    }
+    let strategy_options = StrategyOptions { seed: arguments.seed, population: population as usize };
+    let strategy = registry::create(strategy, &file.space, strategy_options)
+        .map_err(|error| UsageError(error.to_string()))?;
+    let budget = budget(arguments, strategy.name())?;
+    check_writable(&arguments.out).map_err(|error| UsageError(error.to_string()))?;
+    let place = session::place(&arguments.device, arguments.jobs)?;
+    let problems = session::problems(kernel, place.choice.kind, &arguments.problems)?;
+
+    let inbox = Inbox::new();
+    let farm = farm(&place, &inbox)?;
+    let lane = session::lane(&place, arguments.worker_command.as_deref())?;
+    let recipe = session::recipe(kernel, &problems, &place, &lane, arguments.seed)?;
+    let header = header(arguments, &file, kernel, &problems, &lane, strategy.name());
+    let default_name = format!("{}-{}", kernel.name, place.choice.kind.as_str());
+    let request = StudyRequest {
+        out: &arguments.out,
+        name: arguments.study.as_deref(),
+        default_name: &default_name,
+        resume: arguments.resume,
+    };
+    let mut study = Study::open(&request, header).map_err(|error| UsageError(error.to_string()))?;
+    interrupt::watch(inbox.sender()).context("cannot watch for Ctrl-C")?;
+
+    let mut observer = progress::observer(arguments.json);
+    let parts = Parts {
+        study: &mut study,
+        space: &file.space,
+        strategy,
+        recipe: &recipe,
+        compilers: Box::new(farm),
+        device: Box::new(lane),
+        observer: &mut *observer,
+        inbox,
+    };
+    let options = Options { budget, population, finalists: arguments.finalists, valid };
+    let summary = Engine::new(parts, options).run().map_err(harness)?;
+    conclude(arguments, &study, &summary, &mut *observer)
+}
+
+/// Compilers whose answers go to the inbox.
+fn farm(place: &Place, inbox: &Inbox) -> anyhow::Result<CompileFarm> {
+    let sender = std::sync::Mutex::new(inbox.sender());
+    let deliver = move |ticket, outcome| {
+        let sender = sender.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        // The engine may be gone already at the end of a run.
+        let _ = sender.send(Message::Compiled(ticket, outcome));
+    };
+    CompileFarm::start(place.farm.clone(), Box::new(deliver)).map_err(session::setup_error)
+}
+
+fn budget(arguments: &SweepArgs, strategy: &str) -> anyhow::Result<Budget> {
+    let mut budget = Budget { generations: arguments.generations, ..Budget::default() };
+    if budget.generations == Some(0) {
+        return Err(UsageError("`--gen 0`: nothing would be evaluated".to_string()).into());
+    }
+    if let Some(text) = &arguments.budget {
+        budget = budget.with_limit(text).map_err(|error| UsageError(format!("`--budget`: {error}")))?;
+    }
+    if strategy != "exhaustive" && budget == Budget::default() {
+        budget.generations = Some(DEFAULT_GENERATIONS);
+    }
+    Ok(budget)
+}
+
+fn header(
+    arguments: &SweepArgs,
+    file: &SpaceFile,
+    kernel: &KernelSpec,
+    problems: &[&ProblemSpec],
+    lane: &Lane,
+    strategy: &str,
+) -> StudyHeader {
+    let names = |timed: bool| {
+        problems.iter().filter(|one| one.timed == timed).map(|one| one.name.clone()).collect::<Vec<_>>()
+    };
+    StudyHeader {
+        format: FORMAT,
+        evo: env!("CARGO_PKG_VERSION").to_string(),
+        study: String::new(),
+        kernel: kernel.name.clone(),
+        space: session::space_word(file),
+        space_hash: ContentHash::of_parts([file.text.as_bytes(), kernel.source.text.as_bytes()]),
+        valid: file.space.count().to_string(),
+        problems: names(true),
+        checked: names(false),
+        seed: arguments.seed,
+        strategy: strategy.to_string(),
+        population: arguments.population,
+        ranking: match kernel.objective.ranking {
+            RankingMode::Hot => "hot",
+            RankingMode::Cold => "cold",
+        }
+        .to_string(),
+        device: lane.info().clone(),
+        environment: environment::look(),
+        started_at: now(),
+    }
+}
+
+fn harness(error: EngineError) -> anyhow::Error {
+    anyhow::Error::new(error)
+}
+
+/// Writes the leaderboard, shows the table and the last line, chooses the exit code.
+fn conclude(
+    arguments: &SweepArgs,
+    study: &Study,
+    summary: &Summary,
+    observer: &mut dyn Observer,
+) -> anyhow::Result<ExitCode> {
+    let section = if summary.confirmed > 0 { leaderboard::section(&study.history) } else { None };
+    let mut written = None;
+    if let Some(section) = &section {
+        let merged = leaderboard_file::merge(&arguments.out, vec![section.clone()], &now())?;
+        if let Some(aside) = &merged.put_aside {
+            let message = format!("an unreadable leaderboard was put aside as `{}`", aside.display());
+            observer.observe(&Event::Notice { message });
+        }
+        written = Some(merged.path);
+    }
+    if arguments.json {
+        let mut value = serde_json::json!({
+            "event": "result", "reason": summary.reason, "evaluations": summary.evaluations,
+            "evaluations_this_run": summary.evaluations_this_run, "throughput": summary.throughput,
+            "study": study.folder(), "leaderboard": written, "verdicts": leaderboard::verdict_mix(&study.history.evaluations),
+        });
+        value["section"] = serde_json::to_value(&section)?;
+        progress::print_json(&value);
+    } else {
+        show(study, summary, section.as_ref());
+    }
+    Ok(match summary.reason {
+        StopReason::Interrupted => ExitCode::Interrupted,
+        StopReason::DeviceLost => ExitCode::DeviceLost,
+        _ => ExitCode::Done,
+    })
+}
+
+fn show(study: &Study, summary: &Summary, section: Option<&Section>) {
+    let table = match section {
+        Some(section) => text::section(section),
+        None => text::screened(&study.history.evaluations, 10),
+    };
+    print(&table);
+    print(&format!("verdicts: {}\n", text::mix(&study.history.evaluations)));
+    print(&format!("study: {}\n", study.folder().display()));
+    print(&format!("{}\n", text::last_line(summary)));
+}
+
+/// A reader that went away is no error.
+fn print(text: &str) {
+    use std::io::Write;
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
 }

@@ -1,10 +1,90 @@
-//! `evo test-one`.
+//! `evo test-one`: one configuration through every gate, with what each saw.
 
 use super::args::TestOneArgs;
 use super::exit_code::ExitCode;
+use super::progress::print_json;
+use super::session::{self, Place};
+use super::words;
+use crate::compile::compile_one;
+use crate::compile::compiler::{CompileOutcome, KernelSource};
+use crate::engine::single::{self, Bench, Single};
+use crate::genome::Configuration;
+use crate::kernel::spec::SpaceFile;
+use crate::report::single::{Setting, json, text};
+use crate::worker::job::{Job, Standing};
+use crate::worker::lane::{Lane, LaneResult};
 
 /// Runs the command.
 pub fn run(arguments: &TestOneArgs) -> anyhow::Result<ExitCode> {
-    let _ = arguments;
-    anyhow::bail!("not written yet")
+    let (file, configuration, genome) = words::parse(&arguments.words)?;
+    let kernel = session::kernel_of(&file)?;
+    let place = session::place(&arguments.device, None)?;
+    let problems = session::problems(kernel, place.choice.kind, &arguments.problems)?;
+    let mut setting = setting(arguments, &file, &place, &configuration);
+    setting.kernel = kernel.name.clone();
+    if let Some(evaluation) = single::constraint_verdict(&file.space, &configuration) {
+        let single = Single { evaluation, attributes: Vec::new(), lost: false };
+        return Ok(show(arguments, &setting, &single));
+    }
+    let lane = session::lane(&place, arguments.worker_command.as_deref())?;
+    setting.device = lane.info().name.clone();
+    let recipe = session::recipe(kernel, &problems, &place, &lane, arguments.seed)?;
+    let mut bench = Here { place, lane };
+    let single = single::evaluate(&recipe, genome, configuration, &mut bench)?;
+    Ok(show(arguments, &setting, &single))
+}
+
+/// This machine's compiler and device.
+struct Here {
+    place: Place,
+    lane: Lane,
+}
+
+impl Bench for Here {
+    type Error = anyhow::Error;
+
+    fn compile(&mut self, source: KernelSource) -> anyhow::Result<CompileOutcome> {
+        compile_one(&self.place.farm, source).map_err(session::setup_error)
+    }
+
+    fn judge(&mut self, job: &Job) -> anyhow::Result<LaneResult> {
+        Ok(self.lane.evaluate(job, &Standing::default()))
+    }
+}
+
+fn setting(
+    arguments: &TestOneArgs,
+    file: &SpaceFile,
+    place: &Place,
+    configuration: &Configuration,
+) -> Setting {
+    let space = session::space_word(file);
+    let words: Vec<String> = configuration.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    Setting {
+        repro: format!(
+            "evo test-one {space} {} --device {} --seed {}",
+            words.join(" "),
+            place.choice.spec,
+            arguments.seed
+        ),
+        space,
+        kernel: String::new(),
+        device: place.choice.name.clone().unwrap_or_else(|| place.choice.spec.clone()),
+    }
+}
+
+fn show(arguments: &TestOneArgs, setting: &Setting, single: &Single) -> ExitCode {
+    let (evaluation, attributes) = (&single.evaluation, &single.attributes);
+    if arguments.json {
+        print_json(&json(setting, evaluation, attributes));
+    } else {
+        use std::io::Write;
+        // A reader that went away is no error.
+        let _ = std::io::stdout().lock().write_all(text(setting, evaluation, attributes).as_bytes());
+    }
+    match (single.lost, evaluation.verdict.is_pass()) {
+        (true, _) => ExitCode::DeviceLost,
+        (_, true) => ExitCode::Done,
+        (_, false) => ExitCode::Failed,
+    }
 }

@@ -9,6 +9,7 @@ mod confirm;
 pub mod error;
 pub mod interrupt;
 mod lane;
+pub mod live;
 
 pub mod options;
 pub mod ports;

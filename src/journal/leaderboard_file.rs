@@ -47,6 +47,18 @@ pub fn merge(folder: &Path, sections: Vec<Section>, now: &str) -> Result<Merged,
     Ok(Merged { path, put_aside })
 }
 
+/// Writes a whole board in the place of what is there; an unreadable file is put aside.
+pub fn replace(folder: &Path, board: &Leaderboard) -> Result<Merged, JournalError> {
+    let path = folder.join("leaderboard.json");
+    let _turn = turn(folder)?;
+    let put_aside = match load(folder)? {
+        Some(Err(_)) => Some(put_aside(&path)?),
+        Some(Ok(_)) | None => None,
+    };
+    write_json(&path, board)?;
+    Ok(Merged { path, put_aside })
+}
+
 /// Held while the file is read and replaced.
 fn turn(folder: &Path) -> Result<std::fs::File, JournalError> {
     let path = folder.join(".leaderboard.lock");

@@ -1,0 +1,87 @@
+//! The real compilers and the real device behind the engine's ports.
+
+use super::ports::{Compilers, Evaluate, Rivals};
+use crate::compile::compiler::KernelSource;
+use crate::compile::farm::CompileFarm;
+use crate::journal::record::{Decision, PairedProblem};
+use crate::timing::paired::{self, Comparison};
+use crate::timing::stats::median;
+use crate::worker::job::{Job, Standing};
+use crate::worker::lane::{Lane, LaneResult};
+
+/// Fresh processes of a paired comparison; twice as many where the first say too little.
+const PROCESSES: u32 = 3;
+
+/// Blocks A B B A in each of them.
+const BLOCKS: u32 = 6;
+
+impl Compilers for CompileFarm {
+    fn submit(&mut self, ticket: u64, source: KernelSource) {
+        CompileFarm::submit(self, ticket, source);
+    }
+
+    fn jobs(&self) -> usize {
+        CompileFarm::jobs(self)
+    }
+
+    fn busy_seconds(&self) -> f64 {
+        CompileFarm::busy_seconds(self)
+    }
+}
+
+impl Evaluate for Lane {
+    fn evaluate(&mut self, job: &Job, standing: &Standing) -> LaneResult {
+        Lane::evaluate(self, job, standing)
+    }
+
+    fn pair(&mut self, rivals: &Rivals) -> Result<PairedProblem, String> {
+        let mut processes = Vec::new();
+        let (mut baseline_ns, mut finalist_ns) = (Vec::new(), Vec::new());
+        loop {
+            for _ in 0..PROCESSES {
+                let paired = Lane::pair(self, &rivals.baseline, &rivals.finalist, rivals.problem, BLOCKS)
+                    .map_err(|error| error.to_string())?;
+                baseline_ns.extend(paired.a_ns);
+                finalist_ns.extend(paired.b_ns);
+                processes.push(paired.log_ratios);
+            }
+            let comparison = paired::compare(&processes, rivals.noise_floor, rivals.finalist.check.seed);
+            if comparison.decision != paired::Decision::Ambiguous || processes.len() as u32 >= 2 * PROCESSES {
+                let times = [median(&baseline_ns), median(&finalist_ns)];
+                return outcome(rivals, &processes, comparison, times);
+            }
+        }
+    }
+
+    fn noise_floor(&mut self, job: &Job, problem: usize) -> Result<f64, String> {
+        let floor = Lane::noise_floor(self, job, problem).map_err(|error| error.to_string())?.floor;
+        if floor.is_finite() { Ok(floor) } else { Err("too few blocks".to_string()) }
+    }
+}
+
+fn outcome(
+    rivals: &Rivals,
+    processes: &[Vec<f64>],
+    comparison: Comparison,
+    [baseline_ns, finalist_ns]: [f64; 2],
+) -> Result<PairedProblem, String> {
+    if !comparison.log_ratio.is_finite() {
+        return Err("no block was timed".to_string());
+    }
+    Ok(PairedProblem {
+        problem: rivals.finalist.timed[rivals.problem].name.clone(),
+        ratio: comparison.log_ratio.exp(),
+        ratio_low: comparison.low.exp(),
+        ratio_high: comparison.high.exp(),
+        processes: processes.len() as u32,
+        pairs: processes.iter().map(Vec::len).sum::<usize>() as u32,
+        decision: match comparison.decision {
+            paired::Decision::Faster => Decision::Faster,
+            paired::Decision::Slower => Decision::Slower,
+            paired::Decision::Same => Decision::Same,
+            paired::Decision::Ambiguous => Decision::Ambiguous,
+        },
+        baseline_ns,
+        finalist_ns,
+    })
+}

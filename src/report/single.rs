@@ -1,0 +1,134 @@
+//! One evaluation in full, for `evo test-one`: every gate with its evidence, the measurements, the
+//! verdict; as text and as JSON.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use super::text::time;
+use crate::device::device::EntryAttributes;
+use crate::evaluation::Evaluation;
+use crate::verdict::{Evidence, GateState};
+
+/// Where the evaluation took place.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    pub space: String,
+    pub kernel: String,
+    pub device: String,
+    /// A command that does the same again.
+    pub repro: String,
+}
+
+/// The text form.
+pub fn text(setting: &Setting, evaluation: &Evaluation, attributes: &[EntryAttributes]) -> String {
+    let mut text = format!("{} on {}: {}\n", setting.kernel, setting.device, evaluation.configuration);
+    for report in &evaluation.gates {
+        let state = match report.state {
+            GateState::Pass => "pass",
+            GateState::Fail => "FAIL",
+            GateState::NotRun => "not run",
+        };
+        let cases = if report.cases > 0 { format!("{} cases", report.cases) } else { String::new() };
+        let _ = write!(text, "  {:<14} {state:<8} {cases:>10}  {}", report.gate.as_str(), report.message);
+        text = text.trim_end().to_string();
+        text.push('\n');
+        text += &evidence(&report.evidence);
+    }
+    text += &measurements(evaluation);
+    text += &resources(evaluation, attributes);
+    let _ = write!(text, "verdict: {}", evaluation.verdict.label());
+    if !evaluation.verdict.message.is_empty() {
+        let _ = write!(text, ": {}", evaluation.verdict.message);
+    }
+    text.push('\n');
+    text += &evidence(&evaluation.verdict.evidence);
+    let _ = writeln!(text, "again: {}", setting.repro);
+    text
+}
+
+fn evidence(evidence: &Evidence) -> String {
+    evidence.iter().fold(String::new(), |mut text, (name, value)| {
+        let _ = match value {
+            Value::String(value) => writeln!(text, "      {name}: {value}"),
+            value => writeln!(text, "      {name}: {value}"),
+        };
+        text
+    })
+}
+
+fn measurements(evaluation: &Evaluation) -> String {
+    let mut text = String::new();
+    for one in &evaluation.measurements {
+        let _ = writeln!(
+            text,
+            "  {:<20} {:<6} p50 {}  95 % [{}, {}]  p90 {}  {} samples × {}{}",
+            one.problem,
+            one.mode.as_str(),
+            time(one.p50_ns),
+            time(one.ci_low_ns),
+            time(one.ci_high_ns),
+            time(one.p90_ns),
+            one.samples,
+            one.batch,
+            if one.outliers > 0 { format!(", {} outliers", one.outliers) } else { String::new() },
+        );
+    }
+    if let Some(objective) = evaluation.objective_ns {
+        let _ = writeln!(text, "  objective {}", time(objective));
+    }
+    text
+}
+
+fn resources(evaluation: &Evaluation, attributes: &[EntryAttributes]) -> String {
+    let mut text = String::new();
+    let number = |value: Option<u64>| value.map_or("-".to_string(), |value| value.to_string());
+    for entry in &evaluation.resources {
+        let _ = writeln!(
+            text,
+            "  {:<20} registers {}, stack {}, spills {}/{}, static shared {}",
+            entry.entry,
+            number(entry.registers.map(u64::from)),
+            number(entry.stack_bytes),
+            number(entry.spill_store_bytes),
+            number(entry.spill_load_bytes),
+            number(entry.shared_static_bytes)
+        );
+    }
+    for (position, launch) in attributes.iter().enumerate() {
+        if let Some(blocks) = launch.blocks_per_multiprocessor {
+            let _ = writeln!(text, "  launch {position}: {blocks} resident blocks per multiprocessor");
+        }
+    }
+    text
+}
+
+/// The JSON form: one object whose `verdict` names the outcome.
+pub fn json(setting: &Setting, evaluation: &Evaluation, attributes: &[EntryAttributes]) -> Value {
+    json!({
+        "schema": "evo.test-one",
+        "version": 1,
+        "verdict": evaluation.verdict.kind,
+        "cause": evaluation.verdict.cause,
+        "message": evaluation.verdict.message,
+        "evidence": evaluation.verdict.evidence,
+        "class": evaluation.verdict.kind.class(),
+        "space": setting.space,
+        "kernel": setting.kernel,
+        "device": setting.device,
+        "configuration": evaluation.configuration,
+        "configuration_hash": evaluation.configuration_hash,
+        "gates": evaluation.gates,
+        "measurements": evaluation.measurements,
+        "objective_ns": evaluation.objective_ns,
+        "resources": evaluation.resources,
+        "attributes": attributes,
+        "source_hash": evaluation.source_hash,
+        "binary_hash": evaluation.binary_hash,
+        "code_hash": evaluation.code_hash,
+        "compile_ms": evaluation.compile_ms,
+        "device_ms": evaluation.device_ms,
+        "recovery": evaluation.recovery,
+        "repro": setting.repro,
+    })
+}
