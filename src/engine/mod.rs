@@ -20,7 +20,7 @@ mod stages;
 mod variant;
 
 #[cfg(test)]
-mod fake;
+pub(crate) mod fake;
 #[cfg(test)]
 mod tests;
 

@@ -10,3 +10,6 @@ pub mod reader;
 pub mod record;
 pub mod replay;
 pub mod writer;
+
+#[cfg(test)]
+mod leaderboard_tests;

@@ -1,0 +1,237 @@
+//! The leaderboard: schema, merging, ranking, and the table made of it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::leaderboard::{Leaderboard, Section, section};
+use super::leaderboard_file;
+use super::record::{Confirmation, Decision, LaunchWork, PairedProblem, ProblemWork};
+use super::replay::History;
+use crate::compile::compiler::EntryResources;
+use crate::device::device::TimingMode;
+use crate::engine::fake;
+use crate::evaluation::Evaluation;
+use crate::genome::{Configuration, ContentHash};
+use crate::timing::sample::Measurement;
+use crate::verdict::{Gate, GateReport, GateState, Verdict};
+
+fn measurement(mode: TimingMode, time: f64) -> Measurement {
+    Measurement {
+        problem: "square".into(),
+        mode,
+        samples: 20,
+        batch: 4,
+        p10_ns: time * 0.98,
+        p50_ns: time,
+        p90_ns: time * 1.05,
+        min_ns: time * 0.97,
+        mad_ns: time * 0.01,
+        ci_low_ns: time * 0.99,
+        ci_high_ns: time * 1.01,
+        outliers: 1,
+        dropped: 0,
+        stop: "interval".into(),
+        telemetry: Default::default(),
+        raw_ns: Vec::new(),
+    }
+}
+
+fn evaluation(number: u64, time: f64) -> Evaluation {
+    let pair = |name: &str, value: i64| (name.into(), value.into());
+    let configuration = Configuration::new(vec![pair("BLOCK_M", 16 << number), pair("VEC", 4)]);
+    let report = |gate: &Gate| GateReport { state: GateState::Pass, ..GateReport::not_run(*gate, "") };
+    let hash = ContentHash::of(&number.to_le_bytes());
+    Evaluation {
+        number,
+        generation: 0,
+        configuration_hash: configuration.hash(),
+        configuration,
+        origin: if number == 0 { "default" } else { "random" }.into(),
+        verdict: Verdict::pass(),
+        gates: Gate::ALL[..8].iter().map(report).collect(),
+        measurements: vec![measurement(TimingMode::Hot, time), measurement(TimingMode::Cold, time * 1.5)],
+        objective_ns: Some(time),
+        resources: vec![EntryResources {
+            entry: "gemm".into(),
+            registers: Some(64),
+            spill_store_bytes: Some(0),
+            spill_load_bytes: Some(0),
+            ..EntryResources::default()
+        }],
+        source_hash: Some(hash.clone()),
+        binary_hash: Some(hash.clone()),
+        code_hash: Some(hash),
+        duplicate_of: None,
+        compile_ms: 1.0,
+        device_ms: 1.0,
+        recovery: None,
+    }
+}
+
+fn confirmation(number: u64, time: f64, baseline: f64) -> Confirmation {
+    let ratio = time / baseline;
+    let pair = PairedProblem {
+        problem: "square".into(),
+        ratio,
+        ratio_low: ratio * 0.99,
+        ratio_high: ratio * 1.01,
+        processes: 3,
+        pairs: 36,
+        decision: if ratio < 0.98 { Decision::Faster } else { Decision::Same },
+        baseline_ns: baseline,
+        finalist_ns: time,
+    };
+    let launch = LaunchWork { entry: "gemm".into(), blocks: 64, threads: 128, shared_bytes: 4096 };
+    Confirmation {
+        number,
+        baseline: 0,
+        evaluation: evaluation(number, time),
+        pairs: if number == 0 { Vec::new() } else { vec![pair] },
+        work: vec![ProblemWork {
+            problem: "square".into(),
+            sizes: BTreeMap::from([("N".into(), 256)]),
+            weight: 1.0,
+            flops: Some(3.3e7),
+            bytes: Some(7.8e5),
+            half: false,
+            launches: vec![launch],
+        }],
+        attributes: Vec::new(),
+        toolchain: "nvrtc 13.0".into(),
+        noise_floor: Some(0.01),
+        screened_ns: Some(time * 0.97),
+        at: "2026-01-01T00:00:00Z".into(),
+    }
+}
+
+/// Three confirmed configurations; the second is fastest, the third ties with it.
+fn history() -> History {
+    let mut header = fake::header();
+    header.study = "gemm-host".into();
+    header.kernel = "gemm".into();
+    header.space = "gemm".into();
+    header.problems = vec!["square".into()];
+    header.device.flops_f32 = Some(1e12);
+    header.device.bandwidth = Some(5e10);
+    let times = [200_000.0, 100_000.0, 100_500.0];
+    History {
+        header: Some(header),
+        evaluations: (0..3).map(|number| evaluation(number, times[number as usize])).collect(),
+        confirmations: (0..3).map(|number| confirmation(number, times[number as usize], 200_000.0)).collect(),
+        ..History::default()
+    }
+}
+
+fn example() -> Section {
+    section(&history()).expect("confirmed finalists make a section")
+}
+
+#[test]
+fn the_fastest_is_champion_and_ties_are_called_ties() {
+    let section = example();
+    assert_eq!((section.champion.number, section.champion.rank), (1, 1));
+    assert!((section.champion.speedup.unwrap() - 2.0).abs() < 1e-9);
+    let ties: Vec<bool> = section.runners_up.iter().map(|entry| entry.tie_with_champion).collect();
+    assert_eq!(ties, [true, false]);
+    let result = &section.champion.results[0];
+    // 3.3e7 operations in 100 µs; at a peak of 1e12 they need 33 µs.
+    assert!((result.tflops.unwrap() - 0.33).abs() < 1e-9);
+    assert!((result.roofline_share.unwrap() - 0.33).abs() < 1e-9);
+    assert_eq!(section.champion.gates["confirmation"], GateState::Pass);
+}
+
+#[test]
+fn what_failed_at_full_depth_does_not_enter() {
+    let mut history = history();
+    history.confirmations[1].evaluation.gates.pop();
+    assert_eq!(section(&history).unwrap().champion.number, 2);
+    history.confirmations.clear();
+    assert!(section(&history).is_none());
+}
+
+#[test]
+fn the_table_reads_well() {
+    insta::assert_snapshot!(crate::report::text::section(&example()));
+}
+
+#[test]
+fn sections_of_others_stay_and_an_unreadable_file_is_put_aside() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |section| leaderboard_file::merge(folder.path(), vec![section], "2026-01-01T00:00:00Z").unwrap();
+    let mut other = example();
+    other.kernel = "softmax".into();
+    write(other);
+    write(example());
+    write(example());
+    let kernels = |folder: &Path| {
+        let board = leaderboard_file::load(folder).unwrap().unwrap().unwrap();
+        board.sections.iter().map(|section| section.kernel.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(kernels(folder.path()), ["gemm", "softmax"]);
+    std::fs::write(folder.path().join("leaderboard.json"), "{ broken").unwrap();
+    let aside = write(example()).put_aside.expect("put aside");
+    assert_eq!(std::fs::read_to_string(aside).unwrap(), "{ broken");
+    assert_eq!(kernels(folder.path()), ["gemm"]);
+}
+
+#[test]
+fn the_file_follows_its_published_schema() {
+    let schema: Value = serde_json::from_str(include_str!("../../docs/leaderboard.schema.json")).unwrap();
+    let mut board = Leaderboard::empty("2026-01-01T00:00:00Z".into());
+    board.merge(example());
+    let value = serde_json::to_value(&board).unwrap();
+    assert_eq!(complaints(&schema, &schema, &value, "$"), Vec::<String>::new());
+    // The check itself notices a missing key and a wrong type.
+    let mut broken = value.clone();
+    broken["sections"][0]["champion"].as_object_mut().unwrap().remove("repro");
+    broken["sections"][0]["kernel"] = Value::from(1);
+    assert_eq!(complaints(&schema, &schema, &broken, "$").len(), 2);
+    // A key that the schema does not know would be an unpublished promise.
+    let known = schema["$defs"]["entry"]["properties"].as_object().unwrap();
+    assert!(value["sections"][0]["champion"].as_object().unwrap().keys().all(|key| known.contains_key(key)));
+}
+
+/// What a value violates of the keywords that our schema uses.
+fn complaints(root: &Value, schema: &Value, value: &Value, place: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    if let Some(name) = schema["$ref"].as_str() {
+        let target = root.pointer(name.trim_start_matches('#')).expect("a definition");
+        found.extend(complaints(root, target, value, place));
+    }
+    let kind = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_i64() || number.is_u64() => "integer",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    let fits = |wanted: &str| wanted == kind || (wanted == "number" && kind == "integer");
+    let allowed: Vec<&str> = match &schema["type"] {
+        Value::String(one) => vec![one],
+        Value::Array(all) => all.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    };
+    if !allowed.is_empty() && !allowed.iter().any(|wanted| fits(wanted)) {
+        found.push(format!("{place}: {kind} is not {allowed:?}"));
+    }
+    if schema["enum"].as_array().is_some_and(|all| !all.contains(value)) {
+        found.push(format!("{place}: {value} is not in the list"));
+    }
+    for key in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        if value.get(key).is_none() {
+            found.push(format!("{place}: `{key}` is missing"));
+        }
+    }
+    for (key, item) in value.as_object().into_iter().flatten() {
+        let rule = schema["properties"].get(key).unwrap_or(&schema["additionalProperties"]);
+        found.extend(complaints(root, rule, item, &format!("{place}.{key}")));
+    }
+    for (position, item) in value.as_array().into_iter().flatten().enumerate() {
+        found.extend(complaints(root, &schema["items"], item, &format!("{place}[{position}]")));
+    }
+    found
+}
