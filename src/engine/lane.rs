@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::ports::{Evaluate, LaneAnswer, Message, Rivals};
@@ -18,6 +19,7 @@ pub(crate) enum Task {
 /// The engine's end of the lane.
 pub(crate) struct LaneHandle {
     shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Default)]
@@ -67,7 +69,7 @@ impl LaneHandle {
     pub(crate) fn start(device: Box<dyn Evaluate>, answers: Sender<Message>) -> LaneHandle {
         let shared = Arc::new(Shared::default());
         let own = Arc::clone(&shared);
-        std::thread::spawn(move || {
+        let thread = std::thread::spawn(move || {
             let mut device = device;
             while let Some(task) = own.next() {
                 let answer = perform(&mut *device, &task);
@@ -77,7 +79,7 @@ impl LaneHandle {
                 }
             }
         });
-        LaneHandle { shared }
+        LaneHandle { shared, thread: Some(thread) }
     }
 
     /// Queues a task.
@@ -104,8 +106,16 @@ impl LaneHandle {
 
 impl Drop for LaneHandle {
     fn drop(&mut self) {
-        self.shared.lock().closed = true;
+        let mut state = self.shared.lock();
+        state.closed = true;
+        let idle = state.since.is_none();
+        drop(state);
         self.shared.changed.notify_one();
+        // An idle device is shut down in order; one at work is left to the end of this process, which
+        // ends its workers too.
+        if let Some(thread) = self.thread.take().filter(|_| idle) {
+            let _ = thread.join();
+        }
     }
 }
 

@@ -170,7 +170,10 @@ impl Engine<'_> {
                 self.settle_as_twin(number, owner)?;
             }
             None => {
-                self.codes.insert(code, Twin::Pending { owner: number, waiting: Vec::new() });
+                self.codes.insert(code.clone(), Twin::Pending { owner: number, waiting: Vec::new() });
+                if let Some(variant) = self.variants.get_mut(&number) {
+                    variant.code = Some(code);
+                }
                 self.ready.insert(number, job);
             }
         }
@@ -202,13 +205,11 @@ impl Engine<'_> {
                 Event::Recovered { worker: 0, code: recovery.code.clone(), elapsed_ms: recovery.elapsed_ms };
             self.observer.observe(&event);
         }
+        let code = variant.code.clone();
         let evaluation = variant.judged(result);
         let trouble = evaluation.verdict.kind.class() == VerdictClass::Harness;
         self.settle(evaluation)?;
-        let owned = |twin: &Twin<()>| matches!(twin, Twin::Pending { owner, .. } if *owner == number);
-        let Some(code) = self.codes.iter().find(|(_, twin)| owned(twin)).map(|(code, _)| code.clone()) else {
-            return Ok(());
-        };
+        let Some(code) = code else { return Ok(()) };
         // Our own trouble says nothing about the code: twins stay without an answer from it.
         let waiting = Twin::resolve(self.codes.get_mut(&code), ());
         if trouble {

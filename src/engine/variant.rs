@@ -19,6 +19,8 @@ pub(crate) struct Variant {
     pub prepared: Option<Prepared>,
     pub binary: Option<Binary>,
     pub compile_ms: f64,
+    /// Its machine code and plan, if it is the first with them.
+    pub code: Option<ContentHash>,
     /// It was in flight at a crash: it runs alone.
     pub struck: bool,
 }
@@ -74,6 +76,7 @@ impl Variant {
             prepared: None,
             binary: None,
             compile_ms: 0.0,
+            code: None,
             struck,
         }
     }

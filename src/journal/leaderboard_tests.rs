@@ -116,10 +116,11 @@ fn history() -> History {
     header.device.flops_f32 = Some(1e12);
     header.device.bandwidth = Some(5e10);
     let times = [200_000.0, 100_000.0, 100_500.0];
+    let at = |number: u64| times[number as usize];
     History {
         header: Some(header),
-        evaluations: (0..3).map(|number| evaluation(number, times[number as usize])).collect(),
-        confirmations: (0..3).map(|number| confirmation(number, times[number as usize], 200_000.0)).collect(),
+        evaluations: (0..3).map(|number| evaluation(number, at(number))).collect(),
+        confirmations: (0..3).map(|number| confirmation(number, at(number), 200_000.0)).collect(),
         ..History::default()
     }
 }
@@ -153,13 +154,22 @@ fn what_failed_at_full_depth_does_not_enter() {
 
 #[test]
 fn the_table_reads_well() {
-    insta::assert_snapshot!(crate::report::text::section(&example()));
+    insta::assert_snapshot!(crate::report::text::section(&example()), @"
+    gemm on fake · square
+      #  BLOCK_M  VEC      time  speed       95 %  TFLOP/s  GB/s  roof  regs  spill
+      1       32    4  100.0 µs  2.00×  1.98–2.02    0.330  7.80  33 %    64      0
+      2       64    4  100.5 µs  1.99×  1.97–2.01    0.328  7.76  33 %    64      0  tie with 1
+      3       16    4  200.0 µs      -          -    0.165  3.90  16 %    64      0  baseline
+    time: hot p50, confirmed; speed: against the default (16 4), paired in fresh processes; noise floor 1.00 %
+    again: evo test-one gemm BLOCK_M=32 VEC=4 --device host --seed 1
+    ");
 }
 
 #[test]
 fn sections_of_others_stay_and_an_unreadable_file_is_put_aside() {
     let folder = tempfile::tempdir().unwrap();
-    let write = |section| leaderboard_file::merge(folder.path(), vec![section], "2026-01-01T00:00:00Z").unwrap();
+    let write =
+        |section| leaderboard_file::merge(folder.path(), vec![section], "2026-01-01T00:00:00Z").unwrap();
     let mut other = example();
     other.kernel = "softmax".into();
     write(other);

@@ -30,7 +30,7 @@ pub struct History {
     /// In flight at a crash and not evaluated since, by number.
     pub struck: Vec<Struck>,
     pub ends: Vec<End>,
-    numbers: HashSet<u64>,
+    pub(super) numbers: HashSet<u64>,
 }
 
 impl History {

@@ -1,4 +1,4 @@
-//! Appends records: one write and one sync each, so that what was appended survives.
+//! Appends records, one write each, synced so that what was appended survives.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
@@ -40,22 +40,20 @@ impl JournalWriter {
     /// Appends one record; on return it is on the disk. After an error the file ends with the record
     /// before.
     pub fn append(&mut self, record: &Record) -> Result<(), JournalError> {
-        self.append_all(std::slice::from_ref(record))
+        self.append_unsynced(record)?;
+        self.file.sync_data().map_err(|error| JournalError::io("sync", &self.path, error))
     }
 
-    /// Appends several records with one sync.
-    pub fn append_all(&mut self, records: &[Record]) -> Result<(), JournalError> {
-        let mut text = String::new();
-        for record in records {
-            let line = line::encode(record);
-            text += &line.map_err(|error| JournalError::io("write", &self.path, error.into()))?;
-        }
-        self.write(text.as_bytes())
+    /// Appends one record without waiting for the disk: it survives the death of this process, and
+    /// the next `append` syncs it too.
+    pub fn append_unsynced(&mut self, record: &Record) -> Result<(), JournalError> {
+        let line = line::encode(record);
+        let line = line.map_err(|error| JournalError::io("write", &self.path, error.into()))?;
+        self.write(line.as_bytes())
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), JournalError> {
-        let done = self.file.write_all(bytes).and_then(|()| self.file.sync_data());
-        if let Err(error) = done {
+        if let Err(error) = self.file.write_all(bytes) {
             // A part of the line may be there; without it the journal is whole. Failing here changes
             // nothing for the reader, who repairs a torn last line anyway.
             let _ = self.file.set_len(self.length).and_then(|()| self.file.seek(SeekFrom::End(0)));
