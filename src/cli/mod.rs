@@ -6,6 +6,7 @@ use clap::Parser;
 
 pub mod args;
 mod compile;
+mod compile_table;
 mod completions;
 mod environment;
 pub mod exit_code;
