@@ -229,14 +229,14 @@ impl Summary {
         self.count - self.fits
     }
 
-    /// `8 variants for sm_89 by nvrtc 13.0: 6 fit (2 spill), 2 static_reject:smem` and how long it took.
+    /// `8 variants for sm_89 by nvrtc 13.0: 6 fit, 2 static_reject:smem; 1 spill` and how long it took.
     pub fn text(&self, arch: &str, toolchain: &str, jobs: usize, elapsed: Duration) -> String {
-        let mut outcomes = match self.spilling {
-            0 => format!("{} fit", self.fits),
-            spilling => format!("{} fit, {spilling} spill", self.fits),
-        };
+        let mut outcomes = format!("{} fit", self.fits);
         for (label, count) in &self.outcomes {
             let _ = write!(outcomes, ", {count} {label}");
+        }
+        if self.spilling > 0 {
+            let _ = write!(outcomes, "; {} spill", self.spilling);
         }
         let (seconds, plural) = (elapsed.as_secs_f64(), if self.count == 1 { "" } else { "s" });
         let (compiled, cached) = (self.compiled, self.cached);
@@ -305,6 +305,16 @@ mod tests {
             summary.add(variant);
         }
         text.push_str(&summary.text("sm_89", "nvrtc 13.0", 2, Duration::from_millis(1500)));
-        insta::assert_snapshot!(text, @"");
+        insta::assert_snapshot!(text, @r"
+        BLOCK  mode  entry  regs   stack   spill  smem static   dynamic  threads  verdict
+           64   xor  k       255      16      20        49152     65536      128  fits
+           64   xor  k       255      16      20        49152     65536      128  static_reject:smem
+            too much
+           64   xor  k         -       -       -            -     65536      128  compile_error
+            k.cu(1): error: no
+            second
+        3 variants for sm_89 by nvrtc 13.0: 1 fit, 1 compile_error, 1 static_reject:smem; 2 spill
+        2 compiled and 0 from the cache in 1.5 s by 2 processes
+        ");
     }
 }

@@ -85,10 +85,11 @@ fn with_log(kind: VerdictKind, message: String, log: &str) -> Verdict {
 /// The first lines that report errors, or the first lines at all.
 fn first_errors(log: &str) -> String {
     let is_error = |line: &&str| {
-        let lower = line.to_lowercase();
-        (lower.contains("error") || lower.contains("fatal"))
-            && !lower.contains("errors detected")
-            && !lower.contains("error detected")
+        let lower = line.trim().to_lowercase();
+        let total = ["error detected", "errors detected"].iter().any(|words| lower.contains(words));
+        // `#error` is the source's own line, shown below the message that quotes it.
+        let says = lower.contains("error") || lower.contains("fatal");
+        says && lower.contains(':') && !lower.starts_with('#') && !total
     };
     let errors: Vec<&str> = log.lines().filter(is_error).take(3).map(str::trim).collect();
     match errors.is_empty() {

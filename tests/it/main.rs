@@ -1,5 +1,6 @@
 //! Whole-program tests: one binary, a module a subject.
 mod compile;
+mod compile_command;
 mod kernel;
 mod kernel_errors;
 mod shipped;
