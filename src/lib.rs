@@ -20,7 +20,6 @@ pub mod journal;
 pub mod kernel;
 pub mod report;
 pub mod search;
-pub mod selftest;
 pub mod space;
 pub mod study;
 pub mod timing;

@@ -1,5 +1,6 @@
 //! Commands: parse, call the library, print, return a number.
 
+use std::io::Write;
 use std::process;
 
 use clap::Parser;
@@ -53,6 +54,14 @@ fn dispatch(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Worker(arguments) => worker::run(arguments),
         Command::Completions(arguments) => completions::run(arguments),
         Command::Man => man::run(),
+    }
+}
+
+/// Writes to stdout; a reader that has left (`| head`) is no error.
+pub(crate) fn stdout(text: &str) -> anyhow::Result<()> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
     }
 }
 

@@ -1,0 +1,101 @@
+//! `evo selftest faults`: broken variants between good ones. Each must get its own verdict, and the
+//! good one after it must pass as if nothing had happened.
+
+use std::time::Instant;
+
+use super::Report;
+use super::bench::Bench;
+use crate::device::device::{DeviceKind, TimingMode};
+use crate::genome::Configuration;
+use crate::space::value::Value;
+use crate::worker::job::Standing;
+use crate::worker::lane::LaneResult;
+
+/// A fault, and the verdicts that are right for it on CUDA and on the host; an empty list means that
+/// the fault cannot be shown there, and the text after it says why.
+struct Fault(&'static str, &'static [&'static str], &'static [&'static str], &'static str);
+
+const FAULTS: &[Fault] = &[
+    Fault("empty", &["wrong_answer:unwritten"], &["wrong_answer:unwritten"], ""),
+    Fault("unwritten", &["wrong_answer:unwritten"], &["wrong_answer:unwritten"], ""),
+    Fault("drop", &["wrong_answer"], &["wrong_answer"], ""),
+    Fault("nan", &["wrong_answer:nan_inf"], &["wrong_answer:nan_inf"], ""),
+    Fault("constant", &["wrong_answer"], &["wrong_answer"], ""),
+    Fault("counter", &["nondeterministic", "stateful"], &["nondeterministic", "stateful"], ""),
+    Fault("oob_write", &["oob_write"], &["oob_write"], ""),
+    Fault("oob_read", &["oob_read", "wrong_answer:nan_inf"], &["oob_read"], ""),
+    Fault("input_mutated", &["input_mutated"], &["input_mutated"], ""),
+    Fault(
+        "warm_cheat",
+        &["timing_escape", "wrong_answer", "nondeterministic", "stateful"],
+        &["timing_escape", "wrong_answer", "nondeterministic", "stateful"],
+        "",
+    ),
+    Fault("slow", &["too_slow"], &["too_slow"], ""),
+    Fault("spin", &["hang"], &["hang"], ""),
+    Fault("barrier", &[], &["divergent_barrier"], "today's GPUs count arrivals, whichever line they come from"),
+    Fault("early_exit", &[], &["divergent_barrier"], "today's GPUs do not wait for threads that have left"),
+    Fault("illegal_address", &["crash_illegal_address"], &["crash_illegal_address", "oob_write"], ""),
+    Fault("misaligned", &["crash_misaligned"], &[], "this processor allows misaligned loads"),
+    Fault("trap", &["crash_trap", "crash_illegal_instruction"], &["crash_trap"], ""),
+    Fault("syntax", &["compile_error"], &["compile_error"], ""),
+    Fault("threads", &["static_reject:threads"], &["static_reject:threads"], ""),
+    Fault("smem", &["static_reject:smem"], &["static_reject:smem"], ""),
+    Fault("static_smem", &["compile_error", "static_reject:smem", "launch_fail:smem"], &[], "the host's linker takes it"),
+    Fault("zero_grid", &["static_reject"], &["static_reject"], ""),
+];
+
+/// Plays good, fault, good, fault, … on a bench of the `faults` space.
+///
+/// # Errors
+/// The compilers cannot be used, or the first good variant does not pass.
+pub fn run(bench: &mut Bench<'_>) -> anyhow::Result<Report> {
+    let kind = bench.lane.info().kind;
+    let good = bench.configuration(&[]);
+    let (first, standing) = good_neighbor(bench, &good, &Standing::default())?;
+    let mut report = Report::default();
+    report.add("none", Ok(format!("pass, {:.2} µs", first / 1e3)));
+    for Fault(name, cuda, host, why) in FAULTS {
+        let expected = if kind == DeviceKind::Cuda { cuda } else { host };
+        if expected.is_empty() {
+            report.skip(name, why);
+            continue;
+        }
+        let began = Instant::now();
+        let faulty = bench.configuration(&[("FAULT", Value::from(*name))]);
+        let (verdict, result) = bench.judge(&faulty, &standing, *name != "slow")?;
+        let took_ms = began.elapsed().as_secs_f64() * 1e3;
+        let recovery = result.as_ref().and_then(|result| result.recovery.clone());
+        let label = verdict.label();
+        let right = expected.iter().any(|want| label == *want || verdict.kind.as_str() == *want);
+        let neighbor = good_neighbor(bench, &good, &Standing::default());
+        let after = match &neighbor {
+            Ok((time, _)) => format!("neighbor {:.2}×", time / first),
+            Err(error) => format!("NEIGHBOR FAILED: {error}"),
+        };
+        let recovered = recovery.map_or(String::new(), |own| format!(", {} {:.0} ms", own.code, own.elapsed_ms));
+        let line = format!("{label} in {took_ms:.0} ms{recovered}, {after}; {}", verdict.message);
+        report.add(name, if right && neighbor.is_ok() { Ok(line) } else { Err(line) });
+    }
+    Ok(report)
+}
+
+/// Evaluates the good variant in full; its hot p50 and the standing it sets.
+fn good_neighbor(
+    bench: &mut Bench<'_>,
+    good: &Configuration,
+    standing: &Standing,
+) -> anyhow::Result<(f64, Standing)> {
+    let (verdict, result) = bench.judge(good, standing, true)?;
+    let passed = result.filter(|_| verdict.is_pass());
+    let result = passed.ok_or_else(|| anyhow::anyhow!("{}: {}", verdict.label(), verdict.message))?;
+    let standing = standing_of(&result);
+    let objective = result.objective_ns.unwrap_or(0.0);
+    Ok((objective, standing))
+}
+
+fn standing_of(result: &LaneResult) -> Standing {
+    let hot = result.measurements.iter().filter(|own| own.mode == TimingMode::Hot);
+    let problems = hot.map(|own| (own.problem.clone(), own.p50_ns)).collect();
+    Standing { problems, objective_ns: result.objective_ns }
+}

@@ -1,0 +1,130 @@
+//! `evo selftest latency`: what supervision and gates cost on this machine. Published, because a tool
+//! that claims to survive hung kernels should say how long that takes.
+
+use std::time::Instant;
+
+use super::Report;
+use super::bench::{Bench, lane_options};
+use crate::compile::farm::FarmOptions;
+use crate::device::device::Device;
+use crate::device::probe::DeviceChoice;
+use crate::kernel::spec::DType;
+use crate::space::value::Value;
+use crate::timing::stats;
+use crate::worker::job::Standing;
+use crate::worker::lane::Lane;
+
+/// Repetitions of each latency.
+const REPEATS: usize = 5;
+
+/// Measures worker start, recovery from a hang and the A/A noise floor.
+///
+/// # Errors
+/// The compilers or the lane cannot be used.
+pub fn run(bench: &mut Bench<'_>, choice: &DeviceChoice) -> anyhow::Result<Report> {
+    let mut report = Report::default();
+    report.add("worker_start", worker_start(choice));
+    report.add("sigkill_to_usable", recovery(bench)?);
+    report.add("noise_floor", noise_floor(bench)?);
+    Ok(report)
+}
+
+fn spread(mut samples: Vec<f64>, unit: &str) -> String {
+    samples.sort_by(f64::total_cmp);
+    let last = samples.len() - 1;
+    format!(
+        "median {:.1} {unit} (min {:.1}, max {:.1}, n {})",
+        stats::median(&samples),
+        samples[0],
+        samples[last],
+        samples.len()
+    )
+}
+
+/// From `exec` to an open device.
+fn worker_start(choice: &DeviceChoice) -> Result<String, String> {
+    let farm = FarmOptions::new(choice.kind, &choice.arch);
+    let options = lane_options(choice, &farm).map_err(|error| error.to_string())?;
+    let mut samples = Vec::new();
+    for _ in 0..REPEATS {
+        let began = Instant::now();
+        let lane = Lane::start(options.clone()).map_err(|error| error.to_string())?;
+        samples.push(began.elapsed().as_secs_f64() * 1e3);
+        drop(lane);
+    }
+    Ok(spread(samples, "ms"))
+}
+
+/// From the missed deadline of an endless kernel to a canary that sang in the next process.
+fn recovery(bench: &mut Bench<'_>) -> anyhow::Result<Result<String, String>> {
+    let spin = bench.configuration(&[("FAULT", Value::from("spin"))]);
+    let mut samples = Vec::new();
+    for _ in 0..REPEATS {
+        let (verdict, result) = bench.judge(&spin, &Standing::default(), true)?;
+        match result.and_then(|result| result.recovery) {
+            Some(recovery) => samples.push(recovery.elapsed_ms),
+            None => return Ok(Err(format!("an endless kernel gave {}: {}", verdict.label(), verdict.message))),
+        }
+    }
+    Ok(Ok(spread(samples, "ms")))
+}
+
+fn noise_floor(bench: &mut Bench<'_>) -> anyhow::Result<Result<String, String>> {
+    let good = bench.configuration(&[]);
+    let job = match bench.job(&good, true)? {
+        Ok(job) => job,
+        Err(verdict) => return Ok(Err(verdict.message)),
+    };
+    Ok(match bench.lane.noise_floor(&job, 0) {
+        Ok(noise) => Ok(format!(
+            "{:.3} % (single block pairs {:.3} %), A against A on `{}`",
+            noise.floor * 100.0,
+            noise.block_floor * 100.0,
+            job.timed[0].name
+        )),
+        Err(error) => Err(error.to_string()),
+    })
+}
+
+/// Times the gates' own work on an open device: buffers of 16 MiB, as a 2048² fp32 matrix has.
+pub fn overheads(device: &mut dyn Device) -> Report {
+    let mut report = Report::default();
+    let bytes = 16u64 << 20;
+    let mut buffers = Vec::new();
+    for name in ["a", "b", "c"] {
+        match device.allocate(name, bytes) {
+            Ok(buffer) => buffers.push(buffer),
+            Err(error) => {
+                report.add("allocate", Err(error.to_string()));
+                return report;
+            }
+        }
+    }
+    let (a, b) = (buffers[0], buffers[1]);
+    report.add("poison_16_mib", timed(device, |device| device.fill(a, 0x7fc1_7fc1)));
+    report.add("copy_16_mib", timed(device, |device| device.copy(a, b)));
+    report.add("hash_16_mib", timed(device, |device| device.hash(a).map(drop)));
+    report.add("count_poison_16_mib", timed(device, |device| device.count_pattern(a, DType::F32, 1).map(drop)));
+    report.add("check_guards_3_buffers", timed(device, |device| device.check_guards().map(drop)));
+    report.add("arm_guards_3_buffers", timed(device, |device| device.arm_guards(0x7fff_7fff)));
+    for buffer in buffers {
+        let _ = device.free(buffer);
+    }
+    report
+}
+
+type Call<'a> = &'a mut dyn FnMut(&mut dyn Device) -> Result<(), crate::device::device::DeviceError>;
+
+fn timed(
+    device: &mut dyn Device,
+    mut call: impl FnMut(&mut dyn Device) -> Result<(), crate::device::device::DeviceError>,
+) -> Result<String, String> {
+    let mut once = |call: Call<'_>| -> Result<f64, String> {
+        let began = Instant::now();
+        call(device).and_then(|()| device.synchronize()).map_err(|error| error.to_string())?;
+        Ok(began.elapsed().as_secs_f64() * 1e6)
+    };
+    once(&mut call)?;
+    let samples = (0..20).map(|_| once(&mut call)).collect::<Result<Vec<f64>, String>>()?;
+    Ok(spread(samples, "µs"))
+}
