@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::cuda::CudaDevice;
 use super::device::{Device, DeviceError};
+use super::host::HostDevice;
 use crate::verdict::VerdictKind;
 
 /// Opens `host`, `cuda` or `cuda:INDEX`; CUDA needs the compiled helper kernels.
@@ -11,6 +12,9 @@ use crate::verdict::VerdictKind;
 /// # Errors
 /// The device does not exist or cannot be opened; the message says why.
 pub fn open(spec: &str, support_cubin: Option<&Path>) -> Result<Box<dyn Device>, DeviceError> {
+    if spec == "host" {
+        return Ok(Box::new(HostDevice::open()?));
+    }
     let index = match spec.split_once(':') {
         None if spec == "cuda" => 0,
         Some(("cuda", index)) => index.parse().map_err(|_| unknown(spec))?,

@@ -45,9 +45,8 @@ pub fn lane_options(choice: &DeviceChoice, farm: &FarmOptions) -> anyhow::Result
 fn reference_of(kernel: &KernelSpec, farm: &FarmOptions) -> anyhow::Result<Option<(Binary, Vec<String>)>> {
     let Some(source) = render_reference(kernel) else { return Ok(None) };
     let entries = source.entries.clone();
-    let binary = compile_one(farm, source)?.map_err(|verdict| {
-        anyhow::anyhow!("the reference kernel does not compile: {}", verdict.message)
-    })?;
+    let binary = compile_one(farm, source)?
+        .map_err(|verdict| anyhow::anyhow!("the reference kernel does not compile: {}", verdict.message))?;
     Ok(Some((binary, entries)))
 }
 
@@ -67,7 +66,10 @@ impl<'a> Bench<'a> {
     pub fn configuration(&self, changes: &[(&str, Value)]) -> Configuration {
         let pairs = self.file.space.parameters().iter().map(|parameter| {
             let change = changes.iter().find(|(name, _)| *name == &*parameter.name);
-            (Arc::clone(&parameter.name), change.map_or(parameter.default_value(), |(_, value)| value).clone())
+            (
+                Arc::clone(&parameter.name),
+                change.map_or(parameter.default_value(), |(_, value)| value).clone(),
+            )
         });
         Configuration::new(pairs.collect())
     }
@@ -76,7 +78,11 @@ impl<'a> Bench<'a> {
     ///
     /// # Errors
     /// The compilers cannot be used.
-    pub fn job(&self, configuration: &Configuration, deep: bool) -> anyhow::Result<Result<Job, Box<Verdict>>> {
+    pub fn job(
+        &self,
+        configuration: &Configuration,
+        deep: bool,
+    ) -> anyhow::Result<Result<Job, Box<Verdict>>> {
         let prepared: Prepared = match self.recipe.prepare(configuration) {
             Ok(prepared) => prepared,
             Err(refused) => return Ok(Err(refused.verdict)),

@@ -217,8 +217,10 @@ fn launch_in_order(device: &mut dyn Device, module: ModuleId) -> Answer {
 
 fn attributes(device: &mut dyn Device, module: ModuleId) -> Answer {
     let kind = device.info().kind;
-    let launch = call("shared_sum", 1, 256, Vec::new());
+    let (x, y, launch) = sum_launch(device, 256)?;
     let found = device.attributes(module, &launch).map_err(text)?;
+    device.free(x).map_err(text)?;
+    device.free(y).map_err(text)?;
     if kind == DeviceKind::Cuda {
         demand(found.registers > 0 && found.shared_static_bytes >= 128, format!("{found:?}"))?;
         demand(found.blocks_per_multiprocessor.unwrap_or(0) > 0, format!("no block fits: {found:?}"))?;

@@ -33,7 +33,12 @@ const FAULTS: &[Fault] = &[
     ),
     Fault("slow", &["too_slow"], &["too_slow"], ""),
     Fault("spin", &["hang"], &["hang"], ""),
-    Fault("barrier", &[], &["divergent_barrier"], "today's GPUs count arrivals, whichever line they come from"),
+    Fault(
+        "barrier",
+        &[],
+        &["divergent_barrier"],
+        "today's GPUs count arrivals, whichever line they come from",
+    ),
     Fault("early_exit", &[], &["divergent_barrier"], "today's GPUs do not wait for threads that have left"),
     Fault("illegal_address", &["crash_illegal_address"], &["crash_illegal_address", "oob_write"], ""),
     Fault("misaligned", &["crash_misaligned"], &[], "this processor allows misaligned loads"),
@@ -41,7 +46,12 @@ const FAULTS: &[Fault] = &[
     Fault("syntax", &["compile_error"], &["compile_error"], ""),
     Fault("threads", &["static_reject:threads"], &["static_reject:threads"], ""),
     Fault("smem", &["static_reject:smem"], &["static_reject:smem"], ""),
-    Fault("static_smem", &["compile_error", "static_reject:smem", "launch_fail:smem"], &[], "the host's linker takes it"),
+    Fault(
+        "static_smem",
+        &["compile_error", "static_reject:smem", "launch_fail:smem"],
+        &[],
+        "the host's linker takes it",
+    ),
     Fault("zero_grid", &["static_reject"], &["static_reject"], ""),
 ];
 
@@ -73,7 +83,8 @@ pub fn run(bench: &mut Bench<'_>) -> anyhow::Result<Report> {
             Ok((time, _)) => format!("neighbor {:.2}×", time / first),
             Err(error) => format!("NEIGHBOR FAILED: {error}"),
         };
-        let recovered = recovery.map_or(String::new(), |own| format!(", {} {:.0} ms", own.code, own.elapsed_ms));
+        let recovered =
+            recovery.map_or(String::new(), |own| format!(", {} {:.0} ms", own.code, own.elapsed_ms));
         let line = format!("{label} in {took_ms:.0} ms{recovered}, {after}; {}", verdict.message);
         report.add(name, if right && neighbor.is_ok() { Ok(line) } else { Err(line) });
     }

@@ -63,7 +63,9 @@ fn recovery(bench: &mut Bench<'_>) -> anyhow::Result<Result<String, String>> {
         let (verdict, result) = bench.judge(&spin, &Standing::default(), true)?;
         match result.and_then(|result| result.recovery) {
             Some(recovery) => samples.push(recovery.elapsed_ms),
-            None => return Ok(Err(format!("an endless kernel gave {}: {}", verdict.label(), verdict.message))),
+            None => {
+                return Ok(Err(format!("an endless kernel gave {}: {}", verdict.label(), verdict.message)));
+            }
         }
     }
     Ok(Ok(spread(samples, "ms")))
@@ -104,7 +106,8 @@ pub fn overheads(device: &mut dyn Device) -> Report {
     report.add("poison_16_mib", timed(device, |device| device.fill(a, 0x7fc1_7fc1)));
     report.add("copy_16_mib", timed(device, |device| device.copy(a, b)));
     report.add("hash_16_mib", timed(device, |device| device.hash(a).map(drop)));
-    report.add("count_poison_16_mib", timed(device, |device| device.count_pattern(a, DType::F32, 1).map(drop)));
+    report
+        .add("count_poison_16_mib", timed(device, |device| device.count_pattern(a, DType::F32, 1).map(drop)));
     report.add("check_guards_3_buffers", timed(device, |device| device.check_guards().map(drop)));
     report.add("arm_guards_3_buffers", timed(device, |device| device.arm_guards(0x7fff_7fff)));
     for buffer in buffers {

@@ -70,7 +70,8 @@ fn print(arguments: &SelftestArgs, info: &serde_json::Value, report: &Report) ->
         super::stdout(&format!("{}\n", serde_json::to_string_pretty(&whole)?))?;
         return Ok(());
     }
-    let mut text = format!("{} ({})\n", info["name"].as_str().unwrap_or("?"), info["driver"].as_str().unwrap_or("?"));
+    let mut text =
+        format!("{} ({})\n", info["name"].as_str().unwrap_or("?"), info["driver"].as_str().unwrap_or("?"));
     for check in &report.checks {
         let mark = match check.passed {
             Some(true) => "pass   ",
