@@ -12,11 +12,12 @@ struct Zone {
     u64 bytes;
 };
 
-// One block a zone. result[2*zone] = first changed offset (or ~0), result[2*zone+1] = changed bytes.
+// Blocks in x are zones, blocks in y share a zone. result[2*zone] = first changed offset (or ~0),
+// result[2*zone+1] = changed bytes.
 extern "C" __global__ void evo_check_zones(const Zone* zones, unsigned pattern, u64* result) {
     Zone zone = zones[blockIdx.x];
     u64 first = ~0ull, changed = 0;
-    for (u64 i = threadIdx.x; i < zone.bytes; i += blockDim.x) {
+    for (u64 i = blockIdx.y * blockDim.x + threadIdx.x; i < zone.bytes; i += gridDim.y * blockDim.x) {
         unsigned char want = (unsigned char)(pattern >> (8 * (i % 4)));
         if (zone.start[i] != want) {
             changed++;

@@ -17,6 +17,8 @@ pub const SUPPORT_SOURCE: &str = include_str!("support.cu");
 
 const BLOCK: u32 = 256;
 const BLOCKS_MAX: u64 = 1056;
+/// Blocks that share a guard zone: 16 bytes a thread.
+const ZONE_BLOCKS: u32 = 16;
 /// Bytes of the scratch area for parameters and results: zones (16 B) and results (16 B) of up to
 /// 4,096 zones, or `BLOCKS_MAX` partial comparisons.
 const AREA_BYTES: usize = 1 << 17;
@@ -102,7 +104,7 @@ impl Support {
             let initial: Vec<[u64; 2]> = vec![[u64::MAX, 0]; chunk.len()];
             self.upload(self.area, chunk)?;
             self.upload(self.results, &initial)?;
-            let grid = chunk.len() as u32;
+            let grid = [chunk.len() as u32, ZONE_BLOCKS];
             let (area, results) = (self.area, self.results);
             self.launch("evo_check_zones", grid, &mut [arg(&area), arg(&pattern), arg(&results)])?;
             let found: Vec<[u64; 2]> = self.download(chunk.len())?;
@@ -118,7 +120,7 @@ impl Support {
         let (data, bytes, results) = (buffer.pointer(), buffer.bytes, self.results);
         self.upload(self.results, &[0u64])?;
         let grid = blocks(bytes / 4);
-        self.launch("evo_hash", grid, &mut [arg(&data), arg(&bytes), arg(&results)])?;
+        self.launch("evo_hash", [grid, 1], &mut [arg(&data), arg(&bytes), arg(&results)])?;
         Ok(self.download::<u64>(1)?[0])
     }
 
@@ -135,7 +137,11 @@ impl Support {
             _ => "evo_count_8",
         };
         self.upload(self.results, &[0u64])?;
-        self.launch(name, blocks(elements), &mut [arg(&data), arg(&elements), arg(&pattern), arg(&results)])?;
+        self.launch(
+            name,
+            [blocks(elements), 1],
+            &mut [arg(&data), arg(&elements), arg(&pattern), arg(&results)],
+        )?;
         Ok(self.download::<u64>(1)?[0])
     }
 
@@ -157,7 +163,7 @@ impl Support {
         let grid = blocks(elements);
         let Tolerance { atol, rtol } = tolerance;
         let mut arguments = [arg(&a), arg(&e), arg(&elements), arg(&atol), arg(&rtol), arg(&results)];
-        self.launch(name.expect("a kernel for every data type"), grid, &mut arguments)?;
+        self.launch(name.expect("a kernel for every data type"), [grid, 1], &mut arguments)?;
         let partials: Vec<Partial> = self.download(grid as usize)?;
         let mut comparison = merged(&partials, elements);
         if let Some(index) = comparison.first_bad {
@@ -201,13 +207,13 @@ impl Support {
         Ok(values)
     }
 
-    fn launch(&self, name: &str, grid: u32, arguments: &mut [*mut c_void]) -> Result<(), DeviceError> {
+    fn launch(&self, name: &str, grid: [u32; 2], arguments: &mut [*mut c_void]) -> Result<(), DeviceError> {
         // SAFETY: `arguments` point to live values of the types in support.cu, in its order.
         unsafe {
             let result = sys::cuLaunchKernel(
                 self.functions[name],
-                grid,
-                1,
+                grid[0],
+                grid[1],
                 1,
                 BLOCK,
                 1,
