@@ -1,10 +1,114 @@
-//! `evo preflight`.
+//! `evo preflight`: is everything here that a sweep on this device needs? Looks, starts one worker,
+//! writes nothing but a probe file in the cache.
+
+use serde::Serialize;
 
 use super::args::PreflightArgs;
 use super::exit_code::ExitCode;
+use super::session::{self, Place};
+use crate::compile::cache::{self, Cache};
+use crate::compile::{hostcxx, nvrtc};
+use crate::device::device::DeviceKind;
+use crate::device::telemetry;
 
-/// Runs the command.
+/// One thing that was looked for.
+#[derive(Debug, Serialize)]
+struct Finding {
+    name: &'static str,
+    /// Absent: not needed for this device and not there.
+    ok: Option<bool>,
+    message: String,
+}
+
+impl Finding {
+    fn of(name: &'static str, needed: bool, answer: Result<String, String>) -> Finding {
+        match answer {
+            Ok(message) => Finding { name, ok: Some(true), message },
+            Err(message) => Finding { name, ok: needed.then_some(false), message },
+        }
+    }
+}
+
+/// Runs the command: 0 when a sweep can start, 1 otherwise.
 pub fn run(arguments: &PreflightArgs) -> anyhow::Result<ExitCode> {
-    let _ = arguments;
-    anyhow::bail!("not written yet")
+    let place = session::place(&arguments.device, None)?;
+    let cuda = place.choice.kind == DeviceKind::Cuda;
+    let findings = vec![
+        Finding::of("gpu", cuda, gpus()),
+        Finding::of("nvrtc", cuda, nvrtc_library()),
+        Finding::of("c++ compiler", !cuda, host_compiler()),
+        Finding::of("cache", true, cache_folder()),
+        Finding::of("worker", true, worker(&place)),
+    ];
+    let ready = findings.iter().all(|finding| finding.ok != Some(false));
+    super::stdout(&if arguments.json {
+        json(&place, ready, &findings)?
+    } else {
+        text(&place, ready, &findings)
+    })?;
+    Ok(if ready { ExitCode::Done } else { ExitCode::Failed })
+}
+
+fn gpus() -> Result<String, String> {
+    let gpus = telemetry::list();
+    let names: Vec<String> = gpus.iter().map(|gpu| format!("cuda:{} {}", gpu.index, gpu.name)).collect();
+    let driver = telemetry::driver_version().unwrap_or_else(|| "unknown".into());
+    if names.is_empty() {
+        Err("NVML lists no GPU".into())
+    } else {
+        Ok(format!("{} (driver {driver})", names.join(", ")))
+    }
+}
+
+fn nvrtc_library() -> Result<String, String> {
+    nvrtc::locate().map(|library| library.path.display().to_string()).map_err(|error| error.to_string())
+}
+
+fn host_compiler() -> Result<String, String> {
+    hostcxx::locate().map(|compiler| compiler.version).map_err(|error| error.to_string())
+}
+
+fn cache_folder() -> Result<String, String> {
+    let folder = cache::default_dir();
+    let probe = Cache::open(&folder).and_then(|cache| cache.scratch());
+    probe.map(|_| folder.display().to_string()).map_err(|error| error.to_string())
+}
+
+/// Starts a worker as a sweep would and ends it again.
+fn worker(place: &Place) -> Result<String, String> {
+    let lane = session::lane(place, None).map_err(|error| error.to_string())?;
+    let info = lane.info();
+    Ok(format!("{} ({}), {} multiprocessors", info.name, info.driver, info.multiprocessors))
+}
+
+fn json(place: &Place, ready: bool, findings: &[Finding]) -> anyhow::Result<String> {
+    let whole = serde_json::json!({ "device": place.choice.spec, "ready": ready, "findings": findings });
+    Ok(format!("{}\n", serde_json::to_string_pretty(&whole)?))
+}
+
+fn text(place: &Place, ready: bool, findings: &[Finding]) -> String {
+    let mut text = String::new();
+    for finding in findings {
+        let mark = match finding.ok {
+            Some(true) => "ok     ",
+            Some(false) => "MISSING",
+            None => "absent ",
+        };
+        let message = finding.message.replace('\n', "\n                      ");
+        text.push_str(&format!("{mark} {:<13} {message}\n", finding.name));
+    }
+    let verdict = if ready { "ready" } else { "not ready" };
+    text.push_str(&format!("{verdict} for `--device {}`\n", place.choice.spec));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_needed_is_absent_and_not_missing() {
+        assert_eq!(Finding::of("gpu", false, Err("none".into())).ok, None);
+        assert_eq!(Finding::of("gpu", true, Err("none".into())).ok, Some(false));
+    }
 }

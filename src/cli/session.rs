@@ -114,7 +114,8 @@ pub fn lane(place: &Place, command: Option<&str>) -> anyhow::Result<Lane> {
     })
 }
 
-fn support_cubin(place: &Place) -> anyhow::Result<Option<PathBuf>> {
+/// The CUDA device's helper kernels, compiled; none for the host.
+pub fn support_cubin(place: &Place) -> anyhow::Result<Option<PathBuf>> {
     if place.choice.kind != DeviceKind::Cuda {
         return Ok(None);
     }

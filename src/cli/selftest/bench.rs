@@ -2,64 +2,34 @@
 
 use std::sync::Arc;
 
-use anyhow::Context;
-
-use crate::compile::compiler::Binary;
-use crate::compile::farm::{FarmOptions, compile_one};
-use crate::compile::support;
-use crate::device::cuda::SUPPORT_SOURCE;
-use crate::device::device::DeviceKind;
-use crate::device::probe::DeviceChoice;
+use crate::cli::session::{self, Place};
+use crate::compile::compile_one;
 use crate::engine::ports::{Build, Prepared, Recipe};
-use crate::engine::recipe::{KernelRecipe, problems_on};
+use crate::engine::recipe::KernelRecipe;
 use crate::genome::Configuration;
-use crate::kernel::render::render_reference;
-use crate::kernel::spec::{KernelSpec, SpaceFile};
+use crate::kernel::spec::SpaceFile;
 use crate::space::value::Value;
 use crate::verdict::Verdict;
 use crate::worker::job::{Job, Standing};
-use crate::worker::lane::{Lane, LaneOptions, LaneResult};
+use crate::worker::lane::{Lane, LaneResult};
 
 /// One kernel on one device.
 pub struct Bench<'a> {
     file: &'a SpaceFile,
     recipe: KernelRecipe<'a>,
-    farm: FarmOptions,
+    place: &'a Place,
     /// The device's lane.
     pub lane: Lane,
 }
 
-/// How to start a lane on a device, its helper kernels compiled first.
-///
-/// # Errors
-/// There is no compiler for the device, or the cache cannot be written.
-pub fn lane_options(choice: &DeviceChoice, farm: &FarmOptions) -> anyhow::Result<LaneOptions> {
-    let support_cubin = match choice.kind {
-        DeviceKind::Cuda => Some(support::cubin(&choice.arch, SUPPORT_SOURCE, &farm.cache)?),
-        DeviceKind::Host => None,
-    };
-    Ok(LaneOptions { command: None, device: choice.spec.clone(), cache: farm.cache.clone(), support_cubin })
-}
-
-/// Compiles a kernel's naive reference, if that is how it is checked.
-fn reference_of(kernel: &KernelSpec, farm: &FarmOptions) -> anyhow::Result<Option<(Binary, Vec<String>)>> {
-    let Some(source) = render_reference(kernel) else { return Ok(None) };
-    let entries = source.entries.clone();
-    let binary = compile_one(farm, source)?
-        .map_err(|verdict| anyhow::anyhow!("the reference kernel does not compile: {}", verdict.message))?;
-    Ok(Some((binary, entries)))
-}
-
 impl<'a> Bench<'a> {
     /// Starts a lane for a space file that has a kernel.
-    pub fn start(file: &'a SpaceFile, choice: &DeviceChoice, seed: u64) -> anyhow::Result<Bench<'a>> {
-        let kernel = file.kernel.as_ref().context("the space has no kernel")?;
-        let farm = FarmOptions::new(choice.kind, &choice.arch);
-        let lane = Lane::start(lane_options(choice, &farm)?)?;
-        let reference = reference_of(kernel, &farm)?;
-        let problems = problems_on(kernel, choice.kind);
-        let recipe = KernelRecipe::new(kernel, lane.info().limits.clone(), &problems, reference, seed);
-        Ok(Bench { file, recipe, farm, lane })
+    pub fn start(file: &'a SpaceFile, place: &'a Place, seed: u64) -> anyhow::Result<Bench<'a>> {
+        let kernel = session::kernel_of(file)?;
+        let lane = session::lane(place, None)?;
+        let problems = session::problems(kernel, place.choice.kind, &[])?;
+        let recipe = session::recipe(kernel, &problems, place, &lane, seed)?;
+        Ok(Bench { file, recipe, place, lane })
     }
 
     /// The default configuration with some values changed.
@@ -87,7 +57,7 @@ impl<'a> Bench<'a> {
             Ok(prepared) => prepared,
             Err(refused) => return Ok(Err(refused.verdict)),
         };
-        let binary = match compile_one(&self.farm, prepared.source.clone())? {
+        let binary = match compile_one(&self.place.farm, prepared.source.clone())? {
             Ok(binary) => binary,
             Err(verdict) => return Ok(Err(verdict)),
         };

@@ -4,15 +4,13 @@
 use std::time::Instant;
 
 use super::Report;
-use super::bench::{Bench, lane_options};
-use crate::compile::farm::FarmOptions;
-use crate::device::device::Device;
-use crate::device::probe::DeviceChoice;
+use super::bench::Bench;
+use crate::cli::session::{self, Place};
+use crate::device::device::{Device, DeviceError};
 use crate::kernel::spec::DType;
 use crate::space::value::Value;
 use crate::timing::stats;
 use crate::worker::job::Standing;
-use crate::worker::lane::Lane;
 
 /// Repetitions of each latency.
 const REPEATS: usize = 5;
@@ -21,9 +19,9 @@ const REPEATS: usize = 5;
 ///
 /// # Errors
 /// The compilers or the lane cannot be used.
-pub fn run(bench: &mut Bench<'_>, choice: &DeviceChoice) -> anyhow::Result<Report> {
+pub fn run(bench: &mut Bench<'_>, place: &Place) -> anyhow::Result<Report> {
     let mut report = Report::default();
-    report.add("worker_start", worker_start(choice));
+    report.add("worker_start", worker_start(place));
     report.add("sigkill_to_usable", recovery(bench)?);
     report.add("noise_floor", noise_floor(bench)?);
     Ok(report)
@@ -42,13 +40,11 @@ fn spread(mut samples: Vec<f64>, unit: &str) -> String {
 }
 
 /// From `exec` to an open device.
-fn worker_start(choice: &DeviceChoice) -> Result<String, String> {
-    let farm = FarmOptions::new(choice.kind, &choice.arch);
-    let options = lane_options(choice, &farm).map_err(|error| error.to_string())?;
+fn worker_start(place: &Place) -> Result<String, String> {
     let mut samples = Vec::new();
     for _ in 0..REPEATS {
         let began = Instant::now();
-        let lane = Lane::start(options.clone()).map_err(|error| error.to_string())?;
+        let lane = session::lane(place, None).map_err(|error| error.to_string())?;
         samples.push(began.elapsed().as_secs_f64() * 1e3);
         drop(lane);
     }
@@ -116,11 +112,11 @@ pub fn overheads(device: &mut dyn Device) -> Report {
     report
 }
 
-type Call<'a> = &'a mut dyn FnMut(&mut dyn Device) -> Result<(), crate::device::device::DeviceError>;
+type Call<'a> = &'a mut dyn FnMut(&mut dyn Device) -> Result<(), DeviceError>;
 
 fn timed(
     device: &mut dyn Device,
-    mut call: impl FnMut(&mut dyn Device) -> Result<(), crate::device::device::DeviceError>,
+    mut call: impl FnMut(&mut dyn Device) -> Result<(), DeviceError>,
 ) -> Result<String, String> {
     let mut once = |call: Call<'_>| -> Result<f64, String> {
         let began = Instant::now();

@@ -9,30 +9,29 @@ mod latency;
 
 use serde::Serialize;
 
-use self::bench::{Bench, lane_options};
+use self::bench::Bench;
 use super::args::{SelftestArgs, SelftestSubject};
-use super::exit_code::{ExitCode, UsageError};
+use super::exit_code::ExitCode;
+use super::session::{self, Place};
+use crate::compile::compile_one;
 use crate::compile::compiler::{HEADER_END, KernelSource};
-use crate::compile::farm::{FarmOptions, compile_one};
 use crate::device::device::Device;
 use crate::device::open::open;
-use crate::device::probe::{self, DeviceChoice};
 use crate::genome::ContentHash;
 use crate::kernel::catalog;
 
 /// Runs the command: 0 when nothing failed, 1 otherwise.
 pub fn run(arguments: &SelftestArgs) -> anyhow::Result<ExitCode> {
-    let choice = probe::choose(&arguments.device).map_err(|error| UsageError(error.to_string()))?;
+    let place = session::place(&arguments.device, None)?;
     let (info, report) = match arguments.subject {
-        SelftestSubject::Device => on_device(&choice)?,
-        SelftestSubject::Faults | SelftestSubject::Latency => on_lane(&choice, arguments.subject)?,
+        SelftestSubject::Device => on_device(&place)?,
+        SelftestSubject::Faults | SelftestSubject::Latency => on_lane(&place, arguments.subject)?,
     };
     print(arguments, &info, &report)?;
     Ok(if report.passed() { ExitCode::Done } else { ExitCode::Failed })
 }
 
-fn on_device(choice: &DeviceChoice) -> anyhow::Result<(serde_json::Value, Report)> {
-    let farm = FarmOptions::new(choice.kind, &choice.arch);
+fn on_device(place: &Place) -> anyhow::Result<(serde_json::Value, Report)> {
     let hash = ContentHash::of(device::PROBES.as_bytes());
     let symbol = format!("extern \"C\" __device__ const char evo_variant_hash[] = \"{hash}\";\n");
     let source = KernelSource {
@@ -42,24 +41,24 @@ fn on_device(choice: &DeviceChoice) -> anyhow::Result<(serde_json::Value, Report
         file_name: "probes.cu".into(),
         variant_hash: hash.clone(),
     };
-    let binary = compile_one(&farm, source)?
+    let binary = compile_one(&place.farm, source)?
         .map_err(|verdict| anyhow::anyhow!("the probe kernels do not compile: {}", verdict.message))?;
     let image = std::fs::read(&binary.path)?;
-    let options = lane_options(choice, &farm)?;
-    let mut device: Box<dyn Device> = open(&choice.spec, options.support_cubin.as_deref())?;
+    let cubin = session::support_cubin(place)?;
+    let mut device: Box<dyn Device> = open(&place.choice.spec, cubin.as_deref())?;
     let info = serde_json::to_value(device.info())?;
     let mut report = latency::overheads(device.as_mut());
     report.checks.extend(device::run(device.as_mut(), &image, &hash).checks);
     Ok((info, report))
 }
 
-fn on_lane(choice: &DeviceChoice, subject: SelftestSubject) -> anyhow::Result<(serde_json::Value, Report)> {
+fn on_lane(place: &Place, subject: SelftestSubject) -> anyhow::Result<(serde_json::Value, Report)> {
     let file = catalog::open("faults")?;
-    let mut bench = Bench::start(&file, choice, 1)?;
+    let mut bench = Bench::start(&file, place, 1)?;
     let info = serde_json::to_value(bench.lane.info())?;
     let report = match subject {
         SelftestSubject::Faults => faults::run(&mut bench)?,
-        _ => latency::run(&mut bench, choice)?,
+        _ => latency::run(&mut bench, place)?,
     };
     Ok((info, report))
 }
