@@ -15,7 +15,8 @@ use crate::report;
 
 mod folder;
 
-pub use folder::{StudyError, StudyRequest, check_writable};
+use folder::check_writable;
+pub use folder::{StudyError, StudyRequest};
 
 /// An open study; nobody else writes to it.
 #[derive(Debug)]

@@ -221,3 +221,39 @@ impl Observer for Bars {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budget::StopReason;
+
+    #[test]
+    fn every_event_is_one_json_object_that_names_itself() {
+        let events = [
+            Event::Started { study: "s".into(), device: "d".into(), valid: 1 << 70, total: None, resumed: 0 },
+            Event::Evaluating { number: 3 },
+            Event::Lanes { compile_busy: 0.5, device_busy: 0.9, compile_queue: 1, device_queue: 2 },
+            Event::Stopped { reason: StopReason::Wall },
+        ];
+        let lines: Vec<String> =
+            events.iter().map(|event| crate::report::json::event(event).to_string()).collect();
+        insta::assert_snapshot!(lines.join("\n"), @r#"
+        {"event":"started","study":"s","device":"d","valid":"1180591620717411303424","total":null,"resumed":0}
+        {"event":"evaluating","number":3}
+        {"event":"lanes","compile_busy":0.5,"device_busy":0.9,"compile_queue":1,"device_queue":2}
+        {"event":"stopped","reason":"wall"}
+        "#);
+    }
+
+    #[test]
+    fn the_first_line_says_what_is_ahead() {
+        let event = Event::Started {
+            study: "gemm-host".into(),
+            device: "cpu".into(),
+            valid: 900,
+            total: Some(48),
+            resumed: 16,
+        };
+        insta::assert_snapshot!(started(&event).unwrap(), @"study gemm-host on cpu: 900 valid configurations, up to 48 evaluations, 16 done before");
+    }
+}

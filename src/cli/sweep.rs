@@ -19,7 +19,7 @@ use crate::kernel::catalog;
 use crate::kernel::spec::{KernelSpec, ProblemSpec, RankingMode, SpaceFile};
 use crate::report::text;
 use crate::search::registry::{self, StrategyOptions};
-use crate::study::{Study, StudyRequest, check_writable};
+use crate::study::{Study, StudyRequest};
 use crate::worker::lane::Lane;
 
 /// A search that would not end by itself gets this many generations.
@@ -39,15 +39,8 @@ pub fn run(arguments: &SweepArgs) -> anyhow::Result<ExitCode> {
     let strategy = registry::create(strategy, &file.space, strategy_options)
         .map_err(|error| UsageError(error.to_string()))?;
     let budget = budget(arguments, strategy.name())?;
-    check_writable(&arguments.out).map_err(|error| UsageError(error.to_string()))?;
     let place = session::place(&arguments.device, arguments.jobs)?;
     let problems = session::problems(kernel, place.choice.kind, &arguments.problems)?;
-
-    let inbox = Inbox::new();
-    let farm = farm(&place, &inbox)?;
-    let lane = session::lane(&place, arguments.worker_command.as_deref())?;
-    let recipe = session::recipe(kernel, &problems, &place, &lane, arguments.seed)?;
-    let header = header(arguments, &file, kernel, &problems, &lane, strategy.name());
     let default_name = format!("{}-{}", kernel.name, place.choice.kind.as_str());
     let request = StudyRequest {
         out: &arguments.out,
@@ -55,6 +48,13 @@ pub fn run(arguments: &SweepArgs) -> anyhow::Result<ExitCode> {
         default_name: &default_name,
         resume: arguments.resume,
     };
+    request.check().map_err(|error| UsageError(error.to_string()))?;
+
+    let inbox = Inbox::new();
+    let farm = farm(&place, &inbox)?;
+    let lane = session::lane(&place, arguments.worker_command.as_deref())?;
+    let recipe = session::recipe(kernel, &problems, &place, &lane, arguments.seed)?;
+    let header = header(arguments, &file, kernel, &problems, &lane, strategy.name());
     let mut study = Study::open(&request, header).map_err(|error| UsageError(error.to_string()))?;
     interrupt::watch(inbox.sender()).context("cannot watch for Ctrl-C")?;
 

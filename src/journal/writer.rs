@@ -69,3 +69,21 @@ impl JournalWriter {
         if text.last().is_some_and(|byte| *byte != b'\n') { self.write(b"\n") } else { Ok(()) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_apart() {
+        let path = Path::new("/dev/full");
+        let file = OpenOptions::new().write(true).open(path).expect("Linux has /dev/full");
+        let mut writer = JournalWriter { file, path: path.to_path_buf(), length: 0 };
+        let error = writer.append(&Record::Note { at: String::new(), message: String::new() }).unwrap_err();
+        assert!(matches!(error, JournalError::DiskFull { .. }));
+        insta::assert_snapshot!(error, @"
+        no space left on the device that holds `/dev/full`
+        hint: everything before this record is safe; make room and run the same command with `--resume`
+        ");
+    }
+}

@@ -36,8 +36,34 @@ pub enum StudyError {
     Name { name: String },
 }
 
+impl StudyRequest<'_> {
+    /// Whether the request can be met, as far as that can be told without writing anything; worth
+    /// knowing before compilers and devices are started.
+    pub fn check(&self) -> Result<(), StudyError> {
+        if let Some(name) = self.name {
+            check_name(name)?;
+            let path = self.out.join(name);
+            if !self.resume && path.join("journal.jsonl").exists() {
+                return Err(match StudyLock::take(&path) {
+                    Err(locked @ JournalError::Locked { .. }) => locked.into(),
+                    _ => StudyError::Taken { path },
+                });
+            }
+        }
+        check_writable(self.out)
+    }
+}
+
+fn check_name(name: &str) -> Result<(), StudyError> {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    if name.is_empty() || !name.chars().all(plain) || name.starts_with('.') {
+        return Err(StudyError::Name { name: name.to_string() });
+    }
+    Ok(())
+}
+
 /// Checks, without leaving anything behind, that files can be made in `folder`, which may not exist yet.
-pub fn check_writable(folder: &Path) -> Result<(), StudyError> {
+pub(super) fn check_writable(folder: &Path) -> Result<(), StudyError> {
     let fail = |path: &Path, reason: &str| StudyError::Unwritable {
         path: path.to_path_buf(),
         reason: reason.to_string(),
@@ -66,10 +92,7 @@ pub(super) fn find(request: &StudyRequest<'_>) -> Result<(PathBuf, StudyLock), S
     let Some(name) = request.name else {
         return if request.resume { latest(request) } else { fresh(request) };
     };
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-    if name.is_empty() || !name.chars().all(plain) || name.starts_with('.') {
-        return Err(StudyError::Name { name: name.to_string() });
-    }
+    check_name(name)?;
     let path = request.out.join(name);
     let lock = take(&path)?;
     if !request.resume && path.join("journal.jsonl").exists() {
