@@ -28,13 +28,14 @@ impl Standing {
         }
     }
 
-    fn text(self) -> String {
+    fn text(self, single: bool) -> String {
+        let (wait, have) = if single { ("waits", "has") } else { ("wait", "have") };
         match self {
-            Standing::Barrier(place) => format!("wait at line {} (`{}`)", place.line, self.call()),
+            Standing::Barrier(place) => format!("{wait} at line {} (`{}`)", place.line, self.call()),
             Standing::Warp(place) => {
-                format!("wait at line {} (`{}`, mask 0x{:08x})", place.line, self.call(), place.mask)
+                format!("{wait} at line {} (`{}`, mask 0x{:08x})", place.line, self.call(), place.mask)
             }
-            Standing::Returned => "have returned".to_string(),
+            Standing::Returned => format!("{have} returned"),
         }
     }
 
@@ -60,8 +61,9 @@ pub fn describe(block: [u32; 3], standings: &[Standing]) -> DeviceError {
     }
     // Those who wait come first: their lines are what a person looks for.
     groups.sort_by_key(|(standing, threads)| (*standing == Standing::Returned, threads[0]));
-    let phrase =
-        |(standing, threads): &(Standing, Vec<usize>)| format!("{} {}", ranges(threads), standing.text());
+    let phrase = |(standing, threads): &(Standing, Vec<usize>)| {
+        format!("{} {}", ranges(threads), standing.text(threads.len() == 1))
+    };
     let text: Vec<String> = groups.iter().map(phrase).collect();
     let [x, y, z] = block;
     let message = format!("{} (block {x},{y},{z})", text.join(", "));
@@ -110,8 +112,8 @@ mod tests {
         let error = describe([1, 0, 0], &standings);
         assert_eq!(
             error.message,
-            "threads 4-5 wait at line 41 (`__syncthreads`), thread 6 wait at line 57 (`__syncthreads`), \
-             thread 7 wait at line 9 (`__shfl_xor_sync`, mask 0x0000000f), threads 0-3 have returned (block 1,0,0)"
+            "threads 4-5 wait at line 41 (`__syncthreads`), thread 6 waits at line 57 (`__syncthreads`), \
+             thread 7 waits at line 9 (`__shfl_xor_sync`, mask 0x0000000f), threads 0-3 have returned (block 1,0,0)"
         );
         assert_eq!(error.kind, VerdictKind::DivergentBarrier);
     }

@@ -97,6 +97,16 @@ impl Registered {
     }
 }
 
+impl Registered {
+    /// Moves the usable part inside its range.
+    pub fn set_inner(&self, start: usize, bytes: usize) {
+        if let Some(slot) = self.slot {
+            slot.start.store(start, Ordering::Relaxed);
+            slot.bytes.store(bytes, Ordering::Relaxed);
+        }
+    }
+}
+
 impl Drop for Registered {
     fn drop(&mut self) {
         if let Some(slot) = self.slot {

@@ -46,14 +46,16 @@ impl Job {
     }
 
     /// Takes blocks until there are none, on this thread.
-    fn take_part(&self, runner: *mut Runner) {
+    fn take_part(&self, seat: &mut Seat) {
         let [x, y, z] = self.work.grid.map(u64::from);
         let blocks = x * y * z;
         if self.next.load(Ordering::Relaxed) >= blocks {
             return;
         }
-        // SAFETY: the runner is this thread's own, and no block of it runs.
-        unsafe { (*runner).begin(self.work) };
+        // Without its own signal stack a stack overflow on this thread would be nameless, not wrong.
+        let _ = fault::prepare_thread();
+        seat.begin(self.work);
+        let runner: *mut Runner = &mut *seat.runner;
         let statics = if self.poison { self.statics.locate() } else { None };
         fault::in_kernel(true);
         while !self.stop.load(Ordering::Relaxed) {
@@ -83,7 +85,8 @@ impl Job {
 /// A runner with its ranges known to the fault handler.
 struct Seat {
     runner: Box<Runner>,
-    _ranges: [Registered; 2],
+    _stacks: Registered,
+    shared: Registered,
 }
 
 // SAFETY: fibers of a runner are suspended whenever it changes threads, and hold nothing of a thread's.
@@ -92,14 +95,19 @@ unsafe impl Send for Seat {}
 impl Seat {
     fn new() -> io::Result<Seat> {
         let runner = Runner::new()?;
-        let register =
-            |kind, whole: (usize, usize), inner, name| Registered::new(Range { kind, whole, inner, name });
         let (stacks, shared) = (runner.stack_range(), runner.shared_range());
-        let ranges = [
-            register(RangeKind::Stacks, stacks, stacks, "stacks"),
-            register(RangeKind::Shared, shared, runner.shared_inner(), "dynamic shared memory"),
-        ];
-        Ok(Seat { runner, _ranges: ranges })
+        let range = |kind, whole, inner, name| Registered::new(Range { kind, whole, inner, name });
+        Ok(Seat {
+            _stacks: range(RangeKind::Stacks, stacks, stacks, "stacks"),
+            shared: range(RangeKind::Shared, shared, runner.shared_inner(), "dynamic shared memory"),
+            runner,
+        })
+    }
+
+    fn begin(&mut self, work: Work) {
+        self.runner.begin(work);
+        let (start, bytes) = self.runner.shared_inner();
+        self.shared.set_inner(start, bytes);
     }
 }
 
@@ -158,7 +166,7 @@ impl Pool {
         if job.seats > 1 && !self.helpers.is_empty() {
             self.run_together(job)
         } else {
-            job.take_part(&mut *self.own.runner);
+            job.take_part(&mut self.own);
             lock(&job.error).take().map_or(Ok(()), Err)
         }
     }
@@ -172,7 +180,7 @@ impl Pool {
             self.board.epoch.store(state.epoch, Ordering::Release);
         }
         self.board.start.notify_all();
-        job.take_part(&mut *self.own.runner);
+        job.take_part(&mut self.own);
         // Who comes now finds nothing to do; who has begun is waited for.
         let mut state = lock(&self.board.state);
         state.job = None;
@@ -196,8 +204,6 @@ impl Drop for Pool {
 }
 
 fn help(board: &Board, mut seat: Seat, number: usize) {
-    // Without its own signal stack a stack overflow on this thread would be nameless, not wrong.
-    let _ = fault::prepare_thread();
     let mut seen = 0;
     loop {
         watch(board, seen);
@@ -212,7 +218,7 @@ fn help(board: &Board, mut seat: Seat, number: usize) {
         let Some(job) = state.job.clone().filter(|job| number < job.seats) else { continue };
         state.working += 1;
         drop(state);
-        job.take_part(&mut *seat.runner);
+        job.take_part(&mut seat);
         drop(job);
         let mut state = lock(&board.state);
         state.working -= 1;

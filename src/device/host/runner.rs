@@ -104,7 +104,7 @@ impl Runner {
         self.stacks.range()
     }
 
-    /// First address and size of dynamic shared memory, at its largest.
+    /// First address and size of the launch's dynamic shared memory.
     pub fn shared_inner(&self) -> (usize, usize) {
         self.shared.inner()
     }

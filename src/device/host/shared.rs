@@ -46,10 +46,9 @@ impl SharedArena {
         unsafe { std::ptr::write_bytes(self.start().cast::<u8>(), 0xff, self.bytes) };
     }
 
-    /// First address and size of all that launches can get.
+    /// First address and size of the launch's part.
     pub fn inner(&self) -> (usize, usize) {
-        let bytes = round_up(SHARED_MAX, page_bytes());
-        (self.end - bytes, bytes)
+        (self.end - self.bytes, self.bytes)
     }
 
     /// The whole range, guards included.

@@ -84,23 +84,46 @@ pub fn flags() -> Vec<String> {
     flags
 }
 
-/// Those of a kernel's options that mean something to a C++ compiler: macros and include folders.
-/// NVRTC's own (`--use_fast_math`, `-maxrregcount`, …) are dropped.
+/// Those of a kernel's options that a C++ compiler gets on its command line: include folders. NVRTC's own
+/// (`--use_fast_math`, `-maxrregcount`, …) are dropped; macros are written into the translation unit.
 pub fn options(options: &[String]) -> Vec<String> {
     let mut kept = Vec::new();
     let mut rest = options.iter();
     while let Some(option) = rest.next() {
-        let takes_value = matches!(option.as_str(), "-D" | "-U" | "-I");
-        if takes_value {
+        if option == "-I" {
             kept.push(option.clone());
             kept.extend(rest.next().cloned());
-        } else if ["-D", "-U", "-I"].iter().any(|prefix| option.starts_with(prefix)) {
+        } else if option.starts_with("-I") {
             kept.push(option.clone());
-        } else if let Some(definition) = option.strip_prefix("--define-macro=") {
-            kept.push(format!("-D{definition}"));
+        } else if let Some(folder) = option.strip_prefix("--include-path=") {
+            kept.push(format!("-I{folder}"));
         }
     }
     kept
+}
+
+/// Macros of the options as directives. They stand behind our header, because on the command line a
+/// parameter named `N` would change the header itself, and spoil its precompiled form.
+fn directives(options: &[String]) -> String {
+    let mut text = String::new();
+    let mut rest = options.iter();
+    while let Some(option) = rest.next() {
+        let (kind, name) = match option.as_str() {
+            "-D" | "-U" => (&option[..2], rest.next().map_or("", String::as_str)),
+            _ => match option.strip_prefix("--define-macro=") {
+                Some(definition) => ("-D", definition),
+                None => (option.get(..2).unwrap_or(""), option.get(2..).unwrap_or("")),
+            },
+        };
+        let name = name.replace(['\n', '\r'], " ");
+        match (kind, name.split_once('=')) {
+            ("-D", Some((name, value))) => text.push_str(&format!("#define {name} {value}\n")),
+            ("-D", None) => text.push_str(&format!("#define {name} 1\n")),
+            ("-U", _) => text.push_str(&format!("#undef {name}\n")),
+            _ => {}
+        }
+    }
+    text
 }
 
 /// The complete C++ text of one variant.
@@ -117,6 +140,7 @@ pub fn translation_unit(source: &KernelSource) -> Result<String, Box<Verdict>> {
     let file_name = source.file_name.replace(['\\', '"', '\n'], "_");
     let mut text = String::with_capacity(rewritten.text.len() + 2048);
     text.push_str(SEE_HEADER);
+    text.push_str(&directives(&source.options));
     text.push_str(&format!("#line 1 \"{file_name}\"\n"));
     text.push_str(&rewritten.text);
     text.push_str("\n#line 1 \"entry points\"\n");
@@ -137,7 +161,7 @@ fn entry_table(source: &KernelSource, launch_bounds: &[(String, String)]) -> Str
         let threads_max = bound.map_or("0", |(_, bound)| bound.as_str());
         let launcher = format!("evo_launcher<decltype(&{entry}), &{entry}>");
         text.push_str(&format!(
-            "{{\"{entry}\", {launcher}::run, {launcher}::arguments, {launcher}::count, (uint32_t)({threads_max})}},\n"
+            "{{\"{entry}\", {launcher}::evo_run, {launcher}::evo_signature, {launcher}::evo_arity, (uint32_t)({threads_max})}},\n"
         ));
     }
     text.push_str("{0, 0, 0, 0, 0}};\n");
@@ -174,7 +198,7 @@ mod tests {
         let text = "__global__ void __launch_bounds__(2 * N, 2) a(int x) {}\n__global__ void b() {}\n";
         let unit = translation_unit(&source(text, &["a", "b"])).unwrap();
         assert!(unit.contains("(uint32_t)(2 * N)"), "{unit}");
-        assert!(unit.contains("{\"b\", evo_launcher<decltype(&b), &b>::run"), "{unit}");
+        assert!(unit.contains("{\"b\", evo_launcher<decltype(&b), &b>::evo_run"), "{unit}");
         assert!(unit.contains("evo_variant_hash[] = "), "{unit}");
     }
 
@@ -192,8 +216,23 @@ mod tests {
     }
 
     #[test]
-    fn only_macros_and_includes_reach_the_compiler() {
-        let given = ["-DA=1", "--use_fast_math", "-D", "B=2", "-I/x", "--define-macro=C=3"].map(String::from);
-        assert_eq!(options(&given), ["-DA=1", "-D", "B=2", "-I/x", "-DC=3"]);
+    fn macros_become_directives_and_includes_stay_options() {
+        let given = [
+            "-DA=1",
+            "--use_fast_math",
+            "-D",
+            "B=x=2",
+            "-I/x",
+            "--define-macro=C=3",
+            "-DF(x)=x",
+            "-DD",
+            "-UA",
+        ]
+        .map(String::from);
+        assert_eq!(options(&given), ["-I/x"]);
+        assert_eq!(
+            directives(&given),
+            "#define A 1\n#define B x=2\n#define C 3\n#define F(x) x\n#define D 1\n#undef A\n"
+        );
     }
 }

@@ -271,17 +271,14 @@ template <class... A, void (*function)(A...)> struct evo_launcher<void (*)(A...)
         (void)arguments;
         function(*(typename evo_plain<A>::type*)arguments[I]...);
     }
-    static void run(void** arguments) { call(arguments, typename evo_count<sizeof...(A)>::type()); }
-    static constexpr uint32_t count = sizeof...(A);
-    static constexpr evo_argument arguments[sizeof...(A) + 1] = {
+    static void evo_run(void** arguments) { call(arguments, typename evo_count<sizeof...(A)>::type()); }
+    static constexpr uint32_t evo_arity = sizeof...(A);
+    static constexpr evo_argument evo_signature[sizeof...(A) + 1] = {
         {(uint32_t)sizeof(A), evo_kind<typename evo_plain<A>::type>::value}..., {0, 0}};
 };
 template <class... A, void (*function)(A...)>
-constexpr evo_argument evo_launcher<void (*)(A...), function>::arguments[sizeof...(A) + 1];
+constexpr evo_argument evo_launcher<void (*)(A...), function>::evo_signature[sizeof...(A) + 1];
 
-#define EVO_ENTRY(name, threads_max)                                                               \
-    {#name, evo_launcher<decltype(&name), &name>::run, evo_launcher<decltype(&name), &name>::arguments,  \
-     evo_launcher<decltype(&name), &name>::count, threads_max}
 // `touch` makes the calling thread's copy of the static shared memory exist.
 #define EVO_MODULE(entries, count, hash)                                                           \
     static thread_local volatile char evo_anchor;                                                  \

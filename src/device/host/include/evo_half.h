@@ -139,8 +139,8 @@ typedef __nv_bfloat162 nv_bfloat162;
     EVO_INLINE H __hfma_relu(H a, H b, H c) { H r = __hfma(a, b, c); return (float)r > 0.0f ? r : H(0.0f); } \
     EVO_INLINE bool __hisnan(H a) { return __builtin_isnan((float)a); }                            \
     EVO_INLINE int __hisinf(H a) { return __builtin_isinf((float)a) ? (a.evo_x & 0x8000u ? -1 : 1) : 0; } \
-    EVO_INLINE H __hmax(H a, H b) { return H(__builtin_fmaxf((float)a, (float)b)); }               \
-    EVO_INLINE H __hmin(H a, H b) { return H(__builtin_fminf((float)a, (float)b)); }               \
+    EVO_INLINE H __hmax(H a, H b) { return H(fmaxf((float)a, (float)b)); }               \
+    EVO_INLINE H __hmin(H a, H b) { return H(fminf((float)a, (float)b)); }               \
     EVO_INLINE H __hmax_nan(H a, H b) { return __hisnan(a) ? a : __hisnan(b) ? b : __hmax(a, b); } \
     EVO_INLINE H __hmin_nan(H a, H b) { return __hisnan(a) ? a : __hisnan(b) ? b : __hmin(a, b); } \
     EVO_INLINE H2 __hmax2(H2 a, H2 b) { return H2(__hmax(a.x, b.x), __hmax(a.y, b.y)); }           \

@@ -22,9 +22,16 @@ EVO_MATH_1(tgamma) EVO_MATH_1(lgamma)
     extern "C" double name(double, double) noexcept;                                               \
     extern "C" float name##f(float, float) noexcept;                                               \
     EVO_INLINE float name(float x, float y) { return __builtin_##name##f(x, y); }
-EVO_MATH_2(pow) EVO_MATH_2(fmod) EVO_MATH_2(atan2) EVO_MATH_2(hypot) EVO_MATH_2(fmax) EVO_MATH_2(fmin)
+EVO_MATH_2(pow) EVO_MATH_2(fmod) EVO_MATH_2(atan2) EVO_MATH_2(hypot)
 EVO_MATH_2(fdim) EVO_MATH_2(copysign) EVO_MATH_2(remainder)
 #undef EVO_MATH_2
+// As in CUDA, a NaN loses against a number. Written out, since the library's function is a call.
+EVO_INLINE float fmaxf(float a, float b) { return a != a || b > a ? b : a; }
+EVO_INLINE float fminf(float a, float b) { return a != a || b < a ? b : a; }
+EVO_INLINE double fmax(double a, double b) { return a != a || b > a ? b : a; }
+EVO_INLINE double fmin(double a, double b) { return a != a || b < a ? b : a; }
+EVO_INLINE float fmax(float a, float b) { return fmaxf(a, b); }
+EVO_INLINE float fmin(float a, float b) { return fminf(a, b); }
 extern "C" double fma(double, double, double) noexcept;
 extern "C" float fmaf(float, float, float) noexcept;
 extern "C" double exp10(double) noexcept;
@@ -160,15 +167,14 @@ EVO_EXTREMES(unsigned long long, unsigned long long, unsigned long long)
 EVO_EXTREMES(unsigned long long, long long, unsigned long long)
 EVO_EXTREMES(unsigned long long, unsigned long long, long long)
 #undef EVO_EXTREMES
-// As in CUDA, a NaN loses against a number.
-EVO_INLINE float min(float a, float b) { return __builtin_fminf(a, b); }
-EVO_INLINE float max(float a, float b) { return __builtin_fmaxf(a, b); }
-EVO_INLINE double min(double a, double b) { return __builtin_fmin(a, b); }
-EVO_INLINE double max(double a, double b) { return __builtin_fmax(a, b); }
-EVO_INLINE double min(float a, double b) { return __builtin_fmin(a, b); }
-EVO_INLINE double max(float a, double b) { return __builtin_fmax(a, b); }
-EVO_INLINE double min(double a, float b) { return __builtin_fmin(a, b); }
-EVO_INLINE double max(double a, float b) { return __builtin_fmax(a, b); }
+EVO_INLINE float min(float a, float b) { return fminf(a, b); }
+EVO_INLINE float max(float a, float b) { return fmaxf(a, b); }
+EVO_INLINE double min(double a, double b) { return fmin((double)a, (double)b); }
+EVO_INLINE double max(double a, double b) { return fmax((double)a, (double)b); }
+EVO_INLINE double min(float a, double b) { return fmin((double)a, (double)b); }
+EVO_INLINE double max(float a, double b) { return fmax((double)a, (double)b); }
+EVO_INLINE double min(double a, float b) { return fmin((double)a, (double)b); }
+EVO_INLINE double max(double a, float b) { return fmax((double)a, (double)b); }
 
 template <class T> EVO_INLINE T __ldg(const T* pointer) { return *pointer; }
 template <class T> EVO_INLINE T __ldcg(const T* pointer) { return *pointer; }

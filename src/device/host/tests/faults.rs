@@ -30,7 +30,7 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "shared",
         "extern __shared__ float s[]; s[4 * threadIdx.x] = 1;",
-        "oob_write:shared: thread 4,0,0 of block 0,0,0 writes 0 bytes behind the end of `dynamic shared memory` (233472 bytes long)",
+        "oob_write:shared: thread 4,0,0 of block 0,0,0 writes 0 bytes behind the end of `dynamic shared memory` (64 bytes long)",
     ),
     (
         "stack",

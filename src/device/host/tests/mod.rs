@@ -26,7 +26,8 @@ fn compile(text: &str, entries: &[&str]) -> Vec<u8> {
     });
     let source = KernelSource {
         text: text.to_string(),
-        options: Vec::new(),
+        // Macros with the names of our header's template parameters must not reach it.
+        options: ["-DN=32", "-D", "T=float", "-Dpointer=7", "-Dentries=8"].map(String::from).into(),
         entries: entries.iter().map(|entry| entry.to_string()).collect(),
         file_name: "kernel.cu".to_string(),
         variant_hash: ContentHash::of(b"variant"),

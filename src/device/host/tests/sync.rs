@@ -44,7 +44,7 @@ fn lanes_missing_from_a_warp_operation_are_named() {
     let text = "__global__ void k(int* out) {\n  if (threadIdx.x < 2) __syncwarp(1);\n}";
     assert_eq!(
         stuck(text, 2),
-        "`k`: thread 1 wait at line 2 (`__syncwarp`, mask 0x00000001), thread 0 have returned (block 0,0,0)"
+        "`k`: thread 1 waits at line 2 (`__syncwarp`, mask 0x00000001), thread 0 has returned (block 0,0,0)"
     );
 }
 
