@@ -1,0 +1,201 @@
+//! Element types as the gates need them: widening to fp64, rounding, spacing, poison patterns.
+//!
+//! References read inputs in their rounded type, so everything that crosses between bytes and numbers
+//! goes through here and nowhere else.
+
+use half::{bf16, f16};
+use rayon::prelude::*;
+
+use crate::kernel::spec::DType;
+
+/// Elements handled by one task; large enough to hide the cost of handing it out.
+const CHUNK: usize = 1 << 16;
+
+/// Rounding and range of a floating-point type.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Precision {
+    /// Largest relative error of rounding to nearest: half the spacing at 1.
+    pub unit: f64,
+    /// Largest finite value.
+    pub largest: f64,
+    /// Smallest positive subnormal value.
+    pub smallest: f64,
+}
+
+/// Precision of `dtype`; `None` for integers.
+pub fn precision(dtype: DType) -> Option<Precision> {
+    let of = |unit: f64, largest: f64, smallest: f64| Some(Precision { unit, largest, smallest });
+    match dtype {
+        DType::F16 => of(2f64.powi(-11), 65504.0, 2f64.powi(-24)),
+        DType::Bf16 => of(2f64.powi(-8), bf16::MAX.to_f64(), 2f64.powi(-133)),
+        DType::F32 => of(2f64.powi(-24), f64::from(f32::MAX), 2f64.powi(-149)),
+        DType::F64 => of(2f64.powi(-53), f64::MAX, f64::from_bits(1)),
+        _ => None,
+    }
+}
+
+/// A value rounded to `dtype` and widened again.
+pub fn round(value: f64, dtype: DType) -> f64 {
+    match dtype {
+        DType::F16 => f16::from_f64(value).to_f64(),
+        DType::Bf16 => bf16::from_f64(value).to_f64(),
+        DType::F32 => f64::from(value as f32),
+        DType::F64 => value,
+        _ => value.round(),
+    }
+}
+
+/// An f32 value rounded to `dtype`, kept as f32: what a register holds after a store and a load.
+pub fn round_f32(value: f32, dtype: DType) -> f32 {
+    match dtype {
+        DType::F16 => f16::from_f32(value).to_f32(),
+        DType::Bf16 => bf16::from_f32(value).to_f32(),
+        _ => value,
+    }
+}
+
+macro_rules! by_type {
+    ($dtype:expr, $action:ident) => {
+        match $dtype {
+            DType::F16 => $action!(f16, |v: f16| v.to_f64(), |v: f64| f16::from_f64(v)),
+            DType::Bf16 => $action!(bf16, |v: bf16| v.to_f64(), |v: f64| bf16::from_f64(v)),
+            DType::F32 => $action!(f32, |v: f32| f64::from(v), |v: f64| v as f32),
+            DType::F64 => $action!(f64, |v: f64| v, |v: f64| v),
+            DType::I8 => $action!(i8, |v: i8| f64::from(v), |v: f64| v as i8),
+            DType::I16 => $action!(i16, |v: i16| f64::from(v), |v: f64| v as i16),
+            DType::I32 => $action!(i32, |v: i32| f64::from(v), |v: f64| v as i32),
+            DType::I64 => $action!(i64, |v: i64| v as f64, |v: f64| v as i64),
+            DType::U8 => $action!(u8, |v: u8| f64::from(v), |v: f64| v as u8),
+            DType::U16 => $action!(u16, |v: u16| f64::from(v), |v: f64| v as u16),
+            DType::U32 => $action!(u32, |v: u32| f64::from(v), |v: f64| v as u32),
+            DType::U64 => $action!(u64, |v: u64| v as f64, |v: f64| v as u64),
+        }
+    };
+}
+
+/// The elements of a buffer as fp64. A trailing part of an element is ignored.
+pub fn widen(bytes: &[u8], dtype: DType) -> Vec<f64> {
+    let size = dtype.bytes() as usize;
+    let mut values = vec![0.0f64; bytes.len() / size];
+    macro_rules! go {
+        ($type:ty, $widen:expr, $narrow:expr) => {
+            values.par_chunks_mut(CHUNK).zip(bytes.par_chunks(CHUNK * size)).for_each(|(to, from)| {
+                let read = |raw: &[u8]| raw.try_into().map(<$type>::from_le_bytes).map($widen);
+                for (value, raw) in to.iter_mut().zip(from.chunks_exact(size)) {
+                    *value = read(raw).unwrap_or(f64::NAN);
+                }
+            })
+        };
+    }
+    by_type!(dtype, go);
+    values
+}
+
+/// fp64 values rounded to `dtype`, little-endian.
+pub fn narrow(values: &[f64], dtype: DType) -> Vec<u8> {
+    let size = dtype.bytes() as usize;
+    let mut bytes = vec![0u8; values.len() * size];
+    macro_rules! go {
+        ($type:ty, $widen:expr, $narrow:expr) => {
+            bytes.par_chunks_mut(CHUNK * size).zip(values.par_chunks(CHUNK)).for_each(|(to, from)| {
+                let narrow = $narrow;
+                for (raw, value) in to.chunks_exact_mut(size).zip(from) {
+                    raw.copy_from_slice(&narrow(*value).to_le_bytes());
+                }
+            })
+        };
+    }
+    by_type!(dtype, go);
+    bytes
+}
+
+/// fp64 values as the bytes of an fp64 buffer.
+pub fn f64_bytes(values: &[f64]) -> Vec<u8> {
+    narrow(values, DType::F64)
+}
+
+/// What a buffer holds before a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Poison {
+    /// NaN in every floating-point type.
+    A,
+    /// Finite and large.
+    B,
+}
+
+/// The 4-byte fill pattern of a poison. Both halves are equal, and for integers all four bytes, so
+/// that the pattern means the same in elements of any size.
+pub fn poison(dtype: DType, poison: Poison) -> u32 {
+    match (poison, dtype) {
+        // Signaling in bf16 and f32, and a NaN in f16 too, whose quiet bit lies elsewhere.
+        (Poison::A, DType::F16 | DType::Bf16 | DType::F32) => 0x7FA1_7FA1,
+        // f64 has the longer exponent: the same word would be finite.
+        (Poison::A, DType::F64) => 0x7FF4_7FF4,
+        (Poison::A, _) => 0xA5A5_A5A5,
+        (Poison::B, dtype) if dtype.is_float() => 0x7A35_7A35,
+        (Poison::B, _) => 0x5A5A_5A5A,
+    }
+}
+
+/// One element of a buffer that was filled with `pattern`.
+pub fn pattern_value(dtype: DType, pattern: u32) -> f64 {
+    let word = pattern.to_le_bytes();
+    let bytes = [word, word].concat();
+    widen(&bytes[..dtype.bytes() as usize], dtype)[0]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [DType; 12] = [
+        DType::F16,
+        DType::Bf16,
+        DType::F32,
+        DType::F64,
+        DType::I8,
+        DType::I16,
+        DType::I32,
+        DType::I64,
+        DType::U8,
+        DType::U16,
+        DType::U32,
+        DType::U64,
+    ];
+
+    #[test]
+    fn numbers_survive_bytes() {
+        for dtype in ALL {
+            let values = [0.0, 1.0, 2.0, 100.0];
+            assert_eq!(widen(&narrow(&values, dtype), dtype), values, "{dtype:?}");
+        }
+        let values: Vec<f64> = (0..200_000).map(|i| f64::from(i % 2048) - 1000.0).collect();
+        assert_eq!(widen(&narrow(&values, DType::F16), DType::F16), values);
+    }
+
+    #[test]
+    fn rounding_stays_within_half_a_spacing() {
+        for dtype in [DType::F16, DType::Bf16, DType::F32] {
+            let own = precision(dtype).unwrap();
+            for value in [1.0 / 3.0, 1.0 + own.unit * 0.9, 1234.567, -0.007] {
+                assert!((round(value, dtype) - value).abs() <= own.unit * value.abs());
+            }
+            assert!(round(1.0 + own.unit * 2.0, dtype) > 1.0);
+            assert!(round(own.smallest, dtype) > 0.0);
+            assert!(round(own.largest, dtype).is_finite());
+        }
+    }
+
+    #[test]
+    fn poison_a_is_nan_and_poison_b_is_large_and_finite() {
+        for dtype in ALL {
+            let (a, b) = (poison(dtype, Poison::A), poison(dtype, Poison::B));
+            assert_ne!(a, b);
+            if dtype.is_float() {
+                assert!(pattern_value(dtype, a).is_nan(), "{dtype:?}");
+                let large = pattern_value(dtype, b);
+                assert!(large.is_finite() && large > 1e4, "{dtype:?} {large}");
+            }
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Device memory that outlives a variant: inputs, answers, working buffers.
+//!
+//! Allocation is slow on a GPU and most variants of a study ask the same questions, so pristine inputs
+//! and fp64 answers stay on the device, and kernels get working copies. Every case of one shape uses
+//! the same working addresses: a kernel that remembers an answer by its pointer is found out.
+
+use std::rc::Rc;
+
+use crate::device::device::{BufferId, Device, DeviceError};
+use crate::genome::ContentHash;
+use crate::kernel::plan::BufferPlan;
+use crate::verdict::VerdictKind;
+
+use super::compare::Bounds;
+use super::inputs::Family;
+
+/// A case's data on the device.
+#[derive(Debug)]
+pub struct CaseSet {
+    pub key: ContentHash,
+    pub family: Family,
+    pub magnitude: f64,
+    pub inputs: Vec<Pristine>,
+    pub targets: Vec<Target>,
+    bytes: u64,
+}
+
+/// An input as it was generated; never handed to a kernel.
+#[derive(Debug)]
+pub struct Pristine {
+    /// Position in `ProblemPlan::buffers`.
+    pub position: usize,
+    pub buffer: BufferId,
+    pub hash: u64,
+}
+
+/// An answer.
+#[derive(Debug)]
+pub struct Target {
+    /// Position in `ProblemPlan::buffers`.
+    pub position: usize,
+    /// fp64 values.
+    pub expected: BufferId,
+    pub hash: u64,
+    pub bounds: Bounds,
+    pub rms: f64,
+}
+
+struct Working {
+    name: String,
+    bytes: u64,
+    /// Slot-independent: variants that take turns share addresses.
+    buffer: BufferId,
+    /// The set whose input it holds a copy of.
+    holds: Option<ContentHash>,
+    used: u64,
+}
+
+struct Kept {
+    set: Rc<CaseSet>,
+    used: u64,
+}
+
+/// Buffers by use; the least recently used go first.
+pub struct Pool {
+    working: Vec<Working>,
+    sets: Vec<Kept>,
+    bytes: u64,
+    limit: u64,
+    tick: u64,
+}
+
+/// Buffers kept at most: tiny shapes differ from variant to variant and would pile up.
+const WORKING_MAX: usize = 192;
+const SETS_MAX: usize = 192;
+
+impl Pool {
+    /// A pool of at most `limit` bytes.
+    pub fn new(limit: u64) -> Pool {
+        Pool { working: Vec::new(), sets: Vec::new(), bytes: 0, limit, tick: 0 }
+    }
+
+    /// The set of that name, if it is on the device.
+    pub fn set(&mut self, key: &ContentHash) -> Option<Rc<CaseSet>> {
+        self.tick += 1;
+        let kept = self.sets.iter_mut().find(|kept| kept.set.key == *key)?;
+        kept.used = self.tick;
+        Some(kept.set.clone())
+    }
+
+    /// Uploads inputs and answers (by buffer position) under a name.
+    pub fn add(
+        &mut self,
+        device: &mut dyn Device,
+        key: &ContentHash,
+        (family, magnitude): (Family, f64),
+        inputs: &[(usize, &BufferPlan, Vec<u8>)],
+        targets: &[(usize, &BufferPlan, Vec<u8>, Bounds, f64)],
+    ) -> Result<Rc<CaseSet>, DeviceError> {
+        let mut set = CaseSet {
+            key: key.clone(),
+            family,
+            magnitude,
+            inputs: Vec::new(),
+            targets: Vec::new(),
+            bytes: 0,
+        };
+        let done = self.upload(device, &mut set, inputs, targets);
+        self.bytes += set.bytes;
+        if let Err(error) = done {
+            self.release(device, &set);
+            return Err(error);
+        }
+        self.tick += 1;
+        let set = Rc::new(set);
+        self.sets.push(Kept { set: set.clone(), used: self.tick });
+        self.shrink(device, self.limit, SETS_MAX, WORKING_MAX);
+        Ok(set)
+    }
+
+    fn upload(
+        &mut self,
+        device: &mut dyn Device,
+        set: &mut CaseSet,
+        inputs: &[(usize, &BufferPlan, Vec<u8>)],
+        targets: &[(usize, &BufferPlan, Vec<u8>, Bounds, f64)],
+    ) -> Result<(), DeviceError> {
+        for (position, plan, bytes) in inputs {
+            let buffer = self.allocate(device, &format!("{} (pristine)", plan.name), bytes.len() as u64)?;
+            set.bytes += bytes.len() as u64;
+            set.inputs.push(Pristine { position: *position, buffer, hash: 0 });
+            device.write(buffer, bytes)?;
+        }
+        for (position, plan, bytes, bounds, rms) in targets {
+            let expected = self.allocate(device, &format!("{} (expected)", plan.name), bytes.len() as u64)?;
+            set.bytes += bytes.len() as u64;
+            let bounds = bounds.clone();
+            set.targets.push(Target { position: *position, expected, hash: 0, bounds, rms: *rms });
+            device.write(expected, bytes)?;
+        }
+        for input in &mut set.inputs {
+            input.hash = device.hash(input.buffer)?;
+        }
+        for target in &mut set.targets {
+            target.hash = device.hash(target.expected)?;
+        }
+        Ok(())
+    }
+
+    /// A working buffer of that name and size. What it holds is the caller's business.
+    pub fn working(
+        &mut self,
+        device: &mut dyn Device,
+        name: &str,
+        bytes: u64,
+    ) -> Result<BufferId, DeviceError> {
+        self.tick += 1;
+        if let Some(own) = self.working.iter_mut().find(|own| own.name == name && own.bytes == bytes) {
+            own.used = self.tick;
+            return Ok(own.buffer);
+        }
+        let buffer = self.allocate(device, name, bytes)?;
+        self.bytes += bytes;
+        let used = self.tick;
+        self.working.push(Working { name: name.to_string(), bytes, buffer, holds: None, used });
+        Ok(buffer)
+    }
+
+    /// Whether a working buffer still holds its copy from this set.
+    pub fn holds(&self, buffer: BufferId, key: &ContentHash) -> bool {
+        self.working.iter().any(|own| own.buffer == buffer && own.holds.as_ref() == Some(key))
+    }
+
+    /// Notes what a working buffer holds now.
+    pub fn note(&mut self, buffer: BufferId, holds: Option<&ContentHash>) {
+        if let Some(own) = self.working.iter_mut().find(|own| own.buffer == buffer) {
+            own.holds = holds.cloned();
+        }
+    }
+
+    /// Throws a set away, because something wrote into it.
+    pub fn drop_set(&mut self, device: &mut dyn Device, key: &ContentHash) {
+        while let Some(position) = self.sets.iter().position(|kept| kept.set.key == *key) {
+            let kept = self.sets.remove(position);
+            self.release(device, &kept.set);
+        }
+        for own in &mut self.working {
+            own.holds = own.holds.take().filter(|held| held != key);
+        }
+    }
+
+    /// Frees what was not used since `tick` began, down to the limits.
+    fn shrink(&mut self, device: &mut dyn Device, bytes: u64, sets: usize, working: usize) {
+        // Whatever is in somebody's hands (a prepared problem) has more than one owner and stays.
+        while self.bytes > bytes || self.sets.len() > sets {
+            let idle = self.sets.iter().enumerate().filter(|(_, kept)| Rc::strong_count(&kept.set) == 1);
+            let Some((position, _)) = idle.min_by_key(|(_, kept)| kept.used) else { break };
+            let kept = self.sets.remove(position);
+            self.release(device, &kept.set);
+        }
+        // Recently used buffers may be bound to a launch plan that is still to run.
+        let recent = self.tick.saturating_sub(64);
+        while self.bytes > bytes || self.working.len() > working {
+            let old = self.working.iter().enumerate().filter(|(_, own)| own.used < recent);
+            let Some((position, _)) = old.min_by_key(|(_, own)| own.used) else { break };
+            let own = self.working.remove(position);
+            self.bytes = self.bytes.saturating_sub(own.bytes);
+            // A buffer that cannot be freed is lost memory; the canary and the lane watch for that.
+            let _ = device.free(own.buffer);
+        }
+    }
+
+    fn allocate(&mut self, device: &mut dyn Device, name: &str, bytes: u64) -> Result<BufferId, DeviceError> {
+        if self.bytes + bytes > self.limit {
+            self.shrink(device, self.limit.saturating_sub(bytes), SETS_MAX, WORKING_MAX);
+        }
+        match device.allocate(name, bytes) {
+            Err(error) if error.kind == VerdictKind::OutOfMemory && !error.sticky => {
+                self.shrink(device, 0, 0, 0);
+                device.allocate(name, bytes)
+            }
+            other => other,
+        }
+    }
+
+    fn release(&mut self, device: &mut dyn Device, set: &CaseSet) {
+        self.bytes = self.bytes.saturating_sub(set.bytes);
+        let buffers = set.inputs.iter().map(|input| input.buffer);
+        for buffer in buffers.chain(set.targets.iter().map(|target| target.expected)) {
+            let _ = device.free(buffer);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! `c[M,N] = a[M,K] · b[K,N]`, row-major.
+
+use rayon::prelude::*;
+
+use super::{Answer, Noise, Operands, UNIT_F32, has_trusted, require, rms, to_f32};
+use crate::device::device::DeviceError;
+use crate::gate::element::round_f32;
+
+/// Rows of `c` per task.
+const ROWS: usize = 8;
+/// Columns at a time: a strip of four rows of `c` stays in the first-level cache.
+const COLUMNS: usize = 512;
+
+pub fn compute(operands: &Operands<'_>) -> Result<Vec<Answer>, DeviceError> {
+    let a = operands.input("gemm", "a", 2)?;
+    let b = operands.input("gemm", "b", 2)?;
+    let (m, k, n) = (a.shape[0], a.shape[1], b.shape[1]);
+    require(b.shape[0] == k, "gemm", "`a[M,K]` and `b[K,N]` with the same K")?;
+    let (buffer, dtype) = operands.output("gemm", "c", &[m, n])?;
+    let expected = product(a.values, b.values, (m, k, n));
+    let trusted = has_trusted(dtype).then(|| {
+        let product = product(&to_f32(a.values), &to_f32(b.values), (m, k, n));
+        product.into_par_iter().map(|value| f64::from(round_f32(value, dtype))).collect()
+    });
+    // A sum of K products of random sign, each rounded once, in any order.
+    let natural = (k as f64).sqrt() * rms(a.values) * rms(b.values);
+    let rms = (16.0 + (k as f64).sqrt() / 2.0) * UNIT_F32 * natural;
+    let noise = Noise { max: 4.0 * rms, rms };
+    Ok(vec![Answer { buffer, expected, trusted, exact: !dtype.is_float(), noise }])
+}
+
+/// The product with each sum in plain order of `k`; the loop over columns is the inner one, so that it
+/// vectorizes without reordering any sum.
+fn product<T>(a: &[T], b: &[T], (m, k, n): (usize, usize, usize)) -> Vec<T>
+where
+    T: Copy + Default + Send + Sync + std::ops::Mul<Output = T> + std::ops::AddAssign,
+{
+    let mut c = vec![T::default(); m * n];
+    if n == 0 {
+        return c;
+    }
+    c.par_chunks_mut(ROWS * n).enumerate().for_each(|(task, rows)| {
+        let first = task * ROWS;
+        for column in (0..n).step_by(COLUMNS) {
+            let width = COLUMNS.min(n - column);
+            for (offset, row) in rows.chunks_mut(n).enumerate() {
+                let out = &mut row[column..column + width];
+                let left = &a[(first + offset) * k..][..k];
+                for (step, factor) in left.iter().enumerate() {
+                    let right = &b[step * n + column..][..width];
+                    for (sum, value) in out.iter_mut().zip(right) {
+                        *sum += *factor * *value;
+                    }
+                }
+            }
+        }
+    });
+    c
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{assert_close, buffer, operands, plan};
+    use super::*;
+    use crate::gate::inputs::Family;
+    use crate::kernel::spec::{DType, Role};
+
+    #[test]
+    fn equals_three_loops() {
+        let (m, k, n) = (13usize, 17usize, 600usize);
+        let shape = |rows: usize, columns: usize| [rows as u64, columns as u64];
+        let plan = plan(
+            "p",
+            &[],
+            vec![
+                buffer("a", DType::F16, &shape(m, k), Role::Input),
+                buffer("b", DType::F16, &shape(k, n), Role::Input),
+                buffer("c", DType::F16, &shape(m, n), Role::Output),
+            ],
+        );
+        let operands = operands(&plan, Family::Normal, 0);
+        let answer = compute(&operands).unwrap().remove(0);
+        let (a, b) = (&operands.values[0], &operands.values[1]);
+        let mut loops = vec![0.0; m * n];
+        for i in 0..m {
+            for j in 0..n {
+                loops[i * n + j] = (0..k).map(|p| a[i * k + p] * b[p * n + j]).sum();
+            }
+        }
+        assert_close(&answer.expected, &loops, 1e-14);
+        assert_close(&answer.trusted.unwrap(), &loops, 1e-3);
+        assert_eq!(answer.buffer, 2);
+    }
+}

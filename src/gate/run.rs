@@ -1,0 +1,331 @@
+//! One run of a problem on the device, step by step: restore, poison, launch, wait, look.
+
+use std::rc::Rc;
+
+use super::case::Case;
+use super::compare::{self, Breach};
+use super::element::{self, Poison};
+use super::pool::{CaseSet, Pool, Target};
+use crate::device::device::{
+    BoundArgument, BoundLaunch, BufferId, Comparison, Device, DeviceError, GuardDamage, ModuleId,
+};
+use crate::kernel::plan::{ArgumentRef, BufferPlan, LaunchPlan, ProblemPlan, ScalarPlan};
+use crate::kernel::spec::{DType, Fill, Role};
+use crate::verdict::VerdictKind;
+use crate::worker::protocol::Phase;
+
+/// Who hears which phase has been reached.
+pub type PhaseSink<'a> = dyn FnMut(Phase, &str) + 'a;
+
+/// A case with its data on the device and its launches bound.
+#[derive(Debug)]
+pub struct Prepared {
+    pub slot: u8,
+    pub module: ModuleId,
+    pub launches: Vec<BoundLaunch>,
+    pub case: Case,
+    /// Working buffers by position in the plan.
+    pub buffers: Vec<BufferId>,
+    /// Inputs and answers.
+    pub set: Rc<CaseSet>,
+}
+
+/// How the output of a run compares.
+#[derive(Clone, Debug)]
+pub struct Mismatch {
+    /// Position in the plan.
+    pub position: usize,
+    pub comparison: Comparison,
+    pub breach: Breach,
+}
+
+impl Prepared {
+    fn plan(&self) -> &ProblemPlan {
+        &self.case.plan
+    }
+
+    fn with_role(&self, roles: &'static [Role]) -> impl Iterator<Item = (&BufferPlan, BufferId)> {
+        let pairs = self.case.plan.buffers.iter().zip(self.buffers.iter().copied());
+        pairs.filter(|(plan, _)| roles.contains(&plan.role))
+    }
+
+    /// Whether a call leaves something behind that the next call reads: such outputs cannot be checked
+    /// after a batch of calls without a fresh run.
+    pub fn accumulates(&self) -> bool {
+        self.plan().buffers.iter().any(|buffer| match buffer.role {
+            Role::Inout => true,
+            Role::Output => starts_as(buffer).is_some(),
+            Role::Input | Role::Scratch => false,
+        })
+    }
+
+    /// Gives inputs their contents. Inputs that still hold them are left alone.
+    pub fn restore(&self, device: &mut dyn Device, pool: &mut Pool) -> Result<(), DeviceError> {
+        for input in &self.set.inputs {
+            let own = self.buffers[input.position];
+            let kept = self.plan().buffers[input.position].role == Role::Input;
+            if kept && pool.holds(own, &self.set.key) {
+                continue;
+            }
+            device.copy(input.buffer, own)?;
+            pool.note(own, kept.then_some(&self.set.key));
+        }
+        Ok(())
+    }
+
+    /// Poisons outputs, or gives them the constant that the file asks for.
+    pub fn poison_outputs(&self, device: &mut dyn Device, poison: Poison) -> Result<(), DeviceError> {
+        self.start(device, &[Role::Output], poison)
+    }
+
+    /// The same for workspace.
+    pub fn poison_scratch(&self, device: &mut dyn Device, poison: Poison) -> Result<(), DeviceError> {
+        self.start(device, &[Role::Scratch], poison)
+    }
+
+    fn start(
+        &self,
+        device: &mut dyn Device,
+        roles: &'static [Role],
+        poison: Poison,
+    ) -> Result<(), DeviceError> {
+        for (plan, buffer) in self.with_role(roles) {
+            match starts_as(plan) {
+                None => device.fill(buffer, element::poison(plan.dtype, poison))?,
+                Some(0.0) => device.fill(buffer, 0)?,
+                Some(value) => {
+                    let values = vec![value; plan.elements().max(1) as usize];
+                    device.write(buffer, &element::narrow(&values, plan.dtype))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Restores, poisons, launches and waits.
+    pub fn run(
+        &self,
+        device: &mut dyn Device,
+        pool: &mut Pool,
+        (outputs, scratch): (Poison, Poison),
+        phase: &mut PhaseSink<'_>,
+    ) -> Result<(), DeviceError> {
+        self.restore(device, pool)?;
+        self.poison_outputs(device, outputs)?;
+        self.poison_scratch(device, scratch)?;
+        self.call(device, phase)
+    }
+
+    /// Launches and waits.
+    pub fn call(&self, device: &mut dyn Device, phase: &mut PhaseSink<'_>) -> Result<(), DeviceError> {
+        let name = self.case.name();
+        phase(Phase::Launched, &name);
+        device.launch(self.module, &self.launches)?;
+        device.synchronize()?;
+        phase(Phase::Checking, &name);
+        Ok(())
+    }
+
+    /// One hash over all outputs.
+    pub fn output_hash(&self, device: &mut dyn Device) -> Result<u64, DeviceError> {
+        let mut hasher = blake3::Hasher::new();
+        for (_, buffer) in self.with_role(&[Role::Output, Role::Inout]) {
+            hasher.update(&device.hash(buffer)?.to_le_bytes());
+        }
+        let hash = hasher.finalize();
+        Ok(u64::from_le_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(|index| hash.as_bytes()[index])))
+    }
+
+    /// Elements of each output that still hold a poison, by position in the plan.
+    pub fn poisoned(
+        &self,
+        device: &mut dyn Device,
+        poison: Poison,
+    ) -> Result<Vec<(usize, u64)>, DeviceError> {
+        let mut counts = Vec::new();
+        for (position, plan) in self.plan().buffers.iter().enumerate() {
+            if plan.role == Role::Output && starts_as(plan).is_none() {
+                let pattern = element::poison(plan.dtype, poison);
+                counts.push((position, device.count_pattern(self.buffers[position], plan.dtype, pattern)?));
+            }
+        }
+        Ok(counts)
+    }
+
+    /// Compares every output that has an answer.
+    pub fn compare(&self, device: &mut dyn Device) -> Result<Vec<(usize, Comparison)>, DeviceError> {
+        let one = |target: &Target| {
+            let plan = &self.plan().buffers[target.position];
+            let own = self.buffers[target.position];
+            let tolerance = target.bounds.tolerance;
+            Ok((target.position, device.compare(own, plan.dtype, target.expected, tolerance)?))
+        };
+        self.set.targets.iter().map(one).collect()
+    }
+
+    /// The worst breach among comparisons, NaN before all others.
+    pub fn mismatch(&self, comparisons: &[(usize, Comparison)]) -> Option<Mismatch> {
+        let judge = |(position, comparison): &(usize, Comparison)| {
+            let target = self.target(*position)?;
+            let breach = compare::breach(comparison, &target.bounds)?;
+            Some(Mismatch { position: *position, comparison: comparison.clone(), breach })
+        };
+        comparisons.iter().filter_map(judge).min_by_key(|mismatch| mismatch.breach)
+    }
+
+    /// The answer for a buffer.
+    pub fn target(&self, position: usize) -> Option<&Target> {
+        self.set.targets.iter().find(|target| target.position == position)
+    }
+
+    /// The first input that is no longer what it was. Its working copy is refreshed before the next run.
+    pub fn mutated(&self, device: &mut dyn Device, pool: &mut Pool) -> Result<Option<usize>, DeviceError> {
+        for input in &self.set.inputs {
+            let own = self.buffers[input.position];
+            let read_only = self.plan().buffers[input.position].role == Role::Input;
+            if read_only && device.hash(own)? != input.hash {
+                pool.note(own, None);
+                return Ok(Some(input.position));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether our own copies of inputs and answers are untouched.
+    pub fn set_intact(&self, device: &mut dyn Device) -> Result<bool, DeviceError> {
+        for input in &self.set.inputs {
+            if device.hash(input.buffer)? != input.hash {
+                return Ok(false);
+            }
+        }
+        for target in &self.set.targets {
+            if device.hash(target.expected)? != target.hash {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Damaged guard zones; they are rewritten, so that nobody else is blamed.
+pub fn guards(device: &mut dyn Device) -> Result<Vec<GuardDamage>, DeviceError> {
+    let damage = device.check_guards()?;
+    if !damage.is_empty() {
+        device.arm_guards(GUARD_PATTERN)?;
+    }
+    Ok(damage)
+}
+
+/// What guard zones hold when no gate wants anything else there: an odd, finite float.
+pub const GUARD_PATTERN: u32 = 0x4B1D_4B1D;
+
+/// The constant that an output or workspace starts with; poison otherwise.
+pub fn starts_as(buffer: &BufferPlan) -> Option<f64> {
+    match buffer.fill {
+        Fill::Constant { value } => Some(value),
+        _ => None,
+    }
+}
+
+/// Bytes to allocate: an empty buffer is passed as one element.
+pub fn allocated_bytes(buffer: &BufferPlan) -> u64 {
+    buffer.bytes().max(buffer.dtype.bytes())
+}
+
+/// Binds launches to buffers and scalars.
+pub fn bind(
+    launches: &[LaunchPlan],
+    buffers: &[BufferId],
+    scalars: &[ScalarPlan],
+) -> Result<Vec<BoundLaunch>, DeviceError> {
+    launches.iter().map(|launch| bind_one(launch, buffers, scalars)).collect()
+}
+
+fn bind_one(
+    launch: &LaunchPlan,
+    buffers: &[BufferId],
+    scalars: &[ScalarPlan],
+) -> Result<BoundLaunch, DeviceError> {
+    let argument = |argument: &ArgumentRef| {
+        let bound = match argument {
+            ArgumentRef::Buffer(position) => buffers.get(*position).copied().map(BoundArgument::Buffer),
+            ArgumentRef::Scalar(position) => {
+                scalars.get(*position).map(|scalar| BoundArgument::Scalar(scalar_bytes(scalar)))
+            }
+        };
+        bound.ok_or_else(|| {
+            let message = format!("`{}`: argument {argument:?} is not in the plan", launch.entry);
+            DeviceError::plain(VerdictKind::HarnessError, message)
+        })
+    };
+    let mut bound = geometry(launch)?;
+    bound.arguments = launch.arguments.iter().map(argument).collect::<Result<_, _>>()?;
+    Ok(bound)
+}
+
+/// A launch without arguments, for questions about its resources.
+pub fn geometry(launch: &LaunchPlan) -> Result<BoundLaunch, DeviceError> {
+    let narrow = |what: &str, value: i64| {
+        u32::try_from(value).map_err(|_| {
+            let message = format!("`{}`: {what} is `{value}`", launch.entry);
+            DeviceError::plain(VerdictKind::LaunchFail, message).with_cause(what)
+        })
+    };
+    let three = |what: &str, values: [i64; 3]| -> Result<[u32; 3], DeviceError> {
+        Ok([narrow(what, values[0])?, narrow(what, values[1])?, narrow(what, values[2])?])
+    };
+    Ok(BoundLaunch {
+        entry: launch.entry.clone(),
+        grid: three("grid", launch.grid)?,
+        block: three("threads", launch.block)?,
+        shared_bytes: narrow("smem", launch.shared_bytes)?,
+        cluster: launch.cluster.map(|cluster| three("cluster", cluster)).transpose()?,
+        cooperative: launch.cooperative,
+        programmatic: launch.programmatic,
+        arguments: Vec::new(),
+    })
+}
+
+fn scalar_bytes(scalar: &ScalarPlan) -> Vec<u8> {
+    match (scalar.dtype, scalar.integer) {
+        // 64-bit integers do not fit fp64.
+        (DType::I64 | DType::U64, Some(value)) => value.to_le_bytes().to_vec(),
+        (dtype, Some(value)) if !dtype.is_float() => value.to_le_bytes()[..dtype.bytes() as usize].to_vec(),
+        (dtype, _) => element::narrow(&[scalar.value], dtype),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scalars_keep_every_bit() {
+        let check = |dtype, value: f64, integer, expected: &[u8]| {
+            let scalar = ScalarPlan { name: "n".into(), dtype, value, integer };
+            assert_eq!(scalar_bytes(&scalar), expected, "{dtype:?}");
+        };
+        let large = (1i64 << 60) + 1;
+        check(DType::I64, large as f64, Some(large), &large.to_le_bytes());
+        check(DType::I32, -3.0, Some(-3), &(-3i32).to_le_bytes());
+        check(DType::U8, 200.0, Some(200), &[200]);
+        check(DType::F32, 0.25, None, &0.25f32.to_le_bytes());
+        check(DType::F16, 2.0, Some(2), &half::f16::from_f32(2.0).to_le_bytes());
+    }
+
+    #[test]
+    fn a_negative_extent_is_a_failed_launch() {
+        let launch = LaunchPlan {
+            entry: "k".into(),
+            grid: [-1, 1, 1],
+            block: [32, 1, 1],
+            shared_bytes: 0,
+            cluster: None,
+            cooperative: false,
+            programmatic: false,
+            arguments: vec![],
+        };
+        let error = geometry(&launch).unwrap_err();
+        assert_eq!((error.kind, error.cause.as_deref()), (VerdictKind::LaunchFail, Some("grid")));
+    }
+}
