@@ -4,7 +4,6 @@ pub mod measure;
 pub mod noise;
 pub mod paired;
 pub mod policy;
-pub mod roofline;
 pub mod sample;
 pub mod stats;
 pub mod stopping;

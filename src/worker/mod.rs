@@ -10,6 +10,8 @@ pub mod lane;
 pub mod log;
 pub mod pipe;
 pub mod protocol;
+pub mod serve;
 mod spawn;
+mod stand;
 mod supervise;
 pub mod wire;

@@ -1,0 +1,233 @@
+//! The loop inside a worker process: one request at a time, phases in between, one answer.
+
+use std::io;
+use std::path::Path;
+
+use super::base64;
+use super::canary;
+use super::protocol::{
+    BinaryRef, Candidate, Depth, PROTOCOL_VERSION, Phase, Request, Response, SamplePolicy,
+};
+use super::stand::{BlockSize, Stand};
+use super::wire::{REQUEST, Wire};
+use crate::device::device::{DeviceError, DeviceInfo, TimingMode};
+use crate::gate::honesty;
+use crate::gate::judge::{Judge, Refusal};
+use crate::gate::pipeline::verdict_of;
+use crate::genome::ContentHash;
+use crate::kernel::plan::ProblemPlan;
+use crate::timing::measure::{Outcome, measure};
+use crate::timing::paired::interleave;
+use crate::verdict::{Gate, VerdictKind};
+
+/// Serves requests until stdin closes or `Shutdown` comes.
+pub fn run() -> io::Result<()> {
+    let wire = Wire::take_over()?;
+    crate::device::host::fault::install(&REQUEST, wire.descriptor())?;
+    let mut server = Server { wire, judge: None, seed: 0 };
+    while let Some(request) = server.wire.receive()? {
+        if matches!(request, Request::Shutdown) {
+            break;
+        }
+        let response =
+            server.serve(request).unwrap_or_else(|error| Response::Failed { error: Box::new(error) });
+        server.wire.send(&response)?;
+    }
+    Ok(())
+}
+
+struct Server {
+    wire: Wire,
+    /// There once a device is open.
+    judge: Option<Judge>,
+    /// Decides which timed iterations are checked; from the loaded candidate's secret seed.
+    seed: u64,
+}
+
+impl Server {
+    fn serve(&mut self, request: Request) -> Result<Response, DeviceError> {
+        match request {
+            Request::Hello { device, expected_cache, support_cubin } => {
+                self.wire.phase(Phase::Opening, &device);
+                let device = crate::device::open::open(&device, support_cubin.as_deref())?;
+                let info = Box::new(device.info().clone());
+                self.judge = Some(Judge::new(device, expected_cache));
+                Ok(Response::Ready { protocol: PROTOCOL_VERSION, pid: std::process::id(), info })
+            }
+            Request::Load { slot, candidate } => self.load(slot, &candidate),
+            Request::Gate { slot, gate, depth, plans } => self.gate(slot, gate, depth, &plans),
+            Request::Measure { slot, plan, mode, policy } => self.measure(slot, &plan, mode, &policy),
+            Request::Pair { plans, mode, blocks, block_ms } => self.pair(&plans, mode, blocks, block_ms),
+            Request::Canary => {
+                let device = self.judge()?.device();
+                let canary_ns = canary::sing(device)?;
+                Ok(Response::Alive { canary_ns, memory_free: device.memory_free() })
+            }
+            Request::Telemetry => Ok(Response::Clocks { telemetry: self.judge()?.device().telemetry() }),
+            Request::Provide { .. } | Request::Shutdown => {
+                Err(harness("a binary that was not asked for".to_string()))
+            }
+        }
+    }
+
+    fn judge(&mut self) -> Result<&mut Judge, DeviceError> {
+        self.judge.as_mut().ok_or_else(no_device)
+    }
+}
+
+impl Server {
+    fn load(&mut self, slot: u8, candidate: &Candidate) -> Result<Response, DeviceError> {
+        self.wire.phase(Phase::Loading, &candidate.label);
+        let binary = self.binary(&candidate.binary)?;
+        let reference = match &candidate.reference {
+            Some((reference, _)) => Some(self.binary(reference)?),
+            None => None,
+        };
+        self.seed = candidate.check.seed;
+        let load_ms = self.judge()?.load(slot, candidate, &binary, reference.as_deref())?;
+        Ok(Response::Loaded { load_ms })
+    }
+
+    /// A binary from its file, or from the parent where that file is not ours to read.
+    fn binary(&mut self, binary: &BinaryRef) -> Result<Vec<u8>, DeviceError> {
+        if let Some(bytes) = binary.path.as_deref().and_then(|path: &Path| std::fs::read(path).ok())
+            && ContentHash::of(&bytes) == binary.hash
+        {
+            return Ok(bytes);
+        }
+        let lost = |error: io::Error| harness(format!("cannot talk to the parent: {error}"));
+        self.wire.send(&Response::Need { hash: binary.hash.clone() }).map_err(lost)?;
+        let Some(Request::Provide { data, .. }) = self.wire.receive().map_err(lost)? else {
+            return Err(harness(format!("the binary `{}` was not provided", binary.hash)));
+        };
+        match base64::decode(&data) {
+            Some(bytes) if ContentHash::of(&bytes) == binary.hash => Ok(bytes),
+            _ => Err(harness(format!("the binary that was provided is not `{}`", binary.hash))),
+        }
+    }
+
+    fn gate(
+        &mut self,
+        slot: u8,
+        gate: Gate,
+        depth: Depth,
+        plans: &[ProblemPlan],
+    ) -> Result<Response, DeviceError> {
+        let Server { wire, judge, .. } = self;
+        let judge = judge.as_mut().ok_or_else(no_device)?;
+        let answer = judge.gate(slot, gate, depth, plans, &mut |phase, detail| wire.phase(phase, detail));
+        Ok(Response::GateDone {
+            report: answer.report,
+            verdict: answer.verdict,
+            attributes: answer.attributes,
+            sticky: answer.sticky,
+        })
+    }
+
+    fn measure(
+        &mut self,
+        slot: u8,
+        plan: &ProblemPlan,
+        mode: TimingMode,
+        policy: &SamplePolicy,
+    ) -> Result<Response, DeviceError> {
+        let Server { wire, judge, seed } = self;
+        let judge = judge.as_mut().ok_or_else(no_device)?;
+        let prepared = match judge.prepare(slot, plan, &mut |phase, detail| wire.phase(phase, detail)) {
+            Ok(prepared) => prepared,
+            Err(refusal) => return Ok(refused(refusal)),
+        };
+        let seed = *seed ^ REQUEST.load(std::sync::atomic::Ordering::SeqCst);
+        let info = judge.device().info().clone();
+        let mut stand = Stand::new(judge, &prepared, plan, wire);
+        let outcome = match measure(&mut stand, &plan.name, mode, policy, seed) {
+            Ok(outcome) => believe(outcome, &info, plan, mode),
+            Err(error) => return Ok(failed(&error)),
+        };
+        Ok(Response::Measured {
+            measurement: outcome.measurement.map(Box::new),
+            honesty: outcome.honesty,
+            verdict: outcome.verdict,
+            sticky: false,
+        })
+    }
+
+    fn pair(
+        &mut self,
+        plans: &[ProblemPlan; 2],
+        mode: TimingMode,
+        blocks: u32,
+        block_ms: f64,
+    ) -> Result<Response, DeviceError> {
+        let Server { wire, judge, .. } = self;
+        let judge = judge.as_mut().ok_or_else(no_device)?;
+        let mut prepared = Vec::new();
+        for (slot, plan) in (0u8..).zip(plans) {
+            let ready = judge.prepare(slot, plan, &mut |phase, detail| wire.phase(phase, detail));
+            prepared.push(ready.map_err(refusal_error)?);
+        }
+        let mut sizes = [None; 2];
+        let paired = interleave(blocks, false, |slot| {
+            let slot = usize::from(slot);
+            let mut stand = Stand::new(judge, &prepared[slot], &plans[slot], wire);
+            let size = match sizes[slot] {
+                Some(size) => size,
+                None => *sizes[slot].insert(BlockSize::find(&mut stand, mode, block_ms)?),
+            };
+            size.run(&mut stand, mode)
+        })?;
+        let telemetry = judge.device().telemetry();
+        Ok(Response::Paired {
+            log_ratios: paired.log_ratios,
+            a_ns: paired.a_ns,
+            b_ns: paired.b_ns,
+            telemetry,
+        })
+    }
+}
+
+/// Holds a full measurement against what the device can do; its report joins the one on outputs.
+fn believe(mut outcome: Outcome, info: &DeviceInfo, plan: &ProblemPlan, mode: TimingMode) -> Outcome {
+    let (Some(measurement), Some(own)) = (&outcome.measurement, &mut outcome.honesty) else {
+        return outcome;
+    };
+    let answer = honesty::check(plan, info, mode, measurement.p50_ns);
+    own.cases += answer.report.cases;
+    own.evidence = answer.report.evidence;
+    own.message = format!("{}; {}", own.message, answer.report.message);
+    if answer.verdict.is_some() {
+        own.state = answer.report.state;
+        outcome.verdict = outcome.verdict.or(answer.verdict);
+    }
+    outcome
+}
+
+/// A problem that could not be prepared: inputs too large, a refused launch.
+fn refused(refusal: Refusal) -> Response {
+    Response::Measured {
+        measurement: None,
+        honesty: None,
+        verdict: Some(refusal.verdict),
+        sticky: refusal.sticky,
+    }
+}
+
+/// A device error among samples is the variant's.
+fn failed(error: &DeviceError) -> Response {
+    let verdict = Some(Box::new(verdict_of(error)));
+    Response::Measured { measurement: None, honesty: None, verdict, sticky: error.sticky }
+}
+
+/// A refusal where there is no place for a verdict.
+fn refusal_error(refusal: Refusal) -> DeviceError {
+    let error = DeviceError::plain(refusal.verdict.kind, refusal.verdict.message);
+    if refusal.sticky { error.sticky() } else { error }
+}
+
+fn no_device() -> DeviceError {
+    harness("no device is open".to_string())
+}
+
+fn harness(message: String) -> DeviceError {
+    DeviceError::plain(VerdictKind::HarnessError, message)
+}

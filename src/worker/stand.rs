@@ -1,0 +1,94 @@
+//! The test stand: a candidate bound to one problem, as the timing script sees it.
+
+use std::time::{Duration, Instant};
+
+use super::protocol::Phase;
+use super::wire::Wire;
+use crate::device::device::{DeviceError, Telemetry, TimingMode};
+use crate::gate::judge::Judge;
+use crate::gate::run::Prepared;
+use crate::kernel::plan::ProblemPlan;
+use crate::timing::measure::{Bench, batch_size};
+use crate::timing::stats::median;
+use crate::verdict::Verdict;
+
+/// A prepared problem on its device.
+pub struct Stand<'a> {
+    judge: &'a mut Judge,
+    prepared: &'a Prepared,
+    plan: &'a ProblemPlan,
+    wire: &'a mut Wire,
+    began: Instant,
+}
+
+impl<'a> Stand<'a> {
+    /// Puts a prepared problem on the stand.
+    pub fn new(
+        judge: &'a mut Judge,
+        prepared: &'a Prepared,
+        plan: &'a ProblemPlan,
+        wire: &'a mut Wire,
+    ) -> Stand<'a> {
+        Stand { judge, prepared, plan, wire, began: Instant::now() }
+    }
+}
+
+impl Bench for Stand<'_> {
+    fn sample(&mut self, mode: TimingMode, samples: u32, batch: u32) -> Result<Vec<f64>, DeviceError> {
+        // Each chunk restarts the parent's deadline, so a hang among samples has a short one too.
+        self.wire.phase(Phase::Timing, &format!("`{}` {}", self.plan.name, mode.as_str()));
+        let Prepared { module, launches, .. } = self.prepared;
+        self.judge.device().sample(*module, launches, mode, samples, batch)
+    }
+
+    fn telemetry(&mut self) -> Telemetry {
+        self.judge.device().telemetry()
+    }
+
+    fn poison(&mut self) -> Result<(), DeviceError> {
+        self.judge.poison_outputs(self.prepared)
+    }
+
+    fn check(&mut self) -> Result<Option<Box<Verdict>>, DeviceError> {
+        self.wire.phase(Phase::Checking, &self.plan.name);
+        Ok(self.judge.check_outputs(self.prepared))
+    }
+
+    fn repeatable(&self) -> bool {
+        !self.prepared.accumulates()
+    }
+
+    fn now_ms(&mut self) -> f64 {
+        self.began.elapsed().as_secs_f64() * 1e3
+    }
+
+    fn pause(&mut self, time: Duration) {
+        std::thread::sleep(time);
+    }
+}
+
+/// How many samples of how many calls make one block of a paired run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockSize {
+    samples: u32,
+    batch: u32,
+}
+
+impl BlockSize {
+    /// Sizes a block of about `block_ms` from a few calls.
+    pub fn find(bench: &mut dyn Bench, mode: TimingMode, block_ms: f64) -> Result<BlockSize, DeviceError> {
+        bench.sample(mode, 1, 1)?;
+        let call_ns = median(&bench.sample(mode, 3, 1)?);
+        let batch = batch_size(mode, call_ns);
+        let sample_ms = call_ns * f64::from(batch) / 1e6;
+        let samples = (block_ms / sample_ms.max(1e-3)).clamp(1.0, 200.0) as u32;
+        Ok(BlockSize { samples, batch })
+    }
+
+    /// Runs one block; its median in nanoseconds. One sample before it is not counted: the rival has
+    /// just left its data in the caches.
+    pub fn run(self, bench: &mut dyn Bench, mode: TimingMode) -> Result<f64, DeviceError> {
+        bench.sample(mode, 1, self.batch)?;
+        Ok(median(&bench.sample(mode, self.samples, self.batch)?))
+    }
+}

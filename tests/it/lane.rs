@@ -1,0 +1,131 @@
+//! The whole way through the real worker on the host device: broken variants between good ones.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use evo::compile::compiler::{Binary, KernelSource};
+use evo::compile::{FarmOptions, compile_one_with};
+use evo::device::device::{DeviceKind, TimingMode};
+use evo::engine::ports::{Build, Recipe};
+use evo::engine::recipe::{KernelRecipe, problems_on};
+use evo::gate::pipeline::objective;
+use evo::genome::Configuration;
+use evo::kernel::catalog;
+use evo::kernel::render::render_reference;
+use evo::space::value::Value;
+use evo::timing::paired::{Decision, compare};
+use evo::verdict::{Gate, GateState, VerdictKind};
+use evo::worker::deadline::Deadlines;
+use evo::worker::job::{Job, Standing};
+use evo::worker::lane::{Lane, LaneLimits, LaneOptions, LaneResult};
+
+use crate::toolchain;
+
+/// Compiled variants are shared by the tests of this file.
+fn cache() -> &'static tempfile::TempDir {
+    static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
+    FOLDER.get_or_init(|| tempfile::tempdir().unwrap())
+}
+
+fn compile(source: KernelSource) -> Binary {
+    let options = FarmOptions {
+        jobs: 1,
+        cache: cache().path().join("compiled"),
+        ..FarmOptions::new(DeviceKind::Host, "host")
+    };
+    compile_one_with(&options, &toolchain::host_toolbox(), source).unwrap().unwrap()
+}
+
+fn lane() -> Lane {
+    let options = LaneOptions {
+        command: Some(vec![env!("CARGO_BIN_EXE_evo").into(), "worker".into()]),
+        device: "host".into(),
+        cache: cache().path().join("expected"),
+        support_cubin: None,
+    };
+    let deadlines = Deadlines::tiny(DeviceKind::Host).with_launched(Duration::from_secs(5));
+    let limits = LaneLimits { deadlines: Some(deadlines), ..LaneLimits::default() };
+    Lane::start_with(options, limits).unwrap()
+}
+
+/// The job for a variant of the space of broken kernels.
+fn job(fault: &str, deep: bool) -> Job {
+    let file = catalog::open("faults").unwrap();
+    let kernel = file.kernel.as_ref().unwrap();
+    let pairs = [("FAULT", Value::text(fault)), ("THREADS", Value::Int(128))];
+    let configuration = Configuration::new(pairs.map(|(name, value)| (name.into(), value)).into());
+    let reference = render_reference(kernel).map(|source| (compile(source.clone()), source.entries));
+    let problems = problems_on(kernel, DeviceKind::Host);
+    let recipe =
+        KernelRecipe::new(kernel, evo::device::host::limits(), &problems, reference, 1);
+    let prepared = recipe.prepare(&configuration).unwrap();
+    let binary = compile(prepared.source.clone());
+    let variant_hash = prepared.source.variant_hash.clone();
+    let build = Build { number: 1, label: configuration.to_string(), binary: &binary, variant_hash, deep };
+    recipe.job(&prepared, build).unwrap()
+}
+
+fn state(result: &LaneResult, gate: Gate) -> GateState {
+    result.gates.iter().find(|report| report.gate == gate).unwrap().state
+}
+
+fn standing(result: &LaneResult, job: &Job) -> Standing {
+    let hot = result.measurements.iter().filter(|one| one.mode == TimingMode::Hot);
+    let problems = hot.map(|one| (one.problem.clone(), one.p50_ns)).collect();
+    Standing::new(problems, objective(&result.measurements, &job.timed, TimingMode::Hot).unwrap())
+}
+
+#[test]
+fn broken_variants_between_good_ones() {
+    let mut lane = lane();
+    let good = job("none", false);
+    let first = lane.evaluate(&good, &Standing::default());
+    assert!(first.verdict.is_pass(), "{first:#?}");
+    assert!(first.gates.iter().all(|report| report.state == GateState::Pass), "{:#?}", first.gates);
+    let best = standing(&first, &good);
+    let check = |lane: &mut Lane, fault: &str, expected: VerdictKind, gate: Gate| {
+        let bad = lane.evaluate(&job(fault, false), &best);
+        assert_eq!(bad.verdict.kind, expected, "{fault}: {bad:#?}");
+        assert_eq!(state(&bad, gate), GateState::Fail, "{fault}: {:#?}", bad.gates);
+        // A neighbor of broken variants may look slower on a busy machine, but never wrong.
+        let again = lane.evaluate(&good, &Standing::default());
+        assert!(again.verdict.is_pass(), "after {fault}: {again:#?}");
+        bad
+    };
+    check(&mut lane, "drop", VerdictKind::WrongAnswer, Gate::TinyShapes);
+    check(&mut lane, "trap", VerdictKind::CrashTrap, Gate::TinyShapes);
+    check(&mut lane, "barrier", VerdictKind::DivergentBarrier, Gate::TinyShapes);
+    let spin = check(&mut lane, "spin", VerdictKind::Hang, Gate::TinyShapes);
+    assert_eq!(spin.verdict.evidence.get("phase"), Some(&"launched".into()));
+    assert_eq!(spin.recovery.unwrap().code, "R2");
+    check(&mut lane, "illegal_address", VerdictKind::CrashIllegalAddress, Gate::TinyShapes);
+    let slow = check(&mut lane, "slow", VerdictKind::TooSlow, Gate::Timing);
+    assert!(slow.objective_ns.unwrap() > best.objective_ns.unwrap());
+    assert_eq!(state(&slow, Gate::FullShapes), GateState::Pass);
+    assert_eq!(state(&slow, Gate::Repeatability), GateState::NotRun);
+}
+
+#[test]
+fn a_deep_job_is_measured_in_every_mode() {
+    let mut lane = lane();
+    let result = lane.evaluate(&job("none", true), &Standing::default());
+    assert!(result.verdict.is_pass(), "{result:#?}");
+    let modes: Vec<TimingMode> = result.measurements.iter().map(|one| one.mode).collect();
+    assert_eq!(modes, [TimingMode::Hot, TimingMode::Cold, TimingMode::Eager]);
+    for measurement in &result.measurements {
+        assert!(measurement.ci_low_ns <= measurement.p50_ns && measurement.p50_ns <= measurement.ci_high_ns);
+        assert!(measurement.p50_ns > 0.0);
+    }
+}
+
+#[test]
+fn a_much_slower_rival_loses_the_paired_comparison() {
+    let mut lane = lane();
+    let (quick, slow) = (job("none", false), job("slow", false));
+    let ratios: Vec<Vec<f64>> =
+        (0..2).map(|_| lane.pair(&slow, &quick, 0, 3).unwrap().log_ratios).collect();
+    let comparison = compare(&ratios, 0.01, 1);
+    assert_eq!(comparison.decision, Decision::Faster, "{comparison:?} {ratios:?}");
+    let noise = lane.noise_floor(&quick, 0).unwrap();
+    assert!(noise.floor.is_finite());
+}
