@@ -72,7 +72,7 @@ pub fn measure(
     if policy.screen {
         return screen(bench, problem, mode, batch, first_ns, policy);
     }
-    let steady_ns = warm_up(bench, mode, batch, policy)?;
+    let steady_ns = warm_up(bench, mode, batch, first_ns, policy)?;
     let batch = batch_size(mode, steady_ns);
     let mut run = Run::new(mode, batch, steady_ns, seed);
     loop {
@@ -126,7 +126,8 @@ fn screen(
     }
     let mut want = if hopeless { 1 } else { policy.samples_min.max(1) };
     loop {
-        samples.extend(bench.sample(mode, want, batch)?);
+        let seen_ns = samples.last().copied().unwrap_or(first_ns);
+        samples.extend(bench.sample(mode, affordable(want, seen_ns * f64::from(batch)), batch)?);
         let elapsed = bench.now_ms() - began;
         if let Some(stop) = decide(&samples, elapsed, policy) {
             let measurement = summarize(problem, mode, batch, &samples, 0, stop, 0);
@@ -142,11 +143,12 @@ fn warm_up(
     bench: &mut dyn Bench,
     mode: TimingMode,
     batch: u32,
+    call_ns: f64,
     policy: &SamplePolicy,
 ) -> Result<f64, DeviceError> {
     let began = bench.now_ms();
     let mut before = f64::NAN;
-    let mut window = 2;
+    let mut window = affordable(2, call_ns * f64::from(batch));
     loop {
         let samples = bench.sample(mode, window, batch)?;
         let now = median(&samples);
@@ -156,8 +158,13 @@ fn warm_up(
             return Ok(now);
         }
         before = now;
-        window = chunk_size(now * f64::from(batch)).max(2);
+        window = affordable(chunk_size(now * f64::from(batch)).max(2), now * f64::from(batch));
     }
+}
+
+/// As many of the wanted samples as fit the parent's patience with one step: a second, or one sample.
+pub fn affordable(want: u32, span_ns: f64) -> u32 {
+    ((1e9 / span_ns.max(1.0)) as u32).clamp(1, want.max(1))
 }
 
 /// Samples of `span_ns` that fill a chunk.

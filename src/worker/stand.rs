@@ -8,7 +8,7 @@ use crate::device::device::{DeviceError, Telemetry, TimingMode};
 use crate::gate::judge::Judge;
 use crate::gate::run::Prepared;
 use crate::kernel::plan::ProblemPlan;
-use crate::timing::measure::{Bench, batch_size};
+use crate::timing::measure::{Bench, affordable, batch_size};
 use crate::timing::stats::median;
 use crate::verdict::Verdict;
 
@@ -77,8 +77,8 @@ pub struct BlockSize {
 impl BlockSize {
     /// Sizes a block of about `block_ms` from a few calls.
     pub fn find(bench: &mut dyn Bench, mode: TimingMode, block_ms: f64) -> Result<BlockSize, DeviceError> {
-        bench.sample(mode, 1, 1)?;
-        let call_ns = median(&bench.sample(mode, 3, 1)?);
+        let first_ns = median(&bench.sample(mode, 1, 1)?);
+        let call_ns = median(&bench.sample(mode, affordable(3, first_ns), 1)?);
         let batch = batch_size(mode, call_ns);
         let sample_ms = call_ns * f64::from(batch) / 1e6;
         let samples = (block_ms / sample_ms.max(1e-3)).clamp(1.0, 200.0) as u32;

@@ -4,6 +4,7 @@ mod compile_command;
 mod kernel;
 mod kernel_errors;
 mod shipped;
+mod lane;
 mod space;
 mod toolchain;
 mod worker;

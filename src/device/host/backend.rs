@@ -85,6 +85,7 @@ impl HostDevice {
         let module = self.module(module)?;
         let entry = module.entry(&bound.entry)?;
         launch::check(bound, entry, &self.info.limits, self.pool.threads())?;
+        entry.check_arguments(&bound.arguments)?;
         let mut values = Vec::with_capacity(bound.arguments.len());
         for argument in &bound.arguments {
             values.push(match argument {

@@ -33,7 +33,7 @@ pub fn check(
         let message = format!("{dynamic} bytes of dynamic and {fixed} of static shared memory exceed {most}");
         return Err(refuse("smem", message, fixed + dynamic, most));
     }
-    entry.check_arguments(&bound.arguments)
+    Ok(())
 }
 
 fn check_geometry(bound: &BoundLaunch, limits: &DeviceLimits, seats: usize) -> Result<(), DeviceError> {
