@@ -190,18 +190,20 @@ fn lost(why: &str) -> LaneResult {
     }
 }
 
-/// The gate in which the worker died has failed.
+/// The gate in which the worker died has failed; one that was only slow has failed the timing gate.
 fn refuse(gates: &mut Vec<GateReport>, gate: Gate, verdict: &Verdict) {
-    for report in gates.iter_mut().filter(|report| report.gate > gate) {
-        report.message = format!("not reached: {}", verdict.label());
+    let slow = verdict.kind == VerdictKind::TooSlow;
+    for report in gates.iter_mut().filter(|report| report.gate > gate || report.gate == gate && slow) {
+        *report = GateReport::not_run(report.gate, format!("not reached: {}", verdict.label()));
     }
+    let failing = if slow { Gate::Timing } else { gate };
     let failed = GateReport {
         state: GateState::Fail,
         cases: 1,
         evidence: verdict.evidence.clone(),
-        ..GateReport::not_run(gate, &verdict.message)
+        ..GateReport::not_run(failing, &verdict.message)
     };
-    gates.retain(|report| report.gate != gate);
+    gates.retain(|report| report.gate != failing);
     gates.push(failed);
     gates.sort_by_key(|report| report.gate);
 }

@@ -50,14 +50,23 @@ fn lane() -> Lane {
 
 /// The job for a variant of the space of broken kernels.
 fn job(fault: &str, deep: bool) -> Job {
-    let file = catalog::open("faults").unwrap();
+    job_of("faults", &[("FAULT", Value::text(fault)), ("THREADS", Value::Int(128))], deep)
+}
+
+/// The job for a variant that is right and does its work `rounds` times.
+fn rounds(rounds: i64) -> Job {
+    let space = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/rounds/rounds.toml");
+    job_of(space, &[("ROUNDS", Value::Int(rounds))], false)
+}
+
+fn job_of(space: &str, values: &[(&str, Value)], deep: bool) -> Job {
+    let file = catalog::open(space).unwrap();
     let kernel = file.kernel.as_ref().unwrap();
-    let pairs = [("FAULT", Value::text(fault)), ("THREADS", Value::Int(128))];
-    let configuration = Configuration::new(pairs.map(|(name, value)| (name.into(), value)).into());
+    let pairs = values.iter().map(|(name, value)| ((*name).into(), value.clone()));
+    let configuration = Configuration::new(pairs.collect());
     let reference = render_reference(kernel).map(|source| (compile(source.clone()), source.entries));
     let problems = problems_on(kernel, DeviceKind::Host);
-    let recipe =
-        KernelRecipe::new(kernel, evo::device::host::limits(), &problems, reference, 1);
+    let recipe = KernelRecipe::new(kernel, evo::device::host::limits(), &problems, reference, 1);
     let prepared = recipe.prepare(&configuration).unwrap();
     let binary = compile(prepared.source.clone());
     let variant_hash = prepared.source.variant_hash.clone();
@@ -82,12 +91,11 @@ fn broken_variants_between_good_ones() {
     let first = lane.evaluate(&good, &Standing::default());
     assert!(first.verdict.is_pass(), "{first:#?}");
     assert!(first.gates.iter().all(|report| report.state == GateState::Pass), "{:#?}", first.gates);
-    let best = standing(&first, &good);
     let check = |lane: &mut Lane, fault: &str, expected: VerdictKind, gate: Gate| {
-        let bad = lane.evaluate(&job(fault, false), &best);
+        let bad = lane.evaluate(&job(fault, false), &Standing::default());
         assert_eq!(bad.verdict.kind, expected, "{fault}: {bad:#?}");
         assert_eq!(state(&bad, gate), GateState::Fail, "{fault}: {:#?}", bad.gates);
-        // A neighbor of broken variants may look slower on a busy machine, but never wrong.
+        // A neighbor may look slower on a busy machine, but never wrong.
         let again = lane.evaluate(&good, &Standing::default());
         assert!(again.verdict.is_pass(), "after {fault}: {again:#?}");
         bad
@@ -99,9 +107,22 @@ fn broken_variants_between_good_ones() {
     assert_eq!(spin.verdict.evidence.get("phase"), Some(&"launched".into()));
     assert_eq!(spin.recovery.unwrap().code, "R2");
     check(&mut lane, "illegal_address", VerdictKind::CrashIllegalAddress, Gate::TinyShapes);
-    let slow = check(&mut lane, "slow", VerdictKind::TooSlow, Gate::Timing);
+}
+
+#[test]
+fn a_slow_but_right_variant_is_measured_and_left_behind() {
+    let mut lane = lane();
+    let good = rounds(1);
+    let first = lane.evaluate(&good, &Standing::default());
+    assert!(first.verdict.is_pass(), "{first:#?}");
+    let best = standing(&first, &good);
+    let slow = lane.evaluate(&rounds(40), &best);
+    assert_eq!(slow.verdict.kind, VerdictKind::TooSlow, "{slow:#?}");
     assert!(slow.objective_ns.unwrap() > best.objective_ns.unwrap());
+    assert_eq!(slow.measurements.len(), 1);
+    assert!(slow.recovery.is_none());
     assert_eq!(state(&slow, Gate::FullShapes), GateState::Pass);
+    assert_eq!(state(&slow, Gate::Timing), GateState::Fail);
     assert_eq!(state(&slow, Gate::Repeatability), GateState::NotRun);
 }
 
@@ -121,7 +142,7 @@ fn a_deep_job_is_measured_in_every_mode() {
 #[test]
 fn a_much_slower_rival_loses_the_paired_comparison() {
     let mut lane = lane();
-    let (quick, slow) = (job("none", false), job("slow", false));
+    let (quick, slow) = (rounds(1), rounds(40));
     let ratios: Vec<Vec<f64>> =
         (0..2).map(|_| lane.pair(&slow, &quick, 0, 3).unwrap().log_ratios).collect();
     let comparison = compare(&ratios, 0.01, 1);
