@@ -263,8 +263,10 @@ impl<S: Station> Walk<'_, S> {
         let other = if ranking == TimingMode::Hot { TimingMode::Cold } else { TimingMode::Hot };
         let modes = [ranking, other, TimingMode::Eager];
         let modes = if self.job.deep { &modes[..] } else { &modes[..2] };
-        let policy = if self.job.deep { policy::deep() } else { policy::contender() };
         for mode in modes {
+            // The eager number is a side note: it ranks nobody.
+            let thorough = self.job.deep && *mode != TimingMode::Eager;
+            let policy = if thorough { policy::deep() } else { policy::contender() };
             for plan in &self.job.timed {
                 let measurement = self.measure(plan, *mode, &policy)?;
                 self.keep(measurement);

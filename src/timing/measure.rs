@@ -137,7 +137,7 @@ fn screen(
     }
 }
 
-/// Runs the call until the asked time has passed and two windows agree, or four times as long.
+/// Runs the call until the asked time has passed and two windows agree, or twice as long.
 /// Gives the last window's median.
 fn warm_up(
     bench: &mut dyn Bench,
@@ -154,7 +154,7 @@ fn warm_up(
         let now = median(&samples);
         let elapsed = bench.now_ms() - began;
         let steady = (now / before - 1.0).abs() < STEADY;
-        if elapsed >= 4.0 * policy.warmup_ms || (elapsed >= policy.warmup_ms && steady) {
+        if elapsed >= 2.0 * policy.warmup_ms || (elapsed >= policy.warmup_ms && steady) {
             return Ok(now);
         }
         before = now;

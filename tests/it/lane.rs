@@ -143,8 +143,7 @@ fn a_deep_job_is_measured_in_every_mode() {
 fn a_much_slower_rival_loses_the_paired_comparison() {
     let mut lane = lane();
     let (quick, slow) = (rounds(1), rounds(40));
-    let ratios: Vec<Vec<f64>> =
-        (0..2).map(|_| lane.pair(&slow, &quick, 0, 3).unwrap().log_ratios).collect();
+    let ratios: Vec<Vec<f64>> = (0..2).map(|_| lane.pair(&slow, &quick, 0, 3).unwrap().log_ratios).collect();
     let comparison = compare(&ratios, 0.01, 1);
     assert_eq!(comparison.decision, Decision::Faster, "{comparison:?} {ratios:?}");
     let noise = lane.noise_floor(&quick, 0).unwrap();
