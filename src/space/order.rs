@@ -108,3 +108,70 @@ fn swap(layers: &mut Layers, upper: usize) -> Result<(), OverBudget> {
     layers.slots.swap(upper, upper + 1);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::space::diagnostic::Diagnostics;
+    use crate::space::document;
+    use crate::space::load::read_space;
+
+    fn problem(text: &str) -> Problem {
+        let mut diagnostics = Diagnostics::default();
+        let root = document::parse(text, &mut diagnostics).unwrap();
+        let space = read_space(&root, &mut diagnostics).unwrap();
+        Problem::new(space.parameters(), &space.constraints().iter().collect::<Vec<_>>())
+    }
+
+    /// All points in the order of the layers.
+    fn points(layers: &Layers) -> Vec<Vec<u16>> {
+        let mut paths: Vec<(Vec<u16>, u32)> = vec![(Vec::new(), 0)];
+        for nodes in &layers.nodes {
+            let longer = paths.iter().flat_map(|(path, node)| {
+                nodes[*node as usize].iter().map(|(at, child)| ([&path[..], &[*at]].concat(), *child))
+            });
+            paths = longer.collect();
+        }
+        paths.into_iter().map(|(path, _)| path).collect()
+    }
+
+    fn permutations(items: &[usize]) -> Vec<Vec<usize>> {
+        if items.is_empty() {
+            return vec![Vec::new()];
+        }
+        let with_first = |first: &usize| {
+            let rest: Vec<usize> = items.iter().copied().filter(|item| item != first).collect();
+            permutations(&rest).into_iter().map(|tail| [&[*first], &tail[..]].concat()).collect::<Vec<_>>()
+        };
+        items.iter().flat_map(with_first).collect()
+    }
+
+    #[test]
+    fn every_search_order_sorts_to_the_same_diagram() {
+        let problem = problem(
+            "constraints = ['A * B * C <= 24', 'D % B == 0', 'C - D + E < 3', \"F == 'x' or A > E\"]\n[parameters]\n\
+             A = [1, 2, 3, 4]\nB = [3, 1, 2]\nC = [1, 2, 4, 8]\nD = [2, 4, 6, 3]\nE = [0, 1, 2]\nF = ['x', 'y']",
+        );
+        let groups = problem.groups();
+        assert_eq!(groups, [[0, 1, 2, 3, 4, 5]]);
+        let limits = SearchLimits { steps: 1 << 20, states: 1 << 20 };
+        let declared = search(&problem, &groups[0], limits).unwrap();
+        let sizes = |layers: &Layers| layers.nodes.iter().map(Vec::len).collect::<Vec<_>>();
+        for order in permutations(&groups[0]) {
+            let layers = sorted(search(&problem, &order, limits).unwrap()).unwrap();
+            assert_eq!(layers.slots, groups[0], "{order:?}");
+            assert_eq!(points(&layers), points(&declared), "{order:?}");
+            // Both are reduced, so not only the points but also the nodes agree.
+            assert_eq!(sizes(&layers), sizes(&declared), "{order:?}");
+        }
+    }
+
+    #[test]
+    fn greedy_completes_constraints_early() {
+        let problem = problem(
+            "constraints = ['A + D < 5', 'B + C + D < 7', 'C != A']\n[parameters]\n\
+             A = [1, 2, 3]\nB = [1, 2, 3]\nC = [1, 2, 3]\nD = [1, 2, 3]",
+        );
+        assert_eq!(greedy(&problem, &[0, 1, 2, 3]), [1, 2, 0, 3]);
+    }
+}
