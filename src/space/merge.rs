@@ -64,8 +64,8 @@ struct Step {
     values: Vec<(u16, Atom)>,
     /// Conjuncts that this slot completes.
     checks: Vec<Code>,
-    /// Sub-expressions whose values decide the completions, with the slots they read.
-    keys: Vec<(Code, Vec<usize>)>,
+    /// Sub-expressions whose values decide the completions.
+    keys: Vec<Code>,
 }
 
 fn plan(problem: &Problem, order: &[usize]) -> Vec<Step> {
@@ -77,12 +77,8 @@ fn plan(problem: &Problem, order: &[usize]) -> Vec<Step> {
         let mine = problem.conjuncts.iter().filter(|c| c.slots.contains(slot) && done(c));
         let open =
             problem.conjuncts.iter().filter(|c| !done(c) && c.slots.iter().any(|slot| assigned[*slot]));
-        let mut parts = Vec::new();
-        open.for_each(|conjunct| fixed_parts(&conjunct.code, &assigned, &mut parts));
-        let keys = parts.into_iter().map(|part| {
-            let slots = part.slots().into_iter().collect();
-            (part, slots)
-        });
+        let mut keys = Vec::new();
+        open.for_each(|conjunct| fixed_parts(&conjunct.code, &assigned, &mut keys));
         steps.push(Step {
             slot: *slot,
             values: problem.positions[*slot]
@@ -91,7 +87,7 @@ fn plan(problem: &Problem, order: &[usize]) -> Vec<Step> {
                 .zip(problem.values[*slot].iter().copied())
                 .collect(),
             checks: mine.map(|conjunct| conjunct.code.clone()).collect(),
-            keys: keys.collect(),
+            keys,
         });
     }
     steps
@@ -210,25 +206,13 @@ impl Search<'_> {
     }
 }
 
-/// Two bits for the kind of each part, then the values; a part without a value is stood for by the
-/// slots that it reads.
-fn write_key(parts: &[(Code, Vec<usize>)], at: &[Atom], key: &mut Vec<u64>) {
-    let heads = parts.len().div_ceil(32);
+/// Two bits for the kind of each part, then the values. A part without a value fails whatever reads
+/// it in the same way, so that it needs no more than its mark.
+fn write_key(parts: &[Code], at: &[Atom], key: &mut Vec<u64>) {
     key.clear();
-    key.resize(heads, 0);
-    for (number, (part, slots)) in parts.iter().enumerate() {
-        let (tag, word) = match part.evaluate(at) {
-            Some(atom) => atom_words(atom),
-            None => {
-                for slot in &slots[1..] {
-                    let (tag, word) = atom_words(at[*slot]);
-                    key.extend([tag, word]);
-                }
-                let (tag, word) = atom_words(at[slots[0]]);
-                key.push(tag);
-                (3, word)
-            }
-        };
+    key.resize(parts.len().div_ceil(32), 0);
+    for (number, part) in parts.iter().enumerate() {
+        let (tag, word) = part.evaluate(at).map_or((3, 0), atom_words);
         key[number / 32] |= tag << (2 * (number % 32));
         key.push(word);
     }
