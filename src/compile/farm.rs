@@ -18,6 +18,7 @@ use super::child::{self, CompileChild, Death, Group, Loss};
 use super::compiler::{CompileOutcome, CompileRequest, KernelSource};
 use super::diagnose;
 use super::error::CompileSetupError;
+use super::guard;
 use super::toolbox::Toolbox;
 use super::toolchain::Found;
 use super::wire::{self, Answer, Order, Setup};
@@ -109,10 +110,13 @@ impl CompileFarm {
 
     /// The same with the environment given.
     pub fn start_with(
-        options: FarmOptions,
+        mut options: FarmOptions,
         toolbox: &Toolbox,
         on_done: OnDone,
     ) -> Result<CompileFarm, CompileSetupError> {
+        // Device workers that read a binary may have another working folder.
+        options.cache = std::path::absolute(&options.cache)
+            .map_err(|error| CompileSetupError::cache(&options.cache, error))?;
         let found = Found::locate(options.kind, toolbox)?;
         let cache = Cache::open(&options.cache)?;
         let program = worker_program(toolbox)?;
@@ -238,6 +242,7 @@ impl Lane {
     }
 
     fn answer(&mut self, source: KernelSource) -> CompileOutcome {
+        guard::check(&source.text)?;
         let options = &self.shared.options;
         let key = cache::key(&source, options.kind, &options.arch, &self.shared.fingerprint);
         if let Some(outcome) = self.shared.cache.get(&key) {

@@ -2,7 +2,8 @@
 //!
 //! `farm` is the pool, `child` one process of it seen from outside, `serve` the same from inside, `wire`
 //! what they say to each other. `nvrtc` and `hostcxx` are the two compilers behind `toolchain`. `cache`
-//! keeps what was compiled; `image` and `ptxas_log` read what a variant uses; `diagnose` makes verdicts.
+//! keeps what was compiled; `image` and `ptxas_log` read what a variant uses; `diagnose` makes verdicts;
+//! `guard` refuses sources that would read this machine's files.
 
 pub mod cache;
 mod child;
@@ -11,6 +12,7 @@ pub mod diagnose;
 mod drain;
 pub mod error;
 pub mod farm;
+mod guard;
 pub mod hostcxx;
 pub mod image;
 mod locate;

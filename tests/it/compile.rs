@@ -1,8 +1,8 @@
 //! The compile farm with real compilers, and with fake ones that misbehave.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -63,8 +63,8 @@ impl Bench {
         let preamble =
             "case \"$*\" in *--version*) echo 'fake (test) 1.0'; exit 0;; *c++-header*) exit 1;; esac";
         fs::write(&script, format!("#!/bin/bash\n{preamble}\n{body}\n")).unwrap();
-        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-        bench.toolbox.cxx = Some(script.display().to_string());
+        // Through bash: a file just written may be "busy" for a direct start while another test forks.
+        bench.toolbox.cxx = Some(format!("bash {}", script.display()));
         bench
     }
 
@@ -300,6 +300,15 @@ fn assert_gone(marker: &str) {
     }
 }
 
+/// Waits until a process mentions `marker`.
+fn assert_appears(marker: &str) {
+    let give_up = Instant::now() + Duration::from_secs(60);
+    while survivors(marker).is_empty() {
+        assert!(Instant::now() < give_up, "the compiler does not start");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 fn mark(path: &Path) -> String {
     path.join("marker").display().to_string()
 }
@@ -336,13 +345,34 @@ fn dropping_the_farm_ends_a_running_compilation() {
     let bench = rewritten(bench, &format!("bash -c 'sleep 600; true' {marker}"));
     let farm = CompileFarm::start_with(bench.options.clone(), &bench.toolbox, Box::new(|_, _| {})).unwrap();
     farm.submit(0, source("a", SCALE, "scale"));
-    let give_up = Instant::now() + Duration::from_secs(60);
-    while survivors(&marker).is_empty() {
-        assert!(Instant::now() < give_up, "the compiler does not start");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    assert_appears(&marker);
     drop(farm);
     assert_gone(&marker);
+}
+
+#[test]
+fn a_killed_evo_leaves_no_compiler_behind() {
+    let bench = Bench::fake("");
+    let marker = mark(bench.folder.path());
+    let bench = rewritten(bench, &format!("bash -c 'sleep 600; true' {marker}"));
+    let mut evo = Command::new(env!("CARGO_BIN_EXE_evo"))
+        .args(["compile", "gemm", "--arch", "host"])
+        .env("CXX", bench.toolbox.cxx.as_ref().unwrap())
+        .env("EVO_CACHE_DIR", &bench.options.cache)
+        .stderr(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    assert_appears(&marker);
+    evo.kill().unwrap();
+    evo.wait().unwrap();
+    assert_gone(&marker);
+}
+
+#[test]
+fn a_source_that_reads_this_machine_s_files_is_refused() {
+    let verdict = Bench::host().verdict(source("a", "#include \"/etc/passwd\"\n", "k"));
+    assert_eq!(verdict.label(), "static_reject:include");
 }
 
 #[test]

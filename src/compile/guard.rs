@@ -1,0 +1,115 @@
+//! What a source may not ask of a compiler: reading files of this machine.
+//!
+//! A generated kernel that includes `/etc/passwd` would show it in its error log, and one that includes
+//! `../../harness.h` could learn what it is tested with. This is a fence, not a sandbox: it refuses what
+//! is written in the source, while options are the space file's author's own business.
+
+use crate::verdict::{Verdict, VerdictKind};
+
+/// Assembler directives that read files.
+const ASSEMBLER: &[&str] = &[".incbin", ".include"];
+
+/// Refuses a source that includes by absolute path, by a path that climbs, or by a name that it computes
+/// (`static_reject` with the cause `include`).
+pub fn check(text: &str) -> Result<(), Box<Verdict>> {
+    let refuse = |what: String| {
+        let verdict =
+            Verdict::new(VerdictKind::StaticReject, format!("the source {what}, which is not allowed"));
+        Err(Box::new(verdict.with_cause("include")))
+    };
+    let text = without_comments(&text.replace("\\\n", ""));
+    for line in text.lines() {
+        let Some(operand) = include_operand(line) else { continue };
+        let Some(name) = operand.strip_prefix(['<', '"']) else {
+            return refuse(format!("includes the computed name `{operand}`"));
+        };
+        let name = name.split(['>', '"']).next().unwrap_or_default();
+        if name.starts_with('/') || name.split('/').any(|part| part == "..") {
+            return refuse(format!("includes `{name}`"));
+        }
+    }
+    match ASSEMBLER
+        .iter()
+        .find(|directive| text.contains(&format!("\"{directive}")) || text.contains(&format!("{directive} ")))
+    {
+        Some(directive) => refuse(format!("uses the assembler's `{directive}`")),
+        None => Ok(()),
+    }
+}
+
+/// What follows `#include`, `#include_next`, `#import` or `#embed`.
+fn include_operand(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let directive = line.strip_prefix('#').or_else(|| line.strip_prefix("%:"))?.trim_start();
+    let end = directive
+        .find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_')
+        .unwrap_or(directive.len());
+    let (word, operand) = directive.split_at(end);
+    ["include", "include_next", "import", "embed"].contains(&word).then(|| operand.trim())
+}
+
+/// The text with block comments turned into spaces, except inside string literals.
+fn without_comments(text: &str) -> String {
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(position) = rest.find(['"', '/']) {
+        let (before, found) = rest.split_at(position);
+        kept.push_str(before);
+        let length = if found.starts_with("/*") {
+            kept.push(' ');
+            rest = found[2..].find("*/").map_or("", |end| &found[2 + end + 2..]);
+            continue;
+        } else if found.starts_with("//") {
+            found.find('\n').unwrap_or(found.len())
+        } else if found.starts_with('"') {
+            string_length(found)
+        } else {
+            1
+        };
+        kept.push_str(&found[..length]);
+        rest = &found[length..];
+    }
+    kept + rest
+}
+
+/// Length of the string literal at the start, which ends at its line's end at the latest.
+fn string_length(text: &str) -> usize {
+    let mut escaped = false;
+    for (position, letter) in text.char_indices().skip(1) {
+        match letter {
+            '\n' => return position,
+            '"' if !escaped => return position + 1,
+            _ => escaped = letter == '\\' && !escaped,
+        }
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check_one(text: &str, expected: Option<&str>) {
+        let message = check(text).err().map(|verdict| {
+            assert_eq!(verdict.label(), "static_reject:include");
+            verdict.message
+        });
+        let expected = expected.map(|what| format!("the source {what}, which is not allowed"));
+        assert_eq!(message, expected, "{text}");
+    }
+
+    #[test]
+    fn library_headers_pass_and_files_do_not() {
+        check_one("#include <cuda_fp16.h>\n#include \"crt/mma.h\"\nint x; // #include \"/etc/passwd\"", None);
+        check_one("/* \n#include \"/etc/passwd\"\n*/", None);
+        check_one("const char* s = \"/* \"; // */\n#include <cuda_bf16.h>", None);
+        check_one("#include \"/etc/passwd\"", Some("includes `/etc/passwd`"));
+        check_one("  # include </etc/shadow>", Some("includes `/etc/shadow`"));
+        check_one("#inc\\\nlude \"../x.h\"", Some("includes `../x.h`"));
+        check_one("/* a */ #/**/include/**/\"a/../b.h\"", Some("includes `a/../b.h`"));
+        check_one("%:include \"/x\"", Some("includes `/x`"));
+        check_one("#define F \"/x\"\n#include F", Some("includes the computed name `F`"));
+        check_one("asm(\".incbin \\\"/etc/passwd\\\"\");", Some("uses the assembler's `.incbin`"));
+        check_one("struct { int include; } a; a.include = 1;", None);
+    }
+}
