@@ -28,13 +28,16 @@ pub fn check(text: &str) -> Result<(), Box<Verdict>> {
             return refuse(format!("includes `{name}`"));
         }
     }
-    match ASSEMBLER
-        .iter()
-        .find(|directive| text.contains(&format!("\"{directive}")) || text.contains(&format!("{directive} ")))
-    {
+    match ASSEMBLER.iter().find(|directive| names_file(&text, directive)) {
         Some(directive) => refuse(format!("uses the assembler's `{directive}`")),
         None => Ok(()),
     }
+}
+
+/// Whether the directive is followed by a file's name in quotes; a member called `include` is not.
+fn names_file(text: &str, directive: &str) -> bool {
+    let followed = |rest: &str| rest.trim_start().starts_with(['"', '\\']);
+    text.match_indices(directive).any(|(position, _)| followed(&text[position + directive.len()..]))
 }
 
 /// What follows `#include`, `#include_next`, `#import` or `#embed`.
@@ -55,11 +58,12 @@ fn without_comments(text: &str) -> String {
     while let Some(position) = rest.find(['"', '/']) {
         let (before, found) = rest.split_at(position);
         kept.push_str(before);
-        let length = if found.starts_with("/*") {
+        if let Some(comment) = found.strip_prefix("/*") {
             kept.push(' ');
-            rest = found[2..].find("*/").map_or("", |end| &found[2 + end + 2..]);
+            rest = comment.split_once("*/").map_or("", |(_, after)| after);
             continue;
-        } else if found.starts_with("//") {
+        }
+        let length = if found.starts_with("//") {
             found.find('\n').unwrap_or(found.len())
         } else if found.starts_with('"') {
             string_length(found)
