@@ -116,7 +116,7 @@ fn problem(reference: &str, dtype: DType, small: bool) -> ProblemPlan {
     let pick = |large: u64, tiny: u64| if small { tiny } else { large };
     let buffers = match reference {
         "gemm" => {
-            let (m, k, n) = (pick(12, 1), pick(1024, 3), pick(16, 1));
+            let (m, k, n) = (pick(8, 1), pick(1024, 3), pick(8, 1));
             vec![
                 buffer("a", dtype, &[m, k], Role::Input),
                 buffer("b", dtype, &[k, n], Role::Input),
@@ -140,7 +140,7 @@ fn problem(reference: &str, dtype: DType, small: bool) -> ProblemPlan {
             buffer("out", DType::F32, &[1], Role::Output),
         ],
         _ => {
-            let shape = [1, 1, pick(192, 3), 32];
+            let shape = [1, 1, pick(128, 3), 16];
             let role = |name| if name == "o" { Role::Output } else { Role::Input };
             ["q", "k", "v", "o"].map(|name| buffer(name, dtype, &shape, role(name))).to_vec()
         }

@@ -176,10 +176,13 @@ pub struct ExpectedCache {
     memory: Vec<(ContentHash, Arc<ExpectedSet>)>,
     memory_bytes: usize,
     memory_limit: usize,
+    file_min: usize,
 }
 
 /// Host memory for answers; what falls out is read back from its file, or computed again.
 const MEMORY_LIMIT: usize = 1 << 30;
+/// Smaller sets of answers are computed faster than a file is written.
+const FILE_MIN: usize = 1 << 18;
 /// First bytes of a file.
 const MAGIC: &[u8] = b"evo-expected-1\n";
 
@@ -193,7 +196,13 @@ struct FileHead {
 impl ExpectedCache {
     /// A cache that keeps files in `folder`, if there is one.
     pub fn new(folder: Option<PathBuf>) -> ExpectedCache {
-        ExpectedCache { folder, memory: Vec::new(), memory_bytes: 0, memory_limit: MEMORY_LIMIT }
+        ExpectedCache {
+            folder,
+            memory: Vec::new(),
+            memory_bytes: 0,
+            memory_limit: MEMORY_LIMIT,
+            file_min: FILE_MIN,
+        }
     }
 
     /// What is known under this name. A damaged file is as good as none.
@@ -211,7 +220,8 @@ impl ExpectedCache {
 
     /// Keeps answers. A file that cannot be written costs time later, nothing else.
     pub fn put(&mut self, key: &ContentHash, set: ExpectedSet) -> Arc<ExpectedSet> {
-        if let (Some(path), Some(folder)) = (self.path(key), &self.folder) {
+        let large = size(&set) >= self.file_min;
+        if let (Some(path), Some(folder), true) = (self.path(key), &self.folder, large) {
             let write = || -> std::io::Result<()> {
                 fs::create_dir_all(folder)?;
                 let mut file = tempfile::NamedTempFile::new_in(folder)?;
@@ -232,8 +242,6 @@ impl ExpectedCache {
     }
 
     fn remember(&mut self, key: &ContentHash, set: Arc<ExpectedSet>) {
-        let size =
-            |set: &ExpectedSet| set.outputs.iter().map(|output| output.values.len() * 8).sum::<usize>();
         self.memory_bytes += size(&set);
         self.memory.push((key.clone(), set));
         while self.memory_bytes > self.memory_limit && self.memory.len() > 1 {
@@ -241,6 +249,11 @@ impl ExpectedCache {
             self.memory_bytes -= size(&old);
         }
     }
+}
+
+/// Bytes of its values.
+fn size(set: &ExpectedSet) -> usize {
+    set.outputs.iter().map(|output| output.values.len() * 8).sum()
 }
 
 fn encode(set: &ExpectedSet) -> Vec<u8> {
@@ -306,7 +319,9 @@ mod tests {
         let case = Case::first(&gemm(DType::F16, 8));
         let set = expect(&check, &case).unwrap();
         let key = key(&check, &case, None);
-        ExpectedCache::new(Some(folder.path().into())).put(&key, set.clone());
+        let mut cache = ExpectedCache::new(Some(folder.path().into()));
+        cache.file_min = 0;
+        cache.put(&key, set.clone());
         let fresh = || ExpectedCache::new(Some(folder.path().into())).get(&key);
         assert_eq!(*fresh().unwrap(), set);
         let path = folder.path().join(format!("{key}.expected"));

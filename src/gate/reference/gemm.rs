@@ -7,9 +7,11 @@ use crate::device::device::DeviceError;
 use crate::gate::element::round_f32;
 
 /// Rows of `c` per task.
-const ROWS: usize = 8;
-/// Columns at a time: a strip of four rows of `c` stays in the first-level cache.
-const COLUMNS: usize = 512;
+const ROWS: usize = 16;
+/// Columns and steps of `k` at a time: a block of `b` stays in the second-level cache, four strips of
+/// `c` in the first.
+const COLUMNS: usize = 256;
+const STEPS: usize = 64;
 
 pub fn compute(operands: &Operands<'_>) -> Result<Vec<Answer>, DeviceError> {
     let a = operands.input("gemm", "a", 2)?;
@@ -40,22 +42,50 @@ where
         return c;
     }
     c.par_chunks_mut(ROWS * n).enumerate().for_each(|(task, rows)| {
-        let first = task * ROWS;
         for column in (0..n).step_by(COLUMNS) {
-            let width = COLUMNS.min(n - column);
-            for (offset, row) in rows.chunks_mut(n).enumerate() {
-                let out = &mut row[column..column + width];
-                let left = &a[(first + offset) * k..][..k];
-                for (step, factor) in left.iter().enumerate() {
-                    let right = &b[step * n + column..][..width];
-                    for (sum, value) in out.iter_mut().zip(right) {
-                        *sum += *factor * *value;
-                    }
+            let columns = column..(column + COLUMNS).min(n);
+            for step in (0..k).step_by(STEPS) {
+                let steps = step..(step + STEPS).min(k);
+                for (quad, four) in rows.chunks_mut(4 * n).enumerate() {
+                    let first = task * ROWS + quad * 4;
+                    add_block(four, &a[first * k..], b, (k, n), columns.clone(), steps.clone());
                 }
             }
         }
     });
     c
+}
+
+/// Adds some steps of `k` to some columns of up to four rows; four at once share each load of `b`.
+fn add_block<T>(
+    rows: &mut [T],
+    a: &[T],
+    b: &[T],
+    (k, n): (usize, usize),
+    columns: std::ops::Range<usize>,
+    steps: std::ops::Range<usize>,
+) where
+    T: Copy + std::ops::Mul<Output = T> + std::ops::AddAssign,
+{
+    let mut strips: Vec<&mut [T]> = rows.chunks_mut(n).map(|row| &mut row[columns.clone()]).collect();
+    for step in steps {
+        let right = &b[step * n..][columns.clone()];
+        if let [r0, r1, r2, r3] = strips.as_mut_slice() {
+            let [f0, f1, f2, f3] = [0, 1, 2, 3].map(|row| a[row * k + step]);
+            let sums = r0.iter_mut().zip(r1.iter_mut()).zip(r2.iter_mut().zip(r3.iter_mut()));
+            for (((s0, s1), (s2, s3)), value) in sums.zip(right) {
+                *s0 += f0 * *value;
+                *s1 += f1 * *value;
+                *s2 += f2 * *value;
+                *s3 += f3 * *value;
+            }
+        } else {
+            for (row, strip) in strips.iter_mut().enumerate() {
+                let factor = a[row * k + step];
+                strip.iter_mut().zip(right).for_each(|(sum, value)| *sum += factor * *value);
+            }
+        }
+    }
 }
 
 #[cfg(test)]
