@@ -7,6 +7,7 @@ pub mod element;
 pub mod expected;
 #[cfg(test)]
 pub(crate) mod fake;
+pub mod honesty;
 pub mod inputs;
 pub mod judge;
 pub mod launch;
