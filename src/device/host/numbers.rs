@@ -11,10 +11,10 @@ const CHUNK: usize = 1 << 16;
 
 /// Fills with a repeated little-endian word.
 pub fn fill(bytes: &mut [u8], pattern: u32) {
-    let word = pattern.to_le_bytes();
+    let block = pattern.to_le_bytes().repeat(1024);
     bytes.par_chunks_mut(4 * CHUNK).for_each(|chunk| {
-        for piece in chunk.chunks_mut(4) {
-            piece.copy_from_slice(&word[..piece.len()]);
+        for piece in chunk.chunks_mut(block.len()) {
+            piece.copy_from_slice(&block[..piece.len()]);
         }
     });
 }
@@ -37,10 +37,26 @@ pub fn count_pattern(bytes: &[u8], dtype: DType, pattern: u32) -> u64 {
         element.iter().enumerate().all(|(at, byte)| *byte == word[(offset + at) % 4])
     };
     let count_chunk = |(chunk_index, chunk): (usize, &[u8])| {
+        // SAFETY: every bit pattern is a `u32`.
+        let (before, words, behind) = unsafe { chunk.align_to::<u32>() };
+        if size == 4 && before.is_empty() && behind.is_empty() {
+            return count_words(words, pattern.to_le());
+        }
         let first = chunk_index * CHUNK;
         chunk.chunks_exact(size).enumerate().filter(|(at, element)| holds(first + at, element)).count() as u64
     };
     bytes.par_chunks(CHUNK * size).enumerate().map(count_chunk).sum()
+}
+
+/// The usual case, kept plain: outputs have millions of elements, and unoptimized builds run it too.
+fn count_words(words: &[u32], pattern: u32) -> u64 {
+    let mut count = 0;
+    for word in words {
+        if *word == pattern {
+            count += 1;
+        }
+    }
+    count
 }
 
 /// Compares elements with expected values.
