@@ -6,5 +6,6 @@ mod kernel_errors;
 mod lane;
 mod shipped;
 mod space;
+mod sweep;
 mod toolchain;
 mod worker;

@@ -1,0 +1,291 @@
+//! `evo sweep`, `test-one` and `leaderboard` as programs, on the host device with a small kernel.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use evo::journal::{reader, replay::History};
+use serde_json::Value;
+
+const KERNEL: &str = r#"
+extern "C" __global__ void scale(const float *x, float *y, int n) {
+    for (int i = (blockIdx.x * blockDim.x + threadIdx.x) * VEC; i < n; i += gridDim.x * blockDim.x * VEC) {
+        for (int j = i; j < i + VEC && j < n; j++) y[j] = FACTOR * x[j];
+    }
+}
+"#;
+
+const NAIVE: &str = r#"
+extern "C" __global__ void naive(const float *x, float *y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = 2.0f * x[i];
+}
+"#;
+
+const SPACE: &str = r#"
+[kernel]
+name = "scale"
+source = "scale.cu"
+[parameters]
+BLOCK = { values = [32, 64], default = 32 }
+VEC = { values = [1, 2, 4], default = 1 }
+FACTOR = { values = [2, 3], default = 2, help = "3 is a wrong answer" }
+[[constraints]]
+require = "BLOCK * VEC <= 128"
+because = "the test wants an invalid corner"
+[[arguments]]
+name = "x"
+dtype = "f32"
+shape = ["N"]
+role = "input"
+[[arguments]]
+name = "y"
+dtype = "f32"
+shape = ["N"]
+role = "output"
+[[arguments]]
+name = "n"
+dtype = "i32"
+value = "N"
+[[launches]]
+entry = "scale"
+grid = ["ceil_div(N, BLOCK * VEC)"]
+block = ["BLOCK"]
+[[problems]]
+name = "small"
+sizes = { N = 4096 }
+[check]
+reference = { source = "naive.cu", entry = "naive", grid = ["ceil_div(N, 64)"], block = [64] }
+tiny = [ { N = 1 }, { N = "BLOCK * VEC + 1" } ]
+[objective]
+bytes = "8 * N"
+"#;
+
+/// A folder with the kernel, and the command to run in it.
+struct Bench {
+    folder: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in [("scale.toml", SPACE), ("scale.cu", KERNEL), ("naive.cu", NAIVE)] {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        Bench { folder }
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
+        command.current_dir(self.path()).args(words).stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, words: &[&str]) -> Output {
+        self.command(words).output().unwrap()
+    }
+
+    /// `sweep scale.toml --device host` with more words, in study `s`.
+    fn sweep(&self, words: &[&str]) -> Vec<String> {
+        let fixed = ["sweep", "scale.toml", "--device", "host", "--study", "s"];
+        fixed.iter().chain(words).map(|word| word.to_string()).collect()
+    }
+
+    fn start(&self, words: &[String]) -> Child {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        self.command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
+    fn verdicts(&self) -> BTreeMap<String, String> {
+        let journal = reader::read(&self.path().join("evidence/s/journal.jsonl")).unwrap();
+        let history = History::replay(journal);
+        let pair =
+            |one: &evo::evaluation::Evaluation| (one.configuration.to_string(), one.verdict.kind.to_string());
+        let verdicts: BTreeMap<String, String> = history.evaluations.iter().map(pair).collect();
+        assert_eq!(verdicts.len(), history.evaluations.len(), "a configuration was evaluated twice");
+        verdicts
+    }
+
+    /// Waits until the journal holds this many evaluations.
+    fn wait_for(&self, evaluations: usize, child: &mut Child) {
+        let path = self.path().join("evidence/s/journal.jsonl");
+        let patience = Instant::now() + Duration::from_secs(120);
+        while Instant::now() < patience {
+            let count =
+                std::fs::read_to_string(&path).unwrap_or_default().matches("\"kind\":\"evaluation\"").count();
+            if count >= evaluations || child.try_wait().unwrap().is_some() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        panic!("no {evaluations} evaluations in two minutes");
+    }
+}
+
+fn words(list: &[String]) -> Vec<&str> {
+    list.iter().map(String::as_str).collect()
+}
+
+/// What the space's ten valid points must give.
+fn expected() -> BTreeMap<String, String> {
+    let mut expected = BTreeMap::new();
+    for (block, vec) in [(32, 1), (32, 2), (32, 4), (64, 1), (64, 2)] {
+        for (factor, verdict) in [(2, "pass"), (3, "wrong_answer")] {
+            expected.insert(format!("BLOCK={block} VEC={vec} FACTOR={factor}"), verdict.to_string());
+        }
+    }
+    expected
+}
+
+/// Pass and too slow are both answers of a correct variant; which one depends on the clock.
+fn right_or_wrong(verdicts: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let merge = |verdict: String| if verdict == "too_slow" { "pass".to_string() } else { verdict };
+    verdicts.into_iter().map(|(name, verdict)| (name, merge(verdict))).collect()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_sweep_ends_with_a_ranked_table_and_a_leaderboard() {
+    let bench = Bench::new();
+    let output = bench.run(&words(&bench.sweep(&["--finalists", "1"])));
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    assert_eq!(right_or_wrong(bench.verdicts()), expected());
+    let table = text(&output.stdout);
+    assert!(
+        table.contains("scale on ") && table.contains("again: evo test-one scale.toml BLOCK="),
+        "{table}"
+    );
+    let board: Value =
+        serde_json::from_slice(&std::fs::read(bench.path().join("evidence/leaderboard.json")).unwrap())
+            .unwrap();
+    assert_eq!(board["sections"][0]["champion"]["configuration"]["FACTOR"], 2);
+    assert_eq!(board["sections"][0]["champion"]["gates"]["full_shapes"], "pass");
+    for file in ["study.json", "gen-000.json", "results.csv"] {
+        assert!(bench.path().join("evidence/s").join(file).exists(), "{file}");
+    }
+    let shown = bench.run(&["leaderboard"]);
+    assert!(shown.status.success() && text(&shown.stdout).contains("scale on "));
+    std::fs::remove_file(bench.path().join("evidence/leaderboard.json")).unwrap();
+    let rebuilt = bench.run(&["leaderboard", "--rebuild", "--json"]);
+    let rebuilt: Value = serde_json::from_slice(&rebuilt.stdout).unwrap();
+    assert_eq!(rebuilt["sections"], board["sections"]);
+    // The same study again is refused, another file under its name even more so.
+    let again = bench.run(&words(&bench.sweep(&[])));
+    assert_eq!(again.status.code(), Some(2));
+    assert!(text(&again.stderr).contains("has a journal already"), "{}", text(&again.stderr));
+    std::fs::write(bench.path().join("scale.toml"), SPACE.replace("[32, 64]", "[32, 64, 96]")).unwrap();
+    let foreign = bench.run(&words(&bench.sweep(&["--resume"])));
+    assert_eq!(foreign.status.code(), Some(2));
+    assert!(
+        text(&foreign.stderr).contains("belongs to another space or kernel"),
+        "{}",
+        text(&foreign.stderr)
+    );
+}
+
+#[test]
+fn kill_9_and_resume_give_the_same_verdicts() {
+    let bench = Bench::new();
+    for evaluations in [1, 4, 7] {
+        let mut child = bench.start(&bench.sweep(&["--resume", "--finalists", "0"]));
+        bench.wait_for(evaluations, &mut child);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let before = bench.verdicts();
+    let output = bench.run(&words(&bench.sweep(&["--resume", "--finalists", "0"])));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let after = bench.verdicts();
+    assert_eq!(right_or_wrong(after.clone()), expected());
+    assert!(before.iter().all(|(name, verdict)| after[name] == *verdict), "a verdict was lost or changed");
+}
+
+#[test]
+fn a_second_sweep_into_the_same_study_is_refused() {
+    let bench = Bench::new();
+    let mut first = bench.start(&bench.sweep(&["--finalists", "0"]));
+    bench.wait_for(1, &mut first);
+    let second = bench.run(&words(&bench.sweep(&["--resume"])));
+    let message = text(&second.stderr);
+    let holder = first.id();
+    first.kill().unwrap();
+    first.wait().unwrap();
+    assert_eq!(second.status.code(), Some(2), "{message}");
+    assert!(message.contains(&format!("in use by process {holder}")), "{message}");
+}
+
+#[test]
+fn ctrl_c_ends_in_order_with_exit_code_5() {
+    let bench = Bench::new();
+    let mut child = bench.start(&bench.sweep(&["--finalists", "0"]));
+    bench.wait_for(1, &mut child);
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(kill.success());
+    assert_eq!(child.wait().unwrap().code(), Some(5));
+    let journal = std::fs::read_to_string(bench.path().join("evidence/s/journal.jsonl")).unwrap();
+    assert!(journal.lines().last().unwrap().contains("\"reason\":\"interrupted\""), "{journal}");
+    let output = bench.run(&words(&bench.sweep(&["--resume", "--finalists", "0"])));
+    assert!(output.status.success());
+    assert_eq!(right_or_wrong(bench.verdicts()), expected());
+}
+
+#[test]
+fn test_one_names_the_outcome() {
+    let bench = Bench::new();
+    let check = |values: &[&str], verdict: &str, code: i32| {
+        let mut words = vec!["test-one", "scale.toml", "--device", "host", "--json"];
+        words.extend(values);
+        let output = bench.run(&words);
+        let value: Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|_| panic!("{}{}", text(&output.stdout), text(&output.stderr)));
+        assert_eq!(
+            (value["verdict"].as_str(), output.status.code()),
+            (Some(verdict), Some(code)),
+            "{value:#}"
+        );
+        value
+    };
+    let passed = check(&["64", "2"], "pass", 0);
+    assert_eq!(passed["configuration"]["BLOCK"], 64);
+    let states = passed["gates"].as_array().unwrap().iter().map(|gate| gate["state"].as_str().unwrap());
+    let states: Vec<&str> = states.collect();
+    assert_eq!(states[..8], ["pass"; 8], "{passed:#}");
+    check(&["FACTOR=3"], "wrong_answer", 1);
+    let rejected = check(&["64", "4"], "rejected_constraint", 1);
+    assert!(rejected["message"].as_str().unwrap().contains("the test wants an invalid corner"), "{rejected}");
+}
+
+#[test]
+fn bad_usage_is_refused_before_anything_is_written() {
+    let bench = Bench::new();
+    std::fs::write(bench.path().join("file"), "").unwrap();
+    let empty = SPACE.replace("BLOCK * VEC <= 128", "BLOCK > 64");
+    std::fs::write(bench.path().join("empty.toml"), empty).unwrap();
+    let cases: [(&[&str], &str); 10] = [
+        (&["sweep", "nothere"], "nothere"),
+        (&["sweep", "empty.toml"], "BLOCK > 64"),
+        (&["sweep", "scale.toml", "--budget", "10x"], "`10x` is no budget"),
+        (&["sweep", "scale.toml", "--gen", "0"], "nothing would be evaluated"),
+        (&["sweep", "scale.toml", "--strategy", "genetics"], "did you mean `genetic`?"),
+        (&["sweep", "scale.toml", "--device", "abacus"], "`abacus` names no device"),
+        (&["sweep", "scale.toml", "--device", "host", "--problem", "large"], "there are `small`"),
+        (&["sweep", "scale.toml", "--out", "file/x"], "cannot write to `file/x`"),
+        (&["sweep", "scale.toml", "--device", "host", "--study", "../x"], "is no name for a study"),
+        (&["leaderboard"], "there is no leaderboard"),
+    ];
+    for (words, expected) in cases {
+        let output = bench.run(words);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {message}");
+        assert!(message.contains(expected), "{words:?}: {message}");
+        assert!(!bench.path().join("evidence").exists(), "{words:?} wrote something");
+    }
+}
