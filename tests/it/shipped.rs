@@ -152,3 +152,46 @@ fn compile_all(options: FarmOptions, count: usize) {
         failures.iter().map(|(ticket, verdict)| format!("{}: {verdict}", labels[*ticket as usize])).collect();
     assert!(told.is_empty(), "{target}\n{}", told.join("\n"));
 }
+
+/// `evo test-one` on a copy of the example whose source went through `edit`, on the host.
+fn test_example(edit: impl Fn(String) -> String) -> (Option<i32>, serde_json::Value) {
+    let folder = tempfile::tempdir().unwrap();
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/box_blur");
+    for name in ["blur.toml", "naive.cu"] {
+        std::fs::copy(from.join(name), folder.path().join(name)).unwrap();
+    }
+    let source = std::fs::read_to_string(from.join("blur.cu")).unwrap();
+    std::fs::write(folder.path().join("blur.cu"), edit(source)).unwrap();
+    let output = assert_cmd::Command::new(env!("CARGO_BIN_EXE_evo"))
+        .current_dir(folder.path())
+        .env("EVO_CACHE_DIR", folder.path().join("cache"))
+        .args(["test-one", "./blur.toml", "64", "4", "2", "1", "--device", "host", "--json"])
+        .output()
+        .unwrap();
+    let answer = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+    (output.status.code(), answer)
+}
+
+#[test]
+fn somebody_elses_kernel_passes_every_gate_and_its_bugs_are_found() {
+    let (code, answer) = test_example(|source| source);
+    assert_eq!((code, &answer["verdict"]), (Some(0), &"pass".into()), "{answer:#}");
+
+    // The halo's right column is left out of the tile's load.
+    let (code, answer) = test_example(|source| {
+        let wrong = source.replace(
+            "int ty = i / (BLOCK_X + 2)",
+            "if (i % (BLOCK_X + 2) > BLOCK_X) continue;\nint ty = i / (BLOCK_X + 2)",
+        );
+        assert_ne!(wrong, source);
+        wrong
+    });
+    let verdict = answer["verdict"].as_str().unwrap_or_default().to_string();
+    assert!(code == Some(1) && verdict.starts_with("wrong_answer"), "{code:?} {answer:#}");
+
+    // Without the barrier a thread reads what its neighbors have not written yet.
+    let (code, answer) = test_example(|source| source.replace("__syncthreads();", ""));
+    let verdict = answer["verdict"].as_str().unwrap_or_default().to_string();
+    assert!(code == Some(1) && verdict.starts_with("wrong_answer"), "{code:?} {answer:#}");
+}
