@@ -88,13 +88,19 @@ impl DeviceLimits {
             threads_per_block: 1024,
             block: [1024, 1024, 64],
             grid: [i32::MAX as u32, 65_535, 65_535],
-            shared_static_bytes: 48 * 1024,
+            shared_static_bytes: static_limit(digits / 10, optin_kib * 1024),
             shared_optin_bytes: optin_kib * 1024,
             registers_per_block: 65_536,
             cluster: if digits >= 90 { 8 } else { 1 },
             cooperative: true,
         })
     }
+}
+
+/// Static shared memory that a block may declare, bytes. From compute capability 9.0 on the assembler
+/// accepts, and the device launches, as much as dynamic memory may have (seen on an H200 with 64 KiB).
+pub fn static_limit(capability_major: u32, optin_bytes: u64) -> u64 {
+    if capability_major >= 9 { optin_bytes } else { 48 * 1024 }
 }
 
 /// A loaded binary.

@@ -3,14 +3,14 @@
 use super::ports::{Build, Prepared, Recipe, Refused};
 use crate::compile::compiler::Binary;
 use crate::device::device::{DeviceKind, DeviceLimits};
-use crate::gate;
+use crate::gate::{self, resources::check_spills};
 use crate::genome::Configuration;
 use crate::journal::record::{LaunchWork, ProblemWork};
 use crate::kernel::plan::ProblemPlan;
 use crate::kernel::render::render;
 use crate::kernel::resolve::{resolve, resolve_tiny};
 use crate::kernel::spec::{DType, KernelSpec, ProblemSpec, ReferenceSpec};
-use crate::verdict::{Gate, Verdict, VerdictClass, VerdictKind};
+use crate::verdict::{Gate, Verdict, VerdictClass};
 use crate::worker::job::Job;
 use crate::worker::protocol::{CheckPlan, ReferencePlan};
 
@@ -54,16 +54,6 @@ impl<'a> KernelRecipe<'a> {
         problems: &[&ProblemSpec],
     ) -> Result<Vec<ProblemPlan>, Box<Verdict>> {
         problems.iter().map(|problem| resolve(self.kernel, configuration, problem)).collect()
-    }
-
-    fn spills(&self, binary: &Binary) -> Option<Verdict> {
-        let limit = self.kernel.check.spill_bytes_max?;
-        binary.resources.iter().find_map(|entry| {
-            let spilled = entry.spill_store_bytes? + entry.spill_load_bytes?;
-            let message = format!("`{}` spills {spilled} bytes; the space allows {limit}", entry.entry);
-            let verdict = Verdict::new(VerdictKind::SpillExcess, message);
-            (spilled > limit).then(|| verdict.with("spill_bytes", spilled).with("spill_bytes_max", limit))
-        })
     }
 }
 
@@ -116,8 +106,11 @@ impl Recipe for KernelRecipe<'_> {
     }
 
     fn job(&self, prepared: &Prepared, build: Build<'_>) -> Result<Job, Refused> {
-        if let Some(verdict) = self.spills(build.binary) {
-            return Err(Refused { gate: Gate::Compile, verdict: Box::new(verdict) });
+        let resources = &build.binary.resources;
+        let compiled = |verdict| Refused { gate: Gate::Compile, verdict };
+        check_spills(resources, self.kernel.check.spill_bytes_max).map_err(compiled)?;
+        for plan in prepared.tiny.iter().chain(&prepared.checked).chain(&prepared.timed) {
+            gate::resources::check(resources, plan, &self.limits).map_err(compiled)?;
         }
         Ok(Job {
             number: build.number,

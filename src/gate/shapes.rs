@@ -9,7 +9,7 @@ use super::disagree;
 use super::element::{self, Poison};
 use super::inputs;
 use super::judge::{Findings, Judge};
-use super::run::{self, PhaseSink, Prepared};
+use super::run::{self, Mismatch, PhaseSink, Prepared};
 use super::wrong::{self, CaseResult};
 use crate::device::device::{Comparison, DeviceError};
 use crate::kernel::plan::ProblemPlan;
@@ -206,13 +206,10 @@ fn attempt(
     let second = prepared.compare(judge.device.as_mut())?;
     let relative_norm = largest_norm(&first).max(largest_norm(&second));
     let mismatch = prepared.mismatch(&second).or_else(|| prepared.mismatch(&first));
+    let hash = deterministic.then_some(second_hash);
     let failure = match mismatch {
-        Some(mismatch) => {
-            let verdict = wrong::mismatch(prepared, &mismatch);
-            Some(name_constant(judge, prepared, mismatch.position, verdict, phase)?)
-        }
+        Some(mismatch) => Some(explain(judge, prepared, &mismatch, hash, phase)?),
         None if depth == Depth::Full && case.seed_index == 0 && case.family == inputs::Family::Normal => {
-            let hash = deterministic.then_some(second_hash);
             reads_outside(judge, prepared, hash, phase)?
         }
         None => None,
@@ -242,6 +239,28 @@ fn unwritten(
     let ((position, _), (_, count)) =
         pairs.find(|((_, first), (_, second))| *first > 0 && *second > 0 && disagree)?;
     Some(wrong::unwritten(prepared, &prepared.case.plan.buffers[*position], *count))
+}
+
+/// Why an answer is wrong, as far as cheap questions tell: NaN speaks for itself, an output that follows
+/// the guard zones was read from them, an output without variety is constant.
+fn explain(
+    judge: &mut Judge,
+    prepared: &Prepared,
+    mismatch: &Mismatch,
+    hash: Option<u64>,
+    phase: &mut PhaseSink<'_>,
+) -> Result<Verdict, DeviceError> {
+    let verdict = wrong::mismatch(prepared, mismatch);
+    if prepared.case.elements() <= PROBE_ELEMENTS
+        && let Some(outside) = reads_outside(judge, prepared, hash, phase)?
+        && outside.kind == VerdictKind::OobRead
+    {
+        return Ok(outside);
+    }
+    if verdict.cause.as_deref() == Some("nan_inf") {
+        return Ok(verdict);
+    }
+    name_constant(judge, prepared, mismatch.position, verdict, phase)
 }
 
 /// Calls a wrong output constant if all its elements are equal, or if other inputs give the same.

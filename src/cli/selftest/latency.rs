@@ -22,7 +22,8 @@ const REPEATS: usize = 5;
 pub fn run(bench: &mut Bench<'_>, place: &Place) -> anyhow::Result<Report> {
     let mut report = Report::default();
     report.add("worker_start", worker_start(place));
-    report.add("sigkill_to_usable", recovery(bench)?);
+    report.add("sigkill_to_usable_1_block", recovery(bench, true)?);
+    report.add("sigkill_to_usable_full_grid", recovery(bench, false)?);
     report.add("noise_floor", noise_floor(bench)?);
     Ok(report)
 }
@@ -51,13 +52,22 @@ fn worker_start(place: &Place) -> Result<String, String> {
     Ok(spread(samples, "ms"))
 }
 
-/// From the missed deadline of an endless kernel to a canary that sang in the next process.
-fn recovery(bench: &mut Bench<'_>) -> anyhow::Result<Result<String, String>> {
+/// From the missed deadline of an endless kernel to a canary that sang in the next process. The first
+/// tiny shape is one block; without tiny shapes the kernel spins on the whole grid.
+fn recovery(bench: &mut Bench<'_>, tiny: bool) -> anyhow::Result<Result<String, String>> {
     let spin = bench.configuration(&[("FAULT", Value::from("spin"))]);
+    let mut job = match bench.job(&spin, true)? {
+        Ok(job) => job,
+        Err(verdict) => return Ok(Err(verdict.message)),
+    };
+    if !tiny {
+        job.tiny.clear();
+    }
     let mut samples = Vec::new();
     for _ in 0..REPEATS {
-        let (verdict, result) = bench.judge(&spin, &Standing::default(), true)?;
-        match result.and_then(|result| result.recovery) {
+        let result = bench.lane.evaluate(&job, &Standing::default());
+        let verdict = result.verdict;
+        match result.recovery {
             Some(recovery) => samples.push(recovery.elapsed_ms),
             None => {
                 return Ok(Err(format!("an endless kernel gave {}: {}", verdict.label(), verdict.message)));

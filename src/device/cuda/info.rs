@@ -6,7 +6,7 @@ use cudarc::driver::sys::{self, CUdevice_attribute_enum as Attribute};
 
 use super::driver::check;
 use crate::device::cuda_arch;
-use crate::device::device::{DeviceError, DeviceInfo, DeviceKind, DeviceLimits};
+use crate::device::device::{DeviceError, DeviceInfo, DeviceKind, DeviceLimits, static_limit};
 
 /// Reads everything about a device.
 pub fn read(device: sys::CUdevice) -> Result<DeviceInfo, DeviceError> {
@@ -66,6 +66,8 @@ fn attribute_of(device: sys::CUdevice, attribute: Attribute) -> Result<i32, Devi
 
 fn limits(device: sys::CUdevice) -> Result<DeviceLimits, DeviceError> {
     let get = |attribute| attribute_of(device, attribute).map(|value| value as u32);
+    let major = get(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+    let optin_bytes = u64::from(get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?);
     let clusters = get(Attribute::CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH)? != 0;
     Ok(DeviceLimits {
         threads_per_block: get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
@@ -79,8 +81,8 @@ fn limits(device: sys::CUdevice) -> Result<DeviceLimits, DeviceError> {
             get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y)?,
             get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)?,
         ],
-        shared_static_bytes: u64::from(get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK)?),
-        shared_optin_bytes: u64::from(get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?),
+        shared_static_bytes: static_limit(major, optin_bytes),
+        shared_optin_bytes: optin_bytes,
         registers_per_block: get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK)?,
         cluster: if clusters { 8 } else { 1 },
         cooperative: get(Attribute::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH)? != 0,
