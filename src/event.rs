@@ -22,7 +22,7 @@ pub enum Event {
     Lanes { compile_busy: f64, device_busy: f64, compile_queue: usize, device_queue: usize },
     /// A worker was replaced.
     Recovered { worker: usize, code: String, elapsed_ms: f64 },
-    /// Finalists are being confirmed.
+    /// Finalists are being confirmed; 0 is the baseline with the noise floor.
     Confirming { finalist: usize, of: usize },
     /// Something a person should know.
     Notice { message: String },

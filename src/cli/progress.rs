@@ -88,6 +88,13 @@ fn started(event: &Event) -> Option<String> {
     Some(format!("study {study} on {device}: {valid} valid configurations{total}{resumed}"))
 }
 
+fn confirming(finalist: usize, of: usize) -> String {
+    match finalist {
+        0 => "measuring the baseline and the noise floor".to_string(),
+        _ => format!("confirming finalist {finalist} of {of} in fresh processes"),
+    }
+}
+
 /// Lines for logs.
 #[derive(Default)]
 struct Plain {
@@ -204,7 +211,7 @@ impl Observer for Bars {
             Event::Lanes { .. } => self.lanes(event),
             Event::Confirming { finalist, of } => {
                 self.compile.set_message("idle");
-                self.device.set_message(format!("confirming finalist {finalist} of {of} in fresh processes"));
+                self.device.set_message(confirming(*finalist, *of));
             }
             Event::Notice { message } => {
                 let _ = self.all.println(format!("note: {message}"));

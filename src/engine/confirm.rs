@@ -39,6 +39,7 @@ impl Engine<'_> {
             return Ok(0);
         }
         let baseline_number = self.baseline(&ranked).unwrap_or(*first);
+        self.observer.observe(&Event::Confirming { finalist: 0, of: wanted });
         let Some(baseline) = self.deep(baseline_number)? else { return Ok(0) };
         let noise_floor = self.noise_floor(&baseline)?;
         let mut confirmed = 0;

@@ -1,5 +1,7 @@
 //! The real compilers and the real device behind the engine's ports.
 
+use std::time::{Duration, Instant};
+
 use super::ports::{Compilers, Evaluate, Rivals};
 use crate::compile::compiler::KernelSource;
 use crate::compile::farm::CompileFarm;
@@ -9,11 +11,16 @@ use crate::timing::stats::median;
 use crate::worker::job::{Job, Standing};
 use crate::worker::lane::{Lane, LaneResult};
 
-/// Fresh processes of a paired comparison; twice as many where the first say too little.
+/// Fresh processes of a paired comparison.
 const PROCESSES: u32 = 3;
 
 /// Blocks A B B A in each of them.
-const BLOCKS: u32 = 6;
+const BLOCKS: u32 = 4;
+
+/// A comparison that says too little is extended, up to this many processes, while it has taken less
+/// than this long: on a GPU always, on a slow host never.
+const PROCESSES_MAX: u32 = 9;
+const EXTENDED_WITHIN: Duration = Duration::from_secs(3);
 
 impl Compilers for CompileFarm {
     fn submit(&mut self, ticket: u64, source: KernelSource) {
@@ -35,6 +42,7 @@ impl Evaluate for Lane {
     }
 
     fn pair(&mut self, rivals: &Rivals) -> Result<PairedProblem, String> {
+        let began = Instant::now();
         let mut processes = Vec::new();
         let (mut baseline_ns, mut finalist_ns) = (Vec::new(), Vec::new());
         loop {
@@ -46,7 +54,10 @@ impl Evaluate for Lane {
                 processes.push(paired.log_ratios);
             }
             let comparison = paired::compare(&processes, rivals.noise_floor, rivals.finalist.check.seed);
-            if comparison.decision != paired::Decision::Ambiguous || processes.len() as u32 >= 2 * PROCESSES {
+            let enough = comparison.decision != paired::Decision::Ambiguous
+                || processes.len() as u32 >= PROCESSES_MAX
+                || began.elapsed() >= EXTENDED_WITHIN;
+            if enough {
                 let times = [median(&baseline_ns), median(&finalist_ns)];
                 return outcome(rivals, &processes, comparison, times);
             }
