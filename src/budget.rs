@@ -55,6 +55,11 @@ pub enum StopReason {
 }
 
 impl StopReason {
+    /// Whether the run was cut short and waits to be resumed.
+    pub fn is_early(self) -> bool {
+        matches!(self, StopReason::Interrupted | StopReason::DeviceLost)
+    }
+
     /// In words, for the last line of a run.
     pub fn describe(self) -> &'static str {
         match self {

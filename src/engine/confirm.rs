@@ -42,12 +42,19 @@ impl Engine<'_> {
         self.observer.observe(&Event::Confirming { finalist: 0, of: wanted });
         let Some(baseline) = self.deep(baseline_number)? else { return Ok(0) };
         let noise_floor = self.noise_floor(&baseline)?;
-        let mut confirmed = 0;
+        // The baseline is on the board whatever comes: the champion may be the default itself.
+        let own = usize::from(self.confirm_one(baseline_number, &baseline, noise_floor)?);
+        let mut confirmed = own;
+        let baseline_is_finalist = ranked.iter().take(wanted).any(|number| *number == baseline_number);
+        let wanted = if baseline_is_finalist { wanted } else { wanted + own };
         for number in ranked.into_iter().take(wanted * CANDIDATES_PER_FINALIST) {
-            if confirmed == wanted || self.stop == Some(StopReason::Interrupted) {
+            if confirmed >= wanted || self.stop.is_some_and(|reason| reason.is_early()) {
                 break;
             }
-            self.observer.observe(&Event::Confirming { finalist: confirmed + 1, of: wanted });
+            if number == baseline_number {
+                continue;
+            }
+            self.observer.observe(&Event::Confirming { finalist: confirmed - own + 1, of: wanted - own });
             if self.confirm_one(number, &baseline, noise_floor)? {
                 confirmed += 1;
             }
@@ -145,7 +152,7 @@ impl Engine<'_> {
     fn noise_floor(&mut self, baseline: &Deep) -> Result<Option<f64>, EngineError> {
         let mut floor = None::<f64>;
         for problem in 0..baseline.job.timed.len() {
-            if self.stop == Some(StopReason::Interrupted) {
+            if self.stop.is_some_and(|reason| reason.is_early()) {
                 return Ok(None);
             }
             self.lane.send(Task::NoiseFloor { job: Box::new(baseline.job.clone()), problem });
@@ -181,7 +188,7 @@ impl Engine<'_> {
                 finalist.evaluation.verdict.message
             ))?;
         }
-        if self.stop == Some(StopReason::Interrupted) {
+        if self.stop.is_some_and(|reason| reason.is_early()) {
             return Ok(false);
         }
         let confirmation = self.confirmation(finalist, baseline.evaluation.number, pairs, floor);
@@ -221,7 +228,7 @@ impl Engine<'_> {
     ) -> Result<Vec<PairedProblem>, EngineError> {
         let mut pairs = Vec::new();
         for problem in 0..finalist.job.timed.len() {
-            if self.stop == Some(StopReason::Interrupted) {
+            if self.stop.is_some_and(|reason| reason.is_early()) {
                 break;
             }
             let rivals = Rivals {

@@ -132,7 +132,7 @@ impl<'a> Engine<'a> {
         let throughput = self.throughput();
         let reason = self.stop.unwrap_or(StopReason::StrategyDone);
         let mut confirmed = 0;
-        if !matches!(reason, StopReason::Interrupted | StopReason::DeviceLost) {
+        if !reason.is_early() {
             confirmed = self.confirm()?;
         }
         let reason = self.stop.unwrap_or(reason);

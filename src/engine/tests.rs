@@ -270,13 +270,14 @@ fn finalists_are_confirmed_and_those_that_fail_make_room() {
         let lucky = job.deep && job.label == "A=0 B=0";
         lane_result(job, if lucky { VerdictKind::Nondeterministic } else { VerdictKind::Pass })
     }));
-    assert_eq!(ran.summary.confirmed, 2);
+    assert_eq!(ran.summary.confirmed, 3, "two finalists and the baseline");
     assert_eq!(ran.log.deep, ["A=3 B=0", "A=0 B=0", "A=0 B=1", "A=1 B=0"]);
     let study = bench.open();
     let section = leaderboard::section(&study.history).unwrap();
     assert_eq!(section.champion.configuration.to_string(), "A=0 B=1");
     assert!(section.baseline.is_default);
-    assert_eq!(section.runners_up.len(), 1);
+    let others: Vec<String> = section.runners_up.iter().map(|one| one.configuration.to_string()).collect();
+    assert_eq!(others, ["A=1 B=0", "A=3 B=0"]);
     let speed = section.champion.speedup.unwrap();
     assert!((speed - 1030.0 / 1001.0).abs() < 1e-9, "{speed}");
     assert!(section.runners_up[0].tie_with_champion, "1010 and 1001 ns are within the floor of 1 %");

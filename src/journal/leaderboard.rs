@@ -13,6 +13,7 @@ use crate::compile::compiler::EntryResources;
 use crate::device::device::{DeviceInfo, EntryAttributes, Telemetry, TimingMode};
 use crate::evaluation::Evaluation;
 use crate::genome::{Configuration, ContentHash};
+use crate::timing::stats::median;
 use crate::verdict::{Gate, GateState};
 
 /// Raised by any change that an older reader would misread.
@@ -82,8 +83,11 @@ pub struct Entry {
     pub number: u64,
     pub configuration: Configuration,
     pub configuration_hash: ContentHash,
-    /// Confirmed: weighted geometric mean over the timed problems, nanoseconds.
+    /// Confirmed: weighted geometric mean over the timed problems, nanoseconds: the baseline's time in
+    /// the paired runs times this one's ratio to it.
     pub objective_ns: f64,
+    /// The same from its own full measurement, minutes before or after.
+    pub measured_ns: Option<f64>,
     /// What screening had said; the difference is the luck of the draw.
     pub screened_ns: Option<f64>,
     /// Baseline's time over this one's, from paired blocks in fresh processes; above 1 is faster.
@@ -159,21 +163,25 @@ impl Leaderboard {
 }
 
 /// The section of a study; `None` if it has confirmed nothing that passed.
+///
+/// What ranks is the paired ratio to the baseline: both are timed in turns in the same processes, so
+/// that a busy minute of the machine hits both alike.
 pub fn section(history: &History) -> Option<Section> {
     let header = history.header.as_ref()?;
-    let latest = latest_session(&history.confirmations)?;
-    let mut good: Vec<&Confirmation> =
-        latest.iter().copied().filter(|one| one.evaluation.passed_through(Gate::Honesty)).collect();
-    good.sort_by(|a, b| objective(a).total_cmp(&objective(b)));
-    let champion_ns = good.first().map(|one| objective(one)).filter(|value| value.is_finite())?;
-    let mut entries: Vec<Entry> = good.iter().take(RUNNERS_UP + 1).map(|one| entry(header, one)).collect();
+    let newest = history.confirmations.last()?;
+    let baseline = history.evaluations.iter().find(|one| one.number == newest.baseline)?;
+    let good = confirmed(history, newest.baseline);
+    let base_ns = baseline_ns(&good, newest.baseline)?;
+    let mut entries: Vec<Entry> = good.iter().map(|one| entry(header, one, base_ns)).collect();
+    entries.sort_by(|a, b| a.objective_ns.total_cmp(&b.objective_ns));
+    entries.truncate(RUNNERS_UP + 1);
+    let best_ns = entries.first()?.objective_ns;
+    let floor = newest.noise_floor.unwrap_or(0.0);
     for (position, entry) in entries.iter_mut().enumerate() {
         entry.rank = position as u32 + 1;
-        let floor = good[0].noise_floor.unwrap_or(0.0);
-        entry.tie_with_champion = position > 0 && entry.objective_ns / champion_ns - 1.0 <= floor;
+        entry.tie_with_champion = position > 0 && entry.objective_ns / best_ns - 1.0 <= floor;
     }
     let champion = entries.remove(0);
-    let baseline = history.evaluations.iter().find(|one| one.number == good[0].baseline)?;
     Some(Section {
         kernel: header.kernel.clone(),
         problems: header.problems.clone(),
@@ -181,7 +189,7 @@ pub fn section(history: &History) -> Option<Section> {
         ranking: header.ranking.clone(),
         champion,
         runners_up: entries,
-        noise_floor: good[0].noise_floor,
+        noise_floor: newest.noise_floor,
         baseline: Baseline {
             number: baseline.number,
             configuration: baseline.configuration.clone(),
@@ -189,18 +197,41 @@ pub fn section(history: &History) -> Option<Section> {
         },
         study: summary(header, history),
         environment: header.environment.clone(),
-        confirmed_at: good[0].at.clone(),
+        confirmed_at: newest.at.clone(),
     })
 }
 
-/// For each number the newest confirmation; `None` if there is none.
-fn latest_session(all: &[Confirmation]) -> Option<Vec<&Confirmation>> {
-    let newest: BTreeMap<u64, &Confirmation> = all.iter().map(|one| (one.number, one)).collect();
-    if newest.is_empty() { None } else { Some(newest.into_values().collect()) }
+/// The newest confirmation of each number that passed and was compared with this baseline, and the
+/// baseline's own.
+fn confirmed(history: &History, baseline: u64) -> Vec<&Confirmation> {
+    let against = history.confirmations.iter().filter(|one| one.baseline == baseline);
+    let newest: BTreeMap<u64, &Confirmation> = against.map(|one| (one.number, one)).collect();
+    let counts = |one: &&Confirmation| {
+        let compared = one.number == baseline || !one.pairs.is_empty();
+        compared && one.evaluation.passed_through(Gate::Honesty) && one.evaluation.objective_ns.is_some()
+    };
+    newest.into_values().filter(counts).collect()
 }
 
-fn objective(confirmation: &Confirmation) -> f64 {
-    confirmation.evaluation.objective_ns.unwrap_or(f64::INFINITY)
+/// The baseline's objective in the paired runs; its own measurement where there were none.
+fn baseline_ns(good: &[&Confirmation], baseline: u64) -> Option<f64> {
+    let mut times = BTreeMap::<&str, Vec<f64>>::new();
+    for pair in good.iter().flat_map(|one| &one.pairs) {
+        times.entry(&pair.problem).or_default().push(pair.baseline_ns);
+    }
+    let own = good.iter().find(|one| one.number == baseline).and_then(|one| one.evaluation.objective_ns);
+    let Some(work) = good.iter().find(|one| !one.pairs.is_empty()).map(|one| &one.work) else { return own };
+    let (mut sum, mut weights) = (0.0, 0.0);
+    for (problem, times) in &times {
+        let weight = weight_of(work, problem);
+        sum += weight * median(times).ln();
+        weights += weight;
+    }
+    Some((sum / weights).exp()).filter(|value| value.is_finite())
+}
+
+fn weight_of(work: &[ProblemWork], problem: &str) -> f64 {
+    work.iter().find(|work| work.problem == problem).map_or(1.0, |work| work.weight)
 }
 
 fn summary(header: &StudyHeader, history: &History) -> StudySummary {
@@ -227,7 +258,7 @@ pub fn verdict_mix(evaluations: &[Evaluation]) -> BTreeMap<String, u64> {
     mix
 }
 
-fn entry(header: &StudyHeader, confirmation: &Confirmation) -> Entry {
+fn entry(header: &StudyHeader, confirmation: &Confirmation, base_ns: f64) -> Entry {
     let evaluation = &confirmation.evaluation;
     let speed = speedup(&confirmation.pairs, &confirmation.work);
     let mut gates: BTreeMap<String, GateState> = Gate::ALL
@@ -244,7 +275,8 @@ fn entry(header: &StudyHeader, confirmation: &Confirmation) -> Entry {
         number: confirmation.number,
         configuration: evaluation.configuration.clone(),
         configuration_hash: evaluation.configuration_hash.clone(),
-        objective_ns: objective(confirmation),
+        objective_ns: speed.map_or(base_ns, |(speed, _, _)| base_ns / speed),
+        measured_ns: evaluation.objective_ns,
         screened_ns: confirmation.screened_ns,
         speedup: speed.map(|(value, _, _)| value),
         speedup_low: speed.map(|(_, low, _)| low),
@@ -281,9 +313,7 @@ pub fn speedup(pairs: &[PairedProblem], work: &[ProblemWork]) -> Option<(f64, f6
     if pairs.is_empty() {
         return None;
     }
-    let weight = |pair: &PairedProblem| {
-        work.iter().find(|work| work.problem == pair.problem).map_or(1.0, |work| work.weight)
-    };
+    let weight = |pair: &PairedProblem| weight_of(work, &pair.problem);
     let total: f64 = pairs.iter().map(weight).sum();
     let mean = |of: fn(&PairedProblem) -> f64| {
         (pairs.iter().map(|pair| -of(pair).ln() * weight(pair)).sum::<f64>() / total).exp()

@@ -147,6 +147,10 @@ fn the_fastest_is_champion_and_ties_are_called_ties() {
 fn what_failed_at_full_depth_does_not_enter() {
     let mut history = history();
     history.confirmations[1].evaluation.gates.pop();
+    // Nor does what was never compared.
+    let mut uncompared = confirmation(1, 1.0, 200_000.0);
+    uncompared.pairs.clear();
+    history.confirmations.push(uncompared);
     assert_eq!(section(&history).unwrap().champion.number, 2);
     history.confirmations.clear();
     assert!(section(&history).is_none());
@@ -160,7 +164,7 @@ fn the_table_reads_well() {
       1       32    4  100.0 µs  2.00×  1.98–2.02    0.330  7.80  33 %    64      0
       2       64    4  100.5 µs  1.99×  1.97–2.01    0.328  7.76  33 %    64      0  tie with 1
       3       16    4  200.0 µs      -          -    0.165  3.90  16 %    64      0  baseline
-    time: hot p50, confirmed; speed: against the default (16 4), paired in fresh processes; noise floor 1.00 %
+    time: hot, confirmed; speed: against the default (16 4), paired in fresh processes; noise floor 1.00 %
     again: evo test-one gemm BLOCK_M=32 VEC=4 --device host --seed 1
     ");
 }

@@ -48,7 +48,7 @@ pub fn section(section: &Section) -> String {
     let name = if section.baseline.is_default { "default" } else { "first passing configuration" };
     let _ = writeln!(
         text,
-        "time: {} p50, confirmed; speed: against the {name} ({}), paired in fresh processes; {floor}",
+        "time: {}, confirmed; speed: against the {name} ({}), paired in fresh processes; {floor}",
         section.ranking,
         section.baseline.configuration.positional()
     );
