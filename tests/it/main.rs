@@ -7,5 +7,6 @@ mod lane;
 mod shipped;
 mod space;
 mod sweep;
+mod tidy;
 mod toolchain;
 mod worker;

@@ -1,0 +1,282 @@
+//! Our own rules as tests: sizes, openings, imports that point one way, links, nothing of one machine.
+//!
+//! A rule that nobody checks fades. The lists below name what does not keep to a rule yet; an entry that
+//! is no longer needed fails its test too, so the lists can only shrink by themselves. That every `unsafe`
+//! block has a `SAFETY:` comment and that nothing is left to do is clippy's part (`Cargo.toml`, `[lints]`).
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// No file is longer.
+const LINES_MAX: usize = 600;
+/// Longer files are on the list below.
+const LINES_USUAL: usize = 400;
+const LONG_FILES: &[&str] = &[
+    "src/compile/farm.rs",
+    "src/device/host/runner.rs",
+    "src/gate/judge_tests.rs",
+    "src/timing/measure.rs",
+    "tests/it/compile.rs",
+];
+
+/// Longer functions are on the list below: corpora with their snapshots.
+const FUNCTION_LINES_MAX: usize = 70;
+const LONG_FUNCTIONS: &[&str] = &[
+    "src/space/expr/tests.rs: malformed_expressions_are_pointed_at",
+    "src/space/load/tests.rs: all_errors_of_a_file_at_once",
+    "tests/it/kernel_errors/values.rs: a_file_with_nothing_in_it",
+];
+
+/// Outside `src/device/`, only what starts processes or calls a compiler's library is `unsafe`.
+const UNSAFE_FILES: &[&str] = &[
+    "src/compile/child.rs",
+    "src/compile/locate.rs",
+    "src/compile/nvrtc.rs",
+    "src/compile/serve.rs",
+    "src/worker/spawn.rs",
+    "src/worker/wire.rs",
+];
+
+/// Who may import whom: a module imports from its own line and the lines above.
+const LAYERS: &[&[&str]] = &[
+    &["budget", "verdict"],
+    &["genome", "space"],
+    &["compile", "device", "kernel"],
+    &["timing"],
+    &["evaluation"],
+    &["gate", "worker"],
+    &["event", "search"],
+    &["journal"],
+    &["report"],
+    &["study"],
+    &["engine"],
+    &["cli"],
+];
+/// What everybody may say: the messages between evo and its workers.
+const SHARED_WORDS: &str = "worker::protocol";
+/// Imports against the order.
+const UPWARD_IMPORTS: &[&str] = &["src/report/text.rs: engine"];
+
+/// Folders at the root of the system that mean the same on every machine, or on none.
+const FOLDERS_OF_ANY_MACHINE: &[&str] = &["dev", "etc", "nonexistent", "opt", "proc", "sys", "usr"];
+
+/// Hosts that may be named.
+const HOSTS: &[&str] = &["arxiv.org", "docs.nvidia.com", "github.com", "json-schema.org", "pypi.org"];
+
+struct File {
+    /// From the root of the repository, with `/`.
+    path: String,
+    text: String,
+}
+
+impl File {
+    fn is_rust(&self) -> bool {
+        self.path.ends_with(".rs")
+    }
+
+    /// The lines that are not tests, with comments cut off.
+    fn code(&self) -> impl Iterator<Item = &str> {
+        let is_test = ["_tests.rs", "/tests.rs", "/fake.rs", "/conformance.rs"];
+        let skipped = is_test.iter().any(|end| self.path.ends_with(end)) || self.path.contains("/tests/");
+        let lines = self.text.lines().take_while(move |line| !skipped && *line != "#[cfg(test)]");
+        lines.map(|line| line.split("//").next().unwrap_or(""))
+    }
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Every text that is ours; journals and reports of runs are not.
+fn files() -> Vec<File> {
+    let folders = [".ci", "docs", "examples", "search_spaces", "src", "templates", "tests"];
+    let mut paths: Vec<PathBuf> = folders.iter().map(|folder| root().join(folder)).collect();
+    let top = ["CHANGELOG.md", "Cargo.lock", "Cargo.toml", "README.md"];
+    paths.extend(top.iter().map(|name| root().join(name)).filter(|path| path.exists()));
+    let mut files = Vec::new();
+    while let Some(path) = paths.pop() {
+        if path.is_dir() {
+            paths.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        } else if let Ok(text) = fs::read_to_string(&path) {
+            let path = path.strip_prefix(root()).unwrap().to_str().unwrap().to_string();
+            files.push(File { path, text });
+        }
+    }
+    assert!(files.len() > 100, "the repository has {} files", files.len());
+    files
+}
+
+fn rust_files() -> impl Iterator<Item = File> {
+    files().into_iter().filter(File::is_rust)
+}
+
+/// What breaks a rule must be what the list names, no more and no less.
+fn assert_listed(rule: &str, found: impl IntoIterator<Item = String>, listed: &[&str]) {
+    let found: BTreeSet<String> = found.into_iter().collect();
+    let listed: BTreeSet<String> = listed.iter().map(|name| name.to_string()).collect();
+    let new: Vec<_> = found.difference(&listed).collect();
+    let gone: Vec<_> = listed.difference(&found).collect();
+    assert!(new.is_empty(), "{rule}: {new:#?}");
+    assert!(gone.is_empty(), "{rule} no more, take them off the list: {gone:#?}");
+}
+
+#[test]
+fn files_are_short_and_say_why_they_exist() {
+    let files: Vec<File> = rust_files().collect();
+    let length = |file: &File| file.text.lines().count();
+    let longer =
+        |max: usize| files.iter().filter(move |file| length(file) > max).map(|file| file.path.clone());
+    assert_listed("files over 600 lines", longer(LINES_MAX), &[]);
+    assert_listed("files over 400 lines", longer(LINES_USUAL), LONG_FILES);
+    let silent = files.iter().filter(|file| !file.text.starts_with("//! "));
+    assert_listed("files that do not open with `//!`", silent.map(|file| file.path.clone()), &[]);
+}
+
+/// Name and length of each function, by the indentation that rustfmt gives.
+fn functions(text: &str) -> Vec<(&str, usize)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut found = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let Some(name) = function_name(line) else { continue };
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let is_end = |line: &&str| line.strip_prefix(indent).is_some_and(|rest| rest == "}");
+        let ends_here = line.ends_with('}') || line.ends_with(';');
+        let length = if ends_here { 0 } else { lines[at..].iter().position(is_end).unwrap_or(0) };
+        found.push((name, length + 1));
+    }
+    found
+}
+
+fn function_name(line: &str) -> Option<&str> {
+    let (before, after) = line.split_once("fn ")?;
+    let modifiers = ["pub", "pub(crate)", "pub(super)", "const", "async", "unsafe", "extern", "\"C\""];
+    let is_definition = before.split_whitespace().all(|word| modifiers.contains(&word));
+    let name = after.split(['(', '<']).next().unwrap_or("");
+    (is_definition && !name.is_empty()).then_some(name)
+}
+
+#[test]
+fn functions_fit_a_screen() {
+    let sample =
+        "fn a() {\n    x;\n}\n\n    pub(super) unsafe fn b<T>(\n        t: T,\n    ) {\n    }\nfn c() {}\n";
+    assert_eq!(functions(sample), [("a", 3), ("b", 4), ("c", 1)]);
+    let mut long = Vec::new();
+    for file in rust_files() {
+        let over = functions(&file.text).into_iter().filter(|(_, length)| *length > FUNCTION_LINES_MAX);
+        long.extend(over.map(|(name, _)| format!("{}: {name}", file.path)));
+    }
+    assert_listed("functions over 70 lines", long, LONG_FUNCTIONS);
+}
+
+#[test]
+fn unsafe_code_stays_at_its_places() {
+    let is_unsafe =
+        |file: &File| file.code().any(|line| line.split_whitespace().any(|word| word == "unsafe"));
+    let own = rust_files().filter(|file| file.path.starts_with("src/"));
+    let places = own.filter(|file| !file.path.starts_with("src/device/") && is_unsafe(file));
+    assert_listed("files with unsafe code", places.map(|file| file.path), UNSAFE_FILES);
+}
+
+#[test]
+fn nothing_is_left_to_do_or_skipped() {
+    let words = [
+        concat!("todo", "!("),
+        concat!("dbg", "!("),
+        concat!("unimplemented", "!("),
+        concat!("#[ig", "nore"),
+    ];
+    let left = rust_files().filter(|file| words.iter().any(|word| file.text.contains(word)));
+    assert_listed("files with unfinished or skipped code", left.map(|file| file.path), &[]);
+}
+
+#[test]
+fn errors_without_a_type_stay_in_the_commands() {
+    let own = rust_files().filter(|file| file.path.starts_with("src/") && !file.path.starts_with("src/cli/"));
+    let users = own.filter(|file| file.text.contains("anyhow"));
+    assert_listed("files of the library that use anyhow", users.map(|file| file.path), &[]);
+}
+
+fn layer_of(module: &str) -> Option<usize> {
+    LAYERS.iter().position(|layer| layer.contains(&module))
+}
+
+#[test]
+fn imports_point_one_way() {
+    let mut upward = BTreeSet::new();
+    for file in rust_files() {
+        let Some(inside) = file.path.strip_prefix("src/") else { continue };
+        let module = inside.split(['/', '.']).next().unwrap();
+        if ["lib", "main"].contains(&module) {
+            continue;
+        }
+        let own = layer_of(module).unwrap_or_else(|| panic!("`{module}` has no layer"));
+        for used in file.code().flat_map(|line| line.split("crate::").skip(1)) {
+            let target = used.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap();
+            if !used.starts_with(SHARED_WORDS) && layer_of(target).is_some_and(|layer| layer > own) {
+                upward.insert(format!("{}: {target}", file.path));
+            }
+        }
+    }
+    assert_listed("imports against the order of modules", upward, UPWARD_IMPORTS);
+}
+
+/// The targets of `[text](target)` in a document.
+fn links(text: &str) -> impl Iterator<Item = &str> {
+    text.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next())
+}
+
+#[test]
+fn links_in_documents_resolve() {
+    let mut broken = Vec::new();
+    for file in files().iter().filter(|file| file.path.ends_with(".md")) {
+        let folder = root().join(&file.path).parent().unwrap().to_path_buf();
+        for link in links(&file.text).filter(|link| !link.contains("://")) {
+            let target = link.split('#').next().unwrap();
+            if !target.is_empty() && !folder.join(target).exists() {
+                broken.push(format!("{}: {link}", file.path));
+            }
+        }
+    }
+    assert_listed("links that lead nowhere", broken, &[]);
+}
+
+/// The first folder of each absolute path in a line.
+fn root_folders(line: &str) -> impl Iterator<Item = &str> {
+    let starts = line.match_indices('/').filter_map(|(at, _)| {
+        let before = line[..at].chars().next_back().unwrap_or(' ');
+        "\"'`(=, ".contains(before).then(|| &line[at + 1..])
+    });
+    starts.filter_map(|rest| {
+        let (folder, below) = rest.split_once('/')?;
+        let is_name = |text: &str| text.starts_with(|c: char| c.is_ascii_alphabetic());
+        let is_plain = folder.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
+        (is_name(folder) && is_name(below) && is_plain).then_some(folder)
+    })
+}
+
+#[test]
+fn nothing_names_one_machine() {
+    assert_eq!(root_folders("a = '/usr/lib', `/opt/x/y` b/c // d/e /f").collect::<Vec<_>>(), ["usr", "opt"]);
+    let mut found = Vec::new();
+    for file in files() {
+        for (number, line) in file.text.lines().enumerate() {
+            // `concat!(env!("CARGO_MANIFEST_DIR"), "/tests/…")` starts at the repository, not at the system.
+            let folders = root_folders(line).filter(|name| !root().join(name).is_dir());
+            let strange = folders.filter(|name| !FOLDERS_OF_ANY_MACHINE.contains(name));
+            let hosts =
+                line.split("://").skip(1).filter_map(|rest| rest.split(['/', '"', ')', ':', ' ']).next());
+            let unknown = hosts.filter(|host| host.contains('.') && !HOSTS.contains(host));
+            found.extend(strange.chain(unknown).map(|what| format!("{}:{}: {what}", file.path, number + 1)));
+        }
+    }
+    assert_listed("paths or hosts of one machine", found, &[]);
+}
+
+#[test]
+fn the_changelog_says_what_is_not_released() {
+    let text = fs::read_to_string(root().join("CHANGELOG.md")).unwrap();
+    let (_, unreleased) = text.split_once("\n## Unreleased\n").expect("an `Unreleased` section");
+    let section = unreleased.split("\n## ").next().unwrap();
+    assert!(section.contains("\n### Added\n") && section.contains("\n- "), "it is empty");
+}
