@@ -13,14 +13,13 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::cache::Cache;
-use super::compiler::{EntryResources, KernelSource};
+use super::compiler::{Compiled, EntryResources, KernelSource};
 use super::diagnose;
 use super::drain::Drain;
 use super::error::CompileSetupError;
 use super::image;
 use super::locate::output_within;
 use super::toolbox::Toolbox;
-use super::toolchain::Compiled;
 use crate::device::host::translate;
 use crate::genome::ContentHash;
 use crate::verdict::{Verdict, VerdictKind};

@@ -11,13 +11,12 @@ use std::time::Instant;
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LOCAL, RTLD_NOW};
 
-use super::compiler::{EntryResources, KernelSource};
+use super::compiler::{Compiled, EntryResources, KernelSource};
 use super::diagnose;
 use super::error::CompileSetupError;
 use super::image;
 use super::locate::INSTALL_HINT;
 use super::ptxas_log;
-use super::toolchain::Compiled;
 use crate::genome::ContentHash;
 use crate::verdict::{Verdict, VerdictKind};
 
@@ -119,11 +118,6 @@ impl NvrtcLibrary {
             _library: library,
             _builtins: builtins,
         })
-    }
-
-    /// `nvrtc 13.0`, by loading and unloading it.
-    pub fn version(&self) -> Result<String, CompileSetupError> {
-        Ok(self.load()?.toolchain)
     }
 }
 

@@ -12,8 +12,8 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use rustix::process::{self, Resource, Rlimit, Signal};
 
 use super::cache::Cache;
-use super::compiler::{Binary, CompileOutcome, KernelSource};
-use super::toolchain::{Compiled, Toolchain};
+use super::compiler::{Binary, CompileOutcome, Compiled, KernelSource};
+use super::toolchain::Toolchain;
 use super::wire::{self, Answer, Order, Setup};
 use crate::device::device::DeviceKind;
 use crate::verdict::{Verdict, VerdictKind};

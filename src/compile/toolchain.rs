@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::compiler::{EntryResources, KernelSource};
+use super::compiler::{Compiled, KernelSource};
 use super::error::CompileSetupError;
 use super::hostcxx::{self, HostCompiler, HostToolchain};
 use super::nvrtc::{self, Nvrtc, NvrtcLibrary};
@@ -12,23 +12,6 @@ use super::toolbox::Toolbox;
 use crate::device::device::DeviceKind;
 use crate::genome::ContentHash;
 use crate::verdict::Verdict;
-
-/// What a compiler made of one source.
-#[derive(Clone, Debug)]
-pub struct Compiled {
-    /// The file.
-    pub bytes: Vec<u8>,
-    /// Hash of its code alone.
-    pub code_hash: ContentHash,
-    /// Resources of every kernel, as far as the compiler knows them.
-    pub resources: Vec<EntryResources>,
-    /// Warnings, capped.
-    pub log: String,
-    /// Whether they were cut.
-    pub log_truncated: bool,
-    /// Time in the compiler, milliseconds.
-    pub compile_ms: f64,
-}
 
 /// A compiler that was found; travels to workers so that each need not search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

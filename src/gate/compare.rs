@@ -182,6 +182,7 @@ pub fn breach(comparison: &Comparison, bounds: &Bounds) -> Option<Breach> {
 }
 
 /// Compares on the processor: the definition that a device's own `compare` follows.
+#[cfg(test)]
 pub fn on_host(actual: &[f64], expected: &[f64], tolerance: Tolerance) -> Comparison {
     let mut result = Comparison { elements: expected.len() as u64, ..Comparison::default() };
     for (index, (a, e)) in actual.iter().zip(expected).enumerate() {

@@ -34,17 +34,6 @@ pub fn precision(dtype: DType) -> Option<Precision> {
     }
 }
 
-/// A value rounded to `dtype` and widened again.
-pub fn round(value: f64, dtype: DType) -> f64 {
-    match dtype {
-        DType::F16 => f16::from_f64(value).to_f64(),
-        DType::Bf16 => bf16::from_f64(value).to_f64(),
-        DType::F32 => f64::from(value as f32),
-        DType::F64 => value,
-        _ => value.round(),
-    }
-}
-
 /// An f32 value rounded to `dtype`, kept as f32: what a register holds after a store and a load.
 pub fn round_f32(value: f32, dtype: DType) -> f32 {
     match dtype {
@@ -137,16 +126,21 @@ pub fn poison(dtype: DType, poison: Poison) -> u32 {
     }
 }
 
-/// One element of a buffer that was filled with `pattern`.
-pub fn pattern_value(dtype: DType, pattern: u32) -> f64 {
-    let word = pattern.to_le_bytes();
-    let bytes = [word, word].concat();
-    widen(&bytes[..dtype.bytes() as usize], dtype)[0]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A value rounded to `dtype` and widened again.
+    fn round(value: f64, dtype: DType) -> f64 {
+        widen(&narrow(&[value], dtype), dtype)[0]
+    }
+
+    /// One element of a buffer that was filled with `pattern`.
+    fn pattern_value(dtype: DType, pattern: u32) -> f64 {
+        let word = pattern.to_le_bytes();
+        let bytes = [word, word].concat();
+        widen(&bytes[..dtype.bytes() as usize], dtype)[0]
+    }
 
     const ALL: [DType; 12] = [
         DType::F16,

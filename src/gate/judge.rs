@@ -99,11 +99,6 @@ impl Judge {
         self.device.as_mut()
     }
 
-    /// Whether an error of the sticky family was seen.
-    pub fn sticky(&self) -> bool {
-        self.sticky
-    }
-
     /// Loads a candidate (and its naive reference, if it has one) into a slot; milliseconds.
     pub fn load(
         &mut self,
@@ -333,7 +328,7 @@ impl Judge {
                 (output.buffer, plan, values, bounds, output.scale.rms)
             })
             .collect();
-        self.pool.add(self.device.as_mut(), key, (case.family, magnitude), &inputs, &targets)
+        self.pool.add(self.device.as_mut(), key, magnitude, &inputs, &targets)
     }
 }
 

@@ -402,7 +402,7 @@ fn a_crash_keeps_its_case_and_stickiness() {
     let mut phases = Vec::new();
     let mut note = |phase: Phase, detail: &str| phases.push((phase, detail.to_string()));
     let answer = judge.gate(0, Gate::TinyShapes, Depth::Quick, &shapes(), &mut note);
-    assert!(answer.sticky && judge.sticky());
+    assert!(answer.sticky && judge.sticky);
     let verdict = answer.verdict.unwrap();
     assert_eq!(verdict.kind, VerdictKind::CrashIllegalAddress);
     assert_eq!(verdict.evidence.get("code").unwrap(), 700);

@@ -12,13 +12,12 @@ use crate::kernel::plan::BufferPlan;
 use crate::verdict::VerdictKind;
 
 use super::compare::Bounds;
-use super::inputs::Family;
 
 /// A case's data on the device.
 #[derive(Debug)]
 pub struct CaseSet {
     pub key: ContentHash,
-    pub family: Family,
+    /// How far the inputs are magnified (`Family::magnitudes`).
     pub magnitude: f64,
     pub inputs: Vec<Pristine>,
     pub targets: Vec<Target>,
@@ -93,18 +92,12 @@ impl Pool {
         &mut self,
         device: &mut dyn Device,
         key: &ContentHash,
-        (family, magnitude): (Family, f64),
+        magnitude: f64,
         inputs: &[(usize, &BufferPlan, Vec<u8>)],
         targets: &[(usize, &BufferPlan, Vec<u8>, Bounds, f64)],
     ) -> Result<Rc<CaseSet>, DeviceError> {
-        let mut set = CaseSet {
-            key: key.clone(),
-            family,
-            magnitude,
-            inputs: Vec::new(),
-            targets: Vec::new(),
-            bytes: 0,
-        };
+        let mut set =
+            CaseSet { key: key.clone(), magnitude, inputs: Vec::new(), targets: Vec::new(), bytes: 0 };
         let done = self.upload(device, &mut set, inputs, targets);
         self.bytes += set.bytes;
         if let Err(error) = done {

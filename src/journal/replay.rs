@@ -8,7 +8,7 @@ use super::reader::Journal;
 use super::record::{Confirmation, End, FORMAT, Record, StudyHeader};
 use crate::budget::StopReason;
 use crate::evaluation::Evaluation;
-use crate::genome::{Configuration, ContentHash};
+use crate::genome::Configuration;
 
 /// A configuration that was on the device when a run died.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,13 +77,6 @@ impl History {
         }
     }
 
-    /// The first number that nobody used.
-    pub fn next_number(&self) -> u64 {
-        let evaluated = self.evaluations.iter().map(|evaluation| evaluation.number + 1);
-        let struck = self.struck.iter().map(|struck| struck.number + 1);
-        evaluated.chain(struck).max().unwrap_or(0)
-    }
-
     /// Refuses a history of another space, kernel or device.
     pub fn check_belongs(&self, path: &Path, current: &StudyHeader) -> Result<(), JournalError> {
         let Some(written) = &self.header else {
@@ -107,11 +100,6 @@ impl History {
             }
         }
         Ok(())
-    }
-
-    /// The evaluation of a configuration.
-    pub fn of_configuration(&self, hash: &ContentHash) -> Option<&Evaluation> {
-        self.evaluations.iter().find(|evaluation| evaluation.configuration_hash == *hash)
     }
 }
 

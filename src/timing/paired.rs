@@ -60,18 +60,6 @@ pub struct Comparison {
     pub delta: f64,
 }
 
-impl Comparison {
-    /// B's gain over A as a share of A's time (0.03 is 3 % less time).
-    pub fn gain(&self) -> f64 {
-        1.0 - self.log_ratio.exp()
-    }
-
-    /// The part of the gain that the interval grants: its lower 95 % bound.
-    pub fn gain_low(&self) -> f64 {
-        1.0 - self.high.exp()
-    }
-}
-
 /// The smallest difference that may be claimed over a noise floor: twice the floor, 0.5 % at least.
 pub fn claimable(noise_floor: f64) -> f64 {
     (2.0 * noise_floor).max(0.005)
@@ -168,13 +156,6 @@ mod tests {
         check(-0.05, 0.02, 0.05, Decision::Same);
         assert_eq!(compare(&[vec![-0.5; 5]], 0.0, 1).decision, Decision::Ambiguous);
         assert_eq!(compare(&[], 0.0, 1).decision, Decision::Ambiguous);
-    }
-
-    #[test]
-    fn gains_are_shares_of_the_rival_time() {
-        let comparison = compare(&spread((0.9f64).ln(), 1e-6), 0.0, 1);
-        assert!((comparison.gain() - 0.1).abs() < 1e-5);
-        assert!(comparison.gain_low() <= comparison.gain());
     }
 
     #[test]

@@ -124,11 +124,6 @@ impl Child {
         Ok(Child { process, pipe, log, last_id: 0, buried: None })
     }
 
-    /// The process id, which is its group's too.
-    pub fn pid(&self) -> u32 {
-        self.process.id()
-    }
-
     /// What it printed.
     pub fn log(&self) -> &Log {
         &self.log

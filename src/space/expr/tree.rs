@@ -75,22 +75,6 @@ pub enum Comparison {
     NotIn,
 }
 
-impl Comparison {
-    /// The comparison as written.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Comparison::Equal => "==",
-            Comparison::NotEqual => "!=",
-            Comparison::Less => "<",
-            Comparison::LessEqual => "<=",
-            Comparison::Greater => ">",
-            Comparison::GreaterEqual => ">=",
-            Comparison::In => "in",
-            Comparison::NotIn => "not in",
-        }
-    }
-}
-
 /// A built-in function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Function {
