@@ -60,9 +60,8 @@ impl<'a> Genetic<'a> {
     }
 
     fn propose(&mut self) -> Option<Proposal> {
-        let default = self.unseen.space().default_genome();
-        if self.unseen.claim(&default) {
-            return Some(Proposal { genome: default, origin: "default" });
+        if let Some(default) = self.unseen.default() {
+            return Some(default);
         }
         self.rng = seeded(self.seed ^ (self.begun as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let young = self.begun < self.capacity || self.population.len() < 2;

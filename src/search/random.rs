@@ -30,9 +30,8 @@ impl Strategy for Random<'_> {
 
     fn ask(&mut self, n: usize) -> Vec<Proposal> {
         let mut proposals = Vec::new();
-        let default = self.unseen.space().default_genome();
-        if n > 0 && self.unseen.claim(&default) {
-            proposals.push(Proposal { genome: default, origin: "default" });
+        if n > 0 {
+            proposals.extend(self.unseen.default());
         }
         while proposals.len() < n
             && let Some(genome) = self.unseen.next_in_order().or_else(|| self.unseen.draw(&mut self.rng))

@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use rand_chacha::ChaCha8Rng;
 
 use super::permutation::Permutation;
+use super::strategy::Proposal;
 use crate::genome::Genome;
 use crate::space::space::SearchSpace;
 
@@ -54,6 +55,12 @@ impl<'a> Unseen<'a> {
         }
         self.valid_seen += 1;
         self.seen.insert(genome.clone())
+    }
+
+    /// The default configuration, claimed, unless somebody took it: what every search proposes first.
+    pub fn default(&mut self) -> Option<Proposal> {
+        let genome = self.space.default_genome();
+        self.claim(&genome).then_some(Proposal { genome, origin: "default" })
     }
 
     /// Notes a point that somebody else evaluated, valid or not.
