@@ -5,13 +5,11 @@
 //! cache, asks the worker, holds the deadline, and replaces a worker that is lost. Nothing polls.
 
 use std::collections::VecDeque;
-use std::num::NonZeroUsize;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::cache::{self, Cache};
 use super::child::{self, CompileChild, Death, Group, Loss};
@@ -19,58 +17,16 @@ use super::compiler::{CompileOutcome, CompileRequest, KernelSource};
 use super::diagnose;
 use super::error::CompileSetupError;
 use super::guard;
+use super::options::FarmOptions;
+use super::starter::{Starter, worker_program};
 use super::toolbox::Toolbox;
 use super::toolchain::Found;
-use super::wire::{self, Answer, Order, Setup};
-use crate::device::device::DeviceKind;
+use super::wire::{Answer, Order};
 use crate::genome::ContentHash;
 use crate::verdict::{Verdict, VerdictKind};
 
-/// Longest wait until a worker is set up; for the first one it includes precompiling the host header.
-const SETUP_DEADLINE: Duration = Duration::from_secs(60);
-
 /// Share of the memory limit that a worker must have had in use for its death to count as want of memory.
 const MEMORY_SHARE: f64 = 0.6;
-
-/// How to compile.
-#[derive(Clone, Debug)]
-pub struct FarmOptions {
-    /// Number of worker processes.
-    pub jobs: usize,
-    /// For which kind of device.
-    pub kind: DeviceKind,
-    /// `sm_90a`, …; `host`.
-    pub arch: String,
-    /// Wall time that one variant's compilation may take.
-    pub deadline: Duration,
-    /// Address-space limit of each worker and of each process it starts, bytes; 0 for none.
-    pub memory_bytes: u64,
-    /// The cache folder (`cache::default_dir`).
-    pub cache: PathBuf,
-}
-
-impl FarmOptions {
-    /// The defaults: a job per core, 120 s, the machine's memory divided by the jobs (2 to 8 GiB each).
-    pub fn new(kind: DeviceKind, arch: &str) -> FarmOptions {
-        let jobs = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        let share = memory_total().unwrap_or(8 << 30) / jobs as u64;
-        FarmOptions {
-            jobs,
-            kind,
-            arch: arch.to_string(),
-            deadline: Duration::from_secs(120),
-            memory_bytes: share.clamp(2 << 30, 8 << 30),
-            cache: cache::default_dir(),
-        }
-    }
-}
-
-fn memory_total() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kilobytes * 1024)
-}
 
 /// Called with a ticket and its outcome, from a thread of the farm.
 pub type OnDone = Box<dyn Fn(u64, CompileOutcome) + Send + Sync>;
@@ -330,53 +286,6 @@ fn harness(message: String) -> Box<Verdict> {
     Box::new(Verdict::new(VerdictKind::HarnessError, message))
 }
 
-struct Worker {
-    child: CompileChild,
-    toolchain: String,
-    fingerprint: ContentHash,
-}
-
-/// Everything needed to start a worker.
-#[derive(Clone)]
-struct Starter {
-    program: PathBuf,
-    options: FarmOptions,
-    found: Found,
-    cache: Cache,
-}
-
-impl Starter {
-    fn start(&self, group: &Group) -> Result<Worker, CompileSetupError> {
-        let failed = |reason: String| CompileSetupError::Worker {
-            program: self.program.display().to_string(),
-            reason,
-        };
-        let scratch = self.cache.scratch()?;
-        let setup = Setup {
-            version: wire::VERSION,
-            kind: self.options.kind,
-            arch: self.options.arch.clone(),
-            found: self.found.clone(),
-            cache: self.options.cache.clone(),
-            scratch: scratch.path().to_path_buf(),
-            memory_bytes: self.options.memory_bytes,
-        };
-        let mut child =
-            CompileChild::start(&self.program, self.options.kind, group, scratch).map_err(failed)?;
-        match child.ask(&Order::Setup(Box::new(setup)), Instant::now() + SETUP_DEADLINE) {
-            Ok(Answer::Ready { toolchain, fingerprint }) => Ok(Worker { child, toolchain, fingerprint }),
-            Ok(Answer::Refused { message }) => Err(CompileSetupError::Refused(message)),
-            Ok(Answer::Done { .. }) => Err(failed("it answers out of turn".to_string())),
-            Err(Loss::Deadline) => Err(failed(format!("not ready within {} s", SETUP_DEADLINE.as_secs()))),
-            Err(Loss::Garbled(reason)) => Err(failed(format!("its answer cannot be read: {reason}"))),
-            Err(Loss::Closed) => Err(failed(match child.end() {
-                Some(death) => format!("{}: {}", death.status, death.log.trim()),
-                None => "it is gone".to_string(),
-            })),
-        }
-    }
-}
-
 fn spawn(number: usize, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, CompileSetupError> {
     let thread = thread::Builder::new().name(format!("compile-{number}"));
     thread.spawn(run).map_err(|error| spawn_error(&error.to_string()))
@@ -384,16 +293,6 @@ fn spawn(number: usize, run: impl FnOnce() + Send + 'static) -> Result<JoinHandl
 
 fn spawn_error(reason: &str) -> CompileSetupError {
     CompileSetupError::Worker { program: "a thread of the farm".to_string(), reason: reason.to_string() }
-}
-
-fn worker_program(toolbox: &Toolbox) -> Result<PathBuf, CompileSetupError> {
-    match &toolbox.program {
-        Some(program) => Ok(program.clone()),
-        None => std::env::current_exe().map_err(|error| CompileSetupError::Worker {
-            program: "evo".to_string(),
-            reason: format!("cannot tell where this program is: {error}"),
-        }),
-    }
 }
 
 /// Compiles one source and waits for it.

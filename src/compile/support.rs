@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::compiler::KernelSource;
 use super::error::CompileSetupError;
-use super::farm::{self, FarmOptions};
+use super::farm;
+use super::options::FarmOptions;
 use super::toolbox::Toolbox;
 use crate::device::device::DeviceKind;
 use crate::genome::ContentHash;

@@ -1,0 +1,49 @@
+//! How to compile, and what this machine suggests.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use super::cache;
+use crate::device::device::DeviceKind;
+
+/// How to compile.
+#[derive(Clone, Debug)]
+pub struct FarmOptions {
+    /// Number of worker processes.
+    pub jobs: usize,
+    /// For which kind of device.
+    pub kind: DeviceKind,
+    /// `sm_90a`, …; `host`.
+    pub arch: String,
+    /// Wall time that one variant's compilation may take.
+    pub deadline: Duration,
+    /// Address-space limit of each worker and of each process it starts, bytes; 0 for none.
+    pub memory_bytes: u64,
+    /// The cache folder (`cache::default_dir`).
+    pub cache: PathBuf,
+}
+
+impl FarmOptions {
+    /// The defaults: a job per core, 120 s, the machine's memory divided by the jobs (2 to 8 GiB each).
+    pub fn new(kind: DeviceKind, arch: &str) -> FarmOptions {
+        let jobs = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let share = memory_total().unwrap_or(8 << 30) / jobs as u64;
+        FarmOptions {
+            jobs,
+            kind,
+            arch: arch.to_string(),
+            deadline: Duration::from_secs(120),
+            memory_bytes: share.clamp(2 << 30, 8 << 30),
+            cache: cache::default_dir(),
+        }
+    }
+}
+
+fn memory_total() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
+}
