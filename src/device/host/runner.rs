@@ -8,16 +8,18 @@
 //! The scheduler and the fibers share the runner by raw pointer; they never run at the same time,
 //! and no reference to it is held across a switch.
 
-use std::ffi::{CStr, c_char, c_void};
+mod callbacks;
+
+use std::ffi::c_void;
 use std::io;
 
 use corosensei::{Coroutine, Yielder};
 
 use super::divergence::{self, Standing};
-use super::fiber::{FiberStack, Runtime, Stacks, ThreadRecord};
+use super::fiber::{FiberStack, Stacks, ThreadRecord};
 use super::shared::SharedArena;
 use super::stop;
-use super::warp::{Place, Warp, barrier, lanes, operation};
+use super::warp::{Warp, lanes, operation};
 use crate::device::device::DeviceError;
 
 type Fiber = Coroutine<(), (), (), FiberStack>;
@@ -70,12 +72,6 @@ struct BarrierState {
     /// The last barrier's outcome: predicates that held.
     held: u32,
 }
-
-static RUNTIME: Runtime =
-    Runtime { barrier: on_barrier, warp: on_warp, stop: on_stop, print: on_print, relax: on_relax };
-
-/// Bytes of `printf` per launch and processor thread that are shown; the rest is dropped, as a GPU's buffer drops it.
-const PRINT_MAX: usize = 16 * 1024;
 
 impl Runner {
     /// A runner with address space for all fibers of a block.
@@ -217,7 +213,7 @@ impl Runner {
         let fiber = Coroutine::with_stack(stack, move |yielder: &FiberYielder, ()| {
             // SAFETY: the record lies in this fiber's own opened region, above its stack.
             unsafe {
-                (*record).runtime = &RUNTIME;
+                (*record).runtime = &callbacks::RUNTIME;
                 (*record).runner = runner.cast();
                 (*record).yielder = std::ptr::from_ref(yielder).cast();
                 (*record).fiber = u64::from(number);
@@ -346,131 +342,4 @@ fn release_active(warp: &mut Warp) {
     warp.compute(operation::ACTIVE, set);
     warp.in_operation &= !set;
     warp.ready |= set;
-}
-
-/// Hands the processor to the scheduler; returns when this thread may go on.
-fn wait(record: *mut ThreadRecord) {
-    // SAFETY: the yielder lives on this fiber's own stack, below us, as long as the fiber does.
-    unsafe { (*(*record).yielder.cast::<FiberYielder>()).suspend(()) }
-}
-
-fn runner_of(record: *mut ThreadRecord) -> *mut Runner {
-    // SAFETY: the record was filled when the fiber began.
-    unsafe { (*record).runner.cast() }
-}
-
-extern "C" fn on_barrier(record: *mut ThreadRecord, kind: i32, line: i32, predicate: i32) -> u64 {
-    let runner = runner_of(record);
-    // SAFETY: the scheduler is suspended while a fiber runs; the reference ends before the switch.
-    let released = unsafe {
-        let this = &mut *runner;
-        let state = &mut this.barrier;
-        if this.waiting == 0 {
-            (state.kind, state.line) = (kind, line);
-        } else if (state.kind, state.line) != (kind, line) {
-            state.uniform = false;
-        }
-        state.count += u32::from(predicate != 0);
-        this.waiting += 1;
-        let thread = (*record).linear;
-        let warp = &mut this.warps[thread as usize / 32];
-        warp.at_barrier |= 1 << (thread % 32);
-        let lane = &mut warp.lanes[thread as usize % 32];
-        lane.fiber = (*record).fiber as u32;
-        lane.place = Place { kind, line, mask: 0 };
-        let released = this.release_barrier();
-        if released {
-            // The last to come goes on at once.
-            this.warps[thread as usize / 32].ready &= !(1 << (thread % 32));
-        }
-        released
-    };
-    if !released {
-        wait(record);
-    }
-    if kind == barrier::SYNC {
-        return 0;
-    }
-    // SAFETY: as above.
-    let (held, threads) = unsafe { ((*runner).barrier.held, (*runner).threads) };
-    match kind {
-        barrier::COUNT => u64::from(held),
-        barrier::AND => u64::from(held == threads),
-        barrier::OR => u64::from(held != 0),
-        _ => 0,
-    }
-}
-
-extern "C" fn on_warp(
-    record: *mut ThreadRecord,
-    kind: i32,
-    line: i32,
-    mask: u32,
-    value: u64,
-    parameter: u32,
-) -> u64 {
-    let runner = runner_of(record);
-    // SAFETY: the scheduler is suspended while a fiber runs; the reference ends before the switch.
-    let complete = unsafe {
-        let thread = (*record).linear;
-        let warp = &mut (&mut (*runner).warps)[thread as usize / 32];
-        let (at, bit) = (thread % 32, 1u32 << (thread % 32));
-        let place = Place { kind, line, mask };
-        let lane = &mut warp.lanes[at as usize];
-        (lane.fiber, lane.place) = ((*record).fiber as u32, place);
-        (lane.value, lane.parameter) = (value, parameter);
-        let required = mask & warp.existing;
-        // A lane that is missing from its own mask can never go on: it stays, and is named when all wait.
-        if kind != operation::ACTIVE && required & bit != 0 && warp.all_wait_at(required, at, place) {
-            warp.compute(kind, required);
-            warp.in_operation &= !required;
-            warp.ready |= required & !bit;
-            true
-        } else {
-            warp.in_operation |= bit;
-            false
-        }
-    };
-    if !complete {
-        wait(record);
-    }
-    // SAFETY: as above.
-    unsafe {
-        let thread = (*record).linear as usize;
-        (&(*runner).warps)[thread / 32].lanes[thread % 32].result
-    }
-}
-
-extern "C" fn on_stop(record: *mut ThreadRecord, kind: i32, line: i32, text: *const c_char) {
-    // SAFETY: the header passes a string literal.
-    let text = unsafe { CStr::from_ptr(text) }.to_string_lossy();
-    // SAFETY: the scheduler is suspended while a fiber runs.
-    unsafe { (*runner_of(record)).error = Some(stop::stopped(&*record, kind, line, &text)) };
-    loop {
-        wait(record);
-    }
-}
-
-extern "C" fn on_print(record: *mut ThreadRecord, text: *const c_char, bytes: usize) {
-    // SAFETY: the header passes a buffer of so many bytes.
-    let text = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), bytes) };
-    // SAFETY: the scheduler is suspended while a fiber runs.
-    let this = unsafe { &mut *runner_of(record) };
-    if this.printed < PRINT_MAX {
-        this.printed += bytes;
-        // Standard output belongs to the worker's protocol. A lost line of a kernel's print is no trouble.
-        // SAFETY: the descriptor is the process's standard error, the buffer is alive.
-        unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
-    }
-}
-
-extern "C" fn on_relax(record: *mut ThreadRecord) {
-    // SAFETY: the scheduler is suspended while a fiber runs; the reference ends before the switch.
-    unsafe {
-        let thread = (*record).linear;
-        let warp = &mut (&mut (*runner_of(record)).warps)[thread as usize / 32];
-        warp.lanes[thread as usize % 32].fiber = (*record).fiber as u32;
-        warp.relaxed |= 1 << (thread % 32);
-    }
-    wait(record);
 }
