@@ -14,6 +14,14 @@ use crate::worker::protocol::{BinaryRef, ReferencePlan};
 #[path = "judge_kernels_tests.rs"]
 mod kernels;
 
+/// Refusals that come from the device.
+#[path = "judge_device_tests.rs"]
+mod device;
+
+/// Kernels whose answers differ from call to call.
+#[path = "judge_repeat_tests.rs"]
+mod repeat;
+
 const QUIET: fn(Phase, &str) = |_, _| {};
 
 fn kernel(body: impl Fn(&mut Call<'_>) + 'static) -> Kernel {
@@ -286,94 +294,6 @@ fn mutated_inputs_are_named() {
 }
 
 #[test]
-fn state_races_and_uninitialized_reads_are_told_apart() {
-    let counter = lying(|call| {
-        *call.global += 1;
-        let own = call.peek(2, 0) * (1.0 + *call.global as f32 * 1e-7);
-        call.store(2, 0, own);
-    });
-    assert_eq!(label(counter), "stateful:module_state");
-    let race = lying(|call| {
-        let own = f32::from_bits(call.peek(2, 0).to_bits() ^ (call.noise as u32 & 1));
-        call.store(2, 0, own);
-    });
-    assert_eq!(label(race), "nondeterministic:race");
-    let rare = lying(|call| {
-        let hit = call.noise % 13 == 5;
-        let own = f32::from_bits(call.peek(2, 0).to_bits() ^ u32::from(hit));
-        call.store(2, 0, own);
-    });
-    let many = CheckPlan { repeats: 50, ..check_plan("gemm") };
-    let verdict = verdict_at(rare, many, &[gemm(5, 7, 16)], Depth::Full).unwrap();
-    assert_eq!(verdict.kind, VerdictKind::Nondeterministic);
-    let scratch = lying(|call| {
-        let own = call.peek(2, 0) + if call.peek(3, 0) > 1.0 { 1e-6 } else { 0.0 };
-        call.store(2, 0, own);
-    });
-    assert_eq!(label(scratch), "nondeterministic:uninit_read");
-    let output = kernel(|call| {
-        let old = call.peek(2, 0);
-        honest(call);
-        let own = call.peek(2, 0) + if old > 1.0 { 1e-6 } else { 0.0 };
-        call.store(2, 0, own);
-    });
-    assert_eq!(label(output), "nondeterministic:uninit_read");
-}
-
-#[test]
-fn float_atomics_pass_where_the_file_allows_them() {
-    let atomic = || {
-        lying(|call| {
-            let own = call.peek(2, 0) * (1.0 + (call.noise % 3) as f32 * 1e-7);
-            call.store(2, 0, own);
-        })
-    };
-    assert_eq!(label(atomic()), "nondeterministic:race");
-    let allowed = || CheckPlan { deterministic: false, ..check_plan("gemm") };
-    assert!(verdict_at(atomic(), allowed(), &shapes(), Depth::Full).is_none());
-    let wild = lying(|call| {
-        let own = call.peek(2, 0) * (1.0 + (call.noise % 7 / 6) as f32 * 1e-2);
-        call.store(2, 0, own);
-    });
-    let many = CheckPlan { repeats: 20, ..allowed() };
-    assert!(verdict_at(wild, many, &shapes(), Depth::Full).is_some());
-}
-
-#[test]
-fn remembered_answers_are_found_out() {
-    // Keeps its first answer for an address, as a cache by pointer would.
-    let memory = std::cell::RefCell::new(std::collections::BTreeMap::<u32, Vec<f32>>::new());
-    let cached = kernel(move |call| {
-        honest(call);
-        let key = call.address(2);
-        let fresh = call.load(2);
-        let old = memory.borrow_mut().entry(key).or_insert(fresh).clone();
-        old.iter().enumerate().for_each(|(index, value)| call.store(2, index as i64, *value));
-    });
-    let check = CheckPlan { seeds: 1, families: vec!["normal".into()], ..check_plan("gemm") };
-    let verdict = verdict_at(cached, check, &[gemm(5, 7, 16)], Depth::Full).unwrap();
-    assert_eq!(verdict.label(), "stateful:cached_result");
-}
-
-#[test]
-fn a_kernel_that_tires_of_honesty_is_caught_after_timing() {
-    let lazy = kernel(|call| {
-        *call.global += 1;
-        if *call.global < 150 {
-            honest(call);
-        }
-    });
-    assert_eq!(label(lazy), "timing_escape:phase_dependent");
-    let sloppy = lying(|call| {
-        *call.global += 1;
-        if *call.global > 150 {
-            call.store(2, 1, 7.0);
-        }
-    });
-    assert_eq!(label(sloppy), "timing_escape:phase_dependent");
-}
-
-#[test]
 fn a_cheap_path_for_large_sizes_is_wrong_at_full_shapes() {
     let cheap = kernel(|call| {
         honest(call);
@@ -390,60 +310,6 @@ fn a_cheap_path_for_large_sizes_is_wrong_at_full_shapes() {
     assert!(tiny.verdict.is_none());
     let full = judge.gate(0, Gate::FullShapes, Depth::Quick, &[gemm(32, 16, 32)], &mut { QUIET });
     assert_eq!(full.verdict.unwrap().label(), "wrong_answer:timed_shape");
-}
-
-#[test]
-fn a_crash_keeps_its_case_and_stickiness() {
-    let crash: Kernel = Rc::new(|_| {
-        let error = DeviceError::plain(VerdictKind::CrashIllegalAddress, "illegal address");
-        Err(DeviceError { code: Some(700), ..error }.sticky())
-    });
-    let mut judge = judge_of(crash, check_plan("gemm"));
-    let mut phases = Vec::new();
-    let mut note = |phase: Phase, detail: &str| phases.push((phase, detail.to_string()));
-    let answer = judge.gate(0, Gate::TinyShapes, Depth::Quick, &shapes(), &mut note);
-    assert!(answer.sticky && judge.sticky);
-    let verdict = answer.verdict.unwrap();
-    assert_eq!(verdict.kind, VerdictKind::CrashIllegalAddress);
-    assert_eq!(verdict.evidence.get("code").unwrap(), 700);
-    assert_eq!(verdict.evidence.get("case").unwrap(), "gemm_5_7_16 seed 0 normal");
-    let expected =
-        [Phase::Preparing, Phase::Launched].map(|own| (own, "gemm_5_7_16 seed 0 normal".to_string()));
-    assert_eq!(phases, expected);
-}
-
-#[test]
-fn launches_that_cannot_fit_are_refused_with_numbers() {
-    let check = |change: &dyn Fn(&mut FakeDevice, &mut ProblemPlan)| {
-        let mut device = FakeDevice::new(vec![("k", kernel(honest))]);
-        let mut own = gemm(5, 7, 16);
-        change(&mut device, &mut own);
-        let mut judge = Judge::new(Box::new(device), None);
-        judge.load(0, &candidate(check_plan("gemm")), b"binary", None).unwrap();
-        let answer = judge.gate(0, Gate::Launch, Depth::Quick, &[own], &mut { QUIET });
-        answer.verdict.map_or("pass".into(), |verdict| verdict.label())
-    };
-    assert_eq!(check(&|_, _| {}), "pass");
-    assert_eq!(check(&|device, _| device.echo = Some("another".into())), "stale_binary");
-    assert_eq!(check(&|_, plan| plan.launches[0].block = [2048, 1, 1]), "launch_fail:threads");
-    assert_eq!(check(&|_, plan| plan.launches[0].grid = [0, 1, 1]), "launch_fail:grid");
-    assert_eq!(check(&|_, plan| plan.launches[0].grid = [1, 70_000, 1]), "launch_fail:grid");
-    assert_eq!(check(&|_, plan| plan.launches[0].shared_bytes = 228 * 1024), "launch_fail:smem");
-    let many_registers = |device: &mut FakeDevice, plan: &mut ProblemPlan| {
-        device.attributes.registers = 128;
-        plan.launches[0].block = [1024, 1, 1];
-    };
-    assert_eq!(check(&many_registers), "launch_fail:regs");
-    let unfit = |device: &mut FakeDevice, _: &mut ProblemPlan| {
-        device.attributes.blocks_per_multiprocessor = Some(0);
-    };
-    assert_eq!(check(&unfit), "launch_fail:occupancy");
-    let barrier = |_: &mut FakeDevice, plan: &mut ProblemPlan| {
-        plan.launches[0].cooperative = true;
-        plan.launches[0].grid = [17, 1, 1];
-    };
-    assert_eq!(check(&barrier), "launch_fail:cooperative");
-    assert_eq!(check(&|_, plan| plan.launches[0].cluster = Some([16, 1, 1])), "launch_fail:cluster");
 }
 
 #[test]
@@ -513,21 +379,4 @@ fn accumulators_start_as_the_file_says_and_inout_is_restored() {
     assert!(verdict_at(adds(), check_plan("gemm"), &[zeroed], Depth::Full).is_none());
     let found = verdict_at(adds(), check_plan("gemm"), &[gemm(5, 7, 16)], Depth::Full);
     assert_eq!(found.unwrap().kind, VerdictKind::Nondeterministic);
-}
-
-#[test]
-fn no_memory_is_a_verdict_and_gates_without_work_did_not_run() {
-    let mut device = FakeDevice::new(vec![("k", kernel(honest))]);
-    device.memory = 100;
-    let mut judge = Judge::new(Box::new(device), None);
-    judge.load(0, &candidate(check_plan("gemm")), b"binary", None).unwrap();
-    let answer = judge.gate(0, Gate::TinyShapes, Depth::Quick, &shapes(), &mut { QUIET });
-    assert_eq!(answer.verdict.unwrap().kind, VerdictKind::OutOfMemory);
-    assert!(!answer.sticky);
-    for gate in [Gate::TinyShapes, Gate::Repeatability, Gate::Confirmation] {
-        let answer = judge.gate(0, gate, Depth::Quick, &[], &mut { QUIET });
-        assert_eq!(answer.report.state, GateState::NotRun);
-    }
-    let answer = judge.gate(9, Gate::Launch, Depth::Quick, &[], &mut { QUIET });
-    assert_eq!(answer.verdict.unwrap().kind, VerdictKind::HarnessError);
 }

@@ -1,0 +1,91 @@
+//! Kernels that do not give the same answer twice: state, races, memory of earlier calls.
+
+use super::*;
+
+#[test]
+fn state_races_and_uninitialized_reads_are_told_apart() {
+    let counter = lying(|call| {
+        *call.global += 1;
+        let own = call.peek(2, 0) * (1.0 + *call.global as f32 * 1e-7);
+        call.store(2, 0, own);
+    });
+    assert_eq!(label(counter), "stateful:module_state");
+    let race = lying(|call| {
+        let own = f32::from_bits(call.peek(2, 0).to_bits() ^ (call.noise as u32 & 1));
+        call.store(2, 0, own);
+    });
+    assert_eq!(label(race), "nondeterministic:race");
+    let rare = lying(|call| {
+        let hit = call.noise % 13 == 5;
+        let own = f32::from_bits(call.peek(2, 0).to_bits() ^ u32::from(hit));
+        call.store(2, 0, own);
+    });
+    let many = CheckPlan { repeats: 50, ..check_plan("gemm") };
+    let verdict = verdict_at(rare, many, &[gemm(5, 7, 16)], Depth::Full).unwrap();
+    assert_eq!(verdict.kind, VerdictKind::Nondeterministic);
+    let scratch = lying(|call| {
+        let own = call.peek(2, 0) + if call.peek(3, 0) > 1.0 { 1e-6 } else { 0.0 };
+        call.store(2, 0, own);
+    });
+    assert_eq!(label(scratch), "nondeterministic:uninit_read");
+    let output = kernel(|call| {
+        let old = call.peek(2, 0);
+        honest(call);
+        let own = call.peek(2, 0) + if old > 1.0 { 1e-6 } else { 0.0 };
+        call.store(2, 0, own);
+    });
+    assert_eq!(label(output), "nondeterministic:uninit_read");
+}
+
+#[test]
+fn float_atomics_pass_where_the_file_allows_them() {
+    let atomic = || {
+        lying(|call| {
+            let own = call.peek(2, 0) * (1.0 + (call.noise % 3) as f32 * 1e-7);
+            call.store(2, 0, own);
+        })
+    };
+    assert_eq!(label(atomic()), "nondeterministic:race");
+    let allowed = || CheckPlan { deterministic: false, ..check_plan("gemm") };
+    assert!(verdict_at(atomic(), allowed(), &shapes(), Depth::Full).is_none());
+    let wild = lying(|call| {
+        let own = call.peek(2, 0) * (1.0 + (call.noise % 7 / 6) as f32 * 1e-2);
+        call.store(2, 0, own);
+    });
+    let many = CheckPlan { repeats: 20, ..allowed() };
+    assert!(verdict_at(wild, many, &shapes(), Depth::Full).is_some());
+}
+
+#[test]
+fn remembered_answers_are_found_out() {
+    // Keeps its first answer for an address, as a cache by pointer would.
+    let memory = std::cell::RefCell::new(std::collections::BTreeMap::<u32, Vec<f32>>::new());
+    let cached = kernel(move |call| {
+        honest(call);
+        let key = call.address(2);
+        let fresh = call.load(2);
+        let old = memory.borrow_mut().entry(key).or_insert(fresh).clone();
+        old.iter().enumerate().for_each(|(index, value)| call.store(2, index as i64, *value));
+    });
+    let check = CheckPlan { seeds: 1, families: vec!["normal".into()], ..check_plan("gemm") };
+    let verdict = verdict_at(cached, check, &[gemm(5, 7, 16)], Depth::Full).unwrap();
+    assert_eq!(verdict.label(), "stateful:cached_result");
+}
+
+#[test]
+fn a_kernel_that_tires_of_honesty_is_caught_after_timing() {
+    let lazy = kernel(|call| {
+        *call.global += 1;
+        if *call.global < 150 {
+            honest(call);
+        }
+    });
+    assert_eq!(label(lazy), "timing_escape:phase_dependent");
+    let sloppy = lying(|call| {
+        *call.global += 1;
+        if *call.global > 150 {
+            call.store(2, 1, 7.0);
+        }
+    });
+    assert_eq!(label(sloppy), "timing_escape:phase_dependent");
+}
