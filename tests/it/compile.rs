@@ -1,10 +1,8 @@
 //! The compile farm with real compilers, and with fake ones that misbehave.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
 
 use evo::compile::compiler::{Binary, CompileOutcome, EntryResources, HEADER_END, KernelSource};
 use evo::compile::toolbox::Toolbox;
@@ -15,7 +13,8 @@ use evo::verdict::{Verdict, VerdictKind};
 
 use crate::toolchain;
 
-const SCALE: &str = r#"
+/// A kernel that compiles everywhere.
+pub const SCALE: &str = r#"
 #include <cuda_fp16.h>
 extern "C" __global__ void __launch_bounds__(256) scale(float* x, int n) {
     __shared__ float tile[256];
@@ -26,7 +25,8 @@ extern "C" __global__ void __launch_bounds__(256) scale(float* x, int n) {
 }
 "#;
 
-fn source(label: &str, text: &str, entry: &str) -> KernelSource {
+/// A source with its header, as rendering makes it.
+pub fn source(label: &str, text: &str, entry: &str) -> KernelSource {
     let variant_hash = ContentHash::of(label.as_bytes());
     let symbol = format!(
         "extern \"C\" {{ extern __device__ const char evo_variant_hash[]; __device__ const char evo_variant_hash[] = \"{variant_hash}\"; }}"
@@ -41,10 +41,10 @@ fn source(label: &str, text: &str, entry: &str) -> KernelSource {
 }
 
 /// A cache of its own, and short limits.
-struct Bench {
-    folder: tempfile::TempDir,
-    toolbox: Toolbox,
-    options: FarmOptions,
+pub struct Bench {
+    pub folder: tempfile::TempDir,
+    pub toolbox: Toolbox,
+    pub options: FarmOptions,
 }
 
 impl Bench {
@@ -57,7 +57,7 @@ impl Bench {
     }
 
     /// A C++ compiler made of a shell script. It gets `--version` right; `body` is the rest.
-    fn fake(body: &str) -> Bench {
+    pub fn fake(body: &str) -> Bench {
         let mut bench = Bench::host();
         let script = bench.folder.path().join("cxx");
         let preamble =
@@ -83,12 +83,12 @@ impl Bench {
         self.compile(source).unwrap_or_else(|verdict| panic!("{verdict:?}"))
     }
 
-    fn verdict(&self, source: KernelSource) -> Verdict {
+    pub fn verdict(&self, source: KernelSource) -> Verdict {
         *self.compile(source).expect_err("compiles")
     }
 
     /// Scratch folders and half-written files that are left.
-    fn leftovers(&self) -> Vec<PathBuf> {
+    pub fn leftovers(&self) -> Vec<PathBuf> {
         let folder = self.options.cache.join("v1/tmp");
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
     }
@@ -279,94 +279,6 @@ extern "C" __global__ void bomb(float* x) {
     let verdict = receiver.recv().unwrap().unwrap_err();
     assert_eq!(verdict.kind, VerdictKind::CompileOom, "{verdict:?}");
     assert!(receiver.recv().unwrap().is_ok());
-}
-
-/// Processes whose command line mentions `marker`, zombies left out.
-fn survivors(marker: &str) -> Vec<String> {
-    let entries = fs::read_dir("/proc").unwrap().flatten();
-    let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
-    lines
-        .map(|line| String::from_utf8_lossy(&line).replace('\0', " "))
-        .filter(|line| line.contains(marker))
-        .collect()
-}
-
-/// Waits until no process mentions `marker`; a killed one takes a moment to go.
-fn assert_gone(marker: &str) {
-    let give_up = Instant::now() + Duration::from_secs(20);
-    while !survivors(marker).is_empty() {
-        assert!(Instant::now() < give_up, "still there: {:?}", survivors(marker));
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// Waits until a process mentions `marker`.
-fn assert_appears(marker: &str) {
-    let give_up = Instant::now() + Duration::from_secs(60);
-    while survivors(marker).is_empty() {
-        assert!(Instant::now() < give_up, "the compiler does not start");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-fn mark(path: &Path) -> String {
-    path.join("marker").display().to_string()
-}
-
-#[test]
-fn the_deadline_ends_the_compiler_with_everything_it_started() {
-    let bench = Bench::fake("");
-    let marker = mark(bench.folder.path());
-    // The shell names itself by `$0 marker`; its children sleep far beyond the test.
-    let script = format!(
-        "for i in 1 2; do bash -c 'sleep 600; true' {marker} & done\nbash -c 'sleep 600; true' {marker}"
-    );
-    let mut bench = rewritten(bench, &script);
-    bench.options.deadline = Duration::from_millis(300);
-    let verdict = bench.verdict(source("a", SCALE, "scale"));
-    assert_eq!(verdict.kind, VerdictKind::CompileTimeout, "{verdict:?}");
-    assert_eq!(verdict.evidence.get("deadline_ms"), Some(&300.into()));
-    assert_gone(&marker);
-    assert!(bench.leftovers().is_empty(), "{:?}", bench.leftovers());
-}
-
-/// The same bench with another body in its fake compiler.
-fn rewritten(bench: Bench, body: &str) -> Bench {
-    let script = bench.folder.path().join("cxx");
-    let text = fs::read_to_string(&script).unwrap();
-    fs::write(&script, format!("{text}\n{body}\n")).unwrap();
-    bench
-}
-
-#[test]
-fn dropping_the_farm_ends_a_running_compilation() {
-    let bench = Bench::fake("");
-    let marker = mark(bench.folder.path());
-    let bench = rewritten(bench, &format!("bash -c 'sleep 600; true' {marker}"));
-    let farm = CompileFarm::start_with(bench.options.clone(), &bench.toolbox, Box::new(|_, _| {})).unwrap();
-    farm.submit(0, source("a", SCALE, "scale"));
-    assert_appears(&marker);
-    drop(farm);
-    assert_gone(&marker);
-}
-
-#[test]
-fn a_killed_evo_leaves_no_compiler_behind() {
-    let bench = Bench::fake("");
-    let marker = mark(bench.folder.path());
-    let bench = rewritten(bench, &format!("bash -c 'sleep 600; true' {marker}"));
-    let mut evo = Command::new(env!("CARGO_BIN_EXE_evo"))
-        .args(["compile", "gemm", "--arch", "host"])
-        .env("CXX", bench.toolbox.cxx.as_ref().unwrap())
-        .env("EVO_CACHE_DIR", &bench.options.cache)
-        .stderr(Stdio::null())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    assert_appears(&marker);
-    evo.kill().unwrap();
-    evo.wait().unwrap();
-    assert_gone(&marker);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Whole-program tests: one binary, a module a subject.
 mod compile;
 mod compile_command;
+mod compile_ends;
 mod kernel;
 mod kernel_errors;
 mod lane;
