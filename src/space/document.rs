@@ -9,7 +9,7 @@ use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
 use super::diagnostic::Diagnostics;
-use super::json;
+use super::{json, toml_syntax};
 
 /// A byte range of the file.
 pub type Span = Range<usize>;
@@ -82,28 +82,12 @@ pub fn parse(text: &str, diagnostics: &mut Diagnostics) -> Option<Node> {
 
 fn parse_toml(text: &str, diagnostics: &mut Diagnostics) -> Option<Node> {
     let (table, errors) = DeTable::parse_recoverable(text);
-    // The parser recovers after each error, but what follows the first one on the same line is noise.
-    let mut last_line = None;
-    for error in &errors {
-        let span = error.span().unwrap_or(0..0);
-        let line =
-            text.as_bytes()[..span.start.min(text.len())].iter().filter(|byte| **byte == b'\n').count();
-        if last_line.replace(line) != Some(line) {
-            diagnostics.error(span, toml_message(error.message()));
-        }
-    }
+    toml_syntax::complain(text, &errors, diagnostics);
     let before = diagnostics.list().len();
     let span = table.span();
     let entries = toml_entries(table.into_inner(), diagnostics);
     let sound = errors.is_empty() && diagnostics.list().len() == before;
     sound.then_some(Node { span, data: Data::Table(entries) })
-}
-
-/// The parser's words on one line and without a final period.
-fn toml_message(message: &str) -> String {
-    let line = message.lines().map(str::trim).collect::<Vec<_>>().join(", ");
-    let line = line.trim_end_matches('.');
-    if line.is_empty() { "this is not valid TOML".to_string() } else { line.to_string() }
 }
 
 fn toml_entries(table: DeTable<'_>, diagnostics: &mut Diagnostics) -> Vec<Entry> {

@@ -25,6 +25,7 @@ pub mod rng;
 mod sample;
 #[expect(clippy::module_inception, reason = "the type that the folder is about")]
 pub mod space;
+mod toml_syntax;
 pub mod value;
 
 pub use index::IndexError;
