@@ -20,9 +20,12 @@ impl Budget {
         let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
         let (number, unit) = text.split_at(digits);
         let number: u64 = number.parse().map_err(|_| fail())?;
+        if number == 0 {
+            return Err(fail());
+        }
         let seconds = |factor: u64| number.checked_mul(factor).map(Duration::from_secs).ok_or_else(fail);
         match unit {
-            "" if number > 0 => self.evaluations = Some(number),
+            "" => self.evaluations = Some(number),
             "s" => self.wall = Some(seconds(1)?),
             "m" => self.wall = Some(seconds(60)?),
             "h" => self.wall = Some(seconds(3600)?),

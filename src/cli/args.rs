@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Finds the fastest correct variant of a CUDA kernel, and proves both words.
@@ -55,6 +56,11 @@ pub enum Command {
     Man,
 }
 
+/// A number of compile processes that a machine can hold.
+fn jobs() -> impl TypedValueParser<Value = usize> {
+    clap::value_parser!(u16).range(1..=1024).map(usize::from)
+}
+
 /// Where the space comes from.
 #[derive(Debug, Clone, Args)]
 pub struct SpaceSource {
@@ -69,16 +75,16 @@ pub struct SweepArgs {
     #[command(flatten)]
     pub source: SpaceSource,
     /// Number of generations
-    #[arg(long = "gen", value_name = "N")]
+    #[arg(long = "gen", value_name = "N", allow_negative_numbers = true)]
     pub generations: Option<u32>,
     /// Evaluations per generation
-    #[arg(long = "pop", value_name = "P", default_value_t = 16)]
+    #[arg(long = "pop", value_name = "P", allow_negative_numbers = true, default_value_t = 16)]
     pub population: u32,
     /// Evaluations (`500`) or wall time (`90s`, `10m`, `2h`)
-    #[arg(long, value_name = "LIMIT")]
+    #[arg(long, value_name = "LIMIT", allow_negative_numbers = true)]
     pub budget: Option<String>,
     /// Seed of the search and of the inputs
-    #[arg(long, value_name = "S", default_value_t = 1)]
+    #[arg(long, value_name = "S", allow_negative_numbers = true, default_value_t = 1)]
     pub seed: u64,
     /// Search strategy; exhaustive under 2,000 valid points, else genetic
     #[arg(long, value_name = "X")]
@@ -96,7 +102,7 @@ pub struct SweepArgs {
     #[arg(long, value_name = "NAME")]
     pub study: Option<String>,
     /// Compile processes (default: cores)
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = jobs())]
     pub jobs: Option<usize>,
     /// Command of a device worker instead of `evo worker`, split at spaces
     #[arg(long = "worker-command", value_name = "COMMAND")]
@@ -105,7 +111,7 @@ pub struct SweepArgs {
     #[arg(long = "problem", value_name = "NAME")]
     pub problems: Vec<String>,
     /// How many finalists are confirmed in fresh processes
-    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 3)]
     pub finalists: usize,
     /// One JSON object per event on stdout
     #[arg(long)]
@@ -116,13 +122,13 @@ pub struct SweepArgs {
 #[derive(Debug, Args)]
 pub struct TestOneArgs {
     /// [SPACE] then values in declared order or NAME=VALUE; missing ones take their default
-    #[arg(value_name = "SPACE|VALUE|NAME=VALUE")]
+    #[arg(value_name = "SPACE|VALUE|NAME=VALUE", allow_negative_numbers = true)]
     pub words: Vec<String>,
     /// `auto`, `host`, `cuda` or `cuda:INDEX`
     #[arg(long, default_value = "auto")]
     pub device: String,
     /// Seed of the inputs
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     pub seed: u64,
     /// Only these problems (repeatable)
     #[arg(long = "problem", value_name = "NAME")]
@@ -141,10 +147,10 @@ pub struct SpaceArgs {
     #[command(flatten)]
     pub source: SpaceSource,
     /// Print N random valid configurations
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub sample: Option<usize>,
     /// Seed of the sample
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     pub seed: u64,
     /// Why this configuration is valid or not
     #[arg(long, value_name = "NAME=VALUE", num_args = 1..)]
@@ -158,7 +164,7 @@ pub struct SpaceArgs {
 #[derive(Debug, Args)]
 pub struct RenderArgs {
     /// [SPACE] then values in declared order or NAME=VALUE; missing ones take their default
-    #[arg(value_name = "SPACE|VALUE|NAME=VALUE")]
+    #[arg(value_name = "SPACE|VALUE|NAME=VALUE", allow_negative_numbers = true)]
     pub words: Vec<String>,
     /// One JSON object on stdout
     #[arg(long)]
@@ -169,7 +175,7 @@ pub struct RenderArgs {
 #[derive(Debug, Args)]
 pub struct CompileArgs {
     /// [SPACE] then values in declared order or NAME=VALUE; missing ones take their default
-    #[arg(value_name = "SPACE|VALUE|NAME=VALUE")]
+    #[arg(value_name = "SPACE|VALUE|NAME=VALUE", allow_negative_numbers = true)]
     pub words: Vec<String>,
     /// Target: `sm_80`, `sm_89`, `sm_90a`, …, or `host`
     #[arg(long, default_value = "sm_90a")]
@@ -178,13 +184,13 @@ pub struct CompileArgs {
     #[arg(long)]
     pub all: bool,
     /// This many random valid configurations instead of one
-    #[arg(long, value_name = "N", conflicts_with = "all")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, conflicts_with = "all")]
     pub sample: Option<usize>,
     /// Seed of the sample
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     pub seed: u64,
     /// Compile processes (default: cores)
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = jobs())]
     pub jobs: Option<usize>,
     /// One JSON object per variant on stdout
     #[arg(long)]

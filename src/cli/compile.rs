@@ -14,7 +14,7 @@ use super::compile_table::{self as table, Summary, Variant};
 use super::exit_code::{ExitCode, UsageError};
 use super::words;
 use crate::compile::compiler::{CompileOutcome, EntryResources, KernelSource};
-use crate::compile::{CompileFarm, CompileSetupError, FarmOptions};
+use crate::compile::{CompileFarm, CompileSetupError, FarmOptions, full_cache};
 use crate::device::device::{DeviceKind, DeviceLimits};
 use crate::device::host;
 use crate::engine::recipe::problems_on;
@@ -31,9 +31,7 @@ const AHEAD: usize = 8;
 
 impl From<CompileSetupError> for UsageError {
     fn from(error: CompileSetupError) -> UsageError {
-        let cause = std::error::Error::source(&error)
-            .map_or(String::new(), |cause| format!("\n  caused by: {cause}"));
-        UsageError(format!("{error}{cause}"))
+        UsageError::of(&error)
     }
 }
 
@@ -53,7 +51,7 @@ pub fn run(arguments: &CompileArgs) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let mut options = FarmOptions::new(target.kind, &target.arch);
     if let Some(jobs) = arguments.jobs {
-        options.jobs = jobs.max(1);
+        options.jobs = jobs;
     } else if !many {
         options.jobs = 1;
     }
@@ -70,8 +68,11 @@ pub fn run(arguments: &CompileArgs) -> anyhow::Result<ExitCode> {
     let summary = match job.compile_all(genomes, &farm, &done) {
         Ok(summary) => summary,
         // A reader that has seen enough (`| head`) is no error.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(ExitCode::Done),
-        Err(error) => return Err(error.into()),
+        Err(error) => match error.downcast_ref::<io::Error>().map(io::Error::kind) {
+            Some(io::ErrorKind::BrokenPipe) => return Ok(ExitCode::Done),
+            Some(_) => return Err(UsageError(format!("cannot write to stdout: {error}")).into()),
+            None => return Err(error),
+        },
     };
     eprint!("{}", summary.text(&target.arch, farm.toolchain(), farm.jobs(), start.elapsed()));
     let failed = !many && summary.failures() > 0;
@@ -124,7 +125,7 @@ impl Job<'_> {
         genomes: impl Iterator<Item = Genome>,
         farm: &CompileFarm,
         done: &mpsc::Receiver<(u64, CompileOutcome)>,
-    ) -> io::Result<Summary> {
+    ) -> anyhow::Result<Summary> {
         let mut genomes = genomes.enumerate();
         // By position, so that the first is the next to print.
         let mut open: BTreeMap<u64, (Prepared, Option<CompileOutcome>)> = BTreeMap::new();
@@ -142,7 +143,7 @@ impl Job<'_> {
                 open.insert(number as u64, (prepared, known));
             }
             if open.is_empty() {
-                return printer.finish();
+                return Ok(printer.finish()?);
             }
             while let Some(first) = open.first_entry().filter(|first| first.get().1.is_some()) {
                 if let (prepared, Some(outcome)) = first.remove() {
@@ -151,7 +152,11 @@ impl Job<'_> {
             }
             if !open.is_empty() {
                 // The farm answers every ticket, so this ends.
-                let Ok((ticket, outcome)) = done.recv() else { return printer.finish() };
+                let Ok((ticket, outcome)) = done.recv() else { return Ok(printer.finish()?) };
+                if let Some(message) = full_cache(&outcome) {
+                    printer.finish()?;
+                    return Err(UsageError(message).into());
+                }
                 if let Some(entry) = open.get_mut(&ticket) {
                     entry.1 = Some(outcome);
                 }

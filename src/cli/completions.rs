@@ -1,7 +1,5 @@
 //! `evo completions`: a shell's completion script, made from the same definition as `--help`.
 
-use std::io::Write;
-
 use clap::CommandFactory;
 
 use super::args::{Cli, CompletionsArgs};
@@ -11,6 +9,6 @@ use super::exit_code::ExitCode;
 pub fn run(arguments: &CompletionsArgs) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut Cli::command(), "evo", &mut script);
-    std::io::stdout().write_all(&script)?;
+    super::stdout(&String::from_utf8_lossy(&script))?;
     Ok(ExitCode::Done)
 }

@@ -18,7 +18,7 @@ pub fn look() -> Environment {
         cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
         git_dirty: commit.as_ref().and(status).map(|text| !text.trim().is_empty()),
         git_commit: commit.filter(|text| !text.is_empty()),
-        command: std::env::args().collect(),
+        command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
     }
 }
 

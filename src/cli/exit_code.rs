@@ -21,3 +21,50 @@ pub enum ExitCode {
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct UsageError(pub String);
+
+impl UsageError {
+    /// An error as the user's to mend: its text with its causes in the first part, before any hint.
+    pub fn of(error: &dyn std::error::Error) -> UsageError {
+        let text = error.to_string();
+        let (mut said, hint) = match text.split_once("\nhint: ") {
+            Some((said, hint)) => (said.to_string(), format!("\nhint: {hint}")),
+            None => (text, String::new()),
+        };
+        let mut cause = error.source();
+        while let Some(next) = cause {
+            let words = next.to_string();
+            if !said.contains(&words) {
+                said = format!("{said}: {words}");
+            }
+            cause = next.source();
+        }
+        UsageError(said + &hint)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::path::Path;
+
+    use super::*;
+    use crate::compile::CompileSetupError;
+    use crate::journal::error::JournalError;
+
+    #[test]
+    fn causes_come_before_the_hint() {
+        let source = || io::Error::from(io::ErrorKind::IsADirectory);
+        let check = |error: &dyn std::error::Error, expected: &str| {
+            assert_eq!(UsageError::of(error).to_string(), expected);
+        };
+        check(
+            &JournalError::io("open", Path::new("s/lock"), source()),
+            "cannot open `s/lock`: is a directory",
+        );
+        check(
+            &CompileSetupError::Cache { path: "c".into(), source: source() },
+            "cannot write the compile cache `c`: is a directory\nhint: set EVO_CACHE_DIR to a folder with free \
+             space that you own",
+        );
+    }
+}

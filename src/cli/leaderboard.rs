@@ -1,6 +1,5 @@
 //! `evo leaderboard`: shows the board, or computes it again from the journals.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::args::LeaderboardArgs;
@@ -17,7 +16,7 @@ pub fn run(arguments: &LeaderboardArgs) -> anyhow::Result<ExitCode> {
         rebuild(&arguments.out)?;
     }
     let path = arguments.out.join("leaderboard.json");
-    let board = match leaderboard_file::load(&arguments.out)? {
+    let board = match leaderboard_file::load(&arguments.out).map_err(|error| UsageError::of(&error))? {
         Some(Ok(board)) => board,
         Some(Err(reason)) => {
             let text = format!(
@@ -34,13 +33,10 @@ pub fn run(arguments: &LeaderboardArgs) -> anyhow::Result<ExitCode> {
             return Err(UsageError(text).into());
         }
     };
-    let mut stdout = std::io::stdout().lock();
-    // A reader that went away is no error.
-    let _ = if arguments.json {
-        writeln!(stdout, "{}", serde_json::to_string_pretty(&board)?)
-    } else {
-        stdout.write_all(text::board(&board).as_bytes())
-    };
+    super::stdout(&match arguments.json {
+        true => serde_json::to_string_pretty(&board)? + "\n",
+        false => text::board(&board),
+    })?;
     Ok(ExitCode::Done)
 }
 
@@ -49,7 +45,7 @@ fn rebuild(out: &Path) -> anyhow::Result<()> {
     let mut board = Leaderboard::empty(now());
     let mut sections: Vec<Section> = Vec::new();
     for path in journals(out)? {
-        let journal = reader::read(&path)?;
+        let journal = reader::read(&path).map_err(|error| UsageError::of(&error))?;
         for rejected in &journal.rejected {
             eprintln!("note: line {} of `{}` is damaged: {}", rejected.line, path.display(), rejected.reason);
         }
@@ -60,13 +56,15 @@ fn rebuild(out: &Path) -> anyhow::Result<()> {
     for section in sections {
         board.merge(section);
     }
-    leaderboard_file::replace(out, &board)?;
+    leaderboard_file::replace(out, &board).map_err(|error| UsageError::of(&error))?;
     Ok(())
 }
 
 fn journals(out: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let entries = std::fs::read_dir(out)
-        .map_err(|error| UsageError(format!("cannot read the folder `{}`: {error}", out.display())))?;
+    let entries = std::fs::read_dir(out).map_err(|error| {
+        let hint = "hint: `--out` names the folder that `evo sweep` wrote to";
+        UsageError(format!("cannot read the folder `{}`: {error}\n{hint}", out.display()))
+    })?;
     let mut paths: Vec<PathBuf> = entries
         .flatten()
         .map(|entry| entry.path().join("journal.jsonl"))

@@ -1,7 +1,5 @@
 //! `evo man`: the manual page, made from the same definition as `--help`.
 
-use std::io::Write;
-
 use clap::CommandFactory;
 
 use super::args::Cli;
@@ -11,6 +9,6 @@ use super::exit_code::ExitCode;
 pub fn run() -> anyhow::Result<ExitCode> {
     let mut page = Vec::new();
     clap_mangen::Man::new(Cli::command()).render(&mut page)?;
-    std::io::stdout().write_all(&page)?;
+    super::stdout(&String::from_utf8_lossy(&page))?;
     Ok(ExitCode::Done)
 }

@@ -59,8 +59,11 @@ fn dispatch(command: &Command) -> anyhow::Result<ExitCode> {
 
 /// Writes to stdout; a reader that has left (`| head`) is no error.
 pub(crate) fn stdout(text: &str) -> anyhow::Result<()> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(UsageError(format!("cannot write to stdout: {error}")).into())
+        }
         _ => Ok(()),
     }
 }

@@ -29,13 +29,14 @@ struct JsonLines;
 
 impl Observer for JsonLines {
     fn observe(&mut self, event: &Event) {
-        print_json(&crate::report::json::event(event));
+        // A reader that went away is no reason to stop; what matters is on the disk.
+        let _ = print_json(&crate::report::json::event(event));
     }
 }
 
 /// One object, one line. A reader that went away is no reason to stop a sweep.
-pub fn print_json(value: &serde_json::Value) {
-    let _ = writeln!(std::io::stdout().lock(), "{value}");
+pub fn print_json(value: &serde_json::Value) -> anyhow::Result<()> {
+    super::stdout(&format!("{value}\n"))
 }
 
 /// What both forms of talk keep in mind.

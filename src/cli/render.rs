@@ -1,7 +1,5 @@
 //! `evo render`: exactly the text that the compiler gets, so that a person can read or compile it.
 
-use std::io::Write;
-
 use super::args::RenderArgs;
 use super::exit_code::{ExitCode, UsageError};
 use super::words;
@@ -19,9 +17,9 @@ pub fn run(arguments: &RenderArgs) -> anyhow::Result<ExitCode> {
     let source = render::render(kernel, &configuration)
         .map_err(|verdict| UsageError(format!("`{configuration}` does not render: {}", verdict.message)))?;
     if arguments.json {
-        print(&format!("{}\n", object(&kernel.name, &configuration, &source)))?;
+        super::stdout(&format!("{}\n", object(&kernel.name, &configuration, &source)))?;
     } else {
-        print(&source.text)?;
+        super::stdout(&source.text)?;
         eprintln!(
             "options: {}",
             if source.options.is_empty() { "none".into() } else { source.options.join(" ") }
@@ -33,16 +31,6 @@ pub fn run(arguments: &RenderArgs) -> anyhow::Result<ExitCode> {
         eprintln!("warning: this configuration violates `{}`{because}", constraint.expr.text());
     }
     Ok(ExitCode::Done)
-}
-
-/// Prints data; a reader that has seen enough (`| head`) is no error.
-fn print(text: &str) -> std::io::Result<()> {
-    let mut output = std::io::stdout().lock();
-    let written = output.write_all(text.as_bytes()).and_then(|()| output.flush());
-    match written {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        other => other,
-    }
 }
 
 fn object(kernel: &str, configuration: &Configuration, source: &KernelSource) -> serde_json::Value {

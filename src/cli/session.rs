@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context;
-
 use super::exit_code::UsageError;
 use crate::compile::compiler::Binary;
 use crate::compile::{CompileSetupError, FarmOptions, compile_one, support};
@@ -25,10 +23,10 @@ pub struct Place {
 
 /// Chooses a device and its compilers.
 pub fn place(device: &str, jobs: Option<usize>) -> anyhow::Result<Place> {
-    let choice = probe::choose(device).map_err(|error| UsageError(error.to_string()))?;
+    let choice = probe::choose(device).map_err(|error| UsageError::of(&error))?;
     let mut farm = FarmOptions::new(choice.kind, &choice.arch);
     if let Some(jobs) = jobs {
-        farm.jobs = jobs.max(1);
+        farm.jobs = jobs;
     }
     Ok(Place { choice, farm })
 }
@@ -96,6 +94,7 @@ pub fn lane(place: &Place, command: Option<&str>) -> anyhow::Result<Lane> {
         }
         command => command,
     };
+    let foreign = command.is_some();
     let options = LaneOptions {
         command,
         device: place.choice.spec.clone(),
@@ -107,6 +106,13 @@ pub fn lane(place: &Place, command: Option<&str>) -> anyhow::Result<Lane> {
             let text = format!(
                 "cannot open the device `{}`: {error}\nhint: `evo preflight --device {}` shows what is missing",
                 place.choice.spec, place.choice.spec
+            );
+            UsageError(text).into()
+        }
+        LaneError::Died { .. } | LaneError::Refused { .. } | LaneError::Unexpected { .. } if foreign => {
+            let text = format!(
+                "the command of `--worker-command` is no device worker: {error}\nhint: it must end in `evo worker`, \
+                 as `ssh host evo worker` does"
             );
             UsageError(text).into()
         }
@@ -125,7 +131,7 @@ pub fn support_cubin(place: &Place) -> anyhow::Result<Option<PathBuf>> {
 
 /// A missing or unusable compiler is the user's to mend.
 pub fn setup_error(error: CompileSetupError) -> anyhow::Error {
-    UsageError(error.to_string()).into()
+    UsageError::of(&error).into()
 }
 
 /// A recipe for a kernel on a lane's device; compiles the naive reference kernel if there is one.
@@ -151,7 +157,7 @@ pub fn recipe<'a>(
             }
         }
     });
-    let reference: Option<(Binary, Vec<String>)> = reference.transpose().context("reference kernel")?;
+    let reference: Option<(Binary, Vec<String>)> = reference.transpose()?;
     Ok(KernelRecipe::new(kernel, lane.info().limits.clone(), problems, reference, seed))
 }
 

@@ -4,7 +4,6 @@
 use std::fmt::Write as _;
 use std::time::Instant;
 
-use anyhow::Context;
 use num_bigint::BigUint;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -46,18 +45,8 @@ pub fn run(arguments: &SpaceArgs) -> anyhow::Result<ExitCode> {
     } else {
         summary(&arguments.source.space, space, seconds)
     };
-    print(&output)?;
+    super::stdout(&output)?;
     Ok(code)
-}
-
-/// A reader that has seen enough (`| head`) is no error.
-fn print(output: &str) -> anyhow::Result<()> {
-    use std::io::{ErrorKind, Write};
-    let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(output.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("cannot write to stdout"),
-        _ => Ok(()),
-    }
 }
 
 fn sample(space: &SearchSpace, count: usize, seed: u64) -> Result<Vec<Configuration>, UsageError> {

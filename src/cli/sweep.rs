@@ -36,8 +36,8 @@ pub fn run(arguments: &SweepArgs) -> anyhow::Result<ExitCode> {
         return Err(UsageError("`--pop 0`: a generation has at least one evaluation".to_string()).into());
     }
     let strategy_options = StrategyOptions { seed: arguments.seed, population: population as usize };
-    let strategy = registry::create(strategy, &file.space, strategy_options)
-        .map_err(|error| UsageError(error.to_string()))?;
+    let strategy =
+        registry::create(strategy, &file.space, strategy_options).map_err(|error| UsageError::of(&error))?;
     let budget = budget(arguments, strategy.name())?;
     let place = session::place(&arguments.device, arguments.jobs)?;
     let problems = session::problems(kernel, place.choice.kind, &arguments.problems)?;
@@ -48,14 +48,14 @@ pub fn run(arguments: &SweepArgs) -> anyhow::Result<ExitCode> {
         default_name: &default_name,
         resume: arguments.resume,
     };
-    request.check().map_err(|error| UsageError(error.to_string()))?;
+    request.check().map_err(|error| UsageError::of(&error))?;
 
     let inbox = Inbox::new();
     let farm = farm(&place, &inbox)?;
     let lane = session::lane(&place, arguments.worker_command.as_deref())?;
     let recipe = session::recipe(kernel, &problems, &place, &lane, arguments.seed)?;
     let header = header(arguments, &file, kernel, &problems, &lane, strategy.name());
-    let mut study = Study::open(&request, header).map_err(|error| UsageError(error.to_string()))?;
+    let mut study = Study::open(&request, header).map_err(|error| UsageError::of(&error))?;
     interrupt::watch(inbox.sender()).context("cannot watch for Ctrl-C")?;
 
     let mut observer = progress::observer(arguments.json);
@@ -70,7 +70,7 @@ pub fn run(arguments: &SweepArgs) -> anyhow::Result<ExitCode> {
         inbox,
     };
     let options = Options { budget, population, finalists: arguments.finalists, valid };
-    let summary = Engine::new(parts, options).run().map_err(harness)?;
+    let summary = Engine::new(parts, options).run().map_err(stopped)?;
     conclude(arguments, &study, &summary, &mut *observer)
 }
 
@@ -134,8 +134,12 @@ fn header(
     }
 }
 
-fn harness(error: EngineError) -> anyhow::Error {
-    anyhow::Error::new(error)
+/// Files that cannot be written are the user's to mend; the rest is our own trouble.
+fn stopped(error: EngineError) -> anyhow::Error {
+    match error {
+        EngineError::Journal(_) | EngineError::CacheFull(_) => UsageError::of(&error).into(),
+        EngineError::Stopped(_) => anyhow::Error::new(error),
+    }
 }
 
 /// Writes the leaderboard, shows the table and the last line, chooses the exit code.
@@ -148,7 +152,8 @@ fn conclude(
     let section = if summary.confirmed > 0 { leaderboard::section(&study.history) } else { None };
     let mut written = None;
     if let Some(section) = &section {
-        let merged = leaderboard_file::merge(&arguments.out, vec![section.clone()], &now())?;
+        let merged = leaderboard_file::merge(&arguments.out, vec![section.clone()], &now());
+        let merged = merged.map_err(|error| UsageError::of(&error))?;
         if let Some(aside) = &merged.put_aside {
             let message = format!("an unreadable leaderboard was put aside as `{}`", aside.display());
             observer.observe(&Event::Notice { message });
@@ -162,9 +167,9 @@ fn conclude(
             "study": study.folder(), "leaderboard": written, "verdicts": leaderboard::verdict_mix(&study.history.evaluations),
         });
         value["section"] = serde_json::to_value(&section)?;
-        progress::print_json(&value);
+        progress::print_json(&value)?;
     } else {
-        show(study, summary, section.as_ref());
+        show(study, summary, section.as_ref())?;
     }
     Ok(match summary.reason {
         StopReason::Interrupted => ExitCode::Interrupted,
@@ -173,19 +178,15 @@ fn conclude(
     })
 }
 
-fn show(study: &Study, summary: &Summary, section: Option<&Section>) {
+fn show(study: &Study, summary: &Summary, section: Option<&Section>) -> anyhow::Result<()> {
     let table = match section {
         Some(section) => text::section(section),
         None => text::screened(&study.history.evaluations, 10),
     };
-    print(&table);
-    print(&format!("verdicts: {}\n", text::mix(&study.history.evaluations)));
-    print(&format!("study: {}\n", study.folder().display()));
-    print(&format!("{}\n", text::last_line(summary)));
-}
-
-/// A reader that went away is no error.
-fn print(text: &str) {
-    use std::io::Write;
-    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    super::stdout(&format!(
+        "{table}verdicts: {}\nstudy: {}\n{}\n",
+        text::mix(&study.history.evaluations),
+        study.folder().display(),
+        text::last_line(summary)
+    ))
 }

@@ -1,15 +1,16 @@
 //! `evo test-one`: one configuration through every gate, with what each saw.
 
 use super::args::TestOneArgs;
-use super::exit_code::ExitCode;
+use super::exit_code::{ExitCode, UsageError};
 use super::progress::print_json;
 use super::session::{self, Place};
 use super::words;
-use crate::compile::compile_one;
 use crate::compile::compiler::{CompileOutcome, KernelSource};
+use crate::compile::{compile_one, full_cache};
 use crate::engine::single::{self, Bench, Single};
 use crate::genome::Configuration;
 use crate::kernel::spec::SpaceFile;
+use crate::report::shell::quote;
 use crate::report::single::{Setting, json, text};
 use crate::worker::job::{Job, Standing};
 use crate::worker::lane::{Lane, LaneResult};
@@ -24,14 +25,14 @@ pub fn run(arguments: &TestOneArgs) -> anyhow::Result<ExitCode> {
     setting.kernel = kernel.name.clone();
     if let Some(evaluation) = single::constraint_verdict(&file.space, &configuration) {
         let single = Single { evaluation, attributes: Vec::new(), lost: false };
-        return Ok(show(arguments, &setting, &single));
+        return show(arguments, &setting, &single);
     }
     let lane = session::lane(&place, arguments.worker_command.as_deref())?;
     setting.device = lane.info().name.clone();
     let recipe = session::recipe(kernel, &problems, &place, &lane, arguments.seed)?;
     let mut bench = Here { place, lane };
     let single = single::evaluate(&recipe, genome, configuration, &mut bench)?;
-    Ok(show(arguments, &setting, &single))
+    show(arguments, &setting, &single)
 }
 
 /// This machine's compiler and device.
@@ -44,7 +45,11 @@ impl Bench for Here {
     type Error = anyhow::Error;
 
     fn compile(&mut self, source: KernelSource) -> anyhow::Result<CompileOutcome> {
-        compile_one(&self.place.farm, source).map_err(session::setup_error)
+        let outcome = compile_one(&self.place.farm, source).map_err(session::setup_error)?;
+        match full_cache(&outcome) {
+            Some(message) => Err(UsageError(message).into()),
+            None => Ok(outcome),
+        }
     }
 
     fn judge(&mut self, job: &Job) -> anyhow::Result<LaneResult> {
@@ -59,10 +64,12 @@ fn setting(
     configuration: &Configuration,
 ) -> Setting {
     let space = session::space_word(file);
-    let words: Vec<String> = configuration.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let word = |(name, value)| quote(&format!("{name}={value}")).into_owned();
+    let words: Vec<String> = configuration.iter().map(word).collect();
     Setting {
         repro: format!(
-            "evo test-one {space} {} --device {} --seed {}",
+            "evo test-one {} {} --device {} --seed {}",
+            quote(&space),
             words.join(" "),
             place.choice.spec,
             arguments.seed
@@ -73,18 +80,16 @@ fn setting(
     }
 }
 
-fn show(arguments: &TestOneArgs, setting: &Setting, single: &Single) -> ExitCode {
+fn show(arguments: &TestOneArgs, setting: &Setting, single: &Single) -> anyhow::Result<ExitCode> {
     let (evaluation, attributes) = (&single.evaluation, &single.attributes);
     if arguments.json {
-        print_json(&json(setting, evaluation, attributes));
+        print_json(&json(setting, evaluation, attributes))?;
     } else {
-        use std::io::Write;
-        // A reader that went away is no error.
-        let _ = std::io::stdout().lock().write_all(text(setting, evaluation, attributes).as_bytes());
+        super::stdout(&text(setting, evaluation, attributes))?;
     }
-    match (single.lost, evaluation.verdict.is_pass()) {
+    Ok(match (single.lost, evaluation.verdict.is_pass()) {
         (true, _) => ExitCode::DeviceLost,
         (_, true) => ExitCode::Done,
         (_, false) => ExitCode::Failed,
-    }
+    })
 }

@@ -51,8 +51,8 @@ fn names_file(word: &str) -> bool {
 fn with_context(message: String, space: &str, named: bool, values: &[String]) -> String {
     let first = values.first().filter(|word| !named && !word.contains('='));
     match first.and_then(|word| nearest(word, catalog::names())) {
-        Some(near) => format!("{message}\n  hint: if the first word names the space, did you mean `{near}`?"),
-        None => format!("{message}\n  hint: `evo space {space}` lists the parameters of `{space}`"),
+        Some(near) => format!("{message}\nhint: if the first word names the space, did you mean `{near}`?"),
+        None => format!("{message}\nhint: `evo space {space}` lists the parameters of `{space}`"),
     }
 }
 

@@ -63,6 +63,17 @@ impl Cache {
             .map_err(|error| CompileSetupError::cache(&self.root, error))
     }
 
+    /// Free space where the cache is; `None` where the file system does not tell.
+    pub fn free_bytes(&self) -> Option<u64> {
+        let found = rustix::fs::statvfs(&self.root).ok().filter(|found| found.f_blocks > 0)?;
+        Some(found.f_bavail.saturating_mul(found.f_frsize))
+    }
+
+    /// Its folder, for messages.
+    pub fn shown(&self) -> std::path::Display<'_> {
+        self.root.parent().unwrap_or(&self.root).display()
+    }
+
     /// A folder for things that are prepared once, such as headers.
     pub fn folder(&self, name: &str) -> PathBuf {
         self.root.join(name)

@@ -22,6 +22,7 @@ use super::starter::{Starter, worker_program};
 use super::toolbox::Toolbox;
 use super::toolchain::Found;
 use super::wire::{Answer, Order};
+use crate::device::device::DeviceKind;
 use crate::genome::ContentHash;
 use crate::verdict::{Verdict, VerdictKind};
 
@@ -177,6 +178,9 @@ impl Shared {
     }
 }
 
+/// A refusal with less than this free on the cache's disk is blamed on the disk.
+const ROOM_BYTES: u64 = 4 << 20;
+
 /// One worker's keeper.
 struct Lane {
     shared: Arc<Shared>,
@@ -213,6 +217,7 @@ impl Lane {
         };
         let start = Instant::now();
         let outcome = self.compile(request);
+        let outcome = self.with_room(outcome);
         self.shared.busy_ns.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
         // A cache that cannot be written costs time later; the outcome is good.
         let _ = self.shared.cache.put(&key, &outcome);
@@ -249,6 +254,25 @@ impl Lane {
         }
     }
 
+    /// Without room on its disk a C++ compiler says many things, and its linker dies of a bus error:
+    /// none of that is the variant's fault.
+    fn with_room(&self, outcome: CompileOutcome) -> CompileOutcome {
+        let cache = &self.shared.cache;
+        match (outcome, cache.free_bytes()) {
+            (Err(verdict), Some(free))
+                if free < ROOM_BYTES && self.shared.options.kind == DeviceKind::Host =>
+            {
+                let kib = free / 1024;
+                let message =
+                    format!("the disk of the compile cache `{}` is full: {kib} KiB free", cache.shown());
+                let said = verdict.message;
+                let verdict = Verdict::new(VerdictKind::HarnessError, message).with_cause("cache");
+                Err(Box::new(verdict.with("compiler_says", said)))
+            }
+            (outcome, _) => outcome,
+        }
+    }
+
     fn start_child(&self) -> Result<CompileChild, Box<Verdict>> {
         let worker = self.shared.starter.start(&self.group).map_err(|error| harness(error.to_string()))?;
         Ok(worker.child)
@@ -280,6 +304,15 @@ impl Lane {
         verdict.evidence.insert("memory_limit_bytes", limit);
         verdict
     }
+}
+
+/// What to tell a person if an outcome says that the cache has no room: then no variant can be built.
+pub fn full_cache(outcome: &CompileOutcome) -> Option<String> {
+    let verdict = outcome.as_ref().err()?;
+    let full = verdict.kind == VerdictKind::HarnessError && verdict.cause.as_deref() == Some("cache");
+    full.then(|| {
+        format!("{}\nhint: make room, or set EVO_CACHE_DIR to a folder with free space", verdict.message)
+    })
 }
 
 fn harness(message: String) -> Box<Verdict> {

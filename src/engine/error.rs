@@ -10,6 +10,9 @@ pub enum EngineError {
     /// The study's files cannot be written.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// There is no room for compiled variants.
+    #[error("{0}")]
+    CacheFull(String),
     /// A worker thread ended without a word.
     #[error("the {0} stopped unexpectedly")]
     Stopped(&'static str),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 
+use super::error::EngineError;
 use super::options::{Options, Summary};
 use super::ports::{Build, Compilers, Evaluate, Inbox, Message, Prepared, Recipe, Refused, Rivals};
 use super::run::{Engine, Parts};
@@ -125,6 +126,8 @@ impl Compilers for FakeCompilers {
         let body = source.text.split_once(HEADER_END).unwrap().1.to_string();
         let outcome = if body.starts_with("code 6") {
             Err(Box::new(Verdict::new(VerdictKind::CompileError, "six")))
+        } else if body.starts_with("code 9") {
+            Err(Box::new(Verdict::new(VerdictKind::HarnessError, "no room").with_cause("cache")))
         } else {
             let code = body.split(" // ").next().unwrap();
             Ok(Binary {
@@ -304,6 +307,14 @@ impl Bench {
 
     /// `script` is made with the inbox's sender, to play the user.
     pub(super) fn run_with(&self, script: impl FnOnce(Sender<Message>) -> Script) -> Ran {
+        self.try_run_with(script).unwrap()
+    }
+
+    /// The same where the engine may stop with an error.
+    pub(super) fn try_run_with(
+        &self,
+        script: impl FnOnce(Sender<Message>) -> Script,
+    ) -> Result<Ran, EngineError> {
         let mut study = self.open();
         let log = Arc::new(Mutex::new(Log::default()));
         let inbox = Inbox::new();
@@ -320,9 +331,9 @@ impl Bench {
             observer: &mut watcher,
             inbox,
         };
-        let summary = Engine::new(parts, self.options.clone()).run().unwrap();
+        let summary = Engine::new(parts, self.options.clone()).run()?;
         let log = std::mem::take(&mut *log.lock().unwrap());
-        Ran { summary, log, events: watcher.events }
+        Ok(Ran { summary, log, events: watcher.events })
     }
 
     /// Configuration to verdict, from the journal.

@@ -7,6 +7,7 @@ use super::run::{Engine, LANE_DEPTH};
 use super::variant::{Twin, Variant};
 use crate::budget::StopReason;
 use crate::compile::compiler::CompileOutcome;
+use crate::compile::full_cache;
 use crate::device::device::TimingMode;
 use crate::evaluation::Evaluation;
 use crate::event::Event;
@@ -108,6 +109,10 @@ impl Engine<'_> {
     /// A compiler's answer.
     pub(super) fn compiled(&mut self, number: u64, outcome: CompileOutcome) -> Result<(), EngineError> {
         self.compiling = self.compiling.saturating_sub(1);
+        // No variant's fault, and the next ones would fare no better.
+        if let Some(message) = full_cache(&outcome) {
+            return Err(EngineError::CacheFull(message));
+        }
         let Some(variant) = self.variants.get_mut(&number) else { return Ok(()) };
         let Some(prepared) = &variant.prepared else { return Ok(()) };
         let key = prepared.source.code_hash();

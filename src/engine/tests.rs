@@ -294,3 +294,14 @@ fn strategies_that_evolve_run_too() {
     bench.run(mixed());
     assert_eq!(bench.verdicts().len(), 18);
 }
+
+#[test]
+fn a_full_cache_stops_the_run_and_blames_no_variant() {
+    let bench = Bench::new("[parameters]\nA = [0, 1, 9]\n");
+    let error = bench.try_run_with(|_| all_pass()).err().map(|error| error.to_string());
+    assert_eq!(
+        error.as_deref(),
+        Some("no room\nhint: make room, or set EVO_CACHE_DIR to a folder with free space")
+    );
+    assert!(bench.verdicts().values().all(|verdict| verdict == "pass"), "{:?}", bench.verdicts());
+}

@@ -13,6 +13,7 @@ use crate::compile::compiler::EntryResources;
 use crate::device::device::{DeviceInfo, EntryAttributes, Telemetry, TimingMode};
 use crate::evaluation::Evaluation;
 use crate::genome::{Configuration, ContentHash};
+use crate::report::shell::quote;
 use crate::timing::stats::median;
 use crate::verdict::{Gate, GateState};
 
@@ -298,10 +299,11 @@ fn entry(header: &StudyHeader, confirmation: &Confirmation, base_ns: f64) -> Ent
 
 /// The command that evaluates a configuration again.
 pub fn repro(header: &StudyHeader, configuration: &Configuration) -> String {
-    let words: Vec<String> = configuration.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let word = |(name, value)| quote(&format!("{name}={value}")).into_owned();
+    let words: Vec<String> = configuration.iter().map(word).collect();
     format!(
         "evo test-one {} {} --device {} --seed {}",
-        header.space,
+        quote(&header.space),
         words.join(" "),
         header.device.kind.as_str(),
         header.seed

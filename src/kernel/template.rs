@@ -176,7 +176,10 @@ fn unknown_name(file: &str, text: &str, known: &[&str], name: &str) -> TemplateE
         file: file.to_string(),
         line: line_of_name(text, name),
         message: format!("the template reads `{name}`, which is no parameter"),
-        hint: near.map(|near| format!("did you mean `{near}`?")),
+        hint: Some(match near {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("there are {}", known.join(", ")),
+        }),
         name: Some(name.to_string()),
     }
 }

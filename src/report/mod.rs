@@ -2,5 +2,6 @@
 
 pub mod csv;
 pub mod json;
+pub mod shell;
 pub mod single;
 pub mod text;

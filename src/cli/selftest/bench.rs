@@ -57,10 +57,11 @@ impl<'a> Bench<'a> {
             Ok(prepared) => prepared,
             Err(refused) => return Ok(Err(refused.verdict)),
         };
-        let binary = match compile_one(&self.place.farm, prepared.source.clone())? {
-            Ok(binary) => binary,
-            Err(verdict) => return Ok(Err(verdict)),
-        };
+        let binary =
+            match compile_one(&self.place.farm, prepared.source.clone()).map_err(session::setup_error)? {
+                Ok(binary) => binary,
+                Err(verdict) => return Ok(Err(verdict)),
+            };
         let build = Build {
             number: 0,
             label: configuration.to_string(),

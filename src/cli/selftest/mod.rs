@@ -41,7 +41,8 @@ fn on_device(place: &Place) -> anyhow::Result<(serde_json::Value, Report)> {
         file_name: "probes.cu".into(),
         variant_hash: hash.clone(),
     };
-    let binary = compile_one(&place.farm, source)?
+    let binary = compile_one(&place.farm, source)
+        .map_err(session::setup_error)?
         .map_err(|verdict| anyhow::anyhow!("the probe kernels do not compile: {}", verdict.message))?;
     let image = std::fs::read(&binary.path)?;
     let cubin = session::support_cubin(place)?;

@@ -13,7 +13,7 @@ mod problems;
 mod prove;
 mod source;
 
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
@@ -35,6 +35,9 @@ const COMMON_KEYS: &[&str] = &["kernel", "parameters", "constraints", "descripti
 /// Further keys of a file that describes a space alone, as benchmark collections write them.
 const SPACE_KEYS: &[&str] = &["name", "expected_cartesian", "expected_valid", "rank_sum", "source"];
 
+/// A space file of a person or a program is far smaller.
+const MAX_BYTES: u64 = 16 << 20;
+
 /// Why there is no space: always the user's to mend.
 #[derive(Debug, Error)]
 pub enum LoadError {
@@ -42,28 +45,55 @@ pub enum LoadError {
     #[error("{rendered}")]
     Invalid { path: PathBuf, count: usize, rendered: String },
     /// The file cannot be read.
-    #[error("cannot read the space file `{}`: {cause}", .path.display())]
+    #[error("cannot read the space file `{}`: {cause}\nhint: {hint}", .path.display())]
     Unreadable {
         path: PathBuf,
         // Part of the message, so that whoever prints only that loses nothing.
         cause: io::Error,
+        hint: String,
     },
     /// The name is neither an embedded space nor a file.
-    #[error(
-        "there is no space `{name}`: no embedded space has this name, and no file either\n  hint: {hint}"
-    )]
+    #[error("there is no space `{name}`: no embedded space has this name, and no file either\nhint: {hint}")]
     Unknown { name: String, hint: String },
 }
 
 /// Reads a space file; files that it names are looked for beside it, then among the embedded ones.
 pub fn load_file(path: &Path) -> Result<SpaceFile, LoadError> {
-    let unreadable = |cause| LoadError::Unreadable { path: path.to_path_buf(), cause };
-    let text = std::fs::read_to_string(path).map_err(unreadable)?;
+    let text = read_text(path).map_err(|cause| {
+        let hint = way_out(path, &cause);
+        LoadError::Unreadable { path: path.to_path_buf(), cause, hint }
+    })?;
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
     load_text(path.to_path_buf(), &path.display().to_string(), text, Some(folder))
+}
+
+/// Reads a file of any kind, pipes too, but no endless one.
+fn read_text(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(MAX_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_BYTES {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 16 MiB"));
+    }
+    Ok(text)
+}
+
+fn way_out(path: &Path, cause: &io::Error) -> String {
+    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    let embedded = catalog::names().contains(&stem);
+    match cause.kind() {
+        io::ErrorKind::NotFound if embedded => format!("the embedded space is called `{stem}`"),
+        io::ErrorKind::NotFound if path.is_relative() => {
+            let folder = std::env::current_dir().unwrap_or_default();
+            format!("looked for it in `{}`", folder.display())
+        }
+        io::ErrorKind::NotFound => "check the path, or name an embedded space".to_string(),
+        io::ErrorKind::IsADirectory => "name a file in that folder".to_string(),
+        io::ErrorKind::PermissionDenied => "make it readable for you".to_string(),
+        _ => "a space file is a TOML or JSON text in UTF-8".to_string(),
+    }
 }
 
 /// Reads the text of a space file. `shown` names it in messages; without a `folder` it can only

@@ -1,0 +1,151 @@
+//! What a new user gets wrong: missing tools, odd paths, impossible numbers, places that cannot be
+//! written. Each ends with exit code 2, a message that names place and cause, and nothing written.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+const BLUR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/box_blur");
+
+/// A folder with the example, in a folder whose name has a blank.
+fn bench() -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("my kernels");
+    std::fs::create_dir(&folder).unwrap();
+    for name in ["blur.toml", "blur.cu", "naive.cu"] {
+        std::fs::copy(Path::new(BLUR).join(name), folder.join(name)).unwrap();
+    }
+    root
+}
+
+fn evo(root: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
+    command.current_dir(root).stdin(Stdio::null());
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Exit code 2, these words on one screen of stderr, nothing on stdout, no evidence.
+fn refused(root: &Path, output: &Output, expected: &str) {
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.contains(expected), "no `{expected}` in: {message}");
+    assert!(message.starts_with("error: ") && message.lines().count() < 25, "{message}");
+    assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
+    assert!(!root.join("evidence").exists(), "something was written: {message}");
+}
+
+#[test]
+fn a_missing_compiler_is_named_by_every_command_that_needs_one() {
+    let root = bench();
+    let commands: [&[&str]; 4] = [
+        &["sweep", "my kernels/blur.toml", "--device", "host"],
+        &["test-one", "my kernels/blur.toml", "--device", "host"],
+        &["compile", "my kernels/blur.toml", "--arch", "host"],
+        &["selftest", "device", "--device", "host"],
+    ];
+    for words in commands {
+        let output = evo(root.path()).args(words).env("CXX", "/nonexistent/c++").output().unwrap();
+        refused(root.path(), &output, "no C++ compiler found; tried:\n  /nonexistent/c++ ($CXX)\nhint: ");
+    }
+}
+
+#[test]
+fn numbers_out_of_range_are_refused_with_the_range() {
+    let root = bench();
+    let cases: [(&[&str], &str); 7] = [
+        (&["--gen", "-1"], "invalid value '-1' for '--gen <N>'"),
+        (&["--pop", "-3"], "invalid value '-3' for '--pop <P>'"),
+        (&["--seed", "-1"], "invalid value '-1' for '--seed <S>'"),
+        (&["--budget", "-5"], "`-5` is no budget\nhint: "),
+        (&["--budget", "0s"], "`0s` is no budget\nhint: "),
+        (&["--jobs", "0"], "0 is not in 1..=1024"),
+        (&["--jobs", "99999999999"], "99999999999 is not in 1..=1024"),
+    ];
+    for (words, expected) in cases {
+        let output = evo(root.path()).args(["sweep", "my kernels/blur.toml"]).args(words).output().unwrap();
+        refused(root.path(), &output, expected);
+    }
+}
+
+#[test]
+fn files_that_are_no_space_files_say_what_is_missing() {
+    let root = bench();
+    std::fs::write(root.path().join("bytes.toml"), b"A = \"\xff\"\n").unwrap();
+    std::fs::write(root.path().join("open.toml"), "[parameters]\nA = [1, 2\nB = [3]\n[[problems]]\n")
+        .unwrap();
+    let cases = [
+        ("none.toml", "hint: looked for it in `"),
+        ("other/gemm.toml", "hint: the embedded space is called `gemm`"),
+        ("my kernels/", "hint: name a file in that folder"),
+        ("bytes.toml", "hint: a space file is a TOML or JSON text in UTF-8"),
+        ("/dev/zero", "it is larger than 16 MiB"),
+        ("open.toml", "this `[` is not closed\n --> open.toml:2:5"),
+    ];
+    for (space, expected) in cases {
+        refused(root.path(), &evo(root.path()).args(["sweep", space]).output().unwrap(), expected);
+    }
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_says_why() {
+    let root = bench();
+    std::fs::write(root.path().join("file"), "").unwrap();
+    for command in ["sweep", "test-one"] {
+        let words = [command, "my kernels/blur.toml", "--device", "host"];
+        let output = evo(root.path()).args(words).env("EVO_CACHE_DIR", "file").output().unwrap();
+        refused(root.path(), &output, "cannot write the compile cache `");
+        refused(root.path(), &output, "/file`: Not a directory (os error 20)\nhint: ");
+    }
+}
+
+#[test]
+fn a_board_that_cannot_be_read_is_the_users_to_mend() {
+    let root = bench();
+    std::fs::create_dir_all(root.path().join("board/leaderboard.json")).unwrap();
+    let output = evo(root.path()).args(["leaderboard", "--out", "board"]).output().unwrap();
+    refused(root.path(), &output, "cannot read `board/leaderboard.json`: Is a directory");
+    let output = evo(root.path()).args(["leaderboard", "--rebuild", "--out", "board"]).output().unwrap();
+    refused(root.path(), &output, "no study under `board` has a journal\nhint: ");
+}
+
+#[test]
+fn a_command_that_is_no_worker_is_refused() {
+    let root = bench();
+    for command in ["/bin/true", "/bin/cat"] {
+        let words = ["sweep", "my kernels/blur.toml", "--device", "host", "--worker-command", command];
+        let output = evo(root.path()).args(words).output().unwrap();
+        refused(root.path(), &output, "the command of `--worker-command` is no device worker: ");
+    }
+}
+
+#[test]
+fn a_full_stdout_is_an_error_and_a_closed_one_is_none() {
+    let root = bench();
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let words = ["render", "my kernels/blur.toml"];
+    let output = evo(root.path()).args(words).stdout(full).stderr(Stdio::piped()).output().unwrap();
+    refused(root.path(), &output, "cannot write to stdout: No space left on device");
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = evo(root.path()).args(words).stdout(writer).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+}
+
+#[test]
+fn odd_folder_names_work_and_the_repeat_command_is_quoted() {
+    let root = bench();
+    let out = OsString::from_vec(b"out \xff".to_vec());
+    let words = ["sweep", "my kernels/blur.toml", "--device", "host", "--budget", "1", "--finalists", "0"];
+    let output = evo(root.path()).args(words).arg("--out").arg(&out).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(root.path().join(&out).join("box_blur-host/journal.jsonl").exists());
+    let words = ["test-one", "my kernels/blur.toml", "64", "--device", "host"];
+    let output = evo(root.path()).args(words).output().unwrap();
+    let again = "again: evo test-one 'my kernels/blur.toml' BLOCK_X=64 ";
+    assert!(text(&output.stdout).contains(again), "{}", text(&output.stdout));
+}
