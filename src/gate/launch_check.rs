@@ -2,7 +2,7 @@
 
 use super::judge::{Findings, Judge};
 use super::run;
-use crate::device::device::{BoundLaunch, DeviceError, DeviceInfo, EntryAttributes};
+use crate::device::device::{BoundLaunch, DeviceError, DeviceInfo, DeviceLimits, EntryAttributes};
 use crate::kernel::plan::ProblemPlan;
 use crate::verdict::{Verdict, VerdictKind};
 
@@ -59,12 +59,24 @@ fn blocks(launch: &BoundLaunch) -> u64 {
 
 /// Why a launch cannot work, if so.
 fn refuse(launch: &BoundLaunch, attributes: &EntryAttributes, info: &DeviceInfo) -> Option<Verdict> {
+    refuse_block(launch, attributes, &info.limits)
+        .or_else(|| refuse_cluster(launch, &info.limits))
+        .or_else(|| refuse_residency(launch, attributes, info))
+}
+
+fn failure(launch: &BoundLaunch, cause: &str, message: String) -> Option<Verdict> {
     let entry = &launch.entry;
-    let limits = &info.limits;
-    let fail = |cause: &str, message: String| {
-        let verdict = Verdict::new(VerdictKind::LaunchFail, format!("`{entry}`: {message}"));
-        Some(verdict.with_cause(cause).with("entry", entry.clone()))
-    };
+    let verdict = Verdict::new(VerdictKind::LaunchFail, format!("`{entry}`: {message}"));
+    Some(verdict.with_cause(cause).with("entry", entry.clone()))
+}
+
+/// One block has more of something than there is, or the grid more blocks.
+fn refuse_block(
+    launch: &BoundLaunch,
+    attributes: &EntryAttributes,
+    limits: &DeviceLimits,
+) -> Option<Verdict> {
+    let fail = |cause: &str, message: String| failure(launch, cause, message);
     let threads: u64 = launch.block.iter().map(|extent| u64::from(*extent)).product();
     let threads_max = u64::from(attributes.threads_max.min(limits.threads_per_block));
     if threads == 0 || threads > threads_max {
@@ -91,23 +103,39 @@ fn refuse(launch: &BoundLaunch, attributes: &EntryAttributes, info: &DeviceInfo)
         return fail("smem", format!("{shared} bytes of shared memory a block, {most} are possible"))
             .map(|verdict| verdict.with("shared_bytes", shared).with("shared_bytes_max", most));
     }
+    None
+}
+
+/// The cluster is too large or does not divide the grid.
+fn refuse_cluster(launch: &BoundLaunch, limits: &DeviceLimits) -> Option<Verdict> {
     if let Some(cluster) = launch.cluster {
         let size: u64 = cluster.iter().map(|extent| u64::from(*extent)).product();
         let divides = launch.grid.iter().zip(&cluster).all(|(grid, own)| *own > 0 && grid % own == 0);
         if size > u64::from(limits.cluster) || !divides {
             let most = limits.cluster;
-            return fail(
+            return failure(
+                launch,
                 "cluster",
                 format!("cluster `{cluster:?}` of at most {most} blocks in grid `{:?}`", launch.grid),
             );
         }
     }
+    None
+}
+
+/// Too few blocks fit the device at once.
+fn refuse_residency(
+    launch: &BoundLaunch,
+    attributes: &EntryAttributes,
+    info: &DeviceInfo,
+) -> Option<Verdict> {
+    let fail = |cause: &str, message: String| failure(launch, cause, message);
     let resident = attributes.blocks_per_multiprocessor;
     if resident == Some(0) {
         return fail("occupancy", "not one block fits a multiprocessor".into());
     }
     if launch.cooperative {
-        if !limits.cooperative {
+        if !info.limits.cooperative {
             return fail("cooperative", "the device has no cooperative launches".into());
         }
         let most = resident.map(|own| u64::from(own) * u64::from(info.multiprocessors));

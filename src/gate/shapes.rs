@@ -15,7 +15,7 @@ use crate::device::device::{Comparison, DeviceError};
 use crate::kernel::plan::ProblemPlan;
 use crate::kernel::spec::DType;
 use crate::verdict::{Gate, Verdict, VerdictKind};
-use crate::worker::protocol::{Depth, ReferencePlan};
+use crate::worker::protocol::{CheckPlan, Depth, ReferencePlan};
 
 /// After a wrong answer this many further cases are run, to learn what the failing ones share.
 const CASES_AFTER_FAILURE: usize = 12;
@@ -42,15 +42,7 @@ pub(super) fn check(
 ) -> Result<Findings, DeviceError> {
     let check = judge.slot(slot)?.candidate.check.clone();
     let mut found = Findings::default();
-    let mut skipped = 0;
-    let mut cases = Vec::new();
-    for plan in plans {
-        if fits_reference(&check.reference, plan) {
-            cases.extend(case::cases(&check, plan, depth)?);
-        } else {
-            skipped += 1;
-        }
-    }
+    let (cases, skipped) = cases_with_reference(&check, plans, depth)?;
     let mut worst = 0.0f64;
     let mut failed_at: Option<(Instant, usize)> = None;
     for (number, case) in cases.iter().enumerate() {
@@ -101,6 +93,24 @@ pub(super) fn check(
         found.message = "no problem to check".into();
     }
     Ok(found)
+}
+
+/// The cases of all plans that the reference can answer, and how many plans it cannot.
+fn cases_with_reference(
+    check: &CheckPlan,
+    plans: &[ProblemPlan],
+    depth: Depth,
+) -> Result<(Vec<Case>, usize), DeviceError> {
+    let mut cases = Vec::new();
+    let mut skipped = 0;
+    for plan in plans {
+        if fits_reference(&check.reference, plan) {
+            cases.extend(case::cases(check, plan, depth)?);
+        } else {
+            skipped += 1;
+        }
+    }
+    Ok((cases, skipped))
 }
 
 /// Files of answers are made for one shape.
