@@ -10,8 +10,8 @@ use crate::compile::{compile_one, full_cache};
 use crate::engine::single::{self, Bench, Single};
 use crate::genome::Configuration;
 use crate::kernel::spec::SpaceFile;
-use crate::report::shell::quote;
 use crate::report::single::{Setting, json, text};
+use crate::space::shell::quote;
 use crate::worker::job::{Job, Standing};
 use crate::worker::lane::{Lane, LaneResult};
 

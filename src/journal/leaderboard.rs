@@ -13,7 +13,7 @@ use crate::compile::compiler::EntryResources;
 use crate::device::device::{DeviceInfo, EntryAttributes, Telemetry, TimingMode};
 use crate::evaluation::Evaluation;
 use crate::genome::{Configuration, ContentHash};
-use crate::report::shell::quote;
+use crate::space::shell::quote;
 use crate::timing::stats::median;
 use crate::verdict::{Gate, GateState};
 

@@ -2,6 +2,5 @@
 
 pub mod csv;
 pub mod json;
-pub mod shell;
 pub mod single;
 pub mod text;

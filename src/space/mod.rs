@@ -23,6 +23,7 @@ pub mod parameter;
 mod problem;
 pub mod rng;
 mod sample;
+pub mod shell;
 #[expect(clippy::module_inception, reason = "the type that the folder is about")]
 pub mod space;
 mod toml_syntax;
