@@ -162,8 +162,8 @@ fn conclude(
     }
     if arguments.json {
         let mut value = serde_json::json!({
-            "event": "result", "reason": summary.reason, "evaluations": summary.evaluations,
-            "evaluations_this_run": summary.evaluations_this_run, "throughput": summary.throughput,
+            "event": "result", "reason": summary.end.reason, "evaluations": summary.end.evaluations,
+            "evaluations_this_run": summary.end.evaluations_this_run, "throughput": summary.end.throughput,
             "study": study.folder(), "leaderboard": written, "verdicts": leaderboard::verdict_mix(&study.history.evaluations),
         });
         value["section"] = serde_json::to_value(&section)?;
@@ -171,7 +171,7 @@ fn conclude(
     } else {
         show(study, summary, section.as_ref())?;
     }
-    Ok(match summary.reason {
+    Ok(match summary.end.reason {
         StopReason::Interrupted => ExitCode::Interrupted,
         StopReason::DeviceLost => ExitCode::DeviceLost,
         _ => ExitCode::Done,
@@ -187,6 +187,6 @@ fn show(study: &Study, summary: &Summary, section: Option<&Section>) -> anyhow::
         "{table}verdicts: {}\nstudy: {}\n{}\n",
         text::mix(&study.history.evaluations),
         study.folder().display(),
-        text::last_line(summary)
+        text::last_line(&summary.end)
     ))
 }

@@ -1,7 +1,7 @@
 //! What a run is asked to do and what it reports at the end.
 
 use crate::budget::{Budget, StopReason};
-use crate::journal::record::Throughput;
+use crate::journal::record::End;
 
 /// Limits and sizes of a run.
 #[derive(Clone, Debug)]
@@ -39,11 +39,8 @@ impl Options {
 /// How a run went.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    pub reason: StopReason,
-    /// In the study, earlier runs included.
-    pub evaluations: u64,
-    pub evaluations_this_run: u64,
-    pub throughput: Throughput,
+    /// What the journal says of it.
+    pub end: End,
     /// Finalists that were confirmed in this run.
     pub confirmed: usize,
 }

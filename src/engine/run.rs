@@ -320,11 +320,12 @@ impl<'a> Engine<'a> {
     ) -> Result<Summary, EngineError> {
         let evaluations = self.study.history.evaluations.len() as u64;
         let evaluations_this_run = evaluations - self.finished_before;
-        self.study.end(End { at: now(), reason, evaluations, evaluations_this_run, throughput })?;
+        let end = End { at: now(), reason, evaluations, evaluations_this_run, throughput };
+        self.study.end(end.clone())?;
         self.write_open_generation()?;
         self.study.write_views()?;
         self.observer.observe(&Event::Stopped { reason });
-        Ok(Summary { reason, evaluations, evaluations_this_run, throughput, confirmed })
+        Ok(Summary { end, confirmed })
     }
 }
 

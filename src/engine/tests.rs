@@ -30,7 +30,7 @@ fn mixed() -> Script {
 fn the_whole_space_is_evaluated_and_failures_change_nothing() {
     let bench = Bench::new(PLAIN);
     let ran = bench.run(mixed());
-    assert_eq!(ran.summary.reason, StopReason::SpaceExhausted);
+    assert_eq!(ran.summary.end.reason, StopReason::SpaceExhausted);
     let verdicts = bench.verdicts();
     assert_eq!(verdicts.len(), 18);
     assert_eq!(verdicts["A=7 B=1"], "static_reject:seven");
@@ -82,7 +82,7 @@ fn limits_end_a_run_where_they_say() {
         bench.options.budget.evaluations = evaluations;
         bench.options.budget.generations = generations;
         let ran = bench.run(all_pass());
-        assert_eq!((ran.summary.evaluations, ran.summary.reason), (expected, reason));
+        assert_eq!((ran.summary.end.evaluations, ran.summary.end.reason), (expected, reason));
     }
 }
 
@@ -90,9 +90,9 @@ fn limits_end_a_run_where_they_say() {
 fn the_wall_clock_ends_a_run_and_resume_goes_on() {
     let mut bench = Bench::new(PLAIN);
     bench.options.budget.wall = Some(Duration::ZERO);
-    assert_eq!(bench.run(all_pass()).summary.reason, StopReason::Wall);
+    assert_eq!(bench.run(all_pass()).summary.end.reason, StopReason::Wall);
     bench.options.budget.wall = None;
-    assert_eq!(bench.run(all_pass()).summary.reason, StopReason::SpaceExhausted);
+    assert_eq!(bench.run(all_pass()).summary.end.reason, StopReason::SpaceExhausted);
     assert_eq!(bench.verdicts().len(), 18);
 }
 
@@ -140,7 +140,7 @@ fn the_look_ahead_is_bounded() {
     }
     // Two fake compilers: 2 × 2 + 4.
     assert!((4..=8).contains(&most), "{most} in flight");
-    assert_eq!(ran.summary.evaluations, 60);
+    assert_eq!(ran.summary.end.evaluations, 60);
 }
 
 #[test]
@@ -163,10 +163,10 @@ fn one_interrupt_finishes_the_variant_on_the_device() {
             mixed()(job)
         })
     });
-    assert_eq!(ran.summary.reason, StopReason::Interrupted);
+    assert_eq!(ran.summary.end.reason, StopReason::Interrupted);
     assert_eq!(ran.log.evaluated.len(), 5, "the variant at hand is finished, no other begun");
     let ran = bench.run(mixed());
-    assert_eq!(ran.summary.reason, StopReason::SpaceExhausted);
+    assert_eq!(ran.summary.end.reason, StopReason::SpaceExhausted);
     assert_eq!(bench.verdicts(), expected);
 }
 
@@ -186,7 +186,7 @@ fn a_second_interrupt_does_not_wait_for_the_device() {
             lane_result(job, VerdictKind::Pass)
         })
     });
-    assert_eq!(ran.summary.reason, StopReason::Interrupted);
+    assert_eq!(ran.summary.end.reason, StopReason::Interrupted);
     drop(release);
 }
 
@@ -202,7 +202,7 @@ fn a_lost_device_ends_the_run_and_the_variant_gets_another_chance() {
         }
         result
     }));
-    assert_eq!(ran.summary.reason, StopReason::DeviceLost);
+    assert_eq!(ran.summary.end.reason, StopReason::DeviceLost);
     bench.run(all_pass());
     let verdicts = bench.verdicts();
     assert_eq!(verdicts.len(), 18);
@@ -222,7 +222,7 @@ fn a_journal_cut_anywhere_resumes_to_the_same_verdicts() {
         let before = verdicts_in(&again.journal());
         let ran = again.run(mixed());
         assert_eq!(again.verdicts(), expected, "cut at byte {cut}");
-        assert!(ran.summary.evaluations_this_run as usize + before.len() == expected.len());
+        assert!(ran.summary.end.evaluations_this_run as usize + before.len() == expected.len());
     }
 }
 
@@ -289,7 +289,7 @@ fn strategies_that_evolve_run_too() {
     bench.strategy = "genetic";
     bench.options.budget.generations = Some(3);
     let ran = bench.run(mixed());
-    assert_eq!(ran.summary.evaluations, 12);
+    assert_eq!(ran.summary.end.evaluations, 12);
     bench.options.budget.generations = None;
     bench.run(mixed());
     assert_eq!(bench.verdicts().len(), 18);

@@ -3,10 +3,9 @@
 use std::fmt::Write;
 
 use crate::compile::compiler::EntryResources;
-use crate::engine::Summary;
 use crate::evaluation::Evaluation;
 use crate::journal::leaderboard::{Entry, Leaderboard, ProblemResult, Section, verdict_mix};
-use crate::journal::record::{Decision, Throughput};
+use crate::journal::record::{Decision, End, Throughput};
 
 /// Nanoseconds with a unit and about four significant digits.
 pub fn time(nanoseconds: f64) -> String {
@@ -149,16 +148,16 @@ pub fn mix(evaluations: &[Evaluation]) -> String {
 }
 
 /// The last line of a run.
-pub fn last_line(summary: &Summary) -> String {
+pub fn last_line(end: &End) -> String {
     let Throughput { search_seconds, evaluations_per_second, device_busy, compile_busy, compile_jobs } =
-        summary.throughput;
+        end.throughput;
     format!(
         "{} evaluations ({} in this run) in {search_seconds:.1} s: {evaluations_per_second:.1}/s; device lane busy \
          {:.0} %, {compile_jobs} compile processes busy {:.0} %; {}",
-        summary.evaluations,
-        summary.evaluations_this_run,
+        end.evaluations,
+        end.evaluations_this_run,
         device_busy * 100.0,
         compile_busy * 100.0,
-        summary.reason.describe()
+        end.reason.describe()
     )
 }
