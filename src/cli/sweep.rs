@@ -20,6 +20,7 @@ use crate::kernel::spec::{KernelSpec, ProblemSpec, RankingMode, SpaceFile};
 use crate::report::text;
 use crate::search::registry::{self, StrategyOptions};
 use crate::study::{Study, StudyRequest};
+use crate::verdict::VERDICT_VERSION;
 use crate::worker::lane::Lane;
 
 /// A search that would not end by itself gets this many generations.
@@ -112,6 +113,7 @@ fn header(
     };
     StudyHeader {
         format: FORMAT,
+        verdict_version: VERDICT_VERSION,
         evo: env!("CARGO_PKG_VERSION").to_string(),
         study: String::new(),
         kernel: kernel.name.clone(),

@@ -22,7 +22,7 @@ use crate::search::registry::{StrategyOptions, create};
 use crate::space::space::SearchSpace;
 use crate::study::{Study, StudyRequest};
 use crate::timing::sample::Measurement;
-use crate::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
+use crate::verdict::{Gate, GateReport, GateState, VERDICT_VERSION, Verdict, VerdictKind};
 use crate::worker::job::{Job, Standing};
 use crate::worker::lane::LaneResult;
 use crate::worker::protocol::{CheckPlan, ReferencePlan};
@@ -355,6 +355,7 @@ pub(super) fn verdicts_in(journal: &Path) -> BTreeMap<String, String> {
 pub(crate) fn header() -> StudyHeader {
     StudyHeader {
         format: FORMAT,
+        verdict_version: VERDICT_VERSION,
         evo: "0".into(),
         study: String::new(),
         kernel: "fake".into(),

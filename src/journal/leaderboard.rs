@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::record::{
     Confirmation, Decision, Environment, PairedProblem, ProblemWork, StudyHeader, Throughput,
+    first_verdict_version,
 };
 use super::replay::History;
 use crate::compile::compiler::EntryResources;
@@ -72,6 +73,9 @@ pub struct StudySummary {
     pub strategy: String,
     pub evaluations: u64,
     pub verdicts: BTreeMap<String, u64>,
+    /// Version of the list that the verdicts are from; sections of different versions may share a board.
+    #[serde(default = "first_verdict_version")]
+    pub verdict_version: u32,
     pub throughput: Throughput,
     pub evo: String,
 }
@@ -245,6 +249,7 @@ fn summary(header: &StudyHeader, history: &History) -> StudySummary {
         strategy: header.strategy.clone(),
         evaluations: history.evaluations.len() as u64,
         verdicts: verdict_mix(&history.evaluations),
+        verdict_version: header.verdict_version,
         throughput: history.ends.last().map(|end| end.throughput).unwrap_or_default(),
         evo: header.evo.clone(),
     }

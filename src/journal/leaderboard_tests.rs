@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::leaderboard::{Leaderboard, Section, section};
+use super::leaderboard::{Leaderboard, Section, StudySummary, section};
 use super::leaderboard_file;
-use super::record::{Confirmation, Decision, LaunchWork, PairedProblem, ProblemWork};
+use super::record::{Confirmation, Decision, LaunchWork, PairedProblem, ProblemWork, StudyHeader};
 use super::replay::History;
 use crate::compile::compiler::EntryResources;
 use crate::device::device::TimingMode;
@@ -15,7 +15,7 @@ use crate::engine::fake;
 use crate::evaluation::Evaluation;
 use crate::genome::{Configuration, ContentHash};
 use crate::timing::sample::Measurement;
-use crate::verdict::{Gate, GateReport, GateState, Verdict};
+use crate::verdict::{Gate, GateReport, GateState, VERDICT_VERSION, Verdict};
 
 fn measurement(mode: TimingMode, time: f64) -> Measurement {
     Measurement {
@@ -203,8 +203,28 @@ fn the_file_follows_its_published_schema() {
     broken["sections"][0]["kernel"] = Value::from(1);
     assert_eq!(complaints(&schema, &schema, &broken, "$").len(), 2);
     // A key that the schema does not know would be an unpublished promise.
-    let known = schema["$defs"]["entry"]["properties"].as_object().unwrap();
-    assert!(value["sections"][0]["champion"].as_object().unwrap().keys().all(|key| known.contains_key(key)));
+    for (name, place) in [("section", ""), ("entry", "/champion"), ("study", "/study")] {
+        let known = schema["$defs"][name]["properties"].as_object().unwrap();
+        let written = value.pointer(&format!("/sections/0{place}")).unwrap().as_object().unwrap();
+        let unknown: Vec<_> = written.keys().filter(|key| !known.contains_key(*key)).collect();
+        assert!(unknown.is_empty(), "{name}: {unknown:?}");
+    }
+}
+
+#[test]
+fn the_version_of_the_verdicts_is_written_and_older_files_mean_the_first() {
+    let header = StudyHeader { verdict_version: VERDICT_VERSION + 1, ..fake::header() };
+    let history = History { header: Some(header.clone()), ..history() };
+    let section = section(&history).unwrap();
+    assert_eq!(section.study.verdict_version, VERDICT_VERSION + 1);
+    let without = |mut value: Value| {
+        assert!(value.as_object_mut().unwrap().remove("verdict_version").is_some());
+        value
+    };
+    let older: StudyHeader = serde_json::from_value(without(json!(header))).unwrap();
+    assert_eq!(older.verdict_version, 1);
+    let older: StudySummary = serde_json::from_value(without(json!(section.study))).unwrap();
+    assert_eq!(older.verdict_version, 1);
 }
 
 /// What a value violates of the keywords that our schema uses.

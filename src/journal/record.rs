@@ -36,6 +36,9 @@ pub enum Record {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StudyHeader {
     pub format: u32,
+    /// Version of the verdict list; headers of before it was written mean the first.
+    #[serde(default = "first_verdict_version")]
+    pub verdict_version: u32,
     /// Version of evo.
     pub evo: String,
     pub study: String,
@@ -60,6 +63,11 @@ pub struct StudyHeader {
     pub environment: Environment,
     /// UTC, RFC 3339.
     pub started_at: String,
+}
+
+/// What files without a version of the verdict list were written with.
+pub(super) fn first_verdict_version() -> u32 {
+    1
 }
 
 /// The conditions outside the device.
