@@ -1,6 +1,8 @@
 //! Everything an observer may see. Progress, journal and logs read these; adding an output touches
 //! no line of the engine.
 
+use std::collections::BTreeMap;
+
 use crate::budget::StopReason;
 use crate::evaluation::Evaluation;
 use crate::genome::Configuration;
@@ -9,7 +11,7 @@ use crate::genome::Configuration;
 #[derive(Clone, Debug)]
 pub enum Event {
     /// The study begins; `total` evaluations are expected, if that is known.
-    Started { study: String, device: String, valid: u128, total: Option<u64>, resumed: u64 },
+    Started { study: String, device: String, valid: u128, total: Option<u64>, earlier: Earlier },
     /// A configuration went to the compilers.
     Compiling { number: u64, configuration: Configuration },
     /// It is on the device.
@@ -28,6 +30,16 @@ pub enum Event {
     Notice { message: String },
     /// The run ended.
     Stopped { reason: StopReason },
+}
+
+/// What earlier runs of a study found.
+#[derive(Clone, Debug, Default)]
+pub struct Earlier {
+    pub evaluations: u64,
+    /// Objective in nanoseconds and configuration of the best.
+    pub best: Option<(f64, Configuration)>,
+    /// How often each verdict was given.
+    pub verdicts: BTreeMap<String, u64>,
 }
 
 /// Receives events in order.

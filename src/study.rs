@@ -61,8 +61,10 @@ impl Study {
             notices.push(format!("the last line of `{}` was torn and is left out", path.display()));
         }
         if !journal.rejected.is_empty() {
-            let aside = reader::set_aside(&path, &journal.rejected)?;
-            notices.push(rejected_notice(&path, &aside, &journal.rejected));
+            let (aside, fresh) = reader::set_aside(&path, &journal.rejected)?;
+            if !fresh.is_empty() {
+                notices.push(rejected_notice(&path, &aside, &fresh));
+            }
         }
         let length = journal.length;
         let mut history = History::replay(journal);
@@ -144,7 +146,7 @@ impl Study {
     }
 }
 
-fn rejected_notice(path: &Path, aside: &Path, rejected: &[Rejected]) -> String {
+fn rejected_notice(path: &Path, aside: &Path, rejected: &[&Rejected]) -> String {
     let lines: Vec<String> = rejected.iter().take(5).map(|one| one.line.to_string()).collect();
     let more = if rejected.len() > 5 { ", …" } else { "" };
     format!(

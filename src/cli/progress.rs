@@ -45,14 +45,23 @@ struct Tally {
     total: Option<u64>,
     done: u64,
     best: Option<(f64, String)>,
-    mix: BTreeMap<&'static str, u64>,
+    mix: BTreeMap<String, u64>,
     lanes: String,
 }
 
 impl Tally {
+    /// Goes on from what earlier runs found.
+    fn started(&mut self, event: &Event) {
+        let Event::Started { total, earlier, .. } = event else { return };
+        self.total = *total;
+        self.done = earlier.evaluations;
+        self.best = earlier.best.as_ref().map(|(objective, best)| (*objective, best.to_string()));
+        self.mix = earlier.verdicts.clone();
+    }
+
     fn finished(&mut self, evaluation: &Evaluation, best: bool) {
         self.done += 1;
-        *self.mix.entry(evaluation.verdict.kind.as_str()).or_default() += 1;
+        *self.mix.entry(evaluation.verdict.kind.to_string()).or_default() += 1;
         if let Some(objective) = evaluation.objective_ns.filter(|_| best) {
             self.best = Some((objective, evaluation.configuration.to_string()));
         }
@@ -74,6 +83,12 @@ impl Tally {
         mix.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
     }
 
+    fn line(&self) -> String {
+        let best = self.best.as_ref().map_or("none yet".to_string(), |(ns, _)| time(*ns));
+        let parts = [self.count(), format!("best {best}"), self.mix(), self.lanes.clone()];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
+    }
+
     fn count(&self) -> String {
         match self.total {
             Some(total) => format!("{}/{total}", self.done),
@@ -83,9 +98,12 @@ impl Tally {
 }
 
 fn started(event: &Event) -> Option<String> {
-    let Event::Started { study, device, valid, total, resumed } = event else { return None };
+    let Event::Started { study, device, valid, total, earlier } = event else { return None };
     let total = total.map_or(String::new(), |total| format!(", up to {total} evaluations"));
-    let resumed = if *resumed > 0 { format!(", {resumed} done before") } else { String::new() };
+    let resumed = match earlier.evaluations {
+        0 => String::new(),
+        done => format!(", {done} done before"),
+    };
     Some(format!("study {study} on {device}: {valid} valid configurations{total}{resumed}"))
 }
 
@@ -109,13 +127,7 @@ impl Plain {
     }
 
     fn progress(&mut self) {
-        let best = self.tally.best.as_ref().map_or("none yet".to_string(), |(ns, _)| time(*ns));
-        self.say(&format!(
-            "{} · best {best} · {} · {}",
-            self.tally.count(),
-            self.tally.mix(),
-            self.tally.lanes
-        ));
+        self.say(&self.tally.line());
         self.told = Some(Instant::now());
     }
 }
@@ -123,8 +135,8 @@ impl Plain {
 impl Observer for Plain {
     fn observe(&mut self, event: &Event) {
         match event {
-            Event::Started { total, resumed, .. } => {
-                (self.tally.total, self.tally.done) = (*total, *resumed);
+            Event::Started { .. } => {
+                self.tally.started(event);
                 self.say(&started(event).unwrap_or_default());
             }
             Event::Finished { evaluation, best } => {
@@ -179,6 +191,13 @@ impl Bars {
         }
     }
 
+    fn found(&self) {
+        self.mix.set_message(self.tally.mix());
+        if let Some((objective, name)) = &self.tally.best {
+            self.best.set_message(format!("{} · {name}", time(*objective)));
+        }
+    }
+
     fn lanes(&self, event: &Event) {
         let Event::Lanes { compile_busy, device_busy, compile_queue, device_queue } = event else { return };
         for (bar, busy, queue) in
@@ -194,20 +213,19 @@ impl Bars {
 impl Observer for Bars {
     fn observe(&mut self, event: &Event) {
         match event {
-            Event::Started { total, resumed, .. } => {
+            Event::Started { .. } => {
                 let _ = self.all.println(started(event).unwrap_or_default());
-                self.main.set_length(total.unwrap_or(0));
-                self.main.set_position(*resumed);
+                self.tally.started(event);
+                self.main.set_length(self.tally.total.unwrap_or(0));
+                self.main.set_position(self.tally.done);
+                self.found();
                 self.main.reset_eta();
                 self.main.enable_steady_tick(Duration::from_millis(200));
             }
             Event::Finished { evaluation, best } => {
                 self.tally.finished(evaluation, *best);
                 self.main.inc(1);
-                self.mix.set_message(self.tally.mix());
-                if let Some((objective, name)) = &self.tally.best {
-                    self.best.set_message(format!("{} · {name}", time(*objective)));
-                }
+                self.found();
             }
             Event::Lanes { .. } => self.lanes(event),
             Event::Confirming { finalist, of } => {
@@ -234,11 +252,19 @@ impl Observer for Bars {
 mod tests {
     use super::*;
     use crate::budget::StopReason;
+    use crate::event::Earlier;
+    use crate::genome::Configuration;
 
     #[test]
     fn every_event_is_one_json_object_that_names_itself() {
         let events = [
-            Event::Started { study: "s".into(), device: "d".into(), valid: 1 << 70, total: None, resumed: 0 },
+            Event::Started {
+                study: "s".into(),
+                device: "d".into(),
+                valid: 1 << 70,
+                total: None,
+                earlier: Earlier::default(),
+            },
             Event::Evaluating { number: 3 },
             Event::Lanes { compile_busy: 0.5, device_busy: 0.9, compile_queue: 1, device_queue: 2 },
             Event::Stopped { reason: StopReason::Wall },
@@ -246,22 +272,32 @@ mod tests {
         let lines: Vec<String> =
             events.iter().map(|event| crate::report::json::event(event).to_string()).collect();
         insta::assert_snapshot!(lines.join("\n"), @r#"
-        {"event":"started","study":"s","device":"d","valid":"1180591620717411303424","total":null,"resumed":0}
+        {"event":"started","study":"s","device":"d","valid":"1180591620717411303424","total":null,"resumed":0,"best_ns":null}
         {"event":"evaluating","number":3}
         {"event":"lanes","compile_busy":0.5,"device_busy":0.9,"compile_queue":1,"device_queue":2}
         {"event":"stopped","reason":"wall"}
         "#);
     }
 
+    /// A study that goes on after sixteen evaluations.
+    fn resumed() -> Event {
+        let best = Configuration::new(vec![("A".into(), 4.into())]);
+        let verdicts = BTreeMap::from([("pass".to_string(), 12), ("too_slow".to_string(), 4)]);
+        let earlier = Earlier { evaluations: 16, best: Some((2500.0, best)), verdicts };
+        let (study, device) = ("gemm-host".into(), "cpu".into());
+        Event::Started { study, device, valid: 900, total: Some(48), earlier }
+    }
+
+    #[test]
+    fn progress_goes_on_from_what_was_found_before() {
+        let mut tally = Tally::default();
+        tally.started(&resumed());
+        insta::assert_snapshot!(tally.line(), @"16/48 · best 2.500 µs · pass 12, too_slow 4");
+    }
+
     #[test]
     fn the_first_line_says_what_is_ahead() {
-        let event = Event::Started {
-            study: "gemm-host".into(),
-            device: "cpu".into(),
-            valid: 900,
-            total: Some(48),
-            resumed: 16,
-        };
+        let event = resumed();
         insta::assert_snapshot!(started(&event).unwrap(), @"study gemm-host on cpu: 900 valid configurations, up to 48 evaluations, 16 done before");
     }
 }

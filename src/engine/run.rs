@@ -10,8 +10,9 @@ use super::options::{Options, Summary};
 use super::ports::{Compilers, Evaluate, Inbox, LaneAnswer, Message, Recipe};
 use super::variant::{Codes, Sources, Variant};
 use crate::budget::StopReason;
-use crate::event::{Event, Observer};
+use crate::event::{Earlier, Event, Observer};
 use crate::genome::Genome;
+use crate::journal::leaderboard::verdict_mix;
 use crate::journal::record::{End, Throughput, now};
 use crate::search::strategy::{Outcome, Strategy};
 use crate::space::space::SearchSpace;
@@ -263,16 +264,31 @@ impl<'a> Engine<'a> {
 
     fn announce(&mut self) {
         let header = self.study.header();
+        let earlier = self.earlier();
         let event = Event::Started {
             study: header.study.clone(),
             device: header.device.name.clone(),
             valid: self.options.valid,
-            total: self.options.total(),
-            resumed: self.finished_before,
+            // A budget below what was done already is used up, not overdrawn.
+            total: self.options.total().map(|total| total.max(earlier.evaluations)),
+            earlier,
         };
         self.observer.observe(&event);
         for message in std::mem::take(&mut self.study.notices) {
             self.observer.observe(&Event::Notice { message });
+        }
+    }
+
+    /// What is known before the first proposal; what was given up counts as done.
+    fn earlier(&self) -> Earlier {
+        let evaluations = &self.study.history.evaluations;
+        let passing = evaluations.iter().filter(|one| one.verdict.is_pass());
+        let timed = passing.filter_map(|one| Some((one.objective_ns?, one)));
+        let best = timed.min_by(|a, b| a.0.total_cmp(&b.0));
+        Earlier {
+            evaluations: evaluations.len() as u64,
+            best: best.map(|(objective, one)| (objective, one.configuration.clone())),
+            verdicts: verdict_mix(evaluations),
         }
     }
 

@@ -227,6 +227,23 @@ fn a_journal_cut_anywhere_resumes_to_the_same_verdicts() {
 }
 
 #[test]
+fn a_resumed_run_starts_from_what_was_found_and_tells_damage_once() {
+    let mut bench = Bench::new(PLAIN);
+    bench.run(mixed());
+    let text = std::fs::read_to_string(bench.journal()).unwrap();
+    let damaged = text.replacen("\"kind\":\"started\"", "\"kind\":\"started!\"", 1);
+    std::fs::write(bench.journal(), damaged).unwrap();
+    bench.options.budget.evaluations = Some(3);
+    for tells in [true, false, false] {
+        let events = bench.run(mixed()).events;
+        for part in ["total: Some(18)", "evaluations: 18", "best: Some((1000.0", "\"wrong_answer\": 3"] {
+            assert!(events[0].contains(part), "no `{part}` in {}", events[0]);
+        }
+        assert_eq!(events.iter().any(|event| event.contains("damaged line")), tells, "{events:?}");
+    }
+}
+
+#[test]
 fn what_was_in_flight_at_three_crashes_is_given_up() {
     let bench = Bench::new(PLAIN);
     drop(bench.open());

@@ -62,17 +62,28 @@ pub fn parse(bytes: &[u8]) -> Journal {
 }
 
 /// Writes damaged lines to `journal.rejected` beside the journal, each after a line that names it.
-/// The journal itself keeps them: it is never rewritten. Gives the file's path.
-pub fn set_aside(journal_path: &Path, rejected: &[Rejected]) -> Result<PathBuf, JournalError> {
+/// The journal itself keeps them: it is never rewritten. Gives the file's path and the lines that the
+/// file did not hold yet.
+pub fn set_aside<'a>(
+    journal_path: &Path,
+    rejected: &'a [Rejected],
+) -> Result<(PathBuf, Vec<&'a Rejected>), JournalError> {
     let path = journal_path.with_file_name("journal.rejected");
-    let mut bytes = Vec::new();
-    for Rejected { line, reason, bytes: text } in rejected {
-        bytes.extend_from_slice(format!("line {line}: {reason}\n").as_bytes());
-        bytes.extend_from_slice(text);
-        bytes.push(b'\n');
+    // Without an older file, or with one that cannot be read, every line is new.
+    let older = std::fs::read(&path).unwrap_or_default();
+    let (mut bytes, mut rest, mut fresh) = (Vec::new(), older.as_slice(), Vec::new());
+    for one in rejected {
+        let block = [format!("line {}: {}\n", one.line, one.reason).as_bytes(), &one.bytes, b"\n"].concat();
+        match rest.strip_prefix(block.as_slice()) {
+            Some(after) => rest = after,
+            None => fresh.push(one),
+        }
+        bytes.extend(block);
     }
-    std::fs::write(&path, bytes).map_err(|error| JournalError::io("write", &path, error))?;
-    Ok(path)
+    if bytes != older {
+        std::fs::write(&path, bytes).map_err(|error| JournalError::io("write", &path, error))?;
+    }
+    Ok((path, fresh))
 }
 
 #[cfg(test)]
@@ -185,8 +196,21 @@ mod tests {
             (2, "the checksum does not match")
         );
         let folder = tempfile::tempdir().unwrap();
-        let aside = set_aside(&folder.path().join("journal.jsonl"), &journal.rejected).unwrap();
-        let kept = std::fs::read_to_string(aside).unwrap();
+        let place = folder.path().join("journal.jsonl");
+        let fresh = |rejected: &[Rejected]| -> Vec<usize> {
+            set_aside(&place, rejected).unwrap().1.iter().map(|one| one.line).collect()
+        };
+        assert_eq!(fresh(&journal.rejected), [2]);
+        let kept = std::fs::read_to_string(folder.path().join("journal.rejected")).unwrap();
         assert!(kept.starts_with("line 2: the checksum does not match\n{\"crc\""), "{kept}");
+        // Each line is new once, wherever the next one is.
+        let damaged = |line| Rejected { line, reason: "torn".into(), bytes: b"{".to_vec() };
+        let mut rejected = journal.rejected;
+        assert_eq!(fresh(&rejected), [0; 0]);
+        rejected.push(damaged(4));
+        assert_eq!(fresh(&rejected), [4]);
+        rejected.insert(0, damaged(1));
+        assert_eq!(fresh(&rejected), [1]);
+        assert_eq!(fresh(&rejected), [0; 0]);
     }
 }
