@@ -170,6 +170,24 @@ fn the_table_reads_well() {
 }
 
 #[test]
+fn the_table_explains_what_ambiguous_means() {
+    let mut history = history();
+    let pair = &mut history.confirmations[2].pairs[0];
+    (pair.ratio, pair.ratio_low, pair.ratio_high, pair.decision) = (0.97, 0.95, 0.99, Decision::Ambiguous);
+    let text = crate::report::text::section(&section(&history).unwrap());
+    insta::assert_snapshot!(text, @"
+    gemm on fake · square
+      #  BLOCK_M  VEC      time  speed       95 %  TFLOP/s  GB/s  roof  regs  spill
+      1       32    4  100.0 µs  2.00×  1.98–2.02    0.330  7.80  33 %    64      0
+      2       64    4  194.0 µs  1.03×  1.01–1.05    0.328  7.76  33 %    64      0  ambiguous
+      3       16    4  200.0 µs      -          -    0.165  3.90  16 %    64      0  baseline
+    time: hot, confirmed; speed: against the default (16 4), paired in fresh processes; noise floor 1.00 %
+    ambiguous: the 95 % interval lies partly within ±2.00 % of the baseline, too close for this noise floor to tell, or the problems disagree; more blocks are needed
+    again: evo test-one gemm BLOCK_M=32 VEC=4 --device host --seed 1
+    ");
+}
+
+#[test]
 fn sections_of_others_stay_and_an_unreadable_file_is_put_aside() {
     let folder = tempfile::tempdir().unwrap();
     let write =

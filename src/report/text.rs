@@ -6,6 +6,7 @@ use crate::compile::compiler::EntryResources;
 use crate::evaluation::Evaluation;
 use crate::journal::leaderboard::{Entry, Leaderboard, ProblemResult, Section, verdict_mix};
 use crate::journal::record::{Decision, End, Throughput};
+use crate::timing::paired::claimable;
 
 /// Nanoseconds with a unit and about four significant digits.
 pub fn time(nanoseconds: f64) -> String {
@@ -51,8 +52,22 @@ pub fn section(section: &Section) -> String {
         section.ranking,
         section.baseline.configuration.positional()
     );
+    text += &legend(section);
     let _ = writeln!(text, "again: {}", section.champion.repro);
     text
+}
+
+/// What the remarks mean that do not explain themselves, if there are any.
+fn legend(section: &Section) -> String {
+    let is_ambiguous = |entry: &Entry| remark(entry, entry.number == section.baseline.number) == AMBIGUOUS;
+    if !std::iter::once(&section.champion).chain(&section.runners_up).any(is_ambiguous) {
+        return String::new();
+    }
+    let least = claimable(section.noise_floor.unwrap_or(0.0)) * 100.0;
+    format!(
+        "{AMBIGUOUS}: the 95 % interval lies partly within ±{least:.2} % of the baseline, too close for this noise \
+         floor to tell, or the problems disagree; more blocks are needed\n"
+    )
 }
 
 fn header(names: &[&str]) -> Vec<String> {
@@ -87,13 +102,15 @@ fn row(section: &Section, entry: &Entry) -> Vec<String> {
     cells
 }
 
+const AMBIGUOUS: &str = "ambiguous";
+
 fn remark(entry: &Entry, is_baseline: bool) -> &'static str {
     match (is_baseline, entry.tie_with_champion, entry.decision) {
         (true, true, _) => "baseline, tie with 1",
         (true, ..) => "baseline",
         (_, true, _) => "tie with 1",
         (_, _, Some(Decision::Same)) => "tie with baseline",
-        (_, _, Some(Decision::Ambiguous)) => "ambiguous",
+        (_, _, Some(Decision::Ambiguous)) => AMBIGUOUS,
         (_, _, Some(Decision::Slower)) => "slower than baseline",
         _ => "",
     }
