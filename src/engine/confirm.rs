@@ -133,7 +133,7 @@ impl Engine<'_> {
     }
 
     /// The lane's answer to the only task it has; `None` when the user wants out at once.
-    fn lane_answer(&mut self) -> Result<Option<LaneAnswer>, EngineError> {
+    pub(super) fn lane_answer(&mut self) -> Result<Option<LaneAnswer>, EngineError> {
         loop {
             match self.next_message()? {
                 Message::Lane(answer) => return Ok(Some(*answer)),

@@ -11,7 +11,7 @@ use super::ports::{Build, Compilers, Evaluate, Inbox, Message, Prepared, Recipe,
 use super::run::{Engine, Parts};
 use crate::budget::Budget;
 use crate::compile::compiler::{Binary, HEADER_END, KernelSource};
-use crate::device::device::{DeviceInfo, DeviceKind, DeviceLimits, TimingMode};
+use crate::device::device::{DeviceInfo, DeviceKind, DeviceLimits, Telemetry, TimingMode};
 use crate::event::{Event, Observer};
 use crate::genome::{Configuration, ContentHash};
 use crate::journal::record::{Decision, Environment, FORMAT, PairedProblem, ProblemWork, StudyHeader};
@@ -191,6 +191,12 @@ impl Evaluate for FakeDevice {
 
     fn noise_floor(&mut self, _job: &Job, _problem: usize) -> Result<f64, String> {
         Ok(0.01)
+    }
+
+    /// Every evaluation heats it by a degree.
+    fn telemetry(&mut self) -> Option<Telemetry> {
+        let evaluated = self.log.lock().unwrap().evaluated.len() as u32;
+        Some(Telemetry { temperature_c: Some(30 + evaluated), ..Telemetry::default() })
     }
 }
 

@@ -14,6 +14,7 @@ pub(crate) enum Task {
     Evaluate { job: Box<Job>, standing: Standing },
     Pair(Box<Rivals>),
     NoiseFloor { job: Box<Job>, problem: usize },
+    Telemetry,
 }
 
 /// The engine's end of the lane.
@@ -92,7 +93,7 @@ impl LaneHandle {
     pub(crate) fn cancel_queued(&self) -> Vec<u64> {
         let number = |task: Task| match task {
             Task::Evaluate { job, .. } => Some(job.number),
-            Task::Pair(_) | Task::NoiseFloor { .. } => None,
+            Task::Pair(_) | Task::NoiseFloor { .. } | Task::Telemetry => None,
         };
         std::mem::take(&mut self.shared.lock().queue).into_iter().filter_map(number).collect()
     }
@@ -127,5 +128,6 @@ fn perform(device: &mut dyn Evaluate, task: &Task) -> LaneAnswer {
         }
         Task::Pair(rivals) => LaneAnswer::Paired(device.pair(rivals)),
         Task::NoiseFloor { job, problem } => LaneAnswer::NoiseFloor(device.noise_floor(job, *problem)),
+        Task::Telemetry => LaneAnswer::Telemetry(device.telemetry()),
     }
 }

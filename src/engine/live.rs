@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use super::ports::{Compilers, Evaluate, Rivals};
 use crate::compile::compiler::KernelSource;
 use crate::compile::farm::CompileFarm;
+use crate::device::device::Telemetry;
 use crate::journal::record::{Decision, PairedProblem};
 use crate::timing::paired::{self, Comparison};
 use crate::timing::stats::median;
@@ -67,6 +68,10 @@ impl Evaluate for Lane {
     fn noise_floor(&mut self, job: &Job, problem: usize) -> Result<f64, String> {
         let floor = Lane::noise_floor(self, job, problem).map_err(|error| error.to_string())?.floor;
         if floor.is_finite() { Ok(floor) } else { Err("too few blocks".to_string()) }
+    }
+
+    fn telemetry(&mut self) -> Option<Telemetry> {
+        Lane::telemetry(self)
     }
 }
 

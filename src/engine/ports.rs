@@ -4,6 +4,7 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::compile::compiler::{CompileOutcome, KernelSource};
+use crate::device::device::Telemetry;
 use crate::genome::{Configuration, ContentHash};
 use crate::journal::record::{PairedProblem, ProblemWork};
 use crate::kernel::plan::ProblemPlan;
@@ -29,6 +30,10 @@ pub trait Evaluate: Send {
     fn pair(&mut self, rivals: &Rivals) -> Result<PairedProblem, String>;
     /// Relative difference between a job and itself.
     fn noise_floor(&mut self, job: &Job, problem: usize) -> Result<f64, String>;
+    /// Clocks, power and heat now; `None` where nobody can tell.
+    fn telemetry(&mut self) -> Option<Telemetry> {
+        None
+    }
 }
 
 /// A finalist and what it is compared with.
@@ -107,6 +112,7 @@ pub enum LaneAnswer {
     Evaluated { number: u64, result: Box<LaneResult> },
     Paired(Result<PairedProblem, String>),
     NoiseFloor(Result<f64, String>),
+    Telemetry(Option<Telemetry>),
 }
 
 /// Where messages arrive. Made first, because compilers and signal watchers need its sender.

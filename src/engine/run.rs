@@ -5,11 +5,12 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use super::error::EngineError;
-use super::lane::LaneHandle;
+use super::lane::{LaneHandle, Task};
 use super::options::{Options, Summary};
 use super::ports::{Compilers, Evaluate, Inbox, LaneAnswer, Message, Recipe};
 use super::variant::{Codes, Sources, Variant};
 use crate::budget::StopReason;
+use crate::device::device::Telemetry;
 use crate::event::{Earlier, Event, Observer};
 use crate::genome::Genome;
 use crate::journal::leaderboard::verdict_mix;
@@ -68,6 +69,7 @@ pub struct Engine<'a> {
     pub(super) started: Instant,
     pub(super) last_verdict: Duration,
     pub(super) finished_before: u64,
+    device_at_start: Option<Telemetry>,
     ticked: Instant,
     device_busy_seconds: f64,
     compile_busy_seconds: f64,
@@ -88,7 +90,9 @@ pub struct Parts<'a> {
 impl<'a> Engine<'a> {
     /// An engine that is ready to run.
     pub fn new(parts: Parts<'a>, options: Options) -> Engine<'a> {
-        let lane = LaneHandle::start(parts.device, parts.inbox.sender());
+        let mut device = parts.device;
+        let device_at_start = device.telemetry();
+        let lane = LaneHandle::start(device, parts.inbox.sender());
         let finished_before = parts.study.history.evaluations.len() as u64;
         Engine {
             study: parts.study,
@@ -118,6 +122,7 @@ impl<'a> Engine<'a> {
             started: Instant::now(),
             last_verdict: Duration::ZERO,
             finished_before,
+            device_at_start,
             ticked: Instant::now(),
             device_busy_seconds: 0.0,
             compile_busy_seconds: 0.0,
@@ -328,6 +333,18 @@ impl<'a> Engine<'a> {
         }
     }
 
+    /// The lane is idle at the end, unless the user did not want to wait for it.
+    fn device_at_end(&mut self, reason: StopReason) -> Option<Telemetry> {
+        if self.at_once || reason == StopReason::DeviceLost {
+            return None;
+        }
+        self.lane.send(Task::Telemetry);
+        match self.lane_answer() {
+            Ok(Some(LaneAnswer::Telemetry(telemetry))) => telemetry,
+            _ => None,
+        }
+    }
+
     fn finish(
         mut self,
         reason: StopReason,
@@ -336,7 +353,17 @@ impl<'a> Engine<'a> {
     ) -> Result<Summary, EngineError> {
         let evaluations = self.study.history.evaluations.len() as u64;
         let evaluations_this_run = evaluations - self.finished_before;
-        let end = End { at: now(), reason, evaluations, evaluations_this_run, throughput };
+        let device_at_start = self.device_at_start.take();
+        let device_at_end = self.device_at_end(reason);
+        let end = End {
+            at: now(),
+            reason,
+            evaluations,
+            evaluations_this_run,
+            throughput,
+            device_at_start,
+            device_at_end,
+        };
         self.study.end(end.clone())?;
         self.write_open_generation()?;
         self.study.write_views()?;

@@ -8,7 +8,7 @@ use super::fake::{Bench, Script, all_pass, lane_result, verdicts_in};
 use super::ports::Message;
 use crate::budget::StopReason;
 use crate::journal::leaderboard;
-use crate::journal::record::Record;
+use crate::journal::record::{End, Record};
 use crate::journal::writer::JournalWriter;
 use crate::verdict::{Gate, VerdictKind};
 
@@ -46,6 +46,24 @@ fn the_whole_space_is_evaluated_and_failures_change_nothing() {
     assert!(
         bench.out.path().join("s/study.json").exists() && bench.out.path().join("s/results.csv").exists()
     );
+}
+
+#[test]
+fn a_run_says_how_warm_the_device_was_before_and_after() {
+    let mut bench = Bench::new(PLAIN);
+    bench.options.budget.evaluations = Some(5);
+    let ran = bench.run(all_pass());
+    let study = std::fs::read(bench.out.path().join("s/study.json")).unwrap();
+    let study: serde_json::Value = serde_json::from_slice(&study).unwrap();
+    let run = &study["runs"][0];
+    assert_eq!(run["device_at_start"]["temperature_c"], 30);
+    assert!(!ran.log.evaluated.is_empty());
+    assert_eq!(run["device_at_end"]["temperature_c"], 30 + ran.log.evaluated.len());
+    // Journals of before say nothing of it.
+    let mut older = serde_json::to_value(&ran.summary.end).unwrap();
+    older.as_object_mut().unwrap().retain(|name, _| !name.starts_with("device_at"));
+    let older: End = serde_json::from_value(older).unwrap();
+    assert_eq!((older.device_at_start, older.evaluations), (None, 5));
 }
 
 #[test]

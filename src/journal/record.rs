@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::budget::StopReason;
-use crate::device::device::{DeviceInfo, EntryAttributes};
+use crate::device::device::{DeviceInfo, EntryAttributes, Telemetry};
 use crate::evaluation::Evaluation;
 use crate::genome::{Configuration, ContentHash};
 
@@ -167,6 +167,11 @@ pub struct End {
     pub evaluations: u64,
     pub evaluations_this_run: u64,
     pub throughput: Throughput,
+    /// The device's clocks, power and heat before the first and after the last task.
+    #[serde(default)]
+    pub device_at_start: Option<Telemetry>,
+    #[serde(default)]
+    pub device_at_end: Option<Telemetry>,
 }
 
 /// How fast a run was and how busy its lanes were.

@@ -69,8 +69,11 @@ impl Lane {
         self.supervisor.info()
     }
 
-    /// Clocks, power and heat now.
+    /// Clocks, power and heat now; `None` if the device is lost or its worker does not answer.
     pub fn telemetry(&mut self) -> Option<Telemetry> {
+        if self.supervisor.lost().is_some() {
+            return None;
+        }
         let deadlines = self.supervisor.deadlines();
         match self.supervisor.request(&Request::Telemetry, &deadlines) {
             Ok(answer) => match answer.response {

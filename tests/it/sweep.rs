@@ -171,6 +171,11 @@ fn a_sweep_ends_with_a_ranked_table_and_a_leaderboard() {
     for file in ["study.json", "gen-000.json", "results.csv"] {
         assert!(bench.path().join("evidence/s").join(file).exists(), "{file}");
     }
+    let study: Value =
+        serde_json::from_slice(&std::fs::read(bench.path().join("evidence/s/study.json")).unwrap()).unwrap();
+    assert_eq!(study["header"]["verdict_version"], evo::verdict::VERDICT_VERSION);
+    let run = &study["runs"][0];
+    assert!(run["device_at_start"].is_object() && run["device_at_end"].is_object(), "{run:#}");
     let shown = bench.run(&["leaderboard"]);
     assert!(shown.status.success() && text(&shown.stdout).contains("scale on "));
     std::fs::remove_file(bench.path().join("evidence/leaderboard.json")).unwrap();
