@@ -235,6 +235,18 @@ fn links_in_documents_resolve() {
     assert_listed("links that lead nowhere", broken, &[]);
 }
 
+/// Folders and sources in backticks, from the root of the repository or from `src/`.
+#[test]
+fn what_the_map_names_exists() {
+    let map = fs::read_to_string(root().join("docs/ARCHITECTURE.md")).unwrap();
+    let names: Vec<&str> = map.split('`').skip(1).step_by(2).filter(|name| !name.contains('\n')).collect();
+    let paths = names.iter().filter(|name| name.ends_with('/') || name.ends_with(".rs"));
+    let (known, gone): (Vec<&str>, Vec<&str>) =
+        paths.partition(|name| root().join(name).exists() || root().join("src").join(name).exists());
+    assert_listed("paths of the map that lead nowhere", gone.iter().map(|name| name.to_string()), &[]);
+    assert!(known.len() > 20, "the map names {known:?}");
+}
+
 /// The first folder of each absolute path in a line.
 fn root_folders(line: &str) -> impl Iterator<Item = &str> {
     let starts = line.match_indices('/').filter_map(|(at, _)| {
