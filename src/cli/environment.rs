@@ -1,6 +1,7 @@
 //! The conditions of a run outside the device: platform, commit, command line.
 
 use std::io::Read;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -18,8 +19,20 @@ pub fn look() -> Environment {
         cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
         git_dirty: commit.as_ref().and(status).map(|text| !text.trim().is_empty()),
         git_commit: commit.filter(|text| !text.is_empty()),
-        command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
+        command: command(),
     }
+}
+
+/// The command line; the program by its file name, since where it lies on this machine says nothing.
+fn command() -> Vec<String> {
+    let mut words: Vec<String> =
+        std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    if let Some(program) = words.first_mut()
+        && let Some(name) = Path::new(program.as_str()).file_name()
+    {
+        *program = name.to_string_lossy().into_owned();
+    }
+    words
 }
 
 /// The output of a git command that only reads; `None` where there is no repository, no git, or no

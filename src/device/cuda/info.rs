@@ -5,8 +5,8 @@ use std::ffi::CStr;
 use cudarc::driver::sys::{self, CUdevice_attribute_enum as Attribute};
 
 use super::driver::check;
-use crate::device::cuda_arch;
 use crate::device::device::{DeviceError, DeviceInfo, DeviceKind, DeviceLimits, static_limit};
+use crate::device::{cuda_arch, telemetry};
 
 /// Reads everything about a device.
 pub fn read(device: sys::CUdevice) -> Result<DeviceInfo, DeviceError> {
@@ -108,11 +108,13 @@ fn uuid(device: sys::CUdevice) -> Result<String, DeviceError> {
     Ok(format!("GPU-{}-{}-{}-{}-{}", part(0..4), part(4..6), part(6..8), part(8..10), part(10..16)))
 }
 
+/// `580.159.04 (CUDA 13.0)`: the driver's own version, and the newest CUDA it serves.
 fn driver_version() -> Result<String, DeviceError> {
     let mut version = 0;
     // SAFETY: the pointer is to a live local.
     unsafe { check(sys::cuDriverGetVersion(&mut version), "cannot read the driver's version")? };
-    Ok(format!("CUDA {}.{}", version / 1000, version % 1000 / 10))
+    let cuda = format!("CUDA {}.{}", version / 1000, version % 1000 / 10);
+    Ok(telemetry::driver_version().map_or(cuda.clone(), |own| format!("{own} ({cuda})")))
 }
 
 fn memory(device: sys::CUdevice) -> Result<u64, DeviceError> {
