@@ -274,8 +274,8 @@ fn entry(header: &StudyHeader, confirmation: &Confirmation, base_ns: f64) -> Ent
             (gate.as_str().to_string(), state)
         })
         .collect();
-    let paired = if confirmation.pairs.is_empty() { GateState::NotRun } else { GateState::Pass };
-    gates.insert(Gate::Confirmation.as_str().to_string(), paired);
+    let decision = decide(&confirmation.pairs);
+    gates.insert(Gate::Confirmation.as_str().to_string(), confirmation_state(decision));
     Entry {
         rank: 0,
         number: confirmation.number,
@@ -287,7 +287,7 @@ fn entry(header: &StudyHeader, confirmation: &Confirmation, base_ns: f64) -> Ent
         speedup: speed.map(|(value, _, _)| value),
         speedup_low: speed.map(|(_, low, _)| low),
         speedup_high: speed.map(|(_, _, high)| high),
-        decision: decide(&confirmation.pairs),
+        decision,
         tie_with_champion: false,
         results: confirmation.work.iter().map(|work| result(header, evaluation, work)).collect(),
         pairs: confirmation.pairs.clone(),
@@ -326,6 +326,15 @@ pub fn speedup(pairs: &[PairedProblem], work: &[ProblemWork]) -> Option<(f64, f6
         (pairs.iter().map(|pair| -of(pair).ln() * weight(pair)).sum::<f64>() / total).exp()
     };
     Some((mean(|pair| pair.ratio), mean(|pair| pair.ratio_high), mean(|pair| pair.ratio_low)))
+}
+
+/// The confirmation gate: a claim that the paired comparison contradicts, or leaves open, is not confirmed.
+fn confirmation_state(decision: Option<Decision>) -> GateState {
+    match decision {
+        None => GateState::NotRun,
+        Some(Decision::Faster | Decision::Same) => GateState::Pass,
+        Some(Decision::Slower | Decision::Ambiguous) => GateState::Fail,
+    }
 }
 
 /// One word for all problems: agreement keeps it, contradiction is ambiguous, ties give way.

@@ -188,6 +188,22 @@ fn the_table_explains_what_ambiguous_means() {
 }
 
 #[test]
+fn what_the_pairs_contradict_or_leave_open_is_not_confirmed() {
+    let check = |decision, expected| {
+        let mut history = history();
+        for confirmation in &mut history.confirmations {
+            confirmation.pairs.iter_mut().for_each(|pair| pair.decision = decision);
+        }
+        let champion = section(&history).unwrap().champion;
+        assert_eq!(champion.gates["confirmation"], expected, "{decision:?}");
+    };
+    check(Decision::Faster, GateState::Pass);
+    check(Decision::Same, GateState::Pass);
+    check(Decision::Slower, GateState::Fail);
+    check(Decision::Ambiguous, GateState::Fail);
+}
+
+#[test]
 fn sections_of_others_stay_and_an_unreadable_file_is_put_aside() {
     let folder = tempfile::tempdir().unwrap();
     let write =
