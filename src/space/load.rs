@@ -42,7 +42,6 @@ pub fn read_space(root: &Node, diagnostics: &mut Diagnostics) -> Option<SearchSp
                 IndexError::TooEntangled => {
                     "give parameters fewer values, or split constraints into smaller ones"
                 }
-                IndexError::TooMany => "give parameters fewer values",
             };
             diagnostics.error_with_hint(place, error.to_string(), hint);
             None

@@ -138,6 +138,38 @@ fn counts_beyond_128_bits_are_exact() {
 }
 
 #[test]
+fn a_linked_group_beyond_128_bits_is_counted_and_sampled() {
+    let values = (0..150).map(|value| value.to_string()).collect::<Vec<_>>().join(", ");
+    let lines = (0..40).map(|at| format!("P{at} = [{values}]\n")).collect::<String>();
+    let chain = (1..40).map(|at| format!("'P{} <= P{at}'", at - 1)).collect::<Vec<_>>().join(", ");
+    let space = space(&format!("constraints = [{chain}]\n[parameters]\n{lines}"));
+    // Ascending sequences of 40 out of 150: multisets, 189 over 40.
+    let binomial = (1..=40u32).fold(BigUint::from(1u8), |all, k| all * (149 + k) / k);
+    assert!(binomial.bits() > 128 && *space.valid() == binomial);
+    // The k-th least of 40 is 149 * k / 41 on average.
+    let weighted = (1..=40u32).fold(BigUint::ZERO, |sum, k| sum * 150u32 + k);
+    assert_eq!(space.rank_sum() * 41u8, &binomial * 149u32 * weighted);
+    let mut rng = seeded(5);
+    let mut sum = 0.0;
+    for _ in 0..400 {
+        let genome = space.sample(&mut rng).unwrap();
+        assert!(space.contains(&genome) && space.violations(&genome).is_empty());
+        sum += f64::from(genome.positions()[0]);
+    }
+    // The deviation of the least is about its average; 400 draws divide it by 20.
+    let (least, expected) = (sum / 400.0, 149.0 / 41.0);
+    assert!((least - expected).abs() < 5.0 * expected / 20.0, "{least}");
+    for index in [0, 12345, 1 << 90, u128::MAX - 1] {
+        let genome = space.genome_at(index).unwrap();
+        assert_eq!(space.index_of(&genome), Some(index));
+    }
+    assert_eq!(space.genome_at(u128::MAX), None);
+    let last = Genome::from(vec![149; 40]);
+    assert!(space.contains(&last));
+    assert_eq!(space.index_of(&last), None);
+}
+
+#[test]
 fn an_entangled_space_is_refused_within_its_budget() {
     let values: Vec<Value> = (1..60i64).map(|value| Value::Int(value * 7919 % 10_007)).collect();
     let parameter = |at: usize| Parameter {

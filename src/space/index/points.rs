@@ -1,0 +1,79 @@
+//! All points in canonical order, one after the other.
+
+use super::Index;
+use super::diagram::Edge;
+
+/// All valid points, one after the other.
+pub struct Points<'a> {
+    index: &'a Index,
+    /// For each slot the node it is decided at and the number of the chosen edge.
+    chosen: Vec<(u32, u32)>,
+    state: State,
+}
+
+enum State {
+    Fresh,
+    Running,
+    Done,
+}
+
+impl Index {
+    /// All valid points in canonical order.
+    pub fn iter(&self) -> Points<'_> {
+        Points {
+            index: self,
+            chosen: Vec::new(),
+            state: if self.is_empty() { State::Done } else { State::Fresh },
+        }
+    }
+}
+
+impl Points<'_> {
+    fn edges(&self, slot: usize, node: u32) -> &[Edge] {
+        let (group, depth) = self.index.places[slot];
+        self.index.diagrams[group].layers[depth].edges_of(node)
+    }
+
+    /// The node at which `slot` is decided, given the choices at earlier slots.
+    fn node(&self, slot: usize) -> u32 {
+        let (group, depth) = self.index.places[slot];
+        let Some(above) = depth.checked_sub(1) else { return 0 };
+        let previous = self.index.diagrams[group].layers[above].slot;
+        let (node, edge) = self.chosen[previous];
+        self.edges(previous, node)[edge as usize].child
+    }
+
+    /// Moves the last slot that can move; the later ones start over.
+    fn advance(&mut self) -> bool {
+        while let Some((node, edge)) = self.chosen.pop() {
+            if (edge as usize) + 1 < self.edges(self.chosen.len(), node).len() {
+                self.chosen.push((node, edge + 1));
+                return true;
+            }
+        }
+        false
+    }
+}
+
+impl Iterator for Points<'_> {
+    type Item = Vec<u16>;
+
+    fn next(&mut self) -> Option<Vec<u16>> {
+        let going = match self.state {
+            State::Fresh => true,
+            State::Running => self.advance(),
+            State::Done => false,
+        };
+        self.state = if going { State::Running } else { State::Done };
+        if !going {
+            return None;
+        }
+        while self.chosen.len() < self.index.places.len() {
+            let node = self.node(self.chosen.len());
+            self.chosen.push((node, 0));
+        }
+        let position =
+            |(slot, (node, edge)): (usize, &(u32, u32))| self.edges(slot, *node)[*edge as usize].position;
+        Some(self.chosen.iter().enumerate().map(position).collect())
+    }
+}
