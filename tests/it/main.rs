@@ -8,6 +8,7 @@ mod kernel_errors;
 mod lane;
 mod shipped;
 mod space;
+mod space_properties;
 mod sweep;
 mod tidy;
 mod toolchain;

@@ -1,0 +1,134 @@
+//! Spaces against brute force: what the index says of thousands of random small spaces is compared
+//! with every point judged by the constraints as written.
+
+mod generator;
+mod grammar;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use evo::genome::Genome;
+use evo::space::diagnostic::Diagnostics;
+use evo::space::rng::seeded;
+use evo::space::space::SearchSpace;
+use evo::space::{document, load};
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+
+use generator::{Choices, Spec};
+
+/// Another first seed can be given in `EVO_SEED`.
+const FIRST_SEED: u64 = 1;
+
+/// Spaces a run; another number can be given in `EVO_CASES`.
+const CASES: u64 = 3000;
+
+struct Random(ChaCha8Rng);
+
+impl Choices for Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0.random_range(0..n)
+    }
+}
+
+fn from_environment(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+/// How many points are valid, or what the index has wrong.
+fn check(spec: &Spec) -> Result<usize, String> {
+    let points = spec.brute_force();
+    let space = spec.build()?;
+    let valid: Vec<&Vec<u16>> = points.iter().filter(|(_, holds)| *holds).map(|(point, _)| point).collect();
+    let same = |what: &str, right: bool| if right { Ok(()) } else { Err(format!("{what} is wrong")) };
+    if space.count() != valid.len() as u128 {
+        return Err(format!("counts {} points instead of {}", space.count(), valid.len()));
+    }
+    same(
+        "iteration",
+        space.iter().map(|genome| genome.positions().to_vec()).eq(valid.iter().copied().cloned()),
+    )?;
+    for (index, point) in valid.iter().enumerate() {
+        let genome = Genome::from(point.to_vec());
+        same("the point of an index", space.genome_at(index as u128).as_ref() == Some(&genome))?;
+        same("the index of a point", space.index_of(&genome) == Some(index as u128))?;
+    }
+    same("the end", space.genome_at(valid.len() as u128).is_none())?;
+    for (point, holds) in &points {
+        let genome = Genome::from(point.clone());
+        same("membership", space.contains(&genome) == *holds)?;
+        same("the index of an invalid point", *holds || space.index_of(&genome).is_none())?;
+    }
+    check_rank_sum(&space, spec, &valid)?;
+    Ok(valid.len())
+}
+
+fn check_rank_sum(space: &SearchSpace, spec: &Spec, valid: &[&Vec<u16>]) -> Result<(), String> {
+    let rank = |point: &Vec<u16>| {
+        let digits = point.iter().zip(&spec.parameters);
+        digits.fold(0u64, |rank, (at, (_, values))| rank * values.len() as u64 + u64::from(*at))
+    };
+    let expected = valid.iter().map(|point| rank(point)).sum::<u64>();
+    match space.rank_sum().to_string() == expected.to_string() {
+        true => Ok(()),
+        false => Err(format!("rank sum {} instead of {expected}", space.rank_sum())),
+    }
+}
+
+fn check_without_panic(spec: &Spec) -> Result<usize, String> {
+    catch_unwind(AssertUnwindSafe(|| check(spec))).unwrap_or_else(|_| Err("panics".to_string()))
+}
+
+/// The smallest space found that is still wrong, and what is wrong with it.
+fn shrink(mut spec: Spec, mut wrong: String) -> (Spec, String) {
+    loop {
+        let failing = |smaller: &Spec| check_without_panic(smaller).err();
+        let next = spec.smaller().into_iter().find_map(|smaller| failing(&smaller).map(|e| (smaller, e)));
+        let Some((smaller, error)) = next else { return (spec, wrong) };
+        (spec, wrong) = (smaller, error);
+    }
+}
+
+#[test]
+fn random_spaces_agree_with_brute_force() {
+    let first = from_environment("EVO_SEED", FIRST_SEED);
+    let cases = from_environment("EVO_CASES", CASES);
+    let (mut empty, mut full) = (0, 0);
+    for seed in first..first + cases {
+        let spec = Spec::random(&mut Random(seeded(seed)));
+        match check_without_panic(&spec) {
+            Ok(0) => empty += 1,
+            Ok(count) => full += u64::from(count == spec.brute_force().len()),
+            Err(wrong) => {
+                let (small, wrong) = shrink(spec, wrong);
+                panic!("EVO_SEED={seed}: {wrong}\n{small}");
+            }
+        }
+    }
+    eprintln!("{cases} spaces from seed {first}: {empty} empty, {full} full");
+    // A generator whose constraints never bite would find nothing.
+    assert!(cases < 1000 || empty * 2 < cases && full * 2 < cases);
+}
+
+#[test]
+fn files_of_random_spaces_are_read_as_they_are_meant() {
+    let first = from_environment("EVO_SEED", FIRST_SEED) + 1_000_000;
+    for seed in first..first + from_environment("EVO_CASES", CASES) / 8 {
+        let spec = Spec::random(&mut Random(seeded(seed)));
+        let text = spec.to_json();
+        let mut diagnostics = Diagnostics::default();
+        let space = document::parse(&text, &mut diagnostics)
+            .and_then(|root| load::read_space(&root, &mut diagnostics));
+        let points = spec.brute_force();
+        let valid = points.iter().filter(|(_, holds)| *holds).count() as u128;
+        let rendered = diagnostics.render("random.json", &text);
+        match space {
+            Some(space) => assert_eq!(space.count(), valid, "seed {seed}: {text}"),
+            None if valid == 0 => assert!(!rendered.is_empty(), "seed {seed}: {text}"),
+            // Only a mistake of kinds may refuse what has points: `A == 'x'` with numbers in A.
+            None => assert!(
+                rendered.contains(" a text") || rendered.contains(" among "),
+                "seed {seed}: {rendered}"
+            ),
+        }
+    }
+}
