@@ -63,6 +63,16 @@ impl Index {
         &self.total
     }
 
+    /// Number of parameters.
+    pub fn slots(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Each group's diagram; none if a constraint refuses all points.
+    pub fn diagrams(&self) -> &[Diagram] {
+        &self.diagrams
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.total == BigUint::ZERO

@@ -13,6 +13,7 @@ pub mod expr;
 mod index;
 pub mod json;
 mod kinds;
+pub mod list;
 pub mod load;
 mod lower;
 mod merge;

@@ -1,0 +1,177 @@
+//! Valid points as packed rows, for those who need a whole range in memory or on disk.
+//!
+//! An index range is cut into blocks, which threads fill side by side: the index gives a block's first
+//! point, an odometer the rest. Each parameter takes the bits that its effective values need, so that
+//! ten parameters usually fit 4 bytes; parameters with one value left take none.
+
+mod layout;
+mod walk;
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use self::layout::{Layout, Word};
+use self::walk::{Plan, Writer};
+use super::index::Index;
+use super::space::SearchSpace;
+use crate::genome::Genome;
+
+/// Rows that a thread fills before it takes the next block: large enough to pay for finding the first.
+const BLOCK_ROWS: usize = 1 << 15;
+
+impl SearchSpace {
+    /// The valid points of an index range in canonical order, made by all threads; a range that ends
+    /// beyond the last point ends there. The rows take `Rows::bytes_per_row()` each and must fit memory.
+    pub fn rows(&self, range: Range<u128>) -> Rows {
+        let end = range.end.min(self.count());
+        Lister::new(&self.index).rows(range.start.min(end)..end)
+    }
+
+    /// The valid points of an index range in canonical order, lazily: some rows at a time.
+    pub fn row_blocks(&self, range: Range<u128>, block_rows: usize) -> RowBlocks<'_> {
+        let end = range.end.min(self.count());
+        RowBlocks {
+            lister: Lister::new(&self.index),
+            next: range.start.min(end),
+            end,
+            block_rows: block_rows.max(1),
+        }
+    }
+}
+
+/// Valid points in canonical order, packed.
+pub struct Rows {
+    layout: Arc<Layout>,
+    words: Box<dyn Words>,
+    len: usize,
+}
+
+impl Rows {
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes that a row takes.
+    pub fn bytes_per_row(&self) -> usize {
+        self.layout.bytes()
+    }
+
+    /// The point of a row. As with a slice, a row that is not there is a mistake of the caller's and
+    /// panics.
+    pub fn get(&self, row: usize) -> Genome {
+        self.words.genome(row, &self.layout)
+    }
+
+    /// The points of all rows.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Genome> + '_ {
+        (0..self.len).map(|row| self.get(row))
+    }
+}
+
+impl fmt::Debug for Rows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Rows({} of {} bytes)", self.len, self.bytes_per_row())
+    }
+}
+
+/// Blocks of rows, one after the other.
+pub struct RowBlocks<'a> {
+    lister: Lister<'a>,
+    next: u128,
+    end: u128,
+    block_rows: usize,
+}
+
+impl Iterator for RowBlocks<'_> {
+    type Item = Rows;
+
+    fn next(&mut self) -> Option<Rows> {
+        let start = self.next;
+        self.next = self.end.min(start.saturating_add(self.block_rows as u128));
+        (start < self.end).then(|| self.lister.rows(start..self.next))
+    }
+}
+
+/// What lists a space, whatever its rows are made of.
+struct Lister<'a> {
+    index: &'a Index,
+    layout: Arc<Layout>,
+    plan: Box<dyn Fill>,
+}
+
+impl<'a> Lister<'a> {
+    fn new(index: &'a Index) -> Lister<'a> {
+        let layout = Arc::new(layout(index));
+        let plan: Box<dyn Fill> = match layout.word_bits {
+            8 => Box::new(Plan::<u8>::new(index, &layout)),
+            16 => Box::new(Plan::<u16>::new(index, &layout)),
+            32 => Box::new(Plan::<u32>::new(index, &layout)),
+            64 => Box::new(Plan::<u64>::new(index, &layout)),
+            _ => Box::new(Plan::<u128>::new(index, &layout)),
+        };
+        Lister { index, layout, plan }
+    }
+
+    /// The rows of a range that lies inside the index.
+    fn rows(&self, range: Range<u128>) -> Rows {
+        let len = (range.end - range.start) as usize;
+        let words = self.plan.fill(self.index, &self.layout, range.start, len);
+        Rows { layout: Arc::clone(&self.layout), words, len }
+    }
+}
+
+/// The layout of the positions that valid points have.
+fn layout(index: &Index) -> Layout {
+    let mut domains = vec![Vec::new(); index.slots()];
+    for layer in index.diagrams().iter().flat_map(|diagram| &diagram.layers) {
+        let mut seen = vec![false; usize::from(u16::MAX) + 1];
+        let edges = (0..layer.counts.len() as u32).flat_map(|node| layer.edges_of(node));
+        edges.for_each(|edge| seen[usize::from(edge.position)] = true);
+        domains[layer.slot] = (0..=u16::MAX).filter(|position| seen[usize::from(*position)]).collect();
+    }
+    Layout::new(domains)
+}
+
+/// The words of rows.
+trait Words: Send + Sync {
+    fn genome(&self, row: usize, layout: &Layout) -> Genome;
+}
+
+impl<W: Word> Words for Vec<W> {
+    fn genome(&self, row: usize, layout: &Layout) -> Genome {
+        layout.genome(&self[row * layout.stride..(row + 1) * layout.stride])
+    }
+}
+
+/// A plan that makes rows.
+trait Fill {
+    fn fill(&self, index: &Index, layout: &Layout, start: u128, len: usize) -> Box<dyn Words>;
+}
+
+impl<W: Word> Fill for Plan<W> {
+    fn fill(&self, index: &Index, layout: &Layout, start: u128, len: usize) -> Box<dyn Words> {
+        let mut words = vec![W::default(); len * layout.stride];
+        let blocks = words.par_chunks_mut(BLOCK_ROWS * layout.stride).enumerate();
+        blocks.for_each_init(
+            || Writer::new(self),
+            |writer, (block, out)| {
+                let first = index.point(start + (block * BLOCK_ROWS) as u128);
+                let first = first.expect("the range lies inside the index");
+                writer.fill(&layout.row(&first), out);
+            },
+        );
+        Box::new(words)
+    }
+}
+
+#[cfg(test)]
+mod tests;
