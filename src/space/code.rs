@@ -20,22 +20,34 @@ pub enum Atom {
 }
 
 impl Atom {
-    fn bool(value: bool) -> Atom {
+    pub(super) fn bool(value: bool) -> Atom {
         Atom::Number(Number::Int(i64::from(value)))
     }
 
-    fn number(self) -> Option<Number> {
+    #[inline]
+    pub(super) fn number(self) -> Option<Number> {
         match self {
             Atom::Number(number) => Some(number),
             Atom::Text(_) => None,
         }
     }
 
-    fn compare(self, other: Atom) -> Option<Ordering> {
+    #[inline]
+    pub(super) fn compare(self, other: Atom) -> Option<Ordering> {
         match (self, other) {
             (Atom::Number(a), Atom::Number(b)) => Some(a.compare(b)),
             (Atom::Text(a), Atom::Text(b)) => Some(a.cmp(&b)),
             _ => None,
+        }
+    }
+
+    /// Python's truth.
+    #[inline]
+    pub(super) fn is_true(self) -> bool {
+        match self {
+            Atom::Number(number) => number.is_true(),
+            // The empty text is always among the ranks, and is the least.
+            Atom::Text(rank) => rank != 0,
         }
     }
 }
@@ -109,7 +121,7 @@ impl Code {
         match self {
             Code::Constant(atom) => Some(*atom),
             Code::Slot(slot) => Some(slots[*slot]),
-            Code::Not(operand) => Some(Atom::bool(!is_true(operand.evaluate(slots)?))),
+            Code::Not(operand) => Some(Atom::bool(!operand.evaluate(slots)?.is_true())),
             Code::Negate(operand) => Some(Atom::Number(operand.evaluate(slots)?.number()?.negate().ok()?)),
             Code::Binary(operator, a, b) => {
                 let (a, b) = (a.evaluate(slots)?.number()?, b.evaluate(slots)?.number()?);
@@ -135,7 +147,7 @@ impl Code {
             Code::Any(operands) => first_that(operands, slots, true),
             Code::If(parts) => {
                 let [condition, then, otherwise] = &**parts;
-                if is_true(condition.evaluate(slots)?) {
+                if condition.evaluate(slots)?.is_true() {
                     then.evaluate(slots)
                 } else {
                     otherwise.evaluate(slots)
@@ -147,7 +159,7 @@ impl Code {
 
     /// Whether the constraint holds; without a value it does not.
     pub fn holds(&self, slots: &[Atom]) -> bool {
-        self.evaluate(slots).is_some_and(is_true)
+        self.evaluate(slots).is_some_and(Atom::is_true)
     }
 
     /// The slots that are read.
@@ -157,6 +169,30 @@ impl Code {
             found.insert(slot);
         });
         found
+    }
+
+    /// The same operation on other operands.
+    pub fn map_children(&self, change: &mut dyn FnMut(&Code) -> Code) -> Code {
+        let mut list = |operands: &[Code]| operands.iter().map(&mut *change).collect::<Vec<Code>>();
+        match self {
+            Code::Constant(_) | Code::Slot(_) => self.clone(),
+            Code::Product(operands) => Code::Product(list(operands)),
+            Code::All(operands) => Code::All(list(operands)),
+            Code::Any(operands) => Code::Any(list(operands)),
+            Code::Call(function, operands) => Code::Call(*function, list(operands)),
+            Code::Not(a) => Code::Not(Box::new(change(a))),
+            Code::Negate(a) => Code::Negate(Box::new(change(a))),
+            Code::Binary(operator, a, b) => Code::Binary(*operator, Box::new(change(a)), Box::new(change(b))),
+            Code::Compare(comparison, a, b) => {
+                Code::Compare(*comparison, Box::new(change(a)), Box::new(change(b)))
+            }
+            Code::Sum(terms) => Code::Sum(terms.iter().map(|(sign, term)| (*sign, change(term))).collect()),
+            Code::Member(a, items) => {
+                let value = Box::new(change(a));
+                Code::Member(value, items.iter().map(change).collect())
+            }
+            Code::If(parts) => Code::If(Box::new([change(&parts[0]), change(&parts[1]), change(&parts[2])])),
+        }
     }
 
     fn visit_slots(&self, visit: &mut impl FnMut(usize)) {
@@ -189,14 +225,6 @@ fn integer(atom: Atom) -> Option<i64> {
     }
 }
 
-fn is_true(atom: Atom) -> bool {
-    match atom {
-        Atom::Number(number) => number.is_true(),
-        // The empty text is always among the ranks, and is the least.
-        Atom::Text(rank) => rank != 0,
-    }
-}
-
 fn compare(comparison: Comparison, order: Option<Ordering>) -> Option<bool> {
     Some(match comparison {
         Comparison::Equal => order == Some(Ordering::Equal),
@@ -224,7 +252,7 @@ fn first_that(operands: &[Code], slots: &[Atom], wanted: bool) -> Option<Atom> {
     let mut value = Atom::bool(!wanted);
     for operand in operands {
         value = operand.evaluate(slots)?;
-        if is_true(value) == wanted {
+        if value.is_true() == wanted {
             break;
         }
     }

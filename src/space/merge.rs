@@ -1,19 +1,20 @@
 //! The merged depth-first search: all valid points of a group of linked parameters as a diagram,
 //! without listing them.
 //!
-//! Two partial assignments have the same completions when every sub-expression that open constraints
-//! still read has the same value; those values are the memo key. Equal nodes are shared on the way
-//! back, so the diagram is reduced.
+//! Partial points with the same state (see `plan`) have the same completions and are searched once.
+//! Equal nodes are shared on the way back, so the diagram is reduced.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use super::code::{Atom, Code};
+use super::code::Atom;
+use super::keys::{Entry, KeyTable};
 use super::number::Number;
-use super::problem::{Conjunct, Problem};
-
-/// Child of a partial assignment without completion.
-const DEAD: u32 = u32::MAX;
+use super::plan::{Closing, Plan, RegisterField, Source, Step, Then};
+use super::problem::Problem;
+use super::program::Registers;
+use super::table::DEAD;
+use super::value_set::{is_empty, members};
 
 /// All valid points of a group as layers of nodes; edges lead from each layer to the next, the last
 /// layer's lead to the one end, 0.
@@ -38,183 +39,223 @@ pub struct OverBudget;
 pub struct SearchLimits {
     /// Values tried.
     pub steps: u64,
-    /// Remembered partial assignments.
-    pub states: u64,
+    /// Words of remembered states.
+    pub words: u64,
 }
 
 /// Searches one group in the given order.
 pub fn search(problem: &Problem, order: &[usize], limits: SearchLimits) -> Result<Layers, OverBudget> {
-    let plan = plan(problem, order);
+    let Plan { steps, registers } = Plan::new(problem, order);
     let mut search = Search {
-        plan: &plan,
-        at: vec![Atom::Text(0); problem.values.len()],
-        memo: plan.iter().map(|_| Table::default()).collect(),
-        shared: plan.iter().map(|_| HashMap::default()).collect(),
-        nodes: plan.iter().map(|_| Vec::new()).collect(),
+        memory: steps.iter().map(Memory::new).collect(),
+        states: vec![Vec::new(); steps.len() + 1],
+        steps: &steps,
+        registers,
         steps_left: limits.steps,
-        states_left: limits.states,
+        words_left: limits.words,
     };
     search.go(0)?;
-    Ok(Layers { slots: order.to_vec(), nodes: search.nodes })
+    let nodes = search.memory.into_iter().map(|memory| memory.nodes).collect();
+    Ok(Layers { slots: order.to_vec(), nodes })
 }
 
-/// What happens at one depth.
-struct Step {
-    slot: usize,
-    values: Vec<(u16, Atom)>,
-    /// Conjuncts that this slot completes.
-    checks: Vec<Code>,
-    /// Sub-expressions whose values decide the completions.
-    keys: Vec<Code>,
+/// What the search remembers at one depth.
+struct Memory {
+    /// By the state before conjuncts without table are turned into allowed values; unused where there
+    /// are none.
+    before_closing: KeyTable,
+    states: KeyTable,
+    shared: HashMap<Edges, u32, BuildHasherDefault<KeyHasher>>,
+    nodes: Vec<Edges>,
+    /// Edges of the node under way, kept for its memory.
+    edges: Vec<(u16, u32)>,
 }
 
-fn plan(problem: &Problem, order: &[usize]) -> Vec<Step> {
-    let mut assigned = vec![false; problem.values.len()];
-    let mut steps = Vec::with_capacity(order.len());
-    for slot in order {
-        assigned[*slot] = true;
-        let done = |conjunct: &Conjunct| conjunct.slots.iter().all(|slot| assigned[*slot]);
-        let mine = problem.conjuncts.iter().filter(|c| c.slots.contains(slot) && done(c));
-        let open =
-            problem.conjuncts.iter().filter(|c| !done(c) && c.slots.iter().any(|slot| assigned[*slot]));
-        let mut keys = Vec::new();
-        open.for_each(|conjunct| fixed_parts(&conjunct.code, &assigned, &mut keys));
-        steps.push(Step {
-            slot: *slot,
-            values: problem.positions[*slot]
-                .iter()
-                .copied()
-                .zip(problem.values[*slot].iter().copied())
-                .collect(),
-            checks: mine.map(|conjunct| conjunct.code.clone()).collect(),
-            keys,
-        });
-    }
-    steps
-}
-
-/// Collects the largest sub-expressions that read assigned slots only. Of a flat sum or product the
-/// assigned operands are one part.
-fn fixed_parts(code: &Code, assigned: &[bool], parts: &mut Vec<Code>) {
-    match state(code, assigned) {
-        (false, _) => {}
-        (true, false) => {
-            if !parts.contains(code) {
-                parts.push(code.clone());
-            }
+impl Memory {
+    fn new(step: &Step) -> Memory {
+        Memory {
+            before_closing: KeyTable::new(step.width_before_closing()),
+            states: KeyTable::new(step.width),
+            shared: HashMap::default(),
+            nodes: Vec::new(),
+            edges: Vec::new(),
         }
-        (true, true) => match code {
-            Code::Sum(terms) => {
-                let ready = terms.iter().filter(|(_, term)| state(term, assigned) == (true, false));
-                let ready: Vec<(bool, Code)> = ready.cloned().collect();
-                let single = ready.len() == 1;
-                push_part(
-                    if single {
-                        ready.into_iter().map(|(_, term)| term).next()
-                    } else {
-                        Some(Code::Sum(ready))
-                    },
-                    parts,
-                );
-                let open = terms.iter().filter(|(_, term)| state(term, assigned).1);
-                open.for_each(|(_, term)| fixed_parts(term, assigned, parts));
-            }
-            Code::Product(factors) => {
-                let ready = factors.iter().filter(|factor| state(factor, assigned) == (true, false));
-                let mut ready: Vec<Code> = ready.cloned().collect();
-                push_part(if ready.len() == 1 { ready.pop() } else { Some(Code::Product(ready)) }, parts);
-                let open = factors.iter().filter(|factor| state(factor, assigned).1);
-                open.for_each(|factor| fixed_parts(factor, assigned, parts));
-            }
-            other => other.children().for_each(|child| fixed_parts(child, assigned, parts)),
-        },
-    }
-}
-
-fn push_part(part: Option<Code>, parts: &mut Vec<Code>) {
-    if let Some(part) = part.filter(|part| part.children().next().is_some() || matches!(part, Code::Slot(_)))
-        && !parts.contains(&part)
-    {
-        parts.push(part);
-    }
-}
-
-/// Whether the code reads assigned slots, and whether it reads open ones.
-fn state(code: &Code, assigned: &[bool]) -> (bool, bool) {
-    match code {
-        Code::Slot(slot) => (assigned[*slot], !assigned[*slot]),
-        other => other
-            .children()
-            .map(|child| state(child, assigned))
-            .fold((false, false), |a, b| (a.0 | b.0, a.1 | b.1)),
-    }
-}
-
-type Table = HashMap<Box<[u64]>, u32, BuildHasherDefault<KeyHasher>>;
-
-struct Search<'a> {
-    plan: &'a [Step],
-    at: Vec<Atom>,
-    memo: Vec<Table>,
-    shared: Vec<HashMap<Edges, u32, BuildHasherDefault<KeyHasher>>>,
-    nodes: Vec<Vec<Edges>>,
-    steps_left: u64,
-    states_left: u64,
-}
-
-impl Search<'_> {
-    /// The node of the current partial assignment, which has `depth` slots.
-    fn go(&mut self, depth: usize) -> Result<u32, OverBudget> {
-        let Some(step) = self.plan.get(depth) else { return Ok(0) };
-        let mut edges: Vec<(u16, u32)> = Vec::new();
-        let mut key: Vec<u64> = Vec::new();
-        for (position, value) in &step.values {
-            self.steps_left = self.steps_left.checked_sub(1).ok_or(OverBudget)?;
-            self.at[step.slot] = *value;
-            if !step.checks.iter().all(|check| check.holds(&self.at)) {
-                continue;
-            }
-            write_key(&step.keys, &self.at, &mut key);
-            let child = match self.memo[depth].get(key.as_slice()) {
-                Some(child) => *child,
-                None => {
-                    self.states_left = self.states_left.checked_sub(1).ok_or(OverBudget)?;
-                    let child = self.go(depth + 1)?;
-                    self.memo[depth].insert(key.as_slice().into(), child);
-                    child
-                }
-            };
-            if child != DEAD {
-                edges.push((*position, child));
-            }
-        }
-        Ok(self.share(depth, edges))
     }
 
-    fn share(&mut self, depth: usize, edges: Vec<(u16, u32)>) -> u32 {
+    /// The number of the node with these edges.
+    fn share(&mut self, edges: &[(u16, u32)]) -> u32 {
         if edges.is_empty() {
             return DEAD;
         }
-        let edges = edges.into_boxed_slice();
-        if let Some(node) = self.shared[depth].get(&edges) {
+        if let Some(node) = self.shared.get(edges) {
             return *node;
         }
-        let node = self.nodes[depth].len() as u32;
-        self.nodes[depth].push(edges.clone());
-        self.shared[depth].insert(edges, node);
+        let node = self.nodes.len() as u32;
+        self.nodes.push(edges.into());
+        self.shared.insert(edges.into(), node);
         node
     }
 }
 
-/// Two bits for the kind of each part, then the values. A part without a value fails whatever reads
-/// it in the same way, so that it needs no more than its mark.
-fn write_key(parts: &[Code], at: &[Atom], key: &mut Vec<u64>) {
-    key.clear();
-    key.resize(parts.len().div_ceil(32), 0);
-    for (number, part) in parts.iter().enumerate() {
-        let (tag, word) = part.evaluate(at).map_or((3, 0), atom_words);
-        key[number / 32] |= tag << (2 * (number % 32));
-        key.push(word);
+struct Search<'a> {
+    steps: &'a [Step],
+    /// The state before each step on the way to the current partial point.
+    states: Vec<Vec<u64>>,
+    registers: Registers,
+    memory: Vec<Memory>,
+    steps_left: u64,
+    words_left: u64,
+}
+
+impl Search<'_> {
+    /// The node of the current partial point, which has `depth` slots.
+    fn go(&mut self, depth: usize) -> Result<u32, OverBudget> {
+        let steps = self.steps;
+        let step = &steps[depth];
+        let state = std::mem::take(&mut self.states[depth]);
+        let mut edges = std::mem::take(&mut self.memory[depth].edges);
+        edges.clear();
+        let allowed = match &step.allowed {
+            Source::State(offset) => &state[*offset..offset + step.values.len().div_ceil(64)],
+            Source::Full(words) => words,
+        };
+        let last = depth + 1 == steps.len();
+        for at in members(allowed) {
+            self.steps_left = self.steps_left.checked_sub(1).ok_or(OverBudget)?;
+            let child = if last { 0 } else { self.child(depth, &state, at)? };
+            if child != DEAD {
+                edges.push((step.positions[at], child));
+            }
+        }
+        let node = self.memory[depth].share(&edges);
+        self.memory[depth].edges = edges;
+        self.states[depth] = state;
+        Ok(node)
+    }
+
+    /// The node behind one value.
+    fn child(&mut self, depth: usize, state: &[u64], at: usize) -> Result<u32, OverBudget> {
+        let steps = self.steps;
+        let step = &steps[depth];
+        let next = &mut self.states[depth + 1];
+        if !advance(step, state, at, next, &mut self.registers) {
+            return Ok(DEAD);
+        }
+        let mut before = None;
+        if !step.closings.is_empty() {
+            match self.memory[depth].before_closing.entry(next) {
+                Entry::Known(child) => return Ok(child),
+                Entry::New(entry) => before = Some(entry),
+            }
+            self.words_left = self.words_left.checked_sub(next.len() as u64 + 2).ok_or(OverBudget)?;
+            for closing in &step.closings {
+                let tried = close(closing, step, next, &mut self.registers);
+                self.steps_left = self.steps_left.saturating_sub(tried);
+            }
+            next.truncate(step.width);
+        }
+        let empty = step.closings.iter().any(|closing| is_empty(mask_of(step, closing, next)));
+        let child = if empty { DEAD } else { self.remembered(depth)? };
+        if let Some(entry) = before {
+            self.memory[depth].before_closing.set(entry, child);
+        }
+        Ok(child)
+    }
+
+    /// The node of the state after step `depth`, searched if it is new.
+    fn remembered(&mut self, depth: usize) -> Result<u32, OverBudget> {
+        match self.memory[depth].states.entry(&self.states[depth + 1]) {
+            Entry::Known(child) => Ok(child),
+            Entry::New(entry) => {
+                let words = self.states[depth + 1].len() as u64 + 2;
+                self.words_left = self.words_left.checked_sub(words).ok_or(OverBudget)?;
+                let child = self.go(depth + 1)?;
+                self.memory[depth].states.set(entry, child);
+                Ok(child)
+            }
+        }
+    }
+}
+
+/// Writes the state after the step's value number `at`; false if nothing completes it.
+fn advance(step: &Step, state: &[u64], at: usize, next: &mut Vec<u64>, registers: &mut Registers) -> bool {
+    next.clear();
+    for mask in &step.masks {
+        match &mask.from {
+            Source::State(offset) => next.extend_from_slice(&state[*offset..offset + mask.words]),
+            Source::Full(words) => next.extend_from_slice(words),
+        }
+        if let Some(rows) = &mask.rows {
+            restrict(&mut next[mask.to..], &rows[at * mask.words..(at + 1) * mask.words]);
+            if is_empty(&next[mask.to..]) {
+                return false;
+            }
+        }
+    }
+    next.resize(step.registers.to, 0);
+    step.carried.iter().for_each(|(from, to)| next[*to] = state[*from]);
+    for table in &step.nodes {
+        let node = table.from.map_or(0, |from| state[from] as usize);
+        let child = table.next[node * table.size + at];
+        if child == DEAD {
+            return false;
+        }
+        match &table.then {
+            Then::Keep { to } => next[*to] = u64::from(child),
+            Then::Restrict { mask, rows } => {
+                let mask = &step.masks[*mask];
+                let allowed = &mut next[mask.to..mask.to + mask.words];
+                restrict(allowed, &rows[child as usize * mask.words..][..mask.words]);
+                if is_empty(allowed) {
+                    return false;
+                }
+            }
+        }
+    }
+    registers.set(step.slot as u32, Some(step.values[at]));
+    for part in &step.parts {
+        let value = part.program.run(registers);
+        registers.set(part.register, value);
+    }
+    write_registers(&step.registers, registers, next);
+    write_registers(&step.closing_registers, registers, next);
+    true
+}
+
+fn restrict(allowed: &mut [u64], row: &[u64]) {
+    allowed.iter_mut().zip(row).for_each(|(word, other)| *word &= other);
+}
+
+/// Turns a conjunct into its last slot's allowed values; how many were tried.
+fn close(closing: &Closing, step: &Step, next: &mut [u64], registers: &mut Registers) -> u64 {
+    let mask = &step.masks[closing.mask];
+    let mut tried = 0;
+    for (number, word) in next[mask.to..mask.to + mask.words].iter_mut().enumerate() {
+        for bit in members(&[*word]) {
+            registers.set(closing.slot as u32, Some(closing.values[number * 64 + bit]));
+            if !closing.program.holds(registers) {
+                *word &= !(1 << bit);
+            }
+            tried += 1;
+        }
+    }
+    tried
+}
+
+fn mask_of<'n>(step: &Step, closing: &Closing, next: &'n [u64]) -> &'n [u64] {
+    let mask = &step.masks[closing.mask];
+    &next[mask.to..mask.to + mask.words]
+}
+
+/// A register without a value fails whatever reads it in the same way, so that it needs no more than
+/// its mark.
+fn write_registers(field: &RegisterField, registers: &Registers, next: &mut Vec<u64>) {
+    let tags = next.len();
+    next.resize(tags + field.registers.len().div_ceil(32), 0);
+    for (number, register) in field.registers.iter().enumerate() {
+        let (tag, word) = registers.get(*register).map_or((3, 0), atom_words);
+        next[tags + number / 32] |= tag << (2 * (number % 32));
+        next.push(word);
     }
 }
 

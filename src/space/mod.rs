@@ -12,6 +12,7 @@ pub mod explain;
 pub mod expr;
 mod index;
 pub mod json;
+mod keys;
 mod kinds;
 pub mod list;
 pub mod load;
@@ -21,13 +22,18 @@ mod neighbors;
 pub mod number;
 mod order;
 pub mod parameter;
+mod plan;
 mod problem;
+mod program;
+mod residual;
 pub mod rng;
 mod sample;
 pub mod shell;
 #[expect(clippy::module_inception, reason = "the type that the folder is about")]
 pub mod space;
+mod table;
 mod toml_syntax;
 pub mod value;
+mod value_set;
 
 pub use index::IndexError;

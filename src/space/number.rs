@@ -58,6 +58,7 @@ impl Number {
     }
 
     /// Python's truth: everything but zero.
+    #[inline]
     pub fn is_true(self) -> bool {
         match self {
             Number::Int(value) => value != 0,
@@ -67,6 +68,7 @@ impl Number {
 
     /// Exact order, also between an integer and a float. NaN, which no checked operation makes,
     /// counts as equal to everything.
+    #[inline]
     pub fn compare(self, other: Number) -> Ordering {
         match (self, other) {
             (Number::Int(a), Number::Int(b)) => a.cmp(&b),
@@ -91,6 +93,7 @@ impl Number {
     }
 
     /// `a operator b`.
+    #[inline]
     pub fn apply(operator: Operator, a: Number, b: Number) -> Result<Number, NumberError> {
         match (a, b) {
             (Number::Int(a), Number::Int(b)) => apply_int(operator, a, b),
@@ -119,6 +122,7 @@ fn compare_mixed(a: i64, b: f64) -> Ordering {
     a.cmp(&(floor as i64)).then(if b > floor { Ordering::Less } else { Ordering::Equal })
 }
 
+#[inline]
 fn apply_int(operator: Operator, a: i64, b: i64) -> Result<Number, NumberError> {
     let divides = matches!(operator, Operator::Divide | Operator::FloorDivide | Operator::Remainder);
     if divides && b == 0 {

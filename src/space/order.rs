@@ -16,8 +16,8 @@ const FIRST_STEPS: u64 = 1 << 16;
 /// The default limit of values tried per group: some ten seconds of work.
 pub const MAX_STEPS: u64 = 1 << 27;
 
-/// Remembered partial assignments per search: about one GiB.
-const MAX_STATES: u64 = 8 << 20;
+/// Words of remembered states per search: 256 MiB.
+const MAX_WORDS: u64 = 32 << 20;
 
 /// Edges of a diagram while its layers are being sorted.
 const MAX_EDGES: usize = 32 << 20;
@@ -29,7 +29,7 @@ pub fn diagram(problem: &Problem, group: &[usize], max_steps: u64) -> Result<Lay
     let mut steps = FIRST_STEPS.min(max_steps);
     loop {
         for order in orders {
-            let limits = SearchLimits { steps, states: MAX_STATES };
+            let limits = SearchLimits { steps, words: MAX_WORDS };
             if let Ok(layers) = search(problem, order, limits).and_then(sorted) {
                 return Ok(layers);
             }
@@ -154,7 +154,7 @@ mod tests {
         );
         let groups = problem.groups();
         assert_eq!(groups, [[0, 1, 2, 3, 4, 5]]);
-        let limits = SearchLimits { steps: 1 << 20, states: 1 << 20 };
+        let limits = SearchLimits { steps: 1 << 20, words: 1 << 20 };
         let declared = search(&problem, &groups[0], limits).unwrap();
         let sizes = |layers: &Layers| layers.nodes.iter().map(Vec::len).collect::<Vec<_>>();
         for order in permutations(&groups[0]) {

@@ -1,22 +1,29 @@
 //! A space made ready for counting: constraints split and folded, values that no valid point can
 //! have removed, constraints that always hold dropped, and what is left grouped by who reads whom.
 
+use std::sync::Arc;
+
 use super::code::{Atom, Code, Texts};
 use super::constraint::Constraint;
 use super::lower::{Domains, conjuncts};
 use super::parameter::Parameter;
+use super::program::{Program, Registers};
+use super::table::Table;
 
 /// A constraint with at most this many combinations of values is tried out in full beforehand.
 const MAX_TABLE: usize = 1 << 14;
 
-/// Removing values can allow further removals; after this many rounds the search does the rest.
-const MAX_ROUNDS: usize = 4;
+/// Removing values makes smaller tables possible, which may remove more; combinations tried in all
+/// before the search has to do the rest.
+const MAX_TRIED: usize = 1 << 21;
 
-/// A conjunct and the slots that it reads, ascending; at least two.
+/// A conjunct and the slots that it reads, ascending; at least two, each with at least two values.
 #[derive(Clone, Debug)]
 pub struct Conjunct {
     pub code: Code,
     pub slots: Vec<usize>,
+    /// Its truth for all combinations of the slots' remaining values, if these are few.
+    pub table: Option<Arc<Table>>,
 }
 
 /// Slots are parameters in declared order.
@@ -46,12 +53,12 @@ impl Problem {
             conjuncts: Vec::new(),
             impossible: parameters.iter().any(|parameter| parameter.values.is_empty()),
         };
-        for _ in 0..MAX_ROUNDS {
-            if problem.impossible {
-                break;
-            }
+        let mut tried = 0;
+        while !problem.impossible {
             problem.lower(parameters, constraints, &texts);
-            if !problem.filter() {
+            let single = problem.singles();
+            problem.filter(&mut tried);
+            if !problem.worth_lowering_again(&single) {
                 break;
             }
         }
@@ -69,48 +76,105 @@ impl Problem {
             assert_eq!(slots.len(), names.len(), "constraints read only known names");
             for code in conjuncts(constraint.expr.tree(), &slots, &domains) {
                 let slots = code.slots().into_iter().collect();
-                self.conjuncts.push(Conjunct { code, slots });
+                self.conjuncts.push(Conjunct { code, slots, table: None });
             }
         }
     }
 
-    /// Removes conjuncts and values that small tables decide; whether any value went.
-    fn filter(&mut self) -> bool {
-        let mut changed = false;
-        let mut scratch = vec![Atom::Text(0); self.values.len()];
-        let mut kept = Vec::new();
-        for conjunct in std::mem::take(&mut self.conjuncts) {
-            let sizes = conjunct.slots.iter().map(|slot| self.values[*slot].len());
-            let combinations = sizes.fold(1usize, usize::saturating_mul);
-            if conjunct.slots.len() > 1 && combinations > MAX_TABLE {
-                kept.push(conjunct);
-                continue;
-            }
-            let table = Table::new(&conjunct, &self.values, &mut scratch);
-            changed |= self.keep_supported(&conjunct, &table);
-            if table.holding < combinations && conjunct.slots.len() > 1 {
-                kept.push(conjunct);
-            }
-            if table.holding == 0 {
-                self.impossible = true;
-                return false;
+    /// Which slots have one value left.
+    fn singles(&self) -> Vec<bool> {
+        self.values.iter().map(|values| values.len() == 1).collect()
+    }
+
+    /// Whether a conjunct that has to be evaluated reads a slot that has become a constant.
+    fn worth_lowering_again(&self, single_before: &[bool]) -> bool {
+        let new = |slot: &usize| self.values[*slot].len() == 1 && !single_before[*slot];
+        let evaluated = |conjunct: &&Conjunct| conjunct.table.is_none();
+        !self.impossible
+            && self.conjuncts.iter().filter(evaluated).any(|conjunct| conjunct.code.slots().iter().any(new))
+    }
+
+    /// Removes conjuncts and values that small tables decide, and keeps the tables. The smallest come
+    /// first, because what they remove makes the others smaller.
+    fn filter(&mut self, tried: &mut usize) {
+        let mut registers = Registers::new(self.values.len());
+        for (slot, values) in self.values.iter().enumerate() {
+            registers.set(slot as u32, values.first().copied());
+        }
+        let programs: Vec<Program> =
+            self.conjuncts.iter().map(|conjunct| Program::new(&conjunct.code, &mut registers)).collect();
+        let mut changed = true;
+        while changed && !self.impossible {
+            changed = false;
+            let mut numbers: Vec<usize> = (0..self.conjuncts.len()).collect();
+            numbers.sort_by_key(|number| self.combinations(&self.conjuncts[*number]));
+            for number in numbers {
+                let combinations = self.combinations(&self.conjuncts[number]);
+                let few = combinations <= MAX_TABLE && *tried + combinations <= MAX_TRIED;
+                // What reads one slot or none is tried out at any cost: the search does not know it.
+                let wanted = few || self.conjuncts[number].slots.len() < 2;
+                if wanted && !self.impossible && !self.is_current(&self.conjuncts[number]) {
+                    *tried += combinations;
+                    changed |= self.tabulate(number, &programs[number], &mut registers);
+                }
             }
         }
-        self.conjuncts = kept;
+        self.drop_what_is_decided();
+    }
+
+    fn combinations(&self, conjunct: &Conjunct) -> usize {
+        conjunct.slots.iter().map(|slot| self.values[*slot].len()).fold(1, usize::saturating_mul)
+    }
+
+    /// Whether the table has the slots' present values.
+    fn is_current(&self, conjunct: &Conjunct) -> bool {
+        let sizes = conjunct.slots.iter().map(|slot| self.values[*slot].len());
+        conjunct.table.as_ref().is_some_and(|table| sizes.eq(table.sizes().iter().copied()))
+    }
+
+    /// Makes the table of a conjunct and removes the values that it does not support; whether any went.
+    fn tabulate(&mut self, number: usize, program: &Program, registers: &mut Registers) -> bool {
+        let slots = self.conjuncts[number].slots.clone();
+        let sizes = slots.iter().map(|slot| self.values[*slot].len()).collect();
+        let mut table = Table::new(sizes, program, registers, |registers, digit, at| {
+            registers.set(slots[digit] as u32, Some(self.values[slots[digit]][at]));
+        });
+        self.impossible |= table.holding == 0;
+        let supported = table.supported();
+        let changed = supported.iter().any(|flags| flags.contains(&false));
+        if changed {
+            table.keep(&supported);
+            slots.iter().zip(&supported).for_each(|(slot, flags)| self.keep(*slot, flags));
+        }
+        self.conjuncts[number].table = Some(Arc::new(table));
         changed
     }
 
-    fn keep_supported(&mut self, conjunct: &Conjunct, table: &Table) -> bool {
-        let mut changed = false;
-        for (slot, supported) in conjunct.slots.iter().zip(&table.supported) {
-            let before = self.values[*slot].len();
-            let mut flags = supported.iter();
-            self.values[*slot].retain(|_| flags.next() == Some(&true));
-            let mut flags = supported.iter();
-            self.positions[*slot].retain(|_| flags.next() == Some(&true));
-            changed |= self.values[*slot].len() < before;
+    fn keep(&mut self, slot: usize, flags: &[bool]) {
+        let mut each = flags.iter();
+        self.values[slot].retain(|_| each.next() == Some(&true));
+        let mut each = flags.iter();
+        self.positions[slot].retain(|_| each.next() == Some(&true));
+    }
+
+    /// Drops conjuncts that always hold now, and slots that have become constants from the others.
+    fn drop_what_is_decided(&mut self) {
+        let mut conjuncts = std::mem::take(&mut self.conjuncts);
+        for conjunct in &mut conjuncts {
+            if !self.is_current(conjunct) {
+                conjunct.table = None;
+            }
+            conjunct.slots.retain(|slot| self.values[*slot].len() > 1);
+            if let Some(table) = &mut conjunct.table {
+                Arc::make_mut(table).drop_single_values();
+            }
         }
-        changed
+        let open = |conjunct: &Conjunct| match &conjunct.table {
+            Some(table) => table.holding < table.combinations(),
+            None => true,
+        };
+        conjuncts.retain(open);
+        self.conjuncts = conjuncts;
     }
 
     /// Slots linked by conjuncts, ascending within a group and by first slot between groups.
@@ -136,37 +200,5 @@ impl Problem {
         }
         groups.retain(|group| !group.is_empty());
         groups
-    }
-}
-
-/// A conjunct tried out on every combination of its slots' values.
-struct Table {
-    /// How many combinations it holds for.
-    holding: usize,
-    /// For each of its slots, which values occur in a combination that it holds for.
-    supported: Vec<Vec<bool>>,
-}
-
-impl Table {
-    fn new(conjunct: &Conjunct, values: &[Vec<Atom>], scratch: &mut [Atom]) -> Table {
-        let supported = conjunct.slots.iter().map(|slot| vec![false; values[*slot].len()]).collect();
-        let mut table = Table { holding: 0, supported };
-        let mut at = vec![0usize; conjunct.slots.len()];
-        loop {
-            for (slot, position) in conjunct.slots.iter().zip(&at) {
-                scratch[*slot] = values[*slot][*position];
-            }
-            if conjunct.code.holds(scratch) {
-                table.holding += 1;
-                for (flags, position) in table.supported.iter_mut().zip(&at) {
-                    flags[*position] = true;
-                }
-            }
-            let step =
-                (0..at.len()).rev().find(|digit| at[*digit] + 1 < values[conjunct.slots[*digit]].len());
-            let Some(step) = step else { return table };
-            at[step] += 1;
-            at[step + 1..].fill(0);
-        }
     }
 }

@@ -1,0 +1,365 @@
+//! What the merged search does at each slot of an order, worked out beforehand.
+//!
+//! The state of a partial point is a run of words that says everything about its completions: for open
+//! slots the values still allowed, for small tables the node of their diagram, for the rest the
+//! registers that open conjuncts read. A conjunct with one open slot left has been turned into that
+//! slot's allowed values, so nothing is checked later, and permutations of equal consequences (as in
+//! pairwise-different parameters) are one state.
+
+use super::code::{Atom, Code};
+use super::problem::{Conjunct, Problem};
+use super::program::{Program, Register, Registers};
+use super::residual::{Part, extract};
+use super::table::TableDiagram;
+use super::value_set::{push_full, words_for};
+
+/// The steps of a search, and the registers that they use.
+#[derive(Debug)]
+pub struct Plan {
+    pub steps: Vec<Step>,
+    pub registers: Registers,
+}
+
+/// What happens at one slot. Offsets count words of the state before (`from`) or after (`to`).
+#[derive(Debug)]
+pub struct Step {
+    pub slot: usize,
+    pub positions: Vec<u16>,
+    pub values: Vec<Atom>,
+    pub allowed: Source,
+    pub masks: Vec<MaskMove>,
+    /// Nodes of tables that this slot does not touch: from, to.
+    pub carried: Vec<(usize, usize)>,
+    pub nodes: Vec<NodeMove>,
+    pub parts: Vec<Part>,
+    /// Registers that open conjuncts read.
+    pub registers: RegisterField,
+    /// Registers that only the closings read.
+    pub closing_registers: RegisterField,
+    pub closings: Vec<Closing>,
+    /// Words of the state after this step.
+    pub width: usize,
+}
+
+/// Where the allowed values of a slot are.
+#[derive(Debug)]
+pub enum Source {
+    State(usize),
+    /// Not touched yet: all of them.
+    Full(Vec<u64>),
+}
+
+/// Allowed values of an open slot.
+#[derive(Debug)]
+pub struct MaskMove {
+    slot: usize,
+    pub from: Source,
+    pub to: usize,
+    pub words: usize,
+    /// What tables of two slots leave, for each value of the step's slot.
+    pub rows: Option<Vec<u64>>,
+}
+
+/// A table of three or more slots follows its diagram.
+#[derive(Debug)]
+pub struct NodeMove {
+    pub from: Option<usize>,
+    /// `next[node * size + value]`.
+    pub next: Vec<u32>,
+    pub size: usize,
+    pub then: Then,
+}
+
+/// What the next node is for.
+#[derive(Debug)]
+pub enum Then {
+    Keep {
+        to: usize,
+    },
+    /// One open slot is left: its values.
+    Restrict {
+        mask: usize,
+        rows: Vec<u64>,
+    },
+}
+
+/// A conjunct without table that has one open slot left.
+#[derive(Debug)]
+pub struct Closing {
+    pub slot: usize,
+    /// Number of its mask.
+    pub mask: usize,
+    pub program: Program,
+    pub values: Vec<Atom>,
+}
+
+/// Registers written into the state: two bits for the kind of each, then the values.
+#[derive(Debug, Default)]
+pub struct RegisterField {
+    pub to: usize,
+    pub registers: Vec<Register>,
+}
+
+impl RegisterField {
+    fn words(&self) -> usize {
+        self.registers.len().div_ceil(32) + self.registers.len()
+    }
+}
+
+impl Step {
+    /// Words of the state with the registers that closings read.
+    pub fn width_before_closing(&self) -> usize {
+        self.width + self.closing_registers.words()
+    }
+}
+
+impl Plan {
+    /// Plans the search of a group in the given order of its slots.
+    pub fn new(problem: &Problem, order: &[usize]) -> Plan {
+        let mut planner = Planner::new(problem, order);
+        let steps = (0..order.len()).map(|depth| planner.step(depth)).collect();
+        Plan { steps, registers: planner.registers }
+    }
+}
+
+struct Planner<'a> {
+    problem: &'a Problem,
+    order: &'a [usize],
+    /// When each slot is decided; slots of other groups never are.
+    depths: Vec<usize>,
+    registers: Registers,
+    tracks: Vec<Track<'a>>,
+    /// Where each open slot's mask is in the state before the step.
+    masks: Vec<Option<usize>>,
+}
+
+/// One conjunct on its way through the order.
+struct Track<'a> {
+    conjunct: &'a Conjunct,
+    /// When its slots are decided, ascending.
+    depths: Vec<usize>,
+    diagram: Option<TableDiagram>,
+    /// Where its node is in the state before the step.
+    node: Option<usize>,
+    residual: Code,
+}
+
+impl Track<'_> {
+    fn open_after(&self, depth: usize) -> usize {
+        self.depths.iter().filter(|own| **own > depth).count()
+    }
+
+    /// Open slots remain after `depth`, and it has begun.
+    fn is_pending(&self, depth: usize) -> bool {
+        self.depths[0] <= depth && self.open_after(depth) > 1
+    }
+}
+
+impl<'a> Planner<'a> {
+    fn new(problem: &'a Problem, order: &'a [usize]) -> Planner<'a> {
+        let mut depths = vec![usize::MAX; problem.values.len()];
+        order.iter().enumerate().for_each(|(depth, slot)| depths[*slot] = depth);
+        let mine = problem.conjuncts.iter().filter(|conjunct| depths[conjunct.slots[0]] != usize::MAX);
+        let tracks = mine.map(|conjunct| track(conjunct, &depths)).collect();
+        let mut registers = Registers::new(problem.values.len());
+        for (slot, values) in problem.values.iter().enumerate() {
+            registers.set(slot as Register, values.first().copied());
+        }
+        Planner { problem, order, depths, registers, tracks, masks: vec![None; problem.values.len()] }
+    }
+
+    fn step(&mut self, depth: usize) -> Step {
+        let slot = self.order[depth];
+        let allowed = self.source(slot);
+        let parts = self.advance_residuals(depth);
+        let mut masks = self.mask_moves(depth);
+        let mut width = 0;
+        for mask in &mut masks {
+            mask.to = width;
+            width += mask.words;
+        }
+        let (carried, nodes) = self.node_moves(depth, &masks, &mut width);
+        let (key, closing) = self.register_fields(depth, &mut width);
+        let closings = self.closings(depth, &masks);
+        self.masks.fill(None);
+        masks.iter().for_each(|mask| self.masks[mask.slot] = Some(mask.to));
+        Step {
+            slot,
+            positions: self.problem.positions[slot].clone(),
+            values: self.problem.values[slot].clone(),
+            allowed,
+            masks,
+            carried,
+            nodes,
+            parts,
+            registers: key,
+            closing_registers: closing,
+            closings,
+            width,
+        }
+    }
+
+    fn source(&self, slot: usize) -> Source {
+        match self.masks[slot] {
+            Some(offset) => Source::State(offset),
+            None => {
+                let mut words = Vec::new();
+                push_full(&mut words, self.problem.values[slot].len());
+                Source::Full(words)
+            }
+        }
+    }
+
+    /// Conjuncts without table take in the new slot; what that makes computable is computed once.
+    fn advance_residuals(&mut self, depth: usize) -> Vec<Part> {
+        let mut parts = Vec::new();
+        let Planner { depths, registers, tracks, problem, .. } = self;
+        // Constants of other groups do not exist; slots with one value count as decided.
+        let decided =
+            |at: usize| at >= problem.values.len() || depths[at] <= depth || problem.values[at].len() == 1;
+        for track in tracks.iter_mut().filter(|track| track.diagram.is_none()) {
+            if track.depths.contains(&depth) && track.open_after(depth) > 0 {
+                track.residual = extract(&track.residual, &decided, &mut parts, registers);
+            }
+        }
+        parts
+    }
+
+    /// The open slots that are restricted after this step.
+    fn mask_moves(&self, depth: usize) -> Vec<MaskMove> {
+        let mut moves: Vec<MaskMove> = Vec::new();
+        for slot in &self.order[depth + 1..] {
+            let closes = |track: &&Track<'_>| {
+                track.conjunct.slots.contains(slot)
+                    && track.depths.contains(&depth)
+                    && track.open_after(depth) == 1
+            };
+            let mut closing = self.tracks.iter().filter(closes).peekable();
+            if self.masks[*slot].is_none() && closing.peek().is_none() {
+                continue;
+            }
+            let words = words_for(self.problem.values[*slot].len());
+            let pairs =
+                closing.filter_map(|track| track.diagram.as_ref()).filter(|diagram| diagram.steps.len() == 1);
+            let rows = pairs.map(pair_rows).reduce(|mut all, more| {
+                all.iter_mut().zip(more).for_each(|(word, other)| *word &= other);
+                all
+            });
+            moves.push(MaskMove { slot: *slot, from: self.source(*slot), to: 0, words, rows });
+        }
+        moves
+    }
+
+    /// Tables of three and more slots: those that wait, and those that take in the new slot.
+    fn node_moves(
+        &mut self,
+        depth: usize,
+        masks: &[MaskMove],
+        width: &mut usize,
+    ) -> (Vec<(usize, usize)>, Vec<NodeMove>) {
+        let (mut carried, mut moves) = (Vec::new(), Vec::new());
+        let size = self.problem.values[self.order[depth]].len();
+        for track in &mut self.tracks {
+            let Some(diagram) = track.diagram.as_ref().filter(|diagram| diagram.steps.len() > 1) else {
+                continue;
+            };
+            let level = track.depths.iter().position(|own| *own == depth);
+            let from = track.node;
+            if track.is_pending(depth) {
+                track.node = Some(*width);
+                *width += 1;
+            }
+            match (level, from, track.node) {
+                (None, Some(from), Some(to)) if track.is_pending(depth) => carried.push((from, to)),
+                (Some(level), _, Some(to)) if track.is_pending(depth) => {
+                    moves.push(NodeMove {
+                        from,
+                        next: diagram.steps[level].clone(),
+                        size,
+                        then: Then::Keep { to },
+                    });
+                }
+                (Some(level), _, _) if track.open_after(depth) == 1 => {
+                    let open = self.order[track.depths[level + 1]];
+                    let mask = masks.iter().position(|mask| mask.slot == open);
+                    let mask = mask.expect("a slot that a table closes on has a mask");
+                    let then = Then::Restrict { mask, rows: diagram.rows.clone() };
+                    moves.push(NodeMove { from, next: diagram.steps[level].clone(), size, then });
+                }
+                _ => {}
+            }
+        }
+        (carried, moves)
+    }
+
+    /// The registers that open conjuncts read, and those that only this step's closings read.
+    fn register_fields(&self, depth: usize, width: &mut usize) -> (RegisterField, RegisterField) {
+        let slots = self.problem.values.len();
+        let open = |register: usize| {
+            register < slots && self.depths[register] != usize::MAX && self.depths[register] > depth
+        };
+        let (mut key, mut closing) = (RegisterField::default(), RegisterField::default());
+        let evaluated = || self.tracks.iter().filter(|track| track.diagram.is_none());
+        let reads = |track: &Track<'_>| {
+            track.residual.slots().into_iter().filter(|at| !open(*at)).map(|at| at as Register)
+        };
+        for register in evaluated().filter(|track| track.is_pending(depth)).flat_map(reads) {
+            if !key.registers.contains(&register) {
+                key.registers.push(register);
+            }
+        }
+        let closes = |track: &&Track<'_>| track.depths.contains(&depth) && track.open_after(depth) == 1;
+        for register in evaluated().filter(closes).flat_map(reads) {
+            if !key.registers.contains(&register) && !closing.registers.contains(&register) {
+                closing.registers.push(register);
+            }
+        }
+        key.to = *width;
+        *width += key.words();
+        closing.to = *width;
+        (key, closing)
+    }
+
+    fn closings(&mut self, depth: usize, masks: &[MaskMove]) -> Vec<Closing> {
+        let Planner { registers, tracks, problem, order, .. } = self;
+        let closes = |track: &&Track<'_>| {
+            track.diagram.is_none() && track.depths.contains(&depth) && track.open_after(depth) == 1
+        };
+        let closing = |track: &Track<'_>| {
+            let slot = order[*track.depths.last().expect("a conjunct has slots")];
+            let mask = masks.iter().position(|mask| mask.slot == slot);
+            Closing {
+                slot,
+                mask: mask.expect("a slot that a conjunct closes on has a mask"),
+                program: Program::new(&track.residual, registers),
+                values: problem.values[slot].clone(),
+            }
+        };
+        tracks.iter().filter(closes).map(closing).collect()
+    }
+}
+
+fn track<'a>(conjunct: &'a Conjunct, depths: &[usize]) -> Track<'a> {
+    let mut order: Vec<usize> = (0..conjunct.slots.len()).collect();
+    order.sort_by_key(|number| depths[conjunct.slots[*number]]);
+    Track {
+        conjunct,
+        depths: order.iter().map(|number| depths[conjunct.slots[*number]]).collect(),
+        diagram: conjunct.table.as_ref().map(|table| TableDiagram::new(table, &order)),
+        node: None,
+        residual: conjunct.code.clone(),
+    }
+}
+
+/// The second slot's values for each value of the first.
+fn pair_rows(diagram: &TableDiagram) -> Vec<u64> {
+    let row = |node: &u32| match usize::try_from(*node)
+        .ok()
+        .and_then(|node| diagram.rows.get(node * diagram.words..))
+    {
+        Some(rows) => rows[..diagram.words].to_vec(),
+        // Nothing completes this value.
+        None => vec![0; diagram.words],
+    };
+    diagram.steps[0].iter().flat_map(row).collect()
+}

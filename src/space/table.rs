@@ -1,0 +1,148 @@
+//! A constraint tried out on every combination of its slots' values: one bit each.
+
+use super::keys::KeyTable;
+use super::program::{Program, Registers};
+use super::value_set::words_for;
+
+/// The child of a combination that nothing completes.
+pub const DEAD: u32 = u32::MAX;
+
+/// A conjunct's truth for every combination of its slots' values, as it was when they were tried.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// Number of values of each slot, in the conjunct's order.
+    sizes: Vec<usize>,
+    /// Row-major over `sizes`.
+    bits: Vec<bool>,
+    /// How many combinations it holds for.
+    pub holding: usize,
+}
+
+impl Table {
+    /// Tries `program` on all combinations. `slots` are registers; `values(slot, at)` sets one.
+    pub fn new(
+        sizes: Vec<usize>,
+        program: &Program,
+        registers: &mut Registers,
+        set: impl Fn(&mut Registers, usize, usize),
+    ) -> Table {
+        let combinations = sizes.iter().product();
+        let mut bits = Vec::with_capacity(combinations);
+        let mut at = vec![0usize; sizes.len()];
+        (0..at.len()).for_each(|digit| set(registers, digit, 0));
+        loop {
+            bits.push(program.holds(registers));
+            let Some(step) = (0..at.len()).rev().find(|digit| at[*digit] + 1 < sizes[*digit]) else { break };
+            at[step] += 1;
+            at[step + 1..].fill(0);
+            (step..at.len()).for_each(|digit| set(registers, digit, at[digit]));
+        }
+        let holding = bits.iter().filter(|bit| **bit).count();
+        Table { sizes, bits, holding }
+    }
+
+    /// Number of combinations.
+    pub fn combinations(&self) -> usize {
+        self.bits.len()
+    }
+
+    /// Number of values of each slot.
+    pub fn sizes(&self) -> &[usize] {
+        &self.sizes
+    }
+
+    /// For each slot, which values occur in a combination that it holds for.
+    pub fn supported(&self) -> Vec<Vec<bool>> {
+        let mut supported: Vec<Vec<bool>> = self.sizes.iter().map(|size| vec![false; *size]).collect();
+        let mut stride = self.bits.len();
+        for (size, flags) in self.sizes.iter().zip(&mut supported) {
+            let outer = stride;
+            stride /= size;
+            for (at, flag) in flags.iter_mut().enumerate() {
+                let blocks = self.bits.chunks_exact(outer);
+                *flag = blocks.map(|block| &block[at * stride..][..stride]).any(|part| part.contains(&true));
+            }
+        }
+        supported
+    }
+
+    /// Keeps only the values that are flagged.
+    pub fn keep(&mut self, flags: &[Vec<bool>]) {
+        let mut kept = vec![true];
+        for flags in flags {
+            kept = kept.iter().flat_map(|outer| flags.iter().map(move |flag| *outer && *flag)).collect();
+        }
+        let mut each = kept.iter();
+        self.bits.retain(|_| each.next() == Some(&true));
+        self.sizes = flags.iter().map(|flags| flags.iter().filter(|flag| **flag).count()).collect();
+    }
+
+    /// Forgets slots that have one value; the truth does not depend on them.
+    pub fn drop_single_values(&mut self) {
+        self.sizes.retain(|size| *size > 1);
+    }
+
+    /// The same truth with the slots in another order: `order[k]` is the number here of the new slot `k`.
+    fn reordered(&self, order: &[usize]) -> Table {
+        if order.iter().enumerate().all(|(new, old)| new == *old) {
+            return self.clone();
+        }
+        let mut strides = vec![1usize; self.sizes.len()];
+        (1..strides.len()).rev().for_each(|at| strides[at - 1] = strides[at] * self.sizes[at]);
+        let sizes: Vec<usize> = order.iter().map(|old| self.sizes[*old]).collect();
+        let mut starts = vec![0usize];
+        for old in order {
+            let (size, stride) = (self.sizes[*old], strides[*old]);
+            starts = starts.iter().flat_map(|start| (0..size).map(move |at| start + at * stride)).collect();
+        }
+        let bits = starts.into_iter().map(|at| self.bits[at]).collect();
+        Table { sizes, bits, holding: self.holding }
+    }
+}
+
+/// A table as a reduced diagram: partial combinations with the same completions are one node, so that
+/// the search can follow it from slot to slot without evaluating anything.
+#[derive(Clone, Debug)]
+pub struct TableDiagram {
+    /// `steps[level][node * size + value]` is a node of the next level, or `DEAD`; the first level has
+    /// one node. The last slot has no steps but `rows`.
+    pub steps: Vec<Vec<u32>>,
+    /// For the nodes at the last slot: the values that complete the combination, as a set of words.
+    pub rows: Vec<u64>,
+    /// Words of one row.
+    pub words: usize,
+}
+
+impl TableDiagram {
+    /// Reduces a table whose slots are taken in `order` (numbers of the table's slots; at least two).
+    pub fn new(table: &Table, order: &[usize]) -> TableDiagram {
+        let table = table.reordered(order);
+        let last = table.sizes[table.sizes.len() - 1];
+        let words = words_for(last);
+        let mut rows = KeyTable::new(words);
+        let mut row = vec![0u64; words];
+        let mut nodes: Vec<u32> = Vec::with_capacity(table.bits.len() / last);
+        for bits in table.bits.chunks_exact(last) {
+            row.fill(0);
+            bits.iter().enumerate().for_each(|(at, bit)| row[at / 64] |= u64::from(*bit) << (at % 64));
+            nodes.push(if row.iter().all(|word| *word == 0) { DEAD } else { rows.intern(&row) });
+        }
+        let mut steps = Vec::new();
+        for size in table.sizes[..table.sizes.len() - 1].iter().rev() {
+            let mut shared = KeyTable::new(*size);
+            let mut key = vec![0u64; *size];
+            let above = nodes.chunks_exact(*size).map(|children| {
+                key.iter_mut().zip(children).for_each(|(word, child)| *word = u64::from(*child));
+                let dead = children.iter().all(|child| *child == DEAD);
+                if dead { DEAD } else { shared.intern(&key) }
+            });
+            nodes = above.collect();
+            steps.push(
+                (0..shared.len()).flat_map(|node| shared.key(node).iter().map(|word| *word as u32)).collect(),
+            );
+        }
+        steps.reverse();
+        let rows = (0..rows.len()).flat_map(|row| rows.key(row).to_vec()).collect();
+        TableDiagram { steps, rows, words }
+    }
+}
