@@ -5,9 +5,13 @@
 //! may interleave: a step at one parameter therefore skips that group's completions times those of
 //! every other group from where it stands.
 
+mod around;
 pub mod diagram;
 mod lookup;
 mod points;
+mod restrict;
+
+use std::sync::OnceLock;
 
 use num_bigint::BigUint;
 use rand::RngExt;
@@ -18,6 +22,10 @@ use super::order;
 use super::problem::Problem;
 use diagram::{Diagram, Edge};
 
+pub use around::{Around, Side};
+pub use points::Points;
+pub use restrict::Allowed;
+
 /// The points of a space.
 #[derive(Debug)]
 pub struct Index {
@@ -25,6 +33,8 @@ pub struct Index {
     /// Group and layer of each slot.
     places: Vec<(usize, usize)>,
     total: BigUint,
+    /// Positions that occur, for each slot, once somebody asked.
+    domains: OnceLock<Vec<Vec<u16>>>,
 }
 
 /// Why there is no index.
@@ -43,19 +53,23 @@ impl From<OverBudget> for IndexError {
 impl Index {
     /// Counts a prepared space. `steps` limits the work for each group (values tried).
     pub fn new(problem: &Problem, steps: u64) -> Result<Index, IndexError> {
-        let mut places = vec![(0, 0); problem.values.len()];
-        let mut diagrams = Vec::new();
         let groups = if problem.impossible { Vec::new() } else { problem.groups() };
-        for group in &groups {
-            let diagram = Diagram::new(order::diagram(problem, group, steps)?);
+        let diagram = |group: &Vec<usize>| order::diagram(problem, group, steps).map(Diagram::new);
+        let diagrams = groups.iter().map(diagram).collect::<Result<Vec<Diagram>, OverBudget>>()?;
+        Ok(Index::of(diagrams, problem.values.len(), problem.impossible))
+    }
+
+    /// The index of diagrams that decide all `slots` together; of no point when `impossible`.
+    fn of(diagrams: Vec<Diagram>, slots: usize, impossible: bool) -> Index {
+        let mut places = vec![(0, 0); slots];
+        let mut total = BigUint::from(u8::from(!impossible));
+        for (group, diagram) in diagrams.iter().enumerate() {
+            total *= &diagram.total;
             for (depth, layer) in diagram.layers.iter().enumerate() {
-                places[layer.slot] = (diagrams.len(), depth);
+                places[layer.slot] = (group, depth);
             }
-            diagrams.push(diagram);
         }
-        let mut total = BigUint::from(u8::from(!problem.impossible));
-        diagrams.iter().for_each(|diagram| total *= &diagram.total);
-        Ok(Index { diagrams, places, total })
+        Index { diagrams, places, total, domains: OnceLock::new() }
     }
 
     /// Number of valid points.

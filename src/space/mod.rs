@@ -31,9 +31,12 @@ mod sample;
 pub mod shell;
 #[expect(clippy::module_inception, reason = "the type that the folder is about")]
 pub mod space;
+mod subspace;
 mod table;
 mod toml_syntax;
 pub mod value;
 mod value_set;
 
 pub use index::IndexError;
+pub use neighbors::Neighborhood;
+pub use subspace::Subspace;

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
+use super::index::Index;
 use super::space::SearchSpace;
 use crate::genome::Genome;
 
@@ -16,7 +17,14 @@ impl SearchSpace {
 
     /// Up to `n` distinct uniform valid points, in random order; all of them if there are no more.
     pub fn sample_distinct(&self, n: usize, rng: &mut ChaCha8Rng) -> Vec<Genome> {
-        let count = self.count();
+        self.index.sample_distinct(n, rng)
+    }
+}
+
+impl Index {
+    /// Up to `n` distinct uniform points, in random order; all of them if there are no more.
+    pub fn sample_distinct(&self, n: usize, rng: &mut ChaCha8Rng) -> Vec<Genome> {
+        let count = u128::try_from(self.total()).unwrap_or(u128::MAX);
         if count / 4 <= n as u128 {
             return self.shuffled(n.min(count as usize), count, rng);
         }
@@ -24,7 +32,7 @@ impl SearchSpace {
         let mut list = Vec::with_capacity(n);
         // At most a quarter of the space is asked for, so that most draws are new.
         while list.len() < n {
-            let Some(genome) = self.sample(rng) else { break };
+            let Some(genome) = self.sample(rng).map(Genome::from) else { break };
             if seen.insert(genome.clone()) {
                 list.push(genome);
             }
@@ -41,7 +49,7 @@ impl SearchSpace {
             let drawn = moved.get(&other).copied().unwrap_or(other);
             let displaced = moved.get(&at).copied().unwrap_or(at);
             moved.insert(other, displaced);
-            list.extend(self.genome_at(drawn));
+            list.extend(self.point(drawn).map(Genome::from));
         }
         list
     }

@@ -5,6 +5,7 @@ use num_bigint::BigUint;
 use super::constraint::Constraint;
 use super::expr::ExprError;
 use super::index::{Index, IndexError};
+pub use super::neighbors::Neighborhood;
 use super::order::MAX_STEPS;
 use super::parameter::Parameter;
 use super::problem::Problem;
@@ -18,15 +19,6 @@ pub struct SearchSpace {
     parameters: Vec<Parameter>,
     constraints: Vec<Constraint>,
     pub(super) index: Index,
-}
-
-/// Which points count as neighbors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Neighborhood {
-    /// Exactly one parameter differs.
-    Hamming,
-    /// One parameter differs, to the nearest valid value on either side.
-    Adjacent,
 }
 
 /// A constraint that a point does not satisfy.
@@ -150,4 +142,4 @@ pub(super) fn cartesian(parameters: &[Parameter]) -> BigUint {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -66,7 +66,8 @@ impl Layer {
         edges.binary_search_by_key(&position, |edge| edge.position).ok().map(|at| edges[at])
     }
 
-    fn nodes(&self) -> impl DoubleEndedIterator<Item = &[Edge]> {
+    /// The edges of each node.
+    pub fn nodes(&self) -> impl DoubleEndedIterator<Item = &[Edge]> {
         (0..self.counts.len()).map(|node| self.edges_of(node as u32))
     }
 }

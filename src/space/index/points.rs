@@ -1,11 +1,13 @@
 //! All points in canonical order, one after the other.
 
+use std::borrow::Borrow;
+
 use super::Index;
 use super::diagram::Edge;
 
-/// All valid points, one after the other.
-pub struct Points<'a> {
-    index: &'a Index,
+/// All valid points of a borrowed or an owned index, one after the other.
+pub struct Points<I> {
+    index: I,
     /// For each slot the node it is decided at and the number of the chosen edge.
     chosen: Vec<(u32, u32)>,
     state: State,
@@ -19,26 +21,30 @@ enum State {
 
 impl Index {
     /// All valid points in canonical order.
-    pub fn iter(&self) -> Points<'_> {
-        Points {
-            index: self,
-            chosen: Vec::new(),
-            state: if self.is_empty() { State::Done } else { State::Fresh },
-        }
+    pub fn iter(&self) -> Points<&Index> {
+        Points::new(self)
     }
 }
 
-impl Points<'_> {
+impl<I: Borrow<Index>> Points<I> {
+    /// The points of `index`.
+    pub fn new(index: I) -> Points<I> {
+        let state = if index.borrow().is_empty() { State::Done } else { State::Fresh };
+        Points { index, chosen: Vec::new(), state }
+    }
+
     fn edges(&self, slot: usize, node: u32) -> &[Edge] {
-        let (group, depth) = self.index.places[slot];
-        self.index.diagrams[group].layers[depth].edges_of(node)
+        let index = self.index.borrow();
+        let (group, depth) = index.places[slot];
+        index.diagrams[group].layers[depth].edges_of(node)
     }
 
     /// The node at which `slot` is decided, given the choices at earlier slots.
     fn node(&self, slot: usize) -> u32 {
-        let (group, depth) = self.index.places[slot];
+        let index = self.index.borrow();
+        let (group, depth) = index.places[slot];
         let Some(above) = depth.checked_sub(1) else { return 0 };
-        let previous = self.index.diagrams[group].layers[above].slot;
+        let previous = index.diagrams[group].layers[above].slot;
         let (node, edge) = self.chosen[previous];
         self.edges(previous, node)[edge as usize].child
     }
@@ -55,7 +61,7 @@ impl Points<'_> {
     }
 }
 
-impl Iterator for Points<'_> {
+impl<I: Borrow<Index>> Iterator for Points<I> {
     type Item = Vec<u16>;
 
     fn next(&mut self) -> Option<Vec<u16>> {
@@ -68,7 +74,7 @@ impl Iterator for Points<'_> {
         if !going {
             return None;
         }
-        while self.chosen.len() < self.index.places.len() {
+        while self.chosen.len() < self.index.borrow().places.len() {
             let node = self.node(self.chosen.len());
             self.chosen.push((node, 0));
         }

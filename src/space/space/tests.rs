@@ -16,7 +16,7 @@ pub fn space(text: &str) -> SearchSpace {
 }
 
 /// All points in canonical order, filtered by evaluating each constraint as written.
-fn brute_force(space: &SearchSpace) -> Vec<Genome> {
+pub fn brute_force(space: &SearchSpace) -> Vec<Genome> {
     let sizes: Vec<u16> = space.parameters().iter().map(|parameter| parameter.values.len() as u16).collect();
     let mut points = vec![vec![]];
     for size in sizes {
@@ -52,7 +52,7 @@ fn check_rank_sum(space: &SearchSpace, valid: &[Genome]) {
     assert_eq!(space.rank_sum(), BigUint::from(valid.iter().map(rank).sum::<u64>()));
 }
 
-/// Membership, neighbors and repair around random points, valid or not.
+/// Membership and repair of random points, valid or not.
 fn check_points(space: &SearchSpace, valid: &[Genome]) {
     let mut rng = seeded(7);
     let sizes: Vec<u16> = space.parameters().iter().map(|parameter| parameter.values.len() as u16).collect();
@@ -62,25 +62,10 @@ fn check_points(space: &SearchSpace, valid: &[Genome]) {
         let genome = Genome::from(point.clone());
         assert_eq!(space.contains(&genome), valid.contains(&genome));
         let differ = |other: &Genome| other.positions().iter().zip(&point).filter(|(a, b)| a != b).count();
-        let hamming: Vec<Genome> = valid.iter().filter(|other| differ(other) == 1).cloned().collect();
-        assert_eq!(space.neighbors(&genome, Neighborhood::Hamming), hamming);
-        let adjacent: Vec<Genome> =
-            hamming.iter().filter(|other| is_adjacent(&point, other, &hamming)).cloned().collect();
-        assert_eq!(space.neighbors(&genome, Neighborhood::Adjacent), adjacent);
         let repaired = space.repair(&genome, &mut rng);
         assert_eq!(repaired.as_ref().map(&differ), valid.iter().map(differ).min());
         assert!(repaired.is_none_or(|genome| valid.contains(&genome)));
     }
-}
-
-/// Whether no valid point lies between the two on the one axis where they differ.
-fn is_adjacent(point: &[u16], other: &Genome, hamming: &[Genome]) -> bool {
-    let axis = (0..point.len()).find(|axis| point[*axis] != other.positions()[*axis]).unwrap();
-    let (own, far) = (point[axis], other.positions()[axis]);
-    !hamming.iter().any(|third| {
-        let at = third.positions()[axis];
-        at != own && at != far && (at > own.min(far)) && (at < own.max(far))
-    })
 }
 
 fn check_samples(space: &SearchSpace, valid: &[Genome]) {
@@ -206,7 +191,7 @@ fn sampling_is_uniform() {
 }
 
 /// A small random space: values of every kind, constraints that may overflow or divide by zero.
-fn any_space() -> impl Strategy<Value = String> {
+pub fn any_space() -> impl Strategy<Value = String> {
     let integers = prop::collection::btree_set(-3i64..20, 1..6)
         .prop_map(|set| set.iter().map(i64::to_string).collect::<Vec<_>>());
     let floats = prop::collection::btree_set(0i32..8, 1..4)
