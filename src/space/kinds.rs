@@ -137,7 +137,7 @@ impl Checker<'_> {
                 let more = if parameter.values.len() > shown.len() { ", …" } else { "" };
                 error.hint(format!("the values of `{}` are {}{more}", parameter.name, shown.join(", ")))
             }
-            None => error,
+            None => error.hint("texts are only compared with texts, and never computed with"),
         });
     }
 }

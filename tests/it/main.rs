@@ -6,6 +6,7 @@ mod compile_ends;
 mod kernel;
 mod kernel_errors;
 mod lane;
+mod malformed;
 mod shipped;
 mod space;
 mod space_properties;

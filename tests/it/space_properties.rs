@@ -34,6 +34,17 @@ fn from_environment(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
+/// A random expression over parameters called A to F.
+pub fn any_expression(seed: u64) -> String {
+    let mut random = Random(seeded(seed));
+    loop {
+        let constraints = Spec::random(&mut random).constraints;
+        if let Some(text) = constraints.into_iter().next() {
+            return text;
+        }
+    }
+}
+
 /// How many points are valid, or what the index has wrong.
 fn check(spec: &Spec) -> Result<usize, String> {
     let points = spec.brute_force();

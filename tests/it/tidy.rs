@@ -17,7 +17,6 @@ const LONG_FILES: &[&str] = &[];
 /// Longer functions are on the list below: corpora with their snapshots.
 const FUNCTION_LINES_MAX: usize = 70;
 const LONG_FUNCTIONS: &[&str] = &[
-    "src/space/expr/tests.rs: malformed_expressions_are_pointed_at",
     "src/space/load/tests.rs: all_errors_of_a_file_at_once",
     "tests/it/kernel_errors/values.rs: a_file_with_nothing_in_it",
 ];

@@ -5,6 +5,7 @@
 //! or a division by zero is an error with its place, never a wrapped number.
 
 mod eval;
+mod hints;
 mod parse;
 mod token;
 pub mod tree;

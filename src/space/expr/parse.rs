@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use super::ExprError;
 use super::token::{Token, TokenKind, tokens};
 use super::tree::{Comparison, Function, Kind, Tree};
-use crate::space::diagnostic::nearest;
+use super::{ExprError, hints};
 use crate::space::document::Span;
 use crate::space::number::Operator;
 use crate::space::value::Value;
@@ -41,29 +40,39 @@ pub fn is_name(text: &str) -> bool {
 /// Parses a whole text.
 pub fn parse(text: &str) -> Result<Parsed, ExprError> {
     if text.len() > MAX_LENGTH {
-        return Err(ExprError::new(0..1, format!("an expression longer than {MAX_LENGTH} bytes")));
+        let start = text.char_indices().nth(1).map_or(text.len(), |(at, _)| at);
+        let message = format!("an expression longer than {MAX_LENGTH} bytes");
+        return Err(ExprError::new(0..start, message).hint(hints::SPLIT));
     }
-    let mut parser =
-        Parser { tokens: tokens(text)?, at: 0, depth: 0, names: Vec::new(), uses: Vec::new(), text };
-    let root = parser.expression()?;
-    if parser.peek().kind != TokenKind::End {
-        return Err(parser.expected_operator());
-    }
+    let (tokens, broken) = tokens(text);
+    let mut parser = Parser { tokens, at: 0, depth: 0, names: Vec::new(), uses: Vec::new(), text };
+    let root = parser.whole();
+    // A parser that came as far as the broken place has nothing to say of what follows.
+    let root = match broken {
+        Some(error) if parser.peek().kind == TokenKind::End => Err(error),
+        _ => root,
+    }?;
     Ok(Parsed { root, names: parser.names, uses: parser.uses })
 }
 
-struct Parser<'a> {
-    tokens: Vec<Token>,
-    at: usize,
+pub(super) struct Parser<'a> {
+    pub(super) tokens: Vec<Token>,
+    /// The next token.
+    pub(super) at: usize,
     depth: usize,
     names: Vec<Arc<str>>,
     uses: Vec<(usize, Span)>,
-    text: &'a str,
+    pub(super) text: &'a str,
 }
 
 type Parse = Result<Tree, ExprError>;
 
 impl Parser<'_> {
+    fn whole(&mut self) -> Parse {
+        let root = self.expression()?;
+        if self.peek().kind == TokenKind::End { Ok(root) } else { Err(self.expected_operator()) }
+    }
+
     /// `a if condition else b`, or anything that binds tighter.
     fn expression(&mut self) -> Parse {
         self.deeper(|parser| {
@@ -73,7 +82,7 @@ impl Parser<'_> {
             }
             let condition = parser.any()?;
             if !parser.take_word("else") {
-                return Err(parser.unexpected("`else`").hint("write `a if condition else b`"));
+                return Err(parser.unexpected("`else`").hint(hints::IF));
             }
             let otherwise = parser.expression()?;
             let span = then.span.start..otherwise.span.end;
@@ -122,7 +131,8 @@ impl Parser<'_> {
         while let Some(comparison) = self.take_comparison()? {
             let member = matches!(comparison, Comparison::In | Comparison::NotIn);
             if let Some((_, Tree { kind: Kind::List(_), span })) = rest.last() {
-                return Err(ExprError::new(span.clone(), "a list cannot be compared further"));
+                let hint = "compare again after `and`, as in `A in [1, 2] and A < B`";
+                return Err(ExprError::new(span.clone(), "a list cannot be compared further").hint(hint));
             }
             let right = if member { self.members()? } else { self.sum()? };
             rest.push((comparison, right));
@@ -151,32 +161,36 @@ impl Parser<'_> {
             if self.take_word("in") {
                 return Ok(Some(Comparison::NotIn));
             }
-            return Err(self.unexpected("`in` after `not`"));
+            let hint = "write `A not in [1, 2]`, or `and not` between two conditions";
+            return Err(self.unexpected("`in`").hint(hint));
         }
         Ok(None)
     }
 
     /// `[a, b]` or `(a, b)`.
     fn members(&mut self) -> Parse {
-        let start = self.peek().span.start;
+        let open = self.peek().span.clone();
         let close = if self.take("[") {
             "]"
         } else if self.take("(") {
             ")"
         } else {
-            return Err(self.unexpected("a list after `in`").hint("write `A in [1, 2]`"));
+            return Err(self.unexpected("a list").hint(hints::MEMBERS));
         };
-        let items = self.items(close)?;
-        Ok(Tree { kind: Kind::List(items), span: start..self.last_end() })
+        let items = self.items(open.clone(), close)?;
+        Ok(Tree { kind: Kind::List(items), span: open.start..self.last_end() })
     }
 
-    /// Comma-separated expressions up to the closing bracket.
-    fn items(&mut self, close: &'static str) -> Result<Vec<Tree>, ExprError> {
+    /// Comma-separated expressions up to the bracket that closes `open`.
+    fn items(&mut self, open: Span, close: &'static str) -> Result<Vec<Tree>, ExprError> {
         let mut items = Vec::new();
         while !self.take(close) {
+            if self.peek().kind == TokenKind::End {
+                return Err(self.unclosed(open, close, true));
+            }
             items.push(self.expression()?);
             if !self.take(",") && self.peek().kind != TokenKind::Symbol(close) {
-                return Err(self.unexpected(&format!("`,` or `{close}`")));
+                return Err(self.unclosed(open, close, true));
             }
         }
         Ok(items)
@@ -246,15 +260,15 @@ impl Parser<'_> {
                 self.at += 1;
                 let inner = self.expression()?;
                 if !self.take(")") {
-                    return Err(self.unclosed(token.span));
+                    return Err(self.unclosed(token.span, ")", false));
                 }
                 return Ok(Tree { kind: inner.kind, span: token.span.start..self.last_end() });
             }
             TokenKind::Symbol("[") => {
                 let error = ExprError::new(token.span, "a list stands only after `in`");
-                return Err(error.hint("write `A in [1, 2]`"));
+                return Err(error.hint(hints::MEMBERS));
             }
-            _ => return Err(self.unexpected("a value")),
+            _ => return Err(self.expected_value()),
         };
         Ok(Tree { kind, span: token.span })
     }
@@ -263,7 +277,7 @@ impl Parser<'_> {
         let literal = match word {
             "True" | "true" => Some(Value::Bool(true)),
             "False" | "false" => Some(Value::Bool(false)),
-            _ if RESERVED.contains(&word) => return Err(self.unexpected("a value")),
+            _ if RESERVED.contains(&word) => return Err(self.expected_value()),
             _ => None,
         };
         self.at += 1;
@@ -284,21 +298,22 @@ impl Parser<'_> {
 
     fn call(&mut self, name: &str, span: Span) -> Parse {
         let Some(function) = Function::ALL.into_iter().find(|function| function.as_str() == name) else {
-            let names = Function::ALL.map(Function::as_str);
-            let hint = match nearest(name, names) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("there are {}", names.map(|name| format!("`{name}`")).join(", ")),
-            };
-            return Err(ExprError::new(span, format!("unknown function `{name}`")).hint(hint));
+            return Err(
+                ExprError::new(span, format!("unknown function `{name}`")).hint(hints::function(name))
+            );
         };
-        let arguments = self.items(")")?;
+        let open = self.tokens[self.at - 1].span.clone();
+        let arguments = self.items(open, ")")?;
         let span = span.start..self.last_end();
         let (least, most) = function.arity();
         if arguments.len() < least || arguments.len() > most {
-            let plural = if least == 1 { "" } else { "s" };
-            let more = if most > least { " or more" } else { "" };
-            let message = format!("`{name}` takes {least}{more} argument{plural}, not {}", arguments.len());
-            return Err(ExprError::new(span, message));
+            let takes = match (least, most) {
+                (1, 1) => "1 argument".to_string(),
+                (1, _) => "1 or more arguments".to_string(),
+                _ => format!("{least} arguments"),
+            };
+            let message = format!("`{name}` takes {takes}, not {}", arguments.len());
+            return Err(ExprError::new(span, message).hint(hints::arguments(function)));
         }
         Ok(Tree { kind: Kind::Call(function, arguments), span })
     }
@@ -307,14 +322,14 @@ impl Parser<'_> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             let message = format!("nesting is deeper than {MAX_DEPTH}");
-            return Err(ExprError::new(self.peek().span.clone(), message));
+            return Err(ExprError::new(self.place(), message).hint(hints::SPLIT));
         }
         let tree = parse(self)?;
         self.depth -= 1;
         Ok(tree)
     }
 
-    fn peek(&self) -> &Token {
+    pub(super) fn peek(&self) -> &Token {
         &self.tokens[self.at]
     }
 
@@ -333,44 +348,5 @@ impl Parser<'_> {
     /// Where the last taken token ends.
     fn last_end(&self) -> usize {
         self.tokens[self.at - 1].span.end
-    }
-
-    fn found(&self) -> String {
-        let token = self.peek();
-        match token.kind {
-            TokenKind::End => "the end".to_string(),
-            _ => format!("`{}`", &self.text[token.span.clone()]),
-        }
-    }
-
-    fn unexpected(&self, expected: &str) -> ExprError {
-        ExprError::new(self.peek().span.clone(), format!("expected {expected}, found {}", self.found()))
-    }
-
-    fn unclosed(&self, open: Span) -> ExprError {
-        match self.peek().kind {
-            TokenKind::End => ExprError::new(open, "this bracket is never closed"),
-            TokenKind::Symbol(",") => self.unexpected("`)`").hint("a list stands only after `in`"),
-            TokenKind::Symbol(")" | "]") => self.unexpected("`)`"),
-            _ => self.expected_operator(),
-        }
-    }
-
-    fn expected_operator(&self) -> ExprError {
-        let error = self.unexpected("an operator or the end");
-        let TokenKind::Word(word) = &self.peek().kind else {
-            let closing = matches!(self.peek().kind, TokenKind::Symbol(")" | "]"));
-            return if closing { error.hint("there is no bracket to close") } else { error };
-        };
-        match word.to_lowercase().as_str() {
-            "is" => error.hint("compare with `==`"),
-            "mod" => error.hint("write `%`"),
-            "div" => error.hint("write `//`"),
-            "xor" => error.hint("compare two truth values with `!=`"),
-            folded => match nearest(folded, ["and", "or", "in", "if", "else"]) {
-                Some(near) if near != word => error.hint(format!("did you mean `{near}`?")),
-                _ => error,
-            },
-        }
     }
 }

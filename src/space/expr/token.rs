@@ -1,7 +1,7 @@
 //! Text to tokens. Symbols of other languages are recognized here, because their hint is the same
 //! wherever they stand.
 
-use super::ExprError;
+use super::{ExprError, hints};
 use crate::space::document::Span;
 use crate::space::value::Value;
 
@@ -30,7 +30,7 @@ const SYMBOLS: [&str; 18] =
     ["//", "**", "==", "!=", "<=", ">=", "<", ">", "+", "-", "*", "/", "%", "(", ")", "[", "]", ","];
 
 /// Symbols that people bring from elsewhere, and what to write here; longer ones first.
-const FOREIGN: [(&str, &str); 17] = [
+const FOREIGN: [(&str, &str); 19] = [
     ("&&", "write `and`"),
     ("||", "write `or`"),
     ("===", "write `==`"),
@@ -38,6 +38,8 @@ const FOREIGN: [(&str, &str); 17] = [
     ("<>", "write `!=`"),
     ("=>", "write `>=`"),
     ("=<", "write `<=`"),
+    ("=!", "write `!=`"),
+    ("->", "write `not a or b` where a implies b"),
     (":=", "compare with `==`"),
     ("<<", "multiply by a power of two: `a * 2 ** b`"),
     (">>", "divide by a power of two: `a // 2 ** b`"),
@@ -50,21 +52,30 @@ const FOREIGN: [(&str, &str); 17] = [
     ("?", "write `a if condition else b`"),
 ];
 
-/// Splits an expression; the last token is `End`.
-pub fn tokens(text: &str) -> Result<Vec<Token>, ExprError> {
+/// Splits an expression; the last token is `End`. What is no token ends the list early and comes as an
+/// error beside it, because there may be a mistake further to the left that explains more.
+pub fn tokens(text: &str) -> (Vec<Token>, Option<ExprError>) {
     let mut list = Vec::new();
     let mut at = 0;
+    let mut broken = None;
     while let Some(first) = text[at..].chars().next() {
         if first.is_whitespace() {
             at += first.len_utf8();
             continue;
         }
-        let (kind, length) = token(&text[at..], first).map_err(|error| error.shifted(at))?;
-        list.push(Token { kind, span: at..at + length });
-        at += length;
+        match token(&text[at..], first) {
+            Ok((kind, length)) => {
+                list.push(Token { kind, span: at..at + length });
+                at += length;
+            }
+            Err(error) => {
+                broken = Some(error.shifted(at));
+                break;
+            }
+        }
     }
     list.push(Token { kind: TokenKind::End, span: text.len()..text.len() });
-    Ok(list)
+    (list, broken)
 }
 
 fn token(rest: &str, first: char) -> Result<(TokenKind, usize), ExprError> {
@@ -90,12 +101,13 @@ fn quoted(rest: &str, quote: char) -> Result<(TokenKind, usize), ExprError> {
     match rest[1..].find(quote) {
         Some(length) if rest[1..1 + length].contains('\\') => {
             let at = 1 + rest[1..].find('\\').unwrap_or(0);
-            Err(ExprError::new(at..at + 1, "a text holds no backslash"))
+            let hint = "texts are taken as they stand, without escapes";
+            Err(ExprError::new(at..at + 1, "a text holds no backslash").hint(hint))
         }
         Some(length) => Ok((TokenKind::Literal(Value::text(&rest[1..1 + length])), length + 2)),
         None => {
             Err(ExprError::new(0..rest.len(), "this text does not end")
-                .hint(format!("close it with {quote}")))
+                .hint(format!("close it with `{quote}`")))
         }
     }
 }
@@ -115,13 +127,19 @@ fn number(rest: &str) -> Result<(TokenKind, usize), ExprError> {
         length += 1;
     }
     let text = &rest[..length];
-    let value = number_value(text).map_err(|message| ExprError::new(0..length, message))?;
+    let value =
+        number_value(text).map_err(|message| ExprError::new(0..length, message).hint(hints::number(text)))?;
     Ok((TokenKind::Literal(value), length))
 }
 
 fn number_value(text: &str) -> Result<Value, String> {
     let no_number = || format!("`{text}` is not a number");
-    if text.starts_with('_') || text.ends_with('_') || text.contains("__") {
+    // Between two digits; after `0x` too.
+    let misplaced = |at: usize| {
+        let around = [text[..at].chars().next_back(), text[at + 1..].chars().next()];
+        !around.iter().all(|side| side.is_some_and(|c| c.is_ascii_hexdigit() || c == 'x'))
+    };
+    if text.match_indices('_').any(|(at, _)| misplaced(at)) {
         return Err(no_number());
     }
     let digits = text.replace('_', "");
@@ -161,7 +179,8 @@ fn symbol(rest: &str, first: char) -> Result<(TokenKind, usize), ExprError> {
         }
         _ => {
             let shown: String = first.escape_debug().collect();
-            Err(ExprError::new(0..first.len_utf8(), format!("unexpected character `{shown}`")))
+            let message = format!("unexpected character `{shown}`");
+            Err(ExprError::new(0..first.len_utf8(), message).hint(hints::character(first)))
         }
     }
 }

@@ -119,6 +119,8 @@ because = 5
        |
     12 | require = "BLOCK_M % == 0"
        |                      ^^
+       |
+       = hint: an operator stands between two values, as in `A * B`
 
     error: this constraint has no `require`
       --> space.toml:14:1
