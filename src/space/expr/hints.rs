@@ -105,8 +105,8 @@ pub fn number(text: &str) -> String {
     let lower = text.to_lowercase();
     let after_digits = lower.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '_');
     let suffix = ["u", "l", "f", "ul", "ll", "ull", "f32", "f64", "i32", "i64", "h", "d"];
-    if lower.starts_with("0x") {
-        return match lower[2..].bytes().all(|byte| byte.is_ascii_hexdigit()) && lower.len() > 2 {
+    if let Some(hex) = lower.strip_prefix("0x") {
+        return match !hex.is_empty() && hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             true => "integers reach 9223372036854775807".to_string(),
             false => "hexadecimal digits are 0 to 9 and a to f, as in `0x1f`".to_string(),
         };

@@ -27,17 +27,21 @@ fn malformed() {
 #[test]
 fn bad_expressions() {
     insta::assert_snapshot!(changed(&[("block = \"BLOCK\"", "block = \"BLOCK +\""), ("\"12 * N\"", "\"12 $ N\"")]), @r#"
-    error: `block` of launch `saxpy`: expected a value, found the end
-     --> space.toml:8:90
+    error: `block` of launch `saxpy`: expected a value after `+`
+     --> space.toml:8:89
       |
     8 | launches = [{ entry = "saxpy", grid = "ceil_div(N, BLOCK * PER_THREAD)", block = "BLOCK +" }]
-      |                                                                                          ^
+      |                                                                                         ^
+      |
+      = hint: write a value after it, or remove it
 
     error: `bytes` of `objective`: unexpected character `$`
       --> space.toml:28:13
        |
     28 | bytes = "12 $ N"
        |             ^
+       |
+       = hint: write the bare name
     "#);
 }
 
