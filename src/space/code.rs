@@ -162,12 +162,12 @@ impl Code {
         self.evaluate(slots).is_some_and(Atom::is_true)
     }
 
-    /// The slots that are read.
-    pub fn slots(&self) -> BTreeSet<usize> {
-        let mut found = BTreeSet::new();
-        self.visit_slots(&mut |slot| {
-            found.insert(slot);
-        });
+    /// The slots that are read, ascending.
+    pub fn slots(&self) -> Vec<usize> {
+        let mut found = Vec::new();
+        self.visit_slots(&mut |slot| found.push(slot));
+        found.sort_unstable();
+        found.dedup();
         found
     }
 
@@ -195,25 +195,28 @@ impl Code {
         }
     }
 
-    fn visit_slots(&self, visit: &mut impl FnMut(usize)) {
+    fn visit_slots(&self, visit: &mut dyn FnMut(usize)) {
         match self {
             Code::Slot(slot) => visit(*slot),
-            other => other.children().for_each(|child| child.visit_slots(visit)),
+            other => other.for_children(&mut |child| child.visit_slots(visit)),
         }
     }
 
-    /// The direct operands.
-    pub fn children(&self) -> Box<dyn Iterator<Item = &Code> + '_> {
+    /// Visits the direct operands.
+    pub fn for_children<'c>(&'c self, visit: &mut dyn FnMut(&'c Code)) {
         match self {
-            Code::Constant(_) | Code::Slot(_) => Box::new(std::iter::empty()),
-            Code::Not(a) | Code::Negate(a) => Box::new(std::iter::once(&**a)),
-            Code::Binary(_, a, b) | Code::Compare(_, a, b) => Box::new([&**a, &**b].into_iter()),
-            Code::Sum(terms) => Box::new(terms.iter().map(|(_, term)| term)),
+            Code::Constant(_) | Code::Slot(_) => {}
+            Code::Not(a) | Code::Negate(a) => visit(a),
+            Code::Binary(_, a, b) | Code::Compare(_, a, b) => [a, b].into_iter().for_each(|code| visit(code)),
+            Code::Sum(terms) => terms.iter().for_each(|(_, term)| visit(term)),
             Code::Product(list) | Code::All(list) | Code::Any(list) | Code::Call(_, list) => {
-                Box::new(list.iter())
+                list.iter().for_each(visit);
             }
-            Code::Member(a, list) => Box::new(std::iter::once(&**a).chain(list)),
-            Code::If(parts) => Box::new(parts.iter()),
+            Code::Member(a, list) => {
+                visit(a);
+                list.iter().for_each(visit);
+            }
+            Code::If(parts) => parts.iter().for_each(visit),
         }
     }
 }

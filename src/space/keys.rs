@@ -16,14 +16,14 @@ pub struct KeyTable {
     stride: usize,
     keys: Vec<u64>,
     values: Vec<u32>,
-    /// Entry number plus one, by hash; 0 is free. A power of two long.
+    /// Entry number plus one, by hash; 0 is free. A power of two long, or empty as long as the table is.
     buckets: Vec<u32>,
 }
 
 impl KeyTable {
     /// An empty table for keys of `stride` words.
     pub fn new(stride: usize) -> KeyTable {
-        KeyTable { stride, keys: Vec::new(), values: Vec::new(), buckets: vec![0; 16] }
+        KeyTable { stride, keys: Vec::new(), values: Vec::new(), buckets: Vec::new() }
     }
 
     /// Number of entries.
@@ -38,6 +38,9 @@ impl KeyTable {
 
     /// The entry of `key`, made if there is none; a new one has no value until `set` is called.
     pub fn entry(&mut self, key: &[u64]) -> Entry {
+        if self.values.len() * 2 >= self.buckets.len() {
+            self.grow();
+        }
         let mut at = hash(key) as usize & (self.buckets.len() - 1);
         while let Some(found) = (self.buckets[at] as usize).checked_sub(1) {
             if self.key(found) == key {
@@ -49,9 +52,6 @@ impl KeyTable {
         self.keys.extend_from_slice(key);
         self.values.push(u32::MAX);
         self.buckets[at] = number + 1;
-        if self.values.len() * 2 > self.buckets.len() {
-            self.grow();
-        }
         Entry::New(number)
     }
 
@@ -72,7 +72,7 @@ impl KeyTable {
     }
 
     fn grow(&mut self) {
-        let mask = self.buckets.len() * 4 - 1;
+        let mask = (self.buckets.len() * 4).max(8) - 1;
         self.buckets.clear();
         self.buckets.resize(mask + 1, 0);
         for entry in 0..self.values.len() {

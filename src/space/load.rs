@@ -182,16 +182,17 @@ fn read_values(list: &Node, key: &Span, name: &str, diagnostics: &mut Diagnostic
     }
     let mut values: Vec<Value> = Vec::with_capacity(items.len());
     let mut sound = true;
-    let mut seen = std::collections::HashMap::new();
+    let mut seen = std::collections::HashMap::with_capacity(items.len());
     for item in items {
         let Some(value) = read_value(item, diagnostics) else {
             sound = false;
             continue;
         };
-        if let Some(earlier) = seen.insert(equality_key(&value), value.to_string()) {
+        if let Some(earlier) = seen.insert(EqualityKey::of(&value), value.clone()) {
             sound = false;
             let message = format!("`{name}` has the value `{value}` twice");
-            let hint = (earlier != value.to_string()).then(|| format!("`{value}` equals `{earlier}`"));
+            let hint =
+                (earlier.to_string() != value.to_string()).then(|| format!("`{value}` equals `{earlier}`"));
             match hint {
                 Some(hint) => diagnostics.error_with_hint(item.span.clone(), message, hint),
                 None => diagnostics.error(item.span.clone(), message),
@@ -203,12 +204,24 @@ fn read_values(list: &Node, key: &Span, name: &str, diagnostics: &mut Diagnostic
 }
 
 /// The same for values that compare equal, such as `4` and `4.0`.
-fn equality_key(value: &Value) -> String {
-    match value {
-        Value::Text(text) => format!("t{text}"),
-        Value::Float(value) if value.fract() != 0.0 || value.abs() >= 9.2e18 => format!("f{value:e}"),
-        Value::Float(value) => format!("i{}", *value as i64),
-        other => format!("i{}", other.as_int().unwrap_or(0)),
+#[derive(PartialEq, Eq, Hash)]
+enum EqualityKey {
+    Int(i64),
+    /// The bits of a float that no integer equals.
+    Float(u64),
+    Text(Arc<str>),
+}
+
+impl EqualityKey {
+    fn of(value: &Value) -> EqualityKey {
+        match value {
+            Value::Text(text) => EqualityKey::Text(text.clone()),
+            Value::Float(value) if value.fract() != 0.0 || value.abs() >= 9.2e18 => {
+                EqualityKey::Float(value.to_bits())
+            }
+            Value::Float(value) => EqualityKey::Int(*value as i64),
+            other => EqualityKey::Int(other.as_int().unwrap_or(0)),
+        }
     }
 }
 

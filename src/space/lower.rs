@@ -69,7 +69,8 @@ fn lower(tree: &Tree, slots: &[usize], domains: &Domains<'_>) -> Code {
 
 /// A constant if all operands are constants and there is a value; failing expressions stay.
 fn fold(code: Code) -> Code {
-    let constant = code.children().all(|child| matches!(child, Code::Constant(_)));
+    let mut constant = true;
+    code.for_children(&mut |child| constant &= matches!(child, Code::Constant(_)));
     match code {
         Code::Slot(_) | Code::Constant(_) => code,
         code if constant => code.evaluate(&[]).map_or(code, Code::Constant),

@@ -11,19 +11,22 @@ use super::merge::{Edges, Layers, OverBudget, SearchLimits, search};
 use super::problem::Problem;
 
 /// Values tried by the first attempts; later ones have sixteen times as many.
-const FIRST_STEPS: u64 = 1 << 16;
+const FIRST_STEPS: u64 = 1 << 13;
 
-/// The default limit of values tried per group: some ten seconds of work.
-pub const MAX_STEPS: u64 = 1 << 27;
+/// The default limit of values tried per group: some seconds of work.
+pub const MAX_STEPS: u64 = 1 << 24;
 
-/// Words of remembered states per search: 256 MiB.
-const MAX_WORDS: u64 = 32 << 20;
+/// Words of remembered states per search: 64 MiB.
+const MAX_WORDS: u64 = 8 << 20;
 
 /// Edges of a diagram while its layers are being sorted.
-const MAX_EDGES: usize = 32 << 20;
+const MAX_EDGES: usize = 4 << 20;
 
 /// The diagram of a group, its layers in declared order. An attempt tries `max_steps` values at most.
 pub fn diagram(problem: &Problem, group: &[usize], max_steps: u64) -> Result<Layers, OverBudget> {
+    if group.len() == 1 {
+        return Ok(single(problem, group[0]));
+    }
     let greedy = greedy(problem, group);
     let orders: &[&[usize]] = if greedy == group { &[group] } else { &[group, &greedy] };
     let mut steps = FIRST_STEPS.min(max_steps);
@@ -39,6 +42,12 @@ pub fn diagram(problem: &Problem, group: &[usize], max_steps: u64) -> Result<Lay
         }
         steps = steps.saturating_mul(16).min(max_steps);
     }
+}
+
+/// The diagram of a slot that no conjunct reads.
+fn single(problem: &Problem, slot: usize) -> Layers {
+    let edges: Edges = problem.positions[slot].iter().map(|position| (*position, 0)).collect();
+    Layers { slots: vec![slot], nodes: vec![vec![edges]] }
 }
 
 /// Next the slot that completes the most conjuncts, then opens the fewest, then has the fewest values.

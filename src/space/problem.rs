@@ -75,7 +75,7 @@ impl Problem {
             let slots: Vec<usize> = names.iter().filter_map(|name| slot(name)).collect();
             assert_eq!(slots.len(), names.len(), "constraints read only known names");
             for code in conjuncts(constraint.expr.tree(), &slots, &domains) {
-                let slots = code.slots().into_iter().collect();
+                let slots = code.slots();
                 self.conjuncts.push(Conjunct { code, slots, table: None });
             }
         }

@@ -338,3 +338,6 @@ fn relation(comparison: Comparison) -> Operation {
         Comparison::GreaterEqual => Operation::GreaterEqual,
     }
 }
+
+#[cfg(test)]
+mod tests;

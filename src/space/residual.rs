@@ -83,9 +83,14 @@ fn product(mut factors: Vec<Code>) -> Code {
 fn reads(code: &Code, is_decided: &impl Fn(usize) -> bool) -> (bool, bool) {
     match code {
         Code::Slot(slot) => (is_decided(*slot), !is_decided(*slot)),
-        other => other
-            .children()
-            .map(|child| reads(child, is_decided))
-            .fold((false, false), |a, b| (a.0 | b.0, a.1 | b.1)),
+        other => {
+            let (mut decided, mut open) = (false, false);
+            other.for_children(&mut |child| {
+                let (a, b) = reads(child, is_decided);
+                decided |= a;
+                open |= b;
+            });
+            (decided, open)
+        }
     }
 }

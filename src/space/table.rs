@@ -146,3 +146,70 @@ impl TableDiagram {
         TableDiagram { steps, rows, words }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A table of a function of three positions.
+    fn table(sizes: [usize; 3], holds: impl Fn([usize; 3]) -> bool) -> Table {
+        let mut bits = Vec::new();
+        for a in 0..sizes[0] {
+            for b in 0..sizes[1] {
+                bits.extend((0..sizes[2]).map(|c| holds([a, b, c])));
+            }
+        }
+        let holding = bits.iter().filter(|bit| **bit).count();
+        Table { sizes: sizes.to_vec(), bits, holding }
+    }
+
+    /// Follows the diagram for positions that are given in the diagram's order.
+    fn follow(diagram: &TableDiagram, sizes: [usize; 3], at: [usize; 3]) -> bool {
+        let mut node = 0;
+        for level in 0..2 {
+            let next = diagram.steps[level][node * sizes[level] + at[level]];
+            if next == DEAD {
+                return false;
+            }
+            node = next as usize;
+        }
+        diagram.rows[node * diagram.words + at[2] / 64] >> (at[2] % 64) & 1 == 1
+    }
+
+    #[test]
+    fn a_diagram_says_what_its_table_says_in_any_order() {
+        let holds = |[a, b, c]: [usize; 3]| (a * 7 + b * 3 + c) % 5 < 2 && a != 1;
+        let sizes = [3, 4, 70];
+        let table = table(sizes, holds);
+        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+            let diagram = TableDiagram::new(&table, &order);
+            let ordered = order.map(|old| sizes[old]);
+            for number in 0..sizes.iter().product() {
+                let at = [number / 280, number / 70 % 4, number % 70];
+                assert_eq!(
+                    follow(&diagram, ordered, order.map(|old| at[old])),
+                    holds(at),
+                    "{order:?} {at:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn equal_futures_are_one_node() {
+        // Only whether the sum so far is odd matters.
+        let diagram =
+            TableDiagram::new(&table([6, 6, 6], |at| at.iter().sum::<usize>() % 2 == 0), &[0, 1, 2]);
+        assert_eq!(diagram.steps.iter().map(Vec::len).collect::<Vec<_>>(), [6, 2 * 6]);
+        assert_eq!(diagram.rows, [0b010101, 0b101010]);
+    }
+
+    #[test]
+    fn what_no_combination_supports_goes() {
+        let mut table = table([3, 3, 2], |[a, b, _]| a < b);
+        let supported = table.supported();
+        assert_eq!(supported, [vec![true, true, false], vec![false, true, true], vec![true, true]]);
+        table.keep(&supported);
+        assert_eq!((table.sizes(), table.combinations(), table.holding), (&[2, 2, 2][..], 8, 6));
+    }
+}
