@@ -18,6 +18,8 @@ const SAMPLE: usize = 1000;
 const RUNS: usize = 7;
 /// No new configuration is asked for its neighbors after this long.
 const NEIGHBORS_PATIENCE: Duration = Duration::from_secs(4);
+/// Larger neighborhoods are counted, not made: boxes have up to 3 to the power of the parameters.
+const NEIGHBORS_MAX: u32 = 1_000_000;
 /// Rows that are listed at most; the first ones of a larger space.
 const ROWS_MAX: u128 = 20_000_000;
 
@@ -38,6 +40,8 @@ pub struct Neighbors {
     pub neighborhood: &'static str,
     /// Configurations asked before the patience ended.
     pub asked: usize,
+    /// Configurations left out because they have over a million neighbors.
+    pub too_many: usize,
     pub mean_found: f64,
     /// Scaled to 1,000 configurations; 0 if none was asked.
     pub per_1000_seconds: f64,
@@ -71,7 +75,12 @@ pub fn measure(space: &SearchSpace) -> Operations {
     }
 }
 
-const NEIGHBORHOODS: [(&str, Neighborhood); 1] = [("hamming", Neighborhood::Hamming)];
+const NEIGHBORHOODS: [(&str, Neighborhood); 4] = [
+    ("hamming", Neighborhood::Hamming),
+    ("hamming_adjacent", Neighborhood::HammingAdjacent),
+    ("strictly_adjacent", Neighborhood::StrictlyAdjacent),
+    ("adjacent", Neighborhood::Adjacent),
+];
 
 /// Nanoseconds of one call, each run over all items.
 fn per_call<I, T>(items: &[I], call: impl Fn(&I) -> T) -> Spread {
@@ -89,9 +98,13 @@ fn neighbors(
     neighborhood: &'static str,
     kind: Neighborhood,
 ) -> Neighbors {
-    let (mut asked, mut found) = (0, 0);
+    let (mut asked, mut too_many, mut found) = (0, 0, 0);
     let mut busy = Duration::ZERO;
     for configuration in configurations {
+        if space.neighbor_count(configuration, kind) > NEIGHBORS_MAX.into() {
+            too_many += 1;
+            continue;
+        }
         let start = Instant::now();
         let list = black_box(space.neighbors(configuration, kind));
         busy += start.elapsed();
@@ -105,6 +118,7 @@ fn neighbors(
     Neighbors {
         neighborhood,
         asked,
+        too_many,
         mean_found: share(found as f64),
         per_1000_seconds: share(busy.as_secs_f64() * 1000.0),
     }

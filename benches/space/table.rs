@@ -44,11 +44,12 @@ fn operations_lines(operations: &Operations) -> String {
     for neighbors in &operations.neighbors {
         let _ = writeln!(
             text,
-            "  neighbors of 1,000, {}: {} (mean {:.1} found, {} asked)",
+            "  neighbors of 1,000, {}: {} (mean {:.1} found, {} asked, {} too many)",
             neighbors.neighborhood,
             time(neighbors.per_1000_seconds),
             neighbors.mean_found,
             neighbors.asked,
+            neighbors.too_many,
         );
     }
     let rows = &operations.rows;
