@@ -6,6 +6,7 @@
 //! every other group from where it stands.
 
 mod around;
+mod descend;
 pub mod diagram;
 mod lookup;
 mod points;

@@ -16,6 +16,7 @@ mod keys;
 mod kinds;
 pub mod list;
 pub mod load;
+mod low_discrepancy;
 mod lower;
 mod merge;
 mod neighbors;

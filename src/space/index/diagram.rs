@@ -106,6 +106,16 @@ impl Diagram {
         self.layers.get(depth).map_or(1, |layer| layer.counts[node as usize])
     }
 
+    /// Completions of a node's edges up to and with number `at`, rounded, in a unit of the layer.
+    pub fn end(&self, depth: usize, node: u32, at: usize) -> f64 {
+        let layer = &self.layers[depth];
+        if let Some(shares) = &self.shares {
+            return shares.0[depth][layer.range(node)][at];
+        }
+        let next = layer.edges_of(node).get(at + 1);
+        next.map_or(layer.counts[node as usize], |edge| edge.before) as f64
+    }
+
     /// Completions of each node of each layer, and of the end, at any size.
     fn exact_counts(&self) -> Vec<Vec<BigUint>> {
         let mut counts = vec![vec![BigUint::from(1u8)]];
