@@ -1,5 +1,7 @@
 //! `[parameters]` and `[[constraints]]` of a space file to a `SearchSpace`; every error at once.
 
+use std::cmp::Ordering;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::constraint::Constraint;
@@ -180,27 +182,30 @@ fn read_values(list: &Node, key: &Span, name: &str, diagnostics: &mut Diagnostic
         diagnostics.error(key.clone(), format!("`{name}` has more than {MAX_VALUES} values"));
         return None;
     }
-    let mut values: Vec<Value> = Vec::with_capacity(items.len());
-    let mut sound = true;
-    let mut seen = std::collections::HashMap::with_capacity(items.len());
-    for item in items {
-        let Some(value) = read_value(item, diagnostics) else {
-            sound = false;
-            continue;
-        };
-        if let Some(earlier) = seen.insert(EqualityKey::of(&value), value.clone()) {
-            sound = false;
-            let message = format!("`{name}` has the value `{value}` twice");
-            let hint =
-                (earlier.to_string() != value.to_string()).then(|| format!("`{value}` equals `{earlier}`"));
-            match hint {
-                Some(hint) => diagnostics.error_with_hint(item.span.clone(), message, hint),
-                None => diagnostics.error(item.span.clone(), message),
+    let before = diagnostics.list().len();
+    let (places, values): (Vec<&Node>, Vec<Value>) =
+        items.iter().filter_map(|item| Some((item, read_value(item, diagnostics)?))).unzip();
+    refuse_repeated_values(name, &places, &values, diagnostics);
+    (diagnostics.list().len() == before).then_some(values)
+}
+
+fn refuse_repeated_values(name: &str, places: &[&Node], values: &[Value], diagnostics: &mut Diagnostics) {
+    // Nearly every list ascends, which is quicker to see than that no value repeats.
+    if values.windows(2).all(|pair| pair[0].compare(&pair[1]) == Some(Ordering::Less)) {
+        return;
+    }
+    let mut seen: HashMap<EqualityKey, &Value> = HashMap::with_capacity(values.len());
+    for (item, value) in places.iter().zip(values) {
+        let Some(earlier) = seen.insert(EqualityKey::of(value), value) else { continue };
+        let message = format!("`{name}` has the value `{value}` twice");
+        match earlier.to_string() {
+            earlier if earlier == value.to_string() => diagnostics.error(item.span.clone(), message),
+            earlier => {
+                let hint = format!("`{value}` equals `{earlier}`");
+                diagnostics.error_with_hint(item.span.clone(), message, hint);
             }
         }
-        values.push(value);
     }
-    sound.then_some(values)
 }
 
 /// The same for values that compare equal, such as `4` and `4.0`.

@@ -80,7 +80,6 @@ enum Operation {
     Least,
     Greatest,
     Copy,
-    Jump,
     JumpIfTrue,
     JumpIfFalse,
 }
@@ -100,32 +99,29 @@ impl Program {
         let mut at = 0;
         while let Some(instruction) = self.instructions.get(at) {
             at += 1;
-            let a = if instruction.operation == Operation::Jump {
-                at = instruction.b as usize;
-                continue;
-            } else {
-                file[instruction.a as usize]?
-            };
-            match instruction.operation {
+            let a = file[instruction.a as usize]?;
+            let value = match instruction.operation {
                 Operation::JumpIfTrue | Operation::JumpIfFalse => {
                     if a.is_true() == (instruction.operation == Operation::JumpIfTrue) {
                         at = instruction.b as usize;
                     }
                     continue;
                 }
-                Operation::Copy => file[instruction.out as usize] = Some(a),
-                Operation::Not => file[instruction.out as usize] = Some(Atom::bool(!a.is_true())),
-                Operation::Negate => {
-                    file[instruction.out as usize] = Some(Atom::Number(a.number()?.negate().ok()?));
-                }
-                Operation::Absolute => {
-                    file[instruction.out as usize] = Some(Atom::Number(a.number()?.absolute().ok()?));
-                }
+                Operation::Copy => a,
+                Operation::Not => Atom::bool(!a.is_true()),
+                Operation::Negate => Atom::Number(a.number()?.negate().ok()?),
+                Operation::Absolute => Atom::Number(a.number()?.absolute().ok()?),
                 operation => {
                     let b = file[instruction.b as usize]?;
-                    file[instruction.out as usize] = Some(binary(operation, a, b)?);
+                    match (a, b) {
+                        (Atom::Number(Number::Int(a)), Atom::Number(Number::Int(b))) => {
+                            integers(operation, a, b)?
+                        }
+                        _ => any(operation, a, b)?,
+                    }
                 }
-            }
+            };
+            file[instruction.out as usize] = Some(value);
         }
         file[self.result as usize]
     }
@@ -137,28 +133,28 @@ impl Program {
     }
 }
 
+/// Integers are nearly everything, so their quick way comes first.
 #[inline]
-fn binary(operation: Operation, a: Atom, b: Atom) -> Option<Atom> {
-    // Integers are nearly everything; their quick way comes first.
-    if let (Atom::Number(Number::Int(x)), Atom::Number(Number::Int(y))) = (a, b) {
-        let quick = match operation {
-            Operation::Add => x.checked_add(y)?,
-            Operation::Subtract => x.checked_sub(y)?,
-            Operation::Multiply => x.checked_mul(y)?,
-            Operation::Equal => i64::from(x == y),
-            Operation::NotEqual => i64::from(x != y),
-            Operation::Less => i64::from(x < y),
-            Operation::LessEqual => i64::from(x <= y),
-            Operation::Greater => i64::from(x > y),
-            Operation::GreaterEqual => i64::from(x >= y),
-            _ => return slow(operation, a, b),
-        };
-        return Some(Atom::Number(Number::Int(quick)));
-    }
-    slow(operation, a, b)
+fn integers(operation: Operation, a: i64, b: i64) -> Option<Atom> {
+    let value = match operation {
+        Operation::Add => a.checked_add(b)?,
+        Operation::Subtract => a.checked_sub(b)?,
+        Operation::Multiply => a.checked_mul(b)?,
+        // For positive divisors Python's quotient and remainder are Euclid's.
+        Operation::FloorDivide if b > 0 => a.div_euclid(b),
+        Operation::Remainder if b > 0 => a.rem_euclid(b),
+        Operation::Equal => i64::from(a == b),
+        Operation::NotEqual => i64::from(a != b),
+        Operation::Less => i64::from(a < b),
+        Operation::LessEqual => i64::from(a <= b),
+        Operation::Greater => i64::from(a > b),
+        Operation::GreaterEqual => i64::from(a >= b),
+        _ => return any(operation, Atom::Number(Number::Int(a)), Atom::Number(Number::Int(b))),
+    };
+    Some(Atom::Number(Number::Int(value)))
 }
 
-fn slow(operation: Operation, a: Atom, b: Atom) -> Option<Atom> {
+fn any(operation: Operation, a: Atom, b: Atom) -> Option<Atom> {
     let arithmetic = |operator| Number::apply(operator, a.number()?, b.number()?).ok().map(Atom::Number);
     let order = || a.compare(b);
     let truth = match operation {
@@ -195,117 +191,119 @@ impl Compiler<'_> {
         match code {
             Code::Constant(atom) => self.registers.add(Some(*atom)),
             Code::Slot(slot) => *slot as Register,
-            Code::Not(operand) => self.unary(Operation::Not, operand),
-            Code::Negate(operand) => self.unary(Operation::Negate, operand),
-            Code::Binary(operator, a, b) => {
-                let (a, b) = (self.compile(a), self.compile(b));
-                self.emit(arithmetic(*operator), a, b)
+            other => {
+                let out = self.registers.add(None);
+                self.compile_into(other, out);
+                out
             }
-            Code::Sum(terms) => self.sum(terms),
-            Code::Product(factors) => self.reduce(Operation::Multiply, factors),
-            Code::Compare(comparison, a, b) => {
-                let (a, b) = (self.compile(a), self.compile(b));
-                self.emit(relation(*comparison), a, b)
-            }
-            Code::Member(value, items) => self.member(value, items),
-            Code::All(operands) => self.first_that(operands, false),
-            Code::Any(operands) => self.first_that(operands, true),
-            Code::If(parts) => self.conditional(parts),
-            Code::Call(Function::Abs, arguments) => self.unary(Operation::Absolute, &arguments[0]),
-            Code::Call(Function::CeilDiv, arguments) => {
-                let (a, b) = (self.compile(&arguments[0]), self.compile(&arguments[1]));
-                self.emit(Operation::CeilDiv, a, b)
-            }
-            Code::Call(Function::Min, arguments) => self.reduce(Operation::Least, arguments),
-            Code::Call(Function::Max, arguments) => self.reduce(Operation::Greatest, arguments),
         }
     }
 
-    fn emit(&mut self, operation: Operation, a: Register, b: u32) -> Register {
-        let out = self.registers.add(None);
-        self.push(operation, a, b, out);
-        out
+    /// Emits what computes `code` into a register that nothing else needs until then.
+    fn compile_into(&mut self, code: &Code, out: Register) {
+        match code {
+            Code::Constant(_) | Code::Slot(_) => {
+                let value = self.compile(code);
+                self.push(Operation::Copy, value, 0, out);
+            }
+            Code::Not(operand) => self.unary(Operation::Not, operand, out),
+            Code::Negate(operand) => self.unary(Operation::Negate, operand, out),
+            Code::Binary(operator, a, b) => self.binary(arithmetic(*operator), a, b, out),
+            Code::Sum(terms) => self.sum(terms, out),
+            Code::Product(factors) => self.reduce(Operation::Multiply, factors, out),
+            Code::Compare(comparison, a, b) => self.binary(relation(*comparison), a, b, out),
+            Code::Member(value, items) => self.member(value, items, out),
+            Code::All(operands) => self.first_that(operands, false, out),
+            Code::Any(operands) => self.first_that(operands, true, out),
+            Code::If(parts) => self.conditional(parts, out),
+            Code::Call(Function::Abs, arguments) => self.unary(Operation::Absolute, &arguments[0], out),
+            Code::Call(Function::CeilDiv, arguments) => {
+                self.binary(Operation::CeilDiv, &arguments[0], &arguments[1], out);
+            }
+            Code::Call(Function::Min, arguments) => self.reduce(Operation::Least, arguments, out),
+            Code::Call(Function::Max, arguments) => self.reduce(Operation::Greatest, arguments, out),
+        }
     }
 
     fn push(&mut self, operation: Operation, a: Register, b: u32, out: Register) {
         self.instructions.push(Instruction { operation, a, b, out });
     }
 
-    fn unary(&mut self, operation: Operation, operand: &Code) -> Register {
+    fn unary(&mut self, operation: Operation, operand: &Code, out: Register) {
         let a = self.compile(operand);
-        self.emit(operation, a, 0)
+        self.push(operation, a, 0, out);
     }
 
-    fn reduce(&mut self, operation: Operation, operands: &[Code]) -> Register {
-        let mut total = self.compile(&operands[0]);
+    fn binary(&mut self, operation: Operation, a: &Code, b: &Code, out: Register) {
+        let (a, b) = (self.compile(a), self.compile(b));
+        self.push(operation, a, b, out);
+    }
+
+    fn reduce(&mut self, operation: Operation, operands: &[Code], out: Register) {
+        self.compile_into(&operands[0], out);
         for operand in &operands[1..] {
             let next = self.compile(operand);
-            total = self.emit(operation, total, next);
+            self.push(operation, out, next, out);
         }
-        total
     }
 
-    fn sum(&mut self, terms: &[(bool, Code)]) -> Register {
+    fn sum(&mut self, terms: &[(bool, Code)], out: Register) {
         let (negative, first) = &terms[0];
-        let mut total = if *negative { self.unary(Operation::Negate, first) } else { self.compile(first) };
+        if *negative {
+            self.unary(Operation::Negate, first, out);
+        } else {
+            self.compile_into(first, out);
+        }
         for (negative, term) in &terms[1..] {
             let next = self.compile(term);
-            total = self.emit(if *negative { Operation::Subtract } else { Operation::Add }, total, next);
+            self.push(if *negative { Operation::Subtract } else { Operation::Add }, out, next, out);
         }
-        total
     }
 
-    fn member(&mut self, value: &Code, items: &[Code]) -> Register {
+    fn member(&mut self, value: &Code, items: &[Code], out: Register) {
         let value = self.compile(value);
-        let out = self.registers.add(None);
         // Reads the value even where there is nothing to compare it with.
         self.push(Operation::NotEqual, value, value, out);
         let mut exits = Vec::new();
         for item in items {
             let item = self.compile(item);
             self.push(Operation::Equal, value, item, out);
-            exits.push(self.instructions.len());
-            self.push(Operation::JumpIfTrue, out, 0, out);
+            exits.push(self.jump(Operation::JumpIfTrue, out));
         }
         self.land(&exits);
-        out
     }
 
-    fn first_that(&mut self, operands: &[Code], wanted: bool) -> Register {
-        let out = self.registers.add(None);
-        let mut exits = Vec::new();
+    fn first_that(&mut self, operands: &[Code], wanted: bool, out: Register) {
         let jump = if wanted { Operation::JumpIfTrue } else { Operation::JumpIfFalse };
+        let mut exits = Vec::new();
         for (number, operand) in operands.iter().enumerate() {
-            let value = self.compile(operand);
-            self.push(Operation::Copy, value, 0, out);
+            self.compile_into(operand, out);
             if number + 1 < operands.len() {
-                exits.push(self.instructions.len());
-                self.push(jump, out, 0, out);
+                exits.push(self.jump(jump, out));
             }
         }
         if operands.is_empty() {
-            let value = self.registers.add(Some(Atom::bool(!wanted)));
-            self.push(Operation::Copy, value, 0, out);
+            self.compile_into(&Code::Constant(Atom::bool(!wanted)), out);
         }
         self.land(&exits);
-        out
     }
 
-    fn conditional(&mut self, parts: &[Code; 3]) -> Register {
+    fn conditional(&mut self, parts: &[Code; 3], out: Register) {
         let [condition, then, otherwise] = parts;
-        let out = self.registers.add(None);
         let condition = self.compile(condition);
-        let to_otherwise = self.instructions.len();
-        self.push(Operation::JumpIfFalse, condition, 0, out);
-        let value = self.compile(then);
-        self.push(Operation::Copy, value, 0, out);
-        let to_end = self.instructions.len();
-        self.push(Operation::Jump, 0, 0, out);
+        let to_otherwise = self.jump(Operation::JumpIfFalse, condition);
+        self.compile_into(then, out);
+        let always = self.registers.add(Some(Atom::bool(true)));
+        let to_end = self.jump(Operation::JumpIfTrue, always);
         self.land(&[to_otherwise]);
-        let value = self.compile(otherwise);
-        self.push(Operation::Copy, value, 0, out);
+        self.compile_into(otherwise, out);
         self.land(&[to_end]);
-        out
+    }
+
+    /// Emits a jump whose target `land` sets; its number.
+    fn jump(&mut self, operation: Operation, condition: Register) -> usize {
+        self.push(operation, condition, 0, condition);
+        self.instructions.len() - 1
     }
 
     /// Lets jumps lead to the next instruction.
