@@ -152,12 +152,60 @@ pub struct SpaceArgs {
     /// Seed of the sample
     #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     pub seed: u64,
-    /// Why this configuration is valid or not
+    /// With --sample: spread evenly over the canonical order
+    #[arg(long)]
+    pub stratified: bool,
+    /// With --sample or --list: only configurations with these values
+    #[arg(long, value_name = "NAME=VALUE", num_args = 1..)]
+    pub fix: Vec<String>,
+    /// Why this configuration is valid or not; missing values take their default
     #[arg(long, value_name = "NAME=VALUE", num_args = 1..)]
     pub check: Option<Vec<String>>,
+    /// Print the valid neighbors of a configuration; missing values take their default
+    #[arg(long, value_name = "NAME=VALUE", num_args = 0..)]
+    pub neighbors: Option<Vec<String>>,
+    /// With --neighbors: which points count as neighbors [default: hamming]
+    #[arg(long, value_enum)]
+    pub kind: Option<NeighborKind>,
+    /// Print every valid configuration, in canonical order
+    #[arg(long)]
+    pub list: bool,
+    /// With --list: what a row looks like [default: csv]
+    #[arg(long, value_enum)]
+    pub format: Option<RowFormat>,
+    /// With --list or --neighbors: print at most N
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub limit: Option<u128>,
+    /// With --list: leave out the first N
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub offset: Option<u128>,
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,
+}
+
+/// Which valid points count as neighbors of a configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum NeighborKind {
+    /// Exactly one parameter differs
+    Hamming,
+    /// One parameter differs, to the nearest valid value on either side
+    HammingAdjacent,
+    /// Every parameter stays or moves to the nearest value on either side that occurs in valid points
+    Adjacent,
+    /// Every parameter stays or moves by one position
+    StrictlyAdjacent,
+}
+
+/// What a listed configuration looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RowFormat {
+    /// A header with the names, then a line of values each
+    Csv,
+    /// A JSON object a line
+    Jsonl,
+    /// NAME=VALUE, as other commands take them
+    Text,
 }
 
 /// `evo render`

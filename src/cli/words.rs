@@ -13,6 +13,7 @@ use crate::kernel::load::LoadError;
 use crate::kernel::spec::SpaceFile;
 use crate::space::diagnostic::nearest;
 use crate::space::parameter::Parameter;
+use crate::space::space::SearchSpace;
 use crate::space::value::Value;
 
 /// Values shown of a parameter with many.
@@ -33,13 +34,36 @@ pub fn parse(words: &[String]) -> anyhow::Result<(SpaceFile, Configuration, Geno
         None => (catalog::DEFAULT, words),
     };
     let file = catalog::open(space).map_err(UsageError::from)?;
-    let configuration = configure(file.space.parameters(), values)
+    let (configuration, genome) = point(&file.space, space, values)
         .map_err(|message| UsageError(with_context(message, space, named.is_some(), values)))?;
-    let genome = file.space.genome(&configuration);
-    let genome = genome.ok_or_else(|| UsageError(format!("`{configuration}` is no point of `{space}`")))?;
-    // The space's own spelling of each value (`4` for a written `4.0`) decides source and hash.
-    let configuration = file.space.configuration(&genome);
     Ok((file, configuration, genome))
+}
+
+/// The full configuration that values in declared order or `NAME=VALUE` mean, and its genome, in the
+/// space called `name`. It may violate constraints. Errors are messages.
+pub fn point(space: &SearchSpace, name: &str, values: &[String]) -> Result<(Configuration, Genome), String> {
+    let configuration = configure(space.parameters(), values)?;
+    let genome = space.genome(&configuration);
+    let genome = genome.ok_or_else(|| format!("`{configuration}` is no point of `{name}`"))?;
+    // The space's own spelling of each value (`4` for a written `4.0`) decides source and hash.
+    Ok((space.configuration(&genome), genome))
+}
+
+/// The parameters, by place in declared order, and value positions that some `NAME=VALUE` mean.
+pub fn assignments(parameters: &[Parameter], words: &[String]) -> Result<Vec<(usize, u16)>, String> {
+    let mut chosen: Vec<(usize, u16)> = Vec::new();
+    for word in words {
+        let Some((name, text)) = word.split_once('=') else {
+            return Err(format!("`{word}` names no parameter: write NAME=VALUE"));
+        };
+        let slot = position_of(parameters, name)?;
+        let value = value_of(&parameters[slot], text)?;
+        if chosen.iter().any(|(other, _)| *other == slot) {
+            return Err(format!("parameter `{name}` is given twice"));
+        }
+        chosen.extend(parameters[slot].position(&value).map(|position| (slot, position as u16)));
+    }
+    Ok(chosen)
 }
 
 /// A file without a telling name, such as `my_space`; `32` is a value even if such a file exists.
@@ -52,8 +76,13 @@ fn with_context(message: String, space: &str, named: bool, values: &[String]) ->
     let first = values.first().filter(|word| !named && !word.contains('='));
     match first.and_then(|word| nearest(word, catalog::names())) {
         Some(near) => format!("{message}\nhint: if the first word names the space, did you mean `{near}`?"),
-        None => format!("{message}\nhint: `evo space {space}` lists the parameters of `{space}`"),
+        None => with_hint(message, space),
     }
+}
+
+/// A message about a point, with the place where parameters and values can be looked up.
+pub fn with_hint(message: String, space: &str) -> String {
+    format!("{message}\nhint: `evo space {space}` lists the parameters of `{space}`")
 }
 
 /// One value for each parameter: given by position or name, else its default.
@@ -167,6 +196,19 @@ mod tests {
         check("X=1", "there is no parameter `X`: parameters are BLOCK, FAST, SCALE, layout");
         check("16 BLOCK=32", "parameter `BLOCK` is given twice");
         check("16 0 4 col 7", "too many values: `7` comes after all 4 parameters (BLOCK FAST SCALE layout)");
+    }
+
+    #[test]
+    fn assignments_name_their_parameter() {
+        let check = |words: &str, expected: Result<Vec<(usize, u16)>, &str>| {
+            let words: Vec<String> = words.split_whitespace().map(str::to_string).collect();
+            assert_eq!(assignments(&parameters(), &words), expected.map_err(str::to_string), "{words:?}");
+        };
+        check("layout=col BLOCK=64 SCALE=4", Ok(vec![(3, 1), (0, 2), (2, 1)]));
+        check("", Ok(Vec::new()));
+        check("64", Err("`64` names no parameter: write NAME=VALUE"));
+        check("BLOCK=", Err("`` is not a value of `BLOCK`: allowed are 16, 32, 64"));
+        check("FAST=1 FAST=1", Err("parameter `FAST` is given twice"));
     }
 
     #[test]

@@ -17,6 +17,7 @@ use self::layout::{Layout, Word};
 use self::walk::{Plan, Writer};
 use super::index::Index;
 use super::space::SearchSpace;
+use super::subspace::Subspace;
 use crate::genome::Genome;
 
 /// Rows that a thread fills before it takes the next block: large enough to pay for finding the first.
@@ -26,20 +27,41 @@ impl SearchSpace {
     /// The valid points of an index range in canonical order, made by all threads; a range that ends
     /// beyond the last point ends there. The rows take `Rows::bytes_per_row()` each and must fit memory.
     pub fn rows(&self, range: Range<u128>) -> Rows {
-        let end = range.end.min(self.count());
-        Lister::new(&self.index).rows(range.start.min(end)..end)
+        rows(&self.index, range)
     }
 
     /// The valid points of an index range in canonical order, lazily: some rows at a time.
     pub fn row_blocks(&self, range: Range<u128>, block_rows: usize) -> RowBlocks<'_> {
-        let end = range.end.min(self.count());
-        RowBlocks {
-            lister: Lister::new(&self.index),
-            next: range.start.min(end),
-            end,
-            block_rows: block_rows.max(1),
-        }
+        row_blocks(&self.index, range, block_rows)
     }
+}
+
+impl Subspace<'_> {
+    /// As for a whole space; the range is one of this part's own indices.
+    pub fn rows(&self, range: Range<u128>) -> Rows {
+        rows(&self.index, range)
+    }
+
+    /// As for a whole space; the range is one of this part's own indices.
+    pub fn row_blocks(&self, range: Range<u128>, block_rows: usize) -> RowBlocks<'_> {
+        row_blocks(&self.index, range, block_rows)
+    }
+}
+
+fn rows(index: &Index, range: Range<u128>) -> Rows {
+    Lister::new(index).rows(inside(index, range))
+}
+
+fn row_blocks(index: &Index, range: Range<u128>, block_rows: usize) -> RowBlocks<'_> {
+    let Range { start, end } = inside(index, range);
+    RowBlocks { lister: Lister::new(index), next: start, end, block_rows: block_rows.max(1) }
+}
+
+/// The part of a range that an index has.
+fn inside(index: &Index, range: Range<u128>) -> Range<u128> {
+    let count = u128::try_from(index.total()).unwrap_or(u128::MAX);
+    let end = range.end.min(count);
+    range.start.min(end)..end
 }
 
 /// Valid points in canonical order, packed.
@@ -110,7 +132,7 @@ struct Lister<'a> {
 
 impl<'a> Lister<'a> {
     fn new(index: &'a Index) -> Lister<'a> {
-        let layout = Arc::new(layout(index));
+        let layout = Arc::new(Layout::new(index.domains().to_vec()));
         let plan: Box<dyn Fill> = match layout.word_bits {
             8 => Box::new(Plan::<u8>::new(index, &layout)),
             16 => Box::new(Plan::<u16>::new(index, &layout)),
@@ -127,18 +149,6 @@ impl<'a> Lister<'a> {
         let words = self.plan.fill(self.index, &self.layout, range.start, len);
         Rows { layout: Arc::clone(&self.layout), words, len }
     }
-}
-
-/// The layout of the positions that valid points have.
-fn layout(index: &Index) -> Layout {
-    let mut domains = vec![Vec::new(); index.slots()];
-    for layer in index.diagrams().iter().flat_map(|diagram| &diagram.layers) {
-        let mut seen = vec![false; usize::from(u16::MAX) + 1];
-        let edges = (0..layer.counts.len() as u32).flat_map(|node| layer.edges_of(node));
-        edges.for_each(|edge| seen[usize::from(edge.position)] = true);
-        domains[layer.slot] = (0..=u16::MAX).filter(|position| seen[usize::from(*position)]).collect();
-    }
-    Layout::new(domains)
 }
 
 /// The words of rows.

@@ -29,6 +29,7 @@ mod program;
 mod residual;
 pub mod rng;
 mod sample;
+pub mod shape;
 pub mod shell;
 #[expect(clippy::module_inception, reason = "the type that the folder is about")]
 pub mod space;

@@ -12,7 +12,7 @@ use crate::genome::Genome;
 #[derive(Debug)]
 pub struct Subspace<'a> {
     space: &'a SearchSpace,
-    index: Index,
+    pub(super) index: Index,
 }
 
 impl SearchSpace {

@@ -9,6 +9,8 @@ mod lane;
 mod malformed;
 mod shipped;
 mod space;
+mod space_command;
+mod space_lists;
 mod space_properties;
 mod sweep;
 mod tidy;

@@ -6,13 +6,7 @@ use super::*;
 use crate::space::diagnostic::Diagnostics;
 use crate::space::document;
 use crate::space::load::read_space;
-
-fn space(text: &str) -> SearchSpace {
-    let mut diagnostics = Diagnostics::default();
-    let root = document::parse(text, &mut diagnostics);
-    let space = root.and_then(|root| read_space(&root, &mut diagnostics));
-    space.unwrap_or_else(|| panic!("{}", diagnostics.render("test.toml", text)))
-}
+use crate::space::space::tests::space;
 
 /// Listing a range gives what the index says, in one piece and in blocks.
 #[track_caller]
@@ -95,6 +89,27 @@ fn wide_rows_take_several_words() {
             check_range(&space, start..start.saturating_add(6_000), 2_500);
         }
     }
+}
+
+#[test]
+fn a_part_of_a_space_lists_its_own_points() {
+    let space = space(
+        "parameters = { A = [1, 2, 3], B = [3, 1, 2], C = [1, 2, 3, 4], D = [2, 1], E = ['x', 'y'] }\n\
+         constraints = ['A <= C', 'B != D']",
+    );
+    let check = |fixed: &[(usize, u16)], bytes: usize| {
+        let part = space.fixed(fixed);
+        let holds = |genome: &Genome| fixed.iter().all(|(slot, at)| genome.positions()[*slot] == *at);
+        let expected: Vec<Genome> = space.iter().filter(holds).collect();
+        let rows = part.rows(0..u128::MAX);
+        assert!(rows.iter().eq(expected.iter().cloned()) && rows.bytes_per_row() == bytes, "{fixed:?}");
+        let blocks = part.row_blocks(1..7, 4).flat_map(|block| block.iter().collect::<Vec<_>>());
+        assert!(blocks.eq(expected.into_iter().take(7).skip(1)), "{fixed:?}");
+    };
+    check(&[], 1);
+    check(&[(1, 2)], 1);
+    check(&[(0, 1), (3, 0), (4, 1)], 1);
+    check(&[(1, 1), (3, 1)], 1);
 }
 
 #[test]

@@ -1,0 +1,124 @@
+//! `evo space --json`: all that is known of a space, as one object.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use num_bigint::BigUint;
+
+use super::Job;
+use super::check::CheckJson;
+use crate::genome::Configuration;
+use crate::space::explain::Removal;
+use crate::space::parameter::Parameter;
+use crate::space::value::Value;
+
+#[derive(Serialize)]
+struct SpaceJson<'a> {
+    space: &'a str,
+    /// Number of points, valid or not; an integer of any size.
+    cartesian: Box<RawValue>,
+    /// Number of valid points; an integer of any size.
+    valid: Box<RawValue>,
+    /// From the name to the index being ready: reading, counting, and the kernel part if there is one.
+    seconds: f64,
+    parameters: Vec<ParameterJson<'a>>,
+    constraints: Vec<ConstraintJson<'a>>,
+    default: Configuration,
+    default_is_valid: bool,
+    /// Groups of parameters that constraints link.
+    groups: usize,
+    /// Nodes of all diagrams of valid points.
+    nodes: usize,
+    #[serde(flatten)]
+    answer: Answer,
+}
+
+/// What was asked beyond the summary.
+#[derive(Default, Serialize)]
+pub struct Answer {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sample: Option<Vec<Configuration>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub check: Option<CheckJson>,
+}
+
+#[derive(Serialize)]
+struct ParameterJson<'a> {
+    name: &'a str,
+    values: &'a [Value],
+    /// Values that no valid point has.
+    unused: Vec<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    help: Option<&'a str>,
+}
+
+impl<'a> ParameterJson<'a> {
+    fn new(parameter: &'a Parameter, occurring: &[u16]) -> ParameterJson<'a> {
+        let mut used = vec![false; parameter.values.len()];
+        occurring.iter().for_each(|at| used[usize::from(*at)] = true);
+        let unused = parameter.values.iter().zip(used).filter(|(_, used)| !used).map(|(value, _)| value);
+        ParameterJson {
+            name: &parameter.name,
+            values: &parameter.values,
+            unused: unused.collect(),
+            help: parameter.help.as_deref(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ConstraintJson<'a> {
+    require: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    because: Option<&'a str>,
+    /// Share of all points that it refuses on its own, 0 to 1.
+    removed_share: f64,
+    /// Counted (true) or sampled (false).
+    removed_share_exact: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure: Option<String>,
+}
+
+/// The object's text.
+pub fn object(job: &Job, answer: Answer) -> serde_json::Result<String> {
+    let space = job.space;
+    let default = space.default_genome();
+    let domains = space.effective_domains();
+    let removals = space.removals();
+    let constraints = space.constraints().iter().zip(&removals);
+    let shape = space.shape();
+    let object = SpaceJson {
+        space: job.name,
+        cartesian: raw(&space.cartesian())?,
+        valid: raw(space.valid())?,
+        seconds: job.seconds,
+        parameters: space
+            .parameters()
+            .iter()
+            .zip(&domains)
+            .map(|(parameter, domain)| ParameterJson::new(parameter, domain))
+            .collect(),
+        constraints: constraints
+            .map(|(constraint, removal): (_, &Removal)| ConstraintJson {
+                require: constraint.expr.text(),
+                because: constraint.because.as_deref(),
+                removed_share: removal.share,
+                removed_share_exact: removal.exact,
+                failure: removal.failure.clone(),
+            })
+            .collect(),
+        default: space.configuration(&default),
+        default_is_valid: space.contains(&default),
+        groups: shape.groups,
+        nodes: shape.nodes,
+        answer,
+    };
+    serde_json::to_string(&object)
+}
+
+/// An integer of any size as JSON.
+pub fn raw(number: &BigUint) -> serde_json::Result<Box<RawValue>> {
+    RawValue::from_string(number.to_string())
+}

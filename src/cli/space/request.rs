@@ -1,0 +1,74 @@
+//! What `evo space` is asked: one thing at a time, with the options that belong to it.
+
+use crate::cli::args::SpaceArgs;
+use crate::cli::exit_code::UsageError;
+
+/// The one question of a command line.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Request<'a> {
+    Summary,
+    Sample(usize),
+    Check(&'a [String]),
+    Neighbors(&'a [String]),
+    List,
+}
+
+impl<'a> Request<'a> {
+    /// The question; options that do not go together are refused.
+    pub fn of(arguments: &'a SpaceArgs) -> Result<Request<'a>, UsageError> {
+        let asked = [
+            arguments.sample.map(|count| ("--sample", Request::Sample(count))),
+            arguments.check.as_ref().map(|values| ("--check", Request::Check(values))),
+            arguments.neighbors.as_ref().map(|values| ("--neighbors", Request::Neighbors(values))),
+            arguments.list.then_some(("--list", Request::List)),
+        ];
+        let mut asked = asked.into_iter().flatten();
+        let request = match (asked.next(), asked.next()) {
+            (None, _) => Request::Summary,
+            (Some((_, only)), None) => only,
+            (Some((first, _)), Some((second, _))) => {
+                let hint = "ask one thing at a time, in two commands";
+                return Err(together(first, second, hint));
+            }
+        };
+        arguments.belongs(request)?;
+        Ok(request)
+    }
+}
+
+impl SpaceArgs {
+    /// Refuses options of another question.
+    fn belongs(&self, request: Request) -> Result<(), UsageError> {
+        let sample = matches!(request, Request::Sample(_));
+        let neighbors = matches!(request, Request::Neighbors(_));
+        let list = request == Request::List;
+        let needs = [
+            ("--stratified", self.stratified, sample, "--sample"),
+            ("--fix", !self.fix.is_empty(), sample || list, "--sample or --list"),
+            ("--kind", self.kind.is_some(), neighbors, "--neighbors"),
+            ("--format", self.format.is_some(), list, "--list"),
+            ("--limit", self.limit.is_some(), list || neighbors, "--list or --neighbors"),
+            ("--offset", self.offset.is_some(), list, "--list"),
+        ];
+        for (option, given, fits, wanted) in needs {
+            if given && !fits {
+                let wanted = wanted.replace(" or ", "` or `");
+                return Err(UsageError(format!(
+                    "`{option}` says nothing here\nhint: it belongs to `{wanted}`"
+                )));
+            }
+        }
+        if self.stratified && !self.fix.is_empty() {
+            let hint = "a sample with fixed values is always uniform: leave out `--stratified`";
+            return Err(together("--stratified", "--fix", hint));
+        }
+        if self.json && list {
+            return Err(together("--json", "--list", "`--list --format jsonl` prints a JSON object a line"));
+        }
+        Ok(())
+    }
+}
+
+fn together(first: &str, second: &str, hint: &str) -> UsageError {
+    UsageError(format!("`{first}` and `{second}` do not go together\nhint: {hint}"))
+}

@@ -1,0 +1,143 @@
+//! `evo space --list`: every valid configuration, a line each, made block by block.
+
+use std::io::{self, Write};
+use std::ops::Range;
+
+use num_bigint::BigUint;
+
+use super::Job;
+use super::stream::{announce, stream};
+use crate::cli::args::RowFormat;
+use crate::genome::Genome;
+use crate::space::list::RowBlocks;
+use crate::space::parameter::Parameter;
+use crate::space::space::SearchSpace;
+use crate::space::value::Value;
+
+/// Rows made at once: enough for all threads, and little memory even if rows are wide.
+const BLOCK_ROWS: usize = 1 << 17;
+
+impl Job<'_> {
+    /// Prints the rows that `--fix`, `--offset` and `--limit` leave.
+    pub fn list(&self) -> anyhow::Result<()> {
+        let table = Table::new(self.space, self.arguments.format.unwrap_or(RowFormat::Csv))?;
+        let fixed = self.fixed()?;
+        let subspace = (!fixed.is_empty()).then(|| self.space.fixed(&fixed));
+        let offset = self.arguments.offset.unwrap_or(0);
+        let limit = self.arguments.limit.unwrap_or(u128::MAX);
+        let range = offset..offset.saturating_add(limit);
+        let (valid, blocks) = match &subspace {
+            Some(subspace) => (subspace.count(), subspace.row_blocks(range.clone(), BLOCK_ROWS)),
+            None => (self.space.valid().clone(), self.space.row_blocks(range.clone(), BLOCK_ROWS)),
+        };
+        announce(&rows_in(&range, valid), "rows", false);
+        stream(|out| table.write(blocks, out))
+    }
+}
+
+/// How many of so many rows a range has.
+fn rows_in(range: &Range<u128>, valid: BigUint) -> BigUint {
+    let end = valid.min(BigUint::from(range.end));
+    let start = BigUint::from(range.start).min(end.clone());
+    end - start
+}
+
+/// How rows are written: each value's text is made once.
+struct Table {
+    header: Vec<u8>,
+    open: &'static str,
+    separator: &'static str,
+    close: &'static str,
+    /// For each parameter and value position.
+    texts: Vec<Vec<Vec<u8>>>,
+}
+
+impl Table {
+    fn new(space: &SearchSpace, format: RowFormat) -> anyhow::Result<Table> {
+        let (open, separator, close) = match format {
+            RowFormat::Csv => ("", ",", "\n"),
+            RowFormat::Jsonl => ("{", ",", "}\n"),
+            RowFormat::Text => ("", " ", "\n"),
+        };
+        let names = space.parameters().iter().map(|parameter| csv_field(&parameter.name));
+        let header = match format {
+            RowFormat::Csv => {
+                [names.collect::<anyhow::Result<Vec<_>>>()?.join(&b","[..]), b"\n".to_vec()].concat()
+            }
+            RowFormat::Jsonl | RowFormat::Text => Vec::new(),
+        };
+        let text = |parameter: &Parameter, value: &Value| match format {
+            RowFormat::Csv => csv_field(&value.to_string()),
+            RowFormat::Jsonl => {
+                let name = serde_json::to_string(&*parameter.name)?;
+                Ok(format!("{name}:{}", serde_json::to_string(value)?).into_bytes())
+            }
+            RowFormat::Text => Ok(format!("{}={value}", parameter.name).into_bytes()),
+        };
+        let texts =
+            |parameter: &Parameter| parameter.values.iter().map(|value| text(parameter, value)).collect();
+        let texts = space.parameters().iter().map(texts).collect::<anyhow::Result<_>>()?;
+        Ok(Table { header, open, separator, close, texts })
+    }
+
+    fn write(&self, blocks: RowBlocks, out: &mut dyn Write) -> io::Result<()> {
+        out.write_all(&self.header)?;
+        let mut line = Vec::new();
+        for block in blocks {
+            for genome in block.iter() {
+                line.clear();
+                self.append(&genome, &mut line);
+                out.write_all(&line)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn append(&self, genome: &Genome, line: &mut Vec<u8>) {
+        line.extend_from_slice(self.open.as_bytes());
+        for (slot, (texts, position)) in self.texts.iter().zip(genome.positions()).enumerate() {
+            if slot > 0 {
+                line.extend_from_slice(self.separator.as_bytes());
+            }
+            line.extend_from_slice(&texts[usize::from(*position)]);
+        }
+        line.extend_from_slice(self.close.as_bytes());
+    }
+}
+
+/// A text as a field of a CSV file, quoted if it has to be.
+fn csv_field(text: &str) -> anyhow::Result<Vec<u8>> {
+    let mut writer = csv::WriterBuilder::new().from_writer(Vec::new());
+    writer.write_record([text])?;
+    let mut field = writer.into_inner().map_err(|error| error.into_error())?;
+    // The record's end.
+    field.pop();
+    Ok(field)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn csv_fields_are_quoted_where_they_have_to_be() {
+        let check = |text: &str, expected: &str| assert_eq!(csv_field(text).unwrap(), expected.as_bytes());
+        check("row", "row");
+        check("4.0", "4.0");
+        check("", "\"\"");
+        check("a,b", "\"a,b\"");
+        check("say \"x\"", "\"say \"\"x\"\"\"");
+        check("two\nlines", "\"two\nlines\"");
+    }
+
+    #[test]
+    fn ranges_are_cut_at_the_end() {
+        let check = |range: Range<u128>, expected: u32| {
+            assert_eq!(rows_in(&range, BigUint::from(10u8)), BigUint::from(expected), "{range:?}");
+        };
+        check(0..u128::MAX, 10);
+        check(3..5, 2);
+        check(8..13, 2);
+        check(12..15, 0);
+    }
+}

@@ -1,0 +1,121 @@
+//! `evo space FILE`: a summary for people.
+
+use std::fmt::Write as _;
+
+use num_bigint::BigUint;
+
+use super::Job;
+use crate::space::explain::ratio;
+use crate::space::parameter::Parameter;
+use crate::space::shape::Shape;
+use crate::space::space::SearchSpace;
+
+/// Values shown of a parameter with many.
+const SHOWN_VALUES: usize = 12;
+
+/// The whole summary.
+pub fn text(job: &Job) -> String {
+    let space = job.space;
+    let mut text = format!("{}\n\nparameters", job.name);
+    add_parameters(space, &mut text);
+    add_constraints(space, &mut text);
+    let cartesian = space.cartesian();
+    let share = percent(ratio(space.valid(), &cartesian));
+    let default = space.contains(&space.default_genome());
+    let _ = writeln!(text, "\ncartesian  {}", grouped(&cartesian));
+    let _ = writeln!(text, "valid      {} ({share})", grouped(space.valid()));
+    let _ = writeln!(text, "default    {}", if default { "valid" } else { "not valid" });
+    let _ = writeln!(text, "linked     {}", linked(space.shape()));
+    let _ = writeln!(text, "ready in   {:.1} ms", job.seconds * 1e3);
+    text
+}
+
+/// A line each: how many values, how many of them occur, which.
+fn add_parameters(space: &SearchSpace, text: &mut String) {
+    let domains = space.effective_domains();
+    let rows: Vec<(&Parameter, String, &[u16])> = space
+        .parameters()
+        .iter()
+        .zip(&domains)
+        .map(|(parameter, domain)| (parameter, counts(parameter.values.len(), domain.len()), &domain[..]))
+        .collect();
+    let unused = rows.iter().any(|(parameter, _, domain)| domain.len() < parameter.values.len());
+    text.push_str(if unused { ", with values that no valid point has in parentheses\n" } else { "\n" });
+    let names = rows.iter().map(|(parameter, ..)| parameter.name.len()).max().unwrap_or(0);
+    let numbers = rows.iter().map(|(_, counts, _)| counts.len()).max().unwrap_or(0).max(5);
+    for (parameter, counts, domain) in rows {
+        let help = parameter.help.as_ref().map_or(String::new(), |help| format!("  # {help}"));
+        let values = values_line(parameter, domain);
+        let _ = writeln!(text, "  {:names$}  {counts:>numbers$}  {values}{help}", parameter.name);
+    }
+}
+
+/// `4`, or `3/4` if only three occur.
+fn counts(all: usize, occurring: usize) -> String {
+    if occurring == all { all.to_string() } else { format!("{occurring}/{all}") }
+}
+
+fn add_constraints(space: &SearchSpace, text: &mut String) {
+    if !space.constraints().is_empty() {
+        text.push_str("\nconstraints, with the share of all points that each refuses on its own\n");
+    }
+    for (constraint, removal) in space.constraints().iter().zip(space.removals()) {
+        let about = if removal.exact { ' ' } else { '~' };
+        let because = constraint.because.as_ref().map_or(String::new(), |because| format!("  # {because}"));
+        let _ = writeln!(text, "  {about}{:>7}  {}{because}", percent(removal.share), constraint.expr.text());
+        if let Some(failure) = &removal.failure {
+            let _ = writeln!(text, "            has no value at some points, and refuses them: {failure}");
+        }
+    }
+}
+
+fn linked(shape: Shape) -> String {
+    let Shape { groups, largest, nodes } = shape;
+    let s = if nodes == 1 { "" } else { "s" };
+    let nodes = format!("{} diagram node{s}", grouped(&nodes.into()));
+    match groups {
+        0 => format!("no parameters; {nodes}"),
+        1 => format!("1 group of {largest} parameters; {nodes}"),
+        _ => format!("{groups} groups of parameters, the largest of {largest}; {nodes}"),
+    }
+}
+
+/// The values, the default in brackets, what no valid point has in parentheses.
+fn values_line(parameter: &Parameter, occurring: &[u16]) -> String {
+    let count = parameter.values.len();
+    let show = |at: usize| {
+        let value = &parameter.values[at];
+        let shown = if at == parameter.default { format!("[{value}]") } else { value.to_string() };
+        // An empty domain means an empty space; there no value needs to be told from the others.
+        let occurs =
+            occurring.is_empty() || u16::try_from(at).is_ok_and(|at| occurring.binary_search(&at).is_ok());
+        if occurs { shown } else { format!("({shown})") }
+    };
+    if count <= SHOWN_VALUES {
+        return (0..count).map(show).collect::<Vec<_>>().join(" ");
+    }
+    let head = (0..SHOWN_VALUES - 2).map(show).collect::<Vec<_>>().join(" ");
+    let default = match parameter.default {
+        hidden if (SHOWN_VALUES - 2..count - 1).contains(&hidden) => format!(" {} …", show(hidden)),
+        _ => String::new(),
+    };
+    format!("{head} …{default} {}", show(count - 1))
+}
+
+fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    match percent {
+        0.0 => "0 %".to_string(),
+        small if small < 0.01 => "<0.01 %".to_string(),
+        most if most > 99.99 && most < 100.0 => ">99.99 %".to_string(),
+        _ => format!("{percent:.2} %"),
+    }
+}
+
+/// Digits in groups of three.
+pub fn grouped(number: &BigUint) -> String {
+    let digits = number.to_string();
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().filter_map(|chunk| std::str::from_utf8(chunk).ok()).collect();
+    groups.join(",")
+}
