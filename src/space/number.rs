@@ -132,7 +132,7 @@ fn apply_int(operator: Operator, a: i64, b: i64) -> Result<Number, NumberError> 
         Operator::Add => a.checked_add(b),
         Operator::Subtract => a.checked_sub(b),
         Operator::Multiply => a.checked_mul(b),
-        Operator::Divide => return finite(a as f64 / b as f64),
+        Operator::Divide => return finite(divide_exactly(a, b)),
         Operator::FloorDivide => a.checked_div(b).map(|q| q - i64::from(a % b != 0 && (a < 0) != (b < 0))),
         Operator::Remainder => {
             let rest = a.wrapping_rem(b);
@@ -180,9 +180,26 @@ fn remainder_float(a: f64, b: f64) -> f64 {
 
 /// Python's way: dividing what is left after the remainder, then to the nearest integer below.
 fn floor_divide_float(a: f64, b: f64) -> f64 {
-    let quotient = (a - remainder_float(a, b)) / b;
+    let rest = a % b;
+    let step = if rest != 0.0 && (rest < 0.0) != (b < 0.0) { 1.0 } else { 0.0 };
+    let quotient = (a - rest) / b - step;
     let floor = quotient.floor();
     if quotient - floor > 0.5 { floor + 1.0 } else { floor }
+}
+
+/// The float nearest to the quotient, also of integers that no float holds; `b` is not zero.
+fn divide_exactly(a: i64, b: i64) -> f64 {
+    const EXACT: u64 = 1 << 53;
+    let (up, down) = (a.unsigned_abs(), b.unsigned_abs());
+    if up <= EXACT && down <= EXACT {
+        return a as f64 / b as f64;
+    }
+    // A quotient of 64 bits or 65, whose last bit tells that something follows, rounds like all of it.
+    let shift = if up == 0 { 0 } else { 64 + up.leading_zeros() - down.leading_zeros() };
+    let (up, down) = (u128::from(up) << shift, u128::from(down));
+    let quotient = (up / down) | u128::from(up % down > 0);
+    let size = quotient as f64 / 2f64.powi(shift as i32);
+    if (a < 0) != (b < 0) { -size } else { size }
 }
 
 fn finite(value: f64) -> Result<Number, NumberError> {
@@ -221,6 +238,9 @@ mod tests {
         check(Operator::Power, 0, 0, Ok(Number::Int(1)));
         check(Operator::Power, 0, -1, Err(NumberError::DivisionByZero));
         check(Operator::Power, 3, i64::MAX, Err(NumberError::Overflow));
+        check(Operator::Divide, 9_007_199_254_740_993, -3, Ok(Number::Float(-3_002_399_751_580_331.0)));
+        check(Operator::Divide, i64::MIN, 9_007_199_254_740_993, Ok(Number::Float(-1_023.999_999_999_999_9)));
+        check(Operator::Divide, 0, i64::MAX, Ok(Number::Float(0.0)));
         assert_eq!(Number::Int(i64::MIN).negate(), Err(NumberError::Overflow));
         assert_eq!(Number::ceil_div(Number::Int(7), Number::Int(2)), Ok(Number::Int(4)));
         assert_eq!(Number::ceil_div(Number::Int(-7), Number::Int(2)), Ok(Number::Int(-3)));

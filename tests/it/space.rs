@@ -7,7 +7,7 @@ use evo::space::space::SearchSpace;
 use evo::space::{document, load};
 
 /// The folder with other tuners' spaces, if it lies beside the checkout; says so if not.
-fn shared_spaces() -> Option<PathBuf> {
+pub fn shared_spaces() -> Option<PathBuf> {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared");
     let folder = std::env::var_os("EVO_SHARED").map_or_else(beside, PathBuf::from).join("spaces");
     if !folder.is_dir() {
