@@ -1,20 +1,31 @@
 //! Every valid point once: the default configuration first, the rest in a seeded order that spreads
-//! over the space, so that stopping early still means something.
+//! over the space, so that stopping early still means something. In a space that is not exact, where
+//! points are rare among the indices, random draws go on when the order meets only holes.
+
+use rand_chacha::ChaCha8Rng;
 
 use super::strategy::{Outcome, Proposal, Strategy};
 use super::unseen::Unseen;
+use crate::genome::Genome;
+use crate::space::rng::seeded;
 use crate::space::space::SearchSpace;
 
 /// Sweeps the whole space.
 #[derive(Debug)]
 pub struct Exhaustive<'a> {
     unseen: Unseen<'a>,
+    rng: ChaCha8Rng,
 }
 
 impl<'a> Exhaustive<'a> {
     /// A sweep of `space` in the order that `seed` names.
     pub fn new(space: &'a SearchSpace, seed: u64) -> Exhaustive<'a> {
-        Exhaustive { unseen: Unseen::new(space, seed) }
+        Exhaustive { unseen: Unseen::new(space, seed), rng: seeded(seed) }
+    }
+
+    fn next(&mut self) -> Option<Genome> {
+        let next = self.unseen.next_in_order();
+        if self.unseen.space().is_exact() { next } else { next.or_else(|| self.unseen.draw(&mut self.rng)) }
     }
 }
 
@@ -29,7 +40,7 @@ impl Strategy for Exhaustive<'_> {
             proposals.extend(self.unseen.default());
         }
         while proposals.len() < n
-            && let Some(genome) = self.unseen.next_in_order()
+            && let Some(genome) = self.next()
         {
             proposals.push(Proposal { genome, origin: "exhaustive" });
         }

@@ -15,6 +15,10 @@ use crate::space::space::SearchSpace;
 /// Uniform draws before falling back to the walk over all points.
 const DRAWS: u32 = 32;
 
+/// Indices in a row without a point, before a space that is not exact is drawn from instead: holes may
+/// outnumber its points by any factor.
+const HOLES: u32 = 1 << 14;
+
 /// Beyond this many points the walk by canonical index is not used: a run ends long before.
 const WALKABLE: u128 = 1 << 100;
 
@@ -28,6 +32,8 @@ pub struct Unseen<'a> {
     count: u128,
     walk: Option<Permutation>,
     cursor: u128,
+    /// Nothing new could be found in a space whose points are not counted.
+    given_up: bool,
 }
 
 impl<'a> Unseen<'a> {
@@ -35,7 +41,7 @@ impl<'a> Unseen<'a> {
     pub fn new(space: &'a SearchSpace, seed: u64) -> Unseen<'a> {
         let count = space.count();
         let walk = (count <= WALKABLE).then(|| Permutation::new(count, seed));
-        Unseen { space, seen: HashSet::new(), valid_seen: 0, count, walk, cursor: 0 }
+        Unseen { space, seen: HashSet::new(), valid_seen: 0, count, walk, cursor: 0, given_up: false }
     }
 
     /// The space itself.
@@ -70,36 +76,76 @@ impl<'a> Unseen<'a> {
         }
     }
 
-    /// Whether every valid point was taken.
+    /// Whether every valid point was taken, or no other could be found in a space that is not exact.
     pub fn is_exhausted(&self) -> bool {
-        self.valid_seen >= self.count
+        self.valid_seen >= self.count || self.given_up
     }
 
-    /// The next unseen point in the seeded order, claimed.
+    /// The next unseen point in the seeded order, claimed. `None` when nothing is left, and beyond the
+    /// size that can be walked.
     pub fn next_in_order(&mut self) -> Option<Genome> {
-        while !self.is_exhausted() {
-            let index = self.walk.as_ref()?.at(self.cursor)?;
+        let mut holes = 0;
+        while !self.is_exhausted() && holes < HOLES {
+            let walk = self.walk.as_ref()?;
+            let Some(index) = walk.at(self.cursor) else {
+                self.given_up = true;
+                break;
+            };
             self.cursor += 1;
-            if let Some(genome) = self.space.genome_at(index)
-                && self.claim(&genome)
-            {
-                return Some(genome);
+            match self.space.genome_at(index) {
+                Some(genome) if self.claim(&genome) => return Some(genome),
+                Some(_) => {}
+                None => holes += 1,
             }
         }
         None
     }
 
-    /// A uniformly drawn unseen point, claimed; `None` only when nothing is left.
+    /// A uniformly drawn unseen point, claimed; `None` only when nothing is left, or nothing new was
+    /// found in a space that is not exact.
     pub fn draw(&mut self, rng: &mut ChaCha8Rng) -> Option<Genome> {
         if self.is_exhausted() {
             return None;
         }
         for _ in 0..DRAWS {
-            let genome = self.space.sample(rng)?;
+            let Some(genome) = self.space.sample(rng) else { break };
             if self.claim(&genome) {
                 return Some(genome);
             }
         }
-        self.next_in_order()
+        let last = self.next_in_order();
+        self.given_up |= last.is_none() && !self.space.is_exact();
+        last
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::conformance::space_of;
+    use crate::search::registry::{self, StrategyOptions};
+
+    /// Ten parameters whose remainders hang together too much to count; about one point in 10,007 is valid.
+    fn entangled() -> SearchSpace {
+        let values: Vec<String> = (1..=60i64).map(|value| (value * 7919 % 10_007).to_string()).collect();
+        let parameters = (0..10).map(|at| format!("P{at} = [{}]\n", values.join(", "))).collect::<String>();
+        let sum = (0..10).map(|at| format!("P{at} * P{} * {}", (at + 3) % 10, at + 2)).collect::<Vec<_>>();
+        space_of(&format!(
+            "constraints = ['({}) % 10007 == 17']\n[parameters]\n{parameters}",
+            sum.join(" + ")
+        ))
+    }
+
+    #[test]
+    fn strategies_go_on_where_points_are_not_counted() {
+        let space = entangled();
+        assert!(!space.is_exact());
+        for name in registry::names() {
+            let mut strategy =
+                registry::create(name, &space, StrategyOptions { seed: 1, population: 4 }).unwrap();
+            let proposals = strategy.ask(3);
+            assert_eq!(proposals.len(), 3, "{name}");
+            assert!(proposals.iter().all(|proposal| space.contains(&proposal.genome)), "{name}");
+        }
     }
 }

@@ -5,9 +5,10 @@ use rand::RngExt;
 
 use super::constraint::Constraint;
 use super::expr::Lookup;
-use super::index::Index;
+use super::index::{Index, Limits};
 use super::parameter::Parameter;
 use super::problem::Problem;
+use super::relax::RelaxLimits;
 use super::rng::seeded;
 use super::space::{SearchSpace, cartesian};
 
@@ -72,11 +73,12 @@ fn try_random_points(parameters: &[Parameter], constraint: &Constraint) -> (u32,
 }
 
 /// Positions of constraints that together leave no point: each that does so alone, else a set of
-/// which every member is needed. Empty if the space is not empty, or too entangled to tell.
+/// which every member is needed. Empty if the space is not
+/// empty, or too entangled to tell.
 pub fn conflict(parameters: &[Parameter], constraints: &[Constraint]) -> Vec<usize> {
     let empty = |chosen: &[usize]| {
         let chosen: Vec<&Constraint> = chosen.iter().map(|at| &constraints[*at]).collect();
-        count(parameters, &chosen) == Some(BigUint::ZERO)
+        is_empty(parameters, &chosen)
     };
     let mut needed: Vec<usize> = (0..constraints.len()).collect();
     let alone: Vec<usize> = needed.iter().copied().filter(|at| empty(&[*at])).collect();
@@ -97,8 +99,15 @@ pub fn conflict(parameters: &[Parameter], constraints: &[Constraint]) -> Vec<usi
 
 /// The number of points that satisfy the constraints, if that can be told quickly.
 fn count(parameters: &[Parameter], constraints: &[&Constraint]) -> Option<BigUint> {
-    let index = Index::new(&Problem::new(parameters, constraints), MAX_STEPS).ok()?;
+    let index = Index::exact(&Problem::new(parameters, constraints), MAX_STEPS)?;
     Some(index.total().clone())
+}
+
+/// Whether it can be proven quickly that no point satisfies the constraints. A part of them may prove
+/// it where all together are too entangled to count.
+fn is_empty(parameters: &[Parameter], constraints: &[&Constraint]) -> bool {
+    let relax = RelaxLimits { trials: 24, ..RelaxLimits::default() };
+    Index::new(&Problem::new(parameters, constraints), Limits { steps: MAX_STEPS, relax }).is_empty()
 }
 
 /// `part / whole`, for numbers of any size.

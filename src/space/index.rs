@@ -4,28 +4,38 @@
 //! have. The canonical order is lexicographic in the declared order of all parameters, which groups
 //! may interleave: a step at one parameter therefore skips that group's completions times those of
 //! every other group from where it stands.
+//!
+//! A group that takes too much work is counted with some conjuncts left out (`relax`). Those become
+//! checks: the points of the diagrams are then a superset of the valid points, and indices run over
+//! the superset, with holes.
 
 mod around;
+mod checks;
 mod descend;
 pub mod diagram;
 mod lookup;
+mod nearest;
+mod parts;
 mod points;
 mod restrict;
+mod sample;
+mod size;
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use num_bigint::BigUint;
-use rand::RngExt;
-use rand_chacha::ChaCha8Rng;
 
-use super::merge::OverBudget;
 use super::order;
 use super::problem::Problem;
-use diagram::{Diagram, Edge};
+use super::relax::{RelaxLimits, relax};
+use checks::Checks;
+use diagram::Diagram;
+use parts::Part;
 
 pub use around::{Around, Side};
 pub use points::Points;
 pub use restrict::Allowed;
+pub use size::Size;
 
 /// The points of a space.
 #[derive(Debug)]
@@ -33,35 +43,62 @@ pub struct Index {
     diagrams: Vec<Diagram>,
     /// Group and layer of each slot.
     places: Vec<(usize, usize)>,
+    /// Number of points of the diagrams.
     total: BigUint,
-    /// Positions that occur, for each slot, once somebody asked.
+    /// Positions that occur in the diagrams, for each slot, once somebody asked.
     domains: OnceLock<Vec<Vec<u16>>>,
+    checks: Arc<Checks>,
+    /// For each slot the checks that read no later one.
+    closes: Vec<Vec<usize>>,
+    /// What is independent of each other; only kept if there are checks.
+    parts: Vec<Part>,
 }
 
-/// Why there is no index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum IndexError {
-    #[error("the constraints entangle too many parameters to count the valid points")]
-    TooEntangled,
+/// How much work goes into an index.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Values tried for each group before conjuncts are left out.
+    pub steps: u64,
+    /// What choosing them may take, for each group.
+    pub relax: RelaxLimits,
 }
 
-impl From<OverBudget> for IndexError {
-    fn from(_: OverBudget) -> IndexError {
-        IndexError::TooEntangled
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { steps: order::MAX_STEPS, relax: RelaxLimits::default() }
     }
 }
 
 impl Index {
-    /// Counts a prepared space. `steps` limits the work for each group (values tried).
-    pub fn new(problem: &Problem, steps: u64) -> Result<Index, IndexError> {
+    /// Counts a prepared space, or as much of it as the limits allow.
+    pub fn new(problem: &Problem, limits: Limits) -> Index {
         let groups = if problem.impossible { Vec::new() } else { problem.groups() };
-        let diagram = |group: &Vec<usize>| order::diagram(problem, group, steps).map(Diagram::new);
-        let diagrams = groups.iter().map(diagram).collect::<Result<Vec<Diagram>, OverBudget>>()?;
-        Ok(Index::of(diagrams, problem.values.len(), problem.impossible))
+        let (mut diagrams, mut left_out) = (Vec::new(), Vec::new());
+        for group in &groups {
+            match order::diagram(problem, group, limits.steps) {
+                Ok(layers) => diagrams.push(Diagram::new(layers)),
+                Err(_) => {
+                    let relaxed = relax(problem, group, limits.relax);
+                    diagrams.extend(relaxed.diagrams.into_iter().map(Diagram::new));
+                    left_out.extend(relaxed.left_out);
+                }
+            }
+        }
+        let checks = Checks::new(problem, left_out);
+        Index::of(diagrams, problem.values.len(), problem.impossible, Arc::new(checks))
     }
 
-    /// The index of diagrams that decide all `slots` together; of no point when `impossible`.
-    fn of(diagrams: Vec<Diagram>, slots: usize, impossible: bool) -> Index {
+    /// Counts a prepared space, if that takes at most `steps` values tried for each group.
+    pub fn exact(problem: &Problem, steps: u64) -> Option<Index> {
+        let groups = if problem.impossible { Vec::new() } else { problem.groups() };
+        let layers = groups.iter().map(|group| order::diagram(problem, group, steps).map(Diagram::new));
+        let diagrams = layers.collect::<Result<_, _>>().ok()?;
+        Some(Index::of(diagrams, problem.values.len(), problem.impossible, Arc::default()))
+    }
+
+    /// The index of diagrams that decide all `slots` together, and of checks on their points; of
+    /// nothing when it is `impossible`.
+    fn of(diagrams: Vec<Diagram>, slots: usize, impossible: bool, checks: Arc<Checks>) -> Index {
         let mut places = vec![(0, 0); slots];
         let mut total = BigUint::from(u8::from(!impossible));
         for (group, diagram) in diagrams.iter().enumerate() {
@@ -70,10 +107,18 @@ impl Index {
                 places[layer.slot] = (group, depth);
             }
         }
-        Index { diagrams, places, total, domains: OnceLock::new() }
+        // Without a point there is nothing to check, and the emptiness is proven.
+        let checks = if total == BigUint::ZERO { Arc::default() } else { checks };
+        let (mut closes, mut parts) = (vec![Vec::new(); slots], Vec::new());
+        if !checks.is_empty() {
+            (0..checks.len()).for_each(|check| closes[checks.last_slot(check)].push(check));
+            parts = parts::parts(&diagrams, &places, &checks);
+        }
+        Index { diagrams, places, total, domains: OnceLock::new(), checks, closes, parts }
     }
 
-    /// Number of valid points.
+    /// Number of points of the diagrams: of valid points, if the space is exact, else of at least as
+    /// many.
     pub fn total(&self) -> &BigUint {
         &self.total
     }
@@ -88,46 +133,18 @@ impl Index {
         &self.diagrams
     }
 
-    /// Whether there is none.
+    /// Whether the diagrams hold the valid points and no others.
+    pub fn is_exact(&self) -> bool {
+        self.checks.is_empty()
+    }
+
+    /// Whether it is proven that there is no valid point.
     pub fn is_empty(&self) -> bool {
         self.total == BigUint::ZERO
     }
 
-    /// A uniform point.
-    pub fn sample(&self, rng: &mut ChaCha8Rng) -> Option<Vec<u16>> {
-        if self.is_empty() {
-            return None;
-        }
-        let mut positions = vec![0; self.places.len()];
-        // A uniform point of a product is a uniform point of each factor.
-        self.diagrams.iter().for_each(|diagram| diagram.draw(rng, &mut positions));
-        Some(positions)
-    }
-
-    /// The valid point of least total `cost(slot, position)`; ties are broken by `rng`.
-    pub fn cheapest(&self, cost: impl Fn(usize, u16) -> u64, rng: &mut ChaCha8Rng) -> Option<Vec<u16>> {
-        if self.is_empty() {
-            return None;
-        }
-        let mut positions = vec![0; self.places.len()];
-        for diagram in &self.diagrams {
-            let costs = diagram.least_costs(&cost);
-            let mut node = 0;
-            for (depth, layer) in diagram.layers.iter().enumerate() {
-                let through =
-                    |edge: &Edge| cost(layer.slot, edge.position) + costs[depth + 1][edge.child as usize];
-                let least = costs[depth][node as usize];
-                let best: Vec<&Edge> =
-                    layer.edges_of(node).iter().filter(|edge| through(edge) == least).collect();
-                let edge = best[if best.len() > 1 { rng.random_range(0..best.len()) } else { 0 }];
-                positions[layer.slot] = edge.position;
-                node = edge.child;
-            }
-        }
-        Some(positions)
-    }
-
-    /// The sum of `weight(slot, position)` over all slots of all valid points, without listing them.
+    /// The sum of `weight(slot, position)` over all slots of all points of the diagrams, without
+    /// listing them.
     pub fn weighted_sum(&self, weight: impl Fn(usize, u16) -> BigUint) -> BigUint {
         let mut sum = BigUint::ZERO;
         for diagram in self.diagrams.iter().filter(|_| !self.is_empty()) {

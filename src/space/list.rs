@@ -26,6 +26,7 @@ const BLOCK_ROWS: usize = 1 << 15;
 impl SearchSpace {
     /// The valid points of an index range in canonical order, made by all threads; a range that ends
     /// beyond the last point ends there. The rows take `Rows::bytes_per_row()` each and must fit memory.
+    /// If the space is not exact, holes of the range have no row.
     pub fn rows(&self, range: Range<u128>) -> Rows {
         rows(&self.index, range)
     }
@@ -145,8 +146,11 @@ impl<'a> Lister<'a> {
 
     /// The rows of a range that lies inside the index.
     fn rows(&self, range: Range<u128>) -> Rows {
-        let len = (range.end - range.start) as usize;
-        let words = self.plan.fill(self.index, &self.layout, range.start, len);
+        let mut len = (range.end - range.start) as usize;
+        let mut words = self.plan.fill(self.index, &self.layout, range.start, len);
+        if !self.index.is_exact() {
+            len = words.retain(&self.layout, &|genome| self.index.admits(genome.positions()));
+        }
         Rows { layout: Arc::clone(&self.layout), words, len }
     }
 }
@@ -154,11 +158,27 @@ impl<'a> Lister<'a> {
 /// The words of rows.
 trait Words: Send + Sync {
     fn genome(&self, row: usize, layout: &Layout) -> Genome;
+
+    /// Removes other rows than those to keep; says how many are left.
+    fn retain(&mut self, layout: &Layout, keep: &dyn Fn(&Genome) -> bool) -> usize;
 }
 
 impl<W: Word> Words for Vec<W> {
     fn genome(&self, row: usize, layout: &Layout) -> Genome {
         layout.genome(&self[row * layout.stride..(row + 1) * layout.stride])
+    }
+
+    fn retain(&mut self, layout: &Layout, keep: &dyn Fn(&Genome) -> bool) -> usize {
+        let stride = layout.stride;
+        let mut kept = 0;
+        for row in 0..self.len() / stride {
+            if keep(&self.genome(row, layout)) {
+                self.copy_within(row * stride..(row + 1) * stride, kept * stride);
+                kept += 1;
+            }
+        }
+        self.truncate(kept * stride);
+        kept
     }
 }
 
@@ -174,7 +194,7 @@ impl<W: Word> Fill for Plan<W> {
         blocks.for_each_init(
             || Writer::new(self),
             |writer, (block, out)| {
-                let first = index.point(start + (block * BLOCK_ROWS) as u128);
+                let first = index.candidate(start + (block * BLOCK_ROWS) as u128);
                 let first = first.expect("the range lies inside the index");
                 writer.fill(&layout.row(&first), out);
             },

@@ -9,7 +9,6 @@ use super::diagnostic::{Diagnostic, Diagnostics, nearest};
 use super::document::{Data, Entry, Node, Span};
 use super::explain::{conflict, removal};
 use super::expr::{Expr, ExprError, is_name};
-use super::index::IndexError;
 use super::kinds;
 use super::parameter::Parameter;
 use super::space::SearchSpace;
@@ -22,8 +21,8 @@ const MAX_VALUES: usize = u16::MAX as usize;
 const MAX_PARAMETERS: usize = 500;
 
 /// Reads `parameters` and `constraints` of a file's root table, and nothing else of it. `None` means
-/// that `diagnostics` holds at least one new error. A space without a valid point is an error that
-/// names the constraints to blame.
+/// that `diagnostics` holds at least one new error. A space that is proven to have no
+/// valid point is an error that names the constraints to blame.
 pub fn read_space(root: &Node, diagnostics: &mut Diagnostics) -> Option<SearchSpace> {
     let before = diagnostics.list().len();
     let parameters = read_parameters(root, diagnostics);
@@ -33,22 +32,12 @@ pub fn read_space(root: &Node, diagnostics: &mut Diagnostics) -> Option<SearchSp
         return None;
     }
     let place = root.get("parameters").map_or(0..0, |node| node.span.clone());
-    match SearchSpace::new(parameters, constraints) {
-        Ok(space) if space.count() == 0 => {
-            explain_empty(space.parameters(), space.constraints(), place, diagnostics);
-            None
-        }
-        Ok(space) => Some(space),
-        Err(error) => {
-            let hint = match error {
-                IndexError::TooEntangled => {
-                    "give parameters fewer values, or split constraints into smaller ones"
-                }
-            };
-            diagnostics.error_with_hint(place, error.to_string(), hint);
-            None
-        }
+    let space = SearchSpace::new(parameters, constraints);
+    if space.count() == 0 {
+        explain_empty(space.parameters(), space.constraints(), place, diagnostics);
+        return None;
     }
+    Some(space)
 }
 
 /// An expression that stands in the file as a text; complaints point into the text.

@@ -26,6 +26,7 @@ pub mod parameter;
 mod plan;
 mod problem;
 mod program;
+mod relax;
 mod residual;
 pub mod rng;
 mod sample;
@@ -39,6 +40,6 @@ mod toml_syntax;
 pub mod value;
 mod value_set;
 
-pub use index::IndexError;
+pub use index::Size;
 pub use neighbors::Neighborhood;
 pub use subspace::Subspace;

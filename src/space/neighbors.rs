@@ -17,6 +17,9 @@ use crate::genome::Genome;
 /// More than any sum of distances, so that fewer changed parameters always win.
 const CHANGE: u64 = 1 << 32;
 
+/// Draws from a box of a space that is not exact.
+const DRAWS: usize = 64;
+
 /// Which valid points count as neighbors; the point itself never does. Distances are in positions, and
 /// the point need not be valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,10 +43,13 @@ impl SearchSpace {
         self.iter_neighbors(genome, neighborhood).collect()
     }
 
-    /// Number of valid neighbors, without listing a box.
+    /// Number of valid neighbors, without listing a box (but listing it if the space is not exact).
     pub fn neighbor_count(&self, genome: &Genome, neighborhood: Neighborhood) -> BigUint {
         match self.area(genome, neighborhood) {
             Area::Changes(changes) => changes.count().into(),
+            Area::Box(index) if !index.is_exact() => {
+                index.iter().filter(|other| other != genome.positions()).count().into()
+            }
             Area::Box(index) => index.total() - u8::from(index.contains(genome.positions())),
         }
     }
@@ -64,7 +70,8 @@ impl SearchSpace {
     }
 
     /// One of the valid neighbors, each with equal probability, without listing a box; `None` if there
-    /// is none.
+    /// is none. If the space is not exact a box is drawn from like `sample` does, and `None` also says
+    /// that this met no neighbor.
     pub fn random_neighbor(
         &self,
         genome: &Genome,
@@ -82,8 +89,9 @@ impl SearchSpace {
                 if *index.total() == BigUint::from(u8::from(own)) {
                     return None;
                 }
-                // The point itself comes up at most every other time.
-                let mut draws = std::iter::from_fn(|| index.sample(rng));
+                // The point itself comes up at most every other time, or checks refuse all others.
+                let draws = if index.is_exact() { usize::MAX } else { DRAWS };
+                let mut draws = std::iter::from_fn(|| index.sample(rng)).take(draws);
                 draws.find(|other| other != genome.positions()).map(Genome::from)
             }
         }

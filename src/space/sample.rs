@@ -13,8 +13,11 @@ use super::rng::seeded;
 use super::space::SearchSpace;
 use crate::genome::Genome;
 
+/// A space with holes is shuffled by index, which finds all points, up to this many indices.
+const SHUFFLED_WITH_HOLES: u128 = 1 << 16;
+
 /// After so many draws in a row that were there before, drawing ends.
-const REPEATS: usize = 1 << 12;
+const REPEATS: usize = 1 << 8;
 
 /// Draws from a part of the canonical order before it is left out.
 const TRIES: usize = 64;
@@ -24,11 +27,16 @@ const NARROW: f64 = 1e-12;
 
 impl SearchSpace {
     /// A uniform valid point; `None` for an empty space.
+    ///
+    /// If the space is not exact: by rejection and uniform, as long as valid points are frequent among
+    /// those that were counted. Where 2^17 in a row are refused a bounded search follows; what it
+    /// finds is valid but not uniform, and `None` also says that it found nothing.
     pub fn sample(&self, rng: &mut ChaCha8Rng) -> Option<Genome> {
         self.index.sample(rng).map(Genome::from)
     }
 
-    /// Up to `n` distinct uniform valid points, in random order; all of them if there are no more.
+    /// Up to `n` distinct uniform valid points, in random order; all of them if there are no more. If
+    /// the space is not exact there may be fewer, and they are as uniform as those of `sample`.
     pub fn sample_distinct(&self, n: usize, rng: &mut ChaCha8Rng) -> Vec<Genome> {
         self.index.sample_distinct(n, rng)
     }
@@ -57,19 +65,20 @@ impl SearchSpace {
 }
 
 impl Index {
-    /// Up to `n` distinct uniform points, in random order; all of them if there are no more.
+    /// Up to `n` distinct uniform points, in random order; all of them if there are no more. If the
+    /// space is not exact it ends, with fewer, when draws bring nothing new.
     pub fn sample_distinct(&self, n: usize, rng: &mut ChaCha8Rng) -> Vec<Genome> {
         let count = u128::try_from(self.total()).unwrap_or(u128::MAX);
-        if count / 4 <= n as u128 {
+        if count / 4 <= n as u128 || (!self.is_exact() && count <= SHUFFLED_WITH_HOLES) {
             return self.shuffled(n, count, rng);
         }
-        // At most a quarter of the space is asked for, so that most draws are new.
+        // At most a quarter of an exact space is asked for, so that most draws are new.
         let mut points = Distinct::with_capacity(n);
         self.fill(&mut points, n, rng);
         points.list
     }
 
-    /// The first `n` of all indices in random order: a shuffle that stores only what it moved.
+    /// The first `n` points, of all indices in random order: a shuffle that stores only what it moved.
     fn shuffled(&self, n: usize, count: u128, rng: &mut ChaCha8Rng) -> Vec<Genome> {
         let mut moved: HashMap<u128, u128, BuildHasherDefault<FastHasher>> = HashMap::default();
         let mut list = Vec::with_capacity(n.min(count as usize));

@@ -4,9 +4,8 @@ use num_bigint::BigUint;
 
 use super::constraint::Constraint;
 use super::expr::ExprError;
-use super::index::{Index, IndexError};
+use super::index::{Index, Limits, Size};
 pub use super::neighbors::Neighborhood;
-use super::order::MAX_STEPS;
 use super::parameter::Parameter;
 use super::problem::Problem;
 use super::value::Value;
@@ -31,11 +30,21 @@ pub struct Violation<'a> {
 
 impl SearchSpace {
     /// Builds the index of the valid points. Constraints must read parameters only, by name; each
-    /// parameter has 1 to 65,535 values. An empty space is no error here.
-    pub fn new(parameters: Vec<Parameter>, constraints: Vec<Constraint>) -> Result<SearchSpace, IndexError> {
+    /// parameter has 1 to 65,535 values. An empty space is no error here, and neither is one that is
+    /// too entangled to count: see `is_exact`.
+    pub fn new(parameters: Vec<Parameter>, constraints: Vec<Constraint>) -> SearchSpace {
+        SearchSpace::with_limits(parameters, constraints, Limits::default())
+    }
+
+    /// The same with other limits on the work.
+    pub(super) fn with_limits(
+        parameters: Vec<Parameter>,
+        constraints: Vec<Constraint>,
+        limits: Limits,
+    ) -> SearchSpace {
         let problem = Problem::new(&parameters, &constraints.iter().collect::<Vec<_>>());
-        let index = Index::new(&problem, MAX_STEPS)?;
-        Ok(SearchSpace { parameters, constraints, index })
+        let index = Index::new(&problem, limits);
+        SearchSpace { parameters, constraints, index }
     }
 
     /// The parameters in declared order.
@@ -53,18 +62,33 @@ impl SearchSpace {
         cartesian(&self.parameters)
     }
 
-    /// Number of valid points, exact at any size.
+    /// The number of valid points, or what is known about it.
+    pub fn size(&self) -> Size {
+        self.index.size()
+    }
+
+    /// Whether the valid points are counted. If not, the constraints entangle the parameters too
+    /// much: a part of them is then checked point by point, indices have holes, and searches are
+    /// bounded where this is said.
+    pub fn is_exact(&self) -> bool {
+        self.index.is_exact()
+    }
+
+    /// Number of valid points, exact at any size. If the space is not exact, an upper bound; 0 is
+    /// always exact.
     pub fn valid(&self) -> &BigUint {
         self.index.total()
     }
 
-    /// Number of valid points; `u128::MAX` stands for that many or more.
+    /// Number of valid points, or an upper bound like `valid`; `u128::MAX` stands for that many or
+    /// more. Indices run below it.
     pub fn count(&self) -> u128 {
         u128::try_from(self.index.total()).unwrap_or(u128::MAX)
     }
 
     /// The sum of the cartesian ranks of all valid points (a point's rank is its index among all
-    /// points, valid or not): it tells sets of equal size apart.
+    /// points, valid or not): it tells sets of equal size apart. If the space is not exact, the sum over
+    /// all indices, holes included.
     pub fn rank_sum(&self) -> BigUint {
         let mut strides = vec![BigUint::from(1u8); self.parameters.len()];
         for slot in (1..strides.len()).rev() {
@@ -73,7 +97,8 @@ impl SearchSpace {
         self.index.weighted_sum(|slot, position| &strides[slot] * position)
     }
 
-    /// The valid point at a canonical index.
+    /// The valid point at a canonical index. If the space is not exact, `None` also for a hole: a
+    /// point that some constraint refuses after all.
     pub fn genome_at(&self, index: u128) -> Option<Genome> {
         self.index.point(index).map(Genome::from)
     }
@@ -108,7 +133,8 @@ impl SearchSpace {
         self.constraints.iter().filter_map(violation).collect()
     }
 
-    /// All valid points in canonical order, lazily.
+    /// All valid points in canonical order, lazily. If the space is not exact, the way from one to
+    /// the next can be long.
     pub fn iter(&self) -> Box<dyn Iterator<Item = Genome> + '_> {
         Box::new(self.index.iter().map(Genome::from))
     }
@@ -141,5 +167,7 @@ pub(super) fn cartesian(parameters: &[Parameter]) -> BigUint {
     parameters.iter().fold(BigUint::from(1u8), |product, parameter| product * parameter.values.len())
 }
 
+#[cfg(test)]
+mod entangled_tests;
 #[cfg(test)]
 pub(super) mod tests;

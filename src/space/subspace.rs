@@ -4,7 +4,7 @@
 use num_bigint::BigUint;
 use rand_chacha::ChaCha8Rng;
 
-use super::index::{Allowed, Index};
+use super::index::{Allowed, Index, Size};
 use super::space::SearchSpace;
 use crate::genome::Genome;
 
@@ -42,7 +42,8 @@ impl SearchSpace {
         if nothing { self.subspace(|_, _| false) } else { self.restricted(&allowed) }
     }
 
-    /// For each parameter the positions that occur in some valid point, ascending.
+    /// For each parameter the positions that occur in some valid point, ascending. If the space is not
+    /// exact, some may occur in none.
     pub fn effective_domains(&self) -> Vec<Vec<u16>> {
         self.index.domains().to_vec()
     }
@@ -58,12 +59,17 @@ impl<'a> Subspace<'a> {
         self.space
     }
 
-    /// Number of points.
+    /// The number of points, or what is known about it.
+    pub fn size(&self) -> Size {
+        self.index.size()
+    }
+
+    /// Number of points; if the space is not exact, an upper bound.
     pub fn count(&self) -> BigUint {
         self.index.total().clone()
     }
 
-    /// Whether there is none.
+    /// Whether it is proven that there is none.
     pub fn is_empty(&self) -> bool {
         self.index.is_empty()
     }

@@ -72,13 +72,17 @@ impl<'a> Around<'a> {
         let mut node = edge.child;
         for layer in &self.index.diagrams[group].layers[depth + 1..] {
             if self.valid[group] && self.nodes[layer.slot] == node {
-                return true;
+                break;
             }
             match layer.find(node, self.positions[layer.slot]) {
                 Some(edge) => node = edge.child,
                 None => return false,
             }
         }
-        true
+        self.index.is_exact() || {
+            let mut positions = self.positions.clone();
+            positions[slot] = edge.position;
+            self.index.admits(&positions)
+        }
     }
 }

@@ -1,12 +1,19 @@
 //! Index to point and back: one descent through all diagrams in declared order.
 
-use super::Index;
-use super::diagram::Edge;
 use num_bigint::BigUint;
 
+use super::Index;
+use super::diagram::Edge;
+
 impl Index {
-    /// The point at an index below the total; the very last index of 128 bits is out of reach.
-    pub fn point(&self, mut index: u128) -> Option<Vec<u16>> {
+    /// The point at an index below the total; the very last index of 128 bits is out of reach. If the
+    /// space is not exact, `None` also where the diagrams have a point that is not valid.
+    pub fn point(&self, index: u128) -> Option<Vec<u16>> {
+        self.candidate(index).filter(|positions| self.admits(positions))
+    }
+
+    /// The point of the diagrams at an index, valid or not.
+    pub fn candidate(&self, mut index: u128) -> Option<Vec<u16>> {
         if index == u128::MAX || BigUint::from(index) >= self.total {
             return None;
         }
@@ -37,7 +44,12 @@ impl Index {
             index = index.saturating_add(skipped);
             walk.follow(slot, edge);
         }
-        (index < u128::MAX).then_some(index)
+        (index < u128::MAX && self.admits(positions)).then_some(index)
+    }
+
+    /// Whether a point of the diagrams is valid.
+    pub fn admits(&self, positions: &[u16]) -> bool {
+        self.checks.all_hold(positions)
     }
 
     /// Whether a point is valid.
@@ -48,7 +60,7 @@ impl Index {
             let found = layers
                 .try_fold(0, |node, layer| layer.find(node, positions[layer.slot]).map(|edge| edge.child));
             found.is_some()
-        })
+        }) && self.admits(positions)
     }
 }
 

@@ -1,8 +1,10 @@
-//! All points in canonical order, one after the other.
+//! All points in canonical order, one after the other. Checks are made as soon as their last
+//! parameter is decided, so that what they refuse is skipped whole.
 
 use std::borrow::Borrow;
 
 use super::Index;
+use super::checks::Scratch;
 use super::diagram::Edge;
 
 /// All valid points of a borrowed or an owned index, one after the other.
@@ -10,6 +12,7 @@ pub struct Points<I> {
     index: I,
     /// For each slot the node it is decided at and the number of the chosen edge.
     chosen: Vec<(u32, u32)>,
+    scratch: Scratch,
     state: State,
 }
 
@@ -20,7 +23,8 @@ enum State {
 }
 
 impl Index {
-    /// All valid points in canonical order.
+    /// All valid points in canonical order. If the space is not exact, the way from one to the next
+    /// can be long.
     pub fn iter(&self) -> Points<&Index> {
         Points::new(self)
     }
@@ -30,7 +34,8 @@ impl<I: Borrow<Index>> Points<I> {
     /// The points of `index`.
     pub fn new(index: I) -> Points<I> {
         let state = if index.borrow().is_empty() { State::Done } else { State::Fresh };
-        Points { index, chosen: Vec::new(), state }
+        let scratch = index.borrow().checks.scratch();
+        Points { index, chosen: Vec::new(), scratch, state }
     }
 
     fn edges(&self, slot: usize, node: u32) -> &[Edge] {
@@ -59,27 +64,40 @@ impl<I: Borrow<Index>> Points<I> {
         }
         false
     }
+
+    /// Whether the checks hold that the last choice completes.
+    fn passes(&mut self) -> bool {
+        let index = self.index.borrow();
+        let Some((node, edge)) = self.chosen.last().filter(|_| !index.is_exact()) else { return true };
+        let slot = self.chosen.len() - 1;
+        let position = self.edges(slot, *node)[*edge as usize].position;
+        index.checks.set(&mut self.scratch, slot, position);
+        index.closes[slot].iter().all(|check| index.checks.holds(*check, &mut self.scratch))
+    }
 }
 
 impl<I: Borrow<Index>> Iterator for Points<I> {
     type Item = Vec<u16>;
 
     fn next(&mut self) -> Option<Vec<u16>> {
-        let going = match self.state {
+        let mut going = match self.state {
             State::Fresh => true,
             State::Running => self.advance(),
             State::Done => false,
         };
+        while going {
+            if !self.passes() {
+                going = self.advance();
+            } else if self.chosen.len() < self.index.borrow().places.len() {
+                let node = self.node(self.chosen.len());
+                self.chosen.push((node, 0));
+            } else {
+                break;
+            }
+        }
         self.state = if going { State::Running } else { State::Done };
-        if !going {
-            return None;
-        }
-        while self.chosen.len() < self.index.borrow().places.len() {
-            let node = self.node(self.chosen.len());
-            self.chosen.push((node, 0));
-        }
         let position =
             |(slot, (node, edge)): (usize, &(u32, u32))| self.edges(slot, *node)[*edge as usize].position;
-        Some(self.chosen.iter().enumerate().map(position).collect())
+        going.then(|| self.chosen.iter().enumerate().map(position).collect())
     }
 }

@@ -4,6 +4,8 @@
 //! Only nodes that allowed edges reach are visited, so that the neighborhood of a point costs what it
 //! holds and not what the space holds.
 
+use std::sync::Arc;
+
 use super::Index;
 use super::diagram::{Diagram, Edge, Layer};
 use crate::space::merge::{Edges, Layers};
@@ -18,10 +20,11 @@ impl Index {
     /// The valid points whose positions are all allowed.
     pub fn restricted(&self, allowed: &Allowed) -> Index {
         let diagrams = self.diagrams.iter().map(|diagram| diagram.restricted(allowed));
-        Index::of(diagrams.collect(), self.places.len(), self.is_empty())
+        Index::of(diagrams.collect(), self.places.len(), self.is_empty(), Arc::clone(&self.checks))
     }
 
-    /// Value positions that occur in some valid point, ascending, for each slot.
+    /// Value positions that occur in some valid point, ascending, for each slot. If the space is not
+    /// exact, positions that occur in the diagrams.
     pub fn domains(&self) -> &[Vec<u16>] {
         self.domains.get_or_init(|| {
             let mut domains = vec![Vec::new(); self.places.len()];

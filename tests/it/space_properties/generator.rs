@@ -69,7 +69,7 @@ impl Spec {
         };
         let constraints = self.constraints.iter().map(constraint).collect::<Result<Vec<_>, String>>()?;
         let parameters = self.parameters.iter().map(parameter).collect();
-        SearchSpace::new(parameters, constraints).map_err(|error| error.to_string())
+        Ok(SearchSpace::new(parameters, constraints))
     }
 
     /// Every point in canonical order, and whether all constraints as written hold there.

@@ -1,0 +1,189 @@
+//! The valid point of least cost.
+//!
+//! A diagram alone gives it in one pass from the end. Where checks are left to be made, that pass
+//! gives the least cost that any completion may have, and the search is iterative deepening A* (Korf
+//! 1985): depth first under a limit on the estimated cost that grows until a point is found. It
+//! needs no memory, and with steps enough its answer is the cheapest.
+
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+
+use super::Index;
+use super::checks::Scratch;
+use super::diagram::{Diagram, Edge};
+use super::parts::Part;
+
+/// Edges looked at in search of the cheapest point of a part; following one counts as several.
+const STEPS: u64 = 1 << 21;
+const STEPS_TO_FOLLOW: u64 = 8;
+
+impl Index {
+    /// The valid point of least total `cost(slot, position)`; ties are broken by `rng`. `None` for an
+    /// empty space.
+    ///
+    /// If the space is not exact the search is bounded: beyond that it takes the cheapest point that
+    /// it met, and `None` also if it met none.
+    pub fn cheapest(&self, cost: impl Fn(usize, u16) -> u64, rng: &mut ChaCha8Rng) -> Option<Vec<u16>> {
+        if self.is_empty() {
+            return None;
+        }
+        let mut positions = vec![0; self.places.len()];
+        if self.is_exact() {
+            self.diagrams.iter().for_each(|diagram| diagram.cheapest(&cost, rng, &mut positions));
+        }
+        for part in &self.parts {
+            if part.is_exact() {
+                part.diagrams.iter().for_each(|at| self.diagrams[*at].cheapest(&cost, rng, &mut positions));
+            } else {
+                self.cheapest_of(part, &cost, rng, &mut positions)?;
+            }
+        }
+        Some(positions)
+    }
+
+    fn cheapest_of<C: Fn(usize, u16) -> u64>(
+        &self,
+        part: &Part,
+        cost: &C,
+        rng: &mut ChaCha8Rng,
+        positions: &mut [u16],
+    ) -> Option<()> {
+        let mut search = Search::new(self, part, cost, positions.to_vec());
+        let tried_all = search.deepen(rng).is_ok();
+        if !tried_all && search.best.is_none() {
+            // First come, first served: nearby values first, without a limit.
+            search.limit = u64::MAX;
+            search.steps_left = STEPS;
+            let _ = search.go(0, 0, 0, rng);
+        }
+        if let Some((_, found)) = search.best {
+            part.steps.iter().for_each(|step| positions[step.slot] = found[step.slot]);
+            return Some(());
+        }
+        (!tried_all && self.draw(part, rng, positions, &mut self.checks.scratch())).then_some(())
+    }
+}
+
+impl Diagram {
+    /// Writes the point of least cost.
+    fn cheapest(&self, cost: &impl Fn(usize, u16) -> u64, rng: &mut ChaCha8Rng, positions: &mut [u16]) {
+        let costs = self.least_costs(cost);
+        let mut node = 0;
+        for (depth, layer) in self.layers.iter().enumerate() {
+            let through =
+                |edge: &Edge| cost(layer.slot, edge.position) + costs[depth + 1][edge.child as usize];
+            let least = costs[depth][node as usize];
+            let best: Vec<&Edge> =
+                layer.edges_of(node).iter().filter(|edge| through(edge) == least).collect();
+            let edge = best[if best.len() > 1 { rng.random_range(0..best.len()) } else { 0 }];
+            positions[layer.slot] = edge.position;
+            node = edge.child;
+        }
+    }
+}
+
+struct OutOfSteps;
+
+struct Search<'a, C> {
+    index: &'a Index,
+    part: &'a Part,
+    cost: &'a C,
+    /// For each step, the least cost from each node of the layer after it to its diagram's end, and
+    /// that of all later diagrams.
+    least: Vec<(Vec<u64>, u64)>,
+    /// Estimated costs above this are left for the next round.
+    limit: u64,
+    /// The least that was left.
+    left: u64,
+    best: Option<(u64, Vec<u16>)>,
+    positions: Vec<u16>,
+    scratch: Scratch,
+    steps_left: u64,
+}
+
+impl<'a, C: Fn(usize, u16) -> u64> Search<'a, C> {
+    fn new(index: &'a Index, part: &'a Part, cost: &'a C, positions: Vec<u16>) -> Search<'a, C> {
+        let mut least = Vec::with_capacity(part.steps.len());
+        let mut later = 0;
+        for diagram in part.diagrams.iter().rev() {
+            let mut costs = index.diagrams[*diagram].least_costs(cost);
+            let own = costs[0][0];
+            costs.drain(1..).rev().for_each(|costs| least.push((costs, later)));
+            later += own;
+        }
+        least.reverse();
+        let scratch = index.checks.scratch();
+        Search {
+            index,
+            part,
+            cost,
+            least,
+            limit: later,
+            left: later,
+            best: None,
+            positions,
+            scratch,
+            steps_left: STEPS,
+        }
+    }
+
+    /// Raises the limit until a point is found or there is nothing left to find.
+    fn deepen(&mut self, rng: &mut ChaCha8Rng) -> Result<(), OutOfSteps> {
+        while self.best.is_none() && self.left < u64::MAX {
+            // A little more than necessary, because costs come close together; the best point within
+            // the limit is the best of all.
+            self.limit = self.left.saturating_add(self.left / 16);
+            self.left = u64::MAX;
+            self.go(0, 0, 0, rng)?;
+        }
+        Ok(())
+    }
+
+    fn go(&mut self, step: usize, node: u32, spent: u64, rng: &mut ChaCha8Rng) -> Result<(), OutOfSteps> {
+        if step == self.part.steps.len() {
+            self.best = Some((spent, self.positions.clone()));
+            return Ok(());
+        }
+        for (estimate, _, edge) in self.candidates(step, node, spent, rng)? {
+            if self.best.as_ref().is_some_and(|(least, _)| estimate >= *least) {
+                break;
+            }
+            self.steps_left = self.steps_left.checked_sub(STEPS_TO_FOLLOW).ok_or(OutOfSteps)?;
+            let slot = self.part.steps[step].slot;
+            self.positions[slot] = edge.position;
+            self.index.checks.set(&mut self.scratch, slot, edge.position);
+            let (checks, closes) = (&self.index.checks, &self.part.steps[step].closes);
+            if closes.iter().all(|check| checks.holds(*check, &mut self.scratch)) {
+                let child = self.part.next_node(self.index, step, edge.child);
+                self.go(step + 1, child, spent + (self.cost)(slot, edge.position), rng)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Edges within the limit with their estimates, cheapest first, ties in random order.
+    fn candidates(
+        &mut self,
+        step: usize,
+        node: u32,
+        spent: u64,
+        rng: &mut ChaCha8Rng,
+    ) -> Result<Vec<(u64, u32, Edge)>, OutOfSteps> {
+        let place = &self.part.steps[step];
+        let edges = self.index.diagrams[place.diagram].layers[place.depth].edges_of(node);
+        self.steps_left = self.steps_left.checked_sub(edges.len() as u64).ok_or(OutOfSteps)?;
+        let (after, later) = &self.least[step];
+        let mut found = Vec::new();
+        for edge in edges {
+            let own = (self.cost)(place.slot, edge.position);
+            let estimate = spent + own + after[edge.child as usize] + later;
+            if estimate <= self.limit {
+                found.push((estimate, rng.random(), *edge));
+            } else {
+                self.left = self.left.min(estimate);
+            }
+        }
+        found.sort_unstable_by_key(|(estimate, tie, _)| (*estimate, *tie));
+        Ok(found)
+    }
+}
