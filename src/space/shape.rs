@@ -46,6 +46,6 @@ mod tests {
         check("'A > 1'", 0, 0, 5);
         check("'A == B'", 1, 2, 7);
         check("'A == B', 'C != E'", 2, 2, 8);
-        check("'A == B', 'C != A'", 1, 3, 7);
+        check("'A == B', 'C != A'", 1, 3, 9);
     }
 }
