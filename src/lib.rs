@@ -18,6 +18,7 @@ pub mod gate;
 pub mod genome;
 pub mod journal;
 pub mod kernel;
+pub mod replay;
 pub mod report;
 pub mod search;
 pub mod space;

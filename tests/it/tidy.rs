@@ -44,6 +44,7 @@ const LAYERS: &[&[&str]] = &[
     &["report"],
     &["study"],
     &["engine"],
+    &["replay"],
     &["cli"],
 ];
 /// What everybody may say: the messages between evo and its workers.

@@ -1,0 +1,56 @@
+//! What can be wrong with a recording.
+
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+/// Why a file cannot be replayed.
+#[derive(Debug, Error)]
+pub enum RecordingError {
+    /// The file system said no.
+    #[error("cannot read the recording `{}`", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    /// The gzip stream is damaged.
+    #[error("cannot unpack the recording `{}`: {source}\nhint: the file may be cut off; fetch it again", path.display())]
+    Compressed { path: PathBuf, source: io::Error },
+    /// Well-formed or not, its content is no recording.
+    #[error("cannot use the recording `{}`: {}", path.display(), fault)]
+    Content { path: PathBuf, fault: Fault },
+}
+
+/// What is wrong inside a file, where, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[error("{}{cause}{}", place(row), hint_line(hint))]
+pub struct Fault {
+    /// The row as its file counts or names it.
+    pub row: Option<String>,
+    /// Lower case, present tense.
+    pub cause: String,
+    pub hint: Option<String>,
+}
+
+impl Fault {
+    /// A fault of the file as a whole.
+    pub fn new(cause: impl Into<String>) -> Fault {
+        Fault { row: None, cause: cause.into(), hint: None }
+    }
+
+    /// The same with the way out.
+    pub fn with_hint(self, hint: impl Into<String>) -> Fault {
+        Fault { hint: Some(hint.into()), ..self }
+    }
+
+    /// The same in a row.
+    pub fn in_row(self, row: impl ToString) -> Fault {
+        Fault { row: Some(row.to_string()), ..self }
+    }
+}
+
+fn place(row: &Option<String>) -> String {
+    row.as_ref().map(|row| format!("row {row}: ")).unwrap_or_default()
+}
+
+fn hint_line(hint: &Option<String>) -> String {
+    hint.as_ref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default()
+}
