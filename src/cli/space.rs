@@ -74,9 +74,12 @@ impl Job<'_> {
             self.space.fixed(&fixed).sample_distinct(count, rng)
         };
         if genomes.len() < count {
-            let whose =
-                if fixed.is_empty() { "the space has only" } else { "with these values there are only" };
-            eprintln!("note: {whose} {} valid points", genomes.len());
+            let few = genomes.len();
+            match (self.space.is_exact(), fixed.is_empty()) {
+                (true, true) => eprintln!("note: the space has only {few} valid points"),
+                (true, false) => eprintln!("note: with these values there are only {few} valid points"),
+                (false, _) => eprintln!("note: the search found only {few} valid points before it gave up"),
+            }
         }
         let sample: Vec<Configuration> =
             genomes.iter().map(|genome| self.space.configuration(genome)).collect();

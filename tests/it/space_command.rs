@@ -150,6 +150,32 @@ fn values_without_a_valid_point_are_marked() {
     assert_eq!((&object["groups"], &object["nodes"]), (&1.into(), &4.into()));
 }
 
+/// Six parameters of 60 values without pattern, hashed: nothing counts these but trying them all.
+#[test]
+fn what_cannot_be_counted_is_estimated() {
+    let values: Vec<String> = (1..=60).map(|value| (value * 7919 % 10_007).to_string()).collect();
+    let parameters: Vec<String> = (0..6).map(|at| format!("P{at} = [{}]", values.join(","))).collect();
+    let text = format!(
+        "constraints = ['(P0 * 3 + P1 * 5 + P2 * 7 + P3 * P4 * 11 + P5 * P0) % 10007 < 1700']\n[parameters]\n{}\n",
+        parameters.join("\n")
+    );
+    let (_, json, _) = evo_space_on(&text, &["--json"]);
+    let object: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let estimate = object["valid_estimate"].as_f64().unwrap();
+    assert!(object["valid"].is_null() && (7e9..9e9).contains(&estimate), "{estimate}");
+    assert_eq!(object["valid_at_most"], 46_656_000_000u64);
+    let (_, list, note) = evo_space_on(&text, &["--list", "--offset", "1", "--limit", "2"]);
+    assert_eq!(note, "");
+    let rows: Vec<Vec<u64>> = list
+        .lines()
+        .skip(1)
+        .map(|line| line.split(',').map(|value| value.parse().unwrap()).collect())
+        .collect();
+    let holds =
+        |p: &Vec<u64>| (p[0] * 3 + p[1] * 5 + p[2] * 7 + p[3] * p[4] * 11 + p[5] * p[0]) % 10_007 < 1700;
+    assert!(rows.len() == 2 && rows.iter().all(holds), "{list}");
+}
+
 #[test]
 fn samples_keep_to_fixed_values() {
     let (code, stdout, stderr) =

@@ -8,6 +8,7 @@ use num_bigint::BigUint;
 use super::Job;
 use super::check::CheckJson;
 use crate::genome::Configuration;
+use crate::space::Size;
 use crate::space::explain::Removal;
 use crate::space::parameter::Parameter;
 use crate::space::value::Value;
@@ -17,8 +18,10 @@ struct SpaceJson<'a> {
     space: &'a str,
     /// Number of points, valid or not; an integer of any size.
     cartesian: Box<RawValue>,
-    /// Number of valid points; an integer of any size.
-    valid: Box<RawValue>,
+    /// Number of valid points, an integer of any size; null if it could not be counted.
+    valid: Option<Box<RawValue>>,
+    #[serde(flatten)]
+    estimate: Option<Estimate>,
     /// From the name to the index being ready: reading, counting, and the kernel part if there is one.
     seconds: f64,
     parameters: Vec<ParameterJson<'a>>,
@@ -31,6 +34,26 @@ struct SpaceJson<'a> {
     nodes: usize,
     #[serde(flatten)]
     answer: Answer,
+}
+
+/// What is known of a number of valid points that could not be counted.
+#[derive(Serialize)]
+struct Estimate {
+    valid_at_most: Box<RawValue>,
+    /// Null beyond the range of floats, as the next.
+    valid_estimate: f64,
+    /// One standard deviation of the estimate; if that is 0, what one hit would have meant.
+    valid_spread: f64,
+}
+
+fn estimate(size: Size) -> serde_json::Result<(Option<Box<RawValue>>, Option<Estimate>)> {
+    Ok(match size {
+        Size::Exact(valid) => (Some(raw(&valid)?), None),
+        Size::Unknown { at_most, estimate, spread } => {
+            let valid_at_most = raw(&at_most)?;
+            (None, Some(Estimate { valid_at_most, valid_estimate: estimate, valid_spread: spread }))
+        }
+    })
 }
 
 /// What was asked beyond the summary.
@@ -89,10 +112,12 @@ pub fn object(job: &Job, answer: Answer) -> serde_json::Result<String> {
     let removals = space.removals();
     let constraints = space.constraints().iter().zip(&removals);
     let shape = space.shape();
+    let (valid, estimate) = estimate(space.size())?;
     let object = SpaceJson {
         space: job.name,
         cartesian: raw(&space.cartesian())?,
-        valid: raw(space.valid())?,
+        valid,
+        estimate,
         seconds: job.seconds,
         parameters: space
             .parameters()

@@ -30,9 +30,14 @@ impl Job<'_> {
         if !self.space.contains(&genome) {
             eprintln!("note: the configuration itself is not valid; `evo space --check` says why");
         }
-        let count = self.space.neighbor_count(&genome, kind.into());
         let limit = self.arguments.limit;
-        announce(&limit.map_or(count.clone(), |limit| count.clone().min(limit.into())), "neighbors", false);
+        // Where points have to be checked one by one, counting would mean to find them all first.
+        let count = self.space.is_exact().then(|| self.space.neighbor_count(&genome, kind.into()));
+        if let Some(count) = &count {
+            let count = count.clone();
+            announce(&limit.map_or(count.clone(), |limit| count.min(limit.into())), "neighbors", false);
+        }
+        let count = count.map_or("null".to_string(), |count| count.to_string());
         let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
         let neighbors = self.space.iter_neighbors(&genome, kind.into()).take(limit);
         let configurations = neighbors.map(|genome: Genome| self.space.configuration(&genome));

@@ -9,6 +9,7 @@ use super::Job;
 use super::stream::{announce, stream};
 use crate::cli::args::RowFormat;
 use crate::genome::Genome;
+use crate::space::Subspace;
 use crate::space::list::RowBlocks;
 use crate::space::parameter::Parameter;
 use crate::space::space::SearchSpace;
@@ -26,13 +27,28 @@ impl Job<'_> {
         let offset = self.arguments.offset.unwrap_or(0);
         let limit = self.arguments.limit.unwrap_or(u128::MAX);
         let range = offset..offset.saturating_add(limit);
-        let (valid, blocks) = match &subspace {
-            Some(subspace) => (subspace.count(), subspace.row_blocks(range.clone(), BLOCK_ROWS)),
-            None => (self.space.valid().clone(), self.space.row_blocks(range.clone(), BLOCK_ROWS)),
+        let exact = self.space.is_exact();
+        let valid = subspace.as_ref().map_or_else(|| self.space.valid().clone(), Subspace::count);
+        announce(&rows_in(&range, valid), "rows", !exact);
+        // Indices with holes do not count rows, and candidates may be many: there the search is asked.
+        let genomes: Box<dyn Iterator<Item = Genome> + '_> = match &subspace {
+            Some(subspace) if exact => unpacked(subspace.row_blocks(range, BLOCK_ROWS)),
+            None if exact => unpacked(self.space.row_blocks(range, BLOCK_ROWS)),
+            Some(subspace) => Box::new(part(subspace.iter(), range)),
+            None => Box::new(part(self.space.iter(), range)),
         };
-        announce(&rows_in(&range, valid), "rows", false);
-        stream(|out| table.write(blocks, out))
+        stream(|out| table.write(genomes, out))
     }
+}
+
+fn unpacked(blocks: RowBlocks<'_>) -> Box<dyn Iterator<Item = Genome> + '_> {
+    Box::new(blocks.flat_map(|block| (0..block.len()).map(move |row| block.get(row))))
+}
+
+/// The points of a range, found one after the other.
+fn part(genomes: impl Iterator<Item = Genome>, range: Range<u128>) -> impl Iterator<Item = Genome> {
+    let count = |number: u128| usize::try_from(number).unwrap_or(usize::MAX);
+    genomes.skip(count(range.start)).take(count(range.end - range.start))
 }
 
 /// How many of so many rows a range has.
@@ -80,15 +96,13 @@ impl Table {
         Ok(Table { header, open, separator, close, texts })
     }
 
-    fn write(&self, blocks: RowBlocks, out: &mut dyn Write) -> io::Result<()> {
+    fn write(&self, genomes: impl Iterator<Item = Genome>, out: &mut dyn Write) -> io::Result<()> {
         out.write_all(&self.header)?;
         let mut line = Vec::new();
-        for block in blocks {
-            for genome in block.iter() {
-                line.clear();
-                self.append(&genome, &mut line);
-                out.write_all(&line)?;
-            }
+        for genome in genomes {
+            line.clear();
+            self.append(&genome, &mut line);
+            out.write_all(&line)?;
         }
         Ok(())
     }

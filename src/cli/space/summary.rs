@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use num_bigint::BigUint;
 
 use super::Job;
+use crate::space::Size;
 use crate::space::explain::ratio;
 use crate::space::parameter::Parameter;
 use crate::space::shape::Shape;
@@ -20,10 +21,9 @@ pub fn text(job: &Job) -> String {
     add_parameters(space, &mut text);
     add_constraints(space, &mut text);
     let cartesian = space.cartesian();
-    let share = percent(ratio(space.valid(), &cartesian));
     let default = space.contains(&space.default_genome());
     let _ = writeln!(text, "\ncartesian  {}", grouped(&cartesian));
-    let _ = writeln!(text, "valid      {} ({share})", grouped(space.valid()));
+    let _ = writeln!(text, "valid      {}", size(&space.size(), &cartesian));
     let _ = writeln!(text, "default    {}", if default { "valid" } else { "not valid" });
     let _ = writeln!(text, "linked     {}", linked(space.shape()));
     let _ = writeln!(text, "ready in   {:.1} ms", job.seconds * 1e3);
@@ -67,6 +67,32 @@ fn add_constraints(space: &SearchSpace, text: &mut String) {
             let _ = writeln!(text, "            has no value at some points, and refuses them: {failure}");
         }
     }
+}
+
+/// The number of valid points, or what is known about it.
+fn size(size: &Size, cartesian: &BigUint) -> String {
+    match size {
+        Size::Exact(valid) => format!("{} ({})", grouped(valid), percent(ratio(valid, cartesian))),
+        Size::Unknown { at_most, estimate: 0.0, spread } => {
+            let fewer = rounded(*spread);
+            format!("at most {}, a sample met none (one in it would mean {fewer})", grouped(at_most))
+        }
+        Size::Unknown { at_most, estimate, spread } => {
+            let (about, spread) = (rounded(*estimate), rounded(*spread));
+            format!("at most {}, about {about} (± {spread}, estimated)", grouped(at_most))
+        }
+    }
+}
+
+/// An estimate with no more digits than it is good for.
+fn rounded(estimate: f64) -> String {
+    if estimate.is_infinite() {
+        return "1e308 or more".to_string();
+    }
+    let shown = format!("{estimate:.2e}");
+    let digits = shown.parse::<f64>().unwrap_or(estimate);
+    // Beyond this nobody counts zeros.
+    if digits < 1e15 { grouped(&BigUint::from(digits.round() as u64)) } else { shown }
 }
 
 fn linked(shape: Shape) -> String {
@@ -118,4 +144,27 @@ pub fn grouped(number: &BigUint) -> String {
     let groups: Vec<&str> =
         digits.as_bytes().rchunks(3).rev().filter_map(|chunk| std::str::from_utf8(chunk).ok()).collect();
     groups.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_say_how_sure_they_are() {
+        let check = |shown: Size, expected: &str| {
+            assert_eq!(size(&shown, &BigUint::from(1_000_000u32)), expected);
+        };
+        let unknown = |estimate: f64, spread: f64| Size::Unknown {
+            at_most: BigUint::from(300_000u32),
+            estimate,
+            spread,
+        };
+        check(Size::Exact(BigUint::from(29_000u16)), "29,000 (2.90 %)");
+        check(unknown(123_456.7, 98.76), "at most 300,000, about 123,000 (± 99, estimated)");
+        check(unknown(1.234e18, 5e16), "at most 300,000, about 1.23e18 (± 5.00e16, estimated)");
+        let infinite = "at most 300,000, about 1e308 or more (± 1e308 or more, estimated)";
+        check(unknown(f64::INFINITY, f64::INFINITY), infinite);
+        check(unknown(0.0, 4.4), "at most 300,000, a sample met none (one in it would mean 4)");
+    }
 }
