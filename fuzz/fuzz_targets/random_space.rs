@@ -4,6 +4,8 @@
 
 #[path = "../../tests/it/space_properties/check.rs"]
 mod check;
+// Shrinking and writing files are for the tests.
+#[allow(dead_code)]
 #[path = "../../tests/it/space_properties/generator.rs"]
 mod generator;
 #[path = "../../tests/it/space_properties/grammar.rs"]
