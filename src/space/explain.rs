@@ -25,7 +25,7 @@ pub struct Removal {
     pub share: f64,
     /// Counted, not sampled.
     pub exact: bool,
-    /// A reason why it has no value at some point (there it refuses), if one was met.
+    /// Why it has no value at some point (there it refuses), and at which, if one was met.
     pub failure: Option<String>,
 }
 
@@ -48,7 +48,7 @@ pub(super) fn removal(parameters: &[Parameter], constraint: &Constraint) -> Remo
     }
 }
 
-/// How many of the samples are refused, and why one has no value.
+/// How many of the samples are refused, and why and where one has no value.
 fn try_random_points(parameters: &[Parameter], constraint: &Constraint) -> (u32, Option<String>) {
     let mut rng = seeded(0);
     let (mut refused, mut failure) = (0, None);
@@ -65,7 +65,10 @@ fn try_random_points(parameters: &[Parameter], constraint: &Constraint) -> (u32,
             Ok(holds) => refused += u32::from(!holds),
             Err(error) => {
                 refused += 1;
-                failure = failure.or(Some(error.message));
+                failure = failure.or_else(|| {
+                    let at = chosen.iter().map(|(p, at)| format!("{}={}", p.name, p.values[*at]));
+                    Some(format!("{} at {}", error.message, at.collect::<Vec<_>>().join(" ")))
+                });
             }
         }
     }

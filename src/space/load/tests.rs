@@ -248,7 +248,7 @@ require = "B != 2"
     1 | constraints = ['A % 2 == 0', 'A // (A - A) > 0', 'A > 7']
       |                              ^^^^^^^^^^^^^^^^^^
       |
-      = hint: it has no value at some points: division by zero: 2 // 0
+      = hint: it has no value at some points: division by zero: 2 // 0 at A=2
 
     error: no point satisfies this constraint, so the space has no valid point
      --> space.toml:1:50
