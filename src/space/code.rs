@@ -242,12 +242,11 @@ fn compare(comparison: Comparison, order: Option<Ordering>) -> Option<bool> {
 
 fn is_member(value: &Code, items: &[Code], slots: &[Atom]) -> Option<bool> {
     let value = value.evaluate(slots)?;
+    let mut found = false;
     for item in items {
-        if item.evaluate(slots)?.compare(value) == Some(Ordering::Equal) {
-            return Some(true);
-        }
+        found |= item.evaluate(slots)?.compare(value) == Some(Ordering::Equal);
     }
-    Some(false)
+    Some(found)
 }
 
 /// The first operand whose truth is `wanted`, else the last.

@@ -262,11 +262,15 @@ impl Compiler<'_> {
 
     fn member(&mut self, value: &Code, items: &[Code], out: Register) {
         let value = self.compile(value);
-        // Reads the value even where there is nothing to compare it with.
+        // The whole list is evaluated first, as in Python.
+        // Slots are read as well, even where comparing stops before them.
+        for slot in items.iter().filter(|item| matches!(item, Code::Slot(_))) {
+            self.compile_into(slot, out);
+        }
+        let items: Vec<Register> = items.iter().map(|item| self.compile(item)).collect();
         self.push(Operation::NotEqual, value, value, out);
         let mut exits = Vec::new();
         for item in items {
-            let item = self.compile(item);
             self.push(Operation::Equal, value, item, out);
             exits.push(self.jump(Operation::JumpIfTrue, out));
         }

@@ -89,12 +89,11 @@ fn compare_all(first: &Tree, rest: &[(Comparison, Tree)], context: &Context<'_>)
 }
 
 fn is_member(value: &Value, items: &[Tree], context: &Context<'_>) -> Result<bool, ExprError> {
-    for item in items {
-        if evaluate(item, context)? == *value {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    // As in Python the whole list is made first: an item without a value is an error even behind one
+    // that is equal.
+    let items =
+        items.iter().map(|item| evaluate(item, context)).collect::<Result<Vec<Value>, ExprError>>()?;
+    Ok(items.contains(value))
 }
 
 fn compare(

@@ -40,6 +40,7 @@ fn programs_mean_what_the_code_means() {
     check("(a or b) != (b and a)");
     check("a in [1, b, 'x'] or b not in [2, 7]");
     check("a in [] or b < 0");
+    check("a in [1, 2 // b, -3] or a not in [b, 1 // b]");
     check("(1 // a if b else 2 // b) > 0");
     check("min(a, b, 1) < max(b, 0.5) or abs(a) > ceil_div(b, a)");
     check("-a < b <= 7 < a");
