@@ -1,7 +1,7 @@
 //! Expressions mean what they mean in Python: thousands of random ones, each with the values of one
 //! point, against `python3` itself where there is one.
 //!
-//! One difference is deliberate: arithmetic beyond 64 bits (and infinities, and complex powers) is an
+//! Two differences are deliberate. Brackets around one item are a list behind `in`. Arithmetic beyond 64 bits (and infinities, and complex powers) is an
 //! error here, so the script checks every intermediate result. Arithmetic on texts is skipped: here it is an error.
 
 use std::process::Command;
@@ -53,6 +53,12 @@ class Checks(ast.NodeTransformer):
     def visit_Call(self, node):
         self.generic_visit(node)
         return self.call("checked", node)
+    def visit_Compare(self, node):
+        self.generic_visit(node)
+        for at, (op, right) in enumerate(zip(node.ops, node.comparators)):
+            if isinstance(op, (ast.In, ast.NotIn)) and not isinstance(right, (ast.List, ast.Tuple)):
+                node.comparators[at] = ast.List([right], ast.Load())
+        return node
 
 words = dict(true=True, false=False, checked=checked, power=power, ceil_div=ceil_div)
 for line in open(sys.argv[1], encoding="utf-8"):
