@@ -6,6 +6,7 @@ use std::process;
 use clap::Parser;
 
 pub mod args;
+mod bench_search;
 mod compile;
 mod compile_table;
 mod completions;
@@ -48,6 +49,7 @@ fn dispatch(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Space(arguments) => space::run(arguments),
         Command::Render(arguments) => render::run(arguments),
         Command::Compile(arguments) => compile::run(arguments),
+        Command::BenchSearch(arguments) => bench_search::run(arguments),
         Command::Leaderboard(arguments) => leaderboard::run(arguments),
         Command::Preflight(arguments) => preflight::run(arguments),
         Command::Selftest(arguments) => selftest::run(arguments),
