@@ -79,8 +79,8 @@ pub struct SpaceSource {
 /// `evo sweep`
 #[derive(Debug, Args)]
 pub struct SweepArgs {
-    #[command(flatten)]
-    pub source: SpaceSource,
+    /// Space file (TOML or JSON), or the name of an embedded space [default: attention_simt, or the recording's]
+    pub space: Option<String>,
     /// Number of generations
     #[arg(long = "gen", value_name = "N", allow_negative_numbers = true)]
     pub generations: Option<u32>,
@@ -96,7 +96,7 @@ pub struct SweepArgs {
     /// Search strategy; exhaustive under 2,000 valid points, else genetic
     #[arg(long, value_name = "X")]
     pub strategy: Option<String>,
-    /// `auto`, `host`, `cuda` or `cuda:INDEX`
+    /// `auto`, `host`, `cuda`, `cuda:INDEX`, or `replay:FILE`: a recording answers
     #[arg(long, default_value = "auto")]
     pub device: String,
     /// Continue the study that an earlier run left

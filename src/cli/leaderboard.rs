@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::args::LeaderboardArgs;
 use super::exit_code::{ExitCode, UsageError};
+use crate::device::device::DeviceKind;
 use crate::journal::leaderboard::{self, Leaderboard, Section};
 use crate::journal::record::now;
 use crate::journal::replay::History;
@@ -49,7 +50,14 @@ fn rebuild(out: &Path) -> anyhow::Result<()> {
         for rejected in &journal.rejected {
             eprintln!("note: line {} of `{}` is damaged: {}", rejected.line, path.display(), rejected.reason);
         }
-        sections.extend(leaderboard::section(&History::replay(journal)));
+        let history = History::replay(journal);
+        if history.header.as_ref().is_some_and(|header| header.device.kind == DeviceKind::Replay) {
+            eprintln!(
+                "note: `{}` is a replay, in which nothing was measured: it is not on the board",
+                path.display()
+            );
+        }
+        sections.extend(leaderboard::section(&history));
     }
     // The newest confirmation of a kernel, problem set and device stays.
     sections.sort_by(|a, b| a.confirmed_at.cmp(&b.confirmed_at));

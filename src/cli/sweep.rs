@@ -1,5 +1,9 @@
 //! `evo sweep`: search a space, confirm the best, rank them.
 
+mod replay;
+
+use std::path::Path;
+
 use anyhow::Context;
 
 use super::args::SweepArgs;
@@ -17,8 +21,11 @@ use crate::journal::leaderboard_file;
 use crate::journal::record::{FORMAT, StudyHeader, now};
 use crate::kernel::catalog;
 use crate::kernel::spec::{KernelSpec, ProblemSpec, RankingMode, SpaceFile};
+use crate::replay::device::PREFIX;
 use crate::report::text;
 use crate::search::registry::{self, StrategyOptions};
+use crate::search::strategy::Strategy;
+use crate::space::space::SearchSpace;
 use crate::study::{Study, StudyRequest};
 use crate::verdict::VERDICT_VERSION;
 use crate::worker::lane::Lane;
@@ -28,17 +35,15 @@ const DEFAULT_GENERATIONS: u32 = 50;
 
 /// Runs the command.
 pub fn run(arguments: &SweepArgs) -> anyhow::Result<ExitCode> {
-    let file = catalog::open(&arguments.source.space).map_err(UsageError::from)?;
+    if let Some(recording) = arguments.device.strip_prefix(PREFIX) {
+        return replay::run(arguments, Path::new(recording));
+    }
+    let file =
+        catalog::open(arguments.space.as_deref().unwrap_or(catalog::DEFAULT)).map_err(UsageError::from)?;
     let kernel = session::kernel_of(&file)?;
     let valid = file.space.count();
-    let strategy = arguments.strategy.as_deref().unwrap_or(registry::default_name(valid));
     let population = arguments.population;
-    if population == 0 {
-        return Err(UsageError("`--pop 0`: a generation has at least one evaluation".to_string()).into());
-    }
-    let strategy_options = StrategyOptions { seed: arguments.seed, population: population as usize };
-    let strategy =
-        registry::create(strategy, &file.space, strategy_options).map_err(|error| UsageError::of(&error))?;
+    let strategy = strategy(arguments, &file.space)?;
     let budget = budget(arguments, strategy.name())?;
     let place = session::place(&arguments.device, arguments.jobs)?;
     let problems = session::problems(kernel, place.choice.kind, &arguments.problems)?;
@@ -84,6 +89,16 @@ fn farm(place: &Place, inbox: &Inbox) -> anyhow::Result<CompileFarm> {
         let _ = sender.send(Message::Compiled(ticket, outcome));
     };
     CompileFarm::start(place.farm.clone(), Box::new(deliver)).map_err(session::setup_error)
+}
+
+/// The strategy that was asked for, else the one for spaces of this size.
+fn strategy<'a>(arguments: &SweepArgs, space: &'a SearchSpace) -> anyhow::Result<Box<dyn Strategy + 'a>> {
+    if arguments.population == 0 {
+        return Err(UsageError("`--pop 0`: a generation has at least one evaluation".to_string()).into());
+    }
+    let name = arguments.strategy.as_deref().unwrap_or(registry::default_name(space.count()));
+    let options = StrategyOptions { seed: arguments.seed, population: arguments.population as usize };
+    Ok(registry::create(name, space, options).map_err(|error| UsageError::of(&error))?)
 }
 
 fn budget(arguments: &SweepArgs, strategy: &str) -> anyhow::Result<Budget> {
@@ -173,11 +188,15 @@ fn conclude(
     } else {
         show(study, summary, section.as_ref())?;
     }
-    Ok(match summary.end.reason {
+    Ok(exit_code(summary))
+}
+
+fn exit_code(summary: &Summary) -> ExitCode {
+    match summary.end.reason {
         StopReason::Interrupted => ExitCode::Interrupted,
         StopReason::DeviceLost => ExitCode::DeviceLost,
         _ => ExitCode::Done,
-    })
+    }
 }
 
 fn show(study: &Study, summary: &Summary, section: Option<&Section>) -> anyhow::Result<()> {

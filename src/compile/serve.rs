@@ -76,7 +76,7 @@ impl Bench<'_> {
             self.toolchain.compile(source, &self.setup.arch)?;
         let extension = match self.setup.kind {
             DeviceKind::Cuda => "cubin",
-            DeviceKind::Host => "so",
+            DeviceKind::Host | DeviceKind::Replay => "so",
         };
         let (hash, path) = self.cache.store(&bytes, extension).map_err(|error| {
             let message = format!("cannot write the compile cache `{}`: {error}", self.setup.cache.display());

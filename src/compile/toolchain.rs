@@ -29,6 +29,7 @@ impl Found {
         match kind {
             DeviceKind::Cuda => nvrtc::locate_with(toolbox).map(Found::Nvrtc),
             DeviceKind::Host => hostcxx::locate_with(toolbox).map(Found::Host),
+            DeviceKind::Replay => Err(CompileSetupError::Refused("a replay compiles nothing".to_string())),
         }
     }
 }

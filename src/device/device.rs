@@ -17,6 +17,8 @@ pub enum DeviceKind {
     Host,
     /// An NVIDIA GPU.
     Cuda,
+    /// A recording that answers in a device's place; nothing is compiled, run or measured.
+    Replay,
 }
 
 impl DeviceKind {
@@ -25,6 +27,7 @@ impl DeviceKind {
         match self {
             DeviceKind::Host => "host",
             DeviceKind::Cuda => "cuda",
+            DeviceKind::Replay => "replay",
         }
     }
 }

@@ -121,8 +121,15 @@ impl Variant {
         if let Some(report) = reports.iter_mut().find(|report| report.gate == Gate::Compile) {
             report.elapsed_ms = self.compile_ms;
         }
+        // A replay says of these gates too that they did not run; then there is no binary either.
+        reports.retain(|report| !result.gates.iter().any(|told| told.gate == report.gate));
         reports.extend(result.gates);
         let mut evaluation = self.evaluation(result.verdict, reports);
+        if evaluation.gate(Gate::Compile).is_some_and(|report| report.state == GateState::NotRun) {
+            evaluation.source_hash = None;
+            evaluation.binary_hash = None;
+            evaluation.code_hash = None;
+        }
         evaluation.measurements = result.measurements;
         evaluation.objective_ns = result.objective_ns;
         evaluation.device_ms = result.device_ms;

@@ -11,7 +11,7 @@ use super::record::{
 };
 use super::replay::History;
 use crate::compile::compiler::EntryResources;
-use crate::device::device::{DeviceInfo, EntryAttributes, Telemetry, TimingMode};
+use crate::device::device::{DeviceInfo, DeviceKind, EntryAttributes, Telemetry, TimingMode};
 use crate::evaluation::Evaluation;
 use crate::genome::{Configuration, ContentHash};
 use crate::space::shell::quote;
@@ -167,12 +167,13 @@ impl Leaderboard {
     }
 }
 
-/// The section of a study; `None` if it has confirmed nothing that passed.
+/// The section of a study; `None` if it has confirmed nothing that passed, and of a replay: nothing in it
+/// was measured.
 ///
 /// What ranks is the paired ratio to the baseline: both are timed in turns in the same processes, so
 /// that a busy minute of the machine hits both alike.
 pub fn section(history: &History) -> Option<Section> {
-    let header = history.header.as_ref()?;
+    let header = history.header.as_ref().filter(|header| header.device.kind != DeviceKind::Replay)?;
     let newest = history.confirmations.last()?;
     let baseline = history.evaluations.iter().find(|one| one.number == newest.baseline)?;
     let good = confirmed(history, newest.baseline);

@@ -1,10 +1,10 @@
-//! What a reader makes of its file, and the checks that turn it into a recording.
-
-use std::collections::HashMap;
+//! What a reader makes of its file, and the space that this gives.
 
 use super::error::Fault;
-use super::recording::{Cost, Lookup, Recording, Row};
-use crate::genome::Genome;
+use super::format::Format;
+use super::recording::{Cost, Recording};
+use super::rows::{self, Placed};
+use crate::genome::{ContentHash, Genome};
 use crate::space::diagnostic::{Diagnostic, Diagnostics};
 use crate::space::document::{Data, Entry, Node};
 use crate::space::load::read_space;
@@ -12,121 +12,136 @@ use crate::space::space::SearchSpace;
 use crate::space::value::Value;
 use crate::verdict::VerdictKind;
 
+/// Said of a file without constraints.
+const LISTED: &str = "the recording has no constraints: its configurations are the space";
+
+/// Names with their values, in order.
+pub(super) type Parameters = Vec<(String, Vec<Value>)>;
+
 /// The content of a file, not checked against itself yet.
 #[derive(Debug)]
 pub(super) struct Draft {
     pub kernel: String,
     pub gpu: String,
-    pub space: SearchSpace,
+    pub problem: String,
+    pub format: Format,
     pub unit_ns: f64,
+    /// Names with values, in order.
+    pub parameters: Parameters,
+    pub valid: Valid,
     /// The file says that its rows are exactly the valid points.
     pub exhaustive: bool,
+    /// Whether a configuration may have several rows, of which the first counts.
+    pub repeats: bool,
     pub rows: Vec<DraftRow>,
+    pub notices: Vec<String>,
+}
+
+/// What the file says about which configurations are valid.
+#[derive(Debug)]
+pub(super) enum Valid {
+    Constraints(Vec<String>),
+    /// Nothing: only those that have rows.
+    Listed,
+    /// Another file's space.
+    Space(Box<SearchSpace>),
 }
 
 /// One row of it.
 #[derive(Debug)]
 pub(super) struct DraftRow {
-    pub genome: Genome,
+    /// How the file names it, where that is not its number.
+    pub name: Option<String>,
+    /// Positions in the draft's values.
+    pub positions: Vec<u16>,
     pub kind: VerdictKind,
     pub objective_ns: Option<f64>,
     pub cost: Cost,
 }
 
+impl DraftRow {
+    /// The row's name in messages.
+    pub fn shown(&self, number: usize) -> String {
+        self.name.clone().unwrap_or_else(|| number.to_string())
+    }
+}
+
 impl Draft {
-    /// Checks each row against the space, and the claim to be exhaustive.
-    pub fn finish(self) -> Result<Recording, Fault> {
-        let Draft { kernel, gpu, space, unit_ns, exhaustive, rows } = self;
-        let (mut finished, mut genomes) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
-        let mut canonical = true;
-        for (number, row) in rows.into_iter().enumerate() {
-            let index = space.index_of(&row.genome);
-            canonical &= index == Some(number as u128);
-            if index.is_none() {
-                refuse_violation(&space, &row.genome).map_err(|fault| fault.in_row(number))?;
-            }
-            let DraftRow { genome, kind, objective_ns, cost } = row;
-            finished.push(Row { number, class: kind.class(), kind, objective_ns, cost });
-            genomes.push(genome);
+    /// Checks each row against the space, which is the caller's or else the file's, and the claim to be
+    /// exhaustive.
+    pub fn finish(mut self, own: Option<SearchSpace>, content: ContentHash) -> Result<Recording, Fault> {
+        if self.rows.is_empty() {
+            return Err(Fault::new("it has no rows").with_hint("a recording holds at least one evaluation"));
         }
-        let lookup = if canonical { Lookup::Canonical } else { Lookup::Map(map(&space, &genomes)?) };
-        let complete = space.is_exact() && space.count() == genomes.len() as u128;
-        if exhaustive && !complete {
-            return Err(incomplete(&space, &lookup, genomes.len()));
+        // The claim is about the file's own space.
+        self.exhaustive &= own.is_none();
+        let rows = std::mem::take(&mut self.rows);
+        let Placed { space, rows, genomes, lookup } =
+            match (own, std::mem::replace(&mut self.valid, Valid::Listed)) {
+                (Some(space), _) => {
+                    let (rows, left_out) = rows::translate(&self.parameters, rows, &space)?;
+                    self.notices.extend(left_out);
+                    rows::place(space, rows, self.repeats, &mut self.notices)?
+                }
+                (None, Valid::Space(space)) => {
+                    let (rows, left_out) = rows::translate(&self.parameters, rows, &space)?;
+                    self.notices.extend(left_out);
+                    rows::place(*space, rows, self.repeats, &mut self.notices)?
+                }
+                (None, Valid::Constraints(constraints)) => {
+                    let space = space_of(&self.parameters, &constraints)?;
+                    rows::place(space, rows, self.repeats, &mut self.notices)?
+                }
+                (None, Valid::Listed) => {
+                    let parameters = space_of(&self.parameters, &[])?.parameters().to_vec();
+                    let points = rows.iter().map(|row| Genome::from(row.positions.clone())).collect();
+                    let space = SearchSpace::of_points(parameters, points);
+                    if space.cartesian() != *space.valid() {
+                        self.notices.push(LISTED.to_string());
+                    }
+                    rows::place(space, rows, self.repeats, &mut self.notices)?
+                }
+            };
+        let exhaustive = space.is_exact() && space.count() == genomes.len() as u128;
+        if self.exhaustive && !exhaustive {
+            return Err(rows::incomplete(&space, &genomes));
         }
+        let Draft { kernel, gpu, problem, format, unit_ns, notices, .. } = self;
         let name = format!("{kernel}__{gpu}");
         Ok(Recording {
             name,
             kernel,
             gpu,
+            problem,
+            format,
             space,
             unit_ns,
-            exhaustive: complete,
-            rows: finished,
+            exhaustive,
+            content,
+            notices,
+            rows,
             genomes,
             lookup,
         })
     }
 }
 
-fn refuse_violation(space: &SearchSpace, genome: &Genome) -> Result<(), Fault> {
-    let violations = space.violations(genome);
-    let Some(first) = violations.first() else { return Ok(()) };
-    let cause = format!(
-        "`{}` violates the constraint `{}` of the same file",
-        space.configuration(genome),
-        first.expr.text()
-    );
-    Err(Fault::new(cause).with_hint("take the constraint out of the file, or the row"))
-}
-
-fn map(space: &SearchSpace, genomes: &[Genome]) -> Result<HashMap<Genome, u32>, Fault> {
-    let mut map = HashMap::with_capacity(genomes.len());
-    for (number, genome) in genomes.iter().enumerate() {
-        if let Some(earlier) = map.insert(genome.clone(), number as u32) {
-            let cause = format!("`{}` stands in row {earlier} already", space.configuration(genome));
-            return Err(Fault::new(cause).in_row(number));
-        }
-    }
-    Ok(map)
-}
-
-fn incomplete(space: &SearchSpace, lookup: &Lookup, rows: usize) -> Fault {
-    let recorded = |genome: &Genome| match lookup {
-        Lookup::Canonical => space.index_of(genome).is_some_and(|index| index < rows as u128),
-        Lookup::Map(map) => map.contains_key(genome),
-    };
-    let missing = space.iter().find(|genome| !recorded(genome));
-    let missing = missing.map(|genome| format!("; `{}` is missing", space.configuration(&genome)));
-    let cause = format!(
-        "it says that its {rows} rows are exhaustive, but its constraints allow {} configurations{}",
-        space.count(),
-        missing.unwrap_or_default()
-    );
-    Fault::new(cause).with_hint("write `\"exhaustive\": false`, or complete the rows or the constraints")
-}
-
 /// The space of parameters with their values and of constraints in the expression language, checked
 /// like a space file.
-pub(super) fn space_of(
-    parameters: &[(String, Vec<Value>)],
-    constraints: &[String],
-) -> Result<SearchSpace, Fault> {
+fn space_of(parameters: &[(String, Vec<Value>)], constraints: &[String]) -> Result<SearchSpace, Fault> {
     let list = |items: Vec<Node>| node(Data::List(items));
     let text = |text: &String| node(Data::Text(text.clone()));
-    let entry = |(name, values): &(String, Vec<Value>)| Entry {
-        key: name.clone(),
-        key_span: 0..0,
-        value: list(values.iter().map(value_node).collect()),
-    };
-    let table = |key: &str, value: Node| Entry { key: key.to_string(), key_span: 0..0, value };
-    let parameters = node(Data::Table(parameters.iter().map(entry).collect()));
+    let entry = |key: &str, value: Node| Entry { key: key.to_string(), key_span: 0..0, value };
+    let parameter =
+        |(name, values): &(String, Vec<Value>)| entry(name, list(values.iter().map(value_node).collect()));
+    let parameters = node(Data::Table(parameters.iter().map(parameter).collect()));
     let constraints = list(constraints.iter().map(text).collect());
-    let root = node(Data::Table(vec![table("parameters", parameters), table("constraints", constraints)]));
+    let root = node(Data::Table(vec![entry("parameters", parameters), entry("constraints", constraints)]));
     let mut diagnostics = Diagnostics::default();
     read_space(&root, &mut diagnostics).ok_or_else(|| unusable(diagnostics.list()))
 }
 
+/// The place is unknown: the text went through another reader.
 fn node(data: Data) -> Node {
     Node { span: 0..0, data }
 }

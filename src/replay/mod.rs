@@ -1,18 +1,28 @@
 //! Recorded spaces: what every configuration of a kernel on a GPU gave and cost, read from files.
 //!
-//! `recording` is the common form. A reader per file format makes a `Draft` of it (`tuning_data`, …);
-//! `draft` checks the draft against its own parameters and constraints. Searches are compared on recordings:
-//! `simulate` runs one on a virtual clock, `trace` keeps what it asked for, `score` judges it.
+//! `recording` is the common form. `format` tells files apart by content; a reader per format makes a
+//! `Draft` (`tuning_data`, `kernel_tuner_cache`, `t4`, `study_journal`), which is checked against its own
+//! parameters and constraints (`draft`, `rows`). `device` answers the engine from a recording. Searches are
+//! compared on recordings: `simulate` runs one on a virtual clock, `trace` keeps what it asked for, `score`
+//! judges it.
 
+pub mod device;
 mod draft;
 pub mod error;
+mod format;
+mod kernel_tuner_cache;
+mod observed;
 pub mod recording;
+mod rows;
 pub mod score;
 pub mod simulate;
+mod study_journal;
+mod t4;
 pub mod trace;
 mod tuning_data;
 
 pub use error::RecordingError;
+pub use format::Format;
 pub use recording::{Cost, Recording, Row};
 
 #[cfg(test)]

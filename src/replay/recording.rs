@@ -3,14 +3,13 @@
 use std::collections::HashMap;
 use std::fs;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
 
-use super::draft::Draft;
 use super::error::{Fault, RecordingError};
-use super::tuning_data;
-use crate::genome::Genome;
+use super::format::{self, Format};
+use crate::genome::{ContentHash, Genome};
 use crate::space::space::SearchSpace;
 use crate::verdict::{VerdictClass, VerdictKind};
 
@@ -24,11 +23,18 @@ pub struct Recording {
     pub name: String,
     pub kernel: String,
     pub gpu: String,
+    /// The problem size in words such as `4096 4096`; empty if the file does not tell.
+    pub problem: String,
+    pub format: Format,
     pub space: SearchSpace,
     /// Nanoseconds in one unit of the file's objective.
     pub unit_ns: f64,
     /// Whether every valid point of the space has a row.
     pub exhaustive: bool,
+    /// Hash of the file's text.
+    pub content: ContentHash,
+    /// What a person should know about how the file was read.
+    pub notices: Vec<String>,
     pub(super) rows: Vec<Row>,
     pub(super) genomes: Vec<Genome>,
     pub(super) lookup: Lookup,
@@ -37,7 +43,7 @@ pub struct Recording {
 /// What one configuration gave and cost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Position in the file, counted from 0.
+    /// Position in the file, counted from 0; rows that were left out do not count.
     pub number: usize,
     pub class: VerdictClass,
     /// What became of it, as close as the file tells.
@@ -74,11 +80,24 @@ pub(super) enum Lookup {
 }
 
 impl Recording {
-    /// Reads a recording, compressed or not; its content tells the format.
+    /// Reads a recording, compressed or not, or a study's folder; its content tells the format.
     pub fn open(path: &Path) -> Result<Recording, RecordingError> {
-        let text = read_text(path)?;
-        let content = |fault| RecordingError::Content { path: path.to_path_buf(), fault };
-        draft_of(&text).and_then(Draft::finish).map_err(content)
+        Recording::open_with(path, None)
+    }
+
+    /// The same on a space of the caller's: rows outside it are left out, and a notice counts them.
+    pub fn open_in(path: &Path, space: SearchSpace) -> Result<Recording, RecordingError> {
+        Recording::open_with(path, Some(space))
+    }
+
+    fn open_with(path: &Path, space: Option<SearchSpace>) -> Result<Recording, RecordingError> {
+        let file = if path.is_dir() { path.join("journal.jsonl") } else { path.to_path_buf() };
+        let text = read_text(&file)?;
+        let stem = stem(&file);
+        let content = |fault| RecordingError::Content { path: file, fault };
+        format::read(&text, &stem)
+            .and_then(|draft| draft.finish(space, ContentHash::of(text.as_bytes())))
+            .map_err(content)
     }
 
     /// The row of a point; `None` if it was not recorded.
@@ -101,22 +120,26 @@ impl Recording {
     }
 }
 
+/// The file's name without `.json` and `.gz`, for formats that do not name kernel and GPU.
+fn stem(path: &Path) -> String {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = name.strip_suffix(".gz").unwrap_or(&name);
+    name.strip_suffix(".json").unwrap_or(name).to_string()
+}
+
 fn read_text(path: &Path) -> Result<String, RecordingError> {
-    let bytes = fs::read(path).map_err(|source| RecordingError::Read { path: path.to_path_buf(), source })?;
+    let own = || PathBuf::from(path);
+    let bytes = fs::read(path).map_err(|source| RecordingError::Read { path: own(), source })?;
     let bytes = if bytes.starts_with(&GZIP_MAGIC) {
         let mut unpacked = Vec::new();
         let result = MultiGzDecoder::new(bytes.as_slice()).read_to_end(&mut unpacked);
-        result.map_err(|source| RecordingError::Compressed { path: path.to_path_buf(), source })?;
+        result.map_err(|source| RecordingError::Compressed { path: own(), source })?;
         unpacked
     } else {
         bytes
     };
     String::from_utf8(bytes).map_err(|_| RecordingError::Content {
-        path: path.to_path_buf(),
+        path: own(),
         fault: Fault::new("it is not text").with_hint("recordings are JSON, plain or compressed by gzip"),
     })
-}
-
-fn draft_of(text: &str) -> Result<Draft, Fault> {
-    tuning_data::read(text)
 }

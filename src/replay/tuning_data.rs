@@ -4,21 +4,27 @@ use std::collections::HashMap;
 
 use serde::Deserialize;
 
-use super::draft::{Draft, DraftRow, space_of};
+use super::draft::{Draft, DraftRow, Valid};
 use super::error::Fault;
+use super::format::{Format, unreadable};
 use super::recording::Cost;
-use crate::genome::Genome;
 use crate::space::value::Value;
 use crate::verdict::VerdictKind;
 
 /// The format that this reader knows.
-pub(super) const FORMAT: &str = "tuning-data/1";
+const FORMAT: &str = "tuning-data/1";
+
+#[derive(Deserialize)]
+struct Head {
+    format: String,
+}
 
 #[derive(Deserialize)]
 struct File {
-    format: String,
     kernel: String,
     gpu: String,
+    #[serde(default)]
+    problem_size: serde_json::Value,
     objective: Objective,
     params: Vec<Parameter>,
     #[serde(default)]
@@ -55,21 +61,40 @@ struct Columns {
 
 /// Reads a file of this format.
 pub(super) fn read(text: &str) -> Result<Draft, Fault> {
-    let file: File = serde_json::from_str(text).map_err(|error| {
-        Fault::new(error.to_string()).with_hint(format!("it does not read as `{FORMAT}`"))
-    })?;
-    if file.format != FORMAT {
+    let head: Head = serde_json::from_str(text).map_err(|error| unreadable(Format::TuningData, &error))?;
+    if head.format != FORMAT {
         let hint = format!("this evo reads `{FORMAT}`; a newer file needs a newer evo");
-        return Err(Fault::new(format!("its format is `{}`", file.format)).with_hint(hint));
+        return Err(Fault::new(format!("its format is `{}`", head.format)).with_hint(hint));
     }
+    let file: File = serde_json::from_str(text).map_err(|error| unreadable(Format::TuningData, &error))?;
     let unit_ns = unit_ns(&file.objective)?;
     let columns = file.columns()?;
-    let parameters: Vec<(String, Vec<Value>)> =
-        file.params.iter().map(|parameter| (parameter.name.clone(), parameter.values.clone())).collect();
-    let space = space_of(&parameters, &file.constraints)?;
     let row = |number| file.row(&columns, number, unit_ns).map_err(|fault| fault.in_row(number));
     let rows = (0..file.size).map(row).collect::<Result<Vec<DraftRow>, Fault>>()?;
-    Ok(Draft { kernel: file.kernel, gpu: file.gpu, space, unit_ns, exhaustive: file.exhaustive, rows })
+    let parameters = file.params.iter().map(|one| (one.name.clone(), one.values.clone())).collect();
+    Ok(Draft {
+        kernel: file.kernel,
+        gpu: file.gpu,
+        problem: problem_words(&file.problem_size),
+        format: Format::TuningData,
+        unit_ns,
+        parameters,
+        valid: Valid::Constraints(file.constraints),
+        exhaustive: file.exhaustive,
+        repeats: false,
+        rows,
+        notices: Vec::new(),
+    })
+}
+
+/// A problem size in words: a list's items with spaces between.
+pub(super) fn problem_words(size: &serde_json::Value) -> String {
+    match size {
+        serde_json::Value::Null => String::new(),
+        serde_json::Value::String(text) => text.clone(),
+        serde_json::Value::Array(items) => items.iter().map(problem_words).collect::<Vec<String>>().join(" "),
+        other => other.to_string(),
+    }
 }
 
 /// Nanoseconds in a unit of the objective, which must be a time to minimize.
@@ -137,7 +162,7 @@ impl File {
             framework_ms: milliseconds(&rows.framework_ms),
         };
         let objective_ns = rows.objective[number].map(|value| value * unit_ns);
-        Ok(DraftRow { genome: Genome::from(positions), kind, objective_ns, cost })
+        Ok(DraftRow { name: None, positions, kind, objective_ns, cost })
     }
 }
 

@@ -138,6 +138,15 @@ fn table(rows: &[Vec<String>]) -> String {
 
 /// The best of the screening, for a run without confirmation.
 pub fn screened(evaluations: &[Evaluation], count: usize) -> String {
+    unconfirmed(evaluations, count, "screened, not confirmed")
+}
+
+/// The best of a replay.
+pub fn replayed(evaluations: &[Evaluation], count: usize) -> String {
+    unconfirmed(evaluations, count, "on record, not measured")
+}
+
+fn unconfirmed(evaluations: &[Evaluation], count: usize, remark: &str) -> String {
     let mut passing: Vec<(f64, &Evaluation)> = evaluations
         .iter()
         .filter(|one| one.verdict.is_pass() && one.duplicate_of.is_none())
@@ -151,7 +160,7 @@ pub fn screened(evaluations: &[Evaluation], count: usize) -> String {
     for (position, (objective, one)) in passing.iter().take(count).enumerate() {
         let mut cells = vec![(position + 1).to_string()];
         cells.extend(one.configuration.iter().map(|(_, value)| value.to_string()));
-        cells.extend([time(*objective), "screened, not confirmed".to_string()]);
+        cells.extend([time(*objective), remark.to_string()]);
         rows.push(cells);
     }
     table(&rows)

@@ -25,6 +25,7 @@ use std::sync::{Arc, OnceLock};
 
 use num_bigint::BigUint;
 
+use super::merge::Layers;
 use super::order;
 use super::problem::Problem;
 use super::relax::{RelaxLimits, relax};
@@ -94,6 +95,11 @@ impl Index {
         let layers = groups.iter().map(|group| order::diagram(problem, group, steps).map(Diagram::new));
         let diagrams = layers.collect::<Result<_, _>>().ok()?;
         Some(Index::of(diagrams, problem.values.len(), problem.impossible, Arc::default()))
+    }
+
+    /// The index of one diagram that decides all `slots`.
+    pub fn listed(layers: Layers, slots: usize) -> Index {
+        Index::of(vec![Diagram::new(layers)], slots, slots == 0, Arc::default())
     }
 
     /// The index of diagrams that decide all `slots` together, and of checks on their points; of

@@ -15,6 +15,7 @@ pub mod json;
 mod keys;
 mod kinds;
 pub mod list;
+mod listed;
 pub mod load;
 mod low_discrepancy;
 mod lower;

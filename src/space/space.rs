@@ -47,6 +47,11 @@ impl SearchSpace {
         SearchSpace { parameters, constraints, index }
     }
 
+    /// A space without constraints whose index says it all.
+    pub(super) fn of_index(parameters: Vec<Parameter>, index: Index) -> SearchSpace {
+        SearchSpace { parameters, constraints: Vec::new(), index }
+    }
+
     /// The parameters in declared order.
     pub fn parameters(&self) -> &[Parameter] {
         &self.parameters

@@ -30,7 +30,7 @@ impl Deadlines {
     pub fn tiny(kind: DeviceKind) -> Deadlines {
         let launched = match kind {
             DeviceKind::Host => Duration::from_secs(10),
-            DeviceKind::Cuda => Duration::from_secs(2),
+            DeviceKind::Cuda | DeviceKind::Replay => Duration::from_secs(2),
         };
         Deadlines {
             opening: Duration::from_secs(60),

@@ -7,6 +7,7 @@ mod kernel;
 mod kernel_errors;
 mod lane;
 mod malformed;
+mod replay;
 mod shipped;
 mod space;
 mod space_command;

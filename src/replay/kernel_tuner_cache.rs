@@ -1,0 +1,165 @@
+//! Reads the cache files that Kernel Tuner writes while it tunes: parameters, and an entry for each
+//! configuration under a key of its values. Times are milliseconds. Constraints are not in them, so the
+//! recorded configurations are the space.
+//!
+//! Source: the JSON schemas 1.0.0 and 1.1.0 in Kernel Tuner's repository, `kernel_tuner/schema/cache`.
+
+use serde::Deserialize;
+use serde_json::{Map, Value as Json};
+
+use super::draft::{Draft, DraftRow, Valid};
+use super::error::Fault;
+use super::format::{Format, unreadable};
+use super::observed;
+use super::recording::Cost;
+use super::tuning_data::problem_words;
+use crate::space::value::Value;
+use crate::verdict::VerdictKind;
+
+/// Files of before there were error words say this, milliseconds, of what failed.
+const FAILED_MS: f64 = 1e20;
+
+/// Nanoseconds in a millisecond, the unit of every time in these files.
+const UNIT_NS: f64 = 1e6;
+
+#[derive(Deserialize)]
+struct File {
+    schema_version: Option<String>,
+    device_name: String,
+    kernel_name: String,
+    #[serde(default)]
+    problem_size: Json,
+    tune_params_keys: Vec<String>,
+    tune_params: Map<String, Json>,
+    objective: Option<String>,
+    cache: Map<String, Json>,
+}
+
+/// The text of a cache file whose run ended before the closing brackets were written; `None` if that
+/// is not what is wrong.
+pub(super) fn closed(text: &str) -> Option<String> {
+    let body = text.trim_end();
+    let mentions = text.contains("\"tune_params_keys\"") && text.contains("\"cache\"");
+    if !mentions {
+        return None;
+    }
+    let closed = format!("{}}}\n}}", body.strip_suffix(',').unwrap_or(body));
+    serde_json::from_str::<serde::de::IgnoredAny>(&closed).is_ok().then_some(closed)
+}
+
+/// Notes that the file was closed by us.
+pub(super) fn say_unfinished(mut draft: Draft) -> Draft {
+    draft.notices.push("the cache file was never closed: its run ended early".to_string());
+    draft
+}
+
+/// Reads a file of this format.
+pub(super) fn read(text: &str) -> Result<Draft, Fault> {
+    let file: File =
+        serde_json::from_str(text).map_err(|error| unreadable(Format::KernelTunerCache, &error))?;
+    if let Some(version) = file.schema_version.as_ref().filter(|version| !version.starts_with("1.")) {
+        let hint = "this evo reads cache files of the versions 1.x and of before there were versions";
+        return Err(Fault::new(format!("its schema version is `{version}`")).with_hint(hint));
+    }
+    let parameters = file.parameters()?;
+    let objective = file.objective.as_deref().unwrap_or("time");
+    let mut notices = Vec::new();
+    if objective != "time" {
+        notices.push(format!("the cache was tuned for `{objective}`; the replay ranks `time`"));
+    }
+    let row = |(key, entry): (&String, &Json)| {
+        row(&parameters, objective, key, entry).map_err(|fault| fault.in_row(format!("`{key}`")))
+    };
+    let rows = file.cache.iter().map(row).collect::<Result<Vec<DraftRow>, Fault>>()?;
+    Ok(Draft {
+        kernel: file.kernel_name,
+        gpu: file.device_name,
+        problem: problem_words(&file.problem_size),
+        format: Format::KernelTunerCache,
+        unit_ns: UNIT_NS,
+        parameters,
+        valid: Valid::Listed,
+        exhaustive: false,
+        repeats: false,
+        rows,
+        notices,
+    })
+}
+
+impl File {
+    fn parameters(&self) -> Result<Vec<(String, Vec<Value>)>, Fault> {
+        let parameter = |name: &String| {
+            let Some(Json::Array(values)) = self.tune_params.get(name) else {
+                return Err(Fault::new(format!("`tune_params` has no list of values for `{name}`")));
+            };
+            let values = values.iter().map(|json| observed::value(name, json));
+            Ok((name.clone(), values.collect::<Result<Vec<Value>, Fault>>()?))
+        };
+        self.tune_params_keys.iter().map(parameter).collect()
+    }
+}
+
+fn row(
+    parameters: &[(String, Vec<Value>)],
+    objective: &str,
+    key: &str,
+    entry: &Json,
+) -> Result<DraftRow, Fault> {
+    let position = |(name, values): &(String, Vec<Value>)| {
+        let Some(json) = entry.get(name) else {
+            return Err(Fault::new(format!("the entry has no `{name}`")));
+        };
+        let value = observed::value(name, json)?;
+        let position = values.iter().position(|own| *own == value);
+        position
+            .map(|position| position as u16)
+            .ok_or_else(|| Fault::new(format!("the value `{value}` of `{name}` is not in its `tune_params`")))
+    };
+    let positions = parameters.iter().map(position).collect::<Result<Vec<u16>, Fault>>()?;
+    let (kind, time_ms) = outcome(entry, objective)?;
+    let milliseconds = |name: &str| entry.get(name).and_then(Json::as_f64);
+    // The time of the whole benchmark phase is all that some versions tell of the runs.
+    let runs_ms =
+        sum(entry.get("times")).or_else(|| milliseconds("benchmark_time").filter(|_| time_ms.is_some()));
+    let cost = Cost {
+        compile_ms: milliseconds("compile_time").unwrap_or(0.0),
+        validate_ms: milliseconds("verification_time").unwrap_or(0.0),
+        runs_ms: runs_ms.unwrap_or(0.0),
+        framework_ms: milliseconds("framework_time").unwrap_or(0.0),
+    };
+    let objective_ns = time_ms.map(|time| time * UNIT_NS);
+    Ok(DraftRow { name: Some(format!("`{key}`")), positions, kind, objective_ns, cost })
+}
+
+/// The sum of a list of times; `None` if there is none.
+pub(super) fn sum(list: Option<&Json>) -> Option<f64> {
+    let times = list?.as_array()?.iter().filter_map(Json::as_f64);
+    Some(times.sum::<f64>()).filter(|sum| *sum > 0.0)
+}
+
+/// What became of a configuration, and its time, milliseconds.
+fn outcome(entry: &Json, objective: &str) -> Result<(VerdictKind, Option<f64>), Fault> {
+    let word = ["__error__", "time", objective].into_iter().find_map(|key| entry.get(key)?.as_str());
+    if let Some(word) = word {
+        return failure(word).map(|kind| (kind, None));
+    }
+    let time = entry.get("time").and_then(Json::as_f64);
+    match time {
+        Some(time) if time >= FAILED_MS => Ok((VerdictKind::LaunchFail, None)),
+        Some(time) if time > 0.0 => Ok((VerdictKind::Pass, Some(time))),
+        Some(time) => Err(Fault::new(format!("the time {time} is no time"))),
+        None => Err(Fault::new("the entry has no `time`").with_hint("a replay ranks times")),
+    }
+}
+
+/// The kind behind one of Kernel Tuner's error words.
+pub(super) fn failure(word: &str) -> Result<VerdictKind, Fault> {
+    match word {
+        "CompilationFailedConfig" => Ok(VerdictKind::CompileError),
+        "RuntimeFailedConfig" => Ok(VerdictKind::LaunchFail),
+        "InvalidConfig" => Ok(VerdictKind::StaticReject),
+        "CorrectnessFailedConfig" | "VerificationFailedConfig" => Ok(VerdictKind::WrongAnswer),
+        _ => Err(Fault::new(format!("the time `{word}` is no number and no known failure"))
+            .with_hint("known are `InvalidConfig`, `CompilationFailedConfig` and `RuntimeFailedConfig`")),
+    }
+}

@@ -1,0 +1,138 @@
+//! Reads T4 results, the tuning community's exchange format: a list of evaluations with times,
+//! measurements and a word on validity. Neither kernel nor GPU nor constraints are in it.
+//!
+//! Source: the JSON schema T4 1.0.0 in Kernel Tuner's repository, `kernel_tuner/schema/T4`. Its times
+//! have no unit; they are taken as milliseconds, in which Kernel Tuner writes them.
+
+use serde::Deserialize;
+use serde_json::{Map, Value as Json};
+
+use super::draft::{Draft, DraftRow, Valid};
+use super::error::Fault;
+use super::format::{Format, unreadable};
+use super::kernel_tuner_cache::sum;
+use super::observed::{self, Observed};
+use super::recording::Cost;
+use crate::space::value::Value;
+use crate::verdict::VerdictKind;
+
+#[derive(Deserialize)]
+struct File {
+    schema_version: String,
+    results: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    configuration: Map<String, Json>,
+    #[serde(default)]
+    objectives: Vec<String>,
+    times: Map<String, Json>,
+    invalidity: String,
+    #[serde(default)]
+    measurements: Vec<Measurement>,
+}
+
+#[derive(Deserialize)]
+struct Measurement {
+    name: String,
+    value: Json,
+    #[serde(default)]
+    unit: String,
+}
+
+/// Reads a file of this format; `stem` names kernel and GPU as `kernel__gpu`.
+pub(super) fn read(text: &str, stem: &str) -> Result<Draft, Fault> {
+    let file: File = serde_json::from_str(text).map_err(|error| unreadable(Format::T4, &error))?;
+    if !file.schema_version.starts_with("1.") {
+        let cause = format!("its schema version is `{}`", file.schema_version);
+        return Err(Fault::new(cause).with_hint("this evo reads T4 results of the versions 1.x"));
+    }
+    let mut observed = Observed::default();
+    let mut rows = Vec::with_capacity(file.results.len());
+    for (number, entry) in file.results.iter().enumerate() {
+        let named = |(name, json): (&String, &Json)| Ok((name.clone(), observed::value(name, json)?));
+        let pairs: Result<Vec<(String, Value)>, Fault> = entry.configuration.iter().map(named).collect();
+        let row = pairs.and_then(|pairs| {
+            observed.add(pairs.iter().map(|(name, value)| (name.as_str(), value.clone())))?;
+            entry.row()
+        });
+        rows.push(row.map_err(|fault| fault.in_row(number))?);
+    }
+    let (parameters, positions) = observed.finish();
+    rows.iter_mut().zip(positions).for_each(|(row, positions)| row.positions = positions);
+    let (kernel, gpu) = stem.split_once("__").unwrap_or((stem, "unknown"));
+    Ok(Draft {
+        kernel: kernel.to_string(),
+        gpu: gpu.to_string(),
+        problem: String::new(),
+        format: Format::T4,
+        unit_ns: 1e6,
+        parameters,
+        valid: Valid::Listed,
+        exhaustive: false,
+        repeats: true,
+        rows,
+        notices: Vec::new(),
+    })
+}
+
+impl Entry {
+    /// The row without its positions.
+    fn row(&self) -> Result<DraftRow, Fault> {
+        let kind = match self.invalidity.as_str() {
+            "correct" => VerdictKind::Pass,
+            "compile" => VerdictKind::CompileError,
+            "runtime" => VerdictKind::LaunchFail,
+            "correctness" => VerdictKind::WrongAnswer,
+            "timeout" => VerdictKind::TooSlow,
+            "constraints" => VerdictKind::RejectedConstraint,
+            other => {
+                return Err(Fault::new(format!("the invalidity `{other}` is not known")).with_hint(
+                    "T4 knows `correct`, `compile`, `runtime`, `correctness`, `timeout` and `constraints`",
+                ));
+            }
+        };
+        let objective_ns = if kind == VerdictKind::Pass { Some(self.objective_ns()?) } else { None };
+        let milliseconds = |name: &str| self.times.get(name).and_then(Json::as_f64);
+        let runs = sum(self.times.get("runtimes")).or_else(|| milliseconds("benchmark"));
+        let cost = Cost {
+            // Kernel Tuner's own files leave out the `_time` that the schema has.
+            compile_ms: milliseconds("compilation_time")
+                .or_else(|| milliseconds("compilation"))
+                .unwrap_or(0.0),
+            validate_ms: milliseconds("validation").unwrap_or(0.0),
+            runs_ms: runs.unwrap_or(0.0),
+            framework_ms: milliseconds("framework").unwrap_or(0.0),
+        };
+        Ok(DraftRow { name: None, positions: Vec::new(), kind, objective_ns, cost })
+    }
+
+    /// The objective if that is a time, else the measurement `time`, else the mean of the runs.
+    fn objective_ns(&self) -> Result<f64, Fault> {
+        let names = self.objectives.iter().map(String::as_str).chain(["time"]);
+        let measured = names
+            .filter_map(|name| self.measurements.iter().find(|one| one.name == name))
+            .find_map(|one| Some(one.value.as_f64()? * unit_ns(&one.unit, &one.name)?));
+        let runs = self.times.get("runtimes").and_then(Json::as_array).map_or(0, Vec::len);
+        let mean = sum(self.times.get("runtimes")).map(|sum| sum / runs as f64 * 1e6);
+        match measured.or(mean) {
+            Some(time) if time > 0.0 => Ok(time),
+            Some(time) => Err(Fault::new(format!("the time {time} ns is no time"))),
+            None => Err(Fault::new("it is `correct` but has no time")
+                .with_hint("a replay ranks times: a measurement in `s`, `ms`, `us` or `ns`, or `runtimes`")),
+        }
+    }
+}
+
+/// Nanoseconds in a unit of time; `None` for anything else.
+fn unit_ns(unit: &str, name: &str) -> Option<f64> {
+    match unit {
+        "s" | "seconds" => Some(1e9),
+        "ms" | "milliseconds" => Some(1e6),
+        "us" | "µs" | "microseconds" => Some(1e3),
+        "ns" | "nanoseconds" => Some(1.0),
+        "" if name == "time" => Some(1e6),
+        _ => None,
+    }
+}
