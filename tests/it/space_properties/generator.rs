@@ -14,6 +14,9 @@ use super::grammar::Grammar;
 /// Brute force stays quick below this many points.
 const MAX_POINTS: usize = 2000;
 
+/// The kind of values whose sums and products may or may not fit.
+const HUGE: usize = 8;
+
 /// Where random decisions come from.
 pub trait Choices {
     /// A number below `n`, which is at least 1.
@@ -40,16 +43,18 @@ impl Spec {
     pub fn random(choices: &mut impl Choices) -> Spec {
         let count = 1 + choices.below(6);
         let wide = choices.chance(12).then(|| choices.below(count));
+        let all_huge = choices.chance(8);
         let mut points = 1;
         let mut parameters = Vec::new();
         for at in 0..count {
             let room = MAX_POINTS / points;
             let most = if wide == Some(at) { wide_size(choices) } else { 1 + choices.below(6) };
-            let values = values(choices, most.min(room).max(1), wide == Some(at));
+            let kind = if all_huge { HUGE } else { choices.below(13) };
+            let values = values(choices, most.min(room).max(1), kind, wide == Some(at));
             points *= values.len();
             parameters.push((["A", "B", "C", "D", "E", "F"][at].to_string(), values));
         }
-        let constraints = constraints(choices, &parameters);
+        let constraints = constraints(choices, &parameters, all_huge);
         Spec { parameters, constraints }
     }
 
@@ -159,8 +164,8 @@ fn wide_size(choices: &mut impl Choices) -> usize {
 }
 
 /// Distinct values of one kind or of all, in random order.
-fn values(choices: &mut impl Choices, count: usize, wide: bool) -> Vec<Value> {
-    let kind = if wide { choices.below(3) } else { choices.below(13) };
+fn values(choices: &mut impl Choices, count: usize, kind: usize, wide: bool) -> Vec<Value> {
+    let kind = if wide { kind % 3 } else { kind };
     let mut list: Vec<Value> = Vec::new();
     for at in 0..count {
         let value = match kind {
@@ -171,7 +176,7 @@ fn values(choices: &mut impl Choices, count: usize, wide: bool) -> Vec<Value> {
             4 | 5 => Value::Int(choices.below(19) as i64 - 9),
             6 => Value::Int(1 << choices.below(12)),
             7 => Value::Float(choices.below(33) as f64 / 4.0 - 2.0),
-            8 => huge(choices),
+            HUGE => huge(choices),
             9 => Value::Bool(choices.chance(50)),
             10 => Value::text(["", "a", "b", "row", "column", "1"][choices.below(6)]),
             _ => any_value(choices),
@@ -207,9 +212,9 @@ fn huge(choices: &mut impl Choices) -> Value {
         2_097_152,
     ];
     const FLOATS: [f64; 6] = [1e300, -1e308, 1e-300, 9_007_199_254_740_992.0, 1e18, 0.1];
-    match choices.below(4) {
+    match choices.below(8) {
         0 => Value::Float(FLOATS[choices.below(FLOATS.len())]),
-        1 => Value::Int(choices.below(4) as i64),
+        1 | 2 => Value::Int(choices.below(4) as i64 - 1),
         _ => Value::Int(INTEGERS[choices.below(INTEGERS.len())]),
     }
 }
@@ -225,7 +230,7 @@ fn any_value(choices: &mut impl Choices) -> Value {
 }
 
 /// Most constraints read two or three parameters, so that groups form and interleave.
-fn constraints(choices: &mut impl Choices, parameters: &[NamedValues]) -> Vec<String> {
+fn constraints(choices: &mut impl Choices, parameters: &[NamedValues], all_huge: bool) -> Vec<String> {
     let mut list = Vec::new();
     let all: Vec<usize> = (0..parameters.len()).collect();
     if choices.chance(8) {
@@ -237,28 +242,30 @@ fn constraints(choices: &mut impl Choices, parameters: &[NamedValues]) -> Vec<St
     let anchor: Vec<u16> = parameters.iter().map(|(_, values)| choices.below(values.len()) as u16).collect();
     let count = if choices.chance(5) { 0 } else { 1 + choices.below(5) };
     for _ in 0..count {
-        let mut text = constraint(choices, parameters);
+        let mut text = constraint(choices, parameters, all_huge);
         for _ in 0..3 {
             if holds_at(parameters, &anchor, &text) || choices.chance(10) {
                 break;
             }
             let negated = format!("not ({text})");
             let turned = holds_at(parameters, &anchor, &negated) && choices.chance(50);
-            text = if turned { negated } else { constraint(choices, parameters) };
+            text = if turned { negated } else { constraint(choices, parameters, all_huge) };
         }
         list.push(text);
     }
     list
 }
 
-fn constraint(choices: &mut impl Choices, parameters: &[NamedValues]) -> String {
+fn constraint(choices: &mut impl Choices, parameters: &[NamedValues], all_huge: bool) -> String {
     let all: Vec<usize> = (0..parameters.len()).collect();
     let few = 1 + choices.below(3);
     let readable = match choices.below(5) {
         0 => all,
         _ => (0..few).map(|_| choices.below(all.len())).collect(),
     };
-    Grammar { choices, parameters, readable }.constraint()
+    let overflowing = all_huge && choices.chance(60);
+    let mut grammar = Grammar { choices, parameters, readable };
+    if overflowing { grammar.overflowing() } else { grammar.constraint() }
 }
 
 /// Whether an expression is true at a point; a failing one is not.

@@ -47,6 +47,23 @@ impl<C: Choices> Grammar<'_, C> {
         }
     }
 
+    /// A constraint for values near the ends of 64 bits: the order of evaluation decides what overflows.
+    pub fn overflowing(&mut self) -> String {
+        let (a, b, c) = (self.name(), self.name(), self.name());
+        let expression = match self.choices.below(10) {
+            0 | 1 => format!("{a} * ({b} * {c})"),
+            2 => format!("{a} * {b} * {c}"),
+            3 => format!("{a} - ({b} - {c})"),
+            4 => format!("{a} + ({b} + {c})"),
+            5 => format!("{a} + {b} - {c} + 1"),
+            6 => format!("-{a} * {b} // {c}"),
+            7 => format!("abs({a} - {b}) % {c}"),
+            8 => format!("({a} - {b}) * (1 + {c})"),
+            _ => format!("ceil_div({a} * 2, {b}) - {c}"),
+        };
+        self.threshold(&expression)
+    }
+
     /// A constraint that reads nothing.
     fn constant(&mut self) -> String {
         const TEXTS: [&str; 12] = [
