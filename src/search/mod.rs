@@ -3,6 +3,7 @@
 pub mod exhaustive;
 pub mod genetic;
 pub mod lessons;
+pub mod model;
 pub mod operators;
 pub mod permutation;
 pub mod random;

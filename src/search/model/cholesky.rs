@@ -1,0 +1,196 @@
+//! The Cholesky factor of a covariance: `K = L Lᵀ`, with solves, the determinant and one more row.
+//!
+//! Rows of `L` are stored packed, row `i` with `i + 1` values, so that a new observation only
+//! appends and every inner product runs over two contiguous slices (Golub and Van Loan, Matrix
+//! Computations, 4th ed., 4.2).
+
+use super::matrix::{Matrix, dot};
+
+/// First jitter tried, as a share of the mean diagonal; ten times more on each failure.
+const JITTER: f64 = 1e-10;
+
+/// Jitters tried before giving up: the last one is a hundredth of the diagonal.
+const TRIES: i32 = 9;
+
+/// A lower triangle with a positive diagonal.
+#[derive(Clone, Debug, Default)]
+pub struct Cholesky {
+    packed: Vec<f64>,
+    size: usize,
+    jitter: f64,
+}
+
+impl Cholesky {
+    /// The factor of a symmetric matrix, of which only the lower triangle is read. If the matrix is
+    /// not positive definite in floating point, as little as possible is added to its diagonal;
+    /// `None` if even a hundredth of the mean diagonal does not help, or a value is not finite.
+    pub fn new(matrix: &Matrix) -> Option<Cholesky> {
+        let size = matrix.rows();
+        let trace: f64 = (0..size).map(|at| matrix.at(at, at)).sum();
+        let mean = if size == 0 { 1.0 } else { trace / size as f64 };
+        if !mean.is_finite() || mean < 0.0 {
+            return None;
+        }
+        let jitters = (0..TRIES).map(|power| JITTER * 10f64.powi(power) * mean);
+        std::iter::once(0.0).chain(jitters).find_map(|jitter| factor(matrix, jitter))
+    }
+
+    /// Rows of the factor.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// What had to be added to the diagonal.
+    pub fn jitter(&self) -> f64 {
+        self.jitter
+    }
+
+    /// Row `row` of the factor, up to and with the diagonal.
+    pub fn row(&self, row: usize) -> &[f64] {
+        let start = row * (row + 1) / 2;
+        &self.packed[start..start + row + 1]
+    }
+
+    /// Adds a row and column to the factored matrix: the covariances with what is there, then the own
+    /// variance. `O(n²)`. A variance that rounding makes too small is lifted to `JITTER` of itself.
+    pub fn append(&mut self, covariances: &[f64], variance: f64) {
+        let mut row = covariances.to_vec();
+        self.solve_lower(&mut row);
+        let left = variance + self.jitter - dot(&row, &row);
+        self.packed.extend_from_slice(&row);
+        self.packed.push(left.max(JITTER * variance.abs()).max(f64::MIN_POSITIVE).sqrt());
+        self.size += 1;
+    }
+
+    /// Solves `L x = b` in place.
+    pub fn solve_lower(&self, b: &mut [f64]) {
+        for at in 0..self.size {
+            let row = self.row(at);
+            b[at] = (b[at] - dot(&row[..at], &b[..at])) / row[at];
+        }
+    }
+
+    /// Solves `Lᵀ x = b` in place.
+    pub fn solve_upper(&self, b: &mut [f64]) {
+        for at in (0..self.size).rev() {
+            let row = self.row(at);
+            b[at] /= row[at];
+            let value = b[at];
+            b[..at].iter_mut().zip(row).for_each(|(b, l)| *b -= l * value);
+        }
+    }
+
+    /// Solves `K x = b` in place.
+    pub fn solve(&self, b: &mut [f64]) {
+        self.solve_lower(b);
+        self.solve_upper(b);
+    }
+
+    /// The logarithm of the determinant of `K`.
+    pub fn log_determinant(&self) -> f64 {
+        2.0 * (0..self.size).map(|at| self.row(at)[at].ln()).sum::<f64>()
+    }
+
+    /// The inverse of `K`, both triangles.
+    pub fn inverse(&self) -> Matrix {
+        let size = self.size;
+        // Row `j` holds column `j` of the inverse of `L`, which is zero before `j`.
+        let mut columns = Matrix::zero(size, size);
+        for column in 0..size {
+            let x = columns.row_mut(column);
+            x[column] = 1.0 / self.row(column)[column];
+            for at in column + 1..size {
+                let row = self.row(at);
+                x[at] = -dot(&row[column..at], &x[column..at]) / row[at];
+            }
+        }
+        let mut inverse = Matrix::zero(size, size);
+        for a in 0..size {
+            for b in 0..=a {
+                let value = dot(&columns.row(a)[a..], &columns.row(b)[a..]);
+                inverse.row_mut(a)[b] = value;
+                inverse.row_mut(b)[a] = value;
+            }
+        }
+        inverse
+    }
+}
+
+fn factor(matrix: &Matrix, jitter: f64) -> Option<Cholesky> {
+    let size = matrix.rows();
+    let mut packed: Vec<f64> = Vec::with_capacity(size * (size + 1) / 2);
+    for at in 0..size {
+        let start = packed.len();
+        for column in 0..at {
+            let other = column * (column + 1) / 2;
+            let done = dot(&packed[start..], &packed[other..other + column]);
+            packed.push((matrix.at(at, column) - done) / packed[other + column]);
+        }
+        let left = matrix.at(at, at) + jitter - dot(&packed[start..], &packed[start..]);
+        // Also false for NaN. A pivot below rounding has no correct digit left.
+        if !(left > 1e-14 * matrix.at(at, at).abs() && left.is_finite()) {
+            return None;
+        }
+        packed.push(left.sqrt());
+    }
+    Some(Cholesky { packed, size, jitter })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example of most textbooks: integers all the way.
+    fn example() -> Matrix {
+        Matrix::from_rows(&[[4.0, 12.0, -16.0], [12.0, 37.0, -43.0], [-16.0, -43.0, 98.0]])
+    }
+
+    #[test]
+    fn the_textbook_factor() {
+        let factor = Cholesky::new(&example()).unwrap();
+        assert_eq!(factor.row(0), [2.0]);
+        assert_eq!(factor.row(1), [6.0, 1.0]);
+        assert_eq!(factor.row(2), [-8.0, 5.0, 3.0]);
+        assert!((factor.log_determinant() - 36f64.ln()).abs() < 1e-12);
+        assert_eq!(factor.jitter(), 0.0);
+    }
+
+    #[test]
+    fn solves_and_inverse_by_hand() {
+        let factor = Cholesky::new(&example()).unwrap();
+        let mut x = vec![4.0 + 24.0 - 48.0, 12.0 + 74.0 - 129.0, -16.0 - 86.0 + 294.0];
+        factor.solve(&mut x);
+        for (at, expected) in [1.0, 2.0, 3.0].into_iter().enumerate() {
+            assert!((x[at] - expected).abs() < 1e-10, "{x:?}");
+        }
+        let inverse = factor.inverse();
+        assert!((inverse.at(0, 0) - 1777.0 / 36.0).abs() < 1e-9);
+        assert!((inverse.at(2, 1) - -5.0 / 9.0).abs() < 1e-10);
+        assert_eq!(inverse.at(2, 1), inverse.at(1, 2));
+    }
+
+    #[test]
+    fn an_appended_row_is_as_if_it_had_always_been_there() {
+        let whole = Cholesky::new(&example()).unwrap();
+        let mut grown = Cholesky::default();
+        for at in 0..3 {
+            grown.append(&example().row(at)[..at], example().at(at, at));
+        }
+        for at in 0..3 {
+            assert_eq!(grown.row(at), whole.row(at));
+        }
+    }
+
+    #[test]
+    fn a_singular_matrix_gets_a_little_help_and_a_hopeless_one_is_refused() {
+        let singular = Cholesky::new(&Matrix::from_rows(&[[1.0, 1.0], [1.0, 1.0]])).unwrap();
+        assert!(singular.jitter() > 0.0 && singular.jitter() < 1e-6);
+        let negative = Matrix::from_rows(&[[1.0, 5.0], [5.0, 1.0]]);
+        assert!(Cholesky::new(&negative).is_none());
+        assert!(Cholesky::new(&Matrix::from_rows(&[[f64::NAN]])).is_none());
+        assert_eq!(Cholesky::new(&Matrix::zero(0, 0)).unwrap().log_determinant(), 0.0);
+        let mut twice = Cholesky::new(&Matrix::from_rows(&[[1.0]])).unwrap();
+        twice.append(&[1.0], 1.0);
+        assert!(twice.row(1)[1] > 0.0, "a duplicate without noise keeps a positive diagonal");
+    }
+}

@@ -1,0 +1,326 @@
+//! One tree that can grow by one observation: a binary tree over codes, whose every node also owns a
+//! range of the points it is asked about.
+//!
+//! The points stand in an order in which each node's are contiguous, as the keys in quicksort. A
+//! change below a node then reorders that node's range alone, and a leaf that changes its mind knows
+//! whom it concerns.
+
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+
+use super::codes::Codes;
+use super::forest::ForestOptions;
+use super::split::{Data, Split, Splitter};
+
+/// No node, no member.
+const NONE: u32 = u32::MAX;
+
+/// Weight, mean and sum of squared deviations of some targets.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Moments {
+    pub weight: f64,
+    pub mean: f64,
+    pub scatter: f64,
+}
+
+impl Moments {
+    /// Takes one more in (West 1979).
+    pub fn add(&mut self, target: f64, weight: f64) {
+        if weight > 0.0 {
+            self.merge(Moments { weight, mean: target, scatter: 0.0 });
+        }
+    }
+
+    /// Takes others in (Chan, Golub and LeVeque 1983).
+    pub fn merge(&mut self, other: Moments) {
+        let weight = self.weight + other.weight;
+        if weight > 0.0 {
+            let apart = other.mean - self.mean;
+            self.mean += apart * (other.weight / weight);
+            self.scatter += other.scatter + apart * apart * (self.weight * (other.weight / weight));
+            self.weight = weight;
+        }
+    }
+
+    /// The mean square deviation.
+    pub fn variance(&self) -> f64 {
+        if self.weight > 0.0 { self.scatter / self.weight } else { 0.0 }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Node {
+    split: Split,
+    /// `NONE` for a leaf.
+    left: u32,
+    right: u32,
+    /// First member of a leaf.
+    head: u32,
+    /// Members, in the whole subtree.
+    count: u32,
+    /// The node's part of the order of points.
+    start: u32,
+    end: u32,
+    moments: Moments,
+}
+
+/// Means and mean squares of all points, summed over the trees of a forest.
+pub type Sums = Vec<[f64; 2]>;
+
+/// What trees of a forest share while they grow.
+#[derive(Debug)]
+pub struct Growth<'a> {
+    pub data: &'a Data,
+    pub points: Option<&'a Codes>,
+    pub sums: &'a mut Sums,
+    pub options: &'a ForestOptions,
+    pub splitter: &'a mut Splitter,
+    pub rng: &'a mut ChaCha8Rng,
+}
+
+/// A tree. Node 0 is the root.
+#[derive(Clone, Debug)]
+pub struct Tree {
+    nodes: Vec<Node>,
+    free: Vec<u32>,
+    /// The member after each in its leaf.
+    next: Vec<u32>,
+    /// The points, each node's together.
+    order: Vec<u32>,
+}
+
+impl Tree {
+    /// One leaf with the given rows of the data as members and all points.
+    pub fn new(members: &mut [u32], growth: &mut Growth<'_>) -> Tree {
+        let points = growth.points.map_or(0, Codes::rows) as u32;
+        let root = Node::leaf(0, points);
+        let mut tree =
+            Tree { nodes: vec![root], free: Vec::new(), next: Vec::new(), order: (0..points).collect() };
+        tree.next.resize(growth.data.targets.len(), NONE);
+        tree.grow(0, members, growth);
+        tree.contribute(0, 1.0, growth.sums);
+        tree
+    }
+
+    /// Takes in a row that was added to the data. Nodes on its way are grown anew with the chance
+    /// that makes a split drawn from few members give way once there are many.
+    pub fn insert(&mut self, member: u32, growth: &mut Growth<'_>) {
+        self.next.resize(growth.data.targets.len(), NONE);
+        let (target, weight) = (growth.data.targets[member as usize], growth.data.weights[member as usize]);
+        let mut at = 0;
+        loop {
+            let node = &mut self.nodes[at as usize];
+            let chance = growth.options.refresh / f64::from(node.count + 1);
+            if node.left == NONE || growth.rng.random_bool(chance.clamp(0.0, 1.0)) {
+                return self.regrow(at, member, growth);
+            }
+            node.count += 1;
+            node.moments.add(target, weight);
+            let code = growth.data.codes.column(node.split.column as usize)[member as usize];
+            at = if code <= node.split.code { node.left } else { node.right };
+        }
+    }
+
+    /// Mean and variance of the leaf of a row of codes.
+    pub fn predict(&self, row: &[u16]) -> Moments {
+        let mut node = &self.nodes[0];
+        while node.left != NONE {
+            let is_left = row[node.split.column as usize] <= node.split.code;
+            node = &self.nodes[if is_left { node.left } else { node.right } as usize];
+        }
+        node.moments
+    }
+
+    /// Computes all moments again after targets changed. The sums of points are the caller's to clear.
+    pub fn retarget(&mut self, data: &Data, sums: &mut Sums) {
+        // Parents before children, so that backwards children come first.
+        let mut visited = vec![0];
+        let mut at = 0;
+        while let Some(node) = visited.get(at).map(|at| &self.nodes[*at as usize]) {
+            if node.left != NONE {
+                visited.extend([node.left, node.right]);
+            }
+            at += 1;
+        }
+        for at in visited.into_iter().rev() {
+            let node = &self.nodes[at as usize];
+            let moments = if node.left == NONE {
+                moments(data, Members { next: &self.next, at: node.head })
+            } else {
+                let mut both = self.nodes[node.left as usize].moments;
+                both.merge(self.nodes[node.right as usize].moments);
+                both
+            };
+            self.nodes[at as usize].moments = moments;
+        }
+        self.contribute(0, 1.0, sums);
+    }
+
+    /// Adds the variance that each split takes away to its column.
+    pub fn add_importance(&self, sums: &mut [f64]) {
+        let mut stack = vec![0u32];
+        while let Some(at) = stack.pop() {
+            let node = &self.nodes[at as usize];
+            if node.left != NONE {
+                let below = [node.left, node.right].map(|child| self.nodes[child as usize].moments.scatter);
+                let gain = node.moments.scatter - below[0] - below[1];
+                sums[node.split.column as usize] += gain.max(0.0);
+                stack.extend([node.left, node.right]);
+            }
+        }
+    }
+
+    /// Adds (`sign` 1) or takes away (-1) what the leaves below a node say of their points.
+    fn contribute(&self, at: u32, sign: f64, sums: &mut Sums) {
+        let mut stack = vec![at];
+        while let Some(at) = stack.pop() {
+            let node = &self.nodes[at as usize];
+            if node.start == node.end {
+                continue;
+            }
+            if node.left != NONE {
+                stack.extend([node.right, node.left]);
+                continue;
+            }
+            let mean = node.moments.mean;
+            let (first, second) = (sign * mean, sign * (node.moments.variance() + mean * mean));
+            for point in &self.order[node.start as usize..node.end as usize] {
+                let sum = &mut sums[*point as usize];
+                sum[0] += first;
+                sum[1] += second;
+            }
+        }
+    }
+
+    /// Replaces what is below a node by a subtree of its members and one more.
+    fn regrow(&mut self, at: u32, member: u32, growth: &mut Growth<'_>) {
+        self.contribute(at, -1.0, growth.sums);
+        let mut members = vec![member];
+        let mut stack = vec![at];
+        while let Some(inner) = stack.pop() {
+            let node = &self.nodes[inner as usize];
+            if node.left == NONE {
+                members.extend(Members { next: &self.next, at: node.head });
+            } else {
+                stack.extend([node.right, node.left]);
+            }
+            if inner != at {
+                self.free.push(inner);
+            }
+        }
+        self.grow(at, &mut members, growth);
+        self.contribute(at, 1.0, growth.sums);
+    }
+
+    /// Makes a node the root of a new subtree.
+    fn grow(&mut self, at: u32, members: &mut [u32], growth: &mut Growth<'_>) {
+        let mut stack = vec![(at, 0, members.len())];
+        while let Some((at, from, to)) = stack.pop() {
+            let members = &mut members[from..to];
+            let moments = moments(growth.data, members.iter().copied());
+            let node = &mut self.nodes[at as usize];
+            (node.moments, node.count, node.left) = (moments, members.len() as u32, NONE);
+            let Some(split) = choose(members, &moments, growth) else {
+                self.nodes[at as usize].head = self.link(members);
+                continue;
+            };
+            let codes = growth.data.codes.column(split.column as usize);
+            let middle = partition(members, codes, split.code);
+            let [left, right] = self.divide(at, split, growth.points);
+            stack.push((right, from + middle, to));
+            stack.push((left, from, from + middle));
+        }
+    }
+
+    /// Gives a node two children, each with its points.
+    fn divide(&mut self, at: u32, split: Split, points: Option<&Codes>) -> [u32; 2] {
+        let (start, end) = (self.nodes[at as usize].start, self.nodes[at as usize].end);
+        let own = &mut self.order[start as usize..end as usize];
+        let left_points =
+            points.map_or(0, |points| partition(own, points.column(split.column as usize), split.code));
+        let middle = start + left_points as u32;
+        let children = [Node::leaf(start, middle), Node::leaf(middle, end)].map(|node| self.place(node));
+        let node = &mut self.nodes[at as usize];
+        (node.split, node.left, node.right) = (split, children[0], children[1]);
+        children
+    }
+
+    fn place(&mut self, node: Node) -> u32 {
+        match self.free.pop() {
+            Some(at) => {
+                self.nodes[at as usize] = node;
+                at
+            }
+            None => {
+                self.nodes.push(node);
+                self.nodes.len() as u32 - 1
+            }
+        }
+    }
+
+    /// Chains the members of a leaf; returns the first.
+    fn link(&mut self, members: &[u32]) -> u32 {
+        let mut head = NONE;
+        for member in members.iter().rev() {
+            self.next[*member as usize] = head;
+            head = *member;
+        }
+        head
+    }
+}
+
+impl Node {
+    fn leaf(start: u32, end: u32) -> Node {
+        let split = Split { column: 0, code: 0 };
+        let moments = Moments::default();
+        Node { split, left: NONE, right: NONE, head: NONE, count: 0, start, end, moments }
+    }
+}
+
+/// The members of a leaf.
+struct Members<'a> {
+    next: &'a [u32],
+    at: u32,
+}
+
+impl Iterator for Members<'_> {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        let here = (self.at != NONE).then_some(self.at)?;
+        self.at = self.next[here as usize];
+        Some(here)
+    }
+}
+
+fn moments(data: &Data, members: impl Iterator<Item = u32>) -> Moments {
+    let mut moments = Moments::default();
+    members.for_each(|member| moments.add(data.targets[member as usize], data.weights[member as usize]));
+    moments
+}
+
+/// The split of a node, unless it stays a leaf: too few members, or all of one target.
+fn choose(members: &[u32], moments: &Moments, growth: &mut Growth<'_>) -> Option<Split> {
+    let fewest = growth.options.min_split.max(2 * growth.options.min_leaf).max(2);
+    if members.len() < fewest || moments.variance() <= 1e-24 * (1.0 + moments.mean * moments.mean) {
+        return None;
+    }
+    growth.splitter.split(growth.data, members, moments.mean, growth.options, growth.rng)
+}
+
+/// Moves those whose code is at most `code` to the front, both sides in their old order; returns how
+/// many. Without branches: which way a point goes is not predictable.
+fn partition(rows: &mut [u32], codes: &[u16], code: u16) -> usize {
+    let mut right = vec![0u32; rows.len()];
+    let (mut lefts, mut rights) = (0, 0);
+    for at in 0..rows.len() {
+        let row = rows[at];
+        let is_left = codes[row as usize] <= code;
+        rows[lefts] = row;
+        right[rights] = row;
+        lefts += usize::from(is_left);
+        rights += usize::from(!is_left);
+    }
+    rows[lefts..].copy_from_slice(&right[..rights]);
+    lefts
+}
