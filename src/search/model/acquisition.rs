@@ -82,7 +82,7 @@ pub fn expected_improvements(
         let gain = best - prediction.mean;
         let at = (gain / prediction.spread + Z_MAX) * STEPS;
         // False for a spread of 0 as well, where `at` is infinite or no number.
-        if at >= 0.0 && at < 2.0 * Z_MAX * STEPS {
+        if (0.0..2.0 * Z_MAX * STEPS).contains(&at) {
             let step = at as usize;
             let share = at - step as f64;
             prediction.spread * between(table[step], table[step + 1], share)

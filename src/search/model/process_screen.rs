@@ -231,8 +231,8 @@ mod tests {
         process.fit(&seen.select(&first), &targets[..30], &mut seeded(3));
         screen.update(&process);
         agrees(&screen, &process, &points);
-        for at in 30..60 {
-            process.append(seen.row(at), targets[at]);
+        for (at, target) in targets.iter().enumerate().skip(30) {
+            process.append(seen.row(at), *target);
             if at % 7 == 0 {
                 screen.update(&process);
             }

@@ -84,8 +84,8 @@ fn screen_is_exact(forest: &Forest, codes: &Codes) {
 fn a_forest_grown_one_by_one_is_as_good_as_one_grown_whole() {
     let (mut forest, codes, y) = watched(400);
     let mut rng = seeded(8);
-    for row in 0..200 {
-        forest.add(&codes.row(row), y[row], 1.0, &mut rng);
+    for (row, target) in y.iter().enumerate().take(200) {
+        forest.add(&codes.row(row), *target, 1.0, &mut rng);
         if row % 40 == 3 {
             screen_is_exact(&forest, &codes);
         }
