@@ -18,6 +18,7 @@ mod nearest;
 mod parts;
 mod points;
 mod restrict;
+mod route;
 mod sample;
 mod size;
 
@@ -32,6 +33,7 @@ use super::relax::{RelaxLimits, relax};
 use checks::Checks;
 use diagram::Diagram;
 use parts::Part;
+use route::Route;
 
 pub use around::{Around, Side};
 pub use points::Points;
@@ -48,6 +50,8 @@ pub struct Index {
     total: BigUint,
     /// Positions that occur in the diagrams, for each slot, once somebody asked.
     domains: OnceLock<Vec<Vec<u16>>>,
+    /// The short way between index and point where there is one, once somebody asked.
+    route: OnceLock<Option<Route>>,
     checks: Arc<Checks>,
     /// For each slot the checks that read no later one.
     closes: Vec<Vec<usize>>,
@@ -120,7 +124,16 @@ impl Index {
             (0..checks.len()).for_each(|check| closes[checks.last_slot(check)].push(check));
             parts = parts::parts(&diagrams, &places, &checks);
         }
-        Index { diagrams, places, total, domains: OnceLock::new(), checks, closes, parts }
+        Index {
+            diagrams,
+            places,
+            total,
+            domains: OnceLock::new(),
+            route: OnceLock::new(),
+            checks,
+            closes,
+            parts,
+        }
     }
 
     /// Number of points of the diagrams: of valid points, if the space is exact, else of at least as
@@ -132,6 +145,11 @@ impl Index {
     /// Number of parameters.
     pub fn slots(&self) -> usize {
         self.places.len()
+    }
+
+    fn route(&self) -> Option<&Route> {
+        let new = || if self.is_empty() { None } else { Route::new(&self.diagrams, &self.places) };
+        self.route.get_or_init(new).as_ref()
     }
 
     /// Each group's diagram; none if a constraint refuses all points.

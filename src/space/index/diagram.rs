@@ -74,7 +74,7 @@ impl Layer {
 }
 
 /// The edge of a node for a value position.
-pub fn find(edges: &[Edge], position: u16) -> Option<&Edge> {
+fn find(edges: &[Edge], position: u16) -> Option<&Edge> {
     // Where no value is missing an edge's number is its position.
     if let Some(edge) = edges.get(usize::from(position)).filter(|edge| edge.position == position) {
         return Some(edge);

@@ -3,7 +3,7 @@
 use num_bigint::BigUint;
 
 use super::Index;
-use super::diagram::{Edge, find};
+use super::diagram::Edge;
 
 impl Index {
     /// The point at an index below the total; the very last index of 128 bits is out of reach. If the
@@ -14,13 +14,11 @@ impl Index {
 
     /// The point of the diagrams at an index, valid or not.
     pub fn candidate(&self, index: u128) -> Option<Vec<u16>> {
-        match (u64::try_from(&self.total), u64::try_from(index)) {
-            (Ok(total), Ok(index)) if index < total => Some(self.narrow_point(index, total)),
-            (Err(_), _) if index < u128::MAX && BigUint::from(index) < self.total => {
-                Some(self.wide_point(index))
-            }
-            _ => None,
+        if let Some(route) = self.route() {
+            return route.point(index);
         }
+        let below = index < u128::MAX && BigUint::from(index) < self.total;
+        below.then(|| self.wide_point(index))
     }
 
     /// The index of a point; `None` if it is not valid or its index does not fit 128 bits.
@@ -28,9 +26,9 @@ impl Index {
         if self.is_empty() || positions.len() != self.places.len() {
             return None;
         }
-        let index = match u64::try_from(&self.total) {
-            Ok(total) => self.narrow_index(positions, total)?.into(),
-            Err(_) => self.wide_index(positions)?,
+        let index = match self.route() {
+            Some(route) => route.index(positions)?.into(),
+            None => self.wide_index(positions)?,
         };
         self.admits(positions).then_some(index)
     }
@@ -78,74 +76,6 @@ impl Index {
                 .try_fold(0, |node, layer| layer.find(node, positions[layer.slot]).map(|edge| edge.child));
             found.is_some()
         }) && self.admits(positions)
-    }
-
-    /// The point at an index below a total of 64 bits.
-    fn narrow_point(&self, mut index: u64, total: u64) -> Vec<u16> {
-        let mut positions = Vec::with_capacity(self.places.len());
-        let mut walk = NarrowWalk::new(self, total);
-        for (group, depth) in &self.places {
-            let edges = walk.edges(*group, *depth);
-            let (edge, rest) = if let [edge] = edges {
-                (edge, 0)
-            } else {
-                let rest = walk.completions_elsewhere(*group, *depth);
-                let skipped = u128::from(index / rest);
-                (&edges[edges.partition_point(|edge| edge.before <= skipped) - 1], rest)
-            };
-            index -= edge.before as u64 * rest;
-            walk.follow(*group, *depth, edge, rest);
-            positions.push(edge.position);
-        }
-        positions
-    }
-
-    /// The index of a point of a space whose total has 64 bits.
-    fn narrow_index(&self, positions: &[u16], total: u64) -> Option<u64> {
-        let mut index = 0;
-        let mut walk = NarrowWalk::new(self, total);
-        for ((group, depth), position) in self.places.iter().zip(positions) {
-            let edges = walk.edges(*group, *depth);
-            let edge = find(edges, *position)?;
-            let rest = if edges.len() == 1 { 0 } else { walk.completions_elsewhere(*group, *depth) };
-            index += edge.before as u64 * rest;
-            walk.follow(*group, *depth, edge, rest);
-        }
-        Some(index)
-    }
-}
-
-/// A descent through all diagrams in declared order, where 64 bits hold every number.
-///
-/// The product of all groups' completions is kept up, so that a step costs two divisions at most and
-/// not a product over the groups.
-struct NarrowWalk<'a> {
-    index: &'a Index,
-    /// The node at which each group stands.
-    nodes: Vec<u32>,
-    /// The completions of all groups together.
-    left: u64,
-}
-
-impl<'a> NarrowWalk<'a> {
-    fn new(index: &'a Index, total: u64) -> NarrowWalk<'a> {
-        NarrowWalk { index, nodes: vec![0; index.diagrams.len()], left: total }
-    }
-
-    fn edges(&self, group: usize, depth: usize) -> &'a [Edge] {
-        self.index.diagrams[group].layers[depth].edges_of(self.nodes[group])
-    }
-
-    fn completions_elsewhere(&self, group: usize, depth: usize) -> u64 {
-        self.left / self.index.diagrams[group].layers[depth].counts[self.nodes[group] as usize] as u64
-    }
-
-    /// Takes an edge; `rest` is what `completions_elsewhere` gave, and not read if it is the only one.
-    fn follow(&mut self, group: usize, depth: usize, edge: &Edge, rest: u64) {
-        if rest > 0 {
-            self.left = rest * self.index.diagrams[group].node_count(depth + 1, edge.child) as u64;
-        }
-        self.nodes[group] = edge.child;
     }
 }
 
