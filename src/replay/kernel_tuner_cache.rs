@@ -31,7 +31,9 @@ struct File {
     problem_size: Json,
     tune_params_keys: Vec<String>,
     tune_params: Map<String, Json>,
-    objective: Option<String>,
+    /// A name, or a list of names.
+    #[serde(default)]
+    objective: Json,
     cache: Map<String, Json>,
 }
 
@@ -62,13 +64,16 @@ pub(super) fn read(text: &str) -> Result<Draft, Fault> {
         return Err(Fault::new(format!("its schema version is `{version}`")).with_hint(hint));
     }
     let parameters = file.parameters()?;
-    let objective = file.objective.as_deref().unwrap_or("time");
+    let objective = match &file.objective {
+        Json::Null => "time".to_string(),
+        other => problem_words(other),
+    };
     let mut notices = Vec::new();
     if objective != "time" {
         notices.push(format!("the cache was tuned for `{objective}`; the replay ranks `time`"));
     }
     let row = |(key, entry): (&String, &Json)| {
-        row(&parameters, objective, key, entry).map_err(|fault| fault.in_row(format!("`{key}`")))
+        row(&parameters, key, entry).map_err(|fault| fault.in_row(format!("`{key}`")))
     };
     let rows = file.cache.iter().map(row).collect::<Result<Vec<DraftRow>, Fault>>()?;
     Ok(Draft {
@@ -99,12 +104,7 @@ impl File {
     }
 }
 
-fn row(
-    parameters: &[(String, Vec<Value>)],
-    objective: &str,
-    key: &str,
-    entry: &Json,
-) -> Result<DraftRow, Fault> {
+fn row(parameters: &[(String, Vec<Value>)], key: &str, entry: &Json) -> Result<DraftRow, Fault> {
     let position = |(name, values): &(String, Vec<Value>)| {
         let Some(json) = entry.get(name) else {
             return Err(Fault::new(format!("the entry has no `{name}`")));
@@ -116,7 +116,7 @@ fn row(
             .ok_or_else(|| Fault::new(format!("the value `{value}` of `{name}` is not in its `tune_params`")))
     };
     let positions = parameters.iter().map(position).collect::<Result<Vec<u16>, Fault>>()?;
-    let (kind, time_ms) = outcome(entry, objective)?;
+    let (kind, time_ms) = outcome(parameters, entry)?;
     let milliseconds = |name: &str| entry.get(name).and_then(Json::as_f64);
     // The time of the whole benchmark phase is all that some versions tell of the runs.
     let runs_ms =
@@ -137,11 +137,19 @@ pub(super) fn sum(list: Option<&Json>) -> Option<f64> {
     Some(times.sum::<f64>()).filter(|sum| *sum > 0.0)
 }
 
-/// What became of a configuration, and its time, milliseconds.
-fn outcome(entry: &Json, objective: &str) -> Result<(VerdictKind, Option<f64>), Fault> {
-    let word = ["__error__", "time", objective].into_iter().find_map(|key| entry.get(key)?.as_str());
-    if let Some(word) = word {
-        return failure(word).map(|kind| (kind, None));
+/// What became of a configuration, and its time, milliseconds. A failure's word stands in `__error__`, or
+/// in the place of whatever was to be measured.
+fn outcome(parameters: &[(String, Vec<Value>)], entry: &Json) -> Result<(VerdictKind, Option<f64>), Fault> {
+    let fields = entry.as_object().into_iter().flatten();
+    let measured = fields.filter(|(key, _)| !parameters.iter().any(|(name, _)| name == *key));
+    if let Some(kind) = measured.filter_map(|(_, value)| failure(value.as_str()?)).next() {
+        return Ok((kind, None));
+    }
+    if let Some(word) = entry.get("time").and_then(Json::as_str) {
+        let hint = "known are `InvalidConfig`, `CompilationFailedConfig` and `RuntimeFailedConfig`";
+        return Err(
+            Fault::new(format!("the time `{word}` is no number and no known failure")).with_hint(hint)
+        );
     }
     let time = entry.get("time").and_then(Json::as_f64);
     match time {
@@ -153,13 +161,11 @@ fn outcome(entry: &Json, objective: &str) -> Result<(VerdictKind, Option<f64>), 
 }
 
 /// The kind behind one of Kernel Tuner's error words.
-pub(super) fn failure(word: &str) -> Result<VerdictKind, Fault> {
+fn failure(word: &str) -> Option<VerdictKind> {
     match word {
-        "CompilationFailedConfig" => Ok(VerdictKind::CompileError),
-        "RuntimeFailedConfig" => Ok(VerdictKind::LaunchFail),
-        "InvalidConfig" => Ok(VerdictKind::StaticReject),
-        "CorrectnessFailedConfig" | "VerificationFailedConfig" => Ok(VerdictKind::WrongAnswer),
-        _ => Err(Fault::new(format!("the time `{word}` is no number and no known failure"))
-            .with_hint("known are `InvalidConfig`, `CompilationFailedConfig` and `RuntimeFailedConfig`")),
+        "CompilationFailedConfig" => Some(VerdictKind::CompileError),
+        "RuntimeFailedConfig" | "ErrorConfig" => Some(VerdictKind::LaunchFail),
+        "InvalidConfig" => Some(VerdictKind::StaticReject),
+        _ => None,
     }
 }

@@ -101,3 +101,105 @@ fn space(header: &StudyHeader) -> Result<SearchSpace, String> {
     }
     Ok(file.space)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::engine::fake::header;
+    use crate::journal::line;
+    use crate::journal::record::Record;
+    use crate::replay::Recording;
+    use crate::verdict::{GateReport, Verdict, VerdictKind};
+
+    const SPACE: &str =
+        "[parameters]\nA = [1, 2, 4]\nB = [1, 2]\n[[constraints]]\nrequire = \"A * B <= 4\"\n";
+
+    fn evaluation(number: u64, a: i64, b: i64, kind: VerdictKind) -> Evaluation {
+        let pairs = vec![("A".into(), a.into()), ("B".into(), b.into())];
+        let configuration = crate::genome::Configuration::new(pairs);
+        let launch = GateReport { elapsed_ms: 3.0, ..GateReport::not_run(Gate::Launch, "") };
+        Evaluation {
+            number,
+            generation: 0,
+            configuration_hash: configuration.hash(),
+            configuration,
+            origin: "random".into(),
+            verdict: Verdict::new(kind, ""),
+            gates: vec![launch],
+            measurements: Vec::new(),
+            objective_ns: Some(100.0 * number as f64 + 100.0),
+            resources: Vec::new(),
+            source_hash: None,
+            binary_hash: None,
+            code_hash: None,
+            duplicate_of: None,
+            compile_ms: 50.0,
+            device_ms: 10.0,
+            recovery: None,
+        }
+    }
+
+    /// A journal of four evaluations beside its space file.
+    fn study(folder: &Path) -> String {
+        let path = folder.join("space.toml");
+        std::fs::write(&path, SPACE).unwrap();
+        let mut header = header();
+        header.space = path.display().to_string();
+        header.space_hash = ContentHash::of_parts([SPACE.as_bytes(), b""]);
+        let evaluations = [
+            evaluation(0, 4, 1, VerdictKind::Pass),
+            evaluation(1, 1, 1, VerdictKind::TooSlow),
+            evaluation(2, 1, 2, VerdictKind::HarnessError),
+            evaluation(3, 2, 2, VerdictKind::CrashTrap),
+        ];
+        let records = evaluations.map(|one| Record::Evaluation(Box::new(one)));
+        let all = std::iter::once(Record::Study(Box::new(header))).chain(records);
+        all.map(|record| line::encode(&record).unwrap()).collect()
+    }
+
+    #[test]
+    fn the_space_file_is_used_while_it_is_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = study(folder.path());
+        std::fs::write(folder.path().join("journal.jsonl"), &journal).unwrap();
+        let recording = Recording::open(folder.path()).unwrap();
+        assert_eq!((recording.space.count(), recording.rows().len()), (5, 3));
+        assert!(recording.notices.is_empty(), "{:?}", recording.notices);
+        let kinds: Vec<VerdictKind> = recording.rows().iter().map(|row| row.kind).collect();
+        assert_eq!(kinds, [VerdictKind::Pass, VerdictKind::TooSlow, VerdictKind::CrashTrap]);
+        let first = &recording.rows()[0];
+        assert_eq!(first.cost, Cost { compile_ms: 50.0, validate_ms: 3.0, runs_ms: 7.0, framework_ms: 0.0 });
+        assert_eq!((first.objective_ns, recording.rows()[1].objective_ns), (Some(100.0), None));
+        assert_eq!(recording.genome(0).positions(), [2, 0]);
+
+        std::fs::write(folder.path().join("space.toml"), SPACE.replace("4]", "4, 8]")).unwrap();
+        let recording = Recording::open(folder.path()).unwrap();
+        assert_eq!(recording.space.count(), 3);
+        assert!(recording.notices[0].contains("is not what it was when the study was made"));
+        std::fs::remove_file(folder.path().join("space.toml")).unwrap();
+        let recording = Recording::open(folder.path()).unwrap();
+        assert!(recording.notices[0].contains("is not to be found from here"), "{:?}", recording.notices);
+    }
+
+    #[test]
+    fn damage_is_told_and_the_rest_is_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.jsonl");
+        let journal = study(folder.path());
+        let damaged = journal.replacen("\"number\":1,", "\"number\":7,", 1);
+        std::fs::write(&path, &damaged[..damaged.len() - 9]).unwrap();
+        let recording = Recording::open(&path).unwrap();
+        assert_eq!(recording.rows().len(), 1);
+        assert_eq!(recording.notices[0], "the journal's last line is torn and is left out");
+        assert!(
+            recording.notices[1]
+                .starts_with("1 damaged lines of the journal are left out, the first is line 3")
+        );
+        let headless = journal.split_once('\n').unwrap().1;
+        std::fs::write(&path, headless).unwrap();
+        let error = Recording::open(&path).unwrap_err().to_string();
+        assert!(error.contains("the journal has no readable header"), "{error}");
+    }
+}

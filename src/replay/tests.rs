@@ -117,10 +117,14 @@ fn old_cache_files_without_version_words_and_runs() {
     let text = text("kernel_tuner_cache.json");
     let text =
         text.replace("\"schema_version\": \"1.1.0\",\n", "").replace("\"CompilationFailedConfig\"", "1e20");
-    let text = text.replace("\"times\"", "\"unknown\"");
+    let text =
+        text.replace("\"times\"", "\"unknown\"").replace("\"time\": \"Runtime", "\"__error__\": \"Runtime");
+    let text = text.replace("\"objective\": \"time\"", "\"objective\": [\"time\", \"energy\"]");
     let recording = open_bytes("cache.json", text.as_bytes()).unwrap();
     assert_eq!(row(&recording, 64, 4, "staged").kind, VerdictKind::LaunchFail);
     assert_eq!(row(&recording, 64, 2, "staged").cost.runs_ms, 12.0);
+    assert_eq!(row(&recording, 128, 2, "staged").kind, VerdictKind::LaunchFail);
+    assert_eq!(recording.notices[0], "the cache was tuned for `time energy`; the replay ranks `time`");
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
 
 use assert_cmd::Command;
 use assert_cmd::assert::Assert;
@@ -143,6 +145,62 @@ fn journals_of_earlier_studies_are_recordings_too() {
         assert_eq!((one.objective_ns, one.verdict.kind), (earlier.objective_ns, earlier.verdict.kind));
         assert_eq!((one.compile_ms, one.device_ms), (earlier.compile_ms, earlier.device_ms));
     }
+}
+
+/// A recording with room for an interrupt: 4,000 configurations, none faster than another.
+fn long_recording() -> String {
+    let (a, b): (Vec<u64>, Vec<u64>) = ((0..50).collect(), (0..80).collect());
+    let column = |position: fn(usize) -> usize| (0..4000).map(position).collect::<Vec<usize>>();
+    let ones = vec![1.0; 4000];
+    let text = serde_json::json!({
+        "format": "tuning-data/1", "kernel": "flat", "gpu": "Toy",
+        "objective": { "name": "time", "unit": "us", "direction": "min" },
+        "params": [{ "name": "A", "values": a }, { "name": "B", "values": b }],
+        "constraints": [], "size": 4000, "exhaustive": true,
+        "rows": {
+            "config": { "A": column(|row| row / 80), "B": column(|row| row % 80) },
+            "objective": ones, "status": column(|_| 0), "compile_ms": ones, "validate_ms": ones, "runs_ms": ones,
+            "framework_ms": ones,
+        },
+    });
+    text.to_string()
+}
+
+#[test]
+fn an_interrupted_replay_ends_with_code_5_and_is_resumed() {
+    let bench = Bench::new();
+    std::fs::write(bench.0.path().join("long.json"), long_recording()).unwrap();
+    let words = [
+        "sweep",
+        "--device",
+        "replay:long.json",
+        "--study",
+        "s",
+        "--strategy",
+        "exhaustive",
+        "--budget",
+        "3000",
+    ];
+    let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("evo"));
+    let command = command.current_dir(bench.0.path()).args(words).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let journal = bench.0.path().join("evidence/s/journal.jsonl");
+    let begun =
+        || std::fs::read_to_string(&journal).is_ok_and(|text| text.contains("\"kind\":\"evaluation\""));
+    while !begun() && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(kill.success());
+    assert_eq!(child.wait().unwrap().code(), Some(5));
+    let done = bench.evaluations().len();
+    assert!(done < 3000, "{done}");
+    let more = (done + 20).to_string();
+    let words = ["--strategy", "exhaustive", "--resume", "--budget", more.as_str()];
+    let rest = bench.sweep("long.json", &words).success();
+    assert!(out(&rest).contains(&format!("{more} evaluations (20 in this run)")), "{}", out(&rest));
+    // No configuration twice.
+    assert_eq!(bench.evaluations().len(), done + 20);
 }
 
 /// A space with a point that was not recorded.
