@@ -100,3 +100,67 @@ impl Clock {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::path::Path;
+
+    use super::*;
+
+    fn invented() -> Recording {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/stencil__invented.json");
+        Recording::open(Path::new(path)).unwrap()
+    }
+
+    fn options(until_ms: f64, batch: usize) -> SimulationOptions {
+        let strategy = StrategyOptions { seed: 3, population: 8 };
+        SimulationOptions { strategy, batch, overhead: false, until_ms }
+    }
+
+    fn check(strategy: &str, options: SimulationOptions) -> SimulatedRun {
+        run(&invented(), strategy, options).unwrap()
+    }
+
+    #[test]
+    fn a_run_ends_with_the_evaluation_that_passes_the_limit() {
+        let recording = invented();
+        let run = check("genetic", options(50_000.0, 1));
+        let cost = |rows: &[u32]| -> f64 {
+            rows.iter().map(|row| recording.rows()[*row as usize].cost.total_ms()).sum()
+        };
+        let (_, before) = run.evaluations.split_last().unwrap();
+        assert!(cost(before) <= 50_000.0 && cost(&run.evaluations) > 50_000.0);
+        assert!(run.overhead_ms.is_empty());
+        assert_eq!(check("genetic", options(50_000.0, 1)), run);
+        assert_eq!(check("genetic", options(0.0, 1)).evaluations.len(), 1);
+    }
+
+    #[test]
+    fn a_run_ends_when_nothing_is_left() {
+        let run = check("exhaustive", options(f64::INFINITY, 5));
+        let distinct: HashSet<u32> = run.evaluations.iter().copied().collect();
+        assert_eq!((run.evaluations.len(), distinct.len()), (672, 672));
+    }
+
+    #[test]
+    fn what_is_in_flight_changes_when_a_strategy_learns_not_what_is_answered() {
+        let [one, four] = [1, 4].map(|batch| check("random", options(50_000.0, batch)));
+        assert_eq!(one, four);
+        let [one, four] = [1, 4].map(|batch| check("genetic", options(50_000.0, batch)));
+        assert_ne!(one, four);
+    }
+
+    #[test]
+    fn the_own_time_of_a_strategy_passes_on_the_clock() {
+        let run = check("genetic", SimulationOptions { overhead: true, ..options(20_000.0, 1) });
+        assert_eq!(run.overhead_ms.len(), run.evaluations.len());
+        assert!(run.overhead_ms.iter().all(|time| *time >= 0.0) && run.overhead_ms.iter().sum::<f64>() > 0.0);
+    }
+
+    #[test]
+    fn unknown_strategies_are_refused() {
+        let error = run(&invented(), "psychic", options(1.0, 1)).unwrap_err();
+        assert!(error.to_string().starts_with("unknown strategy `psychic`"), "{error}");
+    }
+}

@@ -79,3 +79,51 @@ impl TraceWriter {
         flushed.map_err(|source| TraceError { path: self.path, source })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    fn line(overhead_ms: &[f64]) -> TraceLine {
+        TraceLine {
+            tool: "random".to_string(),
+            dataset: "stencil__invented".to_string(),
+            run: 3,
+            evals: vec![812, 95],
+            overhead_ms: overhead_ms.to_vec(),
+        }
+    }
+
+    const TEXT: &str = "{\"tool\":\"random\",\"dataset\":\"stencil__invented\",\"run\":3,\"evals\":[812,95],\"overhead_ms\":[0.5,1.25]}\n\
+         {\"tool\":\"random\",\"dataset\":\"stencil__invented\",\"run\":3,\"evals\":[812,95]}\n";
+
+    #[test]
+    fn traces_are_lines_and_compressed_on_request() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["trace.jsonl", "trace.jsonl.gz"] {
+            let path = folder.path().join(name);
+            let mut writer = TraceWriter::create(&path).unwrap();
+            writer.write(&line(&[0.5, 1.25])).unwrap();
+            writer.write(&line(&[])).unwrap();
+            writer.finish().unwrap();
+            let bytes = std::fs::read(&path).unwrap();
+            let mut text = String::new();
+            if name.ends_with(".gz") {
+                flate2::read::GzDecoder::new(&bytes[..]).read_to_string(&mut text).unwrap();
+            } else {
+                text = String::from_utf8(bytes).unwrap();
+            }
+            assert_eq!(text, TEXT);
+        }
+        let read: Vec<TraceLine> = TEXT.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(read, [line(&[0.5, 1.25]), line(&[])]);
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_named() {
+        let error = TraceWriter::create(Path::new("/nonexistent/trace.jsonl")).err().expect("refused");
+        assert_eq!(error.to_string(), "cannot write the trace `/nonexistent/trace.jsonl`");
+    }
+}

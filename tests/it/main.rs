@@ -1,5 +1,6 @@
 //! Whole-program tests: one binary, a module a subject.
 mod bad_input;
+mod bench_search;
 mod compile;
 mod compile_command;
 mod compile_ends;

@@ -1,0 +1,166 @@
+//! `evo bench-search` as a whole program: scores that never change unnoticed, traces, and what it refuses.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+const RECORDING: &str = "stencil__invented.json";
+
+/// Runs `evo bench-search` in the tests' data folder: exit code, stdout, stderr.
+fn bench_search(arguments: &[&str]) -> (i32, String, String) {
+    let mut command = assert_cmd::Command::cargo_bin("evo").unwrap();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    let output = command.current_dir(folder).arg("bench-search").args(arguments).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+fn bench_json(arguments: &[&str]) -> Value {
+    let (code, stdout, stderr) = bench_search(&[arguments, &["--json"]].concat());
+    assert_eq!(code, 0, "{stderr}");
+    serde_json::from_str(&stdout).unwrap()
+}
+
+/// The regression test of search quality: who changes a strategy sees here what it did to the scores.
+#[test]
+fn scores_on_the_invented_recording_are_the_known_ones() {
+    let known = [("genetic", 0.5), ("random", -0.065)];
+    let arguments = ["--data", RECORDING, "--strategy", "genetic,random", "--runs", "30", "--no-overhead"];
+    let answer = bench_json(&arguments);
+    for (name, known) in known {
+        let score = answer["strategies"][name]["score"].as_f64().unwrap();
+        assert!((score - known).abs() < 0.005, "`{name}` scores {score:.3}, not {known} as before");
+    }
+    let score = |name: &str| answer["strategies"][name]["score"].as_f64().unwrap();
+    assert!(score("genetic") > score("random") + 0.3);
+    assert_eq!(bench_json(&arguments), answer, "it depends on something besides the seed");
+}
+
+#[test]
+fn tables_show_each_space_and_compare_strategies() {
+    let arguments = ["--data", RECORDING, "--strategy", "random,exhaustive,random", "--runs", "3"];
+    let (code, stdout, _) = bench_search(&[&arguments[..], &["--no-overhead", "--batch", "4"]].concat());
+    assert_eq!(code, 0);
+    insta::assert_snapshot!(stdout, @"");
+    let (_, stdout, _) = bench_search(&arguments);
+    let row = stdout.lines().find(|line| line.starts_with("stencil__invented")).unwrap();
+    assert!(row.ends_with(" ms") && row.matches(" ms").count() == 2, "{row}");
+}
+
+#[test]
+fn traces_hold_every_run_with_its_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.jsonl");
+    let (code, _, _) = bench_search(&[
+        "--data",
+        RECORDING,
+        "--strategy",
+        "random,genetic",
+        "--runs",
+        "2",
+        "--trace",
+        path.to_str().unwrap(),
+    ]);
+    assert_eq!(code, 0);
+    let text = std::fs::read_to_string(path).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let names = lines.iter().map(|line| (line["tool"].as_str().unwrap(), line["run"].as_u64().unwrap()));
+    assert_eq!(names.collect::<Vec<_>>(), [("random", 0), ("random", 1), ("genetic", 0), ("genetic", 1)]);
+    for line in &lines {
+        assert_eq!(line["dataset"], "stencil__invented");
+        let [evals, times] = ["evals", "overhead_ms"].map(|key| line[key].as_array().unwrap());
+        assert!(evals.len() > 100 && evals.iter().all(|row| row.as_u64().unwrap() < 672));
+        assert_eq!(evals.len(), times.len());
+    }
+    assert_ne!(lines[0]["evals"], lines[1]["evals"]);
+}
+
+#[test]
+fn what_is_wrong_is_said_with_a_hint() {
+    let refused = |arguments: &[&str]| {
+        let (code, stdout, stderr) = bench_search(arguments);
+        assert_eq!((code, stdout.as_str()), (2, ""), "{stderr}");
+        stderr
+    };
+    let unknown = refused(&["--data", RECORDING, "--strategy", "random,genetics"]);
+    assert!(
+        unknown.starts_with("error: unknown strategy `genetics`\nhint: did you mean `genetic`?"),
+        "{unknown}"
+    );
+    insta::assert_snapshot!(refused(&["--data", "nowhere", "--strategy", "random"]), @"");
+    insta::assert_snapshot!(refused(&["--data", "rounds", "--strategy", "random"]), @"");
+    insta::assert_snapshot!(refused(&["--data", RECORDING, RECORDING, "--strategy", "random"]), @"");
+    insta::assert_snapshot!(refused(&["--data", RECORDING, "--strategy", "random", "--trace", "nowhere/trace"]), @"");
+    let (code, _, stderr) = bench_search(&["--data", RECORDING]);
+    assert!(code == 2 && stderr.contains("--strategy"), "{stderr}");
+}
+
+#[test]
+fn recordings_with_gaps_are_not_scored() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(RECORDING);
+    let text = std::fs::read_to_string(whole).unwrap();
+    let looser = text.replace("\"BLOCK_X * BLOCK_Y >= 32\"", "\"BLOCK_X * BLOCK_Y >= 16\"");
+    let path = folder.path().join("stencil__gaps.json");
+    std::fs::write(&path, looser.replace("\"exhaustive\": true", "\"exhaustive\": false")).unwrap();
+    let (code, _, stderr) = bench_search(&["--data", path.to_str().unwrap(), "--strategy", "random"]);
+    assert_eq!(code, 2);
+    let said = stderr.replace(folder.path().to_str().unwrap(), "FOLDER");
+    insta::assert_snapshot!(said, @"");
+    // In a folder it is left out; here nothing else is left.
+    let (code, _, stderr) =
+        bench_search(&["--data", folder.path().to_str().unwrap(), "--strategy", "random"]);
+    assert_eq!(code, 2);
+    let said = stderr.replace(folder.path().to_str().unwrap(), "FOLDER");
+    insta::assert_snapshot!(said, @"");
+}
+
+/// `../shared` or `$EVO_SHARED`, if the scorer and the measured spaces are there.
+fn shared() -> Option<PathBuf> {
+    let beside = || concat!(env!("CARGO_MANIFEST_DIR"), "/../shared").to_string();
+    let shared = PathBuf::from(std::env::var("EVO_SHARED").unwrap_or_else(|_| beside()));
+    let python = Command::new("python3").arg("--version").output().is_ok();
+    let there = ["search_score/score.py", "tuning_data"].iter().all(|name| shared.join(name).exists());
+    (python && there).then_some(shared)
+}
+
+#[test]
+fn scores_are_those_of_the_reference_scorer() {
+    let Some(shared) = shared() else {
+        eprintln!("skipped: no python3, or no `../shared` with `search_score` and `tuning_data`");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, scores) = (folder.path().join("trace.jsonl.gz"), folder.path().join("scores.json"));
+    let (data, path) = (shared.join("tuning_data"), |path: &Path| path.to_str().unwrap().to_string());
+    let (data, trace) = (path(&data), path(&trace));
+    let ours =
+        bench_json(&["--data", &data, "--strategy", "random,genetic", "--runs", "5", "--trace", &trace]);
+    // Eighty bootstrap samples for each of five runs are as many as ours, and leave little noise.
+    let scorer = Command::new("python3")
+        .arg(shared.join("search_score/score.py"))
+        .args(["--data", &data, "--trace", &trace, "--rounds", "80", "--json", &path(&scores)])
+        .output()
+        .unwrap();
+    assert!(scorer.status.success(), "{}", String::from_utf8_lossy(&scorer.stderr));
+    let theirs: BTreeMap<String, Value> =
+        serde_json::from_str(&std::fs::read_to_string(scores).unwrap()).unwrap();
+    assert_eq!(theirs.len(), 2);
+    for (tool, theirs) in theirs {
+        let ours = &ours["strategies"][&tool];
+        let near = |ours: &Value, theirs: &Value, what: &str| {
+            let [ours, theirs] = [ours, theirs].map(|value| value.as_f64().unwrap());
+            assert!((ours - theirs).abs() < 0.01, "{tool} {what}: {ours}, reference {theirs}");
+        };
+        near(&ours["score"], &theirs["score"], "score");
+        near(&ours["spread"], &theirs["spread_over_time"], "spread");
+        for (name, theirs) in theirs["spaces"].as_object().unwrap() {
+            let ours = &ours["spaces"][name];
+            near(&ours["score"], &theirs["score"], name);
+            assert_eq!(ours["within_5_percent"]["evaluations_median"], theirs["evals_0.05"], "{tool} {name}");
+            assert_eq!(ours["within_1_percent"]["evaluations_median"], theirs["evals_0.01"], "{tool} {name}");
+        }
+    }
+}
