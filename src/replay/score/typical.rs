@@ -12,7 +12,7 @@ use super::yardstick::Yardstick;
 use crate::timing::stats::median;
 
 /// Bootstrap samples. The method takes one per run; at ten runs that alone moves a score by 0.03.
-const SAMPLES: usize = 400;
+const SAMPLES: usize = 1000;
 
 /// The method bags over at least so many runs.
 const FEWEST_RUNS: usize = 3;
