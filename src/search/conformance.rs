@@ -9,6 +9,7 @@ use crate::space::diagnostic::Diagnostics;
 use crate::space::document;
 use crate::space::load::read_space;
 use crate::space::space::SearchSpace;
+use crate::space::space::entangled_tests::starved;
 use crate::verdict::VerdictClass;
 
 /// The space that a TOML text describes.
@@ -133,12 +134,159 @@ fn tells_of_unknown_and_invalid_points_are_taken() {
     });
 }
 
+/// Spaces at the edges of what strategies meet: few points, one parameter, thirty, and more
+/// points than 64 bits count.
+fn odd_spaces() -> Vec<(&'static str, SearchSpace)> {
+    let list = |values: usize| (1..=values).map(|value| value.to_string()).collect::<Vec<_>>().join(", ");
+    let lines = |sizes: &[usize]| {
+        let line = |(at, size): (usize, &usize)| format!("P{at} = [{}]\n", list(*size));
+        sizes.iter().enumerate().map(line).collect::<String>()
+    };
+    let thirty = format!("constraints = ['P0 * P1 <= P29 + 4']\n[parameters]\n{}", lines(&[3; 30]));
+    let vast = [lines(&[8, 16, 12, 3, 2, 1]), lines(&[60; 9]).replace('P', "Q")].concat();
+    let vast = format!("constraints = ['P0 * P1 % 3 != 1', 'Q0 + Q1 <= 70']\n[parameters]\n{vast}");
+    let texts = [
+        (
+            "ten",
+            "constraints = ['A + B <= 5']\n[parameters]\nA = [1, 2, 3, 4]\nB = [1, 2, 3, 4]\n".to_string(),
+        ),
+        ("one point", "[parameters]\nA = [7]\n".to_string()),
+        ("one parameter", format!("[parameters]\nA = [{}]\n", list(50))),
+        ("no default", "constraints = ['A > B']\n[parameters]\nA = [1, 2, 3]\nB = [1, 2, 3]\n".to_string()),
+        ("thirty", thirty),
+        ("vast", vast),
+    ];
+    texts.into_iter().map(|(name, text)| (name, space_of(&text))).collect()
+}
+
+/// Checks a run of up to `limit` proposals: distinct, valid, and as many as there can be.
+fn check_run(what: &str, space: &SearchSpace, all: &[Proposal], limit: usize) {
+    let distinct: HashSet<&Genome> = all.iter().map(|proposal| &proposal.genome).collect();
+    assert_eq!(distinct.len(), all.len(), "{what} repeats itself");
+    assert!(all.iter().all(|proposal| space.contains(&proposal.genome)), "{what} leaves the space");
+    let expected = if space.is_exact() { space.count() } else { space.iter().count() as u128 };
+    assert_eq!(all.len() as u128, expected.min(limit as u128), "{what} leaves points or budget unused");
+}
+
+#[test]
+fn odd_spaces_are_searched_to_the_end_of_the_budget() {
+    for (label, space) in odd_spaces() {
+        for name in registry::names() {
+            for flight in [1, 30] {
+                let all = run(&mut *make(name, &space, 5), &space, flight, 60);
+                check_run(&format!("{name} on {label} with {flight} in flight"), &space, &all, 60);
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_but_failures_leaves_no_budget_unused() {
+    for (label, space) in odd_spaces() {
+        for name in registry::names() {
+            let mut strategy = make(name, &space, 3);
+            let mut all = Vec::new();
+            while all.len() < 40
+                && let Some(proposal) = strategy.ask(1).pop()
+            {
+                strategy.tell(&failure(&proposal.genome));
+                all.push(proposal);
+            }
+            check_run(&format!("{name} on {label}"), &space, &all, 40);
+        }
+    }
+}
+
+#[test]
+fn spaces_that_are_not_exact_are_searched_to_the_end() {
+    let whole = space_of(
+        "constraints = ['A * B + C <= 14', 'B % D != 1', '(A + 2 * B + 3 * C + 5 * D) % 7 < 3']\n\
+         [parameters]\nA = [1, 2, 3, 4, 5]\nB = [1, 2, 3, 4, 5]\nC = [1, 2, 3, 4, 5]\nD = [2, 3, 4]\n",
+    );
+    let space = starved(&whole, 8);
+    assert!(!space.is_exact());
+    for name in registry::names() {
+        for flight in [1, 7] {
+            let mut strategy = make(name, &space, 2);
+            let all = run(&mut *strategy, &space, flight, 10_000);
+            check_run(name, &space, &all, 10_000);
+            assert!(strategy.is_done(), "{name} does not end");
+        }
+    }
+}
+
+/// Strategies whose order does not depend on outcomes.
+const DEAF: [&str; 3] = ["exhaustive", "random", "quasi_random"];
+
+#[test]
+fn strategies_that_listen_beat_random_search_on_a_bowl() {
+    let values = (0..16).map(|value| value.to_string()).collect::<Vec<_>>().join(", ");
+    let space = space_of(&format!("[parameters]\nA = [{values}]\nB = [{values}]\nC = [{values}]\n"));
+    let best = |name: &str, seed| {
+        let mut strategy = make(name, &space, seed);
+        let all = run(&mut *strategy, &space, 4, 100);
+        let measured = all.iter().enumerate().filter(|(number, _)| number % 3 != 2);
+        measured
+            .map(|(_, proposal)| bowl(&space, &proposal.genome).objective_ns.unwrap())
+            .fold(f64::MAX, f64::min)
+    };
+    let sum = |name: &str| (1..=7).map(|seed| best(name, seed)).sum::<f64>();
+    let random = sum("random");
+    for name in registry::names().filter(|name| !DEAF.contains(name)) {
+        let own = sum(name);
+        assert!(own < random, "{name}: {own} is not below random's {random}");
+    }
+}
+
+#[test]
+fn batches_are_whole_and_an_empty_one_is_free() {
+    each(|name, space| {
+        let trace = |pause: bool| {
+            let mut strategy = make(name, space, 7);
+            let mut all = Vec::new();
+            for size in [1, 2, 11, 5] {
+                if pause {
+                    assert_eq!(strategy.ask(0), [], "{name}");
+                }
+                let batch = strategy.ask(size);
+                assert_eq!(batch.len(), size, "{name}");
+                batch.iter().for_each(|proposal| strategy.tell(&bowl(space, &proposal.genome)));
+                all.extend(batch);
+            }
+            all
+        };
+        assert_eq!(trace(false), trace(true), "{name}");
+    });
+}
+
+#[test]
+fn outcomes_of_any_kind_and_order_are_taken() {
+    each(|name, space| {
+        let classes = [VerdictClass::Slow, VerdictClass::Noisy, VerdictClass::Harness, VerdictClass::Wrong];
+        let values = [Some(5.0), None, Some(f64::NAN), Some(f64::INFINITY), Some(0.0), Some(-3.0), Some(5.0)];
+        let mut strategy = make(name, space, 8);
+        let mut flying = strategy.ask(9);
+        let mut count = flying.len() as u128;
+        while let Some(proposal) = flying.pop() {
+            let (class, objective_ns) = (classes[count as usize % 4], values[count as usize % 7]);
+            let outcome = Outcome { genome: proposal.genome, class, objective_ns };
+            strategy.tell(&outcome);
+            // Told twice, as a journal with a repeated line would.
+            strategy.tell(&outcome);
+            let next = strategy.ask(1);
+            count += next.len() as u128;
+            flying.extend(next);
+        }
+        assert_eq!(count, space.count(), "{name}");
+    });
+}
+
 #[test]
 fn an_unknown_name_is_refused_with_the_list() {
     let space = space_of(SMALL);
     let error = registry::create("genetics", &space, StrategyOptions { seed: 1, population: 8 });
     insta::assert_snapshot!(error.err().expect("refused"), @"
     unknown strategy `genetics`
-    hint: did you mean `genetic`? there are `exhaustive`, `random`, `genetic`
+    hint: did you mean `genetic`? there are `exhaustive`, `random`, `quasi_random`, `local_search`, `annealing`, `differential_evolution`, `genetic`
     ");
 }

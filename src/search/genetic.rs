@@ -1,113 +1,147 @@
 //! A steady-state genetic algorithm: any number of proposals in flight, no barrier between
 //! generations, nothing proposed twice.
 //!
-//! The population is the best evaluations so far. Parents are drawn by rank, children made by
-//! uniform crossover, a step of one gene, or one gene at random, and repaired into the space. What
-//! tended to fail is proposed less often, never excluded.
+//! The population is the best evaluations so far. Parents are drawn by rank; six operators vary them,
+//! from a step of one gene to a difference between two members, and a bandit pays those whose children
+//! beat their parents. Children are repaired into the space. A child that is known already joins the
+//! population from memory, at no cost. What tended to fail is proposed less often, never excluded. When
+//! nothing better came for long, a new population starts from points far from all others; the old basin
+//! stays in memory, and is not measured again.
+
+use std::collections::HashMap;
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::lessons::Lessons;
-use super::operators::{crossover, random_gene, rank_pick, step};
+use super::bandit::Bandit;
+use super::memory::{Member, Memory, OPENING};
+use super::operators::{crossover, drift, pool, random_gene, step};
+use super::population::Population;
 use super::strategy::{Outcome, Proposal, Strategy};
-use super::unseen::Unseen;
 use crate::genome::Genome;
-use crate::space::rng::seeded;
 use crate::space::space::SearchSpace;
-use crate::verdict::VerdictClass;
 
-/// Attempts at a child before a random point is taken instead: near the end of a small space
-/// most children exist already.
-const ATTEMPTS: u32 = 24;
+/// Attempts at a child before a point from elsewhere is taken: near the end of a small space, or of a
+/// basin, most children exist already.
+const ATTEMPTS: u32 = 40;
 
-/// Chance of proposing a child although its risk is 1.
-const FORGIVENESS: f64 = 0.05;
+/// Chance of each member, best first, to be the parent.
+const GREED: f64 = 0.4;
 
-/// Share of later proposals that are uniform random points, against getting stuck.
-const IMMIGRATION: f64 = 0.05;
+/// Share of later proposals that come from elsewhere, against getting stuck.
+const IMMIGRATION: f64 = 0.03;
+
+/// Outcomes without a new best before a restart, beside the number of changes to one gene.
+const PATIENCE: usize = 60;
+
+/// Fewest members.
+const CAPACITY: usize = 16;
+
+/// The operators by name.
+const OPERATORS: [&str; 6] = ["step", "mutation", "double", "crossover", "pool", "drift"];
 
 /// The genetic strategy.
 #[derive(Debug)]
 pub struct Genetic<'a> {
-    unseen: Unseen<'a>,
-    seed: u64,
-    /// Restarted for each proposal from the seed and the number of proposals before it, so that a
-    /// resumed search draws as the uninterrupted one would have.
-    rng: ChaCha8Rng,
-    capacity: usize,
-    /// Points proposed, or told by an earlier run.
-    begun: usize,
-    /// Best first: objective, order of arrival, genome.
-    population: Vec<(f64, u64, Genome)>,
-    arrivals: u64,
-    lessons: Lessons,
+    memory: Memory<'a>,
+    population: Population,
+    bandit: Bandit<{ OPERATORS.len() }>,
+    /// Children in flight: the operator and the objective of the parent.
+    children: HashMap<Genome, (usize, f64)>,
+    /// Points that the present population still wants from elsewhere.
+    settlers: usize,
+    /// Outcomes since this population had a new best.
+    stale: usize,
+    patience: usize,
 }
 
 impl<'a> Genetic<'a> {
-    /// A search over `space` with `population` members (at least 4).
+    /// A search over `space` with `population` members (at least 16).
     pub fn new(space: &'a SearchSpace, seed: u64, population: usize) -> Genetic<'a> {
+        let changes: usize = space.parameters().iter().map(|parameter| parameter.values.len() - 1).sum();
         Genetic {
-            unseen: Unseen::new(space, seed),
-            seed,
-            rng: seeded(seed),
-            capacity: population.max(4),
-            begun: 0,
-            population: Vec::new(),
-            arrivals: 0,
-            lessons: Lessons::default(),
+            memory: Memory::new(space, seed),
+            population: Population::new(population.max(CAPACITY)),
+            bandit: Bandit::default(),
+            children: HashMap::new(),
+            settlers: 0,
+            stale: 0,
+            patience: PATIENCE + changes,
         }
     }
 
     fn propose(&mut self) -> Option<Proposal> {
-        if let Some(default) = self.unseen.default() {
-            return Some(default);
+        let (mut rng, opening) = self.memory.turn();
+        if opening.is_some() {
+            return opening;
         }
-        self.rng = seeded(self.seed ^ (self.begun as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let young = self.begun < self.capacity || self.population.len() < 2;
-        if !young && !self.rng.random_bool(IMMIGRATION) {
-            for _ in 0..ATTEMPTS {
-                if let Some(proposal) = self.child() {
-                    return Some(proposal);
-                }
+        let settles = self.settlers > 0 || self.population.members().len() < 2;
+        self.settlers = self.settlers.saturating_sub(1);
+        if !settles && !rng.random_bool(IMMIGRATION) {
+            let child = (0..ATTEMPTS).find_map(|_| self.child(&mut rng));
+            if child.is_some() {
+                return child;
             }
         }
-        let genome = self.unseen.draw(&mut self.rng)?;
+        let genome = self.memory.fresh(&mut rng)?;
         Some(Proposal { genome, origin: "random" })
     }
 
     /// A new child; `None` if this attempt gave a known point or one that looks like failing.
-    fn child(&mut self) -> Option<Proposal> {
-        let space = self.unseen.space();
-        let parent = self.parent()?;
-        let (genome, origin) = match self.rng.random_range(0..10u32) {
-            0..4 => {
-                let other = self.parent()?;
-                (crossover(&parent, &other, &mut self.rng), "crossover")
-            }
-            4..8 => (step(space, &parent, &mut self.rng), "step"),
-            _ => (random_gene(space, &parent, &mut self.rng), "mutation"),
-        };
-        // A crossover of near twins is a parent again; a second change makes it a new point.
-        let genome = if self.unseen.is_seen(&genome) || self.rng.random_bool(0.2) {
-            random_gene(space, &genome, &mut self.rng)
-        } else {
-            genome
-        };
-        let genome = space.repair(&genome, &mut self.rng)?;
-        if self.unseen.is_seen(&genome) {
-            return None;
+    fn child(&mut self, rng: &mut ChaCha8Rng) -> Option<Proposal> {
+        let operator = self.bandit.choose(rng);
+        let parent = self.population.pick(GREED, rng)?;
+        let bar = parent.objective;
+        let varied = self.vary(&parent.genome, operator, rng)?;
+        let genome = self.memory.space().repair(&varied, rng)?;
+        if self.memory.take(&genome, rng) {
+            self.children.insert(genome.clone(), (operator, bar));
+            return Some(Proposal { genome, origin: OPERATORS[operator] });
         }
-        let chance = (1.0 - self.lessons.risk(&genome)).max(FORGIVENESS);
-        if !self.rng.random_bool(chance.min(1.0)) || !self.unseen.claim(&genome) {
-            return None;
+        if let Some(known) = self.memory.recall(&genome) {
+            self.population.insert(known);
         }
-        Some(Proposal { genome, origin })
+        None
     }
 
-    fn parent(&mut self) -> Option<Genome> {
-        let position = rank_pick(self.population.len(), &mut self.rng)?;
-        Some(self.population[position].2.clone())
+    fn vary(&self, parent: &Genome, operator: usize, rng: &mut ChaCha8Rng) -> Option<Genome> {
+        let space = self.memory.space();
+        Some(match OPERATORS[operator] {
+            "step" => step(space, parent, rng),
+            "mutation" => random_gene(space, parent, rng),
+            "double" => {
+                let first = random_gene(space, parent, rng);
+                if rng.random_bool(0.5) { random_gene(space, &first, rng) } else { step(space, &first, rng) }
+            }
+            "crossover" => crossover(parent, &self.population.pick(GREED, rng)?.genome, rng),
+            "pool" => {
+                let genomes: Vec<&Genome> = self.population.members().iter().map(|m| &m.genome).collect();
+                pool(parent, &genomes, rng)
+            }
+            _ => {
+                let (first, second) = (self.population.any(rng)?, self.population.any(rng)?);
+                let better_first = first.objective <= second.objective;
+                let (better, worse) = if better_first { (first, second) } else { (second, first) };
+                drift(space, parent, &better.genome, &worse.genome, rng)
+            }
+        })
+    }
+
+    /// Adds an outcome to the population, or starts a new one when nothing better came for long.
+    fn settle(&mut self, member: Option<Member>) {
+        self.stale += 1;
+        if let Some(member) = member {
+            let best = self.population.members().first();
+            if best.is_none_or(|best| member.objective < best.objective) {
+                self.stale = 0;
+            }
+            self.population.insert(member);
+        }
+        if self.stale > self.patience {
+            self.stale = 0;
+            self.population.clear();
+            self.settlers = OPENING;
+        }
     }
 }
 
@@ -117,36 +151,21 @@ impl Strategy for Genetic<'_> {
     }
 
     fn ask(&mut self, n: usize) -> Vec<Proposal> {
-        let mut proposals = Vec::new();
-        while proposals.len() < n
-            && let Some(proposal) = self.propose()
-        {
-            self.begun += 1;
-            proposals.push(proposal);
-        }
-        proposals
+        (0..n).map_while(|_| self.propose()).collect()
     }
 
     fn tell(&mut self, outcome: &Outcome) {
-        if !self.unseen.is_seen(&outcome.genome) {
-            self.begun += 1;
+        let child = self.children.remove(&outcome.genome);
+        let member = self.memory.learn(outcome);
+        if let Some((operator, bar)) = child {
+            let better = member.as_ref().is_some_and(|member| member.objective < bar);
+            self.bandit.reward(operator, better);
         }
-        self.unseen.note(&outcome.genome);
-        // Our own trouble says nothing about the variant; a slow variant worked.
-        let worked = matches!(outcome.class, VerdictClass::Ok | VerdictClass::Slow | VerdictClass::Noisy);
-        if outcome.class != VerdictClass::Harness {
-            self.lessons.learn(&outcome.genome, !worked);
-        }
-        if let Some(objective) = outcome.objective_ns.filter(|value| worked && value.is_finite()) {
-            self.arrivals += 1;
-            self.population.push((objective, self.arrivals, outcome.genome.clone()));
-            self.population.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-            self.population.truncate(self.capacity);
-        }
+        self.settle(member);
     }
 
     fn is_done(&self) -> bool {
-        self.unseen.is_exhausted()
+        self.memory.is_exhausted()
     }
 }
 
@@ -154,6 +173,7 @@ impl Strategy for Genetic<'_> {
 mod tests {
     use super::*;
     use crate::search::conformance::{bowl, space_of};
+    use crate::verdict::VerdictClass;
 
     const WIDE: &str = "[parameters]\nA = [0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15]\n\
                         B = [0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15]\n\

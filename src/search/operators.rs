@@ -33,6 +33,37 @@ pub fn random_gene(space: &SearchSpace, genome: &Genome, rng: &mut ChaCha8Rng) -
     Genome::from(positions)
 }
 
+/// Takes about two genes from other members, each from any of them: what is frequent among good points
+/// spreads.
+pub fn pool(genome: &Genome, members: &[&Genome], rng: &mut ChaCha8Rng) -> Genome {
+    let mut positions = genome.positions().to_vec();
+    let rate = (2.0 / positions.len().max(1) as f64).min(1.0);
+    for (gene, position) in positions.iter_mut().enumerate() {
+        if rng.random_bool(rate) {
+            let donor = rank_pick(members.len(), rng);
+            *position = donor.map_or(*position, |donor| members[donor].positions()[gene]);
+        }
+    }
+    Genome::from(positions)
+}
+
+/// Moves along the way from a worse point to a better one, each gene with an even chance: genes that
+/// must change together do.
+pub fn drift(
+    space: &SearchSpace,
+    genome: &Genome,
+    better: &Genome,
+    worse: &Genome,
+    rng: &mut ChaCha8Rng,
+) -> Genome {
+    let moved = |(gene, own): (usize, &u16)| {
+        let way = i32::from(better.positions()[gene]) - i32::from(worse.positions()[gene]);
+        let last = space.parameters()[gene].values.len() as i32 - 1;
+        if rng.random_bool(0.5) { (i32::from(*own) + way).clamp(0, last) as u16 } else { *own }
+    };
+    Genome(genome.positions().iter().enumerate().map(moved).collect())
+}
+
 /// A parameter that has more than one value, uniformly; `None` if there is none.
 fn movable_gene(space: &SearchSpace, rng: &mut ChaCha8Rng) -> Option<usize> {
     let movable: Vec<usize> =

@@ -2,8 +2,12 @@
 
 use thiserror::Error;
 
+use super::annealing::Annealing;
+use super::differential_evolution::DifferentialEvolution;
 use super::exhaustive::Exhaustive;
 use super::genetic::Genetic;
+use super::local_search::LocalSearch;
+use super::quasi_random::QuasiRandom;
 use super::random::Random;
 use super::strategy::Strategy;
 use crate::space::diagnostic::nearest;
@@ -26,6 +30,10 @@ type Make = for<'a> fn(&'a SearchSpace, StrategyOptions) -> Box<dyn Strategy + '
 const STRATEGIES: &[(&str, Make)] = &[
     ("exhaustive", |space, options| Box::new(Exhaustive::new(space, options.seed))),
     ("random", |space, options| Box::new(Random::new(space, options.seed))),
+    ("quasi_random", |space, options| Box::new(QuasiRandom::new(space, options.seed))),
+    ("local_search", |space, options| Box::new(LocalSearch::new(space, options.seed))),
+    ("annealing", |space, options| Box::new(Annealing::new(space, options.seed))),
+    ("differential_evolution", |space, options| Box::new(DifferentialEvolution::new(space, options.seed))),
     ("genetic", |space, options| Box::new(Genetic::new(space, options.seed, options.population))),
 ];
 

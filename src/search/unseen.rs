@@ -54,6 +54,11 @@ impl<'a> Unseen<'a> {
         self.seen.contains(genome)
     }
 
+    /// How many points were claimed or told.
+    pub fn seen_count(&self) -> usize {
+        self.seen.len()
+    }
+
     /// Takes a valid point that nobody took before; says whether that worked.
     pub fn claim(&mut self, genome: &Genome) -> bool {
         if self.seen.contains(genome) || !self.space.contains(genome) {

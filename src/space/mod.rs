@@ -27,6 +27,7 @@ pub mod parameter;
 mod plan;
 mod problem;
 mod program;
+mod quasi_random;
 mod relax;
 mod residual;
 pub mod rng;
@@ -43,4 +44,5 @@ mod value_set;
 
 pub use index::Size;
 pub use neighbors::Neighborhood;
+pub use quasi_random::QuasiRandom;
 pub use subspace::Subspace;

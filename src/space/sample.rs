@@ -8,7 +8,7 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use super::index::Index;
-use super::low_discrepancy::Sequence;
+use super::quasi_random::QuasiRandom;
 use super::rng::seeded;
 use super::space::SearchSpace;
 use crate::genome::Genome;
@@ -138,24 +138,14 @@ impl Index {
         if *self.total() <= BigUint::from(n) {
             return self.iter().map(Genome::from).collect();
         }
-        let mut dimensions = Vec::with_capacity(self.slots());
-        let mut used = 0;
-        for domain in self.domains() {
-            dimensions.push(used);
-            used += usize::from(domain.len() > 1);
-        }
-        let sequence = Sequence::new(seed);
+        let sequence = QuasiRandom::new(self, seed);
         let mut points = Distinct::with_capacity(n);
         // Points of a small space come up again. With four per point that is wanted, few are missing.
         for number in 0..u32::try_from(n.saturating_mul(4)).unwrap_or(u32::MAX) {
             if points.list.len() == n {
                 break;
             }
-            let point =
-                self.descend(|slot, fork| fork.split(sequence.coordinate(number, dimensions[slot])).edge);
-            if self.contains(&point) {
-                points.push(Genome::from(point));
-            }
+            sequence.point(number).map(|point| points.push(point));
         }
         self.fill(&mut points, n, &mut seeded(seed));
         points.list

@@ -173,6 +173,6 @@ pub(super) fn cartesian(parameters: &[Parameter]) -> BigUint {
 }
 
 #[cfg(test)]
-mod entangled_tests;
+pub(crate) mod entangled_tests;
 #[cfg(test)]
 pub(super) mod tests;

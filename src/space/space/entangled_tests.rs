@@ -17,7 +17,7 @@ fn tiny(steps: u64) -> Limits {
 }
 
 /// The same space with conjuncts left out.
-fn starved(space: &SearchSpace, steps: u64) -> SearchSpace {
+pub(crate) fn starved(space: &SearchSpace, steps: u64) -> SearchSpace {
     SearchSpace::with_limits(space.parameters().to_vec(), space.constraints().to_vec(), tiny(steps))
 }
 
