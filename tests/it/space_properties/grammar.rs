@@ -167,7 +167,7 @@ impl<C: Choices> Grammar<'_, C> {
             return match self.choices.below(4) {
                 0 => format!("-{a}"),
                 1 => format!("abs({a})"),
-                2 => format!("({})", self.condition(depth - 1)),
+                2 if depth > 1 => format!("({})", self.condition(depth - 1)),
                 _ => format!("+{a}"),
             };
         }
@@ -181,7 +181,9 @@ impl<C: Choices> Grammar<'_, C> {
             12 => format!("max({a}, {b}, {})", self.literal()),
             13 => format!("ceil_div({a}, {b})"),
             14 => format!("({a}) ** {}", ["2", "3", "-1", "0.5", "0", "62"][self.choices.below(6)]),
-            _ => format!("({a} if {} else {b})", self.condition(depth - 1)),
+            // Conditions hold numbers one deep, so that a number one deep holds none.
+            _ if depth > 1 => format!("({a} if {} else {b})", self.condition(depth - 1)),
+            _ => format!("({a} - {b})"),
         }
     }
 
