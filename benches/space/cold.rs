@@ -19,7 +19,7 @@ pub const COLD: &str = "--cold";
 /// What one process says, as one line of JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Cold {
-    /// From the text in memory to a space that knows its count.
+    /// From the text in memory to a space that knows its count and has answered a first lookup by index.
     pub seconds: f64,
     /// Number of valid points.
     pub valid: String,
@@ -43,6 +43,8 @@ pub fn here(path: &Path) -> Result<Cold> {
     let base_kib = peak_kib();
     let start = Instant::now();
     let space = black_box(space(black_box(&text))?);
+    // Some tables of the index are made when they are first wanted.
+    black_box(space.genome_at(0));
     let seconds = start.elapsed().as_secs_f64();
     Ok(Cold { seconds, valid: space.valid().to_string(), base_kib, peak_kib: peak_kib() })
 }
