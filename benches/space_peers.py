@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs evo's first load of a space side by side with Kernel Tuner and pyATF, and judges the bars.
 
-usage: benches/space_peers.py [--out FILE.json] [--rounds 5] [--timeout 60] [--only NAME,..] [--python PYTHON]
+usage: benches/space_peers.py [--out FILE.json] [--page FILE.md] [--rounds 5] [--timeout 60] [--only NAME,..] [--python PYTHON]
                               [--no-operations]
 
 The spaces and the peers' harness are in the shared folder (`$EVO_SHARED`, else `../shared`: `spaces/` and
@@ -10,7 +10,10 @@ else: the peers through the harness's `worker.py`, evo through `cargo bench --be
 Reading the file and imports are outside the clock, everything a tool then does to know its count is inside; for evo
 that includes parsing the document. Rounds interleave the tools, so that noise meets all of them.
 
-The table goes to stdout, progress to stderr, all numbers to `--out`. Peers come from PyPI (`PEERS`) into
+The tables go to stdout, progress to stderr, all numbers to `--out`, conditions and tables to `--page`. The kept run, on a
+machine that does nothing else: `benches/space_peers.py --out evidence/space/peers.json --page evidence/space/README.md`.
+
+Peers come from PyPI (`PEERS`) into
 `target/space-peers`, unless `--python` names an interpreter that has them. C++ ATF is not run: it needs a
 program compiled for each space. Its bar is scaled by Kernel Tuner's time in the same run (`ATF_SHARE`).
 """
@@ -49,11 +52,13 @@ NEIGHBORHOODS = {"hamming": "Hamming", "hamming_adjacent": "Hamming-adjacent",
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, help="write all numbers to this file")
+    parser.add_argument("--page", type=Path, help="write the conditions and the tables to this file")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--timeout", type=float, default=60, help="seconds a peer may take for one space")
     parser.add_argument("--only", default="", help="names of spaces")
     parser.add_argument("--python", help="an interpreter that has the peers")
     parser.add_argument("--no-operations", action="store_true", help="measure first loads only")
+    parser.add_argument("--busy", action="store_true", help="measure although the machine does other things")
     arguments = parser.parse_args()
     if not WORKER.exists():
         say("skipped: there is no `space_bench` in the shared folder\nhint: set `EVO_SHARED`")
@@ -62,6 +67,8 @@ def main():
     only = arguments.only.split(",") if arguments.only else [space["name"] for space in spaces]
     spaces = [space for space in spaces if space["name"] in only]
     python, evo = arguments.python or peers_python(), evo_program()
+    if os.getloadavg()[0] > 1.5 and not arguments.busy:
+        wait_for_quiet()
     result = {"conditions": conditions(arguments), "spaces": {}, "operations": {}}
     for space in spaces:
         result["spaces"][space["name"]] = side_by_side(space, python, evo, arguments)
@@ -70,13 +77,24 @@ def main():
     result["bars"] = bars(result)
     result["conditions"]["load_average_after"] = os.getloadavg()[0]
     print(tables(result))
-    if arguments.out:
-        arguments.out.parent.mkdir(parents=True, exist_ok=True)
-        arguments.out.write_text(json.dumps(result, indent=1) + "\n")
+    for path, text in [(arguments.out, json.dumps(result, indent=1)), (arguments.page, page(result))]:
+        if path:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text + "\n")
 
 
 def say(text):
     print(text, file=sys.stderr, flush=True)
+
+
+def wait_for_quiet():
+    """Short measurements fit between two slices of other work and long ones do not: ratios would flatter evo."""
+    say("waiting up to ten minutes for a quiet machine (load average below 1.5)")
+    for _ in range(60):
+        time.sleep(10)
+        if os.getloadavg()[0] < 1.5:
+            return
+    say("warning: the machine is not quiet; ratios of long to short measurements are too large")
 
 
 # ---- the tools
@@ -267,6 +285,36 @@ def operation_bars(rows):
 
 
 # ---- tables
+
+
+def page(result):
+    """A page for `evidence`: how it was measured, then the tables."""
+    had = result["conditions"]
+    versions = {}
+    for row in result["spaces"].values():
+        for tool in ("kernel_tuner", "pyatf"):
+            versions |= row[tool].get("versions") or {}
+    missed = [row["what"] for row in result["bars"] if not row["met"]]
+    return f"""
+# Search spaces beside Kernel Tuner and pyATF, {had["utc"][:10]}
+
+`benches/space_peers.py --out evidence/space/peers.json --page evidence/space/README.md` wrote this page and
+[peers.json](peers.json) (all numbers, with least and greatest). {had["cpu"]}, {had["cpus"]} cores, {had["memory_gib"]} GiB,
+{had["system"]}, {had["rustc"]}, Python {had["python"]}, {", ".join(f"{name} {version}" for name, version in versions.items())}.
+evo at `{had["evo_commit"]}`, release build. Load average {had["load_average_before"]:.1f} before and
+{had["load_average_after"]:.1f} after.
+
+**{len(result["bars"]) - len(missed)} of {len(result["bars"])} bars are met**{"" if not missed else "; not: " + "; ".join(missed)}.
+
+*Ready* is a first load in a fresh process, median of {had["rounds"]} (least to greatest), tools interleaved: from the text of the
+file to a known count and a first point by its index (evo), from parameters and constraint texts that Python already holds to a
+known count (the peers, pyATF without the tables of its index). A peer may take
+{had["timeout_s"]:g} s and {had["peers_memory_gib"]} GiB. *Peak* is the memory of the whole process. C++ ATF was not run, because it compiles
+a program for each space; where both ran elsewhere, Kernel Tuner took 17 times as long on hotspot and 13 times on microhh.
+Operations are medians of 7 warm passes in one process: lookups over 100,000 random valid points, neighbors of 1,000. At most 20 million rows are listed. A box that has over a
+million neighbors is counted and not made; Kernel Tuner's neighbors are its uncached scan, stopped after 2 s and scaled.
+
+""".lstrip() + tables(result)
 
 
 def tables(result):

@@ -162,6 +162,10 @@ impl Reader<'_> {
         let mut value = String::new();
         loop {
             let rest = &self.text[self.at..];
+            let plain = rest.bytes().take_while(|byte| !matches!(byte, b'"' | b'\\' | 0..b' ')).count();
+            value.push_str(&rest[..plain]);
+            self.at += plain;
+            let rest = &rest[plain..];
             let Some(next) = rest.chars().next().filter(|next| *next != '\n') else {
                 return Err(error(start..self.at, "this text does not end on its line", None));
             };
@@ -169,11 +173,10 @@ impl Reader<'_> {
             match next {
                 '"' => return Ok(value),
                 '\\' => value.push(self.escape()?),
-                next if next < ' ' => {
+                next => {
                     let message = format!("control character U+{:04X} in a text", u32::from(next));
                     return Err(error(self.at - 1..self.at, message, Some("write it as an escape".into())));
                 }
-                next => value.push(next),
             }
         }
     }

@@ -6,9 +6,11 @@
 //! neighboring layers.
 
 use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 
-use super::merge::{Edges, Layers, OverBudget, SearchLimits, search};
+use super::merge::{Edges, KeyHasher, Layers, OverBudget, SearchLimits, search};
 use super::problem::Problem;
+use super::table::Table;
 
 /// Values tried by the first attempts; later ones have sixteen times as many.
 const FIRST_STEPS: u64 = 1 << 13;
@@ -26,6 +28,9 @@ const MAX_EDGES: usize = 4 << 20;
 pub fn diagram(problem: &Problem, group: &[usize], max_steps: u64) -> Result<Layers, OverBudget> {
     if group.len() == 1 {
         return Ok(single(problem, group[0]));
+    }
+    if let Some(layers) = pair(problem, group) {
+        return Ok(layers);
     }
     let greedy = greedy(problem, group);
     let orders: &[&[usize]] = if greedy == group { &[group] } else { &[group, &greedy] };
@@ -48,6 +53,32 @@ pub fn diagram(problem: &Problem, group: &[usize], max_steps: u64) -> Result<Lay
 fn single(problem: &Problem, slot: usize) -> Layers {
     let edges: Edges = problem.positions[slot].iter().map(|position| (*position, 0)).collect();
     Layers { slots: vec![slot], nodes: vec![vec![edges]] }
+}
+
+/// The diagram of two slots whose tables say everything: a common case, and a search for it would be
+/// mostly preparation.
+fn pair(problem: &Problem, group: &[usize]) -> Option<Layers> {
+    let [first, second] = group else { return None };
+    let mine = problem.conjuncts.iter().filter(|conjunct| conjunct.slots == group);
+    let tables = mine.map(|conjunct| conjunct.table.as_deref()).collect::<Option<Vec<&Table>>>()?;
+    let size = problem.positions[*second].len();
+    let mut numbers: HashMap<Edges, u32, BuildHasherDefault<KeyHasher>> = HashMap::default();
+    let (mut upper, mut lower) = (Vec::new(), Vec::new());
+    for (at, position) in problem.positions[*first].iter().enumerate() {
+        let holds = |other: usize| tables.iter().all(|table| table.holds(at * size + other));
+        let others = problem.positions[*second].iter().enumerate().filter(|(other, _)| holds(*other));
+        let edges: Edges = others.map(|(_, position)| (*position, 0)).collect();
+        if edges.is_empty() {
+            continue;
+        }
+        let number = *numbers.entry(edges).or_insert_with_key(|edges| {
+            lower.push(edges.clone());
+            (lower.len() - 1) as u32
+        });
+        upper.push((*position, number));
+    }
+    let root = (!upper.is_empty()).then(|| upper.into_boxed_slice());
+    Some(Layers { slots: group.to_vec(), nodes: vec![root.into_iter().collect(), lower] })
 }
 
 /// Next the slot that completes the most conjuncts, then opens the fewest, then has the fewest values.

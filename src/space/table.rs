@@ -51,6 +51,11 @@ impl Table {
         &self.sizes
     }
 
+    /// Whether it holds for a combination, counted row-major.
+    pub fn holds(&self, combination: usize) -> bool {
+        self.bits[combination]
+    }
+
     /// For each slot, which values occur in a combination that it holds for.
     pub fn supported(&self) -> Vec<Vec<bool>> {
         let mut supported: Vec<Vec<bool>> = self.sizes.iter().map(|size| vec![false; *size]).collect();
