@@ -9,7 +9,10 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum RecordingError {
     /// The file system said no.
-    #[error("cannot read the recording `{}`", path.display())]
+    #[error(
+        "cannot read the recording `{}`\nhint: `replay:` takes a file, or the folder of a study with its journal",
+        path.display()
+    )]
     Read { path: PathBuf, source: io::Error },
     /// The gzip stream is damaged.
     #[error("cannot unpack the recording `{}`: {source}\nhint: the file may be cut off; fetch it again", path.display())]

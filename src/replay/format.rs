@@ -37,6 +37,9 @@ pub(super) fn read(text: &str, stem: &str) -> Result<Draft, Fault> {
     let keys: HashMap<String, &RawValue> = match serde_json::from_str(text) {
         Ok(keys) => keys,
         Err(error) => {
+            if let Some(plain) = without_python_numbers(text) {
+                return read(&plain, stem);
+            }
             return match kernel_tuner_cache::closed(text) {
                 Some(closed) => kernel_tuner_cache::read(&closed).map(kernel_tuner_cache::say_unfinished),
                 None => Err(not_json(text, &error)),
@@ -53,6 +56,28 @@ pub(super) fn read(text: &str, stem: &str) -> Result<Draft, Fault> {
     } else {
         Err(unknown(has))
     }
+}
+
+/// The text with `null` for Python's `NaN`, `Infinity` and `-Infinity`, which JSON does not have; `None`
+/// if there are none.
+fn without_python_numbers(text: &str) -> Option<String> {
+    let (mut plain, mut rest, mut found) = (String::new(), text, false);
+    let mut in_text = false;
+    while let Some(next) = rest.chars().next() {
+        let word =
+            ["NaN", "Infinity", "-Infinity"].into_iter().find(|word| !in_text && rest.starts_with(word));
+        let length = match (word, next) {
+            (Some(word), _) => word.len(),
+            // An escaped quote ends nothing.
+            (None, '\\') if in_text => 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
+            (None, _) => next.len_utf8(),
+        };
+        in_text ^= next == '"';
+        found |= word.is_some();
+        plain.push_str(if word.is_some() { "null" } else { &rest[..length] });
+        rest = &rest[length..];
+    }
+    found.then_some(plain)
 }
 
 fn unknown(has: impl Fn(&str) -> bool) -> Fault {

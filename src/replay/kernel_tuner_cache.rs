@@ -145,18 +145,19 @@ fn outcome(parameters: &[(String, Vec<Value>)], entry: &Json) -> Result<(Verdict
     if let Some(kind) = measured.filter_map(|(_, value)| failure(value.as_str()?)).next() {
         return Ok((kind, None));
     }
-    if let Some(word) = entry.get("time").and_then(Json::as_str) {
-        let hint = "known are `InvalidConfig`, `CompilationFailedConfig` and `RuntimeFailedConfig`";
-        return Err(
-            Fault::new(format!("the time `{word}` is no number and no known failure")).with_hint(hint)
-        );
-    }
-    let time = entry.get("time").and_then(Json::as_f64);
-    match time {
+    let Some(time) = entry.get("time") else {
+        return Err(Fault::new("the entry has no `time`").with_hint("a replay ranks times"));
+    };
+    match time.as_f64() {
+        // Not a number in Python, and so not in JSON.
+        None if time.is_null() => Ok((VerdictKind::LaunchFail, None)),
+        None => {
+            let hint = "known are `InvalidConfig`, `CompilationFailedConfig` and `RuntimeFailedConfig`";
+            Err(Fault::new(format!("the time `{time}` is no number and no known failure")).with_hint(hint))
+        }
         Some(time) if time >= FAILED_MS => Ok((VerdictKind::LaunchFail, None)),
         Some(time) if time > 0.0 => Ok((VerdictKind::Pass, Some(time))),
         Some(time) => Err(Fault::new(format!("the time {time} is no time"))),
-        None => Err(Fault::new("the entry has no `time`").with_hint("a replay ranks times")),
     }
 }
 
