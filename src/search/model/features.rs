@@ -139,7 +139,7 @@ impl Features {
 
 /// Valid points to compare features on: the same for the same space.
 fn sample(space: &SearchSpace) -> Vec<Genome> {
-    let wanted = if space.is_exact() { SAMPLE } else { SAMPLE / 4 };
+    let wanted = if space.is_exact() { SAMPLE } else { SAMPLE / 16 };
     space.sample_distinct(wanted, &mut seeded(0))
 }
 
