@@ -18,6 +18,9 @@ pub struct Evaluation {
     pub configuration_hash: ContentHash,
     /// Who proposed it: `default`, `exhaustive`, `random`, `crossover`, `mutation`, …
     pub origin: String,
+    /// What the strategy's model expected of it; none where no model proposed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<Expectation>,
     pub verdict: Verdict,
     /// One report a gate, in order; gates not reached are `not_run`.
     pub gates: Vec<GateReport>,
@@ -45,11 +48,33 @@ pub struct Evaluation {
     pub recovery: Option<Recovery>,
 }
 
+/// What a strategy expected of a configuration when it proposed it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Expectation {
+    /// Central value of the objective, in its unit: half of the outcomes are expected below.
+    pub objective_ns: f64,
+    /// One standard deviation below and above, of the logarithm where the model works with that.
+    pub low_ns: f64,
+    pub high_ns: f64,
+    /// Probability to fail, from 0 to 1.
+    pub risk: f64,
+}
+
 /// A recovery after a failure (`docs/design/supervision.md`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Recovery {
     pub code: String,
     pub elapsed_ms: f64,
+}
+
+impl Expectation {
+    /// Whether it can be kept: files hold no number beyond the finite ones.
+    pub fn is_sound(&self) -> bool {
+        let numbers = [self.objective_ns, self.low_ns, self.high_ns, self.risk];
+        numbers.iter().all(|number| number.is_finite())
+            && self.low_ns <= self.high_ns
+            && (0.0..=1.0).contains(&self.risk)
+    }
 }
 
 impl Evaluation {

@@ -6,23 +6,25 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 
 use super::error::EngineError;
+pub(crate) use super::fake_header::header;
 use super::options::{Options, Summary};
 use super::ports::{Build, Compilers, Evaluate, Inbox, Message, Prepared, Recipe, Refused, Rivals};
 use super::run::{Engine, Parts};
 use crate::budget::Budget;
 use crate::compile::compiler::{Binary, HEADER_END, KernelSource};
-use crate::device::device::{DeviceInfo, DeviceKind, DeviceLimits, Telemetry, TimingMode};
+use crate::device::device::{Telemetry, TimingMode};
 use crate::event::{Event, Observer};
 use crate::genome::{Configuration, ContentHash};
-use crate::journal::record::{Decision, Environment, FORMAT, PairedProblem, ProblemWork, StudyHeader};
+use crate::journal::record::{Decision, PairedProblem, ProblemWork};
 use crate::kernel::plan::{LaunchPlan, ProblemPlan};
 use crate::kernel::spec::RankingMode;
 use crate::search::conformance::space_of;
 use crate::search::registry::{StrategyOptions, create};
+use crate::search::strategy::Strategy;
 use crate::space::space::SearchSpace;
 use crate::study::{Study, StudyRequest};
 use crate::timing::sample::Measurement;
-use crate::verdict::{Gate, GateReport, GateState, VERDICT_VERSION, Verdict, VerdictKind};
+use crate::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
 use crate::worker::job::{Job, Standing};
 use crate::worker::lane::LaneResult;
 use crate::worker::protocol::{CheckPlan, ReferencePlan};
@@ -200,7 +202,7 @@ impl Evaluate for FakeDevice {
     }
 }
 
-/// 1000 + 10·A + B nanoseconds, read from the label.
+/// 1000 + 10·A + B nanoseconds, from the label.
 pub(super) fn objective_of(job: &Job) -> f64 {
     let value = |name: &str| {
         let pair = job.label.split(' ').find_map(|pair| pair.strip_prefix(&format!("{name}=")));
@@ -317,8 +319,18 @@ impl Bench {
     }
 
     /// The same where the engine may stop with an error.
-    pub(super) fn try_run_with(
+    pub(super) fn try_run_with<F>(&self, script: F) -> Result<Ran, EngineError>
+    where
+        F: FnOnce(Sender<Message>) -> Script,
+    {
+        let strategy = create(self.strategy, &self.space, StrategyOptions { seed: 1, population: 4 });
+        self.run_strategy(strategy.unwrap(), script)
+    }
+
+    /// The same with a strategy that is not registered.
+    pub(super) fn run_strategy(
         &self,
+        strategy: Box<dyn Strategy + '_>,
         script: impl FnOnce(Sender<Message>) -> Script,
     ) -> Result<Ran, EngineError> {
         let mut study = self.open();
@@ -326,11 +338,10 @@ impl Bench {
         let inbox = Inbox::new();
         let script = script(inbox.sender());
         let mut watcher = Watcher { journal: self.journal(), events: Vec::new() };
-        let options = StrategyOptions { seed: 1, population: 4 };
         let parts = Parts {
             study: &mut study,
             space: &self.space,
-            strategy: create(self.strategy, &self.space, options).unwrap(),
+            strategy,
             recipe: &FakeRecipe,
             compilers: Box::new(FakeCompilers { sender: inbox.sender(), log: Arc::clone(&log) }),
             device: Box::new(FakeDevice { script, log: Arc::clone(&log) }),
@@ -352,43 +363,7 @@ pub(super) fn verdicts_in(journal: &Path) -> BTreeMap<String, String> {
     let journal = crate::journal::reader::read(journal).unwrap();
     let history = crate::journal::replay::History::replay(journal);
     let pair = |one: &crate::evaluation::Evaluation| (one.configuration.to_string(), one.verdict.label());
-    let map: BTreeMap<String, String> = history.evaluations.iter().map(pair).collect();
+    let map: BTreeMap<_, _> = history.evaluations.iter().map(pair).collect();
     assert_eq!(map.len(), history.evaluations.len(), "a configuration was evaluated twice");
     map
-}
-
-/// A header for tests.
-pub(crate) fn header() -> StudyHeader {
-    StudyHeader {
-        format: FORMAT,
-        verdict_version: VERDICT_VERSION,
-        evo: "0".into(),
-        study: String::new(),
-        kernel: "fake".into(),
-        space: "fake.toml".into(),
-        space_hash: ContentHash::of(b"space"),
-        valid: "1".into(),
-        problems: vec!["p".into()],
-        checked: Vec::new(),
-        seed: 1,
-        strategy: "exhaustive".into(),
-        population: 4,
-        ranking: "hot".into(),
-        device: DeviceInfo {
-            kind: DeviceKind::Host,
-            name: "fake".into(),
-            arch: "host".into(),
-            uuid: "0".into(),
-            driver: "0".into(),
-            multiprocessors: 1,
-            limits: DeviceLimits::of_arch("sm_90a").unwrap(),
-            l2_bytes: 0,
-            memory_bytes: 0,
-            bandwidth: None,
-            flops_f32: None,
-            flops_f16: None,
-        },
-        environment: Environment::default(),
-        started_at: "2026-01-01T00:00:00Z".into(),
-    }
 }

@@ -20,7 +20,11 @@ mod stages;
 mod variant;
 
 #[cfg(test)]
+mod expected_tests;
+#[cfg(test)]
 pub(crate) mod fake;
+#[cfg(test)]
+mod fake_header;
 #[cfg(test)]
 mod tests;
 

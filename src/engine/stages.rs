@@ -9,7 +9,7 @@ use crate::budget::StopReason;
 use crate::compile::compiler::CompileOutcome;
 use crate::compile::full_cache;
 use crate::device::device::TimingMode;
-use crate::evaluation::Evaluation;
+use crate::evaluation::{Evaluation, Expectation};
 use crate::event::Event;
 use crate::genome::{ContentHash, Genome};
 use crate::search::strategy::Outcome;
@@ -52,7 +52,10 @@ impl Engine<'_> {
             if self.known.insert(proposal.genome.clone()) {
                 let configuration = self.space.configuration(&proposal.genome);
                 let number = self.take_number();
-                return Some(Variant::new(number, proposal.genome, configuration, proposal.origin, false));
+                let mut variant =
+                    Variant::new(number, proposal.genome, configuration, proposal.origin, false);
+                variant.expected = proposal.expected.filter(Expectation::is_sound);
+                return Some(variant);
             }
         }
         if !self.strategy.is_done() && !alone {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::ports::{Prepared, Refused};
 use crate::compile::compiler::{Binary, CompileOutcome};
-use crate::evaluation::Evaluation;
+use crate::evaluation::{Evaluation, Expectation};
 use crate::genome::{Configuration, ContentHash, Genome};
 use crate::verdict::{Gate, GateReport, GateState, Verdict};
 use crate::worker::lane::LaneResult;
@@ -16,6 +16,7 @@ pub(crate) struct Variant {
     pub genome: Genome,
     pub configuration: Configuration,
     pub origin: String,
+    pub expected: Option<Expectation>,
     pub prepared: Option<Prepared>,
     pub binary: Option<Binary>,
     pub compile_ms: f64,
@@ -73,6 +74,7 @@ impl Variant {
             genome,
             configuration,
             origin,
+            expected: None,
             prepared: None,
             binary: None,
             compile_ms: 0.0,
@@ -89,6 +91,7 @@ impl Variant {
             configuration: self.configuration.clone(),
             configuration_hash: self.configuration.hash(),
             origin: self.origin.clone(),
+            expected: self.expected,
             verdict,
             gates: complete(reports),
             measurements: Vec::new(),

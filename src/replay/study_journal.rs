@@ -126,6 +126,7 @@ mod tests {
             configuration_hash: configuration.hash(),
             configuration,
             origin: "random".into(),
+            expected: None,
             verdict: Verdict::new(kind, ""),
             gates: vec![launch],
             measurements: Vec::new(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::evaluation::Evaluation;
+use crate::evaluation::{Evaluation, Expectation};
 
 /// The table of a study's evaluations.
 pub fn table(evaluations: &[Evaluation]) -> Vec<u8> {
@@ -40,6 +40,10 @@ fn header(evaluations: &[Evaluation]) -> Vec<String> {
         "source_hash",
         "binary_hash",
         "code_hash",
+        "expected_ns",
+        "expected_low_ns",
+        "expected_high_ns",
+        "expected_risk",
     ];
     names.extend(fixed.map(String::from));
     names.extend(modes(evaluations).into_iter().map(|(problem, mode)| format!("{problem}:{mode}_p50_ns")));
@@ -71,6 +75,13 @@ fn row(evaluation: &Evaluation, modes: &BTreeSet<(String, &'static str)>) -> Vec
         text(&evaluation.source_hash),
         text(&evaluation.binary_hash),
         text(&evaluation.code_hash),
+    ]);
+    let expected = |of: fn(&Expectation) -> f64| number(evaluation.expected.as_ref().map(of));
+    cells.extend([
+        expected(|one| one.objective_ns),
+        expected(|one| one.low_ns),
+        expected(|one| one.high_ns),
+        expected(|one| one.risk),
     ]);
     for (problem, mode) in modes {
         let found =

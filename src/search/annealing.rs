@@ -91,7 +91,7 @@ impl<'a> Annealing<'a> {
         };
         self.chains[chain].waits = true;
         self.flying.insert(genome.clone(), chain);
-        Some(Proposal { genome, origin })
+        Some(Proposal::new(genome, origin))
     }
 
     /// Walks on over known points until a new one is met; `None` if the chain is stuck.

@@ -76,7 +76,7 @@ fn same_seed_and_same_tells_give_same_proposals() {
 fn the_default_configuration_comes_first() {
     each(|name, space| {
         let first = make(name, space, 9).ask(1);
-        assert_eq!(first, [Proposal { genome: space.default_genome(), origin: "default" }], "{name}");
+        assert_eq!(first, [Proposal::new(space.default_genome(), "default")], "{name}");
     });
 }
 

@@ -78,7 +78,7 @@ impl<'a> DifferentialEvolution<'a> {
             }
         }
         let genome = self.memory.fresh(&mut rng)?;
-        Some(Proposal { genome, origin: "random" })
+        Some(Proposal::new(genome, "random"))
     }
 
     /// A new trial for the next member; `None` if it is known or looks like failing.
@@ -114,7 +114,7 @@ impl<'a> DifferentialEvolution<'a> {
         let genome = self.memory.space().repair(mutant, rng)?;
         if self.memory.take(&genome, rng) {
             self.trials.insert(genome.clone(), (target, settings));
-            return Some(Proposal { genome, origin });
+            return Some(Proposal::new(genome, origin));
         }
         if let Some(known) = self.memory.recall(&genome) {
             self.compete(target, settings, known);

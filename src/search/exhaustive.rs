@@ -42,7 +42,7 @@ impl Strategy for Exhaustive<'_> {
         while proposals.len() < n
             && let Some(genome) = self.next()
         {
-            proposals.push(Proposal { genome, origin: "exhaustive" });
+            proposals.push(Proposal::new(genome, "exhaustive"));
         }
         proposals
     }

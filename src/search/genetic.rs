@@ -84,7 +84,7 @@ impl<'a> Genetic<'a> {
             }
         }
         let genome = self.memory.fresh(&mut rng)?;
-        Some(Proposal { genome, origin: "random" })
+        Some(Proposal::new(genome, "random"))
     }
 
     /// A new child; `None` if this attempt gave a known point or one that looks like failing.
@@ -96,7 +96,7 @@ impl<'a> Genetic<'a> {
         let genome = self.memory.space().repair(&varied, rng)?;
         if self.memory.take(&genome, rng) {
             self.children.insert(genome.clone(), (operator, bar));
-            return Some(Proposal { genome, origin: OPERATORS[operator] });
+            return Some(Proposal::new(genome, OPERATORS[operator]));
         }
         if let Some(known) = self.memory.recall(&genome) {
             self.population.insert(known);

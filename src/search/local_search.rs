@@ -80,7 +80,7 @@ impl<'a> LocalSearch<'a> {
         }
         while let Some(genome) = self.neighbors.pop() {
             if self.memory.take(&genome, &mut rng) {
-                return Some(Proposal { genome, origin: "neighbor" });
+                return Some(Proposal::new(genome, "neighbor"));
             }
         }
         self.end_descent();
@@ -93,7 +93,7 @@ impl<'a> LocalSearch<'a> {
             }
         };
         self.leaps.insert(genome.clone());
-        Some(Proposal { genome, origin })
+        Some(Proposal::new(genome, origin))
     }
 
     /// Descends over known points as far as they go and lists the neighbors of the last.

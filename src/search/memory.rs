@@ -102,7 +102,7 @@ impl<'a> Memory<'a> {
         let mut proposal = self.unseen.default();
         if proposal.is_none() && self.begun < OPENING {
             let genome = self.spread.next(&mut self.unseen);
-            proposal = genome.map(|genome| Proposal { genome, origin: "spread" });
+            proposal = genome.map(|genome| Proposal::new(genome, "spread"));
         }
         self.begun += usize::from(proposal.is_some());
         (rng, proposal)

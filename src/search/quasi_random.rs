@@ -38,7 +38,7 @@ impl Strategy for QuasiRandom<'_> {
         while proposals.len() < n {
             let next = self.spread.next(&mut self.unseen).or_else(|| self.unseen.draw(&mut self.rng));
             let Some(genome) = next else { break };
-            proposals.push(Proposal { genome, origin: "quasi_random" });
+            proposals.push(Proposal::new(genome, "quasi_random"));
         }
         proposals
     }

@@ -36,7 +36,7 @@ impl Strategy for Random<'_> {
         while proposals.len() < n
             && let Some(genome) = self.unseen.next_in_order().or_else(|| self.unseen.draw(&mut self.rng))
         {
-            proposals.push(Proposal { genome, origin: "random" });
+            proposals.push(Proposal::new(genome, "random"));
         }
         proposals
     }

@@ -2,6 +2,7 @@
 //! print nothing, so that any of them runs on any device, and are deterministic for a seed and an
 //! order of tells.
 
+pub use crate::evaluation::Expectation;
 use crate::genome::Genome;
 use crate::verdict::VerdictClass;
 
@@ -11,6 +12,15 @@ pub struct Proposal {
     pub genome: Genome,
     /// Operator's name for the record: `default`, `random`, `crossover`, `step`, …
     pub origin: &'static str,
+    /// What a model expects of it; none where no model was asked.
+    pub expected: Option<Expectation>,
+}
+
+impl Proposal {
+    /// A proposal without any expectation.
+    pub fn new(genome: Genome, origin: &'static str) -> Proposal {
+        Proposal { genome, origin, expected: None }
+    }
 }
 
 /// What a strategy learns of an evaluation.

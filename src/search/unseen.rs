@@ -71,7 +71,7 @@ impl<'a> Unseen<'a> {
     /// The default configuration, claimed, unless somebody took it: what every search proposes first.
     pub fn default(&mut self) -> Option<Proposal> {
         let genome = self.space.default_genome();
-        self.claim(&genome).then_some(Proposal { genome, origin: "default" })
+        self.claim(&genome).then_some(Proposal::new(genome, "default"))
     }
 
     /// Notes a point that somebody else evaluated, valid or not.
