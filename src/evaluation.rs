@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::compile::compiler::EntryResources;
+use crate::compile::facts::Facts;
 use crate::genome::{Configuration, ContentHash};
 use crate::timing::sample::Measurement;
-use crate::verdict::{Gate, GateReport, GateState, Verdict};
+use crate::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
 
 /// Everything that became known of one configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,6 +32,9 @@ pub struct Evaluation {
     pub objective_ns: Option<f64>,
     #[serde(default)]
     pub resources: Vec<EntryResources>,
+    /// The same in brief with what the launches add: what a search may learn from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub facts: Option<Facts>,
     /// Hash of rendered source, of the binary, of the code in it.
     pub source_hash: Option<ContentHash>,
     pub binary_hash: Option<ContentHash>,
@@ -78,6 +82,11 @@ impl Expectation {
 }
 
 impl Evaluation {
+    /// Whether it counts against a budget of evaluations: what was passed over cost a compilation only.
+    pub fn is_counted(&self) -> bool {
+        self.verdict.kind != VerdictKind::PassedOver
+    }
+
     /// The report of one gate.
     pub fn gate(&self, gate: Gate) -> Option<&GateReport> {
         self.gates.iter().find(|report| report.gate == gate)

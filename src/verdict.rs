@@ -8,7 +8,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 /// Version of the verdict list; a new kind or a changed meaning raises it.
-pub const VERDICT_VERSION: u32 = 1;
+/// 2 added `passed_over`.
+pub const VERDICT_VERSION: u32 = 2;
 
 macro_rules! verdict_kinds {
     ($($(#[$doc:meta])* $name:ident = $text:literal, $class:ident;)*) => {
@@ -52,6 +53,8 @@ verdict_kinds! {
     CompilerCrash = "compiler_crash", Compile;
     /// The space's rule on spills forbids it.
     SpillExcess = "spill_excess", Compile;
+    /// Compiled, and not run: the search expects too little of it. Says nothing about the variant.
+    PassedOver = "passed_over", PassedOver;
     /// The device refused the binary.
     LoadError = "load_error", Launch;
     /// The loaded module does not carry the configuration's own hash.
@@ -130,6 +133,8 @@ pub enum VerdictClass {
     Reject,
     /// Rendering or compiling failed.
     Compile,
+    /// Not run, by choice: neither a failure nor measured.
+    PassedOver,
     /// Could not be launched.
     Launch,
     /// Did not end.

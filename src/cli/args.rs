@@ -117,6 +117,9 @@ pub struct SweepArgs {
     /// Only these problems (repeatable)
     #[arg(long = "problem", value_name = "NAME")]
     pub problems: Vec<String>,
+    /// Run whatever compiles, even what the strategy would pass over given what the compiler reports
+    #[arg(long = "run-all")]
+    pub run_all: bool,
     /// How many finalists are confirmed in fresh processes
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 3)]
     pub finalists: usize,

@@ -60,7 +60,7 @@ impl Tally {
     }
 
     fn finished(&mut self, evaluation: &Evaluation, best: bool) {
-        self.done += 1;
+        self.done += u64::from(evaluation.is_counted());
         *self.mix.entry(evaluation.verdict.kind.to_string()).or_default() += 1;
         if let Some(objective) = evaluation.objective_ns.filter(|_| best) {
             self.best = Some((objective, evaluation.configuration.to_string()));
@@ -224,7 +224,7 @@ impl Observer for Bars {
             }
             Event::Finished { evaluation, best } => {
                 self.tally.finished(evaluation, *best);
-                self.main.inc(1);
+                self.main.set_position(self.tally.done);
                 self.found();
             }
             Event::Lanes { .. } => self.lanes(event),

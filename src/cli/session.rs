@@ -158,7 +158,8 @@ pub fn recipe<'a>(
         }
     });
     let reference: Option<(Binary, Vec<String>)> = reference.transpose()?;
-    Ok(KernelRecipe::new(kernel, lane.info().limits.clone(), problems, reference, seed))
+    let info = lane.info();
+    Ok(KernelRecipe::new(kernel, info.limits.clone(), problems, reference, seed).on_arch(&info.arch))
 }
 
 /// How the space is named on a command line: an embedded one by name, another by path.

@@ -75,7 +75,8 @@ pub fn run(arguments: &SweepArgs) -> anyhow::Result<ExitCode> {
         observer: &mut *observer,
         inbox,
     };
-    let options = Options { budget, population, finalists: arguments.finalists, valid };
+    let (finalists, run_all) = (arguments.finalists, arguments.run_all);
+    let options = Options { budget, population, finalists, valid, run_all };
     let summary = Engine::new(parts, options).run().map_err(stopped)?;
     conclude(arguments, &study, &summary, &mut *observer)
 }

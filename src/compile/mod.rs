@@ -3,7 +3,8 @@
 //! `farm` is the pool, `starter` starts a process of it, `child` is one seen from outside, `serve` the same from inside, `wire`
 //! what they say to each other. `nvrtc` and `hostcxx` are the two compilers behind `toolchain`. `cache`
 //! keeps what was compiled; `image` and `ptxas_log` read what a variant uses; `diagnose` makes verdicts;
-//! `guard` refuses sources that would read this machine's files.
+//! `guard` refuses sources that would read this machine's files. `facts` are the numbers that a search may learn from, `occupancy`
+//! one of them.
 
 pub mod cache;
 mod child;
@@ -11,12 +12,14 @@ pub mod compiler;
 pub mod diagnose;
 mod drain;
 pub mod error;
+pub mod facts;
 pub mod farm;
 mod guard;
 pub mod hostcxx;
 pub mod image;
 mod locate;
 pub mod nvrtc;
+pub mod occupancy;
 pub mod options;
 mod ptxas_log;
 mod serve;

@@ -296,7 +296,8 @@ impl Bench {
     pub(super) fn new(space: &str) -> Bench {
         let space = space_of(space);
         let valid = space.count();
-        let options = Options { budget: Budget::default(), population: 4, finalists: 0, valid };
+        let options =
+            Options { budget: Budget::default(), population: 4, finalists: 0, valid, run_all: false };
         Bench { out: tempfile::tempdir().unwrap(), space, strategy: "exhaustive", options }
     }
 

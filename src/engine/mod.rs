@@ -14,6 +14,7 @@ pub mod live;
 pub mod options;
 pub mod ports;
 pub mod recipe;
+mod reconsider;
 mod run;
 pub mod single;
 mod stages;

@@ -13,6 +13,8 @@ pub struct Options {
     pub finalists: usize,
     /// Valid points, for the study's total.
     pub valid: u128,
+    /// Runs whatever compiles: the strategy is not asked again.
+    pub run_all: bool,
 }
 
 impl Options {

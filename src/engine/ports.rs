@@ -3,7 +3,8 @@
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use crate::compile::compiler::{CompileOutcome, KernelSource};
+use crate::compile::compiler::{Binary, CompileOutcome, KernelSource};
+use crate::compile::facts::Facts;
 use crate::device::device::Telemetry;
 use crate::genome::{Configuration, ContentHash};
 use crate::journal::record::{PairedProblem, ProblemWork};
@@ -53,6 +54,10 @@ pub trait Recipe {
     fn prepare(&self, configuration: &Configuration) -> Result<Prepared, Refused>;
     /// The job for a compiled variant; an error is a verdict on its resources.
     fn job(&self, prepared: &Prepared, build: Build<'_>) -> Result<Job, Refused>;
+    /// What is known of a compiled variant before it runs.
+    fn facts(&self, _prepared: &Prepared, binary: &Binary) -> Facts {
+        Facts::of(&binary.resources, &[], "")
+    }
     /// What one call amounts to, per timed problem.
     fn work(&self, prepared: &Prepared) -> Vec<ProblemWork>;
 }
@@ -62,7 +67,7 @@ pub trait Recipe {
 pub struct Build<'a> {
     pub number: u64,
     pub label: String,
-    pub binary: &'a crate::compile::compiler::Binary,
+    pub binary: &'a Binary,
     /// The hash compiled into that binary: of the configuration whose source was compiled.
     pub variant_hash: ContentHash,
     /// Ask for every gate at full depth and for all timing modes.

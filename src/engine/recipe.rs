@@ -2,6 +2,7 @@
 
 use super::ports::{Build, Prepared, Recipe, Refused};
 use crate::compile::compiler::Binary;
+use crate::compile::facts::Facts;
 use crate::device::device::{DeviceKind, DeviceLimits};
 use crate::gate::{self, resources::check_spills};
 use crate::genome::Configuration;
@@ -19,6 +20,7 @@ use crate::worker::protocol::{CheckPlan, ReferencePlan};
 pub struct KernelRecipe<'a> {
     kernel: &'a KernelSpec,
     limits: DeviceLimits,
+    arch: String,
     timed: Vec<&'a ProblemSpec>,
     checked: Vec<&'a ProblemSpec>,
     reference: Option<(Binary, Vec<String>)>,
@@ -41,11 +43,17 @@ impl<'a> KernelRecipe<'a> {
         KernelRecipe {
             kernel,
             limits,
+            arch: String::new(),
             timed: select(|problem| problem.timed),
             checked: select(|problem| problem.checked && !problem.timed),
             reference,
             check: check_plan(kernel, seed),
         }
+    }
+
+    /// The same for a device whose architecture is known (`sm_90a`, …): facts then include the occupancy.
+    pub fn on_arch(self, arch: &str) -> KernelRecipe<'a> {
+        KernelRecipe { arch: arch.to_string(), ..self }
     }
 
     fn plans(
@@ -126,6 +134,10 @@ impl Recipe for KernelRecipe<'_> {
             ranking: self.kernel.objective.ranking,
             deep: build.deep,
         })
+    }
+
+    fn facts(&self, prepared: &Prepared, binary: &Binary) -> Facts {
+        Facts::of(&binary.resources, &prepared.timed, &self.arch).with_size_of(binary)
     }
 
     fn work(&self, prepared: &Prepared) -> Vec<ProblemWork> {

@@ -69,6 +69,9 @@ pub struct Engine<'a> {
     pub(super) started: Instant,
     pub(super) last_verdict: Duration,
     pub(super) finished_before: u64,
+    /// Passed over in this study; and since a variant was run.
+    pub(super) passed_over: u64,
+    pub(super) passed_over_in_a_row: u32,
     device_at_start: Option<Telemetry>,
     ticked: Instant,
     device_busy_seconds: f64,
@@ -93,7 +96,9 @@ impl<'a> Engine<'a> {
         let mut device = parts.device;
         let device_at_start = device.telemetry();
         let lane = LaneHandle::start(device, parts.inbox.sender());
-        let finished_before = parts.study.history.evaluations.len() as u64;
+        let evaluations = &parts.study.history.evaluations;
+        let passed_over = evaluations.iter().filter(|one| !one.is_counted()).count() as u64;
+        let finished_before = evaluations.len() as u64 - passed_over;
         Engine {
             study: parts.study,
             space: parts.space,
@@ -122,6 +127,8 @@ impl<'a> Engine<'a> {
             started: Instant::now(),
             last_verdict: Duration::ZERO,
             finished_before,
+            passed_over,
+            passed_over_in_a_row: 0,
             device_at_start,
             ticked: Instant::now(),
             device_busy_seconds: 0.0,
@@ -149,11 +156,12 @@ impl<'a> Engine<'a> {
         loop {
             let proposed = self.propose()?;
             self.feed_lane()?;
-            if self.variants.is_empty() && proposed == 0 {
+            let is_idle = self.variants.is_empty();
+            if is_idle && proposed == 0 && self.stop.is_some() {
                 return Ok(());
             }
             // While proposals are refused without any work, only look for interrupts.
-            let patience = if proposed > 0 { Duration::ZERO } else { self.patience() };
+            let patience = if proposed > 0 || is_idle { Duration::ZERO } else { self.patience() };
             self.take_messages(patience)?;
             if self.at_once {
                 return Ok(());
@@ -263,6 +271,7 @@ impl<'a> Engine<'a> {
                 genome,
                 class: evaluation.verdict.kind.class(),
                 objective_ns: evaluation.objective_ns,
+                facts: evaluation.facts,
             });
         }
     }
@@ -291,7 +300,7 @@ impl<'a> Engine<'a> {
         let timed = passing.filter_map(|one| Some((one.objective_ns?, one)));
         let best = timed.min_by(|a, b| a.0.total_cmp(&b.0));
         Earlier {
-            evaluations: evaluations.len() as u64,
+            evaluations: self.counted(),
             best: best.map(|(objective, one)| (objective, one.configuration.clone())),
             verdicts: verdict_mix(evaluations),
         }
@@ -323,7 +332,7 @@ impl<'a> Engine<'a> {
         let seconds = self.last_verdict.as_secs_f64();
         let jobs = self.compilers.jobs().max(1);
         let share = |busy: f64| if seconds > 0.0 { (busy / seconds).min(1.0) } else { 0.0 };
-        let evaluations = self.study.history.evaluations.len() as u64 - self.finished_before;
+        let evaluations = self.counted() - self.finished_before;
         Throughput {
             search_seconds: seconds,
             evaluations_per_second: share_of(evaluations as f64, seconds),
@@ -351,7 +360,7 @@ impl<'a> Engine<'a> {
         throughput: Throughput,
         confirmed: usize,
     ) -> Result<Summary, EngineError> {
-        let evaluations = self.study.history.evaluations.len() as u64;
+        let evaluations = self.counted();
         let evaluations_this_run = evaluations - self.finished_before;
         let device_at_start = self.device_at_start.take();
         let device_at_end = self.device_at_end(reason);
@@ -360,6 +369,7 @@ impl<'a> Engine<'a> {
             reason,
             evaluations,
             evaluations_this_run,
+            passed_over: self.passed_over,
             throughput,
             device_at_start,
             device_at_end,

@@ -42,7 +42,7 @@ impl Engine<'_> {
         if !self.again.is_empty() {
             return if alone { self.again.pop_front() } else { None };
         }
-        let under_way = (self.study.history.evaluations.len() + self.variants.len()) as u64;
+        let under_way = self.counted() + self.variants.len() as u64;
         if let Some((limit, reason)) = self.options.evaluations_max()
             && under_way + self.suspects.len() as u64 >= limit
         {
@@ -148,6 +148,7 @@ impl Engine<'_> {
         };
         variant.binary = Some(binary.clone());
         let Some(prepared) = &variant.prepared else { return Ok(()) };
+        variant.facts = Some(self.recipe.facts(prepared, &binary)).filter(|facts| !facts.is_empty());
         let code = ContentHash::of_parts([
             binary.code_hash.as_str().as_bytes(),
             prepared.plan_hash().as_str().as_bytes(),
@@ -192,6 +193,10 @@ impl Engine<'_> {
     pub(super) fn feed_lane(&mut self) -> Result<(), EngineError> {
         while self.on_lane.len() < LANE_DEPTH {
             let Some((number, job)) = self.ready.pop_first() else { break };
+            if !self.is_worth_running(number) {
+                self.pass_over(number)?;
+                continue;
+            }
             let Some(variant) = self.variants.get(&number) else { continue };
             self.study.started(number, &variant.configuration)?;
             self.on_lane.push(number);
@@ -244,7 +249,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    fn settle_as_twin(&mut self, number: u64, original: u64) -> Result<(), EngineError> {
+    pub(super) fn settle_as_twin(&mut self, number: u64, original: u64) -> Result<(), EngineError> {
         let Some(position) = self.index.get(&original) else { return Ok(()) };
         let Some(variant) = self.variants.get(&number) else { return Ok(()) };
         let evaluation = variant.twin_of(&self.study.history.evaluations[*position]);
@@ -252,7 +257,7 @@ impl Engine<'_> {
     }
 
     /// Ends a variant that is in flight.
-    fn settle(&mut self, evaluation: Evaluation) -> Result<(), EngineError> {
+    pub(super) fn settle(&mut self, evaluation: Evaluation) -> Result<(), EngineError> {
         match self.variants.remove(&evaluation.number) {
             Some(variant) => self.record(&variant.genome, evaluation),
             None => Ok(()),
@@ -262,7 +267,12 @@ impl Engine<'_> {
     /// A verdict: into the journal first, then to everybody who wants to know.
     pub(super) fn record(&mut self, genome: &Genome, mut evaluation: Evaluation) -> Result<(), EngineError> {
         let position = self.study.history.evaluations.len();
-        evaluation.generation = position as u32 / self.options.population;
+        let counted = self.counted();
+        let population = u64::from(self.options.population);
+        evaluation.generation = (counted / population) as u32;
+        let generation = evaluation.generation;
+        let is_last = evaluation.is_counted() && (counted + 1).is_multiple_of(population);
+        self.passed_over += u64::from(!evaluation.is_counted());
         self.study.record(&evaluation)?;
         self.note_verdict();
         self.index.insert(evaluation.number, position);
@@ -271,11 +281,12 @@ impl Engine<'_> {
             genome: genome.clone(),
             class: evaluation.verdict.kind.class(),
             objective_ns: evaluation.objective_ns,
+            facts: evaluation.facts,
         });
         let best = self.improve_standing(&evaluation);
         self.observer.observe(&Event::Finished { evaluation: Box::new(evaluation), best });
-        if (position + 1).is_multiple_of(self.options.population as usize) {
-            self.write_generation(position as u32 / self.options.population)?;
+        if is_last {
+            self.write_generation(generation)?;
         }
         Ok(())
     }
@@ -310,10 +321,10 @@ impl Engine<'_> {
     }
 
     fn write_generation(&mut self, generation: u32) -> Result<(), EngineError> {
-        let population = self.options.population as usize;
-        let all = &self.study.history.evaluations;
-        let slice =
-            &all[generation as usize * population..all.len().min((generation as usize + 1) * population)];
+        let slice = self.slice(generation);
+        if slice.is_empty() {
+            return Ok(());
+        }
         self.study.write_generation(generation, slice)?;
         let best_ns = self.standing.objective_ns;
         self.observer.observe(&Event::Generation { generation, best_ns });
@@ -322,11 +333,7 @@ impl Engine<'_> {
 
     /// Writes the last slice although it is not complete.
     pub(super) fn write_open_generation(&mut self) -> Result<(), EngineError> {
-        let count = self.study.history.evaluations.len();
-        if count.is_multiple_of(self.options.population as usize) {
-            return Ok(());
-        }
-        self.write_generation(count as u32 / self.options.population)
+        self.write_generation((self.counted() / u64::from(self.options.population)) as u32)
     }
 
     /// Waits for the lane's answer or a compiler's, outside the search.

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use super::ports::{Prepared, Refused};
 use crate::compile::compiler::{Binary, CompileOutcome};
+use crate::compile::facts::Facts;
 use crate::evaluation::{Evaluation, Expectation};
 use crate::genome::{Configuration, ContentHash, Genome};
-use crate::verdict::{Gate, GateReport, GateState, Verdict};
+use crate::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
 use crate::worker::lane::LaneResult;
 
 /// A configuration between proposal and verdict.
@@ -19,6 +20,8 @@ pub(crate) struct Variant {
     pub expected: Option<Expectation>,
     pub prepared: Option<Prepared>,
     pub binary: Option<Binary>,
+    /// What is known of the binary.
+    pub facts: Option<Facts>,
     pub compile_ms: f64,
     /// Its machine code and plan, if it is the first with them.
     pub code: Option<ContentHash>,
@@ -77,6 +80,7 @@ impl Variant {
             expected: None,
             prepared: None,
             binary: None,
+            facts: None,
             compile_ms: 0.0,
             code: None,
             struck,
@@ -100,6 +104,7 @@ impl Variant {
             source_hash: self.prepared.as_ref().map(|own| ContentHash::of(own.source.text.as_bytes())),
             binary_hash: self.binary.as_ref().map(|binary| binary.hash.clone()),
             code_hash: self.binary.as_ref().map(|binary| binary.code_hash.clone()),
+            facts: self.facts,
             duplicate_of: None,
             compile_ms: self.compile_ms,
             device_ms: 0.0,
@@ -116,6 +121,16 @@ impl Variant {
         report.evidence = refused.verdict.evidence.clone();
         reports.push(report);
         self.evaluation(*refused.verdict, reports)
+    }
+
+    /// Compiled and not run, because the strategy expects too little of it.
+    pub(crate) fn passed_over(&self) -> Evaluation {
+        let message = "not run: the search expects too little of it, given what the compiler reports";
+        let mut reports = before(Gate::Launch);
+        if let Some(report) = reports.iter_mut().find(|report| report.gate == Gate::Compile) {
+            report.elapsed_ms = self.compile_ms;
+        }
+        self.evaluation(Verdict::new(VerdictKind::PassedOver, message), reports)
     }
 
     /// Judged by the lane.

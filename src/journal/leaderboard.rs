@@ -248,7 +248,7 @@ fn summary(header: &StudyHeader, history: &History) -> StudySummary {
         valid: header.valid.clone(),
         seed: header.seed,
         strategy: header.strategy.clone(),
-        evaluations: history.evaluations.len() as u64,
+        evaluations: history.evaluations.iter().filter(|one| one.is_counted()).count() as u64,
         verdicts: verdict_mix(&history.evaluations),
         verdict_version: header.verdict_version,
         throughput: history.ends.last().map(|end| end.throughput).unwrap_or_default(),

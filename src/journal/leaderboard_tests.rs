@@ -64,6 +64,7 @@ fn evaluation(number: u64, time: f64) -> Evaluation {
         source_hash: Some(hash.clone()),
         binary_hash: Some(hash.clone()),
         code_hash: Some(hash),
+        facts: None,
         duplicate_of: None,
         compile_ms: 1.0,
         device_ms: 1.0,

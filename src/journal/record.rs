@@ -166,6 +166,9 @@ pub struct End {
     /// Evaluations in the study so far, and in this run.
     pub evaluations: u64,
     pub evaluations_this_run: u64,
+    /// Variants of the study that were compiled and not run; they are no evaluations.
+    #[serde(default)]
+    pub passed_over: u64,
     pub throughput: Throughput,
     /// The device's clocks, power and heat before the first and after the last task.
     #[serde(default)]

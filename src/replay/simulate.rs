@@ -61,7 +61,7 @@ pub fn run(
             recording: recording.name.clone(),
         })?;
         clock.evaluate(row, &mut run);
-        let outcome = Outcome { genome, class: row.class, objective_ns: row.objective_ns };
+        let outcome = Outcome::new(genome, row.class, row.objective_ns);
         clock.time(|| search.tell(&outcome));
     }
     Ok(run)

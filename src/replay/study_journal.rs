@@ -40,8 +40,9 @@ pub(super) fn read(text: &str) -> Result<Draft, Fault> {
     }
     let mut observed = Observed::default();
     let mut rows = Vec::new();
-    // Our own trouble says nothing about a variant.
-    let telling = |one: &&Evaluation| one.verdict.kind.class() != VerdictClass::Harness;
+    // Our own trouble says nothing about a variant, nor does passing it over.
+    let silent = [VerdictClass::Harness, VerdictClass::PassedOver];
+    let telling = |one: &&Evaluation| !silent.contains(&one.verdict.kind.class());
     for one in history.evaluations.iter().filter(telling) {
         let pairs = one.configuration.iter().map(|(name, value)| (name, value.clone()));
         observed.add(pairs).map_err(|fault| fault.in_row(one.number))?;
@@ -135,6 +136,7 @@ mod tests {
             source_hash: None,
             binary_hash: None,
             code_hash: None,
+            facts: None,
             duplicate_of: None,
             compile_ms: 50.0,
             device_ms: 10.0,

@@ -27,7 +27,7 @@ pub fn study(header: &StudyHeader, history: &History) -> Vec<u8> {
         "schema": "evo.study",
         "version": 1,
         "header": header,
-        "evaluations": history.evaluations.len(),
+        "evaluations": history.evaluations.iter().filter(|one| one.is_counted()).count(),
         "verdicts": verdict_mix(&history.evaluations),
         "best_screened": best.map(|(objective, one)| json!({
             "number": one.number, "objective_ns": objective, "configuration": one.configuration,

@@ -26,14 +26,14 @@ pub(crate) fn bowl(space: &SearchSpace, genome: &Genome) -> Outcome {
         off * off
     };
     let sum: f64 = genome.positions().iter().zip(space.parameters()).map(distance).sum();
-    Outcome { genome: genome.clone(), class: VerdictClass::Ok, objective_ns: Some(100.0 + sum) }
+    Outcome::new(genome.clone(), VerdictClass::Ok, Some(100.0 + sum))
 }
 
 const SMALL: &str = "[parameters]\nA = [1, 2, 4, 8, 16]\nB = [1, 2, 4, 8]\nC = [\"x\", \"y\"]\nD = [3]\n\
                      [[constraints]]\nrequire = \"A * B <= 32\"\n";
 
 fn failure(genome: &Genome) -> Outcome {
-    Outcome { genome: genome.clone(), class: VerdictClass::Crash, objective_ns: None }
+    Outcome::new(genome.clone(), VerdictClass::Crash, None)
 }
 
 fn make<'a>(name: &str, space: &'a SearchSpace, seed: u64) -> Box<dyn Strategy + 'a> {
@@ -262,14 +262,20 @@ fn batches_are_whole_and_an_empty_one_is_free() {
 #[test]
 fn outcomes_of_any_kind_and_order_are_taken() {
     each(|name, space| {
-        let classes = [VerdictClass::Slow, VerdictClass::Noisy, VerdictClass::Harness, VerdictClass::Wrong];
+        let classes = [
+            VerdictClass::Slow,
+            VerdictClass::Noisy,
+            VerdictClass::Harness,
+            VerdictClass::PassedOver,
+            VerdictClass::Wrong,
+        ];
         let values = [Some(5.0), None, Some(f64::NAN), Some(f64::INFINITY), Some(0.0), Some(-3.0), Some(5.0)];
         let mut strategy = make(name, space, 8);
         let mut flying = strategy.ask(9);
         let mut count = flying.len() as u128;
         while let Some(proposal) = flying.pop() {
-            let (class, objective_ns) = (classes[count as usize % 4], values[count as usize % 7]);
-            let outcome = Outcome { genome: proposal.genome, class, objective_ns };
+            let (class, objective_ns) = (classes[count as usize % classes.len()], values[count as usize % 7]);
+            let outcome = Outcome::new(proposal.genome, class, objective_ns);
             strategy.tell(&outcome);
             // Told twice, as a journal with a repeated line would.
             strategy.tell(&outcome);

@@ -131,9 +131,9 @@ impl<'a> Memory<'a> {
     pub fn learn(&mut self, outcome: &Outcome) -> Option<Member> {
         self.begun += usize::from(!self.unseen.is_seen(&outcome.genome));
         self.unseen.note(&outcome.genome);
-        // Our own trouble says nothing about the variant; a slow variant worked.
+        // Our own trouble says nothing about the variant, nor does passing it over; a slow one worked.
         let worked = matches!(outcome.class, VerdictClass::Ok | VerdictClass::Slow | VerdictClass::Noisy);
-        if outcome.class != VerdictClass::Harness {
+        if !matches!(outcome.class, VerdictClass::Harness | VerdictClass::PassedOver) {
             self.lessons.learn(&outcome.genome, !worked);
         }
         let objective = outcome.objective_ns.filter(|value| worked && value.is_finite())?;

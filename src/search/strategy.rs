@@ -2,6 +2,7 @@
 //! print nothing, so that any of them runs on any device, and are deterministic for a seed and an
 //! order of tells.
 
+use crate::compile::facts::Facts;
 pub use crate::evaluation::Expectation;
 use crate::genome::Genome;
 use crate::verdict::VerdictClass;
@@ -30,6 +31,15 @@ pub struct Outcome {
     pub class: VerdictClass,
     /// What is minimized; a lower bound where the class is `Slow`; none for failures.
     pub objective_ns: Option<f64>,
+    /// What the compiler said of it; none where it was not compiled, or nothing is known.
+    pub facts: Option<Facts>,
+}
+
+impl Outcome {
+    /// An outcome of which no facts are known.
+    pub fn new(genome: Genome, class: VerdictClass, objective_ns: Option<f64>) -> Outcome {
+        Outcome { genome, class, objective_ns, facts: None }
+    }
 }
 
 /// A search algorithm.
@@ -44,6 +54,13 @@ pub trait Strategy {
     /// One outcome; also called, in journal order, for every evaluation of a resumed study, with
     /// genomes that this instance never proposed.
     fn tell(&mut self, outcome: &Outcome);
+
+    /// Whether a variant is still worth running, now that it is compiled: asked when the device could
+    /// take it. `false` ends it with the verdict `passed_over`, which is told like any other, and it is
+    /// never asked about again. The engine runs some variants without asking.
+    fn reconsider(&mut self, _genome: &Genome, _facts: &Facts) -> bool {
+        true
+    }
 
     /// Whether it has nothing left to propose whatever it is told.
     fn is_done(&self) -> bool;

@@ -66,7 +66,8 @@ pub(super) fn run(arguments: &SweepArgs, path: &Path) -> anyhow::Result<ExitCode
     };
     // There is nothing to confirm with.
     let valid = recording.space.count();
-    let options = Options { budget, population: arguments.population, finalists: 0, valid };
+    let (population, run_all) = (arguments.population, arguments.run_all);
+    let options = Options { budget, population, finalists: 0, valid, run_all };
     let summary = Engine::new(parts, options).run().map_err(stopped)?;
     conclude(arguments, &recording, &study, &summary)?;
     Ok(exit_code(&summary))

@@ -1,0 +1,127 @@
+//! How many warps of a kernel a multiprocessor can hold at once, computed without a device.
+//!
+//! The arithmetic is that of NVIDIA's occupancy calculator: registers are given to warps, within a
+//! quarter of the multiprocessor, in units of 256; shared memory to blocks, in small units, with a
+//! reserve for the system. Sizes are those of the CUDA programming guide's table of technical
+//! specifications.
+
+/// Threads of a warp.
+const WARP: u64 = 32;
+/// Registers are given to warps in units of this many (8 per thread).
+const REGISTER_UNIT: u64 = 256;
+/// Parts of a multiprocessor, each with its own registers.
+const PARTITIONS: u64 = 4;
+
+/// What a multiprocessor can hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Multiprocessor {
+    /// Resident warps and blocks.
+    pub warps: u64,
+    pub blocks: u64,
+    pub registers: u64,
+    /// Shared memory, bytes; the part of it that each block costs beside its own; the unit.
+    pub shared_bytes: u64,
+    pub shared_reserve_bytes: u64,
+    pub shared_unit_bytes: u64,
+}
+
+/// What one block of a launch needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockNeeds {
+    pub threads: u64,
+    pub registers_per_thread: u64,
+    /// Static and dynamic shared memory, bytes.
+    pub shared_bytes: u64,
+}
+
+impl Multiprocessor {
+    /// The multiprocessor of a compute capability (`sm_89`, `sm_90a`, …); `None` for unknown ones and
+    /// for what is no GPU.
+    pub fn of_arch(arch: &str) -> Option<Multiprocessor> {
+        let digits: u32 = arch.strip_prefix("sm_")?.trim_end_matches(['a', 'f']).parse().ok()?;
+        let (warps, blocks, shared_kib) = match digits {
+            75 => (32, 16, 64),
+            80 => (64, 32, 164),
+            86 => (48, 16, 100),
+            87 => (48, 16, 164),
+            89 => (48, 24, 100),
+            90 | 100 | 103 => (64, 32, 228),
+            110 => (48, 24, 228),
+            120 | 121 => (48, 24, 100),
+            _ => return None,
+        };
+        let (shared_reserve_bytes, shared_unit_bytes) = if digits < 80 { (0, 256) } else { (1024, 128) };
+        let shared_bytes = shared_kib * 1024;
+        let registers = 64 * 1024;
+        Some(Multiprocessor {
+            warps,
+            blocks,
+            registers,
+            shared_bytes,
+            shared_reserve_bytes,
+            shared_unit_bytes,
+        })
+    }
+
+    /// How many such blocks are resident at once; 0 where not one fits.
+    pub fn resident_blocks(&self, needs: BlockNeeds) -> u64 {
+        let warps = needs.threads.div_ceil(WARP).max(1);
+        let per_warp = (needs.registers_per_thread * WARP).next_multiple_of(REGISTER_UNIT).max(REGISTER_UNIT);
+        let warps_by_registers = self.registers / PARTITIONS / per_warp * PARTITIONS;
+        let units =
+            needs.shared_bytes.saturating_add(self.shared_reserve_bytes).div_ceil(self.shared_unit_bytes);
+        let by_shared =
+            (self.shared_bytes / self.shared_unit_bytes).checked_div(units).unwrap_or(self.blocks);
+        self.blocks.min(self.warps / warps).min(warps_by_registers / warps).min(by_shared)
+    }
+
+    /// Resident warps over the largest number of them, 0 to 1.
+    pub fn occupancy(&self, needs: BlockNeeds) -> f64 {
+        let warps = self.resident_blocks(needs) * needs.threads.div_ceil(WARP);
+        warps as f64 / self.warps as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_limit_binds_in_its_turn() {
+        let check = |arch: &str, threads, registers_per_thread, shared_bytes, blocks: u64| {
+            let needs = BlockNeeds { threads, registers_per_thread, shared_bytes };
+            let own = Multiprocessor::of_arch(arch).unwrap();
+            assert_eq!(own.resident_blocks(needs), blocks, "{arch} {needs:?}");
+        };
+        // Warps, then blocks.
+        check("sm_90a", 256, 32, 0, 8);
+        check("sm_90a", 32, 16, 0, 32);
+        check("sm_86", 256, 32, 0, 6);
+        // Registers: 128 × 32 are 4096 a warp, four warps in each quarter; 65 are given as 72.
+        check("sm_80", 256, 128, 0, 2);
+        check("sm_80", 256, 65, 0, 3);
+        check("sm_80", 1024, 64, 0, 1);
+        check("sm_80", 1024, 65, 0, 0);
+        // Shared memory, with 1 KiB a block for the system from 8.0 on.
+        check("sm_80", 128, 32, 81 * 1024, 2);
+        check("sm_80", 128, 32, 82 * 1024, 1);
+        check("sm_75", 128, 32, 32 * 1024, 2);
+        check("sm_90", 128, 32, 227 * 1024, 1);
+        check("sm_90", 128, 32, 228 * 1024, 0);
+    }
+
+    #[test]
+    fn occupancy_is_a_share_of_the_warps() {
+        let own = Multiprocessor::of_arch("sm_90a").unwrap();
+        let share = |threads, registers_per_thread| {
+            own.occupancy(BlockNeeds { threads, registers_per_thread, shared_bytes: 0 })
+        };
+        assert_eq!(
+            [share(256, 32), share(256, 128), share(256, 65), share(1024, 255)],
+            [1.0, 0.25, 0.375, 0.0]
+        );
+        assert_eq!(share(33, 32), 1.0, "32 blocks of 2 warps");
+        assert_eq!(Multiprocessor::of_arch("host"), None);
+        assert_eq!(Multiprocessor::of_arch("sm_20"), None);
+    }
+}

@@ -1,0 +1,74 @@
+//! Compiled variants that are not worth running: the strategy is asked once more when the device could
+//! take one, knowing by then what the compiler made of it.
+//!
+//! A variant that is passed over has a verdict of its own, which is no failure and no measurement. It
+//! counts against no budget of evaluations, since it cost a compilation and no device time.
+
+use super::error::EngineError;
+use super::run::Engine;
+use super::variant::Twin;
+use crate::budget::StopReason;
+use crate::evaluation::Evaluation;
+
+/// After so many in a row the next variant is run unasked: a model that is wrong must meet evidence, and
+/// a run must come to its end.
+const IN_A_ROW: u32 = 31;
+
+impl Engine<'_> {
+    /// Evaluations that count against a budget.
+    pub(super) fn counted(&self) -> u64 {
+        self.study.history.evaluations.len() as u64 - self.passed_over
+    }
+
+    /// Evaluations of a bookkeeping slice: as many that count as there are in a generation, and what was
+    /// passed over between them.
+    pub(super) fn slice(&self, generation: u32) -> &[Evaluation] {
+        let all = &self.study.history.evaluations;
+        let first = u64::from(generation) * u64::from(self.options.population);
+        let start = position_after(all, first);
+        &all[start..position_after(all, first + u64::from(self.options.population)).max(start)]
+    }
+
+    /// Whether to run a compiled variant. The default configuration always is: it is what others are
+    /// compared with. So is what was in flight at a crash. Without facts nothing new is known.
+    pub(super) fn is_worth_running(&mut self, number: u64) -> bool {
+        let Some(variant) = self.variants.get(&number) else { return true };
+        let Some(facts) = variant.facts.filter(|_| !self.options.run_all) else { return true };
+        let is_exempt = variant.struck || variant.genome == self.space.default_genome();
+        let worth = is_exempt
+            || self.passed_over_in_a_row >= IN_A_ROW
+            || self.strategy.reconsider(&variant.genome, &facts);
+        self.passed_over_in_a_row = if worth { 0 } else { self.passed_over_in_a_row + 1 };
+        worth
+    }
+
+    /// Ends a compiled variant without running it, and those that wait for its result: they have the
+    /// same code and the same launches.
+    pub(super) fn pass_over(&mut self, number: u64) -> Result<(), EngineError> {
+        let Some(variant) = self.variants.get(&number) else { return Ok(()) };
+        let (evaluation, code) = (variant.passed_over(), variant.code.clone());
+        // What was in flight seemed enough for the budget; now there is room for one more.
+        if matches!(self.stop, Some(StopReason::Evaluations | StopReason::Generations)) {
+            self.stop = None;
+        }
+        self.settle(evaluation)?;
+        let Some(code) = code else { return Ok(()) };
+        let waiting = Twin::resolve(self.codes.get_mut(&code), ());
+        self.codes.remove(&code);
+        for twin in waiting {
+            self.settle_as_twin(twin, number)?;
+        }
+        Ok(())
+    }
+}
+
+/// The first position that has `counted` evaluations that count before it, or the end.
+fn position_after(all: &[Evaluation], counted: u64) -> usize {
+    let mut seen = 0;
+    let before = |one: &&Evaluation| {
+        let within = seen < counted;
+        seen += u64::from(one.is_counted());
+        within
+    };
+    all.iter().take_while(before).count()
+}
