@@ -181,7 +181,8 @@ fn conclude(
     if arguments.json {
         let mut value = serde_json::json!({
             "event": "result", "reason": summary.end.reason, "evaluations": summary.end.evaluations,
-            "evaluations_this_run": summary.end.evaluations_this_run, "throughput": summary.end.throughput,
+            "evaluations_this_run": summary.end.evaluations_this_run, "passed_over": summary.end.passed_over,
+            "throughput": summary.end.throughput,
             "study": study.folder(), "leaderboard": written, "verdicts": leaderboard::verdict_mix(&study.history.evaluations),
         });
         value["section"] = serde_json::to_value(&section)?;

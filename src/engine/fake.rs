@@ -11,7 +11,7 @@ use super::options::{Options, Summary};
 use super::ports::{Build, Compilers, Evaluate, Inbox, Message, Prepared, Recipe, Refused, Rivals};
 use super::run::{Engine, Parts};
 use crate::budget::Budget;
-use crate::compile::compiler::{Binary, HEADER_END, KernelSource};
+use crate::compile::compiler::{Binary, EntryResources, HEADER_END, KernelSource};
 use crate::device::device::{Telemetry, TimingMode};
 use crate::event::{Event, Observer};
 use crate::genome::{Configuration, ContentHash};
@@ -30,7 +30,7 @@ use crate::worker::lane::LaneResult;
 use crate::worker::protocol::{CheckPlan, ReferencePlan};
 
 /// `A` and `B` change the source; `DEAD` changes nothing; `LATE` changes the source, not the machine
-/// code; `GRID` changes the plan only. `A = 7` is refused, `A = 6` does not compile.
+/// code; `GRID` changes the plan only. `A = 7` is refused, `A = 6` does not compile; else it takes 10 + `A` registers.
 pub(super) struct FakeRecipe;
 
 fn int(configuration: &Configuration, name: &str) -> i64 {
@@ -132,11 +132,12 @@ impl Compilers for FakeCompilers {
             Err(Box::new(Verdict::new(VerdictKind::HarnessError, "no room").with_cause("cache")))
         } else {
             let code = body.split(" // ").next().unwrap();
+            let a: u32 = code.split(' ').nth(1).and_then(|text| text.parse().ok()).unwrap_or(0);
             Ok(Binary {
                 hash: ContentHash::of(body.as_bytes()),
                 code_hash: ContentHash::of(code.as_bytes()),
                 path: PathBuf::from("/nowhere"),
-                resources: Vec::new(),
+                resources: vec![EntryResources { registers: Some(10 + a), ..Default::default() }],
                 toolchain: "fake 1".into(),
                 compile_ms: 1.0,
                 cached: false,

@@ -27,6 +27,8 @@ pub(crate) mod fake;
 #[cfg(test)]
 mod fake_header;
 #[cfg(test)]
+mod reconsider_tests;
+#[cfg(test)]
 mod tests;
 
 pub use error::EngineError;

@@ -177,9 +177,13 @@ pub fn mix(evaluations: &[Evaluation]) -> String {
 pub fn last_line(end: &End) -> String {
     let Throughput { search_seconds, evaluations_per_second, device_busy, compile_busy, compile_jobs } =
         end.throughput;
+    let passed_over = match end.passed_over {
+        0 => String::new(),
+        count => format!(", {count} more passed over after compiling"),
+    };
     format!(
-        "{} evaluations ({} in this run) in {search_seconds:.1} s: {evaluations_per_second:.1}/s; device lane busy \
-         {:.0} %, {compile_jobs} compile processes busy {:.0} %; {}",
+        "{} evaluations ({} in this run){passed_over} in {search_seconds:.1} s: {evaluations_per_second:.1}/s; device \
+         lane busy {:.0} %, {compile_jobs} compile processes busy {:.0} %; {}",
         end.evaluations,
         end.evaluations_this_run,
         device_busy * 100.0,

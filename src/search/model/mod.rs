@@ -3,7 +3,7 @@
 //! Pure numbers: no clock, no file, no name of a parameter; the same seed and the same observations
 //! in the same order give the same predictions. `features` turns genomes into numbers. Two models
 //! that fail differently learn from them: `forest`, extremely randomized trees, and `process`, a Gaussian
-//! process. `validity` learns what fails, `acquisition` says what is worth measuring, `online` how
+//! process. `validity` learns what fails, `facts` what the compiler's numbers foretell, `acquisition` says what is worth measuring, `online` how
 //! far to trust which model.
 //!
 //! A model is asked about all valid points before each proposal, so each has two forms: one that
@@ -14,6 +14,7 @@
 pub mod acquisition;
 pub mod cholesky;
 pub mod codes;
+pub mod facts;
 pub mod features;
 pub mod forest;
 mod formula;

@@ -1,0 +1,224 @@
+//! Variants that are passed over: their verdict, what they cost, and what a run makes of them.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use super::fake::{Bench, Ran, Script, all_pass, lane_result};
+use crate::budget::StopReason;
+use crate::compile::facts::Facts;
+use crate::genome::Genome;
+use crate::search::registry::{StrategyOptions, create};
+use crate::search::strategy::{Outcome, Proposal, Strategy};
+use crate::verdict::{Gate, GateState, VerdictClass, VerdictKind};
+
+/// Passes over what has at least `limit` registers, and checks what it is asked and told.
+struct Picky<'a> {
+    inner: Box<dyn Strategy + 'a>,
+    limit: f64,
+    asked: HashSet<Genome>,
+    refused: HashSet<Genome>,
+}
+
+impl Strategy for Picky<'_> {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn ask(&mut self, n: usize) -> Vec<Proposal> {
+        self.inner.ask(n)
+    }
+
+    fn tell(&mut self, outcome: &Outcome) {
+        let registers = outcome.facts.and_then(|facts| facts.registers);
+        assert_eq!(registers.is_some(), outcome.class != VerdictClass::Compile, "{outcome:?}");
+        if outcome.class == VerdictClass::PassedOver {
+            assert!(registers >= Some(self.limit) && outcome.objective_ns.is_none(), "{outcome:?}");
+        } else {
+            assert!(!self.refused.contains(&outcome.genome), "passed over, yet {outcome:?}");
+        }
+        self.inner.tell(outcome);
+    }
+
+    fn reconsider(&mut self, genome: &Genome, facts: &Facts) -> bool {
+        assert!(self.asked.insert(genome.clone()), "asked twice of {genome:?}");
+        let worth = facts.registers < Some(self.limit);
+        if !worth {
+            self.refused.insert(genome.clone());
+        }
+        worth
+    }
+
+    fn is_done(&self) -> bool {
+        self.inner.is_done()
+    }
+}
+
+fn picky<'a>(inner: Box<dyn Strategy + 'a>, limit: f64) -> Box<dyn Strategy + 'a> {
+    Box::new(Picky { inner, limit, asked: HashSet::new(), refused: HashSet::new() })
+}
+
+fn whole(bench: &Bench) -> Box<dyn Strategy + '_> {
+    create("exhaustive", &bench.space, StrategyOptions { seed: 1, population: 4 }).unwrap()
+}
+
+/// A run that passes over what has at least `limit` registers. Fakes compile to 10 and `A` more.
+fn run(bench: &Bench, limit: f64) -> Ran {
+    bench.run_strategy(picky(whole(bench), limit), |_| all_pass()).unwrap()
+}
+
+/// The same, from the end of the space.
+fn run_backwards(bench: &Bench) -> Ran {
+    let inner = Box::new(Backwards { inner: whole(bench), rest: None });
+    bench.run_strategy(picky(inner, 13.0), |_| all_pass()).unwrap()
+}
+
+const SPACE: &str = "[parameters]\nA = [0, 1, 2, 3, 4, 5]\nB = [0, 1, 2]\n";
+
+fn count(verdicts: &BTreeMap<String, String>, verdict: &str) -> usize {
+    verdicts.values().filter(|own| *own == verdict).count()
+}
+
+#[test]
+fn what_is_passed_over_is_compiled_and_never_run() {
+    let bench = Bench::new(SPACE);
+    let ran = run(&bench, 13.0);
+    assert_eq!(ran.summary.end.reason, StopReason::SpaceExhausted);
+    assert_eq!((ran.summary.end.evaluations, ran.summary.end.passed_over), (9, 9));
+    assert_eq!((ran.log.compiled.len(), ran.log.evaluated.len()), (18, 9));
+    let verdicts = bench.verdicts();
+    assert!(verdicts.iter().all(|(name, verdict)| (name.as_str() >= "A=3") == (verdict == "passed_over")));
+    let study = bench.open();
+    let mut evaluations = study.history.evaluations.iter();
+    let one = evaluations.find(|one| one.configuration.to_string() == "A=4 B=1").unwrap();
+    let state = |gate| one.gate(gate).unwrap().state;
+    assert_eq!([state(Gate::Compile), state(Gate::Launch)], [GateState::Pass, GateState::NotRun]);
+    assert_eq!((one.objective_ns, one.measurements.len(), one.device_ms), (None, 0, 0.0));
+    assert_eq!(one.facts.unwrap().registers, Some(14.0));
+    assert_eq!(study.history.ends[0].passed_over, 9);
+}
+
+#[test]
+fn a_budget_of_evaluations_is_spent_on_what_runs() {
+    for (evaluations, generations) in [(Some(7), None), (None, Some(2))] {
+        let mut bench = Bench::new(SPACE);
+        bench.options.budget.evaluations = evaluations;
+        bench.options.budget.generations = generations;
+        // The refused ones come first.
+        let ran = run_backwards(&bench);
+        let expected = evaluations.unwrap_or(8);
+        assert_eq!(ran.summary.end.evaluations, expected);
+        assert_eq!(ran.log.evaluated.len() as u64, expected);
+        assert!(ran.summary.end.passed_over >= 9);
+        assert!(!ran.summary.end.reason.is_early());
+    }
+}
+
+/// The whole space from its end.
+struct Backwards<'a> {
+    inner: Box<dyn Strategy + 'a>,
+    rest: Option<Vec<Proposal>>,
+}
+
+impl Strategy for Backwards<'_> {
+    fn name(&self) -> &'static str {
+        "backwards"
+    }
+
+    fn ask(&mut self, _n: usize) -> Vec<Proposal> {
+        let inner = &mut self.inner;
+        self.rest.get_or_insert_with(|| inner.ask(1000)).pop().into_iter().collect()
+    }
+
+    fn tell(&mut self, outcome: &Outcome) {
+        self.inner.tell(outcome);
+    }
+
+    fn is_done(&self) -> bool {
+        self.rest.as_ref().is_some_and(Vec::is_empty)
+    }
+}
+
+#[test]
+fn slices_hold_as_many_evaluations_as_a_generation_has() {
+    let bench = Bench::new(SPACE);
+    run_backwards(&bench);
+    let (mut counted, mut passed_over) = (Vec::new(), 0);
+    for generation in 0..3 {
+        let path = bench.journal().with_file_name(format!("gen-{generation:03}.json"));
+        let value: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        let evaluations = value["evaluations"].as_array().unwrap();
+        assert!(evaluations.iter().all(|one| one["generation"] == generation));
+        let passed = evaluations.iter().filter(|one| one["verdict"]["kind"] == "passed_over").count();
+        counted.push(evaluations.len() - passed);
+        passed_over += passed;
+    }
+    assert_eq!((counted, passed_over), (vec![4, 4, 1], 9));
+}
+
+#[test]
+fn the_default_is_run_and_everything_where_the_user_wants_it() {
+    let mut bench = Bench::new("[parameters]\nA = { values = [0, 1, 2, 3, 4], default = 4 }\n");
+    run(&bench, 13.0);
+    let verdicts = bench.verdicts();
+    assert_eq!((verdicts["A=4"].as_str(), verdicts["A=3"].as_str()), ("pass", "passed_over"));
+    bench = Bench::new(SPACE);
+    bench.options.run_all = true;
+    assert_eq!(run(&bench, 13.0).summary.end.passed_over, 0);
+    assert_eq!(count(&bench.verdicts(), "pass"), 18);
+}
+
+#[test]
+fn a_strategy_that_refuses_everything_meets_evidence() {
+    let values = (0..70).map(|value| value.to_string()).collect::<Vec<_>>().join(", ");
+    let bench = Bench::new(&format!("[parameters]\nB = [{values}]\n"));
+    let ran = run(&bench, 0.0);
+    // The default, and each 32nd of the other 69.
+    assert_eq!((ran.summary.end.evaluations, ran.summary.end.passed_over), (3, 67));
+}
+
+#[test]
+fn twins_of_what_is_passed_over_are_not_run_and_those_of_what_ran_are_not_asked_about() {
+    // LATE reaches the source but not the machine code.
+    let bench = Bench::new("[parameters]\nA = [0, 5]\nLATE = [0, 1, 2]\n");
+    let ran = run(&bench, 13.0);
+    assert_eq!((ran.log.compiled.len(), ran.log.evaluated.len()), (6, 1));
+    let verdicts = bench.verdicts();
+    assert_eq!((count(&verdicts, "pass"), count(&verdicts, "passed_over")), (3, 3));
+    // DEAD does not reach the source.
+    let bench = Bench::new("[parameters]\nA = [0, 5]\nDEAD = [0, 1, 2]\n");
+    let ran = run(&bench, 13.0);
+    assert_eq!((ran.log.compiled.len(), ran.log.evaluated.len()), (2, 1));
+    assert_eq!(count(&bench.verdicts(), "passed_over"), 3);
+}
+
+#[test]
+fn a_resumed_study_leaves_passed_over_what_was() {
+    let mut bench = Bench::new(SPACE);
+    bench.options.budget.evaluations = Some(5);
+    let first = run(&bench, 11.0);
+    assert_eq!(first.summary.end.evaluations, 3, "only A = 0 has fewer registers");
+    assert_eq!(first.summary.end.passed_over, 15);
+    bench.options.budget.evaluations = None;
+    let second = bench.run(all_pass());
+    assert!(second.log.compiled.is_empty(), "passed over once is passed over");
+    let (end, verdicts) = (second.summary.end, bench.verdicts());
+    assert_eq!((end.evaluations, end.evaluations_this_run, end.passed_over), (3, 0, 15));
+    assert_eq!((count(&verdicts, "passed_over"), verdicts.len()), (15, 18));
+}
+
+#[test]
+fn facts_are_told_of_what_fails_after_compiling_too() {
+    let bench = Bench::new("[parameters]\nA = [0, 1, 2, 6]\nB = [0, 1]\n");
+    // The strategy itself checks that all but what does not compile comes with facts.
+    let hangs: Script = Arc::new(|job| lane_result(job, VerdictKind::Hang));
+    bench.run_strategy(picky(whole(&bench), 13.0), |_| hangs).unwrap();
+    let verdicts = bench.verdicts();
+    assert_eq!((count(&verdicts, "hang"), count(&verdicts, "compile_error")), (6, 2));
+    let history = bench.open().history;
+    let facts = |label: &str| {
+        let one = history.evaluations.iter().find(|one| one.configuration.to_string() == label);
+        one.and_then(|one| one.facts)
+    };
+    assert_eq!(facts("A=2 B=1"), Some(Facts { registers: Some(12.0), ..Facts::default() }));
+    assert_eq!(facts("A=6 B=0"), None);
+}
