@@ -40,7 +40,8 @@ pub enum Command {
     #[command(
         name = "bench-search",
         after_help = "Example: evo bench-search --data recordings/ --strategy genetic,random --runs 100\n         \
-                      evo bench-search --data conv__A100.json.gz --strategy genetic --trace genetic.jsonl.gz"
+                      evo bench-search --data conv__A100.json.gz --strategy genetic --trace genetic.jsonl.gz\n         \
+                      evo bench-search --data recordings/ --strategy genetic --judge other-tool.jsonl.gz"
     )]
     BenchSearch(BenchSearchArgs),
     /// Show the leaderboard
@@ -262,8 +263,12 @@ pub struct BenchSearchArgs {
     #[arg(long, value_name = "DIR|FILE", num_args = 1.., required = true)]
     pub data: Vec<PathBuf>,
     /// Strategies to compare, by name
-    #[arg(long = "strategy", value_name = "NAME", num_args = 1.., value_delimiter = ',', required = true)]
+    #[arg(long = "strategy", value_name = "NAME", num_args = 1.., value_delimiter = ',',
+          required_unless_present = "judge")]
     pub strategies: Vec<String>,
+    /// Traces of other tools' runs (JSON lines, compressed or not), judged in the same table
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub judge: Vec<PathBuf>,
     /// Runs of each strategy on each space
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 25,
           value_parser = clap::value_parser!(u32).range(1..=100_000))]

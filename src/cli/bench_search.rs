@@ -1,8 +1,9 @@
-//! `evo bench-search`: strategies on recorded spaces, many seeds each, on a virtual clock; their scores, and
-//! the traces for other scorers.
+//! `evo bench-search`: strategies on recorded spaces, many seeds each, on a virtual clock; their scores beside
+//! those of other tools' traces, and the traces for other scorers.
 
 mod data;
 mod json;
+mod judged;
 mod runs;
 mod table;
 
@@ -18,9 +19,10 @@ use crate::replay::trace::{TraceLine, TraceWriter};
 use crate::search::registry::{self, StrategyOptions};
 use crate::timing::stats::{quantile, sorted};
 
-/// How one strategy did.
+/// How one strategy did, ours or another tool.
 struct Result<'a> {
     strategy: &'a str,
+    /// Those that it has runs on.
     spaces: Vec<OnSpace<'a>>,
     aggregate: Option<Aggregate>,
     /// Over all proposals on all spaces.
@@ -32,6 +34,33 @@ struct OnSpace<'a> {
     space: &'a Space,
     score: SpaceScore,
     time: Option<OwnTime>,
+    per_run: PerRun,
+}
+
+/// What a run did on the average.
+#[derive(Clone, Copy, Debug)]
+struct PerRun {
+    distinct: f64,
+    /// Distinct evaluations that failed.
+    failures: f64,
+    /// Evaluations of what the run knew already.
+    repeats: f64,
+    /// Evaluations that the space does not allow.
+    illegal: f64,
+}
+
+impl PerRun {
+    fn of(runs: &[Progress], illegal: usize) -> PerRun {
+        let mean = |count: &dyn Fn(&Progress) -> usize| {
+            runs.iter().map(count).sum::<usize>() as f64 / runs.len().max(1) as f64
+        };
+        PerRun {
+            distinct: mean(&|run| run.distinct),
+            failures: mean(&|run| run.failures),
+            repeats: mean(&|run| run.times.len() - run.distinct),
+            illegal: illegal as f64 / runs.len().max(1) as f64,
+        }
+    }
 }
 
 /// A strategy's own time per proposal, milliseconds.
@@ -56,12 +85,17 @@ pub fn run(arguments: &BenchSearchArgs) -> anyhow::Result<ExitCode> {
     let usage = |error: &dyn std::error::Error| UsageError::of(error);
     let trace = arguments.trace.as_deref().map(TraceWriter::create).transpose();
     let trace = trace.map_err(|error| usage(&error))?;
+    let tools = judged::read(&arguments.judge, &spaces, &names, !arguments.no_overhead)?;
     let all = Runs::simulate(arguments, &names, &spaces)?;
     if let Some(trace) = trace {
         write(trace, &all, &names, &spaces).map_err(|error| usage(&error))?;
     }
-    let results: Vec<Result> =
-        names.iter().enumerate().map(|(number, name)| judge(&all, number, name, &spaces)).collect();
+    let ours = names.iter().enumerate();
+    let ours = ours.map(|(number, name)| judge(name, &spaces, |at| (all.of(number, at), 0)));
+    let theirs = tools
+        .iter()
+        .map(|tool| judge(&tool.name, &spaces, |at| (tool.runs[at].as_slice(), tool.illegal[at])));
+    let results: Vec<Result> = ours.chain(theirs).collect();
     let text = if arguments.json {
         format!("{}\n", json::object(arguments, &results, &spaces))
     } else {
@@ -112,20 +146,26 @@ fn write(
     trace.finish()
 }
 
-fn judge<'a>(all: &Runs, strategy: usize, name: &'a str, spaces: &'a [Space]) -> Result<'a> {
+/// Scores what `runs` gives for each space: runs, and evaluations that were illegal.
+fn judge<'a>(
+    name: &'a str,
+    spaces: &'a [Space],
+    runs: impl Fn(usize) -> (&'a [SimulatedRun], usize) + Sync,
+) -> Result<'a> {
     let on_space = |(at, space): (usize, &'a Space)| {
-        let runs = all.of(strategy, at);
+        let (runs, illegal) = runs(at);
         let progress =
             |run: &SimulatedRun| Progress::of(&space.yardstick, &run.evaluations, &run.overhead_ms);
         let progress: Vec<Progress> = runs.iter().map(progress).collect();
         let score = score::score(&space.yardstick, &progress);
-        OnSpace { space, score, time: OwnTime::of(runs.iter()) }
+        let per_run = PerRun::of(&progress, illegal);
+        (!runs.is_empty()).then(|| OnSpace { space, score, time: OwnTime::of(runs.iter()), per_run })
     };
-    let on_spaces: Vec<OnSpace> = spaces.par_iter().enumerate().map(on_space).collect();
+    let on_spaces: Vec<OnSpace> = spaces.par_iter().enumerate().filter_map(on_space).collect();
     Result {
         strategy: name,
         aggregate: score::aggregate(on_spaces.iter().map(|on| on.score.curve.as_slice())),
-        time: OwnTime::of((0..spaces.len()).flat_map(|at| all.of(strategy, at))),
+        time: OwnTime::of((0..spaces.len()).flat_map(|at| runs(at).0)),
         spaces: on_spaces,
     }
 }

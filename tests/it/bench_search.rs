@@ -178,8 +178,13 @@ fn scores_are_those_of_the_reference_scorer() {
     let theirs: BTreeMap<String, Value> =
         serde_json::from_str(&std::fs::read_to_string(scores).unwrap()).unwrap();
     assert_eq!(theirs.len(), 2);
+    compare(&ours, &theirs);
+}
+
+/// Our answer and the reference scorer's, which must be the same within 0.01.
+fn compare(ours: &Value, theirs: &BTreeMap<String, Value>) {
     for (tool, theirs) in theirs {
-        let ours = &ours["strategies"][&tool];
+        let ours = &ours["strategies"][tool];
         let near = |ours: &Value, theirs: &Value, what: &str| {
             let [ours, theirs] = [ours, theirs].map(|value| value.as_f64().unwrap());
             assert!((ours - theirs).abs() < 0.01, "{tool} {what}: {ours}, reference {theirs}");
@@ -195,6 +200,94 @@ fn scores_are_those_of_the_reference_scorer() {
                 let (ours, theirs) = (&ours[percent]["evaluations_median"], &theirs[tolerance]);
                 assert_eq!(ours.as_f64(), theirs.as_f64(), "{tool} {name} {percent}");
             }
+            for (count, name) in [("illegal", "illegal"), ("failures", "invalid"), ("distinct", "unique")] {
+                near(&ours["per_run"][count], &theirs[name], count);
+            }
         }
     }
+}
+
+/// Runs of two tools, in every form that a trace may have.
+const TRACES: &str = "traces.jsonl";
+
+#[test]
+fn traces_of_other_tools_are_judged_in_the_same_table() {
+    let answer = bench_json(&["--data", RECORDING, "--judge", TRACES, "--strategy", "random", "--runs", "2"]);
+    let names: Vec<&String> = answer["strategies"].as_object().unwrap().keys().collect();
+    assert_eq!(names, ["guesser", "random", "walker"]);
+    let on_space = |name: &str| answer["strategies"][name]["spaces"]["stencil__invented"].clone();
+    // The walker asks again for what it knows, the guesser for what is not allowed; our own never do.
+    for (name, repeats, illegal) in
+        [("walker", true, false), ("guesser", true, true), ("random", false, false)]
+    {
+        let per_run = on_space(name)["per_run"].clone();
+        let some = |count: &str| per_run[count].as_f64().unwrap() > 0.0;
+        assert_eq!((some("repeats"), some("illegal"), some("failures")), (repeats, illegal, true), "{name}");
+    }
+    assert_eq!(on_space("walker")["own_time"]["median_ms"], 0.25);
+    let timeless = bench_json(&["--data", RECORDING, "--judge", TRACES, "--no-overhead"]);
+    assert_eq!(timeless["strategies"]["walker"]["own_time"], Value::Null);
+    let (code, stdout, _) = bench_search(&["--data", RECORDING, "--judge", TRACES]);
+    assert!(code == 0 && stdout.contains("\nwalker ") && stdout.contains("\nguesser "), "{stdout}");
+}
+
+#[test]
+fn scores_of_traces_are_those_of_the_reference_scorer() {
+    let Some(shared) = shared() else {
+        eprintln!("skipped: no python3, or no `../shared` with `search_score`");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let scores = folder.path().join("scores.json");
+    let ours = bench_json(&["--data", RECORDING, "--judge", TRACES]);
+    let scorer = Command::new("python3")
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data"))
+        .arg(shared.join("search_score/score.py"))
+        .args(["--data", RECORDING, "--trace", TRACES, "--rounds", "200", "--json"])
+        .arg(&scores)
+        .output()
+        .unwrap();
+    assert!(scorer.status.success(), "{}", String::from_utf8_lossy(&scorer.stderr));
+    let theirs: BTreeMap<String, Value> =
+        serde_json::from_str(&std::fs::read_to_string(scores).unwrap()).unwrap();
+    assert_eq!(theirs.len(), 2);
+    compare(&ours, &theirs);
+}
+
+#[test]
+fn traces_that_cannot_be_judged_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.jsonl");
+    let judge = |text: &str, more: &[&str]| {
+        std::fs::write(&path, text).unwrap();
+        let path = path.to_str().unwrap();
+        let (code, stdout, stderr) = bench_search(&[&["--data", RECORDING, "--judge", path], more].concat());
+        let end = if code == 0 { String::new() } else { stdout };
+        (code, end, stderr.replace(folder.path().to_str().unwrap(), "FOLDER"))
+    };
+    let refused = |text: &str, more: &[&str]| {
+        let (code, stdout, stderr) = judge(text, more);
+        assert_eq!((code, stdout.as_str()), (2, ""), "{stderr}");
+        stderr
+    };
+    let line = |rest: &str| format!("{{\"tool\":\"random\",\"dataset\":\"stencil__invented\",{rest}}}\n");
+    insta::assert_snapshot!(refused(&line("\"evals\":[1,null]"), &[]), @"
+    error: cannot judge the trace `FOLDER/trace.jsonl`: line 1: evaluation 1: `null` is no evaluation
+    hint: evaluations are row numbers, lists of values, or objects from parameter to value
+    ");
+    insta::assert_snapshot!(refused(&line("\"evals\":[1]"), &["--strategy", "random"]), @"
+    error: the trace `FOLDER/trace.jsonl` holds runs of `random`, which runs here as well
+    hint: leave it out of `--strategy`, or give the trace's `tool` another name
+    ");
+    insta::assert_snapshot!(refused(&line("\"run\":3,\"evals\":[1]").repeat(2), &[]), @"
+    error: the trace `FOLDER/trace.jsonl`, line 2, holds run 3 of `random` on `stencil__invented` a second time
+    hint: name each trace once, and number the runs of a tool on a space from 0 or not at all
+    ");
+    insta::assert_snapshot!(refused("{\"dataset\":\"elsewhere\",\"evals\":[1]}", &[]), @"
+    note: left out: 1 runs on `elsewhere`, which is not among the recordings
+    error: the traces hold no run on any of the recordings
+    hint: a line's `dataset` is `kernel__gpu`
+    ");
+    let (code, _, stderr) = judge(&line("\"evals\":[1,2,3]"), &["--strategy", "exhaustive", "--runs", "1"]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
 }

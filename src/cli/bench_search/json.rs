@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::data::Space;
-use super::{OnSpace, OwnTime, Result};
+use super::{OnSpace, OwnTime, PerRun, Result};
 use crate::cli::args::BenchSearchArgs;
 use crate::replay::score::Reached;
 
@@ -51,7 +51,12 @@ fn on_space(on: &OnSpace) -> Value {
         "within_5_percent": within_5,
         "within_1_percent": within_1,
         "own_time": own_time(&on.time),
+        "per_run": per_run(on.per_run),
     })
+}
+
+fn per_run(PerRun { distinct, failures, repeats, illegal }: PerRun) -> Value {
+    json!({ "distinct": distinct, "failures": failures, "repeats": repeats, "illegal": illegal })
 }
 
 fn reached(reached: Reached) -> Value {

@@ -16,7 +16,7 @@ use crate::search::registry::StrategyOptions;
 /// Plain lines of progress come at most this often.
 const PLAIN_EVERY: Duration = Duration::from_secs(5);
 
-/// What every run asked for.
+/// What every run of ours asked for.
 pub struct Runs {
     spaces: usize,
     runs: usize,

@@ -23,7 +23,7 @@ fn strategy(result: &Result) -> String {
         "{:width$}  {:>7}  {:>9}  {:>5}  {:>9}  {:>5}  {:>20}\n",
         result.strategy, "score", "evals 5 %", "stuck", "evals 1 %", "stuck", "own time median, p95"
     );
-    for OnSpace { space, score, time } in &result.spaces {
+    for OnSpace { space, score, time, .. } in &result.spaces {
         let name = &space.recording.name;
         let reached = score.reached.map(|reached| reached_text(reached, score.runs)).join("  ");
         let _ =

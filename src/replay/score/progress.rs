@@ -18,6 +18,8 @@ pub struct Progress {
     pub hits: [Option<Hit>; 2],
     /// Distinct evaluations.
     pub distinct: usize,
+    /// Distinct evaluations that failed.
+    pub failures: usize,
 }
 
 /// The moment when a run came close.
@@ -32,12 +34,18 @@ impl Progress {
     /// Plays the evaluations, by row number, on the clock. `overhead_ms` is the search's own time before each
     /// evaluation; what it leaves out is 0.
     pub fn of(yardstick: &Yardstick, evaluations: &[u32], overhead_ms: &[f64]) -> Progress {
-        let mut progress = Progress { times: Vec::new(), best: Vec::new(), hits: [None; 2], distinct: 0 };
+        let mut progress =
+            Progress { times: Vec::new(), best: Vec::new(), hits: [None; 2], distinct: 0, failures: 0 };
         let (mut clock, mut best, mut seen) = (0.0, None::<f64>, HashSet::new());
         for (at, row) in evaluations.iter().enumerate() {
             let price = yardstick.prices[*row as usize];
             clock += overhead_ms.get(at).copied().unwrap_or(0.0);
-            clock += if seen.insert(*row) { price.first_ms } else { price.again_ms };
+            if seen.insert(*row) {
+                clock += price.first_ms;
+                progress.failures += usize::from(price.objective_ns.is_none());
+            } else {
+                clock += price.again_ms;
+            }
             if let Some(value) = price.objective_ns.filter(|value| best.is_none_or(|best| *value < best)) {
                 best = Some(value);
                 let hit = Hit { evaluations: seen.len(), time_ms: clock };
@@ -77,7 +85,7 @@ mod tests {
         // A failure for 60 ms, 7 ns for 100 ms, its runs again for 40 ms, the optimum, 4 ns.
         assert_eq!(progress.times, [61.0, 163.0, 203.0, 303.0, 403.0]);
         assert_eq!(progress.best, [None, Some(7.0), Some(7.0), Some(1.0), Some(1.0)]);
-        assert_eq!(progress.distinct, 4);
+        assert_eq!((progress.distinct, progress.failures), (4, 1));
         assert_eq!(progress.hits, [Some(Hit { evaluations: 3, time_ms: 303.0 }); 2]);
         assert_eq!(progress.found(4).collect::<Vec<_>>(), [(163.0, 7.0), (203.0, 7.0), (303.0, 1.0)]);
     }
