@@ -12,6 +12,7 @@ use crate::journal::record::{Confirmation, End, Record, StudyHeader};
 use crate::journal::replay::History;
 use crate::journal::writer::JournalWriter;
 use crate::report;
+use crate::search::insight::Insight;
 
 mod folder;
 
@@ -139,9 +140,11 @@ impl Study {
             .map_err(|error| JournalError::io("write", &path, error))
     }
 
-    /// Writes `study.json` and `results.csv`.
-    pub fn write_views(&self) -> Result<(), JournalError> {
-        write_atomically(&self.folder.join("study.json"), &report::json::study(&self.header, &self.history))?;
+    /// Writes `study.json`, with what the study says beyond its winner where that was looked at, and
+    /// `results.csv`.
+    pub fn write_views(&self, insight: Option<&Insight>) -> Result<(), JournalError> {
+        let study = report::json::study(&self.header, &self.history, insight);
+        write_atomically(&self.folder.join("study.json"), &study)?;
         write_atomically(&self.folder.join("results.csv"), &report::csv::table(&self.history.evaluations))
     }
 }

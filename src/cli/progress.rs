@@ -39,6 +39,11 @@ pub fn print_json(value: &serde_json::Value) -> anyhow::Result<()> {
     super::stdout(&format!("{value}\n"))
 }
 
+/// One line of talk after the last event.
+pub fn say(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
 /// What both forms of talk keep in mind.
 #[derive(Default)]
 struct Tally {

@@ -22,7 +22,7 @@ use crate::journal::record::{FORMAT, StudyHeader, now};
 use crate::kernel::catalog;
 use crate::kernel::spec::{KernelSpec, ProblemSpec, RankingMode, SpaceFile};
 use crate::replay::device::PREFIX;
-use crate::report::text;
+use crate::report::{insight, text};
 use crate::search::registry::{self, StrategyOptions};
 use crate::search::strategy::Strategy;
 use crate::space::space::SearchSpace;
@@ -186,11 +186,20 @@ fn conclude(
             "study": study.folder(), "leaderboard": written, "verdicts": leaderboard::verdict_mix(&study.history.evaluations),
         });
         value["section"] = serde_json::to_value(&section)?;
+        value["insight"] = serde_json::to_value(&summary.insight)?;
         progress::print_json(&value)?;
     } else {
         show(study, summary, section.as_ref())?;
+        tell_insight(summary);
     }
     Ok(exit_code(summary))
+}
+
+/// One line on what the study says beyond its winner.
+fn tell_insight(summary: &Summary) {
+    if let Some(line) = summary.insight.as_ref().and_then(insight::line) {
+        progress::say(&line);
+    }
 }
 
 fn exit_code(summary: &Summary) -> ExitCode {

@@ -2,6 +2,7 @@
 
 use crate::budget::{Budget, StopReason};
 use crate::journal::record::End;
+use crate::search::insight::Insight;
 
 /// Limits and sizes of a run.
 #[derive(Clone, Debug)]
@@ -45,4 +46,6 @@ pub struct Summary {
     pub end: End,
     /// Finalists that were confirmed in this run.
     pub confirmed: usize,
+    /// What the study says beyond its winner; none where the user did not want to wait.
+    pub insight: Option<Insight>,
 }

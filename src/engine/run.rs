@@ -15,6 +15,7 @@ use crate::event::{Earlier, Event, Observer};
 use crate::genome::Genome;
 use crate::journal::leaderboard::verdict_mix;
 use crate::journal::record::{End, Throughput, now};
+use crate::search::insight::Insight;
 use crate::search::strategy::{Outcome, Strategy};
 use crate::space::space::SearchSpace;
 use crate::study::Study;
@@ -376,9 +377,11 @@ impl<'a> Engine<'a> {
         };
         self.study.end(end.clone())?;
         self.write_open_generation()?;
-        self.study.write_views()?;
+        let (evaluations, seed) = (&self.study.history.evaluations, self.study.header().seed);
+        let insight = (!self.at_once).then(|| Insight::of(self.space, evaluations, seed));
+        self.study.write_views(insight.as_ref())?;
         self.observer.observe(&Event::Stopped { reason });
-        Ok(Summary { end, confirmed })
+        Ok(Summary { end, confirmed, insight })
     }
 }
 

@@ -9,6 +9,7 @@ use crate::event::Event;
 use crate::journal::leaderboard::verdict_mix;
 use crate::journal::record::StudyHeader;
 use crate::journal::replay::History;
+use crate::search::insight::Insight;
 
 fn pretty(value: &Value) -> Vec<u8> {
     let mut text = format!("{value:#}").into_bytes();
@@ -17,7 +18,7 @@ fn pretty(value: &Value) -> Vec<u8> {
 }
 
 /// `study.json`: what the study is, under which conditions it ran, and how far it came.
-pub fn study(header: &StudyHeader, history: &History) -> Vec<u8> {
+pub fn study(header: &StudyHeader, history: &History, insight: Option<&Insight>) -> Vec<u8> {
     let best = history.evaluations.iter().filter(|one| one.verdict.is_pass()).filter_map(|one| {
         let objective = one.objective_ns?;
         Some((objective, one))
@@ -34,6 +35,7 @@ pub fn study(header: &StudyHeader, history: &History) -> Vec<u8> {
         })),
         "confirmations": history.confirmations.len(),
         "runs": history.ends,
+        "insight": insight,
     }))
 }
 

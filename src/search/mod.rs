@@ -5,6 +5,7 @@ pub mod bandit;
 pub mod differential_evolution;
 pub mod exhaustive;
 pub mod genetic;
+pub mod insight;
 pub mod lessons;
 pub mod local_search;
 pub mod memory;

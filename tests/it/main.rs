@@ -4,6 +4,7 @@ mod bench_search;
 mod compile;
 mod compile_command;
 mod compile_ends;
+mod insight;
 mod kernel;
 mod kernel_errors;
 mod lane;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Context;
 
-use super::{budget, exit_code, stopped, strategy};
+use super::{budget, exit_code, stopped, strategy, tell_insight};
 use crate::cli::args::SweepArgs;
 use crate::cli::exit_code::{ExitCode, UsageError};
 use crate::cli::{environment, progress, session};
@@ -70,6 +70,9 @@ pub(super) fn run(arguments: &SweepArgs, path: &Path) -> anyhow::Result<ExitCode
     let options = Options { budget, population, finalists: 0, valid, run_all };
     let summary = Engine::new(parts, options).run().map_err(stopped)?;
     conclude(arguments, &recording, &study, &summary)?;
+    if !arguments.json {
+        tell_insight(&summary);
+    }
     Ok(exit_code(&summary))
 }
 
@@ -145,6 +148,7 @@ fn conclude(
             "event": "result", "reason": summary.end.reason, "evaluations": summary.end.evaluations,
             "evaluations_this_run": summary.end.evaluations_this_run, "throughput": summary.end.throughput,
             "study": study.folder(), "leaderboard": null, "verdicts": verdict_mix(evaluations), "section": null,
+            "insight": summary.insight,
             "replay": {
                 "recording": arguments.device.trim_start_matches(PREFIX), "gpu": recording.gpu,
                 "compile_ms": compile_ms, "device_ms": device_ms,

@@ -1,0 +1,192 @@
+//! One line at the end of a sweep: what mattered, when the best came, how random search would have
+//! done, what was never tried.
+
+use crate::search::insight::{Basis, ENOUGH, Importance, Insight, RandomSearch, Values};
+
+/// Values that are named; the others are counted.
+const NAMED: usize = 4;
+
+/// Parameters that are named: until they cover this share, and at most so many.
+const COVERED: f64 = 0.75;
+const PARAMETERS: usize = 4;
+
+/// The share of variance below which a forest has understood nothing.
+const UNDERSTOOD: f64 = 0.1;
+
+/// The line, without an end; none where there is nothing to tell.
+pub fn line(insight: &Insight) -> Option<String> {
+    let best = insight.best.as_ref()?;
+    let mut parts = vec![match &insight.importance {
+        Some(importance) => decided(importance),
+        None if insight.passing < ENOUGH => "too few measurements to say what decides the time".to_string(),
+        None => "all took the same time".to_string(),
+    }];
+    parts.push(format!(
+        "the best came as evaluation {} of {}, by `{}`",
+        best.after_evaluations, insight.evaluations, best.origin
+    ));
+    parts.extend(insight.random.as_ref().map(|random| against(random, best.objective_ns)));
+    if let Some(calibration) = &insight.calibration
+        && let (Some(factor), Some(inside)) = (calibration.typical_factor, calibration.inside)
+    {
+        parts.push(format!(
+            "half of the predictions miss by at most {} (inside their interval: {:.0} % of {})",
+            more(factor),
+            100.0 * inside,
+            calibration.measured
+        ));
+    }
+    parts.extend(values("never tried", &insight.untried));
+    parts.extend(values("never passed", &insight.never_passed));
+    Some(format!("insight: {}", parts.join("; ")))
+}
+
+/// Which parameters decide, until the rest is little.
+fn decided(importance: &Importance) -> String {
+    if importance.explained < UNDERSTOOD {
+        return "no parameter explains the time".to_string();
+    }
+    let (mut named, mut covered) = (Vec::new(), 0.0);
+    for one in importance.parameters.iter().take(PARAMETERS) {
+        if covered >= COVERED || one.share < 0.01 {
+            break;
+        }
+        covered += one.share;
+        named.push(format!("`{}` ({:.0} %)", one.name, 100.0 * one.share));
+    }
+    match named.len() {
+        0 => "no parameter explains the time".to_string(),
+        1 => format!("{} decides most of the time", named[0]),
+        _ => format!("{} decide most of the time", named.join(", ")),
+    }
+}
+
+/// Random search beside the best that was found.
+fn against(random: &RandomSearch, best_ns: f64) -> String {
+    let by = match random.basis {
+        Basis::WholeSpace => {
+            let draws = random.median_to_match.unwrap_or(1);
+            return format!("random search takes {draws} evaluations to come as far, as a rule");
+        }
+        Basis::OwnDraws => "as this study's own random draws say",
+        Basis::Model => "as a model of this study guesses",
+    };
+    let reached = match random.median_ns {
+        None => "finds nothing that passes".to_string(),
+        Some(median) if median <= best_ns * 1.01 => "comes as far".to_string(),
+        Some(median) => format!("stays {} slower", more(median / best_ns)),
+    };
+    format!("random search {reached} with as many, {by}")
+}
+
+/// A factor above 1: up to two as a percentage on top, beyond as times.
+fn more(factor: f64) -> String {
+    match 100.0 * (factor - 1.0) {
+        percent if percent < 10.0 => format!("{percent:.1} %"),
+        percent if percent < 100.0 => format!("{percent:.0} %"),
+        _ => format!("{factor:.1} times"),
+    }
+}
+
+fn values(what: &str, all: &[Values]) -> Option<String> {
+    let pairs: Vec<String> = all
+        .iter()
+        .flat_map(|one| one.values.iter().map(|value| format!("`{}={value}`", one.parameter)))
+        .collect();
+    let more = match pairs.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let named = &pairs[..pairs.len().min(NAMED)];
+    (!named.is_empty()).then(|| format!("{what}: {}{more}", named.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::search::insight::{Best, Calibration, ParameterShare};
+
+    fn share(name: &str, share: f64) -> ParameterShare {
+        ParameterShare { name: name.into(), share }
+    }
+
+    fn random(basis: Basis, median_ns: Option<f64>) -> RandomSearch {
+        RandomSearch {
+            basis,
+            evaluations: 200,
+            median_ns,
+            quarter_ns: median_ns,
+            three_quarters_ns: median_ns,
+            chance_as_good: 0.1,
+            median_to_match: Some(340),
+        }
+    }
+
+    fn insight() -> Insight {
+        let parameters = vec![share("TILE", 0.6), share("BX", 0.3), share("BY", 0.1)];
+        let values = Values { parameter: "UNROLL".into(), values: (1..=6).map(Into::into).collect() };
+        Insight {
+            evaluations: 200,
+            passing: 180,
+            best: Some(Best {
+                number: 60,
+                objective_ns: 1000.0,
+                origin: "crossover".into(),
+                expected: None,
+                after_evaluations: 57,
+                after_cost_share: Some(0.3),
+            }),
+            importance: Some(Importance { observations: 180, explained: 0.9, parameters }),
+            untried: vec![values],
+            never_passed: Vec::new(),
+            random: Some(random(Basis::Model, Some(1310.0))),
+            calibration: None,
+            operators: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn one_line_says_what_was_learned() {
+        let expected = "insight: `TILE` (60 %), `BX` (30 %) decide most of the time; the best came as evaluation 57 \
+                        of 200, by `crossover`; random search stays 31 % slower with as many, as a model of this \
+                        study guesses; never tried: `UNROLL=1`, `UNROLL=2`, `UNROLL=3`, `UNROLL=4` and 2 more";
+        assert_eq!(line(&insight()).unwrap(), expected);
+        let nothing_passed = Insight { best: None, ..insight() };
+        assert_eq!(line(&nothing_passed), None);
+    }
+
+    #[test]
+    fn each_part_has_its_words() {
+        let check = |insight: Insight, part: &str| {
+            let line = line(&insight).unwrap();
+            assert!(line.contains(part), "{line}");
+        };
+        let against = |basis, median| Insight { random: Some(random(basis, median)), ..insight() };
+        check(against(Basis::WholeSpace, Some(1.0)), "random search takes 340 evaluations to come as far");
+        check(
+            against(Basis::OwnDraws, Some(1005.0)),
+            "random search comes as far with as many, as this study's own",
+        );
+        check(against(Basis::Model, Some(2500.0)), "random search stays 2.5 times slower");
+        check(against(Basis::Model, None), "random search finds nothing that passes");
+        let unclear = Importance { observations: 180, explained: 0.02, parameters: vec![share("A", 1.0)] };
+        check(
+            Insight { importance: Some(unclear), ..insight() },
+            "insight: no parameter explains the time; ",
+        );
+        check(Insight { importance: None, passing: 19, ..insight() }, "too few measurements");
+        check(Insight { importance: None, ..insight() }, "all took the same time");
+        let calibration = Calibration {
+            expected: 170,
+            measured: 150,
+            inside: Some(0.64),
+            typical_factor: Some(1.12),
+            risk_expected: 0.1,
+            risk_came: 0.12,
+        };
+        let told = "half of the predictions miss by at most 12 % (inside their interval: 64 % of 150)";
+        check(Insight { calibration: Some(calibration), ..insight() }, told);
+    }
+}
