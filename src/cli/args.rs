@@ -41,7 +41,8 @@ pub enum Command {
         name = "bench-search",
         after_help = "Example: evo bench-search --data recordings/ --strategy genetic,random --runs 100\n         \
                       evo bench-search --data conv__A100.json.gz --strategy genetic --trace genetic.jsonl.gz\n         \
-                      evo bench-search --data recordings/ --strategy genetic --judge other-tool.jsonl.gz"
+                      evo bench-search --data recordings/ --strategy genetic --judge other-tool.jsonl.gz\n         \
+                      evo bench-search --synthetic --evaluations 300 --strategy genetic"
     )]
     BenchSearch(BenchSearchArgs),
     /// Show the leaderboard
@@ -258,10 +259,19 @@ pub struct CompileArgs {
 
 /// `evo bench-search`
 #[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("spaces").args(["data", "synthetic"]).required(true))]
 pub struct BenchSearchArgs {
     /// Recordings of whole spaces (`tuning-data/1`), or folders of them
-    #[arg(long, value_name = "DIR|FILE", num_args = 1.., required = true)]
+    #[arg(long, value_name = "DIR|FILE", num_args = 1..)]
     pub data: Vec<PathBuf>,
+    /// Instead: synthetic spaces beyond listing whose optimum is known, all or those named
+    #[arg(long, value_name = "NAME", num_args = 0.., value_delimiter = ',',
+          conflicts_with_all = ["trace", "judge"])]
+    pub synthetic: Option<Vec<String>>,
+    /// Evaluations of each run on a synthetic space
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 300, requires = "synthetic",
+          value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
+    pub evaluations: u32,
     /// Strategies to compare, by name
     #[arg(long = "strategy", value_name = "NAME", num_args = 1.., value_delimiter = ',',
           required_unless_present = "judge")]

@@ -1,10 +1,13 @@
 //! `evo bench-search`: strategies on recorded spaces, many seeds each, on a virtual clock; their scores beside
-//! those of other tools' traces, and the traces for other scorers.
+//! those of other tools' traces, and the traces for other scorers. Or on synthetic spaces, whose optimum is
+//! known.
 
 mod data;
 mod json;
 mod judged;
+mod parallel;
 mod runs;
+mod synthetic;
 mod table;
 
 use rayon::prelude::*;
@@ -17,6 +20,7 @@ use crate::replay::score::{self, Aggregate, Progress, SpaceScore};
 use crate::replay::simulate::SimulatedRun;
 use crate::replay::trace::{TraceLine, TraceWriter};
 use crate::search::registry::{self, StrategyOptions};
+use crate::space::space::SearchSpace;
 use crate::timing::stats::{quantile, sorted};
 
 /// How one strategy did, ours or another tool.
@@ -71,8 +75,11 @@ struct OwnTime {
 
 impl OwnTime {
     fn of<'a>(runs: impl Iterator<Item = &'a SimulatedRun>) -> Option<OwnTime> {
-        let times: Vec<f64> = runs.flat_map(|run| run.overhead_ms.iter().copied()).collect();
-        let times = sorted(&times);
+        OwnTime::of_times(runs.flat_map(|run| run.overhead_ms.iter().copied()))
+    }
+
+    fn of_times(times: impl Iterator<Item = f64>) -> Option<OwnTime> {
+        let times = sorted(&times.collect::<Vec<_>>());
         let time = || OwnTime { median: quantile(&times, 0.5), p95: quantile(&times, 0.95) };
         (!times.is_empty()).then(time)
     }
@@ -80,8 +87,11 @@ impl OwnTime {
 
 /// Runs the command.
 pub fn run(arguments: &BenchSearchArgs) -> anyhow::Result<ExitCode> {
+    if let Some(names) = &arguments.synthetic {
+        return synthetic::run(arguments, names);
+    }
     let spaces = data::open(&arguments.data)?;
-    let names = strategies(&arguments.strategies, &spaces[0])?;
+    let names = strategies(&arguments.strategies, &spaces[0].recording.space)?;
     let usage = |error: &dyn std::error::Error| UsageError::of(error);
     let trace = arguments.trace.as_deref().map(TraceWriter::create).transpose();
     let trace = trace.map_err(|error| usage(&error))?;
@@ -106,7 +116,7 @@ pub fn run(arguments: &BenchSearchArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// The names without repetitions, all known.
-fn strategies(names: &[String], some: &Space) -> std::result::Result<Vec<&'static str>, UsageError> {
+fn strategies(names: &[String], space: &SearchSpace) -> std::result::Result<Vec<&'static str>, UsageError> {
     let mut known = Vec::new();
     for name in names {
         match registry::names().find(|own| own == name) {
@@ -114,7 +124,7 @@ fn strategies(names: &[String], some: &Space) -> std::result::Result<Vec<&'stati
             Some(own) => known.push(own),
             None => {
                 let options = StrategyOptions { seed: 0, population: 1 };
-                let refused = registry::create(name, &some.recording.space, options).err();
+                let refused = registry::create(name, space, options).err();
                 let error = refused.expect("the registry makes only what it names");
                 return Err(UsageError::of(&error));
             }

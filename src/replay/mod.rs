@@ -4,7 +4,8 @@
 //! `Draft` (`tuning_data`, `kernel_tuner_cache`, `t4`, `study_journal`), which is checked against its own
 //! parameters and constraints (`draft`, `rows`). `device` answers the engine from a recording. Searches are
 //! compared on recordings: `simulate` runs one on a virtual clock, `trace` keeps what it asked for, `trace_reader`
-//! reads what any tool asked for, `score` judges it.
+//! reads what any tool asked for, `score` judges it. `synthetic` holds spaces beyond recording, whose optimum
+//! is known.
 
 pub mod device;
 mod draft;
@@ -17,6 +18,7 @@ mod rows;
 pub mod score;
 pub mod simulate;
 mod study_journal;
+pub mod synthetic;
 mod t4;
 pub mod trace;
 pub mod trace_reader;

@@ -1,6 +1,6 @@
 //! Every valid point once: the default configuration first, the rest in a seeded order that spreads
-//! over the space, so that stopping early still means something. In a space that is not exact, where
-//! points are rare among the indices, random draws go on when the order meets only holes.
+//! over the space, so that stopping early still means something. Random draws go on where the order cannot:
+//! in a space that is not exact, when it meets only holes, and in one that is too large to walk.
 
 use rand_chacha::ChaCha8Rng;
 
@@ -24,8 +24,7 @@ impl<'a> Exhaustive<'a> {
     }
 
     fn next(&mut self) -> Option<Genome> {
-        let next = self.unseen.next_in_order();
-        if self.unseen.space().is_exact() { next } else { next.or_else(|| self.unseen.draw(&mut self.rng)) }
+        self.unseen.next_in_order().or_else(|| self.unseen.draw(&mut self.rng))
     }
 }
 

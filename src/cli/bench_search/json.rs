@@ -63,7 +63,8 @@ fn reached(reached: Reached) -> Value {
     json!({ "evaluations_median": reached.evaluations, "runs_stuck": reached.stuck })
 }
 
-fn own_time(time: &Option<OwnTime>) -> Value {
+/// A strategy's own time.
+pub fn own_time(time: &Option<OwnTime>) -> Value {
     match time {
         Some(OwnTime { median, p95 }) => json!({ "median_ms": median, "p95_ms": p95 }),
         None => Value::Null,

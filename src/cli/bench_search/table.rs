@@ -73,7 +73,8 @@ fn reached_text(reached: Reached, runs: usize) -> String {
     format!("{evaluations:>9}  {:>5}", share(reached.stuck, runs))
 }
 
-fn share(part: usize, all: usize) -> String {
+/// A part in percent.
+pub fn share(part: usize, all: usize) -> String {
     if all == 0 { "-".to_string() } else { format!("{:.0} %", part as f64 / all as f64 * 100.0) }
 }
 
@@ -81,7 +82,8 @@ fn number(value: Option<f64>) -> String {
     value.map_or("-".to_string(), |value| format!("{value:.3}"))
 }
 
-fn time_text(time: &Option<OwnTime>) -> String {
+/// A strategy's own time.
+pub fn time_text(time: &Option<OwnTime>) -> String {
     match time {
         Some(OwnTime { median, p95 }) => format!("{median:.3} ms, {p95:.3} ms"),
         None => "not counted".to_string(),

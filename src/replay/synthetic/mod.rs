@@ -1,0 +1,145 @@
+//! Synthetic spaces: too large to list, with an optimum that is known all the same.
+//!
+//! Recordings judge searches on spaces that somebody could measure whole. Real spaces are larger, and there
+//! nobody knows how good the best found is. Here formulas answer in the device's place: the time of a point
+//! is `OPTIMUM_NS` times the product of 1 + loss over several losses, none of which is ever negative, and at
+//! one planted valid point all are 0. Nothing can be faster than that point, whatever a search finds.
+//! There is no noise and no seed: a point always gives the same time or fails in the same way.
+//!
+//! `point` reads parameters and holds the words that losses are made of; `kernels` and `shapes` hold the
+//! set; `run` lets a strategy search a space.
+
+mod kernels;
+mod point;
+pub mod run;
+mod shapes;
+
+use thiserror::Error;
+
+use self::point::Point;
+use crate::genome::Genome;
+use crate::search::strategy::Outcome;
+use crate::space::diagnostic::{Diagnostics, nearest};
+use crate::space::document;
+use crate::space::load::read_space;
+use crate::space::space::SearchSpace;
+use crate::verdict::VerdictClass;
+
+/// The time of the planted point in every space.
+pub const OPTIMUM_NS: f64 = 1e6;
+
+/// What a point loses against the optimum, one number of at least 0 for each cause; or how it fails.
+type Losses = Result<Vec<f64>, VerdictClass>;
+
+/// A space of the set as it is written down.
+struct Definition {
+    name: &'static str,
+    /// What is hard about it, in half a sentence.
+    about: &'static str,
+    /// Its space file.
+    text: fn() -> String,
+    /// The values of the planted point in declared order, separated by spaces.
+    planted: fn() -> String,
+    losses: fn(&Point) -> Losses,
+}
+
+/// The set, in order of documentation.
+const SET: &[Definition] = &[
+    kernels::MATRIX_TILES,
+    kernels::HIDDEN_LIMITS,
+    shapes::SWITCHES,
+    shapes::LONG_LISTS,
+    shapes::DECEPTIVE,
+    shapes::PAIRWISE,
+    kernels::MOSTLY_IRRELEVANT,
+    shapes::ENTANGLED,
+];
+
+/// A synthetic space with its formulas.
+pub struct Synthetic {
+    definition: &'static Definition,
+    pub space: SearchSpace,
+    planted: Genome,
+}
+
+/// No synthetic space has this name.
+#[derive(Debug, Error)]
+#[error("unknown synthetic space `{name}`\nhint: {hint}")]
+pub struct UnknownSynthetic {
+    name: String,
+    hint: String,
+}
+
+/// The names of the set.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    SET.iter().map(|definition| definition.name)
+}
+
+impl Synthetic {
+    /// The space of that name.
+    pub fn open(name: &str) -> Result<Synthetic, UnknownSynthetic> {
+        let definition = SET.iter().find(|definition| definition.name == name).ok_or_else(|| {
+            let list = names().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+            let hint = match nearest(name, names()) {
+                Some(near) => format!("did you mean `{near}`? there are {list}"),
+                None => format!("there are {list}"),
+            };
+            UnknownSynthetic { name: name.to_string(), hint }
+        })?;
+        let mut diagnostics = Diagnostics::default();
+        let root = document::parse(&(definition.text)(), &mut diagnostics).expect("the set is well-formed");
+        let space = read_space(&root, &mut diagnostics).expect("the set holds spaces");
+        let planted = genome_of(&space, &(definition.planted)());
+        assert!(space.contains(&planted), "the planted point of `{name}` is not valid");
+        Ok(Synthetic { definition, space, planted })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.definition.name
+    }
+
+    /// What is hard about it, in half a sentence.
+    pub fn about(&self) -> &'static str {
+        self.definition.about
+    }
+
+    /// A point that no other is faster than.
+    pub fn optimum(&self) -> &Genome {
+        &self.planted
+    }
+
+    /// The time of a point over that of the optimum, at least 1; or how the point fails.
+    pub fn ratio(&self, genome: &Genome) -> Result<f64, VerdictClass> {
+        let losses = (self.definition.losses)(&Point::new(self.space.parameters(), genome))?;
+        assert!(
+            losses.iter().all(|loss| *loss >= 0.0),
+            "`{}` gives less than nothing: {losses:?}",
+            self.name()
+        );
+        Ok(losses.iter().map(|loss| 1.0 + loss).product())
+    }
+
+    /// What a strategy is told of a point.
+    pub fn evaluate(&self, genome: &Genome) -> Outcome {
+        let (class, objective_ns) = match self.ratio(genome) {
+            Ok(ratio) => (VerdictClass::Ok, Some(OPTIMUM_NS * ratio)),
+            Err(class) => (class, None),
+        };
+        Outcome::new(genome.clone(), class, objective_ns)
+    }
+}
+
+/// The point whose values these are.
+fn genome_of(space: &SearchSpace, values: &str) -> Genome {
+    let words: Vec<&str> = values.split_whitespace().collect();
+    assert_eq!(words.len(), space.parameters().len(), "one value for each parameter");
+    let position = |(parameter, word): (&crate::space::parameter::Parameter, &&str)| {
+        let at = parameter.values.iter().position(|value| value.to_string() == **word);
+        at.unwrap_or_else(|| panic!("`{}` has no value `{word}`", parameter.name)) as u16
+    };
+    Genome::from(space.parameters().iter().zip(&words).map(position).collect::<Vec<u16>>())
+}
+
+#[cfg(test)]
+mod tests;
