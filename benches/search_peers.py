@@ -266,7 +266,7 @@ their default settings and meet the same clock: recorded cost of each evaluation
 processor time, for evo wall time; asking again costs the benchmark runs again, and what the constraints forbid costs nothing.
 No strategy is stopped before the clock; some end by themselves and keep what they have. Strategies of Kernel Tuner that would end after
 100 evaluations or a tenth of the space are told the size of the space as their limit. `optuna_tpe` sees each parameter as the
-position among its values, and what the constraints forbid as a failed trial.
+position among its values, and what fails or is forbidden as a violated constraint.
 {"".join(f"{line}. " for line in odd)}
 """.lstrip() + "\n" + tables(result)
 

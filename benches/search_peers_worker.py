@@ -7,7 +7,8 @@ usage: search_peers_worker.py FILE --until MILLISECONDS --strategies NAME,.. --r
 FILE is `tuning-data/1`. Kernel Tuner's strategies are its own code, called as `tune_kernel` calls them, on its own search
 space, with its simulation runner in front of the recorded values; only the runner is watched: it keeps what is asked for
 and ends the run when the clock has passed the limit. `optuna_tpe` is Optuna's TPE sampler with each parameter as the
-position among its values; what the constraints forbid is told as a failure.
+position among its values; what the constraints forbid and what fails is told as a violated constraint, Optuna's own way (told
+as a failed trial, it teaches the sampler nothing, which then asks for little else).
 
 The clock: an evaluation costs compiling, validation and runs as recorded, the same one again its runs, and what the space
 does not allow nothing; on top comes the tool's own time from the end of one evaluation to the start of the next, as processor time, which other
@@ -18,6 +19,7 @@ SEED + its number, for `random` and `numpy.random`.
 import argparse
 import gzip
 import json
+import math
 import multiprocessing
 import os
 import random
@@ -227,23 +229,24 @@ class KernelTuner:
 
 
 def tpe(recording, clock, seed):
-    """Optuna's sampler with its own settings."""
+    """Optuna's sampler with its own settings, and with its own way to learn what is not possible."""
+    import warnings
     import optuna
+    warnings.filterwarnings("ignore")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
+    violation = lambda trial: (trial.user_attrs["violation"],)
     clock.resume()
-    study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed))
+    study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed, constraints_func=violation))
     while True:
         trial = study.ask()
         point = tuple(values[trial.suggest_int(name, 0, len(values) - 1)] if len(values) > 1 else values[0]
                       for name, values in recording.parameters.items())
         clock.pause()
         row = clock.evaluate(point)
-        value = None if row is None else recording.objective[row]
+        time_ms = None if row is None else recording.objective[row]
         clock.resume()
-        if value is None:
-            study.tell(trial, state=optuna.trial.TrialState.FAIL)
-        else:
-            study.tell(trial, value)
+        trial.set_user_attr("violation", float(time_ms is None))
+        study.tell(trial, math.inf if time_ms is None else time_ms)
 
 
 if __name__ == "__main__":
