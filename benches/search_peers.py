@@ -2,15 +2,15 @@
 """Runs other tools' search strategies on recorded spaces and scores them beside evo's in one table.
 
 usage: benches/search_peers.py [--data DIR] [--out FILE.json] [--page FILE.md] [--trace FILE.jsonl.gz] [--runs 25] [--seed 1] [--jobs 1]
-                               [--strategies NAME,..] [--ours NAME,..] [--only NAME,..] [--python PYTHON] [--evo PROGRAM] [--wall 600]
+                               [--strategies NAME,..] [--ours NAME,..] [--only NAME,..] [--python PYTHON] [--evo PROGRAM] [--limit 600]
 
 The recordings are those of `--data`, else `tuning_data` in the shared folder (`$EVO_SHARED`, else `../shared`); without them
 the script says so and ends. `search_peers_worker.py` runs the peers: Kernel Tuner's own strategies with its simulation
 runner, and Optuna's TPE, with their default settings, each run until the virtual clock has passed the space's `run_until_ms`.
 `evo bench-search --judge` scores what they asked for, and runs evo's strategies in the same replay.
 
-What the peers asked for goes to `--trace`, by default in `target`, space by space; runs that the file holds already are
-not run again, so an interrupted comparison goes on and evo's part alone can be repeated. The tables go to stdout,
+What the peers asked for goes to `--trace`, by default in `target`, run by run; those that the file holds already are not run
+again, so an interrupted comparison goes on, `--runs 5` can be followed by 25, and evo's part alone can be repeated. The tables go to stdout,
 progress to stderr, all numbers to `--out`, conditions and tables to `--page`. The kept run, on a machine that does nothing
 else: `benches/search_peers.py --out evidence/search/peers.json --page evidence/search/README.md`.
 
@@ -24,6 +24,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -53,7 +54,7 @@ def main():
     parser.add_argument("--only", default="", help="names of spaces")
     parser.add_argument("--python", help="an interpreter that has the peers")
     parser.add_argument("--evo", help="the program, by default built here in release")
-    parser.add_argument("--wall", type=int, default=600, help="seconds that a peer's run may take")
+    parser.add_argument("--limit", type=int, default=600, help="seconds of processor time that a peer's run may take")
     arguments = parser.parse_args()
     files = recordings(arguments)
     if not files:
@@ -153,22 +154,26 @@ def play(python, strategies, files, budgets, arguments):
                 work.append((strategy, name, file, lacks))
     arguments.trace.parent.mkdir(parents=True, exist_ok=True)
 
+    lock = threading.Lock()
+
     def one(part):
         strategy, name, file, lacks = part
         start = time.monotonic()
-        lines = []
         for first, last in spans(lacks):
             command = [python, WORKER, file, "--until", str(budgets[name]["run_until_ms"]), "--strategies", strategy,
-                       "--runs", f"{first}:{last}", "--seed", str(arguments.seed), "--wall", str(arguments.wall)]
-            lines.append(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
-        return strategy, name, "".join(lines), time.monotonic() - start
+                       "--runs", f"{first}:{last}", "--seed", str(arguments.seed), "--limit", str(arguments.limit)]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as worker:
+                for line in worker.stdout:
+                    # A gzip file may have several members: what is there stays whatever comes.
+                    with lock, gzip.open(arguments.trace, "at") as trace:
+                        trace.write(line)
+            if worker.returncode != 0:
+                sys.exit(f"error: {strategy} on {name} ends with exit code {worker.returncode}")
+        return f"{strategy} on {name}, {time.monotonic() - start:.0f} s"
 
     with ThreadPoolExecutor(arguments.jobs) as pool:
-        for number, (strategy, name, lines, seconds) in enumerate(pool.map(one, work)):
-            # A gzip file may have several members: what is there stays whatever comes.
-            with gzip.open(arguments.trace, "at") as file:
-                file.write(lines)
-            say(f"{number + 1}/{len(work)}: {strategy} on {name}, {seconds:.0f} s")
+        for number, done in enumerate(pool.map(one, work)):
+            say(f"{number + 1}/{len(work)}: {done}")
 
 
 def spans(numbers):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs other tools' search strategies on one recording and prints a trace, a line a run; `search_peers.py` calls it.
 
-usage: search_peers_worker.py FILE --until MILLISECONDS --strategies NAME,.. --runs FIRST:LAST [--seed 1] [--wall 600]
+usage: search_peers_worker.py FILE --until MILLISECONDS --strategies NAME,.. --runs FIRST:LAST [--seed 1] [--limit 600]
        search_peers_worker.py --list
 
 FILE is `tuning-data/1`. Kernel Tuner's strategies are its own code, called as `tune_kernel` calls them, on its own search
@@ -51,7 +51,7 @@ def main():
     parser.add_argument("--strategies", default="")
     parser.add_argument("--runs", default="0:1", help="the first run and the one after the last")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--wall", type=int, default=600, help="seconds that a run may take")
+    parser.add_argument("--limit", type=int, default=600, help="seconds of processor time that a run may take")
     arguments = parser.parse_args()
     if arguments.list:
         print(json.dumps(KERNEL_TUNER + [OPTUNA]))
@@ -134,11 +134,11 @@ def one_run(play, recording, arguments, seed):
     def child(pipe):
         clock, line = Clock(recording, arguments.until), {}
         def over(*_):
-            line["cut_off_s"] = arguments.wall
+            line["cut_off_s"] = arguments.limit
             raise Done
         seed_all(seed)
-        signal.signal(signal.SIGALRM, over)
-        signal.alarm(arguments.wall)
+        signal.signal(signal.SIGPROF, over)
+        signal.setitimer(signal.ITIMER_PROF, arguments.limit)
         try:
             clock.resume()
             play(clock)
@@ -147,7 +147,7 @@ def one_run(play, recording, arguments, seed):
         except Exception as error:
             line["failed"] = f"{type(error).__name__}: {error}"
             print(traceback.format_exc(), file=sys.stderr)
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         pipe.send({"evals": clock.evals, "overhead_ms": clock.overhead_ms} | line)
         pipe.close()
     here, there = multiprocessing.Pipe(duplex=False)
