@@ -5,6 +5,7 @@ mod bench_synthetic;
 mod compile;
 mod compile_command;
 mod compile_ends;
+mod compiled_facts;
 mod insight;
 mod kernel;
 mod kernel_errors;
