@@ -18,14 +18,17 @@ use evo::search::model::forest::{Forest, ForestOptions};
 use evo::search::model::process::{GaussianProcess, ProcessOptions};
 use evo::search::model::process_screen::ProcessScreen;
 use evo::search::model::validity::ValidityModel;
+use evo::search::registry::{self, StrategyOptions};
+use evo::search::strategy::Outcome;
 use evo::space::diagnostic::Diagnostics;
 use evo::space::document;
 use evo::space::load::read_space;
 use evo::space::rng::seeded;
 use evo::space::space::SearchSpace;
+use evo::verdict::VerdictClass;
 use rand::RngExt;
 
-/// A space like those of kernels: tiles, blocks, vector widths, switches; 180,000 valid points or so.
+/// A space like those of kernels: tiles, blocks, vector widths, switches; 90,000 valid points or so.
 const SPACE: &str = r#"
 constraints = ["BX * BY >= 32", "BX * BY <= 1024", "BX * TX % VEC == 0", "(BX * TX + 4) * (BY * TY + 4) * 4 <= 49152"]
 [parameters]
@@ -34,7 +37,7 @@ BY = [1, 2, 4, 8, 16, 32]
 TX = [1, 2, 3, 4, 6, 8]
 TY = [1, 2, 3, 4, 6, 8]
 VEC = [1, 2, 4]
-UNROLL = [1, 2, 4, 8]
+UNROLL = [1, 4]
 STAGES = [1, 2, 3]
 SHARED = [false, true]
 PADDED = [0, 1]
@@ -67,6 +70,29 @@ fn main() {
     for known in pick(0, &[50, 200, 1000]) {
         for points in pick(1, &[1_000, 20_000, 100_000]) {
             measure(&space, &features, known, points);
+        }
+    }
+    for name in ["evolve", "surrogate_trees", "surrogate_process", "genetic"] {
+        measure_strategy(&space, name);
+    }
+}
+
+/// A whole strategy: one proposal and one outcome at a time, on all points of the space.
+fn measure_strategy(space: &SearchSpace, name: &str) {
+    let options = StrategyOptions { seed: 1, population: 16 };
+    let mut strategy = registry::create(name, space, options).expect("a known name");
+    let mut times = Vec::new();
+    println!("\n{name}, milliseconds a proposal with its outcome, on all {} points", space.count());
+    for known in 0..1100 {
+        let started = Instant::now();
+        let proposal = strategy.ask(1).pop().expect("points are left");
+        let asked = milliseconds(started);
+        let objective_ns = Some(1e6 * target(&proposal.genome));
+        let started = Instant::now();
+        strategy.tell(&Outcome::new(proposal.genome, VerdictClass::Ok, objective_ns));
+        times.push(asked + milliseconds(started));
+        if [100, 300, 1000].contains(&known) {
+            println!("{known:7} known  {}", spread(times.split_off(times.len() - PROPOSALS)));
         }
     }
 }

@@ -95,7 +95,7 @@ pub struct SweepArgs {
     /// Seed of the search and of the inputs
     #[arg(long, value_name = "S", allow_negative_numbers = true, default_value_t = 1)]
     pub seed: u64,
-    /// Search strategy; exhaustive under 2,000 valid points, else genetic
+    /// Search strategy; exhaustive under 2,000 valid points, else evolve
     #[arg(long, value_name = "X")]
     pub strategy: Option<String>,
     /// `auto`, `host`, `cuda`, `cuda:INDEX`, or `replay:FILE`: a recording answers
@@ -122,6 +122,12 @@ pub struct SweepArgs {
     /// Run whatever compiles, even what the strategy would pass over given what the compiler reports
     #[arg(long = "run-all")]
     pub run_all: bool,
+    /// Start from what this study or recording of the same kernel found (repeatable) [default: studies in --out]
+    #[arg(long, value_name = "PATH", conflicts_with = "no_prior")]
+    pub prior: Vec<PathBuf>,
+    /// Start from nothing, whatever earlier studies found
+    #[arg(long)]
+    pub no_prior: bool,
     /// How many finalists are confirmed in fresh processes
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 3)]
     pub finalists: usize,
@@ -279,6 +285,9 @@ pub struct BenchSearchArgs {
     /// Traces of other tools' runs (JSON lines, compressed or not), judged in the same table
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub judge: Vec<PathBuf>,
+    /// Start each run from what `evolve` finds in these recordings of the same kernel on other GPUs
+    #[arg(long, value_name = "DIR|FILE", num_args = 1..)]
+    pub prior: Vec<PathBuf>,
     /// Runs of each strategy on each space
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 25,
           value_parser = clap::value_parser!(u32).range(1..=100_000))]

@@ -19,8 +19,7 @@ use super::exit_code::{ExitCode, UsageError};
 use crate::replay::score::{self, Aggregate, Progress, SpaceScore};
 use crate::replay::simulate::SimulatedRun;
 use crate::replay::trace::{TraceLine, TraceWriter};
-use crate::search::registry::{self, StrategyOptions};
-use crate::space::space::SearchSpace;
+use crate::search::registry;
 use crate::timing::stats::{quantile, sorted};
 
 /// How one strategy did, ours or another tool.
@@ -91,12 +90,13 @@ pub fn run(arguments: &BenchSearchArgs) -> anyhow::Result<ExitCode> {
         return synthetic::run(arguments, names);
     }
     let spaces = data::open(&arguments.data)?;
-    let names = strategies(&arguments.strategies, &spaces[0].recording.space)?;
+    let earlier = if arguments.prior.is_empty() { Vec::new() } else { data::open(&arguments.prior)? };
+    let names = strategies(&arguments.strategies)?;
     let usage = |error: &dyn std::error::Error| UsageError::of(error);
     let trace = arguments.trace.as_deref().map(TraceWriter::create).transpose();
     let trace = trace.map_err(|error| usage(&error))?;
     let tools = judged::read(&arguments.judge, &spaces, &names, !arguments.no_overhead)?;
-    let all = Runs::simulate(arguments, &names, &spaces)?;
+    let all = Runs::simulate(arguments, &names, &spaces, &earlier)?;
     if let Some(trace) = trace {
         write(trace, &all, &names, &spaces).map_err(|error| usage(&error))?;
     }
@@ -116,18 +116,12 @@ pub fn run(arguments: &BenchSearchArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// The names without repetitions, all known.
-fn strategies(names: &[String], space: &SearchSpace) -> std::result::Result<Vec<&'static str>, UsageError> {
-    let mut known = Vec::new();
+fn strategies(names: &[String]) -> std::result::Result<Vec<&str>, UsageError> {
+    let mut known: Vec<&str> = Vec::new();
     for name in names {
-        match registry::names().find(|own| own == name) {
-            Some(own) if known.contains(&own) => {}
-            Some(own) => known.push(own),
-            None => {
-                let options = StrategyOptions { seed: 0, population: 1 };
-                let refused = registry::create(name, space, options).err();
-                let error = refused.expect("the registry makes only what it names");
-                return Err(UsageError::of(&error));
-            }
+        registry::check(name).map_err(|error| UsageError::of(&error))?;
+        if !known.contains(&name.as_str()) {
+            known.push(name);
         }
     }
     Ok(known)

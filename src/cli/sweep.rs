@@ -1,11 +1,13 @@
 //! `evo sweep`: search a space, confirm the best, rank them.
 
+mod prior;
 mod replay;
 
 use std::path::Path;
 
 use anyhow::Context;
 
+use self::prior::Prior;
 use super::args::SweepArgs;
 use super::environment;
 use super::exit_code::{ExitCode, UsageError};
@@ -43,7 +45,7 @@ pub fn run(arguments: &SweepArgs) -> anyhow::Result<ExitCode> {
     let kernel = session::kernel_of(&file)?;
     let valid = file.space.count();
     let population = arguments.population;
-    let strategy = strategy(arguments, &file.space)?;
+    let mut strategy = strategy(arguments, &file.space)?;
     let budget = budget(arguments, strategy.name())?;
     let place = session::place(&arguments.device, arguments.jobs)?;
     let problems = session::problems(kernel, place.choice.kind, &arguments.problems)?;
@@ -65,6 +67,7 @@ pub fn run(arguments: &SweepArgs) -> anyhow::Result<ExitCode> {
     interrupt::watch(inbox.sender()).context("cannot watch for Ctrl-C")?;
 
     let mut observer = progress::observer(arguments.json);
+    inherit(arguments, &mut study, &file.space, &mut *strategy, &mut *observer)?;
     let parts = Parts {
         study: &mut study,
         space: &file.space,
@@ -100,6 +103,22 @@ fn strategy<'a>(arguments: &SweepArgs, space: &'a SearchSpace) -> anyhow::Result
     let name = arguments.strategy.as_deref().unwrap_or(registry::default_name(space.count()));
     let options = StrategyOptions { seed: arguments.seed, population: arguments.population as usize };
     Ok(registry::create(name, space, options).map_err(|error| UsageError::of(&error))?)
+}
+
+/// Gives the strategy what earlier studies found, and says so.
+fn inherit(
+    arguments: &SweepArgs,
+    study: &mut Study,
+    space: &SearchSpace,
+    strategy: &mut dyn Strategy,
+    observer: &mut dyn Observer,
+) -> anyhow::Result<()> {
+    let prior = Prior::find(arguments, &study.header().kernel, space, study.folder())?;
+    if let Some(message) = prior.give(strategy) {
+        study.note(message.clone()).map_err(|error| UsageError::of(&error))?;
+        observer.observe(&Event::Notice { message });
+    }
+    Ok(())
 }
 
 fn budget(arguments: &SweepArgs, strategy: &str) -> anyhow::Result<Budget> {

@@ -20,7 +20,7 @@ struct Picky<'a> {
 }
 
 impl Strategy for Picky<'_> {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         self.inner.name()
     }
 
@@ -120,7 +120,7 @@ struct Backwards<'a> {
 }
 
 impl Strategy for Backwards<'_> {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "backwards"
     }
 

@@ -6,6 +6,7 @@ use std::time::Instant;
 use thiserror::Error;
 
 use super::recording::{Recording, Row};
+use crate::search::prior::PriorStudy;
 use crate::search::registry::{self, StrategyOptions, UnknownStrategy};
 use crate::search::strategy::{Outcome, Proposal};
 
@@ -40,14 +41,19 @@ pub enum SimulationError {
     Outside { strategy: String, configuration: String, recording: String },
 }
 
-/// Runs the strategy of that name until the clock has passed the limit or it has nothing left.
+/// Runs the strategy of that name until the clock has passed the limit or it has nothing left. It may start
+/// from earlier studies.
 pub fn run(
     recording: &Recording,
     strategy: &str,
+    prior: &[PriorStudy],
     options: SimulationOptions,
 ) -> Result<SimulatedRun, SimulationError> {
     let mut clock = Clock { options, seen: HashSet::new(), now_ms: 0.0, own_ms: 0.0 };
     let mut search = clock.time(|| registry::create(strategy, &recording.space, options.strategy))?;
+    if !prior.is_empty() {
+        clock.time(|| search.inherit(prior));
+    }
     let (mut run, mut flight) = (SimulatedRun::default(), VecDeque::<Proposal>::new());
     // Asking for known failures costs nothing; a strategy that does nothing else would never end.
     let most = recording.rows().len().saturating_mul(2);
@@ -119,7 +125,7 @@ mod tests {
     }
 
     fn check(strategy: &str, options: SimulationOptions) -> SimulatedRun {
-        run(&invented(), strategy, options).unwrap()
+        run(&invented(), strategy, &[], options).unwrap()
     }
 
     #[test]
@@ -160,7 +166,7 @@ mod tests {
 
     #[test]
     fn unknown_strategies_are_refused() {
-        let error = run(&invented(), "psychic", options(1.0, 1)).unwrap_err();
+        let error = run(&invented(), "psychic", &[], options(1.0, 1)).unwrap_err();
         assert!(error.to_string().starts_with("unknown strategy `psychic`"), "{error}");
     }
 }

@@ -293,6 +293,6 @@ fn an_unknown_name_is_refused_with_the_list() {
     let error = registry::create("genetics", &space, StrategyOptions { seed: 1, population: 8 });
     insta::assert_snapshot!(error.err().expect("refused"), @"
     unknown strategy `genetics`
-    hint: did you mean `genetic`? there are `exhaustive`, `random`, `quasi_random`, `local_search`, `annealing`, `differential_evolution`, `genetic`
+    hint: did you mean `genetic`? there are `evolve`, `exhaustive`, `random`, `quasi_random`, `local_search`, `annealing`, `differential_evolution`, `surrogate_trees`, `surrogate_process`, `genetic`
     ");
 }

@@ -15,9 +15,9 @@ use rand_chacha::ChaCha8Rng;
 
 use super::bandit::Bandit;
 use super::memory::{Member, Memory, OPENING};
-use super::operators::{crossover, drift, pool, random_gene, step};
 use super::population::Population;
 use super::strategy::{Outcome, Proposal, Strategy};
+use super::variation::{OPERATORS, vary};
 use crate::genome::Genome;
 use crate::space::space::SearchSpace;
 
@@ -36,9 +36,6 @@ const PATIENCE: usize = 60;
 
 /// Fewest members.
 const CAPACITY: usize = 16;
-
-/// The operators by name.
-const OPERATORS: [&str; 6] = ["step", "mutation", "double", "crossover", "pool", "drift"];
 
 /// The genetic strategy.
 #[derive(Debug)]
@@ -92,7 +89,7 @@ impl<'a> Genetic<'a> {
         let operator = self.bandit.choose(rng);
         let parent = self.population.pick(GREED, rng)?;
         let bar = parent.objective;
-        let varied = self.vary(&parent.genome, operator, rng)?;
+        let varied = vary(self.memory.space(), &self.population, &parent.genome, operator, rng)?;
         let genome = self.memory.space().repair(&varied, rng)?;
         if self.memory.take(&genome, rng) {
             self.children.insert(genome.clone(), (operator, bar));
@@ -102,29 +99,6 @@ impl<'a> Genetic<'a> {
             self.population.insert(known);
         }
         None
-    }
-
-    fn vary(&self, parent: &Genome, operator: usize, rng: &mut ChaCha8Rng) -> Option<Genome> {
-        let space = self.memory.space();
-        Some(match OPERATORS[operator] {
-            "step" => step(space, parent, rng),
-            "mutation" => random_gene(space, parent, rng),
-            "double" => {
-                let first = random_gene(space, parent, rng);
-                if rng.random_bool(0.5) { random_gene(space, &first, rng) } else { step(space, &first, rng) }
-            }
-            "crossover" => crossover(parent, &self.population.pick(GREED, rng)?.genome, rng),
-            "pool" => {
-                let genomes: Vec<&Genome> = self.population.members().iter().map(|m| &m.genome).collect();
-                pool(parent, &genomes, rng)
-            }
-            _ => {
-                let (first, second) = (self.population.any(rng)?, self.population.any(rng)?);
-                let better_first = first.objective <= second.objective;
-                let (better, worse) = if better_first { (first, second) } else { (second, first) };
-                drift(space, parent, &better.genome, &worse.genome, rng)
-            }
-        })
     }
 
     /// Adds an outcome to the population, or starts a new one when nothing better came for long.

@@ -3,6 +3,7 @@
 pub mod annealing;
 pub mod bandit;
 pub mod differential_evolution;
+pub mod evolve;
 pub mod exhaustive;
 pub mod genetic;
 pub mod insight;
@@ -13,12 +14,14 @@ pub mod model;
 pub mod operators;
 pub mod permutation;
 pub mod population;
+pub mod prior;
 pub mod quasi_random;
 pub mod random;
 pub mod registry;
 pub mod spread;
 pub mod strategy;
 pub mod unseen;
+mod variation;
 
 #[cfg(test)]
 pub(crate) mod conformance;

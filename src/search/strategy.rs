@@ -2,6 +2,7 @@
 //! print nothing, so that any of them runs on any device, and are deterministic for a seed and an
 //! order of tells.
 
+use super::prior::PriorStudy;
 use crate::compile::facts::Facts;
 pub use crate::evaluation::Expectation;
 use crate::genome::Genome;
@@ -45,7 +46,7 @@ impl Outcome {
 /// A search algorithm.
 pub trait Strategy {
     /// The name on the command line.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &str;
 
     /// Up to `n` proposals, valid and never proposed before; fewer (or none) when it has to wait for
     /// tells or has nothing left.
@@ -60,6 +61,12 @@ pub trait Strategy {
     /// never asked about again. The engine runs some variants without asking.
     fn reconsider(&mut self, _genome: &Genome, _facts: &Facts) -> bool {
         true
+    }
+
+    /// Takes what earlier studies of the same kernel measured, before the first proposal; whether it
+    /// has any use for that.
+    fn inherit(&mut self, _studies: &[PriorStudy]) -> bool {
+        false
     }
 
     /// Whether it has nothing left to propose whatever it is told.

@@ -68,8 +68,12 @@ impl<'a> Unseen<'a> {
         self.seen.insert(genome.clone())
     }
 
-    /// The default configuration, claimed, unless somebody took it: what every search proposes first.
+    /// The default configuration, claimed, unless somebody took it or there is none: what every search
+    /// proposes first.
     pub fn default(&mut self) -> Option<Proposal> {
+        if !self.space.has_default() {
+            return None;
+        }
         let genome = self.space.default_genome();
         self.claim(&genome).then_some(Proposal::new(genome, "default"))
     }

@@ -18,6 +18,7 @@ pub struct SearchSpace {
     parameters: Vec<Parameter>,
     constraints: Vec<Constraint>,
     pub(super) index: Index,
+    has_default: bool,
 }
 
 /// A constraint that a point does not satisfy.
@@ -44,12 +45,24 @@ impl SearchSpace {
     ) -> SearchSpace {
         let problem = Problem::new(&parameters, &constraints.iter().collect::<Vec<_>>());
         let index = Index::new(&problem, limits);
-        SearchSpace { parameters, constraints, index }
+        SearchSpace { parameters, constraints, index, has_default: true }
     }
 
     /// A space without constraints whose index says it all.
     pub(super) fn of_index(parameters: Vec<Parameter>, index: Index) -> SearchSpace {
-        SearchSpace { parameters, constraints: Vec::new(), index }
+        SearchSpace { parameters, constraints: Vec::new(), index, has_default: true }
+    }
+
+    /// The same space without a default configuration that would deserve to be tried first: somebody
+    /// recorded it without choosing one.
+    #[must_use]
+    pub fn without_default(self) -> SearchSpace {
+        SearchSpace { has_default: false, ..self }
+    }
+
+    /// Whether somebody chose the default configuration.
+    pub fn has_default(&self) -> bool {
+        self.has_default
     }
 
     /// The parameters in declared order.

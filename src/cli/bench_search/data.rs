@@ -50,10 +50,12 @@ enum Refused {
 }
 
 fn space(file: &Path) -> Result<Space, Refused> {
-    let recording =
+    let mut recording =
         Recording::open(file).map_err(|error| Refused::Unreadable(UsageError::of(&error).to_string()))?;
     let yardstick = Yardstick::of(&recording)
         .map_err(|error| Refused::NotScorable(format!("cannot score `{}`: {error}", file.display())))?;
+    // The first values of a recording's parameters are nobody's choice.
+    recording.space = recording.space.without_default();
     Ok(Space { recording, yardstick })
 }
 

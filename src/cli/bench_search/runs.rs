@@ -3,8 +3,10 @@
 use super::data::Space;
 use super::parallel;
 use crate::cli::args::BenchSearchArgs;
+use crate::replay::Recording;
 use crate::replay::simulate::{self, SimulatedRun, SimulationError, SimulationOptions};
-use crate::search::registry::StrategyOptions;
+use crate::search::prior::PriorStudy;
+use crate::search::registry::{self, StrategyOptions};
 
 /// What every run of ours asked for.
 pub struct Runs {
@@ -16,14 +18,19 @@ pub struct Runs {
 
 impl Runs {
     /// Simulates them all. Each has one core to itself; the order in which they end does not matter.
-    pub fn simulate(arguments: &BenchSearchArgs, names: &[&str], spaces: &[Space]) -> anyhow::Result<Runs> {
+    pub fn simulate(
+        arguments: &BenchSearchArgs,
+        names: &[&str],
+        spaces: &[Space],
+        earlier: &[Space],
+    ) -> anyhow::Result<Runs> {
         let runs = arguments.runs as usize;
         let work = |number: usize| {
             // Spaces change fastest, so that long and short runs mix to the end.
             let (space, strategy) = (number % spaces.len(), number / spaces.len() % names.len());
             let run = number / spaces.len() / names.len();
             let place = (strategy * spaces.len() + space) * runs + run;
-            one(arguments, names[strategy], &spaces[space], run).map(|simulated| (place, simulated))
+            one(arguments, names[strategy], &spaces[space], earlier, run).map(|simulated| (place, simulated))
         };
         let mut all = parallel::each(names.len() * spaces.len() * runs, arguments.jobs, work)?;
         all.sort_by_key(|(place, _)| *place);
@@ -41,6 +48,7 @@ fn one(
     arguments: &BenchSearchArgs,
     name: &str,
     space: &Space,
+    earlier: &[Space],
     run: usize,
 ) -> Result<SimulatedRun, SimulationError> {
     let seed = arguments.seed.wrapping_add(run as u64);
@@ -50,5 +58,22 @@ fn one(
         overhead: !arguments.no_overhead,
         until_ms: space.yardstick.run_until_ms(),
     };
-    simulate::run(&space.recording, name, options)
+    let prior = earlier.iter().filter(|other| {
+        other.recording.kernel == space.recording.kernel && other.recording.name != space.recording.name
+    });
+    let prior = prior.map(|other| earlier_study(other, &space.recording, options));
+    simulate::run(&space.recording, name, &prior.collect::<Result<Vec<_>, _>>()?, options)
+}
+
+/// What a search of the default strategy on an earlier recording measured within the budget there.
+fn earlier_study(
+    earlier: &Space,
+    today: &Recording,
+    options: SimulationOptions,
+) -> Result<PriorStudy, SimulationError> {
+    let options =
+        SimulationOptions { overhead: false, until_ms: earlier.yardstick.run_until_ms(), ..options };
+    let run = simulate::run(&earlier.recording, registry::FULL, &[], options)?;
+    let rows = run.evaluations.iter().map(|row| *row as usize);
+    Ok(earlier.recording.study(rows, &today.space))
 }

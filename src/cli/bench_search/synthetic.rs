@@ -24,7 +24,7 @@ struct Comparison {
 
 /// How one strategy did.
 struct Result {
-    strategy: &'static str,
+    strategy: String,
     spaces: Vec<OnSpace>,
     time: Option<OwnTime>,
 }
@@ -75,7 +75,7 @@ impl Result {
 /// Runs the command on the spaces of these names, or on all.
 pub fn run(arguments: &BenchSearchArgs, names: &[String]) -> anyhow::Result<ExitCode> {
     let spaces = open(names)?;
-    let mut compared = strategies(&arguments.strategies, &spaces[0].space)?;
+    let mut compared = strategies(&arguments.strategies)?;
     if !compared.contains(&YARDSTICK) {
         compared.push(YARDSTICK);
     }
@@ -105,7 +105,7 @@ fn open(names: &[String]) -> std::result::Result<Vec<Synthetic>, UsageError> {
 fn compare(
     arguments: &BenchSearchArgs,
     spaces: Vec<Synthetic>,
-    strategies: &[&'static str],
+    strategies: &[&str],
 ) -> anyhow::Result<Comparison> {
     let runs = arguments.runs as usize;
     let evaluations = arguments.evaluations as usize;
@@ -135,8 +135,8 @@ fn compare(
             time: time(runs),
         }
     };
-    let result = |(number, name): (usize, &&'static str)| Result {
-        strategy: name,
+    let result = |(number, name): (usize, &&str)| Result {
+        strategy: name.to_string(),
         spaces: (0..spaces.len()).map(|space| on_space(number, space)).collect(),
         time: time(&all[number * spaces.len() * runs..][..spaces.len() * runs]),
     };

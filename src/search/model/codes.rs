@@ -105,6 +105,12 @@ impl Codes {
         self.rows += 1;
     }
 
+    /// Adds a column at the right.
+    pub fn push_column(&mut self, column: Vec<u16>) {
+        assert_eq!(column.len(), self.rows, "columns are equally long");
+        self.columns.push(column);
+    }
+
     /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows

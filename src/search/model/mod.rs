@@ -22,7 +22,6 @@ pub mod kernel;
 mod likelihood;
 pub mod matrix;
 pub mod normal;
-pub mod online;
 mod optimize;
 pub mod process;
 pub mod process_screen;
@@ -64,6 +63,15 @@ pub fn clipped(targets: &[f64]) -> Vec<f64> {
     targets.iter().map(|target| if target.is_nan() { high } else { target.clamp(low, high) }).collect()
 }
 
+/// The mean and spread of a mixture of predictions whose weights sum to 1.
+pub fn mixed(predictions: &[Prediction], weights: &[f64]) -> Prediction {
+    let pairs = || predictions.iter().zip(weights);
+    let mean: f64 = pairs().map(|(prediction, weight)| weight * prediction.mean).sum();
+    let variance: f64 =
+        pairs().map(|(p, weight)| weight * (p.spread * p.spread + (p.mean - mean).powi(2))).sum();
+    Prediction { mean, spread: variance.max(0.0).sqrt() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,5 +83,13 @@ mod tests {
         assert_eq!(clipped(&[f64::NAN, f64::INFINITY]), [0.0, 0.0]);
         assert_eq!(clipped(&[f64::MAX, 0.0]), [1e100, 0.0]);
         assert!(clipped(&[]).is_empty());
+    }
+
+    #[test]
+    fn a_mixture_of_two_apart_is_wide() {
+        let apart = [-1.0, 1.0].map(|mean| Prediction { mean, spread: 0.5 });
+        let both = mixed(&apart, &[0.5, 0.5]);
+        assert_eq!(both.mean, 0.0);
+        assert!((both.spread - 1.25f64.sqrt()).abs() < 1e-12);
     }
 }

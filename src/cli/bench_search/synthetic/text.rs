@@ -58,7 +58,7 @@ fn overall(comparison: &Comparison, width: usize) -> String {
         let worst = finals.max_by(|one, other| one.0.total_cmp(&other.0));
         let worst =
             worst.map_or("-".to_string(), |(ratio, space)| format!("{} {}", number(ratio), space.name()));
-        let strategy = result.strategy;
+        let strategy = &result.strategy;
         let (ahead, time) = (share(ahead, runs), time_text(&result.time));
         let _ = writeln!(text, "{strategy:width$}{stages}  {ahead:>11}  {time:>20}  {worst}");
     }
