@@ -57,8 +57,10 @@ const NEIGHBORS: f64 = 0.1;
 /// How many of the best points have their neighbors proposed, the first that has any left.
 const ELITE: usize = 3;
 
-/// Share of proposals chosen by the trees alone, and by the process alone.
-const SOLO: f64 = 0.25;
+/// Share of proposals chosen by the trees alone, and by the process alone, which is the better judge while
+/// little is known.
+const TREES_ALONE: f64 = 0.1;
+const PROCESS_ALONE: f64 = 0.4;
 
 /// Outcomes without a new best before chance grows, beside the number of changes to one gene.
 const PATIENCE: usize = 60;
@@ -225,8 +227,8 @@ impl<'a> Evolve<'a> {
     fn judges(&self, rng: &mut ChaCha8Rng) -> Judges {
         let ticket = rng.random::<f64>();
         match self.ingredients.solo {
-            true if ticket < SOLO => Judges::Trees,
-            true if ticket < 2.0 * SOLO => Judges::Process,
+            true if ticket < TREES_ALONE => Judges::Trees,
+            true if ticket < TREES_ALONE + PROCESS_ALONE => Judges::Process,
             _ => Judges::All,
         }
     }
