@@ -46,6 +46,7 @@ pub fn run(arguments: &SweepArgs) -> anyhow::Result<ExitCode> {
     let valid = file.space.count();
     let population = arguments.population;
     let mut strategy = strategy(arguments, &file.space)?;
+    let prior = Prior::named(arguments, &file.space)?;
     let budget = budget(arguments, strategy.name())?;
     let place = session::place(&arguments.device, arguments.jobs)?;
     let problems = session::problems(kernel, place.choice.kind, &arguments.problems)?;
@@ -67,7 +68,8 @@ pub fn run(arguments: &SweepArgs) -> anyhow::Result<ExitCode> {
     interrupt::watch(inbox.sender()).context("cannot watch for Ctrl-C")?;
 
     let mut observer = progress::observer(arguments.json);
-    inherit(arguments, &mut study, &file.space, &mut *strategy, &mut *observer)?;
+    let prior = prior.or_beside(arguments, &kernel.name, &file.space, study.folder());
+    inherit(&prior, &mut study, &mut *strategy, &mut *observer)?;
     let parts = Parts {
         study: &mut study,
         space: &file.space,
@@ -107,13 +109,11 @@ fn strategy<'a>(arguments: &SweepArgs, space: &'a SearchSpace) -> anyhow::Result
 
 /// Gives the strategy what earlier studies found, and says so.
 fn inherit(
-    arguments: &SweepArgs,
+    prior: &Prior,
     study: &mut Study,
-    space: &SearchSpace,
     strategy: &mut dyn Strategy,
     observer: &mut dyn Observer,
 ) -> anyhow::Result<()> {
-    let prior = Prior::find(arguments, &study.header().kernel, space, study.folder())?;
     if let Some(message) = prior.give(strategy) {
         study.note(message.clone()).map_err(|error| UsageError::of(&error))?;
         observer.observe(&Event::Notice { message });

@@ -38,6 +38,18 @@ fn scores_on_the_invented_recording_are_the_known_ones() {
     assert_eq!(bench_json(&arguments), answer, "it depends on something besides the seed");
 }
 
+/// The default strategy, whose models compute with what a processor's mathematics library gives: the last digits
+/// may differ from machine to machine, and a choice or two with them.
+#[test]
+fn the_default_strategy_is_as_good_as_it_was() {
+    let arguments = ["--data", RECORDING, "--strategy", "evolve", "--runs", "8", "--no-overhead"];
+    let answer = bench_json(&arguments);
+    let score = answer["strategies"]["evolve"]["score"].as_f64().unwrap();
+    assert!((score - 0.891).abs() < 0.03, "`evolve` scores {score:.3}, not 0.891 as before");
+    let spaces = answer["strategies"]["evolve"]["spaces"].as_object().unwrap();
+    assert!(spaces.values().all(|space| space["within_1_percent"]["runs_stuck"] == 0), "{answer}");
+}
+
 #[test]
 fn tables_show_each_space_and_compare_strategies() {
     let arguments = ["--data", RECORDING, "--strategy", "random,exhaustive,random", "--runs", "3"];

@@ -11,6 +11,7 @@ mod kernel;
 mod kernel_errors;
 mod lane;
 mod malformed;
+mod prior;
 mod replay;
 mod shipped;
 mod space;

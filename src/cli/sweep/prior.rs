@@ -19,18 +19,9 @@ pub struct Prior {
 }
 
 impl Prior {
-    /// The studies that `--prior` names, else those of `kernel` beside the study in `own`, without that
-    /// one. Only named ones can be at fault.
-    pub fn find(
-        arguments: &SweepArgs,
-        kernel: &str,
-        space: &SearchSpace,
-        own: &Path,
-    ) -> Result<Prior, UsageError> {
+    /// The studies that `--prior` names; called before anything is written, since they can be at fault.
+    pub fn named(arguments: &SweepArgs, space: &SearchSpace) -> Result<Prior, UsageError> {
         let mut prior = Prior::default();
-        if arguments.no_prior {
-            return Ok(prior);
-        }
         for path in &arguments.prior {
             let recording = Recording::open(path).map_err(|error| UsageError::of(&error))?;
             if !prior.add(path, &recording, space) {
@@ -41,15 +32,26 @@ impl Prior {
                 return Err(UsageError(text));
             }
         }
-        if arguments.prior.is_empty() {
+        Ok(prior)
+    }
+
+    /// Where none is named, those of `kernel` beside the study in `own`, without that one.
+    pub fn or_beside(
+        mut self,
+        arguments: &SweepArgs,
+        kernel: &str,
+        space: &SearchSpace,
+        own: &Path,
+    ) -> Prior {
+        if arguments.prior.is_empty() && !arguments.no_prior {
             for path in beside(own) {
                 let recording = Recording::open(&path).ok().filter(|recording| recording.kernel == kernel);
                 if let Some(recording) = recording {
-                    prior.add(&path, &recording, space);
+                    self.add(&path, &recording, space);
                 }
             }
         }
-        Ok(prior)
+        self
     }
 
     /// Hands the studies to a strategy; what to tell people, if it takes them.

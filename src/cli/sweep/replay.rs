@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::Context;
 
+use super::prior::Prior;
 use super::{budget, exit_code, inherit, stopped, strategy, tell_insight};
 use crate::cli::args::SweepArgs;
 use crate::cli::exit_code::{ExitCode, UsageError};
@@ -36,6 +37,7 @@ pub(super) fn run(arguments: &SweepArgs, path: &Path) -> anyhow::Result<ExitCode
     let recording = recording.map_err(|error| UsageError::of(&error))?;
     let (word, space_text) = told.unwrap_or_else(|| (arguments.device.clone(), String::new()));
     let mut strategy = strategy(arguments, &recording.space)?;
+    let prior = Prior::named(arguments, &recording.space)?;
     let budget = budget(arguments, strategy.name())?;
     let default_name = folder_name(&recording);
     let request = StudyRequest {
@@ -53,7 +55,8 @@ pub(super) fn run(arguments: &SweepArgs, path: &Path) -> anyhow::Result<ExitCode
 
     let mut observer = progress::observer(arguments.json);
     tell(&recording, &mut *observer);
-    inherit(arguments, &mut study, &recording.space, &mut *strategy, &mut *observer)?;
+    let prior = prior.or_beside(arguments, &recording.kernel, &recording.space, study.folder());
+    inherit(&prior, &mut study, &mut *strategy, &mut *observer)?;
     let recipe = ReplayRecipe::new(&recording);
     let parts = Parts {
         study: &mut study,
