@@ -39,6 +39,9 @@ const TREES_WEIGHT: f64 = 0.2;
 /// Points that the process looks at, of those that the trees like best, where there is no pool.
 const SHORT_LIST: usize = 48;
 
+/// The risk above which a point is left to chance.
+const HOPELESS: f64 = 0.9;
+
 /// Who judges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judges {
@@ -176,8 +179,8 @@ impl Ensemble {
         if is_known { self.validity.failure(codes) } else { 0.0 }
     }
 
-    /// The worth of measuring each point of the pool: the expected improvement, times the chance that
-    /// it works.
+    /// The worth of measuring each point of the pool: the expected improvement, less where it may fail and
+    /// negative where it surely will.
     pub fn worth_of_pool(&self, judges: Judges, worth: &mut Vec<f64>) {
         let [trees, process] = self.weights(judges);
         expected_improvements(self.forest.watched(), 0.0, worth);
@@ -199,8 +202,8 @@ impl Ensemble {
             }
         }
         if self.ingredients.validity && !self.failed.is_empty() {
-            let works = self.validity.watched().map(confidence);
-            worth.iter_mut().zip(works).for_each(|(worth, works)| *worth *= works);
+            let risks = self.validity.watched();
+            worth.iter_mut().zip(risks).for_each(|(worth, risk)| *worth = at_risk(*worth, risk));
         }
     }
 
@@ -221,8 +224,8 @@ impl Ensemble {
             }
         }
         if self.ingredients.validity && !self.failed.is_empty() {
-            let works = codes.iter().map(|codes| confidence(self.validity.failure(codes)));
-            worth.iter_mut().zip(works).for_each(|(worth, works)| *worth *= works);
+            let risks = codes.iter().map(|codes| self.validity.failure(codes));
+            worth.iter_mut().zip(risks).for_each(|(worth, risk)| *worth = at_risk(*worth, risk));
         }
         worth
     }
@@ -329,7 +332,10 @@ impl Ensemble {
     }
 }
 
-/// By how much a risk to fail makes a point less worth measuring.
-fn confidence(risk: f64) -> f64 {
-    (1.0 - risk) * (1.0 - risk)
+/// The worth of a point that may fail: less the higher the risk, and negative where there is no hope.
+///
+/// A factor alone would not do: once the best is found, what a process expects of the points around it
+/// is so little that the promise of a region where all fails and nothing is known is above it times any factor.
+fn at_risk(worth: f64, risk: f64) -> f64 {
+    if risk > HOPELESS { -1.0 } else { worth * (1.0 - risk) * (1.0 - risk) }
 }

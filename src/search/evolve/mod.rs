@@ -159,7 +159,10 @@ impl<'a> Evolve<'a> {
         };
         match chosen {
             Some((genome, origin)) if self.unseen.claim(&genome) => Some(self.explained(genome, origin)),
-            _ => self.elsewhere("random", &mut rng),
+            _ => {
+                let genome = self.anywhere(&mut rng)?;
+                Some(self.explained(genome, "random"))
+            }
         }
     }
 
@@ -233,7 +236,7 @@ impl<'a> Evolve<'a> {
         }
     }
 
-    /// The most promising point of the pool; `near` one of the best points, if there are any.
+    /// The most promising point of the pool, none if all would fail; `near` one of the best points, if there are any.
     fn choose_from_pool(&mut self, near: bool, judges: Judges) -> Option<(Genome, &'static str)> {
         self.ensemble.as_ref()?.worth_of_pool(judges, &mut self.worth);
         let (worth, taken) = (&self.worth, &self.taken);
@@ -241,11 +244,12 @@ impl<'a> Evolve<'a> {
         let neighbors = |elite: &Member| {
             let places = self.space.iter_neighbors(&elite.genome, Neighborhood::Hamming);
             let places = places.filter_map(|neighbor| self.space.index_of(&neighbor)).map(|at| at as usize);
-            places.filter(|at| !taken[*at]).max_by(better)
+            places.filter(|at| !taken[*at] && worth[*at] >= 0.0).max_by(better)
         };
         let elite = self.breeder.members().iter().take(if near { ELITE } else { 0 });
         let neighbor = elite.filter_map(neighbors).next();
-        let place = neighbor.or_else(|| (0..taken.len()).filter(|at| !taken[*at]).max_by(better))?;
+        let place = neighbor
+            .or_else(|| (0..taken.len()).filter(|at| !taken[*at] && worth[*at] >= 0.0).max_by(better))?;
         let origin = match judges {
             _ if neighbor.is_some() => "neighbor",
             Judges::All => "model",
@@ -255,12 +259,13 @@ impl<'a> Evolve<'a> {
         Some((self.space.genome_at(place as u128)?, origin))
     }
 
-    /// The most promising of many children.
+    /// The most promising of many children, none if all would fail.
     fn breed(&mut self, near: bool, judges: Judges, rng: &mut ChaCha8Rng) -> Option<(Genome, &'static str)> {
         let children = self.breeder.children(self.space, &self.unseen, near, rng);
         let genomes: Vec<Genome> = children.iter().map(|child| child.genome.clone()).collect();
         let worth = self.ensemble.as_ref()?.worth_of(&genomes, judges);
-        let best = (0..worth.len()).max_by(|a, b| worth[*a].total_cmp(&worth[*b]).then(b.cmp(a)))?;
+        let hopeful = (0..worth.len()).filter(|at| worth[*at] >= 0.0);
+        let best = hopeful.max_by(|a, b| worth[*a].total_cmp(&worth[*b]).then(b.cmp(a)))?;
         self.breeder.choose(&children[best]);
         Some((children[best].genome.clone(), children[best].origin))
     }

@@ -108,8 +108,9 @@ fn what_fails_is_avoided_once_it_is_known() {
         }
         strategy.tell(&outcome);
     }
-    // Half of the space fails.
-    assert!(failures[0] > 0 && failures[1] < 24, "{failures:?}");
+    // Half of the space fails. The optimum is found in the first phase, and the second must not prefer what
+    // fails to what is known to be worse.
+    assert!(failures[0] > 0 && failures[1] <= 8, "{failures:?}");
 }
 
 #[test]
