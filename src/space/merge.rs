@@ -5,9 +5,9 @@
 //! Equal nodes are shared on the way back, so the diagram is reduced.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 
 use super::code::Atom;
+use super::hasher::FastHash;
 use super::keys::{Entry, KeyTable};
 use super::number::Number;
 use super::plan::{Closing, Plan, RegisterField, Source, Step, Then};
@@ -65,7 +65,7 @@ struct Memory {
     /// are none.
     before_closing: KeyTable,
     states: KeyTable,
-    shared: HashMap<Edges, u32, BuildHasherDefault<KeyHasher>>,
+    shared: HashMap<Edges, u32, FastHash>,
     nodes: Vec<Edges>,
     /// Edges of the node under way, kept for its memory.
     edges: Vec<(u16, u32)>,
@@ -264,40 +264,5 @@ fn atom_words(atom: Atom) -> (u64, u64) {
         Atom::Number(Number::Int(value)) => (0, value as u64),
         Atom::Number(Number::Float(value)) => (1, value.to_bits()),
         Atom::Text(rank) => (2, u64::from(rank)),
-    }
-}
-
-/// Multiply and rotate: keys are short runs of small integers from our own search, so nobody can aim
-/// collisions at us, and the standard hasher took a third of the time.
-#[derive(Default)]
-pub struct KeyHasher(u64);
-
-impl Hasher for KeyHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.write_u64(u64::from_le_bytes(word));
-        }
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        self.0 = (self.0.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-
-    fn write_u16(&mut self, word: u16) {
-        self.write_u64(u64::from(word));
-    }
-
-    fn write_u32(&mut self, word: u32) {
-        self.write_u64(u64::from(word));
-    }
-
-    fn write_usize(&mut self, word: usize) {
-        self.write_u64(word as u64);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0 ^ (self.0 >> 29)
     }
 }

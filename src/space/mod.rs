@@ -10,6 +10,7 @@ pub mod diagnostic;
 pub mod document;
 pub mod explain;
 pub mod expr;
+mod hasher;
 mod index;
 pub mod json;
 mod keys;

@@ -6,9 +6,9 @@
 //! neighboring layers.
 
 use std::collections::HashMap;
-use std::hash::BuildHasherDefault;
 
-use super::merge::{Edges, KeyHasher, Layers, OverBudget, SearchLimits, search};
+use super::hasher::FastHash;
+use super::merge::{Edges, Layers, OverBudget, SearchLimits, search};
 use super::problem::Problem;
 use super::table::Table;
 
@@ -62,7 +62,7 @@ fn pair(problem: &Problem, group: &[usize]) -> Option<Layers> {
     let mine = problem.conjuncts.iter().filter(|conjunct| conjunct.slots == group);
     let tables = mine.map(|conjunct| conjunct.table.as_deref()).collect::<Option<Vec<&Table>>>()?;
     let size = problem.positions[*second].len();
-    let mut numbers: HashMap<Edges, u32, BuildHasherDefault<KeyHasher>> = HashMap::default();
+    let mut numbers: HashMap<Edges, u32, FastHash> = HashMap::default();
     let (mut upper, mut lower) = (Vec::new(), Vec::new());
     for (at, position) in problem.positions[*first].iter().enumerate() {
         let holds = |other: usize| tables.iter().all(|table| table.holds(at * size + other));

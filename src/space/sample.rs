@@ -1,12 +1,12 @@
 //! Samples of valid points: uniform, or spread evenly.
 
 use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasherDefault, Hasher};
 
 use num_bigint::BigUint;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
+use super::hasher::FastHash;
 use super::index::Index;
 use super::quasi_random::QuasiRandom;
 use super::rng::seeded;
@@ -80,7 +80,7 @@ impl Index {
 
     /// The first `n` points, of all indices in random order: a shuffle that stores only what it moved.
     fn shuffled(&self, n: usize, count: u128, rng: &mut ChaCha8Rng) -> Vec<Genome> {
-        let mut moved: HashMap<u128, u128, BuildHasherDefault<FastHasher>> = HashMap::default();
+        let mut moved: HashMap<u128, u128, FastHash> = HashMap::default();
         let mut list = Vec::with_capacity(n.min(count as usize));
         for at in 0..count {
             if list.len() == n {
@@ -182,7 +182,7 @@ fn stratum(count: u128, n: usize, part: usize) -> (u128, u128) {
 #[derive(Default)]
 struct Distinct {
     list: Vec<Genome>,
-    seen: HashSet<Genome, BuildHasherDefault<FastHasher>>,
+    seen: HashSet<Genome, FastHash>,
 }
 
 impl Distinct {
@@ -202,34 +202,6 @@ impl Distinct {
             self.list.push(point);
         }
         new
-    }
-}
-
-/// Multiplies and rotates: positions and indices are drawn by ourselves, so that nobody can aim for
-/// collisions, and the standard hasher takes longer than the drawing.
-#[derive(Default)]
-struct FastHasher(u64);
-
-impl Hasher for FastHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.write_u64(u64::from_le_bytes(word));
-        }
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        self.0 = (self.0.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-
-    fn write_u128(&mut self, word: u128) {
-        self.write_u64(word as u64);
-        self.write_u64((word >> 64) as u64);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0 ^ (self.0 >> 29)
     }
 }
 
