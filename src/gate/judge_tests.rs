@@ -380,3 +380,16 @@ fn accumulators_start_as_the_file_says_and_inout_is_restored() {
     let found = verdict_at(adds(), check_plan("gemm"), &[gemm(5, 7, 16)], Depth::Full);
     assert_eq!(found.unwrap().kind, VerdictKind::Nondeterministic);
 }
+
+#[test]
+fn kept_answers_to_other_inputs_are_computed_anew() {
+    let check = check_plan("gemm");
+    let mut judge = judge_of(kernel(honest), check.clone());
+    let case = Case::first(&shapes()[0]);
+    let right = expected::compute(&check, &case, &mut |_| unreachable!()).unwrap();
+    let mut stale = ExpectedSet { inputs: ContentHash::of(b"of another program"), ..right };
+    stale.outputs[0].values[3] += 1.0;
+    judge.expected.put(&expected::key(&check, &case, None), stale);
+    let answer = judge.gate(0, Gate::FullShapes, Depth::Full, &shapes(), &mut { QUIET });
+    assert_eq!(answer.report.state, GateState::Pass);
+}

@@ -5,6 +5,7 @@ pub mod compare;
 mod disagree;
 pub mod element;
 pub mod expected;
+pub mod expected_cache;
 #[cfg(test)]
 pub(crate) mod fake;
 pub mod honesty;

@@ -1,0 +1,191 @@
+//! Expected outputs that were computed before: in memory, and in files that outlive a killed worker.
+//!
+//! A file's name says what decides the answers, and the file says of which inputs they are. Who takes answers
+//! from here compares that with the inputs at hand: another program may draw others under the same name, and
+//! answers to other inputs would make every right variant a wrong one.
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::compare::Scale;
+use super::element;
+use super::expected::{ExpectedOutput, ExpectedSet};
+use crate::genome::ContentHash;
+use crate::kernel::spec::DType;
+
+/// Answers that are already known.
+pub struct ExpectedCache {
+    folder: Option<PathBuf>,
+    /// Least recently used first.
+    memory: Vec<(ContentHash, Arc<ExpectedSet>)>,
+    memory_bytes: usize,
+    memory_limit: usize,
+    file_min: usize,
+}
+
+/// Host memory for answers; what falls out is read back from its file, or computed again.
+const MEMORY_LIMIT: usize = 1 << 30;
+/// Smaller sets of answers are computed faster than a file is written.
+const FILE_MIN: usize = 1 << 18;
+/// First bytes of a file.
+const MAGIC: &[u8] = b"evo-expected-2\n";
+
+/// The head of a file; values follow as little-endian fp64, then the BLAKE3 hash of all before it.
+#[derive(Serialize, Deserialize)]
+struct FileHead {
+    magnitude: f64,
+    inputs: ContentHash,
+    outputs: Vec<(usize, usize, Scale)>,
+}
+
+impl ExpectedCache {
+    /// A cache that keeps files in `folder`, if there is one.
+    pub fn new(folder: Option<PathBuf>) -> ExpectedCache {
+        ExpectedCache {
+            folder,
+            memory: Vec::new(),
+            memory_bytes: 0,
+            memory_limit: MEMORY_LIMIT,
+            file_min: FILE_MIN,
+        }
+    }
+
+    /// What is known under this name. A damaged file is as good as none.
+    pub fn get(&mut self, key: &ContentHash) -> Option<Arc<ExpectedSet>> {
+        if let Some(position) = self.memory.iter().position(|(own, _)| own == key) {
+            let entry = self.memory.remove(position);
+            let set = entry.1.clone();
+            self.memory.push(entry);
+            return Some(set);
+        }
+        let set = Arc::new(decode(&fs::read(self.path(key)?).ok()?)?);
+        self.remember(key, set.clone());
+        Some(set)
+    }
+
+    /// Keeps answers. A file that cannot be written costs time later, nothing else.
+    pub fn put(&mut self, key: &ContentHash, set: ExpectedSet) -> Arc<ExpectedSet> {
+        let large = size(&set) >= self.file_min;
+        if let (Some(path), Some(folder), true) = (self.path(key), &self.folder, large) {
+            let write = || -> std::io::Result<()> {
+                fs::create_dir_all(folder)?;
+                let mut file = tempfile::NamedTempFile::new_in(folder)?;
+                file.write_all(&encode(&set))?;
+                file.persist(path)?;
+                Ok(())
+            };
+            // The cache is a convenience: a full disk must not fail a variant.
+            let _ = write();
+        }
+        let set = Arc::new(set);
+        self.remember(key, set.clone());
+        set
+    }
+
+    fn path(&self, key: &ContentHash) -> Option<PathBuf> {
+        self.folder.as_ref().map(|folder| folder.join(format!("{key}.expected")))
+    }
+
+    fn remember(&mut self, key: &ContentHash, set: Arc<ExpectedSet>) {
+        if let Some(position) = self.memory.iter().position(|(own, _)| own == key) {
+            self.memory_bytes -= size(&self.memory.remove(position).1);
+        }
+        self.memory_bytes += size(&set);
+        self.memory.push((key.clone(), set));
+        while self.memory_bytes > self.memory_limit && self.memory.len() > 1 {
+            let (_, old) = self.memory.remove(0);
+            self.memory_bytes -= size(&old);
+        }
+    }
+}
+
+/// Bytes of its values.
+fn size(set: &ExpectedSet) -> usize {
+    set.outputs.iter().map(|output| output.values.len() * 8).sum()
+}
+
+fn encode(set: &ExpectedSet) -> Vec<u8> {
+    let outputs = set.outputs.iter().map(|own| (own.buffer, own.values.len(), own.scale.clone())).collect();
+    let (magnitude, inputs) = (set.magnitude, set.inputs.clone());
+    let head = serde_json::to_vec(&FileHead { magnitude, inputs, outputs }).unwrap_or_default();
+    let mut bytes = [MAGIC, &(head.len() as u64).to_le_bytes(), &head].concat();
+    for output in &set.outputs {
+        bytes.extend(element::f64_bytes(&output.values));
+    }
+    let hash = blake3::hash(&bytes);
+    bytes.extend(hash.as_bytes());
+    bytes
+}
+
+fn decode(bytes: &[u8]) -> Option<ExpectedSet> {
+    let (body, hash) = bytes.split_at_checked(bytes.len().checked_sub(32)?)?;
+    if blake3::hash(body).as_bytes() != hash {
+        return None;
+    }
+    let rest = body.strip_prefix(MAGIC)?;
+    let (length, rest) = rest.split_at_checked(8)?;
+    let (head, mut rest) = rest.split_at_checked(u64::from_le_bytes(length.try_into().ok()?) as usize)?;
+    let head: FileHead = serde_json::from_slice(head).ok()?;
+    let mut outputs = Vec::new();
+    for (buffer, count, scale) in head.outputs {
+        let (values, behind) = rest.split_at_checked(count * 8)?;
+        rest = behind;
+        outputs.push(ExpectedOutput { buffer, values: element::widen(values, DType::F64), scale });
+    }
+    Some(ExpectedSet { magnitude: head.magnitude, inputs: head.inputs, outputs })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(value: f64) -> ExpectedSet {
+        let outputs = vec![ExpectedOutput { buffer: 0, values: vec![value; 50], scale: Scale::default() }];
+        ExpectedSet { magnitude: 1.0, inputs: ContentHash::of(b"inputs"), outputs }
+    }
+
+    #[test]
+    fn a_file_brings_answers_back_and_a_damaged_one_does_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let (set, key) = (set(0.25), ContentHash::of(b"a case"));
+        let mut cache = ExpectedCache::new(Some(folder.path().into()));
+        cache.file_min = 0;
+        cache.put(&key, set.clone());
+        let fresh = || ExpectedCache::new(Some(folder.path().into())).get(&key);
+        assert_eq!(*fresh().unwrap(), set);
+        let path = folder.path().join(format!("{key}.expected"));
+        let mut bytes = fs::read(&path).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(&path, &bytes).unwrap();
+        assert_eq!(fresh(), None);
+        fs::write(&path, &bytes[..10]).unwrap();
+        assert_eq!(fresh(), None);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut cache = ExpectedCache::new(None);
+        cache.memory_limit = 1000;
+        let name = |text: &str| ContentHash::of(text.as_bytes());
+        for text in ["a", "b", "c"] {
+            cache.put(&name(text), set(1.0));
+        }
+        assert_eq!(cache.get(&name("a")), None);
+        assert!(cache.get(&name("c")).is_some());
+    }
+
+    #[test]
+    fn new_answers_take_the_place_of_old_ones() {
+        let mut cache = ExpectedCache::new(None);
+        let key = ContentHash::of(b"a case");
+        cache.put(&key, set(1.0));
+        cache.put(&key, set(2.0));
+        assert_eq!(cache.get(&key).unwrap().outputs[0].values[0], 2.0);
+        assert_eq!(cache.memory_bytes, 400);
+    }
+}
