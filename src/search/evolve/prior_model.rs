@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use super::record::{distance, scale_of};
 use crate::search::model::codes::{Codes, Scale};
 use crate::search::model::features::Features;
 use crate::search::model::forest::{Forest, ForestOptions};
@@ -54,10 +55,13 @@ impl PriorModel {
 }
 
 fn forest(features: &Features, study: &PriorStudy, seed: u64) -> Option<Forest> {
-    let best = study.best()?.max(f64::MIN_POSITIVE);
-    let distance = |objective: f64| (objective.max(f64::MIN_POSITIVE) / best).ln().ln_1p();
+    let best = study.best()?;
+    let distance = |objective: &f64| distance(*objective, best);
+    let worked = study.outcomes.iter().filter_map(|(_, objective)| objective.as_ref());
+    let scale = scale_of(&mut worked.map(distance).collect::<Vec<_>>());
+    let squeezed = |objective: &f64| (distance(objective) / scale).ln_1p();
     let distances: Vec<Option<f64>> =
-        study.outcomes.iter().map(|(_, objective)| objective.map(distance)).collect();
+        study.outcomes.iter().map(|(_, objective)| objective.as_ref().map(squeezed)).collect();
     let worst = distances.iter().flatten().copied().fold(0.0, f64::max).max(f64::MIN_POSITIVE) * FAILURE;
     if distances.iter().flatten().count() < FEWEST {
         return None;
