@@ -17,12 +17,22 @@ use crate::verdict::{Gate, VerdictClass};
 use crate::worker::job::Standing;
 use crate::worker::lane::LaneResult;
 
+/// In flight while nothing was evaluated.
+const FIRST_AHEAD: u64 = 8;
+
+/// Most variants between proposal and verdict. In the end twice the compilers, which keeps each of them busy while
+/// its answer travels, and a few more that feed the device when many variants are refused. At first fewer, one more
+/// for two evaluations: what is proposed before anything is known is drawn blindly, and on a machine of many
+/// cores that would be a third of a budget of a hundred.
+pub(super) fn look_ahead(jobs: usize, evaluated: u64) -> usize {
+    let known_enough = usize::try_from(evaluated / 2 + FIRST_AHEAD).unwrap_or(usize::MAX);
+    known_enough.min(2 * jobs + 4)
+}
+
 impl Engine<'_> {
     /// Fills the look-ahead with proposals; gives how many were made.
     pub(super) fn propose(&mut self) -> Result<usize, EngineError> {
-        // Twice the compilers keeps each of them busy while its answer travels; a few more feed the
-        // device when many variants are refused.
-        let ahead = 2 * self.compilers.jobs() + 4;
+        let ahead = look_ahead(self.compilers.jobs(), self.counted());
         let mut proposed = 0;
         while proposed < ahead && self.variants.len() < ahead && self.stop.is_none() {
             if self.variants.values().any(|variant| variant.struck) {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::fake::{Bench, Script, all_pass, lane_result, verdicts_in};
 use super::ports::Message;
+use super::stages::look_ahead;
 use crate::budget::StopReason;
 use crate::journal::leaderboard;
 use crate::journal::record::{End, Record};
@@ -159,6 +160,14 @@ fn the_look_ahead_is_bounded() {
     // Two fake compilers: 2 × 2 + 4.
     assert!((4..=8).contains(&most), "{most} in flight");
     assert_eq!(ran.summary.end.evaluations, 60);
+}
+
+#[test]
+fn the_look_ahead_grows_with_what_is_known() {
+    let sixteen = [0, 1, 2, 20, 1000].map(|evaluated| look_ahead(16, evaluated));
+    assert_eq!(sixteen, [8, 8, 9, 18, 36]);
+    assert_eq!(look_ahead(1, 0), 6, "never more than the compilers need");
+    assert_eq!(look_ahead(16, u64::MAX), 36);
 }
 
 #[test]
