@@ -272,6 +272,8 @@ processor time, for evo wall time; asking again costs the benchmark runs again, 
 No strategy is stopped before the clock; some end by themselves and keep what they have. Strategies of Kernel Tuner that would end after
 100 evaluations or a tenth of the space are told the size of the space as their limit. `optuna_tpe` sees each parameter as the
 position among its values, and what fails or is forbidden as a violated constraint.
+
+Beside this page: [evo's strategies alone](replay/commands.sh), 100 runs, with ablation, warm starts and synthetic spaces; [on a GPU](h200/README.md).
 {"".join(f"{line}. " for line in odd)}
 """.lstrip() + "\n" + tables(result)
 

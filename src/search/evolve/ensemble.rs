@@ -32,6 +32,11 @@ const BULK: usize = 64;
 /// One in so many features is tried at a node: as good as all, and three times as fast.
 const FEATURES_SHARE: usize = 3;
 
+/// Beyond so many points of a pool, keeping up what the trees say of each takes most of a proposal's time, and
+/// fewer trees are grown.
+const LARGE_POOL: usize = 1 << 16;
+const TREES_OF_LARGE_POOL: usize = 12;
+
 /// Weight of the trees where both judge: of what was tried, best for the first fifty proposals and no worse
 /// later.
 const TREES_WEIGHT: f64 = 0.2;
@@ -78,10 +83,13 @@ impl Ensemble {
         seed: u64,
     ) -> Ensemble {
         let encoder = Encoder::new(space, ingredients, prior, seed);
-        let options = ForestOptions {
+        let mut options = ForestOptions {
             features_at_node: Some(encoder.scales().len().div_ceil(FEATURES_SHARE)),
             ..ForestOptions::extra_trees()
         };
+        if pool.is_some_and(|pool| pool.len() > LARGE_POOL) {
+            options.trees = TREES_OF_LARGE_POOL;
+        }
         let mut forest = Forest::new(options, Arc::clone(encoder.scales()));
         let mut validity = ValidityModel::new(Arc::clone(encoder.scales()));
         if let Some(pool) = pool {
