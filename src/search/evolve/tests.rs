@@ -114,6 +114,39 @@ fn what_fails_is_avoided_once_it_is_known() {
 }
 
 #[test]
+fn what_works_is_found_where_nearly_all_fails() {
+    let space = space();
+    let works = |genome: &Genome| {
+        let at = genome.positions();
+        (3..=5).contains(&at[0]) && (2..=3).contains(&at[1]) && at[3] == 0 && at[4] == 0
+    };
+    let share = space.iter().filter(works).count() as f64 / space.count() as f64;
+    assert!(share < 0.05, "{share} of the space works");
+    let optimum = space.iter().filter(works).filter_map(|genome| bowl(&space, &genome).objective_ns);
+    let optimum = optimum.fold(f64::MAX, f64::min);
+    let needed = (1..=8).map(|seed| {
+        let mut strategy = Evolve::new("evolve", &space, Ingredients::ALL, seed);
+        let mut step = 0;
+        loop {
+            step += 1;
+            let proposal = strategy.ask(1).pop().unwrap();
+            let mut outcome = bowl(&space, &proposal.genome);
+            if !works(&proposal.genome) {
+                (outcome.class, outcome.objective_ns) = (VerdictClass::Crash, None);
+            }
+            strategy.tell(&outcome);
+            if outcome.objective_ns == Some(optimum) {
+                break step;
+            }
+        }
+    });
+    let mut needed: Vec<usize> = needed.collect();
+    needed.sort_unstable();
+    // Random search needs half of the space.
+    assert!(needed[4] < space.count() as usize / 8, "{needed:?} of {}", space.count());
+}
+
+#[test]
 fn chance_grows_while_nothing_better_comes() {
     let space = space();
     let mut strategy = Evolve::new("evolve", &space, Ingredients::ALL, 5);
