@@ -91,11 +91,8 @@ impl Breeder {
             let Some(parent) = self.population.pick(GREED, rng) else { break };
             let Some(varied) = vary(space, &self.population, &parent.genome, operator, rng) else { continue };
             let Some(genome) = space.repair(&varied, rng) else { continue };
-            let operator = Some((operator, parent.objective));
-            add(
-                Child { genome, origin: OPERATORS[operator.map_or(0, |own| own.0)], operator },
-                &mut children,
-            );
+            let (origin, operator) = (OPERATORS[operator], Some((operator, parent.objective)));
+            add(Child { genome, origin, operator }, &mut children);
         }
         for _ in 0..SAMPLES {
             let Some(genome) = space.sample(rng) else { break };

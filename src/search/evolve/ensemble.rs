@@ -2,7 +2,7 @@
 //!
 //! Two models that fail differently learn the same observations: extremely randomized trees, which see
 //! products and quotients of parameters and take cliffs of any shape, and a Gaussian process, which is
-//! smooth and knows how far it is from what it has seen. Each is trusted as it foresaw what came. A
+//! smooth and knows how far it is from what it has seen. Both are heard, the process more. A
 //! third model learns what fails. All learn one observation at a time, in the order of tells.
 
 use std::sync::Arc;
@@ -41,6 +41,9 @@ const TREES_OF_LARGE_POOL: usize = 12;
 /// later.
 const TREES_WEIGHT: f64 = 0.2;
 
+/// Beliefs are taken back together, once they are one in so many of all points: that means learning anew.
+const WITHDRAWN_SHARE: usize = 16;
+
 /// Points that the process looks at, of those that the trees like best, where there is no pool.
 const SHORT_LIST: usize = 48;
 
@@ -66,6 +69,8 @@ pub struct Ensemble {
     validity: ValidityModel,
     /// Which points failed, in order.
     failed: Vec<Genome>,
+    /// Points that were believed in and never measured, to be forgotten.
+    withdrawn: Vec<Genome>,
     seed: u64,
     /// Outcomes learned.
     learned: u64,
@@ -106,6 +111,7 @@ impl Ensemble {
             forest,
             validity,
             failed: Vec::new(),
+            withdrawn: Vec::new(),
             seed,
             learned: 0,
             pool: pool.map_or(0, <[Genome]>::len),
@@ -154,6 +160,24 @@ impl Ensemble {
         let codes = self.encoder.code_row(genome);
         let mut rng = self.turn();
         self.learn_one(genome, &codes, objective, false, &mut rng);
+    }
+
+    /// Takes back the belief in a point that was not measured: it failed, or was not run.
+    pub fn withdraw(&mut self, genome: Genome) {
+        self.withdrawn.push(genome);
+        if self.withdrawn.len() * WITHDRAWN_SHARE < self.record.len() {
+            return;
+        }
+        let mut rng = self.turn();
+        self.record.remove(&std::mem::take(&mut self.withdrawn));
+        self.record.take_stale();
+        let (genomes, targets) = (self.record.genomes(), self.record.targets());
+        if self.ingredients.trees {
+            self.forest.learn(self.encoder.codes(genomes), &targets, None, &mut rng);
+        }
+        if self.ingredients.process {
+            self.process.relearn(self.encoder.process_matrix(genomes), &targets, &mut rng);
+        }
     }
 
     /// What it expects of a point, as a target.

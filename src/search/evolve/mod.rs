@@ -90,6 +90,8 @@ pub struct Evolve<'a> {
     /// Proposals in flight, in order, and those of them that the models believe in.
     flying: Vec<Genome>,
     believed: HashSet<Genome>,
+    /// What was believed in and not measured.
+    withdrawn: Vec<Genome>,
     /// Proposals, and points told by an earlier run.
     begun: usize,
     /// Outcomes since the last new best.
@@ -120,6 +122,7 @@ impl<'a> Evolve<'a> {
             backlog: Vec::new(),
             flying: Vec::new(),
             believed: HashSet::new(),
+            withdrawn: Vec::new(),
             begun: 0,
             stale: 0,
             patience: PATIENCE + changes,
@@ -211,6 +214,7 @@ impl<'a> Evolve<'a> {
     fn catch_up(&mut self) {
         self.make_ensemble();
         let Some(ensemble) = &mut self.ensemble else { return };
+        self.withdrawn.drain(..).for_each(|genome| ensemble.withdraw(genome));
         ensemble.learn(&std::mem::take(&mut self.backlog));
         if ensemble.is_ready() {
             for genome in &self.flying {
@@ -311,6 +315,9 @@ impl Strategy for Evolve<'_> {
             }
         } else {
             self.breeder.fail(&outcome.genome);
+        }
+        if self.believed.remove(&outcome.genome) && objective.is_none() {
+            self.withdrawn.push(outcome.genome.clone());
         }
         if let (Some(facts), Some(objective)) = (&outcome.facts, objective) {
             self.learn_facts(&outcome.genome, facts, objective);

@@ -102,6 +102,20 @@ impl ProcessMember {
         }
     }
 
+    /// Learns these observations in place of all, with the settings that it has.
+    pub fn relearn(&mut self, rows: Matrix, targets: &[f64], rng: &mut ChaCha8Rng) {
+        self.rows = rows;
+        if !self.is_ready() {
+            return;
+        }
+        self.known = chosen(targets, CAPACITY, rng);
+        let y: Vec<f64> = self.known.iter().map(|at| targets[*at]).collect();
+        self.process.learn(&self.rows.select(&self.known), &y);
+        if let Some(screen) = &mut self.screen {
+            screen.update(&self.process);
+        }
+    }
+
     /// What it expects of a point.
     pub fn predict(&self, row: &[f64]) -> Option<Prediction> {
         self.is_ready().then(|| self.process.predict_row(row))

@@ -93,6 +93,15 @@ impl Record {
         distance(objective, self.best.unwrap_or(objective))
     }
 
+    /// Takes points away, as when a belief in them turned out to be about what does not run.
+    pub fn remove(&mut self, gone: &[Genome]) {
+        let kept = std::mem::take(&mut self.genomes).into_iter().zip(std::mem::take(&mut self.objectives));
+        let kept = kept.filter(|(genome, _)| !gone.contains(genome));
+        (self.genomes, self.objectives) = kept.unzip();
+        self.places = self.genomes.iter().cloned().zip(0..).collect();
+        self.stale = true;
+    }
+
     /// The target of an objective.
     pub fn target(&self, objective: f64) -> f64 {
         let distance = self.distance(objective);
@@ -175,6 +184,18 @@ mod tests {
         }
         assert!(record.targets().iter().all(|target| target.is_finite() && *target >= 0.0));
         assert!(record.objective(f64::MAX).is_finite() && record.objective(-5.0).is_finite());
+    }
+
+    #[test]
+    fn what_is_removed_leaves_the_others_in_order() {
+        let mut record = Record::new(true);
+        (0..5u16).for_each(|gene| {
+            record.put(&genome(gene), f64::from(10 + gene), gene == 0);
+        });
+        record.remove(&[genome(1), genome(3), genome(9)]);
+        assert_eq!(record.genomes(), [genome(0), genome(2), genome(4)]);
+        assert!(!record.put(&genome(4), 20.0, true) && record.put(&genome(1), 11.0, true));
+        assert!((record.objective(record.targets()[2]) - 20.0).abs() < 1e-9);
     }
 
     #[test]

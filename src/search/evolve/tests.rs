@@ -62,6 +62,25 @@ fn what_is_in_flight_is_believed_until_it_is_told() {
 }
 
 #[test]
+fn beliefs_in_what_fails_are_taken_back() {
+    let space = space();
+    let mut strategy = Evolve::new("evolve", &space, Ingredients::ALL, 2);
+    bests(&mut strategy, &space, 20);
+    for round in 0..6 {
+        for (at, proposal) in strategy.ask(8).into_iter().enumerate() {
+            let mut outcome = bowl(&space, &proposal.genome);
+            if at % 2 == 0 {
+                (outcome.class, outcome.objective_ns) = (VerdictClass::Crash, None);
+            }
+            strategy.tell(&outcome);
+        }
+        strategy.ask(1).iter().for_each(|proposal| strategy.tell(&bowl(&space, &proposal.genome)));
+        let (known, measured) = (strategy.ensemble.as_ref().unwrap().observations(), 20 + 5 * round + 4);
+        assert!((measured..=measured + measured / 16 + 1).contains(&known), "{known} of {measured}");
+    }
+}
+
+#[test]
 fn many_outcomes_at_once_are_learned_together_and_as_well() {
     let space = space();
     let told = space.sample_distinct(300, &mut seeded(3));

@@ -3,13 +3,12 @@
 //! Pure numbers: no clock, no file, no name of a parameter; the same seed and the same observations
 //! in the same order give the same predictions. `features` turns genomes into numbers. Two models
 //! that fail differently learn from them: `forest`, extremely randomized trees, and `process`, a Gaussian
-//! process. `validity` learns what fails, `facts` what the compiler's numbers foretell, `acquisition` says what is worth measuring, `online` how
-//! far to trust which model.
+//! process. `validity` learns what fails, `facts` what the compiler's numbers foretell, `acquisition` says what is
+//! worth measuring.
 //!
 //! A model is asked about all valid points before each proposal, so each has two forms: one that
-//! predicts what it is given, and a *screen* that holds its predictions for a fixed set of points and
-//! updates them when one more observation comes (`ForestScreen`, `ProcessScreen`), at a cost of few
-//! operations a point.
+//! predicts what it is given, and one that holds its predictions for a fixed set of points and updates
+//! them when one more observation comes (`Forest::watch`, `ProcessScreen`), at a cost of few operations a point.
 
 pub mod acquisition;
 pub mod cholesky;
