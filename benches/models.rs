@@ -10,22 +10,19 @@ use std::env;
 use std::sync::Arc;
 use std::time::Instant;
 
-use evo::genome::Genome;
-use evo::search::model::Regressor;
-use evo::search::model::acquisition::expected_improvements;
-use evo::search::model::features::Features;
-use evo::search::model::forest::{Forest, ForestOptions};
-use evo::search::model::process::{GaussianProcess, ProcessOptions};
-use evo::search::model::process_screen::ProcessScreen;
-use evo::search::model::validity::ValidityModel;
-use evo::search::registry::{self, StrategyOptions};
-use evo::search::strategy::Outcome;
-use evo::space::diagnostic::Diagnostics;
-use evo::space::document;
-use evo::space::load::read_space;
-use evo::space::rng::seeded;
-use evo::space::space::SearchSpace;
-use evo::verdict::VerdictClass;
+use evo_protocol::verdict::VerdictClass;
+use evo_search::model::Regressor;
+use evo_search::model::acquisition::expected_improvements;
+use evo_search::model::features::Features;
+use evo_search::model::forest::{Forest, ForestOptions};
+use evo_search::model::process::{GaussianProcess, ProcessOptions};
+use evo_search::model::process_screen::ProcessScreen;
+use evo_search::model::validity::ValidityModel;
+use evo_search::registry::{self, StrategyOptions};
+use evo_search::strategy::Outcome;
+use evo_space::genome::Genome;
+use evo_space::rng::seeded;
+use evo_space::space::SearchSpace;
 use rand::RngExt;
 
 /// A space like those of kernels: tiles, blocks, vector widths, switches; 117,120 valid points.
@@ -178,9 +175,7 @@ fn target(genome: &Genome) -> f64 {
 }
 
 fn space() -> SearchSpace {
-    let mut diagnostics = Diagnostics::default();
-    let root = document::parse(SPACE, &mut diagnostics).expect("well-formed");
-    read_space(&root, &mut diagnostics).expect("a space")
+    SearchSpace::parse(SPACE).expect("a space")
 }
 
 fn numbers(text: &str) -> Option<Vec<usize>> {

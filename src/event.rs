@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use evo_protocol::evaluation::Evaluation;
+use evo_space::genome::Configuration;
+
 use crate::budget::StopReason;
-use crate::evaluation::Evaluation;
-use crate::genome::Configuration;
 
 /// Something happened in a run.
 #[derive(Clone, Debug)]

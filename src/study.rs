@@ -2,8 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::evaluation::Evaluation;
-use crate::genome::Configuration;
+use evo_protocol::evaluation::Evaluation;
+use evo_search::insight::Insight;
+use evo_space::genome::Configuration;
+
 use crate::journal::error::JournalError;
 use crate::journal::leaderboard_file::write_atomically;
 use crate::journal::lock::StudyLock;
@@ -12,7 +14,6 @@ use crate::journal::record::{Confirmation, End, Record, StudyHeader};
 use crate::journal::replay::History;
 use crate::journal::writer::JournalWriter;
 use crate::report;
-use crate::search::insight::Insight;
 
 mod folder;
 

@@ -7,10 +7,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
-use evo::space::diagnostic::Diagnostics;
-use evo::space::space::SearchSpace;
-use evo::space::{document, load};
+use anyhow::{Context, Result, anyhow, ensure};
+use evo_space::space::SearchSpace;
+
 use serde::{Deserialize, Serialize};
 
 /// The argument that asks for one cold load of the file that follows it.
@@ -31,10 +30,7 @@ pub struct Cold {
 
 /// A space of a file's text, or every complaint about it.
 pub fn space(text: &str) -> Result<SearchSpace> {
-    let mut diagnostics = Diagnostics::default();
-    let root = document::parse(text, &mut diagnostics);
-    let space = root.and_then(|root| load::read_space(&root, &mut diagnostics));
-    space.with_context(|| format!("{diagnostics:?}"))
+    SearchSpace::parse(text).map_err(|diagnostics| anyhow!("{diagnostics:?}"))
 }
 
 /// Loads once and measures; meant for a process that has done nothing else.

@@ -12,15 +12,13 @@ mod spread;
 mod table;
 
 use std::collections::BTreeMap;
-use std::env;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{env, fs};
 
 use anyhow::{Context, Result, bail};
-use serde::Serialize;
-
 use operations::Operations;
 use phases::Phases;
+use serde::Serialize;
 use spread::Spread;
 
 /// What is known of one space.

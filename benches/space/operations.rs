@@ -3,9 +3,9 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use evo::genome::Genome;
-use evo::space::rng::seeded;
-use evo::space::space::{Neighborhood, SearchSpace};
+use evo_space::genome::Genome;
+use evo_space::rng::seeded;
+use evo_space::space::{Neighborhood, SearchSpace};
 use serde::Serialize;
 
 use super::spread::Spread;

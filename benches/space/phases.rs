@@ -2,10 +2,10 @@
 //! expressions, building the index. Shows what is left to gain; no bar is judged by it.
 
 use anyhow::Result;
-use evo::space::diagnostic::Diagnostics;
-use evo::space::document;
-use evo::space::expr::Expr;
-use evo::space::space::SearchSpace;
+use evo_space::diagnostic::Diagnostics;
+use evo_space::document;
+use evo_space::expr::Expr;
+use evo_space::space::SearchSpace;
 use serde::Serialize;
 
 use super::cold;

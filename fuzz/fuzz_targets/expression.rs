@@ -2,9 +2,9 @@
 //! is written out with every bracket and read again.
 #![no_main]
 
-use evo::space::expr::tree::{Comparison, Kind, Tree};
-use evo::space::expr::{Expr, ExprError, Lookup};
-use evo::space::value::Value;
+use evo_space::expr::tree::{Comparison, Kind, Tree};
+use evo_space::expr::{Expr, ExprError, Lookup};
+use evo_space::value::Value;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

@@ -2,10 +2,10 @@
 //! and membership agree.
 #![no_main]
 
-use evo::space::diagnostic::Diagnostics;
-use evo::space::document::{self, Data, Node};
-use evo::space::load;
-use evo::space::space::SearchSpace;
+use evo_space::diagnostic::Diagnostics;
+use evo_space::document::{self, Data, Node};
+use evo_space::load;
+use evo_space::space::SearchSpace;
 use libfuzzer_sys::fuzz_target;
 
 /// Larger spaces are read by other tests; here every input has to be quick.

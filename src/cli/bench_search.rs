@@ -10,6 +10,7 @@ mod runs;
 mod synthetic;
 mod table;
 
+use evo_search::registry;
 use rayon::prelude::*;
 
 use self::data::Space;
@@ -19,7 +20,6 @@ use super::exit_code::{ExitCode, UsageError};
 use crate::replay::score::{self, Aggregate, Progress, SpaceScore};
 use crate::replay::simulate::SimulatedRun;
 use crate::replay::trace::{TraceLine, TraceWriter};
-use crate::search::registry;
 use crate::timing::stats::{quantile, sorted};
 
 /// How one strategy did, ours or another tool.

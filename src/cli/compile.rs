@@ -9,22 +9,23 @@ use std::io::{self, Write};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use evo_device::host;
+use evo_protocol::binary::{CompileOutcome, EntryResources, KernelSource};
+use evo_protocol::device::{DeviceKind, DeviceLimits};
+use evo_protocol::plan::ProblemPlan;
+use evo_protocol::verdict::{Verdict, VerdictKind};
+use evo_space::genome::{Configuration, Genome};
+use evo_space::rng;
+
 use super::args::CompileArgs;
 use super::compile_table::{self as table, Summary, Variant};
 use super::exit_code::{ExitCode, UsageError};
 use super::words;
-use crate::compile::compiler::{CompileOutcome, EntryResources, KernelSource};
 use crate::compile::{CompileFarm, CompileSetupError, FarmOptions, full_cache};
-use crate::device::device::{DeviceKind, DeviceLimits};
-use crate::device::host;
 use crate::engine::recipe::problems_on;
 use crate::gate::{launch, resources};
-use crate::genome::{Configuration, Genome};
-use crate::kernel::plan::ProblemPlan;
 use crate::kernel::spec::{KernelSpec, SpaceFile};
 use crate::kernel::{render, resolve};
-use crate::space::rng;
-use crate::verdict::{Verdict, VerdictKind};
 
 /// Variants handed to the farm ahead of the one that is printed next, per worker.
 const AHEAD: usize = 8;

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use evo_protocol::binary::{Binary, EntryResources};
+use evo_protocol::plan::ProblemPlan;
+use evo_protocol::verdict::Verdict;
+use evo_space::genome::Configuration;
+use evo_space::space::SearchSpace;
 use serde_json::json;
 
-use crate::compile::compiler::{Binary, EntryResources};
-use crate::genome::Configuration;
-use crate::kernel::plan::ProblemPlan;
 use crate::kernel::spec::KernelSpec;
-use crate::space::space::SearchSpace;
-use crate::verdict::Verdict;
 
 /// One variant, compiled or not.
 pub struct Variant {
@@ -251,10 +251,11 @@ impl Summary {
 
 #[cfg(test)]
 mod tests {
+    use evo_protocol::verdict::VerdictKind;
+    use evo_space::genome::ContentHash;
+    use evo_space::value::Value;
+
     use super::*;
-    use crate::genome::ContentHash;
-    use crate::space::value::Value;
-    use crate::verdict::VerdictKind;
 
     fn plan(shared_bytes: i64, threads: i64) -> ProblemPlan {
         let launch = json!({"entry": "k", "grid": [1, 1, 1], "block": [threads, 1, 1], "shared_bytes": shared_bytes,

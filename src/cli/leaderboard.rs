@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use evo_protocol::device::DeviceKind;
+
 use super::args::LeaderboardArgs;
 use super::exit_code::{ExitCode, UsageError};
-use crate::device::device::DeviceKind;
 use crate::journal::leaderboard::{self, Leaderboard, Section};
 use crate::journal::record::now;
 use crate::journal::replay::History;

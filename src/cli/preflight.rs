@@ -1,6 +1,8 @@
 //! `evo preflight`: is everything here that a sweep on this device needs? Looks, starts one worker,
 //! writes nothing but a probe file in the cache.
 
+use evo_device::telemetry;
+use evo_protocol::device::DeviceKind;
 use serde::Serialize;
 
 use super::args::PreflightArgs;
@@ -8,8 +10,6 @@ use super::exit_code::ExitCode;
 use super::session::{self, Place};
 use crate::compile::cache::{self, Cache};
 use crate::compile::{hostcxx, nvrtc};
-use crate::device::device::DeviceKind;
-use crate::device::telemetry;
 
 /// One thing that was looked for.
 #[derive(Debug, Serialize)]

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
+use evo_protocol::evaluation::Evaluation;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-use crate::evaluation::Evaluation;
 use crate::event::{Event, Observer};
 use crate::report::text::time;
 
@@ -255,10 +255,11 @@ impl Observer for Bars {
 
 #[cfg(test)]
 mod tests {
+    use evo_space::genome::Configuration;
+
     use super::*;
     use crate::budget::StopReason;
     use crate::event::Earlier;
-    use crate::genome::Configuration;
 
     #[test]
     fn every_event_is_one_json_object_that_names_itself() {

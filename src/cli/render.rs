@@ -1,10 +1,11 @@
 //! `evo render`: exactly the text that the compiler gets, so that a person can read or compile it.
 
+use evo_protocol::binary::KernelSource;
+use evo_space::genome::Configuration;
+
 use super::args::RenderArgs;
 use super::exit_code::{ExitCode, UsageError};
 use super::words;
-use crate::compile::compiler::KernelSource;
-use crate::genome::Configuration;
 use crate::kernel::render;
 
 /// Runs the command: the text on stdout; options and warnings on stderr. With `--json` one object.

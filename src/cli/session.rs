@@ -2,16 +2,17 @@
 
 use std::path::PathBuf;
 
+use evo_device::cuda::SUPPORT_SOURCE;
+use evo_device::probe::{self, DeviceChoice};
+use evo_protocol::binary::Binary;
+use evo_protocol::device::DeviceKind;
+use evo_space::explain::conflict;
+
 use super::exit_code::UsageError;
-use crate::compile::compiler::Binary;
 use crate::compile::{CompileSetupError, FarmOptions, compile_one, support};
-use crate::device::cuda::SUPPORT_SOURCE;
-use crate::device::device::DeviceKind;
-use crate::device::probe::{self, DeviceChoice};
 use crate::engine::recipe::{KernelRecipe, problems_on};
 use crate::kernel::render::render_reference;
 use crate::kernel::spec::{KernelSpec, ProblemSpec, SpaceFile};
-use crate::space::explain::conflict;
 use crate::worker::lane::{Lane, LaneError, LaneOptions};
 
 /// Where a run takes place.

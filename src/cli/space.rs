@@ -11,14 +11,15 @@ mod summary;
 
 use std::time::Instant;
 
+use evo_space::genome::{Configuration, Genome};
+use evo_space::rng::seeded;
+use evo_space::space::SearchSpace;
+
 use self::request::Request;
 use super::args::SpaceArgs;
 use super::exit_code::{ExitCode, UsageError};
 use super::words;
-use crate::genome::{Configuration, Genome};
 use crate::kernel::catalog;
-use crate::space::rng::seeded;
-use crate::space::space::SearchSpace;
 
 /// More samples than anybody reads; each is a line.
 const MAX_SAMPLES: usize = 1_000_000;

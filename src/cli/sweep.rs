@@ -6,30 +6,30 @@ mod replay;
 use std::path::Path;
 
 use anyhow::Context;
+use evo_protocol::measurement::RankingMode;
+use evo_protocol::verdict::VERDICT_VERSION;
+use evo_search::registry::{self, StrategyOptions};
+use evo_search::strategy::Strategy;
+use evo_space::genome::ContentHash;
+use evo_space::space::SearchSpace;
 
 use self::prior::Prior;
 use super::args::SweepArgs;
-use super::environment;
 use super::exit_code::{ExitCode, UsageError};
-use super::progress;
 use super::session::{self, Place};
+use super::{environment, progress};
 use crate::budget::{Budget, StopReason};
 use crate::compile::CompileFarm;
 use crate::engine::{Engine, EngineError, Inbox, Message, Options, Parts, Summary, interrupt};
 use crate::event::{Event, Observer};
-use crate::genome::ContentHash;
 use crate::journal::leaderboard::{self, Section};
 use crate::journal::leaderboard_file;
 use crate::journal::record::{FORMAT, StudyHeader, now};
 use crate::kernel::catalog;
-use crate::kernel::spec::{KernelSpec, ProblemSpec, RankingMode, SpaceFile};
+use crate::kernel::spec::{KernelSpec, ProblemSpec, SpaceFile};
 use crate::replay::device::PREFIX;
 use crate::report::{insight, text};
-use crate::search::registry::{self, StrategyOptions};
-use crate::search::strategy::Strategy;
-use crate::space::space::SearchSpace;
 use crate::study::{Study, StudyRequest};
-use crate::verdict::VERDICT_VERSION;
 use crate::worker::lane::Lane;
 
 /// A search that would not end by itself gets this many generations.

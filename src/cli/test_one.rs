@@ -1,17 +1,18 @@
 //! `evo test-one`: one configuration through every gate, with what each saw.
 
+use evo_protocol::binary::{CompileOutcome, KernelSource};
+use evo_space::genome::Configuration;
+use evo_space::shell::quote;
+
 use super::args::TestOneArgs;
 use super::exit_code::{ExitCode, UsageError};
 use super::progress::print_json;
 use super::session::{self, Place};
 use super::words;
-use crate::compile::compiler::{CompileOutcome, KernelSource};
 use crate::compile::{compile_one, full_cache};
 use crate::engine::single::{self, Bench, Single};
-use crate::genome::Configuration;
 use crate::kernel::spec::SpaceFile;
 use crate::report::single::{Setting, json, text};
-use crate::space::shell::quote;
 use crate::worker::job::{Job, Standing};
 use crate::worker::lane::{Lane, LaneResult};
 

@@ -6,15 +6,16 @@
 
 use std::sync::Arc;
 
+use evo_space::diagnostic::nearest;
+use evo_space::genome::{Configuration, Genome};
+use evo_space::parameter::Parameter;
+use evo_space::space::SearchSpace;
+use evo_space::value::Value;
+
 use super::exit_code::UsageError;
-use crate::genome::{Configuration, Genome};
 use crate::kernel::catalog;
 use crate::kernel::load::LoadError;
 use crate::kernel::spec::SpaceFile;
-use crate::space::diagnostic::nearest;
-use crate::space::parameter::Parameter;
-use crate::space::space::SearchSpace;
-use crate::space::value::Value;
 
 /// Values shown of a parameter with many.
 const SHOWN_VALUES: usize = 24;

@@ -4,17 +4,17 @@
 //! answers a request. Every file is written under another name and renamed, so a reader sees all of it or
 //! none; none is synced, because whatever a power cut tears is noticed by its hash and compiled again.
 
-use std::env;
-use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
+use std::{env, fs};
 
-use super::compiler::{CompileOutcome, KernelSource};
+use evo_protocol::binary::{CompileOutcome, KernelSource};
+use evo_protocol::device::DeviceKind;
+use evo_protocol::verdict::VerdictKind;
+use evo_space::genome::ContentHash;
+
 use super::error::CompileSetupError;
-use crate::device::device::DeviceKind;
-use crate::genome::ContentHash;
-use crate::verdict::VerdictKind;
 
 /// Raised when the layout or the meaning of an entry changes; older entries are then not looked at.
 const VERSION: &str = "v1";
@@ -175,9 +175,10 @@ pub fn key(source: &KernelSource, kind: DeviceKind, arch: &str, fingerprint: &Co
 
 #[cfg(test)]
 mod tests {
+    use evo_protocol::binary::Binary;
+    use evo_protocol::verdict::Verdict;
+
     use super::*;
-    use crate::compile::compiler::Binary;
-    use crate::verdict::Verdict;
 
     fn binary(cache: &Cache, bytes: &[u8]) -> Binary {
         let (hash, path) = cache.store(bytes, "cubin").unwrap();

@@ -7,6 +7,7 @@ use std::process::{ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, St
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use evo_protocol::device::DeviceKind;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
@@ -14,7 +15,6 @@ use tempfile::TempDir;
 use super::diagnose;
 use super::drain::Drain;
 use super::wire::{Answer, Order};
-use crate::device::device::DeviceKind;
 
 /// The process group of a running worker, shared with whoever may have to end it. A group in here is
 /// never reaped, so its number cannot have passed to somebody else.

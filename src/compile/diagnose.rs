@@ -1,7 +1,8 @@
 //! From a compiler's log to a verdict: which kind of failure, and the lines that a person needs.
 
+use evo_protocol::verdict::{Verdict, VerdictKind};
+
 use super::drain::Drain;
-use crate::verdict::{Verdict, VerdictKind};
 
 /// Bytes of a verdict's message.
 pub const MESSAGE_MAX: usize = 2 * 1024;

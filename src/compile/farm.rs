@@ -11,20 +11,20 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
+use evo_protocol::binary::{CompileOutcome, CompileRequest, KernelSource};
+use evo_protocol::device::DeviceKind;
+use evo_protocol::verdict::{Verdict, VerdictKind};
+use evo_space::genome::ContentHash;
+
 use super::cache::{self, Cache};
 use super::child::{self, CompileChild, Death, Group, Loss};
-use super::compiler::{CompileOutcome, CompileRequest, KernelSource};
-use super::diagnose;
 use super::error::CompileSetupError;
-use super::guard;
 use super::options::FarmOptions;
 use super::starter::{Starter, worker_program};
 use super::toolbox::Toolbox;
 use super::toolchain::Found;
 use super::wire::{Answer, Order};
-use crate::device::device::DeviceKind;
-use crate::genome::ContentHash;
-use crate::verdict::{Verdict, VerdictKind};
+use super::{diagnose, guard};
 
 /// Share of the memory limit that a worker must have had in use for its death to count as want of memory.
 const MEMORY_SHARE: f64 = 0.6;

@@ -4,7 +4,7 @@
 //! `../../harness.h` could learn what it is tested with. This is a fence, not a sandbox: it refuses what
 //! is written in the source, while options are the space file's author's own business.
 
-use crate::verdict::{Verdict, VerdictKind};
+use evo_protocol::verdict::{Verdict, VerdictKind};
 
 /// Assembler directives that read files.
 const ASSEMBLER: &[&str] = &[".incbin", ".include"];

@@ -3,26 +3,25 @@
 //! The CUDA-on-CPU header is long, so it is precompiled once per compiler, header and flags. That is
 //! done for g++ only, whose precompiled header is found by its name beside the header.
 
-use std::fs;
-use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
+use evo_device::host::translate;
+use evo_protocol::binary::{EntryResources, KernelSource};
+use evo_protocol::verdict::{Verdict, VerdictKind};
+use evo_space::genome::ContentHash;
 use serde::{Deserialize, Serialize};
 
 use super::cache::Cache;
-use super::compiler::{Compiled, EntryResources, KernelSource};
-use super::diagnose;
 use super::drain::Drain;
 use super::error::CompileSetupError;
-use super::image;
 use super::locate::output_within;
 use super::toolbox::Toolbox;
-use crate::device::host::translate;
-use crate::genome::ContentHash;
-use crate::verdict::{Verdict, VerdictKind};
+use super::{diagnose, image};
+use crate::compile::compiled::Compiled;
 
 const INSTALL_HINT: &str = "install g++ (`apt install g++`) or set CXX";
 

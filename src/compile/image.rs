@@ -5,13 +5,12 @@
 //! `evo_variant_hash`, so that two configurations that differ only in a parameter nobody reads have
 //! equal code hashes although their files differ.
 
+use evo_protocol::binary::EntryResources;
+use evo_space::genome::ContentHash;
 use object::elf::{self, FileHeader64};
 use object::endian::LittleEndian;
 use object::read::elf::{FileHeader, SectionHeader, Sym};
 use thiserror::Error;
-
-use super::compiler::EntryResources;
-use crate::genome::ContentHash;
 
 /// The symbol that holds the variant's own hash.
 pub const VARIANT_HASH_SYMBOL: &str = "evo_variant_hash";

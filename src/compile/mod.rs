@@ -8,7 +8,7 @@
 
 pub mod cache;
 mod child;
-pub mod compiler;
+pub mod compiled;
 pub mod diagnose;
 mod drain;
 pub mod error;

@@ -9,18 +9,16 @@ use std::path::Path;
 use std::ptr;
 use std::time::Instant;
 
+use evo_protocol::binary::{EntryResources, KernelSource};
+use evo_protocol::verdict::{Verdict, VerdictKind};
+use evo_space::genome::ContentHash;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LOCAL, RTLD_NOW};
 
-use super::compiler::{Compiled, EntryResources, KernelSource};
-use super::diagnose;
 use super::error::CompileSetupError;
-use super::image;
 use super::locate::INSTALL_HINT;
-use super::ptxas_log;
-use crate::genome::ContentHash;
-use crate::verdict::{Verdict, VerdictKind};
-
 pub use super::locate::{NvrtcLibrary, locate, locate_with};
+use super::{diagnose, image, ptxas_log};
+use crate::compile::compiled::Compiled;
 
 type Program = *mut c_void;
 type Status = c_int;

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
+use evo_protocol::device::DeviceKind;
+
 use super::cache;
-use crate::device::device::DeviceKind;
 
 /// How to compile.
 #[derive(Clone, Debug)]

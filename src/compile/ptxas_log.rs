@@ -3,7 +3,7 @@
 //! NVRTC mixes these lines with the compiler's own diagnostics; they are taken out here, so that what
 //! is left is the log a person wants to see.
 
-use super::compiler::EntryResources;
+use evo_protocol::binary::EntryResources;
 
 /// The report of all entries, and the log without it. Entries carry the names of the object file.
 pub fn split(log: &str) -> (Vec<EntryResources>, String) {

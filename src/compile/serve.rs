@@ -9,14 +9,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 
+use evo_protocol::binary::{Binary, CompileOutcome, KernelSource};
+use evo_protocol::device::DeviceKind;
+use evo_protocol::verdict::{Verdict, VerdictKind};
 use rustix::process::{self, Resource, Rlimit, Signal};
 
 use super::cache::Cache;
-use super::compiler::{Binary, CompileOutcome, Compiled, KernelSource};
 use super::toolchain::Toolchain;
 use super::wire::{self, Answer, Order, Setup};
-use crate::device::device::DeviceKind;
-use crate::verdict::{Verdict, VerdictKind};
+use crate::compile::compiled::Compiled;
 
 /// Compilers yield to the device's lane and to the engine, which are few and must not wait.
 const NICENESS: i32 = 5;

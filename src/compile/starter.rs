@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use evo_space::genome::ContentHash;
+
 use super::cache::Cache;
 use super::child::{CompileChild, Group, Loss};
 use super::error::CompileSetupError;
@@ -10,7 +12,6 @@ use super::options::FarmOptions;
 use super::toolbox::Toolbox;
 use super::toolchain::Found;
 use super::wire::{self, Answer, Order, Setup};
-use crate::genome::ContentHash;
 
 /// Longest wait until a worker is set up; for the first one it includes precompiling the host header.
 const SETUP_DEADLINE: Duration = Duration::from_secs(60);

@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use super::compiler::KernelSource;
+use evo_protocol::binary::KernelSource;
+use evo_protocol::device::DeviceKind;
+use evo_space::genome::ContentHash;
+
 use super::error::CompileSetupError;
 use super::farm;
 use super::options::FarmOptions;
 use super::toolbox::Toolbox;
-use crate::device::device::DeviceKind;
-use crate::genome::ContentHash;
 
 /// The file of `text` compiled for `arch`.
 pub fn cubin(arch: &str, text: &'static str, cache: &Path) -> Result<PathBuf, CompileSetupError> {

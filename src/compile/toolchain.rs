@@ -2,16 +2,17 @@
 
 use std::path::Path;
 
+use evo_protocol::binary::KernelSource;
+use evo_protocol::device::DeviceKind;
+use evo_protocol::verdict::Verdict;
+use evo_space::genome::ContentHash;
 use serde::{Deserialize, Serialize};
 
-use super::compiler::{Compiled, KernelSource};
 use super::error::CompileSetupError;
 use super::hostcxx::{self, HostCompiler, HostToolchain};
 use super::nvrtc::{self, Nvrtc, NvrtcLibrary};
 use super::toolbox::Toolbox;
-use crate::device::device::DeviceKind;
-use crate::genome::ContentHash;
-use crate::verdict::Verdict;
+use crate::compile::compiled::Compiled;
 
 /// A compiler that was found; travels to workers so that each need not search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
+use evo_protocol::binary::{CompileOutcome, CompileRequest};
+use evo_protocol::device::DeviceKind;
+use evo_space::genome::ContentHash;
 use serde::{Deserialize, Serialize};
 
-use super::compiler::{CompileOutcome, CompileRequest};
 use super::toolchain::Found;
-use crate::device::device::DeviceKind;
-use crate::genome::ContentHash;
 
 /// Raised by any change that an older peer would misread.
 pub const VERSION: u32 = 1;

@@ -4,17 +4,18 @@
 //! With many variants the fastest of the screening is fast by luck too; only fresh numbers may be
 //! published. The compilers are idle by now, so on the host nothing disturbs the clock.
 
+use evo_protocol::binary::CompileOutcome;
+use evo_protocol::evaluation::Evaluation;
+use evo_protocol::verdict::Gate;
+
 use super::error::EngineError;
 use super::lane::Task;
 use super::ports::{Build, LaneAnswer, Message, Rivals};
 use super::run::Engine;
 use super::variant::Variant;
 use crate::budget::StopReason;
-use crate::compile::compiler::CompileOutcome;
-use crate::evaluation::Evaluation;
 use crate::event::Event;
 use crate::journal::record::{Confirmation, PairedProblem, now};
-use crate::verdict::Gate;
 use crate::worker::job::Job;
 
 /// A finalist that fails at full depth makes room for the next; at most this many times as many
@@ -26,7 +27,7 @@ struct Deep {
     job: Job,
     variant: Variant,
     evaluation: Evaluation,
-    attributes: Vec<crate::device::device::EntryAttributes>,
+    attributes: Vec<evo_protocol::device::EntryAttributes>,
 }
 
 impl Engine<'_> {
@@ -117,7 +118,7 @@ impl Engine<'_> {
     fn compile_now(
         &mut self,
         ticket: u64,
-        source: crate::compile::compiler::KernelSource,
+        source: evo_protocol::binary::KernelSource,
     ) -> Result<Option<CompileOutcome>, EngineError> {
         self.compilers.submit(ticket, source);
         loop {

@@ -1,12 +1,12 @@
 //! What a strategy expected travels with the variant into the journal and the table.
 
+use evo_search::registry::{StrategyOptions, create};
+use evo_search::strategy::{Expectation, Outcome, Proposal, Strategy};
+
 use super::fake::{Bench, all_pass};
-use crate::journal::line;
-use crate::journal::reader;
 use crate::journal::record::Record;
 use crate::journal::replay::History;
-use crate::search::registry::{StrategyOptions, create};
-use crate::search::strategy::{Expectation, Outcome, Proposal, Strategy};
+use crate::journal::{line, reader};
 
 /// Expects `1000 ns` of everything but the second proposal, of which it expects nothing that a file can hold.
 struct Oracle<'a> {

@@ -5,29 +5,28 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 
+use evo_protocol::binary::{Binary, EntryResources, HEADER_END, KernelSource};
+use evo_protocol::device::Telemetry;
+use evo_protocol::measurement::{Measurement, RankingMode, TimingMode};
+use evo_protocol::plan::{LaunchPlan, ProblemPlan};
+use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
+use evo_protocol::worker::{CheckPlan, ReferencePlan};
+use evo_search::registry::{StrategyOptions, create};
+use evo_search::strategy::Strategy;
+use evo_space::genome::{Configuration, ContentHash};
+use evo_space::space::SearchSpace;
+
 use super::error::EngineError;
 pub(crate) use super::fake_header::header;
 use super::options::{Options, Summary};
 use super::ports::{Build, Compilers, Evaluate, Inbox, Message, Prepared, Recipe, Refused, Rivals};
 use super::run::{Engine, Parts};
 use crate::budget::Budget;
-use crate::compile::compiler::{Binary, EntryResources, HEADER_END, KernelSource};
-use crate::device::device::{Telemetry, TimingMode};
 use crate::event::{Event, Observer};
-use crate::genome::{Configuration, ContentHash};
 use crate::journal::record::{Decision, PairedProblem, ProblemWork};
-use crate::kernel::plan::{LaunchPlan, ProblemPlan};
-use crate::kernel::spec::RankingMode;
-use crate::search::conformance::space_of;
-use crate::search::registry::{StrategyOptions, create};
-use crate::search::strategy::Strategy;
-use crate::space::space::SearchSpace;
 use crate::study::{Study, StudyRequest};
-use crate::timing::sample::Measurement;
-use crate::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
 use crate::worker::job::{Job, Standing};
 use crate::worker::lane::LaneResult;
-use crate::worker::protocol::{CheckPlan, ReferencePlan};
 
 /// `A` and `B` change the source; `DEAD` changes nothing; `LATE` changes the source, not the machine
 /// code; `GRID` changes the plan only. `A = 7` is refused, `A = 6` does not compile; else it takes 10 + `A` registers.
@@ -295,7 +294,7 @@ pub(super) struct Ran {
 
 impl Bench {
     pub(super) fn new(space: &str) -> Bench {
-        let space = space_of(space);
+        let space = SearchSpace::parse(space).unwrap();
         let valid = space.count();
         let options =
             Options { budget: Budget::default(), population: 4, finalists: 0, valid, run_all: false };
@@ -364,7 +363,8 @@ impl Bench {
 pub(super) fn verdicts_in(journal: &Path) -> BTreeMap<String, String> {
     let journal = crate::journal::reader::read(journal).unwrap();
     let history = crate::journal::replay::History::replay(journal);
-    let pair = |one: &crate::evaluation::Evaluation| (one.configuration.to_string(), one.verdict.label());
+    let pair =
+        |one: &evo_protocol::evaluation::Evaluation| (one.configuration.to_string(), one.verdict.label());
     let map: BTreeMap<_, _> = history.evaluations.iter().map(pair).collect();
     assert_eq!(map.len(), history.evaluations.len(), "a configuration was evaluated twice");
     map

@@ -1,9 +1,10 @@
 //! A study header for tests of whatever reads journals.
 
-use crate::device::device::{DeviceInfo, DeviceKind, DeviceLimits};
-use crate::genome::ContentHash;
+use evo_protocol::device::{DeviceInfo, DeviceKind, DeviceLimits};
+use evo_protocol::verdict::VERDICT_VERSION;
+use evo_space::genome::ContentHash;
+
 use crate::journal::record::{Environment, FORMAT, StudyHeader};
-use crate::verdict::VERDICT_VERSION;
 
 /// A header for tests.
 pub(crate) fn header() -> StudyHeader {

@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use evo_protocol::binary::KernelSource;
+use evo_protocol::device::Telemetry;
+
 use super::ports::{Compilers, Evaluate, Rivals};
-use crate::compile::compiler::KernelSource;
 use crate::compile::farm::CompileFarm;
-use crate::device::device::Telemetry;
 use crate::journal::record::{Decision, PairedProblem};
 use crate::timing::paired::{self, Comparison};
 use crate::timing::stats::median;

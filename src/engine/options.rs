@@ -1,8 +1,9 @@
 //! What a run is asked to do and what it reports at the end.
 
+use evo_search::insight::Insight;
+
 use crate::budget::{Budget, StopReason};
 use crate::journal::record::End;
-use crate::search::insight::Insight;
 
 /// Limits and sizes of a run.
 #[derive(Clone, Debug)]

@@ -3,13 +3,15 @@
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use crate::compile::compiler::{Binary, CompileOutcome, KernelSource};
-use crate::compile::facts::Facts;
-use crate::device::device::Telemetry;
-use crate::genome::{Configuration, ContentHash};
+use evo_protocol::binary::{Binary, CompileOutcome, KernelSource};
+use evo_protocol::device::Telemetry;
+use evo_protocol::facts::Facts;
+use evo_protocol::plan::ProblemPlan;
+use evo_protocol::verdict::{Gate, Verdict};
+use evo_space::genome::{Configuration, ContentHash};
+
+use crate::compile::facts;
 use crate::journal::record::{PairedProblem, ProblemWork};
-use crate::kernel::plan::ProblemPlan;
-use crate::verdict::{Gate, Verdict};
 use crate::worker::job::{Job, Standing};
 use crate::worker::lane::LaneResult;
 
@@ -56,7 +58,7 @@ pub trait Recipe {
     fn job(&self, prepared: &Prepared, build: Build<'_>) -> Result<Job, Refused>;
     /// What is known of a compiled variant before it runs.
     fn facts(&self, _prepared: &Prepared, binary: &Binary) -> Facts {
-        Facts::of(&binary.resources, &[], "")
+        facts::facts_of(&binary.resources, &[], "")
     }
     /// What one call amounts to, per timed problem.
     fn work(&self, prepared: &Prepared) -> Vec<ProblemWork>;

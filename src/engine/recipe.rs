@@ -1,19 +1,23 @@
 //! The real recipe: a kernel's description, rendered and resolved for a device.
 
+use evo_protocol::binary::Binary;
+use evo_protocol::device::{DeviceKind, DeviceLimits};
+use evo_protocol::dtype::DType;
+use evo_protocol::facts::Facts;
+use evo_protocol::plan::ProblemPlan;
+use evo_protocol::verdict::{Gate, Verdict, VerdictClass};
+use evo_protocol::worker::{CheckPlan, ReferencePlan};
+use evo_space::genome::Configuration;
+
 use super::ports::{Build, Prepared, Recipe, Refused};
-use crate::compile::compiler::Binary;
-use crate::compile::facts::Facts;
-use crate::device::device::{DeviceKind, DeviceLimits};
-use crate::gate::{self, resources::check_spills};
-use crate::genome::Configuration;
+use crate::compile::facts;
+use crate::gate::resources::check_spills;
+use crate::gate::{self};
 use crate::journal::record::{LaunchWork, ProblemWork};
-use crate::kernel::plan::ProblemPlan;
 use crate::kernel::render::render;
 use crate::kernel::resolve::{resolve, resolve_tiny};
-use crate::kernel::spec::{DType, KernelSpec, ProblemSpec, ReferenceSpec};
-use crate::verdict::{Gate, Verdict, VerdictClass};
+use crate::kernel::spec::{KernelSpec, ProblemSpec, ReferenceSpec};
 use crate::worker::job::Job;
-use crate::worker::protocol::{CheckPlan, ReferencePlan};
 
 /// A kernel on a device.
 #[derive(Debug)]
@@ -137,7 +141,7 @@ impl Recipe for KernelRecipe<'_> {
     }
 
     fn facts(&self, prepared: &Prepared, binary: &Binary) -> Facts {
-        Facts::of(&binary.resources, &prepared.timed, &self.arch).with_size_of(binary)
+        facts::with_size_of(facts::facts_of(&binary.resources, &prepared.timed, &self.arch), binary)
     }
 
     fn work(&self, prepared: &Prepared) -> Vec<ProblemWork> {

@@ -4,11 +4,12 @@
 //! A variant that is passed over has a verdict of its own, which is no failure and no measurement. It
 //! counts against no budget of evaluations, since it cost a compilation and no device time.
 
+use evo_protocol::evaluation::Evaluation;
+
 use super::error::EngineError;
 use super::run::Engine;
 use super::variant::Twin;
 use crate::budget::StopReason;
-use crate::evaluation::Evaluation;
 
 /// After so many in a row the next variant is run unasked: a model that is wrong must meet evidence, and
 /// a run must come to its end.

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+use evo_protocol::facts::Facts;
+use evo_protocol::verdict::{Gate, GateState, VerdictClass, VerdictKind};
+use evo_search::registry::{StrategyOptions, create};
+use evo_search::strategy::{Outcome, Proposal, Strategy};
+use evo_space::genome::Genome;
+
 use super::fake::{Bench, Ran, Script, all_pass, lane_result};
 use crate::budget::StopReason;
-use crate::compile::facts::Facts;
-use crate::genome::Genome;
-use crate::search::registry::{StrategyOptions, create};
-use crate::search::strategy::{Outcome, Proposal, Strategy};
-use crate::verdict::{Gate, GateState, VerdictClass, VerdictKind};
 
 /// Passes over what has at least `limit` registers, and checks what it is asked and told.
 struct Picky<'a> {

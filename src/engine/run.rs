@@ -4,22 +4,23 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
+use evo_protocol::device::Telemetry;
+use evo_protocol::verdict::{Verdict, VerdictKind};
+use evo_search::insight::Insight;
+use evo_search::strategy::{Outcome, Strategy};
+use evo_space::genome::Genome;
+use evo_space::space::SearchSpace;
+
 use super::error::EngineError;
 use super::lane::{LaneHandle, Task};
 use super::options::{Options, Summary};
 use super::ports::{Compilers, Evaluate, Inbox, LaneAnswer, Message, Recipe};
 use super::variant::{Codes, Sources, Variant};
 use crate::budget::StopReason;
-use crate::device::device::Telemetry;
 use crate::event::{Earlier, Event, Observer};
-use crate::genome::Genome;
 use crate::journal::leaderboard::verdict_mix;
 use crate::journal::record::{End, Throughput, now};
-use crate::search::insight::Insight;
-use crate::search::strategy::{Outcome, Strategy};
-use crate::space::space::SearchSpace;
 use crate::study::Study;
-use crate::verdict::{Verdict, VerdictKind};
 use crate::worker::job::{Job, Standing};
 
 /// How often lane shares are told and the wall clock is looked at.

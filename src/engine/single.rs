@@ -1,13 +1,14 @@
 //! One configuration through the whole chain, without a search: `evo test-one`.
 
+use evo_protocol::binary::{CompileOutcome, KernelSource};
+use evo_protocol::device::EntryAttributes;
+use evo_protocol::evaluation::Evaluation;
+use evo_protocol::verdict::{Gate, Verdict, VerdictKind};
+use evo_space::genome::{Configuration, Genome};
+use evo_space::space::SearchSpace;
+
 use super::ports::{Build, Recipe, Refused};
 use super::variant::Variant;
-use crate::compile::compiler::{CompileOutcome, KernelSource};
-use crate::device::device::EntryAttributes;
-use crate::evaluation::Evaluation;
-use crate::genome::{Configuration, Genome};
-use crate::space::space::SearchSpace;
-use crate::verdict::{Gate, Verdict, VerdictKind};
 use crate::worker::job::Job;
 use crate::worker::lane::LaneResult;
 

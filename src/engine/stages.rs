@@ -1,19 +1,20 @@
 //! What happens to a variant at each stage, from proposal to verdict.
 
+use evo_protocol::binary::CompileOutcome;
+use evo_protocol::evaluation::{Evaluation, Expectation};
+use evo_protocol::measurement::TimingMode;
+use evo_protocol::verdict::{Gate, VerdictClass};
+use evo_search::strategy::Outcome;
+use evo_space::genome::{ContentHash, Genome};
+
 use super::error::EngineError;
 use super::lane::Task;
 use super::ports::{Build, Message, Refused};
 use super::run::{Engine, LANE_DEPTH};
 use super::variant::{Twin, Variant};
 use crate::budget::StopReason;
-use crate::compile::compiler::CompileOutcome;
 use crate::compile::full_cache;
-use crate::device::device::TimingMode;
-use crate::evaluation::{Evaluation, Expectation};
 use crate::event::Event;
-use crate::genome::{ContentHash, Genome};
-use crate::search::strategy::Outcome;
-use crate::verdict::{Gate, VerdictClass};
 use crate::worker::job::Standing;
 use crate::worker::lane::LaneResult;
 

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use evo_protocol::verdict::{Gate, VerdictKind};
+
 use super::fake::{Bench, Script, all_pass, lane_result, verdicts_in};
 use super::ports::Message;
 use super::stages::look_ahead;
@@ -11,7 +13,6 @@ use crate::budget::StopReason;
 use crate::journal::leaderboard;
 use crate::journal::record::{End, Record};
 use crate::journal::writer::JournalWriter;
-use crate::verdict::{Gate, VerdictKind};
 
 const PLAIN: &str = "[parameters]\nA = [0, 1, 2, 3, 6, 7]\nB = [0, 1, 2]\n";
 

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
+use evo_protocol::binary::{Binary, CompileOutcome};
+use evo_protocol::evaluation::{Evaluation, Expectation};
+use evo_protocol::facts::Facts;
+use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
+use evo_space::genome::{Configuration, ContentHash, Genome};
+
 use super::ports::{Prepared, Refused};
-use crate::compile::compiler::{Binary, CompileOutcome};
-use crate::compile::facts::Facts;
-use crate::evaluation::{Evaluation, Expectation};
-use crate::genome::{Configuration, ContentHash, Genome};
-use crate::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
 use crate::worker::lane::LaneResult;
 
 /// A configuration between proposal and verdict.

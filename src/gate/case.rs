@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use evo_protocol::device::DeviceError;
+use evo_protocol::plan::ProblemPlan;
+use evo_protocol::worker::{CheckPlan, Depth};
+
 use super::inputs::{self, Family};
-use crate::device::device::DeviceError;
 use crate::gate::reference::npy::task_error;
-use crate::kernel::plan::ProblemPlan;
-use crate::worker::protocol::{CheckPlan, Depth};
 
 /// One question to a kernel.
 #[derive(Clone, Debug)]

@@ -12,14 +12,14 @@
 //! A space file's own `atol` and `rtol` replace rule 2 and leave the others; `trusted_factor = 0`
 //! switches rule 4 and the calibrated part of 3 off (for kernels that use tf32 on purpose).
 
+use evo_device::device::{Comparison, Tolerance};
+use evo_protocol::dtype::DType;
+use evo_protocol::worker::CheckPlan;
 use serde::{Deserialize, Serialize};
 
 use super::element::{self, Precision};
 use super::inputs::Family;
 use super::reference::{Answer, max_abs, rms};
-use crate::device::device::{Comparison, Tolerance};
-use crate::kernel::spec::DType;
-use crate::worker::protocol::CheckPlan;
 
 /// Error of the trusted computation against fp64.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

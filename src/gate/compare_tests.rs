@@ -1,12 +1,11 @@
 //! Honest computations of every reference pass in every family; known cheats do not.
 
+use evo_protocol::plan::{ProblemPlan, Role};
 use half::f16;
 
 use super::*;
 use crate::gate::reference::testing::{buffer, check_plan, operands, plan};
 use crate::gate::reference::{self, Operands};
-use crate::kernel::plan::ProblemPlan;
-use crate::kernel::spec::Role;
 
 /// How a simulated kernel adds up.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -1,12 +1,13 @@
 //! Two runs on the same input gave different outputs: what did the second one depend on?
 
+use evo_protocol::device::DeviceError;
+use evo_protocol::plan::Role;
+use evo_protocol::verdict::{Verdict, VerdictKind};
+
 use super::element::Poison;
 use super::judge::Judge;
 use super::run::{PhaseSink, Prepared};
 use super::wrong;
-use crate::device::device::DeviceError;
-use crate::kernel::spec::Role;
-use crate::verdict::{Verdict, VerdictKind};
 
 /// `hashes` are the outputs with poison A and with poison B everywhere. One thing is changed at a
 /// time: nothing, workspace, outputs, and finally the module itself is loaded afresh.

@@ -3,10 +3,9 @@
 //! References read inputs in their rounded type, so everything that crosses between bytes and numbers
 //! goes through here and nowhere else.
 
+use evo_protocol::dtype::DType;
 use half::{bf16, f16};
 use rayon::prelude::*;
-
-use crate::kernel::spec::DType;
 
 /// Elements handled by one task; large enough to hide the cost of handing it out.
 const CHUNK: usize = 1 << 16;

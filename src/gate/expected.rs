@@ -5,17 +5,17 @@
 use std::fs;
 use std::path::PathBuf;
 
+use evo_protocol::device::DeviceError;
+use evo_protocol::plan::{Fill, ProblemPlan, Role};
+use evo_protocol::worker::{CheckPlan, ReferencePlan};
+use evo_space::genome::ContentHash;
+
 use super::case::Case;
 use super::compare::Scale;
 use super::element;
 use super::inputs::{self, Draw};
 use super::reference::npy::{self, task_error};
 use super::reference::{self, Answer, Operands};
-use crate::device::device::DeviceError;
-use crate::genome::ContentHash;
-use crate::kernel::plan::ProblemPlan;
-use crate::kernel::spec::{Fill, Role};
-use crate::worker::protocol::{CheckPlan, ReferencePlan};
 
 /// Right answers of one case.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,7 +41,7 @@ pub type NaiveKernel<'a> = dyn FnMut(&[Vec<u8>]) -> Result<Vec<(usize, Vec<f64>)
 
 /// The contents of every input buffer, by position; empty for outputs and scratch.
 pub fn input_bytes(plan: &ProblemPlan, draw: Draw) -> Result<Vec<Vec<u8>>, DeviceError> {
-    let one = |buffer: &crate::kernel::plan::BufferPlan| match buffer.role {
+    let one = |buffer: &evo_protocol::plan::BufferPlan| match buffer.role {
         Role::Input | Role::Inout => inputs::generate(plan, buffer, draw),
         Role::Output | Role::Scratch => Ok(Vec::new()),
     };
@@ -96,7 +96,7 @@ fn answers(
     match &check.reference {
         ReferencePlan::Builtin { name } => {
             let builtin = reference::find(name)?;
-            let widen = |(bytes, buffer): (&Vec<u8>, &crate::kernel::plan::BufferPlan)| {
+            let widen = |(bytes, buffer): (&Vec<u8>, &evo_protocol::plan::BufferPlan)| {
                 element::widen(bytes, buffer.dtype)
             };
             let values = bytes.iter().zip(&plan.buffers).map(widen).collect();
@@ -174,10 +174,11 @@ fn file_hash(path: &std::path::Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use evo_protocol::dtype::DType;
+
     use super::*;
     use crate::gate::inputs::Family;
     use crate::gate::reference::testing::{buffer, check_plan, plan};
-    use crate::kernel::spec::DType;
 
     fn gemm(dtype: DType, depth: u64) -> ProblemPlan {
         plan(

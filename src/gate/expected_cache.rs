@@ -9,13 +9,13 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use evo_protocol::dtype::DType;
+use evo_space::genome::ContentHash;
 use serde::{Deserialize, Serialize};
 
 use super::compare::Scale;
 use super::element;
 use super::expected::{ExpectedOutput, ExpectedSet};
-use crate::genome::ContentHash;
-use crate::kernel::spec::DType;
 
 /// Answers that are already known.
 pub struct ExpectedCache {

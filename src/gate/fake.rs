@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::compare;
-use super::element;
-use crate::device::device::{
-    BoundArgument, BoundLaunch, BufferId, Comparison, Device, DeviceError, DeviceInfo, DeviceKind,
-    DeviceLimits, EntryAttributes, GuardDamage, ModuleId, Telemetry, TimingMode, Tolerance,
+use evo_device::device::{
+    BoundArgument, BoundLaunch, BufferId, Comparison, Device, GuardDamage, ModuleId, Tolerance,
 };
-use crate::kernel::spec::DType;
-use crate::verdict::VerdictKind;
+use evo_protocol::device::{DeviceError, DeviceInfo, DeviceKind, DeviceLimits, EntryAttributes, Telemetry};
+use evo_protocol::dtype::DType;
+use evo_protocol::measurement::TimingMode;
+use evo_protocol::verdict::VerdictKind;
+
+use super::{compare, element};
 
 /// Bytes of guard on each side.
 pub const GUARD: usize = 64;

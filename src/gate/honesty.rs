@@ -1,9 +1,11 @@
 //! Times that cannot be true: faster than the device could move the bytes or do the arithmetic.
 
+use evo_protocol::device::{DeviceInfo, DeviceKind};
+use evo_protocol::measurement::TimingMode;
+use evo_protocol::plan::ProblemPlan;
+use evo_protocol::verdict::{Evidence, Gate, GateReport, GateState, Verdict, VerdictKind};
+
 use super::judge::GateAnswer;
-use crate::device::device::{DeviceInfo, DeviceKind, TimingMode};
-use crate::kernel::plan::ProblemPlan;
-use crate::verdict::{Evidence, Gate, GateReport, GateState, Verdict, VerdictKind};
 
 /// A measured time this close below a floor is still believed: peaks are nominal.
 const MARGIN: f64 = 0.95;

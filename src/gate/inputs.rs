@@ -4,15 +4,15 @@
 //! no two are copies of each other: a kernel that swaps K and V must not get away with it. Families
 //! stress range, order and sparsity. All arithmetic here is exact or IEEE, hence the same everywhere.
 
+use evo_protocol::device::DeviceError;
+use evo_protocol::dtype::DType;
+use evo_protocol::plan::{BufferPlan, Fill, ProblemPlan, Role};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
 use super::element;
 use super::reference::npy;
-use crate::device::device::DeviceError;
-use crate::kernel::plan::{BufferPlan, ProblemPlan};
-use crate::kernel::spec::{DType, Fill, Role};
 
 /// Elements per random stream; a multiple of what one task needs to be worth its start.
 const CHUNK: usize = 1 << 15;

@@ -8,6 +8,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use evo_device::device::{BufferId, Device, ModuleId};
+use evo_protocol::device::{DeviceError, EntryAttributes};
+use evo_protocol::plan::{ProblemPlan, Role};
+use evo_protocol::verdict::{Evidence, Gate, GateReport, GateState, Verdict, VerdictKind};
+use evo_protocol::worker::{Candidate, CheckPlan, Depth, Phase};
+use evo_space::genome::ContentHash;
+
 use super::case::Case;
 use super::element::{self, Poison};
 use super::expected::{self, ExpectedSet};
@@ -18,12 +25,6 @@ use super::reference::npy::task_error;
 use super::run::{self, PhaseSink, Prepared};
 use super::wrong::{self, CaseResult};
 use super::{compare, launch_check, repeat, shapes};
-use crate::device::device::{BufferId, Device, DeviceError, EntryAttributes, ModuleId};
-use crate::genome::ContentHash;
-use crate::kernel::plan::ProblemPlan;
-use crate::kernel::spec::Role;
-use crate::verdict::{Evidence, Gate, GateReport, GateState, Verdict, VerdictKind};
-use crate::worker::protocol::{Candidate, CheckPlan, Depth, Phase};
 
 /// What a gate answers.
 #[derive(Clone, Debug)]

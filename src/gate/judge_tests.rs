@@ -2,13 +2,14 @@
 
 use std::rc::Rc;
 
+use evo_protocol::binary::HEADER_END;
+use evo_protocol::dtype::DType;
+use evo_protocol::plan::{ArgumentRef, Fill, LaunchPlan, ScalarPlan};
+use evo_protocol::worker::{BinaryRef, ReferencePlan};
+
 use super::*;
-use crate::compile::compiler::HEADER_END;
 use crate::gate::fake::{Call, FakeDevice, Kernel};
 use crate::gate::reference::testing::{buffer, check_plan, plan};
-use crate::kernel::plan::{ArgumentRef, LaunchPlan, ScalarPlan};
-use crate::kernel::spec::{DType, Fill};
-use crate::worker::protocol::{BinaryRef, ReferencePlan};
 
 /// Kernels other than the product: causes that depend on family and flag.
 #[path = "judge_kernels_tests.rs"]
@@ -152,7 +153,7 @@ fn verdict_at(kernel: Kernel, check: CheckPlan, plans: &[ProblemPlan], depth: De
         judge.poison_outputs(&prepared).unwrap();
         judge
             .device()
-            .sample(prepared.module, &prepared.launches, crate::device::device::TimingMode::Hot, 30, 1)
+            .sample(prepared.module, &prepared.launches, evo_protocol::measurement::TimingMode::Hot, 30, 1)
             .unwrap();
         if let Some(verdict) = judge.check_outputs(&prepared) {
             return Some(verdict);

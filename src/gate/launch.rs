@@ -4,9 +4,9 @@
 //! costs microseconds instead of a compile. Each refusal says the number, the limit, the launch
 //! and the problem, because "too much shared memory" alone has sent people hunting hangs.
 
-use crate::device::device::DeviceLimits;
-use crate::kernel::plan::{LaunchPlan, ProblemPlan};
-use crate::verdict::{Verdict, VerdictKind};
+use evo_protocol::device::DeviceLimits;
+use evo_protocol::plan::{LaunchPlan, ProblemPlan};
+use evo_protocol::verdict::{Verdict, VerdictKind};
 
 const AXES: [&str; 3] = ["x", "y", "z"];
 
@@ -152,8 +152,9 @@ fn extents(extents: [i64; 3]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::collections::BTreeMap;
+
+    use super::*;
 
     fn launch() -> LaunchPlan {
         LaunchPlan {

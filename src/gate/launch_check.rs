@@ -1,10 +1,12 @@
 //! The launch gate: the module carries its own hash, and every launch fits the device.
 
+use evo_device::device::BoundLaunch;
+use evo_protocol::device::{DeviceError, DeviceInfo, DeviceLimits, EntryAttributes};
+use evo_protocol::plan::ProblemPlan;
+use evo_protocol::verdict::{Verdict, VerdictKind};
+
 use super::judge::{Findings, Judge};
 use super::run;
-use crate::device::device::{BoundLaunch, DeviceError, DeviceInfo, DeviceLimits, EntryAttributes};
-use crate::kernel::plan::ProblemPlan;
-use crate::verdict::{Verdict, VerdictKind};
 
 /// Fewer blocks than this for each multiprocessor is worth a note, no more: persistent kernels launch
 /// about one on purpose.

@@ -8,15 +8,15 @@
 
 use std::time::Instant;
 
-use crate::device::device::{DeviceError, EntryAttributes, TimingMode};
-use crate::kernel::plan::ProblemPlan;
-use crate::kernel::spec::RankingMode;
+use evo_protocol::device::{DeviceError, EntryAttributes};
+use evo_protocol::measurement::{Measurement, RankingMode, TimingMode};
+use evo_protocol::plan::ProblemPlan;
+use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
+use evo_protocol::worker::{Depth, SamplePolicy};
+
 use crate::timing::policy;
-use crate::timing::sample::Measurement;
-use crate::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
 use crate::worker::deadline::work;
 use crate::worker::job::{Job, Standing};
-use crate::worker::protocol::{Depth, SamplePolicy};
 
 /// Who does the work: a worker process, or a script in tests.
 pub trait Station {

@@ -1,7 +1,8 @@
 //! The cascade against a scripted station.
 
+use evo_protocol::device::Telemetry;
+
 use super::*;
-use crate::device::device::Telemetry;
 use crate::worker::job::example;
 
 /// Answers every gate with pass, and every measurement with the problem's time.

@@ -6,10 +6,11 @@
 
 use std::rc::Rc;
 
-use crate::device::device::{BufferId, Device, DeviceError};
-use crate::genome::ContentHash;
-use crate::kernel::plan::BufferPlan;
-use crate::verdict::VerdictKind;
+use evo_device::device::{BufferId, Device};
+use evo_protocol::device::DeviceError;
+use evo_protocol::plan::BufferPlan;
+use evo_protocol::verdict::VerdictKind;
+use evo_space::genome::ContentHash;
 
 use super::compare::Bounds;
 

@@ -1,16 +1,16 @@
 //! Same input, same output: back to back, with other workspace contents, and after other data.
 
+use evo_device::device::{BufferId, Tolerance};
+use evo_protocol::device::DeviceError;
+use evo_protocol::plan::ProblemPlan;
+use evo_protocol::verdict::{Verdict, VerdictKind};
+use evo_protocol::worker::Depth;
+
 use super::case::Case;
-use super::disagree;
 use super::element::{self, Poison};
-use super::inputs;
 use super::judge::{Findings, Judge};
 use super::run::{PhaseSink, Prepared};
-use super::wrong;
-use crate::device::device::{BufferId, DeviceError, Tolerance};
-use crate::kernel::plan::ProblemPlan;
-use crate::verdict::{Verdict, VerdictKind};
-use crate::worker::protocol::Depth;
+use super::{disagree, inputs, wrong};
 
 /// Repetitions that everyone gets; contenders get what the space file asks for.
 const REPEATS_QUICK: u32 = 8;

@@ -4,10 +4,10 @@
 //! A launch that asks for 40 KiB of dynamic shared memory passes before compiling; if the kernel holds 30
 //! KiB of its own, it cannot run on a device with 64. The same goes for registers times threads.
 
-use crate::compile::compiler::EntryResources;
-use crate::device::device::DeviceLimits;
-use crate::kernel::plan::{LaunchPlan, ProblemPlan};
-use crate::verdict::{Verdict, VerdictKind};
+use evo_protocol::binary::EntryResources;
+use evo_protocol::device::DeviceLimits;
+use evo_protocol::plan::{LaunchPlan, ProblemPlan};
+use evo_protocol::verdict::{Verdict, VerdictKind};
 
 /// Registers are given to warps in units of this many (8 per thread).
 const REGISTER_UNIT: u64 = 256;

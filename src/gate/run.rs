@@ -2,17 +2,17 @@
 
 use std::rc::Rc;
 
+use evo_device::device::{BoundArgument, BoundLaunch, BufferId, Comparison, Device, GuardDamage, ModuleId};
+use evo_protocol::device::DeviceError;
+use evo_protocol::dtype::DType;
+use evo_protocol::plan::{ArgumentRef, BufferPlan, Fill, LaunchPlan, ProblemPlan, Role, ScalarPlan};
+use evo_protocol::verdict::VerdictKind;
+use evo_protocol::worker::Phase;
+
 use super::case::Case;
 use super::compare::{self, Breach};
 use super::element::{self, Poison};
 use super::pool::{CaseSet, Pool, Target};
-use crate::device::device::{
-    BoundArgument, BoundLaunch, BufferId, Comparison, Device, DeviceError, GuardDamage, ModuleId,
-};
-use crate::kernel::plan::{ArgumentRef, BufferPlan, LaunchPlan, ProblemPlan, ScalarPlan};
-use crate::kernel::spec::{DType, Fill, Role};
-use crate::verdict::VerdictKind;
-use crate::worker::protocol::Phase;
 
 /// Who hears which phase has been reached.
 pub type PhaseSink<'a> = dyn FnMut(Phase, &str) + 'a;

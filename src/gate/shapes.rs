@@ -2,20 +2,20 @@
 
 use std::time::{Duration, Instant};
 
+use evo_device::device::Comparison;
+use evo_protocol::device::DeviceError;
+use evo_protocol::dtype::DType;
+use evo_protocol::plan::ProblemPlan;
+use evo_protocol::verdict::{Gate, Verdict, VerdictKind};
+use evo_protocol::worker::{CheckPlan, Depth, ReferencePlan};
 use serde_json::json;
 
 use super::case::{self, Case};
-use super::disagree;
 use super::element::{self, Poison};
-use super::inputs;
 use super::judge::{Findings, Judge};
 use super::run::{self, Mismatch, PhaseSink, Prepared};
 use super::wrong::{self, CaseResult};
-use crate::device::device::{Comparison, DeviceError};
-use crate::kernel::plan::ProblemPlan;
-use crate::kernel::spec::DType;
-use crate::verdict::{Gate, Verdict, VerdictKind};
-use crate::worker::protocol::{CheckPlan, Depth, ReferencePlan};
+use super::{disagree, inputs};
 
 /// After a wrong answer this many further cases are run, to learn what the failing ones share.
 const CASES_AFTER_FAILURE: usize = 12;

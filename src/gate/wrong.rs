@@ -2,15 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use evo_device::device::GuardDamage;
+use evo_protocol::device::DeviceError;
+use evo_protocol::plan::BufferPlan;
+use evo_protocol::verdict::{Verdict, VerdictKind};
 use serde_json::{Value, json};
 
 use super::case::Case;
 use super::compare::{Breach, coordinates};
 use super::inputs::Family;
 use super::run::{Mismatch, Prepared};
-use crate::device::device::{DeviceError, GuardDamage};
-use crate::kernel::plan::BufferPlan;
-use crate::verdict::{Verdict, VerdictKind};
 
 /// Beyond this share of the answer an error is no longer a matter of precision.
 const GROSS: f64 = 0.3;

@@ -3,6 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use evo_protocol::binary::EntryResources;
+use evo_protocol::device::{DeviceInfo, DeviceKind, EntryAttributes, Telemetry};
+use evo_protocol::evaluation::Evaluation;
+use evo_protocol::measurement::TimingMode;
+use evo_protocol::verdict::{Gate, GateState};
+use evo_space::genome::{Configuration, ContentHash};
+use evo_space::shell::quote;
 use serde::{Deserialize, Serialize};
 
 use super::record::{
@@ -10,13 +17,7 @@ use super::record::{
     first_verdict_version,
 };
 use super::replay::History;
-use crate::compile::compiler::EntryResources;
-use crate::device::device::{DeviceInfo, DeviceKind, EntryAttributes, Telemetry, TimingMode};
-use crate::evaluation::Evaluation;
-use crate::genome::{Configuration, ContentHash};
-use crate::space::shell::quote;
 use crate::timing::stats::median;
-use crate::verdict::{Gate, GateState};
 
 /// Raised by any change that an older reader would misread.
 pub const VERSION: u32 = 1;

@@ -3,19 +3,18 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use evo_protocol::binary::EntryResources;
+use evo_protocol::evaluation::Evaluation;
+use evo_protocol::measurement::{Measurement, TimingMode};
+use evo_protocol::verdict::{Gate, GateReport, GateState, VERDICT_VERSION, Verdict};
+use evo_space::genome::{Configuration, ContentHash};
 use serde_json::{Value, json};
 
 use super::leaderboard::{Leaderboard, Section, StudySummary, section};
 use super::leaderboard_file;
 use super::record::{Confirmation, Decision, LaunchWork, PairedProblem, ProblemWork, StudyHeader};
 use super::replay::History;
-use crate::compile::compiler::EntryResources;
-use crate::device::device::TimingMode;
 use crate::engine::fake;
-use crate::evaluation::Evaluation;
-use crate::genome::{Configuration, ContentHash};
-use crate::timing::sample::Measurement;
-use crate::verdict::{Gate, GateReport, GateState, VERDICT_VERSION, Verdict};
 
 fn measurement(mode: TimingMode, time: f64) -> Measurement {
     Measurement {

@@ -90,12 +90,12 @@ pub fn set_aside<'a>(
 mod tests {
     use std::sync::Arc;
 
+    use evo_space::genome::Configuration;
+    use evo_space::value::Value;
     use proptest::prelude::*;
 
     use super::super::writer::JournalWriter;
     use super::*;
-    use crate::genome::Configuration;
-    use crate::space::value::Value;
 
     fn record() -> impl Strategy<Value = Record> {
         let configuration = (".{0,6}", any::<i64>(), any::<bool>()).prop_map(|(text, number, flag)| {

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use evo_protocol::device::{DeviceInfo, EntryAttributes, Telemetry};
+use evo_protocol::evaluation::Evaluation;
+use evo_space::genome::{Configuration, ContentHash};
 use serde::{Deserialize, Serialize};
 
 use crate::budget::StopReason;
-use crate::device::device::{DeviceInfo, EntryAttributes, Telemetry};
-use crate::evaluation::Evaluation;
-use crate::genome::{Configuration, ContentHash};
 
 /// Raised by any change that an older evo would misread.
 pub const FORMAT: u32 = 1;

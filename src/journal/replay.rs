@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
+use evo_protocol::evaluation::Evaluation;
+use evo_space::genome::Configuration;
+
 use super::error::JournalError;
 use super::reader::Journal;
 use super::record::{Confirmation, End, FORMAT, Record, StudyHeader};
 use crate::budget::StopReason;
-use crate::evaluation::Evaluation;
-use crate::genome::Configuration;
 
 /// A configuration that was on the device when a run died.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,9 +4,10 @@
 
 use std::path::{Path, PathBuf};
 
+use evo_space::diagnostic::nearest;
+
 use super::load::{self, LoadError};
 use super::spec::SpaceFile;
-use crate::space::diagnostic::nearest;
 
 macro_rules! embedded {
     ($folder:literal: $($name:literal)*) => {

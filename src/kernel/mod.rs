@@ -2,7 +2,6 @@
 
 pub mod catalog;
 pub mod load;
-pub mod plan;
 pub mod render;
 pub mod resolve;
 pub mod spec;

@@ -6,13 +6,14 @@
 
 use std::collections::BTreeMap;
 
+use evo_protocol::binary::{HEADER_END, KernelSource};
+use evo_protocol::verdict::{Verdict, VerdictKind};
+use evo_space::genome::{Configuration, ContentHash};
+use evo_space::value::Value;
+
 use super::resolve::Names;
 use super::spec::{KernelSpec, KernelText, ReferenceSpec, SourceKind};
 use super::template;
-use crate::compile::compiler::{HEADER_END, KernelSource};
-use crate::genome::{Configuration, ContentHash};
-use crate::space::value::Value;
-use crate::verdict::{Verdict, VerdictKind};
 
 /// The symbol that holds the configuration's hash as a zero-terminated text of 32 digits.
 pub const HASH_SYMBOL: &str = "evo_variant_hash";

@@ -6,13 +6,14 @@
 
 use std::collections::BTreeMap;
 
-use super::plan::{ArgumentRef, BufferPlan, LaunchPlan, ProblemPlan, ScalarPlan};
+use evo_protocol::plan::{ArgumentRef, BufferPlan, LaunchPlan, ProblemPlan, ScalarPlan};
+use evo_protocol::verdict::{Verdict, VerdictKind};
+use evo_space::expr::{Expr, Scope};
+use evo_space::genome::Configuration;
+use evo_space::value::Value;
+
 use super::spec::{ArgumentSpec, BufferSpec, KernelSpec, LaunchSpec, ProblemSpec, ReferenceSpec, ScalarSpec};
 use super::tiny;
-use crate::genome::Configuration;
-use crate::space::expr::{Expr, Scope};
-use crate::space::value::Value;
-use crate::verdict::{Verdict, VerdictKind};
 
 /// The plan of one problem. Refusals are `static_reject` with the cause `expression`, or `shape`
 /// for a buffer that is negative or larger than 2⁶³ bytes.

@@ -6,11 +6,12 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
-
-use crate::space::expr::Expr;
-use crate::space::space::SearchSpace;
-use crate::space::value::Value;
+use evo_protocol::dtype::DType;
+use evo_protocol::measurement::RankingMode;
+use evo_protocol::plan::{Fill, Role};
+use evo_space::expr::Expr;
+use evo_space::space::SearchSpace;
+use evo_space::value::Value;
 
 /// A whole space file.
 #[derive(Debug)]
@@ -64,90 +65,6 @@ pub enum SourceKind {
     Template,
     /// Plain source with macros.
     Plain,
-}
-
-/// An element type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DType {
-    F16,
-    Bf16,
-    F32,
-    F64,
-    I8,
-    I16,
-    I32,
-    I64,
-    U8,
-    U16,
-    U32,
-    U64,
-}
-
-impl DType {
-    /// Size of one element in bytes.
-    pub fn bytes(self) -> u64 {
-        match self {
-            DType::I8 | DType::U8 => 1,
-            DType::F16 | DType::Bf16 | DType::I16 | DType::U16 => 2,
-            DType::F32 | DType::I32 | DType::U32 => 4,
-            DType::F64 | DType::I64 | DType::U64 => 8,
-        }
-    }
-
-    /// Whether it is a floating-point type.
-    pub fn is_float(self) -> bool {
-        matches!(self, DType::F16 | DType::Bf16 | DType::F32 | DType::F64)
-    }
-
-    /// The name in space files: `f16`, `bf16`, …
-    pub fn as_str(self) -> &'static str {
-        match self {
-            DType::F16 => "f16",
-            DType::Bf16 => "bf16",
-            DType::F32 => "f32",
-            DType::F64 => "f64",
-            DType::I8 => "i8",
-            DType::I16 => "i16",
-            DType::I32 => "i32",
-            DType::I64 => "i64",
-            DType::U8 => "u8",
-            DType::U16 => "u16",
-            DType::U32 => "u32",
-            DType::U64 => "u64",
-        }
-    }
-}
-
-/// What a kernel does with a buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// Read only; hashed before and after.
-    Input,
-    /// Written in full; poisoned before each run.
-    Output,
-    /// Read and written; restored before each run.
-    Inout,
-    /// Workspace: contents undefined at the start (poisoned differently each run), not checked.
-    Scratch,
-}
-
-/// How an input is filled.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Fill {
-    /// Standard normal times `scale` for floats; the gates vary it by input family. The default for
-    /// floats.
-    Normal { scale: f64 },
-    /// Uniform in `[low, high)`; for integers, inclusive of `low`, exclusive of `high`. The default
-    /// for integers (0..100).
-    Uniform { low: f64, high: f64 },
-    /// Every element the same; not varied by family. Also the way to ask for a zeroed scratch or
-    /// output-accumulator buffer.
-    Constant { value: f64 },
-    /// Read from a `.npy` file; not varied by family.
-    Npy { path: PathBuf },
 }
 
 /// One argument of the entry points.
@@ -276,14 +193,4 @@ pub struct ObjectiveSpec {
     pub flops: Option<Expr>,
     /// Compulsory bytes of one call, for GB/s and the roofline.
     pub bytes: Option<Expr>,
-}
-
-/// Whether the L2 cache is flushed before each timed call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum RankingMode {
-    /// Back to back.
-    Hot,
-    /// L2 flushed before each call.
-    Cold,
 }

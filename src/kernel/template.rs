@@ -7,15 +7,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use evo_space::diagnostic::nearest;
+use evo_space::genome::Configuration;
+use evo_space::value::Value;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Rest, Value as TemplateValue, ValueKind};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, State, UndefinedBehavior};
 use thiserror::Error;
 
 use super::spec::KernelText;
-use crate::genome::Configuration;
-use crate::space::diagnostic::nearest;
-use crate::space::value::Value;
 
 /// Names that templates may call besides those of minijinja itself.
 pub const FUNCTIONS: &[&str] = &["ceil_div", "min", "max", "abs", "fail"];
@@ -225,9 +225,10 @@ fn tests_definition(text: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::kernel::spec::SourceKind;
-    use std::sync::Arc;
 
     fn text(text: &str) -> KernelText {
         KernelText { kind: SourceKind::Template, path: "dir/k.cu.j2".into(), text: text.to_string() }

@@ -9,13 +9,14 @@
 
 use std::collections::BTreeMap;
 
-use super::plan::ProblemPlan;
+use evo_protocol::plan::ProblemPlan;
+use evo_protocol::verdict::Verdict;
+use evo_space::expr::Expr;
+use evo_space::genome::Configuration;
+use evo_space::value::Value;
+
 use super::resolve::{self, Names, Resolver};
 use super::spec::{KernelSpec, ProblemSpec};
-use crate::genome::Configuration;
-use crate::space::expr::Expr;
-use crate::space::value::Value;
-use crate::verdict::Verdict;
 
 /// The plans of all tiny shapes, named `tiny:S=33,CAUSAL=1` by what they override.
 pub(super) fn resolve(

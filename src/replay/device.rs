@@ -7,17 +7,18 @@
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 
+use evo_protocol::binary::{Binary, HEADER_END, KernelSource};
+use evo_protocol::device::{DeviceInfo, DeviceKind, DeviceLimits};
+use evo_protocol::measurement::RankingMode;
+use evo_protocol::verdict::{Gate, GateReport, Verdict, VerdictKind};
+use evo_protocol::worker::{CheckPlan, ReferencePlan};
+use evo_space::genome::{Configuration, ContentHash};
+
 use super::recording::{Recording, Row};
-use crate::compile::compiler::{Binary, HEADER_END, KernelSource};
-use crate::device::device::{DeviceInfo, DeviceKind, DeviceLimits};
 use crate::engine::ports::{Build, Compilers, Evaluate, Message, Prepared, Recipe, Refused, Rivals};
-use crate::genome::{Configuration, ContentHash};
 use crate::journal::record::{PairedProblem, ProblemWork};
-use crate::kernel::spec::RankingMode;
-use crate::verdict::{Gate, GateReport, Verdict, VerdictKind};
 use crate::worker::job::{Job, Standing};
 use crate::worker::lane::LaneResult;
-use crate::worker::protocol::{CheckPlan, ReferencePlan};
 
 /// Begins every replayed device's name.
 pub const PREFIX: &str = "replay:";

@@ -1,16 +1,17 @@
 //! What a reader makes of its file, and the space that this gives.
 
+use evo_protocol::verdict::VerdictKind;
+use evo_space::diagnostic::{Diagnostic, Diagnostics};
+use evo_space::document::{Data, Entry, Node};
+use evo_space::genome::{ContentHash, Genome};
+use evo_space::load::read_space;
+use evo_space::space::SearchSpace;
+use evo_space::value::Value;
+
 use super::error::Fault;
 use super::format::Format;
 use super::recording::{Cost, Recording};
 use super::rows::{self, Placed};
-use crate::genome::{ContentHash, Genome};
-use crate::space::diagnostic::{Diagnostic, Diagnostics};
-use crate::space::document::{Data, Entry, Node};
-use crate::space::load::read_space;
-use crate::space::space::SearchSpace;
-use crate::space::value::Value;
-use crate::verdict::VerdictKind;
 
 /// Said of a file without constraints.
 const LISTED: &str = "the recording has no constraints: its configurations are the space";

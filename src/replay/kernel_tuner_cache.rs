@@ -4,6 +4,8 @@
 //!
 //! Source: the JSON schemas 1.0.0 and 1.1.0 in Kernel Tuner's repository, `kernel_tuner/schema/cache`.
 
+use evo_protocol::verdict::VerdictKind;
+use evo_space::value::Value;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
@@ -13,8 +15,6 @@ use super::format::{Format, unreadable};
 use super::observed;
 use super::recording::Cost;
 use super::tuning_data::problem_words;
-use crate::space::value::Value;
-use crate::verdict::VerdictKind;
 
 /// Files of before there were error words say this, milliseconds, of what failed.
 const FAILED_MS: f64 = 1e20;

@@ -1,8 +1,9 @@
 //! Parameters and their values as rows show them, for formats that list configurations only.
 
+use evo_space::value::Value;
+
 use super::draft::Parameters;
 use super::error::Fault;
-use crate::space::value::Value;
 
 /// Collects names and values row by row.
 #[derive(Debug, Default)]

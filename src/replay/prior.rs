@@ -1,8 +1,9 @@
 //! Recordings as earlier studies that a search starts from.
 
+use evo_search::prior::PriorStudy;
+use evo_space::space::SearchSpace;
+
 use super::recording::{Recording, Row};
-use crate::search::prior::PriorStudy;
-use crate::space::space::SearchSpace;
 
 impl Recording {
     /// The outcomes of these rows, by number, as points of another space with the same parameters; those
@@ -20,8 +21,9 @@ impl Recording {
 mod tests {
     use std::path::Path;
 
+    use evo_space::space::SearchSpace;
+
     use super::*;
-    use crate::search::conformance::space_of;
 
     #[test]
     fn outcomes_move_to_a_space_that_has_their_values() {
@@ -36,7 +38,7 @@ mod tests {
         let some = recording.study([3, 5, 1_000_000].into_iter(), &recording.space);
         assert_eq!(some.outcomes[1], (recording.genome(5), recording.rows()[5].objective_ns));
         assert_eq!(some.outcomes.len(), 2);
-        let other = space_of("[parameters]\nQ = [1, 2]\n");
+        let other = SearchSpace::parse("[parameters]\nQ = [1, 2]\n").unwrap();
         assert!(recording.study(0..10, &other).outcomes.is_empty());
     }
 }

@@ -5,13 +5,13 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use evo_protocol::verdict::{VerdictClass, VerdictKind};
+use evo_space::genome::{ContentHash, Genome};
+use evo_space::space::SearchSpace;
 use flate2::read::MultiGzDecoder;
 
 use super::error::{Fault, RecordingError};
 use super::format::{self, Format};
-use crate::genome::{ContentHash, Genome};
-use crate::space::space::SearchSpace;
-use crate::verdict::{VerdictClass, VerdictKind};
 
 /// The first bytes of a gzip stream.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];

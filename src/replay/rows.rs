@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
+use evo_space::genome::Genome;
+use evo_space::space::SearchSpace;
+use evo_space::value::Value;
+
 use super::draft::DraftRow;
 use super::error::Fault;
 use super::recording::{Lookup, Row};
-use crate::genome::Genome;
-use crate::space::space::SearchSpace;
-use crate::space::value::Value;
 
 /// Rows in a space.
 pub(super) struct Placed {

@@ -3,12 +3,12 @@
 use std::collections::{HashSet, VecDeque};
 use std::time::Instant;
 
+use evo_search::prior::PriorStudy;
+use evo_search::registry::{self, StrategyOptions, UnknownStrategy};
+use evo_search::strategy::{Outcome, Proposal};
 use thiserror::Error;
 
 use super::recording::{Recording, Row};
-use crate::search::prior::PriorStudy;
-use crate::search::registry::{self, StrategyOptions, UnknownStrategy};
-use crate::search::strategy::{Outcome, Proposal};
 
 /// Proposals of one search, in the order in which they were answered.
 #[derive(Clone, Debug, Default, PartialEq)]

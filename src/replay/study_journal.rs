@@ -1,19 +1,20 @@
 //! Reads the journal of an earlier study of ours. The space is that of the space file which the journal
 //! names, if that file is still there and the same; else the recorded configurations are the space.
 
+use evo_protocol::evaluation::Evaluation;
+use evo_protocol::verdict::{Gate, VerdictClass};
+use evo_space::genome::ContentHash;
+use evo_space::space::SearchSpace;
+
 use super::draft::{Draft, DraftRow, Valid};
 use super::error::Fault;
 use super::format::Format;
 use super::observed::Observed;
 use super::recording::Cost;
-use crate::evaluation::Evaluation;
-use crate::genome::ContentHash;
 use crate::journal::reader;
 use crate::journal::record::{FORMAT, StudyHeader};
 use crate::journal::replay::History;
 use crate::kernel::catalog;
-use crate::space::space::SearchSpace;
-use crate::verdict::{Gate, VerdictClass};
 
 /// Reads a journal's text.
 pub(super) fn read(text: &str) -> Result<Draft, Fault> {
@@ -107,19 +108,20 @@ fn space(header: &StudyHeader) -> Result<SearchSpace, String> {
 mod tests {
     use std::path::Path;
 
+    use evo_protocol::verdict::{GateReport, Verdict, VerdictKind};
+
     use super::*;
     use crate::engine::fake::header;
     use crate::journal::line;
     use crate::journal::record::Record;
     use crate::replay::Recording;
-    use crate::verdict::{GateReport, Verdict, VerdictKind};
 
     const SPACE: &str =
         "[parameters]\nA = [1, 2, 4]\nB = [1, 2]\n[[constraints]]\nrequire = \"A * B <= 4\"\n";
 
     fn evaluation(number: u64, a: i64, b: i64, kind: VerdictKind) -> Evaluation {
         let pairs = vec![("A".into(), a.into()), ("B".into(), b.into())];
-        let configuration = crate::genome::Configuration::new(pairs);
+        let configuration = evo_space::genome::Configuration::new(pairs);
         let launch = GateReport { elapsed_ms: 3.0, ..GateReport::not_run(Gate::Launch, "") };
         Evaluation {
             number,

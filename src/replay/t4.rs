@@ -4,6 +4,8 @@
 //! Source: the JSON schema T4 1.0.0 in Kernel Tuner's repository, `kernel_tuner/schema/T4`. Its times
 //! have no unit; they are taken as milliseconds, in which Kernel Tuner writes them.
 
+use evo_protocol::verdict::VerdictKind;
+use evo_space::value::Value;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
@@ -13,8 +15,6 @@ use super::format::{Format, unreadable};
 use super::kernel_tuner_cache::sum;
 use super::observed::{self, Observed};
 use super::recording::Cost;
-use crate::space::value::Value;
-use crate::verdict::VerdictKind;
 
 #[derive(Deserialize)]
 struct File {

@@ -3,12 +3,12 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use evo_protocol::verdict::{VerdictClass, VerdictKind};
+use evo_space::value::Value;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use super::*;
-use crate::space::value::Value;
-use crate::verdict::{VerdictClass, VerdictKind};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/replay").join(name)
@@ -49,7 +49,7 @@ fn row<'a>(recording: &'a Recording, block: i64, vec: i64, mode: &str) -> &'a Ro
     };
     let positions =
         recording.space.parameters().iter().map(|one| one.position(&find(&one.name)).unwrap() as u16);
-    recording.row(&crate::genome::Genome::from(positions.collect::<Vec<u16>>())).unwrap()
+    recording.row(&evo_space::genome::Genome::from(positions.collect::<Vec<u16>>())).unwrap()
 }
 
 /// All three files hold the same measurements.
@@ -259,7 +259,7 @@ fn entries_of_other_formats_are_named() {
 
 #[test]
 fn a_space_of_the_callers_selects_rows() {
-    let space = |text: &str| crate::search::conformance::space_of(text);
+    let space = |text: &str| evo_space::space::SearchSpace::parse(text).unwrap();
     let smaller =
         space("[parameters]\nVEC = [1, 2]\nBLOCK = [32, 64, 256]\nMODE = [\"direct\", \"staged\"]\n");
     let recording = Recording::open_in(&fixture("axpy__Toy.json"), smaller).unwrap();

@@ -7,6 +7,9 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use evo_space::genome::Genome;
+use evo_space::parameter::Parameter;
+use evo_space::value::Value;
 use flate2::read::MultiGzDecoder;
 use serde::Deserialize;
 use serde_json::Value as Json;
@@ -15,9 +18,6 @@ use thiserror::Error;
 use super::error::Fault;
 use super::recording::Recording;
 use super::simulate::SimulatedRun;
-use crate::genome::Genome;
-use crate::space::parameter::Parameter;
-use crate::space::value::Value;
 
 /// The first bytes of a gzip stream.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];

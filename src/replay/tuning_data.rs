@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
+use evo_protocol::verdict::VerdictKind;
+use evo_space::value::Value;
 use serde::Deserialize;
 
 use super::draft::{Draft, DraftRow, Valid};
 use super::error::Fault;
 use super::format::{Format, unreadable};
 use super::recording::Cost;
-use crate::space::value::Value;
-use crate::verdict::VerdictKind;
 
 /// The format that this reader knows.
 const FORMAT: &str = "tuning-data/1";

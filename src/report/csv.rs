@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::evaluation::{Evaluation, Expectation};
+use evo_protocol::evaluation::{Evaluation, Expectation};
 
 /// The table of a study's evaluations.
 pub fn table(evaluations: &[Evaluation]) -> Vec<u8> {
@@ -55,10 +55,10 @@ fn row(evaluation: &Evaluation, modes: &BTreeSet<(String, &'static str)>) -> Vec
         vec![evaluation.number.to_string(), evaluation.generation.to_string(), evaluation.origin.clone()];
     cells.extend(evaluation.configuration.iter().map(|(_, value)| value.to_string()));
     let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
-    let text = |value: &Option<crate::genome::ContentHash>| {
+    let text = |value: &Option<evo_space::genome::ContentHash>| {
         value.as_ref().map(|hash| hash.to_string()).unwrap_or_default()
     };
-    let most = |of: fn(&crate::compile::compiler::EntryResources) -> Option<u64>| {
+    let most = |of: fn(&evo_protocol::binary::EntryResources) -> Option<u64>| {
         evaluation.resources.iter().filter_map(of).max().map(|value| value.to_string()).unwrap_or_default()
     };
     cells.extend([

@@ -1,7 +1,7 @@
 //! One line at the end of a sweep: what mattered, when the best came, how random search would have
 //! done, what was never tried.
 
-use crate::search::insight::{Basis, ENOUGH, Importance, Insight, RandomSearch, Values};
+use evo_search::insight::{Basis, ENOUGH, Importance, Insight, RandomSearch, Values};
 
 /// Values that are named; the others are counted.
 const NAMED: usize = 4;
@@ -105,8 +105,9 @@ fn values(what: &str, all: &[Values]) -> Option<String> {
 mod tests {
     use std::collections::BTreeMap;
 
+    use evo_search::insight::{Best, Calibration, ParameterShare};
+
     use super::*;
-    use crate::search::insight::{Best, Calibration, ParameterShare};
 
     fn share(name: &str, share: f64) -> ParameterShare {
         ParameterShare { name: name.into(), share }

@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
+use evo_protocol::evaluation::Evaluation;
+use evo_search::insight::Insight;
 use serde_json::{Value, json};
 
-use crate::evaluation::Evaluation;
 use crate::event::Event;
 use crate::journal::leaderboard::verdict_mix;
 use crate::journal::record::StudyHeader;
 use crate::journal::replay::History;
-use crate::search::insight::Insight;
 
 fn pretty(value: &Value) -> Vec<u8> {
     let mut text = format!("{value:#}").into_bytes();

@@ -3,12 +3,12 @@
 
 use std::fmt::Write;
 
+use evo_protocol::device::EntryAttributes;
+use evo_protocol::evaluation::Evaluation;
+use evo_protocol::verdict::{Evidence, GateState};
 use serde_json::{Value, json};
 
 use super::text::time;
-use crate::device::device::EntryAttributes;
-use crate::evaluation::Evaluation;
-use crate::verdict::{Evidence, GateState};
 
 /// Where the evaluation took place.
 #[derive(Clone, Debug)]

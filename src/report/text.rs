@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
-use crate::compile::compiler::EntryResources;
-use crate::evaluation::Evaluation;
+use evo_protocol::binary::EntryResources;
+use evo_protocol::evaluation::Evaluation;
+
 use crate::journal::leaderboard::{Entry, Leaderboard, ProblemResult, Section, verdict_mix};
 use crate::journal::record::{Decision, End, Throughput};
 use crate::timing::paired::claimable;

@@ -7,15 +7,15 @@
 
 use std::time::Duration;
 
+use evo_protocol::device::{DeviceError, Telemetry};
+use evo_protocol::measurement::{Measurement, TimingMode};
+use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
+use evo_protocol::worker::SamplePolicy;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
-use super::sample::Measurement;
 use super::stats::{self, below, median, quantile, sorted};
 use super::stopping::{Stop, decide};
-use crate::device::device::{DeviceError, Telemetry, TimingMode};
-use crate::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
-use crate::worker::protocol::SamplePolicy;
 
 /// A candidate bound to one problem, ready to be sampled.
 pub trait Bench {

@@ -4,6 +4,5 @@ pub mod measure;
 pub mod noise;
 pub mod paired;
 pub mod policy;
-pub mod sample;
 pub mod stats;
 pub mod stopping;

@@ -4,12 +4,12 @@
 //! that process's luck (addresses, clocks), so the interval resamples blocks within processes and the
 //! caller brings blocks from several fresh processes.
 
+use evo_protocol::device::Telemetry;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use serde::{Deserialize, Serialize};
 
 use super::stats::{below, median, quantile};
-use crate::device::device::Telemetry;
 
 /// What one process's blocks gave.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! The sampling policies of the cascade: a screening for everyone, a contender's measurement, and
 //! the deep one of finalists and of `evo test-one`.
 
-use crate::worker::protocol::SamplePolicy;
+use evo_protocol::worker::SamplePolicy;
 
 /// A screening: one warm-up call and three to seven samples, abandoned above `abandon_above_ns`.
 pub fn screen(abandon_above_ns: Option<f64>) -> SamplePolicy {

@@ -132,8 +132,9 @@ fn median_in_place(series: &mut [f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn known_medians_and_quantiles() {

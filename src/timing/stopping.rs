@@ -4,8 +4,9 @@
 //! or more samples no longer help, or the time is up. A loser is abandoned as soon as even its
 //! fastest sample is hopeless.
 
+use evo_protocol::worker::SamplePolicy;
+
 use super::stats::{order_interval, quantile, sorted};
-use crate::worker::protocol::SamplePolicy;
 
 /// Why sampling ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

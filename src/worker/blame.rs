@@ -4,11 +4,12 @@
 //! and a deadline. In any other phase our own code was at work, so the job gets a second strike in a
 //! fresh worker before the verdict stands.
 
+use evo_protocol::verdict::{Verdict, VerdictKind};
+use evo_protocol::worker::Phase;
+
 use super::child::{Death, DeathHow};
 use super::deadline::Prediction;
-use super::protocol::Phase;
 use crate::gate::pipeline::verdict_of;
-use crate::verdict::{Verdict, VerdictKind};
 
 /// A verdict and whether it is final.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,8 +97,9 @@ fn signal_name(signal: i32) -> String {
 mod tests {
     use std::time::Duration;
 
+    use evo_protocol::device::DeviceError;
+
     use super::*;
-    use crate::device::device::DeviceError;
 
     fn check(how: DeathHow, phase: Option<Phase>, expected: &str, second_chance: bool) {
         let death = Death {

@@ -2,9 +2,10 @@
 
 use std::time::Instant;
 
-use crate::device::device::{BufferId, Device, DeviceError, Tolerance};
-use crate::kernel::spec::DType;
-use crate::verdict::VerdictKind;
+use evo_device::device::{BufferId, Device, Tolerance};
+use evo_protocol::device::DeviceError;
+use evo_protocol::dtype::DType;
+use evo_protocol::verdict::VerdictKind;
 
 /// Elements of the canary's buffers: enough for every multiprocessor to take part.
 const ELEMENTS: u64 = 64 * 1024;

@@ -8,16 +8,16 @@ use std::io;
 use std::process::Child as Process;
 use std::time::{Duration, Instant};
 
+use evo_protocol::device::DeviceError;
+use evo_protocol::worker::{BinaryRef, Frame, PROTOCOL_VERSION, Phase, Request, Response};
+use evo_space::genome::ContentHash;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 use super::base64;
 use super::deadline::Deadlines;
 use super::log::Log;
 use super::pipe::{Incoming, Pipe};
-use super::protocol::{BinaryRef, Frame, PROTOCOL_VERSION, Phase, Request, Response};
 use super::spawn::spawn;
-use crate::device::device::DeviceError;
-use crate::genome::ContentHash;
 
 /// How a worker died.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use crate::device::device::DeviceKind;
-use crate::kernel::plan::ProblemPlan;
-use crate::worker::protocol::Phase;
+use evo_protocol::device::DeviceKind;
+use evo_protocol::plan::ProblemPlan;
+use evo_protocol::worker::Phase;
 
 /// Limits of one request. A phase's limit starts anew whenever the worker reports a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

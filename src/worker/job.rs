@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::compile::compiler::Binary;
-use crate::genome::ContentHash;
-use crate::kernel::plan::ProblemPlan;
-use crate::kernel::spec::RankingMode;
-use crate::worker::protocol::{BinaryRef, Candidate, CheckPlan};
+use evo_protocol::binary::Binary;
+use evo_protocol::measurement::RankingMode;
+use evo_protocol::plan::ProblemPlan;
+use evo_protocol::worker::{BinaryRef, Candidate, CheckPlan};
+use evo_space::genome::ContentHash;
 
 /// One variant to be judged and timed.
 #[derive(Clone, Debug)]
@@ -80,8 +80,9 @@ impl Standing {
 /// Jobs for tests of the modules that pass them on.
 #[cfg(test)]
 pub(crate) mod example {
+    use evo_protocol::worker::ReferencePlan;
+
     use super::*;
-    use crate::worker::protocol::ReferencePlan;
 
     /// A plan without buffers and launches.
     pub fn plan(name: &str, flops: f64) -> ProblemPlan {

@@ -2,21 +2,22 @@
 
 use std::time::{Duration, Instant};
 
+use evo_protocol::device::{DeviceError, DeviceInfo, EntryAttributes, Telemetry};
+use evo_protocol::evaluation::Recovery;
+use evo_protocol::measurement::{Measurement, TimingMode};
+use evo_protocol::plan::ProblemPlan;
+use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
+use evo_protocol::worker::{Depth, Request, Response, SamplePolicy};
+
 use super::blame::{Blame, blame};
 use super::child::Child;
 use super::deadline::{Deadlines, Prediction, work};
 use super::job::{Job, Standing};
-use super::protocol::{Depth, Request, Response, SamplePolicy};
 use super::supervise::Supervisor;
 pub use super::supervise::{LaneError, LaneLimits, LaneOptions};
-use crate::device::device::{DeviceError, DeviceInfo, EntryAttributes, Telemetry, TimingMode};
-use crate::evaluation::Recovery;
 use crate::gate::pipeline::{self, GateReply, MeasureReply, Outcome, Station, ranking_mode, verdict_of};
-use crate::kernel::plan::ProblemPlan;
 use crate::timing::noise::{self, NoiseFloor};
 use crate::timing::paired::Paired;
-use crate::timing::sample::Measurement;
-use crate::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
 
 /// What a lane found out about a job.
 #[derive(Debug)]

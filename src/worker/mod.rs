@@ -9,7 +9,6 @@ pub mod job;
 pub mod lane;
 pub mod log;
 pub mod pipe;
-pub mod protocol;
 pub mod serve;
 mod spawn;
 mod stand;

@@ -3,27 +3,28 @@
 use std::io;
 use std::path::Path;
 
-use super::base64;
-use super::canary;
-use super::protocol::{
+use evo_protocol::device::{DeviceError, DeviceInfo};
+use evo_protocol::measurement::TimingMode;
+use evo_protocol::plan::ProblemPlan;
+use evo_protocol::verdict::{Gate, VerdictKind};
+use evo_protocol::worker::{
     BinaryRef, Candidate, Depth, PROTOCOL_VERSION, Phase, Request, Response, SamplePolicy,
 };
+use evo_space::genome::ContentHash;
+
 use super::stand::{BlockSize, Stand};
 use super::wire::{REQUEST, Wire};
-use crate::device::device::{DeviceError, DeviceInfo, TimingMode};
+use super::{base64, canary};
 use crate::gate::honesty;
 use crate::gate::judge::{Judge, Refusal};
 use crate::gate::pipeline::verdict_of;
-use crate::genome::ContentHash;
-use crate::kernel::plan::ProblemPlan;
 use crate::timing::measure::{Outcome, measure};
 use crate::timing::paired::interleave;
-use crate::verdict::{Gate, VerdictKind};
 
 /// Serves requests until stdin closes or `Shutdown` comes.
 pub fn run() -> io::Result<()> {
     let wire = Wire::take_over()?;
-    crate::device::host::fault::install(&REQUEST, wire.descriptor())?;
+    evo_device::host::fault::install(&REQUEST, wire.descriptor())?;
     let mut server = Server { wire, judge: None, seed: 0 };
     while let Some(request) = server.wire.receive()? {
         if matches!(request, Request::Shutdown) {
@@ -49,7 +50,7 @@ impl Server {
         match request {
             Request::Hello { device, expected_cache, support_cubin } => {
                 self.wire.phase(Phase::Opening, &device);
-                let device = crate::device::open::open(&device, support_cubin.as_deref())?;
+                let device = evo_device::open::open(&device, support_cubin.as_deref())?;
                 let info = Box::new(device.info().clone());
                 self.judge = Some(Judge::new(device, expected_cache));
                 Ok(Response::Ready { protocol: PROTOCOL_VERSION, pid: std::process::id(), info })

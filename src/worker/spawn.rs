@@ -4,12 +4,11 @@
 //! terminal does not reach it) and asks the kernel for SIGKILL when its parent dies. That "parent" is
 //! the *thread* that started it, so all workers are started by one thread that never ends.
 
-use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, OnceLock};
-use std::thread;
+use std::{io, thread};
 
 type Order = (Command, Sender<io::Result<Child>>);
 

@@ -2,15 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use super::protocol::Phase;
+use evo_protocol::device::{DeviceError, Telemetry};
+use evo_protocol::measurement::TimingMode;
+use evo_protocol::plan::ProblemPlan;
+use evo_protocol::verdict::Verdict;
+use evo_protocol::worker::Phase;
+
 use super::wire::Wire;
-use crate::device::device::{DeviceError, Telemetry, TimingMode};
 use crate::gate::judge::Judge;
 use crate::gate::run::Prepared;
-use crate::kernel::plan::ProblemPlan;
 use crate::timing::measure::{Bench, affordable, batch_size};
 use crate::timing::stats::median;
-use crate::verdict::Verdict;
 
 /// A prepared problem on its device.
 pub struct Stand<'a> {

@@ -7,13 +7,13 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use evo_protocol::device::{DeviceError, DeviceInfo, DeviceKind};
+use evo_protocol::evaluation::Recovery;
+use evo_protocol::worker::{PROTOCOL_VERSION, Request, Response};
 use thiserror::Error;
 
 use super::child::{Answer, Child, Death};
 use super::deadline::Deadlines;
-use super::protocol::{PROTOCOL_VERSION, Request, Response};
-use crate::device::device::{DeviceError, DeviceInfo, DeviceKind};
-use crate::evaluation::Recovery;
 
 /// How a lane's worker is started.
 #[derive(Clone, Debug)]

@@ -10,9 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use evo_protocol::worker::{Frame, PROTOCOL_VERSION, Phase, Request, Response};
 use rustix::event::{PollFd, PollFlags, poll};
-
-use super::protocol::{Frame, PROTOCOL_VERSION, Phase, Request, Response};
 
 /// The number of the request being served: a fault handler needs it without a lock.
 pub static REQUEST: AtomicU64 = AtomicU64::new(0);

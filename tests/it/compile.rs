@@ -4,12 +4,12 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::mpsc;
 
-use evo::compile::compiler::{Binary, CompileOutcome, EntryResources, HEADER_END, KernelSource};
 use evo::compile::toolbox::Toolbox;
 use evo::compile::{CompileFarm, FarmOptions, compile_one_with, support};
-use evo::device::device::DeviceKind;
-use evo::genome::ContentHash;
-use evo::verdict::{Verdict, VerdictKind};
+use evo_protocol::binary::{Binary, CompileOutcome, EntryResources, HEADER_END, KernelSource};
+use evo_protocol::device::DeviceKind;
+use evo_protocol::verdict::{Verdict, VerdictKind};
+use evo_space::genome::ContentHash;
 
 use crate::toolchain;
 

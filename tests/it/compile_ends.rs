@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use evo::compile::CompileFarm;
-use evo::verdict::VerdictKind;
+use evo_protocol::verdict::VerdictKind;
 
 use crate::compile::{Bench, SCALE, source};
 

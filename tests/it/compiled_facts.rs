@@ -4,20 +4,20 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use evo::compile::facts::Facts;
+use evo::compile::facts;
 use evo::compile::occupancy::{BlockNeeds, Multiprocessor};
-use evo::device::device::{DeviceKind, DeviceLimits};
 use evo::engine::Recipe;
 use evo::engine::recipe::{KernelRecipe, problems_on};
-use evo::evaluation::Evaluation;
 use evo::journal::reader;
 use evo::journal::replay::History;
 use evo::kernel::catalog;
-use evo::kernel::plan::ProblemPlan;
 use evo::kernel::spec::SpaceFile;
-use evo::search::model::facts::{FactsModel, Judgment};
-use evo::search::model::features::Features;
-use evo::space::rng::seeded;
+use evo_protocol::device::{DeviceKind, DeviceLimits};
+use evo_protocol::evaluation::Evaluation;
+use evo_protocol::plan::ProblemPlan;
+use evo_search::model::facts::{FactsModel, Judgment};
+use evo_search::model::features::Features;
+use evo_space::rng::seeded;
 
 const ARCH: &str = "sm_90a";
 
@@ -90,7 +90,7 @@ fn judge(kernel: &str, count: usize) -> Tally {
         let (Some(genome), Some(plan)) = (file.space.genome(&one.configuration), plans(one)) else {
             continue;
         };
-        let facts = Facts::of(&one.resources, &plan, ARCH);
+        let facts = facts::facts_of(&one.resources, &plan, ARCH);
         tally.slow += usize::from(objective > 1.5 * fastest);
         if model.judge(&genome, &facts, best, &mut rng) == Judgment::PassOver {
             tally.passed_over += 1;

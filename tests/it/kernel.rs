@@ -3,12 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
-
 use evo::gate::launch;
-use evo::genome::Configuration;
-use evo::kernel::plan::{LaunchPlan, ProblemPlan};
-use evo::kernel::spec::{Fill, KernelSpec, ReferenceSpec, SpaceFile};
+use evo::kernel::spec::{KernelSpec, ReferenceSpec, SpaceFile};
 use evo::kernel::{catalog, load, render, resolve};
+use evo_protocol::plan::{Fill, LaunchPlan, ProblemPlan};
+use evo_space::genome::Configuration;
 
 fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
@@ -148,7 +147,7 @@ fn the_header_is_no_code() {
 /// the default configuration.
 #[test]
 fn embedded_spaces_load_resolve_and_render() {
-    let limits = evo::device::device::DeviceLimits::of_arch("sm_90a").unwrap();
+    let limits = evo_protocol::device::DeviceLimits::of_arch("sm_90a").unwrap();
     for name in catalog::names() {
         let file = catalog::open(name).unwrap_or_else(|error| panic!("{name}: {error}"));
         let kernel = kernel_of(&file);

@@ -3,21 +3,22 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use evo::compile::compiler::{Binary, KernelSource};
 use evo::compile::{FarmOptions, compile_one_with};
-use evo::device::device::{DeviceKind, TimingMode};
 use evo::engine::ports::{Build, Recipe};
 use evo::engine::recipe::{KernelRecipe, problems_on};
 use evo::gate::pipeline::objective;
-use evo::genome::Configuration;
 use evo::kernel::catalog;
 use evo::kernel::render::render_reference;
-use evo::space::value::Value;
 use evo::timing::paired::{Decision, compare};
-use evo::verdict::{Gate, GateState, VerdictKind};
 use evo::worker::deadline::Deadlines;
 use evo::worker::job::{Job, Standing};
 use evo::worker::lane::{Lane, LaneLimits, LaneOptions, LaneResult};
+use evo_protocol::binary::{Binary, KernelSource};
+use evo_protocol::device::DeviceKind;
+use evo_protocol::measurement::TimingMode;
+use evo_protocol::verdict::{Gate, GateState, VerdictKind};
+use evo_space::genome::Configuration;
+use evo_space::value::Value;
 
 use crate::toolchain;
 
@@ -66,7 +67,7 @@ fn job_of(space: &str, values: &[(&str, Value)], deep: bool) -> Job {
     let configuration = Configuration::new(pairs.collect());
     let reference = render_reference(kernel).map(|source| (compile(source.clone()), source.entries));
     let problems = problems_on(kernel, DeviceKind::Host);
-    let recipe = KernelRecipe::new(kernel, evo::device::host::limits(), &problems, reference, 1);
+    let recipe = KernelRecipe::new(kernel, evo_device::host::limits(), &problems, reference, 1);
     let prepared = recipe.prepare(&configuration).unwrap();
     let binary = compile(prepared.source.clone());
     let variant_hash = prepared.source.variant_hash.clone();

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use evo::space::diagnostic::Diagnostics;
-use evo::space::expr::{Expr, ExprError};
-use evo::space::rng::seeded;
-use evo::space::{document, load};
+use evo_space::diagnostic::Diagnostics;
+use evo_space::expr::{Expr, ExprError};
+use evo_space::rng::seeded;
+use evo_space::{document, load};
 use rand::RngExt;
 
 use crate::space_properties::any_expression;

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use assert_cmd::Command;
 use assert_cmd::assert::Assert;
-use evo::evaluation::Evaluation;
-use evo::journal::{reader, replay::History};
-use evo::verdict::GateState;
+use evo::journal::reader;
+use evo::journal::replay::History;
+use evo_protocol::evaluation::Evaluation;
+use evo_protocol::verdict::GateState;
 use serde_json::Value;
 
 fn data(name: &str) -> PathBuf {

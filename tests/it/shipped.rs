@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use evo::compile::{CompileFarm, FarmOptions};
-use evo::device::device::{DeviceKind, DeviceLimits};
 use evo::gate::launch;
-use evo::genome::Configuration;
 use evo::kernel::spec::{KernelSpec, SpaceFile};
 use evo::kernel::{catalog, load, render, resolve};
-use evo::space::rng::seeded;
+use evo_protocol::device::{DeviceKind, DeviceLimits};
+use evo_space::genome::Configuration;
+use evo_space::rng::seeded;
 
 use crate::toolchain;
 
@@ -122,7 +122,7 @@ fn compile_all(options: FarmOptions, count: usize) {
     let options = FarmOptions { jobs: 2, cache: folder.path().to_path_buf(), ..options };
     let failures: Arc<Mutex<Vec<(u64, String)>>> = Arc::default();
     let seen = Arc::clone(&failures);
-    let on_done = Box::new(move |ticket, outcome: evo::compile::compiler::CompileOutcome| {
+    let on_done = Box::new(move |ticket, outcome: evo_protocol::binary::CompileOutcome| {
         if let Err(verdict) = outcome {
             seen.lock().unwrap().push((ticket, format!("{verdict:?}")));
         }

@@ -2,9 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use evo::space::diagnostic::Diagnostics;
-use evo::space::space::SearchSpace;
-use evo::space::{document, load};
+use evo_space::space::SearchSpace;
 
 /// The folder with other tuners' spaces, if it lies beside the checkout; says so if not.
 pub fn shared_spaces() -> Option<PathBuf> {
@@ -19,10 +17,8 @@ pub fn shared_spaces() -> Option<PathBuf> {
 
 fn open(path: &Path) -> SearchSpace {
     let text = std::fs::read_to_string(path).unwrap();
-    let mut diagnostics = Diagnostics::default();
-    let space =
-        document::parse(&text, &mut diagnostics).and_then(|root| load::read_space(&root, &mut diagnostics));
-    space.unwrap_or_else(|| panic!("{}", diagnostics.render(&path.display().to_string(), &text)))
+    let name = path.display().to_string();
+    SearchSpace::parse(&text).unwrap_or_else(|diagnostics| panic!("{}", diagnostics.render(&name, &text)))
 }
 
 #[derive(serde::Deserialize)]

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use evo::journal::{reader, replay::History};
+use evo::journal::reader;
+use evo::journal::replay::History;
 use serde_json::Value;
 
 const KERNEL: &str = r#"
@@ -104,8 +105,9 @@ impl Bench {
     fn verdicts(&self) -> BTreeMap<String, String> {
         let journal = reader::read(&self.path().join("evidence/s/journal.jsonl")).unwrap();
         let history = History::replay(journal);
-        let pair =
-            |one: &evo::evaluation::Evaluation| (one.configuration.to_string(), one.verdict.kind.to_string());
+        let pair = |one: &evo_protocol::evaluation::Evaluation| {
+            (one.configuration.to_string(), one.verdict.kind.to_string())
+        };
         let verdicts: BTreeMap<String, String> = history.evaluations.iter().map(pair).collect();
         assert_eq!(verdicts.len(), history.evaluations.len(), "a configuration was evaluated twice");
         verdicts
@@ -173,7 +175,7 @@ fn a_sweep_ends_with_a_ranked_table_and_a_leaderboard() {
     }
     let study: Value =
         serde_json::from_slice(&std::fs::read(bench.path().join("evidence/s/study.json")).unwrap()).unwrap();
-    assert_eq!(study["header"]["verdict_version"], evo::verdict::VERDICT_VERSION);
+    assert_eq!(study["header"]["verdict_version"], evo_protocol::verdict::VERDICT_VERSION);
     let run = &study["runs"][0];
     assert!(run["device_at_start"].is_object() && run["device_at_end"].is_object(), "{run:#}");
     let shown = bench.run(&["leaderboard"]);

@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use evo::compile::compiler::Binary;
-use evo::genome::ContentHash;
-use evo::kernel::plan::ProblemPlan;
-use evo::kernel::spec::RankingMode;
-use evo::verdict::{Gate, GateState};
 use evo::worker::deadline::Deadlines;
 use evo::worker::job::{Job, Standing};
 use evo::worker::lane::{Lane, LaneError, LaneLimits, LaneOptions, LaneResult};
-use evo::worker::protocol::{CheckPlan, ReferencePlan};
+use evo_protocol::binary::Binary;
+use evo_protocol::measurement::RankingMode;
+use evo_protocol::plan::ProblemPlan;
+use evo_protocol::verdict::{Gate, GateState};
+use evo_protocol::worker::{CheckPlan, ReferencePlan};
+use evo_space::genome::ContentHash;
 
 /// A lane of scripted workers and the folder in which they leave traces.
 struct Stage {

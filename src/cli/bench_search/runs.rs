@@ -1,12 +1,13 @@
 //! All runs of all strategies on all spaces, some of them side by side.
 
+use evo_search::prior::PriorStudy;
+use evo_search::registry::{self, StrategyOptions};
+
 use super::data::Space;
 use super::parallel;
 use crate::cli::args::BenchSearchArgs;
 use crate::replay::Recording;
 use crate::replay::simulate::{self, SimulatedRun, SimulationError, SimulationOptions};
-use crate::search::prior::PriorStudy;
-use crate::search::registry::{self, StrategyOptions};
 
 /// What every run of ours asked for.
 pub struct Runs {

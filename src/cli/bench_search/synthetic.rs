@@ -2,6 +2,7 @@
 
 mod text;
 
+use evo_search::registry::StrategyOptions;
 use serde_json::{Value, json};
 
 use super::{OwnTime, parallel, strategies};
@@ -9,7 +10,6 @@ use crate::cli::args::BenchSearchArgs;
 use crate::cli::exit_code::{ExitCode, UsageError};
 use crate::replay::synthetic::run::{self, SyntheticOptions, SyntheticRun};
 use crate::replay::synthetic::{self, OPTIMUM_NS, Synthetic};
-use crate::search::registry::StrategyOptions;
 
 /// What others are compared with.
 const YARDSTICK: &str = "random";

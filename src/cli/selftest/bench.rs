@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use evo_protocol::verdict::Verdict;
+use evo_space::genome::Configuration;
+use evo_space::value::Value;
+
 use crate::cli::session::{self, Place};
 use crate::compile::compile_one;
 use crate::engine::ports::{Build, Prepared, Recipe};
 use crate::engine::recipe::KernelRecipe;
-use crate::genome::Configuration;
 use crate::kernel::spec::SpaceFile;
-use crate::space::value::Value;
-use crate::verdict::Verdict;
 use crate::worker::job::{Job, Standing};
 use crate::worker::lane::{Lane, LaneResult};
 

@@ -1,12 +1,13 @@
 //! `evo selftest device`: every call of the `Device` trait against known answers.
 
+use evo_device::device::{BoundArgument, BoundLaunch, BufferId, Device, ModuleId, Tolerance};
+use evo_protocol::device::{DeviceError, DeviceKind};
+use evo_protocol::dtype::DType;
+use evo_protocol::measurement::TimingMode;
+use evo_protocol::verdict::VerdictKind;
+use evo_space::genome::ContentHash;
+
 use super::Report;
-use crate::device::device::{
-    BoundArgument, BoundLaunch, BufferId, Device, DeviceError, DeviceKind, ModuleId, TimingMode, Tolerance,
-};
-use crate::genome::ContentHash;
-use crate::kernel::spec::DType;
-use crate::verdict::VerdictKind;
 
 /// Kernels that the checks launch.
 pub const PROBES: &str = include_str!("probes.cu");

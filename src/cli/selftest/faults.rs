@@ -3,11 +3,13 @@
 
 use std::time::Instant;
 
+use evo_protocol::device::DeviceKind;
+use evo_protocol::measurement::TimingMode;
+use evo_space::genome::Configuration;
+use evo_space::value::Value;
+
 use super::Report;
 use super::bench::Bench;
-use crate::device::device::{DeviceKind, TimingMode};
-use crate::genome::Configuration;
-use crate::space::value::Value;
 use crate::worker::job::Standing;
 use crate::worker::lane::LaneResult;
 

@@ -3,12 +3,14 @@
 
 use std::time::Instant;
 
+use evo_device::device::Device;
+use evo_protocol::device::DeviceError;
+use evo_protocol::dtype::DType;
+use evo_space::value::Value;
+
 use super::Report;
 use super::bench::Bench;
 use crate::cli::session::{self, Place};
-use crate::device::device::{Device, DeviceError};
-use crate::kernel::spec::DType;
-use crate::space::value::Value;
 use crate::timing::stats;
 use crate::worker::job::Standing;
 

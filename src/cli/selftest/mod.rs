@@ -7,6 +7,10 @@ mod device;
 mod faults;
 mod latency;
 
+use evo_device::device::Device;
+use evo_device::open::open;
+use evo_protocol::binary::{HEADER_END, KernelSource};
+use evo_space::genome::ContentHash;
 use serde::Serialize;
 
 use self::bench::Bench;
@@ -14,10 +18,6 @@ use super::args::{SelftestArgs, SelftestSubject};
 use super::exit_code::ExitCode;
 use super::session::{self, Place};
 use crate::compile::compile_one;
-use crate::compile::compiler::{HEADER_END, KernelSource};
-use crate::device::device::Device;
-use crate::device::open::open;
-use crate::genome::ContentHash;
 use crate::kernel::catalog;
 
 /// Runs the command: 0 when nothing failed, 1 otherwise.

@@ -2,15 +2,15 @@
 
 use std::fmt::Write as _;
 
+use evo_space::genome::{Configuration, Genome};
+use evo_space::rng::seeded;
+use evo_space::space::SearchSpace;
 use num_bigint::BigUint;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::json::raw;
 use crate::cli::exit_code::ExitCode;
-use crate::genome::{Configuration, Genome};
-use crate::space::rng::seeded;
-use crate::space::space::SearchSpace;
 
 /// A configuration to be judged.
 pub struct Checked<'a> {

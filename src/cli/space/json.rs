@@ -1,17 +1,16 @@
 //! `evo space --json`: all that is known of a space, as one object.
 
+use evo_space::Size;
+use evo_space::explain::Removal;
+use evo_space::genome::Configuration;
+use evo_space::parameter::Parameter;
+use evo_space::value::Value;
+use num_bigint::BigUint;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use num_bigint::BigUint;
-
 use super::Job;
 use super::check::CheckJson;
-use crate::genome::Configuration;
-use crate::space::Size;
-use crate::space::explain::Removal;
-use crate::space::parameter::Parameter;
-use crate::space::value::Value;
 
 #[derive(Serialize)]
 struct SpaceJson<'a> {

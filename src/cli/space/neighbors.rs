@@ -2,14 +2,14 @@
 
 use std::io::{self, Write};
 
+use evo_space::Neighborhood;
+use evo_space::genome::{Configuration, Genome};
 use serde_json::json;
 
 use super::Job;
 use super::json::{Answer, object};
 use super::stream::{announce, stream};
 use crate::cli::args::NeighborKind;
-use crate::genome::{Configuration, Genome};
-use crate::space::Neighborhood;
 
 impl From<NeighborKind> for Neighborhood {
     fn from(kind: NeighborKind) -> Neighborhood {

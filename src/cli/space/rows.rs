@@ -3,17 +3,17 @@
 use std::io::{self, Write};
 use std::ops::Range;
 
+use evo_space::Subspace;
+use evo_space::genome::Genome;
+use evo_space::list::RowBlocks;
+use evo_space::parameter::Parameter;
+use evo_space::space::SearchSpace;
+use evo_space::value::Value;
 use num_bigint::BigUint;
 
 use super::Job;
 use super::stream::{announce, stream};
 use crate::cli::args::RowFormat;
-use crate::genome::Genome;
-use crate::space::Subspace;
-use crate::space::list::RowBlocks;
-use crate::space::parameter::Parameter;
-use crate::space::space::SearchSpace;
-use crate::space::value::Value;
 
 /// Rows made at once: enough for all threads, and little memory even if rows are wide.
 const BLOCK_ROWS: usize = 1 << 17;

@@ -2,10 +2,11 @@
 
 use std::io::{self, BufWriter, ErrorKind, Write};
 
+use num_bigint::BigUint;
+
 use super::MANY_LINES;
 use super::summary::grouped;
 use crate::cli::exit_code::UsageError;
-use num_bigint::BigUint;
 
 /// Bytes that go out at once.
 const BUFFER: usize = 1 << 16;

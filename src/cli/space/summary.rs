@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
+use evo_space::Size;
+use evo_space::explain::ratio;
+use evo_space::parameter::Parameter;
+use evo_space::shape::Shape;
+use evo_space::space::SearchSpace;
 use num_bigint::BigUint;
 
 use super::Job;
-use crate::space::Size;
-use crate::space::explain::ratio;
-use crate::space::parameter::Parameter;
-use crate::space::shape::Shape;
-use crate::space::space::SearchSpace;
 
 /// Values shown of a parameter with many.
 const SHOWN_VALUES: usize = 12;

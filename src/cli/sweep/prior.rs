@@ -3,12 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use evo_search::prior::PriorStudy;
+use evo_search::strategy::Strategy;
+use evo_space::space::SearchSpace;
+
 use crate::cli::args::SweepArgs;
 use crate::cli::exit_code::UsageError;
 use crate::replay::Recording;
-use crate::search::prior::PriorStudy;
-use crate::search::strategy::Strategy;
-use crate::space::space::SearchSpace;
 
 /// What was found: the studies and where each came from.
 #[derive(Debug, Default)]

@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use anyhow::Context;
+use evo_protocol::evaluation::Evaluation;
+use evo_protocol::verdict::VERDICT_VERSION;
 
 use super::prior::Prior;
 use super::{budget, exit_code, inherit, stopped, strategy, tell_insight};
@@ -10,7 +12,6 @@ use crate::cli::args::SweepArgs;
 use crate::cli::exit_code::{ExitCode, UsageError};
 use crate::cli::{environment, progress, session};
 use crate::engine::{Engine, Inbox, Options, Parts, Summary, interrupt};
-use crate::evaluation::Evaluation;
 use crate::event::{Event, Observer};
 use crate::journal::leaderboard::verdict_mix;
 use crate::journal::record::{FORMAT, StudyHeader, now};
@@ -20,7 +21,6 @@ use crate::replay::Recording;
 use crate::replay::device::{PREFIX, ReplayCompilers, ReplayDevice, ReplayRecipe, info, space_hash};
 use crate::report::text;
 use crate::study::{Study, StudyRequest};
-use crate::verdict::VERDICT_VERSION;
 
 /// Rows of the table at the end.
 const ROWS: usize = 10;

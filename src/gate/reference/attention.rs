@@ -3,12 +3,12 @@
 //! The causal mask is aligned bottom-right: key `j` is visible to query `i` if `j ≤ i + SKV − SQ`. A
 //! row without a visible key gives 0.
 
+use evo_protocol::device::DeviceError;
+use evo_protocol::dtype::DType;
 use rayon::prelude::*;
 
 use super::{Answer, Noise, Operands, Tensor, UNIT_F32, has_trusted, require, rms};
-use crate::device::device::DeviceError;
 use crate::gate::element::round_f32;
-use crate::kernel::spec::DType;
 
 /// Extents of one problem.
 #[derive(Clone, Copy)]
@@ -174,11 +174,11 @@ where
 
 #[cfg(test)]
 mod tests {
+    use evo_protocol::plan::{ProblemPlan, Role};
+
     use super::super::testing::{assert_close, buffer, operands, plan};
     use super::*;
     use crate::gate::inputs::Family;
-    use crate::kernel::plan::ProblemPlan;
-    use crate::kernel::spec::Role;
 
     const B: usize = 2;
     const HQ: usize = 4;

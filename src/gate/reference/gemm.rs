@@ -1,9 +1,9 @@
 //! `c[M,N] = a[M,K] · b[K,N]`, row-major.
 
+use evo_protocol::device::DeviceError;
 use rayon::prelude::*;
 
 use super::{Answer, Noise, Operands, UNIT_F32, has_trusted, require, rms, to_f32};
-use crate::device::device::DeviceError;
 use crate::gate::element::round_f32;
 
 /// Rows of `c` per task.
@@ -90,10 +90,12 @@ fn add_block<T>(
 
 #[cfg(test)]
 mod tests {
+    use evo_protocol::dtype::DType;
+    use evo_protocol::plan::Role;
+
     use super::super::testing::{assert_close, buffer, operands, plan};
     use super::*;
     use crate::gate::inputs::Family;
-    use crate::kernel::spec::{DType, Role};
 
     #[test]
     fn equals_three_loops() {

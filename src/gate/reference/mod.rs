@@ -12,9 +12,9 @@ pub mod rmsnorm;
 pub mod softmax;
 pub mod transpose;
 
-use crate::device::device::DeviceError;
-use crate::kernel::plan::{BufferPlan, ProblemPlan};
-use crate::kernel::spec::{DType, Role};
+use evo_protocol::device::DeviceError;
+use evo_protocol::dtype::DType;
+use evo_protocol::plan::{BufferPlan, ProblemPlan, Role};
 use npy::task_error;
 
 /// Half the spacing of f32 at 1.
@@ -186,11 +186,12 @@ pub fn max_abs(values: &[f64]) -> f64 {
 pub(crate) mod testing {
     //! Small problems for the tests of every reference.
 
+    use evo_protocol::plan::Fill;
+    use evo_protocol::worker::{CheckPlan, ReferencePlan};
+
     use super::*;
     use crate::gate::element;
     use crate::gate::inputs::{self, Draw, Family};
-    use crate::kernel::spec::Fill;
-    use crate::worker::protocol::{CheckPlan, ReferencePlan};
 
     /// A check plan with defaults.
     pub fn check_plan(reference: &str) -> CheckPlan {

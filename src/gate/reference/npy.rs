@@ -4,13 +4,13 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
+use evo_protocol::device::DeviceError;
+use evo_protocol::dtype::DType;
+use evo_protocol::plan::BufferPlan;
+use evo_protocol::verdict::VerdictKind;
 use npyz::{NpyFile, TypeChar};
 
-use crate::device::device::DeviceError;
 use crate::gate::element;
-use crate::kernel::plan::BufferPlan;
-use crate::kernel::spec::DType;
-use crate::verdict::VerdictKind;
 
 /// The elements of a file that must have the shape and data type of `buffer`, as fp64. A file of
 /// f32 or f64 may stand for bf16, which NumPy lacks, and for other floats: values are rounded.
@@ -95,10 +95,10 @@ pub fn task_error(message: impl Into<String>) -> DeviceError {
 mod tests {
     use std::io::Write;
 
+    use evo_protocol::plan::{Fill, Role};
     use npyz::WriterBuilder;
 
     use super::*;
-    use crate::kernel::spec::{Fill, Role};
 
     fn buffer(dtype: DType, shape: &[u64], path: &Path) -> BufferPlan {
         let fill = Fill::Npy { path: path.to_path_buf() };

@@ -1,7 +1,8 @@
 //! `out[1] = Σ x[N]`.
 
+use evo_protocol::device::DeviceError;
+
 use super::{Answer, Noise, Operands, UNIT_F32, has_trusted};
-use crate::device::device::DeviceError;
 use crate::gate::element::round_f32;
 
 pub fn compute(operands: &Operands<'_>) -> Result<Vec<Answer>, DeviceError> {
@@ -35,10 +36,12 @@ fn sum(values: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use evo_protocol::dtype::DType;
+    use evo_protocol::plan::Role;
+
     use super::super::testing::{assert_close, buffer, operands, plan};
     use super::*;
     use crate::gate::inputs::Family;
-    use crate::kernel::spec::{DType, Role};
 
     #[test]
     fn sums_floats_and_integers() {

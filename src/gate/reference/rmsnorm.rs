@@ -1,9 +1,9 @@
 //! `y = x / sqrt(mean(x²) + 1e-6) · w` over the last axis of `x[ROWS,COLS]`, with `w[COLS]`.
 
+use evo_protocol::device::DeviceError;
 use rayon::prelude::*;
 
 use super::{Answer, Noise, Operands, has_trusted, require};
-use crate::device::device::DeviceError;
 use crate::gate::element::round_f32;
 
 /// Added to the mean square, as in the common definitions.
@@ -40,10 +40,12 @@ pub fn compute(operands: &Operands<'_>) -> Result<Vec<Answer>, DeviceError> {
 
 #[cfg(test)]
 mod tests {
+    use evo_protocol::dtype::DType;
+    use evo_protocol::plan::Role;
+
     use super::super::testing::{assert_close, buffer, operands, plan};
     use super::*;
     use crate::gate::inputs::Family;
-    use crate::kernel::spec::{DType, Role};
 
     #[test]
     fn rows_over_weights_have_mean_square_one() {

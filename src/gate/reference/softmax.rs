@@ -1,9 +1,9 @@
 //! `y = softmax(x)` over the last axis of `x[ROWS,COLS]`.
 
+use evo_protocol::device::DeviceError;
 use rayon::prelude::*;
 
 use super::{Answer, Noise, Operands, UNIT_F32, has_trusted, max_abs, rms};
-use crate::device::device::DeviceError;
 use crate::gate::element::round_f32;
 
 pub fn compute(operands: &Operands<'_>) -> Result<Vec<Answer>, DeviceError> {
@@ -41,10 +41,12 @@ pub fn compute(operands: &Operands<'_>) -> Result<Vec<Answer>, DeviceError> {
 
 #[cfg(test)]
 mod tests {
+    use evo_protocol::dtype::DType;
+    use evo_protocol::plan::Role;
+
     use super::super::testing::{assert_close, buffer, operands, plan};
     use super::*;
     use crate::gate::inputs::Family;
-    use crate::kernel::spec::{DType, Role};
 
     #[test]
     fn rows_sum_to_one_in_every_family() {

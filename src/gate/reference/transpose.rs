@@ -1,9 +1,9 @@
 //! `y[COLS,ROWS] = x[ROWS,COLS]ᵀ`, exact in every data type.
 
+use evo_protocol::device::DeviceError;
 use rayon::prelude::*;
 
 use super::{Answer, Noise, Operands};
-use crate::device::device::DeviceError;
 
 pub fn compute(operands: &Operands<'_>) -> Result<Vec<Answer>, DeviceError> {
     let x = operands.input("transpose", "x", 2)?;
@@ -20,10 +20,12 @@ pub fn compute(operands: &Operands<'_>) -> Result<Vec<Answer>, DeviceError> {
 
 #[cfg(test)]
 mod tests {
+    use evo_protocol::dtype::DType;
+    use evo_protocol::plan::Role;
+
     use super::super::testing::{buffer, operands, plan};
     use super::*;
     use crate::gate::inputs::Family;
-    use crate::kernel::spec::{DType, Role};
 
     #[test]
     fn rows_become_columns() {

@@ -1,10 +1,13 @@
 //! `[[arguments]]`: buffers and scalars, in the order in which entry points take them.
 
+use evo_protocol::dtype::DType;
+use evo_protocol::plan::{Fill, Role};
+use evo_space::document::{Data, Node};
+use evo_space::expr::Expr;
+
 use super::fields::{Fields, Reader};
 use super::names::KnownNames;
-use crate::kernel::spec::{ArgumentSpec, BufferSpec, DType, Fill, Role, ScalarSpec};
-use crate::space::document::{Data, Node};
-use crate::space::expr::Expr;
+use crate::kernel::spec::{ArgumentSpec, BufferSpec, ScalarSpec};
 
 const KEYS: &[&str] = &["name", "dtype", "shape", "role", "fill", "value"];
 

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use evo_protocol::plan::Role;
+use evo_space::diagnostic::nearest;
+use evo_space::document::{Data, Node};
+use evo_space::expr::Expr;
+
 use super::fields::{Fields, Reader};
 use super::launches::entry_name;
 use super::names::KnownNames;
 use super::source::{self, Files};
-use crate::kernel::spec::{ArgumentSpec, CheckSpec, ReferenceSpec, Role, SourceKind};
-use crate::space::diagnostic::nearest;
-use crate::space::document::{Data, Node};
-use crate::space::expr::Expr;
+use crate::kernel::spec::{ArgumentSpec, CheckSpec, ReferenceSpec, SourceKind};
 
 const KEYS: &[&str] = &[
     "reference",

@@ -5,11 +5,12 @@
 
 use std::path::{Path, PathBuf};
 
+use evo_space::diagnostic::{Diagnostic, Diagnostics, nearest};
+use evo_space::document::{Data, Entry, Node, Span};
+use evo_space::expr::{Expr, ExprError};
+use evo_space::value::Value;
+
 use super::names::KnownNames;
-use crate::space::diagnostic::{Diagnostic, Diagnostics, nearest};
-use crate::space::document::{Data, Entry, Node, Span};
-use crate::space::expr::{Expr, ExprError};
-use crate::space::value::Value;
 
 /// One file being read.
 pub(super) struct Reader<'a> {

@@ -1,11 +1,12 @@
 //! `[[launches]]`: which entry points run, in which geometry, with which arguments.
 
+use evo_space::diagnostic::nearest;
+use evo_space::document::{Data, Node};
+use evo_space::expr::Expr;
+
 use super::fields::{Fields, Reader};
 use super::names::KnownNames;
 use crate::kernel::spec::LaunchSpec;
-use crate::space::diagnostic::nearest;
-use crate::space::document::{Data, Node};
-use crate::space::expr::Expr;
 
 const KEYS: &[&str] = &[
     "entry",

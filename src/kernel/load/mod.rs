@@ -16,15 +16,15 @@ mod source;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use evo_space::diagnostic::Diagnostics;
+use evo_space::document::{self, Node};
+use evo_space::load::read_space;
+use fields::Reader;
+use names::KnownNames;
 use thiserror::Error;
 
 use super::catalog;
 use super::spec::{KernelSpec, SpaceFile};
-use crate::space::diagnostic::Diagnostics;
-use crate::space::document::{self, Node};
-use crate::space::load::read_space;
-use fields::Reader;
-use names::KnownNames;
 
 /// Sections of a file that has a kernel, beside the space itself.
 const KERNEL_KEYS: &[&str] = &["arguments", "launches", "problems", "check", "objective"];

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::space::diagnostic::nearest;
-use crate::space::document::{Data, Node};
+use evo_space::diagnostic::nearest;
+use evo_space::document::{Data, Node};
 
 /// The names that one expression may read.
 #[derive(Clone, Debug, Default)]
@@ -101,9 +101,10 @@ impl KnownNames {
 
 #[cfg(test)]
 mod tests {
+    use evo_space::diagnostic::Diagnostics;
+    use evo_space::document;
+
     use super::*;
-    use crate::space::diagnostic::Diagnostics;
-    use crate::space::document;
 
     const FILE: &str = "parameters = { BLOCK = [1], VEC = [2] }\n\
         problems = [{ name = \"a\", sizes = { N = 1, K = 2 } }, { sizes = { N = 3 } }]\n";

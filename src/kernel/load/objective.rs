@@ -1,9 +1,11 @@
 //! `[objective]`: what ranks, and the work of one call for TFLOP/s, GB/s and the roofline.
 
+use evo_protocol::measurement::RankingMode;
+use evo_space::document::Node;
+
 use super::fields::Reader;
 use super::names::KnownNames;
-use crate::kernel::spec::{ObjectiveSpec, RankingMode};
-use crate::space::document::Node;
+use crate::kernel::spec::ObjectiveSpec;
 
 const MODES: &[(&str, RankingMode)] = &[("hot", RankingMode::Hot), ("cold", RankingMode::Cold)];
 

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use evo_space::document::{Data, Entry, Node};
+use evo_space::expr::is_name;
+use evo_space::value::Value;
+
 use super::fields::{Fields, Reader};
 use super::names::KnownNames;
 use crate::kernel::resolve::whole;
 use crate::kernel::spec::ProblemSpec;
-use crate::space::document::{Data, Entry, Node};
-use crate::space::expr::is_name;
-use crate::space::value::Value;
 
 const KEYS: &[&str] = &["name", "sizes", "weight", "timed", "checked", "device"];
 

@@ -4,14 +4,14 @@
 //! cannot even be launched on paper is refused here, where the message can be read, and not as one
 //! failed variant among many.
 
+use evo_protocol::verdict::Verdict;
+use evo_space::document::{Node, Span};
+use evo_space::genome::Configuration;
+use evo_space::space::SearchSpace;
+
 use super::fields::Reader;
-use crate::genome::Configuration;
-use crate::kernel::render;
-use crate::kernel::resolve;
 use crate::kernel::spec::KernelSpec;
-use crate::space::document::{Node, Span};
-use crate::space::space::SearchSpace;
-use crate::verdict::Verdict;
+use crate::kernel::{render, resolve};
 
 /// Complains if the default configuration is refused by a constraint, has a launch plan that cannot
 /// be computed for some problem, or does not render.
@@ -70,7 +70,7 @@ fn section_of(root: &Node, verdict: &Verdict) -> Span {
 }
 
 fn find_text(node: &Node, wanted: &str) -> Option<Span> {
-    use crate::space::document::Data;
+    use evo_space::document::Data;
     match &node.data {
         Data::Text(text) if text == wanted => Some(node.span.clone()),
         Data::List(items) => items.iter().find_map(|item| find_text(item, wanted)),

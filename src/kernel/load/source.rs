@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
+use evo_space::diagnostic::nearest;
+use evo_space::document::Node;
+
 use super::fields::{Fields, Reader};
 use super::names::KnownNames;
 use crate::kernel::spec::{KernelText, SourceKind};
 use crate::kernel::template;
-use crate::space::diagnostic::nearest;
-use crate::space::document::Node;
 
 /// Embedded files that a space file may name: name and text.
 pub(super) type Files = [(&'static str, &'static str)];

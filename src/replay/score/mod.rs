@@ -10,10 +10,10 @@ pub mod progress;
 mod typical;
 pub mod yardstick;
 
+use evo_space::rng::seeded;
 pub use progress::{Progress, TOLERANCES};
 pub use yardstick::{NotScorable, Yardstick};
 
-use crate::space::rng::seeded;
 use crate::timing::stats::median;
 
 /// The seed of the bootstrap: scores of the same runs are the same.

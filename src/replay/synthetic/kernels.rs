@@ -1,9 +1,10 @@
 //! Synthetic spaces that behave as kernels do: tiles that are products, an occupancy that comes in stairs,
 //! resources that run out, launches that fail.
 
+use evo_protocol::verdict::VerdictClass;
+
 use super::point::{Point, excess, list, octaves, shortage, unless};
 use super::{Definition, Losses};
-use crate::verdict::VerdictClass;
 
 /// Registers of one multiprocessor, and its warps.
 const REGISTERS: f64 = 65_536.0;

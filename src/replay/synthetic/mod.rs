@@ -14,16 +14,14 @@ mod point;
 pub mod run;
 mod shapes;
 
+use evo_protocol::verdict::VerdictClass;
+use evo_search::strategy::Outcome;
+use evo_space::diagnostic::nearest;
+use evo_space::genome::Genome;
+use evo_space::space::SearchSpace;
 use thiserror::Error;
 
 use self::point::Point;
-use crate::genome::Genome;
-use crate::search::strategy::Outcome;
-use crate::space::diagnostic::{Diagnostics, nearest};
-use crate::space::document;
-use crate::space::load::read_space;
-use crate::space::space::SearchSpace;
-use crate::verdict::VerdictClass;
 
 /// The time of the planted point in every space.
 pub const OPTIMUM_NS: f64 = 1e6;
@@ -86,9 +84,7 @@ impl Synthetic {
             };
             UnknownSynthetic { name: name.to_string(), hint }
         })?;
-        let mut diagnostics = Diagnostics::default();
-        let root = document::parse(&(definition.text)(), &mut diagnostics).expect("the set is well-formed");
-        let space = read_space(&root, &mut diagnostics).expect("the set holds spaces");
+        let space = SearchSpace::parse(&(definition.text)()).expect("the set holds spaces");
         let planted = genome_of(&space, &(definition.planted)());
         assert!(space.contains(&planted), "the planted point of `{name}` is not valid");
         Ok(Synthetic { definition, space, planted })
@@ -134,7 +130,7 @@ impl Synthetic {
 fn genome_of(space: &SearchSpace, values: &str) -> Genome {
     let words: Vec<&str> = values.split_whitespace().collect();
     assert_eq!(words.len(), space.parameters().len(), "one value for each parameter");
-    let position = |(parameter, word): (&crate::space::parameter::Parameter, &&str)| {
+    let position = |(parameter, word): (&evo_space::parameter::Parameter, &&str)| {
         let at = parameter.values.iter().position(|value| value.to_string() == **word);
         at.unwrap_or_else(|| panic!("`{}` has no value `{word}`", parameter.name)) as u16
     };

@@ -1,9 +1,9 @@
 //! A point as formulas see it, and the words that losses are made of. Each is 0 where it is fulfilled and
 //! never negative.
 
-use crate::genome::Genome;
-use crate::space::parameter::Parameter;
-use crate::space::value::Value;
+use evo_space::genome::Genome;
+use evo_space::parameter::Parameter;
+use evo_space::value::Value;
 
 /// The values of a point by name.
 pub struct Point<'a> {

@@ -4,9 +4,10 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
+use evo_search::registry::{self, StrategyOptions, UnknownStrategy};
+use evo_search::strategy::Proposal;
+
 use super::{OPTIMUM_NS, Synthetic};
-use crate::search::registry::{self, StrategyOptions, UnknownStrategy};
-use crate::search::strategy::Proposal;
 
 /// How a run goes.
 #[derive(Clone, Copy, Debug)]

@@ -3,13 +3,13 @@
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
+use evo_search::registry::{self, StrategyOptions};
+use evo_space::Neighborhood;
+use evo_space::rng::seeded;
 use num_bigint::BigUint;
 
 use super::run::{SyntheticOptions, SyntheticRun, run};
 use super::*;
-use crate::search::registry::{self, StrategyOptions};
-use crate::space::Neighborhood;
-use crate::space::rng::seeded;
 
 /// The set, opened once for all tests.
 static ALL: LazyLock<Vec<Synthetic>> =

@@ -1,7 +1,7 @@
 //! A small space against every point judged by the constraints as written.
 
-use evo::genome::Genome;
-use evo::space::space::SearchSpace;
+use evo_space::genome::Genome;
+use evo_space::space::SearchSpace;
 
 use super::generator::Spec;
 

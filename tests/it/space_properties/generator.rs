@@ -3,11 +3,11 @@
 
 use std::fmt;
 
-use evo::space::constraint::Constraint;
-use evo::space::expr::{Expr, Lookup};
-use evo::space::parameter::Parameter;
-use evo::space::space::SearchSpace;
-use evo::space::value::Value;
+use evo_space::constraint::Constraint;
+use evo_space::expr::{Expr, Lookup};
+use evo_space::parameter::Parameter;
+use evo_space::space::SearchSpace;
+use evo_space::value::Value;
 
 use super::grammar::Grammar;
 

@@ -1,8 +1,8 @@
 //! Random expressions of the constraint language, all of it: written as people write them, with
 //! thresholds taken from real points so that neither side of a comparison always wins.
 
-use evo::space::expr::{Expr, Lookup};
-use evo::space::value::Value;
+use evo_space::expr::{Expr, Lookup};
+use evo_space::value::Value;
 
 use super::generator::{Choices, NamedValues};
 

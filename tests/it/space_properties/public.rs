@@ -2,11 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use evo::genome::Genome;
-use evo::space::diagnostic::Diagnostics;
-use evo::space::rng::seeded;
-use evo::space::space::SearchSpace;
-use evo::space::{document, load};
+use evo_space::genome::Genome;
+use evo_space::rng::seeded;
+use evo_space::space::SearchSpace;
 use rand::RngExt;
 
 /// Random indices of each space; a debug build takes its time.
@@ -26,10 +24,8 @@ fn shared_spaces() -> Option<Vec<PathBuf>> {
 
 fn open(path: &Path) -> SearchSpace {
     let text = std::fs::read_to_string(path).unwrap();
-    let mut diagnostics = Diagnostics::default();
-    let space =
-        document::parse(&text, &mut diagnostics).and_then(|root| load::read_space(&root, &mut diagnostics));
-    space.unwrap_or_else(|| panic!("{}", diagnostics.render(&path.display().to_string(), &text)))
+    let name = path.display().to_string();
+    SearchSpace::parse(&text).unwrap_or_else(|diagnostics| panic!("{}", diagnostics.render(&name, &text)))
 }
 
 fn check_round_trips(path: &Path) {

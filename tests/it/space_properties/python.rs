@@ -6,9 +6,9 @@
 
 use std::process::Command;
 
-use evo::space::expr::{Expr, Lookup};
-use evo::space::rng::seeded;
-use evo::space::value::Value;
+use evo_space::expr::{Expr, Lookup};
+use evo_space::rng::seeded;
+use evo_space::value::Value;
 
 use super::Random;
 use super::generator::{Choices, NamedValues, Spec};

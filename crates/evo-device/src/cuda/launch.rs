@@ -1,0 +1,229 @@
+//! Modules and launches: a launch plan's numbers and attributes handed to `cuLaunchKernelEx`.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, CString, c_void};
+use std::ptr;
+
+use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute, CUlaunchAttributeID_enum as Id};
+use evo_protocol::device::{DeviceError, EntryAttributes};
+use evo_protocol::verdict::VerdictKind;
+
+use super::driver::check;
+use super::memory::Memory;
+use crate::device::{BoundArgument, BoundLaunch};
+
+/// Static plus dynamic shared memory above this needs an explicit opt-in.
+const SHARED_DEFAULT_BYTES: u32 = 48 << 10;
+
+/// A loaded cubin with its entry points.
+pub struct Module {
+    handle: sys::CUmodule,
+    entries: HashMap<String, Entry>,
+}
+
+struct Entry {
+    function: sys::CUfunction,
+    shared_optin: u32,
+}
+
+impl Module {
+    /// Loads a cubin and finds its entry points, by plain or mangled name.
+    pub fn load(binary: &[u8], entries: &[String]) -> Result<Module, DeviceError> {
+        let mut handle = ptr::null_mut();
+        // SAFETY: the image is a whole cubin (the driver checks its header); a context is current.
+        unsafe {
+            check(sys::cuModuleLoadData(&mut handle, binary.as_ptr().cast::<c_void>()), "cannot load")?;
+        }
+        let mut module = Module { handle, entries: HashMap::new() };
+        for name in entries {
+            let function = module.find(name)?;
+            module.entries.insert(name.clone(), Entry { function, shared_optin: SHARED_DEFAULT_BYTES });
+        }
+        Ok(module)
+    }
+
+    fn find(&self, name: &str) -> Result<sys::CUfunction, DeviceError> {
+        let text = CString::new(name)
+            .map_err(|_| DeviceError::plain(VerdictKind::LoadError, "an entry name contains NUL"))?;
+        let mut function = ptr::null_mut();
+        // SAFETY: the module is loaded; the pointer is to a live local.
+        let result = unsafe { sys::cuModuleGetFunction(&mut function, self.handle, text.as_ptr()) };
+        if result == sys::CUresult::CUDA_SUCCESS {
+            return Ok(function);
+        }
+        let functions = self.functions()?;
+        let mangled = format!("_Z{}{name}", name.len());
+        functions.iter().find(|(own, _)| own.starts_with(&mangled)).map(|(_, function)| *function).ok_or_else(
+            || {
+                let known: Vec<&str> = functions.iter().map(|(name, _)| name.as_str()).collect();
+                let text = format!("entry `{name}` is not in the module; it has {}", known.join(", "));
+                DeviceError::plain(VerdictKind::LoadError, text).with_cause("symbol")
+            },
+        )
+    }
+
+    fn functions(&self) -> Result<Vec<(String, sys::CUfunction)>, DeviceError> {
+        let mut count = 0;
+        // SAFETY: the list is as long as the count the driver gave; names are static strings of the
+        // module, which outlives this function.
+        unsafe {
+            check(sys::cuModuleGetFunctionCount(&mut count, self.handle), "cannot count functions")?;
+            let mut list = vec![ptr::null_mut(); count as usize];
+            let result = sys::cuModuleEnumerateFunctions(list.as_mut_ptr(), count, self.handle);
+            check(result, "cannot list functions")?;
+            let name = |function: sys::CUfunction| {
+                let mut text = ptr::null();
+                check(sys::cuFuncGetName(&mut text, function), "cannot read a function's name")?;
+                Ok((CStr::from_ptr(text).to_string_lossy().into_owned(), function))
+            };
+            list.into_iter().map(name).collect()
+        }
+    }
+
+    /// The hash compiled into the module, if it has one.
+    pub fn echo(&self) -> Result<Option<String>, DeviceError> {
+        let (mut pointer, mut bytes) = (0, 0);
+        // SAFETY: the name is NUL-terminated; pointers are to live locals; the copy is as long as the
+        // symbol.
+        unsafe {
+            let name = c"evo_variant_hash".as_ptr();
+            let result = sys::cuModuleGetGlobal_v2(&mut pointer, &mut bytes, self.handle, name);
+            if result == sys::CUresult::CUDA_ERROR_NOT_FOUND {
+                return Ok(None);
+            }
+            check(result, "cannot find the variant's hash")?;
+            let mut text = vec![0u8; bytes];
+            let copy = sys::cuMemcpyDtoH_v2(text.as_mut_ptr().cast::<c_void>(), pointer, bytes);
+            check(copy, "cannot read the variant's hash")?;
+            let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
+            Ok(Some(String::from_utf8_lossy(&text[..end]).into_owned()))
+        }
+    }
+
+    /// Attributes and occupancy of one launch.
+    pub fn attributes(&mut self, launch: &BoundLaunch) -> Result<EntryAttributes, DeviceError> {
+        let threads = launch.block.iter().product::<u32>() as i32;
+        let function = self.function(launch)?;
+        let get = |attribute| attribute_of(function, attribute);
+        let mut blocks = 0;
+        // SAFETY: the function belongs to a loaded module; the pointer is to a live local.
+        unsafe {
+            let result = sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                &mut blocks,
+                function,
+                threads,
+                launch.shared_bytes as usize,
+            );
+            check(result, "cannot compute occupancy")?;
+        }
+        Ok(EntryAttributes {
+            registers: get(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)? as u32,
+            shared_static_bytes: get(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)? as u64,
+            local_bytes: get(Attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)? as u64,
+            threads_max: get(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)? as u32,
+            blocks_per_multiprocessor: Some(blocks as u32),
+        })
+    }
+
+    /// The entry's function, opted in to as much shared memory as this launch needs.
+    fn function(&mut self, launch: &BoundLaunch) -> Result<sys::CUfunction, DeviceError> {
+        let entry = self.entries.get_mut(&launch.entry).ok_or_else(|| {
+            let text = format!("entry `{}` was not loaded", launch.entry);
+            DeviceError::plain(VerdictKind::LoadError, text).with_cause("symbol")
+        })?;
+        let fixed = attribute_of(entry.function, Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)? as u32;
+        if fixed + launch.shared_bytes > entry.shared_optin {
+            let attribute = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            let what =
+                format!("`{}` cannot have {} bytes of shared memory", launch.entry, launch.shared_bytes);
+            // SAFETY: the function belongs to a loaded module.
+            let result =
+                unsafe { sys::cuFuncSetAttribute(entry.function, attribute, launch.shared_bytes as i32) };
+            check(result, &what).map_err(|error| DeviceError {
+                kind: VerdictKind::LaunchFail,
+                cause: Some("smem".into()),
+                ..error
+            })?;
+            entry.shared_optin = fixed + launch.shared_bytes;
+        }
+        Ok(entry.function)
+    }
+
+    /// Enqueues one launch.
+    pub fn launch(
+        &mut self,
+        launch: &BoundLaunch,
+        memory: &Memory,
+        stream: sys::CUstream,
+    ) -> Result<(), DeviceError> {
+        let function = self.function(launch)?;
+        let mut values = argument_values(launch, memory)?;
+        let mut pointers: Vec<*mut c_void> =
+            values.iter_mut().map(|value| value.as_mut_ptr().cast::<c_void>()).collect();
+        let mut attributes = launch_attributes(launch);
+        let config = sys::CUlaunchConfig {
+            gridDimX: launch.grid[0],
+            gridDimY: launch.grid[1],
+            gridDimZ: launch.grid[2],
+            blockDimX: launch.block[0],
+            blockDimY: launch.block[1],
+            blockDimZ: launch.block[2],
+            sharedMemBytes: launch.shared_bytes,
+            hStream: stream,
+            attrs: attributes.as_mut_ptr(),
+            numAttrs: attributes.len() as u32,
+        };
+        let what = format!("cannot launch `{}`", launch.entry);
+        // SAFETY: argument values, attributes and config live through the call, which copies them; the
+        // count of arguments is the plan's, checked against the kernel's signature by the launch gate.
+        unsafe {
+            let result = sys::cuLaunchKernelEx(&config, function, pointers.as_mut_ptr(), ptr::null_mut());
+            check(result, &what)
+        }
+    }
+
+    /// Unloads the module.
+    pub fn unload(self) -> Result<(), DeviceError> {
+        // SAFETY: the handle is unloaded once, since `self` is consumed.
+        unsafe { check(sys::cuModuleUnload(self.handle), "cannot unload") }
+    }
+}
+
+fn attribute_of(function: sys::CUfunction, attribute: Attribute) -> Result<i32, DeviceError> {
+    let mut value = 0;
+    // SAFETY: the function belongs to a loaded module; the pointer is to a live local.
+    unsafe {
+        check(sys::cuFuncGetAttribute(&mut value, attribute, function), "cannot read an attribute")?;
+    }
+    Ok(value)
+}
+
+/// Argument values, each in 16 aligned bytes.
+fn argument_values(launch: &BoundLaunch, memory: &Memory) -> Result<Vec<[u64; 2]>, DeviceError> {
+    let value = |argument: &BoundArgument| match argument {
+        BoundArgument::Buffer(id) => Ok([memory.get(*id)?.pointer(), 0]),
+        BoundArgument::Scalar(bytes) => {
+            let mut wide = [0u8; 8];
+            wide[..bytes.len().min(8)].copy_from_slice(&bytes[..bytes.len().min(8)]);
+            Ok([u64::from_le_bytes(wide), 0])
+        }
+    };
+    launch.arguments.iter().map(value).collect()
+}
+
+fn launch_attributes(launch: &BoundLaunch) -> Vec<sys::CUlaunchAttribute> {
+    let mut attributes = Vec::new();
+    let mut add = |id, value| attributes.push(sys::CUlaunchAttribute { id, pad: [0; 4], value });
+    if let Some([x, y, z]) = launch.cluster {
+        let dimension = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z };
+        add(Id::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, sys::CUlaunchAttributeValue { clusterDim: dimension });
+    }
+    if launch.cooperative {
+        add(Id::CU_LAUNCH_ATTRIBUTE_COOPERATIVE, sys::CUlaunchAttributeValue { cooperative: 1 });
+    }
+    if launch.programmatic {
+        let value = sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 };
+        add(Id::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, value);
+    }
+    attributes
+}

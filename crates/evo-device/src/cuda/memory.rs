@@ -1,0 +1,193 @@
+//! Buffers as separate allocations with a guard zone on each side.
+//!
+//! A stray write lands in a zone and is found by `check_guards`; a stray read shows when zones are
+//! rewritten with another pattern and the output changes.
+
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+
+use cudarc::driver::sys;
+use evo_protocol::device::DeviceError;
+use evo_protocol::verdict::VerdictKind;
+
+use super::driver::check;
+use super::support::{Support, Zone};
+use crate::device::{BufferId, GuardDamage};
+
+/// Bytes of each guard zone.
+pub const GUARD_BYTES: u64 = 64 << 10;
+/// What zones hold until they are armed otherwise: NaN in every float format.
+const GUARD_PATTERN: u32 = 0x7fff_7fff;
+
+/// A buffer's place.
+#[derive(Clone, Debug)]
+pub struct Buffer {
+    pub name: String,
+    base: sys::CUdeviceptr,
+    pub bytes: u64,
+}
+
+impl Buffer {
+    /// Address of the first byte the kernel may touch.
+    pub fn pointer(&self) -> sys::CUdeviceptr {
+        self.base + GUARD_BYTES
+    }
+}
+
+/// All live buffers of a device.
+pub struct Memory {
+    stream: sys::CUstream,
+    buffers: BTreeMap<BufferId, Buffer>,
+    next: u32,
+    pattern: u32,
+}
+
+impl Memory {
+    /// No buffers yet.
+    pub fn new(stream: sys::CUstream) -> Memory {
+        Memory { stream, buffers: BTreeMap::new(), next: 0, pattern: GUARD_PATTERN }
+    }
+
+    /// A live buffer.
+    pub fn get(&self, id: BufferId) -> Result<&Buffer, DeviceError> {
+        self.buffers
+            .get(&id)
+            .ok_or_else(|| DeviceError::plain(VerdictKind::HarnessError, format!("no buffer {}", id.0)))
+    }
+
+    /// Allocates `bytes` between two guard zones.
+    pub fn allocate(&mut self, name: &str, bytes: u64) -> Result<BufferId, DeviceError> {
+        let total = bytes.checked_add(2 * GUARD_BYTES).and_then(|total| usize::try_from(total).ok());
+        let Some(total) = total else {
+            let text = format!("buffer `{name}` of {bytes} bytes is beyond any device");
+            return Err(DeviceError::plain(VerdictKind::OutOfMemory, text));
+        };
+        let mut base = 0;
+        let what = format!("cannot allocate {bytes} bytes for `{name}`");
+        // SAFETY: the pointer is to a live local; a context is current.
+        unsafe { check(sys::cuMemAlloc_v2(&mut base, total), &what)? };
+        let buffer = Buffer { name: name.to_string(), base, bytes };
+        self.arm(&buffer, self.pattern)?;
+        let id = BufferId(self.next);
+        self.next += 1;
+        self.buffers.insert(id, buffer);
+        Ok(id)
+    }
+
+    /// Frees a buffer; nothing may be running on it.
+    pub fn free(&mut self, id: BufferId) -> Result<(), DeviceError> {
+        match self.buffers.remove(&id) {
+            // SAFETY: the base came from cuMemAlloc and is freed once, since it left the map.
+            Some(buffer) => unsafe { check(sys::cuMemFree_v2(buffer.base), "cannot free a buffer") },
+            None => Ok(()),
+        }
+    }
+
+    /// Copies from the host to the buffer's start; the copy is complete on return.
+    pub fn write(&self, id: BufferId, bytes: &[u8]) -> Result<(), DeviceError> {
+        let buffer = self.get(id)?;
+        if bytes.len() as u64 > buffer.bytes {
+            let text = format!("{} bytes do not fit `{}` ({} bytes)", bytes.len(), buffer.name, buffer.bytes);
+            return Err(DeviceError::plain(VerdictKind::HarnessError, text));
+        }
+        let source = bytes.as_ptr().cast::<c_void>();
+        // SAFETY: the length was checked against the allocation; pageable host memory is copied before
+        // the stream's synchronization below returns.
+        unsafe {
+            let copy = sys::cuMemcpyHtoDAsync_v2(buffer.pointer(), source, bytes.len(), self.stream);
+            check(copy, "cannot copy to the device")?;
+        }
+        super::driver::synchronize(self.stream)
+    }
+
+    /// Copies the whole buffer to the host, after all work enqueued before.
+    pub fn read(&self, id: BufferId) -> Result<Vec<u8>, DeviceError> {
+        let buffer = self.get(id)?;
+        let mut bytes = vec![0u8; buffer.bytes as usize];
+        let target = bytes.as_mut_ptr().cast::<c_void>();
+        // SAFETY: the vector is as long as the copy and lives past the synchronization.
+        unsafe {
+            let copy = sys::cuMemcpyDtoHAsync_v2(target, buffer.pointer(), bytes.len(), self.stream);
+            check(copy, "cannot copy from the device")?;
+        }
+        super::driver::synchronize(self.stream)?;
+        Ok(bytes)
+    }
+
+    /// Copies one buffer over another.
+    pub fn copy(&self, from: BufferId, to: BufferId) -> Result<(), DeviceError> {
+        let (from, to) = (self.get(from)?, self.get(to)?);
+        let bytes = from.bytes.min(to.bytes) as usize;
+        // SAFETY: both allocations are at least `bytes` long.
+        unsafe {
+            let copy = sys::cuMemcpyDtoDAsync_v2(to.pointer(), from.pointer(), bytes, self.stream);
+            check(copy, "cannot copy on the device")
+        }
+    }
+
+    /// Fills the buffer with a repeated 4-byte pattern.
+    pub fn fill(&self, id: BufferId, pattern: u32) -> Result<(), DeviceError> {
+        let buffer = self.get(id)?;
+        fill_range(buffer.pointer(), buffer.bytes, pattern, self.stream)
+    }
+
+    fn arm(&self, buffer: &Buffer, pattern: u32) -> Result<(), DeviceError> {
+        fill_range(buffer.base, GUARD_BYTES, pattern, self.stream)?;
+        fill_range(buffer.pointer() + buffer.bytes, GUARD_BYTES, pattern, self.stream)
+    }
+
+    /// Rewrites all guard zones.
+    pub fn arm_guards(&mut self, pattern: u32) -> Result<(), DeviceError> {
+        self.pattern = pattern;
+        self.buffers.values().try_for_each(|buffer| self.arm(buffer, pattern))
+    }
+
+    /// Zones that no longer hold their pattern; damaged ones are armed again.
+    pub fn check_guards(&mut self, support: &Support) -> Result<Vec<GuardDamage>, DeviceError> {
+        let zones: Vec<Zone> = self
+            .buffers
+            .values()
+            .flat_map(|buffer| [buffer.base, buffer.pointer() + buffer.bytes])
+            .map(|start| Zone { start, bytes: GUARD_BYTES })
+            .collect();
+        let damage: Vec<GuardDamage> = support
+            .check_zones(&zones, self.pattern)?
+            .into_iter()
+            .map(|(zone, first, changed)| {
+                let buffer = self.buffers.values().nth(zone / 2).expect("two zones a buffer");
+                let origin = if zone % 2 == 0 { -(GUARD_BYTES as i64) } else { buffer.bytes as i64 };
+                GuardDamage {
+                    buffer: buffer.name.clone(),
+                    offset: origin + first as i64,
+                    bytes_changed: changed,
+                }
+            })
+            .collect();
+        if !damage.is_empty() {
+            self.arm_guards(self.pattern)?;
+        }
+        Ok(damage)
+    }
+}
+
+/// Fills any range: single bytes up to the first aligned word, words, then single bytes. The pattern's phase is
+/// that of the range's start, as the helper kernels assume.
+fn fill_range(start: u64, bytes: u64, pattern: u32, stream: sys::CUstream) -> Result<(), DeviceError> {
+    let pattern_bytes = pattern.to_le_bytes();
+    let head = ((4 - start % 4) % 4).min(bytes);
+    let words = (bytes - head) / 4;
+    let single = |offset: u64| {
+        let value = pattern_bytes[(offset % 4) as usize];
+        // SAFETY: the caller's range is inside one allocation.
+        unsafe { check(sys::cuMemsetD8Async(start + offset, value, 1, stream), "cannot fill") }
+    };
+    (0..head).try_for_each(single)?;
+    if words > 0 {
+        let shifted = pattern.rotate_right(8 * head as u32);
+        // SAFETY: as above; the start is aligned to four bytes here.
+        unsafe {
+            check(sys::cuMemsetD32Async(start + head, shifted, words as usize, stream), "cannot fill")?;
+        }
+    }
+    (head + 4 * words..bytes).try_for_each(single)
+}

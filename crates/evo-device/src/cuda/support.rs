@@ -1,0 +1,310 @@
+//! Helper kernels on the device, called from here: guard checks, hashes, pattern counts, comparison.
+
+use std::collections::HashMap;
+use std::ffi::{CString, c_void};
+use std::ptr;
+
+use cudarc::driver::sys;
+use evo_protocol::device::DeviceError;
+use evo_protocol::dtype::DType;
+use evo_protocol::verdict::VerdictKind;
+
+use super::driver::{self, check};
+use super::memory::Buffer;
+use crate::device::{Comparison, Tolerance};
+
+/// Source of the helper kernels; compiled once per architecture into the cache.
+pub const SUPPORT_SOURCE: &str = include_str!("support.cu");
+
+const BLOCK: u32 = 256;
+const BLOCKS_MAX: u64 = 1056;
+/// Blocks that share a guard zone: 16 bytes a thread.
+const ZONE_BLOCKS: u32 = 16;
+/// Bytes of the scratch area for parameters and results: zones (16 B) and results (16 B) of up to
+/// 4,096 zones, or `BLOCKS_MAX` partial comparisons.
+const AREA_BYTES: usize = 1 << 17;
+
+/// A range to be checked for its pattern; laid out as the kernel's `Zone`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Zone {
+    pub start: u64,
+    pub bytes: u64,
+}
+
+/// A block's share of a comparison; laid out as the kernel's `Partial`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+struct Partial {
+    error_square_sum: f64,
+    expected_square_sum: f64,
+    error_sum: f64,
+    error_max: f64,
+    error_max_index: u64,
+    non_finite: u64,
+    mismatches: u64,
+    first_bad: u64,
+}
+
+/// The loaded helper module with a small device area of its own.
+pub struct Support {
+    stream: sys::CUstream,
+    functions: HashMap<&'static str, sys::CUfunction>,
+    area: sys::CUdeviceptr,
+    results: sys::CUdeviceptr,
+}
+
+const NAMES: [&str; 18] = [
+    "evo_check_zones",
+    "evo_hash",
+    "evo_count_1",
+    "evo_count_2",
+    "evo_count_4",
+    "evo_count_8",
+    "evo_compare_f16",
+    "evo_compare_bf16",
+    "evo_compare_f32",
+    "evo_compare_f64",
+    "evo_compare_i8",
+    "evo_compare_i16",
+    "evo_compare_i32",
+    "evo_compare_i64",
+    "evo_compare_u8",
+    "evo_compare_u16",
+    "evo_compare_u32",
+    "evo_compare_u64",
+];
+
+impl Support {
+    /// Loads the helper cubin.
+    pub fn load(image: &[u8], stream: sys::CUstream) -> Result<Support, DeviceError> {
+        let (mut module, mut area, mut results) = (ptr::null_mut(), 0, 0);
+        let mut functions = HashMap::new();
+        // SAFETY: the image is a whole cubin; all pointers are to live locals; a context is current.
+        unsafe {
+            check(
+                sys::cuModuleLoadData(&mut module, image.as_ptr().cast::<c_void>()),
+                "cannot load the helper kernels",
+            )?;
+            for name in NAMES {
+                let text = CString::new(name).expect("no NUL in our names");
+                let mut function = ptr::null_mut();
+                check(sys::cuModuleGetFunction(&mut function, module, text.as_ptr()), name)?;
+                functions.insert(name, function);
+            }
+            check(sys::cuMemAlloc_v2(&mut area, AREA_BYTES), "cannot allocate the helpers' area")?;
+            check(sys::cuMemAlloc_v2(&mut results, AREA_BYTES), "cannot allocate the helpers' area")?;
+        }
+        Ok(Support { stream, functions, area, results })
+    }
+
+    /// Damaged zones as (zone, first changed offset, changed bytes).
+    pub fn check_zones(&self, zones: &[Zone], pattern: u32) -> Result<Vec<(usize, u64, u64)>, DeviceError> {
+        let mut damage = Vec::new();
+        for (chunk_number, chunk) in zones.chunks(4096).enumerate() {
+            let initial: Vec<[u64; 2]> = vec![[u64::MAX, 0]; chunk.len()];
+            self.upload(self.area, chunk)?;
+            self.upload(self.results, &initial)?;
+            let grid = [chunk.len() as u32, ZONE_BLOCKS];
+            let (area, results) = (self.area, self.results);
+            self.launch("evo_check_zones", grid, &mut [arg(&area), arg(&pattern), arg(&results)])?;
+            let found: Vec<[u64; 2]> = self.download(chunk.len())?;
+            for (index, [first, changed]) in found.into_iter().enumerate().filter(|(_, pair)| pair[1] > 0) {
+                damage.push((chunk_number * 4096 + index, first, changed));
+            }
+        }
+        Ok(damage)
+    }
+
+    /// A hash of a buffer's contents.
+    pub fn hash(&self, buffer: &Buffer) -> Result<u64, DeviceError> {
+        let (data, bytes, results) = (buffer.pointer(), buffer.bytes, self.results);
+        self.upload(self.results, &[0u64])?;
+        let grid = blocks(bytes / 4);
+        self.launch("evo_hash", [grid, 1], &mut [arg(&data), arg(&bytes), arg(&results)])?;
+        Ok(self.download::<u64>(1)?[0])
+    }
+
+    /// Elements that hold `pattern`.
+    pub fn count_pattern(&self, buffer: &Buffer, dtype: DType, pattern: u32) -> Result<u64, DeviceError> {
+        let (data, results) = (buffer.pointer(), self.results);
+        let elements = buffer.bytes / dtype.bytes();
+        let wide = u64::from(pattern) << 32 | u64::from(pattern);
+        let pattern: u64 = if dtype.bytes() == 8 { wide } else { u64::from(pattern) };
+        let name = match dtype.bytes() {
+            1 => "evo_count_1",
+            2 => "evo_count_2",
+            4 => "evo_count_4",
+            _ => "evo_count_8",
+        };
+        self.upload(self.results, &[0u64])?;
+        self.launch(
+            name,
+            [blocks(elements), 1],
+            &mut [arg(&data), arg(&elements), arg(&pattern), arg(&results)],
+        )?;
+        Ok(self.download::<u64>(1)?[0])
+    }
+
+    /// Compares with expected fp64 values.
+    pub fn compare(
+        &self,
+        actual: &Buffer,
+        dtype: DType,
+        expected: &Buffer,
+        tolerance: Tolerance,
+    ) -> Result<Comparison, DeviceError> {
+        let elements = actual.bytes / dtype.bytes();
+        if expected.bytes < elements * 8 {
+            let text = format!("`{}` has {elements} elements, expected values fewer", actual.name);
+            return Err(DeviceError::plain(VerdictKind::HarnessError, text));
+        }
+        let name = NAMES.iter().find(|name| name.strip_prefix("evo_compare_") == Some(dtype.as_str()));
+        let (a, e, results) = (actual.pointer(), expected.pointer(), self.results);
+        let grid = blocks(elements);
+        let Tolerance { atol, rtol } = tolerance;
+        let mut arguments = [arg(&a), arg(&e), arg(&elements), arg(&atol), arg(&rtol), arg(&results)];
+        self.launch(name.expect("a kernel for every data type"), [grid, 1], &mut arguments)?;
+        let partials: Vec<Partial> = self.download(grid as usize)?;
+        let mut comparison = merged(&partials, elements);
+        if let Some(index) = comparison.first_bad {
+            comparison.first_bad_actual = self.element(a, dtype, index)?;
+            comparison.first_bad_expected = self.element(e, DType::F64, index)?;
+        }
+        Ok(comparison)
+    }
+
+    /// One element, widened.
+    fn element(&self, start: u64, dtype: DType, index: u64) -> Result<f64, DeviceError> {
+        let mut bytes = [0u8; 8];
+        let (size, target) = (dtype.bytes() as usize, bytes.as_mut_ptr().cast::<c_void>());
+        // SAFETY: the index is inside the buffer; at most eight bytes are copied.
+        unsafe {
+            let copy = sys::cuMemcpyDtoHAsync_v2(target, start + index * size as u64, size, self.stream);
+            check(copy, "cannot read an element")?;
+        }
+        driver::synchronize(self.stream)?;
+        Ok(widen(&bytes[..size], dtype))
+    }
+
+    fn upload<T: Copy>(&self, target: u64, values: &[T]) -> Result<(), DeviceError> {
+        let source = values.as_ptr().cast::<c_void>();
+        // SAFETY: callers keep within AREA_BYTES; the driver stages pageable memory before returning.
+        unsafe {
+            let copy = sys::cuMemcpyHtoDAsync_v2(target, source, size_of_val(values), self.stream);
+            check(copy, "cannot copy to the device")
+        }
+    }
+
+    fn download<T: Copy + Default>(&self, count: usize) -> Result<Vec<T>, DeviceError> {
+        let mut values = vec![T::default(); count];
+        let target = values.as_mut_ptr().cast::<c_void>();
+        // SAFETY: the vector is as long as the copy and outlives the synchronization; T is plain data.
+        unsafe {
+            let copy = sys::cuMemcpyDtoHAsync_v2(target, self.results, count * size_of::<T>(), self.stream);
+            check(copy, "cannot copy from the device")?;
+        }
+        driver::synchronize(self.stream)?;
+        Ok(values)
+    }
+
+    fn launch(&self, name: &str, grid: [u32; 2], arguments: &mut [*mut c_void]) -> Result<(), DeviceError> {
+        // SAFETY: `arguments` point to live values of the types in support.cu, in its order.
+        unsafe {
+            let result = sys::cuLaunchKernel(
+                self.functions[name],
+                grid[0],
+                grid[1],
+                1,
+                BLOCK,
+                1,
+                1,
+                0,
+                self.stream,
+                arguments.as_mut_ptr(),
+                ptr::null_mut(),
+            );
+            check(result, name)
+        }
+    }
+}
+
+fn arg<T>(value: &T) -> *mut c_void {
+    ptr::from_ref(value).cast_mut().cast::<c_void>()
+}
+
+fn blocks(elements: u64) -> u32 {
+    elements.div_ceil(u64::from(BLOCK)).clamp(1, BLOCKS_MAX) as u32
+}
+
+fn merged(partials: &[Partial], elements: u64) -> Comparison {
+    let mut total = Comparison { elements, ..Comparison::default() };
+    let mut best = (0.0, u64::MAX);
+    let mut first_bad = u64::MAX;
+    for part in partials {
+        total.non_finite += part.non_finite;
+        total.mismatches += part.mismatches;
+        total.error_square_sum += part.error_square_sum;
+        total.expected_square_sum += part.expected_square_sum;
+        total.error_sum += part.error_sum;
+        first_bad = first_bad.min(part.first_bad);
+        if part.error_max > best.0 || (part.error_max == best.0 && part.error_max_index < best.1) {
+            best = (part.error_max, part.error_max_index);
+        }
+    }
+    total.abs_error_max = best.0;
+    total.abs_error_max_index = if best.1 == u64::MAX { 0 } else { best.1 };
+    total.first_bad = (first_bad != u64::MAX).then_some(first_bad);
+    total
+}
+
+fn widen(bytes: &[u8], dtype: DType) -> f64 {
+    let word = |length: usize| {
+        let mut wide = [0u8; 8];
+        wide[..length].copy_from_slice(&bytes[..length]);
+        u64::from_le_bytes(wide)
+    };
+    match dtype {
+        DType::F16 => half::f16::from_bits(word(2) as u16).to_f64(),
+        DType::Bf16 => half::bf16::from_bits(word(2) as u16).to_f64(),
+        DType::F32 => f64::from(f32::from_bits(word(4) as u32)),
+        DType::F64 => f64::from_bits(word(8)),
+        DType::I8 => f64::from(word(1) as i8),
+        DType::I16 => f64::from(word(2) as i16),
+        DType::I32 => f64::from(word(4) as i32),
+        DType::I64 => word(8) as i64 as f64,
+        DType::U8 => f64::from(word(1) as u8),
+        DType::U16 => f64::from(word(2) as u16),
+        DType::U32 => f64::from(word(4) as u32),
+        DType::U64 => word(8) as f64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partial_comparisons_merge_in_order() {
+        let quiet = Partial { error_max_index: u64::MAX, first_bad: u64::MAX, ..Partial::default() };
+        let loud = Partial {
+            error_max: 2.0,
+            error_max_index: 7,
+            mismatches: 1,
+            first_bad: 7,
+            error_square_sum: 4.0,
+            ..quiet
+        };
+        let total = merged(&[quiet, loud, quiet], 10);
+        assert_eq!((total.first_bad, total.abs_error_max, total.abs_error_max_index), (Some(7), 2.0, 7));
+        assert_eq!(merged(&[quiet], 3).first_bad, None);
+    }
+
+    #[test]
+    fn every_data_type_has_its_comparison() {
+        use DType::*;
+        for dtype in [F16, Bf16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64] {
+            assert!(NAMES.contains(&format!("evo_compare_{}", dtype.as_str()).as_str()));
+        }
+    }
+}

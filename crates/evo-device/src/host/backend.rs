@@ -1,0 +1,297 @@
+//! `HostDevice`: the device trait on this machine.
+
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::time::Instant;
+
+use evo_protocol::device::{DeviceError, DeviceInfo, EntryAttributes, Telemetry};
+use evo_protocol::dtype::DType;
+use evo_protocol::measurement::TimingMode;
+use evo_protocol::verdict::VerdictKind;
+use rayon::prelude::*;
+
+use super::memory::GuardedBuffer;
+use super::module::Module;
+use super::pool::{Job, Pool};
+use super::runner::{THREADS_MAX, Work};
+use super::{launch, machine, numbers, stop};
+use crate::device::{
+    BoundArgument, BoundLaunch, BufferId, Comparison, Device, GuardDamage, ModuleId, Tolerance,
+};
+
+/// Most bytes that a flush of the last-level cache writes; twice the cache where that is less.
+const FLUSH_MAX: u64 = 256 << 20;
+
+/// This machine's processor as a device.
+pub struct HostDevice {
+    info: DeviceInfo,
+    pool: Pool,
+    modules: HashMap<ModuleId, Module>,
+    buffers: HashMap<BufferId, GuardedBuffer>,
+    next: u32,
+    flush: Vec<u8>,
+}
+
+impl HostDevice {
+    /// Opens it with a processor thread for each core that this process may use.
+    ///
+    /// # Errors
+    /// The operating system refuses address space or threads.
+    pub fn open() -> Result<HostDevice, DeviceError> {
+        // A full block's fibers take two mappings each, and the kernel limits mappings.
+        let room = machine::mappings_max() * 3 / 4 / (2 * THREADS_MAX);
+        HostDevice::with_threads(machine::cores().min(room.max(1)))
+    }
+
+    /// Opens it with so many processor threads.
+    pub fn with_threads(threads: usize) -> Result<HostDevice, DeviceError> {
+        let pool = Pool::new(threads.max(1)).map_err(|error| {
+            DeviceError::plain(VerdictKind::HarnessError, format!("the host device does not open: {error}"))
+        })?;
+        Ok(HostDevice {
+            info: machine::describe(),
+            pool,
+            modules: HashMap::new(),
+            buffers: HashMap::new(),
+            next: 0,
+            flush: Vec::new(),
+        })
+    }
+
+    fn module(&self, id: ModuleId) -> Result<&Module, DeviceError> {
+        self.modules.get(&id).ok_or_else(|| misuse(format!("there is no module {}", id.0)))
+    }
+
+    fn buffer(&self, id: BufferId) -> Result<&GuardedBuffer, DeviceError> {
+        self.buffers.get(&id).ok_or_else(|| misuse(format!("there is no buffer {}", id.0)))
+    }
+
+    fn buffer_mut(&mut self, id: BufferId) -> Result<&mut GuardedBuffer, DeviceError> {
+        self.buffers.get_mut(&id).ok_or_else(|| misuse(format!("there is no buffer {}", id.0)))
+    }
+
+    fn next_number(&mut self) -> u32 {
+        self.next += 1;
+        self.next
+    }
+
+    fn run(&mut self, module: ModuleId, launches: &[BoundLaunch], poison: bool) -> Result<(), DeviceError> {
+        for bound in launches {
+            self.run_one(module, bound, poison)?;
+        }
+        Ok(())
+    }
+
+    fn run_one(&mut self, module: ModuleId, bound: &BoundLaunch, poison: bool) -> Result<(), DeviceError> {
+        let module = self.module(module)?;
+        let entry = module.entry(&bound.entry)?;
+        launch::check(bound, entry, &self.info.limits, self.pool.threads())?;
+        entry.check_arguments(&bound.arguments)?;
+        let mut values = Vec::with_capacity(bound.arguments.len());
+        for argument in &bound.arguments {
+            values.push(match argument {
+                BoundArgument::Buffer(id) => self.buffer(*id)?.address() as u64,
+                BoundArgument::Scalar(bytes) => {
+                    let mut value = [0; 8];
+                    value[..bytes.len()].copy_from_slice(bytes);
+                    u64::from_ne_bytes(value)
+                }
+            });
+        }
+        let mut pointers: Vec<*mut c_void> =
+            values.iter_mut().map(|value| std::ptr::from_mut(value).cast()).collect();
+        let work = Work {
+            run: entry.run,
+            arguments: pointers.as_mut_ptr(),
+            grid: bound.grid,
+            block: bound.block,
+            shared_bytes: bound.shared_bytes,
+        };
+        let seats = bound.grid.iter().fold(1usize, |all, &extent| all.saturating_mul(extent as usize));
+        let job = Job::new(work, module.statics, poison, seats);
+        self.pool.run(job).map_err(|error| launch::with_entry(error, &bound.entry))
+    }
+
+    /// Pushes everything else out of the caches.
+    fn flush_caches(&mut self) {
+        let bytes = (2 * self.info.l2_bytes).clamp(16 << 20, FLUSH_MAX) as usize;
+        self.flush.resize(bytes, 0);
+        self.flush.par_chunks_mut(1 << 16).for_each(|chunk| {
+            for byte in chunk.iter_mut().step_by(64) {
+                *byte = byte.wrapping_add(1);
+            }
+        });
+    }
+}
+
+/// A request that no plan of evo's should make.
+fn misuse(message: String) -> DeviceError {
+    DeviceError::plain(VerdictKind::HarnessError, message)
+}
+
+impl Device for HostDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn load(&mut self, binary: &[u8], entries: &[String]) -> Result<ModuleId, DeviceError> {
+        let module = Module::load(binary, entries)?;
+        let id = ModuleId(self.next_number());
+        self.modules.insert(id, module);
+        Ok(id)
+    }
+
+    fn unload(&mut self, module: ModuleId) -> Result<(), DeviceError> {
+        self.module(module)?;
+        self.modules.remove(&module);
+        Ok(())
+    }
+
+    fn echo(&mut self, module: ModuleId) -> Result<Option<String>, DeviceError> {
+        Ok(self.module(module)?.hash().map(str::to_string))
+    }
+
+    /// Registers and local memory of a kernel on a CPU mean nothing: they are 0.
+    fn attributes(&mut self, module: ModuleId, launch: &BoundLaunch) -> Result<EntryAttributes, DeviceError> {
+        let entry = self.module(module)?.entry(&launch.entry)?;
+        launch::check(launch, entry, &self.info.limits, self.pool.threads())?;
+        Ok(EntryAttributes {
+            registers: 0,
+            shared_static_bytes: entry.shared_static_bytes,
+            local_bytes: 0,
+            threads_max: entry.threads_max.unwrap_or(self.info.limits.threads_per_block),
+            blocks_per_multiprocessor: None,
+        })
+    }
+
+    fn allocate(&mut self, name: &str, bytes: u64) -> Result<BufferId, DeviceError> {
+        let buffer = GuardedBuffer::new(name, bytes)
+            .map_err(|error| stop::no_memory(&format!("the {bytes} bytes of `{name}`"), &error))?;
+        let id = BufferId(self.next_number());
+        self.buffers.insert(id, buffer);
+        Ok(id)
+    }
+
+    fn free(&mut self, buffer: BufferId) -> Result<(), DeviceError> {
+        self.buffer(buffer)?;
+        self.buffers.remove(&buffer);
+        Ok(())
+    }
+
+    fn write(&mut self, buffer: BufferId, bytes: &[u8]) -> Result<(), DeviceError> {
+        let target = self.buffer_mut(buffer)?;
+        let (size, name) = (target.bytes().len(), target.name().to_string());
+        let room = target.bytes_mut().get_mut(..bytes.len());
+        let room =
+            room.ok_or_else(|| misuse(format!("{} bytes do not fit `{name}` of {size}", bytes.len())))?;
+        room.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn read(&mut self, buffer: BufferId) -> Result<Vec<u8>, DeviceError> {
+        Ok(self.buffer(buffer)?.bytes().to_vec())
+    }
+
+    fn copy(&mut self, from: BufferId, to: BufferId) -> Result<(), DeviceError> {
+        if from == to {
+            return self.buffer(from).map(|_| ());
+        }
+        let target = self.buffers.remove(&to);
+        let mut target = target.ok_or_else(|| misuse(format!("there is no buffer {}", to.0)))?;
+        let result = match self.buffer(from) {
+            Ok(source) if source.bytes().len() == target.bytes().len() => {
+                target.bytes_mut().copy_from_slice(source.bytes());
+                Ok(())
+            }
+            Ok(source) => Err(misuse(format!("`{}` and `{}` differ in size", source.name(), target.name()))),
+            Err(error) => Err(error),
+        };
+        self.buffers.insert(to, target);
+        result
+    }
+
+    fn fill(&mut self, buffer: BufferId, pattern: u32) -> Result<(), DeviceError> {
+        numbers::fill(self.buffer_mut(buffer)?.bytes_mut(), pattern);
+        Ok(())
+    }
+
+    fn hash(&mut self, buffer: BufferId) -> Result<u64, DeviceError> {
+        Ok(numbers::hash(self.buffer(buffer)?.bytes()))
+    }
+
+    fn count_pattern(&mut self, buffer: BufferId, dtype: DType, pattern: u32) -> Result<u64, DeviceError> {
+        Ok(numbers::count_pattern(self.buffer(buffer)?.bytes(), dtype, pattern))
+    }
+
+    fn compare(
+        &mut self,
+        actual: BufferId,
+        dtype: DType,
+        expected: BufferId,
+        tolerance: Tolerance,
+    ) -> Result<Comparison, DeviceError> {
+        let (actual, expected) = (self.buffer(actual)?, self.buffer(expected)?);
+        if actual.bytes().len() as u64 / dtype.bytes() != expected.bytes().len() as u64 / 8 {
+            let (actual, expected) = (actual.name(), expected.name());
+            return Err(misuse(format!("`{actual}` and `{expected}` differ in their number of elements")));
+        }
+        Ok(numbers::compare(actual.bytes(), dtype, expected.bytes(), tolerance))
+    }
+
+    fn check_guards(&mut self) -> Result<Vec<GuardDamage>, DeviceError> {
+        let mut damages: Vec<GuardDamage> =
+            self.buffers.values_mut().flat_map(GuardedBuffer::damage).collect();
+        damages.sort_by(|a, b| (&a.buffer, a.offset).cmp(&(&b.buffer, b.offset)));
+        Ok(damages)
+    }
+
+    fn arm_guards(&mut self, pattern: u32) -> Result<(), DeviceError> {
+        for buffer in self.buffers.values_mut() {
+            buffer.arm(pattern);
+        }
+        Ok(())
+    }
+
+    /// Runs the launches to their end before it returns.
+    fn launch(&mut self, module: ModuleId, launches: &[BoundLaunch]) -> Result<(), DeviceError> {
+        self.run(module, launches, true)
+    }
+
+    fn synchronize(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    /// By the monotonic clock. Shared memory is not filled before blocks here: that would be charged to
+    /// variants that use much of it.
+    fn sample(
+        &mut self,
+        module: ModuleId,
+        launches: &[BoundLaunch],
+        mode: TimingMode,
+        samples: u32,
+        batch: u32,
+    ) -> Result<Vec<f64>, DeviceError> {
+        let batch = if mode == TimingMode::Hot { batch.max(1) } else { 1 };
+        let mut times = Vec::with_capacity(samples as usize);
+        for _ in 0..samples {
+            if mode == TimingMode::Cold {
+                self.flush_caches();
+            }
+            let start = Instant::now();
+            for _ in 0..batch {
+                self.run(module, launches, false)?;
+            }
+            times.push(start.elapsed().as_secs_f64() * 1e9 / f64::from(batch));
+        }
+        Ok(times)
+    }
+
+    fn telemetry(&mut self) -> Telemetry {
+        machine::telemetry()
+    }
+
+    /// Unknown: the machine's free memory changes with every other process.
+    fn memory_free(&mut self) -> Option<u64> {
+        None
+    }
+}

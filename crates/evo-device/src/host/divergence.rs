@@ -1,0 +1,126 @@
+//! Names a divergent barrier: which threads wait where, and which have returned.
+
+use evo_protocol::device::DeviceError;
+use evo_protocol::verdict::VerdictKind;
+use serde_json::{Value, json};
+
+use super::warp::{Place, barrier, operation};
+
+/// Where a thread of a stuck block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// At a barrier of the block.
+    Barrier(Place),
+    /// In a warp operation that waits for other lanes.
+    Warp(Place),
+    /// Returned from the kernel.
+    Returned,
+}
+
+impl Standing {
+    fn call(self) -> &'static str {
+        match self {
+            Standing::Barrier(place) => barrier::NAMES.get(place.kind as usize).copied().unwrap_or("barrier"),
+            Standing::Warp(place) => {
+                operation::NAMES.get(place.kind as usize).copied().unwrap_or("warp operation")
+            }
+            Standing::Returned => "return",
+        }
+    }
+
+    fn text(self, single: bool) -> String {
+        let (wait, have) = if single { ("waits", "has") } else { ("wait", "have") };
+        match self {
+            Standing::Barrier(place) => format!("{wait} at line {} (`{}`)", place.line, self.call()),
+            Standing::Warp(place) => {
+                format!("{wait} at line {} (`{}`, mask 0x{:08x})", place.line, self.call(), place.mask)
+            }
+            Standing::Returned => format!("{have} returned"),
+        }
+    }
+
+    fn evidence(self, threads: String) -> Value {
+        match self {
+            Standing::Barrier(place) => json!({"threads": threads, "line": place.line, "call": self.call()}),
+            Standing::Warp(place) => json!({
+                "threads": threads, "line": place.line, "call": self.call(), "mask": format!("0x{:08x}", place.mask),
+            }),
+            Standing::Returned => json!({"threads": threads, "call": "return"}),
+        }
+    }
+}
+
+/// The error of a block in which nobody can go on. `standings` is by linear thread number.
+pub fn describe(block: [u32; 3], standings: &[Standing]) -> DeviceError {
+    let mut groups: Vec<(Standing, Vec<usize>)> = Vec::new();
+    for (thread, standing) in standings.iter().enumerate() {
+        match groups.iter_mut().find(|(known, _)| known == standing) {
+            Some((_, threads)) => threads.push(thread),
+            None => groups.push((*standing, vec![thread])),
+        }
+    }
+    // Those who wait come first: their lines are what a person looks for.
+    groups.sort_by_key(|(standing, threads)| (*standing == Standing::Returned, threads[0]));
+    let phrase = |(standing, threads): &(Standing, Vec<usize>)| {
+        format!("{} {}", ranges(threads), standing.text(threads.len() == 1))
+    };
+    let text: Vec<String> = groups.iter().map(phrase).collect();
+    let [x, y, z] = block;
+    let message = format!("{} (block {x},{y},{z})", text.join(", "));
+    let warp_only = groups.iter().all(|(standing, _)| !matches!(standing, Standing::Barrier(_)));
+    let mut error = DeviceError::plain(VerdictKind::DivergentBarrier, message).with_cause(if warp_only {
+        "warp"
+    } else {
+        "block"
+    });
+    let standings = groups.iter().map(|(standing, threads)| standing.evidence(ranges(threads))).collect();
+    error.evidence.insert("standings".to_string(), Value::Array(standings));
+    error.evidence.insert("block".to_string(), json!(block));
+    error
+}
+
+/// `thread 3`, `threads 0-63, 96-127`; at most eight ranges.
+fn ranges(threads: &[usize]) -> String {
+    let mut pieces: Vec<(usize, usize)> = Vec::new();
+    for &thread in threads {
+        match pieces.last_mut() {
+            Some((_, last)) if *last + 1 == thread => *last = thread,
+            _ => pieces.push((thread, thread)),
+        }
+    }
+    let one = |&(first, last): &(usize, usize)| {
+        if first == last { first.to_string() } else { format!("{first}-{last}") }
+    };
+    let mut text = pieces.iter().take(8).map(one).collect::<Vec<_>>().join(", ");
+    if pieces.len() > 8 {
+        text.push_str(&format!(", … ({} in all)", threads.len()));
+    }
+    if threads.len() == 1 { format!("thread {text}") } else { format!("threads {text}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_and_places_are_named() {
+        let at = |line| Standing::Barrier(Place { kind: barrier::SYNC, line, mask: 0 });
+        let mut standings = vec![Standing::Returned; 4];
+        standings.extend([at(41); 2]);
+        standings.extend([at(57); 1]);
+        standings.push(Standing::Warp(Place { kind: operation::SHUFFLE_XOR, line: 9, mask: 0xf }));
+        let error = describe([1, 0, 0], &standings);
+        assert_eq!(
+            error.message,
+            "threads 4-5 wait at line 41 (`__syncthreads`), thread 6 waits at line 57 (`__syncthreads`), \
+             thread 7 waits at line 9 (`__shfl_xor_sync`, mask 0x0000000f), threads 0-3 have returned (block 1,0,0)"
+        );
+        assert_eq!(error.kind, VerdictKind::DivergentBarrier);
+    }
+
+    #[test]
+    fn scattered_threads_are_capped() {
+        let threads: Vec<usize> = (0..40).step_by(2).collect();
+        assert_eq!(ranges(&threads), "threads 0, 2, 4, 6, 8, 10, 12, 14, … (20 in all)");
+    }
+}

@@ -1,0 +1,380 @@
+//! Last words of a dying worker: what a memory fault in a kernel hit, written as a protocol line.
+//!
+//! Every guarded range is registered in a fixed table. The signal handler looks the address up, says
+//! which buffer (or stack, or shared memory) it was, read or write, by which thread, and ends the
+//! process with the status that a shell shows for a segmentation fault. It allocates nothing and takes no lock.
+
+use std::cell::Cell;
+use std::fmt::Write;
+use std::io;
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+
+use evo_protocol::worker::PROTOCOL_VERSION;
+
+use super::fiber::{REGION, ThreadRecord, record_address};
+use super::mapping::{Mapping, page_bytes};
+
+/// What a registered range is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum RangeKind {
+    /// A buffer with its guards.
+    Buffer = 1,
+    /// The stacks of a processor thread's fibers.
+    Stacks = 2,
+    /// Dynamic shared memory with its guards.
+    Shared = 3,
+}
+
+/// A range of addresses as the handler sees it.
+#[derive(Debug)]
+struct Slot {
+    kind: AtomicU8,
+    low: AtomicUsize,
+    high: AtomicUsize,
+    start: AtomicUsize,
+    bytes: AtomicUsize,
+    name: AtomicPtr<u8>,
+    name_bytes: AtomicUsize,
+}
+
+const FREE: u8 = 0;
+const CLAIMED: u8 = 255;
+const SLOTS: usize = 2048;
+static TABLE: [Slot; SLOTS] = [const {
+    Slot {
+        kind: AtomicU8::new(FREE),
+        low: AtomicUsize::new(0),
+        high: AtomicUsize::new(0),
+        start: AtomicUsize::new(0),
+        bytes: AtomicUsize::new(0),
+        name: AtomicPtr::new(std::ptr::null_mut()),
+        name_bytes: AtomicUsize::new(0),
+    }
+}; SLOTS];
+
+static REQUEST: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
+static OUTPUT: AtomicI32 = AtomicI32::new(-1);
+
+/// A range in the table; leaves it when dropped. A full table only makes messages poorer.
+#[derive(Debug)]
+pub struct Registered {
+    slot: Option<&'static Slot>,
+    _name: Box<str>,
+}
+
+/// What to register.
+#[derive(Clone, Copy, Debug)]
+pub struct Range<'a> {
+    pub kind: RangeKind,
+    /// The whole range, guards included.
+    pub whole: (usize, usize),
+    /// First address and size of the usable part.
+    pub inner: (usize, usize),
+    /// The buffer's name, for messages.
+    pub name: &'a str,
+}
+
+impl Registered {
+    /// Puts a range into the table.
+    pub fn new(range: Range<'_>) -> Registered {
+        // The name is written into a JSON string as it is.
+        let clean = |c: char| if c.is_control() || c == '"' || c == '\\' { '?' } else { c };
+        let name: Box<str> = range.name.chars().map(clean).collect::<String>().into();
+        let claim = |slot: &&Slot| {
+            slot.kind.compare_exchange(FREE, CLAIMED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        };
+        let slot = TABLE.iter().find(claim);
+        if let Some(slot) = slot {
+            slot.low.store(range.whole.0, Ordering::Relaxed);
+            slot.high.store(range.whole.1, Ordering::Relaxed);
+            slot.start.store(range.inner.0, Ordering::Relaxed);
+            slot.bytes.store(range.inner.1, Ordering::Relaxed);
+            slot.name.store(name.as_ptr().cast_mut(), Ordering::Relaxed);
+            slot.name_bytes.store(name.len(), Ordering::Relaxed);
+            slot.kind.store(range.kind as u8, Ordering::Release);
+        }
+        Registered { slot, _name: name }
+    }
+}
+
+impl Registered {
+    /// Moves the usable part inside its range.
+    pub fn set_inner(&self, start: usize, bytes: usize) {
+        if let Some(slot) = self.slot {
+            slot.start.store(start, Ordering::Relaxed);
+            slot.bytes.store(bytes, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot {
+            slot.kind.store(FREE, Ordering::Release);
+        }
+    }
+}
+
+thread_local! {
+    static IN_KERNEL: Cell<bool> = const { Cell::new(false) };
+    static SIGNAL_STACK: Cell<Option<&'static Mapping>> = const { Cell::new(None) };
+}
+
+/// Says whether this processor thread runs a kernel: only then is a fault the kernel's.
+pub fn in_kernel(inside: bool) {
+    IN_KERNEL.set(inside);
+}
+
+/// Gives this thread a stack of its own for signals, once: a fiber's may be what overflowed.
+pub fn prepare_thread() -> io::Result<()> {
+    const BYTES: usize = 64 * 1024;
+    if SIGNAL_STACK.get().is_some() {
+        return Ok(());
+    }
+    let mapping = Mapping::reserve(BYTES + page_bytes())?;
+    let start = mapping.start() + page_bytes();
+    mapping.open(start, BYTES)?;
+    let stack = libc::stack_t { ss_sp: start as *mut libc::c_void, ss_flags: 0, ss_size: BYTES };
+    // SAFETY: the memory is leaked below, so it outlives every signal of this thread.
+    if unsafe { libc::sigaltstack(&stack, std::ptr::null_mut()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    SIGNAL_STACK.set(Some(Box::leak(Box::new(mapping))));
+    Ok(())
+}
+
+/// From now on a kernel's fault writes a `Fault` response with the number in `request_id` to `fd` and ends
+/// the process.
+pub fn install(request_id: &'static AtomicU64, fd: i32) -> io::Result<()> {
+    REQUEST.store(std::ptr::from_ref(request_id).cast_mut(), Ordering::Release);
+    OUTPUT.store(fd, Ordering::Release);
+    prepare_thread()?;
+    for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT] {
+        // SAFETY: all zeros is a valid `sigaction`; the handler has the signature that SA_SIGINFO asks for.
+        let status = unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = handle as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+            libc::sigaction(signal, &action, std::ptr::null_mut())
+        };
+        if status != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// Where and how it happened, taken from the signal.
+struct Fault {
+    signal: i32,
+    address: usize,
+    /// The processor's general protection: no address is known.
+    protection: bool,
+    write: bool,
+    stack: usize,
+    misaligned: bool,
+}
+
+extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    if !IN_KERNEL.get() {
+        // Not a kernel's: die of it as if nobody had listened.
+        // SAFETY: resetting a signal to its default is async-signal-safe.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+        return;
+    }
+    // SAFETY: the kernel passes a valid siginfo and ucontext to a handler installed with SA_SIGINFO.
+    let fault = unsafe { read_fault(signal, &*info, context) };
+    let mut line = Line { bytes: [0; 3072], used: 0 };
+    let _ = write_response(&mut line, &fault);
+    let fd = OUTPUT.load(Ordering::Acquire);
+    let mut rest = &line.bytes[..line.used];
+    while !rest.is_empty() {
+        // SAFETY: the buffer is on this stack; `write` is async-signal-safe.
+        let written = unsafe { libc::write(fd, rest.as_ptr().cast(), rest.len()) };
+        if written <= 0 {
+            break;
+        }
+        rest = &rest[written as usize..];
+    }
+    // SAFETY: ends the process without running anything else.
+    unsafe { libc::_exit(139) }
+}
+
+/// # Safety
+/// `context` is the ucontext of a signal handler.
+unsafe fn read_fault(signal: i32, info: &libc::siginfo_t, context: *mut libc::c_void) -> Fault {
+    // SAFETY: for these signals `si_addr` is set.
+    let address = unsafe { info.si_addr() } as usize;
+    let protection = signal == libc::SIGSEGV && info.si_code == libc::SI_KERNEL;
+    #[cfg(target_arch = "x86_64")]
+    {
+        // SAFETY: as the caller promises.
+        let registers = unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+        let instruction = registers[libc::REG_RIP as usize] as *const u8;
+        Fault {
+            signal,
+            address,
+            protection,
+            write: registers[libc::REG_ERR as usize] & 2 != 0,
+            stack: registers[libc::REG_RSP as usize] as usize,
+            // SAFETY: the processor has just read this instruction; the longest prefix looked at is shorter
+            // than any vector move.
+            misaligned: protection && unsafe { demands_alignment(instruction) },
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = context;
+        let misaligned = signal == libc::SIGBUS;
+        Fault { signal, address, protection, write: false, stack: 0, misaligned }
+    }
+}
+
+/// Whether the instruction is an aligned vector move (`movaps`, `movdqa`, `movntps`, … and their VEX and EVEX forms).
+#[cfg(target_arch = "x86_64")]
+unsafe fn demands_alignment(instruction: *const u8) -> bool {
+    // SAFETY: as the caller promises, at least five bytes are readable.
+    let byte = |at: usize| unsafe { *instruction.add(at) };
+    let mut at = 0;
+    while at < 3 && (matches!(byte(at), 0x66 | 0xf2 | 0xf3) || byte(at) & 0xf0 == 0x40) {
+        at += 1;
+    }
+    let opcode = match byte(at) {
+        0x0f => byte(at + 1),
+        0xc5 => byte(at + 2),
+        0xc4 => byte(at + 3),
+        0x62 => byte(at + 4),
+        _ => return false,
+    };
+    matches!(opcode, 0x28 | 0x29 | 0x2b | 0x6f | 0x7f | 0xe7)
+}
+
+struct Line {
+    bytes: [u8; 3072],
+    used: usize,
+}
+
+impl Write for Line {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        let room = self.bytes.get_mut(self.used..self.used + text.len()).ok_or(std::fmt::Error)?;
+        room.copy_from_slice(text.as_bytes());
+        self.used += text.len();
+        Ok(())
+    }
+}
+
+/// Verdict, cause and first half of the message.
+struct Judgement {
+    kind: &'static str,
+    cause: Option<&'static str>,
+    what: &'static str,
+    slot: Option<&'static Slot>,
+}
+
+fn judge(fault: &Fault) -> Judgement {
+    let plain = |kind, cause, what| Judgement { kind, cause, what, slot: None };
+    match fault.signal {
+        libc::SIGFPE => return plain("crash_other", Some("divide"), "divides an integer by zero"),
+        libc::SIGILL => return plain("crash_illegal_instruction", None, "runs an illegal instruction"),
+        libc::SIGABRT => return plain("crash_assert", Some("abort"), "aborts"),
+        _ if fault.misaligned => {
+            return plain("crash_misaligned", None, "uses a misaligned address for a vector access");
+        }
+        _ if fault.protection => {
+            return plain("crash_illegal_address", None, "uses an address that cannot exist");
+        }
+        _ => {}
+    }
+    let hit = TABLE.iter().find(|slot| {
+        !matches!(slot.kind.load(Ordering::Acquire), FREE | CLAIMED)
+            && (slot.low.load(Ordering::Relaxed)..slot.high.load(Ordering::Relaxed)).contains(&fault.address)
+    });
+    let (kind, what) = match fault.write {
+        true => ("oob_write", "writes"),
+        false => ("oob_read", "reads"),
+    };
+    let Some(slot) = hit else {
+        return plain("crash_illegal_address", None, "uses an address outside all buffers");
+    };
+    match slot.kind.load(Ordering::Acquire) {
+        2 if fault.address % REGION < page_bytes() => plain("crash_stack", None, "overflows its stack"),
+        2 => plain("crash_illegal_address", None, "uses an address of another thread's stack"),
+        3 => Judgement { kind, cause: Some("shared"), what, slot: Some(slot) },
+        _ => Judgement { kind, cause: None, what, slot: Some(slot) },
+    }
+}
+
+fn write_response(line: &mut Line, fault: &Fault) -> std::fmt::Result {
+    let request = REQUEST.load(Ordering::Acquire);
+    // SAFETY: `install` stores a reference that lives for ever.
+    let id = unsafe { request.as_ref() }.map_or(0, |number| number.load(Ordering::Acquire));
+    let judgement = judge(fault);
+    write!(
+        line,
+        r#"{{"v":{PROTOCOL_VERSION},"id":{id},"body":{{"type":"fault","error":{{"kind":"{}","cause":"#,
+        judgement.kind
+    )?;
+    match judgement.cause {
+        Some(cause) => write!(line, r#""{cause}","#)?,
+        None => line.write_str("null,")?,
+    }
+    let record = thread_record(fault.stack);
+    line.write_str(r#""message":""#)?;
+    write_message(line, fault, &judgement, record)?;
+    write!(
+        line,
+        r#"","code":{},"sticky":true,"evidence":{{"address":"0x{:x}""#,
+        fault.signal, fault.address
+    )?;
+    if let Some(slot) = judgement.slot {
+        let (name, offset, bytes) = about(slot, fault.address);
+        write!(line, r#","buffer":"{name}","offset_bytes":{offset},"size_bytes":{bytes}"#)?;
+    }
+    if let Some(record) = record {
+        let ([tx, ty, tz], [bx, by, bz]) = (record.thread, record.block);
+        write!(line, r#","thread":[{tx},{ty},{tz}],"block":[{bx},{by},{bz}]"#)?;
+    }
+    line.write_str("}}}}\n")
+}
+
+fn write_message(
+    line: &mut Line,
+    fault: &Fault,
+    judgement: &Judgement,
+    record: Option<&ThreadRecord>,
+) -> std::fmt::Result {
+    match record {
+        Some(record) => {
+            let ([tx, ty, tz], [bx, by, bz]) = (record.thread, record.block);
+            write!(line, "thread {tx},{ty},{tz} of block {bx},{by},{bz} {}", judgement.what)?;
+        }
+        None => write!(line, "a thread {}", judgement.what)?,
+    }
+    let Some(slot) = judgement.slot else { return Ok(()) };
+    let (name, offset, bytes) = about(slot, fault.address);
+    if offset < 0 {
+        write!(line, " {} bytes before the start of `{name}`", -offset)
+    } else {
+        write!(line, " {} bytes behind the end of `{name}` ({bytes} bytes long)", offset - bytes as i64)
+    }
+}
+
+/// Name, offset of the address from its start, size.
+fn about(slot: &'static Slot, address: usize) -> (&'static str, i64, usize) {
+    let (data, length) = (slot.name.load(Ordering::Relaxed), slot.name_bytes.load(Ordering::Relaxed));
+    // SAFETY: a slot in use points to the UTF-8 name that its `Registered` owns.
+    let name = unsafe { std::str::from_utf8_unchecked(std::slice::from_raw_parts(data, length)) };
+    let start = slot.start.load(Ordering::Relaxed);
+    (name, address as i64 - start as i64, slot.bytes.load(Ordering::Relaxed))
+}
+
+/// The record of the thread whose stack pointer this is.
+fn thread_record(stack: usize) -> Option<&'static ThreadRecord> {
+    let inside = TABLE.iter().any(|slot| {
+        slot.kind.load(Ordering::Acquire) == RangeKind::Stacks as u8
+            && (slot.low.load(Ordering::Relaxed)..slot.high.load(Ordering::Relaxed)).contains(&stack)
+    });
+    // SAFETY: inside the stacks every region with a live stack pointer has a record, written when its fiber began.
+    inside.then(|| unsafe { &*(record_address(stack) as *const ThreadRecord) })
+}

@@ -1,0 +1,125 @@
+//! What is refused before a kernel runs, as a GPU's driver would refuse it.
+
+use evo_protocol::device::{DeviceError, DeviceLimits};
+use evo_protocol::verdict::VerdictKind;
+use serde_json::json;
+
+use super::module::Entry;
+use crate::device::BoundLaunch;
+
+/// Checks a launch against limits, launch bounds and the kernel's signature. `seats` is how many blocks can be
+/// resident at once.
+pub fn check(
+    bound: &BoundLaunch,
+    entry: &Entry,
+    limits: &DeviceLimits,
+    seats: usize,
+) -> Result<(), DeviceError> {
+    check_geometry(bound, limits, seats)?;
+    let threads: u32 = bound.block.iter().product();
+    if let Some(most) = entry.threads_max.filter(|most| threads > *most) {
+        let message =
+            format!("`{}` is launched with {threads} threads, its launch bounds allow {most}", entry.name);
+        return Err(refuse("threads", message, threads.into(), most.into()));
+    }
+    let (fixed, dynamic) = (entry.shared_static_bytes, u64::from(bound.shared_bytes));
+    if fixed > limits.shared_static_bytes {
+        let most = limits.shared_static_bytes;
+        let message =
+            format!("`{}` has {fixed} bytes of static shared memory, the limit is {most}", entry.name);
+        return Err(refuse("smem", message, fixed, most));
+    }
+    if fixed + dynamic > limits.shared_optin_bytes {
+        let most = limits.shared_optin_bytes;
+        let message = format!("{dynamic} bytes of dynamic and {fixed} of static shared memory exceed {most}");
+        return Err(refuse("smem", message, fixed + dynamic, most));
+    }
+    Ok(())
+}
+
+fn check_geometry(bound: &BoundLaunch, limits: &DeviceLimits, seats: usize) -> Result<(), DeviceError> {
+    let axes = ["x", "y", "z"];
+    for (axis, name) in axes.into_iter().enumerate() {
+        for (what, given, most) in
+            [("grid", bound.grid[axis], limits.grid[axis]), ("block", bound.block[axis], limits.block[axis])]
+        {
+            if given == 0 || given > most {
+                let cause = if what == "grid" { "grid" } else { "threads" };
+                let message = format!("{what} {name} is {given}, allowed are 1 to {most}");
+                return Err(refuse(cause, message, given.into(), most.into()));
+            }
+        }
+    }
+    let threads: u64 = bound.block.iter().map(|&extent| u64::from(extent)).product();
+    let most = u64::from(limits.threads_per_block);
+    if threads > most {
+        return Err(refuse(
+            "threads",
+            format!("{threads} threads per block, the limit is {most}"),
+            threads,
+            most,
+        ));
+    }
+    let cluster = bound.cluster.unwrap_or([1; 3]);
+    let cluster_blocks: u64 = cluster.iter().map(|&extent| u64::from(extent)).product();
+    if cluster_blocks != 1 {
+        let message = format!("the host runs no clusters, the launch asks for {cluster_blocks} blocks");
+        return Err(refuse("cluster", message, cluster_blocks, limits.cluster.into()));
+    }
+    let blocks: u64 = bound.grid.iter().map(|&extent| u64::from(extent)).fold(1, u64::saturating_mul);
+    if bound.cooperative && blocks > seats as u64 {
+        let message =
+            format!("a cooperative launch of {blocks} blocks, {seats} can be resident (one per core)");
+        return Err(refuse("cooperative", message, blocks, seats as u64));
+    }
+    Ok(())
+}
+
+fn refuse(cause: &str, message: String, given: u64, most: u64) -> DeviceError {
+    let mut error = DeviceError::plain(VerdictKind::LaunchFail, message).with_cause(cause);
+    error.evidence.insert("given".to_string(), json!(given));
+    error.evidence.insert("limit".to_string(), json!(most));
+    error
+}
+
+/// The same error, saying which entry point ran.
+pub fn with_entry(mut error: DeviceError, entry: &str) -> DeviceError {
+    error.message = format!("`{entry}`: {}", error.message);
+    error.evidence.insert("entry".to_string(), json!(entry));
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::limits;
+
+    fn check(change: impl FnOnce(&mut BoundLaunch), expected: Option<&str>) {
+        let mut bound = BoundLaunch {
+            entry: "k".to_string(),
+            grid: [1; 3],
+            block: [32, 1, 1],
+            shared_bytes: 0,
+            cluster: None,
+            cooperative: false,
+            programmatic: false,
+            arguments: Vec::new(),
+        };
+        change(&mut bound);
+        let result = check_geometry(&bound, &limits(), 2);
+        assert_eq!(result.err().and_then(|error| error.cause).as_deref(), expected);
+    }
+
+    #[test]
+    fn geometry_is_refused_as_on_a_gpu() {
+        check(|_| {}, None);
+        check(|bound| bound.grid[0] = 0, Some("grid"));
+        check(|bound| bound.grid[1] = 65_536, Some("grid"));
+        check(|bound| bound.block = [32, 33, 1], Some("threads"));
+        check(|bound| bound.block[2] = 65, Some("threads"));
+        check(|bound| bound.cluster = Some([2, 1, 1]), Some("cluster"));
+        check(|bound| bound.cluster = Some([1, 1, 1]), None);
+        check(|bound| (bound.cooperative, bound.grid[0]) = (true, 2), None);
+        check(|bound| (bound.cooperative, bound.grid[0]) = (true, 3), Some("cooperative"));
+    }
+}

@@ -1,0 +1,215 @@
+//! A loaded shared object: its table of entry points, its hash, its static shared memory.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use evo_protocol::device::DeviceError;
+use evo_protocol::verdict::VerdictKind;
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use object::{Object, ObjectSymbol, SymbolKind};
+use rustix::fs::MemfdFlags;
+
+use super::fiber::ABI;
+use super::tls;
+use crate::device::BoundArgument;
+
+/// Mirror of `evo_argument`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct ArgumentRecord {
+    bytes: u32,
+    kind: u32,
+}
+
+/// `kind` of a pointer.
+const POINTER: u32 = 1;
+
+/// Mirror of `evo_entry`.
+#[repr(C)]
+#[derive(Debug)]
+struct EntryRecord {
+    name: *const c_char,
+    run: unsafe extern "C" fn(*mut *mut c_void),
+    arguments: *const ArgumentRecord,
+    count: u32,
+    threads_max: u32,
+}
+
+/// Mirror of `evo_module`.
+#[repr(C)]
+#[derive(Debug)]
+struct ModuleRecord {
+    abi: u32,
+    count: u32,
+    entries: *const EntryRecord,
+    touch: extern "C" fn(),
+    hash: *const c_char,
+}
+
+/// One entry point.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub name: String,
+    /// Unpacks the arguments and calls the kernel.
+    pub run: unsafe extern "C" fn(*mut *mut c_void),
+    arguments: Vec<ArgumentRecord>,
+    /// From `__launch_bounds__`, if it has one.
+    pub threads_max: Option<u32>,
+    /// Static shared memory, bytes, as far as symbols tell whose it is.
+    pub shared_static_bytes: u64,
+}
+
+/// A module in memory; unloaded when dropped.
+#[derive(Debug)]
+pub struct Module {
+    entries: Vec<Entry>,
+    hash: Option<String>,
+    /// Its static shared memory, per processor thread.
+    pub statics: tls::Statics,
+    _library: Library,
+    // The name under which the loader knows the library must stay this file's.
+    _file: File,
+}
+
+fn refused(message: impl Into<String>) -> DeviceError {
+    DeviceError::plain(VerdictKind::LoadError, message)
+}
+
+impl Module {
+    /// Loads a shared object that has all `entries`.
+    pub fn load(binary: &[u8], entries: &[String]) -> Result<Module, DeviceError> {
+        let (library, file) = open_library(binary)?;
+        // SAFETY: the symbol, if it exists, is the `evo_module` that `translate` wrote.
+        let record = unsafe { library.get::<*const ModuleRecord>(b"evo_module_table\0") }
+            .map_err(|error| refused(format!("the module has no table of entry points: {error}")))?;
+        // SAFETY: as above; the table lives as long as the library.
+        let record: &ModuleRecord = unsafe { &**record };
+        if record.abi != ABI {
+            return Err(refused(format!(
+                "the module was made for another version of evo ({} != {ABI})",
+                record.abi
+            )));
+        }
+        let symbols = shared_symbols(binary);
+        // SAFETY: the table holds `count` entries.
+        let records = unsafe { std::slice::from_raw_parts(record.entries, record.count as usize) };
+        // SAFETY: each entry's pointers are to constants of the library.
+        let read: Vec<Entry> =
+            records.iter().map(|record| unsafe { read_entry(record, records, &symbols) }).collect();
+        if let Some(missing) = entries.iter().find(|name| !read.iter().any(|entry| entry.name == **name)) {
+            return Err(refused(format!("the module has no entry point `{missing}`")));
+        }
+        // SAFETY: the hash is null or a constant string of the library.
+        let hash = (!record.hash.is_null()).then(|| unsafe { text(record.hash) });
+        let statics = tls::Statics::of(std::ptr::from_ref(record) as usize, record.touch);
+        Ok(Module { entries: read, hash, statics, _library: library, _file: file })
+    }
+
+    /// The hash compiled into it.
+    pub fn hash(&self) -> Option<&str> {
+        self.hash.as_deref()
+    }
+
+    /// One entry point.
+    pub fn entry(&self, name: &str) -> Result<&Entry, DeviceError> {
+        let found = self.entries.iter().find(|entry| entry.name == name);
+        found.ok_or_else(|| refused(format!("the module has no entry point `{name}`")))
+    }
+}
+
+impl Entry {
+    /// Compares a launch's arguments with the kernel's own signature.
+    pub fn check_arguments(&self, bound: &[BoundArgument]) -> Result<(), DeviceError> {
+        let refuse = |message: String| {
+            Err(DeviceError::plain(VerdictKind::LaunchFail, message).with_cause("arguments"))
+        };
+        let name = &self.name;
+        if bound.len() != self.arguments.len() {
+            let (takes, given) = (self.arguments.len(), bound.len());
+            return refuse(format!("`{name}` takes {takes} arguments, the launch gives {given}"));
+        }
+        for (number, (bound, own)) in bound.iter().zip(&self.arguments).enumerate() {
+            let number = number + 1;
+            match bound {
+                BoundArgument::Buffer(_) if own.kind != POINTER => {
+                    return refuse(format!(
+                        "argument {number} of `{name}` is no pointer, the launch gives a buffer"
+                    ));
+                }
+                BoundArgument::Scalar(bytes) if own.kind == POINTER || bytes.len() != own.bytes as usize => {
+                    let what = if own.kind == POINTER { "a pointer" } else { "a number" };
+                    let (own, given) = (own.bytes, bytes.len());
+                    return refuse(format!(
+                        "argument {number} of `{name}` is {what} of {own} bytes, the launch gives a number of {given} bytes"
+                    ));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Opens a library from memory. The loader takes two libraries of one name for the same, and a
+/// descriptor's number is used again: so the name is made new each time by slashes that mean nothing.
+fn open_library(binary: &[u8]) -> Result<(Library, File), DeviceError> {
+    static LOADED: AtomicU64 = AtomicU64::new(0);
+    let number = LOADED.fetch_add(1, Ordering::Relaxed);
+    let failed = |error: std::io::Error| {
+        DeviceError::plain(VerdictKind::HarnessError, format!("memory file: {error}"))
+    };
+    let descriptor =
+        rustix::fs::memfd_create("evo-variant", MemfdFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
+    let mut file = File::from(descriptor);
+    file.write_all(binary).map_err(failed)?;
+    let detour: String = (0..40).map(|bit| if number >> bit & 1 == 1 { "//." } else { "/." }).collect();
+    let path = format!("/proc/self/fd{detour}/{}", file.as_raw_fd());
+    // SAFETY: a variant has no constructors but those of the C++ runtime; loading it runs no kernel code.
+    let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_LOCAL) };
+    let library = library.map_err(|error| refused(error.to_string().replace(&path, "the module")))?;
+    Ok((library, file))
+}
+
+unsafe fn read_entry(record: &EntryRecord, all: &[EntryRecord], symbols: &[(String, u64)]) -> Entry {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let name = text(record.name);
+        let others: Vec<String> =
+            all.iter().map(|other| text(other.name)).filter(|other| *other != name).collect();
+        Entry {
+            shared_static_bytes: static_bytes(&others, symbols),
+            name,
+            run: record.run,
+            arguments: std::slice::from_raw_parts(record.arguments, record.count as usize).to_vec(),
+            threads_max: (record.threads_max != 0).then_some(record.threads_max),
+        }
+    }
+}
+
+unsafe fn text(pointer: *const c_char) -> String {
+    // SAFETY: as the caller promises, a constant string.
+    unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned()
+}
+
+/// Thread-local symbols with their sizes: the `__shared__` variables.
+fn shared_symbols(binary: &[u8]) -> Vec<(String, u64)> {
+    let Ok(file) = object::File::parse(binary) else { return Vec::new() };
+    let shared = file.symbols().filter(|symbol| symbol.kind() == SymbolKind::Tls && symbol.size() > 0);
+    let named = shared.filter_map(|symbol| Some((symbol.name().ok()?.to_string(), symbol.size())));
+    named.filter(|(name, _)| !name.contains("evo_anchor")).collect()
+}
+
+/// What is not known to belong to another entry: a kernel's own variables and those of functions,
+/// which may be its. A local variable's mangled name holds its function's: `_ZZ4gemmE4tile`.
+fn static_bytes(others: &[String], symbols: &[(String, u64)]) -> u64 {
+    let of_other = |symbol: &str| {
+        others.iter().any(|other| {
+            let mangled = format!("{}{other}", other.len());
+            symbol.strip_prefix("_ZZ").is_some_and(|rest| rest.starts_with(&mangled))
+        })
+    };
+    symbols.iter().filter(|(name, _)| !of_other(name)).map(|(_, bytes)| bytes).sum()
+}

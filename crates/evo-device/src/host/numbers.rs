@@ -1,0 +1,226 @@
+//! Work over whole buffers: fill, count, compare. On all cores where buffers are large.
+
+use evo_protocol::dtype::DType;
+use half::{bf16, f16};
+use rayon::prelude::*;
+
+use crate::device::{Comparison, Tolerance};
+
+/// Elements of a task; sums are formed task by task in order, so they do not depend on the core count.
+const CHUNK: usize = 1 << 16;
+
+/// Fills with a repeated little-endian word.
+pub fn fill(bytes: &mut [u8], pattern: u32) {
+    let block = pattern.to_le_bytes().repeat(1024);
+    bytes.par_chunks_mut(4 * CHUNK).for_each(|chunk| {
+        for piece in chunk.chunks_mut(block.len()) {
+            piece.copy_from_slice(&block[..piece.len()]);
+        }
+    });
+}
+
+/// A hash of the contents, the same for the same bytes.
+pub fn hash(bytes: &[u8]) -> u64 {
+    let parts: Vec<[u8; 32]> =
+        bytes.par_chunks(1 << 20).map(|chunk| *blake3::hash(chunk).as_bytes()).collect();
+    let whole = blake3::hash(parts.as_flattened());
+    u64::from_le_bytes(whole.as_bytes()[..8].try_into().expect("a hash has more than eight bytes"))
+}
+
+/// Number of elements that hold the pattern, cut or repeated to the element's size.
+pub fn count_pattern(bytes: &[u8], dtype: DType, pattern: u32) -> u64 {
+    let word = pattern.to_le_bytes();
+    let size = dtype.bytes() as usize;
+    // An element of 2 bytes sees the pattern's low or high half by its place.
+    let holds = |index: usize, element: &[u8]| {
+        let offset = index * size % 4;
+        element.iter().enumerate().all(|(at, byte)| *byte == word[(offset + at) % 4])
+    };
+    let count_chunk = |(chunk_index, chunk): (usize, &[u8])| {
+        // SAFETY: every bit pattern is a `u32`.
+        let (before, words, behind) = unsafe { chunk.align_to::<u32>() };
+        if size == 4 && before.is_empty() && behind.is_empty() {
+            return count_words(words, pattern.to_le());
+        }
+        let first = chunk_index * CHUNK;
+        chunk.chunks_exact(size).enumerate().filter(|(at, element)| holds(first + at, element)).count() as u64
+    };
+    bytes.par_chunks(CHUNK * size).enumerate().map(count_chunk).sum()
+}
+
+/// The usual case, kept plain: outputs have millions of elements, and unoptimized builds run it too.
+fn count_words(words: &[u32], pattern: u32) -> u64 {
+    let mut count = 0;
+    for word in words {
+        if *word == pattern {
+            count += 1;
+        }
+    }
+    count
+}
+
+/// Compares elements with expected values.
+pub fn compare(actual: &[u8], dtype: DType, expected: &[u8], tolerance: Tolerance) -> Comparison {
+    let size = dtype.bytes() as usize;
+    let parts: Vec<Comparison> = actual
+        .par_chunks(CHUNK * size)
+        .zip(expected.par_chunks(CHUNK * 8))
+        .enumerate()
+        .map(|(index, (actual, expected))| {
+            compare_chunk(actual, dtype, expected, tolerance, (index * CHUNK) as u64)
+        })
+        .collect();
+    parts.into_iter().fold(Comparison::default(), merge)
+}
+
+fn compare_chunk(
+    actual: &[u8],
+    dtype: DType,
+    expected: &[u8],
+    tolerance: Tolerance,
+    first: u64,
+) -> Comparison {
+    let mut result = Comparison::default();
+    let elements = actual.chunks_exact(dtype.bytes() as usize).zip(expected.chunks_exact(8));
+    for (at, (actual, expected)) in elements.enumerate() {
+        let index = first + at as u64;
+        let actual = element(actual, dtype);
+        let expected = f64::from_le_bytes(expected.try_into().expect("eight bytes"));
+        result.elements += 1;
+        // Equal infinities have no difference that could be summed, but they are equal.
+        if actual == expected || (actual.is_nan() && expected.is_nan()) {
+            result.expected_square_sum += if expected.is_finite() { expected * expected } else { 0.0 };
+            continue;
+        }
+        let error = actual - expected;
+        if !error.is_finite() {
+            result.non_finite += u64::from(expected.is_finite());
+            note_bad(&mut result, index, actual, expected);
+            continue;
+        }
+        result.error_square_sum += error * error;
+        result.expected_square_sum += expected * expected;
+        result.error_sum += error;
+        if error.abs() > result.abs_error_max {
+            (result.abs_error_max, result.abs_error_max_index) = (error.abs(), index);
+        }
+        if error.abs() > tolerance.atol + tolerance.rtol * expected.abs() {
+            note_bad(&mut result, index, actual, expected);
+        }
+    }
+    result
+}
+
+fn note_bad(result: &mut Comparison, index: u64, actual: f64, expected: f64) {
+    result.mismatches += 1;
+    if result.first_bad.is_none() {
+        result.first_bad = Some(index);
+        (result.first_bad_actual, result.first_bad_expected) = (actual, expected);
+    }
+}
+
+/// Joins the results of two neighboring ranges, the first being `left`.
+fn merge(left: Comparison, right: Comparison) -> Comparison {
+    let mut sum = left.clone();
+    sum.elements += right.elements;
+    sum.non_finite += right.non_finite;
+    sum.mismatches += right.mismatches;
+    sum.error_square_sum += right.error_square_sum;
+    sum.expected_square_sum += right.expected_square_sum;
+    sum.error_sum += right.error_sum;
+    if left.first_bad.is_none() {
+        sum.first_bad = right.first_bad;
+        (sum.first_bad_actual, sum.first_bad_expected) = (right.first_bad_actual, right.first_bad_expected);
+    }
+    if right.abs_error_max > left.abs_error_max {
+        (sum.abs_error_max, sum.abs_error_max_index) = (right.abs_error_max, right.abs_error_max_index);
+    }
+    sum
+}
+
+/// One element in fp64; exact but for 64-bit integers beyond 2^53.
+fn element(bytes: &[u8], dtype: DType) -> f64 {
+    macro_rules! read {
+        ($type:ty) => {
+            <$type>::from_le_bytes(bytes.try_into().expect("an element of its type's size"))
+        };
+    }
+    match dtype {
+        DType::F16 => f64::from(read!(f16)),
+        DType::Bf16 => f64::from(read!(bf16)),
+        DType::F32 => f64::from(read!(f32)),
+        DType::F64 => read!(f64),
+        DType::I8 => f64::from(read!(i8)),
+        DType::I16 => f64::from(read!(i16)),
+        DType::I32 => f64::from(read!(i32)),
+        DType::I64 => read!(i64) as f64,
+        DType::U8 => f64::from(read!(u8)),
+        DType::U16 => f64::from(read!(u16)),
+        DType::U32 => f64::from(read!(u32)),
+        DType::U64 => read!(u64) as f64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn f32_bytes(values: &[f32]) -> Vec<u8> {
+        values.iter().flat_map(|value| value.to_le_bytes()).collect()
+    }
+
+    fn f64_bytes(values: &[f64]) -> Vec<u8> {
+        values.iter().flat_map(|value| value.to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn a_comparison_finds_the_first_bad_element() {
+        let actual = f32_bytes(&[1.0, 2.5, f32::NAN, 4.0]);
+        let expected = f64_bytes(&[1.0, 2.0, 3.0, 4.0]);
+        let result = compare(&actual, DType::F32, &expected, Tolerance { atol: 0.1, rtol: 0.0 });
+        assert_eq!((result.elements, result.mismatches, result.non_finite), (4, 2, 1));
+        assert_eq!((result.first_bad, result.first_bad_actual), (Some(1), 2.5));
+        assert_eq!((result.abs_error_max, result.abs_error_max_index), (0.5, 1));
+        assert_eq!((result.error_sum, result.error_square_sum), (0.5, 0.25));
+    }
+
+    #[test]
+    fn chunks_join_as_one() {
+        let count = CHUNK + 10;
+        let mut actual = vec![1.0f32; count];
+        actual[CHUNK + 3] = 2.0;
+        let result = compare(
+            &f32_bytes(&actual),
+            DType::F32,
+            &f64_bytes(&vec![1.0; count]),
+            Tolerance { atol: 0.0, rtol: 0.0 },
+        );
+        assert_eq!((result.elements, result.first_bad), (count as u64, Some(CHUNK as u64 + 3)));
+        assert_eq!(
+            (result.abs_error_max_index, result.expected_square_sum),
+            (CHUNK as u64 + 3, count as f64)
+        );
+    }
+
+    #[test]
+    fn half_elements_and_infinities_compare() {
+        let actual: Vec<u8> =
+            [0x3c00u16, 0x7c00, 0xfc00].iter().flat_map(|bits| bits.to_le_bytes()).collect();
+        let expected = f64_bytes(&[1.0, f64::INFINITY, f64::INFINITY]);
+        let result = compare(&actual, DType::F16, &expected, Tolerance { atol: 0.0, rtol: 0.0 });
+        assert_eq!((result.mismatches, result.non_finite, result.first_bad), (1, 0, Some(2)));
+    }
+
+    #[test]
+    fn patterns_are_counted_by_element() {
+        let mut bytes = vec![0u8; 24];
+        fill(&mut bytes, 0x7ff7_a5a5);
+        for (dtype, expected) in [(DType::F16, 12), (DType::F32, 6), (DType::F64, 3), (DType::U8, 24)] {
+            assert_eq!(count_pattern(&bytes, dtype, 0x7ff7_a5a5), expected);
+        }
+        bytes[5] = 0;
+        for (dtype, expected) in [(DType::F16, 11), (DType::F32, 5), (DType::F64, 2), (DType::U8, 23)] {
+            assert_eq!(count_pattern(&bytes, dtype, 0x7ff7_a5a5), expected);
+        }
+    }
+}

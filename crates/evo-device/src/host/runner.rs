@@ -1,0 +1,345 @@
+//! Runs blocks on one processor thread: the threads of a block are fibers that take turns.
+//!
+//! A fiber runs thread after thread until one of them must wait; only then does another fiber go on.
+//! So a kernel without barriers is a plain loop, and one with barriers uses as many fibers as
+//! threads wait at once. Fibers are kept from block to block. When nobody can go on, the block is stuck:
+//! that is a divergent barrier, found at once and described.
+//!
+//! The scheduler and the fibers share the runner by raw pointer; they never run at the same time,
+//! and no reference to it is held across a switch.
+
+mod callbacks;
+
+use std::ffi::c_void;
+use std::io;
+
+use corosensei::{Coroutine, Yielder};
+use evo_protocol::device::DeviceError;
+
+use super::divergence::{self, Standing};
+use super::fiber::{FiberStack, Stacks, ThreadRecord};
+use super::shared::SharedArena;
+use super::stop;
+use super::warp::{Warp, lanes, operation};
+
+type Fiber = Coroutine<(), (), (), FiberStack>;
+type FiberYielder = Yielder<(), ()>;
+
+/// Most threads of a block.
+pub const THREADS_MAX: usize = 1024;
+
+/// What all blocks of a launch have in common.
+#[derive(Clone, Copy, Debug)]
+pub struct Work {
+    /// Unpacks the arguments and calls the kernel.
+    pub run: unsafe extern "C" fn(*mut *mut c_void),
+    /// Pointers to the arguments' values.
+    pub arguments: *mut *mut c_void,
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    pub shared_bytes: u32,
+}
+
+/// The blocks of one processor thread, one at a time.
+pub struct Runner {
+    stacks: Stacks,
+    fibers: Vec<Fiber>,
+    idle: Vec<u32>,
+    closed: Vec<FiberStack>,
+    shared: SharedArena,
+    warps: Vec<Warp>,
+    warp_count: usize,
+    /// The warp whose threads run now.
+    current: usize,
+    threads: u32,
+    waiting: u32,
+    barrier: BarrierState,
+    work: Option<Work>,
+    block: [u32; 3],
+    error: Option<DeviceError>,
+    printed: usize,
+}
+
+/// Arrivals at the block's barrier.
+#[derive(Clone, Copy, Debug, Default)]
+struct BarrierState {
+    kind: i32,
+    line: i32,
+    /// All arrivals so far came to the same place.
+    uniform: bool,
+    /// Predicates that held.
+    count: u32,
+    /// The last barrier's outcome: predicates that held.
+    held: u32,
+}
+
+impl Runner {
+    /// A runner with address space for all fibers of a block.
+    pub fn new() -> io::Result<Box<Runner>> {
+        Ok(Box::new(Runner {
+            stacks: Stacks::reserve(THREADS_MAX)?,
+            fibers: Vec::with_capacity(THREADS_MAX),
+            idle: Vec::with_capacity(THREADS_MAX),
+            closed: Vec::new(),
+            shared: SharedArena::new()?,
+            warps: vec![Warp::new(); THREADS_MAX / 32],
+            warp_count: 0,
+            current: 0,
+            threads: 0,
+            waiting: 0,
+            barrier: BarrierState::default(),
+            work: None,
+            block: [0; 3],
+            error: None,
+            printed: 0,
+        }))
+    }
+
+    /// Address range of the fibers' stacks, for the fault handler.
+    pub fn stack_range(&self) -> (usize, usize) {
+        self.stacks.range()
+    }
+
+    /// First address and size of the launch's dynamic shared memory.
+    pub fn shared_inner(&self) -> (usize, usize) {
+        self.shared.inner()
+    }
+
+    /// Address range of dynamic shared memory with its guards.
+    pub fn shared_range(&self) -> (usize, usize) {
+        self.shared.range()
+    }
+
+    /// Begins a launch: what follows are its blocks.
+    pub fn begin(&mut self, work: Work) {
+        self.work = Some(work);
+        self.printed = 0;
+        self.shared.resize(work.shared_bytes as usize);
+    }
+
+    /// Fills dynamic shared memory with NaN, so that a read before a write shows.
+    pub fn poison_shared(&mut self) {
+        self.shared.poison();
+    }
+
+    /// Runs one block to its end.
+    ///
+    /// # Safety
+    /// `begin` was called with a kernel whose arguments are alive, and nothing else runs this runner.
+    pub unsafe fn run_block(runner: *mut Runner, block: [u32; 3]) -> Result<(), DeviceError> {
+        // SAFETY: the caller owns the runner; this reference ends before the first fiber runs.
+        unsafe { (*runner).start_block(block) };
+        loop {
+            // SAFETY: no other reference to the runner is alive here or in `visit`.
+            unsafe { Self::visit_warps(runner) }?;
+            // SAFETY: all fibers are suspended, so this is the only reference.
+            let this = unsafe { &mut *runner };
+            if this.all_done() {
+                return Ok(());
+            }
+            if this.somebody_can_go_on() || this.release_barrier() {
+                continue;
+            }
+            let error = divergence::describe(block, &this.standings());
+            this.abandon();
+            return Err(error);
+        }
+    }
+
+    fn start_block(&mut self, block: [u32; 3]) {
+        let work = self.work.expect("a launch has begun");
+        self.block = block;
+        self.threads = work.block.iter().product();
+        self.warp_count = self.threads.div_ceil(32) as usize;
+        self.waiting = 0;
+        self.current = 0;
+        self.barrier = BarrierState { uniform: true, ..BarrierState::default() };
+        for (index, warp) in self.warps[..self.warp_count].iter_mut().enumerate() {
+            warp.begin(self.threads - 32 * index as u32);
+        }
+    }
+
+    /// Lets every thread that can go on do so, warp by warp, once.
+    unsafe fn visit_warps(runner: *mut Runner) -> Result<(), DeviceError> {
+        // SAFETY: the caller passes the only pointer in use; references made of it are never held
+        // across a resumption.
+        unsafe {
+            (*runner).current = 0;
+            while (*runner).current < (*runner).warp_count {
+                let warp = &mut (&mut (*runner).warps)[(*runner).current];
+                warp.ready |= std::mem::take(&mut warp.relaxed);
+                while let Some(fiber) = (*runner).next_fiber()? {
+                    let fiber: *mut Fiber = &mut (&mut (*runner).fibers)[fiber as usize];
+                    let _ = (*fiber).resume(());
+                    if let Some(error) = (*runner).error.take() {
+                        (*runner).abandon();
+                        return Err(error);
+                    }
+                }
+                (*runner).current += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// The fiber to run next in the current warp: a thread that can go on, else one for a new thread.
+    fn next_fiber(&mut self) -> Result<Option<u32>, DeviceError> {
+        let warp = &mut self.warps[self.current];
+        if warp.ready == 0 && warp.unstarted == 0 {
+            release_active(warp);
+        }
+        if warp.ready != 0 {
+            let lane = warp.ready.trailing_zeros();
+            warp.ready &= warp.ready - 1;
+            return Ok(Some(warp.lanes[lane as usize].fiber));
+        }
+        if warp.unstarted == 0 {
+            return Ok(None);
+        }
+        match self.idle.pop() {
+            Some(fiber) => Ok(Some(fiber)),
+            None => self.new_fiber().map(Some).map_err(|error| stop::no_memory("a fiber's stack", &error)),
+        }
+    }
+
+    fn new_fiber(&mut self) -> io::Result<u32> {
+        let stack = match self.closed.pop() {
+            Some(stack) => stack,
+            None => self.stacks.open_next()?,
+        };
+        let number = self.fibers.len() as u32;
+        let runner: *mut Runner = self;
+        let record = stack.record();
+        let fiber = Coroutine::with_stack(stack, move |yielder: &FiberYielder, ()| {
+            // SAFETY: the record lies in this fiber's own opened region, above its stack.
+            unsafe {
+                (*record).runtime = &callbacks::RUNTIME;
+                (*record).runner = runner.cast();
+                (*record).yielder = std::ptr::from_ref(yielder).cast();
+                (*record).fiber = u64::from(number);
+            }
+            // SAFETY: the runner outlives its fibers and is suspended while they run.
+            unsafe { fiber_main(runner, record, yielder) }
+        });
+        self.fibers.push(fiber);
+        Ok(number)
+    }
+
+    /// The next thread that has not begun, without overtaking a warp in which somebody can go on.
+    fn take_thread(&mut self) -> Option<u32> {
+        loop {
+            let warp = &mut self.warps[self.current];
+            if warp.unstarted != 0 {
+                let lane = warp.unstarted.trailing_zeros();
+                warp.unstarted &= warp.unstarted - 1;
+                return Some(32 * self.current as u32 + lane);
+            }
+            let settled = warp.ready | warp.relaxed | warp.in_operation == 0;
+            if !settled || self.current + 1 >= self.warp_count {
+                return None;
+            }
+            self.current += 1;
+        }
+    }
+
+    fn all_done(&self) -> bool {
+        self.warps[..self.warp_count].iter().all(|warp| warp.done == warp.existing)
+    }
+
+    /// A thread gave way, or the last to come to a barrier released threads of warps visited before.
+    fn somebody_can_go_on(&self) -> bool {
+        self.warps[..self.warp_count].iter().any(|warp| warp.ready | warp.relaxed != 0)
+    }
+
+    /// Lets all threads pass the barrier if all have come to the same one.
+    fn release_barrier(&mut self) -> bool {
+        if self.waiting != self.threads || !self.barrier.uniform {
+            return false;
+        }
+        for warp in &mut self.warps[..self.warp_count] {
+            warp.ready |= std::mem::take(&mut warp.at_barrier);
+        }
+        self.waiting = 0;
+        self.barrier = BarrierState { uniform: true, held: self.barrier.count, ..BarrierState::default() };
+        true
+    }
+
+    fn standings(&self) -> Vec<Standing> {
+        let standing = |thread: u32| {
+            let warp = &self.warps[thread as usize / 32];
+            let (lane, bit) = (thread as usize % 32, 1u32 << (thread % 32));
+            if warp.at_barrier & bit != 0 {
+                Standing::Barrier(warp.lanes[lane].place)
+            } else if warp.in_operation & bit != 0 {
+                Standing::Warp(warp.lanes[lane].place)
+            } else {
+                Standing::Returned
+            }
+        };
+        (0..self.threads).map(standing).collect()
+    }
+
+    /// Forgets all fibers, wherever they are; their stacks are used again.
+    fn abandon(&mut self) {
+        self.idle.clear();
+        for mut fiber in self.fibers.drain(..) {
+            // SAFETY: what is left on the stack is kernel code and `fiber_main`, neither of which owns
+            // anything that must be dropped.
+            unsafe { fiber.force_reset() };
+            self.closed.push(fiber.into_stack());
+        }
+    }
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        self.abandon();
+    }
+}
+
+/// Runs threads until there are none, waits for more, for ever.
+unsafe fn fiber_main(runner: *mut Runner, record: *mut ThreadRecord, yielder: &FiberYielder) {
+    loop {
+        // SAFETY: the scheduler is suspended while this fiber runs; references end before the kernel runs.
+        while let Some(thread) = unsafe { (*runner).take_thread() } {
+            // SAFETY: the record is this fiber's own.
+            let (run, arguments) = unsafe { (*runner).prepare(&mut *record, thread) };
+            // SAFETY: `run` unpacks exactly these arguments; the plan was compared with the signature.
+            unsafe { run(arguments) };
+            // SAFETY: as above.
+            unsafe { (&mut (*runner).warps)[thread as usize / 32].done |= 1 << (thread % 32) };
+        }
+        // SAFETY: as above.
+        unsafe { (*runner).idle.push((*record).fiber as u32) };
+        yielder.suspend(());
+    }
+}
+
+type Call = (unsafe extern "C" fn(*mut *mut c_void), *mut *mut c_void);
+
+impl Runner {
+    fn prepare(&self, record: &mut ThreadRecord, thread: u32) -> Call {
+        let work = self.work.as_ref().expect("a launch has begun");
+        let [x, y, _] = work.block;
+        record.thread = [thread % x, thread / x % y, thread / x / y];
+        record.linear = thread;
+        record.block = self.block;
+        record.block_dim = work.block;
+        record.threads = self.threads;
+        record.grid_dim = work.grid;
+        record.shared = self.shared.start();
+        (work.run, work.arguments)
+    }
+}
+
+/// Lanes that asked which lanes are active go on together when their warp has nothing else to do.
+fn release_active(warp: &mut Warp) {
+    let asking = |warp: &Warp, lane: usize| warp.lanes[lane].place.kind == operation::ACTIVE;
+    let Some(first) = lanes(warp.in_operation).find(|&lane| asking(warp, lane)) else { return };
+    let place = warp.lanes[first].place;
+    let together = lanes(warp.in_operation).filter(|&lane| warp.lanes[lane].place == place);
+    let set = together.fold(0u32, |set, lane| set | 1 << lane);
+    warp.compute(operation::ACTIVE, set);
+    warp.in_operation &= !set;
+    warp.ready |= set;
+}

@@ -1,0 +1,35 @@
+//! Errors by which a thread of a kernel ends its launch without a fault: traps and assertions.
+
+use std::io;
+
+use evo_protocol::device::DeviceError;
+use evo_protocol::verdict::VerdictKind;
+use serde_json::json;
+
+use super::fiber::ThreadRecord;
+
+/// `EVO_STOP_…` of the header.
+const TRAP: i32 = 0;
+const ASSERT: i32 = 1;
+
+/// The error of a thread that called `__trap` or failed an `assert`.
+pub fn stopped(record: &ThreadRecord, kind: i32, line: i32, text: &str) -> DeviceError {
+    let ([tx, ty, tz], [bx, by, bz]) = (record.thread, record.block);
+    let place = format!("line {line}, thread {tx},{ty},{tz} of block {bx},{by},{bz}");
+    let mut error = match kind {
+        TRAP => DeviceError::plain(VerdictKind::CrashTrap, format!("trap at {place}")),
+        ASSERT => {
+            DeviceError::plain(VerdictKind::CrashAssert, format!("assertion `{text}` fails at {place}"))
+        }
+        _ => DeviceError::plain(VerdictKind::CrashMisaligned, format!("misaligned access at {place}")),
+    };
+    error.evidence.insert("line".to_string(), json!(line));
+    error.evidence.insert("thread".to_string(), json!(record.thread));
+    error.evidence.insert("block".to_string(), json!(record.block));
+    error
+}
+
+/// The error of memory that the operating system refuses.
+pub fn no_memory(what: &str, error: &io::Error) -> DeviceError {
+    DeviceError::plain(VerdictKind::OutOfMemory, format!("no memory for {what}: {error}"))
+}

@@ -1,0 +1,113 @@
+//! Kernels compiled by the system's compiler and run here: one file a subject.
+
+mod faults;
+mod kernels;
+mod numerics;
+mod sync;
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::OnceLock;
+
+use evo_protocol::binary::KernelSource;
+use evo_protocol::device::DeviceError;
+use evo_space::genome::ContentHash;
+
+use super::{HostDevice, translate};
+use crate::device::{BoundArgument, BoundLaunch, BufferId, Device, ModuleId};
+
+/// Compiles with `c++` and gives the shared object's bytes.
+fn compile(text: &str, entries: &[&str]) -> Vec<u8> {
+    static INCLUDE: OnceLock<tempfile::TempDir> = OnceLock::new();
+    let include = INCLUDE.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in translate::headers() {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        folder
+    });
+    let source = KernelSource {
+        text: text.to_string(),
+        // Macros with the names of our header's template parameters must not reach it.
+        options: ["-DN=32", "-D", "T=float", "-Dpointer=7", "-Dentries=8"].map(String::from).into(),
+        entries: entries.iter().map(|entry| entry.to_string()).collect(),
+        file_name: "kernel.cu".to_string(),
+        variant_hash: ContentHash::of(b"variant"),
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let (input, output) = (folder.path().join("unit.cpp"), folder.path().join("unit.so"));
+    std::fs::write(&input, translate::translation_unit(&source).unwrap()).unwrap();
+    let mut command = Command::new("c++");
+    command.args(translate::flags()).arg("-I").arg::<&Path>(include.path());
+    let result = command.arg("-o").arg(&output).arg(&input).output().unwrap();
+    assert!(result.status.success(), "{}", String::from_utf8_lossy(&result.stderr));
+    std::fs::read(&output).unwrap()
+}
+
+/// A device with one loaded kernel.
+struct Bench {
+    device: HostDevice,
+    module: ModuleId,
+    entry: String,
+}
+
+impl Bench {
+    /// Compiles and loads the first of `entries`' module on two processor threads.
+    fn new(text: &str, entry: &str) -> Bench {
+        let mut device = HostDevice::with_threads(2).unwrap();
+        let module = device.load(&compile(text, &[entry]), &[entry.to_string()]).unwrap();
+        Bench { device, module, entry: entry.to_string() }
+    }
+
+    fn buffer<T: Copy>(&mut self, name: &str, values: &[T]) -> BufferId {
+        // SAFETY: the tests use plain numbers, which have no padding.
+        let bytes =
+            unsafe { std::slice::from_raw_parts(values.as_ptr().cast::<u8>(), size_of_val(values)) }.to_vec();
+        let id = self.device.allocate(name, bytes.len() as u64).unwrap();
+        self.device.write(id, &bytes).unwrap();
+        id
+    }
+
+    fn values<T: Copy + Default>(&mut self, id: BufferId) -> Vec<T> {
+        let bytes = self.device.read(id).unwrap();
+        let mut values = vec![T::default(); bytes.len() / size_of::<T>()];
+        // SAFETY: both hold so many bytes of plain numbers.
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), values.as_mut_ptr().cast::<u8>(), bytes.len())
+        };
+        values
+    }
+
+    fn bound(&self, grid: u32, block: u32, shared_bytes: u32, arguments: Vec<BoundArgument>) -> BoundLaunch {
+        BoundLaunch {
+            entry: self.entry.clone(),
+            grid: [grid, 1, 1],
+            block: [block, 1, 1],
+            shared_bytes,
+            cluster: None,
+            cooperative: false,
+            programmatic: false,
+            arguments,
+        }
+    }
+
+    fn run(
+        &mut self,
+        grid: u32,
+        block: u32,
+        shared: u32,
+        arguments: Vec<BoundArgument>,
+    ) -> Result<(), DeviceError> {
+        let bound = self.bound(grid, block, shared, arguments);
+        self.device.launch(self.module, &[bound])?;
+        self.device.synchronize()
+    }
+}
+
+fn buffer(id: BufferId) -> BoundArgument {
+    BoundArgument::Buffer(id)
+}
+
+fn int(value: i32) -> BoundArgument {
+    BoundArgument::Scalar(value.to_le_bytes().to_vec())
+}

@@ -1,0 +1,140 @@
+//! A C++ tokenizer that is just good enough to tell code from comments and strings.
+
+/// What a token is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenKind {
+    /// An identifier or keyword.
+    Word,
+    /// A number.
+    Number,
+    /// A string or character literal.
+    Text,
+    /// One character of punctuation.
+    Mark,
+}
+
+/// A piece of source that is neither white space nor comment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Token {
+    pub kind: TokenKind,
+    /// Byte offset of its first character.
+    pub start: usize,
+    /// Byte offset behind its last character.
+    pub end: usize,
+}
+
+impl Token {
+    /// Its text.
+    pub fn text<'a>(&self, source: &'a str) -> &'a str {
+        &source[self.start..self.end]
+    }
+}
+
+/// Splits source into tokens; never fails, whatever the text.
+pub fn tokenize(source: &str) -> Vec<Token> {
+    let bytes = source.as_bytes();
+    let mut tokens = Vec::new();
+    let mut at = 0;
+    while at < bytes.len() {
+        let rest = &bytes[at..];
+        let start = at;
+        match rest[0] {
+            byte if byte.is_ascii_whitespace() => at += 1,
+            b'/' if rest.starts_with(b"//") => at = find(bytes, at, b"\n", 0),
+            b'/' if rest.starts_with(b"/*") => at = find(bytes, at + 2, b"*/", 2),
+            b'R' if rest.starts_with(b"R\"") => {
+                at = raw_string_end(bytes, at + 2);
+                tokens.push(Token { kind: TokenKind::Text, start, end: at });
+            }
+            quote @ (b'"' | b'\'') => {
+                at = quoted_end(bytes, at + 1, quote);
+                tokens.push(Token { kind: TokenKind::Text, start, end: at });
+            }
+            byte if is_word(byte) => {
+                let number = byte.is_ascii_digit();
+                // A digit separator belongs to its number, not to a character literal.
+                while at < bytes.len()
+                    && (is_word(bytes[at]) || (number && matches!(bytes[at], b'.' | b'\'')))
+                {
+                    at += 1;
+                }
+                let kind = if number { TokenKind::Number } else { TokenKind::Word };
+                tokens.push(Token { kind, start, end: at });
+            }
+            _ => {
+                at += 1;
+                while !source.is_char_boundary(at) {
+                    at += 1;
+                }
+                tokens.push(Token { kind: TokenKind::Mark, start, end: at });
+            }
+        }
+    }
+    tokens
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$'
+}
+
+/// Offset of `what` at or behind `from`, plus `extra`; the end when it is missing.
+fn find(bytes: &[u8], from: usize, what: &[u8], extra: usize) -> usize {
+    let from = from.min(bytes.len());
+    let found = bytes[from..].windows(what.len()).position(|window| window == what);
+    found.map_or(bytes.len(), |offset| from + offset + extra)
+}
+
+fn quoted_end(bytes: &[u8], mut at: usize, quote: u8) -> usize {
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' => at += 1,
+            b'\n' => return at,
+            byte if byte == quote => return at + 1,
+            _ => {}
+        }
+        at += 1;
+    }
+    bytes.len()
+}
+
+fn raw_string_end(bytes: &[u8], at: usize) -> usize {
+    let open = find(bytes, at, b"(", 0);
+    let mut close = vec![b')'];
+    close.extend_from_slice(&bytes[at.min(open)..open]);
+    close.push(b'"');
+    find(bytes, open, &close, close.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn check(source: &str, expected: &[&str]) {
+        let texts: Vec<&str> = tokenize(source).iter().map(|token| token.text(source)).collect();
+        assert_eq!(texts, expected);
+    }
+
+    #[test]
+    fn comments_vanish_and_strings_are_whole() {
+        check("a/*b*/c//d\ne", &["a", "c", "e"]);
+        check(r#"x = "a\"//b" + 'c';"#, &["x", "=", r#""a\"//b""#, "+", "'c'", ";"]);
+        check("R\"x(a)\")x\" b", &["R\"x(a)\")x\"", "b"]);
+        check("1'000.5f[2]", &["1'000.5f", "[", "2", "]"]);
+        check("é \"open", &["é", "\"open"]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_tokenized_without_overlap(source in "\\PC*") {
+            let tokens = tokenize(&source);
+            for pair in tokens.windows(2) {
+                prop_assert!(pair[0].end <= pair[1].start);
+            }
+            for token in tokens {
+                prop_assert!(!token.text(&source).is_empty());
+            }
+        }
+    }
+}

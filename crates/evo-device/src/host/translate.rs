@@ -1,0 +1,239 @@
+//! From rendered CUDA source to a C++ translation unit, with the headers and flags it needs.
+//!
+//! The source is kept as it is, line for line, but for what C++ cannot say: `extern __shared__ T name[];`
+//! becomes a pointer to the block's dynamic shared memory. Behind it comes a table of the entry
+//! points, whose argument types the compiler deduces from the kernels' own signatures.
+
+use evo_protocol::binary::KernelSource;
+use evo_protocol::verdict::{Verdict, VerdictKind};
+
+use super::rewrite;
+
+/// The CUDA-on-CPU header: what `#include "evo_cuda.h"` finds.
+pub const HEADER: &str = concat!(
+    include_str!("include/evo_base.h"),
+    include_str!("include/evo_vector.h"),
+    include_str!("include/evo_math.h"),
+    include_str!("include/evo_half.h"),
+    include_str!("include/evo_atomic.h"),
+    include_str!("include/evo_warp.h"),
+    include_str!("include/evo_matrix.h"),
+);
+
+const SEE_HEADER: &str = "#include \"evo_cuda.h\"\n";
+
+/// Every file of the include folder, by name. CUDA's own headers, and those of the C library whose
+/// declarations would clash with CUDA's overloads, resolve to ours.
+pub fn headers() -> &'static [(&'static str, &'static str)] {
+    &[
+        ("evo_cuda.h", HEADER),
+        ("cuda.h", SEE_HEADER),
+        ("cuda_runtime.h", SEE_HEADER),
+        ("cuda_runtime_api.h", SEE_HEADER),
+        ("device_launch_parameters.h", SEE_HEADER),
+        ("vector_types.h", SEE_HEADER),
+        ("vector_functions.h", SEE_HEADER),
+        ("math_constants.h", SEE_HEADER),
+        ("cuda_fp16.h", SEE_HEADER),
+        ("cuda_bf16.h", SEE_HEADER),
+        ("mma.h", SEE_HEADER),
+        ("math.h", SEE_HEADER),
+        ("cmath", SEE_HEADER),
+        ("stdio.h", SEE_HEADER),
+        ("cstdio", SEE_HEADER),
+        ("assert.h", SEE_HEADER),
+        ("cassert", SEE_HEADER),
+        ("float.h", SEE_HEADER),
+        ("cfloat", SEE_HEADER),
+    ]
+}
+
+/// Compiler flags, the same for every variant. The include folder, `-o` and the input are the caller's.
+///
+/// `-march=native` ties a binary to this processor, so a macro names the processor: whoever keys a
+/// cache by the flags never meets a binary that another machine made. Contraction to fused
+/// multiply-add is allowed, as a GPU's compiler does; other liberties with floating point are not.
+pub fn flags() -> Vec<String> {
+    let mut flags: Vec<String> = [
+        "-x",
+        "c++",
+        "-std=c++17",
+        "-O2",
+        "-march=native",
+        "-ffp-contract=fast",
+        "-fno-math-errno",
+        "-fno-trapping-math",
+        "-fno-strict-aliasing",
+        // A null pointer is then an address like others, and using it a fault, as on a GPU.
+        "-fno-delete-null-pointer-checks",
+        "-fno-exceptions",
+        "-fno-rtti",
+        "-fno-threadsafe-statics",
+        "-fno-semantic-interposition",
+        "-fstack-clash-protection",
+        // Unique symbols of shared memory in templates would keep a module from being unloaded.
+        "-fvisibility=hidden",
+        "-fPIC",
+        "-shared",
+        "-Wl,-Bsymbolic,--as-needed",
+        "-w",
+    ]
+    .map(String::from)
+    .into();
+    flags.push(format!("-DEVO_PROCESSOR=\"{}\"", super::machine::processor_key()));
+    flags
+}
+
+/// Those of a kernel's options that a C++ compiler gets on its command line: include folders. NVRTC's own
+/// (`--use_fast_math`, `-maxrregcount`, …) are dropped; macros are written into the translation unit.
+pub fn options(options: &[String]) -> Vec<String> {
+    let mut kept = Vec::new();
+    let mut rest = options.iter();
+    while let Some(option) = rest.next() {
+        if option == "-I" {
+            kept.push(option.clone());
+            kept.extend(rest.next().cloned());
+        } else if option.starts_with("-I") {
+            kept.push(option.clone());
+        } else if let Some(folder) = option.strip_prefix("--include-path=") {
+            kept.push(format!("-I{folder}"));
+        }
+    }
+    kept
+}
+
+/// Macros of the options as directives. They stand behind our header, because on the command line a
+/// parameter named `N` would change the header itself, and spoil its precompiled form.
+fn directives(options: &[String]) -> String {
+    let mut text = String::new();
+    let mut rest = options.iter();
+    while let Some(option) = rest.next() {
+        let (kind, name) = match option.as_str() {
+            "-D" | "-U" => (&option[..2], rest.next().map_or("", String::as_str)),
+            _ => match option.strip_prefix("--define-macro=") {
+                Some(definition) => ("-D", definition),
+                None => (option.get(..2).unwrap_or(""), option.get(2..).unwrap_or("")),
+            },
+        };
+        let name = name.replace(['\n', '\r'], " ");
+        match (kind, name.split_once('=')) {
+            ("-D", Some((name, value))) => text.push_str(&format!("#define {name} {value}\n")),
+            ("-D", None) => text.push_str(&format!("#define {name} 1\n")),
+            ("-U", _) => text.push_str(&format!("#undef {name}\n")),
+            _ => {}
+        }
+    }
+    text
+}
+
+/// The complete C++ text of one variant.
+///
+/// Fails with `compile_error` when an entry's name could not be a C++ name.
+pub fn translation_unit(source: &KernelSource) -> Result<String, Box<Verdict>> {
+    for entry in &source.entries {
+        if !is_entry_name(entry) {
+            let message = format!("`{entry}` cannot be the name of an entry point");
+            return Err(Box::new(Verdict::new(VerdictKind::CompileError, message).with_cause("entry")));
+        }
+    }
+    let rewritten = rewrite::rewrite(&source.text);
+    let file_name = source.file_name.replace(['\\', '"', '\n'], "_");
+    let mut text = String::with_capacity(rewritten.text.len() + 2048);
+    text.push_str(SEE_HEADER);
+    text.push_str(&directives(&source.options));
+    text.push_str(&format!("#line 1 \"{file_name}\"\n"));
+    text.push_str(&rewritten.text);
+    text.push_str("\n#line 1 \"entry points\"\n");
+    if !source.text.contains("evo_variant_hash") {
+        text.push_str(&format!(
+            "extern \"C\" {{ extern const char evo_variant_hash[]; const char evo_variant_hash[] = \"{}\"; }}\n",
+            source.variant_hash
+        ));
+    }
+    text.push_str(&entry_table(source, &rewritten.launch_bounds));
+    Ok(text)
+}
+
+fn entry_table(source: &KernelSource, launch_bounds: &[(String, String)]) -> String {
+    let mut text = String::from("static const evo_entry evo_entry_list[] = {\n");
+    for entry in &source.entries {
+        let bound = launch_bounds.iter().find(|(name, _)| name == entry);
+        let threads_max = bound.map_or("0", |(_, bound)| bound.as_str());
+        let launcher = format!("evo_launcher<decltype(&{entry}), &{entry}>");
+        text.push_str(&format!(
+            "{{\"{entry}\", {launcher}::evo_run, {launcher}::evo_signature, {launcher}::evo_arity, (uint32_t)({threads_max})}},\n"
+        ));
+    }
+    text.push_str("{0, 0, 0, 0, 0}};\n");
+    text.push_str(&format!(
+        "EVO_MODULE(evo_entry_list, {}, (const char*)evo_variant_hash)\n",
+        source.entries.len()
+    ));
+    text
+}
+
+/// A name, perhaps in a namespace, perhaps with template arguments.
+fn is_entry_name(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "_:<>, ".contains(c);
+    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_' || c == ':') && name.chars().all(allowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use evo_space::genome::ContentHash;
+
+    use super::*;
+
+    fn source(text: &str, entries: &[&str]) -> KernelSource {
+        KernelSource {
+            text: text.to_string(),
+            options: Vec::new(),
+            entries: entries.iter().map(|entry| entry.to_string()).collect(),
+            file_name: "k.cu".to_string(),
+            variant_hash: ContentHash::of_parts([b"x".as_slice()]),
+        }
+    }
+
+    #[test]
+    fn the_table_names_entries_with_their_launch_bounds() {
+        let text = "__global__ void __launch_bounds__(2 * N, 2) a(int x) {}\n__global__ void b() {}\n";
+        let unit = translation_unit(&source(text, &["a", "b"])).unwrap();
+        assert!(unit.contains("(uint32_t)(2 * N)"), "{unit}");
+        assert!(unit.contains("{\"b\", evo_launcher<decltype(&b), &b>::evo_run"), "{unit}");
+        assert!(unit.contains("evo_variant_hash[] = "), "{unit}");
+    }
+
+    #[test]
+    fn a_source_with_its_own_hash_keeps_it() {
+        let unit =
+            translation_unit(&source("extern \"C\" const char evo_variant_hash[] = \"1\";", &[])).unwrap();
+        assert_eq!(unit.matches("char evo_variant_hash[]").count(), 1);
+    }
+
+    #[test]
+    fn a_strange_entry_name_is_a_compile_error() {
+        let verdict = translation_unit(&source("", &["a\"; system("])).unwrap_err();
+        assert_eq!(verdict.label(), "compile_error:entry");
+    }
+
+    #[test]
+    fn macros_become_directives_and_includes_stay_options() {
+        let given = [
+            "-DA=1",
+            "--use_fast_math",
+            "-D",
+            "B=x=2",
+            "-I/x",
+            "--define-macro=C=3",
+            "-DF(x)=x",
+            "-DD",
+            "-UA",
+        ]
+        .map(String::from);
+        assert_eq!(options(&given), ["-I/x"]);
+        assert_eq!(
+            directives(&given),
+            "#define A 1\n#define B x=2\n#define C 3\n#define F(x) x\n#define D 1\n#undef A\n"
+        );
+    }
+}

@@ -1,0 +1,33 @@
+//! Opens a device by its specification. Only worker processes and self-tests do this.
+
+use std::path::Path;
+
+use evo_protocol::device::DeviceError;
+use evo_protocol::verdict::VerdictKind;
+
+use super::cuda::CudaDevice;
+use super::device::Device;
+use super::host::HostDevice;
+
+/// Opens `host`, `cuda` or `cuda:INDEX`; CUDA needs the compiled helper kernels.
+///
+/// # Errors
+/// The device does not exist or cannot be opened; the message says why.
+pub fn open(spec: &str, support_cubin: Option<&Path>) -> Result<Box<dyn Device>, DeviceError> {
+    if spec == "host" {
+        return Ok(Box::new(HostDevice::open()?));
+    }
+    let index = match spec.split_once(':') {
+        None if spec == "cuda" => 0,
+        Some(("cuda", index)) => index.parse().map_err(|_| unknown(spec))?,
+        _ => return Err(unknown(spec)),
+    };
+    let cubin = support_cubin.ok_or_else(|| {
+        DeviceError::plain(VerdictKind::HarnessError, "the CUDA device needs its helper kernels")
+    })?;
+    Ok(Box::new(CudaDevice::open(index, cubin)?))
+}
+
+fn unknown(spec: &str) -> DeviceError {
+    DeviceError::plain(VerdictKind::HarnessError, format!("`{spec}` names no device that a worker can open"))
+}

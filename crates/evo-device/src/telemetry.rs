@@ -1,0 +1,101 @@
+//! Clocks, temperature, power and throttle reasons through NVML. The parent process uses this too:
+//! it may know NVML, never libcuda.
+
+use std::sync::OnceLock;
+
+use evo_protocol::device::Telemetry;
+use nvml_wrapper::Nvml;
+use nvml_wrapper::bitmasks::device::ThrottleReasons;
+use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
+
+/// NVML, opened once per process; `None` on machines without it.
+fn nvml() -> Option<&'static Nvml> {
+    static NVML: OnceLock<Option<Nvml>> = OnceLock::new();
+    NVML.get_or_init(|| Nvml::init().ok()).as_ref()
+}
+
+/// A GPU as NVML lists it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ListedGpu {
+    pub index: u32,
+    pub name: String,
+    pub uuid: String,
+    /// Compute capability, major and minor.
+    pub capability: (u32, u32),
+}
+
+/// All GPUs of this machine; empty without a driver.
+pub fn list() -> Vec<ListedGpu> {
+    let Some(nvml) = nvml() else { return Vec::new() };
+    let one = |index| {
+        let device = nvml.device_by_index(index).ok()?;
+        let capability = device.cuda_compute_capability().ok()?;
+        Some(ListedGpu {
+            index,
+            name: device.name().ok()?,
+            uuid: device.uuid().ok()?,
+            capability: (capability.major as u32, capability.minor as u32),
+        })
+    };
+    (0..nvml.device_count().unwrap_or(0)).filter_map(one).collect()
+}
+
+/// The driver's own version, such as `580.159.04`.
+pub fn driver_version() -> Option<String> {
+    nvml()?.sys_driver_version().ok()
+}
+
+/// Reads one GPU's state.
+#[derive(Clone, Debug)]
+pub struct TelemetrySource {
+    uuid: String,
+}
+
+impl TelemetrySource {
+    /// The GPU with this UUID; `None` without NVML.
+    pub fn of_uuid(uuid: &str) -> Option<TelemetrySource> {
+        nvml()?.device_by_uuid(uuid).ok()?;
+        Some(TelemetrySource { uuid: uuid.to_string() })
+    }
+
+    /// The state now; what cannot be read is absent.
+    pub fn read(&self) -> Telemetry {
+        let Some(device) = nvml().and_then(|nvml| nvml.device_by_uuid(self.uuid.as_str()).ok()) else {
+            return Telemetry::default();
+        };
+        Telemetry {
+            clock_sm_mhz: device.clock_info(Clock::SM).ok(),
+            clock_memory_mhz: device.clock_info(Clock::Memory).ok(),
+            temperature_c: device.temperature(TemperatureSensor::Gpu).ok(),
+            power_w: device.power_usage().ok().map(|milliwatts| f64::from(milliwatts) / 1e3),
+            throttle_reasons: device.current_throttle_reasons().map(names).unwrap_or_default(),
+        }
+    }
+}
+
+/// Names of the reasons that are set; idling is not one.
+fn names(reasons: ThrottleReasons) -> Vec<String> {
+    let table = [
+        (ThrottleReasons::APPLICATIONS_CLOCKS_SETTING, "application_clocks"),
+        (ThrottleReasons::SW_POWER_CAP, "sw_power_cap"),
+        (ThrottleReasons::HW_SLOWDOWN, "hw_slowdown"),
+        (ThrottleReasons::SYNC_BOOST, "sync_boost"),
+        (ThrottleReasons::SW_THERMAL_SLOWDOWN, "sw_thermal"),
+        (ThrottleReasons::HW_THERMAL_SLOWDOWN, "hw_thermal"),
+        (ThrottleReasons::HW_POWER_BRAKE_SLOWDOWN, "power_brake"),
+        (ThrottleReasons::DISPLAY_CLOCK_SETTING, "display_clocks"),
+    ];
+    table.iter().filter(|(reason, _)| reasons.contains(*reason)).map(|(_, name)| name.to_string()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idling_is_no_throttling() {
+        assert!(names(ThrottleReasons::GPU_IDLE).is_empty());
+        let both = ThrottleReasons::SW_POWER_CAP | ThrottleReasons::HW_SLOWDOWN;
+        assert_eq!(names(both), ["sw_power_cap", "hw_slowdown"]);
+    }
+}

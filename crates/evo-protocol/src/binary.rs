@@ -1,0 +1,94 @@
+//! What is asked of a compiler and what it answers.
+
+use std::path::PathBuf;
+
+use evo_space::genome::ContentHash;
+use serde::{Deserialize, Serialize};
+
+use crate::device::DeviceKind;
+use crate::verdict::Verdict;
+
+/// The source that a compiler gets, with everything that decides its binary.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KernelSource {
+    /// The full text, its header comment included.
+    pub text: String,
+    /// `-D` and other options, in order.
+    pub options: Vec<String>,
+    /// Names of the entry points that launches use.
+    pub entries: Vec<String>,
+    /// A name for messages and logs, such as `attention_simt.cu`.
+    pub file_name: String,
+    /// Hash of the configuration, compiled into the binary as the symbol `evo_variant_hash`.
+    pub variant_hash: ContentHash,
+}
+
+impl KernelSource {
+    /// Hash of what matters to the machine code: text below the header, options, entries. Two
+    /// configurations with equal hashes differ only in parameters that the source never uses.
+    pub fn code_hash(&self) -> ContentHash {
+        let body = match self.text.split_once(HEADER_END) {
+            Some((_, body)) => body,
+            None => &self.text,
+        };
+        let mut parts: Vec<&[u8]> = vec![body.as_bytes()];
+        parts.extend(self.options.iter().map(|option| option.as_bytes()));
+        parts.extend(self.entries.iter().map(|entry| entry.as_bytes()));
+        ContentHash::of_parts(parts)
+    }
+}
+
+/// Last line of the header that names configuration and hash.
+pub const HEADER_END: &str = "// ---- end of evo header ----\n";
+
+/// One job for a compile worker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CompileRequest {
+    pub source: KernelSource,
+    pub kind: DeviceKind,
+    /// `sm_90a`, …; `host`.
+    pub arch: String,
+    /// Milliseconds until it is killed.
+    pub deadline_ms: u64,
+    /// Address-space limit of the compiler, bytes; 0 for none.
+    pub memory_bytes: u64,
+}
+
+/// A compiled variant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Binary {
+    /// Hash of the file: its name in the cache and in the worker protocol.
+    pub hash: ContentHash,
+    /// Hash of the code sections alone: equal for configurations that compile to the same code.
+    pub code_hash: ContentHash,
+    /// The file in the cache.
+    pub path: PathBuf,
+    /// Resources of every entry, from the compiler.
+    pub resources: Vec<EntryResources>,
+    /// Compiler and version: `nvrtc 13.0`, `g++ 12.2.0`.
+    pub toolchain: String,
+    /// Time the compiler took, milliseconds (as first measured, when cached).
+    pub compile_ms: f64,
+    /// Whether it came from the cache.
+    #[serde(default)]
+    pub cached: bool,
+    /// Warnings, capped.
+    #[serde(default)]
+    pub log: String,
+}
+
+/// What one entry point uses, as the compiler reports it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct EntryResources {
+    pub entry: String,
+    pub registers: Option<u32>,
+    pub stack_bytes: Option<u64>,
+    pub spill_store_bytes: Option<u64>,
+    pub spill_load_bytes: Option<u64>,
+    pub shared_static_bytes: Option<u64>,
+    /// `__launch_bounds__` limit on threads, if it has one.
+    pub threads_max: Option<u32>,
+}
+
+/// The answer to a compile request; a failure is a verdict.
+pub type CompileOutcome = Result<Binary, Box<Verdict>>;

@@ -1,0 +1,171 @@
+//! What a device is, what it allows and what it says about trouble.
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::verdict::VerdictKind;
+
+/// Which kind of device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DeviceKind {
+    /// This machine's processor.
+    Host,
+    /// An NVIDIA GPU.
+    Cuda,
+    /// A recording that answers in a device's place; nothing is compiled, run or measured.
+    Replay,
+}
+
+impl DeviceKind {
+    /// The name in files and on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            DeviceKind::Host => "host",
+            DeviceKind::Cuda => "cuda",
+            DeviceKind::Replay => "replay",
+        }
+    }
+}
+
+/// What a device is and what it allows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DeviceInfo {
+    pub kind: DeviceKind,
+    /// `NVIDIA H200`, or the processor's model.
+    pub name: String,
+    /// Compilation target: `sm_90a`, or `host`.
+    pub arch: String,
+    /// GPU UUID, or a name of the host's own.
+    pub uuid: String,
+    /// Driver version, or the C++ compiler's for the host.
+    pub driver: String,
+    /// Multiprocessors, or cores.
+    pub multiprocessors: u32,
+    pub limits: DeviceLimits,
+    /// Bytes of L2 (host: last-level) cache.
+    pub l2_bytes: u64,
+    /// Bytes of device memory.
+    pub memory_bytes: u64,
+    /// Peak device memory bandwidth in bytes per second, if known.
+    pub bandwidth: Option<f64>,
+    /// Peak fp32 operations per second outside matrix units, if known.
+    pub flops_f32: Option<f64>,
+    /// Peak dense fp16 operations per second in matrix units, if known.
+    pub flops_f16: Option<f64>,
+}
+
+/// Launch limits, checked before compiling and again at launch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DeviceLimits {
+    pub threads_per_block: u32,
+    pub block: [u32; 3],
+    pub grid: [u32; 3],
+    /// Static shared memory per block, bytes.
+    pub shared_static_bytes: u64,
+    /// Shared memory per block after opting in, bytes.
+    pub shared_optin_bytes: u64,
+    pub registers_per_block: u32,
+    /// Largest cluster in blocks; 1 where clusters do not exist.
+    pub cluster: u32,
+    pub cooperative: bool,
+}
+
+impl DeviceLimits {
+    /// Limits of a compute capability, for work without the device: `sm_89`, `sm_90a`, … as the
+    /// CUDA programming guide's table of technical specifications gives them.
+    pub fn of_arch(arch: &str) -> Option<DeviceLimits> {
+        let digits: u32 = arch.strip_prefix("sm_")?.trim_end_matches(['a', 'f']).parse().ok()?;
+        let optin_kib = match digits {
+            75 => 64,
+            80 | 87 => 163,
+            86 | 89 | 120 | 121 => 99,
+            90 | 100 | 103 | 110 => 227,
+            _ => return None,
+        };
+        Some(DeviceLimits {
+            threads_per_block: 1024,
+            block: [1024, 1024, 64],
+            grid: [i32::MAX as u32, 65_535, 65_535],
+            shared_static_bytes: static_limit(digits / 10, optin_kib * 1024),
+            shared_optin_bytes: optin_kib * 1024,
+            registers_per_block: 65_536,
+            cluster: if digits >= 90 { 8 } else { 1 },
+            cooperative: true,
+        })
+    }
+}
+
+/// Static shared memory that a block may declare, bytes. From compute capability 9.0 on the assembler
+/// accepts, and the device launches, as much as dynamic memory may have (seen on an H200 with 64 KiB).
+pub fn static_limit(capability_major: u32, optin_bytes: u64) -> u64 {
+    if capability_major >= 9 { optin_bytes } else { 48 * 1024 }
+}
+
+/// What one entry point needs, read back from the loaded module.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct EntryAttributes {
+    pub registers: u32,
+    pub shared_static_bytes: u64,
+    /// Local memory per thread: stack and spills, bytes.
+    pub local_bytes: u64,
+    pub threads_max: u32,
+    /// Resident blocks per multiprocessor at the launch's block size and shared memory, if known.
+    pub blocks_per_multiprocessor: Option<u32>,
+}
+
+/// Clocks, power and heat at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Telemetry {
+    pub clock_sm_mhz: Option<u32>,
+    pub clock_memory_mhz: Option<u32>,
+    pub temperature_c: Option<u32>,
+    pub power_w: Option<f64>,
+    /// NVML clock-event reasons, by name.
+    #[serde(default)]
+    pub throttle_reasons: Vec<String>,
+}
+
+/// What a device has to say about trouble.
+#[derive(Clone, Debug, Error, PartialEq, Serialize, Deserialize)]
+#[error("{kind}: {message}")]
+pub struct DeviceError {
+    /// The verdict that this error means for the variant at work.
+    pub kind: VerdictKind,
+    /// A closed word such as `smem`.
+    pub cause: Option<String>,
+    pub message: String,
+    /// The driver's error code, if there was one.
+    pub code: Option<i32>,
+    /// Whether the process must end before anything can be measured again.
+    pub sticky: bool,
+    /// Numbers behind it.
+    #[serde(default)]
+    pub evidence: serde_json::Map<String, serde_json::Value>,
+}
+
+impl DeviceError {
+    /// An error that leaves the device usable.
+    pub fn plain(kind: VerdictKind, message: impl Into<String>) -> DeviceError {
+        DeviceError {
+            kind,
+            cause: None,
+            message: message.into(),
+            code: None,
+            sticky: false,
+            evidence: serde_json::Map::new(),
+        }
+    }
+
+    /// The same with a cause.
+    pub fn with_cause(mut self, cause: &str) -> DeviceError {
+        self.cause = Some(cause.to_string());
+        self
+    }
+
+    /// The same, demanding a new process.
+    pub fn sticky(mut self) -> DeviceError {
+        self.sticky = true;
+        self
+    }
+}

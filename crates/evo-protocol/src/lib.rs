@@ -1,0 +1,14 @@
+//! What evo's programs exchange: verdicts, launch plans, worker requests and responses, evaluations.
+//!
+//! Types with their serde form and nothing else: no process, no device, no file is touched here. A
+//! program in another language that speaks to evo needs only what these types serialize to.
+
+pub mod binary;
+pub mod device;
+pub mod dtype;
+pub mod evaluation;
+pub mod facts;
+pub mod measurement;
+pub mod plan;
+pub mod verdict;
+pub mod worker;

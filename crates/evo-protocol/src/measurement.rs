@@ -1,0 +1,70 @@
+//! Samples and the measurement made of them: a number with its method.
+
+use serde::{Deserialize, Serialize};
+
+use crate::device::Telemetry;
+
+/// Statistics of one problem in one timing mode, with how they were taken.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measurement {
+    pub problem: String,
+    pub mode: TimingMode,
+    /// Samples kept.
+    pub samples: u32,
+    /// Calls per sample (hot mode averages over a batch).
+    pub batch: u32,
+    pub p10_ns: f64,
+    pub p50_ns: f64,
+    pub p90_ns: f64,
+    pub min_ns: f64,
+    /// Median absolute deviation.
+    pub mad_ns: f64,
+    /// 95 % interval of the median.
+    pub ci_low_ns: f64,
+    pub ci_high_ns: f64,
+    /// Samples beyond median + 5 × 1.4826 × MAD; counted, not deleted.
+    pub outliers: u32,
+    /// Samples dropped because the clock was throttled; counted.
+    pub dropped: u32,
+    /// Why sampling ended: `interval`, `stable`, `limit`, `screen`, `abandoned`.
+    pub stop: String,
+    /// Clocks, power and heat at the end.
+    #[serde(default)]
+    pub telemetry: Telemetry,
+    /// The samples themselves, in order, nanoseconds; left out of screening records.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub raw_ns: Vec<f64>,
+}
+
+/// How samples are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TimingMode {
+    /// Device time per call, back to back (CUDA: graph replay of a batch).
+    Hot,
+    /// Device time of one call after the L2 cache was flushed.
+    Cold,
+    /// Host-visible time of one call, launch included.
+    Eager,
+}
+
+impl TimingMode {
+    /// The name in files.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            TimingMode::Hot => "hot",
+            TimingMode::Cold => "cold",
+            TimingMode::Eager => "eager",
+        }
+    }
+}
+
+/// Whether the L2 cache is flushed before each timed call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RankingMode {
+    /// Back to back.
+    Hot,
+    /// L2 flushed before each call.
+    Cold,
+}

@@ -1,0 +1,123 @@
+//! The launch plan: a kernel's arguments and launches resolved for one configuration and one
+//! problem. It is data only; it travels to workers, which run no host code of the candidate's.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::dtype::DType;
+
+/// Everything needed to run one problem of one candidate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProblemPlan {
+    /// The problem's name; tiny shapes are named by what they change (`tiny:S=33,causal=1`).
+    pub name: String,
+    /// All sizes after overrides.
+    pub sizes: BTreeMap<String, i64>,
+    /// Weight in the objective.
+    pub weight: f64,
+    /// Buffers, in argument order.
+    pub buffers: Vec<BufferPlan>,
+    /// Scalars, in argument order.
+    pub scalars: Vec<ScalarPlan>,
+    /// Launches, in order; at least one.
+    pub launches: Vec<LaunchPlan>,
+    /// Launches of the user's naive reference kernel, in the reference binary; empty otherwise.
+    #[serde(default)]
+    pub reference_launches: Vec<LaunchPlan>,
+    /// Floating-point operations of one call.
+    pub flops: Option<f64>,
+    /// Compulsory bytes of one call.
+    pub bytes: Option<f64>,
+}
+
+/// A buffer with its extents known.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BufferPlan {
+    pub name: String,
+    pub dtype: DType,
+    /// Extents, outermost first.
+    pub shape: Vec<u64>,
+    pub role: Role,
+    pub fill: Fill,
+}
+
+impl BufferPlan {
+    /// Number of elements.
+    pub fn elements(&self) -> u64 {
+        self.shape.iter().product()
+    }
+
+    /// Size in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.elements() * self.dtype.bytes()
+    }
+}
+
+/// A scalar with its value known.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScalarPlan {
+    pub name: String,
+    pub dtype: DType,
+    pub value: f64,
+    /// The exact value of an integer scalar.
+    pub integer: Option<i64>,
+}
+
+/// One launch with all numbers known.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LaunchPlan {
+    pub entry: String,
+    /// Blocks in x, y, z. Signed 64-bit so that a zero or an overflow is seen and refused.
+    pub grid: [i64; 3],
+    /// Threads in x, y, z.
+    pub block: [i64; 3],
+    /// Dynamic shared memory, bytes.
+    pub shared_bytes: i64,
+    pub cluster: Option<[i64; 3]>,
+    pub cooperative: bool,
+    pub programmatic: bool,
+    pub arguments: Vec<ArgumentRef>,
+}
+
+/// Which buffer or scalar an entry point receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ArgumentRef {
+    /// Position in `ProblemPlan::buffers`.
+    Buffer(usize),
+    /// Position in `ProblemPlan::scalars`.
+    Scalar(usize),
+}
+
+/// What a kernel does with a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Read only; hashed before and after.
+    Input,
+    /// Written in full; poisoned before each run.
+    Output,
+    /// Read and written; restored before each run.
+    Inout,
+    /// Workspace: contents undefined at the start (poisoned differently each run), not checked.
+    Scratch,
+}
+
+/// How an input is filled.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fill {
+    /// Standard normal times `scale` for floats; the gates vary it by input family. The default for
+    /// floats.
+    Normal { scale: f64 },
+    /// Uniform in `[low, high)`; for integers, inclusive of `low`, exclusive of `high`. The default
+    /// for integers (0..100).
+    Uniform { low: f64, high: f64 },
+    /// Every element the same; not varied by family. Also the way to ask for a zeroed scratch or
+    /// output-accumulator buffer.
+    Constant { value: f64 },
+    /// Read from a `.npy` file; not varied by family.
+    Npy { path: PathBuf },
+}

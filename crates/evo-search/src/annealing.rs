@@ -1,0 +1,193 @@
+//! Simulated annealing (Kirkpatrick, Gelatt and Vecchi, 1983) by several chains.
+//!
+//! A chain moves to a neighbor always if it is better, and with a chance that falls with its
+//! temperature if it is worse. Differences are relative, so that units and scale do not matter, and the
+//! temperature is a share of the differences that moves of this space have shown. A neighbor that is
+//! known is decided on from memory, at no cost; a chain that is stuck restarts far away. While all
+//! chains wait for outcomes more chains are started, so that any number can be in flight.
+
+use std::collections::{HashMap, VecDeque};
+
+use evo_space::genome::Genome;
+use evo_space::space::SearchSpace;
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+
+use super::memory::{Member, Memory};
+use super::operators::{random_gene, step};
+use super::strategy::{Outcome, Proposal, Strategy};
+
+/// Moves tried in a row, known neighbors included, before a chain restarts.
+const ATTEMPTS: u32 = 64;
+
+/// Decisions without a new best of the chain before it restarts.
+const PATIENCE: u32 = 40;
+
+/// The first temperature, as a share of the median difference that a move makes.
+const TEMPERATURE: f64 = 0.3;
+
+/// Factor of the temperature after each decision.
+const COOLING: f64 = 0.95;
+
+/// Differences that are remembered, so that the temperature follows the region.
+const DIFFERENCES: usize = 64;
+
+/// The median difference while none was seen.
+const FIRST_DIFFERENCE: f64 = 0.1;
+
+/// A chain of accepted points.
+#[derive(Debug, Default)]
+struct Chain {
+    at: Option<Member>,
+    /// The best objective since the last restart.
+    best: Option<f64>,
+    /// Decisions since the last restart.
+    decisions: u32,
+    /// Decisions since `best` improved.
+    stale: u32,
+    /// What was proposed has no outcome yet.
+    waits: bool,
+    /// An outcome that is to be decided on.
+    arrived: Option<Member>,
+}
+
+/// The strategy.
+#[derive(Debug)]
+pub struct Annealing<'a> {
+    memory: Memory<'a>,
+    chains: Vec<Chain>,
+    /// Proposals in flight and their chains.
+    flying: HashMap<Genome, usize>,
+    /// How much moves changed the objective lately, relatively.
+    differences: VecDeque<f64>,
+}
+
+impl<'a> Annealing<'a> {
+    /// A search over `space`.
+    pub fn new(space: &'a SearchSpace, seed: u64) -> Annealing<'a> {
+        Annealing {
+            memory: Memory::new(space, seed),
+            chains: Vec::new(),
+            flying: HashMap::new(),
+            differences: VecDeque::new(),
+        }
+    }
+
+    fn propose(&mut self) -> Option<Proposal> {
+        let (mut rng, opening) = self.memory.turn();
+        if opening.is_some() {
+            return opening;
+        }
+        let chain = self.chains.iter().position(|chain| !chain.waits).unwrap_or_else(|| {
+            self.chains.push(Chain::default());
+            self.chains.len() - 1
+        });
+        let (genome, origin) = match self.walk(chain, &mut rng) {
+            Some(genome) => (genome, "neighbor"),
+            None => {
+                self.chains[chain] = Chain::default();
+                (self.memory.fresh(&mut rng)?, "restart")
+            }
+        };
+        self.chains[chain].waits = true;
+        self.flying.insert(genome.clone(), chain);
+        Some(Proposal::new(genome, origin))
+    }
+
+    /// Walks on over known points until a new one is met; `None` if the chain is stuck.
+    fn walk(&mut self, number: usize, rng: &mut ChaCha8Rng) -> Option<Genome> {
+        if let Some(arrived) = self.chains[number].arrived.take() {
+            self.decide(number, arrived, rng);
+        }
+        for _ in 0..ATTEMPTS {
+            let chain = &mut self.chains[number];
+            if chain.at.is_none() {
+                chain.at = self.memory.best().cloned();
+                chain.best = chain.at.as_ref().map(|at| at.objective);
+            }
+            let at = chain.at.as_ref().filter(|_| chain.stale <= PATIENCE)?;
+            let varied = vary(self.memory.space(), &at.genome, rng);
+            let genome = self.memory.space().repair(&varied, rng)?;
+            if self.memory.take(&genome, rng) {
+                return Some(genome);
+            }
+            if let Some(known) = self.memory.recall(&genome) {
+                self.decide(number, known, rng);
+            }
+        }
+        None
+    }
+
+    /// Moves there or stays.
+    fn decide(&mut self, number: usize, to: Member, rng: &mut ChaCha8Rng) {
+        let usual = self.usual_difference();
+        let chain = &mut self.chains[number];
+        chain.stale += 1;
+        chain.decisions += 1;
+        if let Some(at) = &chain.at {
+            let worse = difference(at.objective, to.objective);
+            let temperature = TEMPERATURE * usual * COOLING.powf(f64::from(chain.decisions));
+            if worse > 0.0 && !rng.random_bool((-worse / temperature).exp().clamp(0.0, 1.0)) {
+                return;
+            }
+        }
+        if chain.best.is_none_or(|best| to.objective < best) {
+            chain.best = Some(to.objective);
+            chain.stale = 0;
+        }
+        chain.at = Some(to);
+    }
+
+    fn usual_difference(&self) -> f64 {
+        let mut sorted: Vec<f64> = self.differences.iter().copied().collect();
+        sorted.sort_by(f64::total_cmp);
+        sorted.get(sorted.len() / 2).copied().unwrap_or(FIRST_DIFFERENCE)
+    }
+}
+
+/// How much worse `to` is than `from`, relatively; between -2 and 2.
+fn difference(from: f64, to: f64) -> f64 {
+    let scale = (from.abs() + to.abs()) / 2.0;
+    if scale > 0.0 { (to - from) / scale } else { 0.0 }
+}
+
+/// A step of one gene, another value of one, or two steps.
+fn vary(space: &SearchSpace, genome: &Genome, rng: &mut ChaCha8Rng) -> Genome {
+    match rng.random_range(0..10u32) {
+        0..4 => step(space, genome, rng),
+        4..8 => random_gene(space, genome, rng),
+        _ => step(space, &step(space, genome, rng), rng),
+    }
+}
+
+impl Strategy for Annealing<'_> {
+    fn name(&self) -> &'static str {
+        "annealing"
+    }
+
+    fn ask(&mut self, n: usize) -> Vec<Proposal> {
+        (0..n).map_while(|_| self.propose()).collect()
+    }
+
+    fn tell(&mut self, outcome: &Outcome) {
+        let member = self.memory.learn(outcome);
+        let Some(number) = self.flying.remove(&outcome.genome) else { return };
+        let chain = &mut self.chains[number];
+        chain.waits = false;
+        chain.stale += u32::from(member.is_none());
+        if let (Some(at), Some(to)) = (&chain.at, &member) {
+            let change = difference(at.objective, to.objective).abs();
+            if change > 0.0 {
+                self.differences.push_back(change);
+            }
+            if self.differences.len() > DIFFERENCES {
+                self.differences.pop_front();
+            }
+        }
+        chain.arrived = member;
+    }
+
+    fn is_done(&self) -> bool {
+        self.memory.is_exhausted()
+    }
+}

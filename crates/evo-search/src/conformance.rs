@@ -1,0 +1,296 @@
+//! One suite for every strategy in the registry: what the engine relies on.
+
+use std::collections::HashSet;
+
+use evo_protocol::verdict::VerdictClass;
+use evo_space::genome::Genome;
+use evo_space::space::SearchSpace;
+use evo_space::{Limits, RelaxLimits};
+
+use super::registry::{self, StrategyOptions};
+use super::strategy::{Outcome, Proposal, Strategy};
+
+/// The space that a TOML text describes.
+pub(crate) fn space_of(text: &str) -> SearchSpace {
+    SearchSpace::parse(text).expect("a space")
+}
+
+/// An outcome with one optimum: the squared distance of positions from the middle.
+pub(crate) fn bowl(space: &SearchSpace, genome: &Genome) -> Outcome {
+    let distance = |(position, parameter): (&u16, &evo_space::parameter::Parameter)| {
+        let off = f64::from(*position) - (parameter.values.len() as f64 - 1.0) * 0.7;
+        off * off
+    };
+    let sum: f64 = genome.positions().iter().zip(space.parameters()).map(distance).sum();
+    Outcome::new(genome.clone(), VerdictClass::Ok, Some(100.0 + sum))
+}
+
+const SMALL: &str = "[parameters]\nA = [1, 2, 4, 8, 16]\nB = [1, 2, 4, 8]\nC = [\"x\", \"y\"]\nD = [3]\n\
+                     [[constraints]]\nrequire = \"A * B <= 32\"\n";
+
+fn failure(genome: &Genome) -> Outcome {
+    Outcome::new(genome.clone(), VerdictClass::Crash, None)
+}
+
+fn make<'a>(name: &str, space: &'a SearchSpace, seed: u64) -> Box<dyn Strategy + 'a> {
+    registry::create(name, space, StrategyOptions { seed, population: 8 }).expect("a known name")
+}
+
+fn each(check: impl Fn(&str, &SearchSpace)) {
+    let space = space_of(SMALL);
+    for name in registry::names() {
+        check(name, &space);
+    }
+}
+
+/// Runs with up to `flight` proposals untold, oldest told first, every third one a failure.
+fn run(strategy: &mut dyn Strategy, space: &SearchSpace, flight: usize, limit: usize) -> Vec<Proposal> {
+    let (mut all, mut told) = (Vec::<Proposal>::new(), 0);
+    loop {
+        let room = flight - (all.len() - told);
+        all.extend(strategy.ask(room.min(limit - all.len())));
+        if told == all.len() {
+            return all;
+        }
+        let genome = &all[told].genome;
+        let outcome = if told % 3 == 2 { failure(genome) } else { bowl(space, genome) };
+        strategy.tell(&outcome);
+        told += 1;
+    }
+}
+
+#[test]
+fn same_seed_and_same_tells_give_same_proposals() {
+    each(|name, space| {
+        let trace = |seed| run(&mut *make(name, space, seed), space, 5, 30);
+        assert_eq!(trace(4), trace(4), "{name}");
+        assert_ne!(trace(4), trace(5), "{name}");
+    });
+}
+
+#[test]
+fn the_default_configuration_comes_first() {
+    each(|name, space| {
+        let first = make(name, space, 9).ask(1);
+        assert_eq!(first, [Proposal::new(space.default_genome(), "default")], "{name}");
+    });
+}
+
+#[test]
+fn every_valid_point_is_proposed_once_and_then_it_is_done() {
+    each(|name, space| {
+        for flight in [1, 7, 100] {
+            let mut strategy = make(name, space, 2);
+            let all = run(&mut *strategy, space, flight, 10_000);
+            let distinct: HashSet<&Genome> = all.iter().map(|proposal| &proposal.genome).collect();
+            assert_eq!(distinct.len(), all.len(), "{name} repeats itself");
+            assert!(all.iter().all(|proposal| space.contains(&proposal.genome)), "{name} leaves the space");
+            assert_eq!(all.len() as u128, space.count(), "{name} leaves points out");
+            assert!(strategy.is_done() && strategy.ask(3).is_empty(), "{name} does not end");
+        }
+    });
+}
+
+#[test]
+fn failures_only_are_survived() {
+    each(|name, space| {
+        let mut strategy = make(name, space, 3);
+        let mut count = 0u128;
+        while let Some(proposal) = strategy.ask(1).pop() {
+            strategy.tell(&failure(&proposal.genome));
+            count += 1;
+        }
+        assert_eq!(count, space.count(), "{name}");
+    });
+}
+
+#[test]
+fn a_resumed_strategy_proposes_only_what_was_not_told() {
+    each(|name, space| {
+        let before = run(&mut *make(name, space, 6), space, 4, 17);
+        let mut resumed = make(name, space, 6);
+        for proposal in &before {
+            resumed.tell(&bowl(space, &proposal.genome));
+        }
+        let after = run(&mut *resumed, space, 4, 10_000);
+        let union: HashSet<&Genome> = before.iter().chain(&after).map(|proposal| &proposal.genome).collect();
+        assert_eq!(union.len(), before.len() + after.len(), "{name} repeats told points");
+        assert_eq!(union.len() as u128, space.count(), "{name}");
+    });
+}
+
+#[test]
+fn tells_of_unknown_and_invalid_points_are_taken() {
+    each(|name, space| {
+        let mut strategy = make(name, space, 8);
+        strategy.tell(&failure(&Genome::from(vec![4, 3, 0, 0])));
+        strategy.tell(&bowl(space, &Genome::from(vec![0, 0, 1, 0])));
+        let all = run(&mut *strategy, space, 3, 10_000);
+        assert_eq!(all.len() as u128, space.count() - 1, "{name}");
+    });
+}
+
+/// Spaces at the edges of what strategies meet: few points, one parameter, thirty, and more
+/// points than 64 bits count.
+fn odd_spaces() -> Vec<(&'static str, SearchSpace)> {
+    let list = |values: usize| (1..=values).map(|value| value.to_string()).collect::<Vec<_>>().join(", ");
+    let lines = |sizes: &[usize]| {
+        let line = |(at, size): (usize, &usize)| format!("P{at} = [{}]\n", list(*size));
+        sizes.iter().enumerate().map(line).collect::<String>()
+    };
+    let thirty = format!("constraints = ['P0 * P1 <= P29 + 4']\n[parameters]\n{}", lines(&[3; 30]));
+    let vast = [lines(&[8, 16, 12, 3, 2, 1]), lines(&[60; 9]).replace('P', "Q")].concat();
+    let vast = format!("constraints = ['P0 * P1 % 3 != 1', 'Q0 + Q1 <= 70']\n[parameters]\n{vast}");
+    let texts = [
+        (
+            "ten",
+            "constraints = ['A + B <= 5']\n[parameters]\nA = [1, 2, 3, 4]\nB = [1, 2, 3, 4]\n".to_string(),
+        ),
+        ("one point", "[parameters]\nA = [7]\n".to_string()),
+        ("one parameter", format!("[parameters]\nA = [{}]\n", list(50))),
+        ("no default", "constraints = ['A > B']\n[parameters]\nA = [1, 2, 3]\nB = [1, 2, 3]\n".to_string()),
+        ("thirty", thirty),
+        ("vast", vast),
+    ];
+    texts.into_iter().map(|(name, text)| (name, space_of(&text))).collect()
+}
+
+/// Checks a run of up to `limit` proposals: distinct, valid, and as many as there can be.
+fn check_run(what: &str, space: &SearchSpace, all: &[Proposal], limit: usize) {
+    let distinct: HashSet<&Genome> = all.iter().map(|proposal| &proposal.genome).collect();
+    assert_eq!(distinct.len(), all.len(), "{what} repeats itself");
+    assert!(all.iter().all(|proposal| space.contains(&proposal.genome)), "{what} leaves the space");
+    let expected = if space.is_exact() { space.count() } else { space.iter().count() as u128 };
+    assert_eq!(all.len() as u128, expected.min(limit as u128), "{what} leaves points or budget unused");
+}
+
+#[test]
+fn odd_spaces_are_searched_to_the_end_of_the_budget() {
+    for (label, space) in odd_spaces() {
+        for name in registry::names() {
+            for flight in [1, 30] {
+                let all = run(&mut *make(name, &space, 5), &space, flight, 60);
+                check_run(&format!("{name} on {label} with {flight} in flight"), &space, &all, 60);
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_but_failures_leaves_no_budget_unused() {
+    for (label, space) in odd_spaces() {
+        for name in registry::names() {
+            let mut strategy = make(name, &space, 3);
+            let mut all = Vec::new();
+            while all.len() < 40
+                && let Some(proposal) = strategy.ask(1).pop()
+            {
+                strategy.tell(&failure(&proposal.genome));
+                all.push(proposal);
+            }
+            check_run(&format!("{name} on {label}"), &space, &all, 40);
+        }
+    }
+}
+
+#[test]
+fn spaces_that_are_not_exact_are_searched_to_the_end() {
+    let whole = space_of(
+        "constraints = ['A * B + C <= 14', 'B % D != 1', '(A + 2 * B + 3 * C + 5 * D) % 7 < 3']\n\
+         [parameters]\nA = [1, 2, 3, 4, 5]\nB = [1, 2, 3, 4, 5]\nC = [1, 2, 3, 4, 5]\nD = [2, 3, 4]\n",
+    );
+    // Nearly every linked group is too much work.
+    let limits = Limits { steps: 1, relax: RelaxLimits { steps: 8, trials: 8, edges: 1000 } };
+    let space = SearchSpace::with_limits(whole.parameters().to_vec(), whole.constraints().to_vec(), limits);
+    assert!(!space.is_exact());
+    for name in registry::names() {
+        for flight in [1, 7] {
+            let mut strategy = make(name, &space, 2);
+            let all = run(&mut *strategy, &space, flight, 10_000);
+            check_run(name, &space, &all, 10_000);
+            assert!(strategy.is_done(), "{name} does not end");
+        }
+    }
+}
+
+/// Strategies whose order does not depend on outcomes.
+const DEAF: [&str; 3] = ["exhaustive", "random", "quasi_random"];
+
+#[test]
+fn strategies_that_listen_beat_random_search_on_a_bowl() {
+    let values = (0..16).map(|value| value.to_string()).collect::<Vec<_>>().join(", ");
+    let space = space_of(&format!("[parameters]\nA = [{values}]\nB = [{values}]\nC = [{values}]\n"));
+    let best = |name: &str, seed| {
+        let mut strategy = make(name, &space, seed);
+        let all = run(&mut *strategy, &space, 4, 100);
+        let measured = all.iter().enumerate().filter(|(number, _)| number % 3 != 2);
+        measured
+            .map(|(_, proposal)| bowl(&space, &proposal.genome).objective_ns.unwrap())
+            .fold(f64::MAX, f64::min)
+    };
+    let sum = |name: &str| (1..=7).map(|seed| best(name, seed)).sum::<f64>();
+    let random = sum("random");
+    for name in registry::names().filter(|name| !DEAF.contains(name)) {
+        let own = sum(name);
+        assert!(own < random, "{name}: {own} is not below random's {random}");
+    }
+}
+
+#[test]
+fn batches_are_whole_and_an_empty_one_is_free() {
+    each(|name, space| {
+        let trace = |pause: bool| {
+            let mut strategy = make(name, space, 7);
+            let mut all = Vec::new();
+            for size in [1, 2, 11, 5] {
+                if pause {
+                    assert_eq!(strategy.ask(0), [], "{name}");
+                }
+                let batch = strategy.ask(size);
+                assert_eq!(batch.len(), size, "{name}");
+                batch.iter().for_each(|proposal| strategy.tell(&bowl(space, &proposal.genome)));
+                all.extend(batch);
+            }
+            all
+        };
+        assert_eq!(trace(false), trace(true), "{name}");
+    });
+}
+
+#[test]
+fn outcomes_of_any_kind_and_order_are_taken() {
+    each(|name, space| {
+        let classes = [
+            VerdictClass::Slow,
+            VerdictClass::Noisy,
+            VerdictClass::Harness,
+            VerdictClass::PassedOver,
+            VerdictClass::Wrong,
+        ];
+        let values = [Some(5.0), None, Some(f64::NAN), Some(f64::INFINITY), Some(0.0), Some(-3.0), Some(5.0)];
+        let mut strategy = make(name, space, 8);
+        let mut flying = strategy.ask(9);
+        let mut count = flying.len() as u128;
+        while let Some(proposal) = flying.pop() {
+            let (class, objective_ns) = (classes[count as usize % classes.len()], values[count as usize % 7]);
+            let outcome = Outcome::new(proposal.genome, class, objective_ns);
+            strategy.tell(&outcome);
+            // Told twice, as a journal with a repeated line would.
+            strategy.tell(&outcome);
+            let next = strategy.ask(1);
+            count += next.len() as u128;
+            flying.extend(next);
+        }
+        assert_eq!(count, space.count(), "{name}");
+    });
+}
+
+#[test]
+fn an_unknown_name_is_refused_with_the_list() {
+    let space = space_of(SMALL);
+    let error = registry::create("genetics", &space, StrategyOptions { seed: 1, population: 8 });
+    insta::assert_snapshot!(error.err().expect("refused"), @"
+    unknown strategy `genetics`
+    hint: did you mean `genetic`? there are `evolve`, `exhaustive`, `random`, `quasi_random`, `local_search`, `annealing`, `differential_evolution`, `surrogate_trees`, `surrogate_process`, `genetic`
+    ");
+}

@@ -1,0 +1,119 @@
+//! What earlier studies make one expect: a feature, no belief.
+//!
+//! A forest for each study learns how far its points were from its best. Their mean is one more feature of a
+//! point, beside its parameters and their products. Where the order of the earlier GPU holds on this one
+//! the feature explains much and the models lean on it; where it does not, they find that out from the first
+//! measurements and lean on other features. No trust has to be set, and none is kept for longer than
+//! the data bears it out.
+
+use std::sync::Arc;
+
+use evo_space::rng::seeded;
+
+use super::record::{distance, scale_of};
+use crate::model::codes::{Codes, Scale};
+use crate::model::features::Features;
+use crate::model::forest::{Forest, ForestOptions};
+use crate::prior::PriorStudy;
+
+/// Levels of the feature.
+const LEVELS: u16 = 256;
+
+/// A failure counts as this many times the study's worst distance from the best.
+const FAILURE: f64 = 1.1;
+
+/// Fewest outcomes that worked, for a study to be listened to.
+const FEWEST: usize = 8;
+
+/// Forests of earlier studies.
+#[derive(Debug)]
+pub struct PriorModel {
+    forests: Vec<Forest>,
+}
+
+impl PriorModel {
+    /// Learns the studies that say enough; `None` if none does.
+    pub fn new(features: &Features, studies: &[PriorStudy], seed: u64) -> Option<PriorModel> {
+        let forests: Vec<Forest> = studies.iter().filter_map(|study| forest(features, study, seed)).collect();
+        (!forests.is_empty()).then_some(PriorModel { forests })
+    }
+
+    /// From 0, as good as the best of the earlier studies, to 1, as bad as what failed.
+    pub fn expect(&self, codes: &[u16]) -> f64 {
+        let sum: f64 = self.forests.iter().map(|forest| forest.predict_codes(codes).mean).sum();
+        (sum / self.forests.len() as f64).clamp(0.0, 1.0)
+    }
+
+    /// The values of the feature.
+    pub fn scale() -> Scale {
+        Scale::new((0..LEVELS).map(|level| f64::from(level) / f64::from(LEVELS - 1)).collect())
+    }
+
+    /// The code of the feature of that value.
+    pub fn code(value: f64) -> u16 {
+        (value * f64::from(LEVELS - 1)).round() as u16
+    }
+}
+
+fn forest(features: &Features, study: &PriorStudy, seed: u64) -> Option<Forest> {
+    let best = study.best()?;
+    let distance = |objective: &f64| distance(*objective, best);
+    let worked = study.outcomes.iter().filter_map(|(_, objective)| objective.as_ref());
+    let scale = scale_of(&mut worked.map(distance).collect::<Vec<_>>());
+    let squeezed = |objective: &f64| (distance(objective) / scale).ln_1p();
+    let distances: Vec<Option<f64>> =
+        study.outcomes.iter().map(|(_, objective)| objective.as_ref().map(squeezed)).collect();
+    let worst = distances.iter().flatten().copied().fold(0.0, f64::max).max(f64::MIN_POSITIVE) * FAILURE;
+    if distances.iter().flatten().count() < FEWEST {
+        return None;
+    }
+    let targets: Vec<f64> = distances.iter().map(|distance| distance.unwrap_or(worst) / worst).collect();
+    let codes: Codes = features.codes(study.outcomes.iter().map(|(genome, _)| genome));
+    let mut forest = Forest::new(ForestOptions::extra_trees(), Arc::clone(features.scales()));
+    forest.learn(codes, &targets, None, &mut seeded(seed));
+    Some(forest)
+}
+
+#[cfg(test)]
+mod tests {
+    use evo_space::genome::Genome;
+    use evo_space::space::SearchSpace;
+
+    use super::*;
+    use crate::conformance::{bowl, space_of};
+
+    fn space() -> SearchSpace {
+        space_of("[parameters]\nA = [1, 2, 4, 8, 16]\nB = [1, 2, 4, 8]\nC = [1, 2, 3]\n")
+    }
+
+    fn study(space: &SearchSpace) -> PriorStudy {
+        let outcome = |genome: Genome| {
+            let fails = genome.positions()[2] == 2;
+            let objective = bowl(space, &genome).objective_ns.filter(|_| !fails);
+            (genome, objective)
+        };
+        PriorStudy { outcomes: space.iter().map(outcome).collect() }
+    }
+
+    #[test]
+    fn the_best_of_the_earlier_study_is_near_0_and_failures_are_near_1() {
+        let space = space();
+        let features = Features::new(&space);
+        let study = study(&space);
+        let model = PriorModel::new(&features, std::slice::from_ref(&study), 1).unwrap();
+        let expect = |genome: &Genome| model.expect(&features.code_row(genome));
+        let best = expect(study.best_point().unwrap());
+        assert!(best < 0.1, "{best}");
+        let failed = study.outcomes.iter().filter(|(_, objective)| objective.is_none());
+        assert!(failed.clone().count() > 10);
+        failed.for_each(|(genome, _)| assert!(expect(genome) > 0.8, "{genome:?}"));
+        assert_eq!(PriorModel::scale().code(1.0), PriorModel::code(1.0));
+    }
+
+    #[test]
+    fn a_study_of_few_points_is_not_listened_to() {
+        let space = space();
+        let few = PriorStudy { outcomes: study(&space).outcomes[..5].to_vec() };
+        assert!(PriorModel::new(&Features::new(&space), &[few], 1).is_none());
+    }
+}

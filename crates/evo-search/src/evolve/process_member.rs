@@ -1,0 +1,164 @@
+//! The Gaussian process of a search: which observations it knows, when it is tuned anew, and which
+//! points of a pool it screens.
+//!
+//! A process costs the square of what it knows for each observation, and screening that times the
+//! points. So it knows the best observations and some of the others, and where the pool is large it
+//! screens the points that look best to the trees.
+
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+
+use crate::model::Prediction;
+use crate::model::matrix::Matrix;
+use crate::model::process::{GaussianProcess, ProcessOptions};
+use crate::model::process_screen::ProcessScreen;
+
+/// Most observations right after tuning.
+const CAPACITY: usize = 256;
+
+/// Fewest observations.
+const FEWEST: usize = 4;
+
+/// Most observations between one tuning and the next.
+const PAUSE_MAX: usize = 64;
+
+/// Most points that are screened.
+const SCREENED_MAX: usize = 3072;
+
+/// A process and what surrounds it.
+#[derive(Debug)]
+pub struct ProcessMember {
+    process: GaussianProcess,
+    /// Of all observations.
+    rows: Matrix,
+    /// The observations that the process knows.
+    known: Vec<usize>,
+    next_tuning: usize,
+    pool: Option<Matrix>,
+    screen: Option<ProcessScreen>,
+    /// The points of the pool that are screened, ascending.
+    screened: Vec<u32>,
+}
+
+impl ProcessMember {
+    /// Knows nothing; `pool` holds the process features of the points to be screened.
+    pub fn new(columns: usize, pool: Option<Matrix>) -> ProcessMember {
+        let options = ProcessOptions { capacity: CAPACITY, ..ProcessOptions::default() };
+        ProcessMember {
+            process: GaussianProcess::new(options, columns),
+            rows: Matrix::with_columns(columns),
+            known: Vec::new(),
+            next_tuning: FEWEST,
+            pool,
+            screen: None,
+            screened: Vec::new(),
+        }
+    }
+
+    /// Whether it expects anything.
+    pub fn is_ready(&self) -> bool {
+        !self.known.is_empty()
+    }
+
+    /// One more observation, to be learned by `learn`.
+    pub fn push(&mut self, row: &[f64]) {
+        self.rows.push(row);
+    }
+
+    /// Learns new targets of what it knows already.
+    pub fn retarget(&mut self, targets: &[f64]) {
+        if self.is_ready() {
+            let known: Vec<f64> = self.known.iter().map(|at| targets[*at]).collect();
+            self.process.retarget(&known);
+        }
+    }
+
+    /// Learns the observations that were pushed; `promise` says how good the points of the pool look
+    /// (lower is better), and is asked for only if some must be left out.
+    pub fn learn(
+        &mut self,
+        targets: &[f64],
+        promise: impl FnOnce(&mut ChaCha8Rng) -> Vec<f64>,
+        rng: &mut ChaCha8Rng,
+    ) {
+        let all = self.rows.rows();
+        if all >= self.next_tuning {
+            self.next_tuning = all + (all / 4).clamp(2, PAUSE_MAX);
+            self.known = chosen(targets, CAPACITY, rng);
+            let x = self.rows.select(&self.known);
+            let y: Vec<f64> = self.known.iter().map(|at| targets[*at]).collect();
+            self.process.tune(&x, &y, rng);
+            self.process.learn(&x, &y);
+            self.choose_screened(|| promise(rng));
+        } else if self.is_ready() {
+            let newest = self.known.last().map_or(0, |last| last + 1);
+            for (at, target) in targets.iter().enumerate().take(all).skip(newest) {
+                self.known.push(at);
+                self.process.append(self.rows.row(at), *target);
+            }
+        }
+        if let Some(screen) = &mut self.screen {
+            screen.update(&self.process);
+        }
+    }
+
+    /// Learns these observations in place of all, with the settings that it has.
+    pub fn relearn(&mut self, rows: Matrix, targets: &[f64], rng: &mut ChaCha8Rng) {
+        self.rows = rows;
+        if !self.is_ready() {
+            return;
+        }
+        self.known = chosen(targets, CAPACITY, rng);
+        let y: Vec<f64> = self.known.iter().map(|at| targets[*at]).collect();
+        self.process.learn(&self.rows.select(&self.known), &y);
+        if let Some(screen) = &mut self.screen {
+            screen.update(&self.process);
+        }
+    }
+
+    /// What it expects of a point.
+    pub fn predict(&self, row: &[f64]) -> Option<Prediction> {
+        self.is_ready().then(|| self.process.predict_row(row))
+    }
+
+    /// The points of the pool that are screened, and what it expects of them.
+    pub fn screened(&self) -> impl Iterator<Item = (usize, Prediction)> + '_ {
+        let predictions = self.screen.iter().flat_map(ProcessScreen::predictions);
+        self.screened.iter().map(|at| *at as usize).zip(predictions)
+    }
+
+    fn choose_screened(&mut self, promise: impl FnOnce() -> Vec<f64>) {
+        let Some(pool) = &self.pool else { return };
+        if pool.rows() <= SCREENED_MAX {
+            if self.screen.is_none() {
+                self.screened = (0..pool.rows() as u32).collect();
+                self.screen = Some(ProcessScreen::new(pool));
+            }
+            return;
+        }
+        let promise = promise();
+        let mut order: Vec<u32> = (0..pool.rows() as u32).collect();
+        let before = |a: &u32, b: &u32| promise[*a as usize].total_cmp(&promise[*b as usize]).then(a.cmp(b));
+        order.select_nth_unstable_by(SCREENED_MAX, before);
+        order.truncate(SCREENED_MAX);
+        order.sort_unstable();
+        let rows: Vec<usize> = order.iter().map(|at| *at as usize).collect();
+        self.screen = Some(ProcessScreen::new(&pool.select(&rows)));
+        self.screened = order;
+    }
+}
+
+/// Up to `most` observations, ascending: all of them, or the best two thirds of as many and others at random.
+fn chosen(targets: &[f64], most: usize, rng: &mut ChaCha8Rng) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..targets.len()).collect();
+    if order.len() > most {
+        order.sort_by(|a, b| targets[*a].total_cmp(&targets[*b]).then(a.cmp(b)));
+        for at in most * 2 / 3..most {
+            let other = rng.random_range(at..order.len());
+            order.swap(at, other);
+        }
+        order.truncate(most);
+        order.sort_unstable();
+    }
+    order
+}

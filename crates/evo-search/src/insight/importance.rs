@@ -1,0 +1,155 @@
+//! Which parameters decided the time.
+//!
+//! A forest learns the logarithm of the time from four fifths of what was measured, on all features of the
+//! space, and is asked about the rest; then one parameter at a time is shuffled among the rest, in the
+//! genomes, so that every product it is part of changes with it (permutation importance, Breiman 2001, on
+//! held-out data). A parameter matters as much as the forest gets worse. This is about the points that
+//! were measured: a search looks where it is fast, and a parameter that it settled at once did not
+//! vary enough to show what it could do.
+
+use evo_space::genome::Genome;
+use evo_space::rng::seeded;
+use evo_space::space::SearchSpace;
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
+
+use super::{ENOUGH, Observation, thinned};
+use crate::model::codes::Codes;
+use crate::model::features::Features;
+use crate::model::forest::{Forest, ForestOptions};
+
+/// Most observations that are learned from, for time; evenly spread over the study.
+const MOST: usize = 600;
+
+/// Parts that are held out in turn.
+const FOLDS: usize = 5;
+
+/// Predictions of shuffled points for each parameter, about: few observations are shuffled more often.
+const SHUFFLED: usize = 600;
+
+/// How much each parameter mattered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Importance {
+    /// Measured points that this rests on.
+    pub observations: usize,
+    /// The share of the variance of log time that the forest explains on points it had not seen: 1 is all, 0
+    /// or less means that nothing was understood, and then the shares mean nothing.
+    pub explained: f64,
+    /// Of all parameters, the most important first. Shares sum to 1, or are all 0.
+    pub parameters: Vec<ParameterShare>,
+}
+
+/// The share of one parameter in what all parameters decide.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ParameterShare {
+    pub name: String,
+    pub share: f64,
+}
+
+/// None with too few observations, or where all took the same time.
+pub(super) fn importance(space: &SearchSpace, known: &[Observation<'_>], seed: u64) -> Option<Importance> {
+    let mut points: Vec<(&Genome, f64)> =
+        known.iter().filter_map(|one| Some((&one.genome, one.log_time()?))).collect();
+    if points.len() < ENOUGH {
+        return None;
+    }
+    let observations = points.len();
+    let mut rng = seeded(seed);
+    points = thinned(points, MOST);
+    for at in (1..points.len()).rev() {
+        points.swap(at, rng.random_range(0..=at));
+    }
+    let mean = points.iter().map(|point| point.1).sum::<f64>() / points.len() as f64;
+    let scatter: f64 = points.iter().map(|point| (point.1 - mean).powi(2)).sum();
+    if scatter <= 1e-12 * points.len() as f64 {
+        return None;
+    }
+    let features = Features::new(space);
+    let mut errors = Errors { own: 0.0, shuffled: vec![0.0; space.parameters().len()] };
+    for fold in 0..FOLDS {
+        errors.add_fold(&features, &points, fold, &mut rng);
+    }
+    Some(Importance { observations, explained: 1.0 - errors.own / scatter, parameters: errors.shares(space) })
+}
+
+/// Squared errors on held-out points: as they are, and with each parameter shuffled.
+struct Errors {
+    own: f64,
+    shuffled: Vec<f64>,
+}
+
+impl Errors {
+    fn add_fold(
+        &mut self,
+        features: &Features,
+        points: &[(&Genome, f64)],
+        fold: usize,
+        rng: &mut ChaCha8Rng,
+    ) {
+        let part = |held: bool| -> (Vec<&Genome>, Vec<f64>) {
+            let mine = points.iter().enumerate().filter(|(at, _)| (at % FOLDS == fold) == held);
+            mine.map(|(_, point)| *point).unzip()
+        };
+        let ((genomes, targets), (held, truth)) = (part(false), part(true));
+        let forest = forest(features, features.codes(genomes), &targets, rng);
+        let own = squares(&forest, &features.codes(held.iter().copied()), &truth);
+        self.own += own;
+        let repeats = (SHUFFLED / points.len()).max(1);
+        for (slot, sum) in self.shuffled.iter_mut().enumerate() {
+            if held.iter().all(|genome| genome.positions()[slot] == held[0].positions()[slot]) {
+                *sum += own;
+                continue;
+            }
+            for _ in 0..repeats {
+                let codes = features.codes(shuffled(&held, slot, rng));
+                *sum += squares(&forest, &codes, &truth) / repeats as f64;
+            }
+        }
+    }
+
+    fn shares(&self, space: &SearchSpace) -> Vec<ParameterShare> {
+        let worse: Vec<f64> = self.shuffled.iter().map(|sum| (sum - self.own).max(0.0)).collect();
+        let total: f64 = worse.iter().sum();
+        let share = |worse: &f64| if total > 0.0 { worse / total } else { 0.0 };
+        let named = space.parameters().iter().zip(&worse);
+        let mut shares: Vec<ParameterShare> = named
+            .map(|(parameter, worse)| ParameterShare {
+                name: parameter.name.to_string(),
+                share: share(worse),
+            })
+            .collect();
+        shares.sort_by(|a, b| b.share.total_cmp(&a.share));
+        shares
+    }
+}
+
+/// A forest for log times that does not remember single points: a third of the features at each node
+/// keeps trees different and the time short.
+pub(super) fn forest(features: &Features, codes: Codes, targets: &[f64], rng: &mut ChaCha8Rng) -> Forest {
+    let scales = features.scales();
+    let options =
+        ForestOptions { features_at_node: Some(scales.len().div_ceil(3)), ..ForestOptions::extra_trees() };
+    let mut forest = Forest::new(options, scales.clone());
+    forest.learn(codes, targets, None, rng);
+    forest
+}
+
+fn squares(forest: &Forest, codes: &Codes, truth: &[f64]) -> f64 {
+    let rows = truth.iter().enumerate();
+    rows.map(|(row, truth)| (forest.predict_codes(&codes.row(row)).mean - truth).powi(2)).sum()
+}
+
+/// The points with one parameter's values exchanged among them.
+fn shuffled(points: &[&Genome], slot: usize, rng: &mut ChaCha8Rng) -> Vec<Genome> {
+    let mut column: Vec<u16> = points.iter().map(|genome| genome.positions()[slot]).collect();
+    for at in (1..column.len()).rev() {
+        column.swap(at, rng.random_range(0..=at));
+    }
+    let with = |(genome, position): (&&Genome, u16)| {
+        let mut positions = genome.positions().to_vec();
+        positions[slot] = position;
+        Genome::from(positions)
+    };
+    points.iter().zip(column).map(with).collect()
+}

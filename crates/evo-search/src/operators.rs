@@ -1,0 +1,135 @@
+//! Variation of genomes, shared by strategies. Results may be invalid; the caller repairs them.
+
+use evo_space::genome::Genome;
+use evo_space::space::SearchSpace;
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+
+/// Takes each gene from either parent with equal chance.
+pub fn crossover(first: &Genome, second: &Genome, rng: &mut ChaCha8Rng) -> Genome {
+    let pick = |(a, b): (&u16, &u16)| if rng.random_bool(0.5) { *a } else { *b };
+    Genome(first.positions().iter().zip(second.positions()).map(pick).collect())
+}
+
+/// Moves one gene to the value just below or above it.
+pub fn step(space: &SearchSpace, genome: &Genome, rng: &mut ChaCha8Rng) -> Genome {
+    let Some(gene) = movable_gene(space, rng) else { return genome.clone() };
+    let last = space.parameters()[gene].values.len() - 1;
+    let mut positions = genome.positions().to_vec();
+    let here = usize::from(positions[gene]);
+    let up = if here == 0 { true } else { here < last && rng.random_bool(0.5) };
+    positions[gene] = (if up { here + 1 } else { here - 1 }) as u16;
+    Genome::from(positions)
+}
+
+/// Gives one gene another of its values, uniformly.
+pub fn random_gene(space: &SearchSpace, genome: &Genome, rng: &mut ChaCha8Rng) -> Genome {
+    let Some(gene) = movable_gene(space, rng) else { return genome.clone() };
+    let values = space.parameters()[gene].values.len() as u16;
+    let mut positions = genome.positions().to_vec();
+    let drawn = rng.random_range(0..values - 1);
+    positions[gene] = if drawn >= positions[gene] { drawn + 1 } else { drawn };
+    Genome::from(positions)
+}
+
+/// Takes about two genes from other members, each from any of them: what is frequent among good points
+/// spreads.
+pub fn pool(genome: &Genome, members: &[&Genome], rng: &mut ChaCha8Rng) -> Genome {
+    let mut positions = genome.positions().to_vec();
+    let rate = (2.0 / positions.len().max(1) as f64).min(1.0);
+    for (gene, position) in positions.iter_mut().enumerate() {
+        if rng.random_bool(rate) {
+            let donor = rank_pick(members.len(), rng);
+            *position = donor.map_or(*position, |donor| members[donor].positions()[gene]);
+        }
+    }
+    Genome::from(positions)
+}
+
+/// Moves along the way from a worse point to a better one, each gene with an even chance: genes that
+/// must change together do.
+pub fn drift(
+    space: &SearchSpace,
+    genome: &Genome,
+    better: &Genome,
+    worse: &Genome,
+    rng: &mut ChaCha8Rng,
+) -> Genome {
+    let moved = |(gene, own): (usize, &u16)| {
+        let way = i32::from(better.positions()[gene]) - i32::from(worse.positions()[gene]);
+        let last = space.parameters()[gene].values.len() as i32 - 1;
+        if rng.random_bool(0.5) { (i32::from(*own) + way).clamp(0, last) as u16 } else { *own }
+    };
+    Genome(genome.positions().iter().enumerate().map(moved).collect())
+}
+
+/// A parameter that has more than one value, uniformly; `None` if there is none.
+fn movable_gene(space: &SearchSpace, rng: &mut ChaCha8Rng) -> Option<usize> {
+    let movable: Vec<usize> =
+        (0..space.parameters().len()).filter(|gene| space.parameters()[*gene].values.len() > 1).collect();
+    if movable.is_empty() { None } else { Some(movable[rng.random_range(0..movable.len())]) }
+}
+
+/// Draws a position in a list that is sorted best first: weight falls linearly from `len` to 1.
+pub fn rank_pick(len: usize, rng: &mut ChaCha8Rng) -> Option<usize> {
+    let total = len * (len + 1) / 2;
+    if total == 0 {
+        return None;
+    }
+    let mut ticket = rng.random_range(0..total);
+    for position in 0..len {
+        let weight = len - position;
+        if ticket < weight {
+            return Some(position);
+        }
+        ticket -= weight;
+    }
+    Some(len - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use evo_space::rng::seeded;
+
+    use super::*;
+    use crate::conformance::space_of;
+
+    #[test]
+    fn step_and_random_gene_change_exactly_one_gene() {
+        let space = space_of("[parameters]\nA = [1, 2, 4, 8]\nB = [1]\nC = [1, 2, 3]\n");
+        let mut rng = seeded(1);
+        let start = space.default_genome();
+        for _ in 0..200 {
+            for changed in [step(&space, &start, &mut rng), random_gene(&space, &start, &mut rng)] {
+                let pairs = start.positions().iter().zip(changed.positions());
+                assert_eq!(pairs.filter(|(a, b)| a != b).count(), 1);
+                for (position, parameter) in changed.positions().iter().zip(space.parameters()) {
+                    assert!(usize::from(*position) < parameter.values.len());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rank_selection_prefers_the_front() {
+        let mut rng = seeded(3);
+        let mut hits = [0u32; 4];
+        for _ in 0..4000 {
+            hits[rank_pick(4, &mut rng).unwrap()] += 1;
+        }
+        assert!(hits[0] > hits[1] && hits[1] > hits[2] && hits[2] > hits[3], "{hits:?}");
+        assert_eq!(rank_pick(0, &mut rng), None);
+    }
+
+    #[test]
+    fn crossover_takes_only_genes_of_the_parents() {
+        let (first, second) = (Genome::from(vec![0, 1, 2]), Genome::from(vec![3, 1, 5]));
+        let mut rng = seeded(5);
+        for _ in 0..50 {
+            let child = crossover(&first, &second, &mut rng);
+            for (gene, position) in child.positions().iter().enumerate() {
+                assert!([first.positions()[gene], second.positions()[gene]].contains(position));
+            }
+        }
+    }
+}

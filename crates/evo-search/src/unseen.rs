@@ -1,0 +1,160 @@
+//! What has been proposed or told already, and what is left.
+//!
+//! Every strategy goes through this one door, so "never measured twice", "only valid points" and
+//! "ends when nothing is left" hold for all of them.
+
+use std::collections::HashSet;
+
+use evo_space::genome::Genome;
+use evo_space::space::SearchSpace;
+use rand_chacha::ChaCha8Rng;
+
+use super::permutation::Permutation;
+use super::strategy::Proposal;
+
+/// Uniform draws before falling back to the walk over all points.
+const DRAWS: u32 = 32;
+
+/// Indices in a row without a point, before a space that is not exact is drawn from instead: holes may
+/// outnumber its points by any factor.
+const HOLES: u32 = 1 << 14;
+
+/// Beyond this many points the walk by canonical index is not used: a run ends long before.
+const WALKABLE: u128 = 1 << 100;
+
+/// The points of a space that nobody has proposed.
+#[derive(Debug)]
+pub struct Unseen<'a> {
+    space: &'a SearchSpace,
+    seen: HashSet<Genome>,
+    /// How many of `seen` are valid points.
+    valid_seen: u128,
+    count: u128,
+    walk: Option<Permutation>,
+    cursor: u128,
+    /// Nothing new could be found in a space whose points are not counted.
+    given_up: bool,
+}
+
+impl<'a> Unseen<'a> {
+    /// All points of `space`; `seed` decides the order of `next_in_order`.
+    pub fn new(space: &'a SearchSpace, seed: u64) -> Unseen<'a> {
+        let count = space.count();
+        let walk = (count <= WALKABLE).then(|| Permutation::new(count, seed));
+        Unseen { space, seen: HashSet::new(), valid_seen: 0, count, walk, cursor: 0, given_up: false }
+    }
+
+    /// The space itself.
+    pub fn space(&self) -> &'a SearchSpace {
+        self.space
+    }
+
+    /// Whether a point was claimed or told.
+    pub fn is_seen(&self, genome: &Genome) -> bool {
+        self.seen.contains(genome)
+    }
+
+    /// How many points were claimed or told.
+    pub fn seen_count(&self) -> usize {
+        self.seen.len()
+    }
+
+    /// Takes a valid point that nobody took before; says whether that worked.
+    pub fn claim(&mut self, genome: &Genome) -> bool {
+        if self.seen.contains(genome) || !self.space.contains(genome) {
+            return false;
+        }
+        self.valid_seen += 1;
+        self.seen.insert(genome.clone())
+    }
+
+    /// The default configuration, claimed, unless somebody took it or there is none: what every search
+    /// proposes first.
+    pub fn default(&mut self) -> Option<Proposal> {
+        if !self.space.has_default() {
+            return None;
+        }
+        let genome = self.space.default_genome();
+        self.claim(&genome).then_some(Proposal::new(genome, "default"))
+    }
+
+    /// Notes a point that somebody else evaluated, valid or not.
+    pub fn note(&mut self, genome: &Genome) {
+        if self.seen.insert(genome.clone()) && self.space.contains(genome) {
+            self.valid_seen += 1;
+        }
+    }
+
+    /// Whether every valid point was taken, or no other could be found in a space that is not exact.
+    pub fn is_exhausted(&self) -> bool {
+        self.valid_seen >= self.count || self.given_up
+    }
+
+    /// The next unseen point in the seeded order, claimed. `None` when nothing is left, and beyond the
+    /// size that can be walked.
+    pub fn next_in_order(&mut self) -> Option<Genome> {
+        let mut holes = 0;
+        while !self.is_exhausted() && holes < HOLES {
+            let walk = self.walk.as_ref()?;
+            let Some(index) = walk.at(self.cursor) else {
+                self.given_up = true;
+                break;
+            };
+            self.cursor += 1;
+            match self.space.genome_at(index) {
+                Some(genome) if self.claim(&genome) => return Some(genome),
+                Some(_) => {}
+                None => holes += 1,
+            }
+        }
+        None
+    }
+
+    /// A uniformly drawn unseen point, claimed; `None` only when nothing is left, or nothing new was
+    /// found in a space that is not exact.
+    pub fn draw(&mut self, rng: &mut ChaCha8Rng) -> Option<Genome> {
+        if self.is_exhausted() {
+            return None;
+        }
+        for _ in 0..DRAWS {
+            let Some(genome) = self.space.sample(rng) else { break };
+            if self.claim(&genome) {
+                return Some(genome);
+            }
+        }
+        let last = self.next_in_order();
+        self.given_up |= last.is_none() && !self.space.is_exact();
+        last
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::space_of;
+    use crate::registry::{self, StrategyOptions};
+
+    /// Ten parameters whose remainders hang together too much to count; about one point in 10,007 is valid.
+    fn entangled() -> SearchSpace {
+        let values: Vec<String> = (1..=60i64).map(|value| (value * 7919 % 10_007).to_string()).collect();
+        let parameters = (0..10).map(|at| format!("P{at} = [{}]\n", values.join(", "))).collect::<String>();
+        let sum = (0..10).map(|at| format!("P{at} * P{} * {}", (at + 3) % 10, at + 2)).collect::<Vec<_>>();
+        space_of(&format!(
+            "constraints = ['({}) % 10007 == 17']\n[parameters]\n{parameters}",
+            sum.join(" + ")
+        ))
+    }
+
+    #[test]
+    fn strategies_go_on_where_points_are_not_counted() {
+        let space = entangled();
+        assert!(!space.is_exact());
+        for name in registry::names() {
+            let mut strategy =
+                registry::create(name, &space, StrategyOptions { seed: 1, population: 4 }).unwrap();
+            let proposals = strategy.ask(3);
+            assert_eq!(proposals.len(), 3, "{name}");
+            assert!(proposals.iter().all(|proposal| space.contains(&proposal.genome)), "{name}");
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! What to write instead: a hint for every way in which a text is no expression. People bring habits
+//! from C, Python, SQL and mathematics; each is answered with the word of this language.
+
+use super::ExprError;
+use super::parse::Parser;
+use super::token::TokenKind;
+use super::tree::Function;
+use crate::diagnostic::nearest;
+use crate::document::Span;
+
+/// The form of a choice, which several mistakes lead to.
+pub const IF: &str = "write `a if condition else b`";
+
+/// The form of a membership.
+pub const MEMBERS: &str = "write `A in [1, 2]`";
+
+/// Where an expression is too large.
+pub const SPLIT: &str = "split it into several constraints";
+
+impl Parser<'_> {
+    /// Where the next token stands; at the end, the last one before it, so that there is something to
+    /// point at.
+    pub(super) fn place(&self) -> Span {
+        match (self.peek().kind == TokenKind::End, self.at.checked_sub(1)) {
+            (true, Some(before)) => self.tokens[before].span.clone(),
+            (true, None) => 0..self.text.len(),
+            (false, _) => self.peek().span.clone(),
+        }
+    }
+
+    /// The text of the token before the next one; empty at the start.
+    fn before(&self) -> &str {
+        self.at.checked_sub(1).map_or("", |before| &self.text[self.tokens[before].span.clone()])
+    }
+
+    pub(super) fn unexpected(&self, expected: &str) -> ExprError {
+        let place = self.place();
+        let message = match (self.peek().kind == TokenKind::End, self.before()) {
+            (true, "") => format!("expected {expected}, found nothing"),
+            (true, before) => format!("expected {expected} after `{before}`"),
+            (false, _) => format!("expected {expected}, found `{}`", &self.text[place.clone()]),
+        };
+        ExprError::new(place, message)
+    }
+
+    pub(super) fn expected_value(&self) -> ExprError {
+        self.unexpected("a value").hint(value(&self.peek().kind, self.before()))
+    }
+
+    pub(super) fn expected_operator(&self) -> ExprError {
+        let hint = operator(&self.peek().kind, self.before());
+        self.unexpected("an operator or the end").hint(hint)
+    }
+
+    /// What stands in place of the bracket that closes `open`.
+    pub(super) fn unclosed(&self, open: Span, close: &str, is_list: bool) -> ExprError {
+        match self.peek().kind {
+            TokenKind::End => {
+                ExprError::new(open, "this bracket is never closed").hint(format!("close it with `{close}`"))
+            }
+            TokenKind::Symbol(")" | "]") => {
+                self.unexpected(&format!("`{close}`")).hint(format!("close it with `{close}`"))
+            }
+            TokenKind::Symbol(",") => self.unexpected("`)`").hint("a list stands only after `in`"),
+            _ if is_list => {
+                self.unexpected(&format!("`,` or `{close}`")).hint("a comma stands between two items")
+            }
+            _ => self.expected_operator(),
+        }
+    }
+}
+
+/// For a character that begins nothing.
+pub fn character(character: char) -> String {
+    let instead = match character {
+        '×' | '·' | '⋅' | '∗' => "write `*`",
+        '÷' => "write `/`, or `//` for whole numbers",
+        '−' | '–' | '—' => "write `-`",
+        '≤' | '⩽' => "write `<=`",
+        '≥' | '⩾' => "write `>=`",
+        '≠' => "write `!=`",
+        '≡' => "write `==`",
+        '∧' => "write `and`",
+        '∨' => "write `or`",
+        '¬' => "write `not`",
+        '∈' => MEMBERS,
+        '²' | '³' | '√' => "write `**` for a power",
+        '‘' | '’' | '“' | '”' | '„' | '«' | '»' | '`' => "quote a text with `'` or `\"`",
+        '.' => "names are plain words and have no parts",
+        ';' => "join conditions with `and`, or write several constraints",
+        ':' => IF,
+        '{' | '}' => "group with `(` and `)`, list with `[` and `]`",
+        '#' => "give the reason in `because`; an expression has no comments",
+        '$' => "write the bare name",
+        '@' => "there is no such operator; write `*`",
+        '\\' => "an expression stands on one line and has no escapes",
+        letter if letter.is_alphabetic() => "names are made of the letters a to z, digits and `_`",
+        _ => "remove it",
+    };
+    instead.to_string()
+}
+
+/// For a text that begins like a number and is none, or one that does not fit.
+pub fn number(text: &str) -> String {
+    let lower = text.to_lowercase();
+    let after_digits = lower.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '_');
+    let suffix = ["u", "l", "f", "ul", "ll", "ull", "f32", "f64", "i32", "i64", "h", "d"];
+    if let Some(hex) = lower.strip_prefix("0x") {
+        return match !hex.is_empty() && hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            true => "integers reach 9223372036854775807".to_string(),
+            false => "hexadecimal digits are 0 to 9 and a to f, as in `0x1f`".to_string(),
+        };
+    }
+    if ["0b", "0o"].iter().any(|prefix| lower.starts_with(prefix)) {
+        return "write it in decimal, or with `0x` in hexadecimal".to_string();
+    }
+    if text.contains('_') && after_digits.is_empty() {
+        return "an underscore stands between two digits, as in `1_000`".to_string();
+    }
+    if text.matches('.').count() > 1 {
+        return "a number has one decimal point; write a range as `1 <= A <= 5`".to_string();
+    }
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return match text.starts_with('0') {
+            true => format!("write `{}`", text.trim_start_matches('0')),
+            false => "integers reach 9223372036854775807; `1e19` is a float".to_string(),
+        };
+    }
+    if suffix.contains(&after_digits) {
+        return "a number has no suffix".to_string();
+    }
+    match after_digits.strip_prefix('e') {
+        Some("" | "+" | "-") => "an exponent has digits, as in `1e3`".to_string(),
+        Some(exponent) if exponent.trim_start_matches(['+', '-']).bytes().all(|b| b.is_ascii_digit()) => {
+            "floats reach about 1.8e308".to_string()
+        }
+        _ => "a name begins with a letter or `_`; put an operator after a number".to_string(),
+    }
+}
+
+/// For something that stands where a value belongs. `before` is the text of the token before it,
+/// empty at the start.
+fn value(found: &TokenKind, before: &str) -> String {
+    let hint = match found {
+        TokenKind::Word(word) => match word.as_str() {
+            "not" => "put `not` and what it negates into brackets",
+            "if" | "else" => IF,
+            "None" => "a parameter always has a value; there is no `None`",
+            "lambda" => "write the condition itself, as in `A * B <= 1024`",
+            "is" => "compare with `==` or `!=`",
+            "in" => MEMBERS,
+            "for" => "there are no loops; write the condition for each parameter",
+            _ => "a value stands on both sides of `and` and of `or`",
+        },
+        TokenKind::End if before.is_empty() => "write a condition, as in `A % B == 0`",
+        TokenKind::End => "write a value after it, or remove it",
+        TokenKind::Symbol(")" | "]") if before == "(" => "brackets hold a value",
+        TokenKind::Symbol(",") if ["", "(", "[", ","].contains(&before) => "remove the comma",
+        TokenKind::Symbol(")" | "]") if before.is_empty() => "there is no bracket to close",
+        TokenKind::Symbol(")" | "]" | ",") => "write a value before it",
+        _ => "an operator stands between two values, as in `A * B`",
+    };
+    hint.to_string()
+}
+
+/// For something that stands where an operator or the end belongs, after `before`.
+fn operator(found: &TokenKind, before: &str) -> String {
+    let between = "put an operator between the two, or `and` between two conditions";
+    let hint = match found {
+        TokenKind::Word(_) | TokenKind::Literal(_) if before.ends_with(['\'', '"']) => {
+            "a text that holds one kind of quote is written with the other"
+        }
+        TokenKind::Word(word) => return operator_word(word, before).unwrap_or_else(|| between.to_string()),
+        TokenKind::Symbol("(") => "write `*` to multiply, or `and` between two conditions",
+        TokenKind::Symbol("[") => "there is no indexing; a parameter is its bare name",
+        TokenKind::Symbol(")" | "]") => "there is no bracket to close",
+        TokenKind::Symbol(",") => "join conditions with `and`; a list stands only after `in`",
+        _ => between,
+    };
+    hint.to_string()
+}
+
+fn operator_word(word: &str, before: &str) -> Option<String> {
+    if before != "not" && before.eq_ignore_ascii_case("not") {
+        return Some("did you mean `not`?".to_string());
+    }
+    let folded = word.to_lowercase();
+    let hint = match folded.as_str() {
+        "is" => "compare with `==` or `!=`",
+        "for" | "lambda" => "there are no loops and no functions of your own; write the condition itself",
+        "mod" => "write `%`",
+        "div" => "write `//`",
+        "xor" => "compare two truth values with `!=`",
+        "then" | "else" | "when" | "unless" => IF,
+        "between" => "write `1 <= A <= 5`",
+        "implies" => "write `not a or b`",
+        "eq" | "equals" => "write `==`",
+        "contains" => MEMBERS,
+        _ => {
+            let near = nearest(&folded, ["and", "or", "in", "if", "else"]).filter(|near| *near != word)?;
+            return Some(format!("did you mean `{near}`?"));
+        }
+    };
+    Some(hint.to_string())
+}
+
+/// For a function that does not exist.
+pub fn function(name: &str) -> String {
+    let instead = match name {
+        "sqrt" => Some("write `a ** 0.5`"),
+        "pow" => Some("write `a ** b`"),
+        "floor" | "int" | "floordiv" => Some("write `a // b`"),
+        "ceil" | "cdiv" | "ceildiv" | "divup" => Some("write `ceil_div(a, b)`"),
+        "mod" | "fmod" => Some("write `a % b`"),
+        "all" | "and_" => Some("join conditions with `and`"),
+        "any" | "or_" => Some("join conditions with `or`"),
+        "sum" => Some("write `a + b`"),
+        "prod" | "product" => Some("write `a * b`"),
+        "range" => Some("write `1 <= A <= 5`"),
+        _ => None,
+    };
+    let names = Function::ALL.map(Function::as_str);
+    match (instead, nearest(name, names)) {
+        (Some(instead), _) => instead.to_string(),
+        (None, Some(near)) => format!("did you mean `{near}`?"),
+        (None, None) => {
+            format!("there are {}; `*` multiplies", names.map(|name| format!("`{name}`")).join(", "))
+        }
+    }
+}
+
+/// For a call with too few or too many arguments.
+pub fn arguments(function: Function) -> &'static str {
+    match function {
+        Function::Min => "write `min(a, b)`",
+        Function::Max => "write `max(a, b)`",
+        Function::Abs => "write `abs(a)`",
+        Function::CeilDiv => "write `ceil_div(a, b)`",
+    }
+}

@@ -1,0 +1,352 @@
+//! Tokens to a tree, by recursive descent with Python's precedence.
+
+use std::sync::Arc;
+
+use super::token::{Token, TokenKind, tokens};
+use super::tree::{Comparison, Function, Kind, Tree};
+use super::{ExprError, hints};
+use crate::document::Span;
+use crate::number::Operator;
+use crate::value::Value;
+
+/// Nesting beyond this is refused, so that no input overflows the stack, here or in evaluation.
+const MAX_DEPTH: usize = 50;
+
+/// Longer texts are refused; the longest sensible constraint is far below.
+const MAX_LENGTH: usize = 100_000;
+
+/// Words that cannot be names.
+const RESERVED: [&str; 14] =
+    ["and", "or", "not", "in", "if", "else", "True", "False", "true", "false", "is", "lambda", "for", "None"];
+
+/// A tree and the names that it reads.
+#[derive(Debug)]
+pub struct Parsed {
+    pub root: Tree,
+    /// Each name once, in order of first appearance.
+    pub names: Vec<Arc<str>>,
+    /// Each appearance: position in `names` and place in the text.
+    pub uses: Vec<(usize, Span)>,
+}
+
+/// Whether a text can be the name of a parameter or of a problem size.
+pub fn is_name(text: &str) -> bool {
+    let first = text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+    first
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && !RESERVED.contains(&text)
+}
+
+/// Parses a whole text.
+pub fn parse(text: &str) -> Result<Parsed, ExprError> {
+    if text.len() > MAX_LENGTH {
+        let start = text.char_indices().nth(1).map_or(text.len(), |(at, _)| at);
+        let message = format!("an expression longer than {MAX_LENGTH} bytes");
+        return Err(ExprError::new(0..start, message).hint(hints::SPLIT));
+    }
+    let (tokens, broken) = tokens(text);
+    let mut parser = Parser { tokens, at: 0, depth: 0, names: Vec::new(), uses: Vec::new(), text };
+    let root = parser.whole();
+    // A parser that came as far as the broken place has nothing to say of what follows.
+    let root = match broken {
+        Some(error) if parser.peek().kind == TokenKind::End => Err(error),
+        _ => root,
+    }?;
+    Ok(Parsed { root, names: parser.names, uses: parser.uses })
+}
+
+pub(super) struct Parser<'a> {
+    pub(super) tokens: Vec<Token>,
+    /// The next token.
+    pub(super) at: usize,
+    depth: usize,
+    names: Vec<Arc<str>>,
+    uses: Vec<(usize, Span)>,
+    pub(super) text: &'a str,
+}
+
+type Parse = Result<Tree, ExprError>;
+
+impl Parser<'_> {
+    fn whole(&mut self) -> Parse {
+        let root = self.expression()?;
+        if self.peek().kind == TokenKind::End { Ok(root) } else { Err(self.expected_operator()) }
+    }
+
+    /// `a if condition else b`, or anything that binds tighter.
+    fn expression(&mut self) -> Parse {
+        self.deeper(|parser| {
+            let then = parser.any()?;
+            if !parser.take_word("if") {
+                return Ok(then);
+            }
+            let condition = parser.any()?;
+            if !parser.take_word("else") {
+                return Err(parser.unexpected("`else`").hint(hints::IF));
+            }
+            let otherwise = parser.expression()?;
+            let span = then.span.start..otherwise.span.end;
+            let (condition, then) = (Box::new(condition), Box::new(then));
+            Ok(Tree { kind: Kind::If { condition, then, otherwise: Box::new(otherwise) }, span })
+        })
+    }
+
+    fn any(&mut self) -> Parse {
+        self.joined("or", Kind::Any, |parser| parser.joined("and", Kind::All, Self::negation))
+    }
+
+    fn joined(
+        &mut self,
+        word: &str,
+        kind: fn(Vec<Tree>) -> Kind,
+        operand: impl Fn(&mut Self) -> Parse,
+    ) -> Parse {
+        let first = operand(self)?;
+        let mut operands = vec![first];
+        while self.take_word(word) {
+            operands.push(operand(self)?);
+        }
+        Ok(match operands.len() {
+            1 => operands.remove(0),
+            count => {
+                let span = operands[0].span.start..operands[count - 1].span.end;
+                Tree { kind: kind(operands), span }
+            }
+        })
+    }
+
+    fn negation(&mut self) -> Parse {
+        let start = self.peek().span.start;
+        if !self.take_word("not") {
+            return self.comparison();
+        }
+        let operand = self.deeper(Self::negation)?;
+        let span = start..operand.span.end;
+        Ok(Tree { kind: Kind::Not(Box::new(operand)), span })
+    }
+
+    fn comparison(&mut self) -> Parse {
+        let first = self.sum()?;
+        let mut rest = Vec::new();
+        while let Some(comparison) = self.take_comparison()? {
+            let member = matches!(comparison, Comparison::In | Comparison::NotIn);
+            if let Some((_, Tree { kind: Kind::List(_), span })) = rest.last() {
+                let hint = "compare again after `and`, as in `A in [1, 2] and A < B`";
+                return Err(ExprError::new(span.clone(), "a list cannot be compared further").hint(hint));
+            }
+            let right = if member { self.members()? } else { self.sum()? };
+            rest.push((comparison, right));
+        }
+        let Some((_, last)) = rest.last() else { return Ok(first) };
+        let span = first.span.start..last.span.end;
+        Ok(Tree { kind: Kind::Compare(Box::new(first), rest), span })
+    }
+
+    fn take_comparison(&mut self) -> Result<Option<Comparison>, ExprError> {
+        const ALL: [(&str, Comparison); 6] = [
+            ("==", Comparison::Equal),
+            ("!=", Comparison::NotEqual),
+            ("<", Comparison::Less),
+            ("<=", Comparison::LessEqual),
+            (">", Comparison::Greater),
+            (">=", Comparison::GreaterEqual),
+        ];
+        if let Some((_, comparison)) = ALL.into_iter().find(|(symbol, _)| self.take(symbol)) {
+            return Ok(Some(comparison));
+        }
+        if self.take_word("in") {
+            return Ok(Some(Comparison::In));
+        }
+        if self.take_word("not") {
+            if self.take_word("in") {
+                return Ok(Some(Comparison::NotIn));
+            }
+            let hint = "write `A not in [1, 2]`, or `and not` between two conditions";
+            return Err(self.unexpected("`in`").hint(hint));
+        }
+        Ok(None)
+    }
+
+    /// `[a, b]` or `(a, b)`.
+    fn members(&mut self) -> Parse {
+        let open = self.peek().span.clone();
+        let close = if self.take("[") {
+            "]"
+        } else if self.take("(") {
+            ")"
+        } else {
+            return Err(self.unexpected("a list").hint(hints::MEMBERS));
+        };
+        let items = self.items(open.clone(), close)?;
+        Ok(Tree { kind: Kind::List(items), span: open.start..self.last_end() })
+    }
+
+    /// Comma-separated expressions up to the bracket that closes `open`.
+    fn items(&mut self, open: Span, close: &'static str) -> Result<Vec<Tree>, ExprError> {
+        let mut items = Vec::new();
+        while !self.take(close) {
+            if self.peek().kind == TokenKind::End {
+                return Err(self.unclosed(open, close, true));
+            }
+            items.push(self.expression()?);
+            if !self.take(",") && self.peek().kind != TokenKind::Symbol(close) {
+                return Err(self.unclosed(open, close, true));
+            }
+        }
+        Ok(items)
+    }
+
+    fn sum(&mut self) -> Parse {
+        let operators = [("+", Operator::Add), ("-", Operator::Subtract)];
+        self.chain(&operators, |parser| {
+            let operators = [
+                ("*", Operator::Multiply),
+                ("/", Operator::Divide),
+                ("//", Operator::FloorDivide),
+                ("%", Operator::Remainder),
+            ];
+            parser.chain(&operators, Self::signed)
+        })
+    }
+
+    fn chain(&mut self, operators: &[(&str, Operator)], operand: impl Fn(&mut Self) -> Parse) -> Parse {
+        let first = operand(self)?;
+        let mut rest = Vec::new();
+        while let Some((_, operator)) = operators.iter().find(|(symbol, _)| self.take(symbol)) {
+            rest.push((*operator, operand(self)?));
+        }
+        let Some((_, last)) = rest.last() else { return Ok(first) };
+        let span = first.span.start..last.span.end;
+        Ok(Tree { kind: Kind::Chain(Box::new(first), rest), span })
+    }
+
+    /// A sign binds looser than a power to its right, tighter than everything else: `-2 ** 2` is -4.
+    fn signed(&mut self) -> Parse {
+        let start = self.peek().span.start;
+        let negative = self.take("-");
+        if !negative && !self.take("+") {
+            return self.power();
+        }
+        let operand = self.deeper(Self::signed)?;
+        let span = start..operand.span.end;
+        // `+x` is kept as `0 + x`, so that it refuses texts as `-x` does.
+        let zero = Tree { kind: Kind::Literal(Value::Int(0)), span: start..start };
+        let kind = match negative {
+            true => Kind::Negate(Box::new(operand)),
+            false => Kind::Chain(Box::new(zero), vec![(Operator::Add, operand)]),
+        };
+        Ok(Tree { kind, span })
+    }
+
+    fn power(&mut self) -> Parse {
+        let base = self.atom()?;
+        if !self.take("**") {
+            return Ok(base);
+        }
+        let exponent = self.deeper(Self::signed)?;
+        let span = base.span.start..exponent.span.end;
+        Ok(Tree { kind: Kind::Chain(Box::new(base), vec![(Operator::Power, exponent)]), span })
+    }
+
+    fn atom(&mut self) -> Parse {
+        let token = self.peek().clone();
+        let kind = match token.kind {
+            TokenKind::Literal(value) => {
+                self.at += 1;
+                Kind::Literal(value)
+            }
+            TokenKind::Word(word) => return self.word(&word, token.span),
+            TokenKind::Symbol("(") => {
+                self.at += 1;
+                let inner = self.expression()?;
+                if !self.take(")") {
+                    return Err(self.unclosed(token.span, ")", false));
+                }
+                return Ok(Tree { kind: inner.kind, span: token.span.start..self.last_end() });
+            }
+            TokenKind::Symbol("[") => {
+                let error = ExprError::new(token.span, "a list stands only after `in`");
+                return Err(error.hint(hints::MEMBERS));
+            }
+            _ => return Err(self.expected_value()),
+        };
+        Ok(Tree { kind, span: token.span })
+    }
+
+    fn word(&mut self, word: &str, span: Span) -> Parse {
+        let literal = match word {
+            "True" | "true" => Some(Value::Bool(true)),
+            "False" | "false" => Some(Value::Bool(false)),
+            _ if RESERVED.contains(&word) => return Err(self.expected_value()),
+            _ => None,
+        };
+        self.at += 1;
+        if let Some(value) = literal {
+            return Ok(Tree { kind: Kind::Literal(value), span });
+        }
+        if self.take("(") {
+            return self.call(word, span);
+        }
+        let known = self.names.iter().position(|name| &**name == word);
+        let slot = known.unwrap_or_else(|| {
+            self.names.push(Arc::from(word));
+            self.names.len() - 1
+        });
+        self.uses.push((slot, span.clone()));
+        Ok(Tree { kind: Kind::Name(slot), span })
+    }
+
+    fn call(&mut self, name: &str, span: Span) -> Parse {
+        let Some(function) = Function::ALL.into_iter().find(|function| function.as_str() == name) else {
+            return Err(
+                ExprError::new(span, format!("unknown function `{name}`")).hint(hints::function(name))
+            );
+        };
+        let open = self.tokens[self.at - 1].span.clone();
+        let arguments = self.items(open, ")")?;
+        let span = span.start..self.last_end();
+        let (least, most) = function.arity();
+        if arguments.len() < least || arguments.len() > most {
+            let takes = match (least, most) {
+                (1, 1) => "1 argument".to_string(),
+                (1, _) => "1 or more arguments".to_string(),
+                _ => format!("{least} arguments"),
+            };
+            let message = format!("`{name}` takes {takes}, not {}", arguments.len());
+            return Err(ExprError::new(span, message).hint(hints::arguments(function)));
+        }
+        Ok(Tree { kind: Kind::Call(function, arguments), span })
+    }
+
+    fn deeper(&mut self, parse: impl FnOnce(&mut Self) -> Parse) -> Parse {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            let message = format!("nesting is deeper than {MAX_DEPTH}");
+            return Err(ExprError::new(self.place(), message).hint(hints::SPLIT));
+        }
+        let tree = parse(self)?;
+        self.depth -= 1;
+        Ok(tree)
+    }
+
+    pub(super) fn peek(&self) -> &Token {
+        &self.tokens[self.at]
+    }
+
+    fn take(&mut self, symbol: &str) -> bool {
+        let found = matches!(&self.peek().kind, TokenKind::Symbol(own) if *own == symbol);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn take_word(&mut self, word: &str) -> bool {
+        let found = matches!(&self.peek().kind, TokenKind::Word(own) if own == word);
+        self.at += usize::from(found);
+        found
+    }
+
+    /// Where the last taken token ends.
+    fn last_end(&self) -> usize {
+        self.tokens[self.at - 1].span.end
+    }
+}

@@ -1,0 +1,166 @@
+//! Genome, configuration and the hash that names them.
+//!
+//! A genome is what strategies handle: one position per parameter. A configuration is what people,
+//! templates and files see: names and values. The content hash names sources, binaries and
+//! configurations alike, so that "the same" has one meaning in caches and journals.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::expr::Scope;
+use crate::value::Value;
+
+/// Positions into each parameter's values, in declared order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Genome(pub Box<[u16]>);
+
+impl Genome {
+    /// The positions.
+    pub fn positions(&self) -> &[u16] {
+        &self.0
+    }
+}
+
+impl From<Vec<u16>> for Genome {
+    fn from(positions: Vec<u16>) -> Genome {
+        Genome(positions.into_boxed_slice())
+    }
+}
+
+/// One value for each parameter, in declared order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(
+    from = "serde_json::Map<String, serde_json::Value>",
+    into = "serde_json::Map<String, serde_json::Value>"
+)]
+pub struct Configuration {
+    pairs: Vec<(Arc<str>, Value)>,
+}
+
+impl Configuration {
+    /// From names and values in declared order.
+    pub fn new(pairs: Vec<(Arc<str>, Value)>) -> Configuration {
+        Configuration { pairs }
+    }
+
+    /// The value of `name`.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.pairs.iter().find(|(own, _)| &**own == name).map(|(_, value)| value)
+    }
+
+    /// Names and values in declared order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.pairs.iter().map(|(name, value)| (&**name, value))
+    }
+
+    /// The name of this configuration in journals: a hash of names, kinds and values.
+    pub fn hash(&self) -> ContentHash {
+        let mut text = String::new();
+        for (name, value) in self.iter() {
+            text.push_str(&format!("{name}\u{1f}{}\u{1f}{value}\u{1e}", value.kind()));
+        }
+        ContentHash::of(text.as_bytes())
+    }
+
+    /// The values alone, separated by spaces: what `evo test-one` takes.
+    pub fn positional(&self) -> String {
+        self.pairs.iter().map(|(_, value)| value.to_string()).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// Expressions read parameters by name.
+impl Scope for Configuration {
+    fn get(&self, name: &str) -> Option<Value> {
+        Configuration::get(self, name).cloned()
+    }
+}
+
+impl fmt::Display for Configuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, (name, value)) in self.iter().enumerate() {
+            let separator = if position == 0 { "" } else { " " };
+            write!(f, "{separator}{name}={value}")?;
+        }
+        Ok(())
+    }
+}
+
+impl From<serde_json::Map<String, serde_json::Value>> for Configuration {
+    fn from(map: serde_json::Map<String, serde_json::Value>) -> Configuration {
+        let pair = |(name, value): (String, serde_json::Value)| {
+            let value = serde_json::from_value(value).unwrap_or_else(|_| Value::text("?"));
+            (Arc::from(name), value)
+        };
+        Configuration { pairs: map.into_iter().map(pair).collect() }
+    }
+}
+
+impl From<Configuration> for serde_json::Map<String, serde_json::Value> {
+    fn from(configuration: Configuration) -> Self {
+        let pair = |(name, value): (Arc<str>, Value)| {
+            (name.to_string(), serde_json::to_value(value).unwrap_or_default())
+        };
+        configuration.pairs.into_iter().map(pair).collect()
+    }
+}
+
+/// A BLAKE3 hash in lower-case hexadecimal, shortened to 32 digits (128 bits).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ContentHash(Arc<str>);
+
+impl ContentHash {
+    /// The hash of some bytes.
+    pub fn of(bytes: &[u8]) -> ContentHash {
+        ContentHash(Arc::from(&blake3::hash(bytes).to_hex().as_str()[..32]))
+    }
+
+    /// The hash of several parts; a part's end is part of what is hashed.
+    pub fn of_parts<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> ContentHash {
+        let mut hasher = blake3::Hasher::new();
+        for part in parts {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        }
+        ContentHash(Arc::from(&hasher.finalize().to_hex().as_str()[..32]))
+    }
+
+    /// All 32 digits.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The first 10 digits, for tables.
+    pub fn short(&self) -> &str {
+        &self.0[..10]
+    }
+}
+
+impl fmt::Display for ContentHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hash_tells_kinds_apart_and_round_trips() {
+        let make = |value: Value| Configuration::new(vec![(Arc::from("A"), value)]);
+        assert_ne!(make(Value::Int(4)).hash(), make(Value::Float(4.0)).hash());
+        assert_ne!(make(Value::Int(1)).hash(), make(Value::Bool(true)).hash());
+        let configuration = make(Value::Float(4.0));
+        let text = serde_json::to_string(&configuration).unwrap();
+        let back: Configuration = serde_json::from_str(&text).unwrap();
+        assert_eq!(back.hash(), configuration.hash());
+    }
+
+    #[test]
+    fn parts_do_not_run_together() {
+        assert_ne!(ContentHash::of_parts([&b"ab"[..], b"c"]), ContentHash::of_parts([&b"a"[..], b"bc"]));
+    }
+}

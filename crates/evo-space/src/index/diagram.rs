@@ -1,0 +1,251 @@
+//! The points of one group of linked parameters: a reduced diagram whose nodes know how many
+//! completions they have.
+//!
+//! Counts are 128 bits wide and stop at `u128::MAX`, which then means "that many or more". Index
+//! lookups stay exact below it, because every skipped block that fits is smaller. Where a count did
+//! stop, the exact total is added up once in integers of any size, and drawing goes by shares.
+
+use std::ops::SubAssign;
+
+use num_bigint::BigUint;
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+
+use crate::merge::Layers;
+
+/// A way from a node to the next layer.
+#[derive(Clone, Copy, Debug)]
+pub struct Edge {
+    /// Value position.
+    pub position: u16,
+    /// Node of the next layer.
+    pub child: u32,
+    /// Completions of the node's earlier edges; `u128::MAX` for that many or more.
+    pub before: u128,
+}
+
+/// All nodes at which one parameter is decided.
+#[derive(Debug)]
+pub struct Layer {
+    /// The parameter.
+    pub slot: usize,
+    /// Node `n` has the edges from `starts[n]` to `starts[n + 1]`.
+    starts: Vec<u32>,
+    edges: Vec<Edge>,
+    /// Completions of each node; `u128::MAX` for that many or more.
+    pub counts: Vec<u128>,
+}
+
+/// The points of one group.
+#[derive(Debug)]
+pub struct Diagram {
+    /// In ascending order of slots.
+    pub layers: Vec<Layer>,
+    /// Number of points.
+    pub total: BigUint,
+    /// Set only where a count reached `u128::MAX`.
+    shares: Option<Shares>,
+}
+
+/// For each layer and edge, the completions of its node's edges up to and with this one, in units of
+/// the layer's largest node.
+#[derive(Debug)]
+struct Shares(Vec<Vec<f64>>);
+
+impl Layer {
+    /// The edges of a node, ascending by position.
+    pub fn edges_of(&self, node: u32) -> &[Edge] {
+        &self.edges[self.range(node)]
+    }
+
+    fn range(&self, node: u32) -> std::ops::Range<usize> {
+        self.starts[node as usize] as usize..self.starts[node as usize + 1] as usize
+    }
+
+    /// The edge of a node for a value position.
+    pub fn find(&self, node: u32, position: u16) -> Option<Edge> {
+        find(self.edges_of(node), position).copied()
+    }
+
+    /// The edges of each node.
+    pub fn nodes(&self) -> impl DoubleEndedIterator<Item = &[Edge]> {
+        (0..self.counts.len()).map(|node| self.edges_of(node as u32))
+    }
+}
+
+/// The edge of a node for a value position.
+fn find(edges: &[Edge], position: u16) -> Option<&Edge> {
+    // Where no value is missing an edge's number is its position.
+    if let Some(edge) = edges.get(usize::from(position)).filter(|edge| edge.position == position) {
+        return Some(edge);
+    }
+    edges.binary_search_by_key(&position, |edge| edge.position).ok().map(|at| &edges[at])
+}
+
+impl Diagram {
+    /// Counts the completions of each node.
+    pub fn new(source: Layers) -> Diagram {
+        let mut layers: Vec<Layer> = Vec::new();
+        let mut below: Vec<u128> = vec![1];
+        for (slot, nodes) in source.slots.iter().zip(source.nodes).rev() {
+            let mut layer = Layer { slot: *slot, starts: vec![0], edges: Vec::new(), counts: Vec::new() };
+            for node in nodes {
+                let mut count = 0u128;
+                for (position, child) in node {
+                    layer.edges.push(Edge { position, child, before: count });
+                    count = count.saturating_add(below[child as usize]);
+                }
+                layer.starts.push(layer.edges.len() as u32);
+                layer.counts.push(count);
+            }
+            below.clone_from(&layer.counts);
+            layers.push(layer);
+        }
+        layers.reverse();
+        let count = below.first().copied().unwrap_or(0);
+        let mut diagram = Diagram { layers, total: BigUint::from(count), shares: None };
+        if count == u128::MAX {
+            diagram.total = diagram.exact_counts().swap_remove(0).swap_remove(0);
+            diagram.shares = Some(Shares::new(&diagram.layers));
+        }
+        diagram
+    }
+
+    /// Completions of a node; `u128::MAX` for that many or more.
+    pub fn node_count(&self, depth: usize, node: u32) -> u128 {
+        self.layers.get(depth).map_or(1, |layer| layer.counts[node as usize])
+    }
+
+    /// Completions of a node's edges up to and with number `at`, rounded, in a unit of the layer.
+    pub fn end(&self, depth: usize, node: u32, at: usize) -> f64 {
+        let layer = &self.layers[depth];
+        if let Some(shares) = &self.shares {
+            return shares.0[depth][layer.range(node)][at];
+        }
+        let next = layer.edges_of(node).get(at + 1);
+        next.map_or(layer.counts[node as usize], |edge| edge.before) as f64
+    }
+
+    /// Completions of each node of each layer, and of the end, at any size.
+    fn exact_counts(&self) -> Vec<Vec<BigUint>> {
+        let mut counts = vec![vec![BigUint::from(1u8)]];
+        for layer in self.layers.iter().rev() {
+            let below = &counts[counts.len() - 1];
+            let own = layer.nodes().map(|edges| edges.iter().map(|edge| &below[edge.child as usize]).sum());
+            let own = own.collect();
+            counts.push(own);
+        }
+        counts.reverse();
+        counts
+    }
+
+    /// A uniform point, written to its slots of `positions`. Beyond 2^128 points it is uniform up to
+    /// the rounding of 64-bit floats at each layer. The diagram must not be empty.
+    pub fn draw(&self, rng: &mut ChaCha8Rng, positions: &mut [u16]) {
+        if let Some(shares) = &self.shares {
+            return shares.draw(&self.layers, rng, positions);
+        }
+        let count = self.node_count(0, 0);
+        match u64::try_from(count) {
+            Ok(1) => self.follow(0u64, |edge| edge.before as u64, positions),
+            // Twice as fast as with 128 bits.
+            Ok(count) => self.follow(rng.random_range(0..count), |edge| edge.before as u64, positions),
+            Err(_) => self.follow(rng.random_range(0..count), |edge| edge.before, positions),
+        }
+    }
+
+    /// Writes the point at an own index; `before` reads an edge's.
+    fn follow<N: PartialOrd + SubAssign>(
+        &self,
+        mut index: N,
+        before: impl Fn(&Edge) -> N,
+        positions: &mut [u16],
+    ) {
+        let mut node = 0;
+        for layer in &self.layers {
+            let edge = match layer.edges_of(node) {
+                [edge] => edge,
+                edges => &edges[edges.partition_point(|edge| before(edge) <= index) - 1],
+            };
+            index -= before(edge);
+            positions[layer.slot] = edge.position;
+            node = edge.child;
+        }
+    }
+
+    /// For each layer and node, and for the end, the least cost from there on.
+    pub fn least_costs(&self, cost: &impl Fn(usize, u16) -> u64) -> Vec<Vec<u64>> {
+        let mut costs = vec![vec![0]];
+        for layer in self.layers.iter().rev() {
+            let below = &costs[costs.len() - 1];
+            let least = |edges: &[Edge]| {
+                let through =
+                    edges.iter().map(|edge| cost(layer.slot, edge.position) + below[edge.child as usize]);
+                through.min().unwrap_or(u64::MAX)
+            };
+            let own = layer.nodes().map(least).collect();
+            costs.push(own);
+        }
+        costs.reverse();
+        costs
+    }
+
+    /// The sum of `weight(slot, position)` over the own slots of all own points.
+    pub fn weighted_sum(&self, weight: &impl Fn(usize, u16) -> BigUint) -> BigUint {
+        let counts = self.exact_counts();
+        let mut sum = BigUint::ZERO;
+        let mut arriving = vec![BigUint::from(1u8)];
+        for (depth, layer) in self.layers.iter().enumerate() {
+            let below = &counts[depth + 1];
+            let mut next = vec![BigUint::ZERO; below.len()];
+            for (edges, paths) in layer.nodes().zip(&arriving) {
+                for edge in edges {
+                    let child = edge.child as usize;
+                    sum += paths * &below[child] * weight(layer.slot, edge.position);
+                    next[child] += paths;
+                }
+            }
+            arriving = next;
+        }
+        sum
+    }
+}
+
+impl Shares {
+    fn new(layers: &[Layer]) -> Shares {
+        let mut below = vec![1.0f64];
+        let mut all = Vec::with_capacity(layers.len());
+        for layer in layers.iter().rev() {
+            let mut totals = Vec::with_capacity(layer.counts.len());
+            let mut running = Vec::with_capacity(layer.edges.len());
+            for edges in layer.nodes() {
+                let mut total = 0.0;
+                for edge in edges {
+                    total += below[edge.child as usize];
+                    running.push(total);
+                }
+                totals.push(total);
+            }
+            // Only the shares within a node matter, so that any unit will do; this one cannot overflow.
+            let largest = totals.iter().copied().fold(0.0, f64::max);
+            totals.iter_mut().chain(&mut running).for_each(|share| *share /= largest);
+            below = totals;
+            all.push(running);
+        }
+        all.reverse();
+        Shares(all)
+    }
+
+    fn draw(&self, layers: &[Layer], rng: &mut ChaCha8Rng, positions: &mut [u16]) {
+        let mut node = 0;
+        for (layer, shares) in layers.iter().zip(&self.0) {
+            let shares = &shares[layer.range(node)];
+            let drawn = rng.random::<f64>() * shares[shares.len() - 1];
+            // Rounding may give the end itself.
+            let at = shares.partition_point(|share| *share <= drawn).min(shares.len() - 1);
+            let edge = layer.edges_of(node)[at];
+            positions[layer.slot] = edge.position;
+            node = edge.child;
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! Samples of valid points: uniform, or spread evenly.
+
+use std::collections::{HashMap, HashSet};
+
+use num_bigint::BigUint;
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+
+use super::hasher::FastHash;
+use super::index::Index;
+use super::quasi_random::QuasiRandom;
+use super::rng::seeded;
+use super::space::SearchSpace;
+use crate::genome::Genome;
+
+/// A space with holes is shuffled by index, which finds all points, up to this many indices.
+const SHUFFLED_WITH_HOLES: u128 = 1 << 16;
+
+/// After so many draws in a row that were there before, drawing ends.
+const REPEATS: usize = 1 << 8;
+
+/// Draws from a part of the canonical order before it is left out.
+const TRIES: usize = 64;
+
+/// A share of so small a part has too few random bits left to go on with.
+const NARROW: f64 = 1e-12;
+
+impl SearchSpace {
+    /// A uniform valid point; `None` for an empty space.
+    ///
+    /// If the space is not exact: by rejection and uniform, as long as valid points are frequent among
+    /// those that were counted. Where 2^17 in a row are refused a bounded search follows; what it
+    /// finds is valid but not uniform, and `None` also says that it found nothing.
+    pub fn sample(&self, rng: &mut ChaCha8Rng) -> Option<Genome> {
+        self.index.sample(rng).map(Genome::from)
+    }
+
+    /// Up to `n` distinct uniform valid points, in random order; all of them if there are no more. If
+    /// the space is not exact there may be fewer, and they are as uniform as those of `sample`.
+    pub fn sample_distinct(&self, n: usize, rng: &mut ChaCha8Rng) -> Vec<Genome> {
+        self.index.sample_distinct(n, rng)
+    }
+
+    /// One uniform point from each of `n` equal parts of the canonical order, in that order; all points
+    /// if there are no more. It spreads over what the first parameters decide; `sample_quasi_random`
+    /// spreads over each parameter.
+    ///
+    /// If the space is not exact, parts in which valid points are rare are left out and as many points
+    /// are drawn from anywhere instead.
+    pub fn sample_stratified(&self, n: usize, rng: &mut ChaCha8Rng) -> Vec<Genome> {
+        self.index.sample_stratified(n, rng)
+    }
+
+    /// `n` distinct valid points that are spread evenly over the values of each parameter and of pairs
+    /// of parameters that are declared side by side; all points if there are no more. Each point by
+    /// itself is uniform, but for repeats that are left out. A longer sample of the same seed begins
+    /// with the shorter one, unless nearly all points are asked for; the best numbers are powers of two.
+    ///
+    /// A low-discrepancy sequence in as many dimensions as there are parameters left to choose is
+    /// mapped through the diagram by shares of completions; the modules `low_discrepancy` and
+    /// `index/descend` name the sources.
+    pub fn sample_quasi_random(&self, n: usize, seed: u64) -> Vec<Genome> {
+        self.index.sample_quasi_random(n, seed)
+    }
+}
+
+impl Index {
+    /// Up to `n` distinct uniform points, in random order; all of them if there are no more. If the
+    /// space is not exact it ends, with fewer, when draws bring nothing new.
+    pub fn sample_distinct(&self, n: usize, rng: &mut ChaCha8Rng) -> Vec<Genome> {
+        let count = u128::try_from(self.total()).unwrap_or(u128::MAX);
+        if count / 4 <= n as u128 || (!self.is_exact() && count <= SHUFFLED_WITH_HOLES) {
+            return self.shuffled(n, count, rng);
+        }
+        // At most a quarter of an exact space is asked for, so that most draws are new.
+        let mut points = Distinct::with_capacity(n);
+        self.fill(&mut points, n, rng);
+        points.list
+    }
+
+    /// The first `n` points, of all indices in random order: a shuffle that stores only what it moved.
+    fn shuffled(&self, n: usize, count: u128, rng: &mut ChaCha8Rng) -> Vec<Genome> {
+        let mut moved: HashMap<u128, u128, FastHash> = HashMap::default();
+        let mut list = Vec::with_capacity(n.min(count as usize));
+        for at in 0..count {
+            if list.len() == n {
+                break;
+            }
+            let other = rng.random_range(at..count);
+            let drawn = moved.get(&other).copied().unwrap_or(other);
+            let displaced = moved.get(&at).copied().unwrap_or(at);
+            moved.insert(other, displaced);
+            // An index of a space that is not exact may have no valid point.
+            list.extend(self.point(drawn).map(Genome::from));
+        }
+        list
+    }
+
+    /// One uniform point from each of `n` equal parts of the canonical order; all if there are no more.
+    pub fn sample_stratified(&self, n: usize, rng: &mut ChaCha8Rng) -> Vec<Genome> {
+        if *self.total() <= BigUint::from(n) {
+            return self.iter().map(Genome::from).collect();
+        }
+        let count = u128::try_from(self.total()).ok().filter(|count| *count < u128::MAX);
+        let mut points = Distinct::with_capacity(n);
+        for part in 0..n {
+            let point = match count {
+                Some(count) => {
+                    let (start, end) = stratum(count, n, part);
+                    (0..TRIES).find_map(|_| self.point(rng.random_range(start..end)))
+                }
+                None => (0..TRIES).map(|_| self.near_share(part, n, rng)).find(|point| self.contains(point)),
+            };
+            point.map(|point| points.push(Genome::from(point)));
+        }
+        self.fill(&mut points, n, rng);
+        points.list.sort_unstable();
+        points.list
+    }
+
+    /// A point of a space too large for indices, in one of `n` equal parts of the canonical order, up to
+    /// rounding.
+    fn near_share(&self, part: usize, n: usize, rng: &mut ChaCha8Rng) -> Vec<u16> {
+        let mut share = (part as f64 + rng.random::<f64>()) / n as f64;
+        let mut width = 1.0;
+        self.descend(|_, fork| {
+            let split = fork.split(share);
+            (share, width) = (split.inside, width * split.width);
+            if width < NARROW {
+                (share, width) = (rng.random(), 1.0);
+            }
+            split.edge
+        })
+    }
+
+    /// `n` distinct points, evenly spread; all if there are no more.
+    pub fn sample_quasi_random(&self, n: usize, seed: u64) -> Vec<Genome> {
+        if *self.total() <= BigUint::from(n) {
+            return self.iter().map(Genome::from).collect();
+        }
+        let sequence = QuasiRandom::new(self, seed);
+        let mut points = Distinct::with_capacity(n);
+        // Points of a small space come up again. With four per point that is wanted, few are missing.
+        for number in 0..u32::try_from(n.saturating_mul(4)).unwrap_or(u32::MAX) {
+            if points.list.len() == n {
+                break;
+            }
+            sequence.point(number).map(|point| points.push(point));
+        }
+        self.fill(&mut points, n, &mut seeded(seed));
+        points.list
+    }
+
+    /// Adds uniform points until there are `n`.
+    fn fill(&self, points: &mut Distinct, n: usize, rng: &mut ChaCha8Rng) {
+        let mut repeats = 0;
+        while points.list.len() < n && repeats < REPEATS {
+            let Some(point) = self.sample(rng) else { return };
+            repeats = if points.push(Genome::from(point)) { 0 } else { repeats + 1 };
+        }
+        // Nearly all points are there: the missing ones are found by going through them.
+        let count = u128::try_from(self.total()).unwrap_or(u128::MAX);
+        if points.list.len() < n && count / 8 <= n as u128 {
+            let mut all = self.shuffled(usize::MAX, count, rng).into_iter();
+            while points.list.len() < n
+                && let Some(point) = all.next()
+            {
+                points.push(point);
+            }
+        }
+    }
+}
+
+/// The indices of one of `n` parts that differ by one in length at most. There are at least `n`.
+fn stratum(count: u128, n: usize, part: usize) -> (u128, u128) {
+    let n = n as u128;
+    let start = |part: u128| count / n * part + count % n * part / n;
+    (start(part as u128), start(part as u128 + 1))
+}
+
+/// Points in the order in which they came, without repeats.
+#[derive(Default)]
+struct Distinct {
+    list: Vec<Genome>,
+    seen: HashSet<Genome, FastHash>,
+}
+
+impl Distinct {
+    fn with_capacity(n: usize) -> Distinct {
+        // Nobody needs a gigabyte before there is anything in it.
+        let n = n.min(1 << 16);
+        Distinct {
+            list: Vec::with_capacity(n),
+            seen: HashSet::with_capacity_and_hasher(n, Default::default()),
+        }
+    }
+
+    /// Whether the point is new.
+    fn push(&mut self, point: Genome) -> bool {
+        let new = self.seen.insert(point.clone());
+        if new {
+            self.list.push(point);
+        }
+        new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::neighbors::tests::is_uniform;
+    use crate::space::tests::space;
+
+    const COUPLED: &str = "parameters = { A = [1, 2, 3, 4, 5, 6], B = [1, 2, 3, 4, 5, 6], C = [0, 1, 2, 3], D = [0, 1], E = [1, 2, 4, 8] }\n\
+                           constraints = ['A * B <= 18', 'C + D != 2']";
+
+    #[test]
+    fn strata_have_one_point_each() {
+        let space = space(COUPLED);
+        let count = space.count();
+        for n in [1, 2, 7, 64, 100] {
+            for seed in 0..20 {
+                let sample = space.sample_stratified(n, &mut seeded(seed));
+                assert_eq!(sample.len(), n);
+                for (part, genome) in sample.iter().enumerate() {
+                    let (start, end) = stratum(count, n, part);
+                    assert!((start..end).contains(&space.index_of(genome).unwrap()));
+                }
+            }
+        }
+        assert_eq!(
+            (0..5).map(|part| stratum(13, 5, part)).collect::<Vec<_>>(),
+            [(0, 2), (2, 5), (5, 7), (7, 10), (10, 13)]
+        );
+        assert_eq!(stratum(u128::MAX - 1, usize::MAX, usize::MAX - 1).1, u128::MAX - 1);
+    }
+
+    #[test]
+    fn everything_is_asked_for() {
+        let space = space(COUPLED);
+        let all: Vec<Genome> = space.iter().collect();
+        for n in [all.len(), all.len() + 1, usize::MAX] {
+            assert_eq!(space.sample_stratified(n, &mut seeded(1)), all);
+            assert_eq!(space.sample_quasi_random(n, 1), all);
+            let mut distinct = space.sample_distinct(n, &mut seeded(1));
+            distinct.sort();
+            assert_eq!(distinct, all);
+        }
+        for n in [0, 1, all.len() / 2, all.len() - 1] {
+            for mut sample in [space.sample_stratified(n, &mut seeded(1)), space.sample_quasi_random(n, 1)] {
+                assert!(sample.iter().all(|genome| space.contains(genome)));
+                sample.sort();
+                sample.dedup();
+                assert_eq!(sample.len(), n);
+            }
+        }
+    }
+
+    #[test]
+    fn the_last_points_are_found() {
+        let space = space(
+            "parameters = { A = [1, 2, 3, 4, 5, 6, 7], B = [1, 2, 3, 4, 5, 6, 7], C = [1, 2, 3, 4, 5, 6, 7, 8], D = [1, 2, 3, 4, 5, 6, 7], E = [1, 2, 3, 4, 5, 6, 7] }",
+        );
+        let n = space.count() as usize - 1;
+        let mut sample = space.sample_quasi_random(n, 1);
+        sample.sort();
+        sample.dedup();
+        assert_eq!(sample.len(), n);
+    }
+
+    #[test]
+    fn each_point_of_an_even_sample_is_uniform() {
+        let space = space(
+            "parameters = { A = [1, 2, 3, 4], B = [1, 2, 3, 4], C = [1, 2] }\nconstraints = ['A * B <= 6']",
+        );
+        let mut seen = vec![[0f64; 2]; space.count() as usize];
+        for seed in 0..300 * space.count() as u64 {
+            let even = &space.sample_quasi_random(3, seed)[0];
+            seen[space.index_of(even).unwrap() as usize][0] += 1.0;
+            let one = &space.sample_stratified(1, &mut seeded(seed))[0];
+            seen[space.index_of(one).unwrap() as usize][1] += 1.0;
+        }
+        for kind in 0..2 {
+            let seen: Vec<f64> = seen.iter().map(|seen| seen[kind]).collect();
+            assert!(is_uniform(&seen), "{seen:?}");
+        }
+    }
+
+    /// The sum over all values of all parameters of the squared error of a value's share in a sample.
+    fn imbalance(space: &SearchSpace, sample: &[Genome]) -> f64 {
+        let share = |points: &mut dyn Iterator<Item = Genome>, slot: usize, position: u16| {
+            let (mut all, mut with) = (0.0, 0.0);
+            points.for_each(|genome| {
+                all += 1.0;
+                with += f64::from(u8::from(genome.positions()[slot] == position));
+            });
+            with / all
+        };
+        let domains = space.effective_domains();
+        let values = domains.iter().enumerate().flat_map(|(slot, own)| own.iter().map(move |at| (slot, *at)));
+        let error =
+            |(slot, at)| share(&mut sample.iter().cloned(), slot, at) - share(&mut space.iter(), slot, at);
+        values.map(error).map(|error: f64| error * error).sum()
+    }
+
+    #[test]
+    fn quasi_random_samples_are_balanced() {
+        let space = space(COUPLED);
+        let (mut even, mut random) = (0.0, 0.0);
+        for seed in 0..20 {
+            even += imbalance(&space, &space.sample_quasi_random(32, seed));
+            random += imbalance(&space, &space.sample_distinct(32, &mut seeded(seed)));
+        }
+        assert!(even < random / 3.0, "{even} against {random}");
+        let long = space.sample_quasi_random(64, 5);
+        assert_eq!(space.sample_quasi_random(20, 5), long[..20]);
+    }
+
+    #[test]
+    fn spaces_beyond_128_bits_are_spread_too() {
+        let free = (0..50).map(|at| format!("P{at} = [1, 2, 3, 4, 5, 6, 7, 8]\n")).collect::<String>();
+        let space = space(&format!("constraints = ['P0 <= P40']\n[parameters]\n{free}"));
+        let sample = space.sample_stratified(36, &mut seeded(2));
+        // P0 and P40 have 36 pairs; each part of the order has P0 fixed, or one step of it.
+        let first = |position: u16| sample.iter().filter(|genome| genome.positions()[0] == position).count();
+        assert_eq!((0..8).map(first).collect::<Vec<_>>(), [8, 7, 6, 5, 4, 3, 2, 1]);
+        assert!(sample.is_sorted() && sample.iter().all(|genome| space.contains(genome)));
+        let sample = space.sample_quasi_random(64, 2);
+        let count = |position: u16| sample.iter().filter(|genome| genome.positions()[20] == position).count();
+        assert_eq!((0..8).map(count).collect::<Vec<_>>(), [8; 8]);
+        assert!(sample.iter().all(|genome| space.contains(genome)));
+    }
+}

@@ -1,0 +1,21 @@
+//! What a compiler made of one source, before it is kept in the cache.
+
+use evo_protocol::binary::EntryResources;
+use evo_space::genome::ContentHash;
+
+/// What a compiler made of one source.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// The file.
+    pub bytes: Vec<u8>,
+    /// Hash of its code alone.
+    pub code_hash: ContentHash,
+    /// Resources of every kernel, as far as the compiler knows them.
+    pub resources: Vec<EntryResources>,
+    /// Warnings, capped.
+    pub log: String,
+    /// Whether they were cut.
+    pub log_truncated: bool,
+    /// Time in the compiler, milliseconds.
+    pub compile_ms: f64,
+}
