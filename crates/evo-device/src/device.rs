@@ -18,19 +18,28 @@ pub struct BufferId(pub u32);
 /// One launch with its arguments bound.
 #[derive(Clone, Debug)]
 pub struct BoundLaunch {
+    /// Name of the entry point.
     pub entry: String,
+    /// Blocks in x, y, z.
     pub grid: [u32; 3],
+    /// Threads of a block in x, y, z.
     pub block: [u32; 3],
+    /// Dynamic shared memory per block, bytes.
     pub shared_bytes: u32,
+    /// Cluster extents in blocks.
     pub cluster: Option<[u32; 3]>,
+    /// Whether all blocks must be resident at once.
     pub cooperative: bool,
+    /// Whether it may start before its predecessor ends.
     pub programmatic: bool,
+    /// What the entry point receives, in order.
     pub arguments: Vec<BoundArgument>,
 }
 
 /// An argument value.
 #[derive(Clone, Debug)]
 pub enum BoundArgument {
+    /// Address of a buffer.
     Buffer(BufferId),
     /// Little-endian bytes of a scalar, `DType::bytes` long.
     Scalar(Vec<u8>),
@@ -39,15 +48,21 @@ pub enum BoundArgument {
 /// Elementwise comparison of a buffer with expected values in fp64.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Comparison {
+    /// Elements compared.
     pub elements: u64,
     /// Elements that are NaN or infinite where the expected value is finite.
     pub non_finite: u64,
     /// Elements with |actual − expected| > atol + rtol·|expected| (or non-finite).
     pub mismatches: u64,
+    /// Index of the first mismatch.
     pub first_bad: Option<u64>,
+    /// What the kernel wrote there.
     pub first_bad_actual: f64,
+    /// What was expected there.
     pub first_bad_expected: f64,
+    /// Largest |actual − expected|.
     pub abs_error_max: f64,
+    /// Where that is.
     pub abs_error_max_index: u64,
     /// Σ (actual − expected)².
     pub error_square_sum: f64,
@@ -68,16 +83,20 @@ impl Comparison {
 /// Elementwise tolerance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tolerance {
+    /// Absolute part.
     pub atol: f64,
+    /// Part relative to the expected value.
     pub rtol: f64,
 }
 
 /// A guard zone that no longer holds its pattern.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GuardDamage {
+    /// Name of the buffer whose zone it is.
     pub buffer: String,
     /// Offset in bytes from the buffer's start: negative before it, ≥ its size behind it.
     pub offset: i64,
+    /// How many bytes changed.
     pub bytes_changed: u64,
 }
 

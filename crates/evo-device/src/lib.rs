@@ -1,5 +1,31 @@
-//! Devices behind one trait: `cuda` and `host`; `probe` chooses one without opening it.
+//! Devices that run and time untrusted kernels, behind one trait.
+//!
+//! [`cuda::CudaDevice`] talks to the driver API, which is loaded at run time: a program with this crate starts on
+//! machines without CUDA. [`host::HostDevice`] runs the same CUDA source on this processor: [`host::translate`]
+//! rewrites it to C++, the threads of a block become fibers, and buffers end at unmapped pages. [`probe`] chooses
+//! a device without opening it.
+//!
+//! A device reports what happened ([`DeviceError`](evo_protocol::device::DeviceError)); what that means for a
+//! variant is for its caller to judge. A kernel may hang or corrupt the process, so callers that run
+//! kernels they do not trust open the device in a process that they can kill.
+//!
+//! ```
+//! use evo_device::Device;
+//! use evo_device::host::HostDevice;
+//!
+//! let mut device = HostDevice::open()?;
+//! let buffer = device.allocate("x", 8)?;
+//! device.write(buffer, &[1, 2, 3, 4, 5, 6, 7, 8])?;
+//! let before = device.hash(buffer)?;
+//! device.fill(buffer, 0x0403_0201)?;
+//! assert_eq!(device.read(buffer)?, [1, 2, 3, 4, 1, 2, 3, 4]);
+//! assert_ne!(device.hash(buffer)?, before);
+//! # Ok::<(), evo_protocol::device::DeviceError>(())
+//! ```
 
+#![warn(missing_docs)]
+
+mod arch;
 pub mod cuda;
 pub mod device;
 pub mod host;
@@ -7,21 +33,5 @@ pub mod open;
 pub mod probe;
 pub mod telemetry;
 
-/// Compilation target of a compute capability: the `a` form where it exists, since cubins are made
-/// for exactly one device.
-pub fn cuda_arch(major: u32, minor: u32) -> String {
-    let suffix = if major >= 9 { "a" } else { "" };
-    format!("sm_{major}{minor}{suffix}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn targets_carry_the_architecture_suffix_where_it_exists() {
-        assert_eq!(cuda_arch(8, 9), "sm_89");
-        assert_eq!(cuda_arch(9, 0), "sm_90a");
-        assert_eq!(cuda_arch(12, 0), "sm_120a");
-    }
-}
+pub use arch::cuda_arch;
+pub use device::Device;

@@ -10,6 +10,7 @@ use super::telemetry::{self, ListedGpu};
 /// A device that exists, as far as can be told without opening it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceChoice {
+    /// Which kind of device.
     pub kind: DeviceKind,
     /// What a worker's `Hello` carries: `host`, `cuda:0`.
     pub spec: String,
@@ -23,7 +24,9 @@ pub struct DeviceChoice {
 #[derive(Clone, Debug, Error, PartialEq)]
 #[error("{message}\nhint: {hint}")]
 pub struct ProbeError {
+    /// What is missing.
     pub message: String,
+    /// What to do about it.
     pub hint: String,
 }
 

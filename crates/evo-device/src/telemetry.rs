@@ -17,8 +17,11 @@ fn nvml() -> Option<&'static Nvml> {
 /// A GPU as NVML lists it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListedGpu {
+    /// Position in NVML's list.
     pub index: u32,
+    /// Product name.
     pub name: String,
+    /// UUID, which CUDA reports alike.
     pub uuid: String,
     /// Compute capability, major and minor.
     pub capability: (u32, u32),

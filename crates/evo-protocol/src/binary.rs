@@ -44,7 +44,9 @@ pub const HEADER_END: &str = "// ---- end of evo header ----\n";
 /// One job for a compile worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CompileRequest {
+    /// What to compile.
     pub source: KernelSource,
+    /// The kind of device, which decides the compiler.
     pub kind: DeviceKind,
     /// `sm_90a`, …; `host`.
     pub arch: String,
@@ -80,11 +82,17 @@ pub struct Binary {
 /// What one entry point uses, as the compiler reports it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EntryResources {
+    /// Name of the entry point.
     pub entry: String,
+    /// Registers per thread.
     pub registers: Option<u32>,
+    /// Stack frame per thread, bytes.
     pub stack_bytes: Option<u64>,
+    /// Bytes per thread that spill stores write to local memory.
     pub spill_store_bytes: Option<u64>,
+    /// Bytes per thread that spill loads read back.
     pub spill_load_bytes: Option<u64>,
+    /// Static shared memory per block, bytes.
     pub shared_static_bytes: Option<u64>,
     /// `__launch_bounds__` limit on threads, if it has one.
     pub threads_max: Option<u32>,

@@ -31,6 +31,7 @@ impl DeviceKind {
 /// What a device is and what it allows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeviceInfo {
+    /// Which kind of device.
     pub kind: DeviceKind,
     /// `NVIDIA H200`, or the processor's model.
     pub name: String,
@@ -42,6 +43,7 @@ pub struct DeviceInfo {
     pub driver: String,
     /// Multiprocessors, or cores.
     pub multiprocessors: u32,
+    /// Launch limits.
     pub limits: DeviceLimits,
     /// Bytes of L2 (host: last-level) cache.
     pub l2_bytes: u64,
@@ -58,16 +60,21 @@ pub struct DeviceInfo {
 /// Launch limits, checked before compiling and again at launch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeviceLimits {
+    /// Most threads in a block.
     pub threads_per_block: u32,
+    /// Most threads of a block in x, y, z.
     pub block: [u32; 3],
+    /// Most blocks of a grid in x, y, z.
     pub grid: [u32; 3],
     /// Static shared memory per block, bytes.
     pub shared_static_bytes: u64,
     /// Shared memory per block after opting in, bytes.
     pub shared_optin_bytes: u64,
+    /// 32-bit registers that a block may use.
     pub registers_per_block: u32,
     /// Largest cluster in blocks; 1 where clusters do not exist.
     pub cluster: u32,
+    /// Whether all blocks of a grid may wait for each other.
     pub cooperative: bool,
 }
 
@@ -105,10 +112,13 @@ pub fn static_limit(capability_major: u32, optin_bytes: u64) -> u64 {
 /// What one entry point needs, read back from the loaded module.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EntryAttributes {
+    /// Registers per thread.
     pub registers: u32,
+    /// Static shared memory per block, bytes.
     pub shared_static_bytes: u64,
     /// Local memory per thread: stack and spills, bytes.
     pub local_bytes: u64,
+    /// Most threads per block that this entry point can be launched with.
     pub threads_max: u32,
     /// Resident blocks per multiprocessor at the launch's block size and shared memory, if known.
     pub blocks_per_multiprocessor: Option<u32>,
@@ -117,9 +127,13 @@ pub struct EntryAttributes {
 /// Clocks, power and heat at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Telemetry {
+    /// Clock of the multiprocessors, MHz.
     pub clock_sm_mhz: Option<u32>,
+    /// Memory clock, MHz.
     pub clock_memory_mhz: Option<u32>,
+    /// Temperature of the chip, °C.
     pub temperature_c: Option<u32>,
+    /// Power drawn by the board, watts.
     pub power_w: Option<f64>,
     /// NVML clock-event reasons, by name.
     #[serde(default)]
@@ -134,6 +148,7 @@ pub struct DeviceError {
     pub kind: VerdictKind,
     /// A closed word such as `smem`.
     pub cause: Option<String>,
+    /// One line for a person.
     pub message: String,
     /// The driver's error code, if there was one.
     pub code: Option<i32>,

@@ -6,17 +6,29 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DType {
+    /// IEEE half precision.
     F16,
+    /// bfloat16.
     Bf16,
+    /// Single precision.
     F32,
+    /// Double precision.
     F64,
+    /// Signed, 8 bits.
     I8,
+    /// Signed, 16 bits.
     I16,
+    /// Signed, 32 bits.
     I32,
+    /// Signed, 64 bits.
     I64,
+    /// Unsigned, 8 bits.
     U8,
+    /// Unsigned, 16 bits.
     U16,
+    /// Unsigned, 32 bits.
     U32,
+    /// Unsigned, 64 bits.
     U64,
 }
 

@@ -3,6 +3,8 @@
 //! Types with their serde form and nothing else: no process, no device, no file is touched here. A
 //! program in another language that speaks to evo needs only what these types serialize to.
 
+#![warn(missing_docs)]
+
 pub mod binary;
 pub mod device;
 pub mod dtype;

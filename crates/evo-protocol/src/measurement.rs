@@ -7,20 +7,27 @@ use crate::device::Telemetry;
 /// Statistics of one problem in one timing mode, with how they were taken.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
+    /// Name of the problem that was timed.
     pub problem: String,
+    /// How samples were taken.
     pub mode: TimingMode,
     /// Samples kept.
     pub samples: u32,
     /// Calls per sample (hot mode averages over a batch).
     pub batch: u32,
+    /// 10th percentile of a call, nanoseconds.
     pub p10_ns: f64,
+    /// Median of a call, nanoseconds.
     pub p50_ns: f64,
+    /// 90th percentile of a call, nanoseconds.
     pub p90_ns: f64,
+    /// Fastest sample, nanoseconds.
     pub min_ns: f64,
     /// Median absolute deviation.
     pub mad_ns: f64,
     /// 95 % interval of the median.
     pub ci_low_ns: f64,
+    /// Upper end of that interval, nanoseconds.
     pub ci_high_ns: f64,
     /// Samples beyond median + 5 × 1.4826 × MAD; counted, not deleted.
     pub outliers: u32,

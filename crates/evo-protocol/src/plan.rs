@@ -35,11 +35,15 @@ pub struct ProblemPlan {
 /// A buffer with its extents known.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BufferPlan {
+    /// Argument name, for messages.
     pub name: String,
+    /// Type of an element.
     pub dtype: DType,
     /// Extents, outermost first.
     pub shape: Vec<u64>,
+    /// What the kernel does with it.
     pub role: Role,
+    /// What it holds before a call.
     pub fill: Fill,
 }
 
@@ -58,8 +62,11 @@ impl BufferPlan {
 /// A scalar with its value known.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScalarPlan {
+    /// Argument name, for messages.
     pub name: String,
+    /// Type in which it is passed.
     pub dtype: DType,
+    /// The value; `integer` is exact where the type is an integer.
     pub value: f64,
     /// The exact value of an integer scalar.
     pub integer: Option<i64>,
@@ -68,6 +75,7 @@ pub struct ScalarPlan {
 /// One launch with all numbers known.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LaunchPlan {
+    /// Name of the entry point.
     pub entry: String,
     /// Blocks in x, y, z. Signed 64-bit so that a zero or an overflow is seen and refused.
     pub grid: [i64; 3],
@@ -75,9 +83,13 @@ pub struct LaunchPlan {
     pub block: [i64; 3],
     /// Dynamic shared memory, bytes.
     pub shared_bytes: i64,
+    /// Cluster extents in blocks, where the launch asks for clusters.
     pub cluster: Option<[i64; 3]>,
+    /// Whether all blocks must be resident at once.
     pub cooperative: bool,
+    /// Whether it may start before its predecessor ends (programmatic dependent launch).
     pub programmatic: bool,
+    /// What the entry point receives, in order.
     pub arguments: Vec<ArgumentRef>,
 }
 
@@ -111,13 +123,27 @@ pub enum Role {
 pub enum Fill {
     /// Standard normal times `scale` for floats; the gates vary it by input family. The default for
     /// floats.
-    Normal { scale: f64 },
+    Normal {
+        /// Standard deviation.
+        scale: f64,
+    },
     /// Uniform in `[low, high)`; for integers, inclusive of `low`, exclusive of `high`. The default
     /// for integers (0..100).
-    Uniform { low: f64, high: f64 },
+    Uniform {
+        /// Lower end, included.
+        low: f64,
+        /// Upper end, excluded.
+        high: f64,
+    },
     /// Every element the same; not varied by family. Also the way to ask for a zeroed scratch or
     /// output-accumulator buffer.
-    Constant { value: f64 },
+    Constant {
+        /// The value of every element.
+        value: f64,
+    },
     /// Read from a `.npy` file; not varied by family.
-    Npy { path: PathBuf },
+    Npy {
+        /// The file.
+        path: PathBuf,
+    },
 }

@@ -233,7 +233,7 @@ impl Evidence {
     }
 }
 
-/// The gates of the pipeline, cheap to dear (`docs/design/gates.md`).
+/// The gates of the pipeline, from cheap to expensive (`docs/design/gates.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Gate {

@@ -108,15 +108,15 @@ pub fn memory_free() -> Result<u64, DeviceError> {
 }
 
 /// A timing event; destroyed when dropped.
-pub struct Event(sys::CUevent);
+pub struct TimingEvent(sys::CUevent);
 
-impl Event {
+impl TimingEvent {
     /// Creates an event.
-    pub fn new() -> Result<Event, DeviceError> {
+    pub fn new() -> Result<TimingEvent, DeviceError> {
         let mut event = ptr::null_mut();
         // SAFETY: `event` is a live local; a context is current.
         unsafe { check(sys::cuEventCreate(&mut event, 0), "cannot create an event")? };
-        Ok(Event(event))
+        Ok(TimingEvent(event))
     }
 
     /// Enqueues the event.
@@ -126,7 +126,7 @@ impl Event {
     }
 
     /// Nanoseconds from `earlier` to this event; both must have completed.
-    pub fn since(&self, earlier: &Event) -> Result<f64, DeviceError> {
+    pub fn since(&self, earlier: &TimingEvent) -> Result<f64, DeviceError> {
         let mut milliseconds = 0.0f32;
         // SAFETY: both events are alive; the pointer is to a live local.
         unsafe {
@@ -136,7 +136,7 @@ impl Event {
     }
 }
 
-impl Drop for Event {
+impl Drop for TimingEvent {
     fn drop(&mut self) {
         // SAFETY: the event was created by us and is destroyed once.
         unsafe { sys::cuEventDestroy_v2(self.0) };

@@ -9,35 +9,37 @@ use evo_protocol::device::{DeviceError, EntryAttributes};
 use evo_protocol::verdict::VerdictKind;
 
 use super::driver::check;
-use super::memory::Memory;
+use super::memory::GuardedMemory;
 use crate::device::{BoundArgument, BoundLaunch};
 
 /// Static plus dynamic shared memory above this needs an explicit opt-in.
 const SHARED_DEFAULT_BYTES: u32 = 48 << 10;
 
 /// A loaded cubin with its entry points.
-pub struct Module {
+pub struct CudaModule {
     handle: sys::CUmodule,
-    entries: HashMap<String, Entry>,
+    entries: HashMap<String, CudaFunction>,
 }
 
-struct Entry {
+struct CudaFunction {
     function: sys::CUfunction,
     shared_optin: u32,
 }
 
-impl Module {
+impl CudaModule {
     /// Loads a cubin and finds its entry points, by plain or mangled name.
-    pub fn load(binary: &[u8], entries: &[String]) -> Result<Module, DeviceError> {
+    pub fn load(binary: &[u8], entries: &[String]) -> Result<CudaModule, DeviceError> {
         let mut handle = ptr::null_mut();
         // SAFETY: the image is a whole cubin (the driver checks its header); a context is current.
         unsafe {
             check(sys::cuModuleLoadData(&mut handle, binary.as_ptr().cast::<c_void>()), "cannot load")?;
         }
-        let mut module = Module { handle, entries: HashMap::new() };
+        let mut module = CudaModule { handle, entries: HashMap::new() };
         for name in entries {
             let function = module.find(name)?;
-            module.entries.insert(name.clone(), Entry { function, shared_optin: SHARED_DEFAULT_BYTES });
+            module
+                .entries
+                .insert(name.clone(), CudaFunction { function, shared_optin: SHARED_DEFAULT_BYTES });
         }
         Ok(module)
     }
@@ -153,7 +155,7 @@ impl Module {
     pub fn launch(
         &mut self,
         launch: &BoundLaunch,
-        memory: &Memory,
+        memory: &GuardedMemory,
         stream: sys::CUstream,
     ) -> Result<(), DeviceError> {
         let function = self.function(launch)?;
@@ -199,7 +201,7 @@ fn attribute_of(function: sys::CUfunction, attribute: Attribute) -> Result<i32, 
 }
 
 /// Argument values, each in 16 aligned bytes.
-fn argument_values(launch: &BoundLaunch, memory: &Memory) -> Result<Vec<[u64; 2]>, DeviceError> {
+fn argument_values(launch: &BoundLaunch, memory: &GuardedMemory) -> Result<Vec<[u64; 2]>, DeviceError> {
     let value = |argument: &BoundArgument| match argument {
         BoundArgument::Buffer(id) => Ok([memory.get(*id)?.pointer(), 0]),
         BoundArgument::Scalar(bytes) => {

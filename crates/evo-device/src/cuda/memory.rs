@@ -10,42 +10,26 @@ use cudarc::driver::sys;
 use evo_protocol::device::DeviceError;
 use evo_protocol::verdict::VerdictKind;
 
+use super::buffer::{Buffer, GUARD_BYTES, Zone};
 use super::driver::check;
-use super::support::{Support, Zone};
+use super::support::Support;
 use crate::device::{BufferId, GuardDamage};
 
-/// Bytes of each guard zone.
-pub const GUARD_BYTES: u64 = 64 << 10;
 /// What zones hold until they are armed otherwise: NaN in every float format.
 const GUARD_PATTERN: u32 = 0x7fff_7fff;
 
-/// A buffer's place.
-#[derive(Clone, Debug)]
-pub struct Buffer {
-    pub name: String,
-    base: sys::CUdeviceptr,
-    pub bytes: u64,
-}
-
-impl Buffer {
-    /// Address of the first byte the kernel may touch.
-    pub fn pointer(&self) -> sys::CUdeviceptr {
-        self.base + GUARD_BYTES
-    }
-}
-
 /// All live buffers of a device.
-pub struct Memory {
+pub struct GuardedMemory {
     stream: sys::CUstream,
     buffers: BTreeMap<BufferId, Buffer>,
     next: u32,
     pattern: u32,
 }
 
-impl Memory {
+impl GuardedMemory {
     /// No buffers yet.
-    pub fn new(stream: sys::CUstream) -> Memory {
-        Memory { stream, buffers: BTreeMap::new(), next: 0, pattern: GUARD_PATTERN }
+    pub fn new(stream: sys::CUstream) -> GuardedMemory {
+        GuardedMemory { stream, buffers: BTreeMap::new(), next: 0, pattern: GUARD_PATTERN }
     }
 
     /// A live buffer.
@@ -144,12 +128,7 @@ impl Memory {
 
     /// Zones that no longer hold their pattern; damaged ones are armed again.
     pub fn check_guards(&mut self, support: &Support) -> Result<Vec<GuardDamage>, DeviceError> {
-        let zones: Vec<Zone> = self
-            .buffers
-            .values()
-            .flat_map(|buffer| [buffer.base, buffer.pointer() + buffer.bytes])
-            .map(|start| Zone { start, bytes: GUARD_BYTES })
-            .collect();
+        let zones: Vec<Zone> = self.buffers.values().flat_map(Buffer::zones).collect();
         let damage: Vec<GuardDamage> = support
             .check_zones(&zones, self.pattern)?
             .into_iter()

@@ -9,8 +9,8 @@ use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
 use evo_protocol::verdict::VerdictKind;
 
+use super::buffer::{Buffer, Zone};
 use super::driver::{self, check};
-use super::memory::Buffer;
 use crate::device::{Comparison, Tolerance};
 
 /// Source of the helper kernels; compiled once per architecture into the cache.
@@ -23,14 +23,6 @@ const ZONE_BLOCKS: u32 = 16;
 /// Bytes of the scratch area for parameters and results: zones (16 B) and results (16 B) of up to
 /// 4,096 zones, or `BLOCKS_MAX` partial comparisons.
 const AREA_BYTES: usize = 1 << 17;
-
-/// A range to be checked for its pattern; laid out as the kernel's `Zone`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Zone {
-    pub start: u64,
-    pub bytes: u64,
-}
 
 /// A block's share of a comparison; laid out as the kernel's `Partial`.
 #[repr(C)]

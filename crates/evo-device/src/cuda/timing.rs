@@ -12,16 +12,16 @@ use cudarc::driver::sys;
 use evo_protocol::device::DeviceError;
 use evo_protocol::measurement::TimingMode;
 
-use super::CudaDevice;
-use super::driver::{self, Event, check};
-use crate::device::{BoundLaunch, Device, ModuleId};
+use super::context::CudaContext;
+use super::driver::{self, TimingEvent, check};
+use crate::device::{BoundLaunch, ModuleId};
 
 /// Samples queued before a wait; bounds the depth of the stream.
 const QUEUE: u32 = 32;
 
 /// How many samples of what.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub struct SamplePlan {
     pub mode: TimingMode,
     pub samples: u32,
     pub batch: u32,
@@ -29,26 +29,26 @@ pub struct Plan {
 
 /// Takes samples, nanoseconds per call.
 pub fn sample(
-    device: &mut CudaDevice,
+    context: &mut CudaContext,
     module: ModuleId,
     launches: &[BoundLaunch],
-    plan: Plan,
+    plan: SamplePlan,
 ) -> Result<Vec<f64>, DeviceError> {
     match plan.mode {
-        TimingMode::Hot if plan.batch > 1 => replayed(device, module, launches, plan),
-        TimingMode::Hot => in_a_row(device, module, launches, plan.samples),
-        TimingMode::Cold => flushed(device, module, launches, plan.samples),
-        TimingMode::Eager => eager(device, module, launches, plan.samples),
+        TimingMode::Hot if plan.batch > 1 => replayed(context, module, launches, plan),
+        TimingMode::Hot => in_a_row(context, module, launches, plan.samples),
+        TimingMode::Cold => flushed(context, module, launches, plan.samples),
+        TimingMode::Eager => eager(context, module, launches, plan.samples),
     }
 }
 
-fn events(count: u32) -> Result<Vec<Event>, DeviceError> {
-    (0..count).map(|_| Event::new()).collect()
+fn events(count: u32) -> Result<Vec<TimingEvent>, DeviceError> {
+    (0..count).map(|_| TimingEvent::new()).collect()
 }
 
 /// Calls back to back with an event between each two.
 fn in_a_row(
-    device: &mut CudaDevice,
+    context: &mut CudaContext,
     module: ModuleId,
     launches: &[BoundLaunch],
     samples: u32,
@@ -57,12 +57,12 @@ fn in_a_row(
     let mut times = Vec::with_capacity(samples as usize);
     while (times.len() as u32) < samples {
         let now = (samples - times.len() as u32).min(QUEUE) as usize;
-        marks[0].record(device.stream)?;
+        marks[0].record(context.stream)?;
         for mark in &marks[1..=now] {
-            device.launch(module, launches)?;
-            mark.record(device.stream)?;
+            context.launch(module, launches)?;
+            mark.record(context.stream)?;
         }
-        driver::synchronize(device.stream)?;
+        driver::synchronize(context.stream)?;
         for pair in marks[..=now].windows(2) {
             times.push(pair[1].since(&pair[0])?);
         }
@@ -72,24 +72,24 @@ fn in_a_row(
 
 /// Replays of a graph of `batch` calls.
 fn replayed(
-    device: &mut CudaDevice,
+    context: &mut CudaContext,
     module: ModuleId,
     launches: &[BoundLaunch],
-    plan: Plan,
+    plan: SamplePlan,
 ) -> Result<Vec<f64>, DeviceError> {
-    let graph = Graph::capture(device, module, launches, plan.batch)?;
+    let graph = Graph::capture(context, module, launches, plan.batch)?;
     let marks = events(plan.samples.min(QUEUE) + 1)?;
     let mut times = Vec::with_capacity(plan.samples as usize);
     while (times.len() as u32) < plan.samples {
         let now = (plan.samples - times.len() as u32).min(QUEUE) as usize;
         // One replay before the first mark: the marks then fall between replays that are queued.
-        graph.launch(device.stream)?;
-        marks[0].record(device.stream)?;
+        graph.launch(context.stream)?;
+        marks[0].record(context.stream)?;
         for mark in &marks[1..=now] {
-            graph.launch(device.stream)?;
-            mark.record(device.stream)?;
+            graph.launch(context.stream)?;
+            mark.record(context.stream)?;
         }
-        driver::synchronize(device.stream)?;
+        driver::synchronize(context.stream)?;
         for pair in marks[..=now].windows(2) {
             times.push(pair[1].since(&pair[0])? / f64::from(plan.batch));
         }
@@ -99,23 +99,23 @@ fn replayed(
 
 /// Single calls, each after a flush of the L2 cache.
 fn flushed(
-    device: &mut CudaDevice,
+    context: &mut CudaContext,
     module: ModuleId,
     launches: &[BoundLaunch],
     samples: u32,
 ) -> Result<Vec<f64>, DeviceError> {
-    let flush = device.flush.expect("the caller made the flush buffer");
+    let flush = context.flush.expect("the caller made the flush buffer");
     let (starts, ends) = (events(samples.min(QUEUE))?, events(samples.min(QUEUE))?);
     let mut times = Vec::with_capacity(samples as usize);
     while (times.len() as u32) < samples {
         let now = (samples - times.len() as u32).min(QUEUE) as usize;
         for index in 0..now {
-            device.fill(flush, 0x3f80_0000 + index as u32)?;
-            starts[index].record(device.stream)?;
-            device.launch(module, launches)?;
-            ends[index].record(device.stream)?;
+            context.memory.fill(flush, 0x3f80_0000 + index as u32)?;
+            starts[index].record(context.stream)?;
+            context.launch(module, launches)?;
+            ends[index].record(context.stream)?;
         }
-        driver::synchronize(device.stream)?;
+        driver::synchronize(context.stream)?;
         for index in 0..now {
             times.push(ends[index].since(&starts[index])?);
         }
@@ -125,17 +125,17 @@ fn flushed(
 
 /// What a caller sees: launch to end of synchronization on the host's clock.
 fn eager(
-    device: &mut CudaDevice,
+    context: &mut CudaContext,
     module: ModuleId,
     launches: &[BoundLaunch],
     samples: u32,
 ) -> Result<Vec<f64>, DeviceError> {
     let mut times = Vec::with_capacity(samples as usize);
     for _ in 0..samples {
-        driver::synchronize(device.stream)?;
+        driver::synchronize(context.stream)?;
         let start = Instant::now();
-        device.launch(module, launches)?;
-        driver::synchronize(device.stream)?;
+        context.launch(module, launches)?;
+        driver::synchronize(context.stream)?;
         times.push(start.elapsed().as_nanos() as f64);
     }
     Ok(times)
@@ -146,7 +146,7 @@ struct Graph(sys::CUgraphExec);
 
 impl Graph {
     fn capture(
-        device: &mut CudaDevice,
+        context: &mut CudaContext,
         module: ModuleId,
         launches: &[BoundLaunch],
         batch: u32,
@@ -156,9 +156,9 @@ impl Graph {
         // SAFETY: capture is begun and ended on the same stream and thread, also when a launch fails;
         // the graph is destroyed after it was instantiated.
         unsafe {
-            check(sys::cuStreamBeginCapture_v2(device.stream, mode), "cannot begin a capture")?;
-            let launched = (0..batch).try_for_each(|_| device.launch(module, launches));
-            let ended = sys::cuStreamEndCapture(device.stream, &mut graph);
+            check(sys::cuStreamBeginCapture_v2(context.stream, mode), "cannot begin a capture")?;
+            let launched = (0..batch).try_for_each(|_| context.launch(module, launches));
+            let ended = sys::cuStreamEndCapture(context.stream, &mut graph);
             launched?;
             check(ended, "cannot end a capture")?;
             let made = sys::cuGraphInstantiateWithFlags(&mut instance, graph, 0);

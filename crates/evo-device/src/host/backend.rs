@@ -11,8 +11,8 @@ use evo_protocol::verdict::VerdictKind;
 use rayon::prelude::*;
 
 use super::memory::GuardedBuffer;
-use super::module::Module;
-use super::pool::{Job, Pool};
+use super::module::HostModule;
+use super::pool::{ProcessorPool, SharedLaunch};
 use super::runner::{THREADS_MAX, Work};
 use super::{launch, machine, numbers, stop};
 use crate::device::{
@@ -25,8 +25,8 @@ const FLUSH_MAX: u64 = 256 << 20;
 /// This machine's processor as a device.
 pub struct HostDevice {
     info: DeviceInfo,
-    pool: Pool,
-    modules: HashMap<ModuleId, Module>,
+    pool: ProcessorPool,
+    modules: HashMap<ModuleId, HostModule>,
     buffers: HashMap<BufferId, GuardedBuffer>,
     next: u32,
     flush: Vec<u8>,
@@ -45,7 +45,7 @@ impl HostDevice {
 
     /// Opens it with so many processor threads.
     pub fn with_threads(threads: usize) -> Result<HostDevice, DeviceError> {
-        let pool = Pool::new(threads.max(1)).map_err(|error| {
+        let pool = ProcessorPool::new(threads.max(1)).map_err(|error| {
             DeviceError::plain(VerdictKind::HarnessError, format!("the host device does not open: {error}"))
         })?;
         Ok(HostDevice {
@@ -58,7 +58,7 @@ impl HostDevice {
         })
     }
 
-    fn module(&self, id: ModuleId) -> Result<&Module, DeviceError> {
+    fn module(&self, id: ModuleId) -> Result<&HostModule, DeviceError> {
         self.modules.get(&id).ok_or_else(|| misuse(format!("there is no module {}", id.0)))
     }
 
@@ -108,7 +108,7 @@ impl HostDevice {
             shared_bytes: bound.shared_bytes,
         };
         let seats = bound.grid.iter().fold(1usize, |all, &extent| all.saturating_mul(extent as usize));
-        let job = Job::new(work, module.statics, poison, seats);
+        let job = SharedLaunch::new(work, module.statics, poison, seats);
         self.pool.run(job).map_err(|error| launch::with_entry(error, &bound.entry))
     }
 
@@ -135,7 +135,7 @@ impl Device for HostDevice {
     }
 
     fn load(&mut self, binary: &[u8], entries: &[String]) -> Result<ModuleId, DeviceError> {
-        let module = Module::load(binary, entries)?;
+        let module = HostModule::load(binary, entries)?;
         let id = ModuleId(self.next_number());
         self.modules.insert(id, module);
         Ok(id)

@@ -4,55 +4,59 @@ use evo_protocol::device::DeviceError;
 use evo_protocol::verdict::VerdictKind;
 use serde_json::{Value, json};
 
-use super::warp::{Place, barrier, operation};
+use super::warp::{WaitPoint, barrier, operation};
 
 /// Where a thread of a stuck block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum ThreadState {
     /// At a barrier of the block.
-    Barrier(Place),
+    Barrier(WaitPoint),
     /// In a warp operation that waits for other lanes.
-    Warp(Place),
+    Warp(WaitPoint),
     /// Returned from the kernel.
     Returned,
 }
 
-impl Standing {
+impl ThreadState {
     fn call(self) -> &'static str {
         match self {
-            Standing::Barrier(place) => barrier::NAMES.get(place.kind as usize).copied().unwrap_or("barrier"),
-            Standing::Warp(place) => {
+            ThreadState::Barrier(place) => {
+                barrier::NAMES.get(place.kind as usize).copied().unwrap_or("barrier")
+            }
+            ThreadState::Warp(place) => {
                 operation::NAMES.get(place.kind as usize).copied().unwrap_or("warp operation")
             }
-            Standing::Returned => "return",
+            ThreadState::Returned => "return",
         }
     }
 
     fn text(self, single: bool) -> String {
         let (wait, have) = if single { ("waits", "has") } else { ("wait", "have") };
         match self {
-            Standing::Barrier(place) => format!("{wait} at line {} (`{}`)", place.line, self.call()),
-            Standing::Warp(place) => {
+            ThreadState::Barrier(place) => format!("{wait} at line {} (`{}`)", place.line, self.call()),
+            ThreadState::Warp(place) => {
                 format!("{wait} at line {} (`{}`, mask 0x{:08x})", place.line, self.call(), place.mask)
             }
-            Standing::Returned => format!("{have} returned"),
+            ThreadState::Returned => format!("{have} returned"),
         }
     }
 
     fn evidence(self, threads: String) -> Value {
         match self {
-            Standing::Barrier(place) => json!({"threads": threads, "line": place.line, "call": self.call()}),
-            Standing::Warp(place) => json!({
+            ThreadState::Barrier(place) => {
+                json!({"threads": threads, "line": place.line, "call": self.call()})
+            }
+            ThreadState::Warp(place) => json!({
                 "threads": threads, "line": place.line, "call": self.call(), "mask": format!("0x{:08x}", place.mask),
             }),
-            Standing::Returned => json!({"threads": threads, "call": "return"}),
+            ThreadState::Returned => json!({"threads": threads, "call": "return"}),
         }
     }
 }
 
 /// The error of a block in which nobody can go on. `standings` is by linear thread number.
-pub fn describe(block: [u32; 3], standings: &[Standing]) -> DeviceError {
-    let mut groups: Vec<(Standing, Vec<usize>)> = Vec::new();
+pub fn describe(block: [u32; 3], standings: &[ThreadState]) -> DeviceError {
+    let mut groups: Vec<(ThreadState, Vec<usize>)> = Vec::new();
     for (thread, standing) in standings.iter().enumerate() {
         match groups.iter_mut().find(|(known, _)| known == standing) {
             Some((_, threads)) => threads.push(thread),
@@ -60,14 +64,14 @@ pub fn describe(block: [u32; 3], standings: &[Standing]) -> DeviceError {
         }
     }
     // Those who wait come first: their lines are what a person looks for.
-    groups.sort_by_key(|(standing, threads)| (*standing == Standing::Returned, threads[0]));
-    let phrase = |(standing, threads): &(Standing, Vec<usize>)| {
+    groups.sort_by_key(|(standing, threads)| (*standing == ThreadState::Returned, threads[0]));
+    let phrase = |(standing, threads): &(ThreadState, Vec<usize>)| {
         format!("{} {}", ranges(threads), standing.text(threads.len() == 1))
     };
     let text: Vec<String> = groups.iter().map(phrase).collect();
     let [x, y, z] = block;
     let message = format!("{} (block {x},{y},{z})", text.join(", "));
-    let warp_only = groups.iter().all(|(standing, _)| !matches!(standing, Standing::Barrier(_)));
+    let warp_only = groups.iter().all(|(standing, _)| !matches!(standing, ThreadState::Barrier(_)));
     let mut error = DeviceError::plain(VerdictKind::DivergentBarrier, message).with_cause(if warp_only {
         "warp"
     } else {
@@ -104,11 +108,11 @@ mod tests {
 
     #[test]
     fn ranges_and_places_are_named() {
-        let at = |line| Standing::Barrier(Place { kind: barrier::SYNC, line, mask: 0 });
-        let mut standings = vec![Standing::Returned; 4];
+        let at = |line| ThreadState::Barrier(WaitPoint { kind: barrier::SYNC, line, mask: 0 });
+        let mut standings = vec![ThreadState::Returned; 4];
         standings.extend([at(41); 2]);
         standings.extend([at(57); 1]);
-        standings.push(Standing::Warp(Place { kind: operation::SHUFFLE_XOR, line: 9, mask: 0xf }));
+        standings.push(ThreadState::Warp(WaitPoint { kind: operation::SHUFFLE_XOR, line: 9, mask: 0xf }));
         let error = describe([1, 0, 0], &standings);
         assert_eq!(
             error.message,

@@ -28,7 +28,7 @@ pub enum RangeKind {
 
 /// A range of addresses as the handler sees it.
 #[derive(Debug)]
-struct Slot {
+struct RangeSlot {
     kind: AtomicU8,
     low: AtomicUsize,
     high: AtomicUsize,
@@ -41,8 +41,8 @@ struct Slot {
 const FREE: u8 = 0;
 const CLAIMED: u8 = 255;
 const SLOTS: usize = 2048;
-static TABLE: [Slot; SLOTS] = [const {
-    Slot {
+static TABLE: [RangeSlot; SLOTS] = [const {
+    RangeSlot {
         kind: AtomicU8::new(FREE),
         low: AtomicUsize::new(0),
         high: AtomicUsize::new(0),
@@ -59,13 +59,14 @@ static OUTPUT: AtomicI32 = AtomicI32::new(-1);
 /// A range in the table; leaves it when dropped. A full table only makes messages poorer.
 #[derive(Debug)]
 pub struct Registered {
-    slot: Option<&'static Slot>,
+    slot: Option<&'static RangeSlot>,
     _name: Box<str>,
 }
 
 /// What to register.
 #[derive(Clone, Copy, Debug)]
 pub struct Range<'a> {
+    /// What lies in the range.
     pub kind: RangeKind,
     /// The whole range, guards included.
     pub whole: (usize, usize),
@@ -81,7 +82,7 @@ impl Registered {
         // The name is written into a JSON string as it is.
         let clean = |c: char| if c.is_control() || c == '"' || c == '\\' { '?' } else { c };
         let name: Box<str> = range.name.chars().map(clean).collect::<String>().into();
-        let claim = |slot: &&Slot| {
+        let claim = |slot: &&RangeSlot| {
             slot.kind.compare_exchange(FREE, CLAIMED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         };
         let slot = TABLE.iter().find(claim);
@@ -166,7 +167,7 @@ pub fn install(request_id: &'static AtomicU64, fd: i32) -> io::Result<()> {
 }
 
 /// Where and how it happened, taken from the signal.
-struct Fault {
+struct SignalInfo {
     signal: i32,
     address: usize,
     /// The processor's general protection: no address is known.
@@ -203,7 +204,7 @@ extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *mut libc
 
 /// # Safety
 /// `context` is the ucontext of a signal handler.
-unsafe fn read_fault(signal: i32, info: &libc::siginfo_t, context: *mut libc::c_void) -> Fault {
+unsafe fn read_fault(signal: i32, info: &libc::siginfo_t, context: *mut libc::c_void) -> SignalInfo {
     // SAFETY: for these signals `si_addr` is set.
     let address = unsafe { info.si_addr() } as usize;
     let protection = signal == libc::SIGSEGV && info.si_code == libc::SI_KERNEL;
@@ -212,7 +213,7 @@ unsafe fn read_fault(signal: i32, info: &libc::siginfo_t, context: *mut libc::c_
         // SAFETY: as the caller promises.
         let registers = unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
         let instruction = registers[libc::REG_RIP as usize] as *const u8;
-        Fault {
+        SignalInfo {
             signal,
             address,
             protection,
@@ -227,7 +228,7 @@ unsafe fn read_fault(signal: i32, info: &libc::siginfo_t, context: *mut libc::c_
     {
         let _ = context;
         let misaligned = signal == libc::SIGBUS;
-        Fault { signal, address, protection, write: false, stack: 0, misaligned }
+        SignalInfo { signal, address, protection, write: false, stack: 0, misaligned }
     }
 }
 
@@ -269,10 +270,10 @@ struct Judgement {
     kind: &'static str,
     cause: Option<&'static str>,
     what: &'static str,
-    slot: Option<&'static Slot>,
+    slot: Option<&'static RangeSlot>,
 }
 
-fn judge(fault: &Fault) -> Judgement {
+fn judge(fault: &SignalInfo) -> Judgement {
     let plain = |kind, cause, what| Judgement { kind, cause, what, slot: None };
     match fault.signal {
         libc::SIGFPE => return plain("crash_other", Some("divide"), "divides an integer by zero"),
@@ -305,7 +306,7 @@ fn judge(fault: &Fault) -> Judgement {
     }
 }
 
-fn write_response(line: &mut Line, fault: &Fault) -> std::fmt::Result {
+fn write_response(line: &mut Line, fault: &SignalInfo) -> std::fmt::Result {
     let request = REQUEST.load(Ordering::Acquire);
     // SAFETY: `install` stores a reference that lives for ever.
     let id = unsafe { request.as_ref() }.map_or(0, |number| number.load(Ordering::Acquire));
@@ -340,7 +341,7 @@ fn write_response(line: &mut Line, fault: &Fault) -> std::fmt::Result {
 
 fn write_message(
     line: &mut Line,
-    fault: &Fault,
+    fault: &SignalInfo,
     judgement: &Judgement,
     record: Option<&ThreadRecord>,
 ) -> std::fmt::Result {
@@ -361,7 +362,7 @@ fn write_message(
 }
 
 /// Name, offset of the address from its start, size.
-fn about(slot: &'static Slot, address: usize) -> (&'static str, i64, usize) {
+fn about(slot: &'static RangeSlot, address: usize) -> (&'static str, i64, usize) {
     let (data, length) = (slot.name.load(Ordering::Relaxed), slot.name_bytes.load(Ordering::Relaxed));
     // SAFETY: a slot in use points to the UTF-8 name that its `Registered` owns.
     let name = unsafe { std::str::from_utf8_unchecked(std::slice::from_raw_parts(data, length)) };

@@ -4,14 +4,14 @@ use evo_protocol::device::{DeviceError, DeviceLimits};
 use evo_protocol::verdict::VerdictKind;
 use serde_json::json;
 
-use super::module::Entry;
+use super::module::HostFunction;
 use crate::device::BoundLaunch;
 
 /// Checks a launch against limits, launch bounds and the kernel's signature. `seats` is how many blocks can be
 /// resident at once.
 pub fn check(
     bound: &BoundLaunch,
-    entry: &Entry,
+    entry: &HostFunction,
     limits: &DeviceLimits,
     seats: usize,
 ) -> Result<(), DeviceError> {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use evo_protocol::device::{DeviceInfo, DeviceKind, Telemetry};
+use evo_protocol::device::{DeviceInfo, DeviceKind, DeviceLimits, Telemetry};
 use evo_space::genome::ContentHash;
 
 /// A short name of this processor's model and instruction set, fit for a macro's value.
@@ -28,12 +28,26 @@ pub fn describe() -> DeviceInfo {
         uuid: format!("host-{}", identity.short()),
         driver: format!("linux {}", release.trim()),
         multiprocessors: cores() as u32,
-        limits: super::limits(),
+        limits: limits(),
         l2_bytes: last_level_cache(),
         memory_bytes: meminfo_bytes(&meminfo, "MemTotal").unwrap_or(0),
         bandwidth: None,
         flops_f32: None,
         flops_f16: None,
+    }
+}
+
+/// Launch limits: those of an sm_90 GPU, so that what is refused there is refused here.
+pub fn limits() -> DeviceLimits {
+    DeviceLimits {
+        threads_per_block: 1024,
+        block: [1024, 1024, 64],
+        grid: [i32::MAX as u32, 65_535, 65_535],
+        shared_static_bytes: 48 * 1024,
+        shared_optin_bytes: 227 * 1024,
+        registers_per_block: 65_536,
+        cluster: 1,
+        cooperative: true,
     }
 }
 

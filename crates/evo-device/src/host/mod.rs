@@ -25,18 +25,4 @@ pub mod translate;
 mod warp;
 
 pub use backend::HostDevice;
-use evo_protocol::device::DeviceLimits;
-
-/// Launch limits: those of an sm_90 GPU, so that what is refused there is refused here.
-pub fn limits() -> DeviceLimits {
-    DeviceLimits {
-        threads_per_block: 1024,
-        block: [1024, 1024, 64],
-        grid: [i32::MAX as u32, 65_535, 65_535],
-        shared_static_bytes: 48 * 1024,
-        shared_optin_bytes: 227 * 1024,
-        registers_per_block: 65_536,
-        cluster: 1,
-        cooperative: true,
-    }
-}
+pub use machine::limits;

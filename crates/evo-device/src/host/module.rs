@@ -51,7 +51,7 @@ struct ModuleRecord {
 
 /// One entry point.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct HostFunction {
     pub name: String,
     /// Unpacks the arguments and calls the kernel.
     pub run: unsafe extern "C" fn(*mut *mut c_void),
@@ -64,8 +64,8 @@ pub struct Entry {
 
 /// A module in memory; unloaded when dropped.
 #[derive(Debug)]
-pub struct Module {
-    entries: Vec<Entry>,
+pub struct HostModule {
+    entries: Vec<HostFunction>,
     hash: Option<String>,
     /// Its static shared memory, per processor thread.
     pub statics: tls::Statics,
@@ -78,9 +78,9 @@ fn refused(message: impl Into<String>) -> DeviceError {
     DeviceError::plain(VerdictKind::LoadError, message)
 }
 
-impl Module {
+impl HostModule {
     /// Loads a shared object that has all `entries`.
-    pub fn load(binary: &[u8], entries: &[String]) -> Result<Module, DeviceError> {
+    pub fn load(binary: &[u8], entries: &[String]) -> Result<HostModule, DeviceError> {
         let (library, file) = open_library(binary)?;
         // SAFETY: the symbol, if it exists, is the `evo_module` that `translate` wrote.
         let record = unsafe { library.get::<*const ModuleRecord>(b"evo_module_table\0") }
@@ -97,7 +97,7 @@ impl Module {
         // SAFETY: the table holds `count` entries.
         let records = unsafe { std::slice::from_raw_parts(record.entries, record.count as usize) };
         // SAFETY: each entry's pointers are to constants of the library.
-        let read: Vec<Entry> =
+        let read: Vec<HostFunction> =
             records.iter().map(|record| unsafe { read_entry(record, records, &symbols) }).collect();
         if let Some(missing) = entries.iter().find(|name| !read.iter().any(|entry| entry.name == **name)) {
             return Err(refused(format!("the module has no entry point `{missing}`")));
@@ -105,7 +105,7 @@ impl Module {
         // SAFETY: the hash is null or a constant string of the library.
         let hash = (!record.hash.is_null()).then(|| unsafe { text(record.hash) });
         let statics = tls::Statics::of(std::ptr::from_ref(record) as usize, record.touch);
-        Ok(Module { entries: read, hash, statics, _library: library, _file: file })
+        Ok(HostModule { entries: read, hash, statics, _library: library, _file: file })
     }
 
     /// The hash compiled into it.
@@ -114,13 +114,13 @@ impl Module {
     }
 
     /// One entry point.
-    pub fn entry(&self, name: &str) -> Result<&Entry, DeviceError> {
+    pub fn entry(&self, name: &str) -> Result<&HostFunction, DeviceError> {
         let found = self.entries.iter().find(|entry| entry.name == name);
         found.ok_or_else(|| refused(format!("the module has no entry point `{name}`")))
     }
 }
 
-impl Entry {
+impl HostFunction {
     /// Compares a launch's arguments with the kernel's own signature.
     pub fn check_arguments(&self, bound: &[BoundArgument]) -> Result<(), DeviceError> {
         let refuse = |message: String| {
@@ -136,7 +136,7 @@ impl Entry {
             match bound {
                 BoundArgument::Buffer(_) if own.kind != POINTER => {
                     return refuse(format!(
-                        "argument {number} of `{name}` is no pointer, the launch gives a buffer"
+                        "argument {number} of `{name}` is not a pointer, the launch gives a buffer"
                     ));
                 }
                 BoundArgument::Scalar(bytes) if own.kind == POINTER || bytes.len() != own.bytes as usize => {
@@ -173,13 +173,13 @@ fn open_library(binary: &[u8]) -> Result<(Library, File), DeviceError> {
     Ok((library, file))
 }
 
-unsafe fn read_entry(record: &EntryRecord, all: &[EntryRecord], symbols: &[(String, u64)]) -> Entry {
+unsafe fn read_entry(record: &EntryRecord, all: &[EntryRecord], symbols: &[(String, u64)]) -> HostFunction {
     // SAFETY: as the caller promises.
     unsafe {
         let name = text(record.name);
         let others: Vec<String> =
             all.iter().map(|other| text(other.name)).filter(|other| *other != name).collect();
-        Entry {
+        HostFunction {
             shared_static_bytes: static_bytes(&others, symbols),
             name,
             run: record.run,

@@ -11,11 +11,11 @@ use std::thread::JoinHandle;
 use evo_protocol::device::DeviceError;
 
 use super::fault::{self, Range, RangeKind, Registered};
-use super::runner::{Runner, Work};
+use super::runner::{RUNTIME, Runner, Work};
 use super::tls;
 
 /// A launch that all processor threads share.
-pub struct Job {
+pub struct SharedLaunch {
     pub work: Work,
     /// Whether shared memory is filled with NaN before each block.
     pub poison: bool,
@@ -28,14 +28,14 @@ pub struct Job {
 }
 
 // SAFETY: the argument pointers in `work` are read only while the launch that owns the values waits.
-unsafe impl Send for Job {}
+unsafe impl Send for SharedLaunch {}
 // SAFETY: as above; kernels get copies of the values.
-unsafe impl Sync for Job {}
+unsafe impl Sync for SharedLaunch {}
 
-impl Job {
+impl SharedLaunch {
     /// A launch with no block done.
-    pub fn new(work: Work, statics: tls::Statics, poison: bool, seats: usize) -> Job {
-        Job {
+    pub fn new(work: Work, statics: tls::Statics, poison: bool, seats: usize) -> SharedLaunch {
+        SharedLaunch {
             work,
             poison,
             statics,
@@ -95,7 +95,7 @@ unsafe impl Send for Seat {}
 
 impl Seat {
     fn new() -> io::Result<Seat> {
-        let runner = Runner::new()?;
+        let runner = Runner::new(&RUNTIME)?;
         let (stacks, shared) = (runner.stack_range(), runner.shared_range());
         let range = |kind, whole, inner, name| Registered::new(Range { kind, whole, inner, name });
         Ok(Seat {
@@ -112,15 +112,15 @@ impl Seat {
     }
 }
 
-struct State {
+struct BoardState {
     epoch: u64,
-    job: Option<Arc<Job>>,
+    job: Option<Arc<SharedLaunch>>,
     working: usize,
     end: bool,
 }
 
 struct Board {
-    state: Mutex<State>,
+    state: Mutex<BoardState>,
     start: Condvar,
     done: Condvar,
     /// Mirror of the state's epoch, watched for a moment before a thread goes to sleep.
@@ -128,7 +128,7 @@ struct Board {
 }
 
 /// The processor threads.
-pub struct Pool {
+pub struct ProcessorPool {
     board: Arc<Board>,
     own: Seat,
     helpers: Vec<JoinHandle<()>>,
@@ -138,17 +138,17 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Pool {
+impl ProcessorPool {
     /// A pool of `threads`, the caller included.
-    pub fn new(threads: usize) -> io::Result<Pool> {
-        let state = State { epoch: 0, job: None, working: 0, end: false };
+    pub fn new(threads: usize) -> io::Result<ProcessorPool> {
+        let state = BoardState { epoch: 0, job: None, working: 0, end: false };
         let board = Arc::new(Board {
             state: Mutex::new(state),
             start: Condvar::new(),
             done: Condvar::new(),
             epoch: AtomicU64::new(0),
         });
-        let mut pool = Pool { board, own: Seat::new()?, helpers: Vec::new() };
+        let mut pool = ProcessorPool { board, own: Seat::new()?, helpers: Vec::new() };
         for number in 1..threads {
             let (board, seat) = (Arc::clone(&pool.board), Seat::new()?);
             let builder = std::thread::Builder::new().name(format!("evo-host-{number}"));
@@ -163,7 +163,7 @@ impl Pool {
     }
 
     /// Runs a launch to its end.
-    pub fn run(&mut self, job: Job) -> Result<(), DeviceError> {
+    pub fn run(&mut self, job: SharedLaunch) -> Result<(), DeviceError> {
         if job.seats > 1 && !self.helpers.is_empty() {
             self.run_together(job)
         } else {
@@ -172,7 +172,7 @@ impl Pool {
         }
     }
 
-    fn run_together(&mut self, job: Job) -> Result<(), DeviceError> {
+    fn run_together(&mut self, job: SharedLaunch) -> Result<(), DeviceError> {
         let job = Arc::new(job);
         {
             let mut state = lock(&self.board.state);
@@ -193,7 +193,7 @@ impl Pool {
     }
 }
 
-impl Drop for Pool {
+impl Drop for ProcessorPool {
     fn drop(&mut self) {
         lock(&self.board.state).end = true;
         self.board.start.notify_all();

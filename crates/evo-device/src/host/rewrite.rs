@@ -1,7 +1,7 @@
 //! Token-aware rewriting of CUDA source for a C++ compiler: comments and strings are left alone, and
 //! no line moves, so that compiler messages and barrier lines fit the rendered text.
 
-use super::tokens::{Token, TokenKind, tokenize};
+use super::tokens::{CudaToken, CudaTokenKind, tokenize};
 
 /// A rewritten source.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub struct Rewritten {
 /// Rewrites dynamic shared memory and notes launch bounds.
 pub fn rewrite(source: &str) -> Rewritten {
     let tokens = tokenize(source);
-    let mut writer = Writer { source, out: String::with_capacity(source.len() + 256), done: 0 };
+    let mut writer = SourceWriter { source, out: String::with_capacity(source.len() + 256), done: 0 };
     let mut launch_bounds = Vec::new();
     let mut aliases: Vec<(String, String)> = Vec::new();
     let mut scopes: Vec<bool> = Vec::new();
@@ -60,13 +60,13 @@ pub fn rewrite(source: &str) -> Rewritten {
 }
 
 /// Copies the source, with pieces exchanged and their line breaks kept.
-struct Writer<'a> {
+struct SourceWriter<'a> {
     source: &'a str,
     out: String,
     done: usize,
 }
 
-impl Writer<'_> {
+impl SourceWriter<'_> {
     fn replace(&mut self, start: usize, end: usize, text: &str) {
         self.out.push_str(&self.source[self.done..start]);
         self.out.push_str(text);
@@ -97,7 +97,7 @@ impl DynamicShared {
 }
 
 /// Reads the declaration that starts with the `extern` at `first`, if it declares shared memory.
-fn dynamic_shared(source: &str, tokens: &[Token], first: usize) -> Option<DynamicShared> {
+fn dynamic_shared(source: &str, tokens: &[CudaToken], first: usize) -> Option<DynamicShared> {
     let text = |at: usize| tokens.get(at).map(|token| token.text(source));
     let last = (first..tokens.len()).find(|&at| matches!(text(at), Some(";" | "{" | "}" | "=")))?;
     if text(last) != Some(";") || !(first..last).any(|at| text(at) == Some("__shared__")) {
@@ -132,14 +132,14 @@ fn dynamic_shared(source: &str, tokens: &[Token], first: usize) -> Option<Dynami
 }
 
 /// `alignas(16)` in the middle of a declaration, which C++ refuses there but CUDA's compiler takes.
-fn number_alignas<'a>(source: &str, tokens: &'a [Token], at: usize) -> Option<&'a Token> {
+fn number_alignas<'a>(source: &str, tokens: &'a [CudaToken], at: usize) -> Option<&'a CudaToken> {
     let is_alignas = tokens.get(at)?.text(source) == "alignas";
     let argument = tokens.get(at + 2)?;
-    (is_alignas && argument.kind == TokenKind::Number).then(|| &tokens[at])
+    (is_alignas && argument.kind == CudaTokenKind::Number).then(|| &tokens[at])
 }
 
 /// The function name behind `__launch_bounds__(bound, …)` and the text of `bound`.
-fn launch_bound(source: &str, tokens: &[Token], at: usize) -> Option<(String, String)> {
+fn launch_bound(source: &str, tokens: &[CudaToken], at: usize) -> Option<(String, String)> {
     let close = closing(source, tokens, at + 1)?;
     let mut depth = 0;
     let mut end = close;
@@ -160,11 +160,11 @@ fn launch_bound(source: &str, tokens: &[Token], at: usize) -> Option<(String, St
             && !matches!(tokens[next - 1].text(source), "__cluster_dims__" | "__maxnreg__")
     })?;
     let name = &tokens[paren - 1];
-    (name.kind == TokenKind::Word && !bound.is_empty()).then(|| (name.text(source).to_string(), bound))
+    (name.kind == CudaTokenKind::Word && !bound.is_empty()).then(|| (name.text(source).to_string(), bound))
 }
 
 /// The token that closes the parenthesis at `open`.
-fn closing(source: &str, tokens: &[Token], open: usize) -> Option<usize> {
+fn closing(source: &str, tokens: &[CudaToken], open: usize) -> Option<usize> {
     if tokens.get(open)?.text(source) != "(" {
         return None;
     }
@@ -183,14 +183,15 @@ fn closing(source: &str, tokens: &[Token], open: usize) -> Option<usize> {
 }
 
 /// Whether the `{` at `at` opens a namespace or `extern "C"`, which leave declarations at file scope.
-fn opens_namespace(source: &str, tokens: &[Token], at: usize) -> bool {
+fn opens_namespace(source: &str, tokens: &[CudaToken], at: usize) -> bool {
     let Some(previous) = at.checked_sub(1).map(|before| &tokens[before]) else { return false };
-    if previous.kind == TokenKind::Text || previous.text(source) == "namespace" {
+    if previous.kind == CudaTokenKind::Text || previous.text(source) == "namespace" {
         return true;
     }
     let mut before = at - 1;
     while before > 0
-        && matches!(tokens[before].text(source), ":" | "inline") | (tokens[before].kind == TokenKind::Word)
+        && matches!(tokens[before].text(source), ":" | "inline")
+            | (tokens[before].kind == CudaTokenKind::Word)
     {
         if tokens[before].text(source) == "namespace" {
             return true;
@@ -200,7 +201,7 @@ fn opens_namespace(source: &str, tokens: &[Token], at: usize) -> bool {
     tokens[before].text(source) == "namespace"
 }
 
-fn is_member(source: &str, tokens: &[Token], at: usize) -> bool {
+fn is_member(source: &str, tokens: &[CudaToken], at: usize) -> bool {
     let before = |distance: usize| at.checked_sub(distance).map(|index| tokens[index].text(source));
     match before(1) {
         Some(".") => true,

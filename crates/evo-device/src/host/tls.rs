@@ -12,7 +12,7 @@ pub struct Statics {
     touch: extern "C" fn(),
 }
 
-struct Search {
+struct SegmentSearch {
     inside: usize,
     found: Option<(usize, usize)>,
 }
@@ -26,8 +26,8 @@ impl Statics {
     /// The calling thread's copy: its address and size. It moves never, and dies with the module.
     pub fn locate(&self) -> Option<(usize, usize)> {
         (self.touch)();
-        let mut search = Search { inside: self.inside, found: None };
-        let data: *mut Search = &mut search;
+        let mut search = SegmentSearch { inside: self.inside, found: None };
+        let data: *mut SegmentSearch = &mut search;
         // SAFETY: the callback gets `data` back while `search` is alive.
         unsafe { libc::dl_iterate_phdr(Some(visit), data.cast()) };
         search.found
@@ -45,7 +45,7 @@ pub unsafe fn poison((start, bytes): (usize, usize)) {
 
 unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, data: *mut c_void) -> c_int {
     // SAFETY: the loader passes a valid record, and `data` is the `Search` of `locate`.
-    let (info, search) = unsafe { (&*info, &mut *data.cast::<Search>()) };
+    let (info, search) = unsafe { (&*info, &mut *data.cast::<SegmentSearch>()) };
     // SAFETY: the record points to its program headers.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
     let contains = |header: &&libc::Elf64_Phdr| {

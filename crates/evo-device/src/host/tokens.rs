@@ -2,7 +2,7 @@
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TokenKind {
+pub enum CudaTokenKind {
     /// An identifier or keyword.
     Word,
     /// A number.
@@ -15,15 +15,15 @@ pub enum TokenKind {
 
 /// A piece of source that is neither white space nor comment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Token {
-    pub kind: TokenKind,
+pub struct CudaToken {
+    pub kind: CudaTokenKind,
     /// Byte offset of its first character.
     pub start: usize,
     /// Byte offset behind its last character.
     pub end: usize,
 }
 
-impl Token {
+impl CudaToken {
     /// Its text.
     pub fn text<'a>(&self, source: &'a str) -> &'a str {
         &source[self.start..self.end]
@@ -31,7 +31,7 @@ impl Token {
 }
 
 /// Splits source into tokens; never fails, whatever the text.
-pub fn tokenize(source: &str) -> Vec<Token> {
+pub fn tokenize(source: &str) -> Vec<CudaToken> {
     let bytes = source.as_bytes();
     let mut tokens = Vec::new();
     let mut at = 0;
@@ -44,11 +44,11 @@ pub fn tokenize(source: &str) -> Vec<Token> {
             b'/' if rest.starts_with(b"/*") => at = find(bytes, at + 2, b"*/", 2),
             b'R' if rest.starts_with(b"R\"") => {
                 at = raw_string_end(bytes, at + 2);
-                tokens.push(Token { kind: TokenKind::Text, start, end: at });
+                tokens.push(CudaToken { kind: CudaTokenKind::Text, start, end: at });
             }
             quote @ (b'"' | b'\'') => {
                 at = quoted_end(bytes, at + 1, quote);
-                tokens.push(Token { kind: TokenKind::Text, start, end: at });
+                tokens.push(CudaToken { kind: CudaTokenKind::Text, start, end: at });
             }
             byte if is_word(byte) => {
                 let number = byte.is_ascii_digit();
@@ -58,15 +58,15 @@ pub fn tokenize(source: &str) -> Vec<Token> {
                 {
                     at += 1;
                 }
-                let kind = if number { TokenKind::Number } else { TokenKind::Word };
-                tokens.push(Token { kind, start, end: at });
+                let kind = if number { CudaTokenKind::Number } else { CudaTokenKind::Word };
+                tokens.push(CudaToken { kind, start, end: at });
             }
             _ => {
                 at += 1;
                 while !source.is_char_boundary(at) {
                     at += 1;
                 }
-                tokens.push(Token { kind: TokenKind::Mark, start, end: at });
+                tokens.push(CudaToken { kind: CudaTokenKind::Mark, start, end: at });
             }
         }
     }

@@ -2,7 +2,7 @@
 
 /// What a thread waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct WaitPoint {
     /// `EVO_SYNC…` for barriers, `EVO_…` of warp operations otherwise.
     pub kind: i32,
     /// Source line.
@@ -68,12 +68,12 @@ pub mod operation {
 
 /// One lane.
 #[derive(Clone, Copy, Debug)]
-pub struct Lane {
+pub struct WarpLane {
     /// The fiber that runs it.
     pub fiber: u32,
     /// Distance, source lane or mask in the low half, width in the high half.
     pub parameter: u32,
-    pub place: Place,
+    pub place: WaitPoint,
     pub value: u64,
     pub result: u64,
 }
@@ -95,14 +95,14 @@ pub struct Warp {
     pub at_barrier: u32,
     /// Wait in a warp operation.
     pub in_operation: u32,
-    pub lanes: [Lane; 32],
+    pub lanes: [WarpLane; 32],
 }
 
 impl Warp {
     /// A warp without threads.
     pub fn new() -> Warp {
-        let place = Place { kind: 0, line: 0, mask: 0 };
-        let lane = Lane { fiber: 0, parameter: 0, place, value: 0, result: 0 };
+        let place = WaitPoint { kind: 0, line: 0, mask: 0 };
+        let lane = WarpLane { fiber: 0, parameter: 0, place, value: 0, result: 0 };
         Warp {
             existing: 0,
             unstarted: 0,
@@ -123,7 +123,7 @@ impl Warp {
     }
 
     /// Whether all lanes of `required` but `arriving` wait at `place`.
-    pub fn all_wait_at(&self, required: u32, arriving: u32, place: Place) -> bool {
+    pub fn all_wait_at(&self, required: u32, arriving: u32, place: WaitPoint) -> bool {
         let others = required & !(1 << arriving);
         others & !self.in_operation == 0 && lanes(others).all(|lane| self.lanes[lane].place == place)
     }

@@ -5,13 +5,13 @@
 
 use std::ffi::{CStr, c_char};
 
-use super::super::fiber::{Runtime, ThreadRecord};
-use super::super::stop;
-use super::super::warp::{Place, barrier, operation};
-use super::{FiberYielder, Runner};
+use super::scheduler::{FiberYielder, Runner};
+use crate::host::fiber::{Runtime, ThreadRecord};
+use crate::host::stop;
+use crate::host::warp::{WaitPoint, barrier, operation};
 
 /// The table of calls that every thread's record points to.
-pub(super) static RUNTIME: Runtime =
+pub static RUNTIME: Runtime =
     Runtime { barrier: on_barrier, warp: on_warp, stop: on_stop, print: on_print, relax: on_relax };
 
 /// Bytes of `printf` per launch and processor thread that are shown; the rest is dropped, as a GPU's
@@ -47,7 +47,7 @@ extern "C" fn on_barrier(record: *mut ThreadRecord, kind: i32, line: i32, predic
         warp.at_barrier |= 1 << (thread % 32);
         let lane = &mut warp.lanes[thread as usize % 32];
         lane.fiber = (*record).fiber as u32;
-        lane.place = Place { kind, line, mask: 0 };
+        lane.place = WaitPoint { kind, line, mask: 0 };
         let released = this.release_barrier();
         if released {
             // The last to come goes on at once.
@@ -85,7 +85,7 @@ extern "C" fn on_warp(
         let thread = (*record).linear;
         let warp = &mut (&mut (*runner).warps)[thread as usize / 32];
         let (at, bit) = (thread % 32, 1u32 << (thread % 32));
-        let place = Place { kind, line, mask };
+        let place = WaitPoint { kind, line, mask };
         let lane = &mut warp.lanes[at as usize];
         (lane.fiber, lane.place) = ((*record).fiber as u32, place);
         (lane.value, lane.parameter) = (value, parameter);
@@ -128,7 +128,7 @@ extern "C" fn on_print(record: *mut ThreadRecord, text: *const c_char, bytes: us
     let this = unsafe { &mut *runner_of(record) };
     if this.printed < PRINT_MAX {
         this.printed += bytes;
-        // Standard output belongs to the worker's protocol. A lost line of a kernel's print is no trouble.
+        // Standard output belongs to the worker's protocol. A lost line of a kernel's `printf` does no harm.
         // SAFETY: the descriptor is the process's standard error, the buffer is alive.
         unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
     }

@@ -72,7 +72,7 @@ fn faults_are_named_in_last_words() {
         return run_case(&case, &output);
     }
     let folder = tempfile::tempdir().unwrap();
-    let name = "device::host::tests::faults::faults_are_named_in_last_words";
+    let name = "host::tests::faults::faults_are_named_in_last_words";
     for (case, _, expected) in CASES {
         let output = folder.path().join(case);
         let mut command = Command::new(std::env::current_exe().unwrap());

@@ -49,7 +49,7 @@ fn arguments_and_bounds_are_compared_with_the_signature() {
     let full = vec![buffer(x), buffer(x), buffer(x), int(16)];
     check(32, full[..3].to_vec(), "arguments", "takes 4 arguments, the launch gives 3");
     check(32, vec![int(1), buffer(x), buffer(x), int(16)], "arguments", "argument 1 of `add` is a pointer");
-    check(32, vec![buffer(x); 4], "arguments", "argument 4 of `add` is no pointer");
+    check(32, vec![buffer(x); 4], "arguments", "argument 4 of `add` is not a pointer");
     let long = BoundArgument::Scalar(vec![0; 8]);
     check(32, vec![buffer(x), buffer(x), buffer(x), long], "arguments", "a number of 4 bytes");
     check(512, full, "threads", "launch bounds allow 256");

@@ -8,22 +8,20 @@
 //! The scheduler and the fibers share the runner by raw pointer; they never run at the same time,
 //! and no reference to it is held across a switch.
 
-mod callbacks;
-
 use std::ffi::c_void;
 use std::io;
 
 use corosensei::{Coroutine, Yielder};
 use evo_protocol::device::DeviceError;
 
-use super::divergence::{self, Standing};
-use super::fiber::{FiberStack, Stacks, ThreadRecord};
-use super::shared::SharedArena;
-use super::stop;
-use super::warp::{Warp, lanes, operation};
+use crate::host::divergence::{self, ThreadState};
+use crate::host::fiber::{FiberStack, Runtime, Stacks, ThreadRecord};
+use crate::host::shared::SharedArena;
+use crate::host::stop;
+use crate::host::warp::{Warp, lanes, operation};
 
 type Fiber = Coroutine<(), (), (), FiberStack>;
-type FiberYielder = Yielder<(), ()>;
+pub(super) type FiberYielder = Yielder<(), ()>;
 
 /// Most threads of a block.
 pub const THREADS_MAX: usize = 1024;
@@ -42,41 +40,43 @@ pub struct Work {
 
 /// The blocks of one processor thread, one at a time.
 pub struct Runner {
+    runtime: &'static Runtime,
     stacks: Stacks,
     fibers: Vec<Fiber>,
     idle: Vec<u32>,
     closed: Vec<FiberStack>,
     shared: SharedArena,
-    warps: Vec<Warp>,
+    pub(super) warps: Vec<Warp>,
     warp_count: usize,
     /// The warp whose threads run now.
     current: usize,
-    threads: u32,
-    waiting: u32,
-    barrier: BarrierState,
+    pub(super) threads: u32,
+    pub(super) waiting: u32,
+    pub(super) barrier: BarrierState,
     work: Option<Work>,
     block: [u32; 3],
-    error: Option<DeviceError>,
-    printed: usize,
+    pub(super) error: Option<DeviceError>,
+    pub(super) printed: usize,
 }
 
 /// Arrivals at the block's barrier.
 #[derive(Clone, Copy, Debug, Default)]
-struct BarrierState {
-    kind: i32,
-    line: i32,
+pub(super) struct BarrierState {
+    pub(super) kind: i32,
+    pub(super) line: i32,
     /// All arrivals so far came to the same place.
-    uniform: bool,
+    pub(super) uniform: bool,
     /// Predicates that held.
-    count: u32,
+    pub(super) count: u32,
     /// The last barrier's outcome: predicates that held.
-    held: u32,
+    pub(super) held: u32,
 }
 
 impl Runner {
-    /// A runner with address space for all fibers of a block.
-    pub fn new() -> io::Result<Box<Runner>> {
+    /// A runner with address space for all fibers of a block, whose threads call `runtime`.
+    pub fn new(runtime: &'static Runtime) -> io::Result<Box<Runner>> {
         Ok(Box::new(Runner {
+            runtime,
             stacks: Stacks::reserve(THREADS_MAX)?,
             fibers: Vec::with_capacity(THREADS_MAX),
             idle: Vec::with_capacity(THREADS_MAX),
@@ -209,11 +209,12 @@ impl Runner {
         };
         let number = self.fibers.len() as u32;
         let runner: *mut Runner = self;
+        let runtime = self.runtime;
         let record = stack.record();
         let fiber = Coroutine::with_stack(stack, move |yielder: &FiberYielder, ()| {
             // SAFETY: the record lies in this fiber's own opened region, above its stack.
             unsafe {
-                (*record).runtime = &callbacks::RUNTIME;
+                (*record).runtime = runtime;
                 (*record).runner = runner.cast();
                 (*record).yielder = std::ptr::from_ref(yielder).cast();
                 (*record).fiber = u64::from(number);
@@ -252,7 +253,7 @@ impl Runner {
     }
 
     /// Lets all threads pass the barrier if all have come to the same one.
-    fn release_barrier(&mut self) -> bool {
+    pub(super) fn release_barrier(&mut self) -> bool {
         if self.waiting != self.threads || !self.barrier.uniform {
             return false;
         }
@@ -264,16 +265,16 @@ impl Runner {
         true
     }
 
-    fn standings(&self) -> Vec<Standing> {
+    fn standings(&self) -> Vec<ThreadState> {
         let standing = |thread: u32| {
             let warp = &self.warps[thread as usize / 32];
             let (lane, bit) = (thread as usize % 32, 1u32 << (thread % 32));
             if warp.at_barrier & bit != 0 {
-                Standing::Barrier(warp.lanes[lane].place)
+                ThreadState::Barrier(warp.lanes[lane].place)
             } else if warp.in_operation & bit != 0 {
-                Standing::Warp(warp.lanes[lane].place)
+                ThreadState::Warp(warp.lanes[lane].place)
             } else {
-                Standing::Returned
+                ThreadState::Returned
             }
         };
         (0..self.threads).map(standing).collect()

@@ -1,0 +1,156 @@
+//! The CUDA device behind the trait: each call goes to the part that does it.
+
+use std::path::Path;
+
+use evo_protocol::device::{DeviceError, DeviceInfo, EntryAttributes, Telemetry};
+use evo_protocol::dtype::DType;
+use evo_protocol::measurement::TimingMode;
+use evo_protocol::verdict::VerdictKind;
+
+use super::context::CudaContext;
+use super::support::Support;
+use super::{driver, info, timing};
+use crate::device::{BoundLaunch, BufferId, Comparison, Device, GuardDamage, ModuleId, Tolerance};
+use crate::telemetry::TelemetrySource;
+
+/// One GPU with its context, stream, modules and buffers.
+pub struct CudaDevice {
+    info: DeviceInfo,
+    context: CudaContext,
+    support: Support,
+    telemetry: Option<TelemetrySource>,
+}
+
+impl CudaDevice {
+    /// Opens GPU `index` and loads the helper kernels from `support_cubin`.
+    ///
+    /// # Errors
+    /// `DeviceLost` when there is no driver or no such GPU; the message says which.
+    pub fn open(index: u32, support_cubin: &Path) -> Result<CudaDevice, DeviceError> {
+        let device = driver::open(index)?;
+        let stream = driver::create_stream()?;
+        let info = info::read(device)?;
+        let image = std::fs::read(support_cubin).map_err(|error| {
+            let text = format!("cannot read helper kernels `{}`: {error}", support_cubin.display());
+            DeviceError::plain(VerdictKind::HarnessError, text)
+        })?;
+        let support = Support::load(&image, stream)?;
+        let telemetry = TelemetrySource::of_uuid(&info.uuid);
+        Ok(CudaDevice { info, context: CudaContext::new(stream), support, telemetry })
+    }
+}
+
+impl Device for CudaDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn load(&mut self, binary: &[u8], entries: &[String]) -> Result<ModuleId, DeviceError> {
+        self.context.load(binary, entries)
+    }
+
+    fn unload(&mut self, module: ModuleId) -> Result<(), DeviceError> {
+        self.context.unload(module)
+    }
+
+    fn echo(&mut self, module: ModuleId) -> Result<Option<String>, DeviceError> {
+        self.context.module(module)?.echo()
+    }
+
+    fn attributes(&mut self, module: ModuleId, launch: &BoundLaunch) -> Result<EntryAttributes, DeviceError> {
+        self.context.module(module)?.attributes(launch)
+    }
+
+    fn allocate(&mut self, name: &str, bytes: u64) -> Result<BufferId, DeviceError> {
+        self.context.memory.allocate(name, bytes)
+    }
+
+    fn free(&mut self, buffer: BufferId) -> Result<(), DeviceError> {
+        self.synchronize()?;
+        self.context.memory.free(buffer)
+    }
+
+    fn write(&mut self, buffer: BufferId, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.context.memory.write(buffer, bytes)
+    }
+
+    fn read(&mut self, buffer: BufferId) -> Result<Vec<u8>, DeviceError> {
+        self.context.memory.read(buffer)
+    }
+
+    fn copy(&mut self, from: BufferId, to: BufferId) -> Result<(), DeviceError> {
+        self.context.memory.copy(from, to)
+    }
+
+    fn fill(&mut self, buffer: BufferId, pattern: u32) -> Result<(), DeviceError> {
+        self.context.memory.fill(buffer, pattern)
+    }
+
+    fn hash(&mut self, buffer: BufferId) -> Result<u64, DeviceError> {
+        self.support.hash(self.context.memory.get(buffer)?)
+    }
+
+    fn count_pattern(&mut self, buffer: BufferId, dtype: DType, pattern: u32) -> Result<u64, DeviceError> {
+        self.support.count_pattern(self.context.memory.get(buffer)?, dtype, pattern)
+    }
+
+    fn compare(
+        &mut self,
+        actual: BufferId,
+        dtype: DType,
+        expected: BufferId,
+        tolerance: Tolerance,
+    ) -> Result<Comparison, DeviceError> {
+        let (actual, expected) = (self.context.memory.get(actual)?, self.context.memory.get(expected)?);
+        self.support.compare(actual, dtype, expected, tolerance)
+    }
+
+    fn check_guards(&mut self) -> Result<Vec<GuardDamage>, DeviceError> {
+        self.context.memory.check_guards(&self.support)
+    }
+
+    fn arm_guards(&mut self, pattern: u32) -> Result<(), DeviceError> {
+        self.context.memory.arm_guards(pattern)
+    }
+
+    fn launch(&mut self, module: ModuleId, launches: &[BoundLaunch]) -> Result<(), DeviceError> {
+        self.context.launch(module, launches)
+    }
+
+    fn synchronize(&mut self) -> Result<(), DeviceError> {
+        driver::synchronize(self.context.stream)
+    }
+
+    fn sample(
+        &mut self,
+        module: ModuleId,
+        launches: &[BoundLaunch],
+        mode: TimingMode,
+        samples: u32,
+        batch: u32,
+    ) -> Result<Vec<f64>, DeviceError> {
+        if mode == TimingMode::Cold {
+            self.ensure_flush_buffer()?;
+        }
+        timing::sample(&mut self.context, module, launches, timing::SamplePlan { mode, samples, batch })
+    }
+
+    fn telemetry(&mut self) -> Telemetry {
+        self.telemetry.as_ref().map(TelemetrySource::read).unwrap_or_default()
+    }
+
+    fn memory_free(&mut self) -> Option<u64> {
+        driver::memory_free().ok()
+    }
+}
+
+impl CudaDevice {
+    /// Two L2 sizes: one pass of writes leaves part of the old lines resident (`docs/design/gates.md`).
+    fn ensure_flush_buffer(&mut self) -> Result<(), DeviceError> {
+        if self.context.flush.is_none() {
+            let bytes = (2 * self.info.l2_bytes).max(8 << 20);
+            self.context.flush = Some(self.context.memory.allocate("(cache flush)", bytes)?);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,35 @@
+//! A device buffer's place: its allocation with a guard zone on each side.
+
+use cudarc::driver::sys;
+
+/// Bytes of each guard zone.
+pub const GUARD_BYTES: u64 = 64 << 10;
+
+/// A range to be checked for its pattern; laid out as the kernel's `Zone`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Zone {
+    pub start: u64,
+    pub bytes: u64,
+}
+
+/// A buffer's place.
+#[derive(Clone, Debug)]
+pub struct Buffer {
+    pub name: String,
+    /// Start of the allocation: of the zone before the buffer.
+    pub base: sys::CUdeviceptr,
+    pub bytes: u64,
+}
+
+impl Buffer {
+    /// Address of the first byte the kernel may touch.
+    pub fn pointer(&self) -> sys::CUdeviceptr {
+        self.base + GUARD_BYTES
+    }
+
+    /// The zones before and behind the buffer.
+    pub fn zones(&self) -> [Zone; 2] {
+        [self.base, self.pointer() + self.bytes].map(|start| Zone { start, bytes: GUARD_BYTES })
+    }
+}

@@ -1,0 +1,66 @@
+//! What launches run on: a stream, the buffers and the loaded modules of one GPU.
+
+use std::collections::HashMap;
+
+use cudarc::driver::sys;
+use evo_protocol::device::DeviceError;
+use evo_protocol::verdict::VerdictKind;
+
+use super::launch::CudaModule;
+use super::memory::GuardedMemory;
+use crate::device::{BoundLaunch, BufferId, ModuleId};
+
+/// One stream of one GPU with its buffers and modules.
+pub struct CudaContext {
+    pub stream: sys::CUstream,
+    pub memory: GuardedMemory,
+    /// Written between cold samples so that the L2 cache holds nothing of the kernel's.
+    pub flush: Option<BufferId>,
+    modules: HashMap<ModuleId, CudaModule>,
+    module_next: u32,
+}
+
+impl CudaContext {
+    /// No buffers and no modules yet.
+    pub fn new(stream: sys::CUstream) -> CudaContext {
+        let memory = GuardedMemory::new(stream);
+        CudaContext { stream, memory, flush: None, modules: HashMap::new(), module_next: 0 }
+    }
+
+    /// Loads a cubin whose entry points are `entries`.
+    pub fn load(&mut self, binary: &[u8], entries: &[String]) -> Result<ModuleId, DeviceError> {
+        let module = CudaModule::load(binary, entries)?;
+        let id = ModuleId(self.module_next);
+        self.module_next += 1;
+        self.modules.insert(id, module);
+        Ok(id)
+    }
+
+    /// Unloads a module; one that is gone already is not an error.
+    pub fn unload(&mut self, module: ModuleId) -> Result<(), DeviceError> {
+        self.modules.remove(&module).map_or(Ok(()), CudaModule::unload)
+    }
+
+    /// A loaded module.
+    pub fn module(&mut self, id: ModuleId) -> Result<&mut CudaModule, DeviceError> {
+        self.modules.get_mut(&id).ok_or_else(|| no_module(id))
+    }
+
+    /// Enqueues launches in order.
+    pub fn launch(&mut self, module: ModuleId, launches: &[BoundLaunch]) -> Result<(), DeviceError> {
+        let loaded = self.modules.get_mut(&module).ok_or_else(|| no_module(module))?;
+        launches.iter().try_for_each(|launch| loaded.launch(launch, &self.memory, self.stream))
+    }
+}
+
+fn no_module(id: ModuleId) -> DeviceError {
+    DeviceError::plain(VerdictKind::HarnessError, format!("there is no module {}", id.0))
+}
+
+impl Drop for CudaContext {
+    fn drop(&mut self) {
+        for (_, module) in self.modules.drain() {
+            let _ = module.unload();
+        }
+    }
+}
