@@ -118,7 +118,7 @@ fn fits_reference(reference: &ReferencePlan, plan: &ProblemPlan) -> bool {
     let ReferencePlan::Npy { outputs } = reference else { return true };
     let shape = |path: &std::path::Path| {
         let file = std::fs::File::open(path).ok()?;
-        Some(npyz::NpyHeader::from_reader(file).ok()?.shape().to_vec())
+        Some(super::reference::npy_header::NpyHeader::read(file).ok()?.shape)
     };
     outputs.iter().all(|(name, path)| {
         let own = plan.buffers.iter().find(|buffer| buffer.name == *name);

@@ -7,6 +7,7 @@
 pub mod attention;
 pub mod gemm;
 pub mod npy;
+pub mod npy_header;
 pub mod reduction;
 pub mod rmsnorm;
 pub mod softmax;

@@ -1,15 +1,15 @@
 //! Inputs and expected outputs in `.npy` files; shape and data type are checked, nothing is guessed.
 
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::BufferPlan;
 use evo_protocol::verdict::VerdictKind;
-use npyz::{NpyFile, TypeChar};
 
+use super::npy_header::NpyHeader;
 use crate::gate::element;
 
 /// The elements of a file that must have the shape and data type of `buffer`, as fp64. A file of
@@ -17,29 +17,18 @@ use crate::gate::element;
 pub fn read_values(path: &Path, buffer: &BufferPlan) -> Result<Vec<f64>, DeviceError> {
     let fail = |why: String| task_error(format!("`{}`: {why}", path.display()));
     let file = File::open(path).map_err(|error| fail(format!("cannot open: {error}")))?;
-    let npy =
-        NpyFile::new(BufReader::new(file)).map_err(|error| fail(format!("not a .npy file: {error}")))?;
-    let header = npy.header();
-    if header.shape() != buffer.shape {
+    let mut file = BufReader::new(file);
+    let header = NpyHeader::read(&mut file).map_err(|error| fail(format!("not a .npy file: {error}")))?;
+    if header.shape != buffer.shape {
         return Err(fail(format!(
             "shape is `{:?}`, buffer `{}` is `{:?}`",
-            header.shape(),
-            buffer.name,
-            buffer.shape
+            header.shape, buffer.name, buffer.shape
         )));
     }
-    if header.order() != npyz::Order::C {
+    if header.fortran_order {
         return Err(fail("Fortran order\nhint: save it with `numpy.ascontiguousarray`".into()));
     }
-    let npyz::DType::Plain(kind) = header.dtype() else {
-        return Err(fail("holds records, not numbers".into()));
-    };
-    let Some(from) = dtype_of(kind.type_char(), kind.size_field()) else {
-        return Err(fail(format!("data type `{kind}` is not supported")));
-    };
-    if kind.endianness() == npyz::Endianness::Big {
-        return Err(fail(format!("data type `{kind}` is big-endian")));
-    }
+    let from = dtype_of(&header.descr).map_err(fail)?;
     let float_for_float =
         from.is_float() && buffer.dtype.is_float() && (from == DType::F32 || from == DType::F64);
     if from != buffer.dtype && !float_for_float {
@@ -50,9 +39,7 @@ pub fn read_values(path: &Path, buffer: &BufferPlan) -> Result<Vec<f64>, DeviceE
             buffer.dtype.as_str()
         )));
     }
-    // The half crate is not known to npyz; the data after its header is plain little-endian.
-    let header_len = npy.header().len();
-    read_tail(path, header_len * from.bytes(), from).map_err(|error| fail(format!("cannot read: {error}")))
+    read_elements(file, &header, from).map_err(|error| fail(format!("cannot read: {error}")))
 }
 
 /// The same as the bytes of the buffer.
@@ -60,29 +47,36 @@ pub fn read_bytes(path: &Path, buffer: &BufferPlan) -> Result<Vec<u8>, DeviceErr
     Ok(element::narrow(&read_values(path, buffer)?, buffer.dtype))
 }
 
-/// The last `count` bytes of a file: everything behind the header.
-fn read_tail(path: &Path, count: u64, dtype: DType) -> std::io::Result<Vec<f64>> {
-    let bytes = std::fs::read(path)?;
-    let start = bytes.len().checked_sub(count as usize).ok_or_else(|| {
-        std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "file is shorter than its header says")
-    })?;
-    Ok(element::widen(&bytes[start..], dtype))
+/// The elements behind the header, little-endian.
+fn read_elements(mut file: impl Read, header: &NpyHeader, dtype: DType) -> io::Result<Vec<f64>> {
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    let expected = header.elements().and_then(|count| count.checked_mul(dtype.bytes()));
+    if expected != Some(bytes.len() as u64) {
+        let why = format!("{} bytes of data do not fill the shape `{:?}`", bytes.len(), header.shape);
+        return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+    }
+    Ok(element::widen(&bytes, dtype))
 }
 
-fn dtype_of(kind: TypeChar, size: u64) -> Option<DType> {
-    match (kind, size) {
-        (TypeChar::Float, 2) => Some(DType::F16),
-        (TypeChar::Float, 4) => Some(DType::F32),
-        (TypeChar::Float, 8) => Some(DType::F64),
-        (TypeChar::Int, 1) => Some(DType::I8),
-        (TypeChar::Int, 2) => Some(DType::I16),
-        (TypeChar::Int, 4) => Some(DType::I32),
-        (TypeChar::Int, 8) => Some(DType::I64),
-        (TypeChar::Uint, 1) => Some(DType::U8),
-        (TypeChar::Uint, 2) => Some(DType::U16),
-        (TypeChar::Uint, 4) => Some(DType::U32),
-        (TypeChar::Uint, 8) => Some(DType::U64),
-        _ => None,
+/// The element type that NumPy calls `descr`: byte order, kind, size.
+fn dtype_of(descr: &str) -> Result<DType, String> {
+    if descr.starts_with('>') {
+        return Err(format!("data type `{descr}` is big-endian"));
+    }
+    match descr.trim_start_matches(['<', '|', '=']) {
+        "f2" => Ok(DType::F16),
+        "f4" => Ok(DType::F32),
+        "f8" => Ok(DType::F64),
+        "i1" => Ok(DType::I8),
+        "i2" => Ok(DType::I16),
+        "i4" => Ok(DType::I32),
+        "i8" => Ok(DType::I64),
+        "u1" => Ok(DType::U8),
+        "u2" => Ok(DType::U16),
+        "u4" => Ok(DType::U32),
+        "u8" => Ok(DType::U64),
+        _ => Err(format!("data type `{descr}` is not supported")),
     }
 }
 
@@ -96,9 +90,9 @@ mod tests {
     use std::io::Write;
 
     use evo_protocol::plan::{Fill, Role};
-    use npyz::WriterBuilder;
 
     use super::*;
+    use crate::gate::reference::npy_header;
 
     fn buffer(dtype: DType, shape: &[u64], path: &Path) -> BufferPlan {
         let fill = Fill::Npy { path: path.to_path_buf() };
@@ -106,11 +100,8 @@ mod tests {
     }
 
     fn write(path: &Path, shape: &[u64], values: &[f32]) {
-        let mut bytes = Vec::new();
-        let mut writer =
-            npyz::WriteOptions::new().default_dtype().shape(shape).writer(&mut bytes).begin_nd().unwrap();
-        writer.extend(values.iter()).unwrap();
-        writer.finish().unwrap();
+        let data: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let bytes = npy_header::tests::file("<f4", shape, &data);
         File::create(path).unwrap().write_all(&bytes).unwrap();
     }
 
@@ -129,5 +120,9 @@ mod tests {
         assert_eq!(missing.unwrap_err().cause.as_deref(), Some("task"));
         std::fs::write(&path, b"not numpy").unwrap();
         assert!(complaint(DType::F32, &[2, 3]).contains("not a .npy file"));
+        std::fs::write(&path, npy_header::tests::file("<f4", &[2, 3], &[0; 20])).unwrap();
+        assert!(complaint(DType::F32, &[2, 3]).contains("20 bytes of data do not fill the shape `[2, 3]`"));
+        std::fs::write(&path, npy_header::tests::file(">f4", &[2, 3], &[0; 24])).unwrap();
+        assert!(complaint(DType::F32, &[2, 3]).contains("big-endian"));
     }
 }
