@@ -1,0 +1,33 @@
+# Short names for the scripts in .ci/, which also run without `just`.
+
+# List the recipes.
+default:
+    @just --list
+
+# Format, lints, documentation, fuzz targets type-checked; a warning is an error.
+check:
+    .ci/check
+
+# All tests; none needs a GPU. Arguments go to `cargo test`.
+test *ARGUMENTS:
+    .ci/test {{ARGUMENTS}}
+
+# Self-tests and a sweep on this machine's GPU; what they print is kept under OUT.
+test-gpu OUT='target/gpu':
+    .ci/test-gpu {{OUT}}
+
+# The documentation of every crate, into target/doc.
+docs:
+    .ci/docs
+
+# Benchmarks of search spaces, models and the search.
+bench:
+    .ci/bench
+
+# Build the fuzz targets (nightly) and run each for SECONDS.
+fuzz SECONDS='60':
+    .ci/fuzz {{SECONDS}}
+
+# Record the README's picture of a sweep again.
+record:
+    .ci/record
