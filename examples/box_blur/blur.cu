@@ -7,7 +7,7 @@
 #define BLOCK_Y 8
 #endif
 #ifndef ROWS
-#define ROWS 1 // output rows a thread
+#define ROWS 1 // output rows per thread
 #endif
 #ifndef USE_SHARED
 #define USE_SHARED 0

@@ -1,4 +1,4 @@
-// One thread a pixel, nothing clever: the answer that the tuned kernel must agree with.
+// One thread per pixel, without tricks: the answer that the tuned kernel must agree with.
 extern "C" __global__ void naive(const float* image, float* out, int height, int width) {
     int x = blockIdx.x * blockDim.x + threadIdx.x;
     int y = blockIdx.y * blockDim.y + threadIdx.y;
