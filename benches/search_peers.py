@@ -266,12 +266,12 @@ seeds from {had["seed"]}. Load average {had["load_average"]} at the end.
 
 **Best of evo and of the others, mean score: {", ".join(best)}.**
 
-0 is random search, 1 the optimum from the first moment; [how scores are made](../../docs/bench_search.md). All strategies have
-their default settings and meet the same clock: recorded cost of each evaluation, and the strategy's own time. For the peers that is
-processor time, for evo wall time; asking again costs the benchmark runs again, and what the constraints forbid costs nothing.
-No strategy is stopped before the clock; some end by themselves and keep what they have. Strategies of Kernel Tuner that would end after
-100 evaluations or a tenth of the space are told the size of the space as their limit. `optuna_tpe` sees each parameter as the
-position among its values, and what fails or is forbidden as a violated constraint.
+A score of 0 is random search, 1 is the optimum from the first moment; [how scores are made](../../docs/bench_search.md). All strategies
+have their default settings and the same clock: the recorded cost of each evaluation, and the strategy's own time. For the peers that is
+processor time, for evo wall time. Asking for the same configuration again costs its benchmark runs again; a configuration that the
+constraints forbid costs nothing. No strategy is stopped before the clock ends; a strategy that ends by itself keeps its best. Strategies
+of Kernel Tuner that would end after 100 evaluations or a tenth of the space get the size of the space as their limit. `optuna_tpe` sees
+each parameter as the position among its values, and failed or forbidden configurations as violated constraints.
 
 Beside this page: [evo's strategies alone](replay/commands.sh), 100 runs, with ablation, warm starts and synthetic spaces; [on a GPU](h200/README.md).
 {"".join(f"{line}. " for line in odd)}
@@ -291,7 +291,7 @@ def tables(result):
     if peers and None not in best:
         mean = sum(best) / len(best)
         lines.append(f"| *the best of the others for each space* | {shown(mean)} | " + " | ".join(shown(one, 2) for one in best) + " |")
-    lines += ["", "| strategy | not within 5 % in time | not within 1 % | distinct evaluations | repeats | failures "
+    lines += ["", "| strategy | runs that missed 5 % | missed 1 % | distinct evaluations | repeats | failures "
               "| not allowed | own time, median | p95 |", "|---" * 9 + "|"]
     lines += [behavior(name, row) for name, row in rows.items()]
     return "\n".join(lines)

@@ -311,8 +311,9 @@ file to a known count and a first point by its index (evo), from parameters and 
 known count (the peers, pyATF without the tables of its index). A peer may take
 {had["timeout_s"]:g} s and {had["peers_memory_gib"]} GiB. *Peak* is the memory of the whole process. C++ ATF was not run, because it compiles
 a program for each space; where both ran elsewhere, Kernel Tuner took 17 times as long on hotspot and 13 times on microhh.
-Operations are medians of 7 warm passes in one process: lookups over 100,000 random valid points, neighbors of 1,000. At most 20 million rows are listed. A box that has over a
-million neighbors is counted and not made; Kernel Tuner's neighbors are its uncached scan, stopped after 2 s and scaled.
+Operations are medians of 7 warm passes in one process: lookups over 100,000 random valid points, neighbors of 1,000. At most
+20 million rows are listed. A box with over a million neighbors is counted and not listed. Kernel Tuner's neighbors are its uncached
+scan, stopped after 2 s and scaled up.
 
 """.lstrip() + tables(result)
 
