@@ -15,6 +15,7 @@ pub mod event;
 pub mod gate;
 pub mod journal;
 pub mod kernel;
+pub mod process;
 pub mod replay;
 pub mod report;
 pub mod study;

@@ -32,7 +32,7 @@ const AHEAD: usize = 8;
 
 impl From<CompileSetupError> for UsageError {
     fn from(error: CompileSetupError) -> UsageError {
-        UsageError::of(&error)
+        UsageError::with_hint(&error, error.hint())
     }
 }
 

@@ -26,10 +26,18 @@ impl UsageError {
     /// An error as the user's to mend: its text with its causes in the first part, before any hint.
     pub fn of(error: &dyn std::error::Error) -> UsageError {
         let text = error.to_string();
-        let (mut said, hint) = match text.split_once("\nhint: ") {
-            Some((said, hint)) => (said.to_string(), format!("\nhint: {hint}")),
-            None => (text, String::new()),
-        };
+        match text.split_once("\nhint: ") {
+            Some((said, hint)) => UsageError::said(said.to_string(), error, Some(hint.to_string())),
+            None => UsageError::said(text, error, None),
+        }
+    }
+
+    /// The same for an error that keeps its hint apart from its text.
+    pub fn with_hint(error: &dyn std::error::Error, hint: Option<String>) -> UsageError {
+        UsageError::said(error.to_string(), error, hint)
+    }
+
+    fn said(mut said: String, error: &dyn std::error::Error, hint: Option<String>) -> UsageError {
         let mut cause = error.source();
         while let Some(next) = cause {
             let words = next.to_string();
@@ -38,7 +46,7 @@ impl UsageError {
             }
             cause = next.source();
         }
-        UsageError(said + &hint)
+        UsageError(said + &hint.map_or(String::new(), |hint| format!("\nhint: {hint}")))
     }
 }
 
@@ -61,8 +69,9 @@ mod tests {
             &JournalError::io("open", Path::new("s/lock"), source()),
             "cannot open `s/lock`: is a directory",
         );
-        check(
-            &CompileSetupError::Cache { path: "c".into(), source: source() },
+        let error = CompileSetupError::Cache { path: "c".into(), source: source() };
+        assert_eq!(
+            UsageError::with_hint(&error, error.hint()).to_string(),
             "cannot write the compile cache `c`: is a directory\nhint: set EVO_CACHE_DIR to a folder with free \
              space that you own",
         );

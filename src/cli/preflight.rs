@@ -61,17 +61,17 @@ fn gpus() -> Result<String, String> {
 }
 
 fn nvrtc_library() -> Result<String, String> {
-    nvrtc::locate().map(|library| library.path.display().to_string()).map_err(|error| error.to_string())
+    nvrtc::locate().map(|library| library.path.display().to_string()).map_err(|error| error.with_hint())
 }
 
 fn host_compiler() -> Result<String, String> {
-    hostcxx::locate().map(|compiler| compiler.version).map_err(|error| error.to_string())
+    hostcxx::locate().map(|compiler| compiler.version).map_err(|error| error.with_hint())
 }
 
 fn cache_folder() -> Result<String, String> {
     let folder = cache::default_dir();
     let probe = Cache::open(&folder).and_then(|cache| cache.scratch());
-    probe.map(|_| folder.display().to_string()).map_err(|error| error.to_string())
+    probe.map(|_| folder.display().to_string()).map_err(|error| error.with_hint())
 }
 
 /// Starts a worker as a sweep would and ends it again.

@@ -132,7 +132,7 @@ pub fn support_cubin(place: &Place) -> anyhow::Result<Option<PathBuf>> {
 
 /// A missing or unusable compiler is the user's to mend.
 pub fn setup_error(error: CompileSetupError) -> anyhow::Error {
-    UsageError::of(&error).into()
+    UsageError::with_hint(&error, error.hint()).into()
 }
 
 /// A recipe for a kernel on a lane's device; compiles the naive reference kernel if there is one.

@@ -2,11 +2,12 @@
 
 use evo_protocol::verdict::{Verdict, VerdictKind};
 
-use super::drain::Drain;
+use crate::process::CappedLog;
 
-/// Bytes of a verdict's message.
+/// Bytes of a verdict's message: about a screen.
 pub const MESSAGE_MAX: usize = 2 * 1024;
-/// Bytes of log kept in a verdict's evidence.
+/// Bytes of log kept in a verdict's evidence. Every verdict goes into the journal, so a space in which each variant fails
+/// would otherwise fill it with logs.
 pub const LOG_MAX: usize = 20 * 1024;
 /// Bytes of warnings kept with a binary.
 pub const WARNINGS_MAX: usize = 4 * 1024;
@@ -59,8 +60,7 @@ pub fn out_of_memory(log: &str) -> Box<Verdict> {
     Box::new(with_log(VerdictKind::CompileOom, message, log))
 }
 
-/// The verdict on a compiler that died without an answer; `how` says by which signal or code, `log` is
-/// what it said last.
+/// The verdict on a compiler that died without an answer; `how` names the signal or exit code, `log` is the end of its output.
 pub fn died(how: &str, log: &str) -> Box<Verdict> {
     if MEMORY_WORDS.iter().any(|word| log.to_lowercase().contains(word)) {
         return out_of_memory(log);
@@ -104,9 +104,9 @@ fn first_errors(log: &str) -> String {
 /// At most `max` bytes of a text: two thirds from its start, the rest from its end, since compilers put
 /// causes first and totals last. Says whether it was cut.
 pub fn cap(text: &str, max: usize) -> (String, bool) {
-    let mut drain = Drain::new(max);
-    drain.push(text.as_bytes());
-    (drain.text(), drain.truncated())
+    let mut log = CappedLog::new(max);
+    log.push(text.as_bytes());
+    (log.text(), log.truncated())
 }
 
 #[cfg(test)]
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_death_for_want_of_memory_is_no_crash() {
+    fn a_death_by_lack_of_memory_is_not_a_crash() {
         assert_eq!(died("signal 6", "LLVM ERROR: out of memory\n").kind, VerdictKind::CompileOom);
         let crash = died("signal 11", "");
         assert_eq!(

@@ -5,23 +5,24 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// Why compiling cannot start at all. A variant that fails is a `Verdict` instead.
+/// Why compiling cannot start at all. A variant that fails is a `Verdict` instead. The text says what is wrong; the way out is
+/// `hint`.
 #[derive(Debug, Error)]
 pub enum CompileSetupError {
     /// NVRTC is nowhere to be found.
-    #[error("no NVRTC library found; looked at:{}\nhint: {hint}", list(.looked_at))]
-    NoNvrtc { looked_at: Vec<String>, hint: String },
+    #[error("no NVRTC library found; looked at:{}", list(.looked_at))]
+    NoNvrtc { looked_at: Vec<String>, hint: &'static str },
     /// No C++ compiler answers.
-    #[error("no C++ compiler found; tried:{}\nhint: {hint}", list(.tried))]
-    NoHostCompiler { tried: Vec<String>, hint: String },
+    #[error("no C++ compiler found; tried:{}", list(.tried))]
+    NoHostCompiler { tried: Vec<String>, hint: &'static str },
     /// A compiler is there and cannot be used.
-    #[error("cannot use {what}: {reason}{}", hint_line(.hint))]
-    Unusable { what: String, reason: String, hint: String },
+    #[error("cannot use {what}: {reason}")]
+    Unusable { what: String, reason: String, hint: &'static str },
     /// The toolchain does not know the target.
     #[error("`{toolchain}` does not compile for `{arch}`; it knows {known}")]
     UnknownArch { toolchain: String, arch: String, known: String },
     /// The cache folder cannot be written.
-    #[error("cannot write the compile cache `{}`\nhint: set EVO_CACHE_DIR to a folder with free space that you own", .path.display())]
+    #[error("cannot write the compile cache `{}`", .path.display())]
     Cache {
         path: PathBuf,
         #[source]
@@ -31,8 +32,8 @@ pub enum CompileSetupError {
     #[error("cannot start a compile worker (`{program}`): {reason}")]
     Worker { program: String, reason: String },
     /// A compile worker says why it cannot serve, in the words of one of the errors above.
-    #[error("{0}")]
-    Refused(String),
+    #[error("{message}")]
+    Refused { message: String, hint: Option<String> },
     /// One of evo's own helper kernels does not compile.
     #[error("evo's own device helper kernels do not compile for `{arch}`: {message}")]
     Support { arch: String, message: String },
@@ -42,14 +43,33 @@ impl CompileSetupError {
     pub(crate) fn cache(path: &Path, source: io::Error) -> CompileSetupError {
         CompileSetupError::Cache { path: path.to_path_buf(), source }
     }
+
+    /// The way out, if there is one that we know.
+    pub fn hint(&self) -> Option<String> {
+        let hint = match self {
+            CompileSetupError::NoNvrtc { hint, .. }
+            | CompileSetupError::NoHostCompiler { hint, .. }
+            | CompileSetupError::Unusable { hint, .. } => *hint,
+            CompileSetupError::Cache { .. } => "set EVO_CACHE_DIR to a folder with free space that you own",
+            CompileSetupError::Refused { hint, .. } => return hint.clone(),
+            CompileSetupError::UnknownArch { .. }
+            | CompileSetupError::Worker { .. }
+            | CompileSetupError::Support { .. } => return None,
+        };
+        Some(hint.to_string())
+    }
+
+    /// The text with the hint on a line of its own, for places that show nothing else.
+    pub fn with_hint(&self) -> String {
+        match self.hint() {
+            Some(hint) => format!("{self}\nhint: {hint}"),
+            None => self.to_string(),
+        }
+    }
 }
 
 fn list(places: &[String]) -> String {
     places.iter().map(|place| format!("\n  {place}")).collect()
-}
-
-fn hint_line(hint: &str) -> String {
-    if hint.is_empty() { String::new() } else { format!("\nhint: {hint}") }
 }
 
 #[cfg(test)]
@@ -60,9 +80,9 @@ mod tests {
     fn messages_name_places_and_a_way_out() {
         let error = CompileSetupError::NoNvrtc {
             looked_at: vec!["/usr/local/cuda/lib64".to_string(), "python3's site-packages".to_string()],
-            hint: "pip install nvidia-cuda-nvrtc".to_string(),
+            hint: "pip install nvidia-cuda-nvrtc",
         };
-        insta::assert_snapshot!(error.to_string(), @r"
+        insta::assert_snapshot!(error.with_hint(), @r"
         no NVRTC library found; looked at:
           /usr/local/cuda/lib64
           python3's site-packages

@@ -1,6 +1,6 @@
-//! What is known of a variant once it is compiled and before anything of it runs: the numbers that a
-//! search may learn from. Unlike parameters they say what the compiler made of a configuration, and
-//! explain cliffs that no product of parameters does: spills, a block too few on each multiprocessor.
+//! Numbers that are known once a variant is compiled and before it runs, for a search to learn from. They describe the
+//! compiler's output, so they explain cliffs that no product of parameters does: spills, or one block fewer on each
+//! multiprocessor.
 
 use evo_protocol::binary::{Binary, EntryResources};
 use evo_protocol::facts::Facts;

@@ -1,32 +1,35 @@
 //! A bounded pool of compile workers that stays ahead of the device.
 //!
-//! Workers are processes, because NVRTC does not scale in threads and because a compiler may hang,
-//! crash or eat all memory. One thread here looks after each: it takes a source from the queue, asks the
-//! cache, asks the worker, holds the deadline, and replaces a worker that is lost. Nothing polls.
+//! Workers are processes, because a compiler may hang, crash or use up the memory, and because NVRTC does not scale in
+//! threads: 28, 27 and 25 compilations per second with 1, 4 and 16 threads of one process, but 19, 74 and 216 with as many
+//! processes (small WMMA kernel for sm_90a, NVRTC 13.0, 16 cores, 2026). One thread here looks after each worker: it takes a
+//! source from the queue, asks the cache, asks the worker, holds the deadline, and replaces a worker that is lost.
 
 use std::collections::VecDeque;
 use std::os::unix::process::ExitStatusExt;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::process::ExitStatus;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use evo_protocol::binary::{CompileOutcome, CompileRequest, KernelSource};
+use evo_protocol::binary::{CompileOutcome, KernelSource};
 use evo_protocol::device::DeviceKind;
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_space::genome::ContentHash;
 
 use super::cache::{self, Cache};
-use super::child::{self, CompileChild, Death, Group, Loss};
 use super::error::CompileSetupError;
 use super::options::FarmOptions;
-use super::starter::{Starter, worker_program};
+use super::starter::{CompileProcess, WorkerStarter, worker_program};
 use super::toolbox::Toolbox;
-use super::toolchain::Found;
-use super::wire::{Answer, Order};
+use super::toolchain::FoundCompiler;
+use super::wire::{CompileAnswer, CompileOrder};
 use super::{diagnose, guard};
+use crate::process::{DeathCause, ProcessDeath, ProcessGroup};
 
-/// Share of the memory limit that a worker must have had in use for its death to count as want of memory.
+/// A worker that dies while it uses more than this share of its memory limit counts as out of memory. The share is below 1
+/// because the allocation that failed is not in use yet, and because resident memory is compared with a limit on addresses.
 const MEMORY_SHARE: f64 = 0.6;
 
 /// Called with a ticket and its outcome, from a thread of the farm.
@@ -34,28 +37,40 @@ pub type OnDone = Box<dyn Fn(u64, CompileOutcome) + Send + Sync>;
 
 /// The pool. Dropping it kills and reaps every worker; what is still queued is not answered.
 pub struct CompileFarm {
-    shared: Arc<Shared>,
+    shared: Arc<FarmShared>,
     lanes: Vec<JoinHandle<()>>,
 }
 
-struct Shared {
-    starter: Starter,
+struct FarmShared {
+    starter: WorkerStarter,
     options: FarmOptions,
     cache: Cache,
     toolchain: String,
     fingerprint: ContentHash,
-    queue: Mutex<Queue>,
+    queue: Mutex<CompileQueue>,
     wake: Condvar,
-    pending: AtomicUsize,
     busy_ns: AtomicU64,
-    groups: Vec<Group>,
+    /// The process group of each lane's worker.
+    groups: Vec<ProcessGroup>,
     on_done: OnDone,
 }
 
 #[derive(Default)]
-struct Queue {
+struct CompileQueue {
     jobs: VecDeque<(u64, KernelSource)>,
+    /// By lane.
+    work: Vec<LaneWork>,
     stop: bool,
+}
+
+/// What a lane is doing.
+#[derive(Clone, Copy, Default, PartialEq)]
+enum LaneWork {
+    #[default]
+    Idle,
+    Working,
+    /// At work on a source whose outcome is no longer wanted; its worker has been killed.
+    Cancelled,
 }
 
 impl CompileFarm {
@@ -74,61 +89,71 @@ impl CompileFarm {
         // Device workers that read a binary may have another working folder.
         options.cache = std::path::absolute(&options.cache)
             .map_err(|error| CompileSetupError::cache(&options.cache, error))?;
-        let found = Found::locate(options.kind, toolbox)?;
+        let found = FoundCompiler::locate(options.kind, toolbox)?;
         let cache = Cache::open(&options.cache)?;
         let program = worker_program(toolbox)?;
-        let groups: Vec<Group> = (0..options.jobs.max(1)).map(|_| Group::default()).collect();
-        let starter = Starter { program, options: options.clone(), found, cache: cache.clone() };
-        // The kernel ends a worker with the thread that started it, so each lane starts its own.
-        let (ready_sender, ready) = mpsc::channel();
-        let (shared_sender, shared_receiver) = mpsc::channel::<Arc<Shared>>();
-        let first = Arc::clone(&groups[0]);
-        let own = starter.clone();
-        let mut lanes = vec![spawn(0, move || {
-            let (child, answer) = match own.start(&first) {
-                Ok(worker) => (Some(worker.child), Ok((worker.toolchain, worker.fingerprint))),
-                Err(error) => (None, Err(error)),
-            };
-            let _ = ready_sender.send(answer);
-            if let (Some(child), Ok(shared)) = (child, shared_receiver.recv()) {
-                Lane { shared, group: first, child: Some(child) }.run();
-            }
-        })?];
-        let lost = || spawn_error("the first lane ended early");
-        let (toolchain, fingerprint) = ready.recv().map_err(|_| lost())??;
-        let shared = Arc::new(Shared {
+        let starter = WorkerStarter { program, options: options.clone(), found, cache: cache.clone() };
+        let groups: Vec<ProcessGroup> = (0..options.jobs.max(1)).map(|_| ProcessGroup::default()).collect();
+        let first = starter.start(&groups[0])?;
+        let work = vec![LaneWork::Idle; groups.len()];
+        let shared = Arc::new(FarmShared {
             starter,
             options,
             cache,
-            toolchain,
-            fingerprint,
-            queue: Mutex::default(),
+            toolchain: first.toolchain,
+            fingerprint: first.fingerprint,
+            queue: Mutex::new(CompileQueue { work, ..CompileQueue::default() }),
             wake: Condvar::new(),
-            pending: AtomicUsize::new(0),
             busy_ns: AtomicU64::new(0),
             groups,
             on_done,
         });
-        shared_sender.send(Arc::clone(&shared)).map_err(|_| lost())?;
-        for (number, group) in shared.groups.iter().enumerate().skip(1) {
-            let mut lane = Lane { shared: Arc::clone(&shared), group: Arc::clone(group), child: None };
-            // Fewer lanes than asked for are enough.
-            let Ok(thread) = spawn(number, move || lane.run()) else { break };
-            lanes.push(thread);
+        let mut farm = CompileFarm { shared, lanes: Vec::new() };
+        let mut worker = Some(first.process);
+        for number in 0..farm.shared.groups.len() {
+            let lane = CompileLane { shared: Arc::clone(&farm.shared), number, worker: worker.take() };
+            let thread = thread::Builder::new().name(format!("compile-{number}"));
+            match thread.spawn(move || lane.run()) {
+                Ok(thread) => farm.lanes.push(thread),
+                Err(error) if number == 0 => {
+                    let (program, reason) = ("a thread of the farm".to_string(), error.to_string());
+                    return Err(CompileSetupError::Worker { program, reason });
+                }
+                // Fewer lanes than asked for are enough.
+                Err(_) => break,
+            }
         }
-        Ok(CompileFarm { shared, lanes })
+        Ok(farm)
     }
 
     /// Queues a source; its outcome comes through `on_done` with the same ticket.
     pub fn submit(&self, ticket: u64, source: KernelSource) {
-        self.shared.pending.fetch_add(1, Ordering::SeqCst);
         self.shared.lock().jobs.push_back((ticket, source));
         self.shared.wake.notify_one();
     }
 
+    /// Drops every source that is queued and kills the compilers at work; none of them is answered, except for an outcome
+    /// that is being delivered right now. Sources submitted later are compiled as usual.
+    ///
+    /// Compilers are killed rather than left to finish because one may run for its whole deadline (120 s): confirmation would
+    /// then have to wait for it, or share the host's cores with it while timing. A replacement costs one worker start, and
+    /// only if the cache has no answer to a later source.
+    pub fn cancel(&self) {
+        let mut queue = self.shared.lock();
+        queue.jobs.clear();
+        // Under the lock: a lane cannot take up a new source whose worker would then be killed.
+        for (work, group) in queue.work.iter_mut().zip(&self.shared.groups) {
+            if *work == LaneWork::Working {
+                *work = LaneWork::Cancelled;
+                group.kill();
+            }
+        }
+    }
+
     /// Sources queued or being compiled.
     pub fn pending(&self) -> usize {
-        self.shared.pending.load(Ordering::SeqCst)
+        let queue = self.shared.lock();
+        queue.jobs.len() + queue.work.iter().filter(|work| **work == LaneWork::Working).count()
     }
 
     /// Number of workers.
@@ -151,53 +176,69 @@ impl Drop for CompileFarm {
     fn drop(&mut self) {
         self.shared.lock().stop = true;
         self.shared.wake.notify_all();
-        self.shared.groups.iter().for_each(child::kill);
+        self.shared.groups.iter().for_each(ProcessGroup::kill);
         for lane in self.lanes.drain(..) {
             let _ = lane.join();
         }
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+impl FarmShared {
+    fn lock(&self) -> MutexGuard<'_, CompileQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next source; `None` when the farm ends.
-    fn next(&self) -> Option<(u64, KernelSource)> {
+    /// The next source for a lane; `None` when the farm ends.
+    fn next(&self, lane: usize) -> Option<(u64, KernelSource)> {
         let mut queue = self.lock();
         loop {
             if queue.stop {
                 return None;
             }
             if let Some(job) = queue.jobs.pop_front() {
+                queue.work[lane] = LaneWork::Working;
                 return Some(job);
             }
             queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
     }
+
+    /// Whether the outcome of a lane's source is still wanted.
+    fn is_wanted(&self, lane: usize) -> bool {
+        let queue = self.lock();
+        !queue.stop && queue.work[lane] == LaneWork::Working
+    }
+
+    /// Marks a lane as idle; whether the outcome of its source is still wanted.
+    fn finish(&self, lane: usize) -> bool {
+        let mut queue = self.lock();
+        let work = std::mem::take(&mut queue.work[lane]);
+        !queue.stop && work == LaneWork::Working
+    }
 }
 
-/// A refusal with less than this free on the cache's disk is blamed on the disk.
+/// With less than this free on the cache's disk, a failed compilation is blamed on the disk: the binary and the compiler's temporary
+/// files must fit.
 const ROOM_BYTES: u64 = 4 << 20;
 
 /// One worker's keeper.
-struct Lane {
-    shared: Arc<Shared>,
-    group: Group,
+struct CompileLane {
+    shared: Arc<FarmShared>,
+    number: usize,
     /// Absent until the cache first has no answer, and after a loss.
-    child: Option<CompileChild>,
+    worker: Option<CompileProcess>,
 }
 
-impl Lane {
-    fn run(&mut self) {
-        while let Some((ticket, source)) = self.shared.next() {
+impl CompileLane {
+    fn run(mut self) {
+        while let Some((ticket, source)) = self.shared.next(self.number) {
             let outcome = self.answer(source);
-            if self.shared.lock().stop {
-                return;
+            if self.shared.finish(self.number) {
+                (self.shared.on_done)(ticket, outcome);
+            } else {
+                // It was killed, if only after its answer.
+                self.worker = None;
             }
-            self.shared.pending.fetch_sub(1, Ordering::SeqCst);
-            (self.shared.on_done)(ticket, outcome);
         }
     }
 
@@ -208,54 +249,43 @@ impl Lane {
         if let Some(outcome) = self.shared.cache.get(&key) {
             return outcome;
         }
-        let request = CompileRequest {
-            source,
-            kind: options.kind,
-            arch: options.arch.clone(),
-            deadline_ms: options.deadline.as_millis() as u64,
-            memory_bytes: options.memory_bytes,
-        };
         let start = Instant::now();
-        let outcome = self.compile(request);
+        let outcome = self.compile(source);
         let outcome = self.with_room(outcome);
         self.shared.busy_ns.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
-        // A cache that cannot be written costs time later; the outcome is good.
-        let _ = self.shared.cache.put(&key, &outcome);
+        // What a compiler says whose processes are being killed is not about the source.
+        if self.shared.is_wanted(self.number) {
+            // A cache that cannot be written costs time later; the outcome is good.
+            let _ = self.shared.cache.put(&key, &outcome);
+        }
         outcome
     }
 
-    fn compile(&mut self, request: CompileRequest) -> CompileOutcome {
-        let mut child = match self.child.take() {
-            Some(child) => child,
-            None => self.start_child()?,
+    fn compile(&mut self, source: KernelSource) -> CompileOutcome {
+        let mut worker = match self.worker.take() {
+            Some(worker) => worker,
+            None => {
+                let group = &self.shared.groups[self.number];
+                let started = self.shared.starter.start(group);
+                started.map_err(|error| harness(error.with_hint()))?.process
+            }
         };
-        // A worker started while the farm ends was in no group list when the others were killed.
-        if self.shared.lock().stop {
-            return Err(harness("the compile farm ends".to_string()));
+        // A worker started in the meantime was in no group when the others were killed.
+        if !self.shared.is_wanted(self.number) {
+            return Err(harness("the compile farm does not want this any more".to_string()));
         }
-        let deadline = Instant::now() + self.shared.options.deadline;
-        match child.ask(&Order::Compile(Box::new(request)), deadline) {
-            Ok(Answer::Done { outcome }) => {
-                self.child = Some(child);
+        match worker.ask(&CompileOrder::Compile(Box::new(source)), self.shared.options.deadline) {
+            Ok(CompileAnswer::Done { outcome }) => {
+                self.worker = Some(worker);
                 outcome
             }
             Ok(other) => Err(harness(format!("a compile worker answers out of turn: {other:?}"))),
-            Err(Loss::Garbled(reason)) => {
-                Err(harness(format!("a compile worker's answer cannot be read: {reason}")))
-            }
-            Err(Loss::Deadline) => {
-                drop(child);
-                Err(self.timeout())
-            }
-            Err(Loss::Closed) => Err(match child.end() {
-                Some(death) => self.died(&death),
-                None => harness("a compile worker is gone without a trace".to_string()),
-            }),
+            Err(death) => Err(self.lost(&death)),
         }
     }
 
-    /// Without room on its disk a C++ compiler says many things, and its linker dies of a bus error:
-    /// none of that is the variant's fault.
+    /// Blames a full disk rather than the variant: without room, a C++ compiler reports all kinds of errors, and its linker
+    /// dies of a bus error.
     fn with_room(&self, outcome: CompileOutcome) -> CompileOutcome {
         let cache = &self.shared.cache;
         match (outcome, cache.free_bytes()) {
@@ -273,9 +303,15 @@ impl Lane {
         }
     }
 
-    fn start_child(&self) -> Result<CompileChild, Box<Verdict>> {
-        let worker = self.shared.starter.start(&self.group).map_err(|error| harness(error.to_string()))?;
-        Ok(worker.child)
+    /// What the death of a worker says about the source that it was compiling.
+    fn lost(&self, death: &ProcessDeath) -> Box<Verdict> {
+        match &death.cause {
+            DeathCause::Deadline { .. } => self.timeout(),
+            DeathCause::Exit(status) => self.died(*status, death),
+            DeathCause::Protocol { found } => {
+                harness(format!("a compile worker's answer cannot be read: {found}"))
+            }
+        }
     }
 
     fn timeout(&self) -> Box<Verdict> {
@@ -287,17 +323,18 @@ impl Lane {
         )
     }
 
-    /// What a death means. A kill that was not ours is the kernel's for want of memory.
-    fn died(&self, death: &Death) -> Box<Verdict> {
-        let how = match (death.status.signal(), death.status.code()) {
+    /// A worker that ended by itself. SIGKILL means that the kernel's out-of-memory killer chose it: we did not.
+    fn died(&self, status: ExitStatus, death: &ProcessDeath) -> Box<Verdict> {
+        let log = death.log.text();
+        let how = match (status.signal(), status.code()) {
             (Some(signal), _) => format!("signal {signal}"),
             (None, code) => format!("exit code {}", code.unwrap_or(-1)),
         };
         let limit = self.shared.options.memory_bytes;
         let starved = limit > 0 && death.memory_peak as f64 > MEMORY_SHARE * limit as f64;
-        let mut verdict = match starved || death.status.signal() == Some(libc::SIGKILL) {
-            true => diagnose::out_of_memory(&death.log),
-            false => diagnose::died(&how, &death.log),
+        let mut verdict = match starved || status.signal() == Some(libc::SIGKILL) {
+            true => diagnose::out_of_memory(&log),
+            false => diagnose::died(&how, &log),
         };
         verdict.evidence.insert("ended", how);
         verdict.evidence.insert("memory_peak_bytes", death.memory_peak);
@@ -306,7 +343,7 @@ impl Lane {
     }
 }
 
-/// What to tell a person if an outcome says that the cache has no room: then no variant can be built.
+/// The message for a person when an outcome says that the cache has no room, in which case no variant can be built.
 pub fn full_cache(outcome: &CompileOutcome) -> Option<String> {
     let verdict = outcome.as_ref().err()?;
     let full = verdict.kind == VerdictKind::HarnessError && verdict.cause.as_deref() == Some("cache");
@@ -317,15 +354,6 @@ pub fn full_cache(outcome: &CompileOutcome) -> Option<String> {
 
 fn harness(message: String) -> Box<Verdict> {
     Box::new(Verdict::new(VerdictKind::HarnessError, message))
-}
-
-fn spawn(number: usize, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, CompileSetupError> {
-    let thread = thread::Builder::new().name(format!("compile-{number}"));
-    thread.spawn(run).map_err(|error| spawn_error(&error.to_string()))
-}
-
-fn spawn_error(reason: &str) -> CompileSetupError {
-    CompileSetupError::Worker { program: "a thread of the farm".to_string(), reason: reason.to_string() }
 }
 
 /// Compiles one source and waits for it.

@@ -1,8 +1,8 @@
-//! What a source may not ask of a compiler: reading files of this machine.
+//! Refusing sources that make the compiler read files of this machine.
 //!
 //! A generated kernel that includes `/etc/passwd` would show it in its error log, and one that includes
-//! `../../harness.h` could learn what it is tested with. This is a fence, not a sandbox: it refuses what
-//! is written in the source, while options are the space file's author's own business.
+//! `../../harness.h` could learn what it is tested with. This is a fence, not a sandbox: it checks the
+//! source and trusts the compiler options, which the author of the space file writes.
 
 use evo_protocol::verdict::{Verdict, VerdictKind};
 

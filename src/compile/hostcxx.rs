@@ -16,16 +16,16 @@ use evo_space::genome::ContentHash;
 use serde::{Deserialize, Serialize};
 
 use super::cache::Cache;
-use super::drain::Drain;
+use super::compiled::Compiled;
 use super::error::CompileSetupError;
 use super::locate::output_within;
 use super::toolbox::Toolbox;
 use super::{diagnose, image};
-use crate::compile::compiled::Compiled;
+use crate::process::CappedLog;
 
 const INSTALL_HINT: &str = "install g++ (`apt install g++`) or set CXX";
 
-/// Longest wait for `--version`.
+/// Longest wait for `--version`: generous, because a compiler on a network file system may take seconds to start.
 const VERSION_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Compilers tried when `$CXX` is not set.
@@ -68,7 +68,7 @@ pub fn locate_with(toolbox: &Toolbox) -> Result<HostCompiler, CompileSetupError>
     candidates.iter().find_map(answer).ok_or_else(|| {
         let origin = if toolbox.cxx.is_some() { " ($CXX)" } else { "" };
         let tried = candidates.iter().map(|command| format!("{}{origin}", command.join(" "))).collect();
-        CompileSetupError::NoHostCompiler { tried, hint: INSTALL_HINT.to_string() }
+        CompileSetupError::NoHostCompiler { tried, hint: INSTALL_HINT }
     })
 }
 
@@ -179,8 +179,8 @@ impl HostToolchain {
         })
     }
 
-    /// Builds the precompiled header under another name and renames it. Failing is no error: sources then
-    /// compile slowly.
+    /// Builds the precompiled header under another name and renames it, so that no other process sees half of it. A failure is
+    /// not an error: sources then compile slowly.
     fn precompile(&self) {
         let target = self.include.join(format!("{HEADER_NAME}.gch"));
         if !self.compiler.is_gcc() || target.exists() {
@@ -200,13 +200,13 @@ impl HostToolchain {
     }
 
     /// Runs the compiler with its temporary files in our scratch folder and both its outputs drained.
-    fn run(&self, mut command: Command) -> io::Result<(ExitStatus, Drain)> {
+    fn run(&self, mut command: Command) -> io::Result<(ExitStatus, CappedLog)> {
         let (reader, writer) = io::pipe()?;
         command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).env("TMPDIR", &self.scratch);
         let mut child = command.spawn()?;
         // Closes our copies of the writing end, so that the reader sees the end.
         drop(command);
-        let log = Drain::new(4 * diagnose::LOG_MAX).read_all(reader)?;
+        let log = CappedLog::new(4 * diagnose::LOG_MAX).read_all(reader)?;
         Ok((child.wait()?, log))
     }
 }
@@ -222,7 +222,7 @@ fn write_headers(include: &Path, scratch: &Path) -> io::Result<()> {
     }
     fs::create_dir_all(include.parent().unwrap_or(include))?;
     match fs::rename(&temporary, include) {
-        // Somebody else was faster.
+        // Another process was faster.
         Err(_) if include.is_dir() => fs::remove_dir_all(&temporary),
         result => result,
     }
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn a_named_compiler_that_is_missing_is_an_error() {
         let toolbox = Toolbox { cxx: Some("no-such-compiler --fast".to_string()), ..Toolbox::default() };
-        let message = locate_with(&toolbox).unwrap_err().to_string();
+        let message = locate_with(&toolbox).unwrap_err().with_hint();
         insta::assert_snapshot!(message, @r"
         no C++ compiler found; tried:
           no-such-compiler --fast ($CXX)

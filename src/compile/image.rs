@@ -2,7 +2,7 @@
 //!
 //! A cubin and a shared object are both ELF files. The code hash covers what the variant does
 //! (machine code, constants, initialized data, sizes of zeroed data) and leaves out the bytes of
-//! `evo_variant_hash`, so that two configurations that differ only in a parameter nobody reads have
+//! `evo_variant_hash`, so that two configurations that differ only in an unused parameter have
 //! equal code hashes although their files differ.
 
 use evo_protocol::binary::EntryResources;
@@ -29,7 +29,7 @@ const EIFMT_SVAL: u8 = 0x04;
 
 type Header = FileHeader64<LittleEndian>;
 
-/// The file is not what a compiler would have written.
+/// The file was not written by a compiler, or is damaged.
 #[derive(Debug, Error)]
 #[error("not a readable ELF file: {0}")]
 pub struct ImageError(String);
@@ -40,16 +40,16 @@ impl From<object::read::Error> for ImageError {
     }
 }
 
-/// What was read from a compiled file.
+/// The contents of a compiled file that matter here.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Image {
+pub struct CompiledImage {
     /// Hash of everything that decides what the code does.
     pub code_hash: ContentHash,
     /// Kernels of a cubin with their resources, by the names of the file; empty for a shared object.
     pub kernels: Vec<EntryResources>,
 }
 
-struct Section<'data> {
+struct ElfSection<'data> {
     name: &'data str,
     data: &'data [u8],
     address: u64,
@@ -59,7 +59,7 @@ struct Section<'data> {
     nobits: bool,
 }
 
-struct Symbol<'data> {
+struct ElfSymbol<'data> {
     name: &'data str,
     section: usize,
     /// Offset into the section (a shared object's symbols hold addresses).
@@ -69,7 +69,7 @@ struct Symbol<'data> {
 }
 
 /// Reads a cubin or a shared object.
-pub fn read(bytes: &[u8]) -> Result<Image, ImageError> {
+pub fn read(bytes: &[u8]) -> Result<CompiledImage, ImageError> {
     let header = Header::parse(bytes)?;
     let endian = header.endian()?;
     let table = header.sections(endian, bytes)?;
@@ -77,7 +77,7 @@ pub fn read(bytes: &[u8]) -> Result<Image, ImageError> {
     for section in table.iter() {
         let name = str::from_utf8(table.section_name(endian, section)?).unwrap_or("");
         let kind = section.sh_type(endian);
-        sections.push(Section {
+        sections.push(ElfSection {
             name,
             data: section.data(endian, bytes)?,
             address: section.sh_addr(endian),
@@ -91,7 +91,7 @@ pub fn read(bytes: &[u8]) -> Result<Image, ImageError> {
     let code_hash = code_hash(&sections, &symbols);
     let is_cubin = header.e_machine(endian) == elf::EM_CUDA;
     let kernels = if is_cubin { kernels(&sections, &symbols) } else { Vec::new() };
-    Ok(Image { code_hash, kernels })
+    Ok(CompiledImage { code_hash, kernels })
 }
 
 /// The name under which a cubin holds the kernel that the source calls `entry`: the same, or its C++
@@ -118,8 +118,8 @@ pub fn plain_name(symbol: &str) -> &str {
 fn read_symbols<'data>(
     header: &'data Header,
     bytes: &'data [u8],
-    sections: &[Section<'data>],
-) -> Result<Vec<Symbol<'data>>, ImageError> {
+    sections: &[ElfSection<'data>],
+) -> Result<Vec<ElfSymbol<'data>>, ImageError> {
     let endian = header.endian()?;
     let table = header.sections(endian, bytes)?;
     let mut symbols = table.symbols(endian, bytes, elf::SHT_SYMTAB)?;
@@ -130,7 +130,7 @@ fn read_symbols<'data>(
         let name = symbol.name(endian, symbols.strings()).unwrap_or_default();
         let section = usize::from(symbol.st_shndx(endian).0);
         let base = sections.get(section).map_or(0, |section| section.address);
-        Symbol {
+        ElfSymbol {
             name: str::from_utf8(name).unwrap_or(""),
             section,
             offset: symbol.st_value(endian).wrapping_sub(base),
@@ -143,7 +143,7 @@ fn read_symbols<'data>(
 
 /// Whether a section's contents decide what the code does. Unwind tables, notes, dynamic-linking
 /// tables and debug information do not.
-fn decides(section: &Section<'_>) -> bool {
+fn decides(section: &ElfSection<'_>) -> bool {
     const IRRELEVANT: &[&str] =
         &[".eh_frame", ".gcc_except", ".note", ".interp", ".gnu", ".dyn", ".nv.info", ".comment"];
     section.allocated
@@ -151,7 +151,7 @@ fn decides(section: &Section<'_>) -> bool {
         && !IRRELEVANT.iter().any(|prefix| section.name.starts_with(prefix))
 }
 
-fn code_hash(sections: &[Section<'_>], symbols: &[Symbol<'_>]) -> ContentHash {
+fn code_hash(sections: &[ElfSection<'_>], symbols: &[ElfSymbol<'_>]) -> ContentHash {
     let mut order: Vec<usize> = (0..sections.len()).filter(|&index| decides(&sections[index])).collect();
     order.sort_by_key(|&index| sections[index].name);
     let mut parts: Vec<Vec<u8>> = Vec::new();
@@ -179,7 +179,7 @@ fn code_hash(sections: &[Section<'_>], symbols: &[Symbol<'_>]) -> ContentHash {
     ContentHash::of_parts(parts.iter().map(Vec::as_slice))
 }
 
-fn kernels(sections: &[Section<'_>], symbols: &[Symbol<'_>]) -> Vec<EntryResources> {
+fn kernels(sections: &[ElfSection<'_>], symbols: &[ElfSymbol<'_>]) -> Vec<EntryResources> {
     let section = |name: &str| sections.iter().find(|section| section.name == name);
     let common = section(".nv.info").map_or(&[][..], |section| section.data);
     let of_symbol = |kind: u8, position: usize| {

@@ -1,19 +1,20 @@
-//! Finding NVRTC and the CUDA headers on a machine that nobody prepared.
+//! Finding NVRTC and the CUDA headers on a machine without any preparation.
 //!
-//! The order is: what the user names, a toolkit, the usual folders, the loader, pip. An explicit
+//! The order is: the folder that the user names, a toolkit, the usual folders, the loader, pip. An explicit
 //! `$EVO_NVRTC_DIR` that holds no NVRTC is an error: quietly using another compiler would be worse.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::error::CompileSetupError;
 use super::toolbox::Toolbox;
+use crate::process::{self, RunLimits};
 
-/// The way out that messages name.
+/// The hint of all errors about a missing or broken NVRTC.
 pub const INSTALL_HINT: &str = "pip install nvidia-cuda-nvrtc nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl, \
 or set CUDA_HOME or EVO_NVRTC_DIR";
 
@@ -56,7 +57,7 @@ pub fn locate_with(toolbox: &Toolbox) -> Result<NvrtcLibrary, CompileSetupError>
     let mut looked_at = Vec::new();
     let found = find_library(toolbox, &mut looked_at);
     let Some(path) = found else {
-        return Err(CompileSetupError::NoNvrtc { looked_at, hint: INSTALL_HINT.to_string() });
+        return Err(CompileSetupError::NoNvrtc { looked_at, hint: INSTALL_HINT });
     };
     let builtins = path.parent().and_then(|folder| newest(folder, "libnvrtc-builtins.so"));
     let includes = find_includes(&path, toolbox);
@@ -105,7 +106,7 @@ fn newest(folder: &Path, prefix: &str) -> Option<PathBuf> {
     Some(path.canonicalize().unwrap_or(path))
 }
 
-/// `.13.0` gives `[13, 0]`, the empty text gives `[]`, anything else is no version.
+/// `.13.0` gives `[13, 0]`, the empty text gives `[]`, anything else is not a version.
 fn version_after(suffix: &str) -> Option<Vec<u32>> {
     if suffix.is_empty() {
         return Some(Vec::new());
@@ -159,24 +160,12 @@ fn python_sites() -> Vec<PathBuf> {
     text.lines().map(PathBuf::from).filter(|path| path.is_dir()).collect()
 }
 
-/// What a short-lived helper prints, or nothing if it fails or is too slow. Output beyond a pipe's
-/// capacity would block it until the deadline; helpers asked here print a few lines.
-pub(crate) fn output_within(mut command: Command, deadline: Duration) -> Option<String> {
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
-    let mut stdout = child.stdout.take()?;
-    let (sender, receiver) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        let mut text = String::new();
-        let result = std::io::Read::read_to_string(&mut stdout, &mut text).map(|_| text);
-        let _ = sender.send(result);
-    });
-    let start = Instant::now();
-    let text = receiver.recv_timeout(deadline);
-    if text.is_err() {
-        let _ = child.kill();
-    }
-    let status = child.wait().ok()?;
-    if start.elapsed() > deadline || !status.success() { None } else { text.ok()?.ok() }
+/// What a short-lived helper prints, or nothing if it fails or is too slow.
+pub(crate) fn output_within(command: Command, deadline: Duration) -> Option<String> {
+    // A helper has nothing to put in order, and whoever waits for it wants to go on.
+    let limits = RunLimits { grace: Duration::ZERO, ..RunLimits::new(deadline) };
+    let ended = process::run(command, &limits).ok()?;
+    ended.succeeded().then(|| ended.stdout.text())
 }
 
 fn find_includes(library: &Path, toolbox: &Toolbox) -> Vec<PathBuf> {
@@ -221,7 +210,7 @@ mod tests {
     fn an_explicit_folder_without_nvrtc_is_an_error_that_names_it() {
         let root = tempfile::tempdir().unwrap();
         let toolbox = Toolbox { nvrtc_dir: Some(root.path().to_path_buf()), ..Toolbox::default() };
-        let message = locate_with(&toolbox).unwrap_err().to_string();
+        let message = locate_with(&toolbox).unwrap_err().with_hint();
         assert!(message.contains(&root.path().display().to_string()), "{message}");
         assert!(message.contains("hint: pip install nvidia-cuda-nvrtc"), "{message}");
     }

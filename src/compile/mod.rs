@@ -1,16 +1,15 @@
 //! Compiling variants in processes that can be killed.
 //!
-//! `farm` is the pool, `starter` starts a process of it, `child` is one seen from outside, `serve` the same from inside, `wire`
-//! what they say to each other. `nvrtc` and `hostcxx` are the two compilers behind `toolchain`. `cache`
-//! keeps what was compiled; `image` and `ptxas_log` read what a variant uses; `diagnose` makes verdicts;
-//! `guard` refuses sources that would read this machine's files. `facts` are the numbers that a search may learn from, `occupancy`
-//! one of them.
+//! - The pool: `farm` holds the queue, `starter` starts a worker process, `serve` runs inside it, `wire` lists the messages
+//!   between them, `cache` keeps results, `guard` refuses sources that would read this machine's files.
+//! - The compilers: `toolchain` puts `nvrtc` and `hostcxx` behind one call, `locate` and `toolbox` find them, `compiled` is
+//!   their common result.
+//! - Reading results: `image` and `ptxas_log` read the resources of a binary, `diagnose` turns logs into verdicts, `facts` and
+//!   `occupancy` derive the numbers that a search may learn from.
 
 pub mod cache;
-mod child;
-pub mod compiled;
+mod compiled;
 pub mod diagnose;
-mod drain;
 pub mod error;
 pub mod facts;
 pub mod farm;

@@ -1,7 +1,7 @@
 //! NVRTC behind thin bindings of our own: CUDA source in, cubin for an exact target out.
 //!
 //! It is loaded at run time and only inside compile workers, because it serializes all threads of a
-//! process (28 compilations a second whether 1 or 16 threads ask) and because it can abort, or eat
+//! process (28 compilations a second with one thread, 25 with 16) and because it can abort or use up
 //! all memory: a process of its own can be killed.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -14,11 +14,11 @@ use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_space::genome::ContentHash;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LOCAL, RTLD_NOW};
 
+use super::compiled::Compiled;
 use super::error::CompileSetupError;
 use super::locate::INSTALL_HINT;
 pub use super::locate::{NvrtcLibrary, locate, locate_with};
 use super::{diagnose, image, ptxas_log};
-use crate::compile::compiled::Compiled;
 
 type Program = *mut c_void;
 type Status = c_int;
@@ -85,7 +85,7 @@ impl NvrtcLibrary {
         let unusable = |reason: String| CompileSetupError::Unusable {
             what: format!("`{}`", self.path.display()),
             reason,
-            hint: INSTALL_HINT.to_string(),
+            hint: INSTALL_HINT,
         };
         // NVRTC opens its companion by bare name; one that is loaded already is found by that name.
         let builtins = match &self.builtins {
@@ -130,12 +130,12 @@ impl Nvrtc {
         &self.toolchain
     }
 
-    /// Name of everything that decides its output beside source, options and target.
+    /// Hash of everything that decides its output besides source, options and target.
     pub fn fingerprint(&self) -> &ContentHash {
         &self.fingerprint
     }
 
-    /// Refuses a target that this NVRTC does not know (`sm_42`), naming those that it does.
+    /// Refuses a target that this NVRTC does not know (`sm_42`), and names the ones that it does know.
     pub fn check_arch(&self, arch: &str) -> Result<(), CompileSetupError> {
         let number = arch.strip_prefix("sm_").map(|text| text.trim_end_matches(['a', 'f']));
         let number: Option<c_int> = number.and_then(|text| text.parse().ok());

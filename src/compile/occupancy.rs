@@ -36,7 +36,7 @@ pub struct BlockNeeds {
 
 impl Multiprocessor {
     /// The multiprocessor of a compute capability (`sm_89`, `sm_90a`, …); `None` for unknown ones and
-    /// for what is no GPU.
+    /// for the host.
     pub fn of_arch(arch: &str) -> Option<Multiprocessor> {
         let digits: u32 = arch.strip_prefix("sm_")?.trim_end_matches(['a', 'f']).parse().ok()?;
         let (warps, blocks, shared_kib) = match digits {
@@ -63,7 +63,7 @@ impl Multiprocessor {
         })
     }
 
-    /// How many such blocks are resident at once; 0 where not one fits.
+    /// How many of these blocks are resident at once; 0 if not even one fits.
     pub fn resident_blocks(&self, needs: BlockNeeds) -> u64 {
         let warps = needs.threads.div_ceil(WARP).max(1);
         let per_warp = (needs.registers_per_thread * WARP).next_multiple_of(REGISTER_UNIT).max(REGISTER_UNIT);

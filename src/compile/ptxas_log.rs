@@ -1,7 +1,7 @@
 //! Reading what the assembler reports of every entry point (`--ptxas-options=-v`).
 //!
-//! NVRTC mixes these lines with the compiler's own diagnostics; they are taken out here, so that what
-//! is left is the log a person wants to see.
+//! NVRTC mixes these lines with the compiler's own diagnostics; they are taken out here, so that
+//! the rest is the log that a person wants to see.
 
 use evo_protocol::binary::EntryResources;
 

@@ -1,5 +1,5 @@
-//! Where the user's environment points us: variables read once, so that everything below takes them
-//! as arguments and tests need not change their process.
+//! The environment variables that choose compilers, read once, so that everything below takes them as arguments and tests need
+//! not change their process.
 
 use std::env;
 use std::ffi::OsString;
@@ -16,7 +16,7 @@ pub struct Toolbox {
     pub cuda_homes: Vec<PathBuf>,
     /// `$CXX`: the host compiler, with arguments if need be.
     pub cxx: Option<String>,
-    /// `$EVO_WORKER_PROGRAM`: what is started as a compile worker instead of this program.
+    /// Started as a compile worker instead of what `process::worker_program` names.
     pub program: Option<PathBuf>,
 }
 
@@ -32,7 +32,7 @@ impl Toolbox {
                 .map(PathBuf::from)
                 .collect(),
             cxx: variable("CXX").and_then(|text| text.into_string().ok()),
-            program: variable("EVO_WORKER_PROGRAM").map(PathBuf::from),
+            program: None,
         }
     }
 }

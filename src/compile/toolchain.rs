@@ -8,29 +8,32 @@ use evo_protocol::verdict::Verdict;
 use evo_space::genome::ContentHash;
 use serde::{Deserialize, Serialize};
 
+use super::compiled::Compiled;
 use super::error::CompileSetupError;
 use super::hostcxx::{self, HostCompiler, HostToolchain};
 use super::nvrtc::{self, Nvrtc, NvrtcLibrary};
 use super::toolbox::Toolbox;
-use crate::compile::compiled::Compiled;
 
 /// A compiler that was found; travels to workers so that each need not search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Found {
+pub enum FoundCompiler {
     /// NVRTC.
     Nvrtc(NvrtcLibrary),
     /// A C++ compiler.
     Host(HostCompiler),
 }
 
-impl Found {
+impl FoundCompiler {
     /// Finds the compiler for a kind of device.
-    pub fn locate(kind: DeviceKind, toolbox: &Toolbox) -> Result<Found, CompileSetupError> {
+    pub fn locate(kind: DeviceKind, toolbox: &Toolbox) -> Result<FoundCompiler, CompileSetupError> {
         match kind {
-            DeviceKind::Cuda => nvrtc::locate_with(toolbox).map(Found::Nvrtc),
-            DeviceKind::Host => hostcxx::locate_with(toolbox).map(Found::Host),
-            DeviceKind::Replay => Err(CompileSetupError::Refused("a replay compiles nothing".to_string())),
+            DeviceKind::Cuda => nvrtc::locate_with(toolbox).map(FoundCompiler::Nvrtc),
+            DeviceKind::Host => hostcxx::locate_with(toolbox).map(FoundCompiler::Host),
+            DeviceKind::Replay => Err(CompileSetupError::Refused {
+                message: "a replay compiles nothing".to_string(),
+                hint: None,
+            }),
         }
     }
 }
@@ -44,20 +47,22 @@ pub enum Toolchain {
 }
 
 impl Toolchain {
-    /// Loads or prepares the compiler for `arch`. `cache` holds what can be prepared once for all.
+    /// Loads or prepares the compiler for `arch`. `cache` holds headers that are prepared once for all workers.
     pub fn open(
-        found: &Found,
+        found: &FoundCompiler,
         arch: &str,
         cache: &Path,
         scratch: &Path,
     ) -> Result<Toolchain, CompileSetupError> {
         match found {
-            Found::Nvrtc(library) => {
+            FoundCompiler::Nvrtc(library) => {
                 let nvrtc = library.load()?;
                 nvrtc.check_arch(arch)?;
                 Ok(Toolchain::Nvrtc(Box::new(nvrtc)))
             }
-            Found::Host(compiler) => Ok(Toolchain::Host(HostToolchain::prepare(compiler, cache, scratch)?)),
+            FoundCompiler::Host(compiler) => {
+                Ok(Toolchain::Host(HostToolchain::prepare(compiler, cache, scratch)?))
+            }
         }
     }
 
@@ -69,7 +74,7 @@ impl Toolchain {
         }
     }
 
-    /// Name of everything that decides its output beside source, options and target.
+    /// Hash of everything that decides its output besides source, options and target.
     pub fn fingerprint(&self) -> &ContentHash {
         match self {
             Toolchain::Nvrtc(nvrtc) => nvrtc.fingerprint(),

@@ -107,16 +107,19 @@ impl Recipe for FakeRecipe {
     }
 }
 
-/// Answers at once, or in batches in reverse order.
+/// Answers at once, except for `A = 8`, which compiles for ever.
 pub(super) struct FakeCompilers {
     sender: Sender<Message>,
     log: Arc<Mutex<Log>>,
+    compiling: usize,
 }
 
 /// What fakes saw.
 #[derive(Default, Debug)]
 pub(super) struct Log {
     pub compiled: Vec<u64>,
+    /// How many sources were compiling at each cancellation.
+    pub cancelled: Vec<usize>,
     pub evaluated: Vec<String>,
     pub deep: Vec<String>,
 }
@@ -125,6 +128,10 @@ impl Compilers for FakeCompilers {
     fn submit(&mut self, ticket: u64, source: KernelSource) {
         self.log.lock().unwrap().compiled.push(ticket);
         let body = source.text.split_once(HEADER_END).unwrap().1.to_string();
+        if body.starts_with("code 8") {
+            self.compiling += 1;
+            return;
+        }
         let outcome = if body.starts_with("code 6") {
             Err(Box::new(Verdict::new(VerdictKind::CompileError, "six")))
         } else if body.starts_with("code 9") {
@@ -144,6 +151,10 @@ impl Compilers for FakeCompilers {
             })
         };
         let _ = self.sender.send(Message::Compiled(ticket, outcome));
+    }
+
+    fn cancel(&mut self) {
+        self.log.lock().unwrap().cancelled.push(std::mem::take(&mut self.compiling));
     }
 
     fn jobs(&self) -> usize {
@@ -344,7 +355,11 @@ impl Bench {
             space: &self.space,
             strategy,
             recipe: &FakeRecipe,
-            compilers: Box::new(FakeCompilers { sender: inbox.sender(), log: Arc::clone(&log) }),
+            compilers: Box::new(FakeCompilers {
+                sender: inbox.sender(),
+                log: Arc::clone(&log),
+                compiling: 0,
+            }),
             device: Box::new(FakeDevice { script, log: Arc::clone(&log) }),
             observer: &mut watcher,
             inbox,

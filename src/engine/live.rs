@@ -29,6 +29,10 @@ impl Compilers for CompileFarm {
         CompileFarm::submit(self, ticket, source);
     }
 
+    fn cancel(&mut self) {
+        CompileFarm::cancel(self);
+    }
+
     fn jobs(&self) -> usize {
         CompileFarm::jobs(self)
     }

@@ -19,6 +19,8 @@ use crate::worker::lane::LaneResult;
 pub trait Compilers {
     /// Queues one source; never blocks.
     fn submit(&mut self, ticket: u64, source: KernelSource);
+    /// Stops compiling everything that was submitted and not answered; an answer under way may still come.
+    fn cancel(&mut self);
     /// How many compile at once.
     fn jobs(&self) -> usize;
     /// Seconds of compiling, summed over processes.

@@ -226,6 +226,9 @@ impl<'a> Engine<'a> {
     /// will be proposed again by a resumed study.
     pub(super) fn abandon(&mut self, reason: StopReason) {
         self.stop = Some(reason);
+        // Now and not at the end: what still compiled would take the host's cores from the confirmation's timings.
+        self.compilers.cancel();
+        self.compiling = 0;
         let cancelled = self.lane.cancel_queued();
         self.on_lane.retain(|number| !cancelled.contains(number));
         let on_lane = self.on_lane.clone();

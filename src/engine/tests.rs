@@ -117,6 +117,17 @@ fn the_wall_clock_ends_a_run_and_resume_goes_on() {
 }
 
 #[test]
+fn the_wall_clock_ends_compilations_too() {
+    let mut bench = Bench::new("[parameters]\nA = [0, 8]\nB = [0, 1, 2]\n");
+    bench.options.budget.wall = Some(Duration::from_millis(300));
+    bench.options.finalists = 1;
+    let ran = bench.run(all_pass());
+    assert_eq!(ran.summary.end.reason, StopReason::Wall);
+    assert_eq!(ran.log.cancelled, [3], "before the confirmation, and once");
+    assert_eq!((ran.summary.confirmed, ran.log.deep.len()), (1, 1));
+}
+
+#[test]
 fn twins_are_compiled_and_evaluated_once() {
     // DEAD does not reach the source.
     let bench = Bench::new("[parameters]\nA = [0, 1]\nDEAD = [0, 1, 2]\n");

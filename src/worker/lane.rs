@@ -10,7 +10,7 @@ use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
 use evo_protocol::worker::{Depth, Request, Response, SamplePolicy};
 
 use super::blame::{Blame, blame};
-use super::child::Child;
+use super::child::DeviceWorker;
 use super::deadline::{Deadlines, Prediction, work};
 use super::job::{Job, Standing};
 use super::supervise::Supervisor;
@@ -213,7 +213,7 @@ fn refuse(gates: &mut Vec<GateReport>, gate: Gate, verdict: &Verdict) {
 }
 
 fn pair_in(
-    child: &mut Child,
+    child: &mut DeviceWorker,
     jobs: [&Job; 2],
     problem: usize,
     blocks: u32,

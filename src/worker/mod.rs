@@ -1,16 +1,12 @@
 //! Workers: processes that own a device, and the parent's side of them.
 
-pub mod base64;
 pub mod blame;
 pub mod canary;
 pub mod child;
 pub mod deadline;
 pub mod job;
 pub mod lane;
-pub mod log;
-pub mod pipe;
 pub mod serve;
-mod spawn;
 mod stand;
 mod supervise;
 pub mod wire;

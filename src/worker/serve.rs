@@ -3,6 +3,8 @@
 use std::io;
 use std::path::Path;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use evo_protocol::device::{DeviceError, DeviceInfo};
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::ProblemPlan;
@@ -12,29 +14,21 @@ use evo_protocol::worker::{
 };
 use evo_space::genome::ContentHash;
 
+use super::canary;
 use super::stand::{BlockSize, Stand};
-use super::wire::{REQUEST, Wire};
-use super::{base64, canary};
+use super::wire::Wire;
 use crate::gate::honesty;
 use crate::gate::judge::{Judge, Refusal};
 use crate::gate::pipeline::verdict_of;
+use crate::process::{self, Orphaned, REQUEST, RequestHandler};
 use crate::timing::measure::{Outcome, measure};
 use crate::timing::paired::interleave;
 
 /// Serves requests until stdin closes or `Shutdown` comes.
 pub fn run() -> io::Result<()> {
-    let wire = Wire::take_over()?;
+    let wire = Wire::take_over(PROTOCOL_VERSION, Orphaned::Exits)?;
     evo_device::host::fault::install(&REQUEST, wire.descriptor())?;
-    let mut server = Server { wire, judge: None, seed: 0 };
-    while let Some(request) = server.wire.receive()? {
-        if matches!(request, Request::Shutdown) {
-            break;
-        }
-        let response =
-            server.serve(request).unwrap_or_else(|error| Response::Failed { error: Box::new(error) });
-        server.wire.send(&response)?;
-    }
-    Ok(())
+    process::serve(&mut Server { wire, judge: None, seed: 0 })
 }
 
 struct Server {
@@ -43,6 +37,22 @@ struct Server {
     judge: Option<Judge>,
     /// Decides which timed iterations are checked; from the loaded candidate's secret seed.
     seed: u64,
+}
+
+impl RequestHandler for Server {
+    type Request = Request;
+    type Response = Response;
+
+    fn link(&mut self) -> &mut Wire {
+        &mut self.wire
+    }
+
+    fn answer(&mut self, request: Request) -> Option<Response> {
+        if matches!(request, Request::Shutdown) {
+            return None;
+        }
+        Some(self.serve(request).unwrap_or_else(|error| Response::Failed { error: Box::new(error) }))
+    }
 }
 
 impl Server {
@@ -101,8 +111,8 @@ impl Server {
         let Some(Request::Provide { data, .. }) = self.wire.receive().map_err(lost)? else {
             return Err(harness(format!("the binary `{}` was not provided", binary.hash)));
         };
-        match base64::decode(&data) {
-            Some(bytes) if ContentHash::of(&bytes) == binary.hash => Ok(bytes),
+        match STANDARD.decode(&data) {
+            Ok(bytes) if ContentHash::of(&bytes) == binary.hash => Ok(bytes),
             _ => Err(harness(format!("the binary that was provided is not `{}`", binary.hash))),
         }
     }

@@ -12,8 +12,9 @@ use evo_protocol::evaluation::Recovery;
 use evo_protocol::worker::{PROTOCOL_VERSION, Request, Response};
 use thiserror::Error;
 
-use super::child::{Answer, Child, Death};
+use super::child::{Death, DeviceWorker, WorkerAnswer};
 use super::deadline::Deadlines;
+use crate::process;
 
 /// How a lane's worker is started.
 #[derive(Clone, Debug)]
@@ -98,9 +99,9 @@ pub(crate) struct Supervisor {
     pub(crate) limits: LaneLimits,
     command: Vec<String>,
     info: DeviceInfo,
-    current: Option<Child>,
+    current: Option<DeviceWorker>,
     /// Started, its `Hello` sent and not yet answered for.
-    spare: Option<Child>,
+    spare: Option<DeviceWorker>,
     /// Whether the spare has opened its device, or was waited for in vain.
     spare_settled: bool,
     memory_free: Option<u64>,
@@ -148,7 +149,11 @@ impl Supervisor {
     }
 
     /// Sends a request to the working child. After an error the child is dead: `recover` comes next.
-    pub(crate) fn request(&mut self, request: &Request, deadlines: &Deadlines) -> Result<Answer, LaneError> {
+    pub(crate) fn request(
+        &mut self,
+        request: &Request,
+        deadlines: &Deadlines,
+    ) -> Result<WorkerAnswer, LaneError> {
         let why = || LaneError::Lost { why: self.lost.clone().unwrap_or_else(|| "no worker".into()) };
         let deadlines = self.limits.deadlines.as_ref().unwrap_or(deadlines);
         let child = self.current.as_mut().ok_or_else(why)?;
@@ -210,7 +215,7 @@ impl Supervisor {
     }
 
     /// An opened worker that has done nothing yet: the spare, or a new one.
-    pub(crate) fn fresh(&mut self) -> Result<Child, LaneError> {
+    pub(crate) fn fresh(&mut self) -> Result<DeviceWorker, LaneError> {
         let deadlines = self.deadlines();
         if let Some(mut spare) = self.spare.take()
             && finish(&mut spare, &self.options, &deadlines).is_ok()
@@ -264,7 +269,7 @@ fn deadlines(limits: &LaneLimits, kind: DeviceKind) -> Deadlines {
 }
 
 fn own_worker() -> Result<Vec<String>, LaneError> {
-    let program = std::env::current_exe()
+    let program = process::worker_program()
         .map_err(|source| LaneError::Spawn { command: "evo worker".into(), source })?;
     Ok(vec![program.to_string_lossy().into_owned(), "worker".into()])
 }
@@ -278,15 +283,19 @@ fn hello(options: &LaneOptions) -> Request {
 }
 
 /// Starts a worker and greets it, without waiting for the answer.
-fn begin(command: &[String], options: &LaneOptions) -> Result<Child, LaneError> {
+fn begin(command: &[String], options: &LaneOptions) -> Result<DeviceWorker, LaneError> {
     let spawn_error = |source| LaneError::Spawn { command: command.join(" "), source };
-    let mut child = Child::start(command).map_err(spawn_error)?;
+    let mut child = DeviceWorker::start(command).map_err(spawn_error)?;
     child.begin(&hello(options)).map_err(LaneError::died)?;
     Ok(child)
 }
 
 /// Waits until a greeted worker has opened its device.
-fn finish(child: &mut Child, options: &LaneOptions, deadlines: &Deadlines) -> Result<DeviceInfo, LaneError> {
+fn finish(
+    child: &mut DeviceWorker,
+    options: &LaneOptions,
+    deadlines: &Deadlines,
+) -> Result<DeviceInfo, LaneError> {
     match child.finish(&hello(options), deadlines).map_err(LaneError::died)?.response {
         Response::Ready { protocol: PROTOCOL_VERSION, info, .. } => Ok(*info),
         Response::Failed { error } => Err(LaneError::Open { error }),

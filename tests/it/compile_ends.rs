@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use evo::compile::CompileFarm;
@@ -96,4 +97,48 @@ fn a_killed_evo_leaves_no_compiler_behind() {
     evo.kill().unwrap();
     evo.wait().unwrap();
     assert_gone(&marker);
+}
+
+#[test]
+fn a_cancelled_farm_compiles_nothing_old_and_everything_new() {
+    let mut bench = Bench::fake("");
+    bench.options.jobs = 2;
+    let marker = mark(bench.folder.path());
+    let compiled = bench.folder.path().join("compiled");
+    // Counts each source that reaches the compiler; then compiles for ever, but for the one that says `QUICK`.
+    let script = format!(
+        "echo x >> {}\nfor last; do true; done\ngrep -q QUICK $last && exit 1\nbash -c 'sleep 600; true' {marker}",
+        compiled.display()
+    );
+    let bench = rewritten(bench, &script);
+    let (sender, receiver) = mpsc::channel();
+    let done = Box::new(move |ticket, _| sender.send(ticket).unwrap());
+    let farm = CompileFarm::start_with(bench.options.clone(), &bench.toolbox, done).unwrap();
+    let count = || fs::read_to_string(&compiled).map_or(0, |text| text.lines().count());
+    for ticket in 0..6 {
+        farm.submit(ticket, source(&format!("N={ticket}"), SCALE, "scale"));
+    }
+    let give_up = Instant::now() + Duration::from_secs(60);
+    while count() < 2 || survivors(&marker).len() < 2 {
+        assert!(Instant::now() < give_up, "the compilers do not start");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(farm.pending(), 6);
+    farm.cancel();
+    assert_eq!(farm.pending(), 0);
+    assert_gone(&marker);
+    // Idle workers are not killed.
+    farm.cancel();
+    for ticket in 6..8 {
+        farm.submit(ticket, source(&format!("QUICK={ticket}"), SCALE, "scale"));
+    }
+    let mut answered: Vec<u64> = receiver.iter().take(2).collect();
+    answered.sort_unstable();
+    assert_eq!(answered, [6, 7], "and none of the cancelled ones");
+    farm.cancel();
+    farm.submit(8, source("QUICK=8", SCALE, "scale"));
+    assert_eq!(receiver.recv().unwrap(), 8);
+    assert_eq!(count(), 2 + 3);
+    drop(farm);
+    assert!(bench.leftovers().is_empty(), "{:?}", bench.leftovers());
 }

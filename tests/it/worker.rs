@@ -290,6 +290,29 @@ fn a_command_that_does_not_start_is_an_error() {
     assert!(error.to_string().contains("exited with 1"), "{error}");
 }
 
+#[test]
+fn both_kinds_of_workers_are_the_named_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let started = folder.path().join("started");
+    let evo = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_evo"))
+            .args(arguments)
+            .env("EVO_WORKER_PROGRAM", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/worker_program.sh"))
+            .env("EVO_TEST_PROGRAM", env!("CARGO_BIN_EXE_evo"))
+            .env("EVO_TEST_STARTED", &started)
+            .env("EVO_CACHE_DIR", folder.path().join("cache"))
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        std::fs::read_to_string(&started).unwrap_or_default()
+    };
+    let of_lane = evo(&["preflight", "--device", "host"]);
+    // The spare may be started or not by the time that the command ends.
+    assert!(matches!(of_lane.as_str(), "worker\n" | "worker\nworker\n"), "{of_lane}");
+    std::fs::remove_file(&started).unwrap();
+    assert_eq!(evo(&["compile", "gemm", "--arch", "host", "--jobs", "1"]), "worker --compile host\n");
+}
+
 /// The name of the test below, and of the variable by which it plays the parent.
 const ORPHANS: &str = "worker::workers_die_with_their_parent";
 const PARENT: &str = "EVO_TEST_PARENT_FOLDER";

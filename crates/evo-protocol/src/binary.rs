@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use evo_space::genome::ContentHash;
 use serde::{Deserialize, Serialize};
 
-use crate::device::DeviceKind;
 use crate::verdict::Verdict;
 
 /// The source that a compiler gets, with everything that decides its binary.
@@ -40,21 +39,6 @@ impl KernelSource {
 
 /// Last line of the header that names configuration and hash.
 pub const HEADER_END: &str = "// ---- end of evo header ----\n";
-
-/// One job for a compile worker.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CompileRequest {
-    /// What to compile.
-    pub source: KernelSource,
-    /// The kind of device, which decides the compiler.
-    pub kind: DeviceKind,
-    /// `sm_90a`, …; `host`.
-    pub arch: String,
-    /// Milliseconds until it is killed.
-    pub deadline_ms: u64,
-    /// Address-space limit of the compiler, bytes; 0 for none.
-    pub memory_bytes: u64,
-}
 
 /// A compiled variant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

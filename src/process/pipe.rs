@@ -1,20 +1,23 @@
-//! Lines over a child's stdin and stdout with a deadline, without threads: neither a child that does
-//! not read nor one that does not write can block us.
+//! Lines over a child's stdin and stdout with a deadline, without threads: neither a child that does not read nor one that
+//! does not write can block us, and what it prints on stderr is logged on the way.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::process::{ChildStdin, ChildStdout};
+use std::process::{ChildStderr, ChildStdin, ChildStdout};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::log::{CappedLog, LoggedStream};
+
 /// A longer line is not the protocol.
 const LINE_MAX: usize = 64 << 20;
 
-/// Both ends of one child's conversation.
+/// Our ends of one child's pipes.
 #[derive(Debug)]
-pub struct Pipe {
+pub(super) struct LinePipe {
     stdin: Option<ChildStdin>,
     stdout: ChildStdout,
+    pub stderr: LoggedStream,
     outbox: Vec<u8>,
     inbox: Vec<u8>,
     /// Bytes of `inbox` known to hold no line end.
@@ -24,7 +27,7 @@ pub struct Pipe {
 
 /// What waiting brought.
 #[derive(Debug, PartialEq)]
-pub enum Incoming {
+pub(super) enum Incoming {
     /// A line, without its end.
     Line(Vec<u8>),
     /// The child closed its stdout; a last line without an end is lost with it.
@@ -35,16 +38,20 @@ pub enum Incoming {
     Overlong,
 }
 
-impl Pipe {
+impl LinePipe {
     /// Takes over the pipes of a fresh child.
-    pub fn new(stdin: ChildStdin, stdout: ChildStdout) -> io::Result<Pipe> {
+    pub fn new(
+        (stdin, stdout, stderr): (ChildStdin, ChildStdout, ChildStderr),
+        log: CappedLog,
+    ) -> io::Result<LinePipe> {
         rustix::io::ioctl_fionbio(&stdin, true)?;
         rustix::io::ioctl_fionbio(&stdout, true)?;
+        let stderr = LoggedStream::new(stderr, log)?;
         let (outbox, inbox) = (Vec::new(), Vec::new());
-        Ok(Pipe { stdin: Some(stdin), stdout, outbox, inbox, scanned: 0, ended: false })
+        Ok(LinePipe { stdin: Some(stdin), stdout, stderr, outbox, inbox, scanned: 0, ended: false })
     }
 
-    /// Queues a line and writes what the pipe takes at once; the rest goes out while waiting.
+    /// Queues a line and writes as much as the pipe takes at once; the rest goes out while waiting.
     pub fn send(&mut self, line: &[u8]) {
         self.outbox.extend_from_slice(line);
         self.outbox.push(b'\n');
@@ -58,6 +65,7 @@ impl Pipe {
 
     /// Whether anything unread is there now.
     pub fn has_input(&mut self) -> bool {
+        self.stderr.read_some();
         self.read_some();
         !self.inbox.is_empty()
     }
@@ -86,6 +94,8 @@ impl Pipe {
             }
             self.wait(left);
             self.write_some();
+            // Before stdout: what a child printed before its answer then counts as printed before it.
+            self.stderr.read_some();
             self.read_some();
         }
     }
@@ -105,13 +115,12 @@ impl Pipe {
 
     /// Waits until something can be read or written.
     fn wait(&self, left: Duration) {
-        let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
         let mut ends = vec![PollFd::new(&self.stdout, PollFlags::IN)];
+        ends.extend(self.stderr.poll_fd());
         if let Some(stdin) = self.stdin.as_ref().filter(|_| !self.outbox.is_empty()) {
             ends.push(PollFd::new(stdin, PollFlags::OUT));
         }
-        // An interrupted poll only means another turn of the caller's loop.
-        let _ = poll(&mut ends, Some(&timeout));
+        wait_for(&mut ends, left);
     }
 
     fn write_some(&mut self) {
@@ -132,7 +141,7 @@ impl Pipe {
         self.outbox.drain(..written);
     }
 
-    /// Reads what is there; whether anything was.
+    /// Reads as much as there is; whether anything was.
     fn read_some(&mut self) -> bool {
         let mut buffer = [0u8; 64 * 1024];
         let before = self.inbox.len();
@@ -147,4 +156,11 @@ impl Pipe {
         }
         self.inbox.len() > before
     }
+}
+
+/// Waits until one of the ends is ready, `left` at most.
+pub(super) fn wait_for(ends: &mut [PollFd<'_>], left: Duration) {
+    let timeout = Timespec::try_from(left).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 });
+    // An interrupted poll only means another turn of the caller's loop.
+    let _ = poll(ends, Some(&timeout));
 }

@@ -1,0 +1,129 @@
+//! One child process from its start to its end: signals for its whole group, and a reaping that counts its memory.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+
+use super::spawn::spawn;
+
+/// A SIGKILLed process that is not gone after this long is stuck in the driver.
+const REAP_LIMIT: Duration = Duration::from_secs(10);
+
+/// The group of a running child, shared with threads that may have to end it. The child is reaped only after its number has
+/// left the group, so a number in here cannot have passed to another process.
+#[derive(Clone, Debug, Default)]
+pub struct ProcessGroup(Arc<Mutex<Option<Pid>>>);
+
+impl ProcessGroup {
+    /// Kills the child with everything it started; the child's owner reaps it.
+    pub fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    pub(super) fn signal(&self, signal: Signal) {
+        if let Some(group) = *self.lock() {
+            let _ = rustix::process::kill_process_group(group, signal);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Pid>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is known of a child after its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Remains {
+    /// Absent when the child could not be reaped.
+    pub status: Option<ExitStatus>,
+    /// Largest resident size of the child or of a process that it waited for, bytes.
+    pub memory_peak: u64,
+}
+
+/// A child that leads its own process group. Dropping it kills the group and reaps the child.
+#[derive(Debug)]
+pub(super) struct ChildProcess {
+    process: Child,
+    pid: Pid,
+    group: ProcessGroup,
+    remains: Option<Remains>,
+}
+
+impl ChildProcess {
+    /// Starts a command; from then on `group` can end it.
+    pub fn start(command: Command, group: ProcessGroup) -> io::Result<ChildProcess> {
+        let process = spawn(command)?;
+        let pid = Pid::from_raw(process.id() as i32).ok_or_else(|| io::Error::other("it has no number"))?;
+        *group.lock() = Some(pid);
+        Ok(ChildProcess { process, pid, group, remains: None })
+    }
+
+    /// Our ends of stdin, stdout and stderr, once, if they were asked to be pipes.
+    pub fn take_pipes(&mut self) -> (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>) {
+        (self.process.stdin.take(), self.process.stdout.take(), self.process.stderr.take())
+    }
+
+    /// Whether the process has ended. It is left to be reaped later: its number must stay taken until its group has been
+    /// killed.
+    pub fn has_exited(&self) -> bool {
+        if self.remains.is_some() {
+            return true;
+        }
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        !matches!(rustix::process::waitid(WaitId::Pid(self.pid), options), Ok(None))
+    }
+
+    /// Waits until the process has ended, or until `until`.
+    pub fn wait(&self, until: Instant) {
+        while !self.has_exited() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// SIGKILL for the whole group, then reaps the child.
+    pub fn bury(&mut self) -> Remains {
+        if let Some(remains) = self.remains {
+            return remains;
+        }
+        let mut group = self.group.lock();
+        let _ = rustix::process::kill_process_group(self.pid, Signal::KILL);
+        // From here on nothing else may send signals to this number. A handle that already serves the next child keeps it.
+        if *group == Some(self.pid) {
+            *group = None;
+        }
+        drop(group);
+        let remains = reap(self.pid);
+        *self.remains.insert(remains)
+    }
+}
+
+impl Drop for ChildProcess {
+    fn drop(&mut self) {
+        self.bury();
+    }
+}
+
+/// Waits for a killed child, no longer than `REAP_LIMIT`.
+fn reap(pid: Pid) -> Remains {
+    let until = Instant::now() + REAP_LIMIT;
+    loop {
+        let mut status = 0;
+        // SAFETY: all-zero is a valid `rusage`, a plain structure of integers.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: two live structures; the process is our child and nothing else waits for it.
+        let reaped =
+            unsafe { libc::wait4(pid.as_raw_nonzero().get(), &mut status, libc::WNOHANG, &mut usage) };
+        if reaped > 0 {
+            let memory_peak = u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024;
+            return Remains { status: Some(ExitStatus::from_raw(status)), memory_peak };
+        }
+        if reaped < 0 || Instant::now() >= until {
+            return Remains::default();
+        }
+        std::thread::sleep(Duration::from_micros(500));
+    }
+}

@@ -1,0 +1,260 @@
+//! Requests with deadlines to a child, one JSON object a line, and the truth about its death.
+//!
+//! A request ends in exactly one answer or in a `ProcessDeath`: a missed deadline, an exit, or something that is not the
+//! protocol. After a death the whole process group has been killed and the child reaped, or it is known that it cannot be.
+
+use std::io;
+use std::marker::PhantomData;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use evo_protocol::worker::Frame;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::child::{ChildProcess, ProcessGroup};
+use super::log::CappedLog;
+use super::pipe::{Incoming, LinePipe};
+
+/// A child that closed its stdout is given this long to leave by itself, so that its status is known.
+const EXIT_GRACE: Duration = Duration::from_millis(500);
+/// How often a silent child is checked for being alive (a grandchild may hold its stdout open).
+const PULSE: Duration = Duration::from_millis(50);
+/// Bytes of an unreadable line that are shown.
+const FOUND_MAX: usize = 120;
+
+/// Why a child gave no answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DeathCause {
+    /// It missed its deadline.
+    Deadline { limit: Duration },
+    /// It ended by itself or by a signal that was not ours.
+    Exit(ExitStatus),
+    /// It said something that is not the protocol.
+    Protocol { found: String },
+}
+
+/// A child's end while it owed an answer.
+#[derive(Clone, Debug)]
+pub struct ProcessDeath {
+    pub cause: DeathCause,
+    /// When it was found dead or given up.
+    pub at: Instant,
+    /// What it printed on stderr.
+    pub log: CappedLog,
+    /// Largest resident size of the child or of a process that it waited for, bytes.
+    pub memory_peak: u64,
+    /// Whether the process is gone.
+    pub reaped: bool,
+}
+
+/// A child that answers requests of type `Q` with responses of type `R`. Dropping it kills its group and reaps it.
+#[derive(Debug)]
+pub struct Conversation<Q, R> {
+    process: ChildProcess,
+    pipe: LinePipe,
+    version: u32,
+    last_id: u64,
+    types: PhantomData<fn(Q) -> R>,
+}
+
+impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
+    /// Starts a child that speaks `version` of its protocol. `log` takes its stderr; from here on `group` can end it.
+    pub fn start(
+        mut command: Command,
+        version: u32,
+        group: ProcessGroup,
+        log: CappedLog,
+    ) -> io::Result<Conversation<Q, R>> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = ChildProcess::start(command, group)?;
+        let (Some(stdin), Some(stdout), Some(stderr)) = process.take_pipes() else {
+            return Err(io::Error::other("a pipe to the child is missing"));
+        };
+        let pipe = LinePipe::new((stdin, stdout, stderr), log)?;
+        Ok(Conversation { process, pipe, version, last_id: 0, types: PhantomData })
+    }
+
+    /// What it printed on stderr, as far as it has been read.
+    pub fn log(&self) -> &CappedLog {
+        &self.pipe.stderr.log
+    }
+
+    /// Forgets what it printed up to now.
+    pub fn clear_log(&mut self) {
+        self.pipe.stderr.read_rest();
+        self.pipe.stderr.log.clear();
+    }
+
+    /// Sends a request under a new number without waiting. At most one may be open.
+    pub fn begin(&mut self, request: &Q) -> Result<(), ProcessDeath> {
+        self.last_id += 1;
+        if self.pipe.has_input() {
+            return Err(self.break_off("an answer nobody asked for"));
+        }
+        self.send(request)
+    }
+
+    /// Sends more under the number of the request that is open.
+    pub fn send(&mut self, body: &Q) -> Result<(), ProcessDeath> {
+        match serde_json::to_vec(&Frame { v: self.version, id: self.last_id, body }) {
+            Ok(line) => self.pipe.send(&line),
+            Err(error) => return Err(self.break_off(error.to_string())),
+        }
+        Ok(())
+    }
+
+    /// Sends a request and waits for the one response to it.
+    pub fn ask(&mut self, request: &Q, limit: Duration) -> Result<R, ProcessDeath> {
+        self.begin(request)?;
+        let frame = self.next(Instant::now(), limit)?;
+        self.check_number(frame)
+    }
+
+    /// The next frame, whatever its number; it must come within `limit` of `since`.
+    pub fn next(&mut self, since: Instant, limit: Duration) -> Result<Frame<R>, ProcessDeath> {
+        let line = self.next_line(since + limit, limit)?;
+        serde_json::from_slice(&line).map_err(|_| {
+            let start = String::from_utf8_lossy(&line[..line.len().min(FOUND_MAX)]);
+            self.break_off(format!("`{start}`"))
+        })
+    }
+
+    /// The response in a frame that belongs to the open request.
+    pub fn check_number(&mut self, frame: Frame<R>) -> Result<R, ProcessDeath> {
+        if frame.v == self.version && frame.id == self.last_id {
+            return Ok(frame.body);
+        }
+        let (version, id) = (self.version, self.last_id);
+        let found = format!("version {} and answer {} instead of {version} and {id}", frame.v, frame.id);
+        Err(self.break_off(found))
+    }
+
+    /// Whether a response for which `is_answer` holds can be read without waiting, or never will be.
+    pub fn has_answer(&mut self, is_answer: impl Fn(&R) -> bool) -> bool {
+        let answers = |line: &[u8]| {
+            serde_json::from_slice::<Frame<R>>(line).map_or(true, |frame| is_answer(&frame.body))
+        };
+        self.pipe.has_input() && self.pipe.lines().any(answers) || self.process.has_exited()
+    }
+
+    /// Kills a child whose words make no sense.
+    pub fn break_off(&mut self, found: impl Into<String>) -> ProcessDeath {
+        self.end(DeathCause::Protocol { found: found.into() })
+    }
+
+    /// Asks the child to end, and ends it after `grace`. Whether it is gone.
+    pub fn shutdown(&mut self, farewell: &Q, grace: Duration) -> bool {
+        let frame = Frame { v: self.version, id: self.last_id + 1, body: farewell };
+        if let Ok(line) = serde_json::to_vec(&frame) {
+            self.pipe.send(&line);
+        }
+        self.pipe.close();
+        self.process.wait(Instant::now() + grace);
+        self.bury()
+    }
+
+    /// SIGKILL for the whole group, then reaps. Whether the process is gone.
+    pub fn bury(&mut self) -> bool {
+        self.process.bury().status.is_some()
+    }
+
+    fn next_line(&mut self, until: Instant, limit: Duration) -> Result<Vec<u8>, ProcessDeath> {
+        loop {
+            match self.pipe.receive(until.min(Instant::now() + PULSE)) {
+                Incoming::Line(line) => return Ok(line),
+                Incoming::End => return Err(self.found_dead()),
+                Incoming::Overlong => return Err(self.break_off("a line without an end")),
+                Incoming::Nothing if self.process.has_exited() && !self.pipe.has_input() => {
+                    return Err(self.found_dead());
+                }
+                Incoming::Nothing if Instant::now() >= until => {
+                    return Err(self.end(DeathCause::Deadline { limit }));
+                }
+                Incoming::Nothing => {}
+            }
+        }
+    }
+
+    /// The end of a child that closed its stdout: by itself, unless it has to be killed.
+    fn found_dead(&mut self) -> ProcessDeath {
+        self.process.wait(Instant::now() + EXIT_GRACE);
+        let by_itself = self.process.has_exited();
+        match self.process.bury().status {
+            Some(status) if by_itself => self.end(DeathCause::Exit(status)),
+            _ => self.break_off("it closed its stdout and went on running"),
+        }
+    }
+
+    /// Kills the group, reaps the child and reads its last words.
+    fn end(&mut self, cause: DeathCause) -> ProcessDeath {
+        let at = Instant::now();
+        let remains = self.process.bury();
+        self.pipe.stderr.read_rest();
+        let log = self.pipe.stderr.log.clone();
+        ProcessDeath { cause, at, log, memory_peak: remains.memory_peak, reaped: remains.status.is_some() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENT: Duration = Duration::from_secs(60);
+
+    fn start(script: &str) -> Conversation<String, String> {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        Conversation::start(command, 1, ProcessGroup::default(), CappedLog::new(1000)).unwrap()
+    }
+
+    /// The cause for which `script` owes an answer.
+    fn cause(script: &str) -> DeathCause {
+        let death = start(script).ask(&"hello".to_string(), PATIENT).unwrap_err();
+        assert!(death.reaped, "{script}");
+        death.cause
+    }
+
+    fn found(text: &str) -> DeathCause {
+        DeathCause::Protocol { found: text.to_string() }
+    }
+
+    #[test]
+    fn answers_come_back_and_stderr_is_kept_apart() {
+        let mut echo = start("while read line; do echo noise >&2; echo \"$line\"; done");
+        for word in ["one", "two"] {
+            assert_eq!(echo.ask(&word.to_string(), PATIENT).unwrap(), word);
+        }
+        assert_eq!(echo.log().text(), "noise\nnoise\n");
+        echo.clear_log();
+        assert_eq!(echo.log().total(), 0);
+        assert!(echo.shutdown(&"bye".to_string(), PATIENT));
+    }
+
+    #[test]
+    fn each_way_to_end_is_told_apart() {
+        use std::os::unix::process::ExitStatusExt;
+        let exit = |wait_status| DeathCause::Exit(ExitStatus::from_raw(wait_status));
+        assert_eq!(cause("read line; exit 3"), exit(3 << 8));
+        assert_eq!(cause("read line; kill -SEGV $$"), exit(libc::SIGSEGV));
+        // A grandchild in another group holds stdout open beyond its parent's end.
+        assert_eq!(cause("setsid sleep 3 & exit 4"), exit(4 << 8));
+        assert_eq!(cause("exec >&-; sleep 60"), found("it closed its stdout and went on running"));
+        assert_eq!(cause("read line; echo words; sleep 60"), found("`words`"));
+        let other = "version 1 and answer 9 instead of 1 and 1";
+        assert_eq!(cause("read line; echo '{\"v\":1,\"id\":9,\"body\":\"x\"}'; sleep 60"), found(other));
+    }
+
+    #[test]
+    fn a_child_that_neither_reads_nor_writes_meets_its_deadline() {
+        // More than any pipe holds.
+        let request = "x".repeat(8 << 20);
+        let limit = Duration::from_millis(200);
+        let death = start("sleep 60").ask(&request, limit).unwrap_err();
+        assert_eq!(death.cause, DeathCause::Deadline { limit });
+        // A child that floods its stderr keeps nobody from the deadline, and dies with its last words kept.
+        let death = start("echo first >&2; yes >&2").ask(&String::new(), limit).unwrap_err();
+        assert_eq!(death.cause, DeathCause::Deadline { limit });
+        assert!(death.log.text().starts_with("first\n") && death.log.truncated());
+    }
+}

@@ -1,0 +1,191 @@
+//! What a child prints, kept in part and counted in full.
+//!
+//! A compiler or a kernel that floods its output must neither fill our memory nor block on a full pipe: everything is read,
+//! most of it is dropped.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::OwnedFd;
+
+use rustix::event::{PollFd, PollFlags};
+
+const BUFFER: usize = 64 * 1024;
+/// Most that a dead child's pipe can hold (`/proc/sys/fs/pipe-max-size`); more comes from a process that left the group and
+/// goes on printing.
+const PIPE_MAX: usize = 1 << 20;
+
+/// The kept start and end of a stream.
+#[derive(Clone, Debug)]
+pub struct CappedLog {
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    head_max: usize,
+    tail_max: usize,
+    total: u64,
+}
+
+impl CappedLog {
+    /// Keeps at most `max` bytes: two thirds from the start, one third from the end, since compilers put causes first and
+    /// totals last.
+    pub fn new(max: usize) -> CappedLog {
+        CappedLog::with_ends(max * 2 / 3, max / 3)
+    }
+
+    /// Keeps the last `max` bytes.
+    pub fn of_end(max: usize) -> CappedLog {
+        CappedLog::with_ends(0, max)
+    }
+
+    fn with_ends(head_max: usize, tail_max: usize) -> CappedLog {
+        CappedLog { head: Vec::new(), tail: VecDeque::new(), head_max, tail_max, total: 0 }
+    }
+
+    /// Takes some bytes.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.total += bytes.len() as u64;
+        let room = (self.head_max - self.head.len()).min(bytes.len());
+        let (first, rest) = bytes.split_at(room);
+        self.head.extend_from_slice(first);
+        let rest = &rest[rest.len().saturating_sub(self.tail_max)..];
+        let excess = (self.tail.len() + rest.len()).saturating_sub(self.tail_max);
+        self.tail.drain(..excess);
+        self.tail.extend(rest);
+    }
+
+    /// Reads a stream to its end, waiting for it.
+    pub fn read_all(mut self, mut stream: impl Read) -> io::Result<CappedLog> {
+        let mut buffer = [0u8; BUFFER];
+        loop {
+            match stream.read(&mut buffer) {
+                Ok(0) => return Ok(self),
+                Ok(length) => self.push(&buffer[..length]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Bytes printed so far, kept or not.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Whether anything was dropped.
+    pub fn truncated(&self) -> bool {
+        self.dropped() > 0
+    }
+
+    fn dropped(&self) -> u64 {
+        self.total - (self.head.len() + self.tail.len()) as u64
+    }
+
+    /// The kept parts, with a note where something is missing between them.
+    pub fn text(&self) -> String {
+        let tail: Vec<u8> = self.tail.iter().copied().collect();
+        if !self.truncated() {
+            return String::from_utf8_lossy(&[self.head.as_slice(), &tail].concat()).into_owned();
+        }
+        let (head, tail) = (String::from_utf8_lossy(&self.head), String::from_utf8_lossy(&tail));
+        format!("{head}\n[… {} bytes left out …]\n{tail}", self.dropped())
+    }
+
+    /// The last `bytes` of the kept end, cut at a line where possible.
+    pub fn tail(&self, bytes: usize) -> String {
+        let skip = self.tail.len().saturating_sub(bytes);
+        let kept: Vec<u8> = self.tail.iter().skip(skip).copied().collect();
+        let text = String::from_utf8_lossy(&kept);
+        match text.split_once('\n') {
+            Some((_, rest)) if skip > 0 && !rest.is_empty() => rest.to_string(),
+            _ => text.into_owned(),
+        }
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        *self = CappedLog::with_ends(self.head_max, self.tail_max);
+    }
+}
+
+/// The reading end of a child's output, emptied into a log without waiting.
+#[derive(Debug)]
+pub(super) struct LoggedStream {
+    /// Absent once the stream has ended.
+    stream: Option<File>,
+    pub log: CappedLog,
+}
+
+impl LoggedStream {
+    pub fn new(stream: impl Into<OwnedFd>, log: CappedLog) -> io::Result<LoggedStream> {
+        let stream = File::from(stream.into());
+        rustix::io::ioctl_fionbio(&stream, true)?;
+        Ok(LoggedStream { stream: Some(stream), log })
+    }
+
+    /// What to wait for; nothing once the stream has ended.
+    pub fn poll_fd(&self) -> Option<PollFd<'_>> {
+        self.stream.as_ref().map(|stream| PollFd::new(stream, PollFlags::IN))
+    }
+
+    /// Reads one buffer at most, so that a flood cannot keep the caller from its deadline; gives the bytes read.
+    pub fn read_some(&mut self) -> usize {
+        let Some(stream) = &mut self.stream else { return 0 };
+        let mut buffer = [0u8; BUFFER];
+        match stream.read(&mut buffer) {
+            Ok(length) if length > 0 => {
+                self.log.push(&buffer[..length]);
+                return length;
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
+            Ok(_) | Err(_) => self.stream = None,
+        }
+        0
+    }
+
+    /// Reads what a dead child left in the pipe.
+    pub fn read_rest(&mut self) {
+        let mut read = 0;
+        while read < PIPE_MAX {
+            match self.read_some() {
+                0 => return,
+                length => read += length,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(max: usize, chunks: &[&str], expected: &str, truncated: bool) {
+        let mut log = CappedLog::new(max);
+        chunks.iter().for_each(|chunk| log.push(chunk.as_bytes()));
+        assert_eq!((log.text().as_str(), log.truncated()), (expected, truncated), "{chunks:?}");
+    }
+
+    #[test]
+    fn starts_and_ends_are_kept() {
+        check(9, &["abc", "def"], "abcdef", false);
+        check(9, &["abcdefghi"], "abcdefghi", false);
+        check(9, &["abcdef", "ghij"], "abcdef\n[… 1 bytes left out …]\nhij", true);
+        check(9, &["abcdefXXXXXXXXghi"], "abcdef\n[… 8 bytes left out …]\nghi", true);
+        check(9, &["a", "bcdefX", "XX", "Xgh", "i"], "abcdef\n[… 4 bytes left out …]\nghi", true);
+    }
+
+    #[test]
+    fn a_flood_is_read_to_its_end() {
+        let log = CappedLog::new(900).read_all(io::repeat(b'x').take(1_000_000)).unwrap();
+        assert!(log.truncated() && log.text().len() < 1000);
+    }
+
+    #[test]
+    fn the_end_is_kept_and_everything_counted() {
+        let mut log = CappedLog::of_end(64 * 1024);
+        log.push(&vec![b'x'; 1_000_000]);
+        log.push(b"\nlast words\n");
+        assert_eq!(log.total(), 1_000_012);
+        assert_eq!(log.tail(100), "last words\n");
+        assert_eq!(log.tail(usize::MAX).len(), 64 * 1024);
+    }
+}

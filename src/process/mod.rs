@@ -1,0 +1,23 @@
+//! Child processes: started so that they die with us, talked to without blocking, killed with everything they started.
+//!
+//! The parent's side has three users. Compile workers and device workers are `Conversation`s: JSON lines over stdin and
+//! stdout, each request with a deadline. Wrapped tools go through `run`, which keeps the capped output of a command. All of
+//! them are `ChildProcess`es, started by `spawn` and ended by a kill of their process group. `serve` is the other side: the
+//! loop inside a worker.
+
+mod child;
+mod conversation;
+mod log;
+mod pipe;
+mod program;
+mod run;
+mod serve;
+mod spawn;
+
+pub use child::ProcessGroup;
+pub use conversation::{Conversation, DeathCause, ProcessDeath};
+pub use log::CappedLog;
+pub use program::worker_program;
+pub use run::{Ended, RunLimits, run};
+pub use serve::{Orphaned, ParentLink, REQUEST, RequestHandler, serve};
+pub use spawn::{ResourceLimits, limit};

@@ -1,0 +1,187 @@
+//! Running a tool to its end: a profiler, a peer, a mutator, a compiler that is asked for its version.
+//!
+//! A tool that misses its deadline is asked to end (SIGTERM), so that it can remove its temporary files, and killed when it
+//! does not. Whatever it started ends with it.
+
+use std::io;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use super::child::{ChildProcess, ProcessGroup};
+use super::log::{CappedLog, LoggedStream};
+use super::pipe::wait_for;
+use super::spawn::{ResourceLimits, limit};
+
+/// How often a silent tool is looked at: its children may hold its output open beyond its end.
+const PULSE: Duration = Duration::from_millis(50);
+/// The same once its output is closed: it is about to end.
+const CLOSED_PULSE: Duration = Duration::from_millis(1);
+
+/// What a tool may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunLimits {
+    /// Wall time until SIGTERM.
+    pub deadline: Duration,
+    /// Wall time between SIGTERM and SIGKILL.
+    pub grace: Duration,
+    /// Bytes kept of stdout and of stderr, each.
+    pub output_bytes: usize,
+    pub resources: ResourceLimits,
+}
+
+impl RunLimits {
+    /// A deadline with 5 s between SIGTERM and SIGKILL, 1 MiB of each output, and no limit on resources.
+    pub fn new(deadline: Duration) -> RunLimits {
+        let grace = Duration::from_secs(5);
+        RunLimits { deadline, grace, output_bytes: 1 << 20, resources: ResourceLimits::default() }
+    }
+}
+
+/// A tool that has ended.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// Absent when it could not be reaped.
+    pub status: Option<ExitStatus>,
+    /// Whether it missed its deadline; it was then sent SIGTERM, and SIGKILL if that did not help.
+    pub timed_out: bool,
+    pub elapsed: Duration,
+    /// Largest resident size of the tool or of a process that it waited for, bytes.
+    pub memory_peak: u64,
+    pub stdout: CappedLog,
+    pub stderr: CappedLog,
+}
+
+impl Ended {
+    /// Whether it ended in time and with the exit code 0.
+    pub fn succeeded(&self) -> bool {
+        !self.timed_out && self.status.is_some_and(|status| status.success())
+    }
+}
+
+/// Runs a command to its end with an empty stdin. Errors when it cannot be started; whatever happens then is in `Ended`.
+pub fn run(mut command: Command, limits: &RunLimits) -> io::Result<Ended> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    limit(&mut command, limits.resources);
+    let group = ProcessGroup::default();
+    let began = Instant::now();
+    let mut process = ChildProcess::start(command, group.clone())?;
+    let (_, Some(stdout), Some(stderr)) = process.take_pipes() else {
+        return Err(io::Error::other("a pipe to the child is missing"));
+    };
+    let log = || CappedLog::new(limits.output_bytes);
+    let mut outputs = [LoggedStream::new(stdout, log())?, LoggedStream::new(stderr, log())?];
+    let mut until = began + limits.deadline;
+    let mut timed_out = false;
+    while !process.has_exited() {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() && timed_out {
+            break;
+        }
+        if left.is_zero() {
+            timed_out = true;
+            until += limits.grace;
+            group.signal(rustix::process::Signal::TERM);
+            continue;
+        }
+        let mut ends: Vec<_> = outputs.iter().filter_map(LoggedStream::poll_fd).collect();
+        let pulse = if ends.is_empty() { CLOSED_PULSE } else { PULSE };
+        wait_for(&mut ends, left.min(pulse));
+        for output in &mut outputs {
+            output.read_some();
+        }
+    }
+    let elapsed = began.elapsed();
+    let remains = process.bury();
+    outputs.iter_mut().for_each(LoggedStream::read_rest);
+    let [stdout, stderr] = outputs.map(|output| output.log);
+    Ok(Ended { status: remains.status, timed_out, elapsed, memory_peak: remains.memory_peak, stdout, stderr })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::*;
+
+    fn sh(script: &str, limits: &RunLimits) -> Ended {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        run(command, limits).unwrap()
+    }
+
+    fn patient() -> RunLimits {
+        RunLimits::new(Duration::from_secs(60))
+    }
+
+    /// Limits that a sleeping tool misses.
+    fn short(deadline_ms: u64, grace_ms: u64) -> RunLimits {
+        let [deadline, grace] = [deadline_ms, grace_ms].map(Duration::from_millis);
+        RunLimits { deadline, grace, ..patient() }
+    }
+
+    #[test]
+    fn outputs_and_status_come_back() {
+        let ended = sh("echo out; echo err >&2; cat; exit 3", &patient());
+        assert_eq!((ended.stdout.text().as_str(), ended.stderr.text().as_str()), ("out\n", "err\n"));
+        assert_eq!(ended.status.and_then(|status| status.code()), Some(3));
+        assert!(!ended.succeeded() && !ended.timed_out && ended.memory_peak > 0);
+        assert!(sh("true", &patient()).succeeded());
+        assert!(run(Command::new("/nonexistent/tool"), &patient()).is_err());
+    }
+
+    #[test]
+    fn environment_and_folder_are_the_command_s_own() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo $WORD; pwd"]).env("WORD", "here").current_dir("/proc");
+        assert_eq!(run(command, &patient()).unwrap().stdout.text(), "here\n/proc\n");
+    }
+
+    #[test]
+    fn floods_are_capped() {
+        let limits = RunLimits { output_bytes: 900, ..patient() };
+        let ended = sh("yes | head -c 3000000; yes no | head -c 3000000 >&2; echo end", &limits);
+        assert!(ended.succeeded());
+        assert_eq!((ended.stdout.total(), ended.stderr.total()), (3_000_004, 3_000_000));
+        assert!(ended.stdout.text().len() < 1000 && ended.stdout.text().ends_with("end\n"));
+    }
+
+    #[test]
+    fn a_late_tool_is_asked_to_end_before_it_is_killed() {
+        let polite = sh("trap 'echo tidied; exit 7' TERM; echo up; sleep 60 & wait", &short(500, 60_000));
+        assert!(polite.timed_out && !polite.succeeded());
+        assert_eq!(polite.status.and_then(|status| status.code()), Some(7));
+        assert_eq!(polite.stdout.text(), "up\ntidied\n");
+        let deaf = sh("trap '' TERM; sleep 60", &short(300, 200));
+        assert_eq!(deaf.status.and_then(|status| status.signal()), Some(libc::SIGKILL));
+        assert!(deaf.timed_out && deaf.elapsed < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn what_a_tool_started_ends_with_it() {
+        // The tool ends at once; its child holds the pipe open and would go on for ten minutes.
+        let ended = sh("sleep 600 & echo $!", &patient());
+        assert!(ended.succeeded() && ended.elapsed < Duration::from_secs(30));
+        let child: u32 = ended.stdout.text().trim().parse().unwrap();
+        let until = Instant::now() + Duration::from_secs(30);
+        while is_running(child) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(!is_running(child));
+    }
+
+    /// Whether a process is there and no zombie: what adopts orphans here may never reap them.
+    fn is_running(pid: u32) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+    }
+
+    #[test]
+    fn memory_is_limited() {
+        let resources = ResourceLimits { memory_bytes: 200 << 20, niceness: 0 };
+        let limits = RunLimits { resources, ..patient() };
+        let mut command = Command::new("python3");
+        command.args(["-c", "x = bytearray(1 << 30)"]);
+        let ended = run(command, &limits).unwrap();
+        assert!(!ended.succeeded() && ended.stderr.text().contains("MemoryError"), "{ended:?}");
+    }
+}

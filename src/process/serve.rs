@@ -1,0 +1,143 @@
+//! The worker's side: the loop that answers requests, and the end of a worker whose parent is gone.
+//!
+//! At the start the real stdout moves to a private descriptor and descriptor 1 becomes a copy of stderr, so that no kernel's
+//! `printf` and no compiler library can ever write between two frames.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Stdin, Write};
+use std::marker::PhantomData;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use evo_protocol::worker::Frame;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{self, Signal};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// The number of the request being served: a fault handler needs it without a lock.
+pub static REQUEST: AtomicU64 = AtomicU64::new(0);
+
+/// After stdin is closed, work under way has this long before the worker ends regardless.
+const ORPHAN_GRACE: Duration = Duration::from_secs(2);
+
+/// How a worker ends when its parent is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Orphaned {
+    /// Alone: nothing else runs on its behalf.
+    Exits,
+    /// With its whole process group, so that no compiler it started goes on. Only a worker that leads its group does so, not
+    /// one in the group of a shell in which a person tries it.
+    EndsGroup,
+}
+
+/// One kind of worker.
+pub trait RequestHandler {
+    type Request: DeserializeOwned;
+    type Response: Serialize;
+
+    /// The way to the parent.
+    fn link(&mut self) -> &mut ParentLink<Self::Request, Self::Response>;
+
+    /// The answer to one request; `None` ends the worker.
+    fn answer(&mut self, request: Self::Request) -> Option<Self::Response>;
+}
+
+/// Answers requests until stdin ends or the handler does. Errors are of the pipes: there is nobody left to answer.
+pub fn serve(handler: &mut impl RequestHandler) -> io::Result<()> {
+    while let Some(request) = handler.link().receive()? {
+        let Some(response) = handler.answer(request) else { break };
+        handler.link().send(&response)?;
+    }
+    Ok(())
+}
+
+/// Frames in, frames out.
+#[derive(Debug)]
+pub struct ParentLink<Q, R> {
+    input: BufReader<Stdin>,
+    output: File,
+    version: u32,
+    types: PhantomData<fn(R) -> Q>,
+}
+
+impl<Q: DeserializeOwned, R: Serialize> ParentLink<Q, R> {
+    /// Takes over stdin and stdout, and ends the process when the parent goes away.
+    pub fn take_over(version: u32, orphaned: Orphaned) -> io::Result<ParentLink<Q, R>> {
+        let _ = io::stdout().flush();
+        let output = rustix::io::fcntl_dupfd_cloexec(io::stdout(), 3)?;
+        // SAFETY: dup2 on the two standard descriptors touches no memory; Rust's stdout keeps writing to descriptor 1, which
+        // stays open throughout.
+        if unsafe { libc::dup2(libc::STDERR_FILENO, libc::STDOUT_FILENO) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let leads_group = process::getpgrp() == process::getpid();
+        die_with_parent(orphaned == Orphaned::EndsGroup && leads_group)?;
+        let (input, output) = (BufReader::new(io::stdin()), File::from(output));
+        Ok(ParentLink { input, output, version, types: PhantomData })
+    }
+
+    /// The descriptor of the frames, for a fault handler.
+    pub fn descriptor(&self) -> i32 {
+        self.output.as_raw_fd()
+    }
+
+    /// The next request; `None` once stdin is closed.
+    pub fn receive(&mut self) -> io::Result<Option<Q>> {
+        let mut line = String::new();
+        if self.input.read_line(&mut line)? == 0 {
+            return Ok(None);
+        }
+        let frame: Frame<Q> = serde_json::from_str(&line).map_err(io::Error::other)?;
+        if frame.v != self.version {
+            let (theirs, own) = (frame.v, self.version);
+            let message = format!("the parent speaks version {theirs} of the protocol, this worker {own}");
+            return Err(io::Error::other(message));
+        }
+        REQUEST.store(frame.id, Ordering::SeqCst);
+        Ok(Some(frame.body))
+    }
+
+    /// Sends a frame with the current request's number, in one write.
+    pub fn send(&mut self, body: &R) -> io::Result<()> {
+        let frame = Frame { v: self.version, id: REQUEST.load(Ordering::SeqCst), body };
+        let mut line = serde_json::to_vec(&frame).map_err(io::Error::other)?;
+        line.push(b'\n');
+        self.output.write_all(&line)
+    }
+}
+
+/// A worker started on this machine dies by a signal from the kernel with its parent; one at the end of an `ssh` or `srun`
+/// sees its stdin close, and ends even in the middle of a launch.
+fn die_with_parent(with_group: bool) -> io::Result<()> {
+    // The parent asked the kernel for SIGKILL on our behalf when it started us, which would leave our children alive.
+    let signal = if with_group { Signal::TERM } else { Signal::KILL };
+    if with_group {
+        // SAFETY: the handler makes one system call, which is safe in a signal handler.
+        unsafe { signal_hook::low_level::register(libc::SIGTERM, end_group)? };
+    }
+    process::set_parent_process_death_signal(Some(signal))?;
+    let watch = move || {
+        let stdin = io::stdin();
+        loop {
+            let mut ends = [PollFd::new(&stdin, PollFlags::empty())];
+            let polled = poll(&mut ends, None);
+            if polled.is_ok() && ends[0].revents().intersects(PollFlags::HUP | PollFlags::ERR) {
+                thread::sleep(ORPHAN_GRACE);
+                if with_group {
+                    end_group();
+                }
+                // SAFETY: `_exit` ends the process without running destructors, which could wait for a kernel that never
+                // ends.
+                unsafe { libc::_exit(0) };
+            }
+        }
+    };
+    thread::Builder::new().name("stdin watch".into()).spawn(watch).map(drop)
+}
+
+fn end_group() {
+    let _ = process::kill_current_process_group(Signal::KILL);
+}

@@ -1,0 +1,88 @@
+//! Starting processes so that they die with us.
+//!
+//! A child leads a process group of its own (one signal ends it with its children; Ctrl-C at the terminal does not reach it)
+//! and asks the kernel for SIGKILL when its parent dies. To the kernel, that parent is the *thread* that started the child,
+//! so one thread that never ends starts all of them.
+
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+use std::sync::OnceLock;
+use std::sync::mpsc::{Sender, channel};
+use std::{io, thread};
+
+use rustix::process::{Resource, Rlimit, Signal};
+
+/// What a child and each process that it starts may use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ResourceLimits {
+    /// Address space of each process, bytes; 0 for no limit.
+    pub memory_bytes: u64,
+    /// Added to our own niceness.
+    pub niceness: i32,
+}
+
+/// Makes a command start under resource limits and without core dumps.
+pub fn limit(command: &mut Command, limits: ResourceLimits) {
+    let apply = move || {
+        let exactly = |bytes| Rlimit { current: Some(bytes), maximum: Some(bytes) };
+        // Setting a limit fails only where the machine has set a lower one already, which is as good.
+        let _ = rustix::process::setrlimit(Resource::Core, exactly(0));
+        if limits.memory_bytes > 0 {
+            let _ = rustix::process::setrlimit(Resource::As, exactly(limits.memory_bytes));
+        }
+        if limits.niceness != 0 {
+            let _ = rustix::process::nice(limits.niceness);
+        }
+        Ok(())
+    };
+    // SAFETY: the closure runs between fork and exec and makes only the system calls above.
+    unsafe {
+        command.pre_exec(apply);
+    }
+}
+
+/// Starts a command in its own process group; it is killed when this process ends, however that happens.
+pub(super) fn spawn(mut command: Command) -> io::Result<Child> {
+    command.process_group(0);
+    die_with_parent(&mut command);
+    let (answer, answered) = channel();
+    let gone = || io::Error::other("the thread that starts processes is gone");
+    spawner().send((command, answer)).map_err(|_| gone())?;
+    answered.recv().map_err(|_| gone())?
+}
+
+type SpawnRequest = (Command, Sender<io::Result<Child>>);
+
+/// The way to the one thread that starts processes.
+fn spawner() -> &'static Sender<SpawnRequest> {
+    static SPAWNER: OnceLock<Sender<SpawnRequest>> = OnceLock::new();
+    SPAWNER.get_or_init(|| {
+        let (send, requests) = channel::<SpawnRequest>();
+        thread::Builder::new()
+            .name("spawner".into())
+            .spawn(move || {
+                for (mut command, answer) in requests {
+                    let _ = answer.send(command.spawn());
+                }
+            })
+            .expect("the system can start one thread");
+        send
+    })
+}
+
+fn die_with_parent(command: &mut Command) {
+    let parent = rustix::process::getpid();
+    let request = move || {
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        // The parent may have died before the request was made; then no signal would ever come.
+        if rustix::process::getppid() == Some(parent) {
+            Ok(())
+        } else {
+            Err(io::Error::from_raw_os_error(libc::ESRCH))
+        }
+    };
+    // SAFETY: the closure runs between fork and exec and makes only the two system calls above.
+    unsafe {
+        command.pre_exec(request);
+    }
+}
