@@ -2,8 +2,9 @@
 //! is written out with every bracket and read again.
 #![no_main]
 
-use evo_space::expr::tree::{Comparison, Kind, Tree};
-use evo_space::expr::{Expr, ExprError, Lookup};
+use evo_space::expr::tree::{Kind, Tree};
+use evo_space::expr::{Expr, ExprError};
+use evo_space::program::Scratch;
 use evo_space::value::Value;
 use libfuzzer_sys::fuzz_target;
 
@@ -16,7 +17,10 @@ fuzz_target!(|text: &str| {
             check_place(text, &error);
             assert!(error.hint.is_some(), "no hint: {}", error.message);
         }
-        Ok(expr) => check_meaning(&expr),
+        Ok(expr) => {
+            check_meaning(&expr);
+            check_compiled(&expr);
+        }
     }
 });
 
@@ -38,7 +42,7 @@ fn scope(name: &str) -> Option<Value> {
 }
 
 fn check_meaning(expr: &Expr) {
-    let value = expr.evaluate(&Lookup(scope));
+    let value = expr.evaluate(&scope);
     if let Err(error) = &value {
         check_place(expr.text(), error);
     }
@@ -59,7 +63,20 @@ fn check_meaning(expr: &Expr) {
         Ok(value) => format!("{} {value}", value.kind()),
         Err(error) => error.message,
     };
-    assert_eq!(shown(value), shown(again.evaluate(&Lookup(scope))), "{written}");
+    assert_eq!(shown(value), shown(again.evaluate(&scope)), "{written}");
+}
+
+/// The compiled form has the tree's value, whether the names are constants to it or not.
+fn check_compiled(expr: &Expr) {
+    let names = expr.distinct_names();
+    let values: Vec<Value> = names.iter().filter_map(|name| scope(name)).collect();
+    let expected = expr.evaluate(&scope).ok();
+    for others in [vec![], vec![Value::Int(3)], vec![Value::Float(0.5), Value::text("y")]] {
+        let domain = |value: &Value| std::iter::once(value).chain(&others).cloned().collect();
+        let domains: Vec<Vec<Value>> = values.iter().map(domain).collect();
+        let found = expr.compile(&domains).evaluate(|name| &values[name], &mut Scratch::default());
+        assert_eq!(found, expected, "{} beside {others:?}", expr.text());
+    }
 }
 
 /// Writes a tree with a bracket around everything.
@@ -109,7 +126,7 @@ fn write(expr: &Expr, tree: &Tree, out: &mut String) {
                 Kind::Compare(first, rest) => {
                     write(expr, first, out);
                     for (comparison, operand) in rest {
-                        *out += symbol(*comparison);
+                        *out += &format!(" {} ", comparison.as_str());
                         write(expr, operand, out);
                     }
                 }
@@ -126,18 +143,5 @@ fn write(expr: &Expr, tree: &Tree, out: &mut String) {
             }
             out.push(')');
         }
-    }
-}
-
-fn symbol(comparison: Comparison) -> &'static str {
-    match comparison {
-        Comparison::Equal => " == ",
-        Comparison::NotEqual => " != ",
-        Comparison::Less => " < ",
-        Comparison::LessEqual => " <= ",
-        Comparison::Greater => " > ",
-        Comparison::GreaterEqual => " >= ",
-        Comparison::In => " in ",
-        Comparison::NotIn => " not in ",
     }
 }

@@ -4,7 +4,6 @@ use num_bigint::BigUint;
 use rand::RngExt;
 
 use super::constraint::Constraint;
-use super::expr::Lookup;
 use super::index::{Index, Limits};
 use super::parameter::Parameter;
 use super::problem::Problem;
@@ -61,7 +60,7 @@ fn try_random_points(parameters: &[Parameter], constraint: &Constraint) -> (u32,
         let lookup = |name: &str| {
             chosen.iter().find(|(parameter, _)| &*parameter.name == name).map(|(p, at)| p.values[*at].clone())
         };
-        match constraint.evaluate(&Lookup(lookup)) {
+        match constraint.evaluate(&lookup) {
             Ok(holds) => refused += u32::from(!holds),
             Err(error) => {
                 refused += 1;

@@ -4,7 +4,6 @@
 //! the space, `lower` and `code` turn constraints into what `problem`, `merge` and `order` count with;
 //! `index` is the result: index ⇄ point without a list.
 
-mod code;
 pub mod constraint;
 pub mod diagnostic;
 pub mod document;
@@ -20,7 +19,6 @@ pub mod list;
 mod listed;
 pub mod load;
 mod low_discrepancy;
-mod lower;
 mod merge;
 mod neighbors;
 pub mod number;
@@ -28,7 +26,7 @@ mod order;
 pub mod parameter;
 mod plan;
 mod problem;
-mod program;
+pub mod program;
 mod quasi_random;
 mod relax;
 mod residual;

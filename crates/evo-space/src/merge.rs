@@ -6,13 +6,12 @@
 
 use std::collections::HashMap;
 
-use super::code::Atom;
 use super::hasher::FastHash;
 use super::keys::{Entry, KeyTable};
 use super::number::Number;
 use super::plan::{Closing, Plan, RegisterField, Source, Step, Then};
 use super::problem::Problem;
-use super::program::Registers;
+use super::program::{Atom, Registers};
 use super::table::DEAD;
 use super::value_set::{is_empty, members};
 

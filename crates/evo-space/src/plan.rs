@@ -6,9 +6,8 @@
 //! slot's allowed values, so nothing is checked later, and permutations of equal consequences (as in
 //! pairwise-different parameters) are one state.
 
-use super::code::{Atom, Code};
 use super::problem::{Conjunct, Problem};
-use super::program::{Program, Register, Registers};
+use super::program::{Atom, Code, Program, Register, Registers};
 use super::residual::{Part, extract};
 use super::table::TableDiagram;
 use super::value_set::{push_full, words_for};

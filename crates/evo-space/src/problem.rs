@@ -3,11 +3,9 @@
 
 use std::sync::Arc;
 
-use super::code::{Atom, Code, Texts};
 use super::constraint::Constraint;
-use super::lower::{Domains, conjuncts};
 use super::parameter::Parameter;
-use super::program::{Program, Registers};
+use super::program::{Atom, Code, Domains, Program, Registers, Texts, conjuncts};
 use super::table::Table;
 
 /// A constraint with at most this many combinations of values is tried out in full beforehand.

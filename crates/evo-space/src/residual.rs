@@ -5,8 +5,7 @@
 //! the search compares partial points by: of `x * y * z <= 64` with `x` and `y` decided it is the
 //! product that counts, not its factors.
 
-use super::code::Code;
-use super::program::{Program, Register, Registers};
+use super::program::{Code, Program, Register, Registers};
 
 /// A computation that a step of the search has to do once for each value.
 #[derive(Debug)]
@@ -45,6 +44,20 @@ pub fn extract(
                 let ready = (!ready.is_empty()).then(|| product(ready));
                 let ready = ready.map(|code| extract(&code, is_decided, parts, registers));
                 Code::Product(ready.into_iter().chain(open).collect())
+            }
+            // What is decided at the start of a chain is computed as one; nothing else may be joined,
+            // because the order of evaluation counts.
+            Code::Chain(first, rest) if !reads(first, is_decided).1 => {
+                let ready = rest.iter().take_while(|(_, operand)| !reads(operand, is_decided).1).count();
+                let start = match ready {
+                    0 => (**first).clone(),
+                    ready => Code::Chain(first.clone(), rest[..ready].to_vec()),
+                };
+                let start = Box::new(extract(&start, is_decided, parts, registers));
+                let rest = rest[ready..]
+                    .iter()
+                    .map(|(operator, operand)| (*operator, extract(operand, is_decided, parts, registers)));
+                Code::Chain(start, rest.collect())
             }
             other => other.map_children(&mut |child| extract(child, is_decided, parts, registers)),
         },

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use evo_space::constraint::Constraint;
-use evo_space::expr::{Expr, Lookup};
+use evo_space::expr::Expr;
 use evo_space::parameter::Parameter;
 use evo_space::space::SearchSpace;
 use evo_space::value::Value;
@@ -80,6 +80,15 @@ impl Spec {
     /// Every point in canonical order, and whether all constraints as written hold there.
     pub fn brute_force(&self) -> Vec<(Vec<u16>, bool)> {
         let exprs: Vec<Expr> = self.constraints.iter().filter_map(|text| Expr::parse(text).ok()).collect();
+        let judged = self.points().into_iter().map(|point| {
+            let holds = exprs.iter().all(|expr| holds(&self.parameters, &point, expr));
+            (point, holds)
+        });
+        judged.collect()
+    }
+
+    /// Every point in canonical order, valid or not.
+    pub fn points(&self) -> Vec<Vec<u16>> {
         let mut points = vec![Vec::new()];
         for (_, values) in &self.parameters {
             let longer = |point: &Vec<u16>| {
@@ -87,11 +96,7 @@ impl Spec {
             };
             points = points.iter().flat_map(longer).collect();
         }
-        let judged = points.into_iter().map(|point| {
-            let holds = exprs.iter().all(|expr| holds(&self.parameters, &point, expr));
-            (point, holds)
-        });
-        judged.collect()
+        points
     }
 
     /// The same as a space file in JSON.
@@ -278,5 +283,5 @@ fn holds(parameters: &[NamedValues], point: &[u16], expr: &Expr) -> bool {
         let at = parameters.iter().position(|(own, _)| own == name)?;
         Some(parameters[at].1[usize::from(point[at])].clone())
     };
-    expr.evaluate(&Lookup(lookup)).is_ok_and(|value| value.is_true())
+    expr.evaluate(&lookup).is_ok_and(|value| value.is_true())
 }

@@ -1,7 +1,7 @@
 //! Random expressions of the constraint language, all of it: written as people write them, with
 //! thresholds taken from real points so that neither side of a comparison always wins.
 
-use evo_space::expr::{Expr, Lookup};
+use evo_space::expr::Expr;
 use evo_space::value::Value;
 
 use super::generator::{Choices, NamedValues};
@@ -208,7 +208,7 @@ impl<C: Choices> Grammar<'_, C> {
             let at = self.parameters.iter().position(|(own, _)| own == name)?;
             Some(chosen[at].clone())
         };
-        let value = Expr::parse(expression).ok().and_then(|expr| expr.evaluate(&Lookup(lookup)).ok());
+        let value = Expr::parse(expression).ok().and_then(|expr| expr.evaluate(&lookup).ok());
         value.map_or_else(|| self.literal(), |value| written(&value))
     }
 

@@ -6,7 +6,7 @@
 
 use std::process::Command;
 
-use evo_space::expr::{Expr, Lookup};
+use evo_space::expr::Expr;
 use evo_space::rng::seeded;
 use evo_space::value::Value;
 
@@ -119,7 +119,7 @@ fn operator_grid() -> Vec<(String, Vec<(String, Value)>)> {
 /// What the script would print; `None` where a text is computed with.
 fn ours(text: &str, values: &[(String, Value)]) -> Option<String> {
     let lookup = |name: &str| values.iter().find(|(own, _)| own == name).map(|(_, value)| value.clone());
-    match Expr::parse(text).unwrap().evaluate(&Lookup(lookup)) {
+    match Expr::parse(text).unwrap().evaluate(&lookup) {
         Ok(value) => Some(format!("{} {value}", value.kind())),
         Err(error) if error.message.contains("is used as a number") => None,
         Err(error) => Some(format!("error {}", error.message)),

@@ -18,6 +18,7 @@ mod column;
 use std::borrow::Borrow;
 
 use evo_space::genome::Genome;
+use evo_space::program::Scratch;
 use evo_space::rng::seeded;
 use evo_space::space::SearchSpace;
 
@@ -80,18 +81,18 @@ impl Features {
 
     /// The tree features of a point, as codes.
     pub fn code_row(&self, genome: &Genome) -> Vec<u16> {
-        let mut stack = Vec::new();
-        self.trees.iter().map(|column| column.code(genome.positions(), &self.numbers, &mut stack)).collect()
+        let mut scratch = Scratch::default();
+        self.trees.iter().map(|column| column.code(genome.positions(), &self.numbers, &mut scratch)).collect()
     }
 
     /// The tree features of many points.
     pub fn codes<G: Borrow<Genome>>(&self, genomes: impl IntoIterator<Item = G>) -> Codes {
         let mut columns = vec![Vec::new(); self.trees.len()];
-        let (mut stack, mut rows) = (Vec::new(), 0);
+        let (mut scratch, mut rows) = (Scratch::default(), 0);
         for genome in genomes {
             let positions = genome.borrow().positions();
             for (column, codes) in self.trees.iter().zip(&mut columns) {
-                codes.push(column.code(positions, &self.numbers, &mut stack));
+                codes.push(column.code(positions, &self.numbers, &mut scratch));
             }
             rows += 1;
         }
@@ -105,8 +106,8 @@ impl Features {
 
     /// The process features of a point, each from 0 to 1.
     pub fn process_row(&self, genome: &Genome) -> Vec<f64> {
-        let mut stack = Vec::new();
-        let value = |column: &Column| column.share(genome.positions(), &self.numbers, &mut stack);
+        let mut scratch = Scratch::default();
+        let value = |column: &Column| column.share(genome.positions(), &self.numbers, &mut scratch);
         self.process.iter().map(value).collect()
     }
 

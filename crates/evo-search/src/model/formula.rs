@@ -1,128 +1,240 @@
-//! Small programs over the values of parameters: what a feature is computed by.
+//! Formulas over the parameters of a space: what features are computed by.
 //!
-//! A formula is in postfix form and works on floats. Where an expression has no value (a division by
-//! zero, a text used as a number) the result is NaN, and the feature says so with a value of its own.
+//! A formula is an expression tree whose names are the slots of the space's parameters; evo-space's
+//! compiled expressions evaluate it. Parameters and results are floats. Where a formula has no value
+//! (a division by zero) the result is NaN, and the feature gives that a value of its own.
 
 use std::sync::Arc;
 
-use evo_space::expr::tree::{Comparison, Function, Kind, Tree};
-use evo_space::number::{Number, Operator};
+use evo_space::expr::tree::{Comparison, Kind, Tree};
+use evo_space::number::Operator;
 use evo_space::parameter::Parameter;
+use evo_space::program::{CompiledExpr, Scratch};
 use evo_space::value::Value;
-
-/// One step of a formula.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Step {
-    Push(f64),
-    /// The number that stands for a parameter's value.
-    Load(usize),
-    Operate(Operator),
-    Negate,
-    Absolute,
-    CeilDiv,
-    Least(usize),
-    Greatest(usize),
-    Compare(Comparison),
-    /// Whether the first of so many equals one of the others.
-    Member(usize),
-    Not,
-    /// Whether all, or any, of so many hold.
-    All(usize),
-    Any(usize),
-    /// The second if the first holds, else the third.
-    Select,
-}
 
 /// The numbers that stand for the values of each parameter: the values themselves, or their positions
 /// where one of them is a text.
+///
+/// All are floats, so that a product of sizes that exceeds 64-bit integers still orders the points.
 #[derive(Clone, Debug)]
-pub struct Numbers(Vec<Vec<f64>>);
+pub struct Numbers(Vec<Vec<Value>>);
 
 impl Numbers {
     /// For the parameters of a space.
     pub fn new(parameters: &[Parameter]) -> Numbers {
         let numbers = |parameter: &Parameter| {
-            let own: Option<Vec<f64>> = parameter.values.iter().map(Value::as_float).collect();
-            own.unwrap_or_else(|| (0..parameter.values.len()).map(|at| at as f64).collect())
+            let own: Option<Vec<Value>> =
+                parameter.values.iter().map(|value| value.as_float().map(Value::Float)).collect();
+            own.unwrap_or_else(|| (0..parameter.values.len()).map(|at| Value::Float(at as f64)).collect())
         };
         Numbers(parameters.iter().map(numbers).collect())
     }
 
-    /// Those of one parameter.
-    pub fn of(&self, slot: usize) -> &[f64] {
-        &self.0[slot]
+    /// The number at a position of a parameter.
+    pub fn at(&self, slot: usize, position: u16) -> f64 {
+        self.0[slot][usize::from(position)].as_float().unwrap_or(f64::NAN)
     }
 }
 
-/// A program with one result.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Formula(Vec<Step>);
+/// An expression over slots.
+#[derive(Clone, Debug)]
+pub struct Formula(Tree);
 
 impl Formula {
-    /// From steps that leave one value.
-    pub fn new(steps: Vec<Step>) -> Formula {
-        Formula(steps)
+    /// The number of a parameter.
+    pub fn of_parameter(slot: usize) -> Formula {
+        Formula(Kind::Name(slot).into())
+    }
+
+    /// Whether a parameter has the value at a position, which is also its number: for texts.
+    pub fn indicator(slot: usize, position: u16) -> Formula {
+        let position = Kind::Literal(Value::Float(f64::from(position))).into();
+        Formula(Kind::Compare(Box::new(Kind::Name(slot).into()), vec![(Comparison::Equal, position)]).into())
     }
 
     /// `first operator second`.
     pub fn pair(first: Formula, operator: Operator, second: Formula) -> Formula {
-        let mut steps = first.0;
-        steps.extend(second.0);
-        steps.push(Step::Operate(operator));
-        Formula(steps)
+        // A chain is evaluated from left to right whatever its operators are, so it can grow in place:
+        // the prefixes of a long sum stay flat.
+        let (start, mut rest) = match first.0.kind {
+            Kind::Chain(start, rest) => (start, rest),
+            _ => (Box::new(first.0), Vec::new()),
+        };
+        rest.push((operator, second.0));
+        Formula(Kind::Chain(start, rest).into())
     }
 
     /// From an expression, whose names stand for these slots; `None` if texts take part in other ways
     /// than being equal to a parameter's values.
     pub fn of_tree(tree: &Tree, slots: &[usize], parameters: &[Parameter]) -> Option<Formula> {
-        let mut steps = Vec::new();
-        Compiler { slots, parameters }.compile(tree, &mut steps)?;
-        Some(Formula(steps))
+        Translation { slots, parameters }.tree(tree).map(Formula)
     }
 
     /// The parameters it reads, ascending.
     pub fn slots(&self) -> Vec<usize> {
-        let load = |step: &Step| if let Step::Load(slot) = step { Some(*slot) } else { None };
-        let mut slots: Vec<usize> = self.0.iter().filter_map(load).collect();
+        fn visit(tree: &Tree, slots: &mut Vec<usize>) {
+            if let Kind::Name(slot) = &tree.kind {
+                slots.push(*slot);
+            }
+            tree.for_children(&mut |child| visit(child, slots));
+        }
+        let mut slots = Vec::new();
+        visit(&self.0, &mut slots);
         slots.sort_unstable();
         slots.dedup();
         slots
     }
 
-    /// The value at a point.
-    pub fn evaluate(&self, positions: &[u16], numbers: &Numbers, stack: &mut Vec<f64>) -> f64 {
-        stack.clear();
-        for step in &self.0 {
-            match step {
-                Step::Push(value) => stack.push(*value),
-                Step::Load(slot) => stack.push(numbers.0[*slot][usize::from(positions[*slot])]),
-                step => {
-                    let first = stack.len() - step.operands();
-                    let value = apply(*step, &stack[first..]);
-                    stack.truncate(first);
-                    stack.push(value);
-                }
-            }
-        }
-        stack.pop().unwrap_or(f64::NAN)
+    /// The form that is evaluated.
+    pub fn compile(&self, numbers: &Numbers) -> CompiledFormula {
+        CompiledFormula(CompiledExpr::new(&self.0, &numbers.0))
     }
 
-    /// As a person would write it, with the names of a space.
+    /// As a person would write it, with the names of a space and with the positions of texts.
     pub fn text(&self, parameters: &[Parameter]) -> String {
-        let mut stack: Vec<String> = Vec::new();
-        for step in &self.0 {
-            let text = match step {
-                Step::Push(value) => value.to_string(),
-                Step::Load(slot) => parameters[*slot].name.to_string(),
-                step => {
-                    let operands = stack.split_off(stack.len() - step.operands());
-                    step.text(&operands)
-                }
-            };
-            stack.push(text);
-        }
-        let text = stack.pop().unwrap_or_default();
+        let text = text(&self.0, parameters);
         if is_bracketed(&text) { text[1..text.len() - 1].to_string() } else { text }
+    }
+}
+
+/// A formula in the form that is evaluated.
+#[derive(Clone, Debug)]
+pub struct CompiledFormula(CompiledExpr);
+
+impl CompiledFormula {
+    /// The value at a point; `numbers` are those that it was compiled with.
+    pub fn evaluate(&self, positions: &[u16], numbers: &Numbers, scratch: &mut Scratch) -> f64 {
+        let value = self.0.evaluate(|slot| &numbers.0[slot][usize::from(positions[slot])], scratch);
+        value.and_then(|value| value.as_float()).unwrap_or(f64::NAN)
+    }
+}
+
+/// The slot of each of an expression's names; `None` if one is not a parameter.
+pub fn slots_of(names: &[Arc<str>], parameters: &[Parameter]) -> Option<Vec<usize>> {
+    let slot = |name: &Arc<str>| parameters.iter().position(|parameter| parameter.name == *name);
+    names.iter().map(slot).collect()
+}
+
+/// From an expression over names to one over slots and numbers.
+struct Translation<'a> {
+    slots: &'a [usize],
+    parameters: &'a [Parameter],
+}
+
+impl Translation<'_> {
+    fn tree(&self, tree: &Tree) -> Option<Tree> {
+        let boxed = |tree: &Tree| self.tree(tree).map(Box::new);
+        let kind = match &tree.kind {
+            Kind::Literal(value) => Kind::Literal(Value::Float(value.as_float()?)),
+            Kind::Name(name) => {
+                let slot = self.slots[*name];
+                self.is_numeric(slot).then_some(Kind::Name(slot))?
+            }
+            Kind::List(_) => return None,
+            Kind::Not(operand) => Kind::Not(boxed(operand)?),
+            Kind::Negate(operand) => Kind::Negate(boxed(operand)?),
+            Kind::Chain(first, rest) => {
+                let rest = rest.iter().map(|(operator, operand)| Some((*operator, self.tree(operand)?)));
+                Kind::Chain(boxed(first)?, rest.collect::<Option<_>>()?)
+            }
+            Kind::Compare(first, rest) => self.comparisons(first, rest)?,
+            Kind::All(operands) => Kind::All(self.all(operands)?),
+            Kind::Any(operands) => Kind::Any(self.all(operands)?),
+            Kind::If { condition, then, otherwise } => {
+                Kind::If { condition: boxed(condition)?, then: boxed(then)?, otherwise: boxed(otherwise)? }
+            }
+            Kind::Call(function, arguments) => Kind::Call(*function, self.all(arguments)?),
+        };
+        Some(kind.into())
+    }
+
+    fn all(&self, trees: &[Tree]) -> Option<Vec<Tree>> {
+        trees.iter().map(|tree| self.tree(tree)).collect()
+    }
+
+    /// `a < b < c` is `a < b and b < c`.
+    fn comparisons(&self, first: &Tree, rest: &[(Comparison, Tree)]) -> Option<Kind> {
+        let lefts = std::iter::once(first).chain(rest.iter().map(|(_, right)| right));
+        let pairs =
+            lefts.zip(rest).map(|(left, (comparison, right))| self.comparison(left, *comparison, right));
+        let mut pairs = pairs.collect::<Option<Vec<Kind>>>()?;
+        match pairs.len() {
+            1 => pairs.pop(),
+            _ => Some(Kind::All(pairs.into_iter().map(Tree::from).collect())),
+        }
+    }
+
+    fn comparison(&self, left: &Tree, comparison: Comparison, right: &Tree) -> Option<Kind> {
+        let items = match &right.kind {
+            Kind::List(items) => items.as_slice(),
+            _ => std::slice::from_ref(right),
+        };
+        // The order of texts is not that of their positions.
+        let equality = matches!(
+            comparison,
+            Comparison::Equal | Comparison::NotEqual | Comparison::In | Comparison::NotIn
+        );
+        let (left, mut items) = match self.text_comparison(left, items).filter(|_| equality) {
+            Some(translated) => translated,
+            None => (self.tree(left)?, self.all(items)?),
+        };
+        let right = match &right.kind {
+            Kind::List(_) => Kind::List(items).into(),
+            _ => items.pop()?,
+        };
+        Some(Kind::Compare(Box::new(left), vec![(comparison, right)]))
+    }
+
+    /// A parameter with texts compared with literals: the slot, and the positions of the literals
+    /// (-1 for one that it does not have).
+    fn text_comparison(&self, left: &Tree, items: &[Tree]) -> Option<(Tree, Vec<Tree>)> {
+        let Kind::Name(name) = &left.kind else { return None };
+        let slot = self.slots[*name];
+        if self.is_numeric(slot) {
+            return None;
+        }
+        let position = |item: &Tree| match &item.kind {
+            Kind::Literal(value) => {
+                let position = self.parameters[slot].position(value);
+                let position = position.map_or(-1.0, |position| position as f64);
+                Some(Kind::Literal(Value::Float(position)).into())
+            }
+            _ => None,
+        };
+        Some((Kind::Name(slot).into(), items.iter().map(position).collect::<Option<Vec<Tree>>>()?))
+    }
+
+    fn is_numeric(&self, slot: usize) -> bool {
+        self.parameters[slot].values.iter().all(|value| !matches!(value, Value::Text(_)))
+    }
+}
+
+/// A tree with brackets around what has an operator between its parts.
+fn text(tree: &Tree, parameters: &[Parameter]) -> String {
+    let one = |tree: &Tree| text(tree, parameters);
+    let joined = |trees: &[Tree], between: &str| trees.iter().map(one).collect::<Vec<_>>().join(between);
+    match &tree.kind {
+        Kind::Literal(value) => value.as_float().map_or_else(|| value.to_string(), |value| value.to_string()),
+        Kind::Name(slot) => parameters[*slot].name.to_string(),
+        Kind::List(items) => format!("[{}]", joined(items, ", ")),
+        Kind::Not(operand) => format!("not {}", one(operand)),
+        Kind::Negate(operand) => format!("-{}", one(operand)),
+        Kind::Chain(first, rest) => rest.iter().fold(one(first), |left, (operator, right)| {
+            format!("({left} {} {})", operator.as_str(), one(right))
+        }),
+        Kind::Compare(first, rest) => rest.iter().fold(one(first), |left, (comparison, right)| {
+            let right = one(right);
+            match comparison {
+                Comparison::NotIn => format!("not ({left} in {right})"),
+                comparison => format!("({left} {} {right})", comparison.as_str()),
+            }
+        }),
+        Kind::All(operands) => format!("({})", joined(operands, " and ")),
+        Kind::Any(operands) => format!("({})", joined(operands, " or ")),
+        Kind::If { condition, then, otherwise } => {
+            format!("({} if {} else {})", one(then), one(condition), one(otherwise))
+        }
+        Kind::Call(function, arguments) => format!("{}({})", function.as_str(), joined(arguments, ", ")),
     }
 }
 
@@ -136,192 +248,9 @@ fn is_bracketed(text: &str) -> bool {
     text.starts_with('(') && closes == Some(text.len() - 1)
 }
 
-impl Step {
-    fn operands(self) -> usize {
-        match self {
-            Step::Push(_) | Step::Load(_) => 0,
-            Step::Negate | Step::Absolute | Step::Not => 1,
-            Step::Operate(_) | Step::CeilDiv | Step::Compare(_) => 2,
-            Step::Select => 3,
-            Step::Least(n) | Step::Greatest(n) | Step::Member(n) | Step::All(n) | Step::Any(n) => n,
-        }
-    }
-
-    fn text(self, operands: &[String]) -> String {
-        let joined = |word: &str| format!("({})", operands.join(word));
-        match self {
-            Step::Push(_) | Step::Load(_) => String::new(),
-            Step::Negate => format!("-{}", operands[0]),
-            Step::Not => format!("not {}", operands[0]),
-            Step::Operate(operator) => joined(&format!(" {} ", operator.as_str())),
-            Step::Absolute => format!("abs({})", operands[0]),
-            Step::CeilDiv => format!("ceil_div({})", operands.join(", ")),
-            Step::Least(_) => format!("min({})", operands.join(", ")),
-            Step::Greatest(_) => format!("max({})", operands.join(", ")),
-            Step::Compare(comparison) => joined(match comparison {
-                Comparison::Equal | Comparison::In => " == ",
-                Comparison::NotEqual | Comparison::NotIn => " != ",
-                Comparison::Less => " < ",
-                Comparison::LessEqual => " <= ",
-                Comparison::Greater => " > ",
-                Comparison::GreaterEqual => " >= ",
-            }),
-            Step::Member(_) => format!("({} in [{}])", operands[0], operands[1..].join(", ")),
-            Step::All(_) => joined(" and "),
-            Step::Any(_) => joined(" or "),
-            Step::Select => format!("({} if {} else {})", operands[1], operands[0], operands[2]),
-        }
-    }
-}
-
-fn apply(step: Step, operands: &[f64]) -> f64 {
-    let truth = |holds: bool| f64::from(u8::from(holds));
-    let fold = |with: fn(f64, f64) -> f64| operands[1..].iter().fold(operands[0], |a, b| with(a, *b));
-    let number = |result: Option<Number>| result.map_or(f64::NAN, Number::as_float);
-    let [a, b] = [0, 1].map(|at| operands.get(at).copied().unwrap_or(f64::NAN));
-    match step {
-        // Handled by the caller.
-        Step::Push(_) | Step::Load(_) => f64::NAN,
-        // These are most of all, and are the same as below.
-        Step::Operate(Operator::Multiply) => a * b,
-        Step::Operate(Operator::Add) => a + b,
-        Step::Operate(Operator::Subtract) => a - b,
-        _ if operands.iter().any(|operand| operand.is_nan()) && !matches!(step, Step::Select) => f64::NAN,
-        Step::Operate(operator) => number(Number::apply(operator, Number::Float(a), Number::Float(b)).ok()),
-        Step::CeilDiv => number(Number::ceil_div(Number::Float(a), Number::Float(b)).ok()),
-        Step::Negate => -a,
-        Step::Absolute => a.abs(),
-        Step::Not => truth(a == 0.0),
-        Step::Least(_) => fold(f64::min),
-        Step::Greatest(_) => fold(f64::max),
-        Step::Compare(comparison) => truth(match comparison {
-            Comparison::Equal | Comparison::In => a == b,
-            Comparison::NotEqual | Comparison::NotIn => a != b,
-            Comparison::Less => a < b,
-            Comparison::LessEqual => a <= b,
-            Comparison::Greater => a > b,
-            Comparison::GreaterEqual => a >= b,
-        }),
-        Step::Member(_) => truth(operands[1..].contains(&a)),
-        Step::All(_) => truth(operands.iter().all(|operand| *operand != 0.0)),
-        Step::Any(_) => truth(operands.iter().any(|operand| *operand != 0.0)),
-        Step::Select => operands[if a != 0.0 { 1 } else { 2 }],
-    }
-}
-
-struct Compiler<'a> {
-    slots: &'a [usize],
-    parameters: &'a [Parameter],
-}
-
-impl Compiler<'_> {
-    /// Appends the steps of a tree.
-    fn compile(&self, tree: &Tree, steps: &mut Vec<Step>) -> Option<()> {
-        match &tree.kind {
-            Kind::Literal(value) => steps.push(Step::Push(value.as_float()?)),
-            Kind::Name(name) => {
-                let slot = self.slots[*name];
-                self.is_numeric(slot).then_some(())?;
-                steps.push(Step::Load(slot));
-            }
-            Kind::List(_) => return None,
-            Kind::Not(operand) => self.all(&[operand], Step::Not, steps)?,
-            Kind::Negate(operand) => self.all(&[operand], Step::Negate, steps)?,
-            Kind::Chain(first, rest) => {
-                self.compile(first, steps)?;
-                for (operator, operand) in rest {
-                    self.all(&[operand], Step::Operate(*operator), steps)?;
-                }
-            }
-            Kind::Compare(first, rest) => self.comparisons(first, rest, steps)?,
-            Kind::All(operands) => self.all(&references(operands), Step::All(operands.len()), steps)?,
-            Kind::Any(operands) => self.all(&references(operands), Step::Any(operands.len()), steps)?,
-            Kind::If { condition, then, otherwise } => {
-                self.all(&[condition, then, otherwise], Step::Select, steps)?;
-            }
-            Kind::Call(function, arguments) => {
-                let step = match function {
-                    Function::Min => Step::Least(arguments.len()),
-                    Function::Max => Step::Greatest(arguments.len()),
-                    Function::Abs => Step::Absolute,
-                    Function::CeilDiv => Step::CeilDiv,
-                };
-                self.all(&references(arguments), step, steps)?;
-            }
-        }
-        Some(())
-    }
-
-    fn all(&self, operands: &[&Tree], step: Step, steps: &mut Vec<Step>) -> Option<()> {
-        operands.iter().try_for_each(|operand| self.compile(operand, steps))?;
-        steps.push(step);
-        Some(())
-    }
-
-    /// `a < b < c` is `a < b and b < c`.
-    fn comparisons(&self, first: &Tree, rest: &[(Comparison, Tree)], steps: &mut Vec<Step>) -> Option<()> {
-        let mut left = first;
-        for (comparison, right) in rest {
-            let items = match &right.kind {
-                Kind::List(items) => items.as_slice(),
-                _ => std::slice::from_ref(right),
-            };
-            if let Some((slot, positions)) = self.texts(left, items) {
-                steps.push(Step::Load(slot));
-                steps.extend(positions.iter().map(|position| Step::Push(*position)));
-            } else {
-                self.compile(left, steps)?;
-                items.iter().try_for_each(|item| self.compile(item, steps))?;
-            }
-            match (comparison, &right.kind) {
-                (Comparison::In, _) => steps.push(Step::Member(items.len() + 1)),
-                (Comparison::NotIn, _) => steps.extend([Step::Member(items.len() + 1), Step::Not]),
-                (comparison, _) => steps.push(Step::Compare(*comparison)),
-            }
-            left = right;
-        }
-        if rest.len() > 1 {
-            steps.push(Step::All(rest.len()));
-        }
-        Some(())
-    }
-
-    /// A parameter with texts compared with literals: its slot, and the positions of the literals
-    /// (-1 for one that it does not have).
-    fn texts(&self, left: &Tree, items: &[Tree]) -> Option<(usize, Vec<f64>)> {
-        let Kind::Name(name) = &left.kind else { return None };
-        let slot = self.slots[*name];
-        if self.is_numeric(slot) {
-            return None;
-        }
-        let position = |item: &Tree| match &item.kind {
-            Kind::Literal(value) => {
-                let position = self.parameters[slot].position(value);
-                Some(position.map_or(-1.0, |position| position as f64))
-            }
-            _ => None,
-        };
-        Some((slot, items.iter().map(position).collect::<Option<Vec<f64>>>()?))
-    }
-
-    fn is_numeric(&self, slot: usize) -> bool {
-        self.parameters[slot].values.iter().all(|value| !matches!(value, Value::Text(_)))
-    }
-}
-
-fn references(trees: &[Tree]) -> Vec<&Tree> {
-    trees.iter().collect()
-}
-
-/// The slot of each of an expression's names; `None` if one is no parameter.
-pub fn slots_of(names: &[Arc<str>], parameters: &[Parameter]) -> Option<Vec<usize>> {
-    let slot = |name: &Arc<str>| parameters.iter().position(|parameter| parameter.name == *name);
-    names.iter().map(slot).collect()
-}
-
 #[cfg(test)]
 mod tests {
-    use evo_space::expr::{Expr, Lookup};
+    use evo_space::expr::Expr;
 
     use super::*;
     use crate::conformance::space_of;
@@ -337,12 +266,13 @@ mod tests {
         let slots = slots_of(expr.distinct_names(), space.parameters()).unwrap();
         let formula = Formula::of_tree(expr.tree(), &slots, space.parameters()).unwrap();
         let numbers = Numbers::new(space.parameters());
-        let mut stack = Vec::new();
+        let compiled = formula.compile(&numbers);
+        let mut scratch = Scratch::default();
         for genome in space.iter() {
             let configuration = space.configuration(&genome);
-            let expected = expr.evaluate(&Lookup(|name: &str| configuration.get(name).cloned()));
+            let expected = expr.evaluate(&|name: &str| configuration.get(name).cloned());
             let expected = expected.ok().and_then(|value| value.as_float());
-            let value = formula.evaluate(genome.positions(), &numbers, &mut stack);
+            let value = compiled.evaluate(genome.positions(), &numbers, &mut scratch);
             assert_eq!((!value.is_nan()).then_some(value), expected, "{text} at {configuration}");
         }
         assert_eq!(formula.text(space.parameters()), shown);
@@ -364,12 +294,19 @@ mod tests {
     }
 
     #[test]
+    fn operands_that_a_decided_condition_skips_are_not_evaluated() {
+        check("B != 0 and A / B > 1", "(B != 0) and ((A / B) > 1)");
+        check("B == 0 or A / B > 1", "(B == 0) or ((A / B) > 1)");
+        check("0 < B < A / B", "(0 < B) and (B < (A / B))");
+    }
+
+    #[test]
     fn texts_are_no_numbers() {
         let space = space_of(SPACE);
-        for text in ["C", "C < \"y\" or min(C, \"a\") == \"a\"", "\"a\" == \"b\""] {
+        for text in ["C", "C < \"y\"", "C < \"y\" or min(C, \"a\") == \"a\"", "\"a\" == \"b\""] {
             let expr = Expr::parse(text).unwrap();
             let slots = slots_of(expr.distinct_names(), space.parameters()).unwrap();
-            assert_eq!(Formula::of_tree(expr.tree(), &slots, space.parameters()), None, "{text}");
+            assert!(Formula::of_tree(expr.tree(), &slots, space.parameters()).is_none(), "{text}");
         }
         assert_eq!(slots_of(&[Arc::from("unknown")], space.parameters()), None);
     }

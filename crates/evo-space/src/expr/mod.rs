@@ -26,18 +26,15 @@ pub struct Expr {
     parsed: Arc<parse::Parsed>,
 }
 
-/// What names mean during evaluation.
+/// What names mean during evaluation; any function from a name to its value is one.
 pub trait Scope {
     /// The value of a name.
     fn get(&self, name: &str) -> Option<Value>;
 }
 
-/// A scope made of a function.
-pub struct Lookup<F>(pub F);
-
-impl<F: Fn(&str) -> Option<Value>> Scope for Lookup<F> {
+impl<F: Fn(&str) -> Option<Value>> Scope for F {
     fn get(&self, name: &str) -> Option<Value> {
-        self.0(name)
+        self(name)
     }
 }
 

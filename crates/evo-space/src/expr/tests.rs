@@ -15,15 +15,14 @@ fn scope(name: &str) -> Option<Value> {
 }
 
 fn check(text: &str, expected: &str) {
-    let value =
-        Expr::parse(text).unwrap_or_else(|error| panic!("{text}: {error:?}")).evaluate(&Lookup(scope));
+    let value = Expr::parse(text).unwrap_or_else(|error| panic!("{text}: {error:?}")).evaluate(&scope);
     let value = value.unwrap_or_else(|error| panic!("{text}: {error:?}"));
     assert_eq!(format!("{} {value}", value.kind()), expected, "{text}");
 }
 
 /// The error's message and the text it points at.
 fn check_value_error(text: &str, expected: &str) {
-    let error = Expr::parse(text).unwrap().evaluate(&Lookup(scope)).unwrap_err();
+    let error = Expr::parse(text).unwrap().evaluate(&scope).unwrap_err();
     assert_eq!(format!("{} @ {}", error.message, &text[error.span.clone()]), expected, "{text}");
 }
 
@@ -116,7 +115,7 @@ fn no_input_overflows_the_stack() {
         assert!(error.hint.is_some() && !error.span.is_empty() && error.span.end <= text.len());
     }
     let wide = "1".to_string() + &" + 1".repeat(20_000);
-    assert_eq!(Expr::parse(&wide).unwrap().evaluate(&Lookup(scope)).unwrap(), Value::Int(20_001));
+    assert_eq!(Expr::parse(&wide).unwrap().evaluate(&scope).unwrap(), Value::Int(20_001));
     let most = format!("{}1{}", "(".repeat(49), ")".repeat(49));
-    assert_eq!(Expr::parse(&most).unwrap().evaluate(&Lookup(scope)).unwrap(), Value::Int(1));
+    assert_eq!(Expr::parse(&most).unwrap().evaluate(&scope).unwrap(), Value::Int(1));
 }

@@ -36,6 +36,13 @@ impl Tree {
     }
 }
 
+/// A node that was made and not read from a text: its place is empty.
+impl From<Kind> for Tree {
+    fn from(kind: Kind) -> Tree {
+        Tree { kind, span: 0..0 }
+    }
+}
+
 /// What a node is.
 #[derive(Clone, Debug)]
 pub enum Kind {
@@ -73,6 +80,22 @@ pub enum Comparison {
     GreaterEqual,
     In,
     NotIn,
+}
+
+impl Comparison {
+    /// The comparison as written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Comparison::Equal => "==",
+            Comparison::NotEqual => "!=",
+            Comparison::Less => "<",
+            Comparison::LessEqual => "<=",
+            Comparison::Greater => ">",
+            Comparison::GreaterEqual => ">=",
+            Comparison::In => "in",
+            Comparison::NotIn => "not in",
+        }
+    }
 }
 
 /// A built-in function.

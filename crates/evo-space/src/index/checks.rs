@@ -1,9 +1,8 @@
 //! Conjuncts that the diagrams do not cover. They are checked at points, or at partial points as soon
 //! as their last parameter is decided.
 
-use crate::code::Atom;
 use crate::problem::{Conjunct, Problem};
-use crate::program::{Program, Register, Registers};
+use crate::program::{Atom, Program, Register, Registers};
 
 /// The conjuncts and what it takes to evaluate them.
 #[derive(Debug, Default)]

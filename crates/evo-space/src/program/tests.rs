@@ -1,39 +1,59 @@
 //! Compiled expressions against the trees that they come from.
 
+use proptest::prelude::*;
+
 use super::*;
-use crate::code::Texts;
 use crate::expr::Expr;
-use crate::lower::{Domains, conjuncts};
 use crate::value::Value;
 
-/// Runs the compiled form on every combination of values for `a` and `b`.
-fn check(text: &str) {
+fn values() -> Vec<Value> {
+    let integers = [-3, 0, 1, 2, 7, (1 << 53) + 1, i64::MAX].map(Value::Int);
+    let others = [Value::Float(0.5), Value::Float(-4.0), Value::text(""), Value::text("x")];
+    integers.into_iter().chain(others).collect()
+}
+
+/// Compares the two evaluators for every combination of values of `a` and `b`: the value itself, and
+/// whether all conjuncts hold.
+#[track_caller]
+fn check_on(text: &str, values: &[Value]) {
     let expr = Expr::parse(text).unwrap();
-    let values: Vec<Value> = [-3, 0, 1, 2, 7, i64::MAX]
-        .map(Value::Int)
-        .into_iter()
-        .chain([Value::Float(0.5), Value::Float(-4.0), Value::text(""), Value::text("x")])
-        .collect();
+    let names = expr.distinct_names();
+    let compiled = expr.compile(&vec![values.to_vec(); names.len()]);
     let texts = Texts::collect(values.iter(), [expr.tree()].into_iter());
     let atoms: Vec<Atom> = values.iter().map(|value| texts.atom(value)).collect();
-    let domain = vec![atoms.clone(); 2];
-    let slots: Vec<usize> = expr.distinct_names().iter().map(|name| usize::from(&**name == "b")).collect();
-    for code in conjuncts(expr.tree(), &slots, &Domains { values: &domain, texts: &texts }) {
-        let mut registers = Registers::new(2);
-        let program = Program::new(&code, &mut registers);
-        for a in &atoms {
-            for b in &atoms {
-                registers.set(0, Some(*a));
-                registers.set(1, Some(*b));
-                let expected = code.evaluate(&[*a, *b]);
-                assert_eq!(program.run(&mut registers), expected, "{text}: {code:?} at {a:?} {b:?}");
-            }
+    let slots: Vec<usize> = names.iter().map(|name| usize::from(&**name == "b")).collect();
+    let domains = Domains { values: &[atoms.clone(), atoms.clone()], texts: &texts };
+    let mut registers = Registers::new(2);
+    let codes = conjuncts(expr.tree(), &slots, &domains);
+    let programs: Vec<Program> = codes.iter().map(|code| Program::new(code, &mut registers)).collect();
+    let mut scratch = Scratch::default();
+    for (at, a) in values.iter().enumerate() {
+        for (bt, b) in values.iter().enumerate() {
+            let pair = [a, b];
+            let scope = |name: &str| Some(pair[usize::from(name == "b")].clone());
+            let expected = expr.evaluate(&scope).ok();
+            let value = compiled.evaluate(|name| pair[slots[name]], &mut scratch);
+            assert_eq!(value, expected, "{text} at {a} {b}");
+            assert_eq!(is_text(&value), is_text(&expected), "{text} at {a} {b}");
+            registers.set(0, Some(atoms[at]));
+            registers.set(1, Some(atoms[bt]));
+            let holds = programs.iter().all(|program| program.holds(&mut registers));
+            assert_eq!(holds, expected.is_some_and(|value| value.is_true()), "{text}: {codes:?} at {a} {b}");
         }
     }
 }
 
+fn is_text(value: &Option<Value>) -> bool {
+    matches!(value, Some(Value::Text(_)))
+}
+
+#[track_caller]
+fn check(text: &str) {
+    check_on(text, &values());
+}
+
 #[test]
-fn programs_mean_what_the_code_means() {
+fn programs_mean_what_the_tree_means() {
     check("a + b * 2 - 3 < a // b");
     check("a % b == 1 or b / a > 0.5");
     check("a ** b <= 8 and not a == b");
@@ -45,10 +65,52 @@ fn programs_mean_what_the_code_means() {
     check("min(a, b, 1) < max(b, 0.5) or abs(a) > ceil_div(b, a)");
     check("-a < b <= 7 < a");
     check("'x' == a or a * b > 9223372036854775807 - 1");
+    check("b != 0 and a / b > 1");
+    check("1 if a else 'x'");
+    check("not (a or b // a > 1)");
+    check("1 // 0 == 1 and a");
+}
+
+/// Expressions of the whole language over `a` and `b`. Everything is in brackets, so that a part can
+/// stand anywhere.
+fn expression() -> impl Strategy<Value = String> {
+    let literals = ["0", "1", "2", "-3", "0.5", "1e300", "4294967296", "9223372036854775807", "'x'", "''"];
+    let leaf = prop_oneof![
+        3 => prop::sample::select(vec!["a", "b"]).prop_map(str::to_string),
+        2 => prop::sample::select(literals.to_vec()).prop_map(str::to_string),
+    ];
+    leaf.prop_recursive(4, 24, 3, |inner| {
+        let operators =
+            vec!["+", "-", "*", "/", "//", "%", "**", "==", "!=", "<", "<=", ">", ">=", "and", "or"];
+        let operator = || prop::sample::select(operators.clone());
+        let (x, y, z) = (inner.clone(), inner.clone(), inner.clone());
+        let two = (x.clone(), operator(), y.clone()).prop_map(|(x, o, y)| format!("({x} {o} {y})"));
+        let three = (x.clone(), operator(), y.clone(), operator(), z.clone())
+            .prop_map(|(x, o, y, p, z)| format!("({x} {o} {y} {p} {z})"));
+        let list = prop::collection::vec(z.clone(), 0..4);
+        let member = (x.clone(), prop::sample::select(vec!["in", "not in"]), list)
+            .prop_map(|(x, word, list)| format!("({x} {word} [{}])", list.join(", ")));
+        let choice = (x.clone(), y.clone(), z.clone()).prop_map(|(x, y, z)| format!("({x} if {y} else {z})"));
+        let one = (prop::sample::select(vec!["not ", "-", "abs"]), x.clone())
+            .prop_map(|(word, x)| format!("({word}({x}))"));
+        let call = (prop::sample::select(vec!["min", "max", "ceil_div"]), x, y)
+            .prop_map(|(name, x, y)| format!("{name}({x}, {y})"));
+        prop_oneof![4 => two, 2 => three, 1 => member, 1 => choice, 2 => one, 1 => call]
+    })
+}
+
+proptest! {
+    #[test]
+    fn random_expressions_mean_the_same_compiled(text in expression()) {
+        check(&text);
+        // Without texts and huge numbers more expressions have a value, and sums are made flat.
+        check_on(&text, &[0, 1, -2, 6].map(Value::Int));
+        check_on(&text, &[Value::Float(2.0), Value::Float(0.0), Value::Bool(true)]);
+    }
 }
 
 #[test]
-fn a_register_without_a_value_fails_only_who_reads_it() {
+fn a_register_without_a_value_fails_only_the_program_that_reads_it() {
     let read = |first: bool| {
         let truth = Code::Constant(Atom::bool(first));
         let code = Code::Any(vec![truth, Code::Slot(0)]);
@@ -58,4 +120,27 @@ fn a_register_without_a_value_fails_only_who_reads_it() {
     };
     assert_eq!(read(true), Some(Atom::bool(true)));
     assert_eq!(read(false), None);
+}
+
+#[test]
+fn one_scratch_serves_several_expressions() {
+    let domain = [1, 2, 3].map(Value::Int).to_vec();
+    let exprs = ["a + 10", "b * a - 1", "1 // (a - 1)"].map(|text| Expr::parse(text).unwrap());
+    let compiled = exprs.each_ref().map(|expr| expr.compile(&vec![domain.clone(); 2]));
+    let mut scratch = Scratch::default();
+    let mut values = || compiled.each_ref().map(|own| own.evaluate(|name| &domain[name], &mut scratch));
+    let expected = [Some(Value::Int(11)), Some(Value::Int(1)), None];
+    assert_eq!(values(), expected);
+    assert_eq!(values(), expected);
+}
+
+#[test]
+fn long_chains_do_not_nest() {
+    // Floats are added in the order in which they are written, so such a sum cannot become flat.
+    let text = format!("a{}", " + a".repeat(20_000));
+    let expr = Expr::parse(&text).unwrap();
+    let domain = [Value::Float(0.5), Value::Float(1.0)];
+    let compiled = expr.compile(&[domain.to_vec()]);
+    let value = compiled.evaluate(|_| &domain[1], &mut Scratch::default());
+    assert_eq!(value, Some(Value::Float(20_001.0)));
 }

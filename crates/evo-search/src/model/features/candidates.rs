@@ -2,15 +2,16 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use evo_space::expr::tree::{Comparison, Kind, Tree};
+use evo_space::expr::tree::{Kind, Tree};
 use evo_space::genome::{ContentHash, Genome};
 use evo_space::number::Operator;
+use evo_space::program::Scratch;
 use evo_space::space::SearchSpace;
 use evo_space::value::Value;
 
 use super::FeatureOptions;
 use super::column::Column;
-use crate::model::formula::{Formula, Numbers, Step, slots_of};
+use crate::model::formula::{Formula, Numbers, slots_of};
 
 /// Values of a text that each get a feature of their own; more have only their positions.
 const INDICATORS_MAX: usize = 12;
@@ -73,11 +74,12 @@ impl<'a> Candidates<'a> {
     /// The order in which a formula puts the sample, or the reverse one, by name; `None` for a constant.
     /// A tree can do nothing with the same order twice.
     fn order(&self, formula: &Formula) -> Option<ContentHash> {
-        let mut stack = Vec::new();
+        let compiled = formula.compile(self.numbers);
+        let mut scratch = Scratch::default();
         let values: Vec<f64> = self
             .sample
             .iter()
-            .map(|genome| formula.evaluate(genome.positions(), self.numbers, &mut stack))
+            .map(|genome| compiled.evaluate(genome.positions(), self.numbers, &mut scratch))
             .map(|value| if value.is_finite() { value } else { f64::NEG_INFINITY })
             .collect();
         let mut sorted = values.clone();
@@ -100,20 +102,15 @@ impl<'a> Candidates<'a> {
     /// Every parameter that has a choice.
     fn parameters(&self) -> Vec<Formula> {
         let live = (0..self.domains.len()).filter(|slot| self.domains[*slot].len() > 1);
-        live.map(|slot| Formula::new(vec![Step::Load(slot)])).collect()
+        live.map(Formula::of_parameter).collect()
     }
 
     /// For each value of a text, whether a point has it. Of two values one feature says all.
     fn indicators(&self) -> Vec<Formula> {
         let texts = (0..self.domains.len())
             .filter(|slot| self.is_text(*slot) && (2..=INDICATORS_MAX).contains(&self.domains[*slot].len()));
-        let of_slot = |slot: usize| {
-            self.domains[slot].iter().map(move |position| {
-                let steps =
-                    [Step::Load(slot), Step::Push(f64::from(*position)), Step::Compare(Comparison::Equal)];
-                Formula::new(steps.to_vec())
-            })
-        };
+        let of_slot =
+            |slot: usize| self.domains[slot].iter().map(move |position| Formula::indicator(slot, *position));
         texts.flat_map(of_slot).collect()
     }
 
@@ -121,7 +118,7 @@ impl<'a> Candidates<'a> {
     /// names together, then of those declared near each other.
     fn pairs(&self) -> Vec<Formula> {
         let is_factor = |slot: &usize| {
-            let mut values = self.domains[*slot].iter().map(|at| self.numbers.of(*slot)[usize::from(*at)]);
+            let mut values = self.domains[*slot].iter().map(|at| self.numbers.at(*slot, *at));
             self.domains[*slot].len() > 1 && !self.is_text(*slot) && values.all(|value| value > 0.0)
         };
         let factors: Vec<usize> = (0..self.domains.len()).filter(is_factor).collect();
@@ -135,9 +132,10 @@ impl<'a> Candidates<'a> {
             pairs.extend(factors[at + 1..].iter().map(|second| (*first, *second)));
         }
         pairs.sort_by_key(|(a, b)| (!together.contains(&(*a, *b)), b - a, *a));
-        let load = |slot| Formula::new(vec![Step::Load(slot)]);
         let both = |(a, b)| {
-            [Operator::Multiply, Operator::Divide].map(|operator| Formula::pair(load(a), operator, load(b)))
+            let (first, second) = (Formula::of_parameter(a), Formula::of_parameter(b));
+            [Operator::Multiply, Operator::Divide]
+                .map(|operator| Formula::pair(first.clone(), operator, second.clone()))
         };
         pairs.into_iter().flat_map(both).collect()
     }

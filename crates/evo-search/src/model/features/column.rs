@@ -1,10 +1,11 @@
 //! One feature: its formula, and the table that answers in its place.
 
 use evo_space::genome::Genome;
+use evo_space::program::Scratch;
 use evo_space::space::SearchSpace;
 
 use crate::model::codes::Scale;
-use crate::model::formula::{Formula, Numbers};
+use crate::model::formula::{CompiledFormula, Formula, Numbers};
 
 /// Largest table over the positions of a feature's parameters.
 const TABLE_MAX: usize = 1 << 16;
@@ -13,6 +14,7 @@ const TABLE_MAX: usize = 1 << 16;
 #[derive(Clone, Debug)]
 pub struct Column {
     formula: Formula,
+    compiled: CompiledFormula,
     slots: Vec<usize>,
     scale: Scale,
     /// Whether values stand in logarithms.
@@ -38,23 +40,23 @@ impl Column {
         sizes: &[usize],
         sample: &[Genome],
     ) -> Column {
-        let slots = formula.slots();
+        let (compiled, slots) = (formula.compile(numbers), formula.slots());
         let combinations = product(slots.iter().map(|slot| sizes[*slot]));
-        let mut stack = Vec::new();
+        let mut scratch = Scratch::default();
         let values: Vec<f64> = if combinations <= TABLE_MAX {
             let mut positions = vec![0; sizes.len()];
             let mut values = Vec::new();
             for_all(&slots, domains, &mut positions, &mut |positions| {
-                values.push(formula.evaluate(positions, numbers, &mut stack));
+                values.push(compiled.evaluate(positions, numbers, &mut scratch));
             });
             values
         } else {
-            sample.iter().map(|genome| formula.evaluate(genome.positions(), numbers, &mut stack)).collect()
+            sample.iter().map(|genome| compiled.evaluate(genome.positions(), numbers, &mut scratch)).collect()
         };
         let finite = || values.iter().copied().filter(|value| value.is_finite());
         let is_logarithm = finite().all(|value| value > 0.0);
         let scale = Scale::new(finite().map(|value| tamed(value, is_logarithm)).collect());
-        let mut column = Column { formula, slots, scale, is_logarithm, table: None };
+        let mut column = Column { formula, compiled, slots, scale, is_logarithm, table: None };
         if values.iter().any(|value| !value.is_finite()) {
             // No value is a value of its own: below all others.
             let lowest = column.undefined();
@@ -78,18 +80,18 @@ impl Column {
     }
 
     /// Its code at a point.
-    pub fn code(&self, positions: &[u16], numbers: &Numbers, stack: &mut Vec<f64>) -> u16 {
+    pub fn code(&self, positions: &[u16], numbers: &Numbers, scratch: &mut Scratch) -> u16 {
         match &self.table {
             Some(table) => table.codes[table.place(&self.slots, positions)],
-            None => self.scale.code(self.value(positions, numbers, stack)),
+            None => self.scale.code(self.value(positions, numbers, scratch)),
         }
     }
 
     /// Where it is between its least value (0) and its largest (1).
-    pub fn share(&self, positions: &[u16], numbers: &Numbers, stack: &mut Vec<f64>) -> f64 {
+    pub fn share(&self, positions: &[u16], numbers: &Numbers, scratch: &mut Scratch) -> f64 {
         match &self.table {
             Some(table) => table.shares[table.place(&self.slots, positions)],
-            None => self.share_of(self.value(positions, numbers, stack)),
+            None => self.share_of(self.value(positions, numbers, scratch)),
         }
     }
 
@@ -98,8 +100,8 @@ impl Column {
         self.formula.text(space.parameters())
     }
 
-    fn value(&self, positions: &[u16], numbers: &Numbers, stack: &mut Vec<f64>) -> f64 {
-        let value = self.formula.evaluate(positions, numbers, stack);
+    fn value(&self, positions: &[u16], numbers: &Numbers, scratch: &mut Scratch) -> f64 {
+        let value = self.compiled.evaluate(positions, numbers, scratch);
         if value.is_finite() { tamed(value, self.is_logarithm) } else { self.undefined() }
     }
 
@@ -121,9 +123,9 @@ impl Column {
             strides[at - 1] = strides[at] * sizes[self.slots[at]];
         }
         let mut table = Table { strides, codes: vec![0; places], shares: vec![0.0; places] };
-        let (mut positions, mut stack) = (vec![0; sizes.len()], Vec::new());
+        let (mut positions, mut scratch) = (vec![0; sizes.len()], Scratch::default());
         for_all(&self.slots, domains, &mut positions, &mut |positions| {
-            let value = self.value(positions, numbers, &mut stack);
+            let value = self.value(positions, numbers, &mut scratch);
             let place = table.place(&self.slots, positions);
             (table.codes[place], table.shares[place]) = (self.scale.code(value), self.share_of(value));
         });

@@ -1,15 +1,15 @@
 //! Constraints in the form that counting wants: parameters are slots, texts are ranks, constants are
 //! folded, and sums and products that cannot overflow are flat, so that partial sums can be merged.
 //!
-//! The meaning is exactly that of `Expr::evaluate`; an evaluation error is `None`, and a constraint
-//! without a value does not hold.
+//! This form has no evaluator of its own: `machine` runs it, with exactly the meaning of
+//! `Expr::evaluate`.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-use super::expr::tree::{Comparison, Function, Kind, Tree};
-use super::number::{Number, Operator};
-use super::value::Value;
+use crate::expr::tree::{Comparison, Function, Kind, Tree};
+use crate::number::{Number, Operator};
+use crate::value::Value;
 
 /// A value as cheap to copy as an integer.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -73,6 +73,15 @@ impl Texts {
         Texts(found.into_iter().collect())
     }
 
+    /// The value that an atom stands for.
+    pub fn value(&self, atom: Atom) -> Value {
+        match atom {
+            Atom::Number(Number::Int(value)) => Value::Int(value),
+            Atom::Number(Number::Float(value)) => Value::Float(value),
+            Atom::Text(rank) => Value::text(self.0.get(rank as usize).map_or("", String::as_str)),
+        }
+    }
+
     /// A value of the space as an atom.
     pub fn atom(&self, value: &Value) -> Atom {
         match (value, value.as_number()) {
@@ -101,7 +110,9 @@ pub enum Code {
     Slot(usize),
     Not(Box<Code>),
     Negate(Box<Code>),
-    Binary(Operator, Box<Code>, Box<Code>),
+    /// Operators from left to right: one node however long, so that nothing that walks the code can
+    /// overflow the stack.
+    Chain(Box<Code>, Vec<(Operator, Code)>),
     /// Integers that add up (negated where true) without overflow, in any order.
     Sum(Vec<(bool, Code)>),
     /// Integers whose product does not overflow, in any order.
@@ -116,52 +127,6 @@ pub enum Code {
 }
 
 impl Code {
-    /// The value, or `None` where evaluation fails. `slots` holds a value for each slot that is read.
-    pub fn evaluate(&self, slots: &[Atom]) -> Option<Atom> {
-        match self {
-            Code::Constant(atom) => Some(*atom),
-            Code::Slot(slot) => Some(slots[*slot]),
-            Code::Not(operand) => Some(Atom::bool(!operand.evaluate(slots)?.is_true())),
-            Code::Negate(operand) => Some(Atom::Number(operand.evaluate(slots)?.number()?.negate().ok()?)),
-            Code::Binary(operator, a, b) => {
-                let (a, b) = (a.evaluate(slots)?.number()?, b.evaluate(slots)?.number()?);
-                Number::apply(*operator, a, b).ok().map(Atom::Number)
-            }
-            Code::Sum(terms) => terms
-                .iter()
-                .try_fold(0i64, |total, (negative, term)| {
-                    let value = integer(term.evaluate(slots)?)?;
-                    if *negative { total.checked_sub(value) } else { total.checked_add(value) }
-                })
-                .map(|total| Atom::Number(Number::Int(total))),
-            Code::Product(factors) => factors
-                .iter()
-                .try_fold(1i64, |total, factor| total.checked_mul(integer(factor.evaluate(slots)?)?))
-                .map(|total| Atom::Number(Number::Int(total))),
-            Code::Compare(comparison, a, b) => {
-                let order = a.evaluate(slots)?.compare(b.evaluate(slots)?);
-                compare(*comparison, order).map(Atom::bool)
-            }
-            Code::Member(value, items) => is_member(value, items, slots).map(Atom::bool),
-            Code::All(operands) => first_that(operands, slots, false),
-            Code::Any(operands) => first_that(operands, slots, true),
-            Code::If(parts) => {
-                let [condition, then, otherwise] = &**parts;
-                if condition.evaluate(slots)?.is_true() {
-                    then.evaluate(slots)
-                } else {
-                    otherwise.evaluate(slots)
-                }
-            }
-            Code::Call(function, arguments) => call(*function, arguments, slots),
-        }
-    }
-
-    /// Whether the constraint holds; without a value it does not.
-    pub fn holds(&self, slots: &[Atom]) -> bool {
-        self.evaluate(slots).is_some_and(Atom::is_true)
-    }
-
     /// The slots that are read, ascending.
     pub fn slots(&self) -> Vec<usize> {
         let mut found = Vec::new();
@@ -182,7 +147,10 @@ impl Code {
             Code::Call(function, operands) => Code::Call(*function, list(operands)),
             Code::Not(a) => Code::Not(Box::new(change(a))),
             Code::Negate(a) => Code::Negate(Box::new(change(a))),
-            Code::Binary(operator, a, b) => Code::Binary(*operator, Box::new(change(a)), Box::new(change(b))),
+            Code::Chain(first, rest) => {
+                let first = Box::new(change(first));
+                Code::Chain(first, rest.iter().map(|(operator, code)| (*operator, change(code))).collect())
+            }
             Code::Compare(comparison, a, b) => {
                 Code::Compare(*comparison, Box::new(change(a)), Box::new(change(b)))
             }
@@ -207,7 +175,11 @@ impl Code {
         match self {
             Code::Constant(_) | Code::Slot(_) => {}
             Code::Not(a) | Code::Negate(a) => visit(a),
-            Code::Binary(_, a, b) | Code::Compare(_, a, b) => [a, b].into_iter().for_each(|code| visit(code)),
+            Code::Chain(first, rest) => {
+                visit(first);
+                rest.iter().for_each(|(_, code)| visit(code));
+            }
+            Code::Compare(_, a, b) => [a, b].into_iter().for_each(|code| visit(code)),
             Code::Sum(terms) => terms.iter().for_each(|(_, term)| visit(term)),
             Code::Product(list) | Code::All(list) | Code::Any(list) | Code::Call(_, list) => {
                 list.iter().for_each(visit);
@@ -219,65 +191,4 @@ impl Code {
             Code::If(parts) => parts.iter().for_each(visit),
         }
     }
-}
-
-fn integer(atom: Atom) -> Option<i64> {
-    match atom {
-        Atom::Number(Number::Int(value)) => Some(value),
-        _ => None,
-    }
-}
-
-fn compare(comparison: Comparison, order: Option<Ordering>) -> Option<bool> {
-    Some(match comparison {
-        Comparison::Equal => order == Some(Ordering::Equal),
-        Comparison::NotEqual => order != Some(Ordering::Equal),
-        Comparison::Less => order?.is_lt(),
-        Comparison::LessEqual => order?.is_le(),
-        Comparison::Greater => order?.is_gt(),
-        Comparison::GreaterEqual => order?.is_ge(),
-        Comparison::In | Comparison::NotIn => return None,
-    })
-}
-
-fn is_member(value: &Code, items: &[Code], slots: &[Atom]) -> Option<bool> {
-    let value = value.evaluate(slots)?;
-    let mut found = false;
-    for item in items {
-        found |= item.evaluate(slots)?.compare(value) == Some(Ordering::Equal);
-    }
-    Some(found)
-}
-
-/// The first operand whose truth is `wanted`, else the last.
-fn first_that(operands: &[Code], slots: &[Atom], wanted: bool) -> Option<Atom> {
-    let mut value = Atom::bool(!wanted);
-    for operand in operands {
-        value = operand.evaluate(slots)?;
-        if value.is_true() == wanted {
-            break;
-        }
-    }
-    Some(value)
-}
-
-fn call(function: Function, arguments: &[Code], slots: &[Atom]) -> Option<Atom> {
-    let first = arguments[0].evaluate(slots)?;
-    let wanted = match function {
-        Function::Abs => return first.number()?.absolute().ok().map(Atom::Number),
-        Function::CeilDiv => {
-            let second = arguments[1].evaluate(slots)?.number()?;
-            return Number::ceil_div(first.number()?, second).ok().map(Atom::Number);
-        }
-        Function::Min => Ordering::Less,
-        Function::Max => Ordering::Greater,
-    };
-    let mut best = first;
-    for argument in &arguments[1..] {
-        let value = argument.evaluate(slots)?;
-        if value.compare(best)? == wanted {
-            best = value;
-        }
-    }
-    Some(best)
 }

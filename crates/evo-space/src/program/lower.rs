@@ -2,8 +2,9 @@
 //! and chains of `+ -` or `*` become flat where bounds prove that no order of evaluation overflows.
 
 use super::code::{Atom, Code, Texts};
-use super::expr::tree::{Comparison, Kind, Tree};
-use super::number::{Number, Operator};
+use super::machine::{Program, Registers};
+use crate::expr::tree::{Comparison, Kind, Tree};
+use crate::number::{Number, Operator};
 
 /// What the lowering knows about each slot.
 pub struct Domains<'a> {
@@ -17,7 +18,7 @@ pub struct Domains<'a> {
 pub fn conjuncts(tree: &Tree, slots: &[usize], domains: &Domains<'_>) -> Vec<Code> {
     let mut list = Vec::new();
     split(lower(tree, slots, domains), &mut list);
-    list.retain(|code| !matches!(code, Code::Constant(_)) || !code.holds(&[]));
+    list.retain(|code| !matches!(code, Code::Constant(atom) if atom.is_true()));
     list
 }
 
@@ -37,7 +38,8 @@ fn split(code: Code, list: &mut Vec<Code>) {
     }
 }
 
-fn lower(tree: &Tree, slots: &[usize], domains: &Domains<'_>) -> Code {
+/// The code of a tree. `slots[name]` is the slot of each name that the tree reads.
+pub fn lower(tree: &Tree, slots: &[usize], domains: &Domains<'_>) -> Code {
     let one = |tree: &Tree| lower(tree, slots, domains);
     let boxed = |tree: &Tree| Box::new(lower(tree, slots, domains));
     let many = |trees: &[Tree]| trees.iter().map(one).collect::<Vec<Code>>();
@@ -58,7 +60,7 @@ fn lower(tree: &Tree, slots: &[usize], domains: &Domains<'_>) -> Code {
         Kind::All(operands) => joined(many(operands), false),
         Kind::Any(operands) => joined(many(operands), true),
         Kind::If { condition, then, otherwise } => match one(condition) {
-            Code::Constant(atom) if Code::Constant(atom).holds(&[]) => one(then),
+            Code::Constant(atom) if atom.is_true() => one(then),
             Code::Constant(_) => one(otherwise),
             condition => Code::If(Box::new([condition, one(then), one(otherwise)])),
         },
@@ -73,9 +75,15 @@ fn fold(code: Code) -> Code {
     code.for_children(&mut |child| constant &= matches!(child, Code::Constant(_)));
     match code {
         Code::Slot(_) | Code::Constant(_) => code,
-        code if constant => code.evaluate(&[]).map_or(code, Code::Constant),
+        code if constant => value_of_constants(&code).map_or(code, Code::Constant),
         code => code,
     }
+}
+
+/// The value of an operation on constants, `None` if it fails.
+fn value_of_constants(code: &Code) -> Option<Atom> {
+    let mut registers = Registers::default();
+    Program::new(code, &mut registers).run(&mut registers)
 }
 
 /// `a < b < c` is `a < b and b < c`.
@@ -103,7 +111,7 @@ fn joined(operands: Vec<Code>, stop: bool) -> Code {
     let last = operands.len() - 1;
     for (position, operand) in operands.into_iter().enumerate() {
         if let Code::Constant(atom) = operand {
-            if Code::Constant(atom).holds(&[]) == stop {
+            if atom.is_true() == stop {
                 kept.push(operand);
                 break;
             }
@@ -123,20 +131,35 @@ fn joined(operands: Vec<Code>, stop: bool) -> Code {
 fn chain(first: Code, rest: impl Iterator<Item = (Operator, Code)>, domains: &Domains<'_>) -> Code {
     let mut left = first;
     for (operator, right) in rest {
-        left = fold(match operator {
+        let constant = matches!((&left, &right), (Code::Constant(_), Code::Constant(_)));
+        left = match operator {
             Operator::Add | Operator::Subtract => add(left, operator == Operator::Subtract, right, domains),
             Operator::Multiply => multiply(left, right, domains),
-            operator => Code::Binary(operator, Box::new(left), Box::new(right)),
-        });
+            operator => append(left, operator, right),
+        };
+        if constant {
+            left = fold(left);
+        }
     }
     left
+}
+
+/// `left operator right`, evaluated in the order as written.
+fn append(left: Code, operator: Operator, right: Code) -> Code {
+    match left {
+        Code::Chain(first, mut rest) => {
+            rest.push((operator, right));
+            Code::Chain(first, rest)
+        }
+        first => Code::Chain(Box::new(first), vec![(operator, right)]),
+    }
 }
 
 fn add(left: Code, negative: bool, right: Code, domains: &Domains<'_>) -> Code {
     let sum = bound(&left, domains).zip(bound(&right, domains)).map(|(a, b)| a.saturating_add(b));
     if sum.is_none_or(|sum| sum > i128::from(i64::MAX)) {
         let operator = if negative { Operator::Subtract } else { Operator::Add };
-        return Code::Binary(operator, Box::new(left), Box::new(right));
+        return append(left, operator, right);
     }
     let mut terms = match left {
         Code::Sum(terms) => terms,
@@ -153,7 +176,7 @@ fn multiply(left: Code, right: Code, domains: &Domains<'_>) -> Code {
     let product =
         bound(&left, domains).zip(bound(&right, domains)).map(|(a, b)| a.max(1).saturating_mul(b.max(1)));
     if product.is_none_or(|product| product > i128::from(i64::MAX)) {
-        return Code::Binary(Operator::Multiply, Box::new(left), Box::new(right));
+        return append(left, Operator::Multiply, right);
     }
     let mut factors = match left {
         Code::Product(factors) => factors,
@@ -183,15 +206,20 @@ fn bound(code: &Code, domains: &Domains<'_>) -> Option<i128> {
         Code::Product(factors) => {
             factors.iter().try_fold(1i128, |total, factor| Some(total.saturating_mul(of(factor)?.max(1))))
         }
-        // Failing on a zero divisor is no matter: it fails whatever the order around it.
-        Code::Binary(Operator::FloorDivide, a, b) => of(a).zip(of(b)).map(|(a, _)| a + 1),
-        Code::Binary(Operator::Remainder, a, b) => of(a).zip(of(b)).map(|(_, b)| b),
+        // A zero divisor does not matter: it fails whatever the order around it.
+        Code::Chain(first, rest) => {
+            rest.iter().try_fold(of(first)?, |left, (operator, right)| match operator {
+                Operator::FloorDivide => of(right).map(|_| left + 1),
+                Operator::Remainder => of(right),
+                _ => None,
+            })
+        }
         Code::Not(_) | Code::Compare(..) | Code::Member(..) => Some(1),
         Code::If(parts) => of(&parts[1]).zip(of(&parts[2])).map(|(a, b)| a.max(b)),
         Code::Call(_, arguments) => {
             arguments.iter().map(of).try_fold(0, |most, one| Some(most.max(one?))).map(|most: i128| most + 1)
         }
-        Code::Binary(..) | Code::All(_) | Code::Any(_) => None,
+        Code::All(_) | Code::Any(_) => None,
     }
 }
 

@@ -1,14 +1,14 @@
-//! Compiled expressions: a short list of instructions over one file of registers.
+//! Programs: short lists of instructions over one file of registers.
 //!
-//! The first registers are the slots; others hold constants, intermediate values and what the search
-//! keeps between its steps. A register without a value fails the program that reads it, exactly when
-//! `Code::evaluate` would have failed: operands that `and`, `or` and `if` skip are not read.
+//! The first registers are the slots; others hold constants, intermediate values and what counting
+//! keeps between its steps. A program that reads a register without a value fails, as the tree's
+//! evaluation would have failed there: operands that `and`, `or` and `if` skip are never read.
 
 use std::cmp::Ordering;
 
 use super::code::{Atom, Code};
-use super::expr::tree::{Comparison, Function};
-use super::number::{Number, Operator};
+use crate::expr::tree::{Comparison, Function};
+use crate::number::{Number, Operator};
 
 /// The number of a register.
 pub type Register = u32;
@@ -33,6 +33,13 @@ impl Registers {
     #[inline]
     pub fn set(&mut self, register: Register, value: Option<Atom>) {
         self.0[register as usize] = value;
+    }
+
+    /// Becomes equal to `other`, in the memory that is there already.
+    #[inline]
+    pub fn reset(&mut self, other: &Registers) {
+        self.0.clear();
+        self.0.extend_from_slice(&other.0);
     }
 
     /// The value of a register.
@@ -208,7 +215,7 @@ impl Compiler<'_> {
             }
             Code::Not(operand) => self.unary(Operation::Not, operand, out),
             Code::Negate(operand) => self.unary(Operation::Negate, operand, out),
-            Code::Binary(operator, a, b) => self.binary(arithmetic(*operator), a, b, out),
+            Code::Chain(first, rest) => self.chain(first, rest, out),
             Code::Sum(terms) => self.sum(terms, out),
             Code::Product(factors) => self.reduce(Operation::Multiply, factors, out),
             Code::Compare(comparison, a, b) => self.binary(relation(*comparison), a, b, out),
@@ -244,6 +251,15 @@ impl Compiler<'_> {
         for operand in &operands[1..] {
             let next = self.compile(operand);
             self.push(operation, out, next, out);
+        }
+    }
+
+    fn chain(&mut self, first: &Code, rest: &[(Operator, Code)], out: Register) {
+        let mut left = self.compile(first);
+        for (operator, operand) in rest {
+            let next = self.compile(operand);
+            self.push(arithmetic(*operator), left, next, out);
+            left = out;
         }
     }
 
@@ -340,6 +356,3 @@ fn relation(comparison: Comparison) -> Operation {
         Comparison::GreaterEqual => Operation::GreaterEqual,
     }
 }
-
-#[cfg(test)]
-mod tests;
