@@ -1,7 +1,7 @@
 //! A constraint: its text, its expression, the parameters it reads, and why it is there.
 
-use super::document::Span;
-use super::expr::{Expr, ExprError, Scope};
+use crate::expr::{Expr, ExprError, Scope};
+use crate::span::Span;
 
 /// Something that every valid point satisfies.
 #[derive(Clone, Debug)]

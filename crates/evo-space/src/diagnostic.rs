@@ -2,7 +2,7 @@
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
-use super::document::Span;
+use crate::span::Span;
 
 /// A screen holds about this many; the rest are counted.
 const MAX_SHOWN: usize = 20;

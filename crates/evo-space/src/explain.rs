@@ -3,13 +3,13 @@
 use num_bigint::BigUint;
 use rand::RngExt;
 
-use super::constraint::Constraint;
-use super::index::{Index, Limits};
-use super::parameter::Parameter;
-use super::problem::Problem;
-use super::relax::RelaxLimits;
-use super::rng::seeded;
-use super::space::{SearchSpace, cartesian};
+use crate::constraint::Constraint;
+use crate::count::problem::Problem;
+use crate::count::relax::RelaxLimits;
+use crate::index::{Index, Limits};
+use crate::parameter::Parameter;
+use crate::rng::seeded;
+use crate::space::{SearchSpace, cartesian};
 
 /// Values tried for one answer; a constraint that needs more is sampled.
 const MAX_STEPS: u64 = 1 << 20;
@@ -36,7 +36,7 @@ impl SearchSpace {
 }
 
 /// What one constraint removes on its own.
-pub(super) fn removal(parameters: &[Parameter], constraint: &Constraint) -> Removal {
+pub(crate) fn removal(parameters: &[Parameter], constraint: &Constraint) -> Removal {
     let (refused, failure) = try_random_points(parameters, constraint);
     match count(parameters, &[constraint]) {
         Some(valid) => {

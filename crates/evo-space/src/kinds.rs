@@ -1,10 +1,10 @@
 //! A check before any evaluation: expressions that mix up texts and numbers in a way that no value
 //! of the parameters can make right.
 
-use super::expr::tree::{Comparison, Function, Kind, Tree};
-use super::expr::{Expr, ExprError};
-use super::parameter::Parameter;
-use super::value::Value;
+use crate::expr::tree::{Function, Kind, Relation, Tree};
+use crate::expr::{Expr, ExprError};
+use crate::parameter::Parameter;
+use crate::value::Value;
 
 /// Whether an expression can be a number, and whether it can be a text.
 #[derive(Clone, Copy, PartialEq)]
@@ -104,7 +104,7 @@ impl Checker<'_> {
         NUMBER
     }
 
-    fn compare(&mut self, first: &Tree, rest: &[(Comparison, Tree)]) -> Kinds {
+    fn compare(&mut self, first: &Tree, rest: &[(Relation, Tree)]) -> Kinds {
         let (mut left_tree, mut left) = (first, self.kinds(first));
         for (comparison, tree) in rest {
             let right = self.kinds(tree);
@@ -112,7 +112,7 @@ impl Checker<'_> {
             if !left.meets(right) && !empty {
                 let place = left_tree.span.start..tree.span.end;
                 let message = match comparison {
-                    Comparison::In | Comparison::NotIn => {
+                    Relation::In | Relation::NotIn => {
                         format!("looks for a {} among {}s", left.name(), right.name())
                     }
                     _ => format!("compares a {} with a {}", left.name(), right.name()),

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use num_bigint::BigUint;
 
-use super::index::Index;
-use super::merge::{Edges, Layers};
-use super::parameter::Parameter;
-use super::space::{SearchSpace, cartesian};
+use crate::count::merge::{Edges, Layers};
 use crate::genome::Genome;
+use crate::index::Index;
+use crate::parameter::Parameter;
+use crate::space::{SearchSpace, cartesian};
 
 impl SearchSpace {
     /// The space whose valid points are the listed ones; it has no constraints. Points have a position

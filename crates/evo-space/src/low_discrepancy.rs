@@ -112,6 +112,6 @@ mod tests {
             let (x, y) = (sequence.coordinate(5, 2), sequence.coordinate(5, 3));
             cells[(x * 4.0) as usize * 4 + (y * 4.0) as usize] += 1.0;
         }
-        assert!(crate::neighbors::tests::is_uniform(&cells), "{cells:?}");
+        assert!(crate::testing::is_uniform(&cells), "{cells:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::value::Value;
+use crate::value::Value;
 
 /// A name and the values it may take, in the order that defines steps between neighbors.
 #[derive(Clone, Debug)]

@@ -1,9 +1,9 @@
 //! An endless, evenly spread sequence of valid points, for searches that take one at a time.
 
-use super::index::Index;
-use super::low_discrepancy::Sequence;
-use super::space::SearchSpace;
 use crate::genome::Genome;
+use crate::index::Index;
+use crate::low_discrepancy::Sequence;
+use crate::space::SearchSpace;
 
 /// Points in a row that constraints may refuse before the sequence of a space that is not exact ends.
 const REFUSED: u32 = 1 << 12;
@@ -63,7 +63,7 @@ impl Iterator for QuasiRandom<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::space::tests::space;
+    use crate::testing::space;
 
     #[test]
     fn it_gives_the_sample_one_by_one_and_goes_on() {

@@ -6,12 +6,12 @@ use num_bigint::BigUint;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::hasher::FastHash;
-use super::index::Index;
-use super::quasi_random::QuasiRandom;
-use super::rng::seeded;
-use super::space::SearchSpace;
+use crate::count::hasher::FastHash;
 use crate::genome::Genome;
+use crate::index::Index;
+use crate::quasi_random::QuasiRandom;
+use crate::rng::seeded;
+use crate::space::SearchSpace;
 
 /// A space with holes is shuffled by index, which finds all points, up to this many indices.
 const SHUFFLED_WITH_HOLES: u128 = 1 << 16;
@@ -208,8 +208,8 @@ impl Distinct {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::neighbors::tests::is_uniform;
-    use crate::space::tests::space;
+    use crate::testing::is_uniform;
+    use crate::testing::space;
 
     const COUPLED: &str = "parameters = { A = [1, 2, 3, 4, 5, 6], B = [1, 2, 3, 4, 5, 6], C = [0, 1, 2, 3], D = [0, 1], E = [1, 2, 4, 8] }\n\
                            constraints = ['A * B <= 18', 'C + D != 2']";

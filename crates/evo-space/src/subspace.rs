@@ -4,15 +4,15 @@
 use num_bigint::BigUint;
 use rand_chacha::ChaCha8Rng;
 
-use super::index::{Allowed, Index, Size};
-use super::space::SearchSpace;
 use crate::genome::Genome;
+use crate::index::{Allowed, Index, Size};
+use crate::space::SearchSpace;
 
 /// The valid points of a space whose parameters all keep to allowed values.
 #[derive(Debug)]
 pub struct Subspace<'a> {
     space: &'a SearchSpace,
-    pub(super) index: Index,
+    pub(crate) index: Index,
 }
 
 impl SearchSpace {
@@ -48,7 +48,7 @@ impl SearchSpace {
         self.index.domains().to_vec()
     }
 
-    pub(super) fn restricted(&self, allowed: &Allowed) -> Subspace<'_> {
+    pub(crate) fn restricted(&self, allowed: &Allowed) -> Subspace<'_> {
         Subspace { space: self, index: self.index.restricted(allowed) }
     }
 }
@@ -114,7 +114,7 @@ mod tests {
     use crate::document;
     use crate::load::read_space;
     use crate::rng::seeded;
-    use crate::space::tests::{any_space, brute_force, space};
+    use crate::testing::{any_space, brute_force, space};
 
     /// Every operation of a subspace against the same filter of the listed points.
     fn check(space: &SearchSpace, subspace: &Subspace, expected: &[Genome]) {
@@ -199,6 +199,6 @@ mod tests {
         for _ in 0..400 * points.len() {
             seen[points.binary_search(&part.sample(&mut rng).unwrap()).unwrap()] += 1.0;
         }
-        assert!(crate::neighbors::tests::is_uniform(&seen), "{seen:?}");
+        assert!(crate::testing::is_uniform(&seen), "{seen:?}");
     }
 }

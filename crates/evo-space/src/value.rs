@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::number::Number;
+use crate::number::Number;
 
 /// A number, a boolean or a text, as written in a space file.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use evo_space::Size;
 use evo_space::explain::ratio;
 use evo_space::parameter::Parameter;
-use evo_space::shape::Shape;
+use evo_space::shape::SpaceShape;
 use evo_space::space::SearchSpace;
 use num_bigint::BigUint;
 
@@ -95,8 +95,8 @@ fn rounded(estimate: f64) -> String {
     if digits < 1e15 { grouped(&BigUint::from(digits.round() as u64)) } else { shown }
 }
 
-fn linked(shape: Shape) -> String {
-    let Shape { groups, largest, nodes } = shape;
+fn linked(shape: SpaceShape) -> String {
+    let SpaceShape { groups, largest, nodes } = shape;
     let s = if nodes == 1 { "" } else { "s" };
     let nodes = format!("{} diagram node{s}", grouped(&nodes.into()));
     match groups {

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use evo_space::diagnostic::{Diagnostic, Diagnostics, nearest};
-use evo_space::document::{Data, Entry, Node, Span};
+use evo_space::document::{Data, Node, Span, TableEntry};
 use evo_space::expr::{Expr, ExprError};
 use evo_space::value::Value;
 
@@ -24,7 +24,7 @@ pub(super) struct Reader<'a> {
 /// A table whose keys are all known.
 pub(super) struct Fields<'n> {
     pub(super) node: &'n Node,
-    entries: &'n [Entry],
+    entries: &'n [TableEntry],
     /// What the table describes, for messages: "argument `q`".
     what: String,
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use evo_space::document::{Data, Entry, Node};
+use evo_space::document::{Data, Node, TableEntry};
 use evo_space::expr::is_name;
 use evo_space::value::Value;
 
@@ -103,7 +103,12 @@ fn read_sizes(
 }
 
 /// A size is a whole number from 0; booleans (`CAUSAL = true`) become 1 and 0.
-fn size(reader: &mut Reader, entry: &Entry, fields: &Fields, names: &KnownNames) -> Option<(String, Value)> {
+fn size(
+    reader: &mut Reader,
+    entry: &TableEntry,
+    fields: &Fields,
+    names: &KnownNames,
+) -> Option<(String, Value)> {
     let what = format!("size `{}` of {}", entry.key, fields.name("sizes"));
     if names.is_parameter(&entry.key) {
         let message = format!("`{}` is both a parameter and a size", entry.key);

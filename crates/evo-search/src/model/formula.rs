@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use evo_space::expr::tree::{Comparison, Kind, Tree};
+use evo_space::expr::tree::{Kind, Relation, Tree};
 use evo_space::number::Operator;
 use evo_space::parameter::Parameter;
 use evo_space::program::{CompiledExpr, Scratch};
@@ -49,7 +49,7 @@ impl Formula {
     /// Whether a parameter has the value at a position, which is also its number: for texts.
     pub fn indicator(slot: usize, position: u16) -> Formula {
         let position = Kind::Literal(Value::Float(f64::from(position))).into();
-        Formula(Kind::Compare(Box::new(Kind::Name(slot).into()), vec![(Comparison::Equal, position)]).into())
+        Formula(Kind::Compare(Box::new(Kind::Name(slot).into()), vec![(Relation::Equal, position)]).into())
     }
 
     /// `first operator second`.
@@ -153,7 +153,7 @@ impl Translation<'_> {
     }
 
     /// `a < b < c` is `a < b and b < c`.
-    fn comparisons(&self, first: &Tree, rest: &[(Comparison, Tree)]) -> Option<Kind> {
+    fn comparisons(&self, first: &Tree, rest: &[(Relation, Tree)]) -> Option<Kind> {
         let lefts = std::iter::once(first).chain(rest.iter().map(|(_, right)| right));
         let pairs =
             lefts.zip(rest).map(|(left, (comparison, right))| self.comparison(left, *comparison, right));
@@ -164,16 +164,14 @@ impl Translation<'_> {
         }
     }
 
-    fn comparison(&self, left: &Tree, comparison: Comparison, right: &Tree) -> Option<Kind> {
+    fn comparison(&self, left: &Tree, comparison: Relation, right: &Tree) -> Option<Kind> {
         let items = match &right.kind {
             Kind::List(items) => items.as_slice(),
             _ => std::slice::from_ref(right),
         };
         // The order of texts is not that of their positions.
-        let equality = matches!(
-            comparison,
-            Comparison::Equal | Comparison::NotEqual | Comparison::In | Comparison::NotIn
-        );
+        let equality =
+            matches!(comparison, Relation::Equal | Relation::NotEqual | Relation::In | Relation::NotIn);
         let (left, mut items) = match self.text_comparison(left, items).filter(|_| equality) {
             Some(translated) => translated,
             None => (self.tree(left)?, self.all(items)?),
@@ -225,7 +223,7 @@ fn text(tree: &Tree, parameters: &[Parameter]) -> String {
         Kind::Compare(first, rest) => rest.iter().fold(one(first), |left, (comparison, right)| {
             let right = one(right);
             match comparison {
-                Comparison::NotIn => format!("not ({left} in {right})"),
+                Relation::NotIn => format!("not ({left} in {right})"),
                 comparison => format!("({left} {} {right})", comparison.as_str()),
             }
         }),

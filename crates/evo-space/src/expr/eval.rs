@@ -3,10 +3,22 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::tree::{Comparison, Function, Kind, Tree};
-use super::{ExprError, Scope};
+use super::error::ExprError;
+use super::tree::{Function, Kind, Relation, Tree};
 use crate::number::{Number, NumberError, Operator};
 use crate::value::Value;
+
+/// What names mean during evaluation; any function from a name to its value is one.
+pub trait Scope {
+    /// The value of a name.
+    fn get(&self, name: &str) -> Option<Value>;
+}
+
+impl<F: Fn(&str) -> Option<Value>> Scope for F {
+    fn get(&self, name: &str) -> Option<Value> {
+        self(name)
+    }
+}
 
 /// What evaluation needs beside the tree.
 pub struct Context<'a> {
@@ -71,13 +83,13 @@ fn chain(first: &Tree, rest: &[(Operator, Tree)], context: &Context<'_>) -> Eval
     Ok(to_value(total))
 }
 
-fn compare_all(first: &Tree, rest: &[(Comparison, Tree)], context: &Context<'_>) -> Evaluated {
+fn compare_all(first: &Tree, rest: &[(Relation, Tree)], context: &Context<'_>) -> Evaluated {
     let mut left_tree = first;
     let mut left = evaluate(first, context)?;
     for (comparison, right_tree) in rest {
         if let Kind::List(items) = &right_tree.kind {
             let found = is_member(&left, items, context)?;
-            return Ok(Value::Bool(found == (*comparison == Comparison::In)));
+            return Ok(Value::Bool(found == (*comparison == Relation::In)));
         }
         let right = evaluate(right_tree, context)?;
         if !compare(*comparison, (left_tree, &left), (right_tree, &right))? {
@@ -97,25 +109,25 @@ fn is_member(value: &Value, items: &[Tree], context: &Context<'_>) -> Result<boo
 }
 
 fn compare(
-    comparison: Comparison,
+    comparison: Relation,
     (left_tree, left): (&Tree, &Value),
     (right_tree, right): (&Tree, &Value),
 ) -> Result<bool, ExprError> {
     let order = left.compare(right);
     Ok(match (comparison, order) {
-        (Comparison::Equal, order) => order == Some(Ordering::Equal),
-        (Comparison::NotEqual, order) => order != Some(Ordering::Equal),
+        (Relation::Equal, order) => order == Some(Ordering::Equal),
+        (Relation::NotEqual, order) => order != Some(Ordering::Equal),
         (_, None) => {
             let place = left_tree.span.start..right_tree.span.end;
             let (a, b) = (left.kind(), right.kind());
             return Err(ExprError::new(place, format!("{a} `{left}` and {b} `{right}` have no order")));
         }
-        (Comparison::Less, Some(order)) => order.is_lt(),
-        (Comparison::LessEqual, Some(order)) => order.is_le(),
-        (Comparison::Greater, Some(order)) => order.is_gt(),
-        (Comparison::GreaterEqual, Some(order)) => order.is_ge(),
+        (Relation::Less, Some(order)) => order.is_lt(),
+        (Relation::LessEqual, Some(order)) => order.is_le(),
+        (Relation::Greater, Some(order)) => order.is_gt(),
+        (Relation::GreaterEqual, Some(order)) => order.is_ge(),
         // The parser puts a list to the right of these, which the caller has handled.
-        (Comparison::In | Comparison::NotIn, Some(_)) => false,
+        (Relation::In | Relation::NotIn, Some(_)) => false,
     })
 }
 

@@ -1,12 +1,9 @@
 //! What to write instead: a hint for every way in which a text is no expression. People bring habits
 //! from C, Python, SQL and mathematics; each is answered with the word of this language.
 
-use super::ExprError;
-use super::parse::Parser;
-use super::token::TokenKind;
+use super::token::ExprTokenKind;
 use super::tree::Function;
 use crate::diagnostic::nearest;
-use crate::document::Span;
 
 /// The form of a choice, which several mistakes lead to.
 pub const IF: &str = "write `a if condition else b`";
@@ -16,59 +13,6 @@ pub const MEMBERS: &str = "write `A in [1, 2]`";
 
 /// Where an expression is too large.
 pub const SPLIT: &str = "split it into several constraints";
-
-impl Parser<'_> {
-    /// Where the next token stands; at the end, the last one before it, so that there is something to
-    /// point at.
-    pub(super) fn place(&self) -> Span {
-        match (self.peek().kind == TokenKind::End, self.at.checked_sub(1)) {
-            (true, Some(before)) => self.tokens[before].span.clone(),
-            (true, None) => 0..self.text.len(),
-            (false, _) => self.peek().span.clone(),
-        }
-    }
-
-    /// The text of the token before the next one; empty at the start.
-    fn before(&self) -> &str {
-        self.at.checked_sub(1).map_or("", |before| &self.text[self.tokens[before].span.clone()])
-    }
-
-    pub(super) fn unexpected(&self, expected: &str) -> ExprError {
-        let place = self.place();
-        let message = match (self.peek().kind == TokenKind::End, self.before()) {
-            (true, "") => format!("expected {expected}, found nothing"),
-            (true, before) => format!("expected {expected} after `{before}`"),
-            (false, _) => format!("expected {expected}, found `{}`", &self.text[place.clone()]),
-        };
-        ExprError::new(place, message)
-    }
-
-    pub(super) fn expected_value(&self) -> ExprError {
-        self.unexpected("a value").hint(value(&self.peek().kind, self.before()))
-    }
-
-    pub(super) fn expected_operator(&self) -> ExprError {
-        let hint = operator(&self.peek().kind, self.before());
-        self.unexpected("an operator or the end").hint(hint)
-    }
-
-    /// What stands in place of the bracket that closes `open`.
-    pub(super) fn unclosed(&self, open: Span, close: &str, is_list: bool) -> ExprError {
-        match self.peek().kind {
-            TokenKind::End => {
-                ExprError::new(open, "this bracket is never closed").hint(format!("close it with `{close}`"))
-            }
-            TokenKind::Symbol(")" | "]") => {
-                self.unexpected(&format!("`{close}`")).hint(format!("close it with `{close}`"))
-            }
-            TokenKind::Symbol(",") => self.unexpected("`)`").hint("a list stands only after `in`"),
-            _ if is_list => {
-                self.unexpected(&format!("`,` or `{close}`")).hint("a comma stands between two items")
-            }
-            _ => self.expected_operator(),
-        }
-    }
-}
 
 /// For a character that begins nothing.
 pub fn character(character: char) -> String {
@@ -140,9 +84,9 @@ pub fn number(text: &str) -> String {
 
 /// For something that stands where a value belongs. `before` is the text of the token before it,
 /// empty at the start.
-fn value(found: &TokenKind, before: &str) -> String {
+pub fn value(found: &ExprTokenKind, before: &str) -> String {
     let hint = match found {
-        TokenKind::Word(word) => match word.as_str() {
+        ExprTokenKind::Word(word) => match word.as_str() {
             "not" => "put `not` and what it negates into brackets",
             "if" | "else" => IF,
             "None" => "a parameter always has a value; there is no `None`",
@@ -152,29 +96,31 @@ fn value(found: &TokenKind, before: &str) -> String {
             "for" => "there are no loops; write the condition for each parameter",
             _ => "a value stands on both sides of `and` and of `or`",
         },
-        TokenKind::End if before.is_empty() => "write a condition, as in `A % B == 0`",
-        TokenKind::End => "write a value after it, or remove it",
-        TokenKind::Symbol(")" | "]") if before == "(" => "brackets hold a value",
-        TokenKind::Symbol(",") if ["", "(", "[", ","].contains(&before) => "remove the comma",
-        TokenKind::Symbol(")" | "]") if before.is_empty() => "there is no bracket to close",
-        TokenKind::Symbol(")" | "]" | ",") => "write a value before it",
+        ExprTokenKind::End if before.is_empty() => "write a condition, as in `A % B == 0`",
+        ExprTokenKind::End => "write a value after it, or remove it",
+        ExprTokenKind::Symbol(")" | "]") if before == "(" => "brackets hold a value",
+        ExprTokenKind::Symbol(",") if ["", "(", "[", ","].contains(&before) => "remove the comma",
+        ExprTokenKind::Symbol(")" | "]") if before.is_empty() => "there is no bracket to close",
+        ExprTokenKind::Symbol(")" | "]" | ",") => "write a value before it",
         _ => "an operator stands between two values, as in `A * B`",
     };
     hint.to_string()
 }
 
 /// For something that stands where an operator or the end belongs, after `before`.
-fn operator(found: &TokenKind, before: &str) -> String {
+pub fn operator(found: &ExprTokenKind, before: &str) -> String {
     let between = "put an operator between the two, or `and` between two conditions";
     let hint = match found {
-        TokenKind::Word(_) | TokenKind::Literal(_) if before.ends_with(['\'', '"']) => {
+        ExprTokenKind::Word(_) | ExprTokenKind::Literal(_) if before.ends_with(['\'', '"']) => {
             "a text that holds one kind of quote is written with the other"
         }
-        TokenKind::Word(word) => return operator_word(word, before).unwrap_or_else(|| between.to_string()),
-        TokenKind::Symbol("(") => "write `*` to multiply, or `and` between two conditions",
-        TokenKind::Symbol("[") => "there is no indexing; a parameter is its bare name",
-        TokenKind::Symbol(")" | "]") => "there is no bracket to close",
-        TokenKind::Symbol(",") => "join conditions with `and`; a list stands only after `in`",
+        ExprTokenKind::Word(word) => {
+            return operator_word(word, before).unwrap_or_else(|| between.to_string());
+        }
+        ExprTokenKind::Symbol("(") => "write `*` to multiply, or `and` between two conditions",
+        ExprTokenKind::Symbol("[") => "there is no indexing; a parameter is its bare name",
+        ExprTokenKind::Symbol(")" | "]") => "there is no bracket to close",
+        ExprTokenKind::Symbol(",") => "join conditions with `and`; a list stands only after `in`",
         _ => between,
     };
     hint.to_string()

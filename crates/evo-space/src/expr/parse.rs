@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use super::token::{Token, TokenKind, tokens};
-use super::tree::{Comparison, Function, Kind, Tree};
-use super::{ExprError, hints};
-use crate::document::Span;
+use super::error::ExprError;
+use super::hints;
+use super::token::{ExprToken, ExprTokenKind};
+use super::tokenize::tokens;
+use super::tree::{Function, Kind, Relation, Tree};
 use crate::number::Operator;
+use crate::span::Span;
 use crate::value::Value;
 
 /// Nesting beyond this is refused, so that no input overflows the stack, here or in evaluation.
@@ -49,20 +51,20 @@ pub fn parse(text: &str) -> Result<Parsed, ExprError> {
     let root = parser.whole();
     // A parser that came as far as the broken place has nothing to say of what follows.
     let root = match broken {
-        Some(error) if parser.peek().kind == TokenKind::End => Err(error),
+        Some(error) if parser.peek().kind == ExprTokenKind::End => Err(error),
         _ => root,
     }?;
     Ok(Parsed { root, names: parser.names, uses: parser.uses })
 }
 
-pub(super) struct Parser<'a> {
-    pub(super) tokens: Vec<Token>,
+struct Parser<'a> {
+    tokens: Vec<ExprToken>,
     /// The next token.
-    pub(super) at: usize,
+    at: usize,
     depth: usize,
     names: Vec<Arc<str>>,
     uses: Vec<(usize, Span)>,
-    pub(super) text: &'a str,
+    text: &'a str,
 }
 
 type Parse = Result<Tree, ExprError>;
@@ -70,7 +72,7 @@ type Parse = Result<Tree, ExprError>;
 impl Parser<'_> {
     fn whole(&mut self) -> Parse {
         let root = self.expression()?;
-        if self.peek().kind == TokenKind::End { Ok(root) } else { Err(self.expected_operator()) }
+        if self.peek().kind == ExprTokenKind::End { Ok(root) } else { Err(self.expected_operator()) }
     }
 
     /// `a if condition else b`, or anything that binds tighter.
@@ -129,7 +131,7 @@ impl Parser<'_> {
         let first = self.sum()?;
         let mut rest = Vec::new();
         while let Some(comparison) = self.take_comparison()? {
-            let member = matches!(comparison, Comparison::In | Comparison::NotIn);
+            let member = matches!(comparison, Relation::In | Relation::NotIn);
             if let Some((_, Tree { kind: Kind::List(_), span })) = rest.last() {
                 let hint = "compare again after `and`, as in `A in [1, 2] and A < B`";
                 return Err(ExprError::new(span.clone(), "a list cannot be compared further").hint(hint));
@@ -142,24 +144,24 @@ impl Parser<'_> {
         Ok(Tree { kind: Kind::Compare(Box::new(first), rest), span })
     }
 
-    fn take_comparison(&mut self) -> Result<Option<Comparison>, ExprError> {
-        const ALL: [(&str, Comparison); 6] = [
-            ("==", Comparison::Equal),
-            ("!=", Comparison::NotEqual),
-            ("<", Comparison::Less),
-            ("<=", Comparison::LessEqual),
-            (">", Comparison::Greater),
-            (">=", Comparison::GreaterEqual),
+    fn take_comparison(&mut self) -> Result<Option<Relation>, ExprError> {
+        const ALL: [(&str, Relation); 6] = [
+            ("==", Relation::Equal),
+            ("!=", Relation::NotEqual),
+            ("<", Relation::Less),
+            ("<=", Relation::LessEqual),
+            (">", Relation::Greater),
+            (">=", Relation::GreaterEqual),
         ];
         if let Some((_, comparison)) = ALL.into_iter().find(|(symbol, _)| self.take(symbol)) {
             return Ok(Some(comparison));
         }
         if self.take_word("in") {
-            return Ok(Some(Comparison::In));
+            return Ok(Some(Relation::In));
         }
         if self.take_word("not") {
             if self.take_word("in") {
-                return Ok(Some(Comparison::NotIn));
+                return Ok(Some(Relation::NotIn));
             }
             let hint = "write `A not in [1, 2]`, or `and not` between two conditions";
             return Err(self.unexpected("`in`").hint(hint));
@@ -185,11 +187,11 @@ impl Parser<'_> {
     fn items(&mut self, open: Span, close: &'static str) -> Result<Vec<Tree>, ExprError> {
         let mut items = Vec::new();
         while !self.take(close) {
-            if self.peek().kind == TokenKind::End {
+            if self.peek().kind == ExprTokenKind::End {
                 return Err(self.unclosed(open, close, true));
             }
             items.push(self.expression()?);
-            if !self.take(",") && self.peek().kind != TokenKind::Symbol(close) {
+            if !self.take(",") && self.peek().kind != ExprTokenKind::Symbol(close) {
                 return Err(self.unclosed(open, close, true));
             }
         }
@@ -251,12 +253,12 @@ impl Parser<'_> {
     fn atom(&mut self) -> Parse {
         let token = self.peek().clone();
         let kind = match token.kind {
-            TokenKind::Literal(value) => {
+            ExprTokenKind::Literal(value) => {
                 self.at += 1;
                 Kind::Literal(value)
             }
-            TokenKind::Word(word) => return self.word(&word, token.span),
-            TokenKind::Symbol("(") => {
+            ExprTokenKind::Word(word) => return self.word(&word, token.span),
+            ExprTokenKind::Symbol("(") => {
                 self.at += 1;
                 let inner = self.expression()?;
                 if !self.take(")") {
@@ -264,7 +266,7 @@ impl Parser<'_> {
                 }
                 return Ok(Tree { kind: inner.kind, span: token.span.start..self.last_end() });
             }
-            TokenKind::Symbol("[") => {
+            ExprTokenKind::Symbol("[") => {
                 let error = ExprError::new(token.span, "a list stands only after `in`");
                 return Err(error.hint(hints::MEMBERS));
             }
@@ -329,18 +331,18 @@ impl Parser<'_> {
         Ok(tree)
     }
 
-    pub(super) fn peek(&self) -> &Token {
+    pub(super) fn peek(&self) -> &ExprToken {
         &self.tokens[self.at]
     }
 
     fn take(&mut self, symbol: &str) -> bool {
-        let found = matches!(&self.peek().kind, TokenKind::Symbol(own) if *own == symbol);
+        let found = matches!(&self.peek().kind, ExprTokenKind::Symbol(own) if *own == symbol);
         self.at += usize::from(found);
         found
     }
 
     fn take_word(&mut self, word: &str) -> bool {
-        let found = matches!(&self.peek().kind, TokenKind::Word(own) if own == word);
+        let found = matches!(&self.peek().kind, ExprTokenKind::Word(own) if own == word);
         self.at += usize::from(found);
         found
     }
@@ -348,5 +350,59 @@ impl Parser<'_> {
     /// Where the last taken token ends.
     fn last_end(&self) -> usize {
         self.tokens[self.at - 1].span.end
+    }
+}
+
+/// Complaints about the place that the parser has come to.
+impl Parser<'_> {
+    /// Where the next token stands; at the end, the last one before it, so that there is something to
+    /// point at.
+    fn place(&self) -> Span {
+        match (self.peek().kind == ExprTokenKind::End, self.at.checked_sub(1)) {
+            (true, Some(before)) => self.tokens[before].span.clone(),
+            (true, None) => 0..self.text.len(),
+            (false, _) => self.peek().span.clone(),
+        }
+    }
+
+    /// The text of the token before the next one; empty at the start.
+    fn before(&self) -> &str {
+        self.at.checked_sub(1).map_or("", |before| &self.text[self.tokens[before].span.clone()])
+    }
+
+    fn unexpected(&self, expected: &str) -> ExprError {
+        let place = self.place();
+        let message = match (self.peek().kind == ExprTokenKind::End, self.before()) {
+            (true, "") => format!("expected {expected}, found nothing"),
+            (true, before) => format!("expected {expected} after `{before}`"),
+            (false, _) => format!("expected {expected}, found `{}`", &self.text[place.clone()]),
+        };
+        ExprError::new(place, message)
+    }
+
+    fn expected_value(&self) -> ExprError {
+        self.unexpected("a value").hint(hints::value(&self.peek().kind, self.before()))
+    }
+
+    fn expected_operator(&self) -> ExprError {
+        let hint = hints::operator(&self.peek().kind, self.before());
+        self.unexpected("an operator or the end").hint(hint)
+    }
+
+    /// What stands in place of the bracket that closes `open`.
+    fn unclosed(&self, open: Span, close: &str, is_list: bool) -> ExprError {
+        match self.peek().kind {
+            ExprTokenKind::End => {
+                ExprError::new(open, "this bracket is never closed").hint(format!("close it with `{close}`"))
+            }
+            ExprTokenKind::Symbol(")" | "]") => {
+                self.unexpected(&format!("`{close}`")).hint(format!("close it with `{close}`"))
+            }
+            ExprTokenKind::Symbol(",") => self.unexpected("`)`").hint("a list stands only after `in`"),
+            _ if is_list => {
+                self.unexpected(&format!("`,` or `{close}`")).hint("a comma stands between two items")
+            }
+            _ => self.expected_operator(),
+        }
     }
 }

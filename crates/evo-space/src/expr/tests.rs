@@ -1,6 +1,7 @@
 //! Tables of expressions and what they give; malformed ones are a corpus in `tests/data/`.
 
-use super::*;
+use super::Expr;
+use crate::value::Value;
 
 fn scope(name: &str) -> Option<Value> {
     Some(match name {

@@ -1,8 +1,8 @@
 //! The expression tree. Operators of one precedence stand in one node, so that a long sum is wide
 //! and not deep: nothing that walks the tree can overflow the stack.
 
-use crate::document::Span;
 use crate::number::Operator;
+use crate::span::Span;
 use crate::value::Value;
 
 /// A node with its place in the expression's text.
@@ -56,7 +56,7 @@ pub enum Kind {
     /// Operators of one precedence, from left to right.
     Chain(Box<Tree>, Vec<(Operator, Tree)>),
     /// `a < b <= c` means `a < b and b <= c`.
-    Compare(Box<Tree>, Vec<(Comparison, Tree)>),
+    Compare(Box<Tree>, Vec<(Relation, Tree)>),
     /// `and`, with Python's value: the first false operand, else the last.
     All(Vec<Tree>),
     /// `or`: the first true operand, else the last.
@@ -71,7 +71,7 @@ pub enum Kind {
 
 /// A comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Comparison {
+pub enum Relation {
     Equal,
     NotEqual,
     Less,
@@ -82,18 +82,18 @@ pub enum Comparison {
     NotIn,
 }
 
-impl Comparison {
+impl Relation {
     /// The comparison as written.
     pub fn as_str(self) -> &'static str {
         match self {
-            Comparison::Equal => "==",
-            Comparison::NotEqual => "!=",
-            Comparison::Less => "<",
-            Comparison::LessEqual => "<=",
-            Comparison::Greater => ">",
-            Comparison::GreaterEqual => ">=",
-            Comparison::In => "in",
-            Comparison::NotIn => "not in",
+            Relation::Equal => "==",
+            Relation::NotEqual => "!=",
+            Relation::Less => "<",
+            Relation::LessEqual => "<=",
+            Relation::Greater => ">",
+            Relation::GreaterEqual => ">=",
+            Relation::In => "in",
+            Relation::NotIn => "not in",
         }
     }
 }

@@ -4,7 +4,7 @@
 //! starts at the node that the path already found, and ends as soon as it meets the path again: in a
 //! reduced diagram most changes do so after a step or two.
 
-use super::Index;
+use super::counted::Index;
 use super::diagram::Edge;
 
 /// No node: the path ended before.

@@ -1,13 +1,13 @@
 //! Conjuncts that the diagrams do not cover. They are checked at points, or at partial points as soon
 //! as their last parameter is decided.
 
-use crate::problem::{Conjunct, Problem};
+use crate::count::problem::{Conjunct, Problem};
 use crate::program::{Atom, Program, Register, Registers};
 
 /// The conjuncts and what it takes to evaluate them.
 #[derive(Debug, Default)]
 pub struct Checks {
-    checks: Vec<Check>,
+    checks: Vec<CompiledConjunct>,
     registers: Registers,
     /// The value at each position, for the slots that are read; the others have none.
     values: Vec<Vec<Atom>>,
@@ -15,14 +15,14 @@ pub struct Checks {
 
 /// A compiled conjunct and the slots that it reads.
 #[derive(Debug)]
-struct Check {
+struct CompiledConjunct {
     program: Program,
     slots: Vec<usize>,
 }
 
 /// Values of a partial point, as far as checks read them, and room to compute.
 #[derive(Clone, Debug)]
-pub struct Scratch(Registers);
+pub struct CheckScratch(Registers);
 
 impl Checks {
     /// Checks of conjuncts that were left out of a problem.
@@ -48,7 +48,7 @@ impl Checks {
         }
         let check = |conjunct: Conjunct| {
             let program = Program::new(&conjunct.code, &mut registers);
-            Check { program, slots: conjunct.slots }
+            CompiledConjunct { program, slots: conjunct.slots }
         };
         let checks = conjuncts.into_iter().map(check).collect();
         Checks { checks, registers, values }
@@ -75,19 +75,19 @@ impl Checks {
     }
 
     /// Room for the values of a point.
-    pub fn scratch(&self) -> Scratch {
-        Scratch(self.registers.clone())
+    pub fn scratch(&self) -> CheckScratch {
+        CheckScratch(self.registers.clone())
     }
 
     /// Notes a position that the diagrams allow.
-    pub fn set(&self, scratch: &mut Scratch, slot: usize, position: u16) {
+    pub fn set(&self, scratch: &mut CheckScratch, slot: usize, position: u16) {
         if let Some(value) = self.values[slot].get(usize::from(position)) {
             scratch.0.set(slot as Register, Some(*value));
         }
     }
 
     /// Whether a check holds; all of its slots must be set.
-    pub fn holds(&self, check: usize, scratch: &mut Scratch) -> bool {
+    pub fn holds(&self, check: usize, scratch: &mut CheckScratch) -> bool {
         self.checks[check].program.holds(&mut scratch.0)
     }
 

@@ -5,7 +5,7 @@
 //! Rosenblatt's transformation, Ann. Math. Stat. 23, 1952), and numbers that are spread evenly give
 //! points that are.
 
-use super::Index;
+use super::counted::Index;
 use super::diagram::{Diagram, Edge};
 
 /// A node on the way down.
@@ -18,7 +18,7 @@ pub struct Fork<'a> {
 
 /// The edge at some share of a node's completions.
 #[derive(Clone, Copy, Debug)]
-pub struct Split {
+pub struct ForkChoice {
     pub edge: Edge,
     /// The edge's own part of the completions.
     pub width: f64,
@@ -44,10 +44,10 @@ impl Index {
 
 impl Fork<'_> {
     /// The edge at a share of the completions, from 0 to below 1.
-    pub fn split(&self, share: f64) -> Split {
+    pub fn split(&self, share: f64) -> ForkChoice {
         let edges = self.diagram.layers[self.depth].edges_of(self.node);
         if edges.len() == 1 {
-            return Split { edge: edges[0], width: 1.0, inside: share };
+            return ForkChoice { edge: edges[0], width: 1.0, inside: share };
         }
         let end = |at: usize| self.diagram.end(self.depth, self.node, at);
         let all = end(edges.len() - 1);
@@ -66,6 +66,6 @@ impl Fork<'_> {
         let start = if at == 0 { 0.0 } else { end(at - 1) };
         let width = end(at) - start;
         let inside = if width > 0.0 { (wanted - start) / width } else { 0.0 };
-        Split { edge: edges[at], width: width / all, inside: inside.clamp(0.0, 1.0 - f64::EPSILON) }
+        ForkChoice { edge: edges[at], width: width / all, inside: inside.clamp(0.0, 1.0 - f64::EPSILON) }
     }
 }

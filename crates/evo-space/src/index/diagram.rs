@@ -11,7 +11,7 @@ use num_bigint::BigUint;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use crate::merge::Layers;
+use crate::count::merge::Layers;
 
 /// A way from a node to the next layer.
 #[derive(Clone, Copy, Debug)]
@@ -44,13 +44,13 @@ pub struct Diagram {
     /// Number of points.
     pub total: BigUint,
     /// Set only where a count reached `u128::MAX`.
-    shares: Option<Shares>,
+    shares: Option<EdgeShares>,
 }
 
 /// For each layer and edge, the completions of its node's edges up to and with this one, in units of
 /// the layer's largest node.
 #[derive(Debug)]
-struct Shares(Vec<Vec<f64>>);
+struct EdgeShares(Vec<Vec<f64>>);
 
 impl Layer {
     /// The edges of a node, ascending by position.
@@ -106,7 +106,7 @@ impl Diagram {
         let mut diagram = Diagram { layers, total: BigUint::from(count), shares: None };
         if count == u128::MAX {
             diagram.total = diagram.exact_counts().swap_remove(0).swap_remove(0);
-            diagram.shares = Some(Shares::new(&diagram.layers));
+            diagram.shares = Some(EdgeShares::new(&diagram.layers));
         }
         diagram
     }
@@ -211,8 +211,8 @@ impl Diagram {
     }
 }
 
-impl Shares {
-    fn new(layers: &[Layer]) -> Shares {
+impl EdgeShares {
+    fn new(layers: &[Layer]) -> EdgeShares {
         let mut below = vec![1.0f64];
         let mut all = Vec::with_capacity(layers.len());
         for layer in layers.iter().rev() {
@@ -233,7 +233,7 @@ impl Shares {
             all.push(running);
         }
         all.reverse();
-        Shares(all)
+        EdgeShares(all)
     }
 
     fn draw(&self, layers: &[Layer], rng: &mut ChaCha8Rng, positions: &mut [u16]) {

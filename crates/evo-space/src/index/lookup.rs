@@ -2,7 +2,7 @@
 
 use num_bigint::BigUint;
 
-use super::Index;
+use super::counted::Index;
 use super::diagram::Edge;
 
 impl Index {
@@ -35,7 +35,7 @@ impl Index {
 
     /// The point at an index below the total and the largest number.
     fn wide_point(&self, mut index: u128) -> Vec<u16> {
-        let mut walk = Walk::new(self);
+        let mut walk = IndexWalk::new(self);
         for slot in 0..self.places.len() {
             let rest = walk.completions_elsewhere(slot);
             let edges = walk.edges(slot);
@@ -50,7 +50,7 @@ impl Index {
 
     /// The index of a point, below the largest number.
     fn wide_index(&self, positions: &[u16]) -> Option<u128> {
-        let mut walk = Walk::new(self);
+        let mut walk = IndexWalk::new(self);
         let mut index = 0u128;
         for (slot, position) in positions.iter().enumerate() {
             let edge = walk.find(slot, *position)?;
@@ -80,16 +80,16 @@ impl Index {
 }
 
 /// A descent through all diagrams in declared order.
-struct Walk<'a> {
+struct IndexWalk<'a> {
     index: &'a Index,
     /// The next layer and the node there, for each diagram.
     at: Vec<(usize, u32)>,
     positions: Vec<u16>,
 }
 
-impl<'a> Walk<'a> {
-    fn new(index: &'a Index) -> Walk<'a> {
-        Walk {
+impl<'a> IndexWalk<'a> {
+    fn new(index: &'a Index) -> IndexWalk<'a> {
+        IndexWalk {
             index,
             at: vec![(0, 0); index.diagrams.len()],
             positions: Vec::with_capacity(index.places.len()),

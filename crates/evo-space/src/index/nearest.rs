@@ -8,8 +8,8 @@
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::Index;
-use super::checks::Scratch;
+use super::checks::CheckScratch;
+use super::counted::Index;
 use super::diagram::{Diagram, Edge};
 use super::parts::Part;
 
@@ -48,7 +48,7 @@ impl Index {
         rng: &mut ChaCha8Rng,
         positions: &mut [u16],
     ) -> Option<()> {
-        let mut search = Search::new(self, part, cost, positions.to_vec());
+        let mut search = CheapestSearch::new(self, part, cost, positions.to_vec());
         let tried_all = search.deepen(rng).is_ok();
         if !tried_all && search.best.is_none() {
             // First come, first served: nearby values first, without a limit.
@@ -84,7 +84,7 @@ impl Diagram {
 
 struct OutOfSteps;
 
-struct Search<'a, C> {
+struct CheapestSearch<'a, C> {
     index: &'a Index,
     part: &'a Part,
     cost: &'a C,
@@ -97,12 +97,12 @@ struct Search<'a, C> {
     left: u64,
     best: Option<(u64, Vec<u16>)>,
     positions: Vec<u16>,
-    scratch: Scratch,
+    scratch: CheckScratch,
     steps_left: u64,
 }
 
-impl<'a, C: Fn(usize, u16) -> u64> Search<'a, C> {
-    fn new(index: &'a Index, part: &'a Part, cost: &'a C, positions: Vec<u16>) -> Search<'a, C> {
+impl<'a, C: Fn(usize, u16) -> u64> CheapestSearch<'a, C> {
+    fn new(index: &'a Index, part: &'a Part, cost: &'a C, positions: Vec<u16>) -> CheapestSearch<'a, C> {
         let mut least = Vec::with_capacity(part.steps.len());
         let mut later = 0;
         for diagram in part.diagrams.iter().rev() {
@@ -113,7 +113,7 @@ impl<'a, C: Fn(usize, u16) -> u64> Search<'a, C> {
         }
         least.reverse();
         let scratch = index.checks.scratch();
-        Search {
+        CheapestSearch {
             index,
             part,
             cost,
@@ -154,7 +154,7 @@ impl<'a, C: Fn(usize, u16) -> u64> Search<'a, C> {
             self.index.checks.set(&mut self.scratch, slot, edge.position);
             let (checks, closes) = (&self.index.checks, &self.part.steps[step].closes);
             if closes.iter().all(|check| checks.holds(*check, &mut self.scratch)) {
-                let child = self.part.next_node(self.index, step, edge.child);
+                let child = self.part.next_node(&self.index.diagrams, step, edge.child);
                 self.go(step + 1, child, spent + (self.cost)(slot, edge.position), rng)?;
             }
         }

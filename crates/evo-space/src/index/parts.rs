@@ -3,10 +3,8 @@
 
 use std::sync::OnceLock;
 
-use super::Index;
 use super::checks::Checks;
 use super::diagram::Diagram;
-use super::size::Trial;
 
 /// Some diagrams and the checks that read only their slots.
 #[derive(Debug)]
@@ -14,14 +12,21 @@ pub struct Part {
     pub diagrams: Vec<usize>,
     pub checks: Vec<usize>,
     /// All layers, one diagram after the other.
-    pub steps: Vec<Step>,
+    pub steps: Vec<PartStep>,
     /// How often a drawn point of the diagrams passes the checks, once somebody asked.
     pub(super) trial: OnceLock<Trial>,
 }
 
+/// Drawn points of a part's diagrams, and those of them that pass the checks.
+#[derive(Clone, Copy, Debug)]
+pub struct Trial {
+    pub drawn: u32,
+    pub held: u32,
+}
+
 /// One decision.
 #[derive(Debug)]
-pub struct Step {
+pub struct PartStep {
     pub diagram: usize,
     pub depth: usize,
     pub slot: usize,
@@ -36,9 +41,9 @@ impl Part {
     }
 
     /// The node to go on from after an edge of a step was taken.
-    pub fn next_node(&self, index: &Index, step: usize, child: u32) -> u32 {
-        let Step { diagram, depth, .. } = self.steps[step];
-        if depth + 1 < index.diagrams[diagram].layers.len() { child } else { 0 }
+    pub fn next_node(&self, diagrams: &[Diagram], step: usize, child: u32) -> u32 {
+        let PartStep { diagram, depth, .. } = self.steps[step];
+        if depth + 1 < diagrams[diagram].layers.len() { child } else { 0 }
     }
 }
 
@@ -86,7 +91,7 @@ fn part(diagrams: &[Diagram], mut left: Vec<usize>, checks: &Checks, mine: Vec<u
             let is_closed = |check: &usize| checks.slots(*check).iter().all(|slot| decided.contains(slot));
             let (closes, rest) = open.iter().partition(|check| is_closed(check));
             open = rest;
-            part.steps.push(Step { diagram, depth, slot: layer.slot, closes });
+            part.steps.push(PartStep { diagram, depth, slot: layer.slot, closes });
         }
         part.diagrams.push(diagram);
     }

@@ -3,8 +3,8 @@
 
 use std::borrow::Borrow;
 
-use super::Index;
-use super::checks::Scratch;
+use super::checks::CheckScratch;
+use super::counted::Index;
 use super::diagram::Edge;
 
 /// All valid points of a borrowed or an owned index, one after the other.
@@ -12,11 +12,11 @@ pub struct Points<I> {
     index: I,
     /// For each slot the node it is decided at and the number of the chosen edge.
     chosen: Vec<(u32, u32)>,
-    scratch: Scratch,
-    state: State,
+    scratch: CheckScratch,
+    state: PointsState,
 }
 
-enum State {
+enum PointsState {
     Fresh,
     Running,
     Done,
@@ -33,7 +33,7 @@ impl Index {
 impl<I: Borrow<Index>> Points<I> {
     /// The points of `index`.
     pub fn new(index: I) -> Points<I> {
-        let state = if index.borrow().is_empty() { State::Done } else { State::Fresh };
+        let state = if index.borrow().is_empty() { PointsState::Done } else { PointsState::Fresh };
         let scratch = index.borrow().checks.scratch();
         Points { index, chosen: Vec::new(), scratch, state }
     }
@@ -81,9 +81,9 @@ impl<I: Borrow<Index>> Iterator for Points<I> {
 
     fn next(&mut self) -> Option<Vec<u16>> {
         let mut going = match self.state {
-            State::Fresh => true,
-            State::Running => self.advance(),
-            State::Done => false,
+            PointsState::Fresh => true,
+            PointsState::Running => self.advance(),
+            PointsState::Done => false,
         };
         while going {
             if !self.passes() {
@@ -95,7 +95,7 @@ impl<I: Borrow<Index>> Iterator for Points<I> {
                 break;
             }
         }
-        self.state = if going { State::Running } else { State::Done };
+        self.state = if going { PointsState::Running } else { PointsState::Done };
         let position =
             |(slot, (node, edge)): (usize, &(u32, u32))| self.edges(slot, *node)[*edge as usize].position;
         going.then(|| self.chosen.iter().enumerate().map(position).collect())

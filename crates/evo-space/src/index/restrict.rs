@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use super::Index;
+use super::counted::Index;
 use super::diagram::{Diagram, Edge, Layer};
-use crate::merge::{Edges, Layers};
+use crate::count::merge::{Edges, Layers};
 
 /// For each slot the allowed value positions, ascending; `None` allows all.
 pub type Allowed = Vec<Option<Vec<u16>>>;
@@ -77,13 +77,13 @@ impl Diagram {
     }
 
     /// The nodes of each layer, and of the end, that allowed edges lead to.
-    fn reached(&self, allowed: &Allowed) -> Vec<Reached> {
+    fn reached(&self, allowed: &Allowed) -> Vec<ReachedNodes> {
         let start = self.layers.first().map_or(1, |layer| layer.counts.len());
-        let mut reached = vec![Reached::new(start)];
+        let mut reached = vec![ReachedNodes::new(start)];
         reached[0].add_all(0..start.min(1) as u32);
         for (depth, layer) in self.layers.iter().enumerate() {
             let width = self.layers.get(depth + 1).map_or(1, |next| next.counts.len());
-            let mut next = Reached::new(width);
+            let mut next = ReachedNodes::new(width);
             for node in &reached[depth].nodes {
                 next.add_all(kept(layer, *node, allowed).map(|edge| edge.child));
             }
@@ -108,16 +108,16 @@ fn kept<'a>(layer: &'a Layer, node: u32, allowed: &'a Allowed) -> impl Iterator<
 }
 
 /// Some nodes of a layer.
-struct Reached {
+struct ReachedNodes {
     nodes: Vec<u32>,
     /// For each node of the layer its place in `nodes`, from 1 on; 0 if it is not there. Fresh zeros
     /// cost nothing until they are touched, which matters in wide layers.
     places: Vec<u32>,
 }
 
-impl Reached {
-    fn new(width: usize) -> Reached {
-        Reached { nodes: Vec::new(), places: vec![0; width] }
+impl ReachedNodes {
+    fn new(width: usize) -> ReachedNodes {
+        ReachedNodes { nodes: Vec::new(), places: vec![0; width] }
     }
 
     fn add_all(&mut self, nodes: impl Iterator<Item = u32>) {

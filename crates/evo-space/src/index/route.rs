@@ -17,10 +17,10 @@ const FEW_GROUPS: usize = 32;
 /// Flat tables of all diagrams.
 #[derive(Debug)]
 pub struct Route {
-    stops: Vec<Stop>,
+    stops: Vec<RouteStop>,
     /// For each stop and node the beginning of its edges; each stop has one entry more than nodes.
     starts: Vec<u32>,
-    edges: Vec<Edge>,
+    edges: Vec<RouteEdge>,
     /// For each stop and node its completions.
     counts: Vec<u64>,
     open: Vec<Open>,
@@ -30,7 +30,7 @@ pub struct Route {
 
 /// What is known beforehand about deciding one slot.
 #[derive(Debug)]
-struct Stop {
+struct RouteStop {
     group: u32,
     /// Where its part of `starts` begins.
     starts: u32,
@@ -41,7 +41,7 @@ struct Stop {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Edge {
+struct RouteEdge {
     position: u16,
     /// Node at the group's next stop.
     child: u32,
@@ -89,12 +89,13 @@ impl Route {
     /// Copies the layer that decides the next slot; where its completions begin in `counts`.
     fn copy(&mut self, diagrams: &[Diagram], (group, depth): (usize, usize)) -> u32 {
         let layer = &diagrams[group].layers[depth];
-        let stop = Stop { group: group as u32, starts: self.starts.len() as u32, open: (0, 0), later: 1 };
+        let stop =
+            RouteStop { group: group as u32, starts: self.starts.len() as u32, open: (0, 0), later: 1 };
         self.stops.push(stop);
         let first = self.counts.len() as u32;
         for edges in layer.nodes() {
             self.starts.push(self.edges.len() as u32);
-            self.edges.extend(edges.iter().map(|edge| Edge {
+            self.edges.extend(edges.iter().map(|edge| RouteEdge {
                 position: edge.position,
                 child: edge.child,
                 before: edge.before as u64,
@@ -128,7 +129,7 @@ impl Route {
     pub fn point(&self, index: u128) -> Option<Vec<u16>> {
         let mut index = u64::try_from(index).ok().filter(|index| *index < self.total)?;
         let point = self.with_nodes(|nodes| {
-            let step = |stop: &Stop| {
+            let step = |stop: &RouteStop| {
                 let edges = self.edges_of(stop, nodes);
                 if let [only] = edges {
                     nodes[stop.group as usize] = only.child;
@@ -163,13 +164,13 @@ impl Route {
         })
     }
 
-    fn edges_of(&self, stop: &Stop, nodes: &[u32]) -> &[Edge] {
+    fn edges_of(&self, stop: &RouteStop, nodes: &[u32]) -> &[RouteEdge] {
         let start = (stop.starts + nodes[stop.group as usize]) as usize;
         &self.edges[self.starts[start] as usize..self.starts[start + 1] as usize]
     }
 
     /// Completions of all other groups from where they stand.
-    fn completions_elsewhere(&self, stop: &Stop, nodes: &[u32]) -> u64 {
+    fn completions_elsewhere(&self, stop: &RouteStop, nodes: &[u32]) -> u64 {
         let open = &self.open[stop.open.0 as usize..stop.open.1 as usize];
         let counts = open.iter().map(|open| self.counts[(open.counts + nodes[open.group as usize]) as usize]);
         counts.fold(stop.later, |product, count| product * count)
@@ -186,7 +187,7 @@ impl Route {
 }
 
 /// The edge for a value position; most nodes have all positions between their least and greatest.
-fn find(edges: &[Edge], position: u16) -> Option<&Edge> {
+fn find(edges: &[RouteEdge], position: u16) -> Option<&RouteEdge> {
     let guess = usize::from(position.checked_sub(edges.first()?.position)?);
     match edges.get(guess) {
         Some(edge) if edge.position == position => Some(edge),

@@ -7,8 +7,8 @@
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::Index;
-use super::checks::Scratch;
+use super::checks::CheckScratch;
+use super::counted::Index;
 use super::parts::Part;
 
 /// Refused points in a row before the search takes over.
@@ -47,7 +47,7 @@ impl Index {
         part: &Part,
         rng: &mut ChaCha8Rng,
         positions: &mut [u16],
-        scratch: &mut Scratch,
+        scratch: &mut CheckScratch,
     ) -> bool {
         if part.is_exact() {
             return self.draw_once(part, rng, positions, scratch);
@@ -60,9 +60,9 @@ impl Index {
         while spent < ALL_DIVES {
             dive.steps_left = steps;
             match dive.go(rng) {
-                Found::Point => return true,
-                Found::Nothing => return false,
-                Found::OutOfSteps => {}
+                DiveEnd::Point => return true,
+                DiveEnd::Nothing => return false,
+                DiveEnd::OutOfSteps => {}
             }
             spent += steps;
             steps *= 2;
@@ -76,7 +76,7 @@ impl Index {
         part: &Part,
         rng: &mut ChaCha8Rng,
         positions: &mut [u16],
-        scratch: &mut Scratch,
+        scratch: &mut CheckScratch,
     ) -> bool {
         part.diagrams.iter().for_each(|diagram| self.diagrams[*diagram].draw(rng, positions));
         if part.is_exact() {
@@ -87,7 +87,7 @@ impl Index {
     }
 }
 
-enum Found {
+enum DiveEnd {
     Point,
     /// Every way was tried.
     Nothing,
@@ -99,12 +99,12 @@ struct Dive<'a> {
     index: &'a Index,
     part: &'a Part,
     positions: &'a mut [u16],
-    scratch: &'a mut Scratch,
+    scratch: &'a mut CheckScratch,
     steps_left: u64,
 }
 
 impl Dive<'_> {
-    fn go(&mut self, rng: &mut ChaCha8Rng) -> Found {
+    fn go(&mut self, rng: &mut ChaCha8Rng) -> DiveEnd {
         // For each step on the way: the node, and the edges that were not tried.
         let mut stack: Vec<(u32, Vec<u32>)> = vec![self.enter(0, 0)];
         while let Some((node, untried)) = stack.last_mut() {
@@ -112,18 +112,18 @@ impl Dive<'_> {
                 stack.pop();
                 continue;
             }
-            let Some(left) = self.steps_left.checked_sub(1) else { return Found::OutOfSteps };
+            let Some(left) = self.steps_left.checked_sub(1) else { return DiveEnd::OutOfSteps };
             self.steps_left = left;
             let edge = untried.swap_remove(rng.random_range(0..untried.len()));
             let (node, step) = (*node, stack.len() - 1);
             if let Some(child) = self.follow(step, node, edge) {
                 if step + 1 == self.part.steps.len() {
-                    return Found::Point;
+                    return DiveEnd::Point;
                 }
-                stack.push(self.enter(step + 1, self.part.next_node(self.index, step, child)));
+                stack.push(self.enter(step + 1, self.part.next_node(&self.index.diagrams, step, child)));
             }
         }
-        Found::Nothing
+        DiveEnd::Nothing
     }
 
     fn enter(&self, step: usize, node: u32) -> (u32, Vec<u32>) {

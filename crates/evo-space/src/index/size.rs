@@ -2,8 +2,8 @@
 
 use num_bigint::BigUint;
 
-use super::Index;
-use super::parts::Part;
+use super::counted::Index;
+use super::parts::{Part, Trial};
 use crate::rng::seeded;
 
 /// Points drawn for an estimate, per part.
@@ -28,13 +28,6 @@ pub enum Size {
         /// would have meant.
         spread: f64,
     },
-}
-
-/// Drawn points of a part's diagrams, and those of them that pass the checks.
-#[derive(Clone, Copy, Debug)]
-pub struct Trial {
-    drawn: u32,
-    pub held: u32,
 }
 
 impl Index {

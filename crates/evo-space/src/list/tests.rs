@@ -2,11 +2,13 @@
 
 use proptest::prelude::*;
 
-use super::*;
-use crate::diagnostic::Diagnostics;
-use crate::document;
-use crate::load::read_space;
-use crate::space::tests::space;
+use std::ops::Range;
+
+use super::Rows;
+use super::rows::BLOCK_ROWS;
+use crate::genome::Genome;
+use crate::space::SearchSpace;
+use crate::testing::space;
 
 /// Listing a range gives what the index says, in one piece and in blocks.
 #[track_caller]
@@ -54,7 +56,7 @@ fn parameters_with_one_valid_value_take_no_bits() {
     let space = space(text);
     assert_eq!(space.count(), 2 * 3);
     check(&space, 1);
-    check(&super::super::space::SearchSpace::new(space.parameters().to_vec(), Vec::new()), 1);
+    check(&SearchSpace::new(space.parameters().to_vec(), Vec::new()), 1);
 }
 
 /// A sum over many parameters has nodes that many rows share; its list is longer than tails and than
@@ -116,7 +118,7 @@ fn a_part_of_a_space_lists_its_own_points() {
 fn an_empty_space_lists_nothing() {
     let read = space("parameters = { A = [1, 2], B = [1, 2] }");
     for text in ["A + B > 9", "False"] {
-        let constraint = super::super::constraint::Constraint {
+        let constraint = crate::constraint::Constraint {
             expr: crate::expr::Expr::parse(text).unwrap(),
             because: None,
             parameters: vec![0, 1],
@@ -151,9 +153,7 @@ proptest! {
         }).collect();
         let text =
             format!("parameters = {{ {} }}\nconstraints = [{}]", parameters.join(", "), constraints.join(", "));
-        let mut diagnostics = Diagnostics::default();
-        let root = document::parse(&text, &mut diagnostics);
-        if let Some(space) = root.and_then(|root| read_space(&root, &mut diagnostics)) {
+        if let Ok(space) = SearchSpace::parse(&text) {
             let rows = space.rows(0..u128::MAX);
             prop_assert!(rows.iter().eq(space.iter()));
             prop_assert!(rows.bytes_per_row() <= 4);

@@ -18,7 +18,7 @@ const TAIL_STATES: usize = 1 << 16;
 const TAIL_WORDS: usize = 1 << 18;
 
 /// The diagrams of a space, for the parameters with several values only.
-pub struct Plan<W> {
+pub struct ListPlan<W> {
     levels: Vec<Level<W>>,
     /// Levels before it belong to the odometer, the others to the tail.
     cut: usize,
@@ -31,7 +31,7 @@ pub struct Plan<W> {
 struct Level<W> {
     /// Node `n` has the steps from `starts[n]` to `starts[n + 1]`.
     starts: Vec<u32>,
-    steps: Vec<Step<W>>,
+    steps: Vec<LevelStep<W>>,
     /// Which of a row's words the bits go to.
     word: usize,
     /// The earlier level that leads here; without one the node is `root`.
@@ -42,20 +42,20 @@ struct Level<W> {
 }
 
 #[derive(Clone, Copy)]
-struct Step<W> {
+struct LevelStep<W> {
     bits: W,
     child: u32,
 }
 
-impl<W: Word> Plan<W> {
-    pub fn new(index: &Index, layout: &Layout) -> Plan<W> {
+impl<W: Word> ListPlan<W> {
+    pub fn new(index: &Index, layout: &Layout) -> ListPlan<W> {
         let mut levels: Vec<Option<Level<W>>> = layout.fields.iter().map(|_| None).collect();
         for diagram in index.diagrams() {
             add_group(&diagram.layers, layout, &mut levels);
         }
         // Every field's slot is in one group.
         let levels = levels.into_iter().flatten().collect();
-        let mut plan = Plan { levels, cut: 0, joints: Vec::new(), states: 1, stride: layout.stride };
+        let mut plan = ListPlan { levels, cut: 0, joints: Vec::new(), states: 1, stride: layout.stride };
         let last = plan.levels.len().saturating_sub(1);
         while !plan.fits() && plan.cut < last {
             plan.cut += 1;
@@ -117,7 +117,7 @@ fn add_group<W: Word>(layers: &[Layer], layout: &Layout, levels: &mut [Option<Le
             let mut count = 0u64;
             for edge in layer.edges_of(node) {
                 let (child, rows) = past[edge.child as usize];
-                level.steps.push(Step { bits: W::place(place.code(edge.position), place.shift), child });
+                level.steps.push(LevelStep { bits: W::place(place.code(edge.position), place.shift), child });
                 count = count.saturating_add(rows);
             }
             level.starts.push(level.steps.len() as u32);
@@ -137,8 +137,8 @@ fn add_group<W: Word>(layers: &[Layer], layout: &Layout, levels: &mut [Option<Le
 }
 
 /// Writes runs of rows of a plan, and remembers tails between them.
-pub struct Writer<'a, W> {
-    plan: &'a Plan<W>,
+pub struct RowWriter<'a, W> {
+    plan: &'a ListPlan<W>,
     /// For each level the chosen step and the end of the node's steps.
     chosen: Vec<(u32, u32)>,
     /// The bits chosen before each level; the tail has its own, which start at nothing.
@@ -148,9 +148,9 @@ pub struct Writer<'a, W> {
     tails: Vec<W>,
 }
 
-impl<'a, W: Word> Writer<'a, W> {
-    pub fn new(plan: &'a Plan<W>) -> Writer<'a, W> {
-        Writer {
+impl<'a, W: Word> RowWriter<'a, W> {
+    pub fn new(plan: &'a ListPlan<W>) -> RowWriter<'a, W> {
+        RowWriter {
             plan,
             chosen: vec![(0, 0); plan.levels.len()],
             prefixes: vec![W::default(); (plan.levels.len() + 2) * plan.stride],

@@ -1,7 +1,9 @@
 //! What a person sees when the space part of a file is wrong.
 
-use super::*;
+use super::read_space;
+use crate::diagnostic::Diagnostics;
 use crate::document;
+use crate::value::Value;
 
 fn errors(text: &str) -> String {
     let mut diagnostics = Diagnostics::default();

@@ -4,12 +4,14 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
-use super::*;
-use crate::diagnostic::Diagnostics;
-use crate::document;
-use crate::load::read_space;
+use num_bigint::BigUint;
+use rand::RngExt;
+
+use super::Neighborhood;
+use crate::genome::Genome;
 use crate::rng::seeded;
-use crate::space::tests::{any_space, brute_force, space};
+use crate::space::SearchSpace;
+use crate::testing::{any_space, brute_force, is_uniform, space};
 
 const ALL: [Neighborhood; 4] = [
     Neighborhood::Hamming,
@@ -65,23 +67,12 @@ fn check(space: &SearchSpace, valid: &[Genome], point: &Genome) {
     }
 }
 
-/// Whether counts that should be equal are so, by chi-square.
-pub fn is_uniform(seen: &[f64]) -> bool {
-    let mean = seen.iter().sum::<f64>() / seen.len() as f64;
-    let chi_squared: f64 = seen.iter().map(|n| (n - mean).powi(2) / mean).sum();
-    // Its mean is one less than the cells, its deviation the root of twice that; five are far out.
-    let cells = seen.len() as f64;
-    chi_squared < cells + 5.0 * (2.0 * cells).sqrt()
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn neighbors_are_what_a_scan_finds(text in any_space(), seed in any::<u64>()) {
-        let mut diagnostics = Diagnostics::default();
-        let root = document::parse(&text, &mut diagnostics).unwrap();
-        if let Some(space) = read_space(&root, &mut diagnostics) {
+        if let Ok(space) = SearchSpace::parse(&text) {
             let valid = brute_force(&space);
             let mut rng = seeded(seed);
             for _ in 0..6 {

@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-use crate::expr::tree::{Comparison, Function, Kind, Tree};
+use crate::expr::tree::{Function, Kind, Relation, Tree};
 use crate::number::{Number, Operator};
 use crate::value::Value;
 
@@ -117,7 +117,7 @@ pub enum Code {
     Sum(Vec<(bool, Code)>),
     /// Integers whose product does not overflow, in any order.
     Product(Vec<Code>),
-    Compare(Comparison, Box<Code>, Box<Code>),
+    Compare(Relation, Box<Code>, Box<Code>),
     /// Whether the first is among the others.
     Member(Box<Code>, Vec<Code>),
     All(Vec<Code>),

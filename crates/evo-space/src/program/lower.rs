@@ -3,7 +3,7 @@
 
 use super::code::{Atom, Code, Texts};
 use super::machine::{Program, Registers};
-use crate::expr::tree::{Comparison, Kind, Tree};
+use crate::expr::tree::{Kind, Relation, Tree};
 use crate::number::{Number, Operator};
 
 /// What the lowering knows about each slot.
@@ -87,13 +87,13 @@ fn value_of_constants(code: &Code) -> Option<Atom> {
 }
 
 /// `a < b < c` is `a < b and b < c`.
-fn comparisons(first: &Tree, rest: &[(Comparison, Tree)], one: &impl Fn(&Tree) -> Code) -> Code {
+fn comparisons(first: &Tree, rest: &[(Relation, Tree)], one: &impl Fn(&Tree) -> Code) -> Code {
     let mut left = one(first);
     let mut list = Vec::new();
     for (comparison, tree) in rest {
         if let Kind::List(items) = &tree.kind {
             let member = Code::Member(Box::new(left.clone()), items.iter().map(one).collect());
-            let code = if *comparison == Comparison::NotIn { Code::Not(Box::new(member)) } else { member };
+            let code = if *comparison == Relation::NotIn { Code::Not(Box::new(member)) } else { member };
             list.push(fold(code));
             continue;
         }

@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 
 use super::code::{Atom, Code};
-use crate::expr::tree::{Comparison, Function};
+use crate::expr::tree::{Function, Relation};
 use crate::number::{Number, Operator};
 
 /// The number of a register.
@@ -94,7 +94,7 @@ enum Operation {
 impl Program {
     /// Compiles `code`, whose slots are registers; takes new registers for what it needs.
     pub fn new(code: &Code, registers: &mut Registers) -> Program {
-        let mut compiler = Compiler { registers, instructions: Vec::new() };
+        let mut compiler = CodeCompiler { registers, instructions: Vec::new() };
         let result = compiler.compile(code);
         Program { instructions: compiler.instructions.into_boxed_slice(), result }
     }
@@ -187,12 +187,12 @@ fn any(operation: Operation, a: Atom, b: Atom) -> Option<Atom> {
     Some(Atom::bool(truth))
 }
 
-struct Compiler<'a> {
+struct CodeCompiler<'a> {
     registers: &'a mut Registers,
     instructions: Vec<Instruction>,
 }
 
-impl Compiler<'_> {
+impl CodeCompiler<'_> {
     /// Emits what computes `code`; the register of its value.
     fn compile(&mut self, code: &Code) -> Register {
         match code {
@@ -345,14 +345,14 @@ fn arithmetic(operator: Operator) -> Operation {
     }
 }
 
-fn relation(comparison: Comparison) -> Operation {
+fn relation(comparison: Relation) -> Operation {
     match comparison {
         // Membership is lowered to `Code::Member`.
-        Comparison::Equal | Comparison::In => Operation::Equal,
-        Comparison::NotEqual | Comparison::NotIn => Operation::NotEqual,
-        Comparison::Less => Operation::Less,
-        Comparison::LessEqual => Operation::LessEqual,
-        Comparison::Greater => Operation::Greater,
-        Comparison::GreaterEqual => Operation::GreaterEqual,
+        Relation::Equal | Relation::In => Operation::Equal,
+        Relation::NotEqual | Relation::NotIn => Operation::NotEqual,
+        Relation::Less => Operation::Less,
+        Relation::LessEqual => Operation::LessEqual,
+        Relation::Greater => Operation::Greater,
+        Relation::GreaterEqual => Operation::GreaterEqual,
     }
 }

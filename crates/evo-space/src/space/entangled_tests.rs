@@ -3,13 +3,18 @@
 
 use proptest::prelude::*;
 
-use super::tests::{any_space, brute_force};
-use super::*;
-use crate::diagnostic::Diagnostics;
-use crate::document;
-use crate::load::read_space;
-use crate::relax::RelaxLimits;
+use num_bigint::BigUint;
+
+use super::SearchSpace;
+use crate::constraint::Constraint;
+use crate::count::relax::RelaxLimits;
+use crate::genome::Genome;
+use crate::index::{Limits, Size};
+use crate::neighbors::Neighborhood;
+use crate::parameter::Parameter;
 use crate::rng::seeded;
+use crate::testing::{any_space, brute_force};
+use crate::value::Value;
 
 /// Nearly every linked group is too much.
 fn tiny(steps: u64) -> Limits {
@@ -19,12 +24,6 @@ fn tiny(steps: u64) -> Limits {
 /// The same space with conjuncts left out.
 fn starved(space: &SearchSpace, steps: u64) -> SearchSpace {
     SearchSpace::with_limits(space.parameters().to_vec(), space.constraints().to_vec(), tiny(steps))
-}
-
-fn read(text: &str) -> Option<SearchSpace> {
-    let mut diagnostics = Diagnostics::default();
-    let root = document::parse(text, &mut diagnostics).unwrap();
-    read_space(&root, &mut diagnostics)
 }
 
 fn check_against_brute_force(space: &SearchSpace) {
@@ -110,7 +109,7 @@ proptest! {
 
     #[test]
     fn starved_spaces_agree_with_brute_force(text in any_space(), steps in 1u64..60) {
-        if let Some(space) = read(&text) {
+        if let Ok(space) = SearchSpace::parse(&text) {
             check_against_brute_force(&starved(&space, steps));
         }
     }
@@ -122,7 +121,7 @@ const LINKED: &str = "constraints = ['A * B + C <= 14', 'B % D != 1', '(A + 2 * 
 
 #[test]
 fn leaving_out_goes_as_far_as_it_must() {
-    let space = read(LINKED).unwrap();
+    let space = SearchSpace::parse(LINKED).unwrap();
     let sizes: Vec<BigUint> = (0..12)
         .map(|power| {
             let starved = starved(&space, 1 << power);
@@ -138,7 +137,7 @@ fn leaving_out_goes_as_far_as_it_must() {
 
 #[test]
 fn an_empty_space_is_empty_in_every_way() {
-    let whole = read(
+    let whole = SearchSpace::parse(
         "constraints = ['A + B > 4', 'C < B', 'A + B + C < 99']\n[parameters]\nA = [1, 5]\nB = [1, 5]\nC = [1, 5]",
     )
     .unwrap();
@@ -151,7 +150,7 @@ fn an_empty_space_is_empty_in_every_way() {
 
 #[test]
 fn rejection_is_uniform() {
-    let space = starved(&read(LINKED).unwrap(), 20);
+    let space = starved(&SearchSpace::parse(LINKED).unwrap(), 20);
     assert!(!space.is_exact());
     let valid = brute_force(&space);
     let mut seen = vec![0f64; valid.len()];

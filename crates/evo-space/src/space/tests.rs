@@ -1,33 +1,13 @@
 //! Spaces against brute force: every operation is compared with a plain filter of all points.
 
+use num_bigint::BigUint;
 use proptest::prelude::*;
 
-use super::*;
-use crate::diagnostic::Diagnostics;
-use crate::document;
-use crate::load::read_space;
+use super::SearchSpace;
+use crate::constraint::Constraint;
+use crate::genome::Genome;
 use crate::rng::seeded;
-
-pub fn space(text: &str) -> SearchSpace {
-    let mut diagnostics = Diagnostics::default();
-    let root = document::parse(text, &mut diagnostics);
-    let space = root.and_then(|root| read_space(&root, &mut diagnostics));
-    space.unwrap_or_else(|| panic!("{}", diagnostics.render("test.toml", text)))
-}
-
-/// All points in canonical order, filtered by evaluating each constraint as written.
-pub fn brute_force(space: &SearchSpace) -> Vec<Genome> {
-    let sizes: Vec<u16> = space.parameters().iter().map(|parameter| parameter.values.len() as u16).collect();
-    let mut points = vec![vec![]];
-    for size in sizes {
-        points = points
-            .iter()
-            .flat_map(|point: &Vec<u16>| (0..size).map(|at| [&point[..], &[at]].concat()))
-            .collect();
-    }
-    let genomes = points.into_iter().map(Genome::from);
-    genomes.filter(|genome| space.explain(genome).is_empty()).collect()
-}
+use crate::testing::{any_space, brute_force, space};
 
 fn check_against_brute_force(space: &SearchSpace) {
     let expected = brute_force(space);
@@ -169,75 +149,18 @@ fn sampling_is_uniform() {
     assert!(chi_squared < count as f64 + 5.0 * (2.0 * count as f64).sqrt(), "{chi_squared}");
 }
 
-/// A small random space: values of every kind, constraints that may overflow or divide by zero.
-pub fn any_space() -> impl Strategy<Value = String> {
-    let integers = prop::collection::btree_set(-3i64..20, 1..6)
-        .prop_map(|set| set.iter().map(i64::to_string).collect::<Vec<_>>());
-    let floats = prop::collection::btree_set(0i32..8, 1..4)
-        .prop_map(|set| set.iter().map(|value| format!("{:?}", f64::from(*value) / 4.0)).collect::<Vec<_>>());
-    let huge = Just(vec!["9223372036854775807".to_string(), "3037000500".to_string(), "-2".to_string()]);
-    let values = prop_oneof![6 => integers, 2 => floats, 1 => huge];
-    let parameters = prop::collection::vec(values, 1..6);
-    (parameters, prop::collection::vec(any_condition(), 0..4)).prop_map(|(parameters, conditions)| {
-        let count = parameters.len();
-        let name = |at: usize| format!("P{}", at % count);
-        let fill =
-            |text: &String| (0..5).fold(text.clone(), |text, at| text.replace(&format!("${at}"), &name(at)));
-        let lines =
-            parameters.iter().enumerate().map(|(at, values)| format!("P{at} = [{}]\n", values.join(", ")));
-        let texts = conditions.iter().map(fill).map(|text| format!("'''{text}'''")).collect::<Vec<_>>();
-        format!("constraints = [{}]\n[parameters]\n{}", texts.join(", "), lines.collect::<String>())
-    })
-}
-
-fn any_number() -> impl Strategy<Value = String> {
-    let leaf = prop_oneof![
-        3 => (0..5usize).prop_map(|at| format!("${at}")),
-        1 => (-2i64..9).prop_map(|value| format!("({value})")),
-    ];
-    leaf.prop_recursive(3, 12, 3, |inner| {
-        let operator = prop::sample::select(vec!["+", "-", "*", "*", "/", "//", "%", "**"]);
-        prop_oneof![
-            5 => (inner.clone(), operator, inner.clone()).prop_map(|(a, op, b)| format!("({a} {op} {b})")),
-            2 => (inner.clone(), inner.clone(), inner.clone()).prop_map(|(a, b, c)| format!("({a} - {b} + {c})")),
-            2 => (inner.clone(), inner.clone(), inner.clone()).prop_map(|(a, b, c)| format!("{a} * {b} * {c}")),
-            1 => (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("max({a}, -{b})")),
-            1 => (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("ceil_div(abs({a}), {b})")),
-        ]
-    })
-}
-
-fn any_condition() -> impl Strategy<Value = String> {
-    let comparison = prop::sample::select(vec!["==", "!=", "<", "<=", ">", ">="]);
-    let leaf = prop_oneof![
-        4 => (any_number(), comparison, any_number()).prop_map(|(a, op, b)| format!("{a} {op} {b}")),
-        2 => (any_number(), any_number(), any_number()).prop_map(|(a, b, c)| format!("{a} <= {b} < {c}")),
-        1 => (any_number(), any_number()).prop_map(|(a, b)| format!("{a} in [1, {b}, 4.0]")),
-        1 => any_number(),
-    ];
-    leaf.prop_recursive(2, 6, 2, |inner| {
-        prop_oneof![
-            (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("({a} and {b})")),
-            (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("({a} or {b})")),
-            inner.clone().prop_map(|a| format!("(not {a})")),
-            (inner.clone(), inner.clone(), inner).prop_map(|(a, b, c)| format!("({a} if {b} else {c})")),
-        ]
-    })
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn every_operation_agrees_with_brute_force(text in any_space()) {
-        let mut diagnostics = Diagnostics::default();
-        let root = document::parse(&text, &mut diagnostics).unwrap();
         // An empty space is refused by the reader; it has a test of its own.
-        if let Some(space) = read_space(&root, &mut diagnostics) {
-            check_against_brute_force(&space);
-        } else {
-            let rendered = diagnostics.render("test.toml", &text);
-            prop_assert!(rendered.contains("no valid point"), "{rendered}");
+        match SearchSpace::parse(&text) {
+            Ok(space) => check_against_brute_force(&space),
+            Err(diagnostics) => {
+                let rendered = diagnostics.render("test.toml", &text);
+                prop_assert!(rendered.contains("no valid point"), "{rendered}");
+            }
         }
     }
 }

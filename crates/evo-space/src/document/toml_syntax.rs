@@ -6,10 +6,10 @@
 
 use toml::de::Error;
 
-use super::diagnostic::Diagnostics;
+use crate::diagnostic::Diagnostics;
 
 /// Adds the parser's errors, one a line.
-pub(super) fn complain(text: &str, errors: &[Error], diagnostics: &mut Diagnostics) {
+pub(crate) fn complain(text: &str, errors: &[Error], diagnostics: &mut Diagnostics) {
     let mut last_line = None;
     let mut last_open = None;
     for error in errors {
@@ -105,8 +105,8 @@ fn begins_statement(line: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::document::parse;
     use super::*;
+    use crate::document::parse;
 
     /// The complaints about a text: line, marked part and message.
     fn check(text: &str, expected: &[&str]) {

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use super::hasher::FastHash;
 use super::merge::{Edges, Layers, OverBudget, SearchLimits, search};
 use super::problem::Problem;
-use super::table::Table;
+use super::table::TruthTable;
 
 /// Values tried by the first attempts; later ones have sixteen times as many.
 const FIRST_STEPS: u64 = 1 << 13;
@@ -60,7 +60,7 @@ fn single(problem: &Problem, slot: usize) -> Layers {
 fn pair(problem: &Problem, group: &[usize]) -> Option<Layers> {
     let [first, second] = group else { return None };
     let mine = problem.conjuncts.iter().filter(|conjunct| conjunct.slots == group);
-    let tables = mine.map(|conjunct| conjunct.table.as_deref()).collect::<Option<Vec<&Table>>>()?;
+    let tables = mine.map(|conjunct| conjunct.table.as_deref()).collect::<Option<Vec<&TruthTable>>>()?;
     let size = problem.positions[*second].len();
     let mut numbers: HashMap<Edges, u32, FastHash> = HashMap::default();
     let (mut upper, mut lower) = (Vec::new(), Vec::new());
@@ -152,14 +152,10 @@ fn swap(layers: &mut Layers, upper: usize) -> Result<(), OverBudget> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnostic::Diagnostics;
-    use crate::document;
-    use crate::load::read_space;
+    use crate::testing::space;
 
     fn problem(text: &str) -> Problem {
-        let mut diagnostics = Diagnostics::default();
-        let root = document::parse(text, &mut diagnostics).unwrap();
-        let space = read_space(&root, &mut diagnostics).unwrap();
+        let space = space(text);
         Problem::new(space.parameters(), &space.constraints().iter().collect::<Vec<_>>())
     }
 

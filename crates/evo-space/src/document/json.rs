@@ -1,8 +1,9 @@
 //! A small JSON reader that keeps places, because space files in JSON deserve the same complaints
 //! as those in TOML. Strict, except that it says what it would have expected.
 
-use super::diagnostic::{Diagnostic, Diagnostics};
-use super::document::{Data, Entry, Node, Span};
+use super::node::{Data, Node, TableEntry};
+use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::span::Span;
 
 /// Nesting beyond this is refused, so that no input overflows the stack.
 const MAX_DEPTH: usize = 100;
@@ -10,7 +11,7 @@ const MAX_DEPTH: usize = 100;
 /// Reads one JSON value that fills the text. Complains about the first error and gives `None`.
 pub fn parse(text: &str, diagnostics: &mut Diagnostics) -> Option<Node> {
     let start = text.len() - text.trim_start_matches('\u{feff}').len();
-    let mut reader = Reader { text, at: start, depth: 0, duplicates: Vec::new() };
+    let mut reader = JsonReader { text, at: start, depth: 0, duplicates: Vec::new() };
     let result = reader.document();
     let sound = reader.duplicates.is_empty();
     reader.duplicates.into_iter().for_each(|duplicate| diagnostics.push(duplicate));
@@ -23,7 +24,7 @@ pub fn parse(text: &str, diagnostics: &mut Diagnostics) -> Option<Node> {
     }
 }
 
-struct Reader<'a> {
+struct JsonReader<'a> {
     text: &'a str,
     at: usize,
     depth: usize,
@@ -32,7 +33,7 @@ struct Reader<'a> {
 
 type Read<T> = Result<T, Diagnostic>;
 
-impl Reader<'_> {
+impl JsonReader<'_> {
     fn document(&mut self) -> Read<Node> {
         let node = self.value()?;
         self.skip_space();
@@ -62,7 +63,7 @@ impl Reader<'_> {
     }
 
     fn table(&mut self) -> Read<Data> {
-        let mut entries: Vec<Entry> = Vec::new();
+        let mut entries: Vec<TableEntry> = Vec::new();
         self.at += 1;
         self.skip_space();
         if self.take(b'}') {
@@ -84,7 +85,7 @@ impl Reader<'_> {
             if entries.iter().any(|entry| entry.key == key) {
                 self.duplicates.push(error(key_span, format!("duplicate key `{key}`"), None));
             } else {
-                entries.push(Entry { key, key_span, value });
+                entries.push(TableEntry { key, key_span, value });
             }
             if self.ends_list(b'}', "`,` or `}`")? {
                 return Ok(Data::Table(entries));

@@ -1,11 +1,4 @@
-//! Valid points as packed rows, for those who need a whole range in memory or on disk.
-//!
-//! An index range is cut into blocks, which threads fill side by side: the index gives a block's first
-//! point, an odometer the rest. Each parameter takes the bits that its effective values need, so that
-//! ten parameters usually fit 4 bytes; parameters with one value left take none.
-
-mod layout;
-mod walk;
+//! Ranges of rows, in one piece or in blocks.
 
 use std::fmt;
 use std::ops::Range;
@@ -13,15 +6,15 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use self::layout::{Layout, Word};
-use self::walk::{Plan, Writer};
-use super::index::Index;
-use super::space::SearchSpace;
-use super::subspace::Subspace;
+use super::layout::{Layout, Word};
+use super::walk::{ListPlan, RowWriter};
 use crate::genome::Genome;
+use crate::index::Index;
+use crate::space::SearchSpace;
+use crate::subspace::Subspace;
 
 /// Rows that a thread fills before it takes the next block: large enough to pay for finding the first.
-const BLOCK_ROWS: usize = 1 << 15;
+pub(super) const BLOCK_ROWS: usize = 1 << 15;
 
 impl SearchSpace {
     /// The valid points of an index range in canonical order, made by all threads; a range that ends
@@ -128,18 +121,18 @@ impl Iterator for RowBlocks<'_> {
 struct Lister<'a> {
     index: &'a Index,
     layout: Arc<Layout>,
-    plan: Box<dyn Fill>,
+    plan: Box<dyn FillRows>,
 }
 
 impl<'a> Lister<'a> {
     fn new(index: &'a Index) -> Lister<'a> {
         let layout = Arc::new(Layout::new(index.domains().to_vec()));
-        let plan: Box<dyn Fill> = match layout.word_bits {
-            8 => Box::new(Plan::<u8>::new(index, &layout)),
-            16 => Box::new(Plan::<u16>::new(index, &layout)),
-            32 => Box::new(Plan::<u32>::new(index, &layout)),
-            64 => Box::new(Plan::<u64>::new(index, &layout)),
-            _ => Box::new(Plan::<u128>::new(index, &layout)),
+        let plan: Box<dyn FillRows> = match layout.word_bits {
+            8 => Box::new(ListPlan::<u8>::new(index, &layout)),
+            16 => Box::new(ListPlan::<u16>::new(index, &layout)),
+            32 => Box::new(ListPlan::<u32>::new(index, &layout)),
+            64 => Box::new(ListPlan::<u64>::new(index, &layout)),
+            _ => Box::new(ListPlan::<u128>::new(index, &layout)),
         };
         Lister { index, layout, plan }
     }
@@ -183,16 +176,16 @@ impl<W: Word> Words for Vec<W> {
 }
 
 /// A plan that makes rows.
-trait Fill {
+trait FillRows {
     fn fill(&self, index: &Index, layout: &Layout, start: u128, len: usize) -> Box<dyn Words>;
 }
 
-impl<W: Word> Fill for Plan<W> {
+impl<W: Word> FillRows for ListPlan<W> {
     fn fill(&self, index: &Index, layout: &Layout, start: u128, len: usize) -> Box<dyn Words> {
         let mut words = vec![W::default(); len * layout.stride];
         let blocks = words.par_chunks_mut(BLOCK_ROWS * layout.stride).enumerate();
         blocks.for_each_init(
-            || Writer::new(self),
+            || RowWriter::new(self),
             |writer, (block, out)| {
                 let first = index.candidate(start + (block * BLOCK_ROWS) as u128);
                 let first = first.expect("the range lies inside the index");
@@ -202,6 +195,3 @@ impl<W: Word> Fill for Plan<W> {
         Box::new(words)
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -5,11 +5,11 @@
 //! the search compares partial points by: of `x * y * z <= 64` with `x` and `y` decided it is the
 //! product that counts, not its factors.
 
-use super::program::{Code, Program, Register, Registers};
+use crate::program::{Code, Program, Register, Registers};
 
 /// A computation that a step of the search has to do once for each value.
 #[derive(Debug)]
-pub struct Part {
+pub struct Precomputed {
     code: Code,
     pub program: Program,
     pub register: Register,
@@ -20,7 +20,7 @@ pub struct Part {
 pub fn extract(
     code: &Code,
     is_decided: &impl Fn(usize) -> bool,
-    parts: &mut Vec<Part>,
+    parts: &mut Vec<Precomputed>,
     registers: &mut Registers,
 ) -> Code {
     match reads(code, is_decided) {
@@ -64,7 +64,7 @@ pub fn extract(
     }
 }
 
-fn part(code: &Code, parts: &mut Vec<Part>, registers: &mut Registers) -> Register {
+fn part(code: &Code, parts: &mut Vec<Precomputed>, registers: &mut Registers) -> Register {
     if let Code::Slot(slot) = code {
         return *slot as Register;
     }
@@ -73,7 +73,7 @@ fn part(code: &Code, parts: &mut Vec<Part>, registers: &mut Registers) -> Regist
     }
     let program = Program::new(code, registers);
     let register = registers.add(None);
-    parts.push(Part { code: code.clone(), program, register });
+    parts.push(Precomputed { code: code.clone(), program, register });
     register
 }
 

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use super::constraint::Constraint;
-use super::parameter::Parameter;
-use super::program::{Atom, Code, Domains, Program, Registers, Texts, conjuncts};
-use super::table::Table;
+use super::table::TruthTable;
+use crate::constraint::Constraint;
+use crate::parameter::Parameter;
+use crate::program::{Atom, Code, Domains, Program, Registers, Texts, conjuncts};
 
 /// A constraint with at most this many combinations of values is tried out in full beforehand.
 const MAX_TABLE: usize = 1 << 14;
@@ -21,7 +21,7 @@ pub struct Conjunct {
     pub code: Code,
     pub slots: Vec<usize>,
     /// Its truth for all combinations of the slots' remaining values, if these are few.
-    pub table: Option<Arc<Table>>,
+    pub table: Option<Arc<TruthTable>>,
 }
 
 /// Slots are parameters in declared order.
@@ -134,7 +134,7 @@ impl Problem {
     fn tabulate(&mut self, number: usize, program: &Program, registers: &mut Registers) -> bool {
         let slots = self.conjuncts[number].slots.clone();
         let sizes = slots.iter().map(|slot| self.values[*slot].len()).collect();
-        let mut table = Table::new(sizes, program, registers, |registers, digit, at| {
+        let mut table = TruthTable::new(sizes, program, registers, |registers, digit, at| {
             registers.set(slots[digit] as u32, Some(self.values[slots[digit]][at]));
         });
         self.impossible |= table.holding == 0;

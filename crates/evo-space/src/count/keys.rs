@@ -3,7 +3,7 @@
 
 /// What `KeyTable::entry` found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Entry {
+pub enum KeyEntry {
     /// The value that was set for this key.
     Known(u32),
     /// A new entry, whose value is to be set.
@@ -16,7 +16,7 @@ pub struct KeyTable {
     stride: usize,
     keys: Vec<u64>,
     values: Vec<u32>,
-    /// Entry number plus one, by hash; 0 is free. A power of two long, or empty as long as the table is.
+    /// KeyEntry number plus one, by hash; 0 is free. A power of two long, or empty as long as the table is.
     buckets: Vec<u32>,
 }
 
@@ -37,14 +37,14 @@ impl KeyTable {
     }
 
     /// The entry of `key`, made if there is none; a new one has no value until `set` is called.
-    pub fn entry(&mut self, key: &[u64]) -> Entry {
+    pub fn entry(&mut self, key: &[u64]) -> KeyEntry {
         if self.values.len() * 2 >= self.buckets.len() {
             self.grow();
         }
         let mut at = hash(key) as usize & (self.buckets.len() - 1);
         while let Some(found) = (self.buckets[at] as usize).checked_sub(1) {
             if self.key(found) == key {
-                return Entry::Known(self.values[found]);
+                return KeyEntry::Known(self.values[found]);
             }
             at = (at + 1) & (self.buckets.len() - 1);
         }
@@ -52,7 +52,7 @@ impl KeyTable {
         self.keys.extend_from_slice(key);
         self.values.push(u32::MAX);
         self.buckets[at] = number + 1;
-        Entry::New(number)
+        KeyEntry::New(number)
     }
 
     /// Sets the value of an entry.
@@ -63,8 +63,8 @@ impl KeyTable {
     /// The number of `key`: its position in the order in which keys first came.
     pub fn intern(&mut self, key: &[u64]) -> u32 {
         match self.entry(key) {
-            Entry::Known(value) => value,
-            Entry::New(entry) => {
+            KeyEntry::Known(value) => value,
+            KeyEntry::New(entry) => {
                 self.set(entry, entry);
                 entry
             }
@@ -108,15 +108,15 @@ mod tests {
         }
         assert_eq!(table.len(), 5000);
         assert_eq!(table.key(71), [1, 1]);
-        assert_eq!(table.entry(&[3, 0]), Entry::Known(3));
-        assert_eq!(table.entry(&[3, 1000]), Entry::New(5000));
+        assert_eq!(table.entry(&[3, 0]), KeyEntry::Known(3));
+        assert_eq!(table.entry(&[3, 1000]), KeyEntry::New(5000));
     }
 
     #[test]
     fn a_key_without_words_is_one_key() {
         let mut table = KeyTable::new(0);
-        assert_eq!(table.entry(&[]), Entry::New(0));
+        assert_eq!(table.entry(&[]), KeyEntry::New(0));
         table.set(0, 7);
-        assert_eq!(table.entry(&[]), Entry::Known(7));
+        assert_eq!(table.entry(&[]), KeyEntry::Known(7));
     }
 }

@@ -1,61 +1,35 @@
-//! The index of valid points: exact counts, and index ⇄ point in canonical order.
-//!
-//! Each group of linked parameters has a reduced diagram whose nodes know how many completions they
-//! have. The canonical order is lexicographic in the declared order of all parameters, which groups
-//! may interleave: a step at one parameter therefore skips that group's completions times those of
-//! every other group from where it stands.
-//!
-//! A group that takes too much work is counted with some conjuncts left out (`relax`). Those become
-//! checks: the points of the diagrams are then a superset of the valid points, and indices run over
-//! the superset, with holes.
-
-mod around;
-mod checks;
-mod descend;
-pub mod diagram;
-mod lookup;
-mod nearest;
-mod parts;
-mod points;
-mod restrict;
-mod route;
-mod sample;
-mod size;
+//! The index itself: the diagrams, how they interleave, and what is left to check.
 
 use std::sync::{Arc, OnceLock};
 
-pub use around::{Around, Side};
-use checks::Checks;
-use diagram::Diagram;
 use num_bigint::BigUint;
-use parts::Part;
-pub use points::Points;
-pub use restrict::Allowed;
-use route::Route;
-pub use size::Size;
 
-use super::merge::Layers;
-use super::order;
-use super::problem::Problem;
-use super::relax::{RelaxLimits, relax};
+use super::checks::Checks;
+use super::diagram::Diagram;
+use super::parts::{self, Part};
+use super::route::Route;
+use crate::count::merge::Layers;
+use crate::count::order;
+use crate::count::problem::Problem;
+use crate::count::relax::{RelaxLimits, relax};
 
 /// The points of a space.
 #[derive(Debug)]
 pub struct Index {
-    diagrams: Vec<Diagram>,
+    pub(super) diagrams: Vec<Diagram>,
     /// Group and layer of each slot.
-    places: Vec<(usize, usize)>,
+    pub(super) places: Vec<(usize, usize)>,
     /// Number of points of the diagrams.
-    total: BigUint,
+    pub(super) total: BigUint,
     /// Positions that occur in the diagrams, for each slot, once somebody asked.
-    domains: OnceLock<Vec<Vec<u16>>>,
+    pub(super) domains: OnceLock<Vec<Vec<u16>>>,
     /// The short way between index and point where there is one, once somebody asked.
-    route: OnceLock<Option<Route>>,
-    checks: Arc<Checks>,
+    pub(super) route: OnceLock<Option<Route>>,
+    pub(super) checks: Arc<Checks>,
     /// For each slot the checks that read no later one.
-    closes: Vec<Vec<usize>>,
+    pub(super) closes: Vec<Vec<usize>>,
     /// What is independent of each other; only kept if there are checks.
-    parts: Vec<Part>,
+    pub(super) parts: Vec<Part>,
 }
 
 /// How much work goes into an index.
@@ -107,7 +81,7 @@ impl Index {
 
     /// The index of diagrams that decide all `slots` together, and of checks on their points; of
     /// nothing when it is `impossible`.
-    fn of(diagrams: Vec<Diagram>, slots: usize, impossible: bool, checks: Arc<Checks>) -> Index {
+    pub(super) fn of(diagrams: Vec<Diagram>, slots: usize, impossible: bool, checks: Arc<Checks>) -> Index {
         let mut places = vec![(0, 0); slots];
         let mut total = BigUint::from(u8::from(!impossible));
         for (group, diagram) in diagrams.iter().enumerate() {
@@ -146,7 +120,7 @@ impl Index {
         self.places.len()
     }
 
-    fn route(&self) -> Option<&Route> {
+    pub(super) fn route(&self) -> Option<&Route> {
         let new = || if self.is_empty() { None } else { Route::new(&self.diagrams, &self.places) };
         self.route.get_or_init(new).as_ref()
     }

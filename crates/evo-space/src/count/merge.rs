@@ -7,13 +7,13 @@
 use std::collections::HashMap;
 
 use super::hasher::FastHash;
-use super::keys::{Entry, KeyTable};
-use super::number::Number;
-use super::plan::{Closing, Plan, RegisterField, Source, Step, Then};
+use super::keys::{KeyEntry, KeyTable};
+use super::plan::{Closing, RegisterField, SearchPlan, SearchStep, Source, Then};
 use super::problem::Problem;
-use super::program::{Atom, Registers};
 use super::table::DEAD;
 use super::value_set::{is_empty, members};
+use crate::number::Number;
+use crate::program::{Atom, Registers};
 
 /// All valid points of a group as layers of nodes; edges lead from each layer to the next, the last
 /// layer's lead to the one end, 0.
@@ -44,9 +44,9 @@ pub struct SearchLimits {
 
 /// Searches one group in the given order.
 pub fn search(problem: &Problem, order: &[usize], limits: SearchLimits) -> Result<Layers, OverBudget> {
-    let Plan { steps, registers } = Plan::new(problem, order);
-    let mut search = Search {
-        memory: steps.iter().map(Memory::new).collect(),
+    let SearchPlan { steps, registers } = SearchPlan::new(problem, order);
+    let mut search = MergeSearch {
+        memory: steps.iter().map(DepthMemory::new).collect(),
         states: vec![Vec::new(); steps.len() + 1],
         steps: &steps,
         registers,
@@ -59,7 +59,7 @@ pub fn search(problem: &Problem, order: &[usize], limits: SearchLimits) -> Resul
 }
 
 /// What the search remembers at one depth.
-struct Memory {
+struct DepthMemory {
     /// By the state before conjuncts without table are turned into allowed values; unused where there
     /// are none.
     before_closing: KeyTable,
@@ -70,9 +70,9 @@ struct Memory {
     edges: Vec<(u16, u32)>,
 }
 
-impl Memory {
-    fn new(step: &Step) -> Memory {
-        Memory {
+impl DepthMemory {
+    fn new(step: &SearchStep) -> DepthMemory {
+        DepthMemory {
             before_closing: KeyTable::new(step.width_before_closing()),
             states: KeyTable::new(step.width),
             shared: HashMap::default(),
@@ -96,17 +96,17 @@ impl Memory {
     }
 }
 
-struct Search<'a> {
-    steps: &'a [Step],
+struct MergeSearch<'a> {
+    steps: &'a [SearchStep],
     /// The state before each step on the way to the current partial point.
     states: Vec<Vec<u64>>,
     registers: Registers,
-    memory: Vec<Memory>,
+    memory: Vec<DepthMemory>,
     steps_left: u64,
     words_left: u64,
 }
 
-impl Search<'_> {
+impl MergeSearch<'_> {
     /// The node of the current partial point, which has `depth` slots.
     fn go(&mut self, depth: usize) -> Result<u32, OverBudget> {
         let steps = self.steps;
@@ -143,8 +143,8 @@ impl Search<'_> {
         let mut before = None;
         if !step.closings.is_empty() {
             match self.memory[depth].before_closing.entry(next) {
-                Entry::Known(child) => return Ok(child),
-                Entry::New(entry) => before = Some(entry),
+                KeyEntry::Known(child) => return Ok(child),
+                KeyEntry::New(entry) => before = Some(entry),
             }
             self.words_left = self.words_left.checked_sub(next.len() as u64 + 2).ok_or(OverBudget)?;
             for closing in &step.closings {
@@ -164,8 +164,8 @@ impl Search<'_> {
     /// The node of the state after step `depth`, searched if it is new.
     fn remembered(&mut self, depth: usize) -> Result<u32, OverBudget> {
         match self.memory[depth].states.entry(&self.states[depth + 1]) {
-            Entry::Known(child) => Ok(child),
-            Entry::New(entry) => {
+            KeyEntry::Known(child) => Ok(child),
+            KeyEntry::New(entry) => {
                 let words = self.states[depth + 1].len() as u64 + 2;
                 self.words_left = self.words_left.checked_sub(words).ok_or(OverBudget)?;
                 let child = self.go(depth + 1)?;
@@ -177,7 +177,13 @@ impl Search<'_> {
 }
 
 /// Writes the state after the step's value number `at`; false if nothing completes it.
-fn advance(step: &Step, state: &[u64], at: usize, next: &mut Vec<u64>, registers: &mut Registers) -> bool {
+fn advance(
+    step: &SearchStep,
+    state: &[u64],
+    at: usize,
+    next: &mut Vec<u64>,
+    registers: &mut Registers,
+) -> bool {
     next.clear();
     for mask in &step.masks {
         match &mask.from {
@@ -226,7 +232,7 @@ fn restrict(allowed: &mut [u64], row: &[u64]) {
 }
 
 /// Turns a conjunct into its last slot's allowed values; how many were tried.
-fn close(closing: &Closing, step: &Step, next: &mut [u64], registers: &mut Registers) -> u64 {
+fn close(closing: &Closing, step: &SearchStep, next: &mut [u64], registers: &mut Registers) -> u64 {
     let mask = &step.masks[closing.mask];
     let mut tried = 0;
     for (number, word) in next[mask.to..mask.to + mask.words].iter_mut().enumerate() {
@@ -241,7 +247,7 @@ fn close(closing: &Closing, step: &Step, next: &mut [u64], registers: &mut Regis
     tried
 }
 
-fn mask_of<'n>(step: &Step, closing: &Closing, next: &'n [u64]) -> &'n [u64] {
+fn mask_of<'n>(step: &SearchStep, closing: &Closing, next: &'n [u64]) -> &'n [u64] {
     let mask = &step.masks[closing.mask];
     &next[mask.to..mask.to + mask.words]
 }

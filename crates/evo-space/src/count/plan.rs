@@ -7,21 +7,21 @@
 //! pairwise-different parameters) are one state.
 
 use super::problem::{Conjunct, Problem};
-use super::program::{Atom, Code, Program, Register, Registers};
-use super::residual::{Part, extract};
+use super::residual::{Precomputed, extract};
 use super::table::TableDiagram;
 use super::value_set::{push_full, words_for};
+use crate::program::{Atom, Code, Program, Register, Registers};
 
 /// The steps of a search, and the registers that they use.
 #[derive(Debug)]
-pub struct Plan {
-    pub steps: Vec<Step>,
+pub struct SearchPlan {
+    pub steps: Vec<SearchStep>,
     pub registers: Registers,
 }
 
 /// What happens at one slot. Offsets count words of the state before (`from`) or after (`to`).
 #[derive(Debug)]
-pub struct Step {
+pub struct SearchStep {
     pub slot: usize,
     pub positions: Vec<u16>,
     pub values: Vec<Atom>,
@@ -30,7 +30,7 @@ pub struct Step {
     /// Nodes of tables that this slot does not touch: from, to.
     pub carried: Vec<(usize, usize)>,
     pub nodes: Vec<NodeMove>,
-    pub parts: Vec<Part>,
+    pub parts: Vec<Precomputed>,
     /// Registers that open conjuncts read.
     pub registers: RegisterField,
     /// Registers that only the closings read.
@@ -105,19 +105,19 @@ impl RegisterField {
     }
 }
 
-impl Step {
+impl SearchStep {
     /// Words of the state with the registers that closings read.
     pub fn width_before_closing(&self) -> usize {
         self.width + self.closing_registers.words()
     }
 }
 
-impl Plan {
+impl SearchPlan {
     /// Plans the search of a group in the given order of its slots.
-    pub fn new(problem: &Problem, order: &[usize]) -> Plan {
+    pub fn new(problem: &Problem, order: &[usize]) -> SearchPlan {
         let mut planner = Planner::new(problem, order);
         let steps = (0..order.len()).map(|depth| planner.step(depth)).collect();
-        Plan { steps, registers: planner.registers }
+        SearchPlan { steps, registers: planner.registers }
     }
 }
 
@@ -167,7 +167,7 @@ impl<'a> Planner<'a> {
         Planner { problem, order, depths, registers, tracks, masks: vec![None; problem.values.len()] }
     }
 
-    fn step(&mut self, depth: usize) -> Step {
+    fn step(&mut self, depth: usize) -> SearchStep {
         let slot = self.order[depth];
         let allowed = self.source(slot);
         let parts = self.advance_residuals(depth);
@@ -182,7 +182,7 @@ impl<'a> Planner<'a> {
         let closings = self.closings(depth, &masks);
         self.masks.fill(None);
         masks.iter().for_each(|mask| self.masks[mask.slot] = Some(mask.to));
-        Step {
+        SearchStep {
             slot,
             positions: self.problem.positions[slot].clone(),
             values: self.problem.values[slot].clone(),
@@ -210,7 +210,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Conjuncts without table take in the new slot; what that makes computable is computed once.
-    fn advance_residuals(&mut self, depth: usize) -> Vec<Part> {
+    fn advance_residuals(&mut self, depth: usize) -> Vec<Precomputed> {
         let mut parts = Vec::new();
         let Planner { depths, registers, tracks, problem, .. } = self;
         // Constants of other groups do not exist; slots with one value count as decided.

@@ -1,77 +1,12 @@
-//! A TOML or JSON file as a tree in which every key and value knows its place.
-//!
-//! Both formats become the same tree, so the readers of spaces and kernels see one shape and every
-//! complaint can point at line and column.
-
-use std::ops::Range;
+//! Text to a tree: TOML here, JSON in `json`.
 
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
-use super::diagnostic::Diagnostics;
+use super::node::{Data, Node, TableEntry};
 use super::{json, toml_syntax};
-
-/// A byte range of the file.
-pub type Span = Range<usize>;
-
-/// A value with its place.
-#[derive(Clone, Debug)]
-pub struct Node {
-    pub span: Span,
-    pub data: Data,
-}
-
-/// What a node holds.
-#[derive(Clone, Debug)]
-pub enum Data {
-    Bool(bool),
-    Int(i64),
-    /// An integer that does not fit 64 bits, as its decimal digits.
-    BigInt(String),
-    Float(f64),
-    Text(String),
-    List(Vec<Node>),
-    /// Entries in file order; no key twice.
-    Table(Vec<Entry>),
-    /// JSON's `null`.
-    Null,
-}
-
-/// One key of a table.
-#[derive(Clone, Debug)]
-pub struct Entry {
-    pub key: String,
-    pub key_span: Span,
-    pub value: Node,
-}
-
-impl Node {
-    /// The entries, if this is a table.
-    pub fn entries(&self) -> Option<&[Entry]> {
-        match &self.data {
-            Data::Table(entries) => Some(entries),
-            _ => None,
-        }
-    }
-
-    /// The value of a key, if this is a table that has it.
-    pub fn get(&self, key: &str) -> Option<&Node> {
-        self.entries()?.iter().find(|entry| entry.key == key).map(|entry| &entry.value)
-    }
-
-    /// `an integer`, `a text`, …, for messages.
-    pub fn kind(&self) -> &'static str {
-        match &self.data {
-            Data::Bool(_) => "a boolean",
-            Data::Int(_) | Data::BigInt(_) => "an integer",
-            Data::Float(_) => "a float",
-            Data::Text(_) => "a text",
-            Data::List(_) => "a list",
-            Data::Table(_) => "a table",
-            Data::Null => "null",
-        }
-    }
-}
+use crate::diagnostic::Diagnostics;
+use crate::span::Span;
 
 /// Reads TOML or JSON (told apart by the first character that is not white space: `{` is JSON).
 /// A file that is not well-formed leaves an error in `diagnostics` and gives `None`.
@@ -90,13 +25,13 @@ fn parse_toml(text: &str, diagnostics: &mut Diagnostics) -> Option<Node> {
     sound.then_some(Node { span, data: Data::Table(entries) })
 }
 
-fn toml_entries(table: DeTable<'_>, diagnostics: &mut Diagnostics) -> Vec<Entry> {
-    let mut entries: Vec<Entry> = table
+fn toml_entries(table: DeTable<'_>, diagnostics: &mut Diagnostics) -> Vec<TableEntry> {
+    let mut entries: Vec<TableEntry> = table
         .into_iter()
         .filter_map(|(key, value): (Spanned<DeString<'_>>, _)| {
             let key_span = key.span();
             let value = toml_node(value, diagnostics)?;
-            Some(Entry { key: key.into_inner().into_owned(), key_span, value })
+            Some(TableEntry { key: key.into_inner().into_owned(), key_span, value })
         })
         .collect();
     // The parser's map sorts by key; people mean the order in which they wrote.
@@ -144,7 +79,7 @@ mod tests {
             Data::Text(text) => format!("{text:?}"),
             Data::List(items) => format!("[{}]", items.iter().map(shape).collect::<Vec<_>>().join(", ")),
             Data::Table(entries) => {
-                let pair = |entry: &Entry| format!("{}: {}", entry.key, shape(&entry.value));
+                let pair = |entry: &TableEntry| format!("{}: {}", entry.key, shape(&entry.value));
                 format!("{{{}}}", entries.iter().map(pair).collect::<Vec<_>>().join(", "))
             }
             Data::Null => "null".to_string(),

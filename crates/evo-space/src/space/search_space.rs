@@ -2,14 +2,13 @@
 
 use num_bigint::BigUint;
 
-use super::constraint::Constraint;
-use super::expr::ExprError;
-use super::index::{Index, Limits, Size};
-pub use super::neighbors::Neighborhood;
-use super::parameter::Parameter;
-use super::problem::Problem;
-use super::value::Value;
+use crate::constraint::Constraint;
+use crate::count::problem::Problem;
+use crate::expr::ExprError;
 use crate::genome::{Configuration, Genome};
+use crate::index::{Index, Limits, Size};
+use crate::parameter::Parameter;
+use crate::value::Value;
 
 /// Parameters, constraints and an index of the valid points in canonical order (lexicographic by
 /// value position).
@@ -17,7 +16,7 @@ use crate::genome::{Configuration, Genome};
 pub struct SearchSpace {
     parameters: Vec<Parameter>,
     constraints: Vec<Constraint>,
-    pub(super) index: Index,
+    pub(crate) index: Index,
     has_default: bool,
 }
 
@@ -50,7 +49,7 @@ impl SearchSpace {
     }
 
     /// A space without constraints whose index says it all.
-    pub(super) fn of_index(parameters: Vec<Parameter>, index: Index) -> SearchSpace {
+    pub(crate) fn of_index(parameters: Vec<Parameter>, index: Index) -> SearchSpace {
         SearchSpace { parameters, constraints: Vec::new(), index, has_default: true }
     }
 
@@ -182,11 +181,6 @@ impl SearchSpace {
 }
 
 /// Number of points, valid or not.
-pub(super) fn cartesian(parameters: &[Parameter]) -> BigUint {
+pub(crate) fn cartesian(parameters: &[Parameter]) -> BigUint {
     parameters.iter().fold(BigUint::from(1u8), |product, parameter| product * parameter.values.len())
 }
-
-#[cfg(test)]
-pub(crate) mod entangled_tests;
-#[cfg(test)]
-pub(super) mod tests;

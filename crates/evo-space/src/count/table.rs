@@ -1,15 +1,15 @@
 //! A constraint tried out on every combination of its slots' values: one bit each.
 
 use super::keys::KeyTable;
-use super::program::{Program, Registers};
 use super::value_set::words_for;
+use crate::program::{Program, Registers};
 
 /// The child of a combination that nothing completes.
 pub const DEAD: u32 = u32::MAX;
 
 /// A conjunct's truth for every combination of its slots' values, as it was when they were tried.
 #[derive(Clone, Debug)]
-pub struct Table {
+pub struct TruthTable {
     /// Number of values of each slot, in the conjunct's order.
     sizes: Vec<usize>,
     /// Row-major over `sizes`.
@@ -18,14 +18,14 @@ pub struct Table {
     pub holding: usize,
 }
 
-impl Table {
+impl TruthTable {
     /// Tries `program` on all combinations. `slots` are registers; `values(slot, at)` sets one.
     pub fn new(
         sizes: Vec<usize>,
         program: &Program,
         registers: &mut Registers,
         set: impl Fn(&mut Registers, usize, usize),
-    ) -> Table {
+    ) -> TruthTable {
         let combinations = sizes.iter().product();
         let mut bits = Vec::with_capacity(combinations);
         let mut at = vec![0usize; sizes.len()];
@@ -38,7 +38,7 @@ impl Table {
             (step..at.len()).for_each(|digit| set(registers, digit, at[digit]));
         }
         let holding = bits.iter().filter(|bit| **bit).count();
-        Table { sizes, bits, holding }
+        TruthTable { sizes, bits, holding }
     }
 
     /// Number of combinations.
@@ -88,7 +88,7 @@ impl Table {
     }
 
     /// The same truth with the slots in another order: `order[k]` is the number here of the new slot `k`.
-    fn reordered(&self, order: &[usize]) -> Table {
+    fn reordered(&self, order: &[usize]) -> TruthTable {
         if order.iter().enumerate().all(|(new, old)| new == *old) {
             return self.clone();
         }
@@ -101,7 +101,7 @@ impl Table {
             starts = starts.iter().flat_map(|start| (0..size).map(move |at| start + at * stride)).collect();
         }
         let bits = starts.into_iter().map(|at| self.bits[at]).collect();
-        Table { sizes, bits, holding: self.holding }
+        TruthTable { sizes, bits, holding: self.holding }
     }
 }
 
@@ -120,7 +120,7 @@ pub struct TableDiagram {
 
 impl TableDiagram {
     /// Reduces a table whose slots are taken in `order` (numbers of the table's slots; at least two).
-    pub fn new(table: &Table, order: &[usize]) -> TableDiagram {
+    pub fn new(table: &TruthTable, order: &[usize]) -> TableDiagram {
         let table = table.reordered(order);
         let last = table.sizes[table.sizes.len() - 1];
         let words = words_for(last);
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     /// A table of a function of three positions.
-    fn table(sizes: [usize; 3], holds: impl Fn([usize; 3]) -> bool) -> Table {
+    fn table(sizes: [usize; 3], holds: impl Fn([usize; 3]) -> bool) -> TruthTable {
         let mut bits = Vec::new();
         for a in 0..sizes[0] {
             for b in 0..sizes[1] {
@@ -165,7 +165,7 @@ mod tests {
             }
         }
         let holding = bits.iter().filter(|bit| **bit).count();
-        Table { sizes: sizes.to_vec(), bits, holding }
+        TruthTable { sizes: sizes.to_vec(), bits, holding }
     }
 
     /// Follows the diagram for positions that are given in the diagram's order.

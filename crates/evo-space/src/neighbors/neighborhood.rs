@@ -1,18 +1,13 @@
-//! Neighbors of a point, and the nearest valid point to an invalid one.
-//!
-//! What counts as a neighbor follows Kernel Tuner's four words, so that its users read ours right. Where
-//! one parameter moves, the valid values of each are read off the diagram around the point's path.
-//! Where all may move at once, the neighborhood is a box: a subspace, which is counted and drawn from
-//! without listing it.
+//! The four neighborhoods, and repair.
 
 use num_bigint::BigUint;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::index::diagram::Edge;
-use super::index::{Allowed, Around, Index, Points, Side};
-use super::space::SearchSpace;
 use crate::genome::Genome;
+use crate::index::diagram::Edge;
+use crate::index::{Allowed, Around, Index, Points, Side};
+use crate::space::SearchSpace;
 
 /// More than any sum of distances, so that fewer changed parameters always win.
 const CHANGE: u64 = 1 << 32;
@@ -202,6 +197,3 @@ impl Iterator for Changes<'_> {
         }
     }
 }
-
-#[cfg(test)]
-pub(super) mod tests;

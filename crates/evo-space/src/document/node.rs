@@ -1,0 +1,62 @@
+//! The tree that both formats become.
+
+use crate::span::Span;
+
+/// A value with its place.
+#[derive(Clone, Debug)]
+pub struct Node {
+    pub span: Span,
+    pub data: Data,
+}
+
+/// What a node holds.
+#[derive(Clone, Debug)]
+pub enum Data {
+    Bool(bool),
+    Int(i64),
+    /// An integer that does not fit 64 bits, as its decimal digits.
+    BigInt(String),
+    Float(f64),
+    Text(String),
+    List(Vec<Node>),
+    /// Entries in file order; no key twice.
+    Table(Vec<TableEntry>),
+    /// JSON's `null`.
+    Null,
+}
+
+/// One key of a table.
+#[derive(Clone, Debug)]
+pub struct TableEntry {
+    pub key: String,
+    pub key_span: Span,
+    pub value: Node,
+}
+
+impl Node {
+    /// The entries, if this is a table.
+    pub fn entries(&self) -> Option<&[TableEntry]> {
+        match &self.data {
+            Data::Table(entries) => Some(entries),
+            _ => None,
+        }
+    }
+
+    /// The value of a key, if this is a table that has it.
+    pub fn get(&self, key: &str) -> Option<&Node> {
+        self.entries()?.iter().find(|entry| entry.key == key).map(|entry| &entry.value)
+    }
+
+    /// `an integer`, `a text`, …, for messages.
+    pub fn kind(&self) -> &'static str {
+        match &self.data {
+            Data::Bool(_) => "a boolean",
+            Data::Int(_) | Data::BigInt(_) => "an integer",
+            Data::Float(_) => "a float",
+            Data::Text(_) => "a text",
+            Data::List(_) => "a list",
+            Data::Table(_) => "a table",
+            Data::Null => "null",
+        }
+    }
+}
