@@ -2,7 +2,7 @@
 //!
 //! `cargo bench --bench space -- [FOLDER] [--only NAME,..] [--runs N] [--phases] [--json]` measures
 //! every space file of the folder, by default `spaces` in the shared folder (`$EVO_SHARED`, else
-//! `../shared`), else this repository's own. `space_peers.py` runs the first loads side by side with
+//! `../shared`), else this repository's own. `crates/evo-lab/peers/space_peers.py` runs the first loads side by side with
 //! other tools.
 
 mod cold;

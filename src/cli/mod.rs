@@ -4,9 +4,9 @@ use std::io::Write;
 use std::process;
 
 use clap::Parser;
+use clap::error::{ContextKind, ContextValue};
 
 pub mod args;
-mod bench_search;
 mod compile;
 mod compile_table;
 mod completions;
@@ -28,6 +28,9 @@ mod worker;
 use args::{Cli, Command};
 use exit_code::{ExitCode, UsageError};
 
+/// Said to people who ask for a command that was here in earlier versions.
+const LAB_HINT: &str = "bench-search is a command of the lab: cargo run --release -p evo-lab -- bench-search";
+
 /// Parses the command line, runs the command and gives the process's exit code.
 pub fn main() -> process::ExitCode {
     let cli = match Cli::try_parse() {
@@ -35,11 +38,19 @@ pub fn main() -> process::ExitCode {
         Err(error) => {
             let code = if error.use_stderr() { ExitCode::Usage } else { ExitCode::Done };
             let _ = error.print();
+            if is_of_the_lab(&error) {
+                eprintln!("hint: {LAB_HINT}");
+            }
             return process::ExitCode::from(code as u8);
         }
     };
     let code = dispatch(&cli.command).unwrap_or_else(|error| report(&error));
     process::ExitCode::from(code as u8)
+}
+
+fn is_of_the_lab(error: &clap::Error) -> bool {
+    let named = error.get(ContextKind::InvalidSubcommand);
+    matches!(named, Some(ContextValue::String(name)) if name == "bench-search")
 }
 
 fn dispatch(command: &Command) -> anyhow::Result<ExitCode> {
@@ -49,7 +60,6 @@ fn dispatch(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Space(arguments) => space::run(arguments),
         Command::Render(arguments) => render::run(arguments),
         Command::Compile(arguments) => compile::run(arguments),
-        Command::BenchSearch(arguments) => bench_search::run(arguments),
         Command::Leaderboard(arguments) => leaderboard::run(arguments),
         Command::Preflight(arguments) => preflight::run(arguments),
         Command::Selftest(arguments) => selftest::run(arguments),

@@ -1,7 +1,5 @@
 //! Whole-program tests: one binary, a module a subject.
 mod bad_input;
-mod bench_search;
-mod bench_synthetic;
 mod compile;
 mod compile_command;
 mod compile_ends;

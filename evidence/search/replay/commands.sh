@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Replays of evo's own strategies on recorded and synthetic spaces: what docs/SEARCH.md shows beside the comparison with other tools.
-# usage: commands.sh EVO RECORDINGS OUT_FOLDER; about 75 minutes of one core that has nothing else to do
+# usage: commands.sh EVO_LAB RECORDINGS OUT_FOLDER; about 75 minutes of one core that has nothing else to do
 set -eu
-evo=$1 data=$2 out=$3
+lab=$1 data=$2 out=$3
 mkdir -p "$out"
-bench() { local name=$1; shift; "$evo" bench-search "$@" --seed 1 --jobs 1 --json > "$out/$name.json"; }
+bench() { local name=$1; shift; "$lab" bench-search "$@" --seed 1 --jobs 1 --json > "$out/$name.json"; }
 of() { printf '%s/%s.json.gz ' "$data" "$1"; }
 bench evolve-100 --data "$data" --strategy evolve --runs 100
 bench classics-100 --data "$data" --strategy genetic,annealing,differential_evolution,local_search,quasi_random,random --runs 100

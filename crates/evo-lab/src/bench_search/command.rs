@@ -1,0 +1,113 @@
+//! Runs the command: reads spaces and traces, simulates, scores, prints.
+
+use std::io::{self, ErrorKind, Write};
+
+use rayon::prelude::*;
+
+use super::data::{self, ScoredSpace};
+use super::own_time::OwnTime;
+use super::results::{PerRun, SpaceResult, StrategyResult};
+use super::runs::Runs;
+use super::{json, judged, synthetic, table};
+use crate::args::BenchSearchArgs;
+use crate::error::LabError;
+use crate::score::{self, RunProgress};
+use crate::simulate::SimulatedRun;
+use crate::trace::{TraceError, TraceLine, TraceWriter};
+
+/// Runs the command and prints its answer on stdout.
+pub fn run(arguments: &BenchSearchArgs) -> Result<(), LabError> {
+    let text = match &arguments.synthetic {
+        Some(names) => synthetic::answer(arguments, names)?,
+        None => answer(arguments)?,
+    };
+    print(&text)
+}
+
+/// Scores on recorded spaces.
+fn answer(arguments: &BenchSearchArgs) -> Result<String, LabError> {
+    let spaces = data::open(&arguments.data)?;
+    let earlier = if arguments.prior.is_empty() { Vec::new() } else { data::open(&arguments.prior)? };
+    let names = arguments.known_strategies()?;
+    // A trace that cannot be written is noticed before the runs, not after.
+    let trace = arguments.trace.as_deref().map(TraceWriter::create).transpose().map_err(LabError::usage)?;
+    let tools = judged::read(&arguments.judge, &spaces, &names, !arguments.no_overhead)?;
+    let all = Runs::simulate(arguments, &names, &spaces, &earlier)?;
+    if let Some(trace) = trace {
+        write(trace, &all, &names, &spaces).map_err(LabError::usage)?;
+    }
+    let ours = names.iter().enumerate();
+    let ours = ours.map(|(number, name)| judge(name, &spaces, |at| (all.of(number, at), 0)));
+    let theirs = tools
+        .iter()
+        .map(|tool| judge(&tool.name, &spaces, |at| (tool.runs[at].as_slice(), tool.illegal[at])));
+    let results: Vec<StrategyResult> = ours.chain(theirs).collect();
+    Ok(if arguments.json {
+        format!("{}\n", json::object(arguments, &results, &spaces))
+    } else {
+        table::text(&results)
+    })
+}
+
+/// Writes to stdout. A reader that has left (`| head`) is not an error.
+fn print(text: &str) -> Result<(), LabError> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(LabError::Usage(format!("cannot write to stdout: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes every run to the trace.
+fn write(
+    mut trace: TraceWriter,
+    all: &Runs,
+    names: &[&str],
+    spaces: &[ScoredSpace],
+) -> Result<(), TraceError> {
+    for (strategy, name) in names.iter().enumerate() {
+        for (at, space) in spaces.iter().enumerate() {
+            for (run, simulated) in all.of(strategy, at).iter().enumerate() {
+                let SimulatedRun { evaluations, overhead_ms } = simulated;
+                trace.write(&TraceLine {
+                    tool: name.to_string(),
+                    dataset: space.recording.name.clone(),
+                    run: run as u64,
+                    evals: evaluations.clone(),
+                    overhead_ms: overhead_ms.clone(),
+                })?;
+            }
+        }
+    }
+    trace.finish()
+}
+
+/// Scores a strategy. For each space, `runs` gives its runs and how many evaluations were illegal.
+fn judge<'a>(
+    name: &'a str,
+    spaces: &'a [ScoredSpace],
+    runs: impl Fn(usize) -> (&'a [SimulatedRun], usize) + Sync,
+) -> StrategyResult<'a> {
+    let on_space = |(at, space): (usize, &'a ScoredSpace)| {
+        let (runs, illegal) = runs(at);
+        let progress =
+            |run: &SimulatedRun| RunProgress::of(&space.yardstick, &run.evaluations, &run.overhead_ms);
+        let progress: Vec<RunProgress> = runs.iter().map(progress).collect();
+        let score = score::score(&space.yardstick, &progress);
+        let per_run = PerRun::of(&progress, illegal);
+        (!runs.is_empty()).then(|| SpaceResult { space, score, time: own_time(runs), per_run })
+    };
+    let on_spaces: Vec<SpaceResult> = spaces.par_iter().enumerate().filter_map(on_space).collect();
+    StrategyResult {
+        strategy: name,
+        aggregate: score::aggregate(on_spaces.iter().map(|on| on.score.curve.as_slice())),
+        time: own_time((0..spaces.len()).flat_map(|at| runs(at).0)),
+        spaces: on_spaces,
+    }
+}
+
+fn own_time<'a>(runs: impl IntoIterator<Item = &'a SimulatedRun>) -> Option<OwnTime> {
+    OwnTime::of(runs.into_iter().flat_map(|run| run.overhead_ms.iter().copied()))
+}

@@ -1,0 +1,50 @@
+//! How strategies did on recorded spaces.
+
+use super::data::ScoredSpace;
+use super::own_time::OwnTime;
+use crate::score::{Aggregate, RunProgress, SpaceScore};
+
+/// How one strategy did, one of ours or another tool.
+pub struct StrategyResult<'a> {
+    /// Its name.
+    pub strategy: &'a str,
+    /// The spaces that it has runs on.
+    pub spaces: Vec<SpaceResult<'a>>,
+    pub aggregate: Option<Aggregate>,
+    /// Over all proposals on all spaces.
+    pub time: Option<OwnTime>,
+}
+
+/// How it did on one space.
+pub struct SpaceResult<'a> {
+    pub space: &'a ScoredSpace,
+    pub score: SpaceScore,
+    pub time: Option<OwnTime>,
+    pub per_run: PerRun,
+}
+
+/// What a run did, as means over the runs.
+#[derive(Clone, Copy, Debug)]
+pub struct PerRun {
+    pub distinct: f64,
+    /// Distinct evaluations that failed.
+    pub failures: f64,
+    /// Evaluations of configurations that the run had evaluated before.
+    pub repeats: f64,
+    /// Evaluations that the space does not allow.
+    pub illegal: f64,
+}
+
+impl PerRun {
+    pub fn of(runs: &[RunProgress], illegal: usize) -> PerRun {
+        let mean = |count: &dyn Fn(&RunProgress) -> usize| {
+            runs.iter().map(count).sum::<usize>() as f64 / runs.len().max(1) as f64
+        };
+        PerRun {
+            distinct: mean(&|run| run.distinct),
+            failures: mean(&|run| run.failures),
+            repeats: mean(&|run| run.times.len() - run.distinct),
+            illegal: illegal as f64 / runs.len().max(1) as f64,
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! What a search on a recorded space is measured with: how long it is watched, and what random search
+//! would have found by then (Willemsen et al., "A Methodology for Comparing Auto-Tuning Optimization
+//! Algorithms").
+
+use evo::replay::{Recording, Row};
+use evo::timing::stats::median;
+use thiserror::Error;
+
+use super::cubic;
+
+/// Points in time at which searches are compared.
+pub const POINTS: usize = 1000;
+
+/// The scored range starts when random search is expected to have closed this share of the gap between the
+/// median and the optimum, …
+const SHARE_AT_START: f64 = 0.01;
+/// … and ends at this one.
+const SHARE_AT_END: f64 = 0.95;
+
+/// Runs go on for this multiple of the scored range, so that its end is seen from both sides.
+const MARGIN_OF_RUNS: f64 = 1.1;
+
+/// Why a recording says nothing about the quality of a search.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum NotScorable {
+    /// Its optimum is not known.
+    #[error("it holds {rows} of its space's {valid} configurations, so nobody knows its optimum")]
+    Incomplete { rows: usize, valid: String },
+    /// Nothing to find.
+    #[error("every one of its configurations fails")]
+    AllFail,
+    /// The clock would stand still.
+    #[error("its configurations cost no time")]
+    Free,
+    /// Nothing to win.
+    #[error("random search reaches its optimum within the scored range")]
+    TooEasy,
+}
+
+/// What one configuration gives and costs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Price {
+    /// Nanoseconds; none when it fails.
+    pub objective_ns: Option<f64>,
+    /// Asking for it the first time: compiling, validation, runs; milliseconds.
+    pub first_ms: f64,
+    /// Asking again: its runs.
+    pub again_ms: f64,
+    /// The first time, with the overhead of the tuner that recorded it: the measure of the budget.
+    pub recorded_ms: f64,
+}
+
+/// A recorded space as the judge sees it.
+#[derive(Debug)]
+pub struct Yardstick {
+    pub prices: Vec<Price>,
+    /// Objectives, best first.
+    pub ascending: Vec<f64>,
+    /// Evaluations that random search is expected to need to the end of the scored range.
+    pub evaluations: usize,
+    /// Points in time from the start to the end of the scored range, milliseconds.
+    pub grid: Vec<f64>,
+    /// What random search has found by then.
+    pub baseline: Vec<f64>,
+}
+
+impl Yardstick {
+    /// The yardstick of a recording that holds every configuration.
+    pub fn of(recording: &Recording) -> Result<Yardstick, NotScorable> {
+        if !recording.exhaustive {
+            let (rows, valid) = (recording.rows().len(), recording.space.valid().to_string());
+            return Err(NotScorable::Incomplete { rows, valid });
+        }
+        let price = |row: &Row| Price {
+            objective_ns: row.objective_ns,
+            first_ms: row.cost.total_ms(),
+            again_ms: row.cost.runs_ms,
+            recorded_ms: row.cost.total_ms() + row.cost.framework_ms,
+        };
+        Yardstick::new(recording.rows().iter().map(price).collect())
+    }
+
+    /// The yardstick of all configurations of a space, in any order.
+    pub fn new(prices: Vec<Price>) -> Result<Yardstick, NotScorable> {
+        let mut ascending: Vec<f64> = prices.iter().filter_map(|price| price.objective_ns).collect();
+        ascending.sort_by(f64::total_cmp);
+        let Some(optimum) = ascending.first().copied() else { return Err(NotScorable::AllFail) };
+        let (first, last) = range(&ascending);
+        let recorded: Vec<f64> = prices.iter().map(|price| price.recorded_ms).collect();
+        let cost = median(&recorded);
+        if cost <= 0.0 {
+            return Err(NotScorable::Free);
+        }
+        let grid = evenly(first as f64 * cost, last as f64 * cost);
+        let baseline = baseline(&ascending, &grid, random_cost(&prices));
+        if baseline.contains(&optimum) {
+            return Err(NotScorable::TooEasy);
+        }
+        Ok(Yardstick { prices, ascending, evaluations: last, grid, baseline })
+    }
+
+    /// The best objective, nanoseconds.
+    pub fn optimum(&self) -> f64 {
+        self.ascending[0]
+    }
+
+    /// The end of the scored range, milliseconds.
+    pub fn end_ms(&self) -> f64 {
+        self.grid[POINTS - 1]
+    }
+
+    /// How long a run goes on, milliseconds.
+    pub fn run_until_ms(&self) -> f64 {
+        self.end_ms() * MARGIN_OF_RUNS
+    }
+}
+
+/// Evaluations of random search at the start and the end of the scored range, at least two apart.
+fn range(ascending: &[f64]) -> (usize, usize) {
+    let (first, last) = (evaluations_to(ascending, SHARE_AT_START), evaluations_to(ascending, SHARE_AT_END));
+    match (first, last - first.min(last)) {
+        (_, 2..) => (first, last),
+        (0, _) => (first, last + 2),
+        _ => (first - 1, last + 1),
+    }
+}
+
+/// Evaluations that random search without replacement is expected to need to close a share of the gap
+/// between the median and the optimum.
+fn evaluations_to(ascending: &[f64], share: f64) -> usize {
+    let (count, optimum) = (ascending.len(), ascending[0]);
+    let target = optimum + (median(ascending) - optimum) * (1.0 - share);
+    let good = ascending.partition_point(|value| *value <= target);
+    let mut worse = count - good;
+    // Only the optimum itself is as good: then the method aims at the one before it.
+    if ascending[good - 1] == optimum {
+        worse = worse.saturating_sub(1);
+    }
+    worse.div_ceil(count + 1 - worse)
+}
+
+/// Mean cost of an evaluation of random search as the method counts it: that of the valid ones, and on
+/// top the failing share times theirs.
+fn random_cost(prices: &[Price]) -> f64 {
+    let mean = |fails: bool| {
+        let costs = prices.iter().filter(|price| price.objective_ns.is_none() == fails);
+        let costs: Vec<f64> = costs.map(|price| price.recorded_ms).collect();
+        let count = costs.len() as f64;
+        if costs.is_empty() { (0.0, 0.0) } else { (costs.iter().sum::<f64>() / count, count) }
+    };
+    let ((valid, _), (failing, failures)) = (mean(false), mean(true));
+    valid + failures / prices.len() as f64 * failing
+}
+
+fn evenly(from: f64, to: f64) -> Vec<f64> {
+    let step = (to - from) / (POINTS - 1) as f64;
+    let mut places: Vec<f64> = (0..POINTS).map(|at| from + at as f64 * step).collect();
+    places[POINTS - 1] = to;
+    places
+}
+
+/// The expected best value of random search at each point in time.
+fn baseline(ascending: &[f64], grid: &[f64], cost: f64) -> Vec<f64> {
+    let count = ascending.len() as f64;
+    let draws: Vec<f64> = grid.iter().map(|time| (time / cost).max(1.0).round_ties_even()).collect();
+    let expected = |draws: f64| {
+        let from_worst = (draws * (count + 1.0) / (draws + 1.0)).round_ties_even();
+        ascending[ascending.len() - 1 - (from_worst as usize).min(ascending.len() - 1)]
+    };
+    let mut xs = draws.clone();
+    xs.dedup();
+    let ys: Vec<f64> = xs.iter().map(|draws| expected(*draws)).collect();
+    if xs.len() < 2 {
+        vec![ys[0]; grid.len()]
+    } else {
+        cubic::through(&xs, &ys, &evenly(draws[0], draws[POINTS - 1]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::score::example::ten;
+
+    #[test]
+    fn range_and_baseline_as_worked_out_by_hand() {
+        let yardstick = Yardstick::new(ten()).unwrap();
+        // Median 5.5. Start: 5 values are worse than 1 + 0.99 · 4.5, ceil(5 / 6) = 1. End: only the optimum
+        // is better than 1 + 0.05 · 4.5, so 8 count as worse, ceil(8 / 3) = 3. Median cost 110 ms.
+        assert_eq!((yardstick.grid[0], yardstick.end_ms(), yardstick.evaluations), (110.0, 330.0, 3));
+        assert!((yardstick.run_until_ms() - 363.0).abs() < 1e-9);
+        // 1 draw: round(5.5) = 6th from the worst: 4; 2 draws: 3; 3 draws: 2. A straight line.
+        for (at, value) in yardstick.baseline.iter().enumerate() {
+            assert!((value - (4.0 - 2.0 * at as f64 / 999.0)).abs() < 1e-9, "{at}: {value}");
+        }
+        assert_eq!(random_cost(&ten()), 110.0 + 2.0 / 12.0 * 60.0);
+    }
+
+    #[test]
+    fn what_cannot_be_scored_says_why() {
+        let price = |objective_ns| Price { objective_ns, ..ten()[0] };
+        let refused = |prices| Yardstick::new(prices).unwrap_err();
+        assert_eq!(refused(vec![price(None)]), NotScorable::AllFail);
+        assert_eq!(refused(vec![price(Some(3.0)); 9]), NotScorable::TooEasy);
+        assert_eq!(refused(vec![price(Some(1.0))]), NotScorable::TooEasy);
+        let free = |price: Price| Price { recorded_ms: 0.0, ..price };
+        assert_eq!(refused(ten().into_iter().map(free).collect()), NotScorable::Free);
+    }
+}

@@ -1,0 +1,177 @@
+//! A search replayed on a recording with a virtual clock: each evaluation gives the recorded result and takes the
+//! recorded time.
+
+use std::collections::{HashSet, VecDeque};
+use std::time::Instant;
+
+use evo::replay::{Recording, Row};
+use evo_search::prior::PriorStudy;
+use evo_search::registry::{StrategyOptions, UnknownStrategy};
+use evo_search::strategy::{Outcome, Proposal};
+use thiserror::Error;
+
+use crate::strategies;
+
+/// The evaluations of one search, in the order in which it was told of them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SimulatedRun {
+    /// Row numbers.
+    pub evaluations: Vec<u32>,
+    /// The strategy's own time before each of them, milliseconds; empty if it is not counted.
+    pub overhead_ms: Vec<f64>,
+}
+
+/// How a run goes.
+#[derive(Clone, Copy, Debug)]
+pub struct SimulationOptions {
+    pub strategy: StrategyOptions,
+    /// Proposals in flight: this many are asked for before the strategy is told of the oldest.
+    pub batch: usize,
+    /// Whether the strategy's own time is measured and passes on the clock.
+    pub overhead: bool,
+    /// The run ends when the clock has passed this, milliseconds.
+    pub until_ms: f64,
+}
+
+/// Why a run cannot continue.
+#[derive(Debug, Error)]
+pub enum SimulationError {
+    /// No strategy has this name.
+    #[error(transparent)]
+    Strategy(#[from] UnknownStrategy),
+    /// The strategy proposed a point that was not recorded, which is its mistake.
+    #[error("the strategy `{strategy}` proposes `{configuration}`, which `{recording}` does not hold")]
+    Outside { strategy: String, configuration: String, recording: String },
+}
+
+/// Runs the strategy of that name until the clock has passed the limit or it has nothing left. It may start
+/// from earlier studies.
+pub fn run(
+    recording: &Recording,
+    strategy: &str,
+    prior: &[PriorStudy],
+    options: SimulationOptions,
+) -> Result<SimulatedRun, SimulationError> {
+    let mut clock = Clock { options, seen: HashSet::new(), now_ms: 0.0, own_ms: 0.0 };
+    let mut search = clock.time(|| strategies::create(strategy, &recording.space, options.strategy))?;
+    if !prior.is_empty() {
+        clock.time(|| search.inherit(prior));
+    }
+    let (mut run, mut flight) = (SimulatedRun::default(), VecDeque::<Proposal>::new());
+    // Asking again for a failure costs no time, so a strategy that did only that would never reach the limit.
+    let most = recording.rows().len().saturating_mul(2);
+    while clock.now_ms <= options.until_ms && run.evaluations.len() < most {
+        let room = options.batch.max(1) - flight.len();
+        flight.extend(clock.time(|| search.ask(room)));
+        let Some(Proposal { genome, .. }) = flight.pop_front() else { break };
+        let row = recording.row(&genome).ok_or_else(|| SimulationError::Outside {
+            strategy: strategy.to_string(),
+            configuration: recording.space.configuration(&genome).to_string(),
+            recording: recording.name.clone(),
+        })?;
+        clock.evaluate(row, &mut run);
+        let outcome = Outcome::new(genome, row.class, row.objective_ns);
+        clock.time(|| search.tell(&outcome));
+    }
+    Ok(run)
+}
+
+/// The virtual clock of a run.
+struct Clock {
+    options: SimulationOptions,
+    seen: HashSet<usize>,
+    now_ms: f64,
+    /// The strategy's own time since the last evaluation.
+    own_ms: f64,
+}
+
+impl Clock {
+    /// Runs the strategy's code and adds its time.
+    fn time<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        if !self.options.overhead {
+            return work();
+        }
+        let start = Instant::now();
+        let result = work();
+        self.own_ms += start.elapsed().as_secs_f64() * 1e3;
+        result
+    }
+
+    fn evaluate(&mut self, row: &Row, run: &mut SimulatedRun) {
+        let fresh = self.seen.insert(row.number);
+        self.now_ms += if fresh { row.cost.total_ms() } else { row.cost.runs_ms };
+        run.evaluations.push(row.number as u32);
+        if self.options.overhead {
+            // Traces keep tenths of a microsecond; the clock uses the same rounded time, so that a scored trace
+            // and a scored run agree.
+            let own_ms = (self.own_ms * 1e4).round() / 1e4;
+            self.now_ms += own_ms;
+            run.overhead_ms.push(own_ms);
+            self.own_ms = 0.0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::path::Path;
+
+    use super::*;
+
+    fn invented() -> Recording {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/stencil__invented.json");
+        Recording::open(Path::new(path)).unwrap()
+    }
+
+    fn options(until_ms: f64, batch: usize) -> SimulationOptions {
+        let strategy = StrategyOptions { seed: 3, population: 8 };
+        SimulationOptions { strategy, batch, overhead: false, until_ms }
+    }
+
+    fn check(strategy: &str, options: SimulationOptions) -> SimulatedRun {
+        run(&invented(), strategy, &[], options).unwrap()
+    }
+
+    #[test]
+    fn a_run_ends_with_the_evaluation_that_passes_the_limit() {
+        let recording = invented();
+        let run = check("genetic", options(50_000.0, 1));
+        let cost = |rows: &[u32]| -> f64 {
+            rows.iter().map(|row| recording.rows()[*row as usize].cost.total_ms()).sum()
+        };
+        let (_, before) = run.evaluations.split_last().unwrap();
+        assert!(cost(before) <= 50_000.0 && cost(&run.evaluations) > 50_000.0);
+        assert!(run.overhead_ms.is_empty());
+        assert_eq!(check("genetic", options(50_000.0, 1)), run);
+        assert_eq!(check("genetic", options(0.0, 1)).evaluations.len(), 1);
+    }
+
+    #[test]
+    fn a_run_ends_when_nothing_is_left() {
+        let run = check("exhaustive", options(f64::INFINITY, 5));
+        let distinct: HashSet<u32> = run.evaluations.iter().copied().collect();
+        assert_eq!((run.evaluations.len(), distinct.len()), (672, 672));
+    }
+
+    #[test]
+    fn what_is_in_flight_changes_when_a_strategy_learns_not_what_is_answered() {
+        let [one, four] = [1, 4].map(|batch| check("random", options(50_000.0, batch)));
+        assert_eq!(one, four);
+        let [one, four] = [1, 4].map(|batch| check("genetic", options(50_000.0, batch)));
+        assert_ne!(one, four);
+    }
+
+    #[test]
+    fn the_own_time_of_a_strategy_passes_on_the_clock() {
+        let run = check("genetic", SimulationOptions { overhead: true, ..options(20_000.0, 1) });
+        assert_eq!(run.overhead_ms.len(), run.evaluations.len());
+        assert!(run.overhead_ms.iter().all(|time| *time >= 0.0) && run.overhead_ms.iter().sum::<f64>() > 0.0);
+    }
+
+    #[test]
+    fn unknown_strategies_are_refused() {
+        let error = run(&invented(), "psychic", &[], options(1.0, 1)).unwrap_err();
+        assert!(error.to_string().starts_with("unknown strategy `psychic`"), "{error}");
+    }
+}

@@ -1,0 +1,310 @@
+//! `evo-lab bench-search` on recordings: scores that do not change unnoticed, traces, and what it refuses.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::program::{RECORDING, bench_search, own_data, shared_data};
+
+fn bench_json(arguments: &[&str]) -> Value {
+    let (code, stdout, stderr) = bench_search(&[arguments, &["--json"]].concat());
+    assert_eq!(code, 0, "{stderr}");
+    serde_json::from_str(&stdout).unwrap()
+}
+
+/// The regression test of search quality: a change to a strategy shows here what it does to the scores.
+#[test]
+fn scores_on_the_invented_recording_are_the_known_ones() {
+    let known = [("genetic", 0.658), ("random", -0.065)];
+    let arguments = ["--data", RECORDING, "--strategy", "genetic,random", "--runs", "30", "--no-overhead"];
+    let answer = bench_json(&arguments);
+    for (name, known) in known {
+        let score = answer["strategies"][name]["score"].as_f64().unwrap();
+        assert!((score - known).abs() < 0.005, "`{name}` scores {score:.3}, not {known} as before");
+    }
+    let score = |name: &str| answer["strategies"][name]["score"].as_f64().unwrap();
+    assert!(score("genetic") > score("random") + 0.3);
+    assert_eq!(bench_json(&arguments), answer, "it depends on something besides the seed");
+}
+
+/// The default strategy. Its models use the machine's mathematics library, so the last digits, and with them a
+/// choice or two, may differ from machine to machine.
+#[test]
+fn the_default_strategy_is_as_good_as_it_was() {
+    let arguments = ["--data", RECORDING, "--strategy", "evolve", "--runs", "8", "--no-overhead"];
+    let answer = bench_json(&arguments);
+    let score = answer["strategies"]["evolve"]["score"].as_f64().unwrap();
+    assert!((score - 0.891).abs() < 0.03, "`evolve` scores {score:.3}, not 0.891 as before");
+    let spaces = answer["strategies"]["evolve"]["spaces"].as_object().unwrap();
+    assert!(spaces.values().all(|space| space["within_1_percent"]["runs_stuck"] == 0), "{answer}");
+}
+
+#[test]
+fn tables_show_each_space_and_compare_strategies() {
+    let arguments = ["--data", RECORDING, "--strategy", "random,exhaustive,random", "--runs", "3"];
+    let (code, stdout, _) = bench_search(&[&arguments[..], &["--no-overhead", "--batch", "4"]].concat());
+    assert_eq!(code, 0);
+    insta::assert_snapshot!(stdout, @"
+    random               score  evals 5 %  stuck  evals 1 %  stuck  own time median, p95
+    stencil__invented    0.344        114    0 %        114    0 %           not counted
+    all                0.344 ± 0.475
+
+    exhaustive           score  evals 5 %  stuck  evals 1 %  stuck  own time median, p95
+    stencil__invented    0.344        114    0 %        114    0 %           not counted
+    all                0.344 ± 0.475
+
+    strategy      score   spread  stuck 5 %  stuck 1 %  own time median, p95  worst space
+    random        0.344    0.475        0 %        0 %           not counted  0.344 stencil__invented
+    exhaustive    0.344    0.475        0 %        0 %           not counted  0.344 stencil__invented
+
+    score: 0 is random search, 1 the optimum from the first moment; evals: median of the evaluations until the best is
+    within 5 % and 1 % of the optimum, and runs that do not get there in time; own time: the strategy's, per proposal
+    ");
+    let (_, stdout, _) = bench_search(&arguments);
+    let row = stdout.lines().find(|line| line.starts_with("stencil__invented")).unwrap();
+    assert!(row.ends_with(" ms") && row.matches(" ms").count() == 2, "{row}");
+}
+
+#[test]
+fn traces_hold_every_run_with_its_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.jsonl");
+    let (code, _, _) = bench_search(&[
+        "--data",
+        RECORDING,
+        "--strategy",
+        "random,genetic",
+        "--runs",
+        "2",
+        "--trace",
+        path.to_str().unwrap(),
+    ]);
+    assert_eq!(code, 0);
+    let text = std::fs::read_to_string(path).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let names = lines.iter().map(|line| (line["tool"].as_str().unwrap(), line["run"].as_u64().unwrap()));
+    assert_eq!(names.collect::<Vec<_>>(), [("random", 0), ("random", 1), ("genetic", 0), ("genetic", 1)]);
+    for line in &lines {
+        assert_eq!(line["dataset"], "stencil__invented");
+        let [evals, times] = ["evals", "overhead_ms"].map(|key| line[key].as_array().unwrap());
+        assert!(evals.len() > 100 && evals.iter().all(|row| row.as_u64().unwrap() < 672));
+        assert_eq!(evals.len(), times.len());
+    }
+    assert_ne!(lines[0]["evals"], lines[1]["evals"]);
+}
+
+#[test]
+fn what_is_wrong_is_said_with_a_hint() {
+    let refused = |arguments: &[&str]| {
+        let (code, stdout, stderr) = bench_search(arguments);
+        assert_eq!((code, stdout.as_str()), (2, ""), "{stderr}");
+        stderr
+    };
+    let unknown = refused(&["--data", RECORDING, "--strategy", "random,genetics"]);
+    assert!(
+        unknown.starts_with("error: unknown strategy `genetics`\nhint: did you mean `genetic`?"),
+        "{unknown}"
+    );
+    insta::assert_snapshot!(refused(&["--data", "nowhere", "--strategy", "random"]), @"
+    error: cannot read `nowhere`: No such file or directory (os error 2)
+    hint: `--data` takes recordings and folders of them
+    ");
+    insta::assert_snapshot!(refused(&["--data", "rounds", "--strategy", "random"]), @"
+    error: no recordings in the folder `rounds`
+    hint: recordings are files whose names end in `.json.gz` or `.json`
+    ");
+    insta::assert_snapshot!(refused(&["--data", RECORDING, RECORDING, "--strategy", "random"]), @"error: `stencil__invented.json` holds `stencil__invented` a second time");
+    insta::assert_snapshot!(refused(&["--data", RECORDING, "--strategy", "random", "--trace", "nowhere/trace"]), @"error: cannot write the trace `nowhere/trace`: No such file or directory (os error 2)");
+    let (code, _, stderr) = bench_search(&["--data", RECORDING]);
+    assert!(code == 2 && stderr.contains("--strategy"), "{stderr}");
+}
+
+#[test]
+fn recordings_with_gaps_are_not_scored() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = shared_data().join(RECORDING);
+    let text = std::fs::read_to_string(whole).unwrap();
+    let looser = text.replace("\"BLOCK_X * BLOCK_Y >= 32\"", "\"BLOCK_X * BLOCK_Y >= 16\"");
+    let path = folder.path().join("stencil__gaps.json");
+    std::fs::write(&path, looser.replace("\"exhaustive\": true", "\"exhaustive\": false")).unwrap();
+    let (code, _, stderr) = bench_search(&["--data", path.to_str().unwrap(), "--strategy", "random"]);
+    assert_eq!(code, 2);
+    let said = stderr.replace(folder.path().to_str().unwrap(), "FOLDER");
+    insta::assert_snapshot!(said, @"error: cannot score `FOLDER/stencil__gaps.json`: it holds 672 of its space's 728 configurations, so nobody knows its optimum");
+    // In a folder it is left out; here nothing else is left.
+    let (code, _, stderr) =
+        bench_search(&["--data", folder.path().to_str().unwrap(), "--strategy", "random"]);
+    assert_eq!(code, 2);
+    let said = stderr.replace(folder.path().to_str().unwrap(), "FOLDER");
+    insta::assert_snapshot!(said, @"
+    note: left out: cannot score `FOLDER/stencil__gaps.json`: it holds 672 of its space's 728 configurations, so nobody knows its optimum
+    error: no recording can be scored
+    hint: `--data` takes recordings of whole spaces
+    ");
+}
+
+/// The folder with the reference scorer and the measured spaces: `$EVO_SHARED`, else `../shared` beside the
+/// repository. `None` where a part is missing, which is said on stderr.
+fn shared(needed: &[&str]) -> Option<PathBuf> {
+    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared");
+    let shared = PathBuf::from(std::env::var("EVO_SHARED").unwrap_or_else(|_| beside.to_string()));
+    if let Some(missing) = needed.iter().map(|name| shared.join(name)).find(|path| !path.exists()) {
+        eprintln!("skipped: no ../shared (looked for {})", missing.display());
+        return None;
+    }
+    if Command::new("python3").arg("--version").output().is_err() {
+        eprintln!("skipped: no `python3`, which the reference scorer needs");
+        return None;
+    }
+    Some(shared)
+}
+
+#[test]
+fn scores_are_those_of_the_reference_scorer() {
+    let Some(shared) = shared(&["search_score/score.py", "tuning_data"]) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, scores) = (folder.path().join("trace.jsonl.gz"), folder.path().join("scores.json"));
+    let path = |path: &Path| path.to_str().unwrap().to_string();
+    // Spaces with a small budget: the reference scorer is slow.
+    let spaces = ["convolution-old__RTX3090", "convolution__A4000", "dedispersion__A4000"];
+    let data = spaces.map(|name| path(&shared.join("tuning_data").join(format!("{name}.json.gz"))));
+    let trace = path(&trace);
+    let mut arguments = vec!["--strategy", "random,genetic", "--runs", "5", "--trace", &trace, "--data"];
+    arguments.extend(data.iter().map(String::as_str));
+    let ours = bench_json(&arguments);
+    // Two hundred bootstrap samples for each of five runs are as many as ours, and leave little noise.
+    let scorer = Command::new("python3")
+        .arg(shared.join("search_score/score.py"))
+        .args(data.iter().flat_map(|file| ["--data", file]))
+        .args(["--trace", &trace, "--rounds", "200", "--json", &path(&scores)])
+        .output()
+        .unwrap();
+    assert!(scorer.status.success(), "{}", String::from_utf8_lossy(&scorer.stderr));
+    let theirs: BTreeMap<String, Value> =
+        serde_json::from_str(&std::fs::read_to_string(scores).unwrap()).unwrap();
+    assert_eq!(theirs.len(), 2);
+    compare(&ours, &theirs);
+}
+
+/// Our answer and the reference scorer's, which must be the same within 0.01.
+fn compare(ours: &Value, theirs: &BTreeMap<String, Value>) {
+    for (tool, theirs) in theirs {
+        let ours = &ours["strategies"][tool];
+        let near = |ours: &Value, theirs: &Value, what: &str| {
+            let [ours, theirs] = [ours, theirs].map(|value| value.as_f64().unwrap());
+            assert!((ours - theirs).abs() < 0.01, "{tool} {what}: {ours}, reference {theirs}");
+        };
+        near(&ours["score"], &theirs["score"], "score");
+        near(&ours["spread"], &theirs["spread_over_time"], "spread");
+        for (name, theirs) in theirs["spaces"].as_object().unwrap() {
+            let ours = &ours["spaces"][name];
+            near(&ours["score"], &theirs["score"], name);
+            for (percent, tolerance) in
+                [("within_5_percent", "evals_0.05"), ("within_1_percent", "evals_0.01")]
+            {
+                let (ours, theirs) = (&ours[percent]["evaluations_median"], &theirs[tolerance]);
+                assert_eq!(ours.as_f64(), theirs.as_f64(), "{tool} {name} {percent}");
+            }
+            for (count, name) in [("illegal", "illegal"), ("failures", "invalid"), ("distinct", "unique")] {
+                near(&ours["per_run"][count], &theirs[name], count);
+            }
+        }
+    }
+}
+
+/// Runs of two tools, in every form that a trace may have.
+fn traces() -> String {
+    own_data("traces.jsonl")
+}
+
+/// What the reference scorer says of these traces on the invented recording with `--rounds 200`. Kept as a file,
+/// so that our scores are compared with it where the scorer is not at hand.
+#[test]
+fn scores_of_traces_are_those_that_the_reference_scorer_gave() {
+    let kept = std::fs::read_to_string(own_data("reference_scores.json")).unwrap();
+    let theirs: BTreeMap<String, Value> = serde_json::from_str(&kept).unwrap();
+    assert_eq!(theirs.len(), 2);
+    compare(&bench_json(&["--data", RECORDING, "--judge", &traces()]), &theirs);
+}
+
+#[test]
+fn traces_of_other_tools_are_judged_in_the_same_table() {
+    let answer =
+        bench_json(&["--data", RECORDING, "--judge", &traces(), "--strategy", "random", "--runs", "2"]);
+    let names: Vec<&String> = answer["strategies"].as_object().unwrap().keys().collect();
+    assert_eq!(names, ["random", "walker", "guesser"]);
+    let on_space = |name: &str| answer["strategies"][name]["spaces"]["stencil__invented"].clone();
+    // The walker asks again for what it knows, the guesser for what is not allowed; our own never do.
+    for (name, repeats, illegal) in
+        [("walker", true, false), ("guesser", true, true), ("random", false, false)]
+    {
+        let per_run = on_space(name)["per_run"].clone();
+        let some = |count: &str| per_run[count].as_f64().unwrap() > 0.0;
+        assert_eq!((some("repeats"), some("illegal"), some("failures")), (repeats, illegal, true), "{name}");
+    }
+    assert_eq!(on_space("walker")["own_time"]["median_ms"], 0.25);
+    let timeless = bench_json(&["--data", RECORDING, "--judge", &traces(), "--no-overhead"]);
+    assert_eq!(timeless["strategies"]["walker"]["own_time"], Value::Null);
+    let (code, stdout, _) = bench_search(&["--data", RECORDING, "--judge", &traces()]);
+    assert!(code == 0 && stdout.contains("\nwalker ") && stdout.contains("\nguesser "), "{stdout}");
+}
+
+#[test]
+fn scores_of_traces_are_those_of_the_reference_scorer() {
+    let Some(shared) = shared(&["search_score/score.py"]) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let scores = folder.path().join("scores.json");
+    let ours = bench_json(&["--data", RECORDING, "--judge", &traces()]);
+    let scorer = Command::new("python3")
+        .current_dir(shared_data())
+        .arg(shared.join("search_score/score.py"))
+        .args(["--data", RECORDING, "--trace", &traces(), "--rounds", "200", "--json"])
+        .arg(&scores)
+        .output()
+        .unwrap();
+    assert!(scorer.status.success(), "{}", String::from_utf8_lossy(&scorer.stderr));
+    let theirs: BTreeMap<String, Value> =
+        serde_json::from_str(&std::fs::read_to_string(scores).unwrap()).unwrap();
+    assert_eq!(theirs.len(), 2);
+    compare(&ours, &theirs);
+}
+
+#[test]
+fn traces_that_cannot_be_judged_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.jsonl");
+    let judge = |text: &str, more: &[&str]| {
+        std::fs::write(&path, text).unwrap();
+        let path = path.to_str().unwrap();
+        let (code, stdout, stderr) = bench_search(&[&["--data", RECORDING, "--judge", path], more].concat());
+        let end = if code == 0 { String::new() } else { stdout };
+        (code, end, stderr.replace(folder.path().to_str().unwrap(), "FOLDER"))
+    };
+    let refused = |text: &str, more: &[&str]| {
+        let (code, stdout, stderr) = judge(text, more);
+        assert_eq!((code, stdout.as_str()), (2, ""), "{stderr}");
+        stderr
+    };
+    let line = |rest: &str| format!("{{\"tool\":\"random\",\"dataset\":\"stencil__invented\",{rest}}}\n");
+    insta::assert_snapshot!(refused(&line("\"evals\":[1,null]"), &[]), @"
+    error: cannot judge the trace `FOLDER/trace.jsonl`: line 1: evaluation 1: `null` is not an evaluation
+    hint: evaluations are row numbers, lists of values, or objects from parameter to value
+    ");
+    insta::assert_snapshot!(refused(&line("\"evals\":[1]"), &["--strategy", "random"]), @"
+    error: the trace `FOLDER/trace.jsonl` holds runs of `random`, which runs here as well
+    hint: leave it out of `--strategy`, or give the trace's `tool` another name
+    ");
+    insta::assert_snapshot!(refused(&line("\"run\":3,\"evals\":[1]").repeat(2), &[]), @"
+    error: the trace `FOLDER/trace.jsonl`, line 2, holds run 3 of `random` on `stencil__invented` a second time
+    hint: name each trace once, and number the runs of a tool on a space from 0 or not at all
+    ");
+    insta::assert_snapshot!(refused("{\"dataset\":\"elsewhere\",\"evals\":[1]}", &[]), @"
+    note: left out: 1 runs on `elsewhere`, which is not among the recordings
+    error: the traces hold no run on any of the recordings
+    hint: a line's `dataset` is `kernel__gpu`
+    ");
+    let (code, _, stderr) = judge(&line("\"evals\":[1,2,3]"), &["--strategy", "exhaustive", "--runs", "1"]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+}
