@@ -1,4 +1,4 @@
-//! What can be wrong with a recording.
+//! Why a recording cannot be used.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use thiserror::Error;
 /// Why a file cannot be replayed.
 #[derive(Debug, Error)]
 pub enum RecordingError {
-    /// The file system said no.
+    /// It cannot be opened or read.
     #[error(
         "cannot read the recording `{}`\nhint: `replay:` takes a file, or the folder of a study with its journal",
         path.display()
@@ -17,15 +17,15 @@ pub enum RecordingError {
     /// The gzip stream is damaged.
     #[error("cannot unpack the recording `{}`: {source}\nhint: the file may be cut off; fetch it again", path.display())]
     Compressed { path: PathBuf, source: io::Error },
-    /// Well-formed or not, its content is no recording.
+    /// Well-formed or not, its content is not a recording.
     #[error("cannot use the recording `{}`: {}", path.display(), fault)]
-    Content { path: PathBuf, fault: Fault },
+    Content { path: PathBuf, fault: RecordingFault },
 }
 
 /// What is wrong inside a file, where, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[error("{}{cause}{}", place(row), hint_line(hint))]
-pub struct Fault {
+pub struct RecordingFault {
     /// The row as its file counts or names it.
     pub row: Option<String>,
     /// Lower case, present tense.
@@ -33,20 +33,20 @@ pub struct Fault {
     pub hint: Option<String>,
 }
 
-impl Fault {
+impl RecordingFault {
     /// A fault of the file as a whole.
-    pub fn new(cause: impl Into<String>) -> Fault {
-        Fault { row: None, cause: cause.into(), hint: None }
+    pub fn new(cause: impl Into<String>) -> RecordingFault {
+        RecordingFault { row: None, cause: cause.into(), hint: None }
     }
 
     /// The same with the way out.
-    pub fn with_hint(self, hint: impl Into<String>) -> Fault {
-        Fault { hint: Some(hint.into()), ..self }
+    pub fn with_hint(self, hint: impl Into<String>) -> RecordingFault {
+        RecordingFault { hint: Some(hint.into()), ..self }
     }
 
     /// The same in a row.
-    pub fn in_row(self, row: impl ToString) -> Fault {
-        Fault { row: Some(row.to_string()), ..self }
+    pub fn in_row(self, row: impl ToString) -> RecordingFault {
+        RecordingFault { row: Some(row.to_string()), ..self }
     }
 }
 

@@ -1,21 +1,19 @@
-//! Recorded spaces: what every configuration of a kernel on a GPU gave and cost, read from files.
+//! Recorded spaces: the result and the cost of every configuration of a kernel on a GPU, read from files.
 //!
-//! `recording` is the common form. `format` tells files apart by content; a reader per format makes a
-//! `Draft` (`tuning_data`, `kernel_tuner_cache`, `t4`, `study_journal`), which is checked against its own
-//! parameters and constraints (`draft`, `rows`). `device` answers the engine from a recording.
+//! `recording` is the common form of all formats. `open` reads a file; the reader for its format (`readers`) makes
+//! a `draft` of it, and `finish` checks the draft against its own parameters and constraints (`place`). `device`
+//! answers the engine from a recording, and `prior` gives a recording to a search as an earlier study.
 
 pub mod device;
 mod draft;
 pub mod error;
+mod finish;
 mod format;
-mod kernel_tuner_cache;
-mod observed;
+mod open;
+mod place;
 pub mod prior;
+mod readers;
 mod recording;
-mod rows;
-mod study_journal;
-mod t4;
-mod tuning_data;
 
 pub use error::RecordingError;
 pub use format::Format;

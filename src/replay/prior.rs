@@ -1,4 +1,4 @@
-//! Recordings as earlier studies that a search starts from.
+//! Recordings as earlier studies from which a search starts.
 
 use evo_search::prior::PriorStudy;
 use evo_space::space::SearchSpace;
@@ -6,8 +6,8 @@ use evo_space::space::SearchSpace;
 use super::recording::{Recording, Row};
 
 impl Recording {
-    /// The outcomes of these rows, by number, as points of another space with the same parameters; those
-    /// whose values that space does not have are left out.
+    /// The outcomes of these rows, by number, as points of another space with the same parameters. Rows with values
+    /// that the other space does not have are left out.
     pub fn study(&self, rows: impl Iterator<Item = usize>, space: &SearchSpace) -> PriorStudy {
         let outcome = |row: &Row| {
             let configuration = self.space.configuration(&self.genome(row.number));

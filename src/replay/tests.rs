@@ -1,4 +1,4 @@
-//! Readers on small files of our own, on damaged ones, and on measured spaces where they are at hand.
+//! Readers on small files of our own, on damaged files, and on measured spaces where they are available.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -150,7 +150,7 @@ fn rows_that_disagree_with_their_file_are_named() {
         "\"BLOCK * VEC <= 256\"",
         "\"BLOCK * VEC <= 128\"",
         "row 7: `BLOCK=64 VEC=4 MODE=direct N=4096` violates the constraint `BLOCK * VEC <= 128`\n\
-         hint: the recording does not agree with itself: mend the constraint or the row",
+         hint: the recording contradicts itself: fix the constraint or the row",
     );
     check(
         "\"BLOCK * VEC <= 256\"",
@@ -167,11 +167,11 @@ fn rows_that_disagree_with_their_file_are_named() {
     check(
         "\"VEC\": [0, 1, 2",
         "\"VEC\": [0, 0, 2",
-        "row 1: `BLOCK=32 VEC=1 MODE=direct N=4096` stands in row 0 already",
+        "row 1: `BLOCK=32 VEC=1 MODE=direct N=4096` is already in row 0",
     );
     check("\"status\": [0", "\"status\": [1", "row 0: status 1 (failed) with the objective 1");
     check("\"objective\": [1.0", "\"objective\": [null", "row 0: status 0 (fine) without an objective");
-    check("\"objective\": [1.0", "\"objective\": [-1.0", "row 0: the objective -1 is no time");
+    check("\"objective\": [1.0", "\"objective\": [-1.0", "row 0: the objective -1 is not a time");
     check(
         "\"status\": [0",
         "\"status\": [9",
@@ -203,7 +203,7 @@ fn files_that_are_damaged_as_a_whole_are_named() {
         "constraint reads `BLOK`, which is no parameter\nhint: did you mean `BLOCK`?",
     );
     check("[32, 64, 128]", "[32, 64, 64]", "`BLOCK` has the value `64` twice");
-    check("\"format\"", "\"fo", "it is no JSON object");
+    check("\"format\"", "\"fo", "it is not a JSON object");
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn other_files_are_told_what_they_look_like() {
     check("{\"a\": 1}", "known are tuning-data/1, Kernel Tuner cache files, T4 results, and journals");
     check("", "hint: recordings are JSON, plain or compressed by gzip");
     check("{\"params\": [", "hint: the file may be cut off");
-    check("[parameters]\nA = [1]\n", "it is no JSON object");
+    check("[parameters]\nA = [1]\n", "it is not a JSON object");
     assert!(open_bytes("x.json", &[0xff, 0xfe, 0]).unwrap_err().contains("it is not text"));
     let missing = Recording::open(Path::new("/nonexistent/x.json")).unwrap_err();
     assert!(missing.to_string().starts_with("cannot read the recording `/nonexistent/x.json`\nhint: "));
@@ -235,7 +235,7 @@ fn entries_of_other_formats_are_named() {
         cache,
         "RuntimeFailed",
         "Unheard",
-        "row `128,2,staged,4096`: the time `\"UnheardConfig\"` is no number",
+        "row `128,2,staged,4096`: the time `\"UnheardConfig\"` is neither a number",
     );
     check(
         cache,
@@ -282,12 +282,39 @@ fn a_space_of_the_callers_selects_rows() {
     );
 }
 
+/// A recording of a whole space: it must hold every valid point, in canonical order.
+fn check_whole(recording: &Recording) {
+    let (rows, name) = (recording.rows(), recording.name.as_str());
+    assert!(recording.exhaustive && matches!(recording.lookup, recording::RowLookup::Canonical), "{name}");
+    assert_eq!(recording.space.count(), rows.len() as u128, "{name}");
+    for (row, genome) in rows.iter().zip(recording.space.iter()) {
+        assert_eq!(genome, recording.genome(row.number), "{name}");
+        assert_eq!(recording.row(&genome), Some(row), "{name}");
+    }
+}
+
+fn failures(recording: &Recording) -> usize {
+    recording.rows().iter().filter(|row| row.class != VerdictClass::Ok).count()
+}
+
+#[test]
+fn our_own_whole_spaces_match_their_constraints_row_by_row() {
+    let stencil = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/stencil__invented.json");
+    for (path, size, failing) in [(stencil, 672, 90), (fixture("axpy__Toy.json"), 13, 2)] {
+        // Measured spaces come compressed, so these are read compressed too.
+        let packed = gzip(&std::fs::read(path).unwrap());
+        let recording = open_bytes("recording.json.gz", &packed).unwrap_or_else(|error| panic!("{error}"));
+        check_whole(&recording);
+        assert_eq!((recording.rows().len(), failures(&recording)), (size, failing), "{}", recording.name);
+    }
+}
+
 /// The folder of measured spaces: `$EVO_SHARED/tuning_data` or `../shared/tuning_data`.
 fn measured() -> Vec<PathBuf> {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared").to_string();
     let folder = std::env::var("EVO_SHARED").unwrap_or(beside) + "/tuning_data";
     let Ok(entries) = std::fs::read_dir(&folder) else {
-        eprintln!("skipped: no folder `{folder}` with measured spaces");
+        eprintln!("skipped: no ../shared (looked for {folder})");
         return Vec::new();
     };
     let paths = entries.map(|entry| entry.unwrap().path());
@@ -303,18 +330,13 @@ fn measured_spaces_match_their_constraints_row_by_row() {
         [("convolution-old__RTX3090", 1548), ("convolution__A100", 161), ("convolution__A4000", 161)];
     for path in measured() {
         let recording = Recording::open(&path).unwrap_or_else(|error| panic!("{error}"));
-        let (rows, name) = (recording.rows(), recording.name.as_str());
+        let name = recording.name.as_str();
         assert!(path.to_string_lossy().contains(name));
-        assert!(recording.exhaustive && matches!(recording.lookup, recording::Lookup::Canonical), "{name}");
+        check_whole(&recording);
         if let Some((_, size)) = sizes.iter().find(|(kernel, _)| *kernel == recording.kernel) {
-            assert_eq!(rows.len(), *size, "{name}");
+            assert_eq!(recording.rows().len(), *size, "{name}");
             let expected = failing.iter().find(|(own, _)| *own == name).map_or(0, |(_, count)| *count);
-            assert_eq!(rows.iter().filter(|row| row.class != VerdictClass::Ok).count(), expected, "{name}");
-        }
-        assert_eq!(recording.space.count(), rows.len() as u128, "{name}");
-        for (row, genome) in rows.iter().zip(recording.space.iter()) {
-            assert_eq!(genome, recording.genome(row.number), "{name}");
-            assert_eq!(recording.row(&genome), Some(row), "{name}");
+            assert_eq!(failures(&recording), expected, "{name}");
         }
     }
 }

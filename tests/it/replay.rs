@@ -135,7 +135,7 @@ fn journals_of_earlier_studies_are_recordings_too() {
         let talk = talk(&done);
         assert!(talk.contains("(evo journal, 6 configurations)"), "{talk}");
         assert!(
-            talk.contains("the space of the study cannot be had: `replay:kernel_tuner_cache.json` "),
+            talk.contains("the space of the study is not available: `replay:kernel_tuner_cache.json` "),
             "{talk}"
         );
         assert!(talk.contains("on replay:Toy GPU 1: 6 valid configurations"), "{talk}");

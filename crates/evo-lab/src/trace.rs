@@ -28,7 +28,7 @@ pub struct TraceLine {
 
 /// A trace file that cannot be written.
 #[derive(Debug, Error)]
-#[error("cannot write the trace `{}`: {source}", path.display())]
+#[error("cannot write the trace `{}`", path.display())]
 pub struct TraceError {
     path: PathBuf,
     source: io::Error,
@@ -124,10 +124,6 @@ mod tests {
     #[test]
     fn a_folder_that_is_not_there_is_named() {
         let error = TraceWriter::create(Path::new("/nonexistent/trace.jsonl")).err().expect("refused");
-        let text = error.to_string();
-        assert!(
-            text.starts_with("cannot write the trace `/nonexistent/trace.jsonl`: No such file"),
-            "{text}"
-        );
+        assert_eq!(error.to_string(), "cannot write the trace `/nonexistent/trace.jsonl`");
     }
 }

@@ -30,11 +30,11 @@ fn answer(arguments: &BenchSearchArgs) -> Result<String, LabError> {
     let earlier = if arguments.prior.is_empty() { Vec::new() } else { data::open(&arguments.prior)? };
     let names = arguments.known_strategies()?;
     // A trace that cannot be written is noticed before the runs, not after.
-    let trace = arguments.trace.as_deref().map(TraceWriter::create).transpose().map_err(LabError::usage)?;
+    let trace = arguments.trace.as_deref().map(TraceWriter::create).transpose().map_err(bad_trace)?;
     let tools = judged::read(&arguments.judge, &spaces, &names, !arguments.no_overhead)?;
     let all = Runs::simulate(arguments, &names, &spaces, &earlier)?;
     if let Some(trace) = trace {
-        write(trace, &all, &names, &spaces).map_err(LabError::usage)?;
+        write(trace, &all, &names, &spaces).map_err(bad_trace)?;
     }
     let ours = names.iter().enumerate();
     let ours = ours.map(|(number, name)| judge(name, &spaces, |at| (all.of(number, at), 0)));
@@ -54,10 +54,14 @@ fn print(text: &str) -> Result<(), LabError> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(LabError::Usage(format!("cannot write to stdout: {error}")))
+            Err(LabError::usage(format!("cannot write to stdout: {error}")))
         }
         _ => Ok(()),
     }
+}
+
+fn bad_trace(error: TraceError) -> LabError {
+    LabError::bad_input(&error, None)
 }
 
 /// Writes every run to the trace.

@@ -26,21 +26,21 @@ pub fn open(paths: &[PathBuf]) -> Result<Vec<ScoredSpace>, LabError> {
                     continue;
                 }
                 Err(UnusableRecording::NotScorable(error) | UnusableRecording::Unreadable(error)) => {
-                    return Err(LabError::Usage(error));
+                    return Err(error);
                 }
                 Ok(space) => space,
             };
             let name = &space.recording.name;
             if spaces.iter().any(|known| known.recording.name == *name) {
                 let text = format!("`{}` holds `{name}` a second time", file.display());
-                return Err(LabError::Usage(text));
+                return Err(LabError::usage(text));
             }
             spaces.push(space);
         }
     }
     if spaces.is_empty() {
-        let text = "no recording can be scored\nhint: `--data` takes recordings of whole spaces";
-        return Err(LabError::Usage(text.to_string()));
+        return Err(LabError::usage("no recording can be scored")
+            .with_hint("`--data` takes recordings of whole spaces"));
     }
     Ok(spaces)
 }
@@ -48,16 +48,16 @@ pub fn open(paths: &[PathBuf]) -> Result<Vec<ScoredSpace>, LabError> {
 /// Why a recording is left out.
 enum UnusableRecording {
     /// It cannot be read.
-    Unreadable(String),
+    Unreadable(LabError),
     /// It can be read and says nothing about the quality of a search.
-    NotScorable(String),
+    NotScorable(LabError),
 }
 
 fn space(file: &Path) -> Result<ScoredSpace, UnusableRecording> {
-    let mut recording =
-        Recording::open(file).map_err(|error| UnusableRecording::Unreadable(error.to_string()))?;
+    let mut recording = Recording::open(file)
+        .map_err(|error| UnusableRecording::Unreadable(LabError::bad_input(&error, None)))?;
     let yardstick = Yardstick::of(&recording).map_err(|error| {
-        UnusableRecording::NotScorable(format!("cannot score `{}`: {error}", file.display()))
+        UnusableRecording::NotScorable(LabError::usage(format!("cannot score `{}`: {error}", file.display())))
     })?;
     // A recording has no default configuration: the first value of each parameter is only the first in the file.
     // Strategies that start from the default must not start there.
@@ -68,10 +68,8 @@ fn space(file: &Path) -> Result<ScoredSpace, UnusableRecording> {
 /// A file itself, or the recordings in a folder.
 fn files(path: &Path) -> Result<Vec<PathBuf>, LabError> {
     let trouble = |error: std::io::Error| {
-        LabError::Usage(format!(
-            "cannot read `{}`: {error}\nhint: `--data` takes recordings and folders of them",
-            path.display()
-        ))
+        LabError::usage(format!("cannot read `{}`: {error}", path.display()))
+            .with_hint("`--data` takes recordings and folders of them")
     };
     if !fs::metadata(path).map_err(trouble)?.is_dir() {
         return Ok(vec![path.to_path_buf()]);
@@ -88,10 +86,8 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, LabError> {
     files.sort();
     if files.is_empty() {
         let hint = "recordings are files whose names end in `.json.gz` or `.json`";
-        return Err(LabError::Usage(format!(
-            "no recordings in the folder `{}`\nhint: {hint}",
-            path.display()
-        )));
+        let text = format!("no recordings in the folder `{}`", path.display());
+        return Err(LabError::usage(text).with_hint(hint));
     }
     Ok(files)
 }

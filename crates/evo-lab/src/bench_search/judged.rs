@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::data::ScoredSpace;
 use crate::error::LabError;
 use crate::simulate::SimulatedRun;
-use crate::trace_reader::{self, ResolvedRun};
+use crate::trace_reader::{self, ResolvedRun, TraceReadError};
 
 /// One tool with its runs. It may have none on some of the spaces.
 pub struct Tool {
@@ -28,32 +28,31 @@ pub fn read(
     let (mut elsewhere, mut seen) = (BTreeMap::<String, usize>::new(), HashSet::new());
     for path in paths {
         let shown = path.display();
-        for traced in trace_reader::read(path).map_err(LabError::usage)? {
+        for traced in trace_reader::read(path).map_err(bad_trace)? {
             let Some(at) = spaces.iter().position(|space| space.recording.name == traced.dataset) else {
                 *elsewhere.entry(traced.dataset).or_default() += 1;
                 continue;
             };
             if ours.contains(&traced.tool.as_str()) {
-                let text = format!(
-                    "the trace `{shown}` holds runs of `{}`, which runs here as well\nhint: leave it out of \
-                     `--strategy`, or give the trace's `tool` another name",
-                    traced.tool
-                );
-                return Err(LabError::Usage(text));
+                let text =
+                    format!("the trace `{shown}` holds runs of `{}`, which runs here as well", traced.tool);
+                let hint = "leave it out of `--strategy`, or give the trace's `tool` another name";
+                return Err(LabError::usage(text).with_hint(hint));
             }
             if traced.run.is_some_and(|run| !seen.insert((traced.tool.clone(), at, run))) {
                 let text = format!(
-                    "the trace `{shown}`, line {}, holds run {} of `{}` on `{}` a second time\nhint: name each \
-                     trace once, and number the runs of a tool on a space from 0 or not at all",
+                    "the trace `{shown}`, line {}, holds run {} of `{}` on `{}` a second time",
                     traced.line,
                     traced.run.unwrap_or_default(),
                     traced.tool,
                     traced.dataset
                 );
-                return Err(LabError::Usage(text));
+                let hint =
+                    "name each trace once, and number the runs of a tool on a space from 0 or not at all";
+                return Err(LabError::usage(text).with_hint(hint));
             }
             let resolved = traced.on(&spaces[at].recording, path);
-            let resolved = resolved.map_err(LabError::usage)?;
+            let resolved = resolved.map_err(bad_trace)?;
             let known = tools.iter().position(|tool| tool.name == traced.tool);
             let known = known.unwrap_or_else(|| {
                 tools.push(Tool::new(traced.tool, spaces.len()));
@@ -64,11 +63,14 @@ pub fn read(
     }
     talk(&elsewhere, &tools, spaces);
     if tools.is_empty() && !paths.is_empty() {
-        let text =
-            "the traces hold no run on any of the recordings\nhint: a line's `dataset` is `kernel__gpu`";
-        return Err(LabError::Usage(text.to_string()));
+        let error = LabError::usage("the traces hold no run on any of the recordings");
+        return Err(error.with_hint("a line's `dataset` is `kernel__gpu`"));
     }
     Ok(tools)
+}
+
+fn bad_trace(error: TraceReadError) -> LabError {
+    LabError::bad_input(&error, error.hint())
 }
 
 /// Says on stderr what was left out.

@@ -24,7 +24,7 @@ const MARGIN_OF_RUNS: f64 = 1.1;
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum NotScorable {
     /// Its optimum is not known.
-    #[error("it holds {rows} of its space's {valid} configurations, so nobody knows its optimum")]
+    #[error("it holds {rows} of its space's {valid} configurations, so its optimum is unknown")]
     Incomplete { rows: usize, valid: String },
     /// Nothing to find.
     #[error("every one of its configurations fails")]

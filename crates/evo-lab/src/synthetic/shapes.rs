@@ -139,7 +139,7 @@ pub(super) const PAIRWISE: Definition = Definition {
 
 const PAIRWISE_PLANTED: [u32; 20] = [4, 1, 6, 3, 0, 5, 2, 7, 1, 3, 6, 0, 4, 2, 5, 7, 3, 1, 6, 2];
 
-/// A constraint that links all parameters through a remainder: nobody can count the valid points.
+/// A constraint that links all parameters through a remainder: the valid points cannot be counted.
 pub(super) const ENTANGLED: Definition = Definition {
     name: "entangled",
     about: "a constraint links everything, so that valid points cannot be counted",

@@ -37,10 +37,17 @@ pub struct Synthetic {
 
 /// No synthetic space has this name.
 #[derive(Debug, Error)]
-#[error("unknown synthetic space `{name}`\nhint: {hint}")]
+#[error("unknown synthetic space `{name}`")]
 pub struct UnknownSynthetic {
     name: String,
     hint: String,
+}
+
+impl UnknownSynthetic {
+    /// What a person can do about it: the names there are.
+    pub fn hint(&self) -> &str {
+        &self.hint
+    }
 }
 
 /// The names of the set.

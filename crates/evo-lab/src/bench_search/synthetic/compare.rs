@@ -76,7 +76,9 @@ pub fn open(names: &[String]) -> Result<Vec<Synthetic>, LabError> {
     let mut spaces: Vec<Synthetic> = Vec::new();
     for name in names {
         if spaces.iter().all(|space| space.name() != name) {
-            spaces.push(Synthetic::open(name).map_err(LabError::usage)?);
+            spaces.push(
+                Synthetic::open(name).map_err(|error| LabError::bad_input(&error, Some(error.hint())))?,
+            );
         }
     }
     Ok(spaces)

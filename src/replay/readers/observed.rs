@@ -1,13 +1,13 @@
-//! Parameters and their values as rows show them, for formats that list configurations only.
+//! Collects parameters and their values from rows, for formats that list only configurations.
 
 use evo_space::value::Value;
 
-use super::draft::Parameters;
-use super::error::Fault;
+use crate::replay::draft::Parameters;
+use crate::replay::error::RecordingFault;
 
 /// Collects names and values row by row.
 #[derive(Debug, Default)]
-pub(super) struct Observed {
+pub struct Observed {
     parameters: Parameters,
     /// For each row, each parameter's index into `parameters[_].1`.
     rows: Vec<Vec<u16>>,
@@ -15,7 +15,10 @@ pub(super) struct Observed {
 
 impl Observed {
     /// Adds a row, which must have the parameters of the first one.
-    pub fn add<'a>(&mut self, configuration: impl Iterator<Item = (&'a str, Value)>) -> Result<(), Fault> {
+    pub fn add<'a>(
+        &mut self,
+        configuration: impl Iterator<Item = (&'a str, Value)>,
+    ) -> Result<(), RecordingFault> {
         let mut pairs: Vec<(&str, Value)> = configuration.collect();
         if self.rows.is_empty() {
             self.parameters = pairs.iter().map(|(name, _)| (name.to_string(), Vec::new())).collect();
@@ -23,7 +26,7 @@ impl Observed {
         let mut row = Vec::with_capacity(self.parameters.len());
         for (name, values) in &mut self.parameters {
             let Some(at) = pairs.iter().position(|(own, _)| own == name) else {
-                return Err(Fault::new(format!(
+                return Err(RecordingFault::new(format!(
                     "its configuration has no `{name}`, which the first row has"
                 )));
             };
@@ -33,18 +36,21 @@ impl Observed {
                 values.len() - 1
             });
             row.push(
-                u16::try_from(position).map_err(|_| Fault::new(format!("`{name}` has too many values")))?,
+                u16::try_from(position)
+                    .map_err(|_| RecordingFault::new(format!("`{name}` has too many values")))?,
             );
         }
         if let Some((name, _)) = pairs.first() {
-            return Err(Fault::new(format!("its configuration has `{name}`, which the first row has not")));
+            return Err(RecordingFault::new(format!(
+                "its configuration has `{name}`, which the first row does not have"
+            )));
         }
         self.rows.push(row);
         Ok(())
     }
 
-    /// Parameters with values in ascending order (as they came, where they have none), and the rows'
-    /// positions in these.
+    /// Parameters with their values in ascending order (values that cannot be compared stay in order of appearance),
+    /// and the rows as positions in these lists.
     pub fn finish(mut self) -> (Parameters, Vec<Vec<u16>>) {
         for (slot, (_, values)) in self.parameters.iter_mut().enumerate() {
             if values.iter().any(|value| value.compare(&values[0]).is_none()) {
@@ -59,12 +65,6 @@ impl Observed {
         }
         (self.parameters, self.rows)
     }
-}
-
-/// The value of a configuration in JSON.
-pub(super) fn value(name: &str, json: &serde_json::Value) -> Result<Value, Fault> {
-    let fault = || Fault::new(format!("the value `{json}` of `{name}` is no number, boolean or text"));
-    serde_json::from_value(json.clone()).map_err(|_| fault())
 }
 
 #[cfg(test)]
@@ -91,6 +91,6 @@ mod tests {
         let less = observed.add(std::iter::empty()).unwrap_err();
         assert_eq!(less.cause, "its configuration has no `A`, which the first row has");
         let more = observed.add([("A", Value::Int(1)), ("B", Value::Int(1))].into_iter()).unwrap_err();
-        assert_eq!(more.cause, "its configuration has `B`, which the first row has not");
+        assert_eq!(more.cause, "its configuration has `B`, which the first row does not have");
     }
 }

@@ -1,23 +1,23 @@
-//! Reads the journal of an earlier study of ours. The space is that of the space file which the journal
-//! names, if that file is still there and the same; else the recorded configurations are the space.
+//! Reads the journal of an earlier study. The space comes from the space file that the journal names, if the file
+//! is still there and unchanged; else the recorded configurations are the space.
 
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::verdict::{Gate, VerdictClass};
 use evo_space::genome::ContentHash;
 use evo_space::space::SearchSpace;
 
-use super::draft::{Draft, DraftRow, Valid};
-use super::error::Fault;
-use super::format::Format;
 use super::observed::Observed;
-use super::recording::Cost;
 use crate::journal::reader;
 use crate::journal::record::{FORMAT, StudyHeader};
 use crate::journal::replay::History;
 use crate::kernel::catalog;
+use crate::replay::draft::{Draft, DraftRow, Valid};
+use crate::replay::error::RecordingFault;
+use crate::replay::format::Format;
+use crate::replay::recording::Cost;
 
 /// Reads a journal's text.
-pub(super) fn read(text: &str) -> Result<Draft, Fault> {
+pub fn read(text: &str) -> Result<Draft, RecordingFault> {
     let journal = reader::parse(text.as_bytes());
     let mut notices = Vec::new();
     if journal.torn {
@@ -31,17 +31,16 @@ pub(super) fn read(text: &str) -> Result<Draft, Fault> {
     }
     let history = History::replay(journal);
     let Some(header) = &history.header else {
-        return Err(
-            Fault::new("the journal has no readable header").with_hint("a study's journal begins with one")
-        );
+        return Err(RecordingFault::new("the journal has no readable header")
+            .with_hint("a study's journal begins with one"));
     };
     if header.format > FORMAT {
         let cause = format!("the journal has format {}; this evo reads up to {FORMAT}", header.format);
-        return Err(Fault::new(cause).with_hint("use a newer evo"));
+        return Err(RecordingFault::new(cause).with_hint("use a newer evo"));
     }
     let mut observed = Observed::default();
     let mut rows = Vec::new();
-    // Our own trouble says nothing about a variant, nor does passing it over.
+    // Neither a failure of evo itself nor passing a variant over says anything about the variant.
     let silent = [VerdictClass::Harness, VerdictClass::PassedOver];
     let telling = |one: &&Evaluation| !silent.contains(&one.verdict.kind.class());
     for one in history.evaluations.iter().filter(telling) {
@@ -54,7 +53,7 @@ pub(super) fn read(text: &str) -> Result<Draft, Fault> {
     let valid = match space(header) {
         Ok(space) => Valid::Space(Box::new(space)),
         Err(why) => {
-            notices.push(format!("the space of the study cannot be had: {why}"));
+            notices.push(format!("the space of the study is not available: {why}"));
             Valid::Listed
         }
     };
@@ -76,7 +75,7 @@ pub(super) fn read(text: &str) -> Result<Draft, Fault> {
 fn row(one: &Evaluation) -> DraftRow {
     let checks = [Gate::Launch, Gate::TinyShapes, Gate::FullShapes, Gate::Repeatability];
     let reports = one.gates.iter().filter(|report| checks.contains(&report.gate));
-    // A twin has its original's gates, which cost nothing again.
+    // A twin copies its original's gates, which took no time a second time.
     let validate_ms = reports.map(|report| report.elapsed_ms).sum::<f64>().min(one.device_ms);
     let cost = Cost {
         compile_ms: one.compile_ms,
@@ -93,13 +92,13 @@ fn row(one: &Evaluation) -> DraftRow {
     }
 }
 
-/// The space of the file that the header names, or why not.
+/// The space of the file that the header names, or why it cannot be used.
 fn space(header: &StudyHeader) -> Result<SearchSpace, String> {
     let name = &header.space;
-    let file = catalog::open(name).map_err(|_| format!("`{name}` is not to be found from here"))?;
+    let file = catalog::open(name).map_err(|_| format!("`{name}` is not there"))?;
     let source = file.kernel.as_ref().map_or("", |kernel| kernel.source.text.as_str());
     if ContentHash::of_parts([file.text.as_bytes(), source.as_bytes()]) != header.space_hash {
-        return Err(format!("`{name}` is not what it was when the study was made"));
+        return Err(format!("`{name}` has changed since the study was made"));
     }
     Ok(file.space)
 }
@@ -182,10 +181,10 @@ mod tests {
         std::fs::write(folder.path().join("space.toml"), SPACE.replace("4]", "4, 8]")).unwrap();
         let recording = Recording::open(folder.path()).unwrap();
         assert_eq!(recording.space.count(), 3);
-        assert!(recording.notices[0].contains("is not what it was when the study was made"));
+        assert!(recording.notices[0].contains("has changed since the study was made"));
         std::fs::remove_file(folder.path().join("space.toml")).unwrap();
         let recording = Recording::open(folder.path()).unwrap();
-        assert!(recording.notices[0].contains("is not to be found from here"), "{:?}", recording.notices);
+        assert!(recording.notices[0].contains("is not there"), "{:?}", recording.notices);
     }
 
     #[test]

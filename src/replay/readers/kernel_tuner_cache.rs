@@ -1,5 +1,5 @@
 //! Reads the cache files that Kernel Tuner writes while it tunes: parameters, and an entry for each
-//! configuration under a key of its values. Times are milliseconds. Constraints are not in them, so the
+//! configuration under a key of its values. Times are in milliseconds. These files have no constraints, so the
 //! recorded configurations are the space.
 //!
 //! Source: the JSON schemas 1.0.0 and 1.1.0 in Kernel Tuner's repository, `kernel_tuner/schema/cache`.
@@ -9,21 +9,20 @@ use evo_space::value::Value;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
-use super::draft::{Draft, DraftRow, Valid};
-use super::error::Fault;
-use super::format::{Format, unreadable};
-use super::observed;
-use super::recording::Cost;
-use super::tuning_data::problem_words;
+use super::json_values;
+use crate::replay::draft::{Draft, DraftRow, Valid};
+use crate::replay::error::RecordingFault;
+use crate::replay::format::{Format, unreadable};
+use crate::replay::recording::Cost;
 
-/// Files of before there were error words say this, milliseconds, of what failed.
+/// The time of a failed configuration in files that are older than the error words, milliseconds.
 const FAILED_MS: f64 = 1e20;
 
 /// Nanoseconds in a millisecond, the unit of every time in these files.
 const UNIT_NS: f64 = 1e6;
 
 #[derive(Deserialize)]
-struct File {
+struct CacheFile {
     schema_version: Option<String>,
     device_name: String,
     kernel_name: String,
@@ -37,9 +36,9 @@ struct File {
     cache: Map<String, Json>,
 }
 
-/// The text of a cache file whose run ended before the closing brackets were written; `None` if that
-/// is not what is wrong.
-pub(super) fn closed(text: &str) -> Option<String> {
+/// Adds the closing brackets to a cache file whose run ended before they were written; `None` if something else is
+/// wrong.
+pub fn closed(text: &str) -> Option<String> {
     let body = text.trim_end();
     let mentions = text.contains("\"tune_params_keys\"") && text.contains("\"cache\"");
     if !mentions {
@@ -49,24 +48,24 @@ pub(super) fn closed(text: &str) -> Option<String> {
     serde_json::from_str::<serde::de::IgnoredAny>(&closed).is_ok().then_some(closed)
 }
 
-/// Notes that the file was closed by us.
-pub(super) fn say_unfinished(mut draft: Draft) -> Draft {
+/// Adds a notice that the closing brackets were missing.
+pub fn say_unfinished(mut draft: Draft) -> Draft {
     draft.notices.push("the cache file was never closed: its run ended early".to_string());
     draft
 }
 
 /// Reads a file of this format.
-pub(super) fn read(text: &str) -> Result<Draft, Fault> {
-    let file: File =
+pub fn read(text: &str) -> Result<Draft, RecordingFault> {
+    let file: CacheFile =
         serde_json::from_str(text).map_err(|error| unreadable(Format::KernelTunerCache, &error))?;
     if let Some(version) = file.schema_version.as_ref().filter(|version| !version.starts_with("1.")) {
         let hint = "this evo reads cache files of the versions 1.x and of before there were versions";
-        return Err(Fault::new(format!("its schema version is `{version}`")).with_hint(hint));
+        return Err(RecordingFault::new(format!("its schema version is `{version}`")).with_hint(hint));
     }
     let parameters = file.parameters()?;
     let objective = match &file.objective {
         Json::Null => "time".to_string(),
-        other => problem_words(other),
+        other => json_values::problem_words(other),
     };
     let mut notices = Vec::new();
     if objective != "time" {
@@ -75,11 +74,11 @@ pub(super) fn read(text: &str) -> Result<Draft, Fault> {
     let row = |(key, entry): (&String, &Json)| {
         row(&parameters, key, entry).map_err(|fault| fault.in_row(format!("`{key}`")))
     };
-    let rows = file.cache.iter().map(row).collect::<Result<Vec<DraftRow>, Fault>>()?;
+    let rows = file.cache.iter().map(row).collect::<Result<Vec<DraftRow>, RecordingFault>>()?;
     Ok(Draft {
         kernel: file.kernel_name,
         gpu: file.device_name,
-        problem: problem_words(&file.problem_size),
+        problem: json_values::problem_words(&file.problem_size),
         format: Format::KernelTunerCache,
         unit_ns: UNIT_NS,
         parameters,
@@ -91,36 +90,36 @@ pub(super) fn read(text: &str) -> Result<Draft, Fault> {
     })
 }
 
-impl File {
-    fn parameters(&self) -> Result<Vec<(String, Vec<Value>)>, Fault> {
+impl CacheFile {
+    fn parameters(&self) -> Result<Vec<(String, Vec<Value>)>, RecordingFault> {
         let parameter = |name: &String| {
             let Some(Json::Array(values)) = self.tune_params.get(name) else {
-                return Err(Fault::new(format!("`tune_params` has no list of values for `{name}`")));
+                return Err(RecordingFault::new(format!("`tune_params` has no list of values for `{name}`")));
             };
-            let values = values.iter().map(|json| observed::value(name, json));
-            Ok((name.clone(), values.collect::<Result<Vec<Value>, Fault>>()?))
+            let values = values.iter().map(|json| json_values::value(name, json));
+            Ok((name.clone(), values.collect::<Result<Vec<Value>, RecordingFault>>()?))
         };
         self.tune_params_keys.iter().map(parameter).collect()
     }
 }
 
-fn row(parameters: &[(String, Vec<Value>)], key: &str, entry: &Json) -> Result<DraftRow, Fault> {
+fn row(parameters: &[(String, Vec<Value>)], key: &str, entry: &Json) -> Result<DraftRow, RecordingFault> {
     let position = |(name, values): &(String, Vec<Value>)| {
         let Some(json) = entry.get(name) else {
-            return Err(Fault::new(format!("the entry has no `{name}`")));
+            return Err(RecordingFault::new(format!("the entry has no `{name}`")));
         };
-        let value = observed::value(name, json)?;
+        let value = json_values::value(name, json)?;
         let position = values.iter().position(|own| *own == value);
-        position
-            .map(|position| position as u16)
-            .ok_or_else(|| Fault::new(format!("the value `{value}` of `{name}` is not in its `tune_params`")))
+        position.map(|position| position as u16).ok_or_else(|| {
+            RecordingFault::new(format!("the value `{value}` of `{name}` is not in its `tune_params`"))
+        })
     };
-    let positions = parameters.iter().map(position).collect::<Result<Vec<u16>, Fault>>()?;
+    let positions = parameters.iter().map(position).collect::<Result<Vec<u16>, RecordingFault>>()?;
     let (kind, time_ms) = outcome(parameters, entry)?;
     let milliseconds = |name: &str| entry.get(name).and_then(Json::as_f64);
-    // The time of the whole benchmark phase is all that some versions tell of the runs.
-    let runs_ms =
-        sum(entry.get("times")).or_else(|| milliseconds("benchmark_time").filter(|_| time_ms.is_some()));
+    // Some versions do not list the runs and give only the time of the whole benchmark phase.
+    let runs_ms = json_values::sum(entry.get("times"))
+        .or_else(|| milliseconds("benchmark_time").filter(|_| time_ms.is_some()));
     let cost = Cost {
         compile_ms: milliseconds("compile_time").unwrap_or(0.0),
         validate_ms: milliseconds("verification_time").unwrap_or(0.0),
@@ -131,37 +130,35 @@ fn row(parameters: &[(String, Vec<Value>)], key: &str, entry: &Json) -> Result<D
     Ok(DraftRow { name: Some(format!("`{key}`")), positions, kind, objective_ns, cost })
 }
 
-/// The sum of a list of times; `None` if there is none.
-pub(super) fn sum(list: Option<&Json>) -> Option<f64> {
-    let times = list?.as_array()?.iter().filter_map(Json::as_f64);
-    Some(times.sum::<f64>()).filter(|sum| *sum > 0.0)
-}
-
-/// What became of a configuration, and its time, milliseconds. A failure's word stands in `__error__`, or
-/// in the place of whatever was to be measured.
-fn outcome(parameters: &[(String, Vec<Value>)], entry: &Json) -> Result<(VerdictKind, Option<f64>), Fault> {
+/// The verdict on a configuration, and its time in milliseconds. A failure's word is in `__error__`, or in the place
+/// of the measured value.
+fn outcome(
+    parameters: &[(String, Vec<Value>)],
+    entry: &Json,
+) -> Result<(VerdictKind, Option<f64>), RecordingFault> {
     let fields = entry.as_object().into_iter().flatten();
     let measured = fields.filter(|(key, _)| !parameters.iter().any(|(name, _)| name == *key));
     if let Some(kind) = measured.filter_map(|(_, value)| failure(value.as_str()?)).next() {
         return Ok((kind, None));
     }
     let Some(time) = entry.get("time") else {
-        return Err(Fault::new("the entry has no `time`").with_hint("a replay ranks times"));
+        return Err(RecordingFault::new("the entry has no `time`").with_hint("a replay ranks times"));
     };
     match time.as_f64() {
-        // Not a number in Python, and so not in JSON.
+        // NaN in Python, which the reader has replaced by null.
         None if time.is_null() => Ok((VerdictKind::LaunchFail, None)),
         None => {
             let hint = "known are `InvalidConfig`, `CompilationFailedConfig` and `RuntimeFailedConfig`";
-            Err(Fault::new(format!("the time `{time}` is no number and no known failure")).with_hint(hint))
+            Err(RecordingFault::new(format!("the time `{time}` is neither a number nor a known failure"))
+                .with_hint(hint))
         }
         Some(time) if time >= FAILED_MS => Ok((VerdictKind::LaunchFail, None)),
         Some(time) if time > 0.0 => Ok((VerdictKind::Pass, Some(time))),
-        Some(time) => Err(Fault::new(format!("the time {time} is no time"))),
+        Some(time) => Err(RecordingFault::new(format!("{time} is not a time"))),
     }
 }
 
-/// The kind behind one of Kernel Tuner's error words.
+/// The verdict that one of Kernel Tuner's error words stands for.
 fn failure(word: &str) -> Option<VerdictKind> {
     match word {
         "CompilationFailedConfig" => Some(VerdictKind::CompileError),

@@ -1,4 +1,4 @@
-//! Rows find their places in a space: translated from their file's value lists, checked, looked up.
+//! Rows in a space: translated from the value lists of their file, checked, and found again by their point.
 
 use std::collections::HashMap;
 
@@ -7,24 +7,24 @@ use evo_space::space::SearchSpace;
 use evo_space::value::Value;
 
 use super::draft::DraftRow;
-use super::error::Fault;
-use super::recording::{Lookup, Row};
+use super::error::RecordingFault;
+use super::recording::{Row, RowLookup};
 
 /// Rows in a space.
-pub(super) struct Placed {
+pub struct Placed {
     pub space: SearchSpace,
     pub rows: Vec<Row>,
     pub genomes: Vec<Genome>,
-    pub lookup: Lookup,
+    pub lookup: RowLookup,
 }
 
-/// Rows whose positions are the space's own, each checked to be valid and alone.
-pub(super) fn place(
+/// Places rows whose positions are the space's own. Each must be valid, and unique unless `repeats` allows more.
+pub fn place(
     space: SearchSpace,
     rows: Vec<DraftRow>,
     repeats: bool,
     notices: &mut Vec<String>,
-) -> Result<Placed, Fault> {
+) -> Result<Placed, RecordingFault> {
     let mut map: HashMap<Genome, u32> = HashMap::with_capacity(rows.len());
     let (mut finished, mut genomes) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
     let (mut canonical, mut repeated) = (true, 0usize);
@@ -32,8 +32,8 @@ pub(super) fn place(
         let genome = Genome::from(row.positions.clone());
         if let Some(earlier) = map.get(&genome) {
             if !repeats {
-                let cause = format!("`{}` stands in row {earlier} already", space.configuration(&genome));
-                return Err(Fault::new(cause).in_row(row.shown(at)));
+                let cause = format!("`{}` is already in row {earlier}", space.configuration(&genome));
+                return Err(RecordingFault::new(cause).in_row(row.shown(at)));
             }
             repeated += 1;
             continue;
@@ -52,11 +52,11 @@ pub(super) fn place(
     if repeated > 0 {
         notices.push(format!("{repeated} rows repeat an earlier configuration and are left out"));
     }
-    let lookup = if canonical { Lookup::Canonical } else { Lookup::Map(map) };
+    let lookup = if canonical { RowLookup::Canonical } else { RowLookup::Map(map) };
     Ok(Placed { space, rows: finished, genomes, lookup })
 }
 
-fn violation(space: &SearchSpace, genome: &Genome) -> Fault {
+fn violation(space: &SearchSpace, genome: &Genome) -> RecordingFault {
     let configuration = space.configuration(genome);
     let violations = space.explain(genome);
     let cause = match violations.first() {
@@ -69,23 +69,22 @@ fn violation(space: &SearchSpace, genome: &Genome) -> Fault {
         },
         None => format!("`{configuration}` is outside the space"),
     };
-    Fault::new(cause).with_hint("the recording does not agree with itself: mend the constraint or the row")
+    RecordingFault::new(cause).with_hint("the recording contradicts itself: fix the constraint or the row")
 }
 
-/// Rows in terms of another space, and a notice if some are outside it and were left out. Parameters
-/// with a single value may be missing on either side.
-pub(super) fn translate(
+/// Rows with positions in another space, and a notice if rows outside it were left out. A parameter with a single
+/// value may be missing on either side.
+pub fn translate(
     parameters: &[(String, Vec<Value>)],
     rows: Vec<DraftRow>,
     space: &SearchSpace,
-) -> Result<(Vec<DraftRow>, Option<String>), Fault> {
+) -> Result<(Vec<DraftRow>, Option<String>), RecordingFault> {
     let own = |name: &str| parameters.iter().position(|(own, _)| own == name);
     let is_known = |name: &str| space.parameters().iter().any(|parameter| &*parameter.name == name);
     if let Some((name, _)) = parameters.iter().find(|(name, values)| values.len() > 1 && !is_known(name)) {
         let cause = format!("its parameter `{name}` is not in the space");
-        return Err(
-            Fault::new(cause).with_hint("the recording is of another space: leave the space file out")
-        );
+        return Err(RecordingFault::new(cause)
+            .with_hint("the recording is of another space: leave the space file out"));
     }
     // For each slot of the space: the recording's parameter, and its positions as the space's.
     let mut columns: Vec<Option<(usize, Vec<Option<u16>>)>> = Vec::new();
@@ -96,9 +95,8 @@ pub(super) fn translate(
         });
         if column.is_none() && parameter.values.len() > 1 {
             let cause = format!("it has no parameter `{}`, which the space has", parameter.name);
-            return Err(
-                Fault::new(cause).with_hint("the recording is of another space: leave the space file out")
-            );
+            return Err(RecordingFault::new(cause)
+                .with_hint("the recording is of another space: leave the space file out"));
         }
         columns.push(column);
     }
@@ -116,9 +114,8 @@ pub(super) fn translate(
     let left_out = total - inside.len();
     if inside.is_empty() {
         let cause = format!("none of its {total} rows is a valid point of the space");
-        return Err(
-            Fault::new(cause).with_hint("the recording is of another space: leave the space file out")
-        );
+        return Err(RecordingFault::new(cause)
+            .with_hint("the recording is of another space: leave the space file out"));
     }
     let notice = (left_out > 0).then(|| {
         format!("{left_out} of {total} recorded configurations are outside the space and are left out")
@@ -126,8 +123,8 @@ pub(super) fn translate(
     Ok((inside, notice))
 }
 
-/// Rows that are said to be exhaustive and are not.
-pub(super) fn incomplete(space: &SearchSpace, genomes: &[Genome]) -> Fault {
+/// The fault of rows that claim to be exhaustive and are not.
+pub fn incomplete(space: &SearchSpace, genomes: &[Genome]) -> RecordingFault {
     let recorded: std::collections::HashSet<&Genome> = genomes.iter().collect();
     let missing = space.iter().find(|genome| !recorded.contains(genome));
     let missing = missing.map(|genome| format!("; `{}` is missing", space.configuration(&genome)));
@@ -137,5 +134,6 @@ pub(super) fn incomplete(space: &SearchSpace, genomes: &[Genome]) -> Fault {
         space.count(),
         missing.unwrap_or_default()
     );
-    Fault::new(cause).with_hint("write `\"exhaustive\": false`, or complete the rows or the constraints")
+    RecordingFault::new(cause)
+        .with_hint("write `\"exhaustive\": false`, or complete the rows or the constraints")
 }

@@ -1,40 +1,40 @@
-//! Reads T4 results, the tuning community's exchange format: a list of evaluations with times,
-//! measurements and a word on validity. Neither kernel nor GPU nor constraints are in it.
+//! Reads T4 results, the auto-tuning community's exchange format: a list of evaluations with times, measurements
+//! and a word on validity. The format has no kernel, no GPU and no constraints.
 //!
 //! Source: the JSON schema T4 1.0.0 in Kernel Tuner's repository, `kernel_tuner/schema/T4`. Its times
-//! have no unit; they are taken as milliseconds, in which Kernel Tuner writes them.
+//! have no unit; they are read as milliseconds, because that is what Kernel Tuner writes.
 
 use evo_protocol::verdict::VerdictKind;
 use evo_space::value::Value;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
-use super::draft::{Draft, DraftRow, Valid};
-use super::error::Fault;
-use super::format::{Format, unreadable};
-use super::kernel_tuner_cache::sum;
-use super::observed::{self, Observed};
-use super::recording::Cost;
+use super::json_values;
+use super::observed::Observed;
+use crate::replay::draft::{Draft, DraftRow, Valid};
+use crate::replay::error::RecordingFault;
+use crate::replay::format::{Format, unreadable};
+use crate::replay::recording::Cost;
 
 #[derive(Deserialize)]
-struct File {
+struct T4File {
     schema_version: String,
-    results: Vec<Entry>,
+    results: Vec<T4Result>,
 }
 
 #[derive(Deserialize)]
-struct Entry {
+struct T4Result {
     configuration: Map<String, Json>,
     #[serde(default)]
     objectives: Vec<String>,
     times: Map<String, Json>,
     invalidity: String,
     #[serde(default)]
-    measurements: Vec<Measurement>,
+    measurements: Vec<T4Measurement>,
 }
 
 #[derive(Deserialize)]
-struct Measurement {
+struct T4Measurement {
     name: String,
     value: Json,
     #[serde(default)]
@@ -42,17 +42,18 @@ struct Measurement {
 }
 
 /// Reads a file of this format; `stem` names kernel and GPU as `kernel__gpu`.
-pub(super) fn read(text: &str, stem: &str) -> Result<Draft, Fault> {
-    let file: File = serde_json::from_str(text).map_err(|error| unreadable(Format::T4, &error))?;
+pub fn read(text: &str, stem: &str) -> Result<Draft, RecordingFault> {
+    let file: T4File = serde_json::from_str(text).map_err(|error| unreadable(Format::T4, &error))?;
     if !file.schema_version.starts_with("1.") {
         let cause = format!("its schema version is `{}`", file.schema_version);
-        return Err(Fault::new(cause).with_hint("this evo reads T4 results of the versions 1.x"));
+        return Err(RecordingFault::new(cause).with_hint("this evo reads T4 results of the versions 1.x"));
     }
     let mut observed = Observed::default();
     let mut rows = Vec::with_capacity(file.results.len());
     for (number, entry) in file.results.iter().enumerate() {
-        let named = |(name, json): (&String, &Json)| Ok((name.clone(), observed::value(name, json)?));
-        let pairs: Result<Vec<(String, Value)>, Fault> = entry.configuration.iter().map(named).collect();
+        let named = |(name, json): (&String, &Json)| Ok((name.clone(), json_values::value(name, json)?));
+        let pairs: Result<Vec<(String, Value)>, RecordingFault> =
+            entry.configuration.iter().map(named).collect();
         let row = pairs.and_then(|pairs| {
             observed.add(pairs.iter().map(|(name, value)| (name.as_str(), value.clone())))?;
             entry.row()
@@ -77,9 +78,9 @@ pub(super) fn read(text: &str, stem: &str) -> Result<Draft, Fault> {
     })
 }
 
-impl Entry {
+impl T4Result {
     /// The row without its positions.
-    fn row(&self) -> Result<DraftRow, Fault> {
+    fn row(&self) -> Result<DraftRow, RecordingFault> {
         let kind = match self.invalidity.as_str() {
             "correct" => VerdictKind::Pass,
             "compile" => VerdictKind::CompileError,
@@ -88,14 +89,14 @@ impl Entry {
             "timeout" => VerdictKind::TooSlow,
             "constraints" => VerdictKind::RejectedConstraint,
             other => {
-                return Err(Fault::new(format!("the invalidity `{other}` is not known")).with_hint(
+                return Err(RecordingFault::new(format!("the invalidity `{other}` is not known")).with_hint(
                     "T4 knows `correct`, `compile`, `runtime`, `correctness`, `timeout` and `constraints`",
                 ));
             }
         };
         let objective_ns = if kind == VerdictKind::Pass { Some(self.objective_ns()?) } else { None };
         let milliseconds = |name: &str| self.times.get(name).and_then(Json::as_f64);
-        let runs = sum(self.times.get("runtimes")).or_else(|| milliseconds("benchmark"));
+        let runs = json_values::sum(self.times.get("runtimes")).or_else(|| milliseconds("benchmark"));
         let cost = Cost {
             // Kernel Tuner's own files leave out the `_time` that the schema has.
             compile_ms: milliseconds("compilation_time")
@@ -109,17 +110,17 @@ impl Entry {
     }
 
     /// The objective if that is a time, else the measurement `time`, else the mean of the runs.
-    fn objective_ns(&self) -> Result<f64, Fault> {
+    fn objective_ns(&self) -> Result<f64, RecordingFault> {
         let names = self.objectives.iter().map(String::as_str).chain(["time"]);
         let measured = names
             .filter_map(|name| self.measurements.iter().find(|one| one.name == name))
             .find_map(|one| Some(one.value.as_f64()? * unit_ns(&one.unit, &one.name)?));
         let runs = self.times.get("runtimes").and_then(Json::as_array).map_or(0, Vec::len);
-        let mean = sum(self.times.get("runtimes")).map(|sum| sum / runs as f64 * 1e6);
+        let mean = json_values::sum(self.times.get("runtimes")).map(|sum| sum / runs as f64 * 1e6);
         match measured.or(mean) {
             Some(time) if time > 0.0 => Ok(time),
-            Some(time) => Err(Fault::new(format!("the time {time} ns is no time"))),
-            None => Err(Fault::new("it is `correct` but has no time")
+            Some(time) => Err(RecordingFault::new(format!("{time} ns is not a time"))),
+            None => Err(RecordingFault::new("it is `correct` but has no time")
                 .with_hint("a replay ranks times: a measurement in `s`, `ms`, `us` or `ns`, or `runtimes`")),
         }
     }
