@@ -3,9 +3,10 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use evo_space::Neighborhood;
 use evo_space::genome::Genome;
 use evo_space::rng::seeded;
-use evo_space::space::{Neighborhood, SearchSpace};
+use evo_space::space::SearchSpace;
 use serde::Serialize;
 
 use super::spread::Spread;

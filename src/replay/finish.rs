@@ -1,7 +1,7 @@
 //! From a draft to a recording: the space is built, and every row finds its place in it.
 
 use evo_space::diagnostic::{Diagnostic, Diagnostics};
-use evo_space::document::{Data, Entry, Node};
+use evo_space::document::{Data, Node, TableEntry};
 use evo_space::genome::{ContentHash, Genome};
 use evo_space::load::read_space;
 use evo_space::space::SearchSpace;
@@ -87,7 +87,7 @@ fn space_of(
 ) -> Result<SearchSpace, RecordingFault> {
     let list = |items: Vec<Node>| node(Data::List(items));
     let text = |text: &String| node(Data::Text(text.clone()));
-    let entry = |key: &str, value: Node| Entry { key: key.to_string(), key_span: 0..0, value };
+    let entry = |key: &str, value: Node| TableEntry { key: key.to_string(), key_span: 0..0, value };
     let parameter =
         |(name, values): &(String, Vec<Value>)| entry(name, list(values.iter().map(value_node).collect()));
     let parameters = node(Data::Table(parameters.iter().map(parameter).collect()));
