@@ -77,7 +77,7 @@ fn main() {
 /// A whole strategy: one proposal and one outcome at a time, on all points of the space.
 fn measure_strategy(space: &SearchSpace, name: &str) {
     let options = StrategyOptions { seed: 1, population: 16 };
-    let mut strategy = registry::create(name, space, options).expect("a known name");
+    let mut strategy = registry::create_any(name, space, options).expect("a known name");
     let mut times = Vec::new();
     println!("\n{name}, milliseconds a proposal with its outcome, on all {} points", space.count());
     for known in 0..1100 {

@@ -64,7 +64,7 @@ impl Engine<'_> {
                 let configuration = self.space.configuration(&proposal.genome);
                 let number = self.take_number();
                 let mut variant =
-                    Variant::new(number, proposal.genome, configuration, proposal.origin, false);
+                    Variant::new(number, proposal.genome, configuration, proposal.origin.as_str(), false);
                 variant.expected = proposal.expected.filter(Expectation::is_sound);
                 return Some(variant);
             }

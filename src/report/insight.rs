@@ -105,7 +105,7 @@ fn values(what: &str, all: &[Values]) -> Option<String> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use evo_search::insight::{Best, Calibration, ParameterShare};
+    use evo_search::insight::{Best, ModelCalibration, ParameterShare};
 
     use super::*;
 
@@ -179,7 +179,7 @@ mod tests {
         );
         check(Insight { importance: None, passing: 19, ..insight() }, "too few measurements");
         check(Insight { importance: None, ..insight() }, "all took the same time");
-        let calibration = Calibration {
+        let calibration = ModelCalibration {
             expected: 170,
             measured: 150,
             inside: Some(0.64),

@@ -6,7 +6,7 @@ use evo_space::space::SearchSpace;
 
 /// Whether there is a strategy of that name.
 pub(crate) fn check(name: &str) -> Result<(), UnknownStrategy> {
-    registry::check(name)
+    registry::check_any(name)
 }
 
 /// Makes the strategy of that name for a space.
@@ -15,5 +15,5 @@ pub(crate) fn create<'a>(
     space: &'a SearchSpace,
     options: StrategyOptions,
 ) -> Result<Box<dyn Strategy + 'a>, UnknownStrategy> {
-    registry::create(name, space, options)
+    registry::create_any(name, space, options)
 }

@@ -1,10 +1,10 @@
 //! Simulated annealing (Kirkpatrick, Gelatt and Vecchi, 1983) by several chains.
 //!
-//! A chain moves to a neighbor always if it is better, and with a chance that falls with its
-//! temperature if it is worse. Differences are relative, so that units and scale do not matter, and the
-//! temperature is a share of the differences that moves of this space have shown. A neighbor that is
-//! known is decided on from memory, at no cost; a chain that is stuck restarts far away. While all
-//! chains wait for outcomes more chains are started, so that any number can be in flight.
+//! A chain always moves to a better neighbor. It moves to a worse one with a chance that falls as the
+//! chain cools. Differences are relative, so that units and scale do not matter, and the temperature is
+//! proportional to the differences that moves have made in this space. A known neighbor is decided on from
+//! memory, without an evaluation; a chain that is stuck restarts far away. While all chains wait for
+//! outcomes, more chains are started, so that any number of proposals can be in flight.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -13,26 +13,28 @@ use evo_space::space::SearchSpace;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::memory::{Member, Memory};
+use super::memory::{Member, SearchMemory};
 use super::operators::{random_gene, step};
+use super::origin::Origin;
 use super::strategy::{Outcome, Proposal, Strategy};
 
-/// Moves tried in a row, known neighbors included, before a chain restarts.
+/// Moves tried in a row, known neighbors included, before a chain restarts. This and the constants below
+/// were set on 2026-11-21 with the strategy; docs/SEARCH.md has its scores.
 const ATTEMPTS: u32 = 64;
 
 /// Decisions without a new best of the chain before it restarts.
 const PATIENCE: u32 = 40;
 
-/// The first temperature, as a share of the median difference that a move makes.
+/// The first temperature, in units of the median difference that a move makes.
 const TEMPERATURE: f64 = 0.3;
 
-/// Factor of the temperature after each decision.
+/// The factor by which the temperature falls with each decision.
 const COOLING: f64 = 0.95;
 
-/// Differences that are remembered, so that the temperature follows the region.
+/// Number of differences that are remembered: few, so that the temperature follows the region.
 const DIFFERENCES: usize = 64;
 
-/// The median difference while none was seen.
+/// The median difference before any was measured.
 const FIRST_DIFFERENCE: f64 = 0.1;
 
 /// A chain of accepted points.
@@ -45,28 +47,28 @@ struct Chain {
     decisions: u32,
     /// Decisions since `best` improved.
     stale: u32,
-    /// What was proposed has no outcome yet.
+    /// Whether its proposal is still in flight.
     waits: bool,
-    /// An outcome that is to be decided on.
+    /// An outcome that is still to be decided on.
     arrived: Option<Member>,
 }
 
 /// The strategy.
 #[derive(Debug)]
-pub struct Annealing<'a> {
-    memory: Memory<'a>,
+pub(crate) struct Annealing<'a> {
+    memory: SearchMemory<'a>,
     chains: Vec<Chain>,
     /// Proposals in flight and their chains.
     flying: HashMap<Genome, usize>,
-    /// How much moves changed the objective lately, relatively.
+    /// The relative changes of the objective by the latest moves.
     differences: VecDeque<f64>,
 }
 
 impl<'a> Annealing<'a> {
     /// A search over `space`.
-    pub fn new(space: &'a SearchSpace, seed: u64) -> Annealing<'a> {
+    pub(crate) fn new(space: &'a SearchSpace, seed: u64) -> Annealing<'a> {
         Annealing {
-            memory: Memory::new(space, seed),
+            memory: SearchMemory::new(space, seed),
             chains: Vec::new(),
             flying: HashMap::new(),
             differences: VecDeque::new(),
@@ -83,10 +85,10 @@ impl<'a> Annealing<'a> {
             self.chains.len() - 1
         });
         let (genome, origin) = match self.walk(chain, &mut rng) {
-            Some(genome) => (genome, "neighbor"),
+            Some(genome) => (genome, Origin::Neighbor),
             None => {
                 self.chains[chain] = Chain::default();
-                (self.memory.fresh(&mut rng)?, "restart")
+                (self.memory.fresh(&mut rng)?, Origin::Restart)
             }
         };
         self.chains[chain].waits = true;
@@ -94,7 +96,7 @@ impl<'a> Annealing<'a> {
         Some(Proposal::new(genome, origin))
     }
 
-    /// Walks on over known points until a new one is met; `None` if the chain is stuck.
+    /// Walks over known points until it meets a new one; `None` if the chain is stuck.
     fn walk(&mut self, number: usize, rng: &mut ChaCha8Rng) -> Option<Genome> {
         if let Some(arrived) = self.chains[number].arrived.take() {
             self.decide(number, arrived, rng);
@@ -118,7 +120,7 @@ impl<'a> Annealing<'a> {
         None
     }
 
-    /// Moves there or stays.
+    /// Moves to a point or stays (the Metropolis rule).
     fn decide(&mut self, number: usize, to: Member, rng: &mut ChaCha8Rng) {
         let usual = self.usual_difference();
         let chain = &mut self.chains[number];
@@ -145,7 +147,7 @@ impl<'a> Annealing<'a> {
     }
 }
 
-/// How much worse `to` is than `from`, relatively; between -2 and 2.
+/// How much worse `to` is than `from`, relative to their mean; between -2 and 2.
 fn difference(from: f64, to: f64) -> f64 {
     let scale = (from.abs() + to.abs()) / 2.0;
     if scale > 0.0 { (to - from) / scale } else { 0.0 }

@@ -1,15 +1,15 @@
-//! Which operator to use next: in proportion to how often each has paid lately.
+//! Adaptive operator selection: each operator is chosen in proportion to its recent rate of success.
 //!
-//! Probability matching with forgetting and a floor: what pays changes during a search (crossover early,
-//! single steps late), so no operator is ever ruled out.
+//! This is probability matching with forgetting and a minimum rate. The best operator changes during a search
+//! (crossover early, single steps late), so no operator is ever ruled out.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-/// What is left of a trial when its operator is tried again.
+/// The weight that an older trial keeps each time its operator is tried again: about ten trials count.
 const KEEP: f64 = 0.9;
 
-/// Successes and trials that every operator starts with.
+/// Successes and trials that every operator starts with, so that one early success does not decide.
 const PRIOR: (f64, f64) = (1.0, 4.0);
 
 /// Added to each rate of success.
@@ -17,8 +17,8 @@ const FLOOR: f64 = 0.02;
 
 /// Rates of success of a fixed list of operators.
 #[derive(Debug)]
-pub struct Bandit<const OPERATORS: usize> {
-    /// Successes and trials, recent ones weighing more.
+pub(crate) struct Bandit<const OPERATORS: usize> {
+    /// Weighted successes and trials of each operator.
     counts: [(f64, f64); OPERATORS],
 }
 
@@ -29,20 +29,20 @@ impl<const OPERATORS: usize> Default for Bandit<OPERATORS> {
 }
 
 impl<const OPERATORS: usize> Bandit<OPERATORS> {
-    /// An operator's number.
-    pub fn choose(&self, rng: &mut ChaCha8Rng) -> usize {
+    /// Draws the number of an operator.
+    pub(crate) fn choose(&self, rng: &mut ChaCha8Rng) -> usize {
         let weights = self.counts.map(|(successes, trials)| successes / trials + FLOOR);
         let mut ticket = rng.random::<f64>() * weights.iter().sum::<f64>();
         let hit = weights.iter().position(|weight| {
             ticket -= weight;
             ticket < 0.0
         });
-        // Rounding may leave a ticket that nobody holds.
+        // Rounding may leave the ticket beyond the last weight.
         hit.unwrap_or(OPERATORS - 1)
     }
 
-    /// Learns whether what an operator made was worth it.
-    pub fn reward(&mut self, operator: usize, success: bool) {
+    /// Learns whether an operator's child was a success.
+    pub(crate) fn reward(&mut self, operator: usize, success: bool) {
         let (successes, trials) = &mut self.counts[operator];
         *successes = *successes * KEEP + f64::from(u8::from(success));
         *trials = *trials * KEEP + 1.0;

@@ -1,4 +1,5 @@
-//! One suite for every strategy in the registry: what the engine relies on.
+//! One suite for every strategy and for the ablations with one model: the guarantees that the engine relies
+//! on.
 
 use std::collections::HashSet;
 
@@ -7,6 +8,7 @@ use evo_space::genome::Genome;
 use evo_space::space::SearchSpace;
 use evo_space::{Limits, RelaxLimits};
 
+use super::origin::Origin;
 use super::registry::{self, StrategyOptions};
 use super::strategy::{Outcome, Proposal, Strategy};
 
@@ -33,12 +35,17 @@ fn failure(genome: &Genome) -> Outcome {
 }
 
 fn make<'a>(name: &str, space: &'a SearchSpace, seed: u64) -> Box<dyn Strategy + 'a> {
-    registry::create(name, space, StrategyOptions { seed, population: 8 }).expect("a known name")
+    registry::create_any(name, space, StrategyOptions { seed, population: 8 }).expect("a known name")
+}
+
+/// All strategies, and the two ablations that differ most from the default strategy.
+fn names() -> impl Iterator<Item = &'static str> {
+    registry::names().chain(["surrogate_trees", "surrogate_process"])
 }
 
 fn each(check: impl Fn(&str, &SearchSpace)) {
     let space = space_of(SMALL);
-    for name in registry::names() {
+    for name in names() {
         check(name, &space);
     }
 }
@@ -72,7 +79,7 @@ fn same_seed_and_same_tells_give_same_proposals() {
 fn the_default_configuration_comes_first() {
     each(|name, space| {
         let first = make(name, space, 9).ask(1);
-        assert_eq!(first, [Proposal::new(space.default_genome(), "default")], "{name}");
+        assert_eq!(first, [Proposal::new(space.default_genome(), Origin::Default)], "{name}");
     });
 }
 
@@ -130,8 +137,8 @@ fn tells_of_unknown_and_invalid_points_are_taken() {
     });
 }
 
-/// Spaces at the edges of what strategies meet: few points, one parameter, thirty, and more
-/// points than 64 bits count.
+/// Unusual spaces: few points, one parameter, thirty parameters, no default, and more points than 64 bits
+/// count.
 fn odd_spaces() -> Vec<(&'static str, SearchSpace)> {
     let list = |values: usize| (1..=values).map(|value| value.to_string()).collect::<Vec<_>>().join(", ");
     let lines = |sizes: &[usize]| {
@@ -167,7 +174,7 @@ fn check_run(what: &str, space: &SearchSpace, all: &[Proposal], limit: usize) {
 #[test]
 fn odd_spaces_are_searched_to_the_end_of_the_budget() {
     for (label, space) in odd_spaces() {
-        for name in registry::names() {
+        for name in names() {
             for flight in [1, 30] {
                 let all = run(&mut *make(name, &space, 5), &space, flight, 60);
                 check_run(&format!("{name} on {label} with {flight} in flight"), &space, &all, 60);
@@ -179,7 +186,7 @@ fn odd_spaces_are_searched_to_the_end_of_the_budget() {
 #[test]
 fn nothing_but_failures_leaves_no_budget_unused() {
     for (label, space) in odd_spaces() {
-        for name in registry::names() {
+        for name in names() {
             let mut strategy = make(name, &space, 3);
             let mut all = Vec::new();
             while all.len() < 40
@@ -203,7 +210,7 @@ fn spaces_that_are_not_exact_are_searched_to_the_end() {
     let limits = Limits { steps: 1, relax: RelaxLimits { steps: 8, trials: 8, edges: 1000 } };
     let space = SearchSpace::with_limits(whole.parameters().to_vec(), whole.constraints().to_vec(), limits);
     assert!(!space.is_exact());
-    for name in registry::names() {
+    for name in names() {
         for flight in [1, 7] {
             let mut strategy = make(name, &space, 2);
             let all = run(&mut *strategy, &space, flight, 10_000);
@@ -230,7 +237,7 @@ fn strategies_that_listen_beat_random_search_on_a_bowl() {
     };
     let sum = |name: &str| (1..=7).map(|seed| best(name, seed)).sum::<f64>();
     let random = sum("random");
-    for name in registry::names().filter(|name| !DEAF.contains(name)) {
+    for name in names().filter(|name| !DEAF.contains(name)) {
         let own = sum(name);
         assert!(own < random, "{name}: {own} is not below random's {random}");
     }
@@ -291,6 +298,6 @@ fn an_unknown_name_is_refused_with_the_list() {
     let error = registry::create("genetics", &space, StrategyOptions { seed: 1, population: 8 });
     insta::assert_snapshot!(error.err().expect("refused"), @"
     unknown strategy `genetics`
-    hint: did you mean `genetic`? there are `evolve`, `exhaustive`, `random`, `quasi_random`, `local_search`, `annealing`, `differential_evolution`, `surrogate_trees`, `surrogate_process`, `genetic`
+    hint: did you mean `genetic`? there are `evolve`, `exhaustive`, `random`, `quasi_random`, `local_search`, `annealing`, `differential_evolution`, `genetic`
     ");
 }

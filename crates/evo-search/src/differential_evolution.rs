@@ -1,10 +1,11 @@
 //! Differential evolution (Storn and Price, 1997) on value positions, steady state.
 //!
-//! A member moves toward a better one and along the difference of two others: differences carry which
-//! parameters must change together, and shrink as the members agree. Steps are scaled, rounded at random
-//! (a difference of one position still moves sometimes) and repaired into the space. Scale and rate
-//! belong to a member and are inherited when they work (Brest and others, 2006). A trial that is known
-//! competes from memory, at no cost. When nothing improves for long, all but the best start anew.
+//! A member moves toward a better one and along the difference of two others. Differences carry the
+//! information which parameters must change together, and they shrink as the members agree. Steps are
+//! scaled, rounded at random (so that a difference of one position still moves sometimes) and repaired into
+//! the space. Scale and rate belong to a member and are inherited if they work (self-adaptation, Brest et
+//! al. 2006). A known trial competes from memory, without an evaluation. If nothing improves for a long time,
+//! all members but the best are replaced.
 
 use std::collections::HashMap;
 
@@ -13,41 +14,43 @@ use evo_space::space::SearchSpace;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::memory::{Member, Memory, OPENING};
+use super::memory::{Member, OPENING, SearchMemory};
 use super::operators::random_gene;
+use super::origin::Origin;
 use super::strategy::{Outcome, Proposal, Strategy};
 
-/// Trials in a row that gave nothing new before a point is taken from elsewhere.
+/// Trials in a row without a new point before a point far from all known ones is proposed.
 const ATTEMPTS: u32 = 32;
 
-/// Members: more explore longer, and a budget of fifty evaluations must still see several rounds.
+/// Number of members. More would explore longer, but a budget of fifty evaluations must still see several
+/// rounds.
 const MEMBERS: usize = OPENING + 2;
 
 /// Outcomes without an improvement before a restart.
 const PATIENCE: usize = 60;
 
-/// Chance that a trial draws a new scale, and that it draws a new rate.
+/// Chance that a trial draws a new scale, and separately a new rate (the value of Brest et al. 2006).
 const RESET: f64 = 0.1;
 
 /// How a member varies.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Settings {
-    /// Factor of the differences.
+struct TrialSettings {
+    /// The factor of the differences.
     scale: f64,
-    /// Chance of each gene to change.
+    /// The chance of each gene to change.
     rate: f64,
 }
 
-const FIRST: Settings = Settings { scale: 0.6, rate: 0.5 };
+const FIRST: TrialSettings = TrialSettings { scale: 0.6, rate: 0.5 };
 
 /// The strategy.
 #[derive(Debug)]
-pub struct DifferentialEvolution<'a> {
-    memory: Memory<'a>,
-    members: Vec<(Member, Settings)>,
-    /// Trials in flight: the member that each may replace and the settings that made it.
-    trials: HashMap<Genome, (usize, Settings)>,
-    /// Whose turn it is.
+pub(crate) struct DifferentialEvolution<'a> {
+    memory: SearchMemory<'a>,
+    members: Vec<(Member, TrialSettings)>,
+    /// Trials in flight, each with the member that it may replace and the settings that made it.
+    trials: HashMap<Genome, (usize, TrialSettings)>,
+    /// The member whose turn it is.
     turn: usize,
     /// Outcomes since a member last improved.
     stale: usize,
@@ -55,8 +58,8 @@ pub struct DifferentialEvolution<'a> {
 
 impl<'a> DifferentialEvolution<'a> {
     /// A search over `space`.
-    pub fn new(space: &'a SearchSpace, seed: u64) -> DifferentialEvolution<'a> {
-        let memory = Memory::new(space, seed);
+    pub(crate) fn new(space: &'a SearchSpace, seed: u64) -> DifferentialEvolution<'a> {
+        let memory = SearchMemory::new(space, seed);
         DifferentialEvolution { memory, members: Vec::new(), trials: HashMap::new(), turn: 0, stale: 0 }
     }
 
@@ -70,7 +73,7 @@ impl<'a> DifferentialEvolution<'a> {
         }
         if self.members.len() >= MEMBERS / 2 {
             let trial = (0..ATTEMPTS).find_map(|_| self.trial(&mut rng));
-            // If the members agree there are no differences: what is left of their surroundings.
+            // If all members agree, differences lead nowhere; single mutations explore their surroundings.
             let near = || (0..ATTEMPTS).find_map(|_| self.mutation(&mut rng));
             let proposal = trial.or_else(near);
             if proposal.is_some() {
@@ -78,7 +81,7 @@ impl<'a> DifferentialEvolution<'a> {
             }
         }
         let genome = self.memory.fresh(&mut rng)?;
-        Some(Proposal::new(genome, "random"))
+        Some(Proposal::new(genome, Origin::Random))
     }
 
     /// A new trial for the next member; `None` if it is known or looks like failing.
@@ -93,7 +96,7 @@ impl<'a> DifferentialEvolution<'a> {
             settings.rate = rng.random_range(0.1..1.0);
         }
         let mutant = self.mutant(target, settings, rng);
-        self.try_out(&mutant, (target, settings), "difference", rng)
+        self.try_out(&mutant, (target, settings), Origin::Difference, rng)
     }
 
     /// Another value for one gene of any member.
@@ -101,14 +104,14 @@ impl<'a> DifferentialEvolution<'a> {
         let target = rng.random_range(0..self.members.len());
         let (member, settings) = &self.members[target];
         let mutant = random_gene(self.memory.space(), &member.genome, rng);
-        self.try_out(&mutant, (target, *settings), "mutation", rng)
+        self.try_out(&mutant, (target, *settings), Origin::Mutation, rng)
     }
 
     fn try_out(
         &mut self,
         mutant: &Genome,
-        (target, settings): (usize, Settings),
-        origin: &'static str,
+        (target, settings): (usize, TrialSettings),
+        origin: Origin,
         rng: &mut ChaCha8Rng,
     ) -> Option<Proposal> {
         let genome = self.memory.space().repair(mutant, rng)?;
@@ -123,7 +126,7 @@ impl<'a> DifferentialEvolution<'a> {
     }
 
     /// The target, moved toward one of the better members and along the difference of two others.
-    fn mutant(&self, target: usize, settings: Settings, rng: &mut ChaCha8Rng) -> Genome {
+    fn mutant(&self, target: usize, settings: TrialSettings, rng: &mut ChaCha8Rng) -> Genome {
         let mut any = || rng.random_range(0..self.members.len());
         let (first, second, guides) = (any(), any(), [any(), any(), any()]);
         let guide = self.best_of(guides.into_iter()).unwrap_or(target);
@@ -142,8 +145,8 @@ impl<'a> DifferentialEvolution<'a> {
         Genome::from((0..own.len()).map(&mut moved).collect::<Vec<u16>>())
     }
 
-    /// Replaces the member if the trial is at least as good and nobody's twin.
-    fn compete(&mut self, target: usize, settings: Settings, trial: Member) {
+    /// Replaces the member if the trial is at least as good and not a member already.
+    fn compete(&mut self, target: usize, settings: TrialSettings, trial: Member) {
         let twin = self.members.iter().any(|(member, _)| member.genome == trial.genome);
         let Some(own) = self.members.get_mut(target).filter(|_| !twin) else { return };
         if trial.objective <= own.0.objective {
@@ -185,7 +188,7 @@ impl Strategy for DifferentialEvolution<'_> {
         } else if self.members.len() < MEMBERS {
             self.members.push((member, FIRST));
         } else {
-            // Nobody's trial, from a resumed study or from elsewhere: it competes with the worst.
+            // An outcome without a trial, from a resumed study for example, competes with the worst member.
             let objective = |at: &usize| self.members[*at].0.objective;
             let worst = (0..self.members.len()).max_by(|a, b| objective(a).total_cmp(&objective(b)));
             if let Some(worst) = worst {

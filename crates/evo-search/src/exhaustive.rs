@@ -1,25 +1,27 @@
-//! Every valid point once: the default configuration first, the rest in a seeded order that spreads
-//! over the space, so that stopping early still means something. Random draws go on where the order cannot:
-//! in a space that is not exact, when it meets only holes, and in one that is too large to walk.
+//! Every valid point once: the default configuration first, the rest in a seeded order that spreads over the
+//! space, so that a sweep that is stopped early is a uniform sample. Random draws take over where the order
+//! cannot continue: in a space that is not counted exactly, when the order meets only holes, and in a space
+//! that is too large to walk.
 
 use evo_space::genome::Genome;
 use evo_space::rng::seeded;
 use evo_space::space::SearchSpace;
 use rand_chacha::ChaCha8Rng;
 
+use super::origin::Origin;
 use super::strategy::{Outcome, Proposal, Strategy};
 use super::unseen::Unseen;
 
 /// Sweeps the whole space.
 #[derive(Debug)]
-pub struct Exhaustive<'a> {
+pub(crate) struct Exhaustive<'a> {
     unseen: Unseen<'a>,
     rng: ChaCha8Rng,
 }
 
 impl<'a> Exhaustive<'a> {
     /// A sweep of `space` in the order that `seed` names.
-    pub fn new(space: &'a SearchSpace, seed: u64) -> Exhaustive<'a> {
+    pub(crate) fn new(space: &'a SearchSpace, seed: u64) -> Exhaustive<'a> {
         Exhaustive { unseen: Unseen::new(space, seed), rng: seeded(seed) }
     }
 
@@ -41,7 +43,7 @@ impl Strategy for Exhaustive<'_> {
         while proposals.len() < n
             && let Some(genome) = self.next()
         {
-            proposals.push(Proposal::new(genome, "exhaustive"));
+            proposals.push(Proposal::new(genome, Origin::Exhaustive));
         }
         proposals
     }

@@ -1,12 +1,12 @@
 //! A steady-state genetic algorithm: any number of proposals in flight, no barrier between
 //! generations, nothing proposed twice.
 //!
-//! The population is the best evaluations so far. Parents are drawn by rank; six operators vary them,
-//! from a step of one gene to a difference between two members, and a bandit pays those whose children
-//! beat their parents. Children are repaired into the space. A child that is known already joins the
-//! population from memory, at no cost. What tended to fail is proposed less often, never excluded. When
-//! nothing better came for long, a new population starts from points far from all others; the old basin
-//! stays in memory, and is not measured again.
+//! The population is the best evaluations so far. Parents are drawn by rank. Six operators vary them, from a
+//! step of one gene to a difference between two members, and a bandit prefers the operators whose children
+//! beat their parents. Children are repaired into the space. A known child joins the population from memory,
+//! without an evaluation. Points like those that failed are proposed less often but never excluded. After a
+//! long time without a new best, a new population starts from points far from all others; the old points stay
+//! in memory and are not measured again.
 
 use std::collections::HashMap;
 
@@ -16,48 +16,50 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use super::bandit::Bandit;
-use super::memory::{Member, Memory, OPENING};
+use super::memory::{Member, OPENING, SearchMemory};
+use super::origin::Origin;
 use super::population::Population;
 use super::strategy::{Outcome, Proposal, Strategy};
-use super::variation::{OPERATORS, vary};
+use super::variation::VARIATIONS;
 
-/// Attempts at a child before a point from elsewhere is taken: near the end of a small space, or of a
-/// basin, most children exist already.
+/// Attempts at a child before a point far from all known ones is proposed: near the end of a small space,
+/// or of a basin, most children are known already. This and the constants below were set by 2026-11-21;
+/// docs/SEARCH.md has the strategy's scores.
 const ATTEMPTS: u32 = 40;
 
 /// Chance of each member, best first, to be the parent.
 const GREED: f64 = 0.4;
 
-/// Share of later proposals that come from elsewhere, against getting stuck.
+/// Share of later proposals that come from anywhere in the space, so that the search does not get stuck.
 const IMMIGRATION: f64 = 0.03;
 
-/// Outcomes without a new best before a restart, beside the number of changes to one gene.
+/// Outcomes without a new best before a restart; the number of possible changes to one gene is added.
 const PATIENCE: usize = 60;
 
-/// Fewest members.
+/// Fewest members, however small the generations are.
 const CAPACITY: usize = 16;
 
 /// The genetic strategy.
 #[derive(Debug)]
-pub struct Genetic<'a> {
-    memory: Memory<'a>,
+pub(crate) struct Genetic<'a> {
+    memory: SearchMemory<'a>,
     population: Population,
-    bandit: Bandit<{ OPERATORS.len() }>,
-    /// Children in flight: the operator and the objective of the parent.
+    bandit: Bandit<{ VARIATIONS.len() }>,
+    /// Children in flight, each with its operator and the objective of its parent.
     children: HashMap<Genome, (usize, f64)>,
-    /// Points that the present population still wants from elsewhere.
+    /// Points from anywhere that the present population still waits for.
     settlers: usize,
-    /// Outcomes since this population had a new best.
+    /// Outcomes since the last new best of this population.
     stale: usize,
     patience: usize,
 }
 
 impl<'a> Genetic<'a> {
     /// A search over `space` with `population` members (at least 16).
-    pub fn new(space: &'a SearchSpace, seed: u64, population: usize) -> Genetic<'a> {
+    pub(crate) fn new(space: &'a SearchSpace, seed: u64, population: usize) -> Genetic<'a> {
         let changes: usize = space.parameters().iter().map(|parameter| parameter.values.len() - 1).sum();
         Genetic {
-            memory: Memory::new(space, seed),
+            memory: SearchMemory::new(space, seed),
             population: Population::new(population.max(CAPACITY)),
             bandit: Bandit::default(),
             children: HashMap::new(),
@@ -81,19 +83,20 @@ impl<'a> Genetic<'a> {
             }
         }
         let genome = self.memory.fresh(&mut rng)?;
-        Some(Proposal::new(genome, "random"))
+        Some(Proposal::new(genome, Origin::Random))
     }
 
-    /// A new child; `None` if this attempt gave a known point or one that looks like failing.
+    /// A new child; `None` if this attempt gave a known point or one that is likely to fail.
     fn child(&mut self, rng: &mut ChaCha8Rng) -> Option<Proposal> {
         let operator = self.bandit.choose(rng);
         let parent = self.population.pick(GREED, rng)?;
         let bar = parent.objective;
-        let varied = vary(self.memory.space(), &self.population, &parent.genome, operator, rng)?;
+        let varied =
+            VARIATIONS[operator].child(self.memory.space(), &self.population, &parent.genome, rng)?;
         let genome = self.memory.space().repair(&varied, rng)?;
         if self.memory.take(&genome, rng) {
             self.children.insert(genome.clone(), (operator, bar));
-            return Some(Proposal::new(genome, OPERATORS[operator]));
+            return Some(Proposal::new(genome, VARIATIONS[operator].origin()));
         }
         if let Some(known) = self.memory.recall(&genome) {
             self.population.insert(known);
@@ -101,7 +104,7 @@ impl<'a> Genetic<'a> {
         None
     }
 
-    /// Adds an outcome to the population, or starts a new one when nothing better came for long.
+    /// Adds an outcome to the population, and starts a new population after a long time without a new best.
     fn settle(&mut self, member: Option<Member>) {
         self.stale += 1;
         if let Some(member) = member {

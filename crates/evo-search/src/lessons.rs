@@ -1,27 +1,27 @@
-//! What failures teach: which values, and which pairs of values, tend to fail.
+//! Which values, and which pairs of values, tend to fail.
 //!
-//! A GPU variant fails mostly for one reason that one or two parameters decide (a tile that
-//! overflows shared memory, a vector width that misaligns). Rates are shrunk toward zero, so one
-//! failure says little and twenty say much; the estimate only ever lowers a chance, so that a wrong
-//! lesson can be unlearned.
+//! A GPU variant mostly fails for a reason that one or two parameters decide (a tile that overflows shared
+//! memory, a vector width that misaligns). Rates are shrunk toward 0, so one failure says little and twenty
+//! say much. The estimate only lowers a point's chance to be proposed, so that a wrong lesson can be
+//! unlearned.
 
 use std::collections::HashMap;
 
 use evo_space::genome::Genome;
 
-/// Added to each count of trials: how many silent successes a pattern starts with.
+/// Successes that each pattern starts with; they shrink its rate of failures toward 0.
 const PRIOR: f64 = 2.0;
 
 /// Failure counts by gene and by pair of genes.
 #[derive(Debug, Default)]
-pub struct Lessons {
-    /// (gene, position, gene, position) to (failures, trials); a single gene is paired with itself.
+pub(crate) struct Lessons {
+    /// From (gene, position, gene, position) to (failures, trials). A single gene is paired with itself.
     counts: HashMap<(u16, u16, u16, u16), (u32, u32)>,
 }
 
 impl Lessons {
     /// Learns one outcome.
-    pub fn learn(&mut self, genome: &Genome, failed: bool) {
+    pub(crate) fn learn(&mut self, genome: &Genome, failed: bool) {
         for pattern in patterns(genome) {
             let (failures, trials) = self.counts.entry(pattern).or_default();
             *failures += u32::from(failed);
@@ -29,8 +29,8 @@ impl Lessons {
         }
     }
 
-    /// How likely the point is to fail, from 0 to 1: the worst of its patterns.
-    pub fn risk(&self, genome: &Genome) -> f64 {
+    /// The estimated probability that a point fails: the highest rate of its patterns.
+    pub(crate) fn risk(&self, genome: &Genome) -> f64 {
         let rate = |pattern| {
             let (failures, trials) = self.counts.get(&pattern).copied().unwrap_or_default();
             f64::from(failures) / (f64::from(trials) + PRIOR)

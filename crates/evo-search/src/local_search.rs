@@ -1,10 +1,10 @@
 //! Iterated local search (Lourenço, Martin and Stützle, 2003) with first improvement.
 //!
-//! From a point, its neighbors are tried one by one, those one position away mostly first, and the
-//! first that is better becomes the new point. Where no neighbor is better the point is kicked: a few
-//! genes change at once, more of them the more kicks were in vain, until the search restarts far away.
-//! Known neighbors are compared from memory, at no cost. While all neighbors are in flight, kicks and
-//! restarts fill the gap.
+//! The neighbors of a point are tried one by one, mostly beginning with neighbors one position away, and the
+//! first better one becomes the new point. If no neighbor is better, the point is kicked: a few genes change
+//! at once. Every few kicks without success one more gene is changed, and in the end the search restarts far
+//! away. Known neighbors are compared from memory, without an evaluation. While all neighbors are in flight,
+//! kicks and restarts fill the gap.
 
 use std::collections::HashSet;
 
@@ -15,20 +15,22 @@ use rand::RngExt;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
-use super::memory::{Member, Memory};
+use super::memory::{Member, SearchMemory};
 use super::operators::random_gene;
+use super::origin::Origin;
 use super::strategy::{Outcome, Proposal, Strategy};
 
-/// Chance that a neighbor further away comes among those one position away.
+/// Chance that a neighbor further away is tried among the neighbors one position away. This and the
+/// constants below were set on 2026-11-21 with the strategy; docs/SEARCH.md has its scores.
 const MIXED: f64 = 0.3;
 
-/// Genes that a first kick changes.
+/// Number of genes that a first kick changes.
 const KICK: u32 = 2;
 
-/// Kicks in vain before a kick changes one gene more.
+/// Kicks without success before a kick changes one more gene.
 const PER_STRENGTH: u32 = 3;
 
-/// Kicks in vain before a restart.
+/// Kicks without success before a restart.
 const KICKS: u32 = 4;
 
 /// Attempts at a kick that leads to a new point.
@@ -36,27 +38,27 @@ const ATTEMPTS: u32 = 32;
 
 /// The strategy.
 #[derive(Debug)]
-pub struct LocalSearch<'a> {
-    memory: Memory<'a>,
+pub(crate) struct LocalSearch<'a> {
+    memory: SearchMemory<'a>,
     /// Where the search stands.
     at: Option<Member>,
     /// Whether `at` is new, its neighbors not yet listed.
     arrived: bool,
-    /// Neighbors of `at` that are to be tried, last first.
+    /// Neighbors of `at` that are still to be tried, the next one last.
     neighbors: Vec<Genome>,
-    /// Kicked points and restarts in flight: they are moved to even if they are worse.
+    /// Kicked points and restarts in flight. The search moves to them even if they are worse.
     leaps: HashSet<Genome>,
-    /// The best end of a descent since the last restart.
+    /// The best local optimum since the last restart.
     home: Option<Member>,
-    /// Kicks from `home` that led to nothing better.
+    /// Kicks from `home` that led to no better local optimum.
     vain: u32,
 }
 
 impl<'a> LocalSearch<'a> {
     /// A search over `space`.
-    pub fn new(space: &'a SearchSpace, seed: u64) -> LocalSearch<'a> {
+    pub(crate) fn new(space: &'a SearchSpace, seed: u64) -> LocalSearch<'a> {
         LocalSearch {
-            memory: Memory::new(space, seed),
+            memory: SearchMemory::new(space, seed),
             at: None,
             arrived: false,
             neighbors: Vec::new(),
@@ -80,23 +82,23 @@ impl<'a> LocalSearch<'a> {
         }
         while let Some(genome) = self.neighbors.pop() {
             if self.memory.take(&genome, &mut rng) {
-                return Some(Proposal::new(genome, "neighbor"));
+                return Some(Proposal::new(genome, Origin::Neighbor));
             }
         }
         self.end_descent();
         let kicked = self.kick(&mut rng);
         let (genome, origin) = match kicked {
-            Some(genome) => (genome, "kick"),
+            Some(genome) => (genome, Origin::Kick),
             None => {
                 (self.home, self.vain) = (None, 0);
-                (self.memory.fresh(&mut rng)?, "restart")
+                (self.memory.fresh(&mut rng)?, Origin::Restart)
             }
         };
         self.leaps.insert(genome.clone());
         Some(Proposal::new(genome, origin))
     }
 
-    /// Descends over known points as far as they go and lists the neighbors of the last.
+    /// Descends over known points as far as possible and lists the neighbors of the last one.
     fn look_around(&mut self, rng: &mut ChaCha8Rng) {
         self.arrived = false;
         while let Some(at) = &self.at {
@@ -115,7 +117,7 @@ impl<'a> LocalSearch<'a> {
         }
     }
 
-    /// Goes home, or makes this the new home if it is better.
+    /// Makes this local optimum the new home if it is better, else counts a kick without success.
     fn end_descent(&mut self) {
         let Some(at) = &self.at else { return };
         if self.home.as_ref().is_none_or(|home| at.objective < home.objective) {
@@ -126,7 +128,7 @@ impl<'a> LocalSearch<'a> {
         }
     }
 
-    /// A new point some genes away from home; `None` if it is time to restart.
+    /// A new point a few genes away from home; `None` if it is time to restart.
     fn kick(&mut self, rng: &mut ChaCha8Rng) -> Option<Genome> {
         let home = self.home.as_ref().filter(|_| self.vain <= KICKS)?;
         let space = self.memory.space();
@@ -142,7 +144,7 @@ impl<'a> LocalSearch<'a> {
     }
 }
 
-/// Sum of the differences of positions.
+/// The sum of the differences of positions.
 fn distance(first: &Genome, second: &Genome) -> u32 {
     let pairs = first.positions().iter().zip(second.positions());
     pairs.map(|(a, b)| u32::from(a.abs_diff(*b))).sum()
@@ -160,7 +162,7 @@ impl Strategy for LocalSearch<'_> {
     fn tell(&mut self, outcome: &Outcome) {
         let leap = self.leaps.remove(&outcome.genome);
         let Some(member) = self.memory.learn(outcome) else { return };
-        // The first proposals are waited for before the search chooses where to begin.
+        // `at` stays empty until the opening is over; the search then begins at the best point.
         let better = self.at.as_ref().is_some_and(|at| member.objective < at.objective);
         if leap || better {
             self.at = Some(member);

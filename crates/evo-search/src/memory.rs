@@ -1,8 +1,7 @@
-//! What a search by variation remembers: what was taken, what came of it, what tends to fail.
+//! What a search by variation remembers: which points were proposed, what came of them, what tends to fail.
 //!
-//! Every strategy that varies good points goes through here, so that all of them open alike, avoid
-//! what looks like failing, draw the same numbers after a resume, and can look a known point up
-//! where they would otherwise measure it twice.
+//! All strategies that vary good points share this, so that they open alike, avoid points that are likely to
+//! fail, draw the same numbers after a resume, and look a known point up instead of measuring it twice.
 
 use std::collections::HashMap;
 
@@ -14,29 +13,30 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use super::lessons::Lessons;
+use super::origin::Origin;
 use super::spread::Spread;
 use super::strategy::{Outcome, Proposal};
 use super::unseen::Unseen;
 
-/// Spread points at the beginning, the default configuration included: every start-up evaluation
-/// shows in a budget of fifty, and fewer give nothing to recombine.
-pub const OPENING: usize = 8;
+/// Points of a low-discrepancy sequence at the beginning, the default configuration included. Fewer give
+/// too little to recombine; more would be a noticeable part of a budget of fifty.
+pub(crate) const OPENING: usize = 8;
 
-/// Chance of proposing a point although its risk is 1.
+/// Chance of proposing a point even if its estimated risk is 1, so that wrong lessons can be corrected.
 const FORGIVENESS: f64 = 0.05;
 
-/// A point and what it measured.
+/// A point that worked, with its objective.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Member {
-    pub objective: f64,
-    /// Counts the points that worked; it decides between equal objectives.
-    pub arrival: u64,
-    pub genome: Genome,
+pub(crate) struct Member {
+    pub(crate) objective: f64,
+    /// How many points had worked before it; the earlier of two equal objectives ranks first.
+    pub(crate) arrival: u64,
+    pub(crate) genome: Genome,
 }
 
 /// The memory of a search.
 #[derive(Debug)]
-pub struct Memory<'a> {
+pub(crate) struct SearchMemory<'a> {
     unseen: Unseen<'a>,
     spread: Spread<'a>,
     lessons: Lessons,
@@ -48,10 +48,10 @@ pub struct Memory<'a> {
     begun: usize,
 }
 
-impl<'a> Memory<'a> {
-    /// Nothing known about `space` yet.
-    pub fn new(space: &'a SearchSpace, seed: u64) -> Memory<'a> {
-        Memory {
+impl<'a> SearchMemory<'a> {
+    /// A memory that knows nothing about `space` yet.
+    pub(crate) fn new(space: &'a SearchSpace, seed: u64) -> SearchMemory<'a> {
+        SearchMemory {
             unseen: Unseen::new(space, seed),
             spread: Spread::new(space, seed),
             lessons: Lessons::default(),
@@ -63,54 +63,44 @@ impl<'a> Memory<'a> {
     }
 
     /// The space itself.
-    pub fn space(&self) -> &'a SearchSpace {
+    pub(crate) fn space(&self) -> &'a SearchSpace {
         self.unseen.space()
     }
 
     /// The best point that worked.
-    pub fn best(&self) -> Option<&Member> {
+    pub(crate) fn best(&self) -> Option<&Member> {
         self.best.as_ref()
     }
 
     /// A known point with its objective, if it worked.
-    pub fn recall(&self, genome: &Genome) -> Option<Member> {
+    pub(crate) fn recall(&self, genome: &Genome) -> Option<Member> {
         let (objective, arrival) = *self.known.get(genome)?;
         Some(Member { objective, arrival, genome: genome.clone() })
     }
 
-    /// Whether a point was proposed or told.
-    pub fn is_seen(&self, genome: &Genome) -> bool {
-        self.unseen.is_seen(genome)
-    }
-
-    /// Points proposed, or told by an earlier run.
-    pub fn begun(&self) -> usize {
-        self.begun
-    }
-
     /// Whether nothing is left to propose.
-    pub fn is_exhausted(&self) -> bool {
+    pub(crate) fn is_exhausted(&self) -> bool {
         self.unseen.is_exhausted()
     }
 
-    /// Up to `n` proposals: the opening, then what `next` makes of the generator of each turn.
+    /// Starts the next proposal: its generator, and during the opening the proposal itself.
     ///
-    /// The generator starts anew for each proposal from the seed and the number of proposals before
-    /// it, so that a resumed search draws as the uninterrupted one would have.
-    pub fn turn(&mut self) -> (ChaCha8Rng, Option<Proposal>) {
+    /// Each proposal has its own generator, seeded by the search's seed and the number of proposals before
+    /// it, so that a resumed search draws what the uninterrupted one would have drawn.
+    pub(crate) fn turn(&mut self) -> (ChaCha8Rng, Option<Proposal>) {
         let rng = seeded(self.seed ^ (self.begun as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut proposal = self.unseen.default();
         if proposal.is_none() && self.begun < OPENING {
             let genome = self.spread.next(&mut self.unseen);
-            proposal = genome.map(|genome| Proposal::new(genome, "spread"));
+            proposal = genome.map(|genome| Proposal::new(genome, Origin::Spread));
         }
         self.begun += usize::from(proposal.is_some());
         (rng, proposal)
     }
 
-    /// Takes a varied point for a proposal, unless it is known, invalid or loses the lottery against its
-    /// risk of failing.
-    pub fn take(&mut self, genome: &Genome, rng: &mut ChaCha8Rng) -> bool {
+    /// Claims a varied point for a proposal and returns whether that worked: it must be new and valid, and
+    /// it is rejected at random with its estimated risk of failing.
+    pub(crate) fn take(&mut self, genome: &Genome, rng: &mut ChaCha8Rng) -> bool {
         if self.unseen.is_seen(genome) {
             return false;
         }
@@ -120,18 +110,19 @@ impl<'a> Memory<'a> {
         taken
     }
 
-    /// A point far from what is known: the next of the sequence, or any that is left.
-    pub fn fresh(&mut self, rng: &mut ChaCha8Rng) -> Option<Genome> {
+    /// A point far from known ones: the next of the low-discrepancy sequence, or any that is left.
+    pub(crate) fn fresh(&mut self, rng: &mut ChaCha8Rng) -> Option<Genome> {
         let genome = self.spread.next(&mut self.unseen).or_else(|| self.unseen.draw(rng));
         self.begun += usize::from(genome.is_some());
         genome
     }
 
-    /// Learns an outcome; the point with its objective if it worked.
-    pub fn learn(&mut self, outcome: &Outcome) -> Option<Member> {
+    /// Learns an outcome and returns the point with its objective if it worked.
+    pub(crate) fn learn(&mut self, outcome: &Outcome) -> Option<Member> {
         self.begun += usize::from(!self.unseen.is_seen(&outcome.genome));
         self.unseen.note(&outcome.genome);
-        // Our own trouble says nothing about the variant, nor does passing it over; a slow one worked.
+        // A slow variant worked. A failure of the harness says nothing about the variant, and neither does
+        // passing it over.
         let worked = matches!(outcome.class, VerdictClass::Ok | VerdictClass::Slow | VerdictClass::Noisy);
         if !matches!(outcome.class, VerdictClass::Harness | VerdictClass::PassedOver) {
             self.lessons.learn(&outcome.genome, !worked);

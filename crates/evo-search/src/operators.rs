@@ -1,4 +1,4 @@
-//! Variation of genomes, shared by strategies. Results may be invalid; the caller repairs them.
+//! Operators that vary genomes, shared by strategies. Results may be invalid; the caller repairs them.
 
 use evo_space::genome::Genome;
 use evo_space::space::SearchSpace;
@@ -6,13 +6,13 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 /// Takes each gene from either parent with equal chance.
-pub fn crossover(first: &Genome, second: &Genome, rng: &mut ChaCha8Rng) -> Genome {
+pub(crate) fn crossover(first: &Genome, second: &Genome, rng: &mut ChaCha8Rng) -> Genome {
     let pick = |(a, b): (&u16, &u16)| if rng.random_bool(0.5) { *a } else { *b };
     Genome(first.positions().iter().zip(second.positions()).map(pick).collect())
 }
 
 /// Moves one gene to the value just below or above it.
-pub fn step(space: &SearchSpace, genome: &Genome, rng: &mut ChaCha8Rng) -> Genome {
+pub(crate) fn step(space: &SearchSpace, genome: &Genome, rng: &mut ChaCha8Rng) -> Genome {
     let Some(gene) = movable_gene(space, rng) else { return genome.clone() };
     let last = space.parameters()[gene].values.len() - 1;
     let mut positions = genome.positions().to_vec();
@@ -23,7 +23,7 @@ pub fn step(space: &SearchSpace, genome: &Genome, rng: &mut ChaCha8Rng) -> Genom
 }
 
 /// Gives one gene another of its values, uniformly.
-pub fn random_gene(space: &SearchSpace, genome: &Genome, rng: &mut ChaCha8Rng) -> Genome {
+pub(crate) fn random_gene(space: &SearchSpace, genome: &Genome, rng: &mut ChaCha8Rng) -> Genome {
     let Some(gene) = movable_gene(space, rng) else { return genome.clone() };
     let values = space.parameters()[gene].values.len() as u16;
     let mut positions = genome.positions().to_vec();
@@ -32,9 +32,9 @@ pub fn random_gene(space: &SearchSpace, genome: &Genome, rng: &mut ChaCha8Rng) -
     Genome::from(positions)
 }
 
-/// Takes about two genes from other members, each from any of them: what is frequent among good points
-/// spreads.
-pub fn pool(genome: &Genome, members: &[&Genome], rng: &mut ChaCha8Rng) -> Genome {
+/// Replaces about two genes by those of other members, each of a member drawn by rank, so that values that
+/// are frequent among good points spread.
+pub(crate) fn pool(genome: &Genome, members: &[&Genome], rng: &mut ChaCha8Rng) -> Genome {
     let mut positions = genome.positions().to_vec();
     let rate = (2.0 / positions.len().max(1) as f64).min(1.0);
     for (gene, position) in positions.iter_mut().enumerate() {
@@ -46,9 +46,9 @@ pub fn pool(genome: &Genome, members: &[&Genome], rng: &mut ChaCha8Rng) -> Genom
     Genome::from(positions)
 }
 
-/// Moves along the way from a worse point to a better one, each gene with an even chance: genes that
-/// must change together do.
-pub fn drift(
+/// Moves along the difference from a worse point to a better one, each gene with a chance of one half, so
+/// that genes that must change together can do so.
+pub(crate) fn drift(
     space: &SearchSpace,
     genome: &Genome,
     better: &Genome,
@@ -70,8 +70,8 @@ fn movable_gene(space: &SearchSpace, rng: &mut ChaCha8Rng) -> Option<usize> {
     if movable.is_empty() { None } else { Some(movable[rng.random_range(0..movable.len())]) }
 }
 
-/// Draws a position in a list that is sorted best first: weight falls linearly from `len` to 1.
-pub fn rank_pick(len: usize, rng: &mut ChaCha8Rng) -> Option<usize> {
+/// Draws a position in a list that is sorted best first, with weights that fall linearly from `len` to 1.
+pub(crate) fn rank_pick(len: usize, rng: &mut ChaCha8Rng) -> Option<usize> {
     let total = len * (len + 1) / 2;
     if total == 0 {
         return None;

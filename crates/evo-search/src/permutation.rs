@@ -1,24 +1,31 @@
 //! A seeded shuffle of `0..count` that needs no memory.
 //!
-//! Canonical order is a poor order for early results: neighbors come one after another and the last
-//! parameters are explored long before the first. A shuffled list of indices would cure that, but
-//! spaces may hold more points than memory. A Feistel network over the next even power of two is a
-//! bijection for any round function; values beyond `count` are encrypted again until they fall
-//! inside (cycle walking), at most four steps on average.
+//! Canonical order is a poor order for a sweep that may be stopped early: neighbors follow each other, and
+//! the last parameters are explored long before the first. A shuffled list of indices would solve that, but
+//! spaces may hold more points than fit into memory. A Feistel network over the next even power of two is a
+//! bijection for any round function. A result beyond `count` is encrypted again until it falls inside
+//! (cycle walking: Black and Rogaway, "Ciphers with arbitrary finite domains", 2002), which takes at most
+//! four steps on average.
 
+/// Rounds of the network. Four make a pseudorandom permutation of a good round function (Luby and Rackoff
+/// 1988); the halves are small here, so there are two more.
 const ROUNDS: u32 = 6;
 
 /// A bijection of `0..count` onto itself.
 #[derive(Clone, Debug)]
-pub struct Permutation {
+pub(crate) struct Permutation {
     count: u128,
     half_bits: u32,
     keys: [u64; ROUNDS as usize],
 }
 
 impl Permutation {
-    /// The permutation that `seed` names. `count` must be at most 2^126.
-    pub fn new(count: u128, seed: u64) -> Permutation {
+    /// The permutation of a seed.
+    ///
+    /// # Panics
+    ///
+    /// `count` is larger than 2^126.
+    pub(crate) fn new(count: u128, seed: u64) -> Permutation {
         assert!(count <= 1 << 126, "a permutation covers at most 2^126 indices");
         let bits = 128 - count.saturating_sub(1).leading_zeros();
         let half_bits = bits.div_ceil(2).max(1);
@@ -30,8 +37,8 @@ impl Permutation {
         Permutation { count, half_bits, keys }
     }
 
-    /// Where `index` goes; `None` beyond the end.
-    pub fn at(&self, index: u128) -> Option<u128> {
+    /// The value at `index`; `None` beyond the end.
+    pub(crate) fn at(&self, index: u128) -> Option<u128> {
         if index >= self.count {
             return None;
         }

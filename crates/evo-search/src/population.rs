@@ -1,30 +1,30 @@
-//! The best points so far, best first: what a search by variation draws its parents from.
+//! The best points so far, best first, from which a search by variation draws its parents.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use super::memory::Member;
 
-/// Members in order of objective, earlier ones first among equals.
+/// Members in order of objective; among equals, earlier ones come first.
 #[derive(Debug)]
-pub struct Population {
+pub(crate) struct Population {
     members: Vec<Member>,
     capacity: usize,
 }
 
 impl Population {
     /// An empty population of up to `capacity` members.
-    pub fn new(capacity: usize) -> Population {
+    pub(crate) fn new(capacity: usize) -> Population {
         Population { members: Vec::with_capacity(capacity + 1), capacity }
     }
 
     /// The members, best first.
-    pub fn members(&self) -> &[Member] {
+    pub(crate) fn members(&self) -> &[Member] {
         &self.members
     }
 
-    /// Adds a point unless it is a member already; the worst leaves if there are too many.
-    pub fn insert(&mut self, member: Member) {
+    /// Adds a point unless it is a member already. The worst member leaves if there are too many.
+    pub(crate) fn insert(&mut self, member: Member) {
         let before =
             |own: &Member| own.objective.total_cmp(&member.objective).then(own.arrival.cmp(&member.arrival));
         let at = self.members.partition_point(|own| before(own).is_lt());
@@ -35,18 +35,17 @@ impl Population {
     }
 
     /// Forgets all members.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.members.clear();
     }
 
-    /// A member by rank: each is taken with chance `greed` if none before it was, and any of them if
-    /// that went through all.
-    pub fn pick(&self, greed: f64, rng: &mut ChaCha8Rng) -> Option<&Member> {
+    /// Draws a member by rank: each, best first, is taken with chance `greed`, and a uniform one if none was.
+    pub(crate) fn pick(&self, greed: f64, rng: &mut ChaCha8Rng) -> Option<&Member> {
         self.members.iter().find(|_| rng.random_bool(greed)).or_else(|| self.any(rng))
     }
 
-    /// A member, each with equal chance.
-    pub fn any(&self, rng: &mut ChaCha8Rng) -> Option<&Member> {
+    /// Draws a member uniformly.
+    pub(crate) fn any(&self, rng: &mut ChaCha8Rng) -> Option<&Member> {
         if self.members.is_empty() {
             None
         } else {

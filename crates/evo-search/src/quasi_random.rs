@@ -1,31 +1,36 @@
-//! Quasi-random search: a low-discrepancy sequence covers every parameter, and pairs of them, evenly
-//! at any time, where uniform draws leave gaps and clusters. The order does not depend on what is told.
+//! Quasi-random search. A low-discrepancy sequence covers every parameter, and pairs of them, evenly at any
+//! time, where uniform draws leave gaps and clusters. The order does not depend on outcomes.
 
 use evo_space::rng::seeded;
 use evo_space::space::SearchSpace;
 use rand_chacha::ChaCha8Rng;
 
+use super::origin::Origin;
 use super::spread::Spread;
 use super::strategy::{Outcome, Proposal, Strategy};
 use super::unseen::Unseen;
 
 /// Proposes evenly spread points.
 #[derive(Debug)]
-pub struct QuasiRandom<'a> {
+pub(crate) struct QuasiRandomSearch<'a> {
     unseen: Unseen<'a>,
     spread: Spread<'a>,
-    /// For the last points, which the sequence would take too long to reach.
+    /// Draws the last points, which the sequence would take too long to reach.
     rng: ChaCha8Rng,
 }
 
-impl<'a> QuasiRandom<'a> {
+impl<'a> QuasiRandomSearch<'a> {
     /// Quasi-random search over `space`.
-    pub fn new(space: &'a SearchSpace, seed: u64) -> QuasiRandom<'a> {
-        QuasiRandom { unseen: Unseen::new(space, seed), spread: Spread::new(space, seed), rng: seeded(seed) }
+    pub(crate) fn new(space: &'a SearchSpace, seed: u64) -> QuasiRandomSearch<'a> {
+        QuasiRandomSearch {
+            unseen: Unseen::new(space, seed),
+            spread: Spread::new(space, seed),
+            rng: seeded(seed),
+        }
     }
 }
 
-impl Strategy for QuasiRandom<'_> {
+impl Strategy for QuasiRandomSearch<'_> {
     fn name(&self) -> &'static str {
         "quasi_random"
     }
@@ -38,7 +43,7 @@ impl Strategy for QuasiRandom<'_> {
         while proposals.len() < n {
             let next = self.spread.next(&mut self.unseen).or_else(|| self.unseen.draw(&mut self.rng));
             let Some(genome) = next else { break };
-            proposals.push(Proposal::new(genome, "quasi_random"));
+            proposals.push(Proposal::new(genome, Origin::QuasiRandom));
         }
         proposals
     }

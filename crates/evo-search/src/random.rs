@@ -1,24 +1,25 @@
-//! Uniform random search without repetition: the honest baseline for every claim about search.
+//! Uniform random search without repetition: the baseline that every other search is compared with.
 //!
-//! The order is a seeded shuffle of the valid points, so a resumed run goes on where the first left.
+//! The order is a seeded shuffle of the valid points, so a resumed run continues where the first one stopped.
 
 use evo_space::rng::seeded;
 use evo_space::space::SearchSpace;
 use rand_chacha::ChaCha8Rng;
 
+use super::origin::Origin;
 use super::strategy::{Outcome, Proposal, Strategy};
 use super::unseen::Unseen;
 
 /// Draws valid points uniformly.
 #[derive(Debug)]
-pub struct Random<'a> {
+pub(crate) struct Random<'a> {
     unseen: Unseen<'a>,
     rng: ChaCha8Rng,
 }
 
 impl<'a> Random<'a> {
     /// Random search over `space`.
-    pub fn new(space: &'a SearchSpace, seed: u64) -> Random<'a> {
+    pub(crate) fn new(space: &'a SearchSpace, seed: u64) -> Random<'a> {
         Random { unseen: Unseen::new(space, seed), rng: seeded(seed) }
     }
 }
@@ -36,7 +37,7 @@ impl Strategy for Random<'_> {
         while proposals.len() < n
             && let Some(genome) = self.unseen.next_in_order().or_else(|| self.unseen.draw(&mut self.rng))
         {
-            proposals.push(Proposal::new(genome, "random"));
+            proposals.push(Proposal::new(genome, Origin::Random));
         }
         proposals
     }

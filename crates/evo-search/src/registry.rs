@@ -1,4 +1,8 @@
 //! Strategies by name.
+//!
+//! [`names`] lists the strategies that a user chooses from. Ablations, which are the default strategy
+//! without some of its parts and exist to measure what those parts are worth, are listed by [`ablations`]
+//! and made by [`create_any`] only.
 
 use evo_space::diagnostic::nearest;
 use evo_space::space::SearchSpace;
@@ -10,7 +14,7 @@ use super::evolve::{Evolve, Ingredients};
 use super::exhaustive::Exhaustive;
 use super::genetic::Genetic;
 use super::local_search::LocalSearch;
-use super::quasi_random::QuasiRandom;
+use super::quasi_random::QuasiRandomSearch;
 use super::random::Random;
 use super::strategy::Strategy;
 
@@ -20,37 +24,45 @@ pub const SWEPT_WHOLE_BELOW: u128 = 2_000;
 /// What a strategy may want to know beside the space.
 #[derive(Clone, Copy, Debug)]
 pub struct StrategyOptions {
+    /// Seed of everything that the strategy draws.
     pub seed: u64,
     /// Evaluations per generation.
     pub population: usize,
 }
 
-/// The strategy of all ingredients.
+/// The default strategy, with all its ingredients.
 pub const FULL: &str = "evolve";
+
+/// `evolve` with the trees as its only model, and nothing but the largest expected improvement.
+const TREES_ALONE: &str = "surrogate_trees";
+
+/// `evolve` with the Gaussian process as its only model, in the same way.
+const PROCESS_ALONE: &str = "surrogate_process";
 
 type Make = for<'a> fn(&'a SearchSpace, StrategyOptions) -> Box<dyn Strategy + 'a>;
 
-/// Every strategy: its name and how to make it. Adding one is adding a line here.
+/// Every strategy for users: its name and how to make it. Adding one is adding a line here.
 const STRATEGIES: &[(&str, Make)] = &[
     (FULL, |space, options| Box::new(Evolve::new(FULL, space, Ingredients::ALL, options.seed))),
     ("exhaustive", |space, options| Box::new(Exhaustive::new(space, options.seed))),
     ("random", |space, options| Box::new(Random::new(space, options.seed))),
-    ("quasi_random", |space, options| Box::new(QuasiRandom::new(space, options.seed))),
+    ("quasi_random", |space, options| Box::new(QuasiRandomSearch::new(space, options.seed))),
     ("local_search", |space, options| Box::new(LocalSearch::new(space, options.seed))),
     ("annealing", |space, options| Box::new(Annealing::new(space, options.seed))),
     ("differential_evolution", |space, options| Box::new(DifferentialEvolution::new(space, options.seed))),
-    ("surrogate_trees", |space, options| {
-        Box::new(Evolve::new("surrogate_trees", space, Ingredients::TREES, options.seed))
-    }),
-    ("surrogate_process", |space, options| {
-        Box::new(Evolve::new("surrogate_process", space, Ingredients::PROCESS, options.seed))
-    }),
     ("genetic", |space, options| Box::new(Genetic::new(space, options.seed, options.population))),
 ];
 
-/// The names.
+/// The names of the strategies that a user chooses from.
 pub fn names() -> impl Iterator<Item = &'static str> {
     STRATEGIES.iter().map(|(name, _)| *name)
+}
+
+/// The names of the ablations: one model alone, and the default strategy without one of its ingredients.
+/// [`create_any`] also takes several ingredients at once, as in `evolve-process-pairs`.
+pub fn ablations() -> impl Iterator<Item = String> {
+    let alone = [TREES_ALONE, PROCESS_ALONE].map(String::from);
+    alone.into_iter().chain(Ingredients::names().map(|name| format!("{FULL}-{name}")))
 }
 
 /// No strategy has this name.
@@ -73,45 +85,100 @@ impl UnknownStrategy {
 
     fn without(name: &str, ingredient: &str) -> UnknownStrategy {
         let list = Ingredients::names().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-        let hint = format!("`{ingredient}` is no ingredient of `{FULL}`; it can go without {list}");
+        let hint = format!("`{ingredient}` is not an ingredient of `{FULL}`; it can go without {list}");
         UnknownStrategy { name: name.to_string(), hint }
     }
 }
 
-/// The strategy that a run uses when none is named.
+/// The strategy that a run uses when none is named, for a space of `valid` points.
 pub fn default_name(valid: u128) -> &'static str {
     if valid < SWEPT_WHOLE_BELOW { "exhaustive" } else { FULL }
 }
 
-/// Whether there is a strategy of that name.
-pub fn check(name: &str) -> Result<(), UnknownStrategy> {
-    match lacking(name) {
-        Some(ingredients) => ingredients.map(drop),
-        None => find(name).map(drop),
-    }
-}
-
-/// A strategy by name. `evolve-process-pairs` is `evolve` without the ingredients `process` and `pairs`, to see
-/// what they are worth.
+/// Makes the strategy of that name.
+///
+/// # Errors
+///
+/// The name is not one of [`names`].
 pub fn create<'a>(
     name: &str,
     space: &'a SearchSpace,
     options: StrategyOptions,
 ) -> Result<Box<dyn Strategy + 'a>, UnknownStrategy> {
-    match lacking(name) {
-        Some(ingredients) => Ok(Box::new(Evolve::new(name, space, ingredients?, options.seed))),
-        None => Ok(find(name)?(space, options)),
+    let known = STRATEGIES.iter().find(|(own, _)| *own == name);
+    known.map(|(_, make)| make(space, options)).ok_or_else(|| UnknownStrategy::new(name))
+}
+
+/// Makes the strategy or the ablation of that name. `evolve-process-pairs` is `evolve` without the
+/// ingredients `process` and `pairs`.
+///
+/// # Errors
+///
+/// The name belongs to neither a strategy nor an ablation.
+pub fn create_any<'a>(
+    name: &str,
+    space: &'a SearchSpace,
+    options: StrategyOptions,
+) -> Result<Box<dyn Strategy + 'a>, UnknownStrategy> {
+    match ablation(name)? {
+        Some(ingredients) => Ok(Box::new(Evolve::new(name, space, ingredients, options.seed))),
+        None => create(name, space, options),
     }
 }
 
-fn find(name: &str) -> Result<Make, UnknownStrategy> {
-    let known = STRATEGIES.iter().find(|(own, _)| *own == name);
-    known.map(|(_, make)| *make).ok_or_else(|| UnknownStrategy::new(name))
+/// Checks that there is a strategy or an ablation of that name.
+///
+/// # Errors
+///
+/// The name belongs to neither.
+pub fn check_any(name: &str) -> Result<(), UnknownStrategy> {
+    let is_known = ablation(name)?.is_some() || names().any(|own| own == name);
+    if is_known { Ok(()) } else { Err(UnknownStrategy::new(name)) }
 }
 
-/// What is left of the full strategy, if the name is that of one that lacks something.
-fn lacking(name: &str) -> Option<Result<Ingredients, UnknownStrategy>> {
-    let lacks = name.strip_prefix(FULL)?.strip_prefix('-')?;
-    let without = Ingredients::ALL.without(lacks.split('-'));
-    Some(without.map_err(|ingredient| UnknownStrategy::without(name, ingredient)))
+/// The ingredients of the ablation of that name; `None` if the name does not look like an ablation's.
+fn ablation(name: &str) -> Result<Option<Ingredients>, UnknownStrategy> {
+    match name {
+        TREES_ALONE => return Ok(Some(Ingredients::TREES)),
+        PROCESS_ALONE => return Ok(Some(Ingredients::PROCESS)),
+        _ => {}
+    }
+    let Some(lacks) = name.strip_prefix(FULL).and_then(|rest| rest.strip_prefix('-')) else {
+        return Ok(None);
+    };
+    let ingredients = Ingredients::ALL.without(lacks.split('-'));
+    ingredients.map(Some).map_err(|ingredient| UnknownStrategy::without(name, ingredient))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::space_of;
+
+    const OPTIONS: StrategyOptions = StrategyOptions { seed: 1, population: 8 };
+
+    #[test]
+    fn ablations_are_made_by_create_any_only() {
+        let space = space_of("[parameters]\nA = [1, 2, 4]\n");
+        for name in ablations() {
+            assert_eq!(create_any(&name, &space, OPTIONS).ok().map(|made| made.name() == name), Some(true));
+            assert!(check_any(&name).is_ok(), "{name}");
+            let refused = create(&name, &space, OPTIONS).err().expect("not for users").to_string();
+            assert!(refused.starts_with(&format!("unknown strategy `{name}`\nhint: ")), "{refused}");
+        }
+        for name in names() {
+            assert!(create(name, &space, OPTIONS).is_ok() && create_any(name, &space, OPTIONS).is_ok());
+            assert!(check_any(name).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_ingredient_is_refused_with_the_list() {
+        let error = check_any("evolve-pairs-salt").unwrap_err();
+        insta::assert_snapshot!(error, @"
+        unknown strategy `evolve-pairs-salt`
+        hint: `salt` is not an ingredient of `evolve`; it can go without `trees`, `process`, `pairs`, `expressions`, `squeeze`, `solo`, `neighbors`, `chance`, `validity`
+        ");
+        assert!(check_any("psychic").is_err());
+    }
 }

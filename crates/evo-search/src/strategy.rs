@@ -1,27 +1,30 @@
-//! Strategies ask and tell: they propose genomes and learn from evaluations. They compile, time and
-//! print nothing, so that any of them runs on any device, and are deterministic for a seed and an
-//! order of tells.
+//! The interface of all search algorithms: ask for points, tell what came of them.
+//!
+//! A strategy compiles, times and prints nothing, so that any of them runs on any device. It is
+//! deterministic: the same seed and the same outcomes in the same order give the same proposals.
 
 pub use evo_protocol::evaluation::Expectation;
-use evo_protocol::facts::Facts;
-use evo_protocol::verdict::VerdictClass;
+pub use evo_protocol::facts::Facts;
+pub use evo_protocol::verdict::VerdictClass;
 use evo_space::genome::Genome;
 
+use super::origin::Origin;
 use super::prior::PriorStudy;
 
-/// A proposed genome and who proposed it.
+/// A proposed point and the operator that proposed it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Proposal {
+    /// The point.
     pub genome: Genome,
-    /// Operator's name for the record: `default`, `random`, `crossover`, `step`, …
-    pub origin: &'static str,
-    /// What a model expects of it; none where no model was asked.
+    /// The operator, for the journal.
+    pub origin: Origin,
+    /// What a model expects of the point; `None` where no model was asked.
     pub expected: Option<Expectation>,
 }
 
 impl Proposal {
-    /// A proposal without any expectation.
-    pub fn new(genome: Genome, origin: &'static str) -> Proposal {
+    /// A proposal without an expectation.
+    pub fn new(genome: Genome, origin: Origin) -> Proposal {
         Proposal { genome, origin, expected: None }
     }
 }
@@ -29,47 +32,93 @@ impl Proposal {
 /// What a strategy learns of an evaluation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
+    /// The point.
     pub genome: Genome,
+    /// What became of it.
     pub class: VerdictClass,
-    /// What is minimized; a lower bound where the class is `Slow`; none for failures.
+    /// The number to minimize, nanoseconds where it is a time: a lower bound where the class is `Slow`,
+    /// `None` for failures.
     pub objective_ns: Option<f64>,
-    /// What the compiler said of it; none where it was not compiled, or nothing is known.
+    /// What the compiler said of the variant; `None` where it was not compiled or nothing is known.
     pub facts: Option<Facts>,
 }
 
 impl Outcome {
-    /// An outcome of which no facts are known.
+    /// An outcome without compiled facts.
     pub fn new(genome: Genome, class: VerdictClass, objective_ns: Option<f64>) -> Outcome {
         Outcome { genome, class, objective_ns, facts: None }
     }
 }
 
-/// A search algorithm.
+/// A search algorithm that is asked for points and told what came of them.
+///
+/// Any number of proposals may be in flight, and their outcomes may come in any order. Strategies of
+/// this crate are made by [`create`](crate::create); an own one needs four methods:
+///
+/// ```
+/// use evo_search::{Origin, Outcome, Proposal, Strategy};
+/// use evo_space::genome::Genome;
+/// use evo_space::space::SearchSpace;
+///
+/// /// Proposes every point once, in the order of the space.
+/// struct InOrder {
+///     left: Vec<Genome>,
+/// }
+///
+/// impl Strategy for InOrder {
+///     fn name(&self) -> &str {
+///         "in_order"
+///     }
+///
+///     fn ask(&mut self, n: usize) -> Vec<Proposal> {
+///         let taken = self.left.len().min(n);
+///         let points = self.left.drain(..taken);
+///         points.map(|genome| Proposal::new(genome, Origin::Other("next"))).collect()
+///     }
+///
+///     // The order does not depend on outcomes, but a point that a resumed study has measured is not
+///     // proposed again.
+///     fn tell(&mut self, outcome: &Outcome) {
+///         self.left.retain(|genome| *genome != outcome.genome);
+///     }
+///
+///     fn is_done(&self) -> bool {
+///         self.left.is_empty()
+///     }
+/// }
+///
+/// let space = SearchSpace::parse("[parameters]\nTILE = [1, 2, 4]\nUNROLL = [1, 2]\n").unwrap();
+/// let mut strategy = InOrder { left: space.iter().collect() };
+/// assert_eq!(strategy.ask(4).len(), 4);
+/// assert_eq!(strategy.ask(4).len(), 2);
+/// assert!(strategy.is_done());
+/// ```
 pub trait Strategy {
     /// The name on the command line.
     fn name(&self) -> &str;
 
-    /// Up to `n` proposals, valid and never proposed before; fewer (or none) when it has to wait for
-    /// tells or has nothing left.
+    /// Up to `n` proposals, valid and never proposed before. Fewer, or none, if the strategy has to wait
+    /// for outcomes or has nothing left.
     fn ask(&mut self, n: usize) -> Vec<Proposal>;
 
-    /// One outcome; also called, in journal order, for every evaluation of a resumed study, with
-    /// genomes that this instance never proposed.
+    /// Learns one outcome. It is also called, in journal order, for every evaluation of a resumed study,
+    /// with points that this instance never proposed.
     fn tell(&mut self, outcome: &Outcome);
 
-    /// Whether a variant is still worth running, now that it is compiled: asked when the device could
-    /// take it. `false` ends it with the verdict `passed_over`, which is told like any other, and it is
-    /// never asked about again. The engine runs some variants without asking.
+    /// Whether a variant is still worth running, now that it is compiled. The engine asks when the device
+    /// could take the variant. `false` ends the variant with the verdict `passed_over`, which is told like
+    /// any other, and the strategy is not asked about the variant again. The engine runs some variants
+    /// without asking.
     fn reconsider(&mut self, _genome: &Genome, _facts: &Facts) -> bool {
         true
     }
 
-    /// Takes what earlier studies of the same kernel measured, before the first proposal; whether it
-    /// has any use for that.
+    /// Takes what earlier studies of the same kernel measured, before the first proposal. Returns whether
+    /// the strategy can use them.
     fn inherit(&mut self, _studies: &[PriorStudy]) -> bool {
         false
     }
 
-    /// Whether it has nothing left to propose whatever it is told.
+    /// Whether the strategy has nothing left to propose, whatever it is told.
     fn is_done(&self) -> bool;
 }

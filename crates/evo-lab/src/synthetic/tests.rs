@@ -112,10 +112,11 @@ fn hill_climbing_ends_at_the_planted_point_or_above() {
 #[test]
 fn every_strategy_searches_them_to_the_end_of_the_budget() {
     each(|synthetic| {
-        for name in registry::names() {
+        for name in registry::names().chain(["surrogate_trees", "surrogate_process"]) {
             let what = format!("{name} on {}", synthetic.name());
             let mut strategy =
-                registry::create(name, &synthetic.space, StrategyOptions { seed: 3, population: 8 }).unwrap();
+                registry::create_any(name, &synthetic.space, StrategyOptions { seed: 3, population: 8 })
+                    .unwrap();
             let mut seen = HashSet::new();
             while seen.len() < 24 {
                 let batch = strategy.ask(4);

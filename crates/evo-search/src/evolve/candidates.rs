@@ -1,4 +1,4 @@
-//! Candidates where a space is too large to list: the children of a population.
+//! Candidates in a space that is too large to list: neighbors, children of a population, and samples.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,36 +10,39 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::bandit::Bandit;
 use crate::memory::Member;
+use crate::origin::Origin;
 use crate::population::Population;
 use crate::unseen::Unseen;
-use crate::variation::{OPERATORS, vary};
+use crate::variation::VARIATIONS;
 
 /// Members of the population.
 const CAPACITY: usize = 24;
 
-/// Children by operators, uniform samples, and neighbors of the best, for each proposal.
+/// Children by operators, uniform samples, and neighbors of the best, made anew for each proposal: about
+/// 300 in all. Set on 2026-11-21 with `evolve`.
 const CHILDREN: usize = 160;
 const SAMPLES: usize = 48;
 const NEIGHBORS: usize = 96;
 
-/// Chance of each member, best first, to be the parent.
+/// Chance of each member, best first, to be the parent. Lower than in the genetic strategy, because the
+/// models select among the children anyway.
 const GREED: f64 = 0.25;
 
-/// A candidate, and what made it.
+/// A candidate and the operator that made it.
 #[derive(Clone, Debug)]
-pub struct Child {
-    pub genome: Genome,
-    pub origin: &'static str,
-    /// The operator and the objective of the parent.
+pub(crate) struct Offspring {
+    pub(crate) genome: Genome,
+    pub(crate) origin: Origin,
+    /// For children: the number of the operator and the objective of the parent.
     operator: Option<(usize, f64)>,
 }
 
 /// A population and the operators that vary it.
 #[derive(Debug)]
-pub struct Breeder {
+pub(crate) struct Breeder {
     population: Population,
-    bandit: Bandit<{ OPERATORS.len() }>,
-    /// Proposed children: operator and the objective of the parent.
+    bandit: Bandit<{ VARIATIONS.len() }>,
+    /// Proposed children without an outcome: the operator and the objective of the parent.
     chosen: HashMap<Genome, (usize, f64)>,
     arrivals: u64,
 }
@@ -57,21 +60,22 @@ impl Default for Breeder {
 
 impl Breeder {
     /// The best points, best first.
-    pub fn members(&self) -> &[Member] {
+    pub(crate) fn members(&self) -> &[Member] {
         self.population.members()
     }
 
-    /// Distinct valid points that nobody took; `near` the best points only, if there are any.
-    pub fn children(
+    /// Distinct valid points that were never proposed or told. With `near`, only neighbors of the best
+    /// point, if one is left.
+    pub(crate) fn children(
         &self,
         space: &SearchSpace,
         unseen: &Unseen,
         near: bool,
         rng: &mut ChaCha8Rng,
-    ) -> Vec<Child> {
+    ) -> Vec<Offspring> {
         let mut known = HashSet::new();
         let mut children = Vec::new();
-        let mut add = |child: Child, children: &mut Vec<Child>| {
+        let mut add = |child: Offspring, children: &mut Vec<Offspring>| {
             if !unseen.is_seen(&child.genome) && known.insert(child.genome.clone()) {
                 children.push(child);
             }
@@ -80,7 +84,7 @@ impl Breeder {
             let mut all: Vec<Genome> = space.iter_neighbors(&best.genome, Neighborhood::Hamming).collect();
             all.shuffle(rng);
             for genome in all.into_iter().take(NEIGHBORS) {
-                add(Child { genome, origin: "neighbor", operator: None }, &mut children);
+                add(Offspring { genome, origin: Origin::Neighbor, operator: None }, &mut children);
             }
         }
         if near && !children.is_empty() {
@@ -89,27 +93,30 @@ impl Breeder {
         for _ in 0..CHILDREN {
             let operator = self.bandit.choose(rng);
             let Some(parent) = self.population.pick(GREED, rng) else { break };
-            let Some(varied) = vary(space, &self.population, &parent.genome, operator, rng) else { continue };
+            let Some(varied) = VARIATIONS[operator].child(space, &self.population, &parent.genome, rng)
+            else {
+                continue;
+            };
             let Some(genome) = space.repair(&varied, rng) else { continue };
-            let (origin, operator) = (OPERATORS[operator], Some((operator, parent.objective)));
-            add(Child { genome, origin, operator }, &mut children);
+            let (origin, operator) = (VARIATIONS[operator].origin(), Some((operator, parent.objective)));
+            add(Offspring { genome, origin, operator }, &mut children);
         }
         for _ in 0..SAMPLES {
             let Some(genome) = space.sample(rng) else { break };
-            add(Child { genome, origin: "sample", operator: None }, &mut children);
+            add(Offspring { genome, origin: Origin::Sample, operator: None }, &mut children);
         }
         children
     }
 
     /// Notes that a child was proposed.
-    pub fn choose(&mut self, child: &Child) {
+    pub(crate) fn choose(&mut self, child: &Offspring) {
         if let Some(own) = child.operator {
             self.chosen.insert(child.genome.clone(), own);
         }
     }
 
-    /// Learns an objective; whether it is the best so far.
-    pub fn tell(&mut self, genome: &Genome, objective: f64) -> bool {
+    /// Learns an objective and returns whether it is the best so far.
+    pub(crate) fn tell(&mut self, genome: &Genome, objective: f64) -> bool {
         if let Some((operator, bar)) = self.chosen.remove(genome) {
             self.bandit.reward(operator, objective < bar);
         }
@@ -120,7 +127,7 @@ impl Breeder {
     }
 
     /// Learns a failure.
-    pub fn fail(&mut self, genome: &Genome) {
+    pub(crate) fn fail(&mut self, genome: &Genome) {
         if let Some((operator, _)) = self.chosen.remove(genome) {
             self.bandit.reward(operator, false);
         }

@@ -1,5 +1,5 @@
-//! Points as the numbers that the models of a search learn from: the features of the space and, where there
-//! were earlier studies, what those make one expect.
+//! Points as the numbers that the models of a search learn from: the features of the space and, if there are
+//! earlier studies, one more column with what they predict.
 
 use std::borrow::Borrow;
 use std::sync::Arc;
@@ -16,15 +16,20 @@ use crate::prior::PriorStudy;
 
 /// Encodes points.
 #[derive(Debug)]
-pub struct Encoder {
+pub(crate) struct Encoder {
     features: Arc<Features>,
     prior: Option<PriorModel>,
     scales: Scales,
 }
 
 impl Encoder {
-    /// For a space, with the features that the ingredients allow.
-    pub fn new(space: &SearchSpace, ingredients: Ingredients, prior: &[PriorStudy], seed: u64) -> Encoder {
+    /// An encoder for a space, with the features that the ingredients allow.
+    pub(crate) fn new(
+        space: &SearchSpace,
+        ingredients: Ingredients,
+        prior: &[PriorStudy],
+        seed: u64,
+    ) -> Encoder {
         let usual = FeatureOptions::default();
         let with = |allowed: bool, usual: usize| if allowed { usual } else { 0 };
         let options = FeatureOptions {
@@ -40,17 +45,17 @@ impl Encoder {
     }
 
     /// The features of the space.
-    pub fn features(&self) -> &Arc<Features> {
+    pub(crate) fn features(&self) -> &Arc<Features> {
         &self.features
     }
 
     /// The scales of the columns for trees.
-    pub fn scales(&self) -> &Scales {
+    pub(crate) fn scales(&self) -> &Scales {
         &self.scales
     }
 
     /// A point for trees.
-    pub fn code_row(&self, genome: &Genome) -> Vec<u16> {
+    pub(crate) fn code_row(&self, genome: &Genome) -> Vec<u16> {
         let mut codes = self.features.code_row(genome);
         let prior = self.prior.as_ref().map(|prior| PriorModel::code(prior.expect(&codes)));
         codes.extend(prior);
@@ -58,7 +63,7 @@ impl Encoder {
     }
 
     /// Many points for trees.
-    pub fn codes<G: Borrow<Genome>>(&self, genomes: impl IntoIterator<Item = G>) -> Codes {
+    pub(crate) fn codes<G: Borrow<Genome>>(&self, genomes: impl IntoIterator<Item = G>) -> Codes {
         let mut codes = self.features.codes(genomes);
         if let Some(prior) = &self.prior {
             let column = (0..codes.rows()).map(|row| PriorModel::code(prior.expect(&codes.row(row))));
@@ -68,19 +73,19 @@ impl Encoder {
     }
 
     /// Number of columns for a process.
-    pub fn process_columns(&self) -> usize {
+    pub(crate) fn process_columns(&self) -> usize {
         self.features.process_columns() + usize::from(self.prior.is_some())
     }
 
     /// A point for a process.
-    pub fn process_row(&self, genome: &Genome) -> Vec<f64> {
+    pub(crate) fn process_row(&self, genome: &Genome) -> Vec<f64> {
         let mut row = self.features.process_row(genome);
         row.extend(self.prior.as_ref().map(|prior| prior.expect(&self.features.code_row(genome))));
         row
     }
 
     /// Many points for a process.
-    pub fn process_matrix(&self, genomes: &[Genome]) -> Matrix {
+    pub(crate) fn process_matrix(&self, genomes: &[Genome]) -> Matrix {
         let mut matrix = Matrix::with_columns(self.process_columns());
         genomes.iter().for_each(|genome| matrix.push(&self.process_row(genome)));
         matrix

@@ -1,9 +1,10 @@
-//! The models of a search and what they believe together.
+//! The models of a search and what they expect together.
 //!
-//! Two models that fail differently learn the same observations: extremely randomized trees, which see
-//! products and quotients of parameters and take cliffs of any shape, and a Gaussian process, which is
-//! smooth and knows how far it is from what it has seen. Both are heard, the process more. A
-//! third model learns what fails. All learn one observation at a time, in the order of tells.
+//! Two models that err differently learn the same observations: extremely randomized trees, which see
+//! products and quotients of parameters and fit cliffs of any shape, and a Gaussian process, which is smooth
+//! and whose uncertainty grows with the distance from what was measured. Their expected improvements are
+//! averaged, with more weight on the process. A third model learns which points fail. All of them learn one
+//! observation at a time, in the order of tells.
 
 use std::sync::Arc;
 
@@ -16,42 +17,46 @@ use rand_chacha::ChaCha8Rng;
 
 use super::encoder::Encoder;
 use super::ingredients::Ingredients;
+use super::observations::Observations;
 use super::process_member::ProcessMember;
-use super::record::Record;
 use crate::model::acquisition::{expected_improvement, expected_improvements};
 use crate::model::features::Features;
 use crate::model::forest::{Forest, ForestOptions};
 use crate::model::validity::ValidityModel;
-use crate::model::{Prediction, mixed};
+use crate::model::{ModelPrediction, mixed};
 use crate::prior::PriorStudy;
 
-/// More outcomes than this at once are learned together, as after a resume.
+/// More outcomes than this at once, as after a resume, are learned together: growing the forest once is then
+/// faster than adding each observation.
 const BULK: usize = 64;
 
-/// One in so many features is tried at a node: as good as all, and three times as fast.
+/// One in this many features is tried at a node: as good as all of them and three times as fast (2026-11-21).
 const FEATURES_SHARE: usize = 3;
 
-/// Beyond so many points of a pool, keeping up what the trees say of each takes most of a proposal's time, and
-/// fewer trees are grown.
+/// In a larger pool, updating the trees' predictions takes most of a proposal's time, so fewer trees are
+/// grown (2026-11-21; times in docs/SEARCH.md).
 const LARGE_POOL: usize = 1 << 16;
 const TREES_OF_LARGE_POOL: usize = 12;
 
-/// Weight of the trees where both judge: of what was tried, best for the first fifty proposals and no worse
-/// later.
+/// Weight of the trees where both models choose. It was 0.5 until 2026-11-21; of the weights tried, 0.2 was
+/// best for the first fifty proposals and as good as any later.
 const TREES_WEIGHT: f64 = 0.2;
 
-/// Beliefs are taken back together, once they are one in so many of all points: that means learning anew.
+/// Withdrawn beliefs are forgotten once they are one in this many of all points. Forgetting means learning
+/// all other points again, so it is done for several at a time.
 const WITHDRAWN_SHARE: usize = 16;
 
-/// Points that the process looks at, of those that the trees like best, where there is no pool.
+/// Without a pool, the process predicts only this many candidates, the best by the trees: each prediction
+/// takes `O(n²)` time with `n` observations.
 const SHORT_LIST: usize = 48;
 
-/// The risk above which a point is left to chance.
+/// Points with a higher probability to fail are never chosen by the models, only at random. Added on
+/// 2026-11-21, see `at_risk`.
 const HOPELESS: f64 = 0.9;
 
-/// Who judges.
+/// Which models choose a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Judges {
+pub(crate) enum Judges {
     All,
     Trees,
     Process,
@@ -59,16 +64,16 @@ pub enum Judges {
 
 /// Models that have learned the same outcomes.
 #[derive(Debug)]
-pub struct Ensemble {
+pub(crate) struct Ensemble {
     ingredients: Ingredients,
     encoder: Encoder,
-    record: Record,
+    observations: Observations,
     forest: Forest,
     process: ProcessMember,
     validity: ValidityModel,
     /// Which points failed, in order.
     failed: Vec<Genome>,
-    /// Points that were believed in and never measured, to be forgotten.
+    /// Points with a belief that will not be measured: the beliefs are to be forgotten.
     withdrawn: Vec<Genome>,
     seed: u64,
     /// Outcomes learned.
@@ -78,8 +83,8 @@ pub struct Ensemble {
 }
 
 impl Ensemble {
-    /// Knows nothing; keeps what it believes of the points of `pool` up to date.
-    pub fn new(
+    /// Models without observations, which keep their predictions for the points of `pool` up to date.
+    pub(crate) fn new(
         space: &SearchSpace,
         pool: Option<&[Genome]>,
         ingredients: Ingredients,
@@ -106,7 +111,7 @@ impl Ensemble {
             process: ProcessMember::new(encoder.process_columns(), rows),
             ingredients,
             encoder,
-            record: Record::new(ingredients.squeeze),
+            observations: Observations::new(ingredients.squeeze),
             forest,
             validity,
             failed: Vec::new(),
@@ -118,28 +123,28 @@ impl Ensemble {
     }
 
     /// The features of the space.
-    pub fn features(&self) -> &Arc<Features> {
+    pub(crate) fn features(&self) -> &Arc<Features> {
         self.encoder.features()
     }
 
     /// The best objective that was measured.
-    pub fn best(&self) -> Option<f64> {
-        self.record.best()
+    pub(crate) fn best(&self) -> Option<f64> {
+        self.observations.best()
     }
 
-    /// Whether its beliefs rest on anything.
-    pub fn is_ready(&self) -> bool {
-        self.record.len() >= 2 && (self.ingredients.trees || self.process.is_ready())
+    /// Whether there are enough observations to choose by.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.observations.len() >= 2 && (self.ingredients.trees || self.process.is_ready())
     }
 
     /// Points that worked, measured or believed.
     #[cfg(test)]
-    pub fn observations(&self) -> usize {
-        self.record.len()
+    pub(crate) fn observations(&self) -> usize {
+        self.observations.len()
     }
 
-    /// Learns outcomes: a point and its objective, none if it failed.
-    pub fn learn(&mut self, outcomes: &[(Genome, Option<f64>)]) {
+    /// Learns outcomes: points with their objectives, `None` for a failure.
+    pub(crate) fn learn(&mut self, outcomes: &[(Genome, Option<f64>)]) {
         if outcomes.len() > BULK {
             return self.learn_together(outcomes);
         }
@@ -153,24 +158,24 @@ impl Ensemble {
         }
     }
 
-    /// Takes what it expects of a point in flight for a measurement, until that comes.
-    pub fn believe(&mut self, genome: &Genome) {
-        let objective = self.record.objective(self.expect(genome).mean);
+    /// Learns its own expectation of a point in flight, in place of the measurement, until that arrives.
+    pub(crate) fn believe(&mut self, genome: &Genome) {
+        let objective = self.observations.objective(self.expect(genome).mean);
         let codes = self.encoder.code_row(genome);
         let mut rng = self.turn();
         self.learn_one(genome, &codes, objective, false, &mut rng);
     }
 
-    /// Takes back the belief in a point that was not measured: it failed, or was not run.
-    pub fn withdraw(&mut self, genome: Genome) {
+    /// Withdraws the belief about a point that was not measured because it failed or was not run.
+    pub(crate) fn withdraw(&mut self, genome: Genome) {
         self.withdrawn.push(genome);
-        if self.withdrawn.len() * WITHDRAWN_SHARE < self.record.len() {
+        if self.withdrawn.len() * WITHDRAWN_SHARE < self.observations.len() {
             return;
         }
         let mut rng = self.turn();
-        self.record.remove(&std::mem::take(&mut self.withdrawn));
-        self.record.take_stale();
-        let (genomes, targets) = (self.record.genomes(), self.record.targets());
+        self.observations.remove(&std::mem::take(&mut self.withdrawn));
+        self.observations.take_stale();
+        let (genomes, targets) = (self.observations.genomes(), self.observations.targets());
         if self.ingredients.trees {
             self.forest.learn(self.encoder.codes(genomes), &targets, None, &mut rng);
         }
@@ -179,8 +184,8 @@ impl Ensemble {
         }
     }
 
-    /// What it expects of a point, as a target.
-    pub fn expect(&self, genome: &Genome) -> Prediction {
+    /// The prediction for a point, as a target.
+    pub(crate) fn expect(&self, genome: &Genome) -> ModelPrediction {
         let trees = self.forest.predict_codes(&self.encoder.code_row(genome));
         match self.process.predict(&self.encoder.process_row(genome)) {
             Some(process) => mixed(&[trees, process], &self.weights(Judges::All)),
@@ -188,20 +193,21 @@ impl Ensemble {
         }
     }
 
-    /// The same in units of the objective, with the probability to fail.
-    pub fn expectation(&self, genome: &Genome) -> Expectation {
-        let Prediction { mean, spread } = self.expect(genome);
+    /// The prediction in units of the objective, with the probability to fail. The interval is one standard
+    /// deviation of the target wide on each side.
+    pub(crate) fn expectation(&self, genome: &Genome) -> Expectation {
+        let ModelPrediction { mean, spread } = self.expect(genome);
         let codes = self.encoder.code_row(genome);
         Expectation {
-            objective_ns: self.record.objective(mean),
-            low_ns: self.record.objective(mean - spread),
-            high_ns: self.record.objective(mean + spread),
+            objective_ns: self.observations.objective(mean),
+            low_ns: self.observations.objective(mean - spread),
+            high_ns: self.observations.objective(mean + spread),
             risk: self.risk_of(&codes),
         }
     }
 
-    /// How likely a point is to fail.
-    pub fn risk(&self, genome: &Genome) -> f64 {
+    /// The probability that a point fails.
+    pub(crate) fn risk(&self, genome: &Genome) -> f64 {
         self.risk_of(&self.encoder.code_row(genome))
     }
 
@@ -210,9 +216,10 @@ impl Ensemble {
         if is_known { self.validity.failure(codes) } else { 0.0 }
     }
 
-    /// The worth of measuring each point of the pool: the expected improvement, less where it may fail and
-    /// negative where it surely will.
-    pub fn worth_of_pool(&self, judges: Judges, worth: &mut Vec<f64>) {
+    /// The worth of measuring each point of the pool: its expected improvement, reduced by the probability
+    /// to fail, and negative if it is almost sure to fail. Targets are 0 at the best, so 0 is the value to
+    /// improve.
+    pub(crate) fn worth_of_pool(&self, judges: Judges, worth: &mut Vec<f64>) {
         let [trees, process] = self.weights(judges);
         expected_improvements(self.forest.watched(), 0.0, worth);
         worth.resize(self.pool, 0.0);
@@ -224,7 +231,7 @@ impl Ensemble {
             });
             expected_improvements(predictions, 0.0, &mut improvements);
             if places.len() < worth.len() {
-                // What is not screened did not look good.
+                // Points that are not screened did not look good to the trees.
                 worth.iter_mut().for_each(|worth| *worth *= trees);
                 places.iter().zip(&improvements).for_each(|(place, own)| worth[*place] += process * own);
             } else {
@@ -238,8 +245,8 @@ impl Ensemble {
         }
     }
 
-    /// The worth of measuring each of some points; the process looks at the short list of the trees only.
-    pub fn worth_of(&self, points: &[Genome], judges: Judges) -> Vec<f64> {
+    /// The worth of measuring each of some points. The process predicts only the trees' short list.
+    pub(crate) fn worth_of(&self, points: &[Genome], judges: Judges) -> Vec<f64> {
         let [trees, process] = self.weights(judges);
         let codes: Vec<Vec<u16>> = points.iter().map(|genome| self.encoder.code_row(genome)).collect();
         let mut worth: Vec<f64> =
@@ -272,7 +279,8 @@ impl Ensemble {
         }
     }
 
-    /// Whatever is learned at a turn is learned with the same numbers after a resume.
+    /// The generator for the next outcome, seeded by the number of outcomes before it, so that a resumed
+    /// search learns with the same numbers.
     fn turn(&mut self) -> ChaCha8Rng {
         self.learned += 1;
         seeded(self.seed ^ self.learned.wrapping_mul(0xd1b5_4a32_d192_ed03))
@@ -280,9 +288,11 @@ impl Ensemble {
 
     fn learn_validity(&mut self, genome: &Genome, codes: &[u16], fails: bool, rng: &mut ChaCha8Rng) {
         if fails {
+            // Until the first failure there is nothing to tell apart, so the model of failures stays empty
+            // and takes no time. It then catches up with all points that worked.
             if self.failed.is_empty() {
-                let worked = self.encoder.codes(self.record.genomes());
-                self.validity.learn(worked, &vec![false; self.record.len()], rng);
+                let worked = self.encoder.codes(self.observations.genomes());
+                self.validity.learn(worked, &vec![false; self.observations.len()], rng);
             }
             self.failed.push(genome.clone());
         }
@@ -300,9 +310,12 @@ impl Ensemble {
         rng: &mut ChaCha8Rng,
     ) {
         let row = self.encoder.process_row(genome);
-        let is_new = self.record.put(genome, objective, is_measured);
-        let targets = self.record.targets();
-        if self.record.take_stale() {
+        let is_new = self.observations.put(genome, objective, is_measured);
+        let targets = self.observations.targets();
+        if self.observations.take_stale() {
+            // The best or the scale changed, and with it every target. The splits of the trees and the
+            // factor of the process depend on the points and not on this, so only leaf means and whitened
+            // targets change.
             let old = &targets[..targets.len() - usize::from(is_new)];
             if self.ingredients.trees {
                 self.forest.retarget(old);
@@ -341,15 +354,15 @@ impl Ensemble {
             match objective {
                 None => self.failed.push(genome.clone()),
                 Some(objective) => {
-                    if self.record.put(genome, *objective, true) {
+                    if self.observations.put(genome, *objective, true) {
                         self.process.push(&self.encoder.process_row(genome));
                     }
                 }
             }
         }
-        self.record.take_stale();
-        let targets = self.record.targets();
-        let genomes = self.record.genomes();
+        self.observations.take_stale();
+        let targets = self.observations.targets();
+        let genomes = self.observations.genomes();
         if self.ingredients.trees {
             self.forest.learn(self.encoder.codes(genomes), &targets, None, &mut rng);
         }
@@ -363,10 +376,12 @@ impl Ensemble {
     }
 }
 
-/// The worth of a point that may fail: less the higher the risk, and negative where there is no hope.
+/// The worth of a point that may fail: multiplied by the square of its chance to work, and negative if the
+/// risk is above `HOPELESS`.
 ///
-/// A factor alone would not do: once the best is found, what a process expects of the points around it
-/// is so little that the promise of a region where all fails and nothing is known is above it times any factor.
+/// A factor alone is not enough. Once the best is found, the expected improvement of the points around it is
+/// tiny. In a region where everything fails nothing was measured, so the process is uncertain there and its
+/// expected improvement stays larger by more than any factor takes away.
 fn at_risk(worth: f64, risk: f64) -> f64 {
     if risk > HOPELESS { -1.0 } else { worth * (1.0 - risk) * (1.0 - risk) }
 }

@@ -1,26 +1,26 @@
-//! What `evolve` is made of, each part of which can be left out to see what it is worth.
+//! The parts of `evolve`. Each can be left out to measure what it is worth (an ablation).
 
 /// The parts of a search with models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ingredients {
+pub(crate) struct Ingredients {
     /// Extremely randomized trees among the models.
-    pub trees: bool,
+    pub(crate) trees: bool,
     /// A Gaussian process among the models.
-    pub process: bool,
+    pub(crate) process: bool,
     /// Products and quotients of parameters as features.
-    pub pairs: bool,
+    pub(crate) pairs: bool,
     /// Sub-expressions of the constraints as features.
-    pub expressions: bool,
-    /// Targets squeezed twice by logarithms, not once.
-    pub squeeze: bool,
-    /// A part of the proposals by one model alone.
-    pub solo: bool,
-    /// A part of the proposals from next to the best points.
-    pub neighbors: bool,
-    /// A small part of the proposals at random.
-    pub chance: bool,
-    /// A model of what fails.
-    pub validity: bool,
+    pub(crate) expressions: bool,
+    /// Targets that are logarithms of logarithms; without it they are logarithms.
+    pub(crate) squeeze: bool,
+    /// A share of the proposals chosen by one model alone.
+    pub(crate) solo: bool,
+    /// A share of the proposals among the neighbors of the best points.
+    pub(crate) neighbors: bool,
+    /// A small share of random proposals.
+    pub(crate) chance: bool,
+    /// A model of which points fail.
+    pub(crate) validity: bool,
 }
 
 /// A switch by its name.
@@ -40,7 +40,7 @@ const SWITCHES: &[Switch] = &[
 
 impl Ingredients {
     /// All of them.
-    pub const ALL: Ingredients = Ingredients {
+    pub(crate) const ALL: Ingredients = Ingredients {
         trees: true,
         process: true,
         pairs: true,
@@ -52,16 +52,19 @@ impl Ingredients {
         validity: true,
     };
 
-    /// Trees alone, with every feature, and the point of the largest expected improvement each time.
-    pub const TREES: Ingredients =
+    /// Trees as the only model, with every feature; the point of the largest expected improvement each time.
+    pub(crate) const TREES: Ingredients =
         Ingredients { process: false, solo: false, neighbors: false, chance: false, ..Ingredients::ALL };
 
-    /// A process alone, in the same way.
-    pub const PROCESS: Ingredients =
+    /// The Gaussian process as the only model, in the same way.
+    pub(crate) const PROCESS: Ingredients =
         Ingredients { trees: false, solo: false, neighbors: false, chance: false, ..Ingredients::ALL };
 
-    /// Without the named ones; the first name that is none of an ingredient is returned.
-    pub fn without<'n>(mut self, names: impl Iterator<Item = &'n str>) -> Result<Ingredients, &'n str> {
+    /// Leaves out the named ingredients. The error is the first name that is not an ingredient.
+    pub(crate) fn without<'n>(
+        mut self,
+        names: impl Iterator<Item = &'n str>,
+    ) -> Result<Ingredients, &'n str> {
         for name in names {
             let switch = SWITCHES.iter().find(|(own, _)| *own == name).ok_or(name)?;
             *switch.1(&mut self) = false;
@@ -70,7 +73,7 @@ impl Ingredients {
     }
 
     /// The names.
-    pub fn names() -> impl Iterator<Item = &'static str> {
+    pub(crate) fn names() -> impl Iterator<Item = &'static str> {
         SWITCHES.iter().map(|(name, _)| *name)
     }
 }

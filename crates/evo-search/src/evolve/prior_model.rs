@@ -1,56 +1,57 @@
-//! What earlier studies make one expect: a feature, no belief.
+//! Earlier studies as a feature of a point, not as observations.
 //!
-//! A forest for each study learns how far its points were from its best. Their mean is one more feature of a
-//! point, beside its parameters and their products. Where the order of the earlier GPU holds on this one
-//! the feature explains much and the models lean on it; where it does not, they find that out from the first
-//! measurements and lean on other features. No trust has to be set, and none is kept for longer than
-//! the data bears it out.
+//! A forest for each study learns how far its points were from its best. The mean of the forests'
+//! predictions is one more feature of a point, beside its parameters and their products. If the ranking of
+//! the earlier GPU holds on this one, the feature explains much and the models rely on it; if not, the first
+//! measurements show that and the models rely on other features. So nobody has to set a weight for earlier
+//! studies, and a misleading study is ignored once measurements contradict it.
 
 use std::sync::Arc;
 
 use evo_space::rng::seeded;
 
-use super::record::{distance, scale_of};
-use crate::model::codes::{Codes, Scale};
+use super::observations::{distance, scale_of};
+use crate::model::codes::{Codes, ColumnScale};
 use crate::model::features::Features;
 use crate::model::forest::{Forest, ForestOptions};
 use crate::prior::PriorStudy;
 
-/// Levels of the feature.
+/// Levels of the feature: its codes are small integers, and finer steps would be below the forests' errors.
 const LEVELS: u16 = 256;
 
-/// A failure counts as this many times the study's worst distance from the best.
+/// A failure counts as this many times the study's worst target, so that it ranks below every variant that
+/// ran.
 const FAILURE: f64 = 1.1;
 
-/// Fewest outcomes that worked, for a study to be listened to.
+/// Fewest measured outcomes of a study that is used; fewer say too little about the rest of the space.
 const FEWEST: usize = 8;
 
 /// Forests of earlier studies.
 #[derive(Debug)]
-pub struct PriorModel {
+pub(crate) struct PriorModel {
     forests: Vec<Forest>,
 }
 
 impl PriorModel {
-    /// Learns the studies that say enough; `None` if none does.
-    pub fn new(features: &Features, studies: &[PriorStudy], seed: u64) -> Option<PriorModel> {
+    /// Learns all studies with enough outcomes; `None` if no study has enough.
+    pub(crate) fn new(features: &Features, studies: &[PriorStudy], seed: u64) -> Option<PriorModel> {
         let forests: Vec<Forest> = studies.iter().filter_map(|study| forest(features, study, seed)).collect();
         (!forests.is_empty()).then_some(PriorModel { forests })
     }
 
-    /// From 0, as good as the best of the earlier studies, to 1, as bad as what failed.
-    pub fn expect(&self, codes: &[u16]) -> f64 {
+    /// The mean prediction: 0 is as good as the best of the earlier studies, 1 as bad as their failures.
+    pub(crate) fn expect(&self, codes: &[u16]) -> f64 {
         let sum: f64 = self.forests.iter().map(|forest| forest.predict_codes(codes).mean).sum();
         (sum / self.forests.len() as f64).clamp(0.0, 1.0)
     }
 
-    /// The values of the feature.
-    pub fn scale() -> Scale {
-        Scale::new((0..LEVELS).map(|level| f64::from(level) / f64::from(LEVELS - 1)).collect())
+    /// The scale of the feature.
+    pub(crate) fn scale() -> ColumnScale {
+        ColumnScale::new((0..LEVELS).map(|level| f64::from(level) / f64::from(LEVELS - 1)).collect())
     }
 
-    /// The code of the feature of that value.
-    pub fn code(value: f64) -> u16 {
+    /// The code of a value.
+    pub(crate) fn code(value: f64) -> u16 {
         (value * f64::from(LEVELS - 1)).round() as u16
     }
 }

@@ -1,38 +1,42 @@
-//! The Gaussian process of a search: which observations it knows, when it is tuned anew, and which
-//! points of a pool it screens.
+//! The Gaussian process of a search: which observations it learns, when its hyperparameters are tuned, and
+//! which points of a pool it screens.
 //!
-//! A process costs the square of what it knows for each observation, and screening that times the
-//! points. So it knows the best observations and some of the others, and where the pool is large it
-//! screens the points that look best to the trees.
+//! With `n` observations, each new one takes `O(n²)` time for the process and `O(n)` for every screened
+//! point. So the process learns the best observations and some of the others, and in a large pool it screens
+//! only the points that look best to the trees.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use crate::model::Prediction;
+use crate::model::ModelPrediction;
 use crate::model::matrix::Matrix;
 use crate::model::process::{GaussianProcess, ProcessOptions};
 use crate::model::process_screen::ProcessScreen;
 
-/// Most observations right after tuning.
+/// Most observations right after tuning; up to `PAUSE_MAX` more are appended before the next. Set on
+/// 2026-11-21: it bounds the time of a proposal (docs/SEARCH.md, Why it is cheap).
 const CAPACITY: usize = 256;
 
-/// Fewest observations.
+/// Fewest observations from which hyperparameters are tuned.
 const FEWEST: usize = 4;
 
-/// Most observations between one tuning and the next.
+/// Most observations between one tuning and the next. Tuning takes 0.2 to 0.5 s with 1,000 observations known
+/// (docs/SEARCH.md), so it cannot follow each observation.
 const PAUSE_MAX: usize = 64;
 
-/// Most points that are screened.
+/// Most points that are screened: their whitened covariances take `4 * (CAPACITY + PAUSE_MAX)` bytes each,
+/// 4 MB in all.
 const SCREENED_MAX: usize = 3072;
 
 /// A process and what surrounds it.
 #[derive(Debug)]
-pub struct ProcessMember {
+pub(crate) struct ProcessMember {
     process: GaussianProcess,
-    /// Of all observations.
+    /// The features of all observations.
     rows: Matrix,
-    /// The observations that the process knows.
+    /// The observations that the process has learned, ascending.
     known: Vec<usize>,
+    /// The number of observations at which hyperparameters are tuned next.
     next_tuning: usize,
     pool: Option<Matrix>,
     screen: Option<ProcessScreen>,
@@ -41,8 +45,8 @@ pub struct ProcessMember {
 }
 
 impl ProcessMember {
-    /// Knows nothing; `pool` holds the process features of the points to be screened.
-    pub fn new(columns: usize, pool: Option<Matrix>) -> ProcessMember {
+    /// A process without observations. `pool` holds the process features of the points to be screened.
+    pub(crate) fn new(columns: usize, pool: Option<Matrix>) -> ProcessMember {
         let options = ProcessOptions { capacity: CAPACITY, ..ProcessOptions::default() };
         ProcessMember {
             process: GaussianProcess::new(options, columns),
@@ -55,27 +59,27 @@ impl ProcessMember {
         }
     }
 
-    /// Whether it expects anything.
-    pub fn is_ready(&self) -> bool {
+    /// Whether it has learned enough to predict.
+    pub(crate) fn is_ready(&self) -> bool {
         !self.known.is_empty()
     }
 
-    /// One more observation, to be learned by `learn`.
-    pub fn push(&mut self, row: &[f64]) {
+    /// Adds an observation, which the next `learn` takes in.
+    pub(crate) fn push(&mut self, row: &[f64]) {
         self.rows.push(row);
     }
 
-    /// Learns new targets of what it knows already.
-    pub fn retarget(&mut self, targets: &[f64]) {
+    /// Replaces the targets of the observations that it has learned.
+    pub(crate) fn retarget(&mut self, targets: &[f64]) {
         if self.is_ready() {
             let known: Vec<f64> = self.known.iter().map(|at| targets[*at]).collect();
             self.process.retarget(&known);
         }
     }
 
-    /// Learns the observations that were pushed; `promise` says how good the points of the pool look
-    /// (lower is better), and is asked for only if some must be left out.
-    pub fn learn(
+    /// Learns the observations that were pushed. `promise` says how good the points of the pool look (lower
+    /// is better); it is called only if the pool is too large to be screened whole.
+    pub(crate) fn learn(
         &mut self,
         targets: &[f64],
         promise: impl FnOnce(&mut ChaCha8Rng) -> Vec<f64>,
@@ -102,8 +106,8 @@ impl ProcessMember {
         }
     }
 
-    /// Learns these observations in place of all, with the settings that it has.
-    pub fn relearn(&mut self, rows: Matrix, targets: &[f64], rng: &mut ChaCha8Rng) {
+    /// Replaces all observations by these and keeps the hyperparameters.
+    pub(crate) fn relearn(&mut self, rows: Matrix, targets: &[f64], rng: &mut ChaCha8Rng) {
         self.rows = rows;
         if !self.is_ready() {
             return;
@@ -116,13 +120,13 @@ impl ProcessMember {
         }
     }
 
-    /// What it expects of a point.
-    pub fn predict(&self, row: &[f64]) -> Option<Prediction> {
+    /// The prediction for a point; `None` before the first tuning.
+    pub(crate) fn predict(&self, row: &[f64]) -> Option<ModelPrediction> {
         self.is_ready().then(|| self.process.predict_row(row))
     }
 
-    /// The points of the pool that are screened, and what it expects of them.
-    pub fn screened(&self) -> impl Iterator<Item = (usize, Prediction)> + '_ {
+    /// The screened points of the pool, as positions in it, with their predictions.
+    pub(crate) fn screened(&self) -> impl Iterator<Item = (usize, ModelPrediction)> + '_ {
         let predictions = self.screen.iter().flat_map(ProcessScreen::predictions);
         self.screened.iter().map(|at| *at as usize).zip(predictions)
     }
@@ -148,7 +152,9 @@ impl ProcessMember {
     }
 }
 
-/// Up to `most` observations, ascending: all of them, or the best two thirds of as many and others at random.
+/// Up to `most` observations, ascending: all if there are no more, else two thirds from the best and one
+/// third drawn from the rest. The best are near where the process is asked; the others tell it where not to
+/// look.
 fn chosen(targets: &[f64], most: usize, rng: &mut ChaCha8Rng) -> Vec<usize> {
     let mut order: Vec<usize> = (0..targets.len()).collect();
     if order.len() > most {

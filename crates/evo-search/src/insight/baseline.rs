@@ -1,59 +1,63 @@
-//! How random search would have done with as many evaluations.
+//! How random search would have done with the same number of evaluations.
 //!
-//! All that is needed is, for any time, the chance that a valid point drawn at random is at least as fast.
-//! It comes from the whole space where all of it was evaluated; from the study's own random draws
-//! where they are many; otherwise from forests (time and failing) asked about a sample of the space,
-//! each prediction a normal distribution of log time. The latter is an estimate by something that has seen
-//! mostly fast points, and is called so.
+//! The estimate needs one function: for any time, the chance that a valid point drawn at random is at
+//! least as fast. It comes from the whole space if all of it was evaluated; from the study's own random
+//! draws if there are enough of them; otherwise from two forests (one for time, one for failure) that
+//! predict a sample of the space, each prediction a normal distribution of log time. The forests have seen
+//! mostly fast points, so their answer is labeled as a model's estimate.
 
 use evo_space::rng::seeded;
 use evo_space::space::SearchSpace;
 use serde::{Deserialize, Serialize};
 
 use super::importance::forest;
-use super::{ENOUGH, Fate, Observation, thinned};
-use crate::model::Prediction;
+use super::observation::{ENOUGH, Fate, Observation, thinned};
+use crate::model::ModelPrediction;
 use crate::model::features::Features;
 use crate::model::normal::below;
 use crate::model::validity::ValidityModel;
+use crate::origin::Origin;
 
-/// Most observations that the forests learn from, and points that they are asked about.
+/// Most observations that the forests learn from, and most points that they predict. Both bound the time
+/// at the end of a sweep; a sample of 1,024 also limits the smallest chance that can be told from none.
 const MOST: usize = 1000;
 const SAMPLE: usize = 1024;
 
-/// The same for a space whose points must be searched for.
+/// The sample of a space that is not counted exactly, where each point has to be searched for.
 const SAMPLE_INEXACT: usize = 128;
 
-/// The part of a prediction's spread that is taken for a spread of times; the rest is doubt of the forest, which
-/// does not make points fast. Between 0.6 and 1 the medians told for recorded spaces turn from too
-/// pessimistic to too optimistic (docs/insight.md).
+/// The part of a prediction's spread that is taken for the spread of times. The rest is the forest's own
+/// uncertainty, which does not make any point faster. Measured on five recordings on 2026-11-21: with the
+/// whole spread the estimate promised random search 7 to 20 % too much; between 0.6 and 1 its medians
+/// turn from too pessimistic to too optimistic (docs/insight.md).
 const SPREAD: f64 = 0.75;
 
-/// Operators that draw uniformly from the space.
-const UNIFORM: [&str; 2] = ["random", "quasi_random"];
-
-/// Draws up to which the chances are multiplied one by one; beyond, and in spaces that are as good as
-/// endless, by a power.
+/// Most draws whose chances are multiplied one by one, as drawing without replacement needs. Beyond, and
+/// in spaces of unknown size, draws with replacement are a good approximation and need only a power.
 const STEPS: usize = 100_000;
 
-/// What random search is expected to reach with as many evaluations.
+/// What random search is expected to reach with the study's number of evaluations.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RandomSearch {
+    /// What the estimate rests on.
     pub basis: Basis,
-    /// How many evaluations it gets: as many as the study made.
+    /// How many evaluations random search gets: as many as the study made.
     pub evaluations: usize,
-    /// The best time of half of such searches is below; none where so many would find nothing at all.
+    /// Median of the best time that random search finds, nanoseconds; `None` if half of all random searches
+    /// find nothing that works.
     pub median_ns: Option<f64>,
-    /// The same for the luckiest and for three quarters of them.
+    /// Lower quartile of the best time, nanoseconds.
     pub quarter_ns: Option<f64>,
+    /// Upper quartile of the best time, nanoseconds.
     pub three_quarters_ns: Option<f64>,
-    /// The chance that such a search finds something as good as the study's best, within a hundredth.
+    /// The chance that random search finds a time within 1 % of the study's best.
     pub chance_as_good: f64,
-    /// Evaluations after which half of such searches have found it; none where that is beyond what can be told.
+    /// Evaluations after which half of all random searches have found such a time; `None` if it is rarer
+    /// than the sample can show.
     pub median_to_match: Option<u64>,
 }
 
-/// What the statement rests on.
+/// What the estimate rests on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
@@ -65,15 +69,15 @@ pub enum Basis {
     Model,
 }
 
-/// The chance that a valid point drawn at random is measured and takes at most so long.
+/// The chance that a valid point drawn at random works and takes at most a given time.
 enum Chances {
-    /// From points that were drawn: sorted times of those that passed, and how many were drawn.
+    /// From points that were drawn: the sorted times of the ones that passed, and how many were drawn.
     Counted { times: Vec<f64>, drawn: usize },
-    /// From predictions of log time and the risk to fail.
-    Predicted(Vec<(Prediction, f64)>),
+    /// From predictions of log time and of the probability to fail.
+    Predicted(Vec<(ModelPrediction, f64)>),
 }
 
-/// None with too little to go by, or where nothing passed.
+/// Estimates random search; `None` if there are too few evaluations or nothing passed.
 pub(super) fn random_search(
     space: &SearchSpace,
     known: &[Observation<'_>],
@@ -93,7 +97,7 @@ pub(super) fn random_search(
     let evaluations = known.len();
     let reached = |quantile: f64| {
         let misses = |time: f64| none_of(chances.at_most(time), evaluations, points) > 1.0 - quantile;
-        // A model cannot promise what nobody has seen.
+        // A model cannot promise a time below the best that was measured.
         least(low, high, misses)
     };
     let as_good = chances.at_most(low * 1.01);
@@ -112,9 +116,10 @@ fn chances(space: &SearchSpace, known: &[Observation<'_>], seed: u64) -> Option<
     if space.is_exact() && known.len() as u128 >= space.count() {
         return Some((Basis::WholeSpace, counted(known.iter())));
     }
-    let is_uniform = |one: &&Observation<'_>| UNIFORM.contains(&one.evaluation.origin.as_str());
+    let is_uniform =
+        |one: &&Observation<'_>| Origin::from_name(&one.evaluation.origin).is_some_and(Origin::is_uniform);
     let own = known.iter().filter(is_uniform).count();
-    // Few draws know nothing of how good the best of many would be.
+    // From few draws nothing follows about the best of many.
     if own >= ENOUGH && own * 2 >= known.len() {
         return Some((Basis::OwnDraws, counted(known.iter().filter(is_uniform))));
     }
@@ -162,7 +167,7 @@ impl Chances {
                 times.partition_point(|own| *own <= time) as f64 / (*drawn).max(1) as f64
             }
             Chances::Predicted(all) => {
-                let chance = |(told, risk): &(Prediction, f64)| {
+                let chance = |(told, risk): &(ModelPrediction, f64)| {
                     let above = time.ln() - told.mean;
                     let share = if told.spread > 0.0 {
                         below(above / (SPREAD * told.spread))
@@ -176,7 +181,7 @@ impl Chances {
         }
     }
 
-    /// Whether a chance is more than a sample can tell from none.
+    /// Whether the sample is large enough to tell this chance from 0.
     fn can_tell(&self, chance: f64) -> bool {
         let asked = match self {
             Chances::Counted { drawn, .. } => *drawn,
@@ -186,7 +191,7 @@ impl Chances {
     }
 }
 
-/// The chance that none of `draws` different points is among the `share` of `points`.
+/// The chance that `draws` different points all miss a `share` of all `points`.
 fn none_of(share: f64, draws: usize, points: f64) -> f64 {
     if points.is_infinite() || draws > STEPS {
         return (1.0 - share).powf(draws as f64);
@@ -196,7 +201,7 @@ fn none_of(share: f64, draws: usize, points: f64) -> f64 {
     (0..draws).map(missed).product()
 }
 
-/// After how many draws the chance to have found nothing falls to a half.
+/// The number of draws after which the chance to have missed the share falls to a half.
 fn draws_to_find(share: f64, points: f64) -> u64 {
     let good = share * points;
     let mut none = 1.0;
@@ -210,10 +215,10 @@ fn draws_to_find(share: f64, points: f64) -> u64 {
     (0.5_f64.ln() / (-share).ln_1p()).ceil() as u64
 }
 
-/// The least time from `low` on that is not missed; none if every time is. A model may expect more than
-/// the largest that came, so `high` is where looking begins.
+/// The least time, at least `low`, that is not missed; `None` if every time is. Bisection in log time
+/// begins at `high` and goes beyond, because a model may expect more than the largest measured time.
 fn least(low: f64, high: f64, misses: impl Fn(f64) -> bool) -> Option<f64> {
-    // Rounding may put what equals the best a little above it.
+    // Rounding may put a time that equals the best a little above it.
     if !misses(low * (1.0 + 1e-9)) {
         return Some(low);
     }

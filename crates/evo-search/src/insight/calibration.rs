@@ -1,27 +1,28 @@
-//! Whether a model knew what it was talking about: what it expected against what came.
+//! Whether the model's expectations were right: expected against measured.
 
 use serde::{Deserialize, Serialize};
 
-use super::{Fate, Observation};
+use super::observation::{Fate, Observation};
 
-/// How good the expectations were, over all evaluations that a model proposed.
+/// How good the expectations were, over all evaluations that came with one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Calibration {
-    /// Evaluations that a model expected something of.
+pub struct ModelCalibration {
+    /// Evaluations with an expectation.
     pub expected: usize,
-    /// Those of them that were measured.
+    /// Evaluations among them that were measured.
     pub measured: usize,
-    /// The share of the measured ones that came inside the interval of one spread: 0.68 where spreads
-    /// are right, less where the model is too sure. None if nothing was measured.
+    /// The share of measured evaluations inside the interval of one spread: 0.68 if spreads are right,
+    /// less if the model is overconfident. `None` if nothing was measured.
     pub inside: Option<f64>,
-    /// By which factor, up or down, half of the measured ones missed the central value at most.
+    /// The median factor, up or down, between the measured time and the expected one.
     pub typical_factor: Option<f64>,
-    /// The probability to fail, on average as expected and as it came.
+    /// The mean expected probability to fail.
     pub risk_expected: f64,
+    /// The share that failed.
     pub risk_came: f64,
 }
 
-pub(super) fn calibration(known: &[Observation<'_>]) -> Option<Calibration> {
+pub(super) fn calibration(known: &[Observation<'_>]) -> Option<ModelCalibration> {
     let all: Vec<_> = known.iter().filter_map(|one| Some((one.evaluation.expected?, one.fate))).collect();
     if all.is_empty() {
         return None;
@@ -33,14 +34,14 @@ pub(super) fn calibration(known: &[Observation<'_>]) -> Option<Calibration> {
         if let Fate::Measured(time) = fate {
             inside += usize::from((expected.low_ns..=expected.high_ns).contains(time));
             let miss = (time / expected.objective_ns).ln().abs();
-            // What was not expected to be positive was missed by any factor.
+            // An expected time that is not positive is off by an infinite factor.
             misses.push(if miss.is_nan() { f64::INFINITY } else { miss });
         }
     }
     misses.sort_by(f64::total_cmp);
     let typical = misses.get(misses.len() / 2).map(|miss| miss.exp());
     let failed = all.iter().filter(|(_, fate)| *fate == Fate::Failed).count() as f64;
-    Some(Calibration {
+    Some(ModelCalibration {
         expected: all.len(),
         measured: misses.len(),
         inside: (!misses.is_empty()).then(|| inside as f64 / misses.len() as f64),

@@ -1,11 +1,13 @@
 //! Which parameters decided the time.
 //!
-//! A forest learns the logarithm of the time from four fifths of what was measured, on all features of the
-//! space, and is asked about the rest; then one parameter at a time is shuffled among the rest, in the
-//! genomes, so that every product it is part of changes with it (permutation importance, Breiman 2001, on
-//! held-out data). A parameter matters as much as the forest gets worse. This is about the points that
-//! were measured: a search looks where it is fast, and a parameter that it settled at once did not
-//! vary enough to show what it could do.
+//! Permutation importance (Breiman 2001) on held-out data: a forest learns the logarithm of the time from
+//! four fifths of the measured points, on all features of the space, and predicts the rest. Then the values
+//! of one parameter at a time are shuffled among the held-out points. The shuffling happens in the genomes,
+//! so that every product that contains the parameter changes too. A parameter is as important as the
+//! predictions get worse.
+//!
+//! The result describes the points that were measured. A search looks where variants are fast, and a
+//! parameter that it settled early varied too little to show its effect.
 
 use evo_space::genome::Genome;
 use evo_space::rng::seeded;
@@ -14,40 +16,43 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-use super::{ENOUGH, Observation, thinned};
+use super::observation::{ENOUGH, Observation, thinned};
 use crate::model::codes::Codes;
 use crate::model::features::Features;
 use crate::model::forest::{Forest, ForestOptions};
 
-/// Most observations that are learned from, for time; evenly spread over the study.
+/// Most observations that are learned from, spread evenly over the study; it bounds the time that this takes.
 const MOST: usize = 600;
 
-/// Parts that are held out in turn.
+/// Parts that are held out in turn (cross-validation).
 const FOLDS: usize = 5;
 
-/// Predictions of shuffled points for each parameter, about: few observations are shuffled more often.
+/// About how many predictions of shuffled points each parameter gets: small studies are shuffled more often,
+/// because one shuffle of few points is noisy.
 const SHUFFLED: usize = 600;
 
 /// How much each parameter mattered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Importance {
-    /// Measured points that this rests on.
+    /// Points that this rests on.
     pub observations: usize,
-    /// The share of the variance of log time that the forest explains on points it had not seen: 1 is all, 0
-    /// or less means that nothing was understood, and then the shares mean nothing.
+    /// The share of the variance of log time that the forest explains on held-out points (R²). At 0 or below
+    /// it explains nothing, and then the shares mean nothing.
     pub explained: f64,
-    /// Of all parameters, the most important first. Shares sum to 1, or are all 0.
+    /// All parameters, the most important first. Shares sum to 1, or are all 0.
     pub parameters: Vec<ParameterShare>,
 }
 
-/// The share of one parameter in what all parameters decide.
+/// How much of the importance of all parameters one has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ParameterShare {
+    /// The parameter's name.
     pub name: String,
+    /// Its share, 0 to 1.
     pub share: f64,
 }
 
-/// None with too few observations, or where all took the same time.
+/// Computes the importance; `None` if there are too few observations or all took the same time.
 pub(super) fn importance(space: &SearchSpace, known: &[Observation<'_>], seed: u64) -> Option<Importance> {
     let mut points: Vec<(&Genome, f64)> =
         known.iter().filter_map(|one| Some((&one.genome, one.log_time()?))).collect();
@@ -124,8 +129,8 @@ impl Errors {
     }
 }
 
-/// A forest for log times that does not remember single points: a third of the features at each node
-/// keeps trees different and the time short.
+/// A forest for log times. It tries a third of the features at each node, the usual share for regression
+/// (Breiman 2001), which keeps the trees different and the time short.
 pub(super) fn forest(features: &Features, codes: Codes, targets: &[f64], rng: &mut ChaCha8Rng) -> Forest {
     let scales = features.scales();
     let options =
@@ -140,7 +145,7 @@ fn squares(forest: &Forest, codes: &Codes, truth: &[f64]) -> f64 {
     rows.map(|(row, truth)| (forest.predict_codes(&codes.row(row)).mean - truth).powi(2)).sum()
 }
 
-/// The points with one parameter's values exchanged among them.
+/// The points, with the values of one parameter shuffled among them.
 fn shuffled(points: &[&Genome], slot: usize, rng: &mut ChaCha8Rng) -> Vec<Genome> {
     let mut column: Vec<u16> = points.iter().map(|genome| genome.positions()[slot]).collect();
     for at in (1..column.len()).rev() {

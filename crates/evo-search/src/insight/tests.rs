@@ -1,9 +1,13 @@
-//! Records of studies with known answers.
+//! Insights into studies with known answers.
 
+use evo_protocol::evaluation::{Evaluation, Expectation};
 use evo_protocol::verdict::{Verdict, VerdictKind};
+use evo_space::genome::Genome;
 use evo_space::rng::seeded;
+use evo_space::space::SearchSpace;
 use rand::RngExt;
 
+use super::observation::thinned;
 use super::*;
 use crate::conformance::space_of;
 
@@ -120,7 +124,7 @@ fn the_best_is_told_with_its_place_cost_and_operator() {
     assert_eq!((best.number, best.after_evaluations, best.origin.as_str()), (9, 10, "crossover"));
     assert!((best.after_cost_share.unwrap() - 56.0 / 136.0).abs() < 1e-12, "{best:?}");
     let crossover = insight.operators["crossover"];
-    assert_eq!(crossover, Operator { evaluations: 1, passing: 1, improvements: 1 });
+    assert_eq!(crossover, OperatorCounts { evaluations: 1, passing: 1, improvements: 1 });
 }
 
 /// The exact median of the best of `draws` different random points.

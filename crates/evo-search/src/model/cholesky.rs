@@ -1,30 +1,31 @@
-//! The Cholesky factor of a covariance: `K = L Lᵀ`, with solves, the determinant and one more row.
+//! The Cholesky factor of a covariance matrix, `K = L Lᵀ`: solving with it, its determinant, its inverse, and
+//! one more row (Golub and Van Loan, "Matrix Computations", 4th ed., section 4.2).
 //!
-//! Rows of `L` are stored packed, row `i` with `i + 1` values, so that a new observation only
-//! appends and every inner product runs over two contiguous slices (Golub and Van Loan, Matrix
-//! Computations, 4th ed., 4.2).
+//! Rows of `L` are stored packed, row `i` with `i + 1` values, so that a new observation is appended at the
+//! end and every inner product runs over two contiguous slices.
 
 use super::matrix::{Matrix, dot};
 
-/// First jitter tried, as a share of the mean diagonal; ten times more on each failure.
+/// First jitter tried, as a share of the mean diagonal, and ten times more on each failure. It is far below
+/// the noise of a process (`NOISE_FLOOR`), so that it changes predictions only where it is needed.
 const JITTER: f64 = 1e-10;
 
-/// Jitters tried before giving up: the last one is a hundredth of the diagonal.
+/// Jitters tried before giving up; the last one is 1 % of the mean diagonal.
 const TRIES: i32 = 9;
 
 /// A lower triangle with a positive diagonal.
 #[derive(Clone, Debug, Default)]
-pub struct Cholesky {
+pub(crate) struct Cholesky {
     packed: Vec<f64>,
     size: usize,
     jitter: f64,
 }
 
 impl Cholesky {
-    /// The factor of a symmetric matrix, of which only the lower triangle is read. If the matrix is
-    /// not positive definite in floating point, as little as possible is added to its diagonal;
-    /// `None` if even a hundredth of the mean diagonal does not help, or a value is not finite.
-    pub fn new(matrix: &Matrix) -> Option<Cholesky> {
+    /// Factors a symmetric matrix, of which only the lower triangle is read. If the matrix is not positive
+    /// definite in floating point, the smallest jitter that makes it so is added to the diagonal. `None` if
+    /// 1 % of the mean diagonal is not enough, or a value is not finite.
+    pub(crate) fn new(matrix: &Matrix) -> Option<Cholesky> {
         let size = matrix.rows();
         let trace: f64 = (0..size).map(|at| matrix.at(at, at)).sum();
         let mean = if size == 0 { 1.0 } else { trace / size as f64 };
@@ -36,24 +37,23 @@ impl Cholesky {
     }
 
     /// Rows of the factor.
-    pub fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.size
     }
 
-    /// What had to be added to the diagonal.
-    pub fn jitter(&self) -> f64 {
-        self.jitter
-    }
-
-    /// Row `row` of the factor, up to and with the diagonal.
-    pub fn row(&self, row: usize) -> &[f64] {
+    /// Row `row` of the factor, up to the diagonal and including it.
+    pub(crate) fn row(&self, row: usize) -> &[f64] {
         let start = row * (row + 1) / 2;
         &self.packed[start..start + row + 1]
     }
 
-    /// Adds a row and column to the factored matrix: the covariances with what is there, then the own
-    /// variance. `O(n²)`. A variance that rounding makes too small is lifted to `JITTER` of itself.
-    pub fn append(&mut self, covariances: &[f64], variance: f64) {
+    /// Adds a row and a column to the factored matrix, `O(n²)` in place of `O(n³)` for factoring it again.
+    ///
+    /// With covariances `k` to the old rows and variance `v`, the new row of the factor is `(lᵀ, d)` with
+    /// `L l = k` and `d² = v - lᵀ l`: the last step of the row-by-row factorization, whose earlier rows do
+    /// not depend on it. A `d²` that rounding makes too small, as for a duplicate row, is lifted to
+    /// `JITTER v`.
+    pub(crate) fn append(&mut self, covariances: &[f64], variance: f64) {
         let mut row = covariances.to_vec();
         self.solve_lower(&mut row);
         let left = variance + self.jitter - dot(&row, &row);
@@ -63,7 +63,7 @@ impl Cholesky {
     }
 
     /// Solves `L x = b` in place.
-    pub fn solve_lower(&self, b: &mut [f64]) {
+    pub(crate) fn solve_lower(&self, b: &mut [f64]) {
         for at in 0..self.size {
             let row = self.row(at);
             b[at] = (b[at] - dot(&row[..at], &b[..at])) / row[at];
@@ -71,7 +71,7 @@ impl Cholesky {
     }
 
     /// Solves `Lᵀ x = b` in place.
-    pub fn solve_upper(&self, b: &mut [f64]) {
+    pub(crate) fn solve_upper(&self, b: &mut [f64]) {
         for at in (0..self.size).rev() {
             let row = self.row(at);
             b[at] /= row[at];
@@ -81,20 +81,22 @@ impl Cholesky {
     }
 
     /// Solves `K x = b` in place.
-    pub fn solve(&self, b: &mut [f64]) {
+    pub(crate) fn solve(&self, b: &mut [f64]) {
         self.solve_lower(b);
         self.solve_upper(b);
     }
 
     /// The logarithm of the determinant of `K`.
-    pub fn log_determinant(&self) -> f64 {
+    pub(crate) fn log_determinant(&self) -> f64 {
         2.0 * (0..self.size).map(|at| self.row(at)[at].ln()).sum::<f64>()
     }
 
-    /// The inverse of `K`, both triangles.
-    pub fn inverse(&self) -> Matrix {
+    /// The inverse of `K`, both triangles: `L⁻ᵀ L⁻¹`, with `L⁻¹` by forward substitution. `O(n³)`, which
+    /// only the gradient of the likelihood needs.
+    pub(crate) fn inverse(&self) -> Matrix {
         let size = self.size;
-        // Row `j` holds column `j` of the inverse of `L`, which is zero before `j`.
+        // Row `j` holds column `j` of the inverse of `L`, which is 0 above row `j`. Stored this way, both
+        // loops read contiguous memory.
         let mut columns = Matrix::zero(size, size);
         for column in 0..size {
             let x = columns.row_mut(column);
@@ -127,7 +129,7 @@ fn factor(matrix: &Matrix, jitter: f64) -> Option<Cholesky> {
             packed.push((matrix.at(at, column) - done) / packed[other + column]);
         }
         let left = matrix.at(at, at) + jitter - dot(&packed[start..], &packed[start..]);
-        // Also false for NaN. A pivot below rounding has no correct digit left.
+        // Also refuses NaN. A pivot below rounding error has no correct digit left.
         if !(left > 1e-14 * matrix.at(at, at).abs() && left.is_finite()) {
             return None;
         }
@@ -152,7 +154,7 @@ mod tests {
         assert_eq!(factor.row(1), [6.0, 1.0]);
         assert_eq!(factor.row(2), [-8.0, 5.0, 3.0]);
         assert!((factor.log_determinant() - 36f64.ln()).abs() < 1e-12);
-        assert_eq!(factor.jitter(), 0.0);
+        assert_eq!(factor.jitter, 0.0);
     }
 
     #[test]
@@ -184,7 +186,7 @@ mod tests {
     #[test]
     fn a_singular_matrix_gets_a_little_help_and_a_hopeless_one_is_refused() {
         let singular = Cholesky::new(&Matrix::from_rows(&[[1.0, 1.0], [1.0, 1.0]])).unwrap();
-        assert!(singular.jitter() > 0.0 && singular.jitter() < 1e-6);
+        assert!(singular.jitter > 0.0 && singular.jitter < 1e-6);
         let negative = Matrix::from_rows(&[[1.0, 5.0], [5.0, 1.0]]);
         assert!(Cholesky::new(&negative).is_none());
         assert!(Cholesky::new(&Matrix::from_rows(&[[f64::NAN]])).is_none());

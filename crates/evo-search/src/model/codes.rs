@@ -1,24 +1,24 @@
-//! Tables of small integers: each column's values by their rank among the values it can have.
+//! Tables of small integers: the values of each column, coded by their rank among the values it can have.
 //!
-//! Trees only compare, so a rank is as good as a value, takes two bytes, and makes every comparison
-//! one of integers. A scale translates: ascending values, of which a code is the position.
+//! Trees only compare values, so ranks serve as well, take two bytes and compare as integers. The scale of a
+//! column holds its ascending values; a value's code is its position among them.
 
 use std::sync::Arc;
 
 use super::matrix::Matrix;
 
-/// Distinct values that a scale keeps; of more, evenly spaced ones.
+/// Most distinct values of a scale, as many as a code has; of more values, evenly spaced ones are kept.
 const VALUES_MAX: usize = 1 << 16;
 
 /// The values of a column, ascending; a value's code is its position.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Scale {
+pub struct ColumnScale {
     values: Vec<f64>,
 }
 
-impl Scale {
-    /// The distinct ones of some values; those that are no number are left out.
-    pub fn new(mut values: Vec<f64>) -> Scale {
+impl ColumnScale {
+    /// The scale of some values: the distinct ones, without NaN.
+    pub fn new(mut values: Vec<f64>) -> ColumnScale {
         values.retain(|value| !value.is_nan());
         values.sort_by(f64::total_cmp);
         values.dedup_by(|a, b| a == b);
@@ -26,7 +26,7 @@ impl Scale {
             let last = values.len() - 1;
             values = (0..VALUES_MAX).map(|at| values[at * last / (VALUES_MAX - 1)]).collect();
         }
-        Scale { values }
+        ColumnScale { values }
     }
 
     /// Number of codes.
@@ -34,12 +34,12 @@ impl Scale {
         self.values.len()
     }
 
-    /// Whether there is no code.
+    /// Whether the scale has no values.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// The code of the nearest value, the lower one of two; 0 for what is no number.
+    /// The code of the nearest value, the lower of two equally near ones; 0 for NaN.
     pub fn code(&self, value: f64) -> u16 {
         let above = self.values.partition_point(|other| *other < value);
         if above == 0 || value.is_nan() {
@@ -57,8 +57,12 @@ impl Scale {
         self.values[usize::from(code)]
     }
 
-    /// The code `c` of a threshold drawn at `share` (from 0 to below 1) of the way from the value of
-    /// `low` to that of the larger code `high`: codes up to `c` lie below it. Both sides keep a value.
+    /// The threshold at `share` (0 to below 1) of the way from the value of `low` to the value of the
+    /// larger code `high`, as a code: codes up to it lie below the threshold. Both sides keep at least one
+    /// value.
+    ///
+    /// Drawing between values, not between codes, is how extremely randomized trees draw thresholds: a wide
+    /// gap between two values is split more often.
     pub fn threshold(&self, low: u16, high: u16, share: f64) -> u16 {
         let (from, to) = (usize::from(low), usize::from(high));
         let (a, b) = (self.values[from], self.values[to]);
@@ -69,7 +73,7 @@ impl Scale {
 }
 
 /// The scales of all columns.
-pub type Scales = Arc<[Scale]>;
+pub type Scales = Arc<[ColumnScale]>;
 
 /// Codes, column after column.
 #[derive(Clone, Debug, Default)]
@@ -84,15 +88,15 @@ impl Codes {
         Codes { columns: vec![Vec::new(); columns], rows: 0 }
     }
 
-    /// From columns, all of `rows` rows.
+    /// From columns of `rows` values each.
     pub fn from_columns(columns: Vec<Vec<u16>>, rows: usize) -> Codes {
         assert!(columns.iter().all(|column| column.len() == rows), "columns are equally long");
         Codes { columns, rows }
     }
 
-    /// The nearest codes of a matrix.
-    pub fn of_matrix(matrix: &Matrix, scales: &[Scale]) -> Codes {
-        let column = |(at, scale): (usize, &Scale)| {
+    /// The codes of a matrix, each value by the nearest value of its column's scale.
+    pub fn of_matrix(matrix: &Matrix, scales: &[ColumnScale]) -> Codes {
+        let column = |(at, scale): (usize, &ColumnScale)| {
             (0..matrix.rows()).map(|row| scale.code(matrix.at(row, at))).collect()
         };
         Codes::from_columns(scales.iter().enumerate().map(column).collect(), matrix.rows())
@@ -132,9 +136,9 @@ impl Codes {
     }
 }
 
-/// The scales of what a matrix holds.
+/// The scales of the columns of a matrix.
 pub fn scales_of(matrix: &Matrix) -> Scales {
-    let column = |at| Scale::new((0..matrix.rows()).map(|row| matrix.at(row, at)).collect());
+    let column = |at| ColumnScale::new((0..matrix.rows()).map(|row| matrix.at(row, at)).collect());
     (0..matrix.columns()).map(column).collect()
 }
 
@@ -144,24 +148,24 @@ mod tests {
 
     #[test]
     fn codes_are_positions_and_other_values_go_to_the_nearest() {
-        let scale = Scale::new(vec![8.0, 1.0, f64::NAN, 2.0, 1.0]);
+        let scale = ColumnScale::new(vec![8.0, 1.0, f64::NAN, 2.0, 1.0]);
         assert_eq!(scale.len(), 3);
         let codes: Vec<u16> = [1.0, 2.0, 8.0, -5.0, 99.0, 1.4, 1.6, 5.0, 5.1, f64::NAN, f64::INFINITY]
             .map(|value| scale.code(value))
             .to_vec();
         assert_eq!(codes, [0, 1, 2, 0, 2, 0, 1, 1, 2, 0, 2]);
         assert_eq!(scale.value(2), 8.0);
-        assert_eq!(Scale::new((0..200_000).map(f64::from).collect()).len(), VALUES_MAX);
-        assert_eq!(Scale::new(vec![f64::NEG_INFINITY, 0.0, f64::INFINITY]).code(f64::INFINITY), 2);
+        assert_eq!(ColumnScale::new((0..200_000).map(f64::from).collect()).len(), VALUES_MAX);
+        assert_eq!(ColumnScale::new(vec![f64::NEG_INFINITY, 0.0, f64::INFINITY]).code(f64::INFINITY), 2);
     }
 
     #[test]
     fn thresholds_leave_a_value_on_both_sides() {
-        let scale = Scale::new(vec![0.0, 1.0, 10.0]);
+        let scale = ColumnScale::new(vec![0.0, 1.0, 10.0]);
         let cuts: Vec<u16> = [0.0, 0.05, 0.1, 0.99].map(|share| scale.threshold(0, 2, share)).to_vec();
         assert_eq!(cuts, [0, 0, 1, 1]);
         assert_eq!(scale.threshold(1, 2, 0.999_999_999), 1);
-        let infinite = Scale::new(vec![f64::NEG_INFINITY, f64::INFINITY]);
-        assert_eq!(infinite.threshold(0, 1, 0.5), 0, "no number, yet a threshold");
+        let infinite = ColumnScale::new(vec![f64::NEG_INFINITY, f64::INFINITY]);
+        assert_eq!(infinite.threshold(0, 1, 0.5), 0, "a threshold although the middle is NaN");
     }
 }

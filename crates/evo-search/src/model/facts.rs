@@ -1,10 +1,10 @@
-//! What compiled facts say of a variant before it runs, and whether it is worth running then.
+//! Whether a compiled variant is worth running, judged by what the compiler reported about it.
 //!
-//! A forest over the features of the space and the facts together learns logarithms of times. It is
-//! asked about variants that are compiled already, so a yes costs a run, and a no must be sure: only
-//! what is expected beyond a margin of the best, by more spreads than the forest's own errors justify,
-//! is passed over. The search that trains it visits what it likes, so the forest is checked where it
-//! says no: some of those are run all the same, and each that turns out good makes it more careful.
+//! A forest over the features of the space and the compiled facts learns logarithms of times. A variant is
+//! passed over only if its expected time, less several standard deviations, still lies beyond a margin of the
+//! best. The observations come from a search that avoids slow variants, so the forest's rejections are
+//! audited: some rejected variants are run all the same, and each audit that proves the forest wrong makes
+//! it more careful.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,38 +15,41 @@ use evo_space::rng::seeded;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::Prediction;
-use super::codes::Scale;
+use super::codes::ColumnScale;
 use super::features::Features;
 use super::forest::{Forest, ForestOptions};
+use super::prediction::ModelPrediction;
 
-/// Compiled and measured variants before the first no.
+/// Compiled and measured variants before the first one is passed over. This and the next numbers were set on
+/// 2026-11-21, with the model.
 const OBSERVATIONS_MIN: usize = 30;
 
-/// Times the best that a variant must be expected to exceed.
-pub const MARGIN: f64 = 1.5;
+/// A variant is passed over only if it is expected to take more than this many times the best.
+const MARGIN: f64 = 1.5;
 
-/// Spreads below the expected value that must still lie beyond the margin.
+/// Standard deviations below the expected value that must still lie beyond the margin.
 const SPREADS: f64 = 2.0;
 
-/// What a wrong no adds to these, and a right one takes back.
+/// What an audit adds to these deviations if the variant was good after all, and takes back if it was slow.
+/// One wrong rejection weighs as much as eight right ones, because it may lose the optimum.
 const SPREADS_FOR_WRONG: f64 = 1.0;
 const SPREADS_FOR_RIGHT: f64 = 0.125;
 
-/// One in so many that would be passed over is run all the same.
+/// One in this many variants that would be passed over is run all the same.
 const AUDIT: u32 = 16;
 
-/// Least spread that is believed, in natural logarithms: leaves of one member claim none.
+/// Smallest standard deviation of a prediction, in natural logarithms of time: leaves of one member have
+/// none.
 const SPREAD_MIN: f64 = 0.05;
 
-/// Share of the last surprise in the running mean of squared errors.
+/// The weight of the newest squared error in their running mean.
 const FORGETTING: f64 = 0.05;
 
-/// Codes of facts that are bytes: their logarithm to the base 2, in steps of a sixteenth.
+/// Bytes are coded by their logarithm to the base 2, in steps of a sixteenth, up to 4 GB.
 const STEPS_PER_DOUBLING: u32 = 16;
 const DOUBLINGS: u32 = 32;
 
-/// The code of a fact that is not known lies below all that are.
+/// Stands for a fact that is not known; below all known values.
 const UNKNOWN: f64 = -1.0;
 
 /// What to do with a compiled variant.
@@ -54,9 +57,9 @@ const UNKNOWN: f64 = -1.0;
 pub enum Judgment {
     /// Run it.
     Run,
-    /// It is not worth running.
+    /// Do not run it.
     PassOver,
-    /// It does not seem worth running; run it to see whether that is right.
+    /// It does not seem worth running; run it to check the model.
     Audit,
 }
 
@@ -67,27 +70,25 @@ impl Judgment {
     }
 }
 
-/// Learns times from features and facts.
+/// A model of times over features and compiled facts.
 #[derive(Debug)]
 pub struct FactsModel {
     features: Arc<Features>,
-    scales: [Scale; Facts::COUNT],
+    scales: [ColumnScale; Facts::COUNT],
     forest: Forest,
     rng: ChaCha8Rng,
-    /// Mean of squared errors over expected ones: above 1 where spreads are too small.
+    /// Running mean of squared errors over predicted variances: above 1 if the model is overconfident.
     surprise: f64,
     spreads: f64,
     audits: HashSet<Genome>,
-    audits_wrong: usize,
-    audits_right: usize,
 }
 
 impl FactsModel {
-    /// A model that has seen nothing.
+    /// A model without observations.
     pub fn new(features: impl Into<Arc<Features>>) -> FactsModel {
         let features = features.into();
         let scales = scales();
-        let all: Vec<Scale> = features.scales().iter().chain(&scales).cloned().collect();
+        let all: Vec<ColumnScale> = features.scales().iter().chain(&scales).cloned().collect();
         FactsModel {
             features,
             scales,
@@ -96,8 +97,6 @@ impl FactsModel {
             surprise: 1.0,
             spreads: SPREADS,
             audits: HashSet::new(),
-            audits_wrong: 0,
-            audits_right: 0,
         }
     }
 
@@ -106,13 +105,8 @@ impl FactsModel {
         self.forest.observations()
     }
 
-    /// Audits that turned out within the margin of the best, and beyond it.
-    pub fn audits(&self) -> (usize, usize) {
-        (self.audits_wrong, self.audits_right)
-    }
-
-    /// Learns a measured variant. `best` is the best objective so far, this one included; times that
-    /// are no positive numbers are ignored.
+    /// Learns a measured variant. `best` is the best objective so far, this one included. Objectives that
+    /// are not finite and positive are ignored.
     pub fn learn(&mut self, genome: &Genome, facts: &Facts, objective: f64, best: f64) {
         let audited = self.audits.remove(genome);
         if !(objective.is_finite() && objective > 0.0) {
@@ -125,19 +119,20 @@ impl FactsModel {
         if self.observations() >= OBSERVATIONS_MIN / 2 {
             let expected = self.predict_row(&row);
             let z = (objective.ln() - expected.mean) / expected.spread;
-            // One outlier says that there are outliers, not how large the next one is.
+            // Bounded at 5 standard deviations: one outlier shows that there are outliers, not how large
+            // the next is.
             self.surprise += FORGETTING * ((z * z).min(25.0) - self.surprise);
         }
         self.forest.add(&row, objective.ln(), 1.0, &mut self.rng);
     }
 
-    /// What is expected of a compiled variant: the natural logarithm of its time.
-    pub fn predict(&self, genome: &Genome, facts: &Facts) -> Prediction {
+    /// Predicts the natural logarithm of a compiled variant's time.
+    pub fn predict(&self, genome: &Genome, facts: &Facts) -> ModelPrediction {
         let raw = self.predict_row(&self.row(genome, facts));
-        Prediction { mean: raw.mean, spread: raw.spread * self.surprise.max(1.0).sqrt() }
+        ModelPrediction { mean: raw.mean, spread: raw.spread * self.surprise.max(1.0).sqrt() }
     }
 
-    /// Whether to run a compiled variant, where `best` is the best objective so far.
+    /// Judges a compiled variant, where `best` is the best objective so far.
     pub fn judge(&mut self, genome: &Genome, facts: &Facts, best: f64, rng: &mut ChaCha8Rng) -> Judgment {
         if self.observations() < OBSERVATIONS_MIN || facts.is_empty() {
             return Judgment::Run;
@@ -152,20 +147,10 @@ impl FactsModel {
         Judgment::PassOver
     }
 
-    /// Shares of the facts, in the order of `Facts::NAMES`, in the variance that the forest explains; the
-    /// rest of 1 is the parameters'.
-    pub fn importance(&self) -> [f64; Facts::COUNT] {
-        let all = self.forest.importance();
-        let own = &all[all.len() - Facts::COUNT..];
-        std::array::from_fn(|fact| own[fact])
-    }
-
     fn settle_audit(&mut self, was_wrong: bool) {
         if was_wrong {
-            self.audits_wrong += 1;
             self.spreads += SPREADS_FOR_WRONG;
         } else {
-            self.audits_right += 1;
             self.spreads = (self.spreads - SPREADS_FOR_RIGHT).max(SPREADS);
         }
     }
@@ -178,44 +163,233 @@ impl FactsModel {
         row
     }
 
-    fn predict_row(&self, row: &[u16]) -> Prediction {
+    fn predict_row(&self, row: &[u16]) -> ModelPrediction {
         let expected = self.forest.predict_codes(row);
-        Prediction { mean: expected.mean, spread: expected.spread.max(SPREAD_MIN) }
+        ModelPrediction { mean: expected.mean, spread: expected.spread.max(SPREAD_MIN) }
     }
 }
 
-/// Whether a variant may be worth its run: not where even `spreads` below the expected logarithm of its
-/// time it takes more than `margin` times the best. Without a best, or with an expectation that is no
-/// number, everything may.
-pub fn would_run(expected: Prediction, best: f64, margin: f64, spreads: f64) -> bool {
+/// Whether a variant may be worth running: not if even `spreads` standard deviations below the expected
+/// logarithm of its time it takes more than `margin` times the best. Without a best, or with a prediction
+/// of NaN, it may.
+fn would_run(expected: ModelPrediction, best: f64, margin: f64, spreads: f64) -> bool {
     let optimistic = expected.mean - spreads * expected.spread;
     let is_beyond = optimistic > best.ln() + margin.ln();
     !is_beyond || best <= 0.0
 }
 
-/// Facts by their place in `Facts::NAMES`: registers and occupancy as they are, bytes by logarithm.
+/// How the values of a fact are rounded.
+#[derive(Clone, Copy)]
+enum Rounding {
+    /// Registers of a thread: whole numbers up to 256.
+    Registers,
+    /// Resident warps over the device's maximum. A multiprocessor has at most 64 warps, on some devices 48;
+    /// 192 is the least common multiple.
+    Occupancy,
+    /// Sizes, by logarithm.
+    Bytes,
+}
+
+/// The rounding of each fact, in the order of `Facts::NAMES`.
+const ROUNDINGS: [Rounding; Facts::COUNT] = [
+    Rounding::Registers,
+    Rounding::Bytes,
+    Rounding::Bytes,
+    Rounding::Bytes,
+    Rounding::Occupancy,
+    Rounding::Bytes,
+];
+
 fn scaled(fact: usize, value: f64) -> f64 {
-    match Facts::NAMES[fact] {
-        "registers" | "occupancy" => value,
-        _ => (value.max(0.0) + 1.0).log2(),
+    match ROUNDINGS[fact] {
+        Rounding::Registers | Rounding::Occupancy => value,
+        Rounding::Bytes => (value.max(0.0) + 1.0).log2(),
     }
 }
 
-/// The values that facts are rounded to; fixed, so that the forest can grow one observation at a time.
-fn scales() -> [Scale; Facts::COUNT] {
+/// The values that facts are rounded to. They are fixed, so that the forest can grow by one observation at
+/// a time.
+fn scales() -> [ColumnScale; Facts::COUNT] {
     let grid = |steps: u32, per_unit: u32| -> Vec<f64> {
         let own = (0..=steps).map(|step| f64::from(step) / f64::from(per_unit));
         std::iter::once(UNKNOWN).chain(own).collect()
     };
     std::array::from_fn(|fact| {
-        Scale::new(match Facts::NAMES[fact] {
-            "registers" => grid(256, 1),
-            // Warps of a multiprocessor, at most 64, and 48 on some.
-            "occupancy" => grid(192, 192),
-            _ => grid(DOUBLINGS * STEPS_PER_DOUBLING, STEPS_PER_DOUBLING),
+        ColumnScale::new(match ROUNDINGS[fact] {
+            Rounding::Registers => grid(256, 1),
+            Rounding::Occupancy => grid(192, 192),
+            Rounding::Bytes => grid(DOUBLINGS * STEPS_PER_DOUBLING, STEPS_PER_DOUBLING),
         })
     })
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    //! The model of compiled facts on an invented kernel whose registers explain a cliff.
+
+    use std::collections::HashSet;
+
+    use evo_space::space::SearchSpace;
+
+    use super::*;
+    use crate::conformance::space_of;
+
+    fn space() -> SearchSpace {
+        let values = (0..16).map(|value| value.to_string()).collect::<Vec<_>>().join(", ");
+        space_of(&format!("[parameters]\nA = [{values}]\nB = [{values}]\nC = [{values}]\n"))
+    }
+
+    /// Registers that no product of parameters explains, as those of a real compiler.
+    fn registers(genome: &Genome) -> f64 {
+        let [a, b, c] = [0, 1, 2].map(|slot| u64::from(genome.positions()[slot]));
+        16.0 + ((a * 131 + b * 71 + c * 37) * 2_654_435_761 / 1024 % 200) as f64
+    }
+
+    fn facts(genome: &Genome) -> Facts {
+        let registers = registers(genome);
+        Facts {
+            registers: Some(registers),
+            binary_bytes: Some(4096.0 + 16.0 * registers),
+            ..Facts::default()
+        }
+    }
+
+    /// Smooth in two parameters, four times as long where `slow` says so.
+    fn time(genome: &Genome, slow: bool) -> f64 {
+        let [a, b] = [0, 1].map(|slot| f64::from(genome.positions()[slot]));
+        let smooth = 1000.0 * (1.0 + 0.02 * (a - 5.0).abs() + 0.02 * (b - 9.0).abs());
+        if slow { 4.0 * smooth } else { smooth }
+    }
+
+    fn is_beyond_the_cliff(genome: &Genome) -> bool {
+        registers(genome) > 128.0
+    }
+
+    /// A model of `count` measured points, and the best of them.
+    fn trained(space: &SearchSpace, count: usize, facts: fn(&Genome) -> Facts) -> (FactsModel, f64) {
+        let mut model = FactsModel::new(Features::new(space));
+        let mut best = f64::INFINITY;
+        for genome in space.sample_distinct(count, &mut seeded(4)) {
+            let objective = time(&genome, is_beyond_the_cliff(&genome));
+            best = best.min(objective);
+            model.learn(&genome, &facts(&genome), objective, best);
+        }
+        (model, best)
+    }
+
+    /// Points passed over, of those beyond the cliff and of the fastest twentieth; and audits.
+    fn passed_over(
+        space: &SearchSpace,
+        model: &mut FactsModel,
+        best: f64,
+        facts: fn(&Genome) -> Facts,
+    ) -> [f64; 3] {
+        let mut all: Vec<Genome> = space.iter().collect();
+        let objective = |genome: &Genome| time(genome, is_beyond_the_cliff(genome));
+        all.sort_by(|a, b| objective(a).total_cmp(&objective(b)));
+        let fastest: HashSet<&Genome> = all.iter().take(all.len() / 20).collect();
+        let (mut rng, mut counts, mut slow) = (seeded(5), [0.0; 3], 0.0);
+        for genome in &all {
+            let judgment = model.judge(genome, &facts(genome), best, &mut rng);
+            let passed = f64::from(u8::from(!judgment.runs()));
+            let is_slow = f64::from(u8::from(is_beyond_the_cliff(genome)));
+            slow += is_slow;
+            counts[0] += passed * is_slow;
+            counts[1] += if fastest.contains(genome) { passed } else { 0.0 };
+            counts[2] += f64::from(u8::from(judgment == Judgment::Audit));
+        }
+        [counts[0] / slow, counts[1], counts[2] / (counts[2] + counts[0]).max(1.0)]
+    }
+
+    #[test]
+    fn a_cliff_of_registers_is_seen_before_running_and_the_best_are_run() {
+        let space = space();
+        let (mut model, best) = trained(&space, 120, facts);
+        let [bad, good, audited] = passed_over(&space, &mut model, best, facts);
+        assert!(bad > 0.6, "only {bad} of the slow ones are passed over");
+        assert_eq!(good, 0.0, "points of the best twentieth are passed over");
+        assert!((0.03..0.1).contains(&audited), "{audited} of those that seem slow are audited");
+    }
+
+    #[test]
+    fn without_the_fact_that_explains_nearly_everything_is_run() {
+        let space = space();
+        let blind = |_: &Genome| Facts { stack_bytes: Some(0.0), ..Facts::default() };
+        let (mut model, best) = trained(&space, 120, blind);
+        let [bad, good, _] = passed_over(&space, &mut model, best, blind);
+        assert!(bad < 0.05 && good == 0.0, "{bad} {good}");
+    }
+
+    #[test]
+    fn it_says_nothing_of_what_it_has_not_seen() {
+        let space = space();
+        let (mut model, best) = trained(&space, OBSERVATIONS_MIN - 1, facts);
+        let all = |model: &mut FactsModel, facts: fn(&Genome) -> Facts| {
+            let mut rng = seeded(6);
+            space
+                .iter()
+                .filter(|genome| model.judge(genome, &facts(genome), best, &mut rng) != Judgment::Run)
+                .count()
+        };
+        assert_eq!(all(&mut model, facts), 0, "too few observations");
+        let (mut model, _) = trained(&space, 120, facts);
+        assert_eq!(all(&mut model, |_| Facts::default()), 0, "no facts");
+        let before = model.observations();
+        for bad in [f64::NAN, f64::INFINITY, 0.0, -1.0] {
+            model.learn(&space.default_genome(), &Facts::default(), bad, best);
+        }
+        assert_eq!(model.observations(), before);
+        let mut rng = seeded(7);
+        for best in [f64::NAN, f64::INFINITY, 0.0, -1.0] {
+            let genome = space.default_genome();
+            assert_eq!(model.judge(&genome, &facts(&genome), best, &mut rng), Judgment::Run, "best {best}");
+        }
+    }
+
+    /// A model that learned the cliff from a world that is gone: the audits tell it, and it stops.
+    #[test]
+    fn audits_teach_a_model_that_is_wrong() {
+        let space = space();
+        let (mut model, best) = trained(&space, 120, facts);
+        let mut rng = seeded(8);
+        let mut passed = [0; 4];
+        let unseen = space.sample_distinct(2000, &mut seeded(9));
+        for (step, genome) in unseen.iter().enumerate() {
+            let judgment = model.judge(genome, &facts(genome), best, &mut rng);
+            if judgment.runs() {
+                model.learn(genome, &facts(genome), time(genome, false), best);
+            } else {
+                passed[step / 500] += 1;
+            }
+        }
+        assert!(passed[0] > 20, "{passed:?}");
+        assert!(passed[3] < passed[0] / 4, "{passed:?}");
+        assert!(model.spreads > SPREADS, "no audit was wrong");
+    }
+
+    #[test]
+    fn each_fact_is_rounded_by_its_kind() {
+        for (name, rounding) in Facts::NAMES.into_iter().zip(ROUNDINGS) {
+            let fits = match rounding {
+                Rounding::Registers => name == "registers",
+                Rounding::Occupancy => name == "occupancy",
+                Rounding::Bytes => name.ends_with("_bytes"),
+            };
+            assert!(fits, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_rule_needs_the_margin_and_the_spreads() {
+        let check = |times: f64, spread: f64, expected: bool| {
+            let prediction = ModelPrediction { mean: (100.0 * times).ln(), spread };
+            assert_eq!(would_run(prediction, 100.0, 1.5, 2.0), expected, "{times} {spread}");
+        };
+        check(1.4, 0.0, true);
+        check(1.6, 0.0, false);
+        check(1.6, 0.1, true);
+        check(2.0, 0.1, false);
+        check(2.0, 0.2, true);
+        check(f64::NAN, 0.1, true);
+    }
+}

@@ -1,103 +1,50 @@
-//! Forests: extremely randomized trees (Geurts, Ernst and Wehenkel, "Extremely randomized trees",
-//! Machine Learning 63, 2006) and random forests (Breiman 2001), for regression with a spread.
+//! Extremely randomized trees (Geurts, Ernst and Wehenkel, "Extremely randomized trees", Machine Learning 63,
+//! 2006) for regression with a standard deviation.
 //!
-//! A forest can be grown whole or one observation at a time. Growing anew at each observation would
-//! cost most of the time and change little: an observation that arrives at a node of `n` members makes
-//! it grow anew with chance `refresh / n`, so that no split outlives the data that it was drawn from, and
-//! the expected work per observation is logarithmic. The idea is that of unlearning trees (Brophy and
-//! Lowd, "Machine unlearning for random forests", 2021) and Mondrian forests, turned to arrivals.
+//! A forest can be grown whole or one observation at a time. Growing all trees again for each observation
+//! would take most of a proposal's time and change little. Instead an observation that arrives at a node of
+//! `n` members regrows it with chance `refresh / n`, so that no split outlives the data that it was drawn
+//! from, and the expected work per observation is logarithmic. This applies the idea of forests that
+//! unlearn (Brophy and Lowd, "Machine unlearning for random forests", 2021) and of Mondrian forests to
+//! arriving observations.
 //!
-//! Mean and spread follow from the law of total variance over the trees, each of which says mean and
-//! variance of its leaf (Hutter, Xu, Hoos and Leyton-Brown, "Algorithm runtime prediction", 2014).
+//! Mean and variance of a prediction follow from the law of total variance over the trees: the variance is
+//! the mean of the leaves' variances plus the variance of their means (Hutter, Xu, Hoos and Leyton-Brown,
+//! "Algorithm runtime prediction", 2014).
 
 use std::sync::Arc;
 
-use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use super::codes::{Codes, Scales, scales_of};
+pub use super::forest_options::ForestOptions;
 use super::matrix::Matrix;
-use super::split::{Data, Splitter};
-use super::tree::{Growth, Moments, Sums, Tree};
-use super::{Prediction, Regressor, clipped};
+use super::prediction::{ModelPrediction, Regressor, clipped};
+use super::split::{Splitter, TrainingSet};
+use super::tree::{Growth, Moments, RegressionTree, Sums};
 
-/// How thresholds are found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Splitting {
-    /// One threshold per column, drawn uniformly between its ends; all rows in every tree.
-    Drawn,
-    /// The best threshold of each column; every tree on its own sample of the rows.
-    Searched,
-}
-
-/// The settings of a forest.
-#[derive(Clone, Debug)]
-pub struct ForestOptions {
-    pub trees: usize,
-    pub splitting: Splitting,
-    /// Columns tried at a node; `None` tries all.
-    pub features_at_node: Option<usize>,
-    /// Fewest members of a leaf.
-    pub min_leaf: usize,
-    /// Fewest members of a node that is split.
-    pub min_split: usize,
-    /// How eagerly nodes are grown anew when observations arrive: expected times per doubling of their
-    /// members, times 1.4.
-    pub refresh: f64,
-}
-
-impl ForestOptions {
-    /// Extremely randomized trees, with the settings of their paper for regression but smaller
-    /// leaves: measurements repeat well.
-    pub fn extra_trees() -> ForestOptions {
-        ForestOptions {
-            trees: 32,
-            splitting: Splitting::Drawn,
-            features_at_node: None,
-            min_leaf: 1,
-            min_split: 3,
-            refresh: 2.0,
-        }
-    }
-
-    /// A random forest of a third of `columns` at each node.
-    pub fn random_forest(columns: usize) -> ForestOptions {
-        ForestOptions {
-            splitting: Splitting::Searched,
-            features_at_node: Some(columns.div_ceil(3)),
-            min_split: 5,
-            ..ForestOptions::extra_trees()
-        }
-    }
-}
-
-impl Default for ForestOptions {
-    fn default() -> ForestOptions {
-        ForestOptions::extra_trees()
-    }
-}
-
-/// Trees over codes, and the points whose predictions are kept up to date.
+/// Trees over codes, and the watched points, whose predictions are kept up to date.
 #[derive(Debug)]
 pub struct Forest {
     options: ForestOptions,
-    data: Data,
+    data: TrainingSet,
     points: Option<Arc<Codes>>,
     sums: Sums,
-    trees: Vec<Tree>,
+    trees: Vec<RegressionTree>,
     splitter: Splitter,
 }
 
 impl Forest {
-    /// A forest that knows nothing.
+    /// A forest without observations.
     pub fn new(options: ForestOptions, scales: Scales) -> Forest {
         let codes = Codes::with_columns(scales.len());
-        let data = Data { codes, scales, targets: Vec::new(), weights: Vec::new() };
+        let data = TrainingSet { codes, scales, targets: Vec::new(), weights: Vec::new() };
         let (sums, splitter) = (Vec::new(), Splitter::default());
         Forest { options, data, points: None, sums, trees: Vec::new(), splitter }
     }
 
-    /// Keeps predictions for these points from the next `learn` on (about `4 trees + 16` bytes each).
+    /// Keeps predictions for these points from the next `learn` or `add` on. It takes about `4 trees + 16`
+    /// bytes a point.
     pub fn watch(&mut self, points: Arc<Codes>) {
         assert_eq!(points.columns(), self.data.scales.len(), "points are coded by the forest's scales");
         self.points = Some(points);
@@ -109,7 +56,8 @@ impl Forest {
         self.data.targets.len()
     }
 
-    /// Forgets everything and grows all trees from rows of codes, their targets and weights.
+    /// Replaces all observations by rows of codes with their targets and weights (1 if none are given), and
+    /// grows all trees.
     pub fn learn(&mut self, codes: Codes, targets: &[f64], weights: Option<&[f64]>, rng: &mut ChaCha8Rng) {
         assert_eq!(codes.rows(), targets.len(), "each row has a target");
         self.data.codes = codes;
@@ -139,14 +87,12 @@ impl Forest {
             rng,
         };
         for tree in &mut self.trees {
-            if is_taken(&self.options, growth.rng) {
-                tree.insert(member, &mut growth);
-            }
+            tree.insert(member, &mut growth);
         }
     }
 
-    /// Replaces all targets, as when they are relative to a best that changed; trees keep their
-    /// splits and learn new means.
+    /// Replaces all targets, for example because they are relative to a best that changed. Trees keep their
+    /// splits and get new means.
     pub fn retarget(&mut self, targets: &[f64]) {
         assert_eq!(targets.len(), self.data.targets.len(), "each row has a target");
         self.data.targets = clipped(targets);
@@ -157,7 +103,7 @@ impl Forest {
     }
 
     /// The prediction for a row of codes.
-    pub fn predict_codes(&self, row: &[u16]) -> Prediction {
+    pub fn predict_codes(&self, row: &[u16]) -> ModelPrediction {
         let leaves = self.trees.iter().map(|tree| tree.predict(row));
         let square = |leaf: &Moments| leaf.variance() + leaf.mean * leaf.mean;
         let sums = leaves.fold([0.0; 2], |[a, b], leaf| [a + leaf.mean, b + square(&leaf)]);
@@ -165,46 +111,8 @@ impl Forest {
     }
 
     /// The predictions for the watched points, in their order.
-    pub fn watched(&self) -> impl ExactSizeIterator<Item = Prediction> + '_ {
+    pub fn watched(&self) -> impl ExactSizeIterator<Item = ModelPrediction> + '_ {
         self.sums.iter().map(|sums| total_variance(*sums, self.trees.len()))
-    }
-
-    /// The share of each column in the variance that splits explain; sums to 1, or is all 0.
-    pub fn importance(&self) -> Vec<f64> {
-        let mut sums = vec![0.0; self.data.scales.len()];
-        self.trees.iter().for_each(|tree| tree.add_importance(&mut sums));
-        let total: f64 = sums.iter().sum();
-        if total > 0.0 {
-            sums.iter_mut().for_each(|sum| *sum /= total);
-        }
-        sums
-    }
-
-    /// How much the mean squared error on the forest's own observations grows when a column is
-    /// shuffled (Breiman 2001), as a share of the variance of the targets.
-    pub fn permutation_importance(&self, rng: &mut ChaCha8Rng) -> Vec<f64> {
-        let rows = self.observations();
-        let mut all = Moments::default();
-        self.data.targets.iter().for_each(|target| all.add(*target, 1.0));
-        let mut table: Vec<Vec<u16>> = (0..rows).map(|row| self.data.codes.row(row)).collect();
-        let error = |table: &[Vec<u16>]| {
-            let squares = table.iter().zip(&self.data.targets);
-            squares.map(|(row, target)| (self.predict_codes(row).mean - target).powi(2)).sum::<f64>()
-        };
-        let own = error(&table);
-        let mut importance = Vec::new();
-        for column in 0..self.data.scales.len() {
-            let mut shuffled = self.data.codes.column(column).to_vec();
-            for at in (1..rows).rev() {
-                shuffled.swap(at, rng.random_range(0..=at));
-            }
-            table.iter_mut().zip(&shuffled).for_each(|(row, code)| row[column] = *code);
-            let worse = error(&table) - own;
-            let codes = self.data.codes.column(column);
-            table.iter_mut().zip(codes).for_each(|(row, code)| row[column] = *code);
-            importance.push(if all.scatter > 0.0 { worse / all.scatter } else { 0.0 });
-        }
-        importance
     }
 
     fn grow_all(&mut self, rng: &mut ChaCha8Rng) {
@@ -221,38 +129,26 @@ impl Forest {
         self.trees.clear();
         for _ in 0..self.options.trees {
             let mut members: Vec<u32> = (0..self.data.targets.len() as u32).collect();
-            members.retain(|_| is_taken(&self.options, growth.rng));
-            self.trees.push(Tree::new(&mut members, &mut growth));
+            self.trees.push(RegressionTree::new(&mut members, &mut growth));
         }
     }
 }
 
-/// Whether a tree takes an observation: always; where each tree has its own sample, with the chance of
-/// being in a bootstrap, which needs no list of the others (after Oza and Russell, "Online bagging", 2001).
-fn is_taken(options: &ForestOptions, rng: &mut ChaCha8Rng) -> bool {
-    /// 1 - 1/e.
-    const DRAWN: f64 = 0.632_120_558_828_557_7;
-    match options.splitting {
-        Splitting::Drawn => true,
-        Splitting::Searched => rng.random_bool(DRAWN),
-    }
-}
-
-fn total_variance([means, squares]: [f64; 2], trees: usize) -> Prediction {
+fn total_variance([means, squares]: [f64; 2], trees: usize) -> ModelPrediction {
     let share = if trees == 0 { 0.0 } else { 1.0 / trees as f64 };
     let mean = means * share;
-    Prediction { mean, spread: (squares * share - mean * mean).max(0.0).sqrt() }
+    ModelPrediction { mean, spread: (squares * share - mean * mean).max(0.0).sqrt() }
 }
 
 impl Regressor for Forest {
-    /// Takes the scales from `x`: codes of other tables mean nothing afterwards.
+    /// Takes the scales from `x`, so codes made with other scales are invalid afterwards.
     fn fit(&mut self, x: &Matrix, y: &[f64], rng: &mut ChaCha8Rng) {
         self.data.scales = scales_of(x);
         self.points = None;
         self.learn(Codes::of_matrix(x, &self.data.scales), y, None, rng);
     }
 
-    fn predict(&self, x: &Matrix) -> Vec<Prediction> {
+    fn predict(&self, x: &Matrix) -> Vec<ModelPrediction> {
         let codes = |row: &[f64]| -> Vec<u16> {
             row.iter().zip(&*self.data.scales).map(|(value, scale)| scale.code(*value)).collect()
         };
@@ -261,4 +157,172 @@ impl Regressor for Forest {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    //! Forests that must find known functions, and survive odd inputs.
+
+    use evo_space::rng::seeded;
+    use rand::RngExt;
+
+    use super::*;
+
+    /// Rows over three features in 0 to 1; the target is a step of the first and a slope of the second.
+    fn steps(rows: usize, seed: u64) -> (Matrix, Vec<f64>) {
+        let mut rng = seeded(seed);
+        let rows: Vec<[f64; 3]> = (0..rows).map(|_| [(); 3].map(|()| rng.random::<f64>())).collect();
+        let y = rows.iter().map(|row| if row[0] > 0.5 { 10.0 } else { 0.0 } + 2.0 * row[1]).collect();
+        (Matrix::from_rows(&rows), y)
+    }
+
+    fn fitted(options: ForestOptions, x: &Matrix, y: &[f64], seed: u64) -> Forest {
+        let mut forest = Forest::new(options, scales_of(x));
+        forest.fit(x, y, &mut seeded(seed));
+        forest
+    }
+
+    #[test]
+    fn a_step_is_found() {
+        let ((x, y), (unseen, truth)) = (steps(300, 1), steps(200, 2));
+        let forest = fitted(ForestOptions::extra_trees(), &x, &y, 3);
+        let errors =
+            forest.predict(&unseen).into_iter().zip(&truth).map(|(p, truth)| (p.mean - truth).powi(2));
+        let error = errors.sum::<f64>() / 200.0;
+        assert!(error < 0.6, "mean squared error {error}");
+    }
+
+    #[test]
+    fn spread_is_larger_where_nothing_was_seen() {
+        let (x, y) = steps(60, 5);
+        let forest = fitted(ForestOptions::extra_trees(), &x, &y, 1);
+        let spread = |row: [f64; 3]| forest.predict(&Matrix::from_rows(&[row]))[0].spread;
+        let seen = x.row(0);
+        assert!(spread([0.5, 0.5, 0.5]) > 4.0 * spread([seen[0], seen[1], seen[2]]));
+    }
+
+    #[test]
+    fn a_single_tree_says_the_moments_of_its_leaf() {
+        let options = ForestOptions { trees: 1, min_leaf: 2, ..ForestOptions::extra_trees() };
+        let x = Matrix::from_rows(&[[0.0], [0.0], [1.0], [1.0]]);
+        let forest = fitted(options, &x, &[1.0, 3.0, 10.0, 10.0], 1);
+        let predictions = forest.predict(&Matrix::from_rows(&[[0.0], [1.0], [0.4]]));
+        assert_eq!(predictions[0], ModelPrediction { mean: 2.0, spread: 1.0 });
+        assert_eq!(predictions[1], ModelPrediction { mean: 10.0, spread: 0.0 });
+        assert_eq!(predictions[2], predictions[0], "the nearer value decides");
+    }
+
+    /// A watched forest of codes, and the rows it is fed with.
+    fn watched(rows: usize) -> (Forest, Codes, Vec<f64>) {
+        let (x, y) = steps(rows, 7);
+        let scales = scales_of(&x);
+        let codes = Codes::of_matrix(&x, &scales);
+        let mut forest = Forest::new(ForestOptions::extra_trees(), scales);
+        forest.watch(Arc::new(codes.clone()));
+        (forest, codes, y)
+    }
+
+    #[track_caller]
+    fn screen_is_exact(forest: &Forest, codes: &Codes) {
+        for (row, fast) in forest.watched().enumerate() {
+            let slow = forest.predict_codes(&codes.row(row));
+            let near = |a: f64, b: f64| (a - b).abs() < 1e-6;
+            assert!(near(fast.mean, slow.mean) && near(fast.spread, slow.spread), "{fast:?} is not {slow:?}");
+        }
+    }
+
+    #[test]
+    fn a_forest_grown_one_by_one_is_as_good_as_one_grown_whole() {
+        let (mut forest, codes, y) = watched(400);
+        let mut rng = seeded(8);
+        for (row, target) in y.iter().enumerate().take(200) {
+            forest.add(&codes.row(row), *target, 1.0, &mut rng);
+            if row % 40 == 3 {
+                screen_is_exact(&forest, &codes);
+            }
+        }
+        screen_is_exact(&forest, &codes);
+        let error = |forest: &Forest| {
+            let pairs = forest.watched().zip(&y).skip(200);
+            pairs.map(|(p, truth)| (p.mean - truth).powi(2)).sum::<f64>() / 200.0
+        };
+        let grown = error(&forest);
+        let mut part = Codes::with_columns(3);
+        (0..200).for_each(|row| part.push(&codes.row(row)));
+        forest.learn(part, &y[..200], None, &mut rng);
+        let whole = error(&forest);
+        assert!(grown < 1.3 * whole + 0.05, "grown {grown}, whole {whole}");
+    }
+
+    #[test]
+    fn changed_targets_reach_every_leaf() {
+        let (mut forest, codes, y) = watched(100);
+        let mut rng = seeded(9);
+        (0..60).for_each(|row| forest.add(&codes.row(row), y[row], 1.0, &mut rng));
+        let before: Vec<ModelPrediction> = forest.watched().collect();
+        let twice: Vec<f64> = y[..60].iter().map(|y| 2.0 * y + 1.0).collect();
+        forest.retarget(&twice);
+        screen_is_exact(&forest, &codes);
+        for (old, new) in before.iter().zip(forest.watched()) {
+            assert!(
+                (new.mean - (2.0 * old.mean + 1.0)).abs() < 1e-9
+                    && (new.spread - 2.0 * old.spread).abs() < 1e-6
+            );
+        }
+    }
+
+    #[test]
+    fn weights_count_like_copies() {
+        let x = Matrix::from_rows(&[[0.0], [0.0]]);
+        let mut forest = Forest::new(ForestOptions::extra_trees(), scales_of(&x));
+        let codes = Codes::of_matrix(&x, &scales_of(&x));
+        forest.learn(codes, &[1.0, 5.0], Some(&[3.0, 1.0]), &mut seeded(1));
+        assert!((forest.predict_codes(&[0]).mean - 2.0).abs() < 1e-12);
+        forest.add(&[0], 4.0, 4.0, &mut seeded(2));
+        assert!((forest.predict_codes(&[0]).mean - 3.0).abs() < 1e-12);
+    }
+
+    #[track_caller]
+    fn survives(rows: &[[f64; 2]], y: &[f64]) -> ModelPrediction {
+        let x = Matrix::from_rows(rows);
+        let forest = fitted(ForestOptions::extra_trees(), &x, y, 1);
+        let there = forest.predict(&Matrix::from_rows(&[[0.3, f64::NAN]]))[0];
+        assert!(there.mean.is_finite() && there.spread.is_finite(), "{there:?}");
+        forest.predict(&Matrix::from_rows(&[[0.3, 0.3]]))[0]
+    }
+
+    #[test]
+    fn duplicates_constants_single_points_and_wild_targets() {
+        assert_eq!(
+            survives(&[[0.5, 0.5]; 4], &[1.0, 3.0, 1.0, 3.0]),
+            ModelPrediction { mean: 2.0, spread: 1.0 }
+        );
+        assert_eq!(survives(&[[0.1, 0.5], [0.2, 0.6], [0.3, 0.7]], &[4.0; 3]).mean, 4.0);
+        assert_eq!(survives(&[[0.1, 0.5]], &[4.0]), ModelPrediction { mean: 4.0, spread: 0.0 });
+        survives(&[[0.1, 0.5], [0.2, 0.6], [0.3, 0.7]], &[f64::INFINITY, 1.0, f64::NAN]);
+        survives(&[[0.1, 0.5], [0.2, 0.6], [f64::NAN, 0.7]], &[f64::MAX, 1.0, -f64::MAX]);
+        survives(&[[0.1, 0.5], [f64::INFINITY, 0.6], [0.3, 0.7]], &[3.0, 1.0, 2.0]);
+        survives(&[], &[]);
+    }
+
+    #[test]
+    fn without_features_it_is_the_mean() {
+        let mut forest = Forest::new(ForestOptions::extra_trees(), scales_of(&Matrix::with_columns(0)));
+        forest.watch(Arc::new(Codes::from_columns(Vec::new(), 2)));
+        let mut rng = seeded(1);
+        [1.0, 2.0, 6.0].into_iter().for_each(|y| forest.add(&[], y, 1.0, &mut rng));
+        assert!(forest.watched().len() == 2 && forest.watched().all(|p| (p.mean - 3.0).abs() < 1e-9));
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_forest() {
+        let (x, y) = steps(80, 11);
+        let grown = |seed| {
+            let mut forest = Forest::new(ForestOptions::extra_trees(), scales_of(&x));
+            let codes = Codes::of_matrix(&x, &scales_of(&x));
+            forest.watch(Arc::new(codes.clone()));
+            let mut rng = seeded(seed);
+            (0..80).for_each(|row| forest.add(&codes.row(row), y[row], 1.0, &mut rng));
+            forest.watched().collect::<Vec<_>>()
+        };
+        assert_eq!(grown(1), grown(1));
+        assert_ne!(grown(1), grown(2));
+    }
+}

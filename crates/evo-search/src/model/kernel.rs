@@ -1,15 +1,16 @@
-//! Matérn covariances of half-integer smoothness: how alike the targets of two points are expected to
-//! be, from their distance (Rasmussen and Williams, "Gaussian Processes for Machine Learning", 2006, 4.2).
+//! Matérn covariances: how similar the targets of two points are expected to be, from their distance
+//! (Rasmussen and Williams, "Gaussian Processes for Machine Learning", 2006, equation 4.17).
 
-/// Further away, measured as the exponent, single precision sees no correlation.
+/// Largest exponent that is computed: `exp(-200)` is 0 in single precision.
 const FAR: f32 = 200.0;
 
-/// How smooth the target is taken to be.
+/// How smooth the target is assumed to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernel {
-    /// Once differentiable: what run times over tile sizes look like.
+    /// Once differentiable: `(1 + √3 r) exp(-√3 r)`. The default, since run times have kinks and cliffs
+    /// over tile sizes.
     Matern32,
-    /// Twice differentiable.
+    /// Twice differentiable: `(1 + √5 r + 5 r²/3) exp(-√5 r)`.
     Matern52,
 }
 
@@ -21,7 +22,7 @@ impl Kernel {
         }
     }
 
-    /// The correlation at a squared distance, in units of the length scale.
+    /// The correlation at the squared distance `r²`, in units of the length scale.
     pub fn correlation(self, square: f64) -> f64 {
         let far = self.root() * square.sqrt();
         match self {
@@ -30,9 +31,9 @@ impl Kernel {
         }
     }
 
-    /// Minus twice the derivative of the correlation by the squared distance. Finite at 0, other than
-    /// the derivative by the distance. Times the square of a feature's scaled difference, it is the
-    /// derivative by the logarithm of that feature's length scale.
+    /// Minus twice the derivative of the correlation by the squared distance, which is finite at 0, unlike
+    /// the derivative by the distance. Multiplied by the square of a feature's scaled difference, it is the
+    /// derivative of the correlation by the logarithm of that feature's length scale.
     pub fn slope(self, square: f64) -> f64 {
         let far = self.root() * square.sqrt();
         match self {
@@ -41,7 +42,7 @@ impl Kernel {
         }
     }
 
-    /// Squared distances to correlations, many at once in single precision.
+    /// Replaces squared distances by correlations, many at once in single precision.
     pub fn correlations(self, squares: &mut [f32]) {
         let root = self.root() as f32;
         match self {
@@ -57,11 +58,13 @@ impl Kernel {
     }
 }
 
-/// `exp(-x)` for `x` not below 0, to about 1e-7, in a form that compilers turn into vector code: 2 to the
-/// whole part by writing the exponent, 2 to the rest by a polynomial.
+/// `exp(-x)` for `x ≥ 0` with a relative error of about 1e-7, in a form that compilers vectorize (a call of
+/// `exp` is not). The exponent is split into a whole power of 2, which is written into the exponent bits,
+/// and a rest between -0.5 and 0.5, for which the Taylor series of degree 6 is enough.
 #[inline]
 fn decay(x: f32) -> f32 {
-    /// Adding and taking this away rounds to whole numbers.
+    /// `1.5 · 2²³`: adding and subtracting it rounds to a whole number, because no bits are left for
+    /// fractions.
     const ROUNDER: f32 = 12_582_912.0;
     let power = (-x * std::f32::consts::LOG2_E).max(-120.0);
     let rounded = power + ROUNDER;

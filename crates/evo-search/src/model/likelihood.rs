@@ -1,69 +1,78 @@
-//! The settings of a Gaussian process by maximal posterior: the log marginal likelihood of the
-//! observations (Rasmussen and Williams 2006, equations 5.8 and 5.9) plus log-normal priors, which keep
-//! the answer sane while observations are few.
+//! What hyperparameters of a Gaussian process are tuned by: the log marginal likelihood of the observations
+//! (Rasmussen and Williams 2006, equation 5.8) plus the logarithm of log-normal priors, which keep the
+//! hyperparameters reasonable while there are few observations.
+//!
+//! With covariance `K`, targets `y` and `α = K⁻¹ y`, the negative log likelihood is
+//! `½ yᵀ α + ½ ln |K| + (n/2) ln 2π`, and its derivative by a hyperparameter `θ` is
+//! `½ tr((K⁻¹ - α αᵀ) ∂K/∂θ)` (equation 5.9). All hyperparameters are positive, so the search runs over their
+//! logarithms.
 
 use super::cholesky::Cholesky;
 use super::kernel::Kernel;
 use super::matrix::{Matrix, dot};
 use super::normal::LN_SQRT_2PI;
 
-/// Part of the noise that is not learned: what single precision and jitter need.
-pub const NOISE_FLOOR: f64 = 1e-6;
+/// The part of the noise that is not learned. It keeps the factorization stable, and the errors of single
+/// precision in `ProcessScreen` below the noise.
+pub(crate) const NOISE_FLOOR: f64 = 1e-6;
 
-/// Logarithms of the length scales, then of the signal's and of the noise's variance; targets are
-/// standardized.
+/// The hyperparameters of a Gaussian process over standardized targets: a length scale for each feature, the
+/// variance of the signal and the variance of the noise. They are stored as logarithms, in this order.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settings(Vec<f64>);
+pub struct Hyperparameters(Vec<f64>);
 
-impl Settings {
-    /// The middle of the priors for `columns` features that lie in 0 to 1. Distances grow with the
-    /// root of the number of features, and so does the expected length scale (Hvarfner, Hellsten and
-    /// Nardi, arxiv.org/abs/2402.02229).
-    pub fn expected(columns: usize) -> Settings {
+impl Hyperparameters {
+    /// The medians of the priors for `columns` features that lie in 0 to 1: length scales of
+    /// `√columns / 2`, a signal of 1, a noise of 0.001. Distances grow with the square root of the number
+    /// of features, so the expected length scale does too (Hvarfner, Hellsten and Nardi,
+    /// arxiv.org/abs/2402.02229).
+    pub(crate) fn expected(columns: usize) -> Hyperparameters {
         let length = 0.5 * (columns.max(1) as f64).ln() - 2f64.ln();
         let mut logs = vec![length; columns];
         logs.extend([0.0, 1e-3f64.ln()]);
-        Settings(logs)
+        Hyperparameters(logs)
     }
 
     /// From logarithms in their order.
-    pub fn from_logs(logs: Vec<f64>) -> Settings {
+    pub(crate) fn from_logs(logs: Vec<f64>) -> Hyperparameters {
         assert!(logs.len() >= 2, "signal and noise are always there");
-        Settings(logs)
+        Hyperparameters(logs)
     }
 
     /// The logarithms.
-    pub fn logs(&self) -> &[f64] {
+    pub(crate) fn logs(&self) -> &[f64] {
         &self.0
     }
 
     /// Number of features.
-    pub fn columns(&self) -> usize {
+    pub(crate) fn columns(&self) -> usize {
         self.0.len() - 2
     }
 
     /// The length scale of each feature.
-    pub fn lengths(&self) -> impl Iterator<Item = f64> + '_ {
+    pub(crate) fn lengths(&self) -> impl Iterator<Item = f64> + '_ {
         self.0[..self.columns()].iter().map(|log| log.exp())
     }
 
-    /// The variance of what is to be learned, in units of the targets' variance.
-    pub fn signal(&self) -> f64 {
+    /// The variance of the signal, in units of the targets' variance.
+    pub(crate) fn signal(&self) -> f64 {
         self.0[self.columns()].exp()
     }
 
-    /// The variance of one measurement around it, in the same units.
-    pub fn noise(&self) -> f64 {
+    /// The variance of one measurement around the signal, in the same units.
+    pub(crate) fn noise(&self) -> f64 {
         self.0[self.columns() + 1].exp() + NOISE_FLOOR
     }
 }
 
-/// Standard deviations of the priors of the logarithms: lengths, signal, noise.
+/// Standard deviations of the priors of the logarithms: length scales, signal, noise. They are wide on
+/// purpose (one standard deviation of a length scale is a factor of 2.7), so that observations soon
+/// outweigh them.
 const PRIOR_DEVIATIONS: [f64; 3] = [1.0, 0.7, 1.5];
 
 /// Observations prepared for many evaluations of the likelihood.
 #[derive(Debug)]
-pub struct Likelihood<'a> {
+pub(crate) struct Likelihood<'a> {
     kernel: Kernel,
     targets: &'a [f64],
     columns: usize,
@@ -72,20 +81,20 @@ pub struct Likelihood<'a> {
 }
 
 impl<'a> Likelihood<'a> {
-    /// Of rows of features and standardized targets.
-    pub fn new(kernel: Kernel, x: &Matrix, targets: &'a [f64]) -> Likelihood<'a> {
+    /// Prepares rows of features and standardized targets.
+    pub(crate) fn new(kernel: Kernel, x: &Matrix, targets: &'a [f64]) -> Likelihood<'a> {
         let pairs = (0..x.rows()).flat_map(|a| (0..a).map(move |b| (a, b)));
         let squares = pairs.flat_map(|(a, b)| x.row(a).iter().zip(x.row(b)).map(|(a, b)| (a - b) * (a - b)));
         Likelihood { kernel, targets, columns: x.columns(), squares: squares.collect() }
     }
 
-    /// The negative logarithm of the posterior, up to a constant, and its gradient by the settings'
-    /// logarithms; `None` where the covariance cannot be factored.
-    pub fn evaluate(&self, logs: &[f64]) -> Option<(f64, Vec<f64>)> {
+    /// The negative logarithm of the posterior, up to a constant, and its gradient by the logarithms of the
+    /// hyperparameters; `None` if the covariance cannot be factored.
+    pub(crate) fn evaluate(&self, logs: &[f64]) -> Option<(f64, Vec<f64>)> {
         let (n, d) = (self.targets.len(), self.columns);
-        let settings = Settings(logs.to_vec());
-        let (signal, noise) = (settings.signal(), settings.noise());
-        let precisions: Vec<f64> = settings.lengths().map(|length| length.powi(-2)).collect();
+        let hyperparameters = Hyperparameters(logs.to_vec());
+        let (signal, noise) = (hyperparameters.signal(), hyperparameters.noise());
+        let precisions: Vec<f64> = hyperparameters.lengths().map(|length| length.powi(-2)).collect();
         if !(signal.is_finite() && noise.is_finite() && precisions.iter().all(|p| p.is_finite())) {
             return None;
         }
@@ -106,7 +115,8 @@ impl<'a> Likelihood<'a> {
         let fit = 0.5 * dot(self.targets, &alpha);
         let mut value = fit + 0.5 * factor.log_determinant() + n as f64 * LN_SQRT_2PI;
 
-        // Half the trace of (inverse - alpha alphaᵀ) times the derivative of the covariance.
+        // The trace of `K⁻¹ - α αᵀ` times a symmetric derivative: twice the sum below the diagonal, which
+        // cancels the factor ½, plus half of the diagonal.
         let inverse = factor.inverse();
         let mut gradient = vec![0.0; d + 2];
         let mut at = 0;
@@ -141,7 +151,7 @@ impl<'a> Likelihood<'a> {
 
 /// The negative logarithm of the priors; adds its gradient.
 fn add_priors(logs: &[f64], gradient: &mut [f64]) -> f64 {
-    let expected = Settings::expected(logs.len() - 2);
+    let expected = Hyperparameters::expected(logs.len() - 2);
     let mut value = 0.0;
     for (at, (log, middle)) in logs.iter().zip(expected.logs()).enumerate() {
         let deviation = PRIOR_DEVIATIONS[(at + 1).saturating_sub(expected.columns())];
@@ -191,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn hopeless_settings_have_no_value() {
+    fn hopeless_hyperparameters_have_no_value() {
         let x = Matrix::from_rows(&[[0.0], [1.0]]);
         let likelihood = Likelihood::new(Kernel::Matern32, &x, &[0.0, 1.0]);
         assert!(likelihood.evaluate(&[0.0, 1000.0, 0.0]).is_none());

@@ -1,4 +1,4 @@
-//! A dense matrix of numbers, row after row: what models take their inputs in.
+//! A dense matrix of numbers, row after row: the form in which models take their inputs.
 
 /// Rows of equal length.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -71,8 +71,9 @@ impl Matrix {
     }
 }
 
-/// The sum of products of two equally long rows; four sums side by side, because additions of one
-/// sum wait for each other.
+/// The inner product of two equally long rows. Four partial sums let the processor overlap additions, which
+/// would wait for each other in one sum. The order of additions is part of the result to the last bit, so a
+/// change here changes search traces.
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     let mut sums = [0.0; 4];
     let (a4, b4) = (a.chunks_exact(4), b.chunks_exact(4));

@@ -1,26 +1,27 @@
 //! A small quasi-Newton minimizer: L-BFGS with a backtracking line search (Nocedal and Wright,
-//! "Numerical Optimization", 2nd ed., algorithms 7.4 and 3.1). Bounded in steps, so that it never takes
-//! long; it returns the best point it saw.
+//! "Numerical Optimization", 2nd ed., algorithms 7.4 and 3.1). The number of steps is bounded, because a
+//! search waits for the answer; the best point so far is returned.
 
 use std::collections::VecDeque;
 
 use super::matrix::dot;
 
-/// Pairs of steps and gradient changes that are remembered.
+/// Pairs of steps and gradient changes that are remembered. Nocedal and Wright recommend 3 to 20.
 const MEMORY: usize = 6;
 
-/// No coordinate moves further in one step: arguments are logarithms, so this is a factor of 4.5.
+/// No coordinate moves further in one step. Arguments are logarithms, so this is a factor of 4.5; longer
+/// steps may leave the region where the likelihood can be evaluated.
 const STEP_MAX: f64 = 1.5;
 
 /// Times a step is shortened before the search ends.
 const SHORTENINGS: i32 = 10;
 
 /// A value and its gradient.
-pub type Evaluated = (f64, Vec<f64>);
+pub(crate) type Evaluated = (f64, Vec<f64>);
 
 /// Minimizes from `start` in at most `iterations` steps; `None` if the function has no value there.
 /// Ends early when a step gains less than `tolerance`.
-pub fn minimize(
+pub(crate) fn minimize(
     start: &[f64],
     iterations: usize,
     tolerance: f64,
@@ -33,7 +34,7 @@ pub fn minimize(
         let mut direction = descent(&gradient, &memory);
         let mut slope = dot(&direction, &gradient);
         if slope >= 0.0 {
-            // The memory is of no use here: straight down.
+            // The remembered curvature does not fit here, so the step follows the gradient.
             memory.clear();
             direction = descent(&gradient, &memory);
             slope = dot(&direction, &gradient);
@@ -47,11 +48,13 @@ pub fn minimize(
         let accepted = tries.into_iter().find_map(|length| {
             let next: Vec<f64> = at.iter().zip(&direction).map(|(x, step)| x + length * step).collect();
             let (lower, slopes) = function(&next)?;
+            // Armijo's condition with the usual constant (Nocedal and Wright, equation 3.4).
             (lower <= value + 1e-4 * length * slope).then_some((next, lower, slopes))
         });
         let Some((next, lower, slopes)) = accepted else { break };
         let step: Vec<f64> = next.iter().zip(&at).map(|(a, b)| a - b).collect();
         let change: Vec<f64> = slopes.iter().zip(&gradient).map(|(a, b)| a - b).collect();
+        // Only pairs of positive curvature keep the approximated inverse positive definite.
         if dot(&step, &change) > 1e-10 * dot(&change, &change) {
             memory.push_back((step, change));
             if memory.len() > MEMORY {
@@ -67,7 +70,8 @@ pub fn minimize(
     Some((at, value))
 }
 
-/// The direction to go: minus the gradient, bent by the curvature that the memory knows.
+/// The direction of descent: minus the gradient, multiplied by the inverse curvature that the memory
+/// approximates (the two-loop recursion, algorithm 7.4).
 fn descent(gradient: &[f64], memory: &VecDeque<(Vec<f64>, Vec<f64>)>) -> Vec<f64> {
     let mut direction: Vec<f64> = gradient.iter().map(|slope| -slope).collect();
     let mut shares = Vec::new();

@@ -1,40 +1,49 @@
-//! A Gaussian process: a distribution over functions, conditioned on what was measured (Rasmussen and
+//! A Gaussian process: a distribution over functions, conditioned on the measurements (Rasmussen and
 //! Williams, "Gaussian Processes for Machine Learning", 2006, algorithm 2.1).
 //!
-//! A Matérn covariance with a length scale for each feature, which says how much that feature matters;
-//! length scales, signal and noise by maximal posterior. Everything is kept *whitened*, as solutions
-//! of `L z = y` and `L v = k`: one more observation then appends one number to each and changes none, so
-//! that a mean and a variance are kept up to date by one multiplication each.
+//! The covariance is a Matérn kernel with a length scale for each feature (automatic relevance
+//! determination); length scales, signal and noise maximize the posterior (`likelihood`).
 //!
-//! Work grows with the cube of the observations, so beyond a capacity the process learns from a part:
-//! the best, which is where it is asked, and others at random, which tell it where not to look.
+//! Targets and covariances are kept *whitened*. With `K = L Lᵀ`, `L z = y` and `L v = k`, the usual mean
+//! `kᵀ K⁻¹ y` is `vᵀ z` and the variance `k₀ - kᵀ K⁻¹ k` is `k₀ - vᵀ v`. A new observation appends a row to
+//! `L` and one number each to `z` and `v`, and changes none of the old numbers. So a mean and a variance
+//! are updated by one product each.
+//!
+//! Learning takes time with the cube of the observations, so beyond a capacity the process learns a part of
+//! them: the best, because it is asked about points near them, and a random draw of the others, which tell
+//! it where not to look.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use super::cholesky::Cholesky;
-use super::kernel::Kernel;
+pub use super::kernel::Kernel;
+pub use super::likelihood::Hyperparameters;
 use super::likelihood::Likelihood;
-pub use super::likelihood::Settings;
 use super::matrix::{Matrix, dot};
 use super::optimize::minimize;
-use super::{Prediction, Regressor, clipped};
+use super::prediction::{ModelPrediction, Regressor, clipped};
 
-/// What a process may take time for.
+/// The kernel of a process, and how much time it may take.
 #[derive(Clone, Debug)]
 pub struct ProcessOptions {
+    /// The covariance function.
     pub kernel: Kernel,
     /// Most observations that `fit` learns from.
     pub capacity: usize,
-    /// Most observations that the settings are learned from.
+    /// Most observations that the hyperparameters are tuned on: each evaluation of the likelihood takes the
+    /// cube of their number.
     pub tuning_rows: usize,
-    /// Most steps of each search for settings.
+    /// Most steps of each search for hyperparameters.
     pub iterations: usize,
-    /// Searches for settings beside the one from the present ones.
+    /// Searches for hyperparameters beside the one that starts at the present ones. The first starts at the
+    /// medians of the priors.
     pub restarts: usize,
 }
 
 impl Default for ProcessOptions {
+    /// Settings of 2026-11-21. With them tuning takes 0.2 to 0.5 s once 1,000 observations are known
+    /// (docs/SEARCH.md).
     fn default() -> ProcessOptions {
         let kernel = Kernel::Matern32;
         ProcessOptions { kernel, capacity: 400, tuning_rows: 96, iterations: 20, restarts: 1 }
@@ -45,27 +54,28 @@ impl Default for ProcessOptions {
 #[derive(Clone, Debug)]
 pub struct GaussianProcess {
     options: ProcessOptions,
-    settings: Settings,
+    hyperparameters: Hyperparameters,
     /// The observed rows, each feature divided by its length scale.
     inputs: Matrix,
     factor: Cholesky,
     targets: Vec<f64>,
-    /// Of the targets.
+    /// Mean and standard deviation of the targets.
     center: f64,
     scale: f64,
-    /// `L z = ` standardized targets.
+    /// The whitened targets: `z` in `L z = y`, with standardized targets `y`.
     whitened: Vec<f64>,
-    /// Counts the times that older rows of the factor, or older targets, changed.
+    /// How often older rows of the factor changed, and how often older targets did. A screen compares these
+    /// numbers to know how much of its work is still valid.
     generation: u64,
     target_generation: u64,
 }
 
 impl GaussianProcess {
-    /// A process over `columns` features that knows nothing.
+    /// A process over `columns` features without observations.
     pub fn new(options: ProcessOptions, columns: usize) -> GaussianProcess {
         GaussianProcess {
             options,
-            settings: Settings::expected(columns),
+            hyperparameters: Hyperparameters::expected(columns),
             inputs: Matrix::with_columns(columns),
             factor: Cholesky::default(),
             targets: Vec::new(),
@@ -77,20 +87,20 @@ impl GaussianProcess {
         }
     }
 
-    /// Searches for settings that explain the observations, starting at the present ones. `learn`
-    /// comes next: what was learned with other settings means nothing.
+    /// Searches for hyperparameters that explain the observations, starting at the present ones. `learn`
+    /// must be called next, because the factor belongs to the old hyperparameters.
     pub fn tune(&mut self, x: &Matrix, y: &[f64], rng: &mut ChaCha8Rng) {
         assert_eq!(x.rows(), y.len(), "each row has a target");
-        if self.settings.columns() != x.columns() {
-            self.settings = Settings::expected(x.columns());
+        if self.hyperparameters.columns() != x.columns() {
+            self.hyperparameters = Hyperparameters::expected(x.columns());
         }
         let y = clipped(y);
         let rows = best_and_random(&y, self.options.tuning_rows, rng);
         let (standard, ..) = standardized(&rows.iter().map(|row| y[*row]).collect::<Vec<_>>());
         let likelihood = Likelihood::new(self.options.kernel, &x.select(&rows), &standard);
-        let mut starts = vec![self.settings.logs().to_vec()];
+        let mut starts = vec![self.hyperparameters.logs().to_vec()];
         for restart in 0..self.options.restarts {
-            let mut start = Settings::expected(x.columns()).logs().to_vec();
+            let mut start = Hyperparameters::expected(x.columns()).logs().to_vec();
             let jump = |log: &mut f64| *log += rng.random_range(-1.0..1.0);
             start.iter_mut().take(if restart == 0 { 0 } else { x.columns() }).for_each(jump);
             starts.push(start);
@@ -99,32 +109,38 @@ impl GaussianProcess {
             minimize(start, self.options.iterations, 1e-3, |logs| likelihood.evaluate(logs))
         });
         let best = ends.min_by(|a, b| a.1.total_cmp(&b.1));
-        self.settings =
-            best.map_or_else(|| Settings::expected(x.columns()), |(logs, _)| Settings::from_logs(logs));
+        self.hyperparameters = best.map_or_else(
+            || Hyperparameters::expected(x.columns()),
+            |(logs, _)| Hyperparameters::from_logs(logs),
+        );
     }
 
-    /// Takes settings as they are. `learn` comes next.
-    pub fn set(&mut self, settings: Settings) {
-        self.settings = settings;
+    /// Sets the hyperparameters. `learn` must be called next.
+    pub fn set(&mut self, hyperparameters: Hyperparameters) {
+        self.hyperparameters = hyperparameters;
     }
 
-    /// The settings.
-    pub fn settings(&self) -> &Settings {
-        &self.settings
+    /// The hyperparameters.
+    pub fn hyperparameters(&self) -> &Hyperparameters {
+        &self.hyperparameters
     }
 
-    /// Forgets the observations and learns all of these with the present settings.
+    /// Replaces all observations by these, with the present hyperparameters. `O(n³)`.
     pub fn learn(&mut self, x: &Matrix, y: &[f64]) {
-        assert_eq!((x.rows(), x.columns()), (y.len(), self.settings.columns()), "the shape of observations");
+        assert_eq!(
+            (x.rows(), x.columns()),
+            (y.len(), self.hyperparameters.columns()),
+            "the shape of observations"
+        );
         self.inputs = Matrix::with_columns(x.columns());
         x.iter().for_each(|row| self.inputs.push(&self.scaled(row)));
         let mut covariance = Matrix::zero(x.rows(), x.rows());
         for row in 0..x.rows() {
             let values = self.covariances(self.inputs.row(row), row);
             covariance.row_mut(row)[..row].copy_from_slice(&values);
-            covariance.row_mut(row)[row] = self.settings.signal() + self.settings.noise();
+            covariance.row_mut(row)[row] = self.hyperparameters.signal() + self.hyperparameters.noise();
         }
-        // With a noise of at least a millionth this fails only for inputs that are no numbers.
+        // With a noise of at least `NOISE_FLOOR` this fails only for inputs that are not finite.
         let factor = Cholesky::new(&covariance);
         if factor.is_none() {
             self.inputs = Matrix::with_columns(x.columns());
@@ -134,7 +150,8 @@ impl GaussianProcess {
         self.retarget(&y[..self.factor.size()]);
     }
 
-    /// Replaces all targets, as when they are relative to a best that changed.
+    /// Replaces all targets, for example because they are relative to a best that changed. `O(n²)`: the
+    /// factor does not depend on targets, so only `L z = y` is solved again.
     pub fn retarget(&mut self, y: &[f64]) {
         assert_eq!(y.len(), self.factor.size(), "each row has a target");
         self.targets = clipped(y);
@@ -143,14 +160,16 @@ impl GaussianProcess {
         self.target_generation += 1;
     }
 
-    /// Learns one more observation with the present settings, in the square of their number.
+    /// Learns one more observation with the present hyperparameters. `O(n²)`: the factor gets a row (see
+    /// `Cholesky::append`), and `z` its next element by one step of forward substitution. Mean and scale of
+    /// the targets stay as they were at the last `retarget`, or all of `z` would change.
     pub fn append(&mut self, row: &[f64], y: f64) {
         if self.targets.is_empty() {
             return self.learn(&Matrix::from_rows(&[row]), &[y]);
         }
         let scaled = self.scaled(row);
         let covariances = self.covariances(&scaled, self.inputs.rows());
-        self.factor.append(&covariances, self.settings.signal() + self.settings.noise());
+        self.factor.append(&covariances, self.hyperparameters.signal() + self.hyperparameters.noise());
         self.inputs.push(&scaled);
         let worst = self.targets.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let y = if y.is_finite() { y } else { worst };
@@ -160,29 +179,17 @@ impl GaussianProcess {
         self.whitened.push(((y - self.center) / self.scale - dot(before, &self.whitened)) / diagonal);
     }
 
-    /// What is expected of a point: the target itself, without the noise of measuring it.
-    pub fn predict_row(&self, row: &[f64]) -> Prediction {
+    /// The prediction for a point: the signal, without the noise of measuring it.
+    pub fn predict_row(&self, row: &[f64]) -> ModelPrediction {
         let whitened = self.whitened_row(row);
         let mean = dot(&whitened, &self.whitened);
-        let variance = self.settings.signal() - dot(&whitened, &whitened);
+        let variance = self.hyperparameters.signal() - dot(&whitened, &whitened);
         self.in_units(mean, variance)
-    }
-
-    /// The standard deviation of one measurement, in units of the target.
-    pub fn noise_spread(&self) -> f64 {
-        self.settings.noise().sqrt() * self.scale
     }
 
     /// Number of observations.
     pub fn observations(&self) -> usize {
         self.targets.len()
-    }
-
-    /// How strongly each feature matters: the inverse of its length scale, as a share of all.
-    pub fn importance(&self) -> Vec<f64> {
-        let inverse: Vec<f64> = self.settings.lengths().map(f64::recip).collect();
-        let total: f64 = inverse.iter().sum();
-        inverse.iter().map(|value| value / total).collect()
     }
 
     pub(super) fn generations(&self) -> (u64, u64) {
@@ -205,25 +212,28 @@ impl GaussianProcess {
         &self.whitened
     }
 
-    /// `L v = k` of a point.
+    /// The whitened covariances of a point: `v` in `L v = k`.
     pub(super) fn whitened_row(&self, row: &[f64]) -> Vec<f64> {
         let mut covariances = self.covariances(&self.scaled(row), self.inputs.rows());
         self.factor.solve_lower(&mut covariances);
         covariances
     }
 
-    /// From standardized targets to given ones.
-    pub(super) fn in_units(&self, mean: f64, variance: f64) -> Prediction {
-        Prediction { mean: self.center + self.scale * mean, spread: self.scale * variance.max(0.0).sqrt() }
+    /// Converts a mean and a variance of standardized targets into a prediction in units of the target.
+    pub(super) fn in_units(&self, mean: f64, variance: f64) -> ModelPrediction {
+        ModelPrediction {
+            mean: self.center + self.scale * mean,
+            spread: self.scale * variance.max(0.0).sqrt(),
+        }
     }
 
     fn scaled(&self, row: &[f64]) -> Vec<f64> {
-        row.iter().zip(self.settings.lengths()).map(|(value, length)| value / length).collect()
+        row.iter().zip(self.hyperparameters.lengths()).map(|(value, length)| value / length).collect()
     }
 
-    /// Of a scaled point with the first `count` observations.
+    /// The covariances of a scaled point with the first `count` observations.
     fn covariances(&self, scaled: &[f64], count: usize) -> Vec<f64> {
-        let signal = self.settings.signal();
+        let signal = self.hyperparameters.signal();
         let covariance = |other| {
             let pairs = scaled.iter().zip(self.inputs.row(other));
             signal * self.options.kernel.correlation(pairs.map(|(a, b)| (a - b) * (a - b)).sum())
@@ -233,7 +243,7 @@ impl GaussianProcess {
 }
 
 impl Regressor for GaussianProcess {
-    /// Tunes the settings and learns, from `capacity` observations at most.
+    /// Tunes the hyperparameters and learns at most `capacity` observations.
     fn fit(&mut self, x: &Matrix, y: &[f64], rng: &mut ChaCha8Rng) {
         self.tune(x, y, rng);
         let rows = best_and_random(y, self.options.capacity, rng);
@@ -241,14 +251,14 @@ impl Regressor for GaussianProcess {
         self.learn(&x.select(&rows), &targets);
     }
 
-    fn predict(&self, x: &Matrix) -> Vec<Prediction> {
+    fn predict(&self, x: &Matrix) -> Vec<ModelPrediction> {
         x.iter().map(|row| self.predict_row(row)).collect()
     }
 }
 
-/// Up to `most` rows in ascending order: the lowest targets, and from the rest a uniform draw of
-/// the same number.
-pub fn best_and_random(y: &[f64], most: usize, rng: &mut ChaCha8Rng) -> Vec<usize> {
+/// Up to `most` rows in ascending order: half of them have the lowest targets, the others are drawn
+/// uniformly from the rest.
+fn best_and_random(y: &[f64], most: usize, rng: &mut ChaCha8Rng) -> Vec<usize> {
     let mut rows: Vec<usize> = (0..y.len()).collect();
     if rows.len() > most {
         rows.sort_by(|a, b| y[*a].total_cmp(&y[*b]).then(a.cmp(b)));
@@ -261,7 +271,8 @@ pub fn best_and_random(y: &[f64], most: usize, rng: &mut ChaCha8Rng) -> Vec<usiz
     rows
 }
 
-/// Targets of mean 0 and variance 1, their mean and standard deviation; constants become 0.
+/// The targets with mean 0 and variance 1, and their original mean and standard deviation. Equal targets
+/// become 0.
 fn standardized(targets: &[f64]) -> (Vec<f64>, f64, f64) {
     let count = targets.len().max(1) as f64;
     let center = targets.iter().sum::<f64>() / count;
@@ -271,4 +282,164 @@ fn standardized(targets: &[f64]) -> (Vec<f64>, f64, f64) {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    //! Gaussian processes against formulas worked by hand.
+
+    use evo_space::rng::seeded;
+
+    use super::*;
+
+    /// Little noise, lengths and signal of 1.
+    fn plain(columns: usize) -> GaussianProcess {
+        let mut process = GaussianProcess::new(ProcessOptions::default(), columns);
+        let mut logs = vec![0.0; columns + 1];
+        logs.push(1e-9f64.ln());
+        process.set(Hyperparameters::from_logs(logs));
+        process
+    }
+
+    /// A smooth function over a grid of `side` by `side` in the unit square; the second feature hardly
+    /// counts.
+    fn grid(side: usize) -> (Matrix, Vec<f64>) {
+        let axis = |at: usize| at as f64 / (side - 1) as f64;
+        let rows: Vec<[f64; 2]> = (0..side * side).map(|at| [axis(at / side), axis(at % side)]).collect();
+        let y = rows.iter().map(|row| (6.0 * row[0]).sin() + 0.05 * row[1]).collect();
+        (Matrix::from_rows(&rows), y)
+    }
+
+    #[test]
+    fn one_observation_by_hand() {
+        let mut process = plain(1);
+        process.learn(&Matrix::from_rows(&[[0.0]]), &[3.0]);
+        let k = Kernel::Matern32.correlation(0.25);
+        let v = 1.0 + process.hyperparameters().noise();
+        let there = process.predict_row(&[0.5]);
+        // One target is its own mean, so the expected mean is that everywhere.
+        assert!((there.mean - 3.0).abs() < 1e-12);
+        assert!((there.spread - (1.0 - k * k / v).sqrt()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn two_observations_by_hand() {
+        let mut process = plain(1);
+        process.learn(&Matrix::from_rows(&[[0.0], [1.0]]), &[1.0, 5.0]);
+        // Standardized: -1 and 1, center 3, scale 2. K = [[v, c], [c, v]], solved directly.
+        let correlation = |x: f64| Kernel::Matern32.correlation(x * x);
+        let (v, c) = (1.0 + process.hyperparameters().noise(), correlation(1.0));
+        let (a, b) = (correlation(0.3), correlation(0.7));
+        let determinant = v * v - c * c;
+        let solve = |x: f64, y: f64| ((v * x - c * y) / determinant, (v * y - c * x) / determinant);
+        let (alpha, beta) = solve(-1.0, 1.0);
+        let (p, q) = solve(a, b);
+        let there = process.predict_row(&[0.3]);
+        assert!((there.mean - (3.0 + 2.0 * (a * alpha + b * beta))).abs() < 1e-10);
+        assert!((there.spread - 2.0 * (1.0 - a * p - b * q).sqrt()).abs() < 1e-8);
+    }
+
+    #[test]
+    fn observations_are_interpolated_and_far_points_are_uncertain() {
+        let (x, y) = grid(5);
+        let mut process = plain(2);
+        process.learn(&x, &y);
+        for (row, target) in x.iter().zip(&y) {
+            let there = process.predict_row(row);
+            assert!((there.mean - target).abs() < 1e-3 && there.spread < 5e-3, "{there:?}");
+        }
+        let far = process.predict_row(&[50.0, 50.0]);
+        let mean = y.iter().sum::<f64>() / 25.0;
+        assert!((far.mean - mean).abs() < 1e-9 && far.spread > 0.3, "{far:?}");
+    }
+
+    #[test]
+    fn tuning_finds_which_feature_matters() {
+        let (x, y) = grid(7);
+        let mut process = GaussianProcess::new(ProcessOptions::default(), 2);
+        process.fit(&x, &y, &mut seeded(1));
+        let inverse: Vec<f64> = process.hyperparameters().lengths().map(f64::recip).collect();
+        assert!(inverse[0] > 3.0 * inverse[1], "{:?}", process.hyperparameters());
+        let error = |row: [f64; 2]| process.predict_row(&row).mean - ((6.0 * row[0]).sin() + 0.05 * row[1]);
+        assert!(error([0.42, 0.42]).abs() < 0.08 && error([0.9, 0.1]).abs() < 0.08);
+        assert!(process.hyperparameters().noise().sqrt() * process.scale < 0.1);
+    }
+
+    #[test]
+    fn appending_is_learning() {
+        let (x, y) = grid(4);
+        let mut grown = plain(2);
+        let mut whole = plain(2);
+        x.iter().zip(&y).for_each(|(row, target)| grown.append(row, *target));
+        grown.retarget(&y);
+        whole.learn(&x, &y);
+        for row in [[0.1, 0.1], [0.8, 0.3]] {
+            let (a, b) = (grown.predict_row(&row), whole.predict_row(&row));
+            assert!((a.mean - b.mean).abs() < 1e-6 && (a.spread - b.spread).abs() < 1e-6, "{a:?} {b:?}");
+        }
+    }
+
+    #[test]
+    fn targets_that_change_give_what_learning_gives() {
+        let (x, y) = grid(4);
+        let logs: Vec<f64> = y.iter().map(|y| (y + 2.0).ln()).collect();
+        let (mut changed, mut fresh) = (plain(2), plain(2));
+        changed.learn(&x, &y);
+        changed.retarget(&logs);
+        fresh.learn(&x, &logs);
+        assert_eq!(changed.predict(&x), fresh.predict(&x));
+    }
+
+    /// Fits, and asks about a point: whatever comes in, numbers come out.
+    #[track_caller]
+    fn survives(rows: &[[f64; 2]], y: &[f64]) -> ModelPrediction {
+        let mut process = GaussianProcess::new(ProcessOptions::default(), 2);
+        process.fit(&Matrix::from_rows(rows), y, &mut seeded(2));
+        let there = process.predict_row(&[0.3, 0.4]);
+        assert!(there.mean.is_finite() && there.spread.is_finite() && there.spread >= 0.0, "{there:?}");
+        process.append(&[0.3, 0.4], f64::NAN);
+        process.append(&[0.3, 0.4], 7.0);
+        process.append(&[0.3, 0.4], 7.0);
+        assert!(process.predict_row(&[0.3, 0.4]).mean.is_finite());
+        there
+    }
+
+    #[test]
+    fn duplicates_constants_single_points_and_wild_targets() {
+        survives(&[[0.5, 0.5]; 6], &[1.0, 2.0, 1.0, 2.0, 1.0, 2.0]);
+        assert_eq!(survives(&[[0.1, 0.2], [0.5, 0.9], [0.7, 0.1]], &[4.0; 3]).mean, 4.0);
+        assert_eq!(survives(&[[0.5, 0.5]], &[4.0]).mean, 4.0);
+        survives(&[[0.1, 0.2], [0.5, 0.9], [0.7, 0.1]], &[f64::INFINITY, 1.0, 1e300]);
+        survives(&[[0.1, 0.2], [0.5, 0.9]], &[f64::NAN, f64::NAN]);
+        survives(&[[f64::NAN, 0.2], [0.5, 0.9]], &[1.0, 2.0]);
+        let mut none = GaussianProcess::new(ProcessOptions::default(), 2);
+        none.fit(&Matrix::with_columns(2), &[], &mut seeded(1));
+        assert_eq!(none.predict_row(&[0.1, 0.2]), ModelPrediction { mean: 0.0, spread: 1.0 });
+    }
+
+    #[test]
+    fn without_features_it_is_the_mean() {
+        let mut process = GaussianProcess::new(ProcessOptions::default(), 0);
+        process.fit(&Matrix::from_rows(&[[0.0; 0]; 4]), &[1.0, 2.0, 3.0, 4.0], &mut seeded(1));
+        assert!((process.predict_row(&[]).mean - 2.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_settings() {
+        let (x, y) = grid(12);
+        let fitted = |seed| {
+            let mut process = GaussianProcess::new(ProcessOptions::default(), 2);
+            process.fit(&x, &y, &mut seeded(seed));
+            process.hyperparameters().clone()
+        };
+        assert_eq!(fitted(5), fitted(5));
+        assert_ne!(fitted(5), fitted(6), "it learns from a part of the rows, drawn by the seed");
+    }
+
+    #[test]
+    fn a_part_holds_the_best() {
+        let y: Vec<f64> = (0..100).map(|at| f64::from((at * 37) % 100)).collect();
+        let rows = best_and_random(&y, 20, &mut seeded(1));
+        assert_eq!(rows.len(), 20);
+        assert!(rows.windows(2).all(|pair| pair[0] < pair[1]));
+        assert!((0..100).filter(|row| y[*row] < 10.0).all(|row| rows.contains(&row)));
+        assert_eq!(best_and_random(&y, 200, &mut seeded(1)).len(), 100);
+    }
+}

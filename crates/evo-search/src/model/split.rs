@@ -4,46 +4,47 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use super::codes::{Codes, Scales};
-use super::forest::{ForestOptions, Splitting};
+use super::forest_options::ForestOptions;
 
-/// What trees are grown from.
+/// The observations that trees are grown from: codes of the features, targets and weights, row by row.
 #[derive(Clone, Debug)]
-pub struct Data {
-    pub codes: Codes,
-    pub scales: Scales,
-    pub targets: Vec<f64>,
-    pub weights: Vec<f64>,
+pub(crate) struct TrainingSet {
+    pub(crate) codes: Codes,
+    pub(crate) scales: Scales,
+    pub(crate) targets: Vec<f64>,
+    pub(crate) weights: Vec<f64>,
 }
 
-/// Rows whose code in a column is at most `code` go left.
+/// A split of a node: rows whose code in `column` is at most `code` go left.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Split {
-    pub column: u32,
-    pub code: u16,
+pub(crate) struct NodeSplit {
+    pub(crate) column: u32,
+    pub(crate) code: u16,
 }
 
-/// Draws splits; keeps its memory from node to node.
+/// Draws splits. Its buffers are reused from node to node, which saves most allocations of growing a tree.
 #[derive(Debug, Default)]
-pub struct Splitter {
-    /// A permutation of the columns; a draw shuffles its front.
+pub(crate) struct Splitter {
+    /// A permutation of the columns. Each draw continues a Fisher-Yates shuffle of its front.
     columns: Vec<u32>,
-    /// Weight, and weight times target less the node's mean, of each member.
+    /// For each member its weight, and its weight times the difference of its target from the node's mean.
+    /// Centered sums lose fewer digits.
     terms: Vec<(f64, f64)>,
-    /// Code and position of each member, for thresholds that are searched.
-    sorted: Vec<(u16, u32)>,
 }
 
 impl Splitter {
-    /// The best of the drawn candidates by reduction of variance; `None` if no column separates the
-    /// members, or none leaves enough of them on both sides.
-    pub fn split(
+    /// The best of some random candidates by reduction of variance: one threshold for each of a few
+    /// columns, drawn uniformly between the least and the largest value of the members (Geurts, Ernst and
+    /// Wehenkel 2006). `None` if no column separates the members, or no candidate leaves enough of them on
+    /// both sides.
+    pub(crate) fn split(
         &mut self,
-        data: &Data,
+        data: &TrainingSet,
         members: &[u32],
         mean: f64,
         options: &ForestOptions,
         rng: &mut ChaCha8Rng,
-    ) -> Option<Split> {
+    ) -> Option<NodeSplit> {
         let count = data.codes.columns();
         if self.columns.len() != count {
             self.columns = (0..count as u32).collect();
@@ -55,7 +56,7 @@ impl Splitter {
         self.terms.clear();
         self.terms.extend(members.iter().map(term));
         let wanted = options.features_at_node.unwrap_or(count).max(1);
-        let (mut tried, mut best) = (0, None::<(f64, Split)>);
+        let (mut tried, mut best) = (0, None::<(f64, NodeSplit)>);
         for drawn in 0..count {
             if tried == wanted {
                 break;
@@ -69,23 +70,17 @@ impl Splitter {
                 continue;
             }
             tried += 1;
-            let found = match options.splitting {
-                Splitting::Drawn => {
-                    let code = data.scales[column as usize].threshold(low, high, rng.random());
-                    self.score(codes, members, code, options.min_leaf).map(|score| (score, code))
-                }
-                Splitting::Searched => self.search(codes, members, options.min_leaf),
-            };
-            if let Some((score, code)) = found
+            let code = data.scales[column as usize].threshold(low, high, rng.random());
+            if let Some(score) = self.score(codes, members, code, options.min_leaf)
                 && best.is_none_or(|(other, _)| score > other)
             {
-                best = Some((score, Split { column, code }));
+                best = Some((score, NodeSplit { column, code }));
             }
         }
         best.map(|(_, split)| split)
     }
 
-    /// What a threshold is worth: the variance that it takes away, up to a constant.
+    /// The score of a threshold: the variance that it explains, up to a constant.
     fn score(&self, codes: &[u16], members: &[u32], code: u16, min_leaf: usize) -> Option<f64> {
         let (mut left, mut left_weight, mut left_sum) = (0usize, 0.0, 0.0);
         let (mut weight_all, mut sum_all) = (0.0, 0.0);
@@ -102,35 +97,9 @@ impl Splitter {
         }
         Some(worth(left_weight, left_sum, weight_all, sum_all))
     }
-
-    /// The best threshold of a column.
-    fn search(&mut self, codes: &[u16], members: &[u32], min_leaf: usize) -> Option<(f64, u16)> {
-        self.sorted.clear();
-        let pairs = members.iter().enumerate();
-        self.sorted.extend(pairs.map(|(at, member)| (codes[*member as usize], at as u32)));
-        self.sorted.sort_unstable();
-        let (weight_all, sum_all) =
-            self.terms.iter().fold((0.0, 0.0), |(w, s), (weight, sum)| (w + weight, s + sum));
-        let (mut left_weight, mut left_sum) = (0.0, 0.0);
-        let mut best = None::<(f64, u16)>;
-        for (at, pair) in self.sorted.windows(2).enumerate() {
-            let (weight, sum) = self.terms[pair[0].1 as usize];
-            left_weight += weight;
-            left_sum += sum;
-            let left = at + 1;
-            if pair[0].0 == pair[1].0 || left < min_leaf || members.len() - left < min_leaf {
-                continue;
-            }
-            let score = worth(left_weight, left_sum, weight_all, sum_all);
-            if best.is_none_or(|(other, _)| score > other) {
-                best = Some((score, pair[0].0));
-            }
-        }
-        best
-    }
 }
 
-/// The weighted variance between two sides: what is left of the whole after both means.
+/// The sum of squares between the two sides, `Σ wᵢ (mᵢ - m)²` for targets with overall mean `m` = 0.
 fn worth(left_weight: f64, left_sum: f64, weight: f64, sum: f64) -> f64 {
     let square = |sum: f64, weight: f64| if weight > 0.0 { sum * sum / weight } else { 0.0 };
     square(left_sum, left_weight) + square(sum - left_sum, weight - left_weight)

@@ -1,38 +1,39 @@
-//! One tree that can grow by one observation: a binary tree over codes, whose every node also owns a
-//! range of the points it is asked about.
+//! A regression tree that can grow by one observation at a time.
 //!
-//! The points stand in an order in which each node's are contiguous, as the keys in quicksort. A
-//! change below a node then reorders that node's range alone, and a leaf that changes its mind knows
-//! whom it concerns.
+//! Each node also owns a range of the watched points, the points whose predictions the forest keeps up to
+//! date. The points are stored in an order in which every node's points are contiguous, like the keys of
+//! quicksort. A change below a node then reorders only that node's range, and a leaf whose mean changes
+//! knows which predictions to correct.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use super::codes::Codes;
-use super::forest::ForestOptions;
-use super::split::{Data, Split, Splitter};
+use super::forest_options::ForestOptions;
+use super::split::{NodeSplit, Splitter, TrainingSet};
 
-/// No node, no member.
+/// Stands for the absence of a node or a member.
 const NONE: u32 = u32::MAX;
 
-/// Weight, mean and sum of squared deviations of some targets.
+/// Weight, mean and sum of squared deviations of some targets. Unlike sums of squares, they lose no digits
+/// when the mean is large.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Moments {
-    pub weight: f64,
-    pub mean: f64,
-    pub scatter: f64,
+pub(crate) struct Moments {
+    pub(crate) weight: f64,
+    pub(crate) mean: f64,
+    pub(crate) scatter: f64,
 }
 
 impl Moments {
-    /// Takes one more in (West 1979).
-    pub fn add(&mut self, target: f64, weight: f64) {
+    /// Adds a target (West 1979).
+    pub(crate) fn add(&mut self, target: f64, weight: f64) {
         if weight > 0.0 {
             self.merge(Moments { weight, mean: target, scatter: 0.0 });
         }
     }
 
-    /// Takes others in (Chan, Golub and LeVeque 1983).
-    pub fn merge(&mut self, other: Moments) {
+    /// Adds the targets of another set (Chan, Golub and LeVeque 1983).
+    pub(crate) fn merge(&mut self, other: Moments) {
         let weight = self.weight + other.weight;
         if weight > 0.0 {
             let apart = other.mean - self.mean;
@@ -42,69 +43,77 @@ impl Moments {
         }
     }
 
-    /// The mean square deviation.
-    pub fn variance(&self) -> f64 {
+    /// The mean squared deviation.
+    pub(crate) fn variance(&self) -> f64 {
         if self.weight > 0.0 { self.scatter / self.weight } else { 0.0 }
     }
 }
 
+/// A node: an inner one with a split and two children, or a leaf with members.
 #[derive(Clone, Debug)]
-struct Node {
-    split: Split,
-    /// `NONE` for a leaf.
+struct TreeNode {
+    split: NodeSplit,
+    /// The children; `left` is `NONE` for a leaf.
     left: u32,
     right: u32,
-    /// First member of a leaf.
+    /// The first member of a leaf.
     head: u32,
-    /// Members, in the whole subtree.
+    /// Number of members in the whole subtree.
     count: u32,
-    /// The node's part of the order of points.
+    /// The node's range in the order of watched points.
     start: u32,
     end: u32,
     moments: Moments,
 }
 
-/// Means and mean squares of all points, summed over the trees of a forest.
-pub type Sums = Vec<[f64; 2]>;
+/// For each watched point, the sums over all trees of the leaf means and of the leaf mean squares.
+pub(crate) type Sums = Vec<[f64; 2]>;
 
-/// What trees of a forest share while they grow.
+/// What the trees of a forest share while they grow.
 #[derive(Debug)]
-pub struct Growth<'a> {
-    pub data: &'a Data,
-    pub points: Option<&'a Codes>,
-    pub sums: &'a mut Sums,
-    pub options: &'a ForestOptions,
-    pub splitter: &'a mut Splitter,
-    pub rng: &'a mut ChaCha8Rng,
+pub(crate) struct Growth<'a> {
+    pub(crate) data: &'a TrainingSet,
+    pub(crate) points: Option<&'a Codes>,
+    pub(crate) sums: &'a mut Sums,
+    pub(crate) options: &'a ForestOptions,
+    pub(crate) splitter: &'a mut Splitter,
+    pub(crate) rng: &'a mut ChaCha8Rng,
 }
 
-/// A tree. Node 0 is the root.
+/// A tree. TreeNode 0 is the root.
 #[derive(Clone, Debug)]
-pub struct Tree {
-    nodes: Vec<Node>,
+pub(crate) struct RegressionTree {
+    nodes: Vec<TreeNode>,
+    /// Places in `nodes` that regrowing left unused.
     free: Vec<u32>,
-    /// The member after each in its leaf.
+    /// For each member the next one in its leaf: leaves are linked lists, so growing a leaf allocates
+    /// nothing.
     next: Vec<u32>,
-    /// The points, each node's together.
+    /// The watched points, each node's together.
     order: Vec<u32>,
 }
 
-impl Tree {
-    /// One leaf with the given rows of the data as members and all points.
-    pub fn new(members: &mut [u32], growth: &mut Growth<'_>) -> Tree {
+impl RegressionTree {
+    /// Grows a tree from the given rows, with all watched points below its root.
+    pub(crate) fn new(members: &mut [u32], growth: &mut Growth<'_>) -> RegressionTree {
         let points = growth.points.map_or(0, Codes::rows) as u32;
-        let root = Node::leaf(0, points);
-        let mut tree =
-            Tree { nodes: vec![root], free: Vec::new(), next: Vec::new(), order: (0..points).collect() };
+        let root = TreeNode::leaf(0, points);
+        let mut tree = RegressionTree {
+            nodes: vec![root],
+            free: Vec::new(),
+            next: Vec::new(),
+            order: (0..points).collect(),
+        };
         tree.next.resize(growth.data.targets.len(), NONE);
         tree.grow(0, members, growth);
         tree.contribute(0, 1.0, growth.sums);
         tree
     }
 
-    /// Takes in a row that was added to the data. Nodes on its way are grown anew with the chance
-    /// that makes a split drawn from few members give way once there are many.
-    pub fn insert(&mut self, member: u32, growth: &mut Growth<'_>) {
+    /// Takes in a row that was added to the data. A node with `n` members on the way is regrown with chance
+    /// `refresh / n`, so that a split that was drawn from few members is drawn again once there are many. A
+    /// node's size is halved at each level, so the expected work is logarithmic in the number of rows.
+    pub(crate) fn insert(&mut self, member: u32, growth: &mut Growth<'_>) {
         self.next.resize(growth.data.targets.len(), NONE);
         let (target, weight) = (growth.data.targets[member as usize], growth.data.weights[member as usize]);
         let mut at = 0;
@@ -121,8 +130,8 @@ impl Tree {
         }
     }
 
-    /// Mean and variance of the leaf of a row of codes.
-    pub fn predict(&self, row: &[u16]) -> Moments {
+    /// The moments of the leaf that a row of codes falls into.
+    pub(crate) fn predict(&self, row: &[u16]) -> Moments {
         let mut node = &self.nodes[0];
         while node.left != NONE {
             let is_left = row[node.split.column as usize] <= node.split.code;
@@ -131,9 +140,10 @@ impl Tree {
         node.moments
     }
 
-    /// Computes all moments again after targets changed. The sums of points are the caller's to clear.
-    pub fn retarget(&mut self, data: &Data, sums: &mut Sums) {
-        // Parents before children, so that backwards children come first.
+    /// Computes all moments again after targets changed, and adds them to `sums`, which the caller has
+    /// cleared.
+    pub(crate) fn retarget(&mut self, data: &TrainingSet, sums: &mut Sums) {
+        // Parents come before children, so going backwards visits children first.
         let mut visited = vec![0];
         let mut at = 0;
         while let Some(node) = visited.get(at).map(|at| &self.nodes[*at as usize]) {
@@ -156,21 +166,7 @@ impl Tree {
         self.contribute(0, 1.0, sums);
     }
 
-    /// Adds the variance that each split takes away to its column.
-    pub fn add_importance(&self, sums: &mut [f64]) {
-        let mut stack = vec![0u32];
-        while let Some(at) = stack.pop() {
-            let node = &self.nodes[at as usize];
-            if node.left != NONE {
-                let below = [node.left, node.right].map(|child| self.nodes[child as usize].moments.scatter);
-                let gain = node.moments.scatter - below[0] - below[1];
-                sums[node.split.column as usize] += gain.max(0.0);
-                stack.extend([node.left, node.right]);
-            }
-        }
-    }
-
-    /// Adds (`sign` 1) or takes away (-1) what the leaves below a node say of their points.
+    /// Adds (`sign` 1) or subtracts (-1) the leaf means and mean squares below a node for its watched points.
     fn contribute(&self, at: u32, sign: f64, sums: &mut Sums) {
         let mut stack = vec![at];
         while let Some(at) = stack.pop() {
@@ -192,7 +188,7 @@ impl Tree {
         }
     }
 
-    /// Replaces what is below a node by a subtree of its members and one more.
+    /// Replaces the subtree below a node by a new one that is grown from the old members and one more.
     fn regrow(&mut self, at: u32, member: u32, growth: &mut Growth<'_>) {
         self.contribute(at, -1.0, growth.sums);
         let mut members = vec![member];
@@ -232,20 +228,21 @@ impl Tree {
         }
     }
 
-    /// Gives a node two children, each with its points.
-    fn divide(&mut self, at: u32, split: Split, points: Option<&Codes>) -> [u32; 2] {
+    /// Gives a node two children, each with its watched points.
+    fn divide(&mut self, at: u32, split: NodeSplit, points: Option<&Codes>) -> [u32; 2] {
         let (start, end) = (self.nodes[at as usize].start, self.nodes[at as usize].end);
         let own = &mut self.order[start as usize..end as usize];
         let left_points =
             points.map_or(0, |points| partition(own, points.column(split.column as usize), split.code));
         let middle = start + left_points as u32;
-        let children = [Node::leaf(start, middle), Node::leaf(middle, end)].map(|node| self.place(node));
+        let children =
+            [TreeNode::leaf(start, middle), TreeNode::leaf(middle, end)].map(|node| self.place(node));
         let node = &mut self.nodes[at as usize];
         (node.split, node.left, node.right) = (split, children[0], children[1]);
         children
     }
 
-    fn place(&mut self, node: Node) -> u32 {
+    fn place(&mut self, node: TreeNode) -> u32 {
         match self.free.pop() {
             Some(at) => {
                 self.nodes[at as usize] = node;
@@ -258,7 +255,7 @@ impl Tree {
         }
     }
 
-    /// Chains the members of a leaf; returns the first.
+    /// Links the members of a leaf and returns the first.
     fn link(&mut self, members: &[u32]) -> u32 {
         let mut head = NONE;
         for member in members.iter().rev() {
@@ -269,15 +266,15 @@ impl Tree {
     }
 }
 
-impl Node {
-    fn leaf(start: u32, end: u32) -> Node {
-        let split = Split { column: 0, code: 0 };
+impl TreeNode {
+    fn leaf(start: u32, end: u32) -> TreeNode {
+        let split = NodeSplit { column: 0, code: 0 };
         let moments = Moments::default();
-        Node { split, left: NONE, right: NONE, head: NONE, count: 0, start, end, moments }
+        TreeNode { split, left: NONE, right: NONE, head: NONE, count: 0, start, end, moments }
     }
 }
 
-/// The members of a leaf.
+/// Iterates over the members of a leaf.
 struct Members<'a> {
     next: &'a [u32],
     at: u32,
@@ -293,14 +290,14 @@ impl Iterator for Members<'_> {
     }
 }
 
-fn moments(data: &Data, members: impl Iterator<Item = u32>) -> Moments {
+fn moments(data: &TrainingSet, members: impl Iterator<Item = u32>) -> Moments {
     let mut moments = Moments::default();
     members.for_each(|member| moments.add(data.targets[member as usize], data.weights[member as usize]));
     moments
 }
 
-/// The split of a node, unless it stays a leaf: too few members, or all of one target.
-fn choose(members: &[u32], moments: &Moments, growth: &mut Growth<'_>) -> Option<Split> {
+/// The split of a node; `None` if it stays a leaf because it has too few members or all targets are equal.
+fn choose(members: &[u32], moments: &Moments, growth: &mut Growth<'_>) -> Option<NodeSplit> {
     let fewest = growth.options.min_split.max(2 * growth.options.min_leaf).max(2);
     if members.len() < fewest || moments.variance() <= 1e-24 * (1.0 + moments.mean * moments.mean) {
         return None;
@@ -308,8 +305,9 @@ fn choose(members: &[u32], moments: &Moments, growth: &mut Growth<'_>) -> Option
     growth.splitter.split(growth.data, members, moments.mean, growth.options, growth.rng)
 }
 
-/// Moves those whose code is at most `code` to the front, both sides in their old order; returns how
-/// many. Without branches: which way a point goes is not predictable.
+/// Moves the rows whose code is at most `code` to the front and returns how many there are. Both sides keep
+/// their order, which makes results reproducible. The loop has no branch, because the side of a row is
+/// unpredictable.
 fn partition(rows: &mut [u32], codes: &[u16], code: u16) -> usize {
     let mut right = vec![0u32; rows.len()];
     let (mut lefts, mut rights) = (0, 0);

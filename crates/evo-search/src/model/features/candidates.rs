@@ -9,8 +9,8 @@ use evo_space::program::Scratch;
 use evo_space::space::SearchSpace;
 use evo_space::value::Value;
 
-use super::FeatureOptions;
 use super::column::Column;
+use super::options::FeatureOptions;
 use crate::model::formula::{Formula, Numbers, slots_of};
 
 /// Values of a text that each get a feature of their own; more have only their positions.

@@ -4,7 +4,7 @@ use evo_space::genome::Genome;
 use evo_space::program::Scratch;
 use evo_space::space::SearchSpace;
 
-use crate::model::codes::Scale;
+use crate::model::codes::ColumnScale;
 use crate::model::formula::{CompiledFormula, Formula, Numbers};
 
 /// Largest table over the positions of a feature's parameters.
@@ -16,14 +16,14 @@ pub struct Column {
     formula: Formula,
     compiled: CompiledFormula,
     slots: Vec<usize>,
-    scale: Scale,
+    scale: ColumnScale,
     /// Whether values stand in logarithms.
     is_logarithm: bool,
-    table: Option<Table>,
+    table: Option<ColumnTable>,
 }
 
 #[derive(Clone, Debug)]
-struct Table {
+struct ColumnTable {
     /// What a step of each slot's position adds to the place.
     strides: Vec<usize>,
     codes: Vec<u16>,
@@ -55,13 +55,13 @@ impl Column {
         };
         let finite = || values.iter().copied().filter(|value| value.is_finite());
         let is_logarithm = finite().all(|value| value > 0.0);
-        let scale = Scale::new(finite().map(|value| tamed(value, is_logarithm)).collect());
+        let scale = ColumnScale::new(finite().map(|value| tamed(value, is_logarithm)).collect());
         let mut column = Column { formula, compiled, slots, scale, is_logarithm, table: None };
         if values.iter().any(|value| !value.is_finite()) {
             // No value is a value of its own: below all others.
             let lowest = column.undefined();
             let all = (0..column.scale.len()).map(|code| column.scale.value(code as u16));
-            column.scale = Scale::new(all.chain([lowest]).collect());
+            column.scale = ColumnScale::new(all.chain([lowest]).collect());
         }
         if combinations <= TABLE_MAX {
             column.table = Some(column.tabulate(numbers, domains, sizes, combinations));
@@ -75,7 +75,7 @@ impl Column {
     }
 
     /// What it can be.
-    pub fn scale(&self) -> &Scale {
+    pub fn scale(&self) -> &ColumnScale {
         &self.scale
     }
 
@@ -117,12 +117,18 @@ impl Column {
         if high > low { ((value - low) / (high - low)).clamp(0.0, 1.0) } else { 0.0 }
     }
 
-    fn tabulate(&self, numbers: &Numbers, domains: &[Vec<u16>], sizes: &[usize], places: usize) -> Table {
+    fn tabulate(
+        &self,
+        numbers: &Numbers,
+        domains: &[Vec<u16>],
+        sizes: &[usize],
+        places: usize,
+    ) -> ColumnTable {
         let mut strides = vec![1; self.slots.len()];
         for at in (1..strides.len()).rev() {
             strides[at - 1] = strides[at] * sizes[self.slots[at]];
         }
-        let mut table = Table { strides, codes: vec![0; places], shares: vec![0.0; places] };
+        let mut table = ColumnTable { strides, codes: vec![0; places], shares: vec![0.0; places] };
         let (mut positions, mut scratch) = (vec![0; sizes.len()], Scratch::default());
         for_all(&self.slots, domains, &mut positions, &mut |positions| {
             let value = self.value(positions, numbers, &mut scratch);
@@ -133,7 +139,7 @@ impl Column {
     }
 }
 
-impl Table {
+impl ColumnTable {
     #[inline]
     fn place(&self, slots: &[usize], positions: &[u16]) -> usize {
         slots.iter().zip(&self.strides).map(|(slot, stride)| usize::from(positions[*slot]) * stride).sum()

@@ -1,6 +1,8 @@
 //! Features of small spaces, listed; of larger ones, counted.
 
-use super::*;
+use evo_space::genome::Genome;
+
+use super::Features;
 use crate::conformance::space_of;
 
 const TILED: &str = "constraints = ['BX * BY <= 256', 'BX * BY * TX % 32 == 0', 'PAD == 0 or SHARED']\n\

@@ -1,102 +1,81 @@
-//! What a finished study says beyond its winner: which parameters decided the time, what was never
-//! tried, when the best came, how random search would have done, and whether the model knew.
-//!
-//! Everything follows from the evaluations and the space, whatever strategy proposed them, and from a
-//! seed, so the same journal gives the same record. Where there is too little to say, nothing is said.
-
-mod baseline;
-mod calibration;
-mod importance;
+//! The whole insight into a study: the best, the values without success, the operators, and the parts that
+//! have files of their own.
 
 use std::collections::BTreeMap;
 
 use evo_protocol::evaluation::{Evaluation, Expectation};
-use evo_protocol::verdict::VerdictClass;
-use evo_space::genome::Genome;
 use evo_space::space::SearchSpace;
 use evo_space::value::Value;
 use serde::{Deserialize, Serialize};
 
-pub use self::baseline::{Basis, RandomSearch};
-pub use self::calibration::Calibration;
-pub use self::importance::{Importance, ParameterShare};
+use super::baseline::{RandomSearch, random_search};
+use super::calibration::{ModelCalibration, calibration};
+use super::importance::{Importance, importance};
+use super::observation::{Fate, Observation, observations};
 
-/// Passing evaluations below which models say nothing.
-pub const ENOUGH: usize = 20;
-
-/// The record of a study.
+/// What a study says beyond its winner.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Insight {
-    /// Evaluations that say something about the kernel: all but those that failed by our own trouble and those
-    /// that were not run.
+    /// Evaluations that say something about the kernel: all but the ones that failed by our own trouble and
+    /// the ones that were not run.
     pub evaluations: usize,
-    /// Those that are correct and measured.
+    /// Evaluations among them that are correct and measured.
     pub passing: usize,
-    /// None where nothing passed.
+    /// The best measured evaluation; `None` if nothing passed.
     pub best: Option<Best>,
-    /// None where there is too little to learn from.
+    /// Which parameters decided the time; `None` if there is too little to learn from.
     pub importance: Option<Importance>,
-    /// Parameters that have values which some valid point has and no evaluation had.
+    /// Values that some valid point has and no evaluation had, by parameter.
     pub untried: Vec<Values>,
-    /// Parameters that have values which were tried and never passed.
+    /// Values that were tried and never passed, by parameter.
     pub never_passed: Vec<Values>,
-    /// None where there is too little to learn from.
+    /// How random search would have done; `None` if there is too little to learn from.
     pub random: Option<RandomSearch>,
-    /// None where no proposal came from a model.
-    pub calibration: Option<Calibration>,
+    /// How good the model's expectations were; `None` if no proposal came from a model.
+    pub calibration: Option<ModelCalibration>,
     /// What each operator contributed, by name.
-    pub operators: BTreeMap<String, Operator>,
+    pub operators: BTreeMap<String, OperatorCounts>,
 }
 
-/// The best of the screening, and when it came.
+/// The best evaluation of the screening, and when it came. Confirmation may choose another one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Best {
     /// The evaluation's number.
     pub number: u64,
+    /// Its measured time, nanoseconds.
     pub objective_ns: f64,
+    /// The operator that proposed it.
     pub origin: String,
+    /// What the model expected of it, if a model was asked.
     pub expected: Option<Expectation>,
-    /// How many verdicts it took, with its own.
+    /// How many verdicts it took, its own included.
     pub after_evaluations: usize,
-    /// The share of the time in compilers and on the device that was spent by then; none if no time was booked.
+    /// The share of all compile and device time that was spent by then, 0 to 1; `None` if no time was booked.
     pub after_cost_share: Option<f64>,
 }
 
 /// Some values of a parameter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Values {
+    /// The parameter's name.
     pub parameter: String,
+    /// The values, in the order of the space.
     pub values: Vec<Value>,
 }
 
 /// What an operator of the strategy contributed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Operator {
+pub struct OperatorCounts {
+    /// Evaluations that it proposed.
     pub evaluations: usize,
+    /// Evaluations among them that are correct and measured.
     pub passing: usize,
     /// How often it found a new best.
     pub improvements: usize,
 }
 
-/// A told evaluation, as this module needs it.
-struct Observation<'a> {
-    genome: Genome,
-    evaluation: &'a Evaluation,
-    fate: Fate,
-}
-
-/// What became of a point.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Fate {
-    /// Measured, nanoseconds.
-    Measured(f64),
-    /// Correct as far as checked and given up as slower than this.
-    Beyond(f64),
-    Failed,
-}
-
 impl Insight {
-    /// The record of evaluations in the order of their verdicts. `seed` decides what models draw.
+    /// Computes the insight from evaluations in the order of their verdicts. `seed` seeds the models' draws.
     pub fn of(space: &SearchSpace, evaluations: &[Evaluation], seed: u64) -> Insight {
         let known = observations(space, evaluations);
         let measured = known.iter().filter(|one| matches!(one.fate, Fate::Measured(_)));
@@ -105,41 +84,14 @@ impl Insight {
             evaluations: known.len(),
             passing: measured.count(),
             best: best(&known),
-            importance: importance::importance(space, &known, seed),
+            importance: importance(space, &known, seed),
             untried: never_tried,
             never_passed,
-            random: baseline::random_search(space, &known, seed),
-            calibration: calibration::calibration(&known),
+            random: random_search(space, &known, seed),
+            calibration: calibration(&known),
             operators: operators(&known),
         }
     }
-}
-
-impl Observation<'_> {
-    /// Natural logarithm of the time, or of the bound that is known of it.
-    fn log_time(&self) -> Option<f64> {
-        match self.fate {
-            Fate::Measured(time) | Fate::Beyond(time) => Some(time.ln()),
-            Fate::Failed => None,
-        }
-    }
-}
-
-fn observations<'a>(space: &SearchSpace, evaluations: &'a [Evaluation]) -> Vec<Observation<'a>> {
-    let fate = |one: &Evaluation| {
-        let time = one.objective_ns.filter(|time| time.is_finite() && *time > 0.0);
-        match (one.verdict.kind.class(), time) {
-            (VerdictClass::Harness | VerdictClass::PassedOver, _) => None,
-            (VerdictClass::Ok, Some(time)) => Some(Fate::Measured(time)),
-            (VerdictClass::Slow, Some(time)) => Some(Fate::Beyond(time)),
-            _ => Some(Fate::Failed),
-        }
-    };
-    let told = |evaluation| {
-        let fate = fate(evaluation)?;
-        Some(Observation { genome: space.genome(&evaluation.configuration)?, evaluation, fate })
-    };
-    evaluations.iter().filter_map(told).collect()
 }
 
 fn best(known: &[Observation<'_>]) -> Option<Best> {
@@ -163,7 +115,7 @@ fn best(known: &[Observation<'_>]) -> Option<Best> {
     })
 }
 
-/// Values of valid points that nobody tried, and values that were tried and never passed.
+/// Values of valid points that were never tried, and values that were tried and never passed.
 fn untried(space: &SearchSpace, known: &[Observation<'_>]) -> (Vec<Values>, Vec<Values>) {
     let mut all = (Vec::new(), Vec::new());
     for (slot, positions) in space.effective_domains().into_iter().enumerate() {
@@ -186,8 +138,8 @@ fn untried(space: &SearchSpace, known: &[Observation<'_>]) -> (Vec<Values>, Vec<
     all
 }
 
-fn operators(known: &[Observation<'_>]) -> BTreeMap<String, Operator> {
-    let (mut all, mut best) = (BTreeMap::<String, Operator>::new(), f64::INFINITY);
+fn operators(known: &[Observation<'_>]) -> BTreeMap<String, OperatorCounts> {
+    let (mut all, mut best) = (BTreeMap::<String, OperatorCounts>::new(), f64::INFINITY);
     for one in known {
         let operator = all.entry(one.evaluation.origin.clone()).or_default();
         operator.evaluations += 1;
@@ -199,13 +151,3 @@ fn operators(known: &[Observation<'_>]) -> BTreeMap<String, Operator> {
     }
     all
 }
-
-/// At most `most` items, evenly spread over all of them.
-fn thinned<T>(all: Vec<T>, most: usize) -> Vec<T> {
-    let count = all.len();
-    let keeps = |at: usize| count <= most || at * most / count != (at + 1) * most / count;
-    all.into_iter().enumerate().filter(|(at, _)| keeps(*at)).map(|(_, one)| one).collect()
-}
-
-#[cfg(test)]
-mod tests;

@@ -1,19 +1,16 @@
-//! Genomes as numbers that models can learn from, without knowing what any parameter means.
+//! The features of a space, and how points are encoded by them.
 //!
-//! What decides a kernel's time is rarely one parameter: threads per block, elements per tile, bytes of shared
-//! memory are products and quotients of several. Trees therefore see, beside the parameters, the
+//! What decides a kernel's time is rarely one parameter: threads per block, elements per tile, bytes of
+//! shared memory are products and quotients of several. Trees therefore see, beside the parameters, the
 //! products and quotients of all pairs of numeric ones, and what the author of the space found worth
-//! writing down: the sub-expressions of the constraints. Features that are constant, or that order the valid
-//! points as another one does, are left out.
+//! writing down: the sub-expressions of the constraints. Features that are constant, or that order the
+//! valid points as another one does, are left out.
 //!
 //! A process pays for each feature with a length scale to be learned, and sees a compact set: the
 //! parameters and few sub-expressions, in logarithms where positive, from 0 to 1.
 //!
 //! A feature of few parameters is a table over their positions, so encoding is looking up: a few
 //! nanoseconds a feature.
-
-mod candidates;
-mod column;
 
 use std::borrow::Borrow;
 
@@ -22,28 +19,12 @@ use evo_space::program::Scratch;
 use evo_space::rng::seeded;
 use evo_space::space::SearchSpace;
 
-use self::candidates::Candidates;
-use self::column::Column;
-use super::codes::{Codes, Scale, Scales};
-use super::formula::Numbers;
-use super::matrix::Matrix;
-
-/// How many features there may be.
-#[derive(Clone, Copy, Debug)]
-pub struct FeatureOptions {
-    /// Most sub-expressions of constraints, for trees.
-    pub expressions: usize,
-    /// Most products and quotients of pairs, for trees.
-    pub pairs: usize,
-    /// Most sub-expressions of constraints, for a process.
-    pub process_expressions: usize,
-}
-
-impl Default for FeatureOptions {
-    fn default() -> FeatureOptions {
-        FeatureOptions { expressions: 32, pairs: 112, process_expressions: 4 }
-    }
-}
+use super::candidates::Candidates;
+use super::column::Column;
+use super::options::FeatureOptions;
+use crate::model::codes::{Codes, ColumnScale, Scales};
+use crate::model::formula::Numbers;
+use crate::model::matrix::Matrix;
 
 /// Points that features are compared on: enough to tell them apart, few enough to take no time.
 const SAMPLE: usize = 1 << 10;
@@ -70,7 +51,7 @@ impl Features {
         let candidates = Candidates::new(space, &numbers, sample(space));
         let trees = candidates.for_trees(options);
         let process = candidates.for_process(options);
-        let scales: Vec<Scale> = trees.iter().map(|column| column.scale().clone()).collect();
+        let scales: Vec<ColumnScale> = trees.iter().map(|column| column.scale().clone()).collect();
         Features { numbers, parameters: space.parameters().len(), trees, process, scales: scales.into() }
     }
 
@@ -144,6 +125,3 @@ fn sample(space: &SearchSpace) -> Vec<Genome> {
     let wanted = if space.is_exact() { SAMPLE } else { SAMPLE / 16 };
     space.sample_distinct(wanted, &mut seeded(0))
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,61 +1,66 @@
-//! What was measured, in the order in which it became known, and as targets for models.
+//! What was measured, in the order in which it became known, and the targets that models learn from it.
 //!
-//! The target is `ln(1 + ln(t / best) / s)`, where `s` is half the median of `ln(t / best)`: near the best it
-//! is the relative time, far from it the logarithm of a logarithm, so that a tail of bad variants does not take
-//! the resolution away from the good. A median says where "far" begins on a space whose good half lies within
-//! 5 % as well as on one where it lies within 500 %, and it shrinks as a search closes in.
+//! The target is `ln(1 + ln(t / best) / s)`, where `s` is half the median of `ln(t / best)`. Near the best
+//! it is proportional to the relative time, far from it it is the logarithm of a logarithm. So a long tail
+//! of slow variants does not take resolution away from the fast ones. The median makes this work on a space
+//! whose better half lies within 5 % of the best as well as on one where it lies within 500 %, and it
+//! shrinks as a search closes in. Until 2026-11-21 `s` was 1. Targets without the outer logarithm cost 0.06
+//! of the score (docs/SEARCH.md, `evolve-squeeze`).
 //!
-//! Points in flight stand in with what is expected of them (the kriging believer of Ginsbourger, Le Riche and
-//! Carraro, 2010), so that several proposals at a time do not all go to the same place.
+//! A point in flight is represented by what the models expect of it (the kriging believer of Ginsbourger, Le
+//! Riche and Carraro, 2010), so that several proposals at a time do not all go to the same place.
 
 use std::collections::HashMap;
 
 use evo_space::genome::Genome;
 
-/// The scale is at least this, and at most 1, in natural logarithms of time.
+/// Smallest scale, in natural logarithms of time: a hundredth of a percent, below what timing can tell
+/// apart. The largest is 1.
 const SCALE_MIN: f64 = 1e-4;
 
-/// Observations before the scale is taken again: a quarter of all, and at least so many.
+/// Fewest new observations before the scale is computed again; it waits for a quarter of all known, because
+/// each new scale changes all targets.
 const SCALE_PAUSE: usize = 2;
 
 /// Points and their objectives, measured or believed.
 #[derive(Debug, Default)]
-pub struct Record {
+pub(crate) struct Observations {
     genomes: Vec<Genome>,
     objectives: Vec<f64>,
     places: HashMap<Genome, usize>,
     best: Option<f64>,
     squeezed: bool,
-    /// Where near ends and far begins, and from how many points on it is to be taken again.
+    /// The distance from the best, in natural logarithms of time, where the outer logarithm begins to bend.
     scale: f64,
+    /// The number of points from which on the scale is computed again.
     next_scale: usize,
     /// Whether targets changed since they were last taken.
     stale: bool,
 }
 
-impl Record {
-    /// Nothing yet. `squeezed` targets are logarithms of logarithms, others logarithms.
-    pub fn new(squeezed: bool) -> Record {
-        Record { squeezed, scale: 1.0, ..Record::default() }
+impl Observations {
+    /// No observations. `squeezed` targets are logarithms of logarithms, others are logarithms.
+    pub(crate) fn new(squeezed: bool) -> Observations {
+        Observations { squeezed, scale: 1.0, ..Observations::default() }
     }
 
     /// Number of points.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.genomes.len()
     }
 
     /// The points.
-    pub fn genomes(&self) -> &[Genome] {
+    pub(crate) fn genomes(&self) -> &[Genome] {
         &self.genomes
     }
 
     /// The best measured objective.
-    pub fn best(&self) -> Option<f64> {
+    pub(crate) fn best(&self) -> Option<f64> {
         self.best
     }
 
-    /// Adds a point, or puts a measurement in the place of a belief; returns whether it was added.
-    pub fn put(&mut self, genome: &Genome, objective: f64, is_measured: bool) -> bool {
+    /// Adds a point, or replaces a belief by a measurement. Returns whether the point is new.
+    pub(crate) fn put(&mut self, genome: &Genome, objective: f64, is_measured: bool) -> bool {
         let is_new = self.place(genome, objective, is_measured);
         if self.squeezed && (self.stale || self.len() >= self.next_scale) {
             self.rescale();
@@ -88,13 +93,13 @@ impl Record {
         self.scale = scale;
     }
 
-    /// The natural logarithm of how many times the best an objective is.
+    /// The natural logarithm of the ratio of an objective to the best.
     fn distance(&self, objective: f64) -> f64 {
         distance(objective, self.best.unwrap_or(objective))
     }
 
-    /// Takes points away, as when a belief in them turned out to be about what does not run.
-    pub fn remove(&mut self, gone: &[Genome]) {
+    /// Removes points, for example when a point with a belief turned out to fail.
+    pub(crate) fn remove(&mut self, gone: &[Genome]) {
         let kept = std::mem::take(&mut self.genomes).into_iter().zip(std::mem::take(&mut self.objectives));
         let kept = kept.filter(|(genome, _)| !gone.contains(genome));
         (self.genomes, self.objectives) = kept.unzip();
@@ -103,36 +108,37 @@ impl Record {
     }
 
     /// The target of an objective.
-    pub fn target(&self, objective: f64) -> f64 {
+    pub(crate) fn target(&self, objective: f64) -> f64 {
         let distance = self.distance(objective);
         if self.squeezed { (distance / self.scale).ln_1p() } else { distance }
     }
 
     /// The objective of a target.
-    pub fn objective(&self, target: f64) -> f64 {
+    pub(crate) fn objective(&self, target: f64) -> f64 {
+        // The bounds keep the exponentials finite for whatever a model predicts.
         let log = if self.squeezed { target.clamp(-1.0, 14.0).exp_m1() * self.scale } else { target };
         self.best.unwrap_or(1.0).max(f64::MIN_POSITIVE) * log.min(50.0).exp()
     }
 
     /// All targets.
-    pub fn targets(&self) -> Vec<f64> {
+    pub(crate) fn targets(&self) -> Vec<f64> {
         self.objectives.iter().map(|objective| self.target(*objective)).collect()
     }
 
     /// Whether targets of older points changed since the last call.
-    pub fn take_stale(&mut self) -> bool {
+    pub(crate) fn take_stale(&mut self) -> bool {
         std::mem::take(&mut self.stale)
     }
 }
 
-/// The natural logarithm of how many times the best an objective is, not below 0.
-pub fn distance(objective: f64, best: f64) -> f64 {
+/// The natural logarithm of the ratio of an objective to the best, at least 0.
+pub(crate) fn distance(objective: f64, best: f64) -> f64 {
     let log = |value: f64| value.max(f64::MIN_POSITIVE).ln();
     (log(objective) - log(best)).max(0.0)
 }
 
-/// Where far begins for these distances from the best: at half their median.
-pub fn scale_of(distances: &mut [f64]) -> f64 {
+/// The scale for these distances from the best: half their median.
+pub(crate) fn scale_of(distances: &mut [f64]) -> f64 {
     if distances.is_empty() {
         return 1.0;
     }
@@ -152,7 +158,7 @@ mod tests {
     #[test]
     fn targets_are_relative_to_the_best_and_can_be_turned_back() {
         for squeezed in [false, true] {
-            let mut record = Record::new(squeezed);
+            let mut record = Observations::new(squeezed);
             assert!(record.put(&genome(0), 20.0, true));
             assert!(record.put(&genome(1), 10.0, true));
             assert!(record.take_stale() && !record.take_stale());
@@ -164,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_measurement_takes_the_place_of_a_belief() {
-        let mut record = Record::new(true);
+        let mut record = Observations::new(true);
         record.put(&genome(0), 10.0, true);
         record.take_stale();
         assert!(record.put(&genome(1), 5.0, false));
@@ -178,7 +184,7 @@ mod tests {
 
     #[test]
     fn objectives_that_are_no_times_give_targets_all_the_same() {
-        let mut record = Record::new(true);
+        let mut record = Observations::new(true);
         for (gene, objective) in [0.0, -3.0, 5.0, f64::MAX].into_iter().enumerate() {
             record.put(&genome(gene as u16), objective, true);
         }
@@ -188,7 +194,7 @@ mod tests {
 
     #[test]
     fn what_is_removed_leaves_the_others_in_order() {
-        let mut record = Record::new(true);
+        let mut record = Observations::new(true);
         (0..5u16).for_each(|gene| {
             record.put(&genome(gene), f64::from(10 + gene), gene == 0);
         });
@@ -201,7 +207,7 @@ mod tests {
     #[test]
     fn the_scale_follows_what_was_measured() {
         let spread = |factor: f64| {
-            let mut record = Record::new(true);
+            let mut record = Observations::new(true);
             (0..41u16).for_each(|gene| {
                 record.put(&genome(gene), (factor * f64::from(gene)).exp(), true);
             });

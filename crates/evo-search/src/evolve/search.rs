@@ -1,0 +1,544 @@
+//! The strategy `evolve`: which candidates there are, which one is proposed, and what is learned of it.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use evo_protocol::facts::Facts;
+use evo_protocol::verdict::VerdictClass;
+use evo_space::Neighborhood;
+use evo_space::genome::Genome;
+use evo_space::rng::seeded;
+use evo_space::space::SearchSpace;
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+
+use super::candidates::Breeder;
+use super::ensemble::{Ensemble, Judges};
+use super::ingredients::Ingredients;
+use crate::memory::Member;
+use crate::model::facts::FactsModel;
+use crate::origin::Origin;
+use crate::prior::PriorStudy;
+use crate::spread::Spread;
+use crate::strategy::{Outcome, Proposal, Strategy};
+use crate::unseen::Unseen;
+
+/// Most valid points that are all candidates. With 117,120 points a
+/// proposal takes about 3 ms (docs/SEARCH.md, Why it is cheap).
+const POOL_MAX: u128 = 1 << 17;
+
+/// Points of the low-discrepancy sequence at the beginning: as many as the Gaussian process needs to start
+/// (`FEWEST` in `process_member`), few enough for a budget of ten.
+const OPENING: usize = 4;
+
+/// Share of random proposals. Set on 2026-11-21 with `evolve`; leaving them out changes the score by less
+/// than the noise (docs/SEARCH.md, `evolve-chance`), and they guarantee that every point is reachable.
+const CHANCE: f64 = 0.03;
+
+/// The same share at most, after a long time without a new best.
+const CHANCE_MAX: f64 = 0.25;
+
+/// Random draws that may be rejected for their risk of failing; the next one is taken whatever its risk.
+const DRAWS: usize = 8;
+
+/// Share of proposals among the neighbors of the best points. Set on 2026-11-21; within the noise when left
+/// out (docs/SEARCH.md, `evolve-neighbors`).
+const NEIGHBORS: f64 = 0.1;
+
+/// How many of the best points are asked for neighbors: the first of them that has any left is used.
+const ELITE: usize = 3;
+
+/// Share of proposals chosen by the trees alone, and by the process alone. A quarter each until 2026-11-21;
+/// the process got more because it is the better judge while little is known. Without such proposals the
+/// score falls from 0.787 to 0.760 (docs/SEARCH.md, `evolve-solo`).
+const TREES_ALONE: f64 = 0.1;
+const PROCESS_ALONE: f64 = 0.4;
+
+/// Outcomes without a new best before the share of random proposals grows. The number of possible changes to
+/// one gene is added, so that all neighbors of the best could have been tried by then.
+const PATIENCE: usize = 60;
+
+/// The strategy.
+#[derive(Debug)]
+pub(crate) struct Evolve<'a> {
+    name: String,
+    space: &'a SearchSpace,
+    ingredients: Ingredients,
+    seed: u64,
+    unseen: Unseen<'a>,
+    spread: Spread<'a>,
+    /// Earlier studies.
+    prior: Vec<PriorStudy>,
+    /// The best points of earlier studies that are still to be proposed, the next one last.
+    inherited: Vec<Genome>,
+    /// The models. They are made at the first proposal that needs them, because encoding a pool takes time.
+    ensemble: Option<Ensemble>,
+    /// Which points of the pool were proposed or told, by canonical index; empty if there is no pool.
+    taken: Vec<bool>,
+    breeder: Breeder,
+    /// Judges compiled variants, once some were measured.
+    facts: Option<FactsModel>,
+    /// Variants that it was asked about.
+    reconsidered: u64,
+    /// Outcomes not yet learned.
+    backlog: Vec<(Genome, Option<f64>)>,
+    /// Proposals in flight, in order.
+    flying: Vec<Genome>,
+    /// Proposals in flight that the models hold a belief about.
+    believed: HashSet<Genome>,
+    /// Points with a belief that turned out not to be measured.
+    withdrawn: Vec<Genome>,
+    /// Proposals, and points told by an earlier run.
+    begun: usize,
+    /// Outcomes since the last new best.
+    stale: usize,
+    patience: usize,
+    worth: Vec<f64>,
+}
+
+impl<'a> Evolve<'a> {
+    /// A search over `space` with these ingredients.
+    pub(crate) fn new(name: &str, space: &'a SearchSpace, ingredients: Ingredients, seed: u64) -> Evolve<'a> {
+        let changes: usize = space.parameters().iter().map(|parameter| parameter.values.len() - 1).sum();
+        let pool = if space.is_exact() && space.count() <= POOL_MAX { space.count() as usize } else { 0 };
+        Evolve {
+            name: name.to_string(),
+            space,
+            ingredients,
+            seed,
+            unseen: Unseen::new(space, seed),
+            spread: Spread::new(space, seed),
+            prior: Vec::new(),
+            inherited: Vec::new(),
+            ensemble: None,
+            taken: vec![false; pool],
+            breeder: Breeder::default(),
+            facts: None,
+            reconsidered: 0,
+            backlog: Vec::new(),
+            flying: Vec::new(),
+            believed: HashSet::new(),
+            withdrawn: Vec::new(),
+            begun: 0,
+            stale: 0,
+            patience: PATIENCE + changes,
+            worth: Vec::new(),
+        }
+    }
+
+    fn propose(&mut self) -> Option<Proposal> {
+        // A generator for each proposal, seeded by the number of proposals before it, so that a resumed
+        // search draws what the uninterrupted one would have drawn. The factor is 2^64 over the golden
+        // ratio, which spreads consecutive numbers over all bits (Knuth, TAOCP 3, 6.4).
+        let mut rng = seeded(self.seed ^ (self.begun as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        if let Some(first) = self.unseen.default() {
+            return Some(first);
+        }
+        while let Some(genome) = self.inherited.pop() {
+            if self.unseen.claim(&genome) {
+                return Some(Proposal::new(genome, Origin::Prior));
+            }
+        }
+        if self.begun < OPENING {
+            return self.elsewhere(Origin::Spread, &mut rng);
+        }
+        self.catch_up();
+        if !self.ensemble.as_ref().is_some_and(Ensemble::is_ready) {
+            return self.elsewhere(Origin::Spread, &mut rng);
+        }
+        let ticket = rng.random::<f64>();
+        let chance = if self.ingredients.chance { self.chance() } else { 0.0 };
+        if ticket < chance {
+            let genome = self.anywhere(&mut rng)?;
+            return Some(self.explained(genome, Origin::Random));
+        }
+        let near = self.ingredients.neighbors && ticket < chance + NEIGHBORS;
+        let judges = self.judges(&mut rng);
+        let chosen = if self.taken.is_empty() {
+            self.breed(near, judges, &mut rng)
+        } else {
+            self.choose_from_pool(near, judges)
+        };
+        match chosen {
+            Some((genome, origin)) if self.unseen.claim(&genome) => Some(self.explained(genome, origin)),
+            _ => {
+                let genome = self.anywhere(&mut rng)?;
+                Some(self.explained(genome, Origin::Random))
+            }
+        }
+    }
+
+    /// A proposal with what the models expect of it.
+    fn explained(&self, genome: Genome, origin: Origin) -> Proposal {
+        let expected = self.ensemble.as_ref().map(|ensemble| ensemble.expectation(&genome));
+        Proposal { genome, origin, expected }
+    }
+
+    /// The next point of the low-discrepancy sequence, or any point that is left.
+    fn elsewhere(&mut self, origin: Origin, rng: &mut ChaCha8Rng) -> Option<Proposal> {
+        let genome = self.spread.next(&mut self.unseen).or_else(|| self.unseen.draw(rng))?;
+        Some(Proposal::new(genome, origin))
+    }
+
+    /// A random point, but rarely one that is likely to fail.
+    fn anywhere(&mut self, rng: &mut ChaCha8Rng) -> Option<Genome> {
+        for _ in 0..DRAWS {
+            let Some(genome) = self.space.sample(rng) else { break };
+            let risk = self.ensemble.as_ref().map_or(0.0, |ensemble| ensemble.risk(&genome));
+            if rng.random_bool(1.0 - risk) && self.unseen.claim(&genome) {
+                return Some(genome);
+            }
+        }
+        self.unseen.draw(rng)
+    }
+
+    fn make_ensemble(&mut self) {
+        if self.ensemble.is_none() {
+            let pool: Option<Vec<Genome>> = (!self.taken.is_empty()).then(|| self.space.iter().collect());
+            let (space, ingredients, prior) = (self.space, self.ingredients, &self.prior);
+            self.ensemble = Some(Ensemble::new(space, pool.as_deref(), ingredients, prior, self.seed));
+        }
+    }
+
+    /// Learns the time of a variant together with what the compiler reported of it.
+    fn learn_facts(&mut self, genome: &Genome, facts: &Facts, objective: f64) {
+        self.make_ensemble();
+        let Some(ensemble) = &self.ensemble else { return };
+        let best = ensemble.best().map_or(objective, |best| best.min(objective));
+        let model = self.facts.get_or_insert_with(|| FactsModel::new(Arc::clone(ensemble.features())));
+        model.learn(genome, facts, objective, best);
+    }
+
+    /// Lets the models learn all new outcomes. What is in flight is then learned as a belief: the models take
+    /// their own expectation for a measurement until the measurement arrives.
+    fn catch_up(&mut self) {
+        self.make_ensemble();
+        let Some(ensemble) = &mut self.ensemble else { return };
+        self.withdrawn.drain(..).for_each(|genome| ensemble.withdraw(genome));
+        ensemble.learn(&std::mem::take(&mut self.backlog));
+        if ensemble.is_ready() {
+            for genome in &self.flying {
+                if self.believed.insert(genome.clone()) {
+                    ensemble.believe(genome);
+                }
+            }
+        }
+    }
+
+    /// The share of random proposals, which grows while no new best is found.
+    fn chance(&self) -> f64 {
+        let rounds = (self.stale / self.patience) as f64;
+        (CHANCE * (1.0 + rounds)).min(CHANCE_MAX)
+    }
+
+    fn judges(&self, rng: &mut ChaCha8Rng) -> Judges {
+        let ticket = rng.random::<f64>();
+        match self.ingredients.solo {
+            true if ticket < TREES_ALONE => Judges::Trees,
+            true if ticket < TREES_ALONE + PROCESS_ALONE => Judges::Process,
+            _ => Judges::All,
+        }
+    }
+
+    /// The most promising point of the pool; `None` if all are expected to fail. With `near`, a neighbor of
+    /// one of the best points, if one is left.
+    fn choose_from_pool(&mut self, near: bool, judges: Judges) -> Option<(Genome, Origin)> {
+        self.ensemble.as_ref()?.worth_of_pool(judges, &mut self.worth);
+        let (worth, taken) = (&self.worth, &self.taken);
+        let better = |a: &usize, b: &usize| worth[*a].total_cmp(&worth[*b]).then(b.cmp(a));
+        let neighbors = |elite: &Member| {
+            let places = self.space.iter_neighbors(&elite.genome, Neighborhood::Hamming);
+            let places = places.filter_map(|neighbor| self.space.index_of(&neighbor)).map(|at| at as usize);
+            places.filter(|at| !taken[*at] && worth[*at] >= 0.0).max_by(better)
+        };
+        let elite = self.breeder.members().iter().take(if near { ELITE } else { 0 });
+        let neighbor = elite.filter_map(neighbors).next();
+        let place = neighbor
+            .or_else(|| (0..taken.len()).filter(|at| !taken[*at] && worth[*at] >= 0.0).max_by(better))?;
+        let origin = match judges {
+            _ if neighbor.is_some() => Origin::Neighbor,
+            Judges::All => Origin::Model,
+            Judges::Trees => Origin::Trees,
+            Judges::Process => Origin::Process,
+        };
+        Some((self.space.genome_at(place as u128)?, origin))
+    }
+
+    /// The most promising of many candidates; `None` if all are expected to fail.
+    fn breed(&mut self, near: bool, judges: Judges, rng: &mut ChaCha8Rng) -> Option<(Genome, Origin)> {
+        let children = self.breeder.children(self.space, &self.unseen, near, rng);
+        let genomes: Vec<Genome> = children.iter().map(|child| child.genome.clone()).collect();
+        let worth = self.ensemble.as_ref()?.worth_of(&genomes, judges);
+        let hopeful = (0..worth.len()).filter(|at| worth[*at] >= 0.0);
+        let best = hopeful.max_by(|a, b| worth[*a].total_cmp(&worth[*b]).then(b.cmp(a)))?;
+        self.breeder.choose(&children[best]);
+        Some((children[best].genome.clone(), children[best].origin))
+    }
+
+    fn note_taken(&mut self, genome: &Genome) {
+        if !self.taken.is_empty()
+            && let Some(place) = self.space.index_of(genome)
+        {
+            self.taken[place as usize] = true;
+        }
+    }
+}
+
+impl Strategy for Evolve<'_> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn ask(&mut self, n: usize) -> Vec<Proposal> {
+        let mut proposals = Vec::new();
+        while proposals.len() < n
+            && let Some(proposal) = self.propose()
+        {
+            self.begun += 1;
+            self.note_taken(&proposal.genome);
+            self.flying.push(proposal.genome.clone());
+            proposals.push(proposal);
+        }
+        proposals
+    }
+
+    fn tell(&mut self, outcome: &Outcome) {
+        self.begun += usize::from(!self.unseen.is_seen(&outcome.genome));
+        self.unseen.note(&outcome.genome);
+        self.note_taken(&outcome.genome);
+        self.flying.retain(|genome| *genome != outcome.genome);
+        self.stale += 1;
+        let worked = matches!(outcome.class, VerdictClass::Ok | VerdictClass::Slow | VerdictClass::Noisy);
+        let objective = outcome.objective_ns.filter(|value| worked && value.is_finite());
+        if let Some(objective) = objective {
+            if self.breeder.tell(&outcome.genome, objective) {
+                self.stale = 0;
+            }
+        } else {
+            self.breeder.fail(&outcome.genome);
+        }
+        if self.believed.remove(&outcome.genome) && objective.is_none() {
+            self.withdrawn.push(outcome.genome.clone());
+        }
+        if let (Some(facts), Some(objective)) = (&outcome.facts, objective) {
+            self.learn_facts(&outcome.genome, facts, objective);
+        }
+        // A failure of the harness says nothing about the variant, and neither does passing it over.
+        let says_nothing = matches!(outcome.class, VerdictClass::Harness | VerdictClass::PassedOver);
+        if !says_nothing && (!worked || objective.is_some()) {
+            self.backlog.push((outcome.genome.clone(), objective));
+        }
+    }
+
+    fn reconsider(&mut self, genome: &Genome, facts: &Facts) -> bool {
+        let best = self.ensemble.as_ref().and_then(Ensemble::best);
+        let (Some(model), Some(best)) = (&mut self.facts, best) else { return true };
+        self.reconsidered += 1;
+        let mut rng = seeded(self.seed ^ self.reconsidered.wrapping_mul(0xa24b_aed4_963e_e407));
+        model.judge(genome, facts, best, &mut rng).runs()
+    }
+
+    fn inherit(&mut self, studies: &[PriorStudy]) -> bool {
+        self.prior.extend_from_slice(studies);
+        self.inherited = self.prior.iter().rev().filter_map(|study| study.best_point().cloned()).collect();
+        true
+    }
+
+    fn is_done(&self) -> bool {
+        self.unseen.is_exhausted()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! The strategy as a whole. The suite that all strategies pass is in `conformance`.
+
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::conformance::{bowl, space_of};
+
+    fn space() -> SearchSpace {
+        space_of(
+            "constraints = ['X * Y <= 1024']\n[parameters]\nX = [1, 2, 4, 8, 16, 32, 64, 128]\nY = [1, 2, 4, 8, 16, 32]\n\
+             TILE = [1, 2, 3, 4, 6, 8]\nSHARED = [false, true]\nLAYOUT = ['row', 'column', 'tiled']\n",
+        )
+    }
+
+    /// Tells `count` outcomes of the bowl, one at a time, and returns the best objective after each.
+    fn bests(strategy: &mut Evolve, space: &SearchSpace, count: usize) -> Vec<f64> {
+        let mut best = f64::INFINITY;
+        let step = |_| {
+            let proposal = strategy.ask(1).pop().unwrap();
+            let outcome = bowl(space, &proposal.genome);
+            best = best.min(outcome.objective_ns.unwrap());
+            strategy.tell(&outcome);
+            best
+        };
+        (0..count).map(step).collect()
+    }
+
+    fn study(space: &SearchSpace, objective: impl Fn(f64) -> f64) -> PriorStudy {
+        let points = space.sample_distinct(200, &mut seeded(9));
+        let outcome = |genome: Genome| {
+            let value = bowl(space, &genome).objective_ns.map(&objective);
+            (genome, value)
+        };
+        PriorStudy { outcomes: points.into_iter().map(outcome).collect() }
+    }
+
+    #[test]
+    fn proposals_say_what_is_expected_of_them() {
+        let space = space();
+        let mut strategy = Evolve::new("evolve", &space, Ingredients::ALL, 1);
+        bests(&mut strategy, &space, 30);
+        let proposal = strategy.ask(1).pop().unwrap();
+        let expected = proposal.expected.expect("models are at work");
+        assert!(expected.low_ns <= expected.objective_ns && expected.objective_ns <= expected.high_ns);
+        assert!(expected.objective_ns > 50.0 && expected.objective_ns < 300.0, "{expected:?}");
+        assert_eq!(expected.risk, 0.0);
+    }
+
+    #[test]
+    fn what_is_in_flight_is_believed_until_it_is_told() {
+        let space = space();
+        let mut strategy = Evolve::new("evolve", &space, Ingredients::ALL, 2);
+        bests(&mut strategy, &space, 20);
+        let batch = strategy.ask(12);
+        let distinct: HashSet<&Genome> = batch.iter().map(|proposal| &proposal.genome).collect();
+        assert_eq!(distinct.len(), 12);
+        let believed = strategy.ensemble.as_ref().unwrap().observations();
+        assert_eq!(believed, 20 + 11, "all but the last, which nobody was asked after");
+        batch.iter().for_each(|proposal| strategy.tell(&bowl(&space, &proposal.genome)));
+        strategy.ask(1);
+        assert_eq!(strategy.ensemble.as_ref().unwrap().observations(), 32);
+    }
+
+    #[test]
+    fn beliefs_in_what_fails_are_taken_back() {
+        let space = space();
+        let mut strategy = Evolve::new("evolve", &space, Ingredients::ALL, 2);
+        bests(&mut strategy, &space, 20);
+        for round in 0..6 {
+            for (at, proposal) in strategy.ask(8).into_iter().enumerate() {
+                let mut outcome = bowl(&space, &proposal.genome);
+                if at % 2 == 0 {
+                    (outcome.class, outcome.objective_ns) = (VerdictClass::Crash, None);
+                }
+                strategy.tell(&outcome);
+            }
+            strategy.ask(1).iter().for_each(|proposal| strategy.tell(&bowl(&space, &proposal.genome)));
+            let (known, measured) = (strategy.ensemble.as_ref().unwrap().observations(), 20 + 5 * round + 4);
+            assert!((measured..=measured + measured / 16 + 1).contains(&known), "{known} of {measured}");
+        }
+    }
+
+    #[test]
+    fn many_outcomes_at_once_are_learned_together_and_as_well() {
+        let space = space();
+        let told = space.sample_distinct(300, &mut seeded(3));
+        let mut strategy = Evolve::new("evolve", &space, Ingredients::ALL, 3);
+        told.iter().for_each(|genome| strategy.tell(&bowl(&space, genome)));
+        let best =
+            told.iter().map(|genome| bowl(&space, genome).objective_ns.unwrap()).fold(f64::MAX, f64::min);
+        let found = bests(&mut strategy, &space, 25);
+        let optimum =
+            space.iter().map(|genome| bowl(&space, &genome).objective_ns.unwrap()).fold(f64::MAX, f64::min);
+        assert!(found[24].min(best) == optimum, "{found:?} of {optimum}");
+    }
+
+    #[test]
+    fn an_earlier_study_that_agrees_is_followed_and_one_that_lies_is_outvoted() {
+        let space = space();
+        let mean = |objective: Option<fn(f64) -> f64>| {
+            let runs = (1..=5).map(|seed| {
+                let mut strategy = Evolve::new("evolve", &space, Ingredients::ALL, seed);
+                if let Some(objective) = objective {
+                    assert!(strategy.inherit(&[study(&space, objective)]));
+                }
+                let found = bests(&mut strategy, &space, 60);
+                (found[5], found[59])
+            });
+            runs.fold((0.0, 0.0), |sum, run| (sum.0 + run.0 / 5.0, sum.1 + run.1 / 5.0))
+        };
+        let (alone, agreed, lied) =
+            (mean(None), mean(Some(|value| 3.0 * value)), mean(Some(|value| 1e4 / value)));
+        assert!(agreed.0 < alone.0, "early on {agreed:?} is not better than {alone:?}");
+        assert!(lied.1 < alone.1 * 1.02, "in the end {lied:?} is much worse than {alone:?}");
+    }
+
+    #[test]
+    fn what_fails_is_avoided_once_it_is_known() {
+        let space = space();
+        let mut strategy = Evolve::new("evolve", &space, Ingredients::ALL, 4);
+        let mut failures = [0; 2];
+        for round in 0..120 {
+            let proposal = strategy.ask(1).pop().unwrap();
+            let mut outcome = bowl(&space, &proposal.genome);
+            if proposal.genome.positions()[3] == 1 {
+                (outcome.class, outcome.objective_ns) = (VerdictClass::Crash, None);
+                failures[usize::from(round >= 40)] += 1;
+            }
+            strategy.tell(&outcome);
+        }
+        // Half of the space fails. The optimum is found in the first phase, and the second must not prefer
+        // what fails to what is known to be worse.
+        assert!(failures[0] > 0 && failures[1] <= 8, "{failures:?}");
+    }
+
+    #[test]
+    fn what_works_is_found_where_nearly_all_fails() {
+        let space = space();
+        let works = |genome: &Genome| {
+            let at = genome.positions();
+            (3..=5).contains(&at[0]) && (2..=3).contains(&at[1]) && at[3] == 0 && at[4] == 0
+        };
+        let share = space.iter().filter(works).count() as f64 / space.count() as f64;
+        assert!(share < 0.05, "{share} of the space works");
+        let optimum = space.iter().filter(works).filter_map(|genome| bowl(&space, &genome).objective_ns);
+        let optimum = optimum.fold(f64::MAX, f64::min);
+        let needed = (1..=8).map(|seed| {
+            let mut strategy = Evolve::new("evolve", &space, Ingredients::ALL, seed);
+            let mut step = 0;
+            loop {
+                step += 1;
+                let proposal = strategy.ask(1).pop().unwrap();
+                let mut outcome = bowl(&space, &proposal.genome);
+                if !works(&proposal.genome) {
+                    (outcome.class, outcome.objective_ns) = (VerdictClass::Crash, None);
+                }
+                strategy.tell(&outcome);
+                if outcome.objective_ns == Some(optimum) {
+                    break step;
+                }
+            }
+        });
+        let mut needed: Vec<usize> = needed.collect();
+        needed.sort_unstable();
+        // Random search needs half of the space.
+        assert!(needed[4] < space.count() as usize / 8, "{needed:?} of {}", space.count());
+    }
+
+    #[test]
+    fn chance_grows_while_nothing_better_comes() {
+        let space = space();
+        let mut strategy = Evolve::new("evolve", &space, Ingredients::ALL, 5);
+        bests(&mut strategy, &space, 10);
+        let early = strategy.chance();
+        strategy.stale = 10 * strategy.patience;
+        assert!(strategy.chance() > early && strategy.chance() <= CHANCE_MAX);
+    }
+
+    #[test]
+    fn a_space_too_large_to_list_is_searched_by_its_children() {
+        let values = (1..=40).map(|value| value.to_string()).collect::<Vec<_>>().join(", ");
+        let parameters = (0..10).map(|at| format!("P{at} = [{values}]\n")).collect::<String>();
+        let space = space_of(&format!("constraints = ['P0 + P1 <= 70']\n[parameters]\n{parameters}"));
+        let mut strategy = Evolve::new("evolve", &space, Ingredients::ALL, 6);
+        let found = bests(&mut strategy, &space, 150);
+        let mut rng = seeded(6);
+        let random = (0..3000).map(|_| bowl(&space, &space.sample(&mut rng).unwrap()).objective_ns.unwrap());
+        let random = random.fold(f64::MAX, f64::min);
+        assert!(found[149] < random, "{} is not below the best of 3,000 samples, {random}", found[149]);
+    }
+}
