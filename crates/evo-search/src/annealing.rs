@@ -129,6 +129,7 @@ impl<'a> Annealing<'a> {
         if let Some(at) = &chain.at {
             let worse = difference(at.objective, to.objective);
             let temperature = TEMPERATURE * usual * COOLING.powf(f64::from(chain.decisions));
+            // Draws only for worse moves, as the Metropolis rule needs.
             if worse > 0.0 && !rng.random_bool((-worse / temperature).exp().clamp(0.0, 1.0)) {
                 return;
             }
@@ -176,8 +177,10 @@ impl Strategy for Annealing<'_> {
         let Some(number) = self.flying.remove(&outcome.genome) else { return };
         let chain = &mut self.chains[number];
         chain.waits = false;
+        // A failure is no point to move to, but it counts toward a restart.
         chain.stale += u32::from(member.is_none());
         if let (Some(at), Some(to)) = (&chain.at, &member) {
+            // Moves without effect (of unimportant parameters) would pull the temperature to 0.
             let change = difference(at.objective, to.objective).abs();
             if change > 0.0 {
                 self.differences.push_back(change);

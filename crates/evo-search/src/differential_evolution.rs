@@ -71,6 +71,7 @@ impl<'a> DifferentialEvolution<'a> {
         if self.stale >= PATIENCE {
             self.restart();
         }
+        // Half of the members are enough for differences; waiting for all would waste proposals in flight.
         if self.members.len() >= MEMBERS / 2 {
             let trial = (0..ATTEMPTS).find_map(|_| self.trial(&mut rng));
             // If all members agree, differences lead nowhere; single mutations explore their surroundings.
@@ -132,6 +133,7 @@ impl<'a> DifferentialEvolution<'a> {
         let guide = self.best_of(guides.into_iter()).unwrap_or(target);
         let genes = |member: usize| self.members[member].0.genome.positions();
         let own = genes(target);
+        // At least one gene changes, as in the binomial crossover of Storn and Price.
         let sure = rng.random_range(0..own.len().max(1));
         let mut moved = |gene: usize| {
             if gene != sure && !rng.random_bool(settings.rate) {
@@ -140,6 +142,7 @@ impl<'a> DifferentialEvolution<'a> {
             let at = |member: usize| f64::from(genes(member)[gene]);
             let last = self.memory.space().parameters()[gene].values.len() as f64 - 1.0;
             let way = at(guide) - at(target) + at(first) - at(second);
+            // Adding a uniform number before rounding down rounds at random, with the right mean.
             (at(target) + settings.scale * way + rng.random::<f64>()).floor().clamp(0.0, last) as u16
         };
         Genome::from((0..own.len()).map(&mut moved).collect::<Vec<u16>>())
@@ -147,6 +150,7 @@ impl<'a> DifferentialEvolution<'a> {
 
     /// Replaces the member if the trial is at least as good and not a member already.
     fn compete(&mut self, target: usize, settings: TrialSettings, trial: Member) {
+        // Twins would shrink the differences without the members having agreed.
         let twin = self.members.iter().any(|(member, _)| member.genome == trial.genome);
         let Some(own) = self.members.get_mut(target).filter(|_| !twin) else { return };
         if trial.objective <= own.0.objective {

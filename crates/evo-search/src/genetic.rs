@@ -98,6 +98,8 @@ impl<'a> Genetic<'a> {
             self.children.insert(genome.clone(), (operator, bar));
             return Some(Proposal::new(genome, VARIATIONS[operator].origin()));
         }
+        // A known child joins the population for free, which matters after a restart: good points of the old
+        // population return once the new one comes near them.
         if let Some(known) = self.memory.recall(&genome) {
             self.population.insert(known);
         }

@@ -110,6 +110,8 @@ impl<'a> LocalSearch<'a> {
                 continue;
             }
             list.shuffle(rng);
+            // Points are popped from the end, and `false` sorts before `true`: adjacent neighbors go to the
+            // end.
             let last = |genome: &Genome| distance(genome, &at.genome) == 1 || rng.random_bool(MIXED);
             list.sort_by_cached_key(last);
             self.neighbors = list;
@@ -133,6 +135,7 @@ impl<'a> LocalSearch<'a> {
         let home = self.home.as_ref().filter(|_| self.vain <= KICKS)?;
         let space = self.memory.space();
         for attempt in 0..ATTEMPTS {
+            // Near an exhausted optimum all small kicks lead to known points, so attempts reach further too.
             let changes = KICK + self.vain / PER_STRENGTH + attempt / 8;
             let far = (0..changes).fold(home.genome.clone(), |genome, _| random_gene(space, &genome, rng));
             let genome = space.repair(&far, rng)?;
@@ -160,6 +163,8 @@ impl Strategy for LocalSearch<'_> {
     }
 
     fn tell(&mut self, outcome: &Outcome) {
+        // A kick must be followed even if it leads to a worse point, or the search would not leave its
+        // optimum.
         let leap = self.leaps.remove(&outcome.genome);
         let Some(member) = self.memory.learn(outcome) else { return };
         // `at` stays empty until the opening is over; the search then begins at the best point.

@@ -104,6 +104,8 @@ impl<'a> SearchMemory<'a> {
         if self.unseen.is_seen(genome) {
             return false;
         }
+        // A lottery, not a threshold: the estimate is rough, and points that look risky are still tried
+        // sometimes.
         let chance = (1.0 - self.lessons.risk(genome)).max(FORGIVENESS);
         let taken = rng.random_bool(chance.min(1.0)) && self.unseen.claim(genome);
         self.begun += usize::from(taken);

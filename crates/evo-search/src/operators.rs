@@ -17,6 +17,7 @@ pub(crate) fn step(space: &SearchSpace, genome: &Genome, rng: &mut ChaCha8Rng) -
     let last = space.parameters()[gene].values.len() - 1;
     let mut positions = genome.positions().to_vec();
     let here = usize::from(positions[gene]);
+    // At the ends there is one direction only.
     let up = if here == 0 { true } else { here < last && rng.random_bool(0.5) };
     positions[gene] = (if up { here + 1 } else { here - 1 }) as u16;
     Genome::from(positions)
@@ -27,6 +28,7 @@ pub(crate) fn random_gene(space: &SearchSpace, genome: &Genome, rng: &mut ChaCha
     let Some(gene) = movable_gene(space, rng) else { return genome.clone() };
     let values = space.parameters()[gene].values.len() as u16;
     let mut positions = genome.positions().to_vec();
+    // One of the other values: the present one is skipped by shifting, which takes one draw.
     let drawn = rng.random_range(0..values - 1);
     positions[gene] = if drawn >= positions[gene] { drawn + 1 } else { drawn };
     Genome::from(positions)

@@ -124,6 +124,7 @@ impl<'a> Unseen<'a> {
                 return Some(genome);
             }
         }
+        // When nearly all points are known, draws keep meeting known ones; walking finds the rest for sure.
         let last = self.next_in_order();
         self.given_up |= last.is_none() && !self.space.is_exact();
         last

@@ -75,6 +75,8 @@ impl Breeder {
     ) -> Vec<Offspring> {
         let mut known = HashSet::new();
         let mut children = Vec::new();
+        // The same point may be made in several ways; it keeps the first operator, which is then rewarded
+        // for it.
         let mut add = |child: Offspring, children: &mut Vec<Offspring>| {
             if !unseen.is_seen(&child.genome) && known.insert(child.genome.clone()) {
                 children.push(child);
@@ -101,6 +103,7 @@ impl Breeder {
             let (origin, operator) = (VARIATIONS[operator].origin(), Some((operator, parent.objective)));
             add(Offspring { genome, origin, operator }, &mut children);
         }
+        // Samples keep the models from looking only where the population is.
         for _ in 0..SAMPLES {
             let Some(genome) = space.sample(rng) else { break };
             add(Offspring { genome, origin: Origin::Sample, operator: None }, &mut children);
@@ -118,6 +121,7 @@ impl Breeder {
     /// Learns an objective and returns whether it is the best so far.
     pub(crate) fn tell(&mut self, genome: &Genome, objective: f64) -> bool {
         if let Some((operator, bar)) = self.chosen.remove(genome) {
+            // Success means being better than the parent. A new best is too rare to learn from.
             self.bandit.reward(operator, objective < bar);
         }
         let is_best = self.members().first().is_none_or(|best| objective < best.objective);

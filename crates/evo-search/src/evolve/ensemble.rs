@@ -106,6 +106,8 @@ impl Ensemble {
             forest.watch(Arc::clone(&codes));
             validity.watch(codes);
         }
+        // Without the process no rows are needed; with a pool of 131,072 points and 20 features they take
+        // 20 MB.
         let rows = pool.filter(|_| ingredients.process).map(|pool| encoder.process_matrix(pool));
         Ensemble {
             process: ProcessMember::new(encoder.process_columns(), rows),
@@ -149,6 +151,8 @@ impl Ensemble {
             return self.learn_together(outcomes);
         }
         for (genome, objective) in outcomes {
+            // Failures go to the model of failures only. As slow times they would make the models of time see
+            // cliffs where the neighbors of a failure may be the fastest variants.
             let mut rng = self.turn();
             let codes = self.encoder.code_row(genome);
             self.learn_validity(genome, &codes, objective.is_none(), &mut rng);
@@ -172,6 +176,7 @@ impl Ensemble {
         if self.withdrawn.len() * WITHDRAWN_SHARE < self.observations.len() {
             return;
         }
+        // Trees and the factor can add rows but not drop them, so both learn all the others again.
         let mut rng = self.turn();
         self.observations.remove(&std::mem::take(&mut self.withdrawn));
         self.observations.take_stale();
@@ -220,6 +225,8 @@ impl Ensemble {
     /// to fail, and negative if it is almost sure to fail. Targets are 0 at the best, so 0 is the value to
     /// improve.
     pub(crate) fn worth_of_pool(&self, judges: Judges, worth: &mut Vec<f64>) {
+        // Expected improvements are averaged, not predictions: one model that sees a chance is enough to
+        // look.
         let [trees, process] = self.weights(judges);
         expected_improvements(self.forest.watched(), 0.0, worth);
         worth.resize(self.pool, 0.0);
@@ -338,6 +345,9 @@ impl Ensemble {
         if self.ingredients.process {
             let forest = &self.forest;
             let pool = self.pool;
+            // The lower confidence bound at two standard deviations keeps points in the
+            // screen that are uncertain and may be good. Without trees there is no promise, and the screen
+            // is drawn at random.
             let promise = |rng: &mut ChaCha8Rng| -> Vec<f64> {
                 let promise: Vec<f64> =
                     forest.watched().map(|expected| expected.mean - 2.0 * expected.spread).collect();
@@ -349,6 +359,8 @@ impl Ensemble {
 
     fn learn_together(&mut self, outcomes: &[(Genome, Option<f64>)]) {
         let mut rng = self.turn();
+        // The count goes on as if each outcome had been learned by itself: later turns then draw the same
+        // numbers in a resumed search and in an uninterrupted one.
         self.learned += outcomes.len() as u64 - 1;
         for (genome, objective) in outcomes {
             match objective {

@@ -100,6 +100,7 @@ impl Observations {
 
     /// Removes points, for example when a point with a belief turned out to fail.
     pub(crate) fn remove(&mut self, gone: &[Genome]) {
+        // The best stays: beliefs never set it, and only beliefs are removed.
         let kept = std::mem::take(&mut self.genomes).into_iter().zip(std::mem::take(&mut self.objectives));
         let kept = kept.filter(|(genome, _)| !gone.contains(genome));
         (self.genomes, self.objectives) = kept.unzip();

@@ -68,6 +68,7 @@ fn forest(features: &Features, study: &PriorStudy, seed: u64) -> Option<Forest> 
     if distances.iter().flatten().count() < FEWEST {
         return None;
     }
+    // Divided by the worst, so that studies of different spread have the same weight in the mean.
     let targets: Vec<f64> = distances.iter().map(|distance| distance.unwrap_or(worst) / worst).collect();
     let codes: Codes = features.codes(study.outcomes.iter().map(|(genome, _)| genome));
     let mut forest = Forest::new(ForestOptions::extra_trees(), Arc::clone(features.scales()));

@@ -87,6 +87,8 @@ impl ProcessMember {
     ) {
         let all = self.rows.rows();
         if all >= self.next_tuning {
+            // A quarter more observations each time: the total time of tuning stays proportional to the
+            // last one.
             self.next_tuning = all + (all / 4).clamp(2, PAUSE_MAX);
             self.known = chosen(targets, CAPACITY, rng);
             let x = self.rows.select(&self.known);
@@ -95,6 +97,7 @@ impl ProcessMember {
             self.process.learn(&x, &y);
             self.choose_screened(|| promise(rng));
         } else if self.is_ready() {
+            // Observations that were pushed since the last call; `known` ends with the newest learned one.
             let newest = self.known.last().map_or(0, |last| last + 1);
             for (at, target) in targets.iter().enumerate().take(all).skip(newest) {
                 self.known.push(at);
@@ -145,6 +148,7 @@ impl ProcessMember {
         let before = |a: &u32, b: &u32| promise[*a as usize].total_cmp(&promise[*b as usize]).then(a.cmp(b));
         order.select_nth_unstable_by(SCREENED_MAX, before);
         order.truncate(SCREENED_MAX);
+        // Selection leaves an arbitrary order; ascending positions depend on the set alone.
         order.sort_unstable();
         let rows: Vec<usize> = order.iter().map(|at| *at as usize).collect();
         self.screen = Some(ProcessScreen::new(&pool.select(&rows)));

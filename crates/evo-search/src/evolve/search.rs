@@ -99,6 +99,7 @@ pub(crate) struct Evolve<'a> {
 impl<'a> Evolve<'a> {
     /// A search over `space` with these ingredients.
     pub(crate) fn new(name: &str, space: &'a SearchSpace, ingredients: Ingredients, seed: u64) -> Evolve<'a> {
+        // The number of Hamming neighbors of a point, before constraints.
         let changes: usize = space.parameters().iter().map(|parameter| parameter.values.len() - 1).sum();
         let pool = if space.is_exact() && space.count() <= POOL_MAX { space.count() as usize } else { 0 };
         Evolve {
@@ -143,9 +144,13 @@ impl<'a> Evolve<'a> {
             return self.elsewhere(Origin::Spread, &mut rng);
         }
         self.catch_up();
+        // After nothing but failures, or with more in flight than the opening, there is nothing to choose
+        // by yet.
         if !self.ensemble.as_ref().is_some_and(Ensemble::is_ready) {
             return self.elsewhere(Origin::Spread, &mut rng);
         }
+        // One ticket decides between chance and neighbors, and the choosers draw their own, so that leaving
+        // an ingredient out changes as little as possible of what the same seed does.
         let ticket = rng.random::<f64>();
         let chance = if self.ingredients.chance { self.chance() } else { 0.0 };
         if ticket < chance {
@@ -159,6 +164,8 @@ impl<'a> Evolve<'a> {
         } else {
             self.choose_from_pool(near, judges)
         };
+        // A choice may fail if everything left is expected to fail: then a random point is taken all the
+        // same, because the budget is to be used and the model of failures may be wrong.
         match chosen {
             Some((genome, origin)) if self.unseen.claim(&genome) => Some(self.explained(genome, origin)),
             _ => {
@@ -204,6 +211,7 @@ impl<'a> Evolve<'a> {
     fn learn_facts(&mut self, genome: &Genome, facts: &Facts, objective: f64) {
         self.make_ensemble();
         let Some(ensemble) = &self.ensemble else { return };
+        // The backlog is learned at the next proposal only, so the best may be this very objective.
         let best = ensemble.best().map_or(objective, |best| best.min(objective));
         let model = self.facts.get_or_insert_with(|| FactsModel::new(Arc::clone(ensemble.features())));
         model.learn(genome, facts, objective, best);
@@ -214,6 +222,8 @@ impl<'a> Evolve<'a> {
     fn catch_up(&mut self) {
         self.make_ensemble();
         let Some(ensemble) = &mut self.ensemble else { return };
+        // Beliefs are withdrawn before measurements arrive, and new beliefs come last, so that they rest on
+        // all that is known.
         self.withdrawn.drain(..).for_each(|genome| ensemble.withdraw(genome));
         ensemble.learn(&std::mem::take(&mut self.backlog));
         if ensemble.is_ready() {
@@ -245,6 +255,7 @@ impl<'a> Evolve<'a> {
     fn choose_from_pool(&mut self, near: bool, judges: Judges) -> Option<(Genome, Origin)> {
         self.ensemble.as_ref()?.worth_of_pool(judges, &mut self.worth);
         let (worth, taken) = (&self.worth, &self.taken);
+        // Of equal worth the lower index wins, so that the choice does not depend on the order of iteration.
         let better = |a: &usize, b: &usize| worth[*a].total_cmp(&worth[*b]).then(b.cmp(a));
         let neighbors = |elite: &Member| {
             let places = self.space.iter_neighbors(&elite.genome, Neighborhood::Hamming);
@@ -303,6 +314,8 @@ impl Strategy for Evolve<'_> {
     }
 
     fn tell(&mut self, outcome: &Outcome) {
+        // An outcome of a point that was never proposed comes from a resumed study: it counts as begun, so
+        // that the generators continue where the interrupted run stopped.
         self.begun += usize::from(!self.unseen.is_seen(&outcome.genome));
         self.unseen.note(&outcome.genome);
         self.note_taken(&outcome.genome);
@@ -320,6 +333,8 @@ impl Strategy for Evolve<'_> {
         if self.believed.remove(&outcome.genome) && objective.is_none() {
             self.withdrawn.push(outcome.genome.clone());
         }
+        // Compiled facts are learned at once and not with the backlog: a variant may be judged before the
+        // next proposal is asked for.
         if let (Some(facts), Some(objective)) = (&outcome.facts, objective) {
             self.learn_facts(&outcome.genome, facts, objective);
         }
@@ -333,6 +348,8 @@ impl Strategy for Evolve<'_> {
     fn reconsider(&mut self, genome: &Genome, facts: &Facts) -> bool {
         let best = self.ensemble.as_ref().and_then(Ensemble::best);
         let (Some(model), Some(best)) = (&mut self.facts, best) else { return true };
+        // Audits draw from a generator of their own, so that judging variants does not change later
+        // proposals.
         self.reconsidered += 1;
         let mut rng = seeded(self.seed ^ self.reconsidered.wrapping_mul(0xa24b_aed4_963e_e407));
         model.judge(genome, facts, best, &mut rng).runs()
@@ -340,6 +357,7 @@ impl Strategy for Evolve<'_> {
 
     fn inherit(&mut self, studies: &[PriorStudy]) -> bool {
         self.prior.extend_from_slice(studies);
+        // Reversed, because points are taken from the end.
         self.inherited = self.prior.iter().rev().filter_map(|study| study.best_point().cloned()).collect();
         true
     }

@@ -139,6 +139,8 @@ fn counted<'a, 'b: 'a>(drawn: impl Iterator<Item = &'a Observation<'b>>) -> Chan
 }
 
 fn predicted(space: &SearchSpace, known: &[Observation<'_>], seed: u64) -> Option<Chances> {
+    // Variants that were given up as slow count with their lower bound: leaving them out would make the
+    // space look faster than it is.
     let kept = thinned(known.iter().collect(), MOST);
     let (genomes, targets): (Vec<_>, Vec<f64>) =
         kept.iter().filter_map(|one| Some((&one.genome, one.log_time()?))).unzip();
@@ -196,6 +198,7 @@ fn none_of(share: f64, draws: usize, points: f64) -> f64 {
     if points.is_infinite() || draws > STEPS {
         return (1.0 - share).powf(draws as f64);
     }
+    // Without replacement: each miss leaves one point fewer to draw from.
     let good = share * points;
     let missed = |drawn| 1.0 - (good / (points - drawn as f64).max(1.0)).min(1.0);
     (0..draws).map(missed).product()

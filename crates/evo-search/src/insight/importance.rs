@@ -62,6 +62,7 @@ pub(super) fn importance(space: &SearchSpace, known: &[Observation<'_>], seed: u
     let observations = points.len();
     let mut rng = seeded(seed);
     points = thinned(points, MOST);
+    // Folds are taken by position, so the order of the study, which depends on the search, is shuffled first.
     for at in (1..points.len()).rev() {
         points.swap(at, rng.random_range(0..=at));
     }
@@ -102,6 +103,7 @@ impl Errors {
         self.own += own;
         let repeats = (SHUFFLED / points.len()).max(1);
         for (slot, sum) in self.shuffled.iter_mut().enumerate() {
+            // A parameter that is constant among the held-out points cannot be shuffled.
             if held.iter().all(|genome| genome.positions()[slot] == held[0].positions()[slot]) {
                 *sum += own;
                 continue;
@@ -114,6 +116,7 @@ impl Errors {
     }
 
     fn shares(&self, space: &SearchSpace) -> Vec<ParameterShare> {
+        // A parameter whose shuffling helps by chance has no importance.
         let worse: Vec<f64> = self.shuffled.iter().map(|sum| (sum - self.own).max(0.0)).collect();
         let total: f64 = worse.iter().sum();
         let share = |worse: &f64| if total > 0.0 { worse / total } else { 0.0 };

@@ -125,6 +125,7 @@ fn untried(space: &SearchSpace, known: &[Observation<'_>]) -> (Vec<Values>, Vec<
         for one in known {
             let position = usize::from(one.genome.positions()[slot]);
             tried[position] = true;
+            // A variant that was given up as slow was correct as far as it was checked.
             passed[position] |= one.fate != Fate::Failed;
         }
         let values_where = |keep: &dyn Fn(usize) -> bool| {

@@ -28,6 +28,7 @@ impl Cholesky {
     pub(crate) fn new(matrix: &Matrix) -> Option<Cholesky> {
         let size = matrix.rows();
         let trace: f64 = (0..size).map(|at| matrix.at(at, at)).sum();
+        // Jitter is relative to the diagonal, so that the result does not depend on the unit of the targets.
         let mean = if size == 0 { 1.0 } else { trace / size as f64 };
         if !mean.is_finite() || mean < 0.0 {
             return None;

@@ -24,6 +24,7 @@ impl ColumnScale {
         values.dedup_by(|a, b| a == b);
         if values.len() > VALUES_MAX {
             let last = values.len() - 1;
+            // Evenly by rank, with both ends, so that dense regions keep more values.
             values = (0..VALUES_MAX).map(|at| values[at * last / (VALUES_MAX - 1)]).collect();
         }
         ColumnScale { values }
@@ -47,6 +48,7 @@ impl ColumnScale {
         }
         let lower = match self.values.get(above) {
             None => true,
+            // The first comparison also settles infinite values, whose differences are NaN.
             Some(upper) => value != *upper && value - self.values[above - 1] <= upper - value,
         };
         (above - usize::from(lower)) as u16

@@ -116,6 +116,8 @@ impl FactsModel {
             self.settle_audit(objective <= best * MARGIN);
         }
         let row = self.row(genome, facts);
+        // The model is scored on each variant before it learns it. The first predictions of a small forest
+        // would only distort the running mean.
         if self.observations() >= OBSERVATIONS_MIN / 2 {
             let expected = self.predict_row(&row);
             let z = (objective.ln() - expected.mean) / expected.spread;
@@ -134,6 +136,7 @@ impl FactsModel {
 
     /// Judges a compiled variant, where `best` is the best objective so far.
     pub fn judge(&mut self, genome: &Genome, facts: &Facts, best: f64, rng: &mut ChaCha8Rng) -> Judgment {
+        // On the host most facts are unknown; without any there is nothing to judge by beyond the parameters.
         if self.observations() < OBSERVATIONS_MIN || facts.is_empty() {
             return Judgment::Run;
         }

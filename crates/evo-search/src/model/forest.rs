@@ -74,6 +74,7 @@ impl Forest {
         let member = self.data.targets.len() as u32;
         self.data.codes.push(row);
         self.data.targets.push(target);
+        // Clipping depends on the finite targets so far, so all are clipped again.
         if !target.is_finite() {
             self.data.targets = clipped(&self.data.targets);
         }

@@ -84,6 +84,8 @@ impl<'a> Likelihood<'a> {
     /// Prepares rows of features and standardized targets.
     pub(crate) fn new(kernel: Kernel, x: &Matrix, targets: &'a [f64]) -> Likelihood<'a> {
         let pairs = (0..x.rows()).flat_map(|a| (0..a).map(move |b| (a, b)));
+        // Squared differences are needed at every evaluation, for the distances and for the gradient, and
+        // do not depend on hyperparameters.
         let squares = pairs.flat_map(|(a, b)| x.row(a).iter().zip(x.row(b)).map(|(a, b)| (a - b) * (a - b)));
         Likelihood { kernel, targets, columns: x.columns(), squares: squares.collect() }
     }
@@ -131,6 +133,7 @@ impl<'a> Likelihood<'a> {
             }
             let weight = 0.5 * (inverse.at(a, a) - alpha[a] * alpha[a]);
             gradient[d] += weight * signal;
+            // Only the learned part of the noise varies with its logarithm.
             gradient[d + 1] += weight * (noise - NOISE_FLOOR);
         }
         gradient.iter_mut().zip(&precisions).for_each(|(slope, precision)| *slope *= precision);

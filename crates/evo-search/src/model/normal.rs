@@ -49,6 +49,7 @@ fn erf_series(x: f64) -> f64 {
     for n in 1..200 {
         term *= 2.0 * x * x / f64::from(2 * n + 1);
         sum += term;
+        // Far below the last digit of the sum.
         if term < sum * 1e-17 {
             break;
         }

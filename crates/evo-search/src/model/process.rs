@@ -96,6 +96,7 @@ impl GaussianProcess {
         }
         let y = clipped(y);
         let rows = best_and_random(&y, self.options.tuning_rows, rng);
+        // Standardized targets make the same priors fit every kernel: the signal is expected near 1.
         let (standard, ..) = standardized(&rows.iter().map(|row| y[*row]).collect::<Vec<_>>());
         let likelihood = Likelihood::new(self.options.kernel, &x.select(&rows), &standard);
         let mut starts = vec![self.hyperparameters.logs().to_vec()];
@@ -105,6 +106,9 @@ impl GaussianProcess {
             start.iter_mut().take(if restart == 0 { 0 } else { x.columns() }).for_each(jump);
             starts.push(start);
         }
+        // The posterior may have several maxima; starting at the present hyperparameters keeps what was
+        // found, and starting at the priors leaves a bad maximum. Steps that gain less than 1e-3 in log
+        // posterior do not change predictions noticeably.
         let ends = starts.iter().filter_map(|start| {
             minimize(start, self.options.iterations, 1e-3, |logs| likelihood.evaluate(logs))
         });
@@ -172,6 +176,7 @@ impl GaussianProcess {
         self.factor.append(&covariances, self.hyperparameters.signal() + self.hyperparameters.noise());
         self.inputs.push(&scaled);
         let worst = self.targets.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        // A missing time counts as the worst so far.
         let y = if y.is_finite() { y } else { worst };
         self.targets.push(y);
         let own = self.factor.row(self.factor.size() - 1);
@@ -183,6 +188,7 @@ impl GaussianProcess {
     pub fn predict_row(&self, row: &[f64]) -> ModelPrediction {
         let whitened = self.whitened_row(row);
         let mean = dot(&whitened, &self.whitened);
+        // Rounding may make this slightly negative at observed points; `in_units` takes it for 0.
         let variance = self.hyperparameters.signal() - dot(&whitened, &whitened);
         self.in_units(mean, variance)
     }

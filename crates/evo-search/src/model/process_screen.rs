@@ -80,6 +80,8 @@ impl ProcessScreen {
             self.taken = 0;
             self.blocks.iter_mut().for_each(|block| block.whitened.clear());
         }
+        // Means depend on all whitened targets, so a change of older targets makes them start at 0 again. The
+        // whitened covariances and the explained variance depend on points only and stay.
         let old = if target_generation == self.target_generation { self.taken } else { 0 };
         if old == 0 {
             for block in &mut self.blocks {
@@ -130,6 +132,8 @@ impl ProcessScreen {
         let (signal, inverse) = (process.hyperparameters().signal() as f32, 1.0 / diagonal);
         let mut covariances = [0f32; BLOCK];
         for block in &mut self.blocks {
+            // One buffer, which stays in the cache, holds squared distances, then covariances, then
+            // whitened ones.
             covariances.fill(0.0);
             for column in 0..self.columns {
                 let features = &block.features[column * BLOCK..(column + 1) * BLOCK];

@@ -66,6 +66,8 @@ impl Splitter {
             let codes = data.codes.column(column as usize);
             let ends = members.iter().map(|member| codes[*member as usize]);
             let (low, high) = ends.fold((u16::MAX, 0), |(low, high), code| (low.min(code), high.max(code)));
+            // A constant column does not count as tried (as in the paper), or nodes with few live columns
+            // would stay unsplit.
             if low == high {
                 continue;
             }
@@ -85,6 +87,8 @@ impl Splitter {
         let (mut left, mut left_weight, mut left_sum) = (0usize, 0.0, 0.0);
         let (mut weight_all, mut sum_all) = (0.0, 0.0);
         for (member, (weight, sum)) in members.iter().zip(&self.terms) {
+            // Selects instead of branches, as in `partition`: this loop runs for every candidate of every
+            // node.
             let is_left = codes[*member as usize] <= code;
             left += usize::from(is_left);
             left_weight += if is_left { *weight } else { 0.0 };

@@ -119,6 +119,7 @@ impl RegressionTree {
         let mut at = 0;
         loop {
             let node = &mut self.nodes[at as usize];
+            // A leaf is always regrown: that is how it is split.
             let chance = growth.options.refresh / f64::from(node.count + 1);
             if node.left == NONE || growth.rng.random_bool(chance.clamp(0.0, 1.0)) {
                 return self.regrow(at, member, growth);
@@ -190,6 +191,8 @@ impl RegressionTree {
 
     /// Replaces the subtree below a node by a new one that is grown from the old members and one more.
     fn regrow(&mut self, at: u32, member: u32, growth: &mut Growth<'_>) {
+        // The sums of watched points are corrected by difference. Rounding errors add up, but far below the
+        // differences between predictions (a test compares them with exact sums).
         self.contribute(at, -1.0, growth.sums);
         let mut members = vec![member];
         let mut stack = vec![at];
@@ -200,6 +203,7 @@ impl RegressionTree {
             } else {
                 stack.extend([node.right, node.left]);
             }
+            // Places are reused, so a tree does not grow with the number of observations that it has seen.
             if inner != at {
                 self.free.push(inner);
             }
@@ -210,6 +214,7 @@ impl RegressionTree {
 
     /// Makes a node the root of a new subtree.
     fn grow(&mut self, at: u32, members: &mut [u32], growth: &mut Growth<'_>) {
+        // A stack instead of recursion: degenerate trees may be as deep as they have members.
         let mut stack = vec![(at, 0, members.len())];
         while let Some((at, from, to)) = stack.pop() {
             let members = &mut members[from..to];
@@ -223,6 +228,7 @@ impl RegressionTree {
             let codes = growth.data.codes.column(split.column as usize);
             let middle = partition(members, codes, split.code);
             let [left, right] = self.divide(at, split, growth.points);
+            // Right first, so that the left side is grown first: the order of draws is part of the result.
             stack.push((right, from + middle, to));
             stack.push((left, from, from + middle));
         }
@@ -298,6 +304,7 @@ fn moments(data: &TrainingSet, members: impl Iterator<Item = u32>) -> Moments {
 
 /// The split of a node; `None` if it stays a leaf because it has too few members or all targets are equal.
 fn choose(members: &[u32], moments: &Moments, growth: &mut Growth<'_>) -> Option<NodeSplit> {
+    // The variance is compared with rounding errors of targets of this size, not with 0.
     let fewest = growth.options.min_split.max(2 * growth.options.min_leaf).max(2);
     if members.len() < fewest || moments.variance() <= 1e-24 * (1.0 + moments.mean * moments.mean) {
         return None;

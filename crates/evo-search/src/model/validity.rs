@@ -71,6 +71,7 @@ impl ValidityModel {
 
     fn calibrated(&self, mean: f64) -> f64 {
         let observations = self.forest.observations() as f64;
+        // The forest's mean counts for as many observations as it has learned.
         let drawn = (mean * observations + self.rate() * RATE_WEIGHT) / (observations + RATE_WEIGHT);
         drawn.clamp(0.0, 1.0)
     }
