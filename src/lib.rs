@@ -3,8 +3,8 @@
 //! The tour, in the order data meets the modules: a space file (`space`, `kernel`) gives parameters,
 //! constraints and a launch plan. A strategy (`search`) proposes genomes; each becomes a
 //! configuration, is rendered to source (`kernel::render`) and compiled in a process of its own
-//! (`compile`). A worker process (`worker`) loads the binary on a device (`device`), passes it through
-//! gates (`gate`) and times it (`timing`). The verdict is journaled (`journal`) before it is used; the
+//! (`compile`). The parent's side of a device (`supervise`) decides which gate comes next;
+//! a worker process (`worker`) loads the binary, judges it and times it (`timing`). The verdict is journaled (`journal`) before it is used; the
 //! one loop that does all this is `engine`. Reports and commands (`report`, `cli`) only read.
 
 pub mod budget;
@@ -12,12 +12,12 @@ pub mod cli;
 pub mod compile;
 pub mod engine;
 pub mod event;
-pub mod gate;
 pub mod journal;
 pub mod kernel;
 pub mod process;
 pub mod replay;
 pub mod report;
 pub mod study;
+pub mod supervise;
 pub mod timing;
 pub mod worker;

@@ -23,7 +23,7 @@ use super::exit_code::{ExitCode, UsageError};
 use super::words;
 use crate::compile::{CompileFarm, CompileSetupError, FarmOptions, full_cache};
 use crate::engine::recipe::problems_on;
-use crate::gate::{launch, resources};
+use crate::kernel::limits::{launch, resources};
 use crate::kernel::spec::{KernelSpec, SpaceFile};
 use crate::kernel::{render, resolve};
 

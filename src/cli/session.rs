@@ -13,7 +13,7 @@ use crate::compile::{CompileSetupError, FarmOptions, compile_one, support};
 use crate::engine::recipe::{KernelRecipe, problems_on};
 use crate::kernel::render::render_reference;
 use crate::kernel::spec::{KernelSpec, ProblemSpec, SpaceFile};
-use crate::worker::lane::{Lane, LaneError, LaneOptions};
+use crate::supervise::lane::{Lane, LaneError, LaneOptions};
 
 /// Where a run takes place.
 #[derive(Debug)]

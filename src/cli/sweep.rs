@@ -30,7 +30,7 @@ use crate::kernel::spec::{KernelSpec, ProblemSpec, SpaceFile};
 use crate::replay::device::PREFIX;
 use crate::report::{insight, text};
 use crate::study::{Study, StudyRequest};
-use crate::worker::lane::Lane;
+use crate::supervise::lane::Lane;
 
 /// A search that would not end by itself gets this many generations.
 const DEFAULT_GENERATIONS: u32 = 50;

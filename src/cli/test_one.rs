@@ -13,8 +13,8 @@ use crate::compile::{compile_one, full_cache};
 use crate::engine::single::{self, Bench, Single};
 use crate::kernel::spec::SpaceFile;
 use crate::report::single::{Setting, json, text};
-use crate::worker::job::{Job, Standing};
-use crate::worker::lane::{Lane, LaneResult};
+use crate::supervise::job::{Job, Standing};
+use crate::supervise::lane::{Lane, LaneResult};
 
 /// Runs the command.
 pub fn run(arguments: &TestOneArgs) -> anyhow::Result<ExitCode> {

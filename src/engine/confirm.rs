@@ -16,7 +16,7 @@ use super::variant::Variant;
 use crate::budget::StopReason;
 use crate::event::Event;
 use crate::journal::record::{Confirmation, PairedProblem, now};
-use crate::worker::job::Job;
+use crate::supervise::job::Job;
 
 /// A finalist that fails at full depth makes room for the next; at most this many times as many
 /// candidates as wanted finalists are tried.

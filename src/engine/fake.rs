@@ -25,8 +25,8 @@ use crate::budget::Budget;
 use crate::event::{Event, Observer};
 use crate::journal::record::{Decision, PairedProblem, ProblemWork};
 use crate::study::{Study, StudyRequest};
-use crate::worker::job::{Job, Standing};
-use crate::worker::lane::LaneResult;
+use crate::supervise::job::{Job, Standing};
+use crate::supervise::lane::LaneResult;
 
 /// `A` and `B` change the source; `DEAD` changes nothing; `LATE` changes the source, not the machine
 /// code; `GRID` changes the plan only. `A = 7` is refused, `A = 6` does not compile; else it takes 10 + `A` registers.

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::ports::{Evaluate, LaneAnswer, Message, Rivals};
-use crate::worker::job::{Job, Standing};
+use crate::supervise::job::{Job, Standing};
 
 /// Something for the lane to do.
 pub(crate) enum Task {

@@ -8,10 +8,10 @@ use evo_protocol::device::Telemetry;
 use super::ports::{Compilers, Evaluate, Rivals};
 use crate::compile::farm::CompileFarm;
 use crate::journal::record::{Decision, PairedProblem};
+use crate::supervise::job::{Job, Standing};
+use crate::supervise::lane::{Lane, LaneResult};
 use crate::timing::paired::{self, Comparison};
 use crate::timing::stats::median;
-use crate::worker::job::{Job, Standing};
-use crate::worker::lane::{Lane, LaneResult};
 
 /// Fresh processes of a paired comparison.
 const PROCESSES: u32 = 3;

@@ -12,8 +12,8 @@ use evo_space::genome::{Configuration, ContentHash};
 
 use crate::compile::facts;
 use crate::journal::record::{PairedProblem, ProblemWork};
-use crate::worker::job::{Job, Standing};
-use crate::worker::lane::LaneResult;
+use crate::supervise::job::{Job, Standing};
+use crate::supervise::lane::LaneResult;
 
 /// Compilers that answer with `Message::Compiled`.
 pub trait Compilers {

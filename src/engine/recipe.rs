@@ -11,13 +11,13 @@ use evo_space::genome::Configuration;
 
 use super::ports::{Build, Prepared, Recipe, Refused};
 use crate::compile::facts;
-use crate::gate::resources::check_spills;
-use crate::gate::{self};
 use crate::journal::record::{LaunchWork, ProblemWork};
+use crate::kernel::limits::{launch, resources as compiled_limits};
 use crate::kernel::render::render;
-use crate::kernel::resolve::{resolve, resolve_tiny};
+use crate::kernel::resolve::resolve;
 use crate::kernel::spec::{KernelSpec, ProblemSpec, ReferenceSpec};
-use crate::worker::job::Job;
+use crate::kernel::tiny;
+use crate::supervise::job::Job;
 
 /// A kernel on a device.
 #[derive(Debug)]
@@ -109,9 +109,9 @@ impl Recipe for KernelRecipe<'_> {
     fn prepare(&self, configuration: &Configuration) -> Result<Prepared, Refused> {
         let timed = self.plans(configuration, &self.timed).map_err(refused)?;
         let checked = self.plans(configuration, &self.checked).map_err(refused)?;
-        let tiny = resolve_tiny(self.kernel, configuration).map_err(refused)?;
+        let tiny = tiny::resolve(self.kernel, configuration).map_err(refused)?;
         for plan in tiny.iter().chain(&checked).chain(&timed) {
-            gate::launch::check(plan, &self.limits).map_err(refused)?;
+            launch::check(plan, &self.limits).map_err(refused)?;
         }
         let source = render(self.kernel, configuration).map_err(refused)?;
         Ok(Prepared { source, tiny, checked, timed })
@@ -120,9 +120,9 @@ impl Recipe for KernelRecipe<'_> {
     fn job(&self, prepared: &Prepared, build: Build<'_>) -> Result<Job, Refused> {
         let resources = &build.binary.resources;
         let compiled = |verdict| Refused { gate: Gate::Compile, verdict };
-        check_spills(resources, self.kernel.check.spill_bytes_max).map_err(compiled)?;
+        compiled_limits::check_spills(resources, self.kernel.check.spill_bytes_max).map_err(compiled)?;
         for plan in prepared.tiny.iter().chain(&prepared.checked).chain(&prepared.timed) {
-            gate::resources::check(resources, plan, &self.limits).map_err(compiled)?;
+            compiled_limits::check(resources, plan, &self.limits).map_err(compiled)?;
         }
         Ok(Job {
             number: build.number,

@@ -21,7 +21,7 @@ use crate::event::{Earlier, Event, Observer};
 use crate::journal::leaderboard::verdict_mix;
 use crate::journal::record::{End, Throughput, now};
 use crate::study::Study;
-use crate::worker::job::{Job, Standing};
+use crate::supervise::job::{Job, Standing};
 
 /// How often lane shares are told and the wall clock is looked at.
 const TICK: Duration = Duration::from_millis(250);

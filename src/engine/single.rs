@@ -9,8 +9,8 @@ use evo_space::space::SearchSpace;
 
 use super::ports::{Build, Recipe, Refused};
 use super::variant::Variant;
-use crate::worker::job::Job;
-use crate::worker::lane::LaneResult;
+use crate::supervise::job::Job;
+use crate::supervise::lane::LaneResult;
 
 /// Where a configuration's source is compiled and its binary judged. Errors are our own trouble.
 pub trait Bench {

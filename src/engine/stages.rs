@@ -15,8 +15,8 @@ use super::variant::{Twin, Variant};
 use crate::budget::StopReason;
 use crate::compile::full_cache;
 use crate::event::Event;
-use crate::worker::job::Standing;
-use crate::worker::lane::LaneResult;
+use crate::supervise::job::Standing;
+use crate::supervise::lane::LaneResult;
 
 /// In flight while nothing was evaluated.
 const FIRST_AHEAD: u64 = 8;
@@ -181,7 +181,7 @@ impl Engine<'_> {
         &mut self,
         number: u64,
         code: ContentHash,
-        job: crate::worker::job::Job,
+        job: crate::supervise::job::Job,
     ) -> Result<(), EngineError> {
         match self.codes.get_mut(&code) {
             Some(Twin::Pending { waiting, .. }) => waiting.push(number),

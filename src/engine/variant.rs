@@ -9,7 +9,7 @@ use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
 use evo_space::genome::{Configuration, ContentHash, Genome};
 
 use super::ports::{Prepared, Refused};
-use crate::worker::lane::LaneResult;
+use crate::supervise::lane::LaneResult;
 
 /// A configuration between proposal and verdict.
 #[derive(Debug)]

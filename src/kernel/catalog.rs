@@ -6,32 +6,13 @@ use std::path::{Path, PathBuf};
 
 use evo_space::diagnostic::nearest;
 
+use super::embedded::SPACES;
+pub use super::embedded::names;
 use super::load::{self, LoadError};
 use super::spec::SpaceFile;
 
-macro_rules! embedded {
-    ($folder:literal: $($name:literal)*) => {
-        &[$(($name, include_str!(concat!("../../", $folder, "/", $name)))),*]
-    };
-}
-
-/// Space files by file name.
-const SPACES: &[(&str, &str)] = embedded!("search_spaces":
-    "attention_simt.toml" "gemm.toml" "softmax.toml" "rmsnorm.toml" "reduction.toml" "transpose.toml"
-    "faults.toml");
-
-/// Templates and sources that space files may name.
-pub(super) const TEMPLATES: &[(&str, &str)] = embedded!("templates":
-    "attention_simt.cu.j2" "gemm.cu.j2" "softmax.cu.j2" "rmsnorm.cu.j2" "reduction.cu.j2"
-    "transpose.cu.j2" "faults.cu.j2" "faults_naive.cu");
-
 /// The space that commands take when none is named.
 pub const DEFAULT: &str = "attention_simt";
-
-/// Names of the embedded spaces.
-pub fn names() -> Vec<&'static str> {
-    SPACES.iter().map(|(file, _)| file.trim_end_matches(".toml")).collect()
-}
 
 /// Whether a word on the command line means a space: the name of an embedded one, or a path
 /// (something with a `/`, or that ends in `.toml` or `.json`).

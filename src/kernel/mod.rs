@@ -1,9 +1,11 @@
 //! The kernel half of a space file, rendering, and launch plans.
 
 pub mod catalog;
+mod embedded;
+pub mod limits;
 pub mod load;
 pub mod render;
 pub mod resolve;
 pub mod spec;
 pub mod template;
-mod tiny;
+pub mod tiny;

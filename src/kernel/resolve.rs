@@ -2,7 +2,7 @@
 //!
 //! Every expression that has no value here (a division by zero, a text where a number is meant, a
 //! fraction where a count is meant) refuses the variant with a verdict that names expression and
-//! place; it never ends a run. Limits of devices are not known here: see `gate::launch`.
+//! place; it never ends a run. Limits of devices are not known here: see `kernel::limits`.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,6 @@ use evo_space::genome::Configuration;
 use evo_space::value::Value;
 
 use super::spec::{ArgumentSpec, BufferSpec, KernelSpec, LaunchSpec, ProblemSpec, ReferenceSpec, ScalarSpec};
-use super::tiny;
 
 /// The plan of one problem. Refusals are `static_reject` with the cause `expression`, or `shape`
 /// for a buffer that is negative or larger than 2⁶³ bytes.
@@ -47,14 +46,6 @@ pub fn resolve(
         flops: resolver.optional_number(&kernel.objective.flops, "objective.flops")?,
         bytes: resolver.optional_number(&kernel.objective.bytes, "objective.bytes")?,
     })
-}
-
-/// The plans of the small shapes cut from the configuration's own tiles: see `kernel::tiny`.
-pub fn resolve_tiny(
-    kernel: &KernelSpec,
-    configuration: &Configuration,
-) -> Result<Vec<ProblemPlan>, Box<Verdict>> {
-    tiny::resolve(kernel, configuration)
 }
 
 /// Sizes hide nothing: the loader refuses a size that has a parameter's name.

@@ -19,10 +19,7 @@ use super::resolve::{self, Names, Resolver};
 use super::spec::{KernelSpec, ProblemSpec};
 
 /// The plans of all tiny shapes, named `tiny:S=33,CAUSAL=1` by what they override.
-pub(super) fn resolve(
-    kernel: &KernelSpec,
-    configuration: &Configuration,
-) -> Result<Vec<ProblemPlan>, Box<Verdict>> {
+pub fn resolve(kernel: &KernelSpec, configuration: &Configuration) -> Result<Vec<ProblemPlan>, Box<Verdict>> {
     let Some(first) = kernel.problems.first() else { return Ok(Vec::new()) };
     let mut plans: Vec<ProblemPlan> = Vec::new();
     for overrides in &kernel.check.tiny {

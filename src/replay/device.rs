@@ -17,8 +17,8 @@ use evo_space::genome::{Configuration, ContentHash};
 use super::recording::{Recording, Row};
 use crate::engine::ports::{Build, Compilers, Evaluate, Message, Prepared, Recipe, Refused, Rivals};
 use crate::journal::record::{PairedProblem, ProblemWork};
-use crate::worker::job::{Job, Standing};
-use crate::worker::lane::LaneResult;
+use crate::supervise::job::{Job, Standing};
+use crate::supervise::lane::LaneResult;
 
 /// Begins every replayed device's name.
 pub const PREFIX: &str = "replay:";

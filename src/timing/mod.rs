@@ -1,6 +1,5 @@
-//! Samples, their statistics, when to stop taking them, and paired comparison.
+//! Samples as pure mathematics: statistics, when to stop sampling, paired comparison, noise floor.
 
-pub mod measure;
 pub mod noise;
 pub mod paired;
 pub mod policy;

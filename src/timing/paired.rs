@@ -4,34 +4,12 @@
 //! that process's luck (addresses, clocks), so the interval resamples blocks within processes and the
 //! caller brings blocks from several fresh processes.
 
-use evo_protocol::device::Telemetry;
+use evo_protocol::worker::PairedTimes;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use serde::{Deserialize, Serialize};
 
 use super::stats::{below, median, quantile};
-
-/// What one process's blocks gave.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Paired {
-    /// Per block A B B A: two values of ln(time B / time A).
-    pub log_ratios: Vec<f64>,
-    /// Medians of A's blocks, nanoseconds.
-    pub a_ns: Vec<f64>,
-    /// Medians of B's blocks, nanoseconds.
-    pub b_ns: Vec<f64>,
-    /// Clocks, power and heat at the end.
-    #[serde(default)]
-    pub telemetry: Telemetry,
-}
-
-impl Paired {
-    /// The same comparison seen from B: what a run with swapped slots means for its caller.
-    pub fn swapped(self) -> Paired {
-        let log_ratios = self.log_ratios.iter().map(|ratio| -ratio).collect();
-        Paired { log_ratios, a_ns: self.b_ns, b_ns: self.a_ns, telemetry: self.telemetry }
-    }
-}
 
 /// How B compares with A.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,9 +91,9 @@ pub fn interleave<E>(
     blocks: u32,
     b_first: bool,
     mut run: impl FnMut(u8) -> Result<f64, E>,
-) -> Result<Paired, E> {
+) -> Result<PairedTimes, E> {
     let (outer, inner) = if b_first { (1, 0) } else { (0, 1) };
-    let mut paired = Paired::default();
+    let mut paired = PairedTimes::default();
     for _ in 0..blocks {
         for order in [[outer, inner], [inner, outer]] {
             let mut times = [0.0; 2];

@@ -13,12 +13,12 @@ const ONE: u32 = 1.0f32.to_bits();
 const TWO: u32 = 2.0f32.to_bits();
 
 /// Fills, hashes and compares a buffer on the device; gives the time it took, nanoseconds.
-pub fn sing(device: &mut dyn Device) -> Result<f64, DeviceError> {
+pub fn check(device: &mut dyn Device) -> Result<f64, DeviceError> {
     let began = Instant::now();
     let values = device.allocate("canary values", ELEMENTS * 4)?;
     let outcome = match device.allocate("canary expected", ELEMENTS * 8) {
         Ok(expected) => {
-            let outcome = check(device, values, expected);
+            let outcome = work(device, values, expected);
             device.free(expected)?;
             outcome
         }
@@ -28,7 +28,7 @@ pub fn sing(device: &mut dyn Device) -> Result<f64, DeviceError> {
     outcome.map(|()| began.elapsed().as_nanos() as f64)
 }
 
-fn check(device: &mut dyn Device, values: BufferId, expected: BufferId) -> Result<(), DeviceError> {
+fn work(device: &mut dyn Device, values: BufferId, expected: BufferId) -> Result<(), DeviceError> {
     let ones: Vec<u8> = std::iter::repeat_n(1.0f64.to_le_bytes(), ELEMENTS as usize).flatten().collect();
     device.write(expected, &ones)?;
     device.fill(values, ONE)?;

@@ -1,12 +1,8 @@
-//! Workers: processes that own a device, and the parent's side of them.
+//! What runs in the child that owns a device: the serve loop, the judge, the canary, measuring.
 
-pub mod blame;
 pub mod canary;
-pub mod child;
-pub mod deadline;
-pub mod job;
-pub mod lane;
+pub mod judge;
+mod measure;
 pub mod serve;
 mod stand;
-mod supervise;
 pub mod wire;

@@ -10,18 +10,17 @@ use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Gate, VerdictKind};
 use evo_protocol::worker::{
-    BinaryRef, Candidate, Depth, PROTOCOL_VERSION, Phase, Request, Response, SamplePolicy,
+    BinaryRef, Candidate, Depth, MeasureAnswer, PROTOCOL_VERSION, PairedTimes, Phase, Request, Response,
+    SamplePolicy,
 };
 use evo_space::genome::ContentHash;
 
 use super::canary;
+use super::judge::{Judge, Refusal, honesty};
+use super::measure::measure;
 use super::stand::{BlockSize, Stand};
 use super::wire::Wire;
-use crate::gate::honesty;
-use crate::gate::judge::{Judge, Refusal};
-use crate::gate::pipeline::verdict_of;
 use crate::process::{self, Orphaned, REQUEST, RequestHandler};
-use crate::timing::measure::{Outcome, measure};
 use crate::timing::paired::interleave;
 
 /// Serves requests until stdin closes or `Shutdown` comes.
@@ -71,7 +70,7 @@ impl Server {
             Request::Pair { plans, mode, blocks, block_ms } => self.pair(&plans, mode, blocks, block_ms),
             Request::Canary => {
                 let device = self.judge()?.device();
-                let canary_ns = canary::sing(device)?;
+                let canary_ns = canary::check(device)?;
                 Ok(Response::Alive { canary_ns, memory_free: device.memory_free() })
             }
             Request::Telemetry => Ok(Response::Clocks { telemetry: self.judge()?.device().telemetry() }),
@@ -127,12 +126,7 @@ impl Server {
         let Server { wire, judge, .. } = self;
         let judge = judge.as_mut().ok_or_else(no_device)?;
         let answer = judge.gate(slot, gate, depth, plans, &mut |phase, detail| wire.phase(phase, detail));
-        Ok(Response::GateDone {
-            report: answer.report,
-            verdict: answer.verdict,
-            attributes: answer.attributes,
-            sticky: answer.sticky,
-        })
+        Ok(Response::GateDone(Box::new(answer)))
     }
 
     fn measure(
@@ -151,16 +145,12 @@ impl Server {
         let seed = *seed ^ REQUEST.load(std::sync::atomic::Ordering::SeqCst);
         let info = judge.device().info().clone();
         let mut stand = Stand::new(judge, &prepared, plan, wire);
-        let outcome = match measure(&mut stand, &plan.name, mode, policy, seed) {
-            Ok(outcome) => believe(outcome, &info, plan, mode),
-            Err(error) => return Ok(failed(&error)),
+        let answer = match measure(&mut stand, &plan.name, mode, policy, seed) {
+            Ok(answer) => believe(answer, &info, plan, mode),
+            // A device error among samples is the variant's.
+            Err(error) => MeasureAnswer::failed(&error),
         };
-        Ok(Response::Measured {
-            measurement: outcome.measurement.map(Box::new),
-            honesty: outcome.honesty,
-            verdict: outcome.verdict,
-            sticky: false,
-        })
+        Ok(Response::Measured(Box::new(answer)))
     }
 
     fn pair(
@@ -188,45 +178,35 @@ impl Server {
             size.run(&mut stand, mode)
         })?;
         let telemetry = judge.device().telemetry();
-        Ok(Response::Paired {
-            log_ratios: paired.log_ratios,
-            a_ns: paired.a_ns,
-            b_ns: paired.b_ns,
-            telemetry,
-        })
+        Ok(Response::Paired(PairedTimes { telemetry, ..paired }))
     }
 }
 
 /// Holds a full measurement against what the device can do; its report joins the one on outputs.
-fn believe(mut outcome: Outcome, info: &DeviceInfo, plan: &ProblemPlan, mode: TimingMode) -> Outcome {
-    let (Some(measurement), Some(own)) = (&outcome.measurement, &mut outcome.honesty) else {
-        return outcome;
+fn believe(
+    mut answer: MeasureAnswer,
+    info: &DeviceInfo,
+    plan: &ProblemPlan,
+    mode: TimingMode,
+) -> MeasureAnswer {
+    let (Some(measurement), Some(own)) = (&answer.measurement, &mut answer.honesty) else {
+        return answer;
     };
-    let answer = honesty::check(plan, info, mode, measurement.p50_ns);
-    own.cases += answer.report.cases;
-    own.evidence = answer.report.evidence;
-    own.message = format!("{}; {}", own.message, answer.report.message);
-    if answer.verdict.is_some() {
-        own.state = answer.report.state;
-        outcome.verdict = outcome.verdict.or(answer.verdict);
+    let floor = honesty::check(plan, info, mode, measurement.p50_ns);
+    own.cases += floor.report.cases;
+    own.evidence = floor.report.evidence;
+    own.message = format!("{}; {}", own.message, floor.report.message);
+    if floor.verdict.is_some() {
+        own.state = floor.report.state;
+        answer.verdict = answer.verdict.or(floor.verdict);
     }
-    outcome
+    answer
 }
 
 /// A problem that could not be prepared: inputs too large, a refused launch.
 fn refused(refusal: Refusal) -> Response {
-    Response::Measured {
-        measurement: None,
-        honesty: None,
-        verdict: Some(refusal.verdict),
-        sticky: refusal.sticky,
-    }
-}
-
-/// A device error among samples is the variant's.
-fn failed(error: &DeviceError) -> Response {
-    let verdict = Some(Box::new(verdict_of(error)));
-    Response::Measured { measurement: None, honesty: None, verdict, sticky: error.sticky }
+    let Refusal { verdict, sticky } = refusal;
+    Response::Measured(Box::new(MeasureAnswer { verdict: Some(verdict), sticky, ..MeasureAnswer::default() }))
 }
 
 /// A refusal where there is no place for a verdict.

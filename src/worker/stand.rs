@@ -8,10 +8,9 @@ use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::Verdict;
 use evo_protocol::worker::Phase;
 
+use super::judge::{Judge, Prepared};
+use super::measure::{SampleSource, affordable, batch_size};
 use super::wire::Wire;
-use crate::gate::judge::Judge;
-use crate::gate::run::Prepared;
-use crate::timing::measure::{Bench, affordable, batch_size};
 use crate::timing::stats::median;
 
 /// A prepared problem on its device.
@@ -35,7 +34,7 @@ impl<'a> Stand<'a> {
     }
 }
 
-impl Bench for Stand<'_> {
+impl SampleSource for Stand<'_> {
     fn sample(&mut self, mode: TimingMode, samples: u32, batch: u32) -> Result<Vec<f64>, DeviceError> {
         // Each chunk restarts the parent's deadline, so a hang among samples has a short one too.
         self.wire.phase(Phase::Timing, &format!("`{}` {}", self.plan.name, mode.as_str()));
@@ -78,7 +77,11 @@ pub struct BlockSize {
 
 impl BlockSize {
     /// Sizes a block of about `block_ms` from a few calls.
-    pub fn find(bench: &mut dyn Bench, mode: TimingMode, block_ms: f64) -> Result<BlockSize, DeviceError> {
+    pub fn find(
+        bench: &mut dyn SampleSource,
+        mode: TimingMode,
+        block_ms: f64,
+    ) -> Result<BlockSize, DeviceError> {
         let first_ns = median(&bench.sample(mode, 1, 1)?);
         let call_ns = median(&bench.sample(mode, affordable(3, first_ns), 1)?);
         let batch = batch_size(mode, call_ns);
@@ -89,7 +92,7 @@ impl BlockSize {
 
     /// Runs one block; its median in nanoseconds. One sample before it is not counted: the rival has
     /// just left its data in the caches.
-    pub fn run(self, bench: &mut dyn Bench, mode: TimingMode) -> Result<f64, DeviceError> {
+    pub fn run(self, bench: &mut dyn SampleSource, mode: TimingMode) -> Result<f64, DeviceError> {
         bench.sample(mode, 1, self.batch)?;
         Ok(median(&bench.sample(mode, self.samples, self.batch)?))
     }

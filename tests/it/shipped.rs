@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use evo::compile::{CompileFarm, FarmOptions};
-use evo::gate::launch;
+use evo::kernel::limits::launch;
 use evo::kernel::spec::{KernelSpec, SpaceFile};
-use evo::kernel::{catalog, load, render, resolve};
+use evo::kernel::{catalog, load, render, resolve, tiny};
 use evo_protocol::device::{DeviceKind, DeviceLimits};
 use evo_space::genome::Configuration;
 use evo_space::rng::seeded;
@@ -86,7 +86,7 @@ fn plans_resolve_and_the_default_fits_every_target() {
         let kernel = kernel_of(&file);
         for (place, configuration) in sample(&file, 12).iter().enumerate() {
             let mut plans =
-                resolve::resolve_tiny(kernel, configuration).unwrap_or_else(|verdict| panic!("{verdict:?}"));
+                tiny::resolve(kernel, configuration).unwrap_or_else(|verdict| panic!("{verdict:?}"));
             assert!(plans.len() >= 2, "{}: tiny shapes {}", kernel.name, plans.len());
             for problem in &kernel.problems {
                 plans.push(

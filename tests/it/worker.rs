@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use evo::worker::deadline::Deadlines;
-use evo::worker::job::{Job, Standing};
-use evo::worker::lane::{Lane, LaneError, LaneLimits, LaneOptions, LaneResult};
+use evo::supervise::deadline::Deadlines;
+use evo::supervise::job::{Job, Standing};
+use evo::supervise::lane::{Lane, LaneError, LaneLimits, LaneOptions, LaneResult};
 use evo_protocol::binary::Binary;
 use evo_protocol::measurement::RankingMode;
 use evo_protocol::plan::ProblemPlan;

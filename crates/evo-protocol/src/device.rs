@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::verdict::VerdictKind;
+use crate::verdict::{Verdict, VerdictKind};
 
 /// Which kind of device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -182,5 +182,18 @@ impl DeviceError {
     pub fn sticky(mut self) -> DeviceError {
         self.sticky = true;
         self
+    }
+
+    /// What this error means for the variant at work.
+    pub fn verdict(&self) -> Verdict {
+        let mut verdict = Verdict::new(self.kind, self.message.clone());
+        verdict.cause.clone_from(&self.cause);
+        if let Some(code) = self.code {
+            verdict.evidence.insert("code", code);
+        }
+        for (name, value) in &self.evidence {
+            verdict.evidence.insert(name, value.clone());
+        }
+        verdict
     }
 }

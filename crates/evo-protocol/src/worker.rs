@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::device::{DeviceError, DeviceInfo, EntryAttributes, Telemetry};
 use crate::measurement::{Measurement, TimingMode};
 use crate::plan::ProblemPlan;
-use crate::verdict::{Gate, GateReport, Verdict};
+use crate::verdict::{Gate, GateReport, GateState, Verdict};
 
 /// Raised by any change that an older peer would misread.
 pub const PROTOCOL_VERSION: u32 = 1;
@@ -42,7 +42,7 @@ pub enum Request {
     Measure { slot: u8, plan: Box<ProblemPlan>, mode: TimingMode, policy: SamplePolicy },
     /// Interleaves slots 0 and 1, A B B A, on the same problem.
     Pair { plans: Box<[ProblemPlan; 2]>, mode: TimingMode, blocks: u32, block_ms: f64 },
-    /// Runs the device's own known kernel: right answer, usual time, memory back.
+    /// The health check: known work with a known answer, and how much device memory is free.
     Canary,
     /// Clocks and power now.
     Telemetry,
@@ -62,25 +62,13 @@ pub enum Response {
     Need { hash: ContentHash },
     /// The candidate is loaded. Attributes per launch of the first plan are in the launch gate.
     Loaded { load_ms: f64 },
-    /// A gate's answer; `verdict` is set when it failed. `attributes` by the launch gate.
-    GateDone {
-        report: GateReport,
-        verdict: Option<Box<Verdict>>,
-        #[serde(default)]
-        attributes: Vec<EntryAttributes>,
-        /// The process must not measure again.
-        sticky: bool,
-    },
+    /// What a gate found.
+    GateDone(Box<GateAnswer>),
     /// A measurement, or the verdict that prevented it.
-    Measured {
-        measurement: Option<Box<Measurement>>,
-        honesty: Option<GateReport>,
-        verdict: Option<Box<Verdict>>,
-        sticky: bool,
-    },
-    /// Per block pair: ln(time B / time A); and all block medians, nanoseconds.
-    Paired { log_ratios: Vec<f64>, a_ns: Vec<f64>, b_ns: Vec<f64>, telemetry: Telemetry },
-    /// The canary sang: its time, and free device memory.
+    Measured(Box<MeasureAnswer>),
+    /// Two candidates timed against each other.
+    Paired(PairedTimes),
+    /// The health check passed: its time, and free device memory.
     Alive { canary_ns: f64, memory_free: Option<u64> },
     /// Clocks and power.
     Clocks { telemetry: Telemetry },
@@ -88,6 +76,88 @@ pub enum Response {
     Fault { error: Box<DeviceError> },
     /// The request itself could not be served.
     Failed { error: Box<DeviceError> },
+}
+
+/// What a gate found. The same value travels from the judge in the child to the cascade in the parent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GateAnswer {
+    pub report: GateReport,
+    /// Set exactly when the gate failed.
+    pub verdict: Option<Box<Verdict>>,
+    /// Attributes of each launch of every plan, in order; filled by the launch gate only.
+    #[serde(default)]
+    pub attributes: Vec<EntryAttributes>,
+    /// The process has seen an error that no later call recovers from: it must not measure again.
+    pub sticky: bool,
+}
+
+impl GateAnswer {
+    /// A gate that passes unless something is found.
+    pub fn begin(gate: Gate) -> GateAnswer {
+        let report = GateReport { state: GateState::Pass, ..GateReport::not_run(gate, "") };
+        GateAnswer { report, verdict: None, attributes: Vec::new(), sticky: false }
+    }
+
+    /// A gate that had nothing to check, with the reason.
+    pub fn not_run(gate: Gate, why: impl Into<String>) -> GateAnswer {
+        GateAnswer { report: GateReport::not_run(gate, why), ..GateAnswer::begin(gate) }
+    }
+
+    /// Fails the gate with this verdict, whose message becomes the report's.
+    pub fn refuse(&mut self, verdict: Verdict) {
+        self.report.state = GateState::Fail;
+        self.report.message.clone_from(&verdict.message);
+        self.verdict = Some(Box::new(verdict));
+    }
+
+    /// A gate that an error of the device ended.
+    pub fn failed(gate: Gate, error: &DeviceError) -> GateAnswer {
+        let mut answer = GateAnswer { sticky: error.sticky, ..GateAnswer::begin(gate) };
+        answer.refuse(error.verdict());
+        answer
+    }
+}
+
+/// A measurement, or the verdict that prevented it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MeasureAnswer {
+    /// Absent only where a verdict prevented it.
+    pub measurement: Option<Box<Measurement>>,
+    /// What was checked between samples; absent in a screening, which checks nothing.
+    pub honesty: Option<GateReport>,
+    pub verdict: Option<Box<Verdict>>,
+    /// The process must not measure again.
+    pub sticky: bool,
+}
+
+impl MeasureAnswer {
+    /// A measurement that an error of the device ended.
+    pub fn failed(error: &DeviceError) -> MeasureAnswer {
+        let verdict = Some(Box::new(error.verdict()));
+        MeasureAnswer { verdict, sticky: error.sticky, ..MeasureAnswer::default() }
+    }
+}
+
+/// What the blocks of one process gave, A B B A.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PairedTimes {
+    /// Per block A B B A: two values of ln(time B / time A).
+    pub log_ratios: Vec<f64>,
+    /// Medians of A's blocks, nanoseconds.
+    pub a_ns: Vec<f64>,
+    /// Medians of B's blocks, nanoseconds.
+    pub b_ns: Vec<f64>,
+    /// Clocks, power and heat at the end.
+    #[serde(default)]
+    pub telemetry: Telemetry,
+}
+
+impl PairedTimes {
+    /// The same comparison seen from B: what a run with swapped slots means for its caller.
+    pub fn swapped(self) -> PairedTimes {
+        let log_ratios = self.log_ratios.iter().map(|ratio| -ratio).collect();
+        PairedTimes { log_ratios, a_ns: self.b_ns, b_ns: self.a_ns, telemetry: self.telemetry }
+    }
 }
 
 /// Where a child is inside a request. Each has its own deadline.

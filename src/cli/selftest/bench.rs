@@ -11,8 +11,8 @@ use crate::compile::compile_one;
 use crate::engine::ports::{Build, Prepared, Recipe};
 use crate::engine::recipe::KernelRecipe;
 use crate::kernel::spec::SpaceFile;
-use crate::worker::job::{Job, Standing};
-use crate::worker::lane::{Lane, LaneResult};
+use crate::supervise::job::{Job, Standing};
+use crate::supervise::lane::{Lane, LaneResult};
 
 /// One kernel on one device.
 pub struct Bench<'a> {

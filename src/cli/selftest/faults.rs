@@ -10,8 +10,8 @@ use evo_space::value::Value;
 
 use super::Report;
 use super::bench::Bench;
-use crate::worker::job::Standing;
-use crate::worker::lane::LaneResult;
+use crate::supervise::job::Standing;
+use crate::supervise::lane::LaneResult;
 
 /// A fault, and the verdicts that are right for it on CUDA and on the host; an empty list means that
 /// the fault cannot be shown there, and the text after it says why.

@@ -11,8 +11,8 @@ use evo_space::value::Value;
 use super::Report;
 use super::bench::Bench;
 use crate::cli::session::{self, Place};
+use crate::supervise::job::Standing;
 use crate::timing::stats;
-use crate::worker::job::Standing;
 
 /// Repetitions of each latency.
 const REPEATS: usize = 5;

@@ -23,7 +23,7 @@ use fields::Reader;
 use names::KnownNames;
 use thiserror::Error;
 
-use super::catalog;
+use super::embedded;
 use super::spec::{KernelSpec, SpaceFile};
 
 /// Sections of a file that has a kernel, beside the space itself.
@@ -82,7 +82,7 @@ fn read_text(path: &Path) -> io::Result<String> {
 
 fn way_out(path: &Path, cause: &io::Error) -> String {
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-    let embedded = catalog::names().contains(&stem);
+    let embedded = embedded::names().contains(&stem);
     match cause.kind() {
         io::ErrorKind::NotFound if embedded => format!("the embedded space is called `{stem}`"),
         io::ErrorKind::NotFound if path.is_relative() => {
@@ -149,7 +149,7 @@ fn kernel_is_absent(reader: &mut Reader, root: &Node) -> bool {
 
 fn read_kernel(reader: &mut Reader, root: &Node) -> Option<KernelSpec> {
     let names = KnownNames::of_file(root);
-    let files = catalog::TEMPLATES;
+    let files = embedded::TEMPLATES;
     let header = source::read(reader, root.get("kernel")?, &names, files);
     let mut section = |key: &str, hint: &str| {
         let found = root.get(key);

@@ -11,7 +11,7 @@ use evo_space::space::SearchSpace;
 
 use super::fields::Reader;
 use crate::kernel::spec::KernelSpec;
-use crate::kernel::{render, resolve};
+use crate::kernel::{render, resolve, tiny};
 
 /// Complains if the default configuration is refused by a constraint, has a launch plan that cannot
 /// be computed for some problem, or does not render.
@@ -46,7 +46,7 @@ fn resolves(reader: &mut Reader, root: &Node, kernel: &KernelSpec, configuration
             return reader.hinted(&span, verdict.message, hint());
         }
     }
-    if let Err(verdict) = resolve::resolve_tiny(kernel, configuration) {
+    if let Err(verdict) = tiny::resolve(kernel, configuration) {
         reader.hinted(&span_of(root, "check"), verdict.message, hint());
     }
 }

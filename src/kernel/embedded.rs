@@ -1,0 +1,24 @@
+//! Space files, templates and sources that ship inside the binary, as text.
+//!
+//! Apart from `catalog`, because the loader looks here for files that a space names.
+
+macro_rules! embedded {
+    ($folder:literal: $($name:literal)*) => {
+        &[$(($name, include_str!(concat!("../../", $folder, "/", $name)))),*]
+    };
+}
+
+/// Space files by file name.
+pub const SPACES: &[(&str, &str)] = embedded!("search_spaces":
+    "attention_simt.toml" "gemm.toml" "softmax.toml" "rmsnorm.toml" "reduction.toml" "transpose.toml"
+    "faults.toml");
+
+/// Templates and sources that space files may name.
+pub const TEMPLATES: &[(&str, &str)] = embedded!("templates":
+    "attention_simt.cu.j2" "gemm.cu.j2" "softmax.cu.j2" "rmsnorm.cu.j2" "reduction.cu.j2"
+    "transpose.cu.j2" "faults.cu.j2" "faults_naive.cu");
+
+/// Names of the embedded spaces.
+pub fn names() -> Vec<&'static str> {
+    SPACES.iter().map(|(file, _)| file.trim_end_matches(".toml")).collect()
+}

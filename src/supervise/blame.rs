@@ -1,0 +1,151 @@
+//! From a worker's death to a verdict: who is to blame, and is one strike enough.
+//!
+//! While a launch or a sample is under way the variant is to blame at once: there is a phase, a shape
+//! and a deadline. In any other phase our own code was at work, so the job gets a second strike in a
+//! fresh worker before the verdict stands.
+
+use evo_protocol::verdict::{Verdict, VerdictKind};
+use evo_protocol::worker::Phase;
+
+use super::deadline::Prediction;
+use super::child::{Death, DeathHow};
+
+/// A verdict and whether it is final.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Blame {
+    pub verdict: Verdict,
+    /// Our own code was at work: to be tried once more before it counts.
+    pub second_chance: bool,
+}
+
+/// Judges a death. `prediction` is what was expected of a launch at this shape; `None` at tiny shapes.
+pub fn blame(death: &Death, prediction: Option<&Prediction>) -> Blame {
+    let launched = matches!(death.phase, Some(Phase::Launched | Phase::Timing));
+    let (verdict, second_chance) = match &death.how {
+        DeathHow::Deadline { limit } if launched => {
+            (late(death, prediction).with("deadline_ms", limit.as_millis() as u64), false)
+        }
+        DeathHow::Deadline { limit } => {
+            let verdict = Verdict::new(VerdictKind::WorkerHang, death.describe());
+            (verdict.with("deadline_ms", limit.as_millis() as u64), true)
+        }
+        DeathHow::Exit { code, signal } => {
+            let cause = signal.map_or_else(|| format!("exit_{}", code.unwrap_or(-1)), signal_name);
+            let verdict = Verdict::new(VerdictKind::WorkerDied, death.describe()).with_cause(cause);
+            (verdict, !launched)
+        }
+        DeathHow::Protocol { .. } => {
+            let verdict = Verdict::new(VerdictKind::WorkerDied, death.describe());
+            (verdict.with_cause("protocol"), true)
+        }
+        DeathHow::Fault { error } => (error.verdict(), !launched && death.phase != Some(Phase::Checking)),
+    };
+    Blame { verdict: with_place(verdict, death), second_chance }
+}
+
+/// A launch past its deadline: it hangs, or it is only known to be slower than the deadline.
+fn late(death: &Death, prediction: Option<&Prediction>) -> Verdict {
+    let elapsed_ms = death.elapsed.as_millis() as u64;
+    let place = if death.detail.is_empty() { "this shape" } else { &death.detail };
+    let slow = prediction.filter(|prediction| !prediction.hangs(death.elapsed));
+    let Some(prediction) = slow else {
+        return Verdict::new(VerdictKind::Hang, format!("no end at {place} after {elapsed_ms} ms"));
+    };
+    let message = format!("no end at {place} after {elapsed_ms} ms; killed, so this is a lower bound");
+    let verdict = Verdict::new(VerdictKind::TooSlow, message)
+        .with("lower_bound_ns", death.elapsed.as_nanos() as u64)
+        .with("killed", true);
+    match prediction.incumbent_ns {
+        Some(incumbent) => verdict.with("incumbent_ns", incumbent),
+        None => verdict,
+    }
+}
+
+/// Where it happened, and what was printed last.
+fn with_place(mut verdict: Verdict, death: &Death) -> Verdict {
+    if let Some(phase) = death.phase {
+        let name = serde_json::to_value(phase).unwrap_or_default();
+        verdict.evidence.insert("phase", name);
+        verdict.evidence.insert("elapsed_ms", death.elapsed.as_millis() as u64);
+    }
+    if !death.detail.is_empty() {
+        verdict.evidence.insert("at", death.detail.as_str());
+    }
+    if !death.log.trim().is_empty() {
+        verdict.evidence.insert("log_tail", death.log.as_str());
+    }
+    verdict
+}
+
+fn signal_name(signal: i32) -> String {
+    let name = match signal {
+        libc::SIGABRT => "sigabrt",
+        libc::SIGBUS => "sigbus",
+        libc::SIGFPE => "sigfpe",
+        libc::SIGILL => "sigill",
+        libc::SIGKILL => "sigkill",
+        libc::SIGSEGV => "sigsegv",
+        libc::SIGTERM => "sigterm",
+        libc::SIGTRAP => "sigtrap",
+        other => return format!("signal_{other}"),
+    };
+    name.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use evo_protocol::device::DeviceError;
+
+    use super::*;
+
+    fn check(how: DeathHow, phase: Option<Phase>, expected: &str, second_chance: bool) {
+        let death = Death {
+            how,
+            phase,
+            detail: "`tiny:S=33`".into(),
+            elapsed: Duration::from_secs(2),
+            log: "boo".into(),
+            reaped: true,
+        };
+        let blame = blame(&death, None);
+        assert_eq!((blame.verdict.label().as_str(), blame.second_chance), (expected, second_chance));
+        assert_eq!(blame.verdict.evidence.get("log_tail"), Some(&"boo".into()));
+    }
+
+    #[test]
+    fn the_variant_is_blamed_while_it_runs_and_we_are_otherwise() {
+        let deadline = || DeathHow::Deadline { limit: Duration::from_secs(2) };
+        check(deadline(), Some(Phase::Launched), "hang", false);
+        check(deadline(), Some(Phase::Timing), "hang", false);
+        check(deadline(), Some(Phase::Preparing), "worker_hang", true);
+        check(deadline(), None, "worker_hang", true);
+        let signal = |signal| DeathHow::Exit { code: None, signal: Some(signal) };
+        check(signal(libc::SIGSEGV), Some(Phase::Launched), "worker_died:sigsegv", false);
+        check(signal(libc::SIGSEGV), Some(Phase::Checking), "worker_died:sigsegv", true);
+        check(DeathHow::Exit { code: Some(0), signal: None }, None, "worker_died:exit_0", true);
+        let garbage = DeathHow::Protocol { found: "`what`".into() };
+        check(garbage, Some(Phase::Launched), "worker_died:protocol", true);
+        let error = DeviceError::plain(VerdictKind::OobWrite, "wrote behind `c`").sticky();
+        check(DeathHow::Fault { error: Box::new(error) }, Some(Phase::Launched), "oob_write", false);
+    }
+
+    #[test]
+    fn a_slow_kernel_killed_at_full_size_has_a_lower_bound() {
+        let death = Death {
+            how: DeathHow::Deadline { limit: Duration::from_secs(3) },
+            phase: Some(Phase::Launched),
+            detail: "`big`".into(),
+            elapsed: Duration::from_secs(3),
+            log: String::new(),
+            reaped: true,
+        };
+        let slow = Prediction { incumbent_ns: Some(1e7), own_ns: Some(1e9) };
+        let verdict = blame(&death, Some(&slow)).verdict;
+        assert_eq!(verdict.kind, VerdictKind::TooSlow);
+        assert_eq!(verdict.evidence.get("lower_bound_ns"), Some(&3_000_000_000u64.into()));
+        let quick = Prediction { incumbent_ns: Some(1e4), own_ns: None };
+        assert_eq!(blame(&death, Some(&quick)).verdict.kind, VerdictKind::Hang);
+    }
+}

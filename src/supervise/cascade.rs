@@ -1,0 +1,538 @@
+//! The order of the gates and the cascade: cheap gates for everyone, dear ones for those that deserve
+//! them. A plain sequential function over a small trait, so that it is tested without a worker.
+//!
+//! Everyone: load, launch, tiny shapes, then problem by problem (cheapest first) a quick check at full
+//! size and a screening of a few samples. Who is then too far behind the incumbent ends as `too_slow`,
+//! with the time that was seen. Contenders go on: every seed and family, repeatability, full
+//! measurements in both modes with outputs checked in between. A job marked `deep` gets everything.
+
+use std::time::Instant;
+
+use evo_protocol::device::{DeviceError, EntryAttributes};
+use evo_protocol::measurement::{Measurement, RankingMode, TimingMode};
+use evo_protocol::plan::ProblemPlan;
+use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
+use evo_protocol::worker::{Depth, GateAnswer, MeasureAnswer, SamplePolicy};
+
+use super::deadline::work;
+use super::job::{Job, Standing};
+use crate::timing::policy;
+
+/// Who does the work: a worker process, or a script in tests.
+pub trait Station {
+    /// What can come between a question and its answer: a death, a flood of output.
+    type Broken;
+    /// Loads the candidate; milliseconds.
+    fn load(&mut self, job: &Job) -> Result<Result<f64, DeviceError>, Self::Broken>;
+    /// Runs one gate.
+    fn gate(&mut self, gate: Gate, depth: Depth, plans: &[ProblemPlan]) -> Result<GateAnswer, Self::Broken>;
+    /// Times one problem.
+    fn measure(
+        &mut self,
+        plan: &ProblemPlan,
+        mode: TimingMode,
+        policy: &SamplePolicy,
+    ) -> Result<MeasureAnswer, Self::Broken>;
+}
+
+/// How the walk through the gates ended.
+#[derive(Debug)]
+pub struct Outcome<B> {
+    /// The verdict, or what broke at which gate.
+    pub end: Result<Verdict, (Gate, B)>,
+    /// One report for each gate from `launch` to `honesty`.
+    pub gates: Vec<GateReport>,
+    pub measurements: Vec<Measurement>,
+    pub objective_ns: Option<f64>,
+    pub attributes: Vec<EntryAttributes>,
+    pub sticky: bool,
+}
+
+/// A variant this far behind on one problem is not measured further; where several problems count,
+/// one may be this much worse, since others can make up for it.
+const HOPELESS_ONE: f64 = 1.25;
+const HOPELESS_OF_MANY: f64 = 1.6;
+/// Whoever screens within this factor of the incumbent's objective is a contender.
+const CONTENDER: f64 = 1.10;
+
+/// Takes a job through the gates.
+pub fn run<S: Station>(station: &mut S, job: &Job, standing: &Standing) -> Outcome<S::Broken> {
+    let mut walk = Walk { station, job, standing, gates: Vec::new(), outcome: Notes::default() };
+    let end = match walk.through() {
+        Ok(()) => Ok(Verdict::pass()),
+        Err(End::Verdict(verdict)) => Ok(*verdict),
+        Err(End::Broken(gate, broken)) => Err((gate, broken)),
+    };
+    let why = match &end {
+        Ok(verdict) => format!("not reached: {}", verdict.label()),
+        Err((gate, _)) => format!("not reached: the worker was lost in {}", gate.as_str()),
+    };
+    let Walk { gates, outcome, .. } = walk;
+    Outcome {
+        gates: complete(gates, &why),
+        end,
+        measurements: outcome.measurements,
+        objective_ns: outcome.objective_ns,
+        attributes: outcome.attributes,
+        sticky: outcome.sticky,
+    }
+}
+
+/// The weighted geometric mean of p50 over timed problems in one mode; none while one is missing.
+pub fn objective(measurements: &[Measurement], timed: &[ProblemPlan], mode: TimingMode) -> Option<f64> {
+    let (mut sum, mut weights) = (0.0, 0.0);
+    for plan in timed {
+        let own = measurements.iter().find(|own| own.mode == mode && own.problem == plan.name)?;
+        if !(own.p50_ns.is_finite() && own.p50_ns > 0.0) {
+            return None;
+        }
+        sum += plan.weight * own.p50_ns.ln();
+        weights += plan.weight;
+    }
+    (weights > 0.0).then(|| (sum / weights).exp())
+}
+
+/// The timing mode that ranks.
+pub fn ranking_mode(ranking: RankingMode) -> TimingMode {
+    match ranking {
+        RankingMode::Hot => TimingMode::Hot,
+        RankingMode::Cold => TimingMode::Cold,
+    }
+}
+
+/// The gates that a lane answers for.
+const OWN: [Gate; 6] =
+    [Gate::Launch, Gate::TinyShapes, Gate::FullShapes, Gate::Repeatability, Gate::Timing, Gate::Honesty];
+
+fn complete(mut gates: Vec<GateReport>, why: &str) -> Vec<GateReport> {
+    for gate in OWN {
+        if !gates.iter().any(|report| report.gate == gate) {
+            gates.push(GateReport::not_run(gate, why));
+        }
+    }
+    gates.sort_by_key(|report| report.gate);
+    gates
+}
+
+enum End<B> {
+    Verdict(Box<Verdict>),
+    Broken(Gate, B),
+}
+
+#[derive(Default)]
+struct Notes {
+    measurements: Vec<Measurement>,
+    objective_ns: Option<f64>,
+    attributes: Vec<EntryAttributes>,
+    sticky: bool,
+}
+
+struct Walk<'a, S> {
+    station: &'a mut S,
+    job: &'a Job,
+    standing: &'a Standing,
+    gates: Vec<GateReport>,
+    outcome: Notes,
+}
+
+impl<S: Station> Walk<'_, S> {
+    fn through(&mut self) -> Result<(), End<S::Broken>> {
+        let job = self.job;
+        self.load()?;
+        let all = job.all_checked();
+        self.gate(Gate::Launch, Depth::Quick, &all)?;
+        if job.tiny.is_empty() {
+            self.note(GateReport::not_run(Gate::TinyShapes, "the space names no tiny shapes"));
+        } else {
+            self.gate(Gate::TinyShapes, Depth::Quick, &job.tiny)?;
+        }
+        if !job.deep {
+            self.screen()?;
+        }
+        self.gate(Gate::FullShapes, Depth::Full, &all)?;
+        self.gate(Gate::Repeatability, Depth::Full, &all)?;
+        self.measure_all()
+    }
+
+    fn load(&mut self) -> Result<(), End<S::Broken>> {
+        let loaded = self.station.load(self.job).map_err(|broken| End::Broken(Gate::Launch, broken))?;
+        let Err(error) = loaded else { return Ok(()) };
+        self.outcome.sticky |= error.sticky;
+        let failed =
+            GateReport { state: GateState::Fail, ..GateReport::not_run(Gate::Launch, &error.message) };
+        self.note(failed);
+        Err(End::Verdict(Box::new(error.verdict())))
+    }
+
+    fn gate(&mut self, gate: Gate, depth: Depth, plans: &[ProblemPlan]) -> Result<(), End<S::Broken>> {
+        let reply = self.station.gate(gate, depth, plans).map_err(|broken| End::Broken(gate, broken))?;
+        self.note(reply.report);
+        if !reply.attributes.is_empty() {
+            self.outcome.attributes = reply.attributes;
+        }
+        self.outcome.sticky |= reply.sticky;
+        reply.verdict.map_or(Ok(()), |verdict| Err(End::Verdict(verdict)))
+    }
+
+    /// Adds a report; a gate that ran before keeps its place and adds up cases and time.
+    fn note(&mut self, report: GateReport) {
+        match self.gates.iter_mut().find(|own| own.gate == report.gate) {
+            Some(own) => {
+                let (cases, elapsed_ms) = (own.cases + report.cases, own.elapsed_ms + report.elapsed_ms);
+                *own = GateReport { cases, elapsed_ms, ..report };
+            }
+            None => self.gates.push(report),
+        }
+    }
+
+    /// The cheap path: quick check and few samples, problem by problem; losers end here.
+    fn screen(&mut self) -> Result<(), End<S::Broken>> {
+        let mut plans: Vec<&ProblemPlan> = self.job.timed.iter().collect();
+        plans.sort_by(|a, b| self.cost(a).total_cmp(&self.cost(b)));
+        let mut race = Race::default();
+        for plan in plans {
+            self.gate(Gate::FullShapes, Depth::Quick, std::slice::from_ref(plan))?;
+            let hopeless = if self.job.timed.len() > 1 { HOPELESS_OF_MANY } else { HOPELESS_ONE };
+            let incumbent = self.standing.problems.get(&plan.name).copied();
+            let policy = policy::screen(incumbent.map(|ns| ns * hopeless));
+            let measurement = self.measure(plan, ranking_mode(self.job.ranking), &policy)?;
+            let abandoned = measurement.stop == "abandoned";
+            let seen = if abandoned { measurement.min_ns } else { measurement.p50_ns };
+            self.keep(measurement);
+            let Some(incumbent) = incumbent else { continue };
+            race.add(plan, seen, incumbent);
+            if abandoned || seen > incumbent * hopeless {
+                return Err(self.too_slow(&race, abandoned));
+            }
+        }
+        if race.ratio().is_some_and(|ratio| ratio > CONTENDER) {
+            return Err(self.too_slow(&race, false));
+        }
+        Ok(())
+    }
+
+    /// What orders problems for screening: the incumbent's time where known, else the work.
+    fn cost(&self, plan: &ProblemPlan) -> f64 {
+        self.standing.problems.get(&plan.name).copied().unwrap_or_else(|| work(plan))
+    }
+
+    fn too_slow(&mut self, race: &Race, abandoned: bool) -> End<S::Broken> {
+        let ratio = race.ratio().unwrap_or(f64::NAN);
+        self.outcome.objective_ns = self.standing.objective_ns.map(|best| best * ratio);
+        let (problem, seen, incumbent) = &race.last;
+        let (seen_us, incumbent_us) = (seen / 1e3, incumbent / 1e3);
+        let message =
+            format!("{seen_us:.2} µs on `{problem}`, where the best so far takes {incumbent_us:.2} µs");
+        let verdict = Verdict::new(VerdictKind::TooSlow, &message)
+            .with("problem", problem.as_str())
+            .with("measured_ns", *seen)
+            .with("incumbent_ns", *incumbent)
+            .with("ratio", ratio)
+            .with("abandoned", abandoned);
+        self.conclude_timing(GateState::Fail, message);
+        if let Some(full) = self.gates.iter_mut().find(|own| own.gate == Gate::FullShapes) {
+            full.message = format!("quick depth only: {}", full.message);
+        }
+        End::Verdict(Box::new(verdict))
+    }
+
+    /// Every timed problem in the ranking mode first, then in the others.
+    fn measure_all(&mut self) -> Result<(), End<S::Broken>> {
+        let began = Instant::now();
+        let ranking = ranking_mode(self.job.ranking);
+        let other = if ranking == TimingMode::Hot { TimingMode::Cold } else { TimingMode::Hot };
+        let modes = [ranking, other, TimingMode::Eager];
+        let modes = if self.job.deep { &modes[..] } else { &modes[..2] };
+        for mode in modes {
+            // The eager number is a side note: it ranks nobody.
+            let thorough = self.job.deep && *mode != TimingMode::Eager;
+            let policy = if thorough { policy::deep() } else { policy::contender() };
+            for plan in &self.job.timed {
+                let measurement = self.measure(plan, *mode, &policy)?;
+                self.keep(measurement);
+            }
+        }
+        self.outcome.objective_ns = objective(&self.outcome.measurements, &self.job.timed, ranking);
+        if self.job.timed.is_empty() {
+            self.note(GateReport::not_run(Gate::Timing, "no problem is timed"));
+            self.note(GateReport::not_run(Gate::Honesty, "no problem is timed"));
+            return Ok(());
+        }
+        let message = format!("{} problems in {} modes", self.job.timed.len(), modes.len());
+        self.conclude_timing(GateState::Pass, message);
+        if let Some(timing) = self.gates.iter_mut().find(|own| own.gate == Gate::Timing) {
+            timing.elapsed_ms = began.elapsed().as_secs_f64() * 1e3;
+        }
+        Ok(())
+    }
+
+    fn measure(
+        &mut self,
+        plan: &ProblemPlan,
+        mode: TimingMode,
+        policy: &SamplePolicy,
+    ) -> Result<Measurement, End<S::Broken>> {
+        let reply =
+            self.station.measure(plan, mode, policy).map_err(|broken| End::Broken(Gate::Timing, broken))?;
+        self.outcome.sticky |= reply.sticky;
+        let dishonest = reply.honesty.as_ref().is_some_and(|report| report.state == GateState::Fail);
+        if let Some(honesty) = reply.honesty {
+            self.note(honesty);
+        }
+        match (reply.verdict, reply.measurement) {
+            (None, Some(measurement)) => Ok(*measurement),
+            (verdict, _) => {
+                let missing =
+                    || Box::new(Verdict::new(VerdictKind::HarnessError, "the worker sent no measurement"));
+                let verdict = verdict.unwrap_or_else(missing);
+                if !dishonest {
+                    self.conclude_timing(GateState::Fail, verdict.message.clone());
+                }
+                Err(End::Verdict(verdict))
+            }
+        }
+    }
+
+    /// Keeps a measurement in place of a screening of the same problem and mode.
+    fn keep(&mut self, measurement: Measurement) {
+        let own = &mut self.outcome.measurements;
+        own.retain(|old| old.mode != measurement.mode || old.problem != measurement.problem);
+        own.push(measurement);
+    }
+
+    fn conclude_timing(&mut self, state: GateState, message: String) {
+        let cases = self.outcome.measurements.len() as u32;
+        self.note(GateReport { state, cases, ..GateReport::not_run(Gate::Timing, message) });
+    }
+}
+
+/// The newcomer against the incumbent, problem by problem.
+#[derive(Default)]
+struct Race {
+    log_sum: f64,
+    weights: f64,
+    last: (String, f64, f64),
+}
+
+impl Race {
+    fn add(&mut self, plan: &ProblemPlan, seen_ns: f64, incumbent_ns: f64) {
+        self.log_sum += plan.weight * (seen_ns / incumbent_ns).ln();
+        self.weights += plan.weight;
+        self.last = (plan.name.clone(), seen_ns, incumbent_ns);
+    }
+
+    /// The weighted geometric mean of the ratios so far, by which the objective is estimated.
+    fn ratio(&self) -> Option<f64> {
+        (self.weights > 0.0).then(|| (self.log_sum / self.weights).exp())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evo_protocol::device::Telemetry;
+
+    use super::*;
+    use crate::supervise::job::example;
+
+    /// Answers every gate with pass, and every measurement with the problem's time.
+    #[derive(Default)]
+    struct Script {
+        times: Vec<(&'static str, f64)>,
+        fail: Option<(Gate, VerdictKind)>,
+        die_at: Option<Gate>,
+        load_error: Option<DeviceError>,
+        asked: Vec<String>,
+    }
+
+    impl Station for Script {
+        type Broken = &'static str;
+
+        fn load(&mut self, _job: &Job) -> Result<Result<f64, DeviceError>, &'static str> {
+            self.asked.push("load".into());
+            Ok(self.load_error.clone().map_or(Ok(1.0), Err))
+        }
+
+        fn gate(
+            &mut self,
+            gate: Gate,
+            depth: Depth,
+            plans: &[ProblemPlan],
+        ) -> Result<GateAnswer, &'static str> {
+            let names: Vec<&str> = plans.iter().map(|plan| plan.name.as_str()).collect();
+            self.asked.push(format!("{} {depth:?} {}", gate.as_str(), names.join(",")));
+            if self.die_at == Some(gate) {
+                return Err("dead");
+            }
+            let verdict = self
+                .fail
+                .filter(|(own, _)| *own == gate)
+                .map(|(_, kind)| Box::new(Verdict::new(kind, "so it is")));
+            let state = if verdict.is_some() { GateState::Fail } else { GateState::Pass };
+            let report = GateReport { state, cases: plans.len() as u32, ..GateReport::not_run(gate, "") };
+            Ok(GateAnswer { report, verdict, attributes: Vec::new(), sticky: false })
+        }
+
+        fn measure(
+            &mut self,
+            plan: &ProblemPlan,
+            mode: TimingMode,
+            policy: &SamplePolicy,
+        ) -> Result<MeasureAnswer, &'static str> {
+            let kind = if policy.screen { "screen" } else { "measure" };
+            self.asked.push(format!("{kind} {} {}", plan.name, mode.as_str()));
+            let time = self.times.iter().find(|(name, _)| *name == plan.name).map_or(100.0, |own| own.1);
+            let abandoned = policy.abandon_above_ns.is_some_and(|above| time > above);
+            let measurement = Measurement {
+                problem: plan.name.clone(),
+                mode,
+                samples: 3,
+                batch: 1,
+                p10_ns: time,
+                p50_ns: time,
+                p90_ns: time,
+                min_ns: time,
+                mad_ns: 0.0,
+                ci_low_ns: time,
+                ci_high_ns: time,
+                outliers: 0,
+                dropped: 0,
+                stop: if abandoned { "abandoned" } else { kind }.into(),
+                telemetry: Telemetry::default(),
+                raw_ns: Vec::new(),
+            };
+            let honesty =
+                GateReport { state: GateState::Pass, cases: 1, ..GateReport::not_run(Gate::Honesty, "") };
+            let honesty = (!policy.screen).then_some(honesty);
+            Ok(MeasureAnswer {
+                measurement: Some(Box::new(measurement)),
+                honesty,
+                ..MeasureAnswer::default()
+            })
+        }
+    }
+
+    fn standing(times: &[(&str, f64)], objective_ns: f64) -> Standing {
+        Standing::new(times.iter().map(|(name, ns)| (name.to_string(), *ns)).collect(), objective_ns)
+    }
+
+    fn states(outcome: &Outcome<&'static str>) -> String {
+        let state = |report: &GateReport| {
+            let letter = match report.state {
+                GateState::Pass => "pass",
+                GateState::Fail => "FAIL",
+                GateState::NotRun => "-",
+            };
+            format!("{}:{letter}", report.gate.as_str())
+        };
+        outcome.gates.iter().map(state).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn the_first_variant_goes_all_the_way() {
+        let mut script = Script::default();
+        let outcome = run(&mut script, &example::job(&[("big", 9.0), ("small", 1.0)]), &Standing::default());
+        assert!(outcome.end.unwrap().is_pass());
+        assert!((outcome.objective_ns.unwrap() - 100.0).abs() < 1e-9);
+        assert_eq!(outcome.measurements.len(), 4);
+        assert!(outcome.gates.iter().all(|report| report.state == GateState::Pass));
+        insta::assert_snapshot!(script.asked.join("\n"), @r"
+        load
+        launch Quick big,small
+        tiny_shapes Quick tiny:1
+        full_shapes Quick small
+        screen small hot
+        full_shapes Quick big
+        screen big hot
+        full_shapes Full big,small
+        repeatability Full big,small
+        measure big hot
+        measure small hot
+        measure big cold
+        measure small cold
+        ");
+    }
+
+    #[test]
+    fn a_slow_but_right_variant_is_too_slow_with_its_time() {
+        let mut script = Script { times: vec![("p", 900.0)], ..Script::default() };
+        let outcome = run(&mut script, &example::job(&[("p", 1.0)]), &standing(&[("p", 100.0)], 100.0));
+        assert_eq!(
+            states(&outcome),
+            "launch:pass tiny_shapes:pass full_shapes:pass repeatability:- timing:FAIL honesty:-"
+        );
+        let verdict = outcome.end.unwrap();
+        assert_eq!(verdict.kind, VerdictKind::TooSlow);
+        assert_eq!(verdict.evidence.get("measured_ns"), Some(&900.0.into()));
+        assert!((outcome.objective_ns.unwrap() - 900.0).abs() < 1e-9);
+        assert_eq!(outcome.measurements.len(), 1);
+        assert_eq!(script.asked.last().unwrap(), "screen p hot");
+    }
+
+    #[test]
+    fn one_weak_problem_does_not_condemn_where_others_make_up_for_it() {
+        let check = |times: [f64; 2], expected| {
+            let times = vec![("a", times[0]), ("b", times[1])];
+            let mut script = Script { times, ..Script::default() };
+            let best = standing(&[("a", 100.0), ("b", 200.0)], 141.0);
+            let outcome = run(&mut script, &example::job(&[("a", 1.0), ("b", 2.0)]), &best);
+            assert_eq!(outcome.end.unwrap().kind, expected);
+        };
+        check([140.0, 130.0], VerdictKind::Pass);
+        check([140.0, 200.0], VerdictKind::TooSlow);
+        check([170.0, 100.0], VerdictKind::TooSlow);
+        check([105.0, 210.0], VerdictKind::Pass);
+    }
+
+    #[test]
+    fn a_deep_job_skips_the_screening_and_runs_everything() {
+        let mut script = Script { times: vec![("p", 900.0)], ..Script::default() };
+        let mut job = example::job(&[("p", 1.0)]);
+        job.deep = true;
+        let outcome = run(&mut script, &job, &standing(&[("p", 100.0)], 100.0));
+        assert!(outcome.end.unwrap().is_pass());
+        assert_eq!(outcome.objective_ns, Some(900.0f64.ln().exp()));
+        assert_eq!(outcome.measurements.len(), 3);
+        assert!(!script.asked.iter().any(|asked| asked.starts_with("screen")));
+    }
+
+    #[test]
+    fn the_first_failure_decides_and_later_gates_did_not_run() {
+        let fail = Some((Gate::TinyShapes, VerdictKind::OobWrite));
+        let mut script = Script { fail, ..Script::default() };
+        let outcome = run(&mut script, &example::job(&[("p", 1.0)]), &Standing::default());
+        assert_eq!(
+            states(&outcome),
+            "launch:pass tiny_shapes:FAIL full_shapes:- repeatability:- timing:- honesty:-"
+        );
+        assert_eq!(outcome.gates[2].message, "not reached: oob_write");
+        assert_eq!(outcome.end.unwrap().kind, VerdictKind::OobWrite);
+        assert_eq!(outcome.objective_ns, None);
+    }
+
+    #[test]
+    fn a_death_names_its_gate() {
+        let mut script = Script { die_at: Some(Gate::Repeatability), ..Script::default() };
+        let outcome = run(&mut script, &example::job(&[("p", 1.0)]), &Standing::default());
+        assert_eq!(outcome.end.unwrap_err(), (Gate::Repeatability, "dead"));
+    }
+
+    #[test]
+    fn a_refused_binary_is_a_launch_failure() {
+        let error = DeviceError::plain(VerdictKind::LoadError, "no image").with_cause("arch");
+        let mut script = Script { load_error: Some(error), ..Script::default() };
+        let outcome = run(&mut script, &example::job(&[("p", 1.0)]), &Standing::default());
+        assert!(states(&outcome).starts_with("launch:FAIL"));
+        assert_eq!(outcome.end.unwrap().label(), "load_error:arch");
+    }
+
+    #[test]
+    fn an_objective_needs_every_problem() {
+        let job = example::job(&[("a", 1.0), ("b", 1.0)]);
+        let mut script = Script { times: vec![("a", 100.0), ("b", 400.0)], ..Script::default() };
+        let all = run(&mut script, &job, &Standing::default()).measurements;
+        let value = objective(&all, &job.timed, TimingMode::Hot).unwrap();
+        assert!((value - 200.0).abs() < 1e-9);
+        assert_eq!(objective(&all[..1], &job.timed, TimingMode::Hot), None);
+        assert_eq!(objective(&all, &job.timed, TimingMode::Eager), None);
+    }
+}

@@ -1,0 +1,382 @@
+//! One device as the engine sees it: jobs in, verdicts out, whatever happens to the workers.
+
+use std::time::{Duration, Instant};
+
+use evo_protocol::device::{DeviceError, DeviceInfo, EntryAttributes, Telemetry};
+use evo_protocol::evaluation::Recovery;
+use evo_protocol::measurement::{Measurement, TimingMode};
+use evo_protocol::plan::ProblemPlan;
+use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
+use evo_protocol::worker::{Depth, GateAnswer, MeasureAnswer, PairedTimes, Request, Response, SamplePolicy};
+
+use super::blame::{Blame, blame};
+use super::cascade::{self, Outcome, Station, ranking_mode};
+use super::child::DeviceWorker;
+use super::deadline::{Deadlines, Prediction, work};
+use super::job::{Job, Standing};
+use super::supervisor::Supervisor;
+pub use super::supervisor::{LaneError, LaneLimits, LaneOptions};
+use crate::timing::noise::{self, NoiseFloor};
+
+/// What a lane found out about a job.
+#[derive(Debug)]
+pub struct LaneResult {
+    pub verdict: Verdict,
+    /// One report for each gate from `launch` to `honesty`.
+    pub gates: Vec<GateReport>,
+    pub measurements: Vec<Measurement>,
+    /// Nanoseconds; for `too_slow` an estimate or lower bound.
+    pub objective_ns: Option<f64>,
+    pub attributes: Vec<EntryAttributes>,
+    /// What it took to get the lane going again.
+    pub recovery: Option<Recovery>,
+    /// Time in the lane without recovery, milliseconds.
+    pub device_ms: f64,
+    /// The device is gone; nothing more can be evaluated here.
+    pub lost: bool,
+}
+
+/// One device, its worker and the spare.
+#[derive(Debug)]
+pub struct Lane {
+    supervisor: Supervisor,
+    /// Paired runs so far; every other one swaps the slots.
+    pairings: u32,
+}
+
+/// A block of a paired run.
+const BLOCK_MS: f64 = 20.0;
+/// A noise floor takes this many processes of this many blocks.
+const NOISE_PROCESSES: u32 = 2;
+const NOISE_BLOCKS: u32 = 6;
+/// A full measurement waits this long for a spare that is still opening.
+const SETTLE: Duration = Duration::from_secs(2);
+const LOG_TAIL: usize = 2_000;
+
+impl Lane {
+    /// Starts the device's worker.
+    pub fn start(options: LaneOptions) -> Result<Lane, LaneError> {
+        Lane::start_with(options, LaneLimits::default())
+    }
+
+    /// The same with limits of the caller's own.
+    pub fn start_with(options: LaneOptions, limits: LaneLimits) -> Result<Lane, LaneError> {
+        Ok(Lane { supervisor: Supervisor::start(options, limits)?, pairings: 0 })
+    }
+
+    /// What the device is.
+    pub fn info(&self) -> &DeviceInfo {
+        self.supervisor.info()
+    }
+
+    /// Clocks, power and heat now; `None` if the device is lost or its worker does not answer.
+    pub fn telemetry(&mut self) -> Option<Telemetry> {
+        if self.supervisor.lost().is_some() {
+            return None;
+        }
+        let deadlines = self.supervisor.deadlines();
+        match self.supervisor.request(&Request::Telemetry, &deadlines) {
+            Ok(answer) => match answer.response {
+                Response::Clocks { telemetry } => Some(telemetry),
+                _ => None,
+            },
+            Err(_) => {
+                self.supervisor.recover();
+                None
+            }
+        }
+    }
+
+    /// Takes a job through gates and timing. Whatever the job does to its worker, the next job finds a
+    /// proven one.
+    pub fn evaluate(&mut self, job: &Job, standing: &Standing) -> LaneResult {
+        if let Some(why) = self.supervisor.lost() {
+            return lost(why);
+        }
+        let mut spent = Spent { began: Instant::now(), recovery: None };
+        let mut strikes = 0;
+        loop {
+            let mut shift = Shift::new(&mut self.supervisor, standing);
+            let mut outcome = cascade::run(&mut shift, job, standing);
+            let sticky = outcome.sticky;
+            let broken = match std::mem::replace(&mut outcome.end, Ok(Verdict::pass())) {
+                Ok(verdict) => {
+                    if sticky {
+                        spent.add(self.supervisor.recover());
+                    }
+                    return self.result(outcome, verdict, spent);
+                }
+                Err(broken) => broken,
+            };
+            spent.add(self.supervisor.recover());
+            strikes += 1;
+            let (gate, Trouble { blame, objective_ns }) = broken;
+            if blame.second_chance && strikes < 2 && self.supervisor.lost().is_none() {
+                continue;
+            }
+            outcome.objective_ns = objective_ns;
+            refuse(&mut outcome.gates, gate, &blame.verdict);
+            return self.result(outcome, blame.verdict, spent);
+        }
+    }
+
+    fn result(&self, outcome: Outcome<Trouble>, verdict: Verdict, spent: Spent) -> LaneResult {
+        let recovery_ms = spent.recovery.as_ref().map_or(0.0, |recovery| recovery.elapsed_ms);
+        LaneResult {
+            verdict,
+            gates: outcome.gates,
+            measurements: outcome.measurements,
+            objective_ns: outcome.objective_ns,
+            attributes: outcome.attributes,
+            recovery: spent.recovery,
+            device_ms: spent.began.elapsed().as_secs_f64() * 1e3 - recovery_ms,
+            lost: self.supervisor.lost().is_some(),
+        }
+    }
+
+    /// Times `b` against `a` on a timed problem, A B B A, in a fresh process. Every other call swaps
+    /// the slots, so that over several calls neither has the better place.
+    pub fn pair(&mut self, a: &Job, b: &Job, problem: usize, blocks: u32) -> Result<PairedTimes, LaneError> {
+        if let Some(why) = self.supervisor.lost() {
+            return Err(LaneError::Lost { why: why.to_string() });
+        }
+        let swap = self.pairings % 2 == 1;
+        self.pairings += 1;
+        let (first, second) = if swap { (b, a) } else { (a, b) };
+        let mut child = self.supervisor.fresh()?;
+        let deadlines = self.supervisor.limits.deadlines.unwrap_or_else(|| {
+            let unknown = Prediction::default().launched(self.info().kind);
+            self.supervisor.deadlines().with_launched(unknown)
+        });
+        let paired = pair_in(&mut child, [first, second], problem, blocks, &deadlines);
+        if !child.shutdown(Duration::from_secs(2)) {
+            self.supervisor.recover();
+        }
+        self.supervisor.prepare_spare();
+        paired.map(|paired| if swap { paired.swapped() } else { paired })
+    }
+
+    /// Times a job against itself through the whole paired path.
+    pub fn noise_floor(&mut self, job: &Job, problem: usize) -> Result<NoiseFloor, LaneError> {
+        let ratios = (0..NOISE_PROCESSES)
+            .map(|_| Ok(self.pair(job, job, problem, NOISE_BLOCKS)?.log_ratios))
+            .collect::<Result<Vec<_>, LaneError>>()?;
+        Ok(noise::floor(ratios, job.check.seed))
+    }
+}
+
+/// Time in the lane, and what of it went into recoveries.
+struct Spent {
+    began: Instant,
+    recovery: Option<Recovery>,
+}
+
+impl Spent {
+    fn add(&mut self, recovery: Recovery) {
+        let before = self.recovery.take().map_or(0.0, |own| own.elapsed_ms);
+        self.recovery = Some(Recovery { elapsed_ms: before + recovery.elapsed_ms, ..recovery });
+    }
+}
+
+fn lost(why: &str) -> LaneResult {
+    let not_run = |gate: &Gate| GateReport::not_run(*gate, "the device is lost");
+    let own = |gate: &&Gate| (Gate::Launch..=Gate::Honesty).contains(*gate);
+    LaneResult {
+        verdict: Verdict::new(VerdictKind::DeviceLost, why),
+        gates: Gate::ALL.iter().filter(own).map(not_run).collect(),
+        measurements: Vec::new(),
+        objective_ns: None,
+        attributes: Vec::new(),
+        recovery: None,
+        device_ms: 0.0,
+        lost: true,
+    }
+}
+
+/// The gate in which the worker died has failed; one that was only slow has failed the timing gate.
+fn refuse(gates: &mut Vec<GateReport>, gate: Gate, verdict: &Verdict) {
+    let slow = verdict.kind == VerdictKind::TooSlow;
+    for report in gates.iter_mut().filter(|report| report.gate > gate || report.gate == gate && slow) {
+        *report = GateReport::not_run(report.gate, format!("not reached: {}", verdict.label()));
+    }
+    let failing = if slow { Gate::Timing } else { gate };
+    let failed = GateReport {
+        state: GateState::Fail,
+        cases: 1,
+        evidence: verdict.evidence.clone(),
+        ..GateReport::not_run(failing, &verdict.message)
+    };
+    gates.retain(|report| report.gate != failing);
+    gates.push(failed);
+    gates.sort_by_key(|report| report.gate);
+}
+
+fn pair_in(
+    child: &mut DeviceWorker,
+    jobs: [&Job; 2],
+    problem: usize,
+    blocks: u32,
+    deadlines: &Deadlines,
+) -> Result<PairedTimes, LaneError> {
+    let [first, second] = jobs;
+    let plan = |job: &Job| job.timed.get(problem).cloned();
+    let (Some(first_plan), Some(second_plan)) = (plan(first), plan(second)) else {
+        return Err(LaneError::Unexpected { found: format!("no timed problem {problem}") });
+    };
+    for (slot, job) in (0u8..).zip(jobs) {
+        let load = Request::Load { slot, candidate: Box::new(job.candidate()) };
+        match child.request(&load, deadlines).map_err(LaneError::died)?.response {
+            Response::Loaded { .. } => {}
+            other => return Err(LaneError::unexpected(&other)),
+        }
+    }
+    let request = Request::Pair {
+        plans: Box::new([first_plan, second_plan]),
+        mode: ranking_mode(first.ranking),
+        blocks,
+        block_ms: BLOCK_MS,
+    };
+    match child.request(&request, deadlines).map_err(LaneError::died)?.response {
+        Response::Paired(paired) => Ok(paired),
+        other => Err(LaneError::unexpected(&other)),
+    }
+}
+
+/// What broke a job's walk through the gates.
+#[derive(Debug)]
+struct Trouble {
+    blame: Blame,
+    /// A lower bound, where the variant was only slow.
+    objective_ns: Option<f64>,
+}
+
+impl Trouble {
+    fn of(verdict: Verdict) -> Trouble {
+        Trouble { blame: Blame { verdict, second_chance: false }, objective_ns: None }
+    }
+}
+
+/// One job's time with the working child.
+struct Shift<'a> {
+    supervisor: &'a mut Supervisor,
+    standing: &'a Standing,
+    printed_before: u64,
+    /// The longest launch at tiny shapes and the largest work among them.
+    tiny_launched: Option<(Duration, f64)>,
+}
+
+impl<'a> Shift<'a> {
+    fn new(supervisor: &'a mut Supervisor, standing: &'a Standing) -> Shift<'a> {
+        let printed_before = supervisor.printed();
+        Shift { supervisor, standing, printed_before, tiny_launched: None }
+    }
+
+    /// What is expected of a launch at these full shapes: the slowest of them counts.
+    fn predict(&self, plans: &[ProblemPlan]) -> Prediction {
+        let largest = |values: Vec<Option<f64>>| {
+            values.into_iter().collect::<Option<Vec<f64>>>()?.into_iter().reduce(f64::max)
+        };
+        let incumbent = plans.iter().map(|plan| self.standing.problems.get(&plan.name).copied());
+        let own = plans.iter().map(|plan| {
+            let (launched, tiny_work) = self.tiny_launched?;
+            Some(launched.as_nanos() as f64 * work(plan) / tiny_work)
+        });
+        Prediction { incumbent_ns: largest(incumbent.collect()), own_ns: largest(own.collect()) }
+    }
+
+    fn ask(
+        &mut self,
+        request: &Request,
+        deadlines: &Deadlines,
+        prediction: Option<&Prediction>,
+    ) -> Result<(Response, Duration), Trouble> {
+        let answer = self.supervisor.request(request, deadlines).map_err(|error| match error {
+            LaneError::Died { death } => self.trouble(blame(&death, prediction), prediction),
+            other => Trouble::of(Verdict::new(VerdictKind::HarnessError, other.to_string())),
+        })?;
+        let printed = self.supervisor.printed() - self.printed_before;
+        if printed > self.supervisor.limits.output_bytes_max {
+            let message = format!("printed {printed} bytes");
+            let verdict = Verdict::new(VerdictKind::OutputFlood, message).with("printed_bytes", printed);
+            return Err(Trouble::of(verdict.with("log_tail", self.supervisor.log_tail(LOG_TAIL))));
+        }
+        Ok((answer.response, answer.launched_max))
+    }
+
+    /// Adds the objective's lower bound to a variant that was only slow.
+    fn trouble(&self, blame: Blame, prediction: Option<&Prediction>) -> Trouble {
+        let bound = blame.verdict.evidence.get("lower_bound_ns").and_then(serde_json::Value::as_f64);
+        let incumbent = prediction.and_then(|prediction| prediction.incumbent_ns);
+        let objective_ns = match (bound, incumbent, self.standing.objective_ns) {
+            (Some(bound), Some(incumbent), Some(best)) => Some(best * bound / incumbent),
+            _ => None,
+        };
+        Trouble { blame, objective_ns }
+    }
+
+    fn full_deadlines(&self, prediction: &Prediction) -> Deadlines {
+        let kind = self.supervisor.info().kind;
+        self.supervisor.deadlines().with_launched(prediction.launched(kind))
+    }
+}
+
+impl Station for Shift<'_> {
+    type Broken = Trouble;
+
+    fn load(&mut self, job: &Job) -> Result<Result<f64, DeviceError>, Trouble> {
+        let request = Request::Load { slot: 0, candidate: Box::new(job.candidate()) };
+        let deadlines = self.supervisor.deadlines();
+        match self.ask(&request, &deadlines, None)?.0 {
+            Response::Loaded { load_ms } => Ok(Ok(load_ms)),
+            Response::Failed { error } => Ok(Err(*error)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    fn gate(&mut self, gate: Gate, depth: Depth, plans: &[ProblemPlan]) -> Result<GateAnswer, Trouble> {
+        let request = Request::Gate { slot: 0, gate, depth, plans: plans.to_vec() };
+        let full = matches!(gate, Gate::FullShapes | Gate::Repeatability);
+        let prediction = full.then(|| self.predict(plans));
+        let deadlines = match &prediction {
+            Some(prediction) => self.full_deadlines(prediction),
+            None => self.supervisor.deadlines(),
+        };
+        let (response, launched) = self.ask(&request, &deadlines, prediction.as_ref())?;
+        if gate == Gate::TinyShapes && !launched.is_zero() {
+            let tiny_work = plans.iter().map(work).fold(1.0, f64::max);
+            self.tiny_launched = Some((launched, tiny_work));
+        }
+        match response {
+            Response::GateDone(answer) => Ok(*answer),
+            Response::Failed { error } => Ok(GateAnswer::failed(gate, &error)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    fn measure(
+        &mut self,
+        plan: &ProblemPlan,
+        mode: TimingMode,
+        policy: &SamplePolicy,
+    ) -> Result<MeasureAnswer, Trouble> {
+        if !policy.screen {
+            self.supervisor.settle(SETTLE);
+        }
+        let request = Request::Measure { slot: 0, plan: Box::new(plan.clone()), mode, policy: *policy };
+        let prediction = self.predict(std::slice::from_ref(plan));
+        let deadlines = self.full_deadlines(&prediction);
+        match self.ask(&request, &deadlines, Some(&prediction))?.0 {
+            Response::Measured(answer) => Ok(*answer),
+            Response::Failed { error } => Ok(MeasureAnswer::failed(&error)),
+            other => Err(unexpected(&other)),
+        }
+    }
+}
+
+fn unexpected(response: &Response) -> Trouble {
+    let verdict = Verdict::new(VerdictKind::WorkerDied, LaneError::unexpected(response).to_string());
+    Trouble {
+        blame: Blame { verdict: verdict.with_cause("protocol"), second_chance: true },
+        objective_ns: None,
+    }
+}

@@ -1,0 +1,12 @@
+//! The parent's side of a device: jobs in, verdicts out, whatever happens to the workers.
+//!
+//! `cascade` decides which gate a job meets next, `deadline` how long each step may take, `blame` who
+//! caused a death, `supervisor` replaces workers, and `lane` joins them into one call for each job.
+
+pub mod blame;
+pub mod cascade;
+pub mod child;
+pub mod deadline;
+pub mod job;
+pub mod lane;
+mod supervisor;

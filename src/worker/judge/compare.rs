@@ -1,0 +1,474 @@
+//! The tolerance policy: how far an output may be from the fp64 answer, and in what sense.
+//!
+//! A fixed absolute tolerance is no test: at S = 8192 an attention output is about 0.01 in size, so an
+//! all-zero output passes `atol = 1e-2`. Every bound here is relative to the expected output's own
+//! size, or to the error that a trusted computation of the same data type makes on the same inputs:
+//!
+//! 1. no NaN or infinity where the answer is finite;
+//! 2. each element within `atol + rtol·|expected|`, `atol` a share of the expected root mean square;
+//! 3. ‖error‖ within a share of ‖expected‖ (Frobenius);
+//! 4. the largest error within `trusted_factor` × the trusted computation's, plus a few spacings.
+//!
+//! A space file's own `atol` and `rtol` replace rule 2 and leave the others; `trusted_factor = 0`
+//! switches rule 4 and the calibrated part of 3 off (for kernels that use tf32 on purpose).
+
+use evo_device::device::{Comparison, Tolerance};
+use evo_protocol::dtype::DType;
+use evo_protocol::worker::CheckPlan;
+use serde::{Deserialize, Serialize};
+
+use super::element::{self, Precision};
+use super::inputs::Family;
+use super::reference::{Answer, max_abs, rms};
+
+/// Error of the trusted computation against fp64.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Calibration {
+    /// Largest absolute error.
+    pub max: f64,
+    /// ‖error‖ (Frobenius).
+    pub norm: f64,
+}
+
+/// What the policy needs to know of an expected output.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Scale {
+    pub elements: u64,
+    pub rms: f64,
+    pub max: f64,
+    /// No error allowed.
+    pub exact: bool,
+    pub noise_max: f64,
+    pub noise_rms: f64,
+    pub trusted: Option<Calibration>,
+}
+
+impl Scale {
+    /// Measures an answer.
+    pub fn of(answer: &Answer) -> Scale {
+        Scale {
+            elements: answer.expected.len() as u64,
+            rms: rms(&answer.expected),
+            max: max_abs(&answer.expected),
+            exact: answer.exact,
+            noise_max: answer.noise.max,
+            noise_rms: answer.noise.rms,
+            trusted: answer.trusted.as_ref().map(|trusted| {
+                let errors = trusted.iter().zip(&answer.expected).map(|(t, e)| t - e);
+                let fold =
+                    |(max, square): (f64, f64), error: f64| (error.abs().max(max), square + error * error);
+                let (max, square) = errors.fold((0.0, 0.0), fold);
+                Calibration { max, norm: square.sqrt() }
+            }),
+        }
+    }
+}
+
+/// Numbers to hold an output against.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bounds {
+    /// Rule 2.
+    pub tolerance: Tolerance,
+    /// Rule 3: largest ‖error‖.
+    pub norm: f64,
+    /// Rule 4: largest error of an element.
+    pub max: Option<f64>,
+}
+
+/// Default shares by data type, for references without a trusted computation.
+struct Shares {
+    atol: f64,
+    rtol: f64,
+    norm: f64,
+    /// Spacings allowed for approximate exp, division and reordering, in units of rounding.
+    units: f64,
+}
+
+fn shares(dtype: DType) -> Shares {
+    match dtype {
+        DType::F16 => Shares { atol: 1e-2, rtol: 1e-2, norm: 2e-3, units: 2.0 },
+        DType::Bf16 => Shares { atol: 5e-2, rtol: 5e-2, norm: 1.2e-2, units: 2.0 },
+        DType::F32 => Shares { atol: 1e-3, rtol: 1e-3, norm: 1e-4, units: 64.0 },
+        _ => Shares { atol: 1e-9, rtol: 1e-9, norm: 1e-10, units: 64.0 },
+    }
+}
+
+/// The bounds for one output of one case.
+pub fn bounds(check: &CheckPlan, dtype: DType, family: Family, scale: &Scale) -> Bounds {
+    let Some(precision) = element::precision(dtype).filter(|_| !scale.exact) else {
+        return Bounds { tolerance: Tolerance { atol: 0.0, rtol: 0.0 }, norm: 0.0, max: Some(0.0) };
+    };
+    let shares = shares(dtype);
+    let count = scale.elements.max(1) as f64;
+    let size = scale.rms * count.sqrt();
+    let smallest = 4.0 * precision.smallest;
+    let trusted = scale.trusted.filter(|_| check.trusted_factor > 0.0);
+    let (max, norm) = match trusted {
+        Some(trusted) => {
+            let slack = slack(&precision, shares.units, family, dtype);
+            let max = check.trusted_factor * trusted.max + slack * scale.max + scale.noise_max + smallest;
+            let floor = slack / 2.0 * (1.0 + 2.0 / count.sqrt()) * size;
+            let norm = (check.trusted_factor * trusted.norm).max(floor)
+                + (scale.noise_rms + smallest) * count.sqrt();
+            (Some(max), norm)
+        }
+        None => {
+            // Both sides round, and stress families amplify what both round.
+            let stress = if family == Family::Normal { 1.0 } else { 10.0 };
+            (None, stress * shares.norm * size + (scale.noise_rms + smallest) * count.sqrt())
+        }
+    };
+    let stress = if trusted.is_none() && family != Family::Normal { 10.0 } else { 1.0 };
+    let relative = (stress * shares.atol * scale.rms).max(max.unwrap_or(0.0)) + smallest;
+    let tolerance = match (check.atol, check.rtol) {
+        (None, None) => Tolerance { atol: relative, rtol: stress * shares.rtol },
+        (atol, rtol) => {
+            let own = atol.unwrap_or(0.0);
+            // An absolute tolerance is meant for the file's own inputs; other families scale.
+            let atol = if family == Family::Normal { own } else { own.max(relative) };
+            Tolerance { atol, rtol: rtol.unwrap_or(0.0) }
+        }
+    };
+    Bounds { tolerance, norm, max }
+}
+
+/// Rounding that any order of f32 operations may show, relative to the output.
+fn slack(precision: &Precision, units: f64, family: Family, dtype: DType) -> f64 {
+    // Equal or sorted terms round the same way again and again: errors of a sum add up, not cancel.
+    let biased = matches!(family, Family::Constant | Family::Ramp) && dtype == DType::F32;
+    units * precision.unit * if biased { 8.0 } else { 1.0 }
+}
+
+/// Which rule an output breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Breach {
+    /// Rule 1.
+    NonFinite,
+    /// Rule 2.
+    Elements,
+    /// Rule 3.
+    Norm,
+    /// Rule 4.
+    Trusted,
+}
+
+impl Breach {
+    /// What to say of it.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Breach::NonFinite => "NaN or infinity where the answer is finite",
+            Breach::Elements => "elements are outside the tolerance",
+            Breach::Norm => "the error is too large a share of the output",
+            Breach::Trusted => "the largest error exceeds that of a trusted computation",
+        }
+    }
+}
+
+/// The first rule that a comparison breaks.
+pub fn breach(comparison: &Comparison, bounds: &Bounds) -> Option<Breach> {
+    // Written so that a NaN in a sum counts as a breach.
+    let within = |value: f64, bound: f64| value <= bound;
+    if comparison.non_finite > 0 {
+        Some(Breach::NonFinite)
+    } else if comparison.mismatches > 0 {
+        Some(Breach::Elements)
+    } else if !within(comparison.error_square_sum.sqrt(), bounds.norm) {
+        Some(Breach::Norm)
+    } else if !bounds.max.is_none_or(|bound| within(comparison.abs_error_max, bound)) {
+        Some(Breach::Trusted)
+    } else {
+        None
+    }
+}
+
+/// Compares on the processor: the definition that a device's own `compare` follows.
+#[cfg(test)]
+pub fn on_host(actual: &[f64], expected: &[f64], tolerance: Tolerance) -> Comparison {
+    let mut result = Comparison { elements: expected.len() as u64, ..Comparison::default() };
+    for (index, (a, e)) in actual.iter().zip(expected).enumerate() {
+        let error = a - e;
+        let non_finite = !a.is_finite() && e.is_finite();
+        let inside = error.abs() <= tolerance.atol + tolerance.rtol * e.abs();
+        result.non_finite += u64::from(non_finite);
+        if !inside {
+            result.mismatches += 1;
+            if result.first_bad.is_none() {
+                result.first_bad = Some(index as u64);
+                (result.first_bad_actual, result.first_bad_expected) = (*a, *e);
+            }
+        }
+        result.expected_square_sum += e * e;
+        if non_finite {
+            continue;
+        }
+        if error.abs() > result.abs_error_max {
+            (result.abs_error_max, result.abs_error_max_index) = (error.abs(), index as u64);
+        }
+        result.error_square_sum += error * error;
+        result.error_sum += error;
+    }
+    result
+}
+
+/// Coordinates of a flat index, outermost first.
+pub fn coordinates(index: u64, shape: &[u64]) -> Vec<u64> {
+    let mut rest = index;
+    let mut out: Vec<u64> = shape
+        .iter()
+        .rev()
+        .map(|extent| {
+            let extent = (*extent).max(1);
+            let own = rest % extent;
+            rest /= extent;
+            own
+        })
+        .collect();
+    out.reverse();
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use evo_protocol::plan::{ProblemPlan, Role};
+    use half::f16;
+
+    use super::*;
+    use crate::worker::judge::reference::testing::{buffer, check_plan, operands, plan};
+    use crate::worker::judge::reference::{self, Operands};
+
+    /// How a simulated kernel adds up.
+    #[derive(Clone, Copy, PartialEq, Debug)]
+    enum Style {
+        /// f32, eight interleaved chains, then a tree: another order than the trusted one.
+        Honest,
+        /// Like honest, with the first percent of terms dropped.
+        Drop,
+        /// Accumulates in half.
+        Half,
+        /// Writes zeros.
+        Zero,
+    }
+
+    fn sum(terms: &[f32], style: Style) -> f32 {
+        let skip = if style == Style::Drop { terms.len().div_ceil(100) } else { 0 };
+        match style {
+            Style::Zero => 0.0,
+            Style::Half => {
+                terms.iter().fold(f16::ZERO, |sum, term| f16::from_f32(sum.to_f32() + term)).to_f32()
+            }
+            _ => {
+                let mut chains = [0.0f32; 8];
+                for (index, term) in terms.iter().enumerate().skip(skip) {
+                    chains[index % 8] += term;
+                }
+                ((chains[0] + chains[4]) + (chains[2] + chains[6]))
+                    + ((chains[1] + chains[5]) + (chains[3] + chains[7]))
+            }
+        }
+    }
+
+    fn simulate(reference: &str, operands: &Operands<'_>, style: Style) -> Vec<f64> {
+        let shape = |index: usize| -> Vec<usize> {
+            operands.plan.buffers[index].shape.iter().map(|extent| *extent as usize).collect()
+        };
+        let input = |index: usize| -> Vec<f32> { operands.values[index].iter().map(|v| *v as f32).collect() };
+        let mut out = Vec::new();
+        match reference {
+            "gemm" => {
+                let (a, b, k, n) = (input(0), input(1), shape(0)[1], shape(1)[1]);
+                for row in a.chunks(k) {
+                    for j in 0..n {
+                        let terms: Vec<f32> = (0..k).map(|p| row[p] * b[p * n + j]).collect();
+                        out.push(sum(&terms, style));
+                    }
+                }
+            }
+            "softmax" => {
+                for row in input(0).chunks(shape(0)[1]) {
+                    let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+                    let log2e = std::f32::consts::LOG2_E;
+                    let powers: Vec<f32> = row.iter().map(|x| (x * log2e - max * log2e).exp2()).collect();
+                    let total = sum(&powers, style);
+                    let zero = style == Style::Zero;
+                    out.extend(powers.iter().map(|power| if zero { 0.0 } else { power / total }));
+                }
+            }
+            "rmsnorm" => {
+                let w = input(1);
+                for row in input(0).chunks(w.len()) {
+                    let squares: Vec<f32> = row.iter().map(|x| x * x).collect();
+                    let factor = 1.0 / (sum(&squares, style) / w.len() as f32 + 1e-6).sqrt();
+                    let zero = if style == Style::Zero { 0.0 } else { 1.0 };
+                    out.extend(row.iter().zip(&w).map(|(x, w)| x * factor * w * zero));
+                }
+            }
+            "reduction" => out.push(sum(&input(0), style)),
+            "attention" => {
+                let owned = [input(0), input(1), input(2)];
+                let qkv = [0, 1, 2].map(|index| owned[index].as_slice());
+                simulate_attention(qkv, operands.plan.buffers[0].dtype, &shape(0), &mut out, style);
+            }
+            other => panic!("no simulation of {other}"),
+        }
+        let dtype = operands.plan.buffers.last().unwrap().dtype;
+        out.iter().map(|value| f64::from(element::round_f32(*value, dtype))).collect()
+    }
+
+    fn simulate_attention(
+        [q, k, v]: [&[f32]; 3],
+        dtype: DType,
+        shape: &[usize],
+        out: &mut Vec<f32>,
+        style: Style,
+    ) {
+        let (length, depth) = (shape[2], shape[3]);
+        let factor = std::f32::consts::LOG2_E / (depth as f32).sqrt();
+        for (row, query) in q.chunks(depth).enumerate() {
+            let base = row / length * length * depth;
+            let logits: Vec<f32> = (0..length)
+                .map(|j| {
+                    let terms: Vec<f32> = (0..depth).map(|d| query[d] * k[base + j * depth + d]).collect();
+                    sum(&terms, Style::Honest) * factor
+                })
+                .collect();
+            let max = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            let powers: Vec<f32> = logits.iter().map(|logit| (logit - max).exp2()).collect();
+            let total = sum(&powers, if style == Style::Half { Style::Honest } else { style });
+            for d in 0..depth {
+                let terms: Vec<f32> = (0..length)
+                    .map(|j| element::round_f32(powers[j], dtype) * v[base + j * depth + d])
+                    .collect();
+                out.push(if style == Style::Zero { 0.0 } else { sum(&terms, style) / total });
+            }
+        }
+    }
+
+    fn problem(reference: &str, dtype: DType, small: bool) -> ProblemPlan {
+        let pick = |large: u64, tiny: u64| if small { tiny } else { large };
+        let buffers = match reference {
+            "gemm" => {
+                let (m, k, n) = (pick(8, 1), pick(1024, 3), pick(8, 1));
+                vec![
+                    buffer("a", dtype, &[m, k], Role::Input),
+                    buffer("b", dtype, &[k, n], Role::Input),
+                    buffer("c", dtype, &[m, n], Role::Output),
+                ]
+            }
+            "rmsnorm" => {
+                let (rows, columns) = (pick(6, 1), pick(1024, 5));
+                vec![
+                    buffer("x", dtype, &[rows, columns], Role::Input),
+                    buffer("w", dtype, &[columns], Role::Input),
+                    buffer("y", dtype, &[rows, columns], Role::Output),
+                ]
+            }
+            "softmax" => {
+                let shape = [pick(6, 1), pick(1024, 5)];
+                vec![buffer("x", dtype, &shape, Role::Input), buffer("y", dtype, &shape, Role::Output)]
+            }
+            "reduction" => vec![
+                buffer("x", dtype, &[pick(40_000, 33)], Role::Input),
+                buffer("out", DType::F32, &[1], Role::Output),
+            ],
+            _ => {
+                let shape = [1, 1, pick(128, 3), 16];
+                let role = |name| if name == "o" { Role::Output } else { Role::Input };
+                ["q", "k", "v", "o"].map(|name| buffer(name, dtype, &shape, role(name))).to_vec()
+            }
+        };
+        plan("p", &[("CAUSAL", 0)], buffers)
+    }
+
+    fn verdict(
+        reference: &str,
+        dtype: DType,
+        small: bool,
+        family: Family,
+        seed: u32,
+        style: Style,
+    ) -> Option<Breach> {
+        let plan = problem(reference, dtype, small);
+        let operands = operands(&plan, family, seed);
+        let answer = (reference::find(reference).unwrap().compute)(&operands).unwrap().remove(0);
+        let own = plan.buffers[answer.buffer].dtype;
+        let representable = max_abs(&answer.expected) < element::precision(own).unwrap().largest / 2.0;
+        if !representable {
+            // The judge draws smaller inputs then (`Family::magnitudes`).
+            return None;
+        }
+        let bounds = bounds(&check_plan(reference), own, family, &Scale::of(&answer));
+        let actual = simulate(reference, &operands, style);
+        breach(&on_host(&actual, &answer.expected, bounds.tolerance), &bounds)
+    }
+
+    const REFERENCES: [&str; 5] = ["gemm", "softmax", "rmsnorm", "reduction", "attention"];
+
+    #[test]
+    fn honest_kernels_of_another_order_pass_in_every_family() {
+        for reference in REFERENCES {
+            for dtype in [DType::F32, DType::F16, DType::Bf16] {
+                for family in Family::ALL {
+                    for (small, seeds) in [(false, 2), (true, 12)] {
+                        for seed in 0..seeds {
+                            let breach = verdict(reference, dtype, small, family, seed, Style::Honest);
+                            assert_eq!(breach, None, "{reference} {dtype:?} {family:?} small={small} {seed}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn cheats_fail_on_normal_inputs() {
+        for reference in REFERENCES {
+            for dtype in [DType::F32, DType::F16] {
+                for style in [Style::Drop, Style::Half, Style::Zero] {
+                    // One percent of the squares moves rmsnorm by half a percent: seen in f32 and f16.
+                    let breach = verdict(reference, dtype, false, Family::Normal, 0, style);
+                    assert!(breach.is_some(), "{reference} {dtype:?} {style:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn zeros_fail_at_8k_keys_although_they_pass_the_usual_tolerance() {
+        // What matters is the size of the output: a mean of 8192 values is about 0.011.
+        let answer = Answer {
+            expected: (0..4096).map(|i| 0.011 * f64::from(i % 7 - 3) / 2.0).collect(),
+            trusted: Some(
+                (0..4096).map(|i| half::f16::from_f64(0.011 * f64::from(i % 7 - 3) / 2.0).to_f64()).collect(),
+            ),
+            ..Answer::default()
+        };
+        let zeros = vec![0.0; 4096];
+        let usual = Tolerance { atol: 2e-2, rtol: 1e-2 };
+        assert_eq!(on_host(&zeros, &answer.expected, usual).mismatches, 0);
+        for (trusted, atol) in [(true, None), (false, None), (true, Some(2e-2)), (false, Some(2e-2))] {
+            let mut answer = answer.clone();
+            answer.trusted = answer.trusted.filter(|_| trusted);
+            let check = CheckPlan { atol, ..check_plan("attention") };
+            let bounds = bounds(&check, DType::F16, Family::Normal, &Scale::of(&answer));
+            let comparison = on_host(&zeros, &answer.expected, bounds.tolerance);
+            assert!(breach(&comparison, &bounds).is_some(), "trusted={trusted} atol={atol:?}");
+        }
+    }
+
+    #[test]
+    fn integers_and_data_movement_compare_exactly() {
+        let answer = Answer { expected: vec![1.0, 2.0, 3.0], exact: true, ..Answer::default() };
+        let own = bounds(&check_plan("transpose"), DType::F16, Family::Normal, &Scale::of(&answer));
+        let judge = |actual: &[f64]| breach(&on_host(actual, &answer.expected, own.tolerance), &own);
+        assert_eq!(judge(&[1.0, 2.0, 3.0]), None);
+        assert_eq!(judge(&[1.0, 2.0, 3.0 + 1e-9]), Some(Breach::Elements));
+        assert_eq!(judge(&[1.0, f64::NAN, 3.0]), Some(Breach::NonFinite));
+    }
+
+    #[test]
+    fn flat_indices_become_coordinates() {
+        assert_eq!(coordinates(0, &[2, 3, 4]), [0, 0, 0]);
+        assert_eq!(coordinates(23, &[2, 3, 4]), [1, 2, 3]);
+        assert_eq!(coordinates(5, &[2, 3, 4]), [0, 1, 1]);
+    }
+}

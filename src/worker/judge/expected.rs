@@ -1,0 +1,248 @@
+//! Expected outputs: what a right variant gives, and under which name it is kept (`expected_cache`).
+//!
+//! A reference that gives NaN or infinity makes the task invalid; it is never a wildcard.
+
+use std::fs;
+use std::path::PathBuf;
+
+use evo_protocol::device::DeviceError;
+use evo_protocol::plan::{Fill, ProblemPlan, Role};
+use evo_protocol::worker::{CheckPlan, ReferencePlan};
+use evo_space::genome::ContentHash;
+
+use super::case::Case;
+use super::compare::Scale;
+use super::element;
+use super::inputs::{self, Draw};
+use super::npy::{self, task_error};
+use super::reference::{self, Answer, Operands};
+
+/// Right answers of one case.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExpectedSet {
+    /// How far the family's inputs are magnified (`Family::magnitudes`).
+    pub magnitude: f64,
+    /// Of the inputs whose answers these are.
+    pub inputs: ContentHash,
+    pub outputs: Vec<ExpectedOutput>,
+}
+
+/// The right answer for one buffer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExpectedOutput {
+    /// Position in `ProblemPlan::buffers`.
+    pub buffer: usize,
+    pub values: Vec<f64>,
+    pub scale: Scale,
+}
+
+/// Runs the user's naive kernel on these inputs (by buffer position): outputs by buffer position.
+pub type NaiveKernel<'a> = dyn FnMut(&[Vec<u8>]) -> Result<Vec<(usize, Vec<f64>)>, DeviceError> + 'a;
+
+/// The contents of every input buffer, by position; empty for outputs and scratch.
+pub fn input_bytes(plan: &ProblemPlan, draw: Draw) -> Result<Vec<Vec<u8>>, DeviceError> {
+    let one = |buffer: &evo_protocol::plan::BufferPlan| match buffer.role {
+        Role::Input | Role::Inout => inputs::generate(plan, buffer, draw),
+        Role::Output | Role::Scratch => Ok(Vec::new()),
+    };
+    plan.buffers.iter().map(one).collect()
+}
+
+/// The hash of the contents of every input buffer.
+pub fn hash_inputs(bytes: &[Vec<u8>]) -> ContentHash {
+    ContentHash::of_parts(bytes.iter().map(Vec::as_slice))
+}
+
+/// Computes a case's answers, with the largest magnitude whose answers fit their data type.
+pub fn compute(
+    check: &CheckPlan,
+    case: &Case,
+    naive: &mut NaiveKernel<'_>,
+) -> Result<ExpectedSet, DeviceError> {
+    let mut why = String::new();
+    for magnitude in case.family.magnitudes() {
+        let draw =
+            Draw { seed: check.seed, index: case.seed_index, family: case.family, magnitude: *magnitude };
+        let bytes = input_bytes(&case.plan, draw)?;
+        let answers = answers(check, &case.plan, &bytes, naive)?;
+        match answers.iter().find_map(|answer| unusable(&case.plan, answer)) {
+            Some(complaint) => why = complaint,
+            None => {
+                let output = |answer: Answer| ExpectedOutput {
+                    buffer: answer.buffer,
+                    scale: Scale::of(&answer),
+                    values: answer.expected,
+                };
+                let outputs = answers.into_iter().map(output).collect();
+                return Ok(ExpectedSet { magnitude: *magnitude, inputs: hash_inputs(&bytes), outputs });
+            }
+        }
+    }
+    Err(task_error(format!("the reference is unusable for `{}`: {why}", case.name())))
+}
+
+fn answers(
+    check: &CheckPlan,
+    plan: &ProblemPlan,
+    bytes: &[Vec<u8>],
+    naive: &mut NaiveKernel<'_>,
+) -> Result<Vec<Answer>, DeviceError> {
+    let plain = |(buffer, expected): (usize, Vec<f64>)| Answer {
+        exact: !plan.buffers[buffer].dtype.is_float(),
+        buffer,
+        expected,
+        ..Answer::default()
+    };
+    match &check.reference {
+        ReferencePlan::Builtin { name } => {
+            let builtin = reference::find(name)?;
+            let widen = |(bytes, buffer): (&Vec<u8>, &evo_protocol::plan::BufferPlan)| {
+                element::widen(bytes, buffer.dtype)
+            };
+            let values = bytes.iter().zip(&plan.buffers).map(widen).collect();
+            (builtin.compute)(&Operands { plan, values })
+        }
+        ReferencePlan::Kernel => Ok(naive(bytes)?.into_iter().map(plain).collect()),
+        ReferencePlan::Npy { outputs } => {
+            if let Some(buffer) = plan.buffers.iter().find(|buffer| inputs::varies(buffer)) {
+                return Err(task_error(format!(
+                    "a `.npy` reference needs fixed inputs, and `{}` is drawn at random\nhint: give it `fill = {{ npy = … }}`",
+                    buffer.name
+                )));
+            }
+            let read = |(name, path): &(String, PathBuf)| {
+                let position = plan.buffers.iter().position(|buffer| buffer.name == *name);
+                let position = position.ok_or_else(|| {
+                    task_error(format!("`.npy` reference for `{name}`, which is no buffer of the kernel"))
+                })?;
+                Ok(plain((position, npy::read_values(path, &plan.buffers[position])?)))
+            };
+            outputs.iter().map(read).collect()
+        }
+    }
+}
+
+/// Why an answer cannot be held against a kernel, if so.
+fn unusable(plan: &ProblemPlan, answer: &Answer) -> Option<String> {
+    let buffer = &plan.buffers[answer.buffer];
+    let bad = |values: &[f64]| values.iter().position(|value| !value.is_finite());
+    if let Some(index) = bad(&answer.expected) {
+        return Some(format!("it gives `{}` for `{}`, element {index}", answer.expected[index], buffer.name));
+    }
+    let largest = element::precision(buffer.dtype).map_or(f64::INFINITY, |precision| precision.largest);
+    let max = reference::max_abs(&answer.expected);
+    if max > largest / 2.0 || answer.trusted.as_ref().is_some_and(|trusted| bad(trusted).is_some()) {
+        let dtype = buffer.dtype.as_str();
+        return Some(format!("`{}` grows to {max:.3e}, too large for {dtype}", buffer.name));
+    }
+    None
+}
+
+/// The name of a case's answers: everything that decides them, nothing of the configuration.
+/// `reference_hash` is the naive kernel's binary.
+pub fn key(check: &CheckPlan, case: &Case, reference_hash: Option<&ContentHash>) -> ContentHash {
+    let plan = &case.plan;
+    let mut text = format!("evo expected 1\n{}\n{:?}\n", plan.name, plan.sizes);
+    for buffer in plan.buffers.iter().filter(|buffer| buffer.role != Role::Scratch) {
+        text.push_str(&format!("{buffer:?}\n"));
+        if let Fill::Npy { path } = &buffer.fill {
+            text.push_str(&file_hash(path));
+        }
+    }
+    match &check.reference {
+        ReferencePlan::Builtin { name } => {
+            let version = reference::find(name).map_or(0, |builtin| builtin.version);
+            text.push_str(&format!("builtin {name} {version}\n"));
+        }
+        ReferencePlan::Kernel => {
+            let (scalars, launches) = (&plan.scalars, &plan.reference_launches);
+            text.push_str(&format!("kernel {reference_hash:?} {scalars:?} {launches:?}\n"));
+        }
+        ReferencePlan::Npy { outputs } => {
+            for (name, path) in outputs {
+                text.push_str(&format!("npy {name} {}\n", file_hash(path)));
+            }
+        }
+    }
+    text.push_str(&format!("{} {} {}", check.seed, case.seed_index, case.family.as_str()));
+    ContentHash::of(text.as_bytes())
+}
+
+fn file_hash(path: &std::path::Path) -> String {
+    fs::read(path).map_or_else(|_| "missing".into(), |bytes| ContentHash::of(&bytes).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use evo_protocol::dtype::DType;
+
+    use super::*;
+    use crate::worker::judge::inputs::Family;
+    use crate::worker::judge::reference::testing::{buffer, check_plan, plan};
+
+    fn gemm(dtype: DType, depth: u64) -> ProblemPlan {
+        plan(
+            "p",
+            &[],
+            vec![
+                buffer("a", dtype, &[4, depth], Role::Input),
+                buffer("b", dtype, &[depth, 4], Role::Input),
+                buffer("c", dtype, &[4, 4], Role::Output),
+            ],
+        )
+    }
+
+    fn no_kernel(_: &[Vec<u8>]) -> Result<Vec<(usize, Vec<f64>)>, DeviceError> {
+        Err(task_error("no naive kernel here"))
+    }
+
+    fn expect(check: &CheckPlan, case: &Case) -> Result<ExpectedSet, DeviceError> {
+        compute(check, case, &mut no_kernel)
+    }
+
+    #[test]
+    fn the_name_covers_what_decides_the_answer_and_nothing_else() {
+        let check = check_plan("gemm");
+        let base = Case::first(&gemm(DType::F16, 8));
+        let name = |check: &CheckPlan, case: &Case| key(check, case, None);
+        let mut scratch = base.clone();
+        scratch.plan.buffers.push(buffer("work", DType::F32, &[99], Role::Scratch));
+        assert_eq!(name(&check, &base), name(&check, &scratch));
+        let others = [
+            Case { seed_index: 1, ..base.clone() },
+            Case { family: Family::Large, ..base.clone() },
+            Case::first(&gemm(DType::F32, 8)),
+            Case::first(&gemm(DType::F16, 9)),
+        ];
+        for other in &others {
+            assert_ne!(name(&check, &base), name(&check, other));
+        }
+        assert_ne!(name(&check, &base), name(&CheckPlan { seed: 2, ..check.clone() }, &base));
+    }
+
+    #[test]
+    fn inputs_shrink_until_the_answer_fits() {
+        let check = check_plan("gemm");
+        let large = |dtype| Case { family: Family::Large, ..Case::first(&gemm(dtype, 4096)) };
+        assert!(expect(&check, &large(DType::F16)).unwrap().magnitude < 30.0);
+        assert_eq!(expect(&check, &large(DType::F32)).unwrap().magnitude, 30.0);
+    }
+
+    #[test]
+    fn a_reference_with_nan_invalidates_the_task() {
+        let check = CheckPlan { reference: ReferencePlan::Kernel, ..check_plan("") };
+        let case = Case::first(&gemm(DType::F32, 4));
+        let mut kernel = |_: &[Vec<u8>]| Ok(vec![(2, vec![f64::NAN; 16])]);
+        let error = compute(&check, &case, &mut kernel).unwrap_err();
+        assert_eq!(error.cause.as_deref(), Some("task"));
+        assert!(error.message.contains("it gives `NaN` for `c`, element 0"), "{}", error.message);
+    }
+
+    #[test]
+    fn files_of_answers_need_fixed_inputs() {
+        let outputs = vec![("c".to_string(), PathBuf::from("c.npy"))];
+        let check = CheckPlan { reference: ReferencePlan::Npy { outputs }, ..check_plan("") };
+        let error = expect(&check, &Case::first(&gemm(DType::F32, 4))).unwrap_err();
+        assert!(error.message.contains("needs fixed inputs, and `a` is drawn at random"));
+    }
+}

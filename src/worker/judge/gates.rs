@@ -1,0 +1,56 @@
+//! One gate on one candidate: the way from a request to the gate's file and back to an answer.
+//!
+//! Apart from `state`, which the gates work on, so that neither needs the other.
+
+use std::time::Instant;
+
+use evo_protocol::device::DeviceError;
+use evo_protocol::plan::ProblemPlan;
+use evo_protocol::verdict::{Gate, Verdict};
+use evo_protocol::worker::{Depth, GateAnswer};
+
+use super::element::Poison;
+use super::run::{PhaseSink, Prepared};
+use super::state::Judge;
+use super::{launch_check, repeat, shapes, wrong};
+
+impl Judge {
+    /// Runs one gate over some problems.
+    pub fn gate(
+        &mut self,
+        slot: u8,
+        gate: Gate,
+        depth: Depth,
+        plans: &[ProblemPlan],
+        phase: &mut PhaseSink<'_>,
+    ) -> GateAnswer {
+        let start = Instant::now();
+        let answer = match gate {
+            Gate::Launch => launch_check::check(self, slot, plans),
+            Gate::TinyShapes | Gate::FullShapes => shapes::check(self, slot, gate, depth, plans, phase),
+            Gate::Repeatability => repeat::check(self, slot, depth, plans, phase),
+            _ => Ok(GateAnswer::not_run(gate, "not run here: this gate needs a compiler or a measurement")),
+        };
+        let mut answer = answer.unwrap_or_else(|error| {
+            self.note_error(&error);
+            GateAnswer::failed(gate, &error)
+        });
+        answer.report.elapsed_ms = start.elapsed().as_secs_f64() * 1e3;
+        // Stickiness outlives the gate that met it: nothing in this process can be believed any more.
+        answer.sticky = self.is_sticky();
+        answer
+    }
+
+    /// Poisons the outputs of a prepared problem, so that timed calls must write them again.
+    pub fn poison_outputs(&mut self, prepared: &Prepared) -> Result<(), DeviceError> {
+        self.note(|judge| prepared.poison_outputs(judge.device.as_mut(), Poison::A))
+    }
+
+    /// Looks at what timed calls left behind: outputs right, inputs untouched, guards whole.
+    pub fn check_outputs(&mut self, prepared: &Prepared) -> Option<Box<Verdict>> {
+        match self.note(|judge| shapes::check_timed(judge, prepared)) {
+            Ok(verdict) => verdict.map(Box::new),
+            Err(error) => Some(Box::new(wrong::from_error(&error, Some(&prepared.case)))),
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! Seeded inputs: what a case's buffers hold before a run.
+//!
+//! Every tensor draws from a stream of its own (named by study seed, problem, buffer, family), so that
+//! no two are copies of each other: a kernel that swaps K and V must not get away with it. Families
+//! stress range, order and sparsity. All arithmetic here is exact or IEEE, hence the same everywhere.
+
+use evo_protocol::device::DeviceError;
+use evo_protocol::dtype::DType;
+use evo_protocol::plan::{BufferPlan, Fill, ProblemPlan, Role};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
+
+use super::element;
+use super::npy;
+
+/// Elements per random stream; a multiple of what one task needs to be worth its start.
+const CHUNK: usize = 1 << 15;
+
+/// A way to fill the random inputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Family {
+    /// As the space file says.
+    Normal,
+    /// Magnified: finds missing max-subtraction and overflow.
+    Large,
+    /// Times 1e-3: finds flushed subnormals and absolute tolerances.
+    Small,
+    /// All elements of a tensor equal: biased sums, ties everywhere.
+    Constant,
+    /// Monotone over the tensor, up or down: a running maximum changes at every step, or never.
+    Ramp,
+    /// One element in about a thousand is huge.
+    Spikes,
+}
+
+impl Family {
+    /// Every family, `Normal` first.
+    pub const ALL: [Family; 6] =
+        [Family::Normal, Family::Large, Family::Small, Family::Constant, Family::Ramp, Family::Spikes];
+
+    /// The name in space files and messages.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Family::Normal => "normal",
+            Family::Large => "large",
+            Family::Small => "small",
+            Family::Constant => "constant",
+            Family::Ramp => "ramp",
+            Family::Spikes => "spikes",
+        }
+    }
+
+    /// The family of that name.
+    pub fn parse(name: &str) -> Option<Family> {
+        Family::ALL.into_iter().find(|family| family.as_str() == name)
+    }
+
+    /// Magnitudes to try in turn, until the right answer fits its data type: an f16 product of large
+    /// inputs overflows, which says nothing about a kernel.
+    pub fn magnitudes(self) -> &'static [f64] {
+        match self {
+            Family::Large => &[30.0, 8.0, 2.0],
+            Family::Spikes => &[1000.0, 100.0, 10.0, 2.0],
+            Family::Small => &[1e-3],
+            // A sum of equal terms grows with their number.
+            Family::Constant | Family::Ramp => &[1.0, 0.1, 0.01],
+            Family::Normal => &[1.0],
+        }
+    }
+}
+
+/// Which inputs a case has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Draw {
+    /// The study's secret seed.
+    pub seed: u64,
+    /// Which of the case's seeds.
+    pub index: u32,
+    pub family: Family,
+    /// One of `Family::magnitudes`.
+    pub magnitude: f64,
+}
+
+/// Whether draws change this buffer at all: constants and files are the same in every case.
+pub fn varies(buffer: &BufferPlan) -> bool {
+    matches!(buffer.role, Role::Input | Role::Inout)
+        && matches!(buffer.fill, Fill::Normal { .. } | Fill::Uniform { .. })
+}
+
+/// Whether families change this buffer: integers are often indices and keep their range.
+pub fn varies_by_family(buffer: &BufferPlan) -> bool {
+    varies(buffer) && buffer.dtype.is_float()
+}
+
+/// The contents of one input buffer, little-endian.
+pub fn generate(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw) -> Result<Vec<u8>, DeviceError> {
+    let count = buffer.elements().max(1) as usize;
+    match &buffer.fill {
+        Fill::Constant { value } => Ok(element::narrow(&vec![*value; count], buffer.dtype)),
+        Fill::Npy { path } => npy::read_bytes(path, buffer),
+        Fill::Normal { scale } => Ok(random(plan, buffer, draw, Shape::Bell { scale: *scale })),
+        Fill::Uniform { low, high } => Ok(random(plan, buffer, draw, Shape::Flat { low: *low, high: *high })),
+    }
+}
+
+/// The distribution before the family changes it.
+#[derive(Clone, Copy)]
+enum Shape {
+    Bell { scale: f64 },
+    Flat { low: f64, high: f64 },
+}
+
+impl Shape {
+    /// A typical magnitude.
+    fn size(self) -> f64 {
+        match self {
+            Shape::Bell { scale } => scale,
+            Shape::Flat { low, high } => high.abs().max(low.abs()),
+        }
+    }
+
+    /// Whether negative values belong to it.
+    fn signed(self) -> bool {
+        match self {
+            Shape::Bell { .. } => true,
+            Shape::Flat { low, .. } => low < 0.0,
+        }
+    }
+}
+
+/// Everything one element needs.
+struct Recipe {
+    shape: Shape,
+    dtype: DType,
+    family: Family,
+    magnitude: f64,
+    count: usize,
+    /// The value of a constant tensor, drawn once.
+    level: f64,
+    /// Ramps go down as often as up.
+    descending: bool,
+    /// Where the positive spike is.
+    spike: usize,
+}
+
+fn random(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw, shape: Shape) -> Vec<u8> {
+    let count = buffer.elements().max(1) as usize;
+    let family = if buffer.dtype.is_float() { draw.family } else { Family::Normal };
+    let seed = stream_seed(plan, buffer, draw);
+    let mut once = stream(&seed, u64::MAX);
+    let level = (0.5 + unit(once.next_u32())) * if once.next_u32().is_multiple_of(2) { 1.0 } else { -1.0 };
+    let recipe = Recipe {
+        shape,
+        dtype: buffer.dtype,
+        family,
+        magnitude: draw.magnitude,
+        count,
+        level,
+        descending: once.next_u32() % 2 == 1,
+        spike: (once.next_u64() % count as u64) as usize,
+    };
+    let size = buffer.dtype.bytes() as usize;
+    let mut bytes = vec![0u8; count * size];
+    bytes.par_chunks_mut(CHUNK * size).enumerate().for_each(|(chunk, out)| {
+        let mut source = stream(&seed, chunk as u64);
+        let values = recipe.chunk(&mut source, chunk * CHUNK, out.len() / size);
+        store(&values, recipe.dtype, out);
+    });
+    bytes
+}
+
+impl Recipe {
+    fn chunk(&self, source: &mut ChaCha8Rng, start: usize, length: usize) -> Vec<f64> {
+        match (self.family, self.shape) {
+            (Family::Constant, shape) => {
+                let value = match shape {
+                    Shape::Bell { scale } => scale * self.level,
+                    Shape::Flat { low, high } => low + (high - low) * (self.level.abs() - 0.5),
+                };
+                vec![value * self.magnitude; length]
+            }
+            (Family::Ramp, shape) => {
+                let (from, to) = match shape {
+                    // Not symmetric: a sum over the tensor must not cancel to nothing.
+                    Shape::Bell { scale } => (-scale, 3.0 * scale),
+                    Shape::Flat { low, high } => (low, high),
+                };
+                let steps = (self.count.max(2) - 1) as f64;
+                let at = |index: usize| {
+                    let part = index as f64 / steps;
+                    let part = if self.descending { 1.0 - part } else { part };
+                    (from + (to - from) * part) * self.magnitude
+                };
+                (start..start + length).map(at).collect()
+            }
+            (Family::Spikes, shape) => {
+                let mut values = base(source, shape, self.dtype, length);
+                let mut dice = vec![0u8; length * 2];
+                source.fill_bytes(&mut dice);
+                for (offset, value) in values.iter_mut().enumerate() {
+                    let at = start + offset;
+                    if u16::from_le_bytes([dice[2 * offset], dice[2 * offset + 1]]) < 64 {
+                        *value *= self.magnitude;
+                    }
+                    // One of each sign whatever the dice say; the positive one overflows a plain exp.
+                    if at == self.spike {
+                        *value = self.level.abs() * self.magnitude * shape.size();
+                    } else if at == (self.spike + self.count / 2) % self.count && shape.signed() {
+                        *value = -self.level.abs() * self.magnitude * shape.size();
+                    }
+                }
+                values
+            }
+            (Family::Normal, shape) => base(source, shape, self.dtype, length),
+            (Family::Large | Family::Small, shape) => {
+                let mut values = base(source, shape, self.dtype, length);
+                values.iter_mut().for_each(|value| *value *= self.magnitude);
+                values
+            }
+        }
+    }
+}
+
+fn base(source: &mut ChaCha8Rng, shape: Shape, dtype: DType, length: usize) -> Vec<f64> {
+    match shape {
+        Shape::Bell { scale } => {
+            let mut bytes = vec![0u8; length * 16];
+            source.fill_bytes(&mut bytes);
+            bytes.chunks_exact(16).map(|raw| bell(raw) * scale).collect()
+        }
+        Shape::Flat { low, high } => {
+            let mut bytes = vec![0u8; length * 8];
+            source.fill_bytes(&mut bytes);
+            let draw = |raw: &[u8]| {
+                let word = raw.iter().rev().fold(0u64, |word, byte| word << 8 | u64::from(*byte));
+                let part = (word >> 11) as f64 * 2f64.powi(-53);
+                let value = low + (high - low) * part;
+                if dtype.is_float() { value } else { value.floor() }
+            };
+            bytes.chunks_exact(8).map(draw).collect()
+        }
+    }
+}
+
+/// A standard bell-shaped variable: the sum of eight 16-bit uniforms (Irwin–Hall), tails to ±4.9.
+/// Integer sums need no logarithm or cosine, whose last bits differ between C libraries.
+fn bell(raw: &[u8]) -> f64 {
+    let sum: u32 = raw.chunks_exact(2).map(|pair| u32::from(u16::from_le_bytes([pair[0], pair[1]]))).sum();
+    // Mean 4 × 65535; the variance of one is (65536² − 1)/12, of eight together 8/12 of 65536².
+    (f64::from(sum) - 4.0 * 65535.0) * (1.5f64.sqrt() / 65536.0)
+}
+
+/// A uniform variable in [0, 1).
+fn unit(word: u32) -> f64 {
+    f64::from(word) * 2f64.powi(-32)
+}
+
+fn store(values: &[f64], dtype: DType, out: &mut [u8]) {
+    out.copy_from_slice(&element::narrow(values, dtype));
+}
+
+fn stream(seed: &[u8; 32], number: u64) -> ChaCha8Rng {
+    let mut source = ChaCha8Rng::from_seed(*seed);
+    source.set_stream(number);
+    source
+}
+
+fn stream_seed(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(b"evo input 1");
+    hasher.update(&draw.seed.to_le_bytes());
+    hasher.update(&draw.index.to_le_bytes());
+    for part in [plan.name.as_str(), buffer.name.as_str(), draw.family.as_str()] {
+        hasher.update(&(part.len() as u64).to_le_bytes());
+        hasher.update(part.as_bytes());
+    }
+    *hasher.finalize().as_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn buffer(name: &str, dtype: DType, count: u64, fill: Fill) -> BufferPlan {
+        BufferPlan { name: name.into(), dtype, shape: vec![count], role: Role::Input, fill }
+    }
+
+    fn plan(buffers: Vec<BufferPlan>) -> ProblemPlan {
+        ProblemPlan {
+            name: "p".into(),
+            sizes: BTreeMap::new(),
+            weight: 1.0,
+            buffers,
+            scalars: vec![],
+            launches: vec![],
+            reference_launches: vec![],
+            flops: None,
+            bytes: None,
+        }
+    }
+
+    fn values(name: &str, dtype: DType, count: u64, fill: Fill, family: Family, seed: u64) -> Vec<f64> {
+        let buffer = buffer(name, dtype, count, fill);
+        let draw = Draw { seed, index: 0, family, magnitude: family.magnitudes()[0] };
+        let bytes = generate(&plan(vec![buffer.clone()]), &buffer, draw).unwrap();
+        element::widen(&bytes, dtype)
+    }
+
+    const BELL: Fill = Fill::Normal { scale: 1.0 };
+
+    #[test]
+    fn the_bell_has_mean_0_and_variance_1() {
+        let values = values("x", DType::F64, 200_000, BELL, Family::Normal, 1);
+        let count = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / count;
+        let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / count;
+        assert!(mean.abs() < 0.01 && (variance - 1.0).abs() < 0.01, "{mean} {variance}");
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_tensor_and_names_give_others() {
+        let draw = |name: &str, seed| values(name, DType::F16, 70_000, BELL, Family::Normal, seed);
+        assert_eq!(draw("k", 7), draw("k", 7));
+        assert_ne!(draw("k", 7), draw("v", 7));
+        assert_ne!(draw("k", 7), draw("k", 8));
+        // Chunks are streams of their own: no chunk repeats another.
+        let long = draw("k", 7);
+        assert_ne!(long[..CHUNK], long[CHUNK..2 * CHUNK]);
+    }
+
+    #[test]
+    fn families_do_what_their_names_say() {
+        let rms = |v: &[f64]| (v.iter().map(|v| v * v).sum::<f64>() / v.len() as f64).sqrt();
+        let draw = |family| values("x", DType::F32, 4096, BELL, family, 3);
+        assert!((rms(&draw(Family::Large)) / 30.0 - 1.0).abs() < 0.1);
+        assert!((rms(&draw(Family::Small)) / 1e-3 - 1.0).abs() < 0.1);
+        let constant = draw(Family::Constant);
+        assert!(constant[0].abs() >= 0.5 && constant.iter().all(|v| *v == constant[0]));
+        let ramp = draw(Family::Ramp);
+        let up = ramp[1] > ramp[0];
+        assert!(ramp.windows(2).all(|pair| (pair[1] > pair[0]) == up));
+        let spikes = draw(Family::Spikes).iter().filter(|v| v.abs() > 20.0).count();
+        assert!((1..40).contains(&spikes), "{spikes}");
+        let single = values("x", DType::F32, 1, BELL, Family::Spikes, 3);
+        assert!(single[0].abs() > 1.0);
+    }
+
+    #[test]
+    fn integers_and_constants_keep_their_range_in_every_family() {
+        for family in Family::ALL {
+            let fill = Fill::Uniform { low: 0.0, high: 10.0 };
+            let drawn = values("i", DType::I32, 5000, fill, family, 5);
+            assert!(drawn.iter().all(|v| (0.0..10.0).contains(v) && v.fract() == 0.0));
+            assert!(drawn.contains(&0.0) && drawn.contains(&9.0));
+            let fixed = values("c", DType::F16, 10, Fill::Constant { value: 2.5 }, family, 5);
+            assert_eq!(fixed, vec![2.5; 10]);
+        }
+    }
+}

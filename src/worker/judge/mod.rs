@@ -1,0 +1,32 @@
+//! The judge in the child: gates run against a device, answers held against fp64 references.
+//!
+//! `state` owns the device, the candidates loaded on it and their data; `gates` runs one gate on a
+//! candidate; each gate has a file. What an answer means is decided here, what it means for the
+//! variant's way through the gates in the parent (`supervise::cascade`).
+
+mod case;
+mod compare;
+mod disagree;
+mod element;
+mod expected;
+mod expected_cache;
+#[cfg(test)]
+mod fake;
+mod gates;
+pub mod honesty;
+mod inputs;
+mod launch_check;
+mod npy;
+mod npy_header;
+mod pool;
+mod reference;
+mod repeat;
+mod run;
+mod shapes;
+mod state;
+#[cfg(test)]
+mod tests;
+mod wrong;
+
+pub use run::Prepared;
+pub use state::{Judge, Refusal};

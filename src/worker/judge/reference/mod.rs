@@ -1,0 +1,19 @@
+//! Right answers: built-in fp64 functions, each with a trusted same-dtype computation beside it.
+//!
+//! A reference reads the inputs as they were rounded and computes in fp64. The trusted computation
+//! does what a decent kernel does (f32 accumulation in plain order, output rounded); its error against
+//! fp64 says how large an honest kernel's error may be on exactly these inputs.
+
+mod attention;
+mod builtin;
+mod gemm;
+mod operands;
+mod reduction;
+mod rmsnorm;
+mod softmax;
+#[cfg(test)]
+pub(super) mod testing;
+mod transpose;
+
+pub use builtin::find;
+pub use operands::{Answer, Operands, max_abs, rms};

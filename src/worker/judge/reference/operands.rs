@@ -1,0 +1,140 @@
+//! What a reference is given and what it gives: a problem with its inputs in fp64, and answers.
+
+use evo_protocol::device::DeviceError;
+use evo_protocol::dtype::DType;
+use evo_protocol::plan::{BufferPlan, ProblemPlan, Role};
+
+use crate::worker::judge::npy::task_error;
+
+/// Half the spacing of f32 at 1.
+pub const UNIT_F32: f64 = 1.0 / 16_777_216.0;
+
+/// A problem with its inputs in fp64.
+pub struct Operands<'a> {
+    /// Extents, names and roles.
+    pub plan: &'a ProblemPlan,
+    /// By position in `plan.buffers`; empty for outputs and scratch.
+    pub values: Vec<Vec<f64>>,
+}
+
+/// The right answer for one output buffer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Answer {
+    /// Position in `ProblemPlan::buffers`.
+    pub buffer: usize,
+    /// Expected values, unrounded.
+    pub expected: Vec<f64>,
+    /// The trusted same-dtype computation, rounded to the output's type; absent where there is none.
+    pub trusted: Option<Vec<f64>>,
+    /// No error is allowed at all (data movement, integers).
+    pub exact: bool,
+    /// Error that any f32 computation of this may have on these inputs, beyond the trusted one's.
+    pub noise: Noise,
+}
+
+/// Absolute error that f32 arithmetic explains. It matters where few outputs make the trusted error a
+/// matter of luck, and where sums cancel.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Noise {
+    /// Of a single element.
+    pub max: f64,
+    /// Root mean square over elements.
+    pub rms: f64,
+}
+
+/// An input found by name.
+pub struct Tensor<'a> {
+    pub shape: Vec<usize>,
+    pub dtype: DType,
+    pub values: &'a [f64],
+}
+
+impl Operands<'_> {
+    /// The input `name` with `rank` extents.
+    pub fn input(&self, reference: &str, name: &str, rank: usize) -> Result<Tensor<'_>, DeviceError> {
+        let (position, buffer) =
+            self.find(reference, name, "input", |role| matches!(role, Role::Input | Role::Inout))?;
+        let shape = extents(reference, buffer, rank)?;
+        Ok(Tensor { shape, dtype: buffer.dtype, values: &self.values[position] })
+    }
+
+    /// Position and data type of the output `name`, which must have these extents.
+    pub fn output(
+        &self,
+        reference: &str,
+        name: &str,
+        shape: &[usize],
+    ) -> Result<(usize, DType), DeviceError> {
+        let (position, buffer) =
+            self.find(reference, name, "output", |role| matches!(role, Role::Output | Role::Inout))?;
+        let own: Vec<usize> = buffer.shape.iter().map(|extent| *extent as usize).collect();
+        if own != shape {
+            return Err(task_error(format!(
+                "reference `{reference}` needs `{name}` to be `{shape:?}`, it is `{own:?}`"
+            )));
+        }
+        Ok((position, buffer.dtype))
+    }
+
+    /// An integer size of the problem, if it has it.
+    pub fn size(&self, name: &str) -> Option<i64> {
+        self.plan.sizes.get(name).copied()
+    }
+
+    fn find(
+        &self,
+        reference: &str,
+        name: &str,
+        role: &str,
+        fits: impl Fn(Role) -> bool,
+    ) -> Result<(usize, &BufferPlan), DeviceError> {
+        let named = self.plan.buffers.iter().enumerate().find(|(_, buffer)| buffer.name == name);
+        match named {
+            Some((position, buffer)) if fits(buffer.role) => Ok((position, buffer)),
+            Some(_) => Err(task_error(format!("reference `{reference}` needs buffer `{name}` as an {role}"))),
+            None => {
+                let own: Vec<&str> = self.plan.buffers.iter().map(|buffer| buffer.name.as_str()).collect();
+                Err(task_error(format!(
+                    "reference `{reference}` needs an {role} buffer `{name}`; the kernel has `{}`",
+                    own.join("`, `")
+                )))
+            }
+        }
+    }
+}
+
+fn extents(reference: &str, buffer: &BufferPlan, rank: usize) -> Result<Vec<usize>, DeviceError> {
+    if buffer.shape.len() != rank {
+        return Err(task_error(format!(
+            "reference `{reference}` needs `{}` with {rank} extents, it has `{:?}`",
+            buffer.name, buffer.shape
+        )));
+    }
+    Ok(buffer.shape.iter().map(|extent| *extent as usize).collect())
+}
+
+/// Requires that extents which must agree do.
+pub fn require(holds: bool, reference: &str, what: &str) -> Result<(), DeviceError> {
+    if holds { Ok(()) } else { Err(task_error(format!("reference `{reference}` needs {what}"))) }
+}
+
+/// Whether a trusted f32 computation says anything about this output: f64 is finer, integers are exact.
+pub fn has_trusted(dtype: DType) -> bool {
+    matches!(dtype, DType::F16 | DType::Bf16 | DType::F32)
+}
+
+/// Values as f32, as a kernel loads them.
+pub fn to_f32(values: &[f64]) -> Vec<f32> {
+    values.iter().map(|value| *value as f32).collect()
+}
+
+/// Root mean square; 0 for nothing.
+pub fn rms(values: &[f64]) -> f64 {
+    let square: f64 = values.iter().map(|value| value * value).sum();
+    (square / values.len().max(1) as f64).sqrt()
+}
+
+/// Largest magnitude; 0 for nothing.
+pub fn max_abs(values: &[f64]) -> f64 {
+    values.iter().fold(0.0, |max, value| max.max(value.abs()))
+}

@@ -1,0 +1,180 @@
+//! Same input, same output: back to back, with other workspace contents, and after other data.
+
+use evo_device::device::{BufferId, Tolerance};
+use evo_protocol::device::DeviceError;
+use evo_protocol::plan::ProblemPlan;
+use evo_protocol::verdict::{Gate, Verdict, VerdictKind};
+use evo_protocol::worker::{Depth, GateAnswer};
+
+use super::case::Case;
+use super::element::{self, Poison};
+use super::run::{PhaseSink, Prepared};
+use super::state::Judge;
+use super::{disagree, inputs, wrong};
+
+/// Repetitions that everyone gets; contenders get what the space file asks for.
+const REPEATS_QUICK: u32 = 8;
+/// Other data is put in between where computing its answer is not needed and filling it is cheap.
+const OTHER_ELEMENTS: u64 = 1 << 24;
+
+/// Runs each problem again and again.
+pub(super) fn check(
+    judge: &mut Judge,
+    slot: u8,
+    depth: Depth,
+    plans: &[ProblemPlan],
+    phase: &mut PhaseSink<'_>,
+) -> Result<GateAnswer, DeviceError> {
+    let check = judge.slot(slot)?.candidate.check.clone();
+    let repeats = match depth {
+        Depth::Quick => check.repeats.min(REPEATS_QUICK),
+        Depth::Full => check.repeats,
+    };
+    if repeats < 2 || plans.is_empty() {
+        let why = format!("nothing to repeat: {repeats} repetitions of {} problems", plans.len());
+        return Ok(GateAnswer::not_run(Gate::Repeatability, why));
+    }
+    let mut found = GateAnswer::begin(Gate::Repeatability);
+    for plan in plans {
+        let case = Case::first(plan);
+        found.report.cases += 1;
+        let repeated = judge.prepare_case(slot, &case, phase).and_then(|prepared| {
+            if check.deterministic {
+                bitwise(judge, &prepared, repeats, depth, phase)
+            } else {
+                spread(judge, &prepared, repeats, phase)
+            }
+        });
+        let failure = repeated.unwrap_or_else(|error| {
+            judge.note_error(&error);
+            Some(wrong::from_error(&error, Some(&case)))
+        });
+        if let Some(failure) = failure {
+            found.refuse(failure);
+            return Ok(found);
+        }
+    }
+    let agreement = match check.deterministic {
+        true => "agree to the bit",
+        false => "agree within a quarter of the tolerance",
+    };
+    found.report.message = format!("{repeats} runs of {} problems {agreement}", found.report.cases);
+    found.report.evidence.insert("repeats", repeats);
+    found.report.evidence.insert("bitwise", check.deterministic);
+    Ok(found)
+}
+
+fn bitwise(
+    judge: &mut Judge,
+    prepared: &Prepared,
+    repeats: u32,
+    depth: Depth,
+    phase: &mut PhaseSink<'_>,
+) -> Result<Option<Verdict>, DeviceError> {
+    prepared.run(judge.device.as_mut(), &mut judge.pool, (Poison::B, Poison::B), phase)?;
+    let first = prepared.output_hash(judge.device.as_mut())?;
+    for repeat in 1..repeats {
+        // The first half back to back, so that caches are hot and blocks start as they like.
+        let hot = repeat <= repeats / 2 && !prepared.accumulates();
+        if hot {
+            prepared.call(judge.device.as_mut(), phase)?;
+        } else {
+            let poison = if repeat % 2 == 0 { Poison::A } else { Poison::B };
+            prepared.run(judge.device.as_mut(), &mut judge.pool, (poison, poison), phase)?;
+        }
+        let hash = prepared.output_hash(judge.device.as_mut())?;
+        if hash != first {
+            let verdict = disagree::explain(judge, prepared, (hash, first), phase)?;
+            return Ok(Some(verdict.with("repeat", repeat).with("repeats", repeats)));
+        }
+    }
+    let other_data = depth == Depth::Full
+        && prepared.case.elements() <= OTHER_ELEMENTS
+        && prepared.case.plan.buffers.iter().any(inputs::varies);
+    if other_data { after_other_data(judge, prepared, first, phase) } else { Ok(None) }
+}
+
+/// A, B, A on the same addresses: B must give its own answer, and A what it gave before.
+fn after_other_data(
+    judge: &mut Judge,
+    prepared: &Prepared,
+    first: u64,
+    phase: &mut PhaseSink<'_>,
+) -> Result<Option<Verdict>, DeviceError> {
+    let other = Case { seed_index: prepared.case.seed_index + 1, ..prepared.case.clone() };
+    let other = judge.prepare_case(prepared.slot, &other, phase)?;
+    other.run(judge.device.as_mut(), &mut judge.pool, (Poison::A, Poison::A), phase)?;
+    let hash = other.output_hash(judge.device.as_mut())?;
+    let comparisons = other.compare(judge.device.as_mut())?;
+    if let Some(mismatch) = other.mismatch(&comparisons) {
+        let wrong = wrong::mismatch(&other, &mismatch);
+        if hash != first {
+            return Ok(Some(wrong));
+        }
+        let what = "new contents behind the same pointers give the old output";
+        let verdict = Verdict::new(VerdictKind::Stateful, what).with_cause("cached_result");
+        return Ok(Some(wrong::about(verdict.with("symptom", wrong.label()), &other.case)));
+    }
+    prepared.run(judge.device.as_mut(), &mut judge.pool, (Poison::B, Poison::B), phase)?;
+    if prepared.output_hash(judge.device.as_mut())? != first {
+        let what = "the output changes after a run on other data";
+        let verdict = Verdict::new(VerdictKind::Stateful, what).with_cause("module_state");
+        return Ok(Some(wrong::about(verdict, &prepared.case)));
+    }
+    Ok(None)
+}
+
+/// For kernels that may differ (float atomics): every run right, and close to the first one.
+fn spread(
+    judge: &mut Judge,
+    prepared: &Prepared,
+    repeats: u32,
+    phase: &mut PhaseSink<'_>,
+) -> Result<Option<Verdict>, DeviceError> {
+    prepared.run(judge.device.as_mut(), &mut judge.pool, (Poison::B, Poison::B), phase)?;
+    let baselines = keep(judge, prepared)?;
+    for repeat in 1..repeats {
+        let poison = if repeat % 2 == 0 { Poison::A } else { Poison::B };
+        prepared.run(judge.device.as_mut(), &mut judge.pool, (poison, poison), phase)?;
+        let comparisons = prepared.compare(judge.device.as_mut())?;
+        if let Some(mismatch) = prepared.mismatch(&comparisons) {
+            let wrong = wrong::mismatch(prepared, &mismatch);
+            let verdict = Verdict { kind: VerdictKind::Nondeterministic, ..wrong.clone() };
+            return Ok(Some(verdict.with_cause("spread").with("symptom", wrong.label())));
+        }
+        for (target, baseline) in prepared.set.targets.iter().zip(&baselines) {
+            let dtype = prepared.case.plan.buffers[target.position].dtype;
+            let own = target.bounds.tolerance;
+            let quarter = Tolerance { atol: own.atol / 4.0, rtol: own.rtol / 4.0 };
+            let actual = prepared.buffers[target.position];
+            let comparison = judge.device.compare(actual, dtype, *baseline, quarter)?;
+            if comparison.mismatches > 0 {
+                let what = format!(
+                    "runs differ by up to {:.3e}, more than a quarter of the tolerance",
+                    comparison.abs_error_max
+                );
+                let verdict = Verdict::new(VerdictKind::Nondeterministic, what)
+                    .with_cause("spread")
+                    .with("repeat", repeat)
+                    .with("abs_error_max", wrong::number(comparison.abs_error_max));
+                return Ok(Some(wrong::about(verdict, &prepared.case)));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Copies of the outputs as fp64, in the order of the targets.
+fn keep(judge: &mut Judge, prepared: &Prepared) -> Result<Vec<BufferId>, DeviceError> {
+    let mut kept = Vec::new();
+    for target in &prepared.set.targets {
+        let plan = &prepared.case.plan.buffers[target.position];
+        let bytes = judge.device.read(prepared.buffers[target.position])?;
+        let values = element::f64_bytes(&element::widen(&bytes, plan.dtype));
+        let name = format!("{} (first run)", plan.name);
+        let own = judge.pool.working(judge.device.as_mut(), &name, values.len() as u64)?;
+        judge.device.write(own, &values)?;
+        kept.push(own);
+    }
+    Ok(kept)
+}

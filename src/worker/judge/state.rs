@@ -1,0 +1,310 @@
+//! The judge's belongings inside the worker process.
+//!
+//! It owns the device, the candidates loaded on it, and the data they are tested on. A candidate that
+//! fails is a verdict with its case attached; after a sticky error the judge says so in every answer,
+//! because nothing that happens in this process can be believed any more.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use evo_device::device::{BufferId, Device, ModuleId};
+use evo_protocol::device::DeviceError;
+use evo_protocol::plan::{ProblemPlan, Role};
+use evo_protocol::verdict::{Verdict, VerdictKind};
+use evo_protocol::worker::{Candidate, CheckPlan, Phase};
+use evo_space::genome::ContentHash;
+
+use super::case::Case;
+use super::compare;
+use super::element::{self, Poison};
+use super::expected::{self, ExpectedSet};
+use super::expected_cache::ExpectedCache;
+use super::inputs::Draw;
+use super::npy::task_error;
+use super::pool::{CaseSet, Pool};
+use super::run::{self, PhaseSink, Prepared};
+use super::wrong::{self, CaseResult};
+
+/// Why a problem could not be prepared.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    pub verdict: Box<Verdict>,
+    /// The process must not measure again.
+    pub sticky: bool,
+}
+
+/// A loaded candidate.
+pub(super) struct Slot {
+    pub candidate: Candidate,
+    pub binary: Vec<u8>,
+    pub module: ModuleId,
+    pub reference: Option<ModuleId>,
+    /// Cases since it was loaded: a failure at a full shape is read beside the tiny ones that passed.
+    pub history: Vec<CaseResult>,
+}
+
+/// A device with the candidates loaded on it; `gates` runs gates on them.
+pub struct Judge {
+    pub(super) device: Box<dyn Device>,
+    pub(super) pool: Pool,
+    pub(super) slots: BTreeMap<u8, Slot>,
+    pub(super) expected: ExpectedCache,
+    /// Naive reference kernels stay loaded: all variants of a study share one.
+    references: BTreeMap<ContentHash, ModuleId>,
+    sticky: bool,
+}
+
+/// Device memory for pooled data, as a share of what is free at the start.
+const POOL_SHARE: u64 = 2;
+
+impl Judge {
+    /// A judge on this device; answers are kept as files in `expected_cache`.
+    pub fn new(mut device: Box<dyn Device>, expected_cache: Option<PathBuf>) -> Judge {
+        let free = device.memory_free().unwrap_or(device.info().memory_bytes / 2);
+        Judge {
+            pool: Pool::new(free / POOL_SHARE),
+            device,
+            slots: BTreeMap::new(),
+            expected: ExpectedCache::new(expected_cache),
+            references: BTreeMap::new(),
+            sticky: false,
+        }
+    }
+
+    /// The device, for timing.
+    pub fn device(&mut self) -> &mut dyn Device {
+        self.device.as_mut()
+    }
+
+    /// Loads a candidate (and its naive reference, if it has one) into a slot; milliseconds.
+    pub fn load(
+        &mut self,
+        slot: u8,
+        candidate: &Candidate,
+        binary: &[u8],
+        reference: Option<&[u8]>,
+    ) -> Result<f64, DeviceError> {
+        if let Some(old) = self.slots.remove(&slot) {
+            self.device.unload(old.module)?;
+        }
+        let start = Instant::now();
+        let module = self.note(|judge| judge.device.load(binary, &candidate.entries))?;
+        let elapsed = start.elapsed().as_secs_f64() * 1e3;
+        let reference = match (&candidate.reference, reference) {
+            (Some((own, entries)), Some(bytes)) => Some(self.load_reference(&own.hash, entries, bytes)?),
+            _ => None,
+        };
+        let loaded = Slot {
+            candidate: candidate.clone(),
+            binary: binary.to_vec(),
+            module,
+            reference,
+            history: Vec::new(),
+        };
+        self.slots.insert(slot, loaded);
+        Ok(elapsed)
+    }
+
+    fn load_reference(
+        &mut self,
+        hash: &ContentHash,
+        entries: &[String],
+        bytes: &[u8],
+    ) -> Result<ModuleId, DeviceError> {
+        if let Some(module) = self.references.get(hash) {
+            return Ok(*module);
+        }
+        let module = self.device.load(bytes, entries).map_err(reference_trouble)?;
+        self.references.insert(hash.clone(), module);
+        Ok(module)
+    }
+
+    /// Inputs filled, launches bound, answers on the device: ready to be timed.
+    pub fn prepare(
+        &mut self,
+        slot: u8,
+        plan: &ProblemPlan,
+        phase: &mut PhaseSink<'_>,
+    ) -> Result<Prepared, Refusal> {
+        let case = Case::first(plan);
+        let prepared = self.prepare_case(slot, &case, phase).and_then(|prepared| {
+            prepared.restore(self.device.as_mut(), &mut self.pool)?;
+            prepared.poison_outputs(self.device.as_mut(), Poison::A)?;
+            prepared.poison_scratch(self.device.as_mut(), Poison::A)?;
+            Ok(prepared)
+        });
+        prepared.map_err(|error| {
+            self.sticky |= error.sticky;
+            Refusal { verdict: Box::new(wrong::from_error(&error, Some(&case))), sticky: self.sticky }
+        })
+    }
+
+    /// Does some work and remembers whether it met a sticky error.
+    pub(super) fn note<T>(
+        &mut self,
+        work: impl FnOnce(&mut Judge) -> Result<T, DeviceError>,
+    ) -> Result<T, DeviceError> {
+        let done = work(self);
+        if let Err(error) = &done {
+            self.sticky |= error.sticky;
+        }
+        done
+    }
+
+    /// Whether this process has seen a sticky error.
+    pub(super) fn is_sticky(&self) -> bool {
+        self.sticky
+    }
+
+    /// Remembers that this process has seen a sticky error.
+    pub(super) fn note_error(&mut self, error: &DeviceError) {
+        self.sticky |= error.sticky;
+    }
+
+    pub(super) fn slot(&self, slot: u8) -> Result<&Slot, DeviceError> {
+        self.slots.get(&slot).ok_or_else(|| {
+            DeviceError::plain(VerdictKind::HarnessError, format!("nothing is loaded in slot {slot}"))
+        })
+    }
+
+    /// Unloads and loads a candidate again: whatever it kept in its own globals is gone.
+    pub(super) fn reload(&mut self, slot: u8) -> Result<ModuleId, DeviceError> {
+        let own = self.slots.get_mut(&slot).ok_or_else(|| {
+            DeviceError::plain(VerdictKind::HarnessError, format!("nothing is loaded in slot {slot}"))
+        })?;
+        self.device.unload(own.module)?;
+        own.module = self.device.load(&own.binary, &own.candidate.entries)?;
+        Ok(own.module)
+    }
+
+    /// Puts a case's data on the device and binds its launches.
+    pub(super) fn prepare_case(
+        &mut self,
+        slot: u8,
+        case: &Case,
+        phase: &mut PhaseSink<'_>,
+    ) -> Result<Prepared, DeviceError> {
+        let own = self.slot(slot)?;
+        let (module, check, naive) = (own.module, own.candidate.check.clone(), own.reference);
+        let naive_hash = own.candidate.reference.as_ref().map(|(binary, _)| binary.hash.clone());
+        let key = expected::key(&check, case, naive_hash.as_ref());
+        let set = match self.pool.set(&key) {
+            Some(set) => set,
+            None => {
+                phase(Phase::Preparing, &case.name());
+                self.build(&key, &check, case, naive)?
+            }
+        };
+        let mut buffers = Vec::new();
+        for plan in &case.plan.buffers {
+            let bytes = run::allocated_bytes(plan);
+            buffers.push(self.pool.working(self.device.as_mut(), &plan.name, bytes)?);
+        }
+        let launches = run::bind(&case.plan.launches, &buffers, &case.plan.scalars)?;
+        Ok(Prepared { slot, module, launches, case: case.clone(), buffers, set })
+    }
+
+    fn build(
+        &mut self,
+        key: &ContentHash,
+        check: &CheckPlan,
+        case: &Case,
+        naive: Option<ModuleId>,
+    ) -> Result<std::rc::Rc<CaseSet>, DeviceError> {
+        if let Some(answers) = self.expected.get(key)
+            && let Some(set) = self.upload(key, check, case, &answers)?
+        {
+            return Ok(set);
+        }
+        let (device, pool) = (self.device.as_mut(), &mut self.pool);
+        let mut run_naive = |inputs: &[Vec<u8>]| naive_outputs(device, pool, naive, &case.plan, inputs);
+        let answers = expected::compute(check, case, &mut run_naive)?;
+        let answers = self.expected.put(key, answers);
+        let set = self.upload(key, check, case, &answers)?;
+        set.ok_or_else(|| task_error(format!("the inputs of `{}` are not the same twice", case.name())))
+    }
+
+    /// Puts inputs and answers on the device; nothing if the answers are those of other inputs.
+    fn upload(
+        &mut self,
+        key: &ContentHash,
+        check: &CheckPlan,
+        case: &Case,
+        answers: &ExpectedSet,
+    ) -> Result<Option<std::rc::Rc<CaseSet>>, DeviceError> {
+        let magnitude = answers.magnitude;
+        let draw = Draw { seed: check.seed, index: case.seed_index, family: case.family, magnitude };
+        let plans = &case.plan.buffers;
+        let bytes = expected::input_bytes(&case.plan, draw)?;
+        if expected::hash_inputs(&bytes) != answers.inputs {
+            return Ok(None);
+        }
+        let inputs: Vec<_> = bytes
+            .into_iter()
+            .enumerate()
+            .filter(|(position, _)| matches!(plans[*position].role, Role::Input | Role::Inout))
+            .map(|(position, bytes)| (position, &plans[position], bytes))
+            .collect();
+        let targets: Vec<_> = answers
+            .outputs
+            .iter()
+            .map(|output| {
+                let plan = &plans[output.buffer];
+                let bounds = compare::bounds(check, plan.dtype, case.family, &output.scale);
+                let values = element::f64_bytes(&output.values);
+                (output.buffer, plan, values, bounds, output.scale.rms)
+            })
+            .collect();
+        self.pool.add(self.device.as_mut(), key, magnitude, &inputs, &targets).map(Some)
+    }
+}
+
+/// Runs the user's naive kernel and reads its outputs back as fp64.
+fn naive_outputs(
+    device: &mut dyn Device,
+    pool: &mut Pool,
+    module: Option<ModuleId>,
+    plan: &ProblemPlan,
+    inputs: &[Vec<u8>],
+) -> Result<Vec<(usize, Vec<f64>)>, DeviceError> {
+    let module = module.ok_or_else(|| task_error("the reference kernel was not loaded"))?;
+    if plan.reference_launches.is_empty() {
+        return Err(task_error(format!("problem `{}` has no launches of the reference kernel", plan.name)));
+    }
+    let mut run = || -> Result<Vec<(usize, Vec<f64>)>, DeviceError> {
+        let mut buffers: Vec<BufferId> = Vec::new();
+        for (buffer, bytes) in plan.buffers.iter().zip(inputs) {
+            let own = pool.working(device, &buffer.name, run::allocated_bytes(buffer))?;
+            pool.note(own, None);
+            match (buffer.role, run::starts_as(buffer)) {
+                (Role::Input | Role::Inout, _) => device.write(own, bytes)?,
+                // An element that the reference leaves out shows as NaN and invalidates the task.
+                (_, None) => device.fill(own, element::poison(buffer.dtype, Poison::A))?,
+                (_, Some(value)) => {
+                    let values = vec![value; buffer.elements().max(1) as usize];
+                    device.write(own, &element::narrow(&values, buffer.dtype))?;
+                }
+            }
+            buffers.push(own);
+        }
+        let launches = run::bind(&plan.reference_launches, &buffers, &plan.scalars)?;
+        device.launch(module, &launches)?;
+        device.synchronize()?;
+        let mut outputs = Vec::new();
+        for (position, buffer) in plan.buffers.iter().enumerate() {
+            if matches!(buffer.role, Role::Output | Role::Inout) {
+                outputs.push((position, element::widen(&device.read(buffers[position])?, buffer.dtype)));
+            }
+        }
+        Ok(outputs)
+    };
+    run().map_err(reference_trouble)
+}
+
+/// Trouble with the user's reference is never the variant's fault.
+fn reference_trouble(error: DeviceError) -> DeviceError {
+    let sticky = error.sticky;
+    let own = task_error(format!("the reference kernel failed: {error}"));
+    if sticky { own.sticky() } else { own }
+}

@@ -1,0 +1,76 @@
+//! What the device itself refuses: crashes, launches that cannot fit, memory that is not there.
+
+use evo_protocol::device::DeviceError;
+
+use super::*;
+
+#[test]
+fn a_crash_keeps_its_case_and_stickiness() {
+    let crash: Kernel = Rc::new(|_| {
+        let error = DeviceError::plain(VerdictKind::CrashIllegalAddress, "illegal address");
+        Err(DeviceError { code: Some(700), ..error }.sticky())
+    });
+    let mut judge = judge_of(crash, check_plan("gemm"));
+    let mut phases = Vec::new();
+    let mut note = |phase: Phase, detail: &str| phases.push((phase, detail.to_string()));
+    let answer = judge.gate(0, Gate::TinyShapes, Depth::Quick, &shapes(), &mut note);
+    assert!(answer.sticky && judge.is_sticky());
+    let verdict = answer.verdict.unwrap();
+    assert_eq!(verdict.kind, VerdictKind::CrashIllegalAddress);
+    assert_eq!(verdict.evidence.get("code").unwrap(), 700);
+    assert_eq!(verdict.evidence.get("case").unwrap(), "gemm_5_7_16 seed 0 normal");
+    let expected =
+        [Phase::Preparing, Phase::Launched].map(|own| (own, "gemm_5_7_16 seed 0 normal".to_string()));
+    assert_eq!(phases, expected);
+}
+
+#[test]
+fn launches_that_cannot_fit_are_refused_with_numbers() {
+    let check = |change: &dyn Fn(&mut FakeDevice, &mut ProblemPlan)| {
+        let mut device = FakeDevice::new(vec![("k", kernel(honest))]);
+        let mut own = gemm(5, 7, 16);
+        change(&mut device, &mut own);
+        let mut judge = Judge::new(Box::new(device), None);
+        judge.load(0, &candidate(check_plan("gemm")), b"binary", None).unwrap();
+        let answer = judge.gate(0, Gate::Launch, Depth::Quick, &[own], &mut { QUIET });
+        answer.verdict.map_or("pass".into(), |verdict| verdict.label())
+    };
+    assert_eq!(check(&|_, _| {}), "pass");
+    assert_eq!(check(&|device, _| device.echo = Some("another".into())), "stale_binary");
+    assert_eq!(check(&|_, plan| plan.launches[0].block = [2048, 1, 1]), "launch_fail:threads");
+    assert_eq!(check(&|_, plan| plan.launches[0].grid = [0, 1, 1]), "launch_fail:grid");
+    assert_eq!(check(&|_, plan| plan.launches[0].grid = [1, 70_000, 1]), "launch_fail:grid");
+    assert_eq!(check(&|_, plan| plan.launches[0].shared_bytes = 228 * 1024), "launch_fail:smem");
+    let many_registers = |device: &mut FakeDevice, plan: &mut ProblemPlan| {
+        device.attributes.registers = 128;
+        plan.launches[0].block = [1024, 1, 1];
+    };
+    assert_eq!(check(&many_registers), "launch_fail:regs");
+    let unfit = |device: &mut FakeDevice, _: &mut ProblemPlan| {
+        device.attributes.blocks_per_multiprocessor = Some(0);
+    };
+    assert_eq!(check(&unfit), "launch_fail:occupancy");
+    let barrier = |_: &mut FakeDevice, plan: &mut ProblemPlan| {
+        plan.launches[0].cooperative = true;
+        plan.launches[0].grid = [17, 1, 1];
+    };
+    assert_eq!(check(&barrier), "launch_fail:cooperative");
+    assert_eq!(check(&|_, plan| plan.launches[0].cluster = Some([16, 1, 1])), "launch_fail:cluster");
+}
+
+#[test]
+fn no_memory_is_a_verdict_and_gates_without_work_did_not_run() {
+    let mut device = FakeDevice::new(vec![("k", kernel(honest))]);
+    device.memory = 100;
+    let mut judge = Judge::new(Box::new(device), None);
+    judge.load(0, &candidate(check_plan("gemm")), b"binary", None).unwrap();
+    let answer = judge.gate(0, Gate::TinyShapes, Depth::Quick, &shapes(), &mut { QUIET });
+    assert_eq!(answer.verdict.unwrap().kind, VerdictKind::OutOfMemory);
+    assert!(!answer.sticky);
+    for gate in [Gate::TinyShapes, Gate::Repeatability, Gate::Confirmation] {
+        let answer = judge.gate(0, gate, Depth::Quick, &[], &mut { QUIET });
+        assert_eq!(answer.report.state, GateState::NotRun);
+    }
+    let answer = judge.gate(9, Gate::Launch, Depth::Quick, &[], &mut { QUIET });
+    assert_eq!(answer.verdict.unwrap().kind, VerdictKind::HarnessError);
+}

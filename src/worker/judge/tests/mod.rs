@@ -1,0 +1,392 @@
+//! One honest kernel and many that lie, each with the verdict it must get.
+
+use std::rc::Rc;
+
+use evo_protocol::binary::HEADER_END;
+use evo_protocol::dtype::DType;
+use evo_protocol::plan::{ArgumentRef, Fill, LaunchPlan, ProblemPlan, Role, ScalarPlan};
+use evo_protocol::verdict::{Gate, GateState, Verdict, VerdictKind};
+use evo_protocol::worker::{BinaryRef, Candidate, CheckPlan, Depth, Phase, ReferencePlan};
+use evo_space::genome::ContentHash;
+
+use super::case::Case;
+use super::expected::{self, ExpectedSet};
+use super::fake::{Call, FakeDevice, Kernel};
+use super::reference::testing::{buffer, check_plan, plan};
+use super::state::Judge;
+
+mod device;
+mod repeat;
+mod softmax_attention;
+
+const QUIET: fn(Phase, &str) = |_, _| {};
+
+fn kernel(body: impl Fn(&mut Call<'_>) + 'static) -> Kernel {
+    Rc::new(move |call| {
+        body(call);
+        Ok(())
+    })
+}
+
+fn candidate(check: CheckPlan) -> Candidate {
+    let hash = ContentHash::of(HEADER_END.as_bytes());
+    Candidate {
+        label: "A=1".into(),
+        variant_hash: hash.clone(),
+        binary: BinaryRef { hash: hash.clone(), path: None },
+        entries: vec!["k".into()],
+        reference: (check.reference == ReferencePlan::Kernel)
+            .then(|| (BinaryRef { hash, path: None }, vec!["naive".into()])),
+        check,
+    }
+}
+
+fn launch(entry: &str, arguments: Vec<ArgumentRef>) -> LaunchPlan {
+    LaunchPlan {
+        entry: entry.into(),
+        grid: [8, 1, 1],
+        block: [128, 1, 1],
+        shared_bytes: 1024,
+        cluster: None,
+        cooperative: false,
+        programmatic: false,
+        arguments,
+    }
+}
+
+fn with_launch(mut own: ProblemPlan, scalars: &[i64]) -> ProblemPlan {
+    own.scalars = scalars
+        .iter()
+        .map(|value| ScalarPlan {
+            name: "n".into(),
+            dtype: DType::I32,
+            value: *value as f64,
+            integer: Some(*value),
+        })
+        .collect();
+    let buffers = (0..own.buffers.len()).map(ArgumentRef::Buffer);
+    let arguments: Vec<ArgumentRef> = buffers.chain((0..scalars.len()).map(ArgumentRef::Scalar)).collect();
+    own.reference_launches = vec![launch("naive", arguments.clone())];
+    own.launches = vec![launch("k", arguments)];
+    own
+}
+
+/// Arguments of `k`: a, b, c, work, M, N, K.
+fn gemm(m: i64, n: i64, k: i64) -> ProblemPlan {
+    let of =
+        |name, rows: i64, columns: i64, role| buffer(name, DType::F32, &[rows as u64, columns as u64], role);
+    let buffers = vec![
+        of("a", m, k, Role::Input),
+        of("b", k, n, Role::Input),
+        of("c", m, n, Role::Output),
+        of("work", 1, n, Role::Scratch),
+    ];
+    let own = plan(&format!("gemm_{m}_{n}_{k}"), &[("M", m), ("N", n), ("K", k)], buffers);
+    with_launch(own, &[m, n, k])
+}
+
+fn extents(call: &Call<'_>) -> (i64, i64, i64) {
+    (call.scalar(4), call.scalar(5), call.scalar(6))
+}
+
+/// One element of the product, summed backwards: another order than the reference's.
+fn element(a: &[f32], b: &[f32], (n, k): (i64, i64), row: i64, column: i64) -> f32 {
+    (0..k).rev().map(|p| a[(row * k + p) as usize] * b[(p * n + column) as usize]).sum()
+}
+
+fn product(call: &mut Call<'_>, rows: i64) {
+    let (_, n, k) = extents(call);
+    let (a, b) = (call.load(0), call.load(1));
+    for row in 0..rows {
+        for column in 0..n {
+            call.store(2, row * n + column, element(&a, &b, (n, k), row, column));
+        }
+    }
+}
+
+fn honest(call: &mut Call<'_>) {
+    let (m, ..) = extents(call);
+    product(call, m);
+}
+
+/// Runs the honest kernel and lets `lie` change something.
+fn lying(lie: impl Fn(&mut Call<'_>) + 'static) -> Kernel {
+    kernel(move |call| {
+        honest(call);
+        lie(call);
+    })
+}
+
+fn shapes() -> Vec<ProblemPlan> {
+    vec![gemm(5, 7, 16), gemm(16, 16, 16), gemm(33, 8, 300)]
+}
+
+fn judge_of(kernel: Kernel, check: CheckPlan) -> Judge {
+    let naive = self::kernel(honest);
+    let device = FakeDevice::new(vec![("k", kernel), ("naive", naive)]);
+    let mut judge = Judge::new(Box::new(device), None);
+    let candidate = candidate(check);
+    let reference = candidate.reference.as_ref().map(|_| b"naive".as_slice());
+    judge.load(0, &candidate, b"binary", reference).unwrap();
+    judge
+}
+
+/// Every gate in order with all it has; the first verdict.
+fn verdict_at(kernel: Kernel, check: CheckPlan, plans: &[ProblemPlan], depth: Depth) -> Option<Box<Verdict>> {
+    let mut judge = judge_of(kernel, check);
+    for gate in [Gate::Launch, Gate::TinyShapes, Gate::FullShapes, Gate::Repeatability] {
+        let answer = judge.gate(0, gate, depth, plans, &mut { QUIET });
+        assert_eq!(answer.verdict.is_some(), answer.report.state == GateState::Fail);
+        assert!(answer.report.cases > 0);
+        if answer.verdict.is_some() {
+            return answer.verdict;
+        }
+        assert_eq!(answer.report.state, GateState::Pass);
+    }
+    // Timing: calls in a row, then a look at the outputs.
+    let prepared = judge.prepare(0, &plans[0], &mut { QUIET }).unwrap();
+    for _ in 0..10 {
+        judge.poison_outputs(&prepared).unwrap();
+        judge
+            .device()
+            .sample(prepared.module, &prepared.launches, evo_protocol::measurement::TimingMode::Hot, 30, 1)
+            .unwrap();
+        if let Some(verdict) = judge.check_outputs(&prepared) {
+            return Some(verdict);
+        }
+    }
+    None
+}
+
+fn label(kernel: Kernel) -> String {
+    let found = verdict_at(kernel, check_plan("gemm"), &shapes(), Depth::Full);
+    found.map_or("pass".into(), |verdict| verdict.label())
+}
+
+#[test]
+fn an_honest_kernel_passes_every_gate() {
+    assert_eq!(label(kernel(honest)), "pass");
+    // Persistent state that does not matter, and workspace that is written before it is read.
+    assert_eq!(label(lying(|call| *call.global += 1)), "pass");
+    let tidy = |call: &mut Call<'_>| {
+        call.store(3, 0, 1.0);
+        let own = call.peek(3, 0) * call.peek(2, 0);
+        call.store(2, 0, own);
+    };
+    assert_eq!(label(lying(tidy)), "pass");
+}
+
+#[test]
+fn unwritten_outputs_are_seen_although_the_last_answer_is_still_there() {
+    assert_eq!(label(kernel(|_| {})), "wrong_answer:unwritten");
+    let last_row = kernel(|call| {
+        let (m, ..) = extents(call);
+        product(call, m - 1);
+    });
+    assert_eq!(label(last_row), "wrong_answer:unwritten");
+    let floor_division = kernel(|call| {
+        let (m, ..) = extents(call);
+        product(call, m / 16 * 16);
+    });
+    assert_eq!(label(floor_division), "wrong_answer:tail");
+}
+
+#[test]
+fn constants_and_independent_outputs_are_named() {
+    let zeros = kernel(|call| {
+        let (m, n, _) = extents(call);
+        (0..m * n).for_each(|index| call.store(2, index, 0.0));
+    });
+    assert_eq!(label(zeros), "wrong_answer:constant");
+    let pattern = kernel(|call| {
+        let (m, n, _) = extents(call);
+        (0..m * n).for_each(|index| call.store(2, index, (index % 5) as f32));
+    });
+    assert_eq!(label(pattern), "wrong_answer:constant");
+}
+
+#[test]
+fn wrong_numbers_are_told_apart_by_size_and_kind() {
+    assert_eq!(label(lying(|call| call.store(2, 3, f32::NAN))), "wrong_answer:nan_inf");
+    let swapped = kernel(|call| {
+        let (m, n, k) = extents(call);
+        let (a, b) = (call.load(0), call.load(1));
+        for row in 0..m {
+            for column in 0..n {
+                let other = (column + 1) % n;
+                call.store(2, row * n + column, element(&a, &b, (n, k), row, other));
+            }
+        }
+    });
+    assert_eq!(label(swapped), "wrong_answer:value");
+    let dropped = kernel(|call| {
+        let (m, n, k) = extents(call);
+        let (a, b) = (call.load(0), call.load(1));
+        for row in 0..m {
+            for column in 0..n {
+                let lost: f32 =
+                    (0..k / 100).map(|p| a[(row * k + p) as usize] * b[(p * n + column) as usize]).sum();
+                call.store(2, row * n + column, element(&a, &b, (n, k), row, column) - lost);
+            }
+        }
+    });
+    let only_long = |kernel| verdict_at(kernel, check_plan("gemm"), &[gemm(4, 4, 300)], Depth::Full).unwrap();
+    assert_eq!(only_long(dropped).label(), "wrong_answer:precision");
+    let half = kernel(|call| {
+        let (m, n, k) = extents(call);
+        let (a, b) = (call.load(0), call.load(1));
+        for row in 0..m {
+            for column in 0..n {
+                let add = |sum: half::f16, p: i64| {
+                    let term = a[(row * k + p) as usize] * b[(p * n + column) as usize];
+                    half::f16::from_f32(sum.to_f32() + term)
+                };
+                let sum = (0..k).fold(half::f16::ZERO, add);
+                call.store(2, row * n + column, sum.to_f32());
+            }
+        }
+    });
+    let verdict = only_long(half);
+    assert_eq!(verdict.label(), "wrong_answer:precision");
+    assert_eq!(verdict.evidence.get("case").unwrap(), "gemm_4_4_300 seed 0 normal");
+    assert!(verdict.evidence.get("relative_norm").unwrap().as_f64().unwrap() > 1e-4);
+}
+
+#[test]
+fn writes_outside_name_buffer_and_offset() {
+    let behind = lying(|call| {
+        let (m, n, _) = extents(call);
+        call.store(2, m * n, 1.0);
+    });
+    let verdict = verdict_at(behind, check_plan("gemm"), &shapes(), Depth::Quick).unwrap();
+    assert_eq!(verdict.label(), "oob_write");
+    assert_eq!(verdict.evidence.get("buffer").unwrap(), "c");
+    assert_eq!(verdict.evidence.get("offset").unwrap(), 5 * 7 * 4);
+    let before = lying(|call| call.store(3, -2, 1.0));
+    let verdict = verdict_at(before, check_plan("gemm"), &shapes(), Depth::Quick).unwrap();
+    assert_eq!(verdict.evidence.get("offset").unwrap(), -8);
+}
+
+#[test]
+fn reads_outside_change_the_output_in_deep_checks() {
+    let reads = || {
+        lying(|call| {
+            let (_, n, k) = extents(call);
+            let own = call.peek(2, 0) + call.peek(1, n * k) * 1e-30;
+            call.store(2, 0, own);
+        })
+    };
+    assert_eq!(label(reads()), "oob_read");
+    // What the quick look misses is why the deep one exists.
+    let quick = verdict_at(reads(), check_plan("gemm"), &shapes(), Depth::Quick);
+    assert!(quick.is_none());
+}
+
+#[test]
+fn mutated_inputs_are_named() {
+    let verdict =
+        verdict_at(lying(|call| call.store(1, 2, 0.5)), check_plan("gemm"), &shapes(), Depth::Quick).unwrap();
+    assert_eq!(verdict.label(), "input_mutated");
+    assert_eq!(verdict.evidence.get("buffer").unwrap(), "b");
+}
+
+#[test]
+fn a_cheap_path_for_large_sizes_is_wrong_at_full_shapes() {
+    let cheap = kernel(|call| {
+        honest(call);
+        let (m, n, _) = extents(call);
+        if m > 20 {
+            (0..m * n).for_each(|index| {
+                let own = call.peek(2, index) * 0.5;
+                call.store(2, index, own);
+            });
+        }
+    });
+    let mut judge = judge_of(cheap, check_plan("gemm"));
+    let tiny = judge.gate(0, Gate::TinyShapes, Depth::Quick, &[gemm(5, 7, 16)], &mut { QUIET });
+    assert!(tiny.verdict.is_none());
+    let full = judge.gate(0, Gate::FullShapes, Depth::Quick, &[gemm(32, 16, 32)], &mut { QUIET });
+    assert_eq!(full.verdict.unwrap().label(), "wrong_answer:timed_shape");
+}
+
+#[test]
+fn a_naive_kernel_serves_as_reference_and_its_own_faults_are_the_tasks() {
+    let check = || CheckPlan { reference: ReferencePlan::Kernel, ..check_plan("") };
+    assert!(verdict_at(kernel(honest), check(), &shapes(), Depth::Full).is_none());
+    let zeros = kernel(|call| {
+        let (m, n, _) = extents(call);
+        (0..m * n).for_each(|index| call.store(2, index, 0.0));
+    });
+    assert_eq!(verdict_at(zeros, check(), &shapes(), Depth::Full).unwrap().label(), "wrong_answer:constant");
+    // The reference leaves its output unwritten: NaN, hence an invalid task, not a wildcard.
+    let device = FakeDevice::new(vec![("k", kernel(honest)), ("naive", kernel(|_| {}))]);
+    let mut judge = Judge::new(Box::new(device), None);
+    judge.load(0, &candidate(check()), b"binary", Some(b"naive")).unwrap();
+    let answer = judge.gate(0, Gate::TinyShapes, Depth::Quick, &shapes(), &mut { QUIET });
+    assert_eq!(answer.verdict.unwrap().label(), "harness_error:task");
+}
+
+#[test]
+fn damage_by_an_earlier_variant_is_not_blamed_on_the_next() {
+    for victim in ["a", "a (pristine)", "c (expected)"] {
+        let mut first = true;
+        let shared = std::cell::Cell::new(true);
+        let sometimes = kernel(move |call| {
+            honest(call);
+            // Only the variant that was loaded first (its global counts from 0 in each module).
+            if shared.get() && *call.global == 7 {
+                call.scribble(victim);
+                shared.set(false);
+            }
+            *call.global += 1;
+        });
+        let mut judge = judge_of(sometimes, check_plan("gemm"));
+        let plans = [gemm(5, 7, 16)];
+        let prepared = judge.prepare(0, &plans[0], &mut { QUIET }).unwrap();
+        for _ in 0..8 {
+            judge.device().launch(prepared.module, &prepared.launches).unwrap();
+        }
+        drop(prepared);
+        judge.load(0, &candidate(check_plan("gemm")), b"binary", None).unwrap();
+        for _ in 0..2 {
+            let answer = judge.gate(0, Gate::TinyShapes, Depth::Quick, &plans, &mut { QUIET });
+            assert_eq!(answer.report.state, GateState::Pass, "{victim} {first}: {}", answer.report.message);
+            first = false;
+        }
+    }
+}
+
+#[test]
+fn accumulators_start_as_the_file_says_and_inout_is_restored() {
+    // c starts at zero and is added to; work is poisoned as ever.
+    let adds = || {
+        kernel(|call| {
+            let (m, n, k) = extents(call);
+            let (a, b) = (call.load(0), call.load(1));
+            for row in 0..m {
+                for column in 0..n {
+                    let old = call.peek(2, row * n + column);
+                    call.store(2, row * n + column, old + element(&a, &b, (n, k), row, column));
+                }
+            }
+        })
+    };
+    let mut zeroed = gemm(5, 7, 16);
+    zeroed.buffers[2].fill = Fill::Constant { value: 0.0 };
+    assert!(verdict_at(adds(), check_plan("gemm"), &[zeroed], Depth::Full).is_none());
+    let found = verdict_at(adds(), check_plan("gemm"), &[gemm(5, 7, 16)], Depth::Full);
+    assert_eq!(found.unwrap().kind, VerdictKind::Nondeterministic);
+}
+
+#[test]
+fn kept_answers_to_other_inputs_are_computed_anew() {
+    let check = check_plan("gemm");
+    let mut judge = judge_of(kernel(honest), check.clone());
+    let case = Case::first(&shapes()[0]);
+    let right = expected::compute(&check, &case, &mut |_| unreachable!()).unwrap();
+    let mut stale = ExpectedSet { inputs: ContentHash::of(b"of another program"), ..right };
+    stale.outputs[0].values[3] += 1.0;
+    judge.expected.put(&expected::key(&check, &case, None), stale);
+    let answer = judge.gate(0, Gate::FullShapes, Depth::Full, &shapes(), &mut { QUIET });
+    assert_eq!(answer.report.state, GateState::Pass);
+}

@@ -1,0 +1,282 @@
+//! From a failed comparison to a verdict that names cause, place and smallest failing case.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evo_device::device::GuardDamage;
+use evo_protocol::device::DeviceError;
+use evo_protocol::plan::BufferPlan;
+use evo_protocol::verdict::{Verdict, VerdictKind};
+use serde_json::{Value, json};
+
+use super::case::Case;
+use super::compare::{Breach, coordinates};
+use super::inputs::Family;
+use super::run::{Mismatch, Prepared};
+
+/// Beyond this share of the answer an error is no longer a matter of precision.
+const GROSS: f64 = 0.3;
+
+/// What became of one case.
+#[derive(Clone, Debug)]
+pub struct CaseResult {
+    pub name: String,
+    pub sizes: BTreeMap<String, i64>,
+    pub family: Family,
+    /// How big it is; the smallest failing case is shown.
+    pub elements: u64,
+    /// Set if it failed.
+    pub failure: Option<Verdict>,
+}
+
+impl CaseResult {
+    /// A result of this case.
+    pub fn of(case: &Case, failure: Option<Verdict>) -> CaseResult {
+        CaseResult {
+            name: case.name(),
+            sizes: case.plan.sizes.clone(),
+            family: case.family,
+            elements: case.elements(),
+            failure,
+        }
+    }
+}
+
+/// Adds the case to a verdict's evidence and message.
+pub fn about(verdict: Verdict, case: &Case) -> Verdict {
+    let mut verdict = verdict
+        .with("case", case.name())
+        .with("problem", case.plan.name.clone())
+        .with("sizes", json!(case.plan.sizes))
+        .with("seed_index", case.seed_index)
+        .with("family", case.family.as_str());
+    verdict.message = format!("{} (case `{}`)", verdict.message, case.name());
+    verdict
+}
+
+/// What a device error means for the variant.
+pub fn from_error(error: &DeviceError, case: Option<&Case>) -> Verdict {
+    let verdict = error.verdict();
+    match case {
+        Some(case) => about(verdict, case),
+        None => verdict,
+    }
+}
+
+/// A float for a file: JSON has no NaN.
+pub fn number(value: f64) -> Value {
+    if value.is_finite() { json!(value) } else { json!(value.to_string()) }
+}
+
+/// The verdict of a comparison that breaks a rule.
+pub fn mismatch(prepared: &Prepared, mismatch: &Mismatch) -> Verdict {
+    let plan = &prepared.case.plan.buffers[mismatch.position];
+    let comparison = &mismatch.comparison;
+    let relative = comparison.relative_norm();
+    let gross = relative.is_nan() || relative > GROSS;
+    let cause = match mismatch.breach {
+        Breach::NonFinite => "nan_inf",
+        _ if gross => "value",
+        _ => "precision",
+    };
+    let mut verdict = Verdict::new(VerdictKind::WrongAnswer, "")
+        .with_cause(cause)
+        .with("buffer", plan.name.clone())
+        .with("dtype", plan.dtype.as_str())
+        .with("rule", mismatch.breach.describe())
+        .with("elements", comparison.elements)
+        .with("mismatches", comparison.mismatches)
+        .with("non_finite", comparison.non_finite)
+        .with("abs_error_max", number(comparison.abs_error_max))
+        .with("abs_error_max_at", json!(coordinates(comparison.abs_error_max_index, &plan.shape)))
+        .with("relative_norm", number(relative))
+        .with("error_mean", number(comparison.error_sum / comparison.elements.max(1) as f64))
+        .with("magnitude", prepared.set.magnitude);
+    if let Some(target) = prepared.target(mismatch.position) {
+        verdict = verdict
+            .with("bound_atol", number(target.bounds.tolerance.atol))
+            .with("bound_rtol", number(target.bounds.tolerance.rtol))
+            .with("bound_norm", number(target.bounds.norm))
+            .with("bound_max", target.bounds.max.map_or(Value::Null, number))
+            .with("expected_rms", number(target.rms));
+    }
+    let place = match comparison.first_bad {
+        Some(index) => {
+            let at = coordinates(index, &plan.shape);
+            let (got, expected) = (comparison.first_bad_actual, comparison.first_bad_expected);
+            verdict = verdict
+                .with("first_bad_index", index)
+                .with("first_bad_at", json!(at))
+                .with("actual", number(got))
+                .with("expected", number(expected));
+            format!(", first at {at:?}: got `{got:.6e}`, expected `{expected:.6e}`")
+        }
+        None => String::new(),
+    };
+    let what = mismatch.breach.describe();
+    verdict.message = format!(
+        "`{}`: {what}; {} of {} elements, largest error {:.3e}, error norm {:.3e} of the answer's{place}",
+        plan.name, comparison.mismatches, comparison.elements, comparison.abs_error_max, relative
+    );
+    about(verdict, &prepared.case)
+}
+
+/// Some elements were never written.
+pub fn unwritten(prepared: &Prepared, plan: &BufferPlan, count: u64) -> Verdict {
+    let message = format!("`{}`: {count} of {} elements are never written", plan.name, plan.elements());
+    let verdict = Verdict::new(VerdictKind::WrongAnswer, message)
+        .with_cause("unwritten")
+        .with("buffer", plan.name.clone())
+        .with("unwritten", count)
+        .with("elements", plan.elements());
+    about(verdict, &prepared.case)
+}
+
+/// A guard zone was written.
+pub fn out_of_bounds(damage: &[GuardDamage], case: &Case) -> Option<Verdict> {
+    let first = damage.first()?;
+    let place = if first.offset < 0 { "before" } else { "behind" };
+    let message = format!(
+        "wrote {} bytes {place} buffer `{}`, from offset {} on",
+        first.bytes_changed, first.buffer, first.offset
+    );
+    let verdict = Verdict::new(VerdictKind::OobWrite, message)
+        .with("buffer", first.buffer.clone())
+        .with("offset", first.offset)
+        .with("bytes_changed", first.bytes_changed)
+        .with("zones", damage.len());
+    Some(about(verdict, case))
+}
+
+/// Of all failures the one with the smallest case, its cause widened by what the failing cases have
+/// in common that the passing ones lack: a family, a flag, a ragged size.
+pub fn classify(results: &[CaseResult]) -> Option<Verdict> {
+    let failing: Vec<&CaseResult> = results.iter().filter(|result| result.failure.is_some()).collect();
+    let passing: Vec<&CaseResult> = results.iter().filter(|result| result.failure.is_none()).collect();
+    let smallest = failing.iter().min_by_key(|result| result.elements)?;
+    let mut verdict = smallest.failure.clone()?;
+    let base = verdict.cause.clone().unwrap_or_default();
+    verdict = verdict
+        .with("failing_cases", json!(failing.iter().map(|result| &result.name).collect::<Vec<_>>()))
+        .with("passing_cases", passing.len());
+    // Constant output is a finding of its own, whatever the cases share.
+    if verdict.kind != VerdictKind::WrongAnswer || base == "constant" || passing.is_empty() {
+        return Some(verdict);
+    }
+    if let Some((cause, note)) = pattern(&failing, &passing) {
+        verdict.message = format!("{}; {note}", verdict.message);
+        verdict = verdict.with("symptom", base).with_cause(cause);
+    }
+    Some(verdict)
+}
+
+fn pattern(failing: &[&CaseResult], passing: &[&CaseResult]) -> Option<(String, String)> {
+    if failing.iter().all(|result| result.family != Family::Normal)
+        && passing.iter().any(|result| result.family == Family::Normal)
+    {
+        let families: BTreeSet<&str> = failing.iter().map(|result| result.family.as_str()).collect();
+        let list = families.into_iter().collect::<Vec<_>>().join("`, `");
+        return Some(("range".into(), format!("only inputs of family `{list}` fail")));
+    }
+    let flag = flag(failing, passing);
+    if let Some((name, value, true)) = &flag {
+        return Some((name.to_lowercase(), format!("all cases with {name}={value} fail, and no other")));
+    }
+    if let Some(name) = ragged(failing, passing) {
+        return Some(("tail".into(), format!("only sizes of `{name}` that leave a partial tile fail")));
+    }
+    let (name, value, _) = flag?;
+    Some((name.to_lowercase(), format!("only cases with {name}={value} fail")))
+}
+
+/// A size of 0 or 1 that all failing cases share and some passing case does not; whether no passing
+/// case has it.
+fn flag(failing: &[&CaseResult], passing: &[&CaseResult]) -> Option<(String, i64, bool)> {
+    let names = failing.first()?.sizes.keys();
+    let candidates = names.filter_map(|name| {
+        let value = |result: &&CaseResult| result.sizes.get(name).copied();
+        let all = failing.iter().chain(passing).map(value);
+        let own = value(failing.first()?)?;
+        let is_flag = all.clone().all(|value| matches!(value, Some(0 | 1)));
+        let shared = failing.iter().all(|result| value(result) == Some(own));
+        let differs = passing.iter().any(|result| value(result) != Some(own));
+        let only = passing.iter().all(|result| value(result) != Some(own));
+        (is_flag && shared && differs).then(|| (name.clone(), own, only))
+    });
+    candidates.max_by_key(|(_, _, only)| *only)
+}
+
+/// A size that is ragged in every failing case and even in all passing ones. Tiles are powers of two
+/// or multiples of large ones: the largest power of two (at most 16) in any of the size's values is
+/// taken for the tile.
+fn ragged(failing: &[&CaseResult], passing: &[&CaseResult]) -> Option<String> {
+    let names = failing.first()?.sizes.keys();
+    let mut found = names.filter(|name| {
+        let value = |result: &&CaseResult| result.sizes.get(*name).copied().unwrap_or(0);
+        let all: Vec<i64> = failing.iter().chain(passing).map(value).collect();
+        let power = all.iter().map(|value| value.trailing_zeros().min(4)).max().unwrap_or(0);
+        let tile = 1i64 << power;
+        tile >= 4
+            && failing.iter().all(|result| value(result) % tile != 0)
+            && passing.iter().any(|result| value(result) > 0 && value(result) % tile == 0)
+    });
+    found.next().cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(sizes: &[(&str, i64)], family: Family, cause: Option<&str>) -> CaseResult {
+        let failure = cause.map(|cause| Verdict::new(VerdictKind::WrongAnswer, "bad").with_cause(cause));
+        CaseResult {
+            name: format!("{sizes:?} {family:?}"),
+            sizes: sizes.iter().map(|(name, value)| (name.to_string(), *value)).collect(),
+            family,
+            elements: sizes.iter().map(|(_, value)| *value as u64).sum(),
+            failure,
+        }
+    }
+
+    /// Cases as (S, CAUSAL, family, failed with).
+    fn cause(cases: &[(i64, i64, Family, Option<&str>)]) -> Option<String> {
+        let results: Vec<CaseResult> = cases
+            .iter()
+            .map(|(s, causal, family, failed)| result(&[("CAUSAL", *causal), ("S", *s)], *family, *failed))
+            .collect();
+        classify(&results).map(|verdict| verdict.cause.unwrap())
+    }
+
+    #[test]
+    fn causes_name_what_failing_cases_share() {
+        use Family::{Large, Normal};
+        let bad = Some("value");
+        assert_eq!(cause(&[(32, 0, Normal, None)]), None);
+        assert_eq!(cause(&[(32, 0, Normal, bad)]).unwrap(), "value");
+        assert_eq!(cause(&[(32, 0, Normal, None), (32, 0, Large, Some("nan_inf"))]).unwrap(), "range");
+        let causal =
+            [(32, 0, Normal, None), (33, 0, Normal, None), (32, 1, Normal, bad), (33, 1, Normal, bad)];
+        assert_eq!(cause(&causal).unwrap(), "causal");
+        let tail = [
+            (32, 0, Normal, None),
+            (33, 0, Normal, Some("unwritten")),
+            (32, 1, Normal, None),
+            (33, 1, Normal, Some("unwritten")),
+        ];
+        assert_eq!(cause(&tail).unwrap(), "tail");
+        let both = [(32, 0, Normal, bad), (33, 0, Normal, bad), (32, 1, Normal, bad)];
+        assert_eq!(cause(&both).unwrap(), "value");
+        let partial = [(32, 0, Normal, None), (32, 1, Normal, bad), (64, 1, Normal, None)];
+        assert_eq!(cause(&partial).unwrap(), "causal");
+    }
+
+    #[test]
+    fn the_smallest_failing_case_is_shown() {
+        let results = [
+            result(&[("S", 64)], Family::Normal, Some("value")),
+            result(&[("S", 32)], Family::Normal, Some("precision")),
+        ];
+        let verdict = classify(&results).unwrap();
+        assert_eq!(verdict.cause.as_deref(), Some("precision"));
+        assert_eq!(verdict.evidence.get("failing_cases").unwrap().as_array().unwrap().len(), 2);
+    }
+}
