@@ -6,6 +6,7 @@ mod replay;
 use std::path::Path;
 
 use anyhow::Context;
+use evo_protocol::binary::Binary;
 use evo_protocol::measurement::RankingMode;
 use evo_protocol::verdict::VERDICT_VERSION;
 use evo_search::registry::{self, StrategyOptions};
@@ -87,7 +88,7 @@ pub fn run(arguments: &SweepArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Compilers whose answers go to the inbox.
-fn farm(place: &Place, inbox: &Inbox) -> anyhow::Result<CompileFarm> {
+fn farm(place: &Place, inbox: &Inbox<Binary>) -> anyhow::Result<CompileFarm> {
     let sender = std::sync::Mutex::new(inbox.sender());
     let deliver = move |ticket, outcome| {
         let sender = sender.lock().unwrap_or_else(|poisoned| poisoned.into_inner());

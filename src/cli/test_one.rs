@@ -1,6 +1,5 @@
 //! `evo test-one`: one configuration through every gate, with what each saw.
 
-use evo_protocol::binary::{CompileOutcome, KernelSource};
 use evo_space::genome::Configuration;
 use evo_space::shell::quote;
 
@@ -10,11 +9,11 @@ use super::progress::print_json;
 use super::session::{self, Place};
 use super::words;
 use crate::compile::{compile_one, full_cache};
-use crate::engine::single::{self, Bench, Single};
+use crate::engine::recipe::PreparedKernel;
+use crate::engine::single::{self, Single};
 use crate::kernel::spec::SpaceFile;
 use crate::report::single::{Setting, json, text};
-use crate::supervise::job::{Job, Standing};
-use crate::supervise::lane::{Lane, LaneResult};
+use crate::supervise::job::Standing;
 
 /// Runs the command.
 pub fn run(arguments: &TestOneArgs) -> anyhow::Result<ExitCode> {
@@ -25,37 +24,23 @@ pub fn run(arguments: &TestOneArgs) -> anyhow::Result<ExitCode> {
     let mut setting = setting(arguments, &file, &place, &configuration);
     setting.kernel = kernel.name.clone();
     if let Some(evaluation) = single::constraint_verdict(&file.space, &configuration) {
-        let single = Single { evaluation, attributes: Vec::new(), lost: false };
-        return show(arguments, &setting, &single);
+        return show(arguments, &setting, &Single::refused(evaluation));
     }
-    let lane = session::lane(&place, arguments.worker_command.as_deref())?;
+    let mut lane = session::lane(&place, arguments.worker_command.as_deref())?;
     setting.device = lane.info().name.clone();
     let recipe = session::recipe(kernel, &problems, &place, &lane, arguments.seed)?;
-    let mut bench = Here { place, lane };
-    let single = single::evaluate(&recipe, genome, configuration, &mut bench)?;
-    show(arguments, &setting, &single)
-}
-
-/// This machine's compiler and device.
-struct Here {
-    place: Place,
-    lane: Lane,
-}
-
-impl Bench for Here {
-    type Error = anyhow::Error;
-
-    fn compile(&mut self, source: KernelSource) -> anyhow::Result<CompileOutcome> {
-        let outcome = compile_one(&self.place.farm, source).map_err(session::setup_error)?;
-        match full_cache(&outcome) {
-            Some(message) => Err(UsageError(message).into()),
-            None => Ok(outcome),
+    let compile = |prepared: &PreparedKernel| {
+        let answer = compile_one(&place.farm, prepared.source.clone()).map_err(session::setup_error)?;
+        match full_cache(&answer) {
+            Some(message) => Err(anyhow::Error::from(UsageError(message))),
+            None => Ok(answer),
         }
-    }
-
-    fn judge(&mut self, job: &Job) -> anyhow::Result<LaneResult> {
-        Ok(self.lane.evaluate(job, &Standing::default()))
-    }
+    };
+    let single = match single::job(&recipe, genome, configuration, true, compile)? {
+        Ok((begun, job)) => begun.judged(lane.evaluate(&job, &Standing::default())),
+        Err(evaluation) => Single::refused(*evaluation),
+    };
+    show(arguments, &setting, &single)
 }
 
 fn setting(

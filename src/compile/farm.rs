@@ -344,7 +344,7 @@ impl CompileLane {
 }
 
 /// The message for a person when an outcome says that the cache has no room, in which case no variant can be built.
-pub fn full_cache(outcome: &CompileOutcome) -> Option<String> {
+pub fn full_cache<B>(outcome: &Result<B, Box<Verdict>>) -> Option<String> {
     let verdict = outcome.as_ref().err()?;
     let full = verdict.kind == VerdictKind::HarnessError && verdict.cause.as_deref() == Some("cache");
     full.then(|| {

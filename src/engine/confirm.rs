@@ -4,33 +4,34 @@
 //! With many variants the fastest of the screening is fast by luck too; only fresh numbers may be
 //! published. The compilers are idle by now, so on the host nothing disturbs the clock.
 
-use evo_protocol::binary::CompileOutcome;
+use evo_protocol::device::EntryAttributes;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::verdict::Gate;
 
 use super::error::EngineError;
 use super::lane::Task;
-use super::ports::{Build, LaneAnswer, Message, Rivals};
+use super::ports::{CompileAnswer, LaneAnswer, Message, Recipe, Rivals};
 use super::run::Engine;
 use super::variant::Variant;
 use crate::budget::StopReason;
 use crate::event::Event;
-use crate::journal::record::{Confirmation, PairedProblem, now};
-use crate::supervise::job::Job;
+use crate::journal::record::{Confirmation, PairedProblem, ProblemWork, now};
 
 /// A finalist that fails at full depth makes room for the next; at most this many times as many
 /// candidates as wanted finalists are tried.
 const CANDIDATES_PER_FINALIST: usize = 3;
 
 /// A variant after its deep evaluation.
-struct Deep {
-    job: Job,
-    variant: Variant,
+struct Deep<R: Recipe> {
+    job: R::Job,
     evaluation: Evaluation,
-    attributes: Vec<evo_protocol::device::EntryAttributes>,
+    attributes: Vec<EntryAttributes>,
+    /// One entry for each timed problem.
+    work: Vec<ProblemWork>,
+    toolchain: String,
 }
 
-impl Engine<'_> {
+impl<R: Recipe> Engine<'_, R> {
     /// Confirms the finalists; gives how many passed.
     pub(super) fn confirm(&mut self) -> Result<usize, EngineError> {
         let wanted = self.options.finalists;
@@ -86,23 +87,22 @@ impl Engine<'_> {
     }
 
     /// Evaluates again at full depth; `None` when interrupted or when the device is lost.
-    fn deep(&mut self, number: u64) -> Result<Option<Deep>, EngineError> {
+    fn deep(&mut self, number: u64) -> Result<Option<Deep<R>>, EngineError> {
         let Some(position) = self.index.get(&number).copied() else { return Ok(None) };
         let screened = self.study.history.evaluations[position].clone();
         let configuration = screened.configuration.clone();
         let Some(genome) = self.space.genome(&configuration) else { return Ok(None) };
         let mut variant = Variant::new(number, genome, configuration, &screened.origin, false);
-        let Ok(prepared) = self.recipe.prepare(&variant.configuration) else { return Ok(None) };
-        let Some(Ok(binary)) = self.compile_now(number, prepared.source.clone())? else { return Ok(None) };
-        let label = variant.configuration.to_string();
-        let variant_hash = prepared.source.variant_hash.clone();
-        let build = Build { number, label, binary: &binary, variant_hash, deep: true };
-        let Ok(job) = self.recipe.job(&prepared, build) else { return Ok(None) };
-        variant.compile_ms = screened.compile_ms;
-        variant.prepared = Some(prepared);
-        variant.binary = Some(binary);
+        if variant.prepare(self.recipe).is_err() {
+            return Ok(None);
+        }
+        let Some(answer) = self.compile_now(&variant)? else { return Ok(None) };
+        let variant_hash = variant.configuration.hash();
+        let Ok(job) = variant.job(self.recipe, &answer, &variant_hash, true) else { return Ok(None) };
+        // What compiling took in the search; the cache has answered this time.
+        variant.build.compile_ms = screened.compile_ms;
         let standing = self.standing.clone();
-        self.lane.send(Task::Evaluate { job: Box::new(job.clone()), standing });
+        self.lane.send(Task::Evaluate { number, job: Box::new(job.clone()), standing });
         let Some(LaneAnswer::Evaluated { result, .. }) = self.lane_answer()? else { return Ok(None) };
         if result.lost {
             self.stop = Some(StopReason::DeviceLost);
@@ -111,16 +111,19 @@ impl Engine<'_> {
         let attributes = result.attributes.clone();
         let mut evaluation = variant.judged(*result);
         evaluation.generation = screened.generation;
-        Ok(Some(Deep { job, variant, evaluation, attributes }))
+        let work = variant.prepared.as_ref().map(|(own, _)| self.recipe.work(own)).unwrap_or_default();
+        let toolchain = variant.build.toolchain;
+        Ok(Some(Deep { job, evaluation, attributes, work, toolchain }))
     }
 
     /// Compiles outside the search; the cache answers at once for what was compiled before.
     fn compile_now(
         &mut self,
-        ticket: u64,
-        source: evo_protocol::binary::KernelSource,
-    ) -> Result<Option<CompileOutcome>, EngineError> {
-        self.compilers.submit(ticket, source);
+        variant: &Variant<R::Prepared>,
+    ) -> Result<Option<CompileAnswer<R::Binary>>, EngineError> {
+        let Some((prepared, _)) = &variant.prepared else { return Ok(None) };
+        let ticket = variant.number;
+        self.compilers.submit(ticket, prepared);
         loop {
             match self.next_message()? {
                 Message::Compiled(own, outcome) if own == ticket => return Ok(Some(outcome)),
@@ -150,9 +153,9 @@ impl Engine<'_> {
     }
 
     /// The largest A/A difference over the timed problems.
-    fn noise_floor(&mut self, baseline: &Deep) -> Result<Option<f64>, EngineError> {
+    fn noise_floor(&mut self, baseline: &Deep<R>) -> Result<Option<f64>, EngineError> {
         let mut floor = None::<f64>;
-        for problem in 0..baseline.job.timed.len() {
+        for problem in 0..baseline.work.len() {
             if self.stop.is_some_and(|reason| reason.is_early()) {
                 return Ok(None);
             }
@@ -169,7 +172,12 @@ impl Engine<'_> {
     }
 
     /// Deep evaluation and paired comparison of one candidate; whether it is confirmed.
-    fn confirm_one(&mut self, number: u64, baseline: &Deep, floor: Option<f64>) -> Result<bool, EngineError> {
+    fn confirm_one(
+        &mut self,
+        number: u64,
+        baseline: &Deep<R>,
+        floor: Option<f64>,
+    ) -> Result<bool, EngineError> {
         let own = if number == baseline.evaluation.number { None } else { Some(self.deep(number)?) };
         let finalist = match &own {
             None => baseline,
@@ -199,7 +207,7 @@ impl Engine<'_> {
 
     fn confirmation(
         &self,
-        finalist: &Deep,
+        finalist: &Deep<R>,
         baseline: u64,
         pairs: Vec<PairedProblem>,
         noise_floor: Option<f64>,
@@ -211,9 +219,9 @@ impl Engine<'_> {
             baseline,
             evaluation: finalist.evaluation.clone(),
             pairs,
-            work: finalist.variant.prepared.as_ref().map(|own| self.recipe.work(own)).unwrap_or_default(),
+            work: finalist.work.clone(),
             attributes: finalist.attributes.clone(),
-            toolchain: finalist.job.binary.toolchain.clone(),
+            toolchain: finalist.toolchain.clone(),
             noise_floor,
             screened_ns: screened.and_then(|one| one.objective_ns),
             at: now(),
@@ -223,12 +231,12 @@ impl Engine<'_> {
     /// The paired comparison on every timed problem.
     fn pairs(
         &mut self,
-        baseline: &Deep,
-        finalist: &Deep,
+        baseline: &Deep<R>,
+        finalist: &Deep<R>,
         floor: Option<f64>,
     ) -> Result<Vec<PairedProblem>, EngineError> {
         let mut pairs = Vec::new();
-        for problem in 0..finalist.job.timed.len() {
+        for problem in 0..finalist.work.len() {
             if self.stop.is_some_and(|reason| reason.is_early()) {
                 break;
             }

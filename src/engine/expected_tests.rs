@@ -3,7 +3,7 @@
 use evo_search::registry::{StrategyOptions, create};
 use evo_search::strategy::{Expectation, Outcome, Proposal, Strategy};
 
-use super::fake::{Bench, all_pass};
+use super::fake::{TestStudy, all_pass};
 use crate::journal::record::Record;
 use crate::journal::replay::History;
 use crate::journal::{line, reader};
@@ -42,7 +42,7 @@ impl Strategy for Oracle<'_> {
 #[test]
 fn what_was_expected_is_journaled_beside_what_came() {
     // `A=6` does not compile and `A=7` is refused before: both say what was expected all the same.
-    let bench = Bench::new("[parameters]\nA = [0, 1, 6, 7]\n");
+    let bench = TestStudy::new("[parameters]\nA = [0, 1, 6, 7]\n");
     let options = StrategyOptions { seed: 1, population: 4 };
     let inner = create("exhaustive", &bench.space, options).unwrap();
     bench.run_strategy(Box::new(Oracle { inner, asked: 0 }), |_| all_pass()).unwrap();
@@ -60,7 +60,7 @@ fn what_was_expected_is_journaled_beside_what_came() {
 
 #[test]
 fn journals_of_before_there_were_expectations_are_read() {
-    let bench = Bench::new("[parameters]\nA = [0, 1]\n");
+    let bench = TestStudy::new("[parameters]\nA = [0, 1]\n");
     bench.run(all_pass());
     let text = std::fs::read_to_string(bench.journal()).unwrap();
     assert!(!text.contains("\"expected\""), "nothing is written where nothing was expected");

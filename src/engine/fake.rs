@@ -5,28 +5,27 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 
-use evo_protocol::binary::{Binary, EntryResources, HEADER_END, KernelSource};
-use evo_protocol::device::Telemetry;
-use evo_protocol::measurement::{Measurement, RankingMode, TimingMode};
-use evo_protocol::plan::{LaunchPlan, ProblemPlan};
-use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
-use evo_protocol::worker::{CheckPlan, ReferencePlan};
+use evo_protocol::binary::EntryResources;
+use evo_protocol::device::{DeviceInfo, DeviceKind, DeviceLimits, Telemetry};
+use evo_protocol::facts::Facts;
+use evo_protocol::measurement::{Measurement, TimingMode};
+use evo_protocol::verdict::{Gate, GateReport, GateState, VERDICT_VERSION, Verdict, VerdictKind};
 use evo_search::registry::{StrategyOptions, create};
 use evo_search::strategy::Strategy;
 use evo_space::genome::{Configuration, ContentHash};
 use evo_space::space::SearchSpace;
 
 use super::error::EngineError;
-pub(crate) use super::fake_header::header;
 use super::options::{Options, Summary};
-use super::ports::{Build, Compilers, Evaluate, Inbox, Message, Prepared, Recipe, Refused, Rivals};
+use super::ports::{
+    BuildRecord, Compilers, Evaluate, Identity, Inbox, JobOrder, Message, Recipe, Refused, Rivals,
+};
 use super::run::{Engine, Parts};
 use crate::budget::Budget;
 use crate::event::{Event, Observer};
-use crate::journal::record::{Decision, PairedProblem, ProblemWork};
+use crate::journal::record::{Decision, Environment, FORMAT, PairedProblem, ProblemWork, StudyHeader};
 use crate::study::{Study, StudyRequest};
-use crate::supervise::job::{Job, Standing};
-use crate::supervise::lane::LaneResult;
+use crate::supervise::job::{Judgement, Standing};
 
 /// `A` and `B` change the source; `DEAD` changes nothing; `LATE` changes the source, not the machine
 /// code; `GRID` changes the plan only. `A = 7` is refused, `A = 6` does not compile; else it takes 10 + `A` registers.
@@ -36,80 +35,83 @@ fn int(configuration: &Configuration, name: &str) -> i64 {
     configuration.get(name).and_then(|value| value.as_int()).unwrap_or(0)
 }
 
+/// What a configuration comes to: `code A B // LATE` and a grid.
+pub(super) struct FakePrepared {
+    source: String,
+    grid: i64,
+}
+
+/// The code without what compiling removes.
+#[derive(Clone)]
+pub(super) struct FakeBinary {
+    code: String,
+}
+
+/// What the fake device is handed.
+#[derive(Clone)]
+pub(super) struct FakeJob {
+    pub label: String,
+    pub deep: bool,
+}
+
 impl Recipe for FakeRecipe {
-    fn prepare(&self, configuration: &Configuration) -> Result<Prepared, Refused> {
+    type Prepared = FakePrepared;
+    type Binary = FakeBinary;
+    type Job = FakeJob;
+
+    fn prepare(&self, configuration: &Configuration) -> Result<FakePrepared, Refused> {
         let [a, b, late, grid] = ["A", "B", "LATE", "GRID"].map(|name| int(configuration, name));
         if a == 7 {
             let verdict = Box::new(Verdict::new(VerdictKind::StaticReject, "A is 7").with_cause("seven"));
             return Err(Refused { gate: Gate::StaticLimits, verdict });
         }
-        let launch = LaunchPlan {
-            entry: "fake".into(),
-            grid: [grid.max(1), 1, 1],
-            block: [32, 1, 1],
-            shared_bytes: 0,
-            cluster: None,
-            cooperative: false,
-            programmatic: false,
-            arguments: Vec::new(),
-        };
-        let plan = ProblemPlan {
-            name: "p".into(),
+        Ok(FakePrepared { source: format!("code {a} {b} // {late}"), grid })
+    }
+
+    fn identity(&self, prepared: &FakePrepared) -> Identity {
+        let source = ContentHash::of(prepared.source.as_bytes());
+        Identity { text: Some(source.clone()), source, plan: ContentHash::of(&prepared.grid.to_le_bytes()) }
+    }
+
+    fn record(&self, _prepared: &FakePrepared, binary: &FakeBinary) -> BuildRecord {
+        let a = binary.code.split(' ').nth(1).and_then(|text| text.parse().ok()).unwrap_or(0u32);
+        let resources = EntryResources { registers: Some(10 + a), ..Default::default() };
+        let code = ContentHash::of(binary.code.as_bytes());
+        BuildRecord {
+            compile_ms: 1.0,
+            resources: vec![resources],
+            binary_hash: Some(code.clone()),
+            code_hash: Some(code),
+            facts: Some(Facts { registers: Some(f64::from(10 + a)), ..Facts::default() }),
+            toolchain: "fake 1".into(),
+        }
+    }
+
+    fn job(
+        &self,
+        _prepared: &FakePrepared,
+        _binary: &FakeBinary,
+        order: JobOrder,
+    ) -> Result<FakeJob, Refused> {
+        Ok(FakeJob { label: order.label, deep: order.deep })
+    }
+
+    fn work(&self, _prepared: &FakePrepared) -> Vec<ProblemWork> {
+        vec![ProblemWork {
+            problem: "p".into(),
             sizes: BTreeMap::new(),
             weight: 1.0,
-            buffers: Vec::new(),
-            scalars: Vec::new(),
-            launches: vec![launch],
-            reference_launches: Vec::new(),
             flops: None,
             bytes: None,
-        };
-        let source = KernelSource {
-            text: format!("// {}\n{HEADER_END}code {a} {b} // {late}", configuration.hash()),
-            options: Vec::new(),
-            entries: vec!["fake".into()],
-            file_name: "fake.cu".into(),
-            variant_hash: configuration.hash(),
-        };
-        Ok(Prepared { source, tiny: Vec::new(), checked: Vec::new(), timed: vec![plan] })
-    }
-
-    fn job(&self, prepared: &Prepared, build: Build<'_>) -> Result<Job, Refused> {
-        let check = CheckPlan {
-            reference: ReferencePlan::Kernel,
-            atol: None,
-            rtol: None,
-            trusted_factor: 1.0,
-            seed: 1,
-            seeds: 1,
-            families: Vec::new(),
-            deterministic: true,
-            repeats: 1,
-        };
-        Ok(Job {
-            number: build.number,
-            label: build.label,
-            variant_hash: build.variant_hash,
-            binary: build.binary.clone(),
-            entries: vec!["fake".into()],
-            reference: None,
-            check,
-            tiny: Vec::new(),
-            checked: Vec::new(),
-            timed: prepared.timed.clone(),
-            ranking: RankingMode::Hot,
-            deep: build.deep,
-        })
-    }
-
-    fn work(&self, _prepared: &Prepared) -> Vec<ProblemWork> {
-        Vec::new()
+            half: false,
+            launches: Vec::new(),
+        }]
     }
 }
 
 /// Answers at once, except for `A = 8`, which compiles for ever.
 pub(super) struct FakeCompilers {
-    sender: Sender<Message>,
+    sender: Sender<Message<FakeBinary>>,
     log: Arc<Mutex<Log>>,
     compiling: usize,
 }
@@ -124,33 +126,22 @@ pub(super) struct Log {
     pub deep: Vec<String>,
 }
 
-impl Compilers for FakeCompilers {
-    fn submit(&mut self, ticket: u64, source: KernelSource) {
+impl Compilers<FakePrepared> for FakeCompilers {
+    fn submit(&mut self, ticket: u64, prepared: &FakePrepared) {
         self.log.lock().unwrap().compiled.push(ticket);
-        let body = source.text.split_once(HEADER_END).unwrap().1.to_string();
-        if body.starts_with("code 8") {
+        let source = &prepared.source;
+        if source.starts_with("code 8") {
             self.compiling += 1;
             return;
         }
-        let outcome = if body.starts_with("code 6") {
+        let answer = if source.starts_with("code 6") {
             Err(Box::new(Verdict::new(VerdictKind::CompileError, "six")))
-        } else if body.starts_with("code 9") {
+        } else if source.starts_with("code 9") {
             Err(Box::new(Verdict::new(VerdictKind::HarnessError, "no room").with_cause("cache")))
         } else {
-            let code = body.split(" // ").next().unwrap();
-            let a: u32 = code.split(' ').nth(1).and_then(|text| text.parse().ok()).unwrap_or(0);
-            Ok(Binary {
-                hash: ContentHash::of(body.as_bytes()),
-                code_hash: ContentHash::of(code.as_bytes()),
-                path: PathBuf::from("/nowhere"),
-                resources: vec![EntryResources { registers: Some(10 + a), ..Default::default() }],
-                toolchain: "fake 1".into(),
-                compile_ms: 1.0,
-                cached: false,
-                log: String::new(),
-            })
+            Ok(FakeBinary { code: source.split(" // ").next().unwrap().to_string() })
         };
-        let _ = self.sender.send(Message::Compiled(ticket, outcome));
+        let _ = self.sender.send(Message::Compiled(ticket, answer));
     }
 
     fn cancel(&mut self) {
@@ -167,15 +158,15 @@ impl Compilers for FakeCompilers {
 }
 
 /// What the fake device does with a job: the label and whether it is deep decide.
-pub(super) type Script = Arc<dyn Fn(&Job) -> LaneResult + Send + Sync>;
+pub(super) type Script = Arc<dyn Fn(&FakeJob) -> Judgement + Send + Sync>;
 
 pub(super) struct FakeDevice {
     script: Script,
     log: Arc<Mutex<Log>>,
 }
 
-impl Evaluate for FakeDevice {
-    fn evaluate(&mut self, job: &Job, _standing: &Standing) -> LaneResult {
+impl Evaluate<FakeJob> for FakeDevice {
+    fn evaluate(&mut self, job: &FakeJob, _standing: &Standing) -> Judgement {
         let mut log = self.log.lock().unwrap();
         if job.deep {
             log.deep.push(job.label.clone())
@@ -186,7 +177,7 @@ impl Evaluate for FakeDevice {
         (self.script)(job)
     }
 
-    fn pair(&mut self, rivals: &Rivals) -> Result<PairedProblem, String> {
+    fn pair(&mut self, rivals: &Rivals<FakeJob>) -> Result<PairedProblem, String> {
         let [baseline_ns, finalist_ns] = [&rivals.baseline, &rivals.finalist].map(objective_of);
         let ratio = finalist_ns / baseline_ns;
         Ok(PairedProblem {
@@ -202,7 +193,7 @@ impl Evaluate for FakeDevice {
         })
     }
 
-    fn noise_floor(&mut self, _job: &Job, _problem: usize) -> Result<f64, String> {
+    fn noise_floor(&mut self, _job: &FakeJob, _problem: usize) -> Result<f64, String> {
         Ok(0.01)
     }
 
@@ -214,7 +205,7 @@ impl Evaluate for FakeDevice {
 }
 
 /// 1000 + 10·A + B nanoseconds, from the label.
-pub(super) fn objective_of(job: &Job) -> f64 {
+pub(super) fn objective_of(job: &FakeJob) -> f64 {
     let value = |name: &str| {
         let pair = job.label.split(' ').find_map(|pair| pair.strip_prefix(&format!("{name}=")));
         pair.and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0)
@@ -223,7 +214,7 @@ pub(super) fn objective_of(job: &Job) -> f64 {
 }
 
 /// A result with this verdict.
-pub(super) fn lane_result(job: &Job, kind: VerdictKind) -> LaneResult {
+pub(super) fn lane_result(job: &FakeJob, kind: VerdictKind) -> Judgement {
     let passed = kind == VerdictKind::Pass;
     let time = objective_of(job);
     let report = |gate: &Gate| GateReport {
@@ -251,7 +242,7 @@ pub(super) fn lane_result(job: &Job, kind: VerdictKind) -> LaneResult {
         telemetry: Default::default(),
         raw_ns: Vec::new(),
     };
-    LaneResult {
+    Judgement {
         verdict: Verdict::new(kind, ""),
         gates: gates.iter().map(report).collect(),
         measurements: if passed { vec![measurement] } else { Vec::new() },
@@ -289,7 +280,7 @@ impl Observer for Watcher {
 }
 
 /// A study in a temporary folder that can be run again and again.
-pub(super) struct Bench {
+pub(super) struct TestStudy {
     pub out: tempfile::TempDir,
     pub space: SearchSpace,
     pub strategy: &'static str,
@@ -303,13 +294,13 @@ pub(super) struct Ran {
     pub events: Vec<String>,
 }
 
-impl Bench {
-    pub(super) fn new(space: &str) -> Bench {
+impl TestStudy {
+    pub(super) fn new(space: &str) -> TestStudy {
         let space = SearchSpace::parse(space).unwrap();
         let valid = space.count();
         let options =
             Options { budget: Budget::default(), population: 4, finalists: 0, valid, run_all: false };
-        Bench { out: tempfile::tempdir().unwrap(), space, strategy: "exhaustive", options }
+        TestStudy { out: tempfile::tempdir().unwrap(), space, strategy: "exhaustive", options }
     }
 
     pub(super) fn journal(&self) -> PathBuf {
@@ -326,14 +317,14 @@ impl Bench {
     }
 
     /// `script` is made with the inbox's sender, to play the user.
-    pub(super) fn run_with(&self, script: impl FnOnce(Sender<Message>) -> Script) -> Ran {
+    pub(super) fn run_with(&self, script: impl FnOnce(Sender<Message<FakeBinary>>) -> Script) -> Ran {
         self.try_run_with(script).unwrap()
     }
 
     /// The same where the engine may stop with an error.
     pub(super) fn try_run_with<F>(&self, script: F) -> Result<Ran, EngineError>
     where
-        F: FnOnce(Sender<Message>) -> Script,
+        F: FnOnce(Sender<Message<FakeBinary>>) -> Script,
     {
         let strategy = create(self.strategy, &self.space, StrategyOptions { seed: 1, population: 4 });
         self.run_strategy(strategy.unwrap(), script)
@@ -343,7 +334,7 @@ impl Bench {
     pub(super) fn run_strategy(
         &self,
         strategy: Box<dyn Strategy + '_>,
-        script: impl FnOnce(Sender<Message>) -> Script,
+        script: impl FnOnce(Sender<Message<FakeBinary>>) -> Script,
     ) -> Result<Ran, EngineError> {
         let mut study = self.open();
         let log = Arc::new(Mutex::new(Log::default()));
@@ -383,4 +374,40 @@ pub(super) fn verdicts_in(journal: &Path) -> BTreeMap<String, String> {
     let map: BTreeMap<_, _> = history.evaluations.iter().map(pair).collect();
     assert_eq!(map.len(), history.evaluations.len(), "a configuration was evaluated twice");
     map
+}
+
+/// A header for tests.
+pub(crate) fn header() -> StudyHeader {
+    StudyHeader {
+        format: FORMAT,
+        verdict_version: VERDICT_VERSION,
+        evo: "0".into(),
+        study: String::new(),
+        kernel: "fake".into(),
+        space: "fake.toml".into(),
+        space_hash: ContentHash::of(b"space"),
+        valid: "1".into(),
+        problems: vec!["p".into()],
+        checked: Vec::new(),
+        seed: 1,
+        strategy: "exhaustive".into(),
+        population: 4,
+        ranking: "hot".into(),
+        device: DeviceInfo {
+            kind: DeviceKind::Host,
+            name: "fake".into(),
+            arch: "host".into(),
+            uuid: "0".into(),
+            driver: "0".into(),
+            multiprocessors: 1,
+            limits: DeviceLimits::of_arch("sm_90a").unwrap(),
+            l2_bytes: 0,
+            memory_bytes: 0,
+            bandwidth: None,
+            flops_f32: None,
+            flops_f16: None,
+        },
+        environment: Environment::default(),
+        started_at: "2026-01-01T00:00:00Z".into(),
+    }
 }

@@ -9,7 +9,7 @@ use signal_hook::iterator::Signals;
 use super::ports::Message;
 
 /// Forwards signals to the engine from a thread of its own, for the rest of the process's life.
-pub fn watch(sender: Sender<Message>) -> io::Result<()> {
+pub fn watch<B: Send + 'static>(sender: Sender<Message<B>>) -> io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     std::thread::spawn(move || {
         for (count, _) in (1u32..).zip(signals.forever()) {

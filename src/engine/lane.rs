@@ -7,43 +7,46 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::ports::{Evaluate, LaneAnswer, Message, Rivals};
-use crate::supervise::job::{Job, Standing};
+use crate::supervise::job::Standing;
 
 /// Something for the lane to do.
-pub(crate) enum Task {
-    Evaluate { job: Box<Job>, standing: Standing },
-    Pair(Box<Rivals>),
-    NoiseFloor { job: Box<Job>, problem: usize },
+pub(crate) enum Task<J> {
+    Evaluate { number: u64, job: Box<J>, standing: Standing },
+    Pair(Box<Rivals<J>>),
+    NoiseFloor { job: Box<J>, problem: usize },
     Telemetry,
 }
 
 /// The engine's end of the lane.
-pub(crate) struct LaneHandle {
-    shared: Arc<Shared>,
+pub(crate) struct LaneHandle<J> {
+    shared: Arc<SharedQueue<J>>,
     thread: Option<JoinHandle<()>>,
 }
 
-#[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
+struct SharedQueue<J> {
+    state: Mutex<QueueState<J>>,
     changed: Condvar,
 }
 
-#[derive(Default)]
-struct State {
-    queue: VecDeque<Task>,
+struct QueueState<J> {
+    queue: VecDeque<Task<J>>,
     closed: bool,
     busy: Duration,
     since: Option<Instant>,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl<J> SharedQueue<J> {
+    fn new() -> SharedQueue<J> {
+        let state = QueueState { queue: VecDeque::new(), closed: false, busy: Duration::ZERO, since: None };
+        SharedQueue { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, QueueState<J>> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// The next task; `None` once the handle is gone.
-    fn next(&self) -> Option<Task> {
+    fn next(&self) -> Option<Task<J>> {
         let mut state = self.lock();
         loop {
             if state.closed {
@@ -65,10 +68,13 @@ impl Shared {
     }
 }
 
-impl LaneHandle {
+impl<J: Send + 'static> LaneHandle<J> {
     /// Starts the thread. It ends when the handle is dropped, after the task at hand.
-    pub(crate) fn start(device: Box<dyn Evaluate>, answers: Sender<Message>) -> LaneHandle {
-        let shared = Arc::new(Shared::default());
+    pub(crate) fn start<B: Send + 'static>(
+        device: Box<dyn Evaluate<J>>,
+        answers: Sender<Message<B>>,
+    ) -> LaneHandle<J> {
+        let shared = Arc::new(SharedQueue::new());
         let own = Arc::clone(&shared);
         let thread = std::thread::spawn(move || {
             let mut device = device;
@@ -84,15 +90,15 @@ impl LaneHandle {
     }
 
     /// Queues a task.
-    pub(crate) fn send(&self, task: Task) {
+    pub(crate) fn send(&self, task: Task<J>) {
         self.shared.lock().queue.push_back(task);
         self.shared.changed.notify_one();
     }
 
     /// Takes back evaluations that have not begun; gives their numbers.
     pub(crate) fn cancel_queued(&self) -> Vec<u64> {
-        let number = |task: Task| match task {
-            Task::Evaluate { job, .. } => Some(job.number),
+        let number = |task: Task<J>| match task {
+            Task::Evaluate { number, .. } => Some(number),
             Task::Pair(_) | Task::NoiseFloor { .. } | Task::Telemetry => None,
         };
         std::mem::take(&mut self.shared.lock().queue).into_iter().filter_map(number).collect()
@@ -105,7 +111,7 @@ impl LaneHandle {
     }
 }
 
-impl Drop for LaneHandle {
+impl<J> Drop for LaneHandle<J> {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         state.closed = true;
@@ -120,11 +126,11 @@ impl Drop for LaneHandle {
     }
 }
 
-fn perform(device: &mut dyn Evaluate, task: &Task) -> LaneAnswer {
+fn perform<J>(device: &mut dyn Evaluate<J>, task: &Task<J>) -> LaneAnswer {
     match task {
-        Task::Evaluate { job, standing } => {
+        Task::Evaluate { number, job, standing } => {
             let result = Box::new(device.evaluate(job, standing));
-            LaneAnswer::Evaluated { number: job.number, result }
+            LaneAnswer::Evaluated { number: *number, result }
         }
         Task::Pair(rivals) => LaneAnswer::Paired(device.pair(rivals)),
         Task::NoiseFloor { job, problem } => LaneAnswer::NoiseFloor(device.noise_floor(job, *problem)),

@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use evo_protocol::binary::KernelSource;
 use evo_protocol::device::Telemetry;
 
 use super::ports::{Compilers, Evaluate, Rivals};
+use super::recipe::PreparedKernel;
 use crate::compile::farm::CompileFarm;
 use crate::journal::record::{Decision, PairedProblem};
-use crate::supervise::job::{Job, Standing};
-use crate::supervise::lane::{Lane, LaneResult};
+use crate::supervise::job::{Job, Judgement, Standing};
+use crate::supervise::lane::Lane;
 use crate::timing::paired::{self, Comparison};
 use crate::timing::stats::median;
 
@@ -24,9 +24,9 @@ const BLOCKS: u32 = 4;
 const PROCESSES_MAX: u32 = 9;
 const EXTENDED_WITHIN: Duration = Duration::from_secs(3);
 
-impl Compilers for CompileFarm {
-    fn submit(&mut self, ticket: u64, source: KernelSource) {
-        CompileFarm::submit(self, ticket, source);
+impl Compilers<PreparedKernel> for CompileFarm {
+    fn submit(&mut self, ticket: u64, prepared: &PreparedKernel) {
+        CompileFarm::submit(self, ticket, prepared.source.clone());
     }
 
     fn cancel(&mut self) {
@@ -42,12 +42,12 @@ impl Compilers for CompileFarm {
     }
 }
 
-impl Evaluate for Lane {
-    fn evaluate(&mut self, job: &Job, standing: &Standing) -> LaneResult {
+impl Evaluate<Job> for Lane {
+    fn evaluate(&mut self, job: &Job, standing: &Standing) -> Judgement {
         Lane::evaluate(self, job, standing)
     }
 
-    fn pair(&mut self, rivals: &Rivals) -> Result<PairedProblem, String> {
+    fn pair(&mut self, rivals: &Rivals<Job>) -> Result<PairedProblem, String> {
         let began = Instant::now();
         let mut processes = Vec::new();
         let (mut baseline_ns, mut finalist_ns) = (Vec::new(), Vec::new());
@@ -59,7 +59,8 @@ impl Evaluate for Lane {
                 finalist_ns.extend(paired.b_ns);
                 processes.push(paired.log_ratios);
             }
-            let comparison = paired::compare(&processes, rivals.noise_floor, rivals.finalist.check.seed);
+            let comparison =
+                paired::compare(&processes, rivals.noise_floor, rivals.finalist.candidate.check.seed);
             let enough = comparison.decision != paired::Decision::Ambiguous
                 || processes.len() as u32 >= PROCESSES_MAX
                 || began.elapsed() >= EXTENDED_WITHIN;
@@ -81,7 +82,7 @@ impl Evaluate for Lane {
 }
 
 fn outcome(
-    rivals: &Rivals,
+    rivals: &Rivals<Job>,
     processes: &[Vec<f64>],
     comparison: Comparison,
     [baseline_ns, finalist_ns]: [f64; 2],

@@ -25,13 +25,11 @@ mod expected_tests;
 #[cfg(test)]
 pub(crate) mod fake;
 #[cfg(test)]
-mod fake_header;
-#[cfg(test)]
 mod reconsider_tests;
 #[cfg(test)]
 mod tests;
 
 pub use error::EngineError;
 pub use options::{Options, Summary};
-pub use ports::{Compilers, Evaluate, Inbox, Message, Prepared, Recipe, Refused};
+pub use ports::{Compilers, Evaluate, Inbox, Message, Recipe, Refused};
 pub use run::{Engine, Parts};

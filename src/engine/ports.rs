@@ -1,24 +1,55 @@
 //! What the engine needs from the rest of the program, as small traits, so that it is tested
-//! without compilers and devices.
+//! without compilers and devices and serves recordings as well as kernels.
+//!
+//! Three values travel from a configuration to its verdict: what was prepared, what was compiled, what
+//! the device is handed. Their types belong to the [`Recipe`]; the engine passes them on and looks only
+//! at the hashes by which it finds duplicates ([`Identity`]) and at what the journal keeps of a build
+//! ([`BuildRecord`]). A recording therefore needs no source, no binary and no launch plan.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use evo_protocol::binary::{Binary, CompileOutcome, KernelSource};
+use evo_protocol::binary::EntryResources;
 use evo_protocol::device::Telemetry;
 use evo_protocol::facts::Facts;
-use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Gate, Verdict};
 use evo_space::genome::{Configuration, ContentHash};
 
-use crate::compile::facts;
 use crate::journal::record::{PairedProblem, ProblemWork};
-use crate::supervise::job::{Job, Standing};
-use crate::supervise::lane::LaneResult;
+use crate::supervise::job::{Judgement, Standing};
 
-/// Compilers that answer with `Message::Compiled`.
-pub trait Compilers {
+/// Turns a configuration into something to compile and to judge.
+pub trait Recipe {
+    /// A configuration made ready for the compilers.
+    type Prepared;
+    /// What the compilers made of it.
+    type Binary: Clone + Send + 'static;
+    /// What the device is handed.
+    type Job: Clone + Send + 'static;
+
+    /// Renders, resolves and checks against the limits that are known before compiling.
+    fn prepare(&self, configuration: &Configuration) -> Result<Self::Prepared, Refused>;
+    /// The hashes by which duplicates are found.
+    fn identity(&self, prepared: &Self::Prepared) -> Identity;
+    /// What is known of a compiled variant before anything of it runs.
+    fn record(&self, prepared: &Self::Prepared, binary: &Self::Binary) -> BuildRecord;
+    /// The job for a compiled variant; an error is a verdict on its resources.
+    fn job(
+        &self,
+        prepared: &Self::Prepared,
+        binary: &Self::Binary,
+        order: JobOrder,
+    ) -> Result<Self::Job, Refused>;
+    /// What one call amounts to: one entry for each timed problem, in the order of their positions.
+    fn work(&self, prepared: &Self::Prepared) -> Vec<ProblemWork>;
+}
+
+/// What a compiler answers: a binary, or the verdict on the source.
+pub type CompileAnswer<B> = Result<B, Box<Verdict>>;
+
+/// Compilers that answer with [`Message::Compiled`].
+pub trait Compilers<P> {
     /// Queues one source; never blocks.
-    fn submit(&mut self, ticket: u64, source: KernelSource);
+    fn submit(&mut self, ticket: u64, prepared: &P);
     /// Stops compiling everything that was submitted and not answered; an answer under way may still come.
     fn cancel(&mut self);
     /// How many compile at once.
@@ -28,87 +59,84 @@ pub trait Compilers {
 }
 
 /// A device behind its supervisor; lives in the lane's thread.
-pub trait Evaluate: Send {
+pub trait Evaluate<J>: Send {
     /// Gates and timing of one job. A failing job is a result; so is a lost device.
-    fn evaluate(&mut self, job: &Job, standing: &Standing) -> LaneResult;
+    fn evaluate(&mut self, job: &J, standing: &Standing) -> Judgement;
     /// `finalist` against `baseline` on a timed problem, interleaved, in fresh processes.
-    fn pair(&mut self, rivals: &Rivals) -> Result<PairedProblem, String>;
+    fn pair(&mut self, rivals: &Rivals<J>) -> Result<PairedProblem, String>;
     /// Relative difference between a job and itself.
-    fn noise_floor(&mut self, job: &Job, problem: usize) -> Result<f64, String>;
-    /// Clocks, power and heat now; `None` where nobody can tell.
+    fn noise_floor(&mut self, job: &J, problem: usize) -> Result<f64, String>;
+    /// Clocks, power and heat now; `None` where they cannot be read.
     fn telemetry(&mut self) -> Option<Telemetry> {
         None
     }
 }
 
+/// Hashes that tell whether two configurations can share work.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// Equal for equal source text and options: such configurations are compiled once.
+    pub source: ContentHash,
+    /// Hash of the whole text, for the journal; absent where there is no source.
+    pub text: Option<ContentHash>,
+    /// Equal for equal grids, blocks and shapes: the part of the outcome that machine code does not
+    /// decide.
+    pub plan: ContentHash,
+}
+
+/// What the journal keeps of a compiled variant.
+#[derive(Clone, Debug, Default)]
+pub struct BuildRecord {
+    /// Milliseconds of compiling.
+    pub compile_ms: f64,
+    pub resources: Vec<EntryResources>,
+    /// Hash of the binary file; absent where there is none.
+    pub binary_hash: Option<ContentHash>,
+    /// Equal for equal machine code; absent where it is unknown, and then nothing is shared.
+    pub code_hash: Option<ContentHash>,
+    /// What a strategy may learn from; empty facts are not kept.
+    pub facts: Option<Facts>,
+    pub toolchain: String,
+}
+
+/// For which variant a job is made, and how deep it goes.
+#[derive(Clone, Debug)]
+pub struct JobOrder {
+    /// The evaluation's number in its study.
+    pub number: u64,
+    /// `BLOCK_M=32 NUM_WARPS=8 …`, for messages.
+    pub label: String,
+    /// The hash compiled into the binary: of the configuration whose source was compiled, which may be
+    /// another than the variant's where sources are equal.
+    pub variant_hash: ContentHash,
+    /// Ask for every gate at full depth and for all timing modes.
+    pub deep: bool,
+}
+
+/// A configuration refused before the device saw it.
+#[derive(Debug)]
+pub struct Refused {
+    /// The gate that refused it.
+    pub gate: Gate,
+    pub verdict: Box<Verdict>,
+}
+
 /// A finalist and what it is compared with.
 #[derive(Clone, Debug)]
-pub struct Rivals {
-    pub baseline: Job,
-    pub finalist: Job,
+pub struct Rivals<J> {
+    pub baseline: J,
+    pub finalist: J,
     /// Position among the timed problems.
     pub problem: usize,
     /// Relative difference between a job and itself.
     pub noise_floor: f64,
 }
 
-/// Turns a configuration into something to compile and to judge.
-pub trait Recipe {
-    /// Renders, resolves and checks against static limits.
-    fn prepare(&self, configuration: &Configuration) -> Result<Prepared, Refused>;
-    /// The job for a compiled variant; an error is a verdict on its resources.
-    fn job(&self, prepared: &Prepared, build: Build<'_>) -> Result<Job, Refused>;
-    /// What is known of a compiled variant before it runs.
-    fn facts(&self, _prepared: &Prepared, binary: &Binary) -> Facts {
-        facts::facts_of(&binary.resources, &[], "")
-    }
-    /// What one call amounts to, per timed problem.
-    fn work(&self, prepared: &Prepared) -> Vec<ProblemWork>;
-}
-
-/// A compiled variant on its way to the device.
-#[derive(Debug)]
-pub struct Build<'a> {
-    pub number: u64,
-    pub label: String,
-    pub binary: &'a Binary,
-    /// The hash compiled into that binary: of the configuration whose source was compiled.
-    pub variant_hash: ContentHash,
-    /// Ask for every gate at full depth and for all timing modes.
-    pub deep: bool,
-}
-
-/// A configuration refused before compiling.
-#[derive(Debug)]
-pub struct Refused {
-    pub gate: Gate,
-    pub verdict: Box<Verdict>,
-}
-
-/// A configuration ready for the compilers.
-#[derive(Clone, Debug)]
-pub struct Prepared {
-    pub source: KernelSource,
-    pub tiny: Vec<ProblemPlan>,
-    pub checked: Vec<ProblemPlan>,
-    pub timed: Vec<ProblemPlan>,
-}
-
-impl Prepared {
-    /// A hash of everything but the code that decides the outcome: grids, blocks, shapes. Two
-    /// configurations with the same machine code may still differ here.
-    pub fn plan_hash(&self) -> ContentHash {
-        let text = |plans: &Vec<ProblemPlan>| serde_json::to_vec(plans).unwrap_or_default();
-        let parts = [text(&self.tiny), text(&self.checked), text(&self.timed)];
-        ContentHash::of_parts(parts.iter().map(Vec::as_slice))
-    }
-}
-
 /// What threads tell the engine.
 #[derive(Debug)]
-pub enum Message {
+pub enum Message<B> {
     /// A compiler's answer to a ticket.
-    Compiled(u64, CompileOutcome),
+    Compiled(u64, CompileAnswer<B>),
     /// The lane's answer.
     Lane(Box<LaneAnswer>),
     /// Ctrl-C or SIGTERM, the n-th.
@@ -118,7 +146,7 @@ pub enum Message {
 /// The lane's answers, one for each task in order.
 #[derive(Debug)]
 pub enum LaneAnswer {
-    Evaluated { number: u64, result: Box<LaneResult> },
+    Evaluated { number: u64, result: Box<Judgement> },
     Paired(Result<PairedProblem, String>),
     NoiseFloor(Result<f64, String>),
     Telemetry(Option<Telemetry>),
@@ -126,26 +154,26 @@ pub enum LaneAnswer {
 
 /// Where messages arrive. Made first, because compilers and signal watchers need its sender.
 #[derive(Debug)]
-pub struct Inbox {
-    pub(crate) sender: Sender<Message>,
-    pub(crate) receiver: Receiver<Message>,
+pub struct Inbox<B> {
+    pub(super) sender: Sender<Message<B>>,
+    pub(super) receiver: Receiver<Message<B>>,
 }
 
-impl Inbox {
+impl<B> Inbox<B> {
     /// An empty inbox.
-    pub fn new() -> Inbox {
+    pub fn new() -> Inbox<B> {
         let (sender, receiver) = channel();
         Inbox { sender, receiver }
     }
 
     /// A way to send to it.
-    pub fn sender(&self) -> Sender<Message> {
+    pub fn sender(&self) -> Sender<Message<B>> {
         self.sender.clone()
     }
 }
 
-impl Default for Inbox {
-    fn default() -> Inbox {
+impl<B> Default for Inbox<B> {
+    fn default() -> Inbox<B> {
         Inbox::new()
     }
 }

@@ -1,15 +1,14 @@
 //! The real recipe: a kernel's description, rendered and resolved for a device.
 
-use evo_protocol::binary::Binary;
+use evo_protocol::binary::{Binary, KernelSource};
 use evo_protocol::device::{DeviceKind, DeviceLimits};
 use evo_protocol::dtype::DType;
-use evo_protocol::facts::Facts;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Gate, Verdict, VerdictClass};
-use evo_protocol::worker::{CheckPlan, ReferencePlan};
-use evo_space::genome::Configuration;
+use evo_protocol::worker::{BinaryRef, Candidate, CheckPlan, ReferencePlan};
+use evo_space::genome::{Configuration, ContentHash};
 
-use super::ports::{Build, Prepared, Recipe, Refused};
+use super::ports::{BuildRecord, Identity, JobOrder, Recipe, Refused};
 use crate::compile::facts;
 use crate::journal::record::{LaunchWork, ProblemWork};
 use crate::kernel::limits::{launch, resources as compiled_limits};
@@ -27,7 +26,7 @@ pub struct KernelRecipe<'a> {
     arch: String,
     timed: Vec<&'a ProblemSpec>,
     checked: Vec<&'a ProblemSpec>,
-    reference: Option<(Binary, Vec<String>)>,
+    reference: Option<(BinaryRef, Vec<String>)>,
     check: CheckPlan,
 }
 
@@ -50,7 +49,7 @@ impl<'a> KernelRecipe<'a> {
             arch: String::new(),
             timed: select(|problem| problem.timed),
             checked: select(|problem| problem.checked && !problem.timed),
-            reference,
+            reference: reference.map(|(binary, entries)| (BinaryRef::of(&binary), entries)),
             check: check_plan(kernel, seed),
         }
     }
@@ -105,8 +104,33 @@ fn refused(verdict: Box<Verdict>) -> Refused {
     Refused { gate, verdict }
 }
 
+/// A rendered and resolved configuration of a kernel.
+#[derive(Clone, Debug)]
+pub struct PreparedKernel {
+    pub source: KernelSource,
+    /// Small shapes cut from the configuration's own tiles.
+    pub tiny: Vec<ProblemPlan>,
+    /// Problems that are checked and not timed.
+    pub checked: Vec<ProblemPlan>,
+    pub timed: Vec<ProblemPlan>,
+}
+
+impl PreparedKernel {
+    /// A hash of everything but the code that decides the outcome: grids, blocks, shapes. Two
+    /// configurations with the same machine code may still differ here.
+    fn plan_hash(&self) -> ContentHash {
+        let text = |plans: &Vec<ProblemPlan>| serde_json::to_vec(plans).unwrap_or_default();
+        let parts = [text(&self.tiny), text(&self.checked), text(&self.timed)];
+        ContentHash::of_parts(parts.iter().map(Vec::as_slice))
+    }
+}
+
 impl Recipe for KernelRecipe<'_> {
-    fn prepare(&self, configuration: &Configuration) -> Result<Prepared, Refused> {
+    type Prepared = PreparedKernel;
+    type Binary = Binary;
+    type Job = Job;
+
+    fn prepare(&self, configuration: &Configuration) -> Result<PreparedKernel, Refused> {
         let timed = self.plans(configuration, &self.timed).map_err(refused)?;
         let checked = self.plans(configuration, &self.checked).map_err(refused)?;
         let tiny = tiny::resolve(self.kernel, configuration).map_err(refused)?;
@@ -114,37 +138,55 @@ impl Recipe for KernelRecipe<'_> {
             launch::check(plan, &self.limits).map_err(refused)?;
         }
         let source = render(self.kernel, configuration).map_err(refused)?;
-        Ok(Prepared { source, tiny, checked, timed })
+        Ok(PreparedKernel { source, tiny, checked, timed })
     }
 
-    fn job(&self, prepared: &Prepared, build: Build<'_>) -> Result<Job, Refused> {
-        let resources = &build.binary.resources;
+    fn identity(&self, prepared: &PreparedKernel) -> Identity {
+        Identity {
+            source: prepared.source.code_hash(),
+            text: Some(ContentHash::of(prepared.source.text.as_bytes())),
+            plan: prepared.plan_hash(),
+        }
+    }
+
+    fn record(&self, prepared: &PreparedKernel, binary: &Binary) -> BuildRecord {
+        let known = facts::facts_of(&binary.resources, &prepared.timed, &self.arch);
+        BuildRecord {
+            compile_ms: binary.compile_ms,
+            resources: binary.resources.clone(),
+            binary_hash: Some(binary.hash.clone()),
+            code_hash: Some(binary.code_hash.clone()),
+            facts: Some(facts::with_size_of(known, binary)).filter(|facts| !facts.is_empty()),
+            toolchain: binary.toolchain.clone(),
+        }
+    }
+
+    fn job(&self, prepared: &PreparedKernel, binary: &Binary, order: JobOrder) -> Result<Job, Refused> {
         let compiled = |verdict| Refused { gate: Gate::Compile, verdict };
-        compiled_limits::check_spills(resources, self.kernel.check.spill_bytes_max).map_err(compiled)?;
+        compiled_limits::check_spills(&binary.resources, self.kernel.check.spill_bytes_max)
+            .map_err(compiled)?;
         for plan in prepared.tiny.iter().chain(&prepared.checked).chain(&prepared.timed) {
-            compiled_limits::check(resources, plan, &self.limits).map_err(compiled)?;
+            compiled_limits::check(&binary.resources, plan, &self.limits).map_err(compiled)?;
         }
         Ok(Job {
-            number: build.number,
-            label: build.label,
-            variant_hash: build.variant_hash,
-            binary: build.binary.clone(),
-            entries: prepared.source.entries.clone(),
-            reference: self.reference.clone(),
-            check: self.check.clone(),
+            number: order.number,
+            candidate: Candidate {
+                label: order.label,
+                variant_hash: order.variant_hash,
+                binary: BinaryRef::of(binary),
+                entries: prepared.source.entries.clone(),
+                reference: self.reference.clone(),
+                check: self.check.clone(),
+            },
             tiny: prepared.tiny.clone(),
             checked: prepared.checked.clone(),
             timed: prepared.timed.clone(),
             ranking: self.kernel.objective.ranking,
-            deep: build.deep,
+            deep: order.deep,
         })
     }
 
-    fn facts(&self, prepared: &Prepared, binary: &Binary) -> Facts {
-        facts::with_size_of(facts::facts_of(&binary.resources, &prepared.timed, &self.arch), binary)
-    }
-
-    fn work(&self, prepared: &Prepared) -> Vec<ProblemWork> {
+    fn work(&self, prepared: &PreparedKernel) -> Vec<ProblemWork> {
         prepared.timed.iter().map(work_of).collect()
     }
 }

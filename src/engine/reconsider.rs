@@ -7,6 +7,7 @@
 use evo_protocol::evaluation::Evaluation;
 
 use super::error::EngineError;
+use super::ports::Recipe;
 use super::run::Engine;
 use super::variant::Twin;
 use crate::budget::StopReason;
@@ -15,7 +16,7 @@ use crate::budget::StopReason;
 /// a run must come to its end.
 const IN_A_ROW: u32 = 31;
 
-impl Engine<'_> {
+impl<R: Recipe> Engine<'_, R> {
     /// Evaluations that count against a budget.
     pub(super) fn counted(&self) -> u64 {
         self.study.history.evaluations.len() as u64 - self.passed_over
@@ -34,7 +35,7 @@ impl Engine<'_> {
     /// compared with. So is what was in flight at a crash. Without facts nothing new is known.
     pub(super) fn is_worth_running(&mut self, number: u64) -> bool {
         let Some(variant) = self.variants.get(&number) else { return true };
-        let Some(facts) = variant.facts.filter(|_| !self.options.run_all) else { return true };
+        let Some(facts) = variant.build.facts.filter(|_| !self.options.run_all) else { return true };
         let is_exempt = variant.struck || variant.genome == self.space.default_genome();
         let worth = is_exempt
             || self.passed_over_in_a_row >= IN_A_ROW

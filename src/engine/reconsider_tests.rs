@@ -9,7 +9,7 @@ use evo_search::registry::{StrategyOptions, create};
 use evo_search::strategy::{Outcome, Proposal, Strategy};
 use evo_space::genome::Genome;
 
-use super::fake::{Bench, Ran, Script, all_pass, lane_result};
+use super::fake::{Ran, Script, TestStudy, all_pass, lane_result};
 use crate::budget::StopReason;
 
 /// Passes over what has at least `limit` registers, and checks what it is asked and told.
@@ -58,17 +58,17 @@ fn picky<'a>(inner: Box<dyn Strategy + 'a>, limit: f64) -> Box<dyn Strategy + 'a
     Box::new(Picky { inner, limit, asked: HashSet::new(), refused: HashSet::new() })
 }
 
-fn whole(bench: &Bench) -> Box<dyn Strategy + '_> {
+fn whole(bench: &TestStudy) -> Box<dyn Strategy + '_> {
     create("exhaustive", &bench.space, StrategyOptions { seed: 1, population: 4 }).unwrap()
 }
 
 /// A run that passes over what has at least `limit` registers. Fakes compile to 10 and `A` more.
-fn run(bench: &Bench, limit: f64) -> Ran {
+fn run(bench: &TestStudy, limit: f64) -> Ran {
     bench.run_strategy(picky(whole(bench), limit), |_| all_pass()).unwrap()
 }
 
 /// The same, from the end of the space.
-fn run_backwards(bench: &Bench) -> Ran {
+fn run_backwards(bench: &TestStudy) -> Ran {
     let inner = Box::new(Backwards { inner: whole(bench), rest: None });
     bench.run_strategy(picky(inner, 13.0), |_| all_pass()).unwrap()
 }
@@ -81,7 +81,7 @@ fn count(verdicts: &BTreeMap<String, String>, verdict: &str) -> usize {
 
 #[test]
 fn what_is_passed_over_is_compiled_and_never_run() {
-    let bench = Bench::new(SPACE);
+    let bench = TestStudy::new(SPACE);
     let ran = run(&bench, 13.0);
     assert_eq!(ran.summary.end.reason, StopReason::SpaceExhausted);
     assert_eq!((ran.summary.end.evaluations, ran.summary.end.passed_over), (9, 9));
@@ -101,7 +101,7 @@ fn what_is_passed_over_is_compiled_and_never_run() {
 #[test]
 fn a_budget_of_evaluations_is_spent_on_what_runs() {
     for (evaluations, generations) in [(Some(7), None), (None, Some(2))] {
-        let mut bench = Bench::new(SPACE);
+        let mut bench = TestStudy::new(SPACE);
         bench.options.budget.evaluations = evaluations;
         bench.options.budget.generations = generations;
         // The refused ones come first.
@@ -141,7 +141,7 @@ impl Strategy for Backwards<'_> {
 
 #[test]
 fn slices_hold_as_many_evaluations_as_a_generation_has() {
-    let bench = Bench::new(SPACE);
+    let bench = TestStudy::new(SPACE);
     run_backwards(&bench);
     let (mut counted, mut passed_over) = (Vec::new(), 0);
     for generation in 0..3 {
@@ -158,11 +158,11 @@ fn slices_hold_as_many_evaluations_as_a_generation_has() {
 
 #[test]
 fn the_default_is_run_and_everything_where_the_user_wants_it() {
-    let mut bench = Bench::new("[parameters]\nA = { values = [0, 1, 2, 3, 4], default = 4 }\n");
+    let mut bench = TestStudy::new("[parameters]\nA = { values = [0, 1, 2, 3, 4], default = 4 }\n");
     run(&bench, 13.0);
     let verdicts = bench.verdicts();
     assert_eq!((verdicts["A=4"].as_str(), verdicts["A=3"].as_str()), ("pass", "passed_over"));
-    bench = Bench::new(SPACE);
+    bench = TestStudy::new(SPACE);
     bench.options.run_all = true;
     assert_eq!(run(&bench, 13.0).summary.end.passed_over, 0);
     assert_eq!(count(&bench.verdicts(), "pass"), 18);
@@ -171,7 +171,7 @@ fn the_default_is_run_and_everything_where_the_user_wants_it() {
 #[test]
 fn a_strategy_that_refuses_everything_meets_evidence() {
     let values = (0..70).map(|value| value.to_string()).collect::<Vec<_>>().join(", ");
-    let bench = Bench::new(&format!("[parameters]\nB = [{values}]\n"));
+    let bench = TestStudy::new(&format!("[parameters]\nB = [{values}]\n"));
     let ran = run(&bench, 0.0);
     // The default, and each 32nd of the other 69.
     assert_eq!((ran.summary.end.evaluations, ran.summary.end.passed_over), (3, 67));
@@ -180,13 +180,13 @@ fn a_strategy_that_refuses_everything_meets_evidence() {
 #[test]
 fn twins_of_what_is_passed_over_are_not_run_and_those_of_what_ran_are_not_asked_about() {
     // LATE reaches the source but not the machine code.
-    let bench = Bench::new("[parameters]\nA = [0, 5]\nLATE = [0, 1, 2]\n");
+    let bench = TestStudy::new("[parameters]\nA = [0, 5]\nLATE = [0, 1, 2]\n");
     let ran = run(&bench, 13.0);
     assert_eq!((ran.log.compiled.len(), ran.log.evaluated.len()), (6, 1));
     let verdicts = bench.verdicts();
     assert_eq!((count(&verdicts, "pass"), count(&verdicts, "passed_over")), (3, 3));
     // DEAD does not reach the source.
-    let bench = Bench::new("[parameters]\nA = [0, 5]\nDEAD = [0, 1, 2]\n");
+    let bench = TestStudy::new("[parameters]\nA = [0, 5]\nDEAD = [0, 1, 2]\n");
     let ran = run(&bench, 13.0);
     assert_eq!((ran.log.compiled.len(), ran.log.evaluated.len()), (2, 1));
     assert_eq!(count(&bench.verdicts(), "passed_over"), 3);
@@ -194,7 +194,7 @@ fn twins_of_what_is_passed_over_are_not_run_and_those_of_what_ran_are_not_asked_
 
 #[test]
 fn a_resumed_study_leaves_passed_over_what_was() {
-    let mut bench = Bench::new(SPACE);
+    let mut bench = TestStudy::new(SPACE);
     bench.options.budget.evaluations = Some(5);
     let first = run(&bench, 11.0);
     assert_eq!(first.summary.end.evaluations, 3, "only A = 0 has fewer registers");
@@ -209,7 +209,7 @@ fn a_resumed_study_leaves_passed_over_what_was() {
 
 #[test]
 fn facts_are_told_of_what_fails_after_compiling_too() {
-    let bench = Bench::new("[parameters]\nA = [0, 1, 2, 6]\nB = [0, 1]\n");
+    let bench = TestStudy::new("[parameters]\nA = [0, 1, 2, 6]\nB = [0, 1]\n");
     // The strategy itself checks that all but what does not compile comes with facts.
     let hangs: Script = Arc::new(|job| lane_result(job, VerdictKind::Hang));
     bench.run_strategy(picky(whole(&bench), 13.0), |_| hangs).unwrap();

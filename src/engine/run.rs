@@ -21,7 +21,7 @@ use crate::event::{Earlier, Event, Observer};
 use crate::journal::leaderboard::verdict_mix;
 use crate::journal::record::{End, Throughput, now};
 use crate::study::Study;
-use crate::supervise::job::{Job, Standing};
+use crate::supervise::job::Standing;
 
 /// How often lane shares are told and the wall clock is looked at.
 const TICK: Duration = Duration::from_millis(250);
@@ -37,29 +37,29 @@ const SUSPECT: u32 = 2;
 const GIVEN_UP: u32 = 3;
 
 /// One run of a study.
-pub struct Engine<'a> {
+pub struct Engine<'a, R: Recipe> {
     pub(super) study: &'a mut Study,
     pub(super) space: &'a SearchSpace,
     pub(super) strategy: Box<dyn Strategy + 'a>,
-    pub(super) recipe: &'a dyn Recipe,
-    pub(super) compilers: Box<dyn Compilers + 'a>,
+    pub(super) recipe: &'a R,
+    pub(super) compilers: Box<dyn Compilers<R::Prepared> + 'a>,
     pub(super) observer: &'a mut dyn Observer,
     pub(super) options: Options,
-    pub(super) lane: LaneHandle,
-    pub(super) inbox: Inbox,
+    pub(super) lane: LaneHandle<R::Job>,
+    pub(super) inbox: Inbox<R::Binary>,
     /// In flight, by number.
-    pub(super) variants: BTreeMap<u64, Variant>,
+    pub(super) variants: BTreeMap<u64, Variant<R::Prepared>>,
     /// Compiled and waiting for the lane.
-    pub(super) ready: BTreeMap<u64, Job>,
+    pub(super) ready: BTreeMap<u64, R::Job>,
     pub(super) on_lane: Vec<u64>,
-    pub(super) sources: Sources,
+    pub(super) sources: Sources<R::Binary>,
     pub(super) codes: Codes,
     pub(super) compiling: usize,
     /// Everything proposed or evaluated, by whomever.
     pub(super) known: HashSet<Genome>,
     /// In flight at a crash, to be evaluated first; suspects, to be evaluated last.
-    pub(super) again: VecDeque<Variant>,
-    pub(super) suspects: VecDeque<Variant>,
+    pub(super) again: VecDeque<Variant<R::Prepared>>,
+    pub(super) suspects: VecDeque<Variant<R::Prepared>>,
     pub(super) next_number: u64,
     pub(super) used_numbers: HashSet<u64>,
     /// Position of an evaluation in the history, by number.
@@ -81,20 +81,20 @@ pub struct Engine<'a> {
 }
 
 /// The parts that an engine works with.
-pub struct Parts<'a> {
+pub struct Parts<'a, R: Recipe> {
     pub study: &'a mut Study,
     pub space: &'a SearchSpace,
     pub strategy: Box<dyn Strategy + 'a>,
-    pub recipe: &'a dyn Recipe,
-    pub compilers: Box<dyn Compilers + 'a>,
-    pub device: Box<dyn Evaluate>,
+    pub recipe: &'a R,
+    pub compilers: Box<dyn Compilers<R::Prepared> + 'a>,
+    pub device: Box<dyn Evaluate<R::Job>>,
     pub observer: &'a mut dyn Observer,
-    pub inbox: Inbox,
+    pub inbox: Inbox<R::Binary>,
 }
 
-impl<'a> Engine<'a> {
+impl<'a, R: Recipe> Engine<'a, R> {
     /// An engine that is ready to run.
-    pub fn new(parts: Parts<'a>, options: Options) -> Engine<'a> {
+    pub fn new(parts: Parts<'a, R>, options: Options) -> Engine<'a, R> {
         let mut device = parts.device;
         let device_at_start = device.telemetry();
         let lane = LaneHandle::start(device, parts.inbox.sender());

@@ -1,26 +1,14 @@
 //! One configuration through the whole chain, without a search: `evo test-one`.
 
-use evo_protocol::binary::{CompileOutcome, KernelSource};
 use evo_protocol::device::EntryAttributes;
 use evo_protocol::evaluation::Evaluation;
-use evo_protocol::verdict::{Gate, Verdict, VerdictKind};
+use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_space::genome::{Configuration, Genome};
 use evo_space::space::SearchSpace;
 
-use super::ports::{Build, Recipe, Refused};
+use super::ports::{CompileAnswer, Recipe};
 use super::variant::Variant;
-use crate::supervise::job::Job;
-use crate::supervise::lane::LaneResult;
-
-/// Where a configuration's source is compiled and its binary judged. Errors are our own trouble.
-pub trait Bench {
-    /// What can go wrong.
-    type Error;
-    /// Compiles.
-    fn compile(&mut self, source: KernelSource) -> Result<CompileOutcome, Self::Error>;
-    /// Judges and times.
-    fn judge(&mut self, job: &Job) -> Result<LaneResult, Self::Error>;
-}
+use crate::supervise::job::Judgement;
 
 /// What became of one configuration.
 #[derive(Debug)]
@@ -30,6 +18,13 @@ pub struct Single {
     pub attributes: Vec<EntryAttributes>,
     /// The device is gone.
     pub lost: bool,
+}
+
+impl Single {
+    /// A configuration that never reached the device.
+    pub fn refused(evaluation: Evaluation) -> Single {
+        Single { evaluation, attributes: Vec::new(), lost: false }
+    }
 }
 
 /// The verdict on a configuration that violates constraints; `None` if it violates none.
@@ -47,43 +42,45 @@ pub fn constraint_verdict(space: &SearchSpace, configuration: &Configuration) ->
     let verdict = Verdict::new(VerdictKind::RejectedConstraint, format!("violates {}", texts.join("; ")))
         .with("constraint", first.expr.text())
         .with("parameters", names.collect::<Vec<_>>());
-    let variant = Variant::new(0, genome, configuration.clone(), "user", false);
+    let variant: Variant<()> = Variant::new(0, genome, configuration.clone(), "user", false);
     Some(variant.evaluation(verdict, Vec::new()))
 }
 
-/// Renders, compiles, judges at full depth.
-pub fn evaluate<B: Bench>(
-    recipe: &dyn Recipe,
+/// A configuration's job with the variant that takes its judgement, or the evaluation of one that was
+/// refused on the way.
+pub type SingleJob<R> = Result<(Begun<<R as Recipe>::Prepared>, <R as Recipe>::Job), Box<Evaluation>>;
+
+/// A configuration whose job exists.
+#[derive(Debug)]
+pub struct Begun<P>(Variant<P>);
+
+impl<P> Begun<P> {
+    /// The evaluation that a judgement amounts to.
+    pub fn judged(self, judgement: Judgement) -> Single {
+        let (attributes, lost) = (judgement.attributes.clone(), judgement.lost);
+        Single { evaluation: self.0.judged(judgement), attributes, lost }
+    }
+}
+
+/// Takes one configuration to a job, outside any study: prepares it, compiles it with `compile`, and
+/// checks what came of it.
+///
+/// # Errors
+/// Those of `compile` itself; whatever the variant is to blame for is the inner error.
+pub fn job<R: Recipe, E>(
+    recipe: &R,
     genome: Genome,
     configuration: Configuration,
-    bench: &mut B,
-) -> Result<Single, B::Error> {
+    deep: bool,
+    compile: impl FnOnce(&R::Prepared) -> Result<CompileAnswer<R::Binary>, E>,
+) -> Result<SingleJob<R>, E> {
     let mut variant = Variant::new(0, genome, configuration, "user", false);
-    let done = |evaluation| Single { evaluation, attributes: Vec::new(), lost: false };
-    let prepared = match recipe.prepare(&variant.configuration) {
+    let prepared = match variant.prepare(recipe) {
         Ok(prepared) => prepared,
-        Err(refused) => return Ok(done(variant.refused(refused))),
+        Err(evaluation) => return Ok(Err(evaluation)),
     };
-    let source = prepared.source.clone();
-    variant.prepared = Some(prepared.clone());
-    let binary = match bench.compile(source)? {
-        Ok(binary) => binary,
-        Err(verdict) => return Ok(done(variant.refused(Refused { gate: Gate::Compile, verdict }))),
-    };
-    variant.compile_ms = binary.compile_ms;
-    variant.binary = Some(binary.clone());
-    let build = Build {
-        number: 0,
-        label: variant.configuration.to_string(),
-        binary: &binary,
-        variant_hash: prepared.source.variant_hash.clone(),
-        deep: true,
-    };
-    let job = match recipe.job(&prepared, build) {
-        Ok(job) => job,
-        Err(refused) => return Ok(done(variant.refused(refused))),
-    };
-    let result = bench.judge(&job)?;
-    let (attributes, lost) = (result.attributes.clone(), result.lost);
-    Ok(Single { evaluation: variant.judged(result), attributes, lost })
+    let answer = compile(prepared)?;
+    let variant_hash = variant.configuration.hash();
+    let job = variant.job(recipe, &answer, &variant_hash, deep);
+    Ok(job.map(|job| (Begun(variant), job)))
 }

@@ -1,6 +1,5 @@
 //! What happens to a variant at each stage, from proposal to verdict.
 
-use evo_protocol::binary::CompileOutcome;
 use evo_protocol::evaluation::{Evaluation, Expectation};
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::verdict::{Gate, VerdictClass};
@@ -9,14 +8,13 @@ use evo_space::genome::{ContentHash, Genome};
 
 use super::error::EngineError;
 use super::lane::Task;
-use super::ports::{Build, Message, Refused};
+use super::ports::{CompileAnswer, Message, Recipe};
 use super::run::{Engine, LANE_DEPTH};
-use super::variant::{Twin, Variant};
+use super::variant::{Twin, Variant, code_and_plan};
 use crate::budget::StopReason;
 use crate::compile::full_cache;
 use crate::event::Event;
-use crate::supervise::job::Standing;
-use crate::supervise::lane::LaneResult;
+use crate::supervise::job::{Judgement, Standing};
 
 /// In flight while nothing was evaluated.
 const FIRST_AHEAD: u64 = 8;
@@ -30,7 +28,7 @@ pub(super) fn look_ahead(jobs: usize, evaluated: u64) -> usize {
     known_enough.min(2 * jobs + 4)
 }
 
-impl Engine<'_> {
+impl<R: Recipe> Engine<'_, R> {
     /// Fills the look-ahead with proposals; gives how many were made.
     pub(super) fn propose(&mut self) -> Result<usize, EngineError> {
         let ahead = look_ahead(self.compilers.jobs(), self.counted());
@@ -47,7 +45,7 @@ impl Engine<'_> {
     }
 
     /// The next variant: first what a crash interrupted, then the strategy's, then suspects.
-    fn next_variant(&mut self) -> Option<Variant> {
+    fn next_variant(&mut self) -> Option<Variant<R::Prepared>> {
         // A variant that was in flight at a crash runs alone, so that nobody shares its fate.
         let alone = self.variants.is_empty();
         if !self.again.is_empty() {
@@ -78,7 +76,7 @@ impl Engine<'_> {
     }
 
     /// A suspect, alone and last; without any left the run is over for `reason`.
-    fn next_suspect(&mut self, alone: bool, reason: StopReason) -> Option<Variant> {
+    fn next_suspect(&mut self, alone: bool, reason: StopReason) -> Option<Variant<R::Prepared>> {
         if self.suspects.is_empty() {
             self.stop = Some(reason);
             return None;
@@ -95,46 +93,53 @@ impl Engine<'_> {
         self.next_number
     }
 
-    /// Renders a variant and sends its source to the compilers, unless a twin's is there already.
-    fn begin(&mut self, mut variant: Variant) -> Result<(), EngineError> {
+    /// Prepares a variant and sends it to the compilers, unless a twin with the same source is there
+    /// already.
+    fn begin(&mut self, mut variant: Variant<R::Prepared>) -> Result<(), EngineError> {
         let number = variant.number;
-        let prepared = match self.recipe.prepare(&variant.configuration) {
-            Ok(prepared) => prepared,
-            Err(refused) => return self.record(&variant.genome.clone(), variant.refused(refused)),
-        };
-        let source = prepared.source.clone();
-        let key = source.code_hash();
-        variant.prepared = Some(prepared);
-        let event = Event::Compiling { number, configuration: variant.configuration.clone() };
-        self.variants.insert(number, variant);
+        if let Err(evaluation) = variant.prepare(self.recipe) {
+            return self.record(&variant.genome, *evaluation);
+        }
+        let Some(key) = variant.source_key() else { return Ok(()) };
         match self.sources.get_mut(&key) {
-            Some(Twin::Pending { waiting, .. }) => waiting.push(number),
-            Some(Twin::Known { .. }) => self.built(number, &key)?,
+            Some(Twin::Pending { waiting, .. }) => {
+                waiting.push(number);
+                self.variants.insert(number, variant);
+            }
+            Some(Twin::Known { .. }) => {
+                self.variants.insert(number, variant);
+                self.built(number, &key)?;
+            }
             None => {
                 self.sources.insert(key, Twin::Pending { owner: number, waiting: Vec::new() });
                 self.compiling += 1;
-                self.observer.observe(&event);
-                self.compilers.submit(number, source);
+                let configuration = variant.configuration.clone();
+                self.observer.observe(&Event::Compiling { number, configuration });
+                if let Some((prepared, _)) = &variant.prepared {
+                    self.compilers.submit(number, prepared);
+                }
+                self.variants.insert(number, variant);
             }
         }
         Ok(())
     }
 
     /// A compiler's answer.
-    pub(super) fn compiled(&mut self, number: u64, outcome: CompileOutcome) -> Result<(), EngineError> {
+    pub(super) fn compiled(
+        &mut self,
+        number: u64,
+        answer: CompileAnswer<R::Binary>,
+    ) -> Result<(), EngineError> {
         self.compiling = self.compiling.saturating_sub(1);
-        // No variant's fault, and the next ones would fare no better.
-        if let Some(message) = full_cache(&outcome) {
+        // A full disk is not this variant's fault, and the next variants would fare no better.
+        if let Some(message) = full_cache(&answer) {
             return Err(EngineError::CacheFull(message));
         }
-        let Some(variant) = self.variants.get_mut(&number) else { return Ok(()) };
-        let Some(prepared) = &variant.prepared else { return Ok(()) };
-        let key = prepared.source.code_hash();
-        let variant_hash = prepared.source.variant_hash.clone();
-        if let Ok(binary) = &outcome {
-            variant.compile_ms = binary.compile_ms;
-        }
-        let waiting = Twin::resolve(self.sources.get_mut(&key), (outcome, variant_hash));
+        // Abandoned meanwhile: nobody waits for the answer.
+        let Some(variant) = self.variants.get(&number) else { return Ok(()) };
+        let Some(key) = variant.source_key() else { return Ok(()) };
+        let answer = (answer, variant.configuration.hash());
+        let waiting = Twin::resolve(self.sources.get_mut(&key), answer);
         self.built(number, &key)?;
         for twin in waiting {
             self.built(twin, &key)?;
@@ -142,57 +147,46 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// A variant whose source has an outcome: a verdict, a twin's result, or a place in the queue.
+    /// A variant whose source has an answer: a verdict, a twin's result, or a place in the queue.
     fn built(&mut self, number: u64, key: &ContentHash) -> Result<(), EngineError> {
-        let Some(Twin::Known { owner, answer: (outcome, variant_hash) }) = self.sources.get(key) else {
+        let Some(Twin::Known { owner, answer: (answer, variant_hash) }) = self.sources.get(key) else {
             return Ok(());
         };
         let Some(variant) = self.variants.get_mut(&number) else { return Ok(()) };
-        let binary = match outcome {
-            Ok(binary) => binary.clone(),
-            Err(verdict) => {
-                let verdict = verdict.clone();
-                let mut evaluation = variant.refused(Refused { gate: Gate::Compile, verdict });
-                evaluation.duplicate_of = (*owner != number).then_some(*owner);
-                return self.settle(evaluation);
+        // Only the first with a source has paid for compiling it.
+        let twin_of = (*owner != number).then_some(*owner);
+        match variant.job(self.recipe, answer, variant_hash, false) {
+            Err(mut evaluation) => {
+                if twin_of.is_some() {
+                    evaluation.compile_ms = 0.0;
+                    evaluation.duplicate_of = twin_of.filter(|_| answer.is_err());
+                }
+                self.settle(*evaluation)
             }
-        };
-        variant.binary = Some(binary.clone());
-        let Some(prepared) = &variant.prepared else { return Ok(()) };
-        variant.facts = Some(self.recipe.facts(prepared, &binary)).filter(|facts| !facts.is_empty());
-        let code = ContentHash::of_parts([
-            binary.code_hash.as_str().as_bytes(),
-            prepared.plan_hash().as_str().as_bytes(),
-        ]);
-        let label = variant.configuration.to_string();
-        let variant_hash = variant_hash.clone();
-        let build = Build { number, label, binary: &binary, variant_hash, deep: false };
-        match self.recipe.job(prepared, build) {
-            Err(refused) => {
-                let evaluation = variant.refused(refused);
-                self.settle(evaluation)
+            Ok(job) => {
+                if twin_of.is_some() {
+                    variant.build.compile_ms = 0.0;
+                }
+                let code = variant.code_key();
+                self.queue(number, code, job)
             }
-            Ok(job) => self.queue(number, code, job),
         }
     }
 
     /// Queues a job for the lane, unless the same machine code with the same plan was or is there.
-    fn queue(
-        &mut self,
-        number: u64,
-        code: ContentHash,
-        job: crate::supervise::job::Job,
-    ) -> Result<(), EngineError> {
-        match self.codes.get_mut(&code) {
+    fn queue(&mut self, number: u64, code: Option<ContentHash>, job: R::Job) -> Result<(), EngineError> {
+        match code.as_ref().and_then(|code| self.codes.get_mut(code)) {
             Some(Twin::Pending { waiting, .. }) => waiting.push(number),
             Some(Twin::Known { owner, .. }) => {
                 let owner = *owner;
                 self.settle_as_twin(number, owner)?;
             }
             None => {
-                self.codes.insert(code.clone(), Twin::Pending { owner: number, waiting: Vec::new() });
+                if let Some(code) = &code {
+                    self.codes.insert(code.clone(), Twin::Pending { owner: number, waiting: Vec::new() });
+                }
                 if let Some(variant) = self.variants.get_mut(&number) {
-                    variant.code = Some(code);
+                    variant.code = code;
                 }
                 self.ready.insert(number, job);
             }
@@ -212,13 +206,14 @@ impl Engine<'_> {
             self.study.started(number, &variant.configuration)?;
             self.on_lane.push(number);
             self.observer.observe(&Event::Evaluating { number });
-            self.lane.send(Task::Evaluate { job: Box::new(job), standing: self.standing.clone() });
+            let standing = self.standing.clone();
+            self.lane.send(Task::Evaluate { number, job: Box::new(job), standing });
         }
         Ok(())
     }
 
     /// The lane's verdict.
-    pub(super) fn evaluated(&mut self, number: u64, result: LaneResult) -> Result<(), EngineError> {
+    pub(super) fn evaluated(&mut self, number: u64, result: Judgement) -> Result<(), EngineError> {
         self.on_lane.retain(|own| *own != number);
         if result.lost {
             return self.device_lost(number, &result);
@@ -245,7 +240,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    fn device_lost(&mut self, number: u64, result: &LaneResult) -> Result<(), EngineError> {
+    fn device_lost(&mut self, number: u64, result: &Judgement) -> Result<(), EngineError> {
         let configuration = self.variants.get(&number).map(|variant| variant.configuration.to_string());
         let message = format!(
             "the device is lost while `{}` is on it: {}",
@@ -324,9 +319,7 @@ impl Engine<'_> {
             && evaluation.gate(Gate::Launch).is_some_and(|report| report.cases > 0);
         let Some(hash) = evaluation.code_hash.as_ref().filter(|_| usable) else { return };
         if let Ok(prepared) = self.recipe.prepare(&evaluation.configuration) {
-            let parts =
-                [hash.as_str().as_bytes(), prepared.plan_hash().as_str().as_bytes()].map(<[u8]>::to_vec);
-            let code = ContentHash::of_parts(parts.iter().map(Vec::as_slice));
+            let code = code_and_plan(hash, &self.recipe.identity(&prepared).plan);
             self.codes.insert(code, Twin::Known { owner: evaluation.number, answer: () });
         }
     }
@@ -348,7 +341,7 @@ impl Engine<'_> {
     }
 
     /// Waits for the lane's answer or a compiler's, outside the search.
-    pub(super) fn next_message(&mut self) -> Result<Message, EngineError> {
+    pub(super) fn next_message(&mut self) -> Result<Message<R::Binary>, EngineError> {
         self.inbox.receiver.recv().map_err(|_| EngineError::Stopped("device lane"))
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use evo_protocol::verdict::{Gate, VerdictKind};
 
-use super::fake::{Bench, Script, all_pass, lane_result, verdicts_in};
+use super::fake::{Script, TestStudy, all_pass, lane_result, verdicts_in};
 use super::ports::Message;
 use super::stages::look_ahead;
 use crate::budget::StopReason;
@@ -30,7 +30,7 @@ fn mixed() -> Script {
 
 #[test]
 fn the_whole_space_is_evaluated_and_failures_change_nothing() {
-    let bench = Bench::new(PLAIN);
+    let bench = TestStudy::new(PLAIN);
     let ran = bench.run(mixed());
     assert_eq!(ran.summary.end.reason, StopReason::SpaceExhausted);
     let verdicts = bench.verdicts();
@@ -52,7 +52,7 @@ fn the_whole_space_is_evaluated_and_failures_change_nothing() {
 
 #[test]
 fn a_run_says_how_warm_the_device_was_before_and_after() {
-    let mut bench = Bench::new(PLAIN);
+    let mut bench = TestStudy::new(PLAIN);
     bench.options.budget.evaluations = Some(5);
     let ran = bench.run(all_pass());
     let study = std::fs::read(bench.out.path().join("s/study.json")).unwrap();
@@ -70,7 +70,7 @@ fn a_run_says_how_warm_the_device_was_before_and_after() {
 
 #[test]
 fn gates_not_reached_are_not_run() {
-    let bench = Bench::new(PLAIN);
+    let bench = TestStudy::new(PLAIN);
     bench.run(mixed());
     let study = bench.open();
     let find = |text: &str| {
@@ -98,7 +98,7 @@ fn limits_end_a_run_where_they_say() {
         (Some(3), Some(2), 3, StopReason::Evaluations),
         (Some(100), None, 18, StopReason::SpaceExhausted),
     ] {
-        let mut bench = Bench::new(PLAIN);
+        let mut bench = TestStudy::new(PLAIN);
         bench.options.budget.evaluations = evaluations;
         bench.options.budget.generations = generations;
         let ran = bench.run(all_pass());
@@ -108,7 +108,7 @@ fn limits_end_a_run_where_they_say() {
 
 #[test]
 fn the_wall_clock_ends_a_run_and_resume_goes_on() {
-    let mut bench = Bench::new(PLAIN);
+    let mut bench = TestStudy::new(PLAIN);
     bench.options.budget.wall = Some(Duration::ZERO);
     assert_eq!(bench.run(all_pass()).summary.end.reason, StopReason::Wall);
     bench.options.budget.wall = None;
@@ -130,29 +130,29 @@ fn the_wall_clock_ends_compilations_too() {
 #[test]
 fn twins_are_compiled_and_evaluated_once() {
     // DEAD does not reach the source.
-    let bench = Bench::new("[parameters]\nA = [0, 1]\nDEAD = [0, 1, 2]\n");
+    let bench = TestStudy::new("[parameters]\nA = [0, 1]\nDEAD = [0, 1, 2]\n");
     let ran = bench.run(all_pass());
     assert_eq!((ran.log.compiled.len(), ran.log.evaluated.len()), (2, 2));
     assert_eq!(bench.verdicts().len(), 6);
     // LATE reaches the source but not the machine code.
-    let bench = Bench::new("[parameters]\nA = [0, 1]\nLATE = [0, 1, 2]\n");
+    let bench = TestStudy::new("[parameters]\nA = [0, 1]\nLATE = [0, 1, 2]\n");
     let ran = bench.run(all_pass());
     assert_eq!((ran.log.compiled.len(), ran.log.evaluated.len()), (6, 2));
     let duplicates = bench.open().history.evaluations.iter().filter(|one| one.duplicate_of.is_some()).count();
     assert_eq!(duplicates, 4);
     // GRID changes the plan only: one compilation, but each is evaluated.
-    let bench = Bench::new("[parameters]\nA = [0, 1]\nGRID = [1, 2, 3]\n");
+    let bench = TestStudy::new("[parameters]\nA = [0, 1]\nGRID = [1, 2, 3]\n");
     let ran = bench.run(all_pass());
     assert_eq!((ran.log.compiled.len(), ran.log.evaluated.len()), (2, 6));
     // A failing compiler is not asked twice either.
-    let bench = Bench::new("[parameters]\nA = [6]\nDEAD = [0, 1, 2]\n");
+    let bench = TestStudy::new("[parameters]\nA = [6]\nDEAD = [0, 1, 2]\n");
     assert_eq!(bench.run(all_pass()).log.compiled.len(), 1);
     assert!(bench.verdicts().values().all(|verdict| verdict == "compile_error"));
 }
 
 #[test]
 fn twins_are_known_across_runs() {
-    let mut bench = Bench::new("[parameters]\nA = [0, 1]\nLATE = [0, 1, 2, 3, 4, 5]\n");
+    let mut bench = TestStudy::new("[parameters]\nA = [0, 1]\nLATE = [0, 1, 2, 3, 4, 5]\n");
     bench.options.budget.evaluations = Some(6);
     let first = bench.run(all_pass()).log.evaluated.len();
     bench.options.budget.evaluations = None;
@@ -162,7 +162,7 @@ fn twins_are_known_across_runs() {
 
 #[test]
 fn the_look_ahead_is_bounded() {
-    let bench = Bench::new("[parameters]\nA = [0, 1, 2, 3, 4, 5]\nB = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]\n");
+    let bench = TestStudy::new("[parameters]\nA = [0, 1, 2, 3, 4, 5]\nB = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]\n");
     let ran = bench.run(all_pass());
     let (mut in_flight, mut most) = (0i32, 0);
     for event in &ran.events {
@@ -184,9 +184,9 @@ fn the_look_ahead_grows_with_what_is_known() {
 
 #[test]
 fn one_interrupt_finishes_the_variant_on_the_device() {
-    let bench = Bench::new(PLAIN);
+    let bench = TestStudy::new(PLAIN);
     let expected = {
-        let whole = Bench::new(PLAIN);
+        let whole = TestStudy::new(PLAIN);
         whole.run(mixed());
         whole.verdicts()
     };
@@ -211,7 +211,7 @@ fn one_interrupt_finishes_the_variant_on_the_device() {
 
 #[test]
 fn a_second_interrupt_does_not_wait_for_the_device() {
-    let bench = Bench::new(PLAIN);
+    let bench = TestStudy::new(PLAIN);
     let (release, gate) = std::sync::mpsc::channel::<()>();
     let gate = std::sync::Mutex::new(gate);
     let ran = bench.run_with(|user| {
@@ -231,7 +231,7 @@ fn a_second_interrupt_does_not_wait_for_the_device() {
 
 #[test]
 fn a_lost_device_ends_the_run_and_the_variant_gets_another_chance() {
-    let bench = Bench::new(PLAIN);
+    let bench = TestStudy::new(PLAIN);
     let count = AtomicU64::new(0);
     let ran = bench.run(Arc::new(move |job| {
         let mut result = lane_result(job, VerdictKind::Pass);
@@ -250,12 +250,12 @@ fn a_lost_device_ends_the_run_and_the_variant_gets_another_chance() {
 
 #[test]
 fn a_journal_cut_anywhere_resumes_to_the_same_verdicts() {
-    let bench = Bench::new(PLAIN);
+    let bench = TestStudy::new(PLAIN);
     bench.run(mixed());
     let (expected, bytes) = (bench.verdicts(), std::fs::read(bench.journal()).unwrap());
     for step in 0..24 {
         let cut = bytes.len() * step / 24;
-        let again = Bench::new(PLAIN);
+        let again = TestStudy::new(PLAIN);
         std::fs::create_dir_all(again.journal().parent().unwrap()).unwrap();
         std::fs::write(again.journal(), &bytes[..cut]).unwrap();
         let before = verdicts_in(&again.journal());
@@ -267,7 +267,7 @@ fn a_journal_cut_anywhere_resumes_to_the_same_verdicts() {
 
 #[test]
 fn a_resumed_run_starts_from_what_was_found_and_tells_damage_once() {
-    let mut bench = Bench::new(PLAIN);
+    let mut bench = TestStudy::new(PLAIN);
     bench.run(mixed());
     let text = std::fs::read_to_string(bench.journal()).unwrap();
     let damaged = text.replacen("\"kind\":\"started\"", "\"kind\":\"started!\"", 1);
@@ -284,7 +284,7 @@ fn a_resumed_run_starts_from_what_was_found_and_tells_damage_once() {
 
 #[test]
 fn what_was_in_flight_at_three_crashes_is_given_up() {
-    let bench = Bench::new(PLAIN);
+    let bench = TestStudy::new(PLAIN);
     drop(bench.open());
     let configuration = bench.space.configuration(&bench.space.default_genome());
     for crash in 1..=3 {
@@ -303,7 +303,7 @@ fn what_was_in_flight_at_three_crashes_is_given_up() {
 #[test]
 fn after_one_crash_it_goes_first_and_after_two_last() {
     for (crashes, first) in [(1, true), (2, false)] {
-        let bench = Bench::new("[parameters]\nA = [0, 1, 2]\n");
+        let bench = TestStudy::new("[parameters]\nA = [0, 1, 2]\n");
         drop(bench.open());
         let configuration = bench.space.configuration(&bench.space.genome_at(2).unwrap());
         for _ in 0..crashes {
@@ -320,7 +320,7 @@ fn after_one_crash_it_goes_first_and_after_two_last() {
 
 #[test]
 fn finalists_are_confirmed_and_those_that_fail_make_room() {
-    let mut bench = Bench::new("[parameters]\nA = { values = [0, 1, 2, 3], default = 3 }\nB = [0, 1]\n");
+    let mut bench = TestStudy::new("[parameters]\nA = { values = [0, 1, 2, 3], default = 3 }\nB = [0, 1]\n");
     bench.options.finalists = 2;
     let ran = bench.run(Arc::new(|job| {
         let lucky = job.deep && job.label == "A=0 B=0";
@@ -341,7 +341,7 @@ fn finalists_are_confirmed_and_those_that_fail_make_room() {
 
 #[test]
 fn strategies_that_evolve_run_too() {
-    let mut bench = Bench::new(PLAIN);
+    let mut bench = TestStudy::new(PLAIN);
     bench.strategy = "genetic";
     bench.options.budget.generations = Some(3);
     let ran = bench.run(mixed());
@@ -353,7 +353,7 @@ fn strategies_that_evolve_run_too() {
 
 #[test]
 fn a_full_cache_stops_the_run_and_blames_no_variant() {
-    let bench = Bench::new("[parameters]\nA = [0, 1, 9]\n");
+    let bench = TestStudy::new("[parameters]\nA = [0, 1, 9]\n");
     let error = bench.try_run_with(|_| all_pass()).err().map(|error| error.to_string());
     assert_eq!(
         error.as_deref(),

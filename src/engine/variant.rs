@@ -1,57 +1,56 @@
 //! A configuration on its way through the engine, and what is known of its twins.
+//!
+//! The way from a configuration to a job is here once: [`Variant::prepare`], then a compiler,
+//! synchronous or not, then [`Variant::job`]. Whatever refuses the variant on this way becomes its
+//! evaluation, so that callers deal with a job or with a finished evaluation and nothing between.
 
 use std::collections::HashMap;
 
-use evo_protocol::binary::{Binary, CompileOutcome};
 use evo_protocol::evaluation::{Evaluation, Expectation};
-use evo_protocol::facts::Facts;
 use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
 use evo_space::genome::{Configuration, ContentHash, Genome};
 
-use super::ports::{Prepared, Refused};
-use crate::supervise::lane::LaneResult;
+use super::ports::{BuildRecord, CompileAnswer, Identity, JobOrder, Recipe, Refused};
+use crate::supervise::job::Judgement;
 
-/// A configuration between proposal and verdict.
+/// A configuration between proposal and verdict. `P` is what its recipe prepared.
 #[derive(Debug)]
-pub(crate) struct Variant {
+pub(crate) struct Variant<P> {
     pub number: u64,
     pub genome: Genome,
     pub configuration: Configuration,
     pub origin: String,
     pub expected: Option<Expectation>,
-    pub prepared: Option<Prepared>,
-    pub binary: Option<Binary>,
-    /// What is known of the binary.
-    pub facts: Option<Facts>,
-    pub compile_ms: f64,
+    /// Set by `prepare`.
+    pub prepared: Option<(P, Identity)>,
+    /// Set by `job`.
+    pub build: BuildRecord,
     /// Its machine code and plan, if it is the first with them.
     pub code: Option<ContentHash>,
     /// It was in flight at a crash: it runs alone.
     pub struck: bool,
 }
 
-/// Who answers for a source or for machine code.
+/// The variant that answers for a source or for machine code, and those that wait for its answer.
 #[derive(Debug)]
 pub(crate) enum Twin<T> {
-    /// The first is under way; the others wait for it.
-    Pending {
-        owner: u64,
-        waiting: Vec<u64>,
-    },
-    Known {
-        owner: u64,
-        answer: T,
-    },
+    /// The first is under way.
+    Pending { owner: u64, waiting: Vec<u64> },
+    /// The first has its answer.
+    Known { owner: u64, answer: T },
 }
 
-/// Sources by `KernelSource::code_hash`: the outcome and the hash compiled into the binary.
-pub(crate) type Sources = HashMap<ContentHash, Twin<(CompileOutcome, ContentHash)>>;
+/// A compiler's answer with the hash compiled into the binary.
+pub(crate) type SourceAnswer<B> = (CompileAnswer<B>, ContentHash);
+
+/// Sources by [`Identity::source`].
+pub(crate) type Sources<B> = HashMap<ContentHash, Twin<SourceAnswer<B>>>;
 
 /// Machine code together with its launch plans.
 pub(crate) type Codes = HashMap<ContentHash, Twin<()>>;
 
 impl<T> Twin<T> {
-    /// Takes those who wait for `owner`, leaving the answer.
+    /// Takes the variants that wait for `owner`, leaving the answer.
     pub(crate) fn resolve(entry: Option<&mut Twin<T>>, answer: T) -> Vec<u64> {
         let Some(twin) = entry else { return Vec::new() };
         let (owner, waiting) = match twin {
@@ -63,7 +62,12 @@ impl<T> Twin<T> {
     }
 }
 
-impl Variant {
+/// The hash of machine code and launches together: equal for variants that share one result.
+pub(crate) fn code_and_plan(code: &ContentHash, plan: &ContentHash) -> ContentHash {
+    ContentHash::of_parts([code.as_str().as_bytes(), plan.as_str().as_bytes()])
+}
+
+impl<P> Variant<P> {
     /// A variant at its beginning.
     pub(crate) fn new(
         number: u64,
@@ -71,7 +75,7 @@ impl Variant {
         configuration: Configuration,
         origin: &str,
         struck: bool,
-    ) -> Variant {
+    ) -> Variant<P> {
         let origin = origin.to_string();
         Variant {
             number,
@@ -80,16 +84,71 @@ impl Variant {
             origin,
             expected: None,
             prepared: None,
-            binary: None,
-            facts: None,
-            compile_ms: 0.0,
+            build: BuildRecord::default(),
             code: None,
             struck,
         }
     }
 
+    /// Makes it ready for the compilers; the error is its evaluation.
+    pub(crate) fn prepare<R>(&mut self, recipe: &R) -> Result<&P, Box<Evaluation>>
+    where
+        R: Recipe<Prepared = P>,
+    {
+        let prepared = recipe.prepare(&self.configuration).map_err(|refused| self.refused(refused))?;
+        let identity = recipe.identity(&prepared);
+        Ok(&self.prepared.insert((prepared, identity)).0)
+    }
+
+    /// Takes the compiler's answer to a prepared variant; the error is its evaluation.
+    /// `variant_hash` is compiled into the binary.
+    pub(crate) fn job<R>(
+        &mut self,
+        recipe: &R,
+        answer: &CompileAnswer<R::Binary>,
+        variant_hash: &ContentHash,
+        deep: bool,
+    ) -> Result<R::Job, Box<Evaluation>>
+    where
+        R: Recipe<Prepared = P>,
+    {
+        let binary = match answer {
+            Ok(binary) => binary,
+            Err(verdict) => {
+                return Err(self.refused(Refused { gate: Gate::Compile, verdict: verdict.clone() }));
+            }
+        };
+        let Some((prepared, _)) = &self.prepared else { return Err(self.unprepared()) };
+        self.build = recipe.record(prepared, binary);
+        let order = JobOrder {
+            number: self.number,
+            label: self.configuration.to_string(),
+            variant_hash: variant_hash.clone(),
+            deep,
+        };
+        recipe.job(prepared, binary, order).map_err(|refused| self.refused(refused))
+    }
+
+    /// By which twins with the same source are found.
+    pub(crate) fn source_key(&self) -> Option<ContentHash> {
+        self.prepared.as_ref().map(|(_, identity)| identity.source.clone())
+    }
+
+    /// By which twins with the same machine code and launches are found; absent where the code is
+    /// unknown.
+    pub(crate) fn code_key(&self) -> Option<ContentHash> {
+        let (_, identity) = self.prepared.as_ref()?;
+        Some(code_and_plan(self.build.code_hash.as_ref()?, &identity.plan))
+    }
+
+    fn unprepared(&self) -> Box<Evaluation> {
+        let message = "a variant was compiled before it was prepared";
+        Box::new(self.evaluation(Verdict::new(VerdictKind::HarnessError, message), Vec::new()))
+    }
+
     /// An evaluation with nothing but a verdict and the reports of the gates before it.
     pub(crate) fn evaluation(&self, verdict: Verdict, reports: Vec<GateReport>) -> Evaluation {
+        let build = &self.build;
         Evaluation {
             number: self.number,
             generation: 0,
@@ -101,59 +160,55 @@ impl Variant {
             gates: complete(reports),
             measurements: Vec::new(),
             objective_ns: None,
-            resources: self.binary.as_ref().map(|binary| binary.resources.clone()).unwrap_or_default(),
-            source_hash: self.prepared.as_ref().map(|own| ContentHash::of(own.source.text.as_bytes())),
-            binary_hash: self.binary.as_ref().map(|binary| binary.hash.clone()),
-            code_hash: self.binary.as_ref().map(|binary| binary.code_hash.clone()),
-            facts: self.facts,
+            resources: build.resources.clone(),
+            source_hash: self.prepared.as_ref().and_then(|(_, identity)| identity.text.clone()),
+            binary_hash: build.binary_hash.clone(),
+            code_hash: build.code_hash.clone(),
+            facts: build.facts,
             duplicate_of: None,
-            compile_ms: self.compile_ms,
+            compile_ms: build.compile_ms,
             device_ms: 0.0,
             recovery: None,
         }
     }
 
     /// Refused at a gate before the device.
-    pub(crate) fn refused(&self, refused: Refused) -> Evaluation {
+    pub(crate) fn refused(&self, refused: Refused) -> Box<Evaluation> {
         let mut reports = before(refused.gate);
         let mut report = GateReport::not_run(refused.gate, refused.verdict.message.clone());
         report.state = GateState::Fail;
         report.cases = 1;
         report.evidence = refused.verdict.evidence.clone();
         reports.push(report);
-        self.evaluation(*refused.verdict, reports)
+        Box::new(self.evaluation(*refused.verdict, reports))
     }
 
     /// Compiled and not run, because the strategy expects too little of it.
     pub(crate) fn passed_over(&self) -> Evaluation {
         let message = "not run: the search expects too little of it, given what the compiler reports";
-        let mut reports = before(Gate::Launch);
-        if let Some(report) = reports.iter_mut().find(|report| report.gate == Gate::Compile) {
-            report.elapsed_ms = self.compile_ms;
-        }
-        self.evaluation(Verdict::new(VerdictKind::PassedOver, message), reports)
+        self.evaluation(Verdict::new(VerdictKind::PassedOver, message), self.compiled_reports())
     }
 
     /// Judged by the lane.
-    pub(crate) fn judged(&self, result: LaneResult) -> Evaluation {
+    pub(crate) fn judged(&self, judgement: Judgement) -> Evaluation {
+        let mut reports = self.compiled_reports();
+        // A replay says of the gates before the device too that they did not run.
+        reports.retain(|report| !judgement.gates.iter().any(|told| told.gate == report.gate));
+        reports.extend(judgement.gates);
+        let mut evaluation = self.evaluation(judgement.verdict, reports);
+        evaluation.measurements = judgement.measurements;
+        evaluation.objective_ns = judgement.objective_ns;
+        evaluation.device_ms = judgement.device_ms;
+        evaluation.recovery = judgement.recovery;
+        evaluation
+    }
+
+    fn compiled_reports(&self) -> Vec<GateReport> {
         let mut reports = before(Gate::Launch);
         if let Some(report) = reports.iter_mut().find(|report| report.gate == Gate::Compile) {
-            report.elapsed_ms = self.compile_ms;
+            report.elapsed_ms = self.build.compile_ms;
         }
-        // A replay says of these gates too that they did not run; then there is no binary either.
-        reports.retain(|report| !result.gates.iter().any(|told| told.gate == report.gate));
-        reports.extend(result.gates);
-        let mut evaluation = self.evaluation(result.verdict, reports);
-        if evaluation.gate(Gate::Compile).is_some_and(|report| report.state == GateState::NotRun) {
-            evaluation.source_hash = None;
-            evaluation.binary_hash = None;
-            evaluation.code_hash = None;
-        }
-        evaluation.measurements = result.measurements;
-        evaluation.objective_ns = result.objective_ns;
-        evaluation.device_ms = result.device_ms;
-        evaluation.recovery = result.recovery;
-        evaluation
+        reports
     }
 
     /// Another variant's result, because the code is the same.
@@ -167,7 +222,6 @@ impl Variant {
         evaluation
     }
 }
-
 /// Passing reports of the gates before `gate` that need no device.
 fn before(gate: Gate) -> Vec<GateReport> {
     let said = |gate: &Gate, message: &str| GateReport {

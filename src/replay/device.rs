@@ -1,30 +1,23 @@
 //! The engine's ports answered by a recording: no source, no compiler, no device.
 //!
-//! A variant travels through the engine like any other; where a kernel would name its entry points, it
-//! names its row. Verdicts and costs are the recorded ones, booked but not waited for. No gate ran, and
+//! A variant travels through the engine like any other; what is prepared is the number of its row. Verdicts and costs are the recorded ones, booked but not waited for. No gate ran, and
 //! every report says so: a replay is never passed off as a measurement, and nothing is confirmed.
 
-use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 
-use evo_protocol::binary::{Binary, HEADER_END, KernelSource};
 use evo_protocol::device::{DeviceInfo, DeviceKind, DeviceLimits};
-use evo_protocol::measurement::RankingMode;
 use evo_protocol::verdict::{Gate, GateReport, Verdict, VerdictKind};
-use evo_protocol::worker::{CheckPlan, ReferencePlan};
 use evo_space::genome::{Configuration, ContentHash};
 
 use super::recording::{Recording, Row};
-use crate::engine::ports::{Build, Compilers, Evaluate, Message, Prepared, Recipe, Refused, Rivals};
+use crate::engine::ports::{
+    BuildRecord, Compilers, Evaluate, Identity, JobOrder, Message, Recipe, Refused, Rivals,
+};
 use crate::journal::record::{PairedProblem, ProblemWork};
-use crate::supervise::job::{Job, Standing};
-use crate::supervise::lane::LaneResult;
+use crate::supervise::job::{Judgement, Standing};
 
 /// Begins every replayed device's name.
 pub const PREFIX: &str = "replay:";
-
-/// What stands for the row of a configuration that was not recorded.
-const NO_ROW: &str = "none";
 
 /// The device that a replay's journal names: `replay:A100`.
 pub fn info(recording: &Recording) -> DeviceInfo {
@@ -53,7 +46,7 @@ pub fn info(recording: &Recording) -> DeviceInfo {
     }
 }
 
-/// Configurations become the names of their rows.
+/// Configurations become the numbers of their rows.
 #[derive(Debug)]
 pub struct ReplayRecipe<'a> {
     recording: &'a Recording,
@@ -66,55 +59,43 @@ impl<'a> ReplayRecipe<'a> {
     }
 }
 
+/// A configuration's row in the recording; absent where it was not recorded.
+pub type RowNumber = Option<usize>;
+
 impl Recipe for ReplayRecipe<'_> {
-    fn prepare(&self, configuration: &Configuration) -> Result<Prepared, Refused> {
+    type Prepared = (Configuration, RowNumber);
+    /// Milliseconds of compiling on record.
+    type Binary = f64;
+    type Job = RowNumber;
+
+    fn prepare(&self, configuration: &Configuration) -> Result<(Configuration, RowNumber), Refused> {
         let genome = self.recording.space.genome(configuration);
         let row = genome.and_then(|genome| self.recording.row(&genome));
-        let source = KernelSource {
-            text: format!("{HEADER_END}{configuration}"),
-            options: Vec::new(),
-            entries: vec![row.map_or(NO_ROW.to_string(), |row| row.number.to_string())],
-            file_name: String::new(),
-            variant_hash: configuration.hash(),
-        };
-        Ok(Prepared { source, tiny: Vec::new(), checked: Vec::new(), timed: Vec::new() })
+        Ok((configuration.clone(), row.map(|row| row.number)))
     }
 
-    fn job(&self, prepared: &Prepared, build: Build<'_>) -> Result<Job, Refused> {
-        let check = CheckPlan {
-            reference: ReferencePlan::Kernel,
-            atol: None,
-            rtol: None,
-            trusted_factor: 1.0,
-            seed: 0,
-            seeds: 0,
-            families: Vec::new(),
-            deterministic: true,
-            repeats: 0,
-        };
-        Ok(Job {
-            number: build.number,
-            label: build.label,
-            variant_hash: build.variant_hash,
-            binary: build.binary.clone(),
-            entries: prepared.source.entries.clone(),
-            reference: None,
-            check,
-            tiny: Vec::new(),
-            checked: Vec::new(),
-            timed: Vec::new(),
-            ranking: RankingMode::Hot,
-            deep: build.deep,
-        })
+    fn identity(&self, (configuration, _): &(Configuration, RowNumber)) -> Identity {
+        // No two configurations share a row, and no journal of a replay names a source.
+        let hash = configuration.hash();
+        Identity { source: hash.clone(), text: None, plan: hash }
     }
 
-    fn work(&self, _prepared: &Prepared) -> Vec<ProblemWork> {
+    fn record(&self, _prepared: &(Configuration, RowNumber), compile_ms: &f64) -> BuildRecord {
+        BuildRecord { compile_ms: *compile_ms, toolchain: "replay".to_string(), ..BuildRecord::default() }
+    }
+
+    fn job(
+        &self,
+        (_, row): &(Configuration, RowNumber),
+        _compile_ms: &f64,
+        _order: JobOrder,
+    ) -> Result<RowNumber, Refused> {
+        Ok(*row)
+    }
+
+    fn work(&self, _prepared: &(Configuration, RowNumber)) -> Vec<ProblemWork> {
         Vec::new()
     }
-}
-
-fn row_of<'a>(rows: &'a [Row], entries: &[String]) -> Option<&'a Row> {
-    rows.get(entries.first()?.parse::<usize>().ok()?)
 }
 
 /// Answers each source at once with the compile time on record.
@@ -122,32 +103,21 @@ fn row_of<'a>(rows: &'a [Row], entries: &[String]) -> Option<&'a Row> {
 pub struct ReplayCompilers {
     rows: Vec<Row>,
     jobs: usize,
-    sender: Sender<Message>,
+    sender: Sender<Message<f64>>,
 }
 
 impl ReplayCompilers {
     /// Compilers that answer to `sender`; the engine keeps its look-ahead as for `jobs` processes.
-    pub fn new(recording: &Recording, jobs: usize, sender: Sender<Message>) -> ReplayCompilers {
+    pub fn new(recording: &Recording, jobs: usize, sender: Sender<Message<f64>>) -> ReplayCompilers {
         ReplayCompilers { rows: recording.rows().to_vec(), jobs, sender }
     }
 }
 
-impl Compilers for ReplayCompilers {
-    fn submit(&mut self, ticket: u64, source: KernelSource) {
-        let row = row_of(&self.rows, &source.entries);
-        let code_hash = source.code_hash();
-        let binary = Binary {
-            hash: code_hash.clone(),
-            code_hash,
-            path: PathBuf::new(),
-            resources: Vec::new(),
-            toolchain: "replay".to_string(),
-            compile_ms: row.map_or(0.0, |row| row.cost.compile_ms),
-            cached: true,
-            log: String::new(),
-        };
+impl Compilers<(Configuration, RowNumber)> for ReplayCompilers {
+    fn submit(&mut self, ticket: u64, (_, row): &(Configuration, RowNumber)) {
+        let compile_ms = row.and_then(|row| self.rows.get(row)).map_or(0.0, |row| row.cost.compile_ms);
         // The engine may be gone already at the end of a run.
-        let _ = self.sender.send(Message::Compiled(ticket, Ok(binary)));
+        let _ = self.sender.send(Message::Compiled(ticket, Ok(compile_ms)));
     }
 
     /// Every source has its answer already.
@@ -187,11 +157,11 @@ impl ReplayDevice {
     }
 }
 
-impl Evaluate for ReplayDevice {
-    fn evaluate(&mut self, job: &Job, _standing: &Standing) -> LaneResult {
-        let row = row_of(&self.rows, &job.entries);
+impl Evaluate<RowNumber> for ReplayDevice {
+    fn evaluate(&mut self, job: &RowNumber, _standing: &Standing) -> Judgement {
+        let row = job.and_then(|row| self.rows.get(row));
         let not_run = |gate: &Gate| GateReport::not_run(*gate, "nothing ran: this is a replay");
-        LaneResult {
+        Judgement {
             verdict: self.verdict(row),
             gates: Gate::ALL.iter().map(not_run).collect(),
             measurements: Vec::new(),
@@ -203,11 +173,11 @@ impl Evaluate for ReplayDevice {
         }
     }
 
-    fn pair(&mut self, _rivals: &Rivals) -> Result<PairedProblem, String> {
+    fn pair(&mut self, _rivals: &Rivals<RowNumber>) -> Result<PairedProblem, String> {
         Err("a replay measures nothing".to_string())
     }
 
-    fn noise_floor(&mut self, _job: &Job, _problem: usize) -> Result<f64, String> {
+    fn noise_floor(&mut self, _job: &RowNumber, _problem: usize) -> Result<f64, String> {
         Err("a replay measures nothing".to_string())
     }
 }

@@ -2,26 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use evo_protocol::binary::Binary;
-use evo_protocol::measurement::RankingMode;
+use evo_protocol::device::EntryAttributes;
+use evo_protocol::evaluation::Recovery;
+use evo_protocol::measurement::{Measurement, RankingMode};
 use evo_protocol::plan::ProblemPlan;
-use evo_protocol::worker::{BinaryRef, Candidate, CheckPlan};
-use evo_space::genome::ContentHash;
+use evo_protocol::verdict::{GateReport, Verdict};
+use evo_protocol::worker::Candidate;
 
 /// One variant to be judged and timed.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// The evaluation's number in its study.
     pub number: u64,
-    /// `BLOCK_M=32 NUM_WARPS=8 …`, for messages.
-    pub label: String,
-    pub variant_hash: ContentHash,
-    pub binary: Binary,
-    /// Entry points that launches use.
-    pub entries: Vec<String>,
-    /// The naive kernel's binary and entries, if that is the reference.
-    pub reference: Option<(Binary, Vec<String>)>,
-    pub check: CheckPlan,
+    /// What the worker loads, and how it judges it.
+    pub candidate: Candidate,
     /// Small shapes cut from the configuration's own tiles.
     pub tiny: Vec<ProblemPlan>,
     /// Problems whose answers are checked; timed ones may be repeated here or not.
@@ -35,20 +29,6 @@ pub struct Job {
 }
 
 impl Job {
-    /// The form in which a worker gets it.
-    pub fn candidate(&self) -> Candidate {
-        let reference =
-            |binary: &Binary| BinaryRef { hash: binary.hash.clone(), path: Some(binary.path.clone()) };
-        Candidate {
-            label: self.label.clone(),
-            variant_hash: self.variant_hash.clone(),
-            binary: reference(&self.binary),
-            entries: self.entries.clone(),
-            reference: self.reference.as_ref().map(|(binary, entries)| (reference(binary), entries.clone())),
-            check: self.check.clone(),
-        }
-    }
-
     /// Every problem whose answers are checked, timed ones first, each once.
     pub fn all_checked(&self) -> Vec<ProblemPlan> {
         let mut plans = self.timed.clone();
@@ -77,10 +57,29 @@ impl Standing {
     }
 }
 
+/// What a device found out about a job.
+#[derive(Debug)]
+pub struct Judgement {
+    pub verdict: Verdict,
+    /// One report for each gate from `launch` to `honesty`.
+    pub gates: Vec<GateReport>,
+    pub measurements: Vec<Measurement>,
+    /// Nanoseconds; for `too_slow` an estimate or lower bound.
+    pub objective_ns: Option<f64>,
+    pub attributes: Vec<EntryAttributes>,
+    /// What it took to get the lane going again.
+    pub recovery: Option<Recovery>,
+    /// Time in the lane without recovery, milliseconds.
+    pub device_ms: f64,
+    /// The device is gone; nothing more can be evaluated here.
+    pub lost: bool,
+}
+
 /// Jobs for tests of the modules that pass them on.
 #[cfg(test)]
 pub(crate) mod example {
-    use evo_protocol::worker::ReferencePlan;
+    use evo_protocol::worker::{BinaryRef, CheckPlan, ReferencePlan};
+    use evo_space::genome::ContentHash;
 
     use super::*;
 
@@ -102,16 +101,7 @@ pub(crate) mod example {
     /// A job with one tiny shape and the given timed problems.
     pub fn job(timed: &[(&str, f64)]) -> Job {
         let hash = ContentHash::of(b"example");
-        let binary = Binary {
-            hash: hash.clone(),
-            code_hash: hash.clone(),
-            path: "example.so".into(),
-            resources: Vec::new(),
-            toolchain: "none".into(),
-            compile_ms: 0.0,
-            cached: false,
-            log: String::new(),
-        };
+        let binary = BinaryRef { hash: hash.clone(), path: Some("example.so".into()) };
         let check = CheckPlan {
             reference: ReferencePlan::Builtin { name: "gemm".into() },
             atol: None,
@@ -125,12 +115,14 @@ pub(crate) mod example {
         };
         Job {
             number: 1,
-            label: "A=1".into(),
-            variant_hash: hash,
-            binary,
-            entries: vec!["kernel".into()],
-            reference: None,
-            check,
+            candidate: Candidate {
+                label: "A=1".into(),
+                variant_hash: hash,
+                binary,
+                entries: vec!["kernel".into()],
+                reference: None,
+                check,
+            },
             tiny: vec![plan("tiny:1", 1.0)],
             checked: Vec::new(),
             timed: timed.iter().map(|(name, flops)| plan(name, *flops)).collect(),

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use evo_protocol::device::{DeviceError, DeviceInfo, EntryAttributes, Telemetry};
+use evo_protocol::device::{DeviceError, DeviceInfo, Telemetry};
 use evo_protocol::evaluation::Recovery;
-use evo_protocol::measurement::{Measurement, TimingMode};
+use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
 use evo_protocol::worker::{Depth, GateAnswer, MeasureAnswer, PairedTimes, Request, Response, SamplePolicy};
@@ -13,28 +13,10 @@ use super::blame::{Blame, blame};
 use super::cascade::{self, Outcome, Station, ranking_mode};
 use super::child::DeviceWorker;
 use super::deadline::{Deadlines, Prediction, work};
-use super::job::{Job, Standing};
+use super::job::{Job, Judgement, Standing};
 use super::supervisor::Supervisor;
 pub use super::supervisor::{LaneError, LaneLimits, LaneOptions};
 use crate::timing::noise::{self, NoiseFloor};
-
-/// What a lane found out about a job.
-#[derive(Debug)]
-pub struct LaneResult {
-    pub verdict: Verdict,
-    /// One report for each gate from `launch` to `honesty`.
-    pub gates: Vec<GateReport>,
-    pub measurements: Vec<Measurement>,
-    /// Nanoseconds; for `too_slow` an estimate or lower bound.
-    pub objective_ns: Option<f64>,
-    pub attributes: Vec<EntryAttributes>,
-    /// What it took to get the lane going again.
-    pub recovery: Option<Recovery>,
-    /// Time in the lane without recovery, milliseconds.
-    pub device_ms: f64,
-    /// The device is gone; nothing more can be evaluated here.
-    pub lost: bool,
-}
 
 /// One device, its worker and the spare.
 #[derive(Debug)]
@@ -89,7 +71,7 @@ impl Lane {
 
     /// Takes a job through gates and timing. Whatever the job does to its worker, the next job finds a
     /// proven one.
-    pub fn evaluate(&mut self, job: &Job, standing: &Standing) -> LaneResult {
+    pub fn evaluate(&mut self, job: &Job, standing: &Standing) -> Judgement {
         if let Some(why) = self.supervisor.lost() {
             return lost(why);
         }
@@ -120,9 +102,9 @@ impl Lane {
         }
     }
 
-    fn result(&self, outcome: Outcome<Trouble>, verdict: Verdict, spent: Spent) -> LaneResult {
+    fn result(&self, outcome: Outcome<Trouble>, verdict: Verdict, spent: Spent) -> Judgement {
         let recovery_ms = spent.recovery.as_ref().map_or(0.0, |recovery| recovery.elapsed_ms);
-        LaneResult {
+        Judgement {
             verdict,
             gates: outcome.gates,
             measurements: outcome.measurements,
@@ -161,7 +143,7 @@ impl Lane {
         let ratios = (0..NOISE_PROCESSES)
             .map(|_| Ok(self.pair(job, job, problem, NOISE_BLOCKS)?.log_ratios))
             .collect::<Result<Vec<_>, LaneError>>()?;
-        Ok(noise::floor(ratios, job.check.seed))
+        Ok(noise::floor(ratios, job.candidate.check.seed))
     }
 }
 
@@ -178,10 +160,10 @@ impl Spent {
     }
 }
 
-fn lost(why: &str) -> LaneResult {
+fn lost(why: &str) -> Judgement {
     let not_run = |gate: &Gate| GateReport::not_run(*gate, "the device is lost");
     let own = |gate: &&Gate| (Gate::Launch..=Gate::Honesty).contains(*gate);
-    LaneResult {
+    Judgement {
         verdict: Verdict::new(VerdictKind::DeviceLost, why),
         gates: Gate::ALL.iter().filter(own).map(not_run).collect(),
         measurements: Vec::new(),
@@ -224,7 +206,7 @@ fn pair_in(
         return Err(LaneError::Unexpected { found: format!("no timed problem {problem}") });
     };
     for (slot, job) in (0u8..).zip(jobs) {
-        let load = Request::Load { slot, candidate: Box::new(job.candidate()) };
+        let load = Request::Load { slot, candidate: Box::new(job.candidate.clone()) };
         match child.request(&load, deadlines).map_err(LaneError::died)?.response {
             Response::Loaded { .. } => {}
             other => return Err(LaneError::unexpected(&other)),
@@ -324,7 +306,7 @@ impl Station for Shift<'_> {
     type Broken = Trouble;
 
     fn load(&mut self, job: &Job) -> Result<Result<f64, DeviceError>, Trouble> {
-        let request = Request::Load { slot: 0, candidate: Box::new(job.candidate()) };
+        let request = Request::Load { slot: 0, candidate: Box::new(job.candidate.clone()) };
         let deadlines = self.supervisor.deadlines();
         match self.ask(&request, &deadlines, None)?.0 {
             Response::Loaded { load_ms } => Ok(Ok(load_ms)),

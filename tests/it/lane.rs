@@ -4,14 +4,14 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use evo::compile::{FarmOptions, compile_one_with};
-use evo::engine::ports::{Build, Recipe};
+use evo::engine::ports::{JobOrder, Recipe};
 use evo::engine::recipe::{KernelRecipe, problems_on};
 use evo::kernel::catalog;
 use evo::kernel::render::render_reference;
 use evo::supervise::cascade::objective;
 use evo::supervise::deadline::Deadlines;
-use evo::supervise::job::{Job, Standing};
-use evo::supervise::lane::{Lane, LaneLimits, LaneOptions, LaneResult};
+use evo::supervise::job::{Job, Judgement, Standing};
+use evo::supervise::lane::{Lane, LaneLimits, LaneOptions};
 use evo::timing::paired::{Decision, compare};
 use evo_protocol::binary::{Binary, KernelSource};
 use evo_protocol::device::DeviceKind;
@@ -71,15 +71,15 @@ fn job_of(space: &str, values: &[(&str, Value)], deep: bool) -> Job {
     let prepared = recipe.prepare(&configuration).unwrap();
     let binary = compile(prepared.source.clone());
     let variant_hash = prepared.source.variant_hash.clone();
-    let build = Build { number: 1, label: configuration.to_string(), binary: &binary, variant_hash, deep };
-    recipe.job(&prepared, build).unwrap()
+    let order = JobOrder { number: 1, label: configuration.to_string(), variant_hash, deep };
+    recipe.job(&prepared, &binary, order).unwrap()
 }
 
-fn state(result: &LaneResult, gate: Gate) -> GateState {
+fn state(result: &Judgement, gate: Gate) -> GateState {
     result.gates.iter().find(|report| report.gate == gate).unwrap().state
 }
 
-fn standing(result: &LaneResult, job: &Job) -> Standing {
+fn standing(result: &Judgement, job: &Job) -> Standing {
     let hot = result.measurements.iter().filter(|one| one.mode == TimingMode::Hot);
     let problems = hot.map(|one| (one.problem.clone(), one.p50_ns)).collect();
     Standing::new(problems, objective(&result.measurements, &job.timed, TimingMode::Hot).unwrap())

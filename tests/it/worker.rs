@@ -6,13 +6,12 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use evo::supervise::deadline::Deadlines;
-use evo::supervise::job::{Job, Standing};
-use evo::supervise::lane::{Lane, LaneError, LaneLimits, LaneOptions, LaneResult};
-use evo_protocol::binary::Binary;
+use evo::supervise::job::{Job, Judgement, Standing};
+use evo::supervise::lane::{Lane, LaneError, LaneLimits, LaneOptions};
 use evo_protocol::measurement::RankingMode;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Gate, GateState};
-use evo_protocol::worker::{CheckPlan, ReferencePlan};
+use evo_protocol::worker::{BinaryRef, Candidate, CheckPlan, ReferencePlan};
 use evo_space::genome::ContentHash;
 
 /// A lane of scripted workers and the folder in which they leave traces.
@@ -72,16 +71,7 @@ fn plan(name: &str, flops: f64) -> ProblemPlan {
 
 fn job(label: &str) -> Job {
     let hash = ContentHash::of(label.as_bytes());
-    let binary = Binary {
-        hash: hash.clone(),
-        code_hash: hash.clone(),
-        path: PathBuf::from("/nonexistent"),
-        resources: Vec::new(),
-        toolchain: "none".into(),
-        compile_ms: 0.0,
-        cached: false,
-        log: String::new(),
-    };
+    let binary = BinaryRef { hash: hash.clone(), path: Some(PathBuf::from("/nonexistent")) };
     let check = CheckPlan {
         reference: ReferencePlan::Builtin { name: "gemm".into() },
         atol: None,
@@ -95,12 +85,14 @@ fn job(label: &str) -> Job {
     };
     Job {
         number: 1,
-        label: label.into(),
-        variant_hash: hash,
-        binary,
-        entries: vec!["kernel".into()],
-        reference: None,
-        check,
+        candidate: Candidate {
+            label: label.into(),
+            variant_hash: hash,
+            binary,
+            entries: vec!["kernel".into()],
+            reference: None,
+            check,
+        },
         tiny: vec![plan("tiny:1", 1.0)],
         checked: Vec::new(),
         timed: vec![plan("big", 1e6)],
@@ -122,7 +114,7 @@ fn gone_soon(pid: u32) -> bool {
 }
 
 /// A good job, the bad one, a good one: gives the bad one's result.
-fn between_good_ones(label: &str) -> (LaneResult, Stage) {
+fn between_good_ones(label: &str) -> (Judgement, Stage) {
     let stage = Stage::new(&[]);
     let mut lane = stage.lane(false).unwrap();
     let standing = Standing::default();
@@ -260,8 +252,9 @@ fn a_missing_binary_is_sent_along() {
     let stage = Stage::new(&[]);
     let mut lane = stage.lane(false).unwrap();
     let mut needy = job("NEED");
-    needy.binary.path = stage.folder.path().join("binary");
-    std::fs::write(&needy.binary.path, b"foobar").unwrap();
+    let path = stage.folder.path().join("binary");
+    std::fs::write(&path, b"foobar").unwrap();
+    needy.candidate.binary.path = Some(path);
     assert!(lane.evaluate(&needy, &Standing::default()).verdict.is_pass());
     assert_eq!(std::fs::read_to_string(stage.folder.path().join("provided")).unwrap(), "Zm9vYmFy");
 }

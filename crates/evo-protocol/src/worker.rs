@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use evo_space::genome::ContentHash;
 use serde::{Deserialize, Serialize};
 
+use crate::binary::Binary;
 use crate::device::{DeviceError, DeviceInfo, EntryAttributes, Telemetry};
 use crate::measurement::{Measurement, TimingMode};
 use crate::plan::ProblemPlan;
@@ -207,6 +208,13 @@ pub struct Candidate {
 pub struct BinaryRef {
     pub hash: ContentHash,
     pub path: Option<PathBuf>,
+}
+
+impl BinaryRef {
+    /// A binary that lies where the compiler put it.
+    pub fn of(binary: &Binary) -> BinaryRef {
+        BinaryRef { hash: binary.hash.clone(), path: Some(binary.path.clone()) }
+    }
 }
 
 /// How answers are judged.

@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
+use anyhow::Context;
 use evo_protocol::verdict::Verdict;
 use evo_space::genome::Configuration;
 use evo_space::value::Value;
 
 use crate::cli::session::{self, Place};
 use crate::compile::compile_one;
-use crate::engine::ports::{Build, Prepared, Recipe};
-use crate::engine::recipe::KernelRecipe;
+use crate::engine::recipe::{KernelRecipe, PreparedKernel};
+use crate::engine::single;
 use crate::kernel::spec::SpaceFile;
-use crate::supervise::job::{Job, Standing};
-use crate::supervise::lane::{Lane, LaneResult};
+use crate::supervise::job::{Job, Judgement, Standing};
+use crate::supervise::lane::Lane;
 
 /// One kernel on one device.
 pub struct Bench<'a> {
@@ -54,23 +55,13 @@ impl<'a> Bench<'a> {
         configuration: &Configuration,
         deep: bool,
     ) -> anyhow::Result<Result<Job, Box<Verdict>>> {
-        let prepared: Prepared = match self.recipe.prepare(configuration) {
-            Ok(prepared) => prepared,
-            Err(refused) => return Ok(Err(refused.verdict)),
+        let genome =
+            self.file.space.genome(configuration).context("a value is not one of the parameter's")?;
+        let compile = |prepared: &PreparedKernel| {
+            compile_one(&self.place.farm, prepared.source.clone()).map_err(session::setup_error)
         };
-        let binary =
-            match compile_one(&self.place.farm, prepared.source.clone()).map_err(session::setup_error)? {
-                Ok(binary) => binary,
-                Err(verdict) => return Ok(Err(verdict)),
-            };
-        let build = Build {
-            number: 0,
-            label: configuration.to_string(),
-            binary: &binary,
-            variant_hash: prepared.source.variant_hash.clone(),
-            deep,
-        };
-        Ok(self.recipe.job(&prepared, build).map_err(|refused| refused.verdict))
+        let job = single::job(&self.recipe, genome, configuration.clone(), deep, compile)?;
+        Ok(job.map(|(_, job)| job).map_err(|refused| Box::new(refused.verdict)))
     }
 
     /// Takes a configuration through everything; what never reached the device has no lane result.
@@ -82,7 +73,7 @@ impl<'a> Bench<'a> {
         configuration: &Configuration,
         standing: &Standing,
         deep: bool,
-    ) -> anyhow::Result<(Verdict, Option<LaneResult>)> {
+    ) -> anyhow::Result<(Verdict, Option<Judgement>)> {
         match self.job(configuration, deep)? {
             Err(verdict) => Ok((*verdict, None)),
             Ok(job) => {

@@ -10,8 +10,7 @@ use evo_space::value::Value;
 
 use super::Report;
 use super::bench::Bench;
-use crate::supervise::job::Standing;
-use crate::supervise::lane::LaneResult;
+use crate::supervise::job::{Judgement, Standing};
 
 /// A fault, and the verdicts that are right for it on CUDA and on the host; an empty list means that
 /// the fault cannot be shown there, and the text after it says why.
@@ -103,7 +102,7 @@ fn good_neighbor(bench: &mut Bench<'_>, good: &Configuration) -> anyhow::Result<
     Ok((objective, standing))
 }
 
-fn standing_of(result: &LaneResult) -> Standing {
+fn standing_of(result: &Judgement) -> Standing {
     let hot = result.measurements.iter().filter(|own| own.mode == TimingMode::Hot);
     let problems = hot.map(|own| (own.problem.clone(), own.p50_ns)).collect();
     Standing { problems, objective_ns: result.objective_ns }
