@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use evo_protocol::evaluation::Evaluation;
+use evo_protocol::evaluation::{Evaluation, RecoveryLevel};
 use evo_space::genome::Configuration;
 
 use crate::budget::StopReason;
@@ -24,7 +24,7 @@ pub enum Event {
     /// How busy the lanes are, in shares of elapsed time.
     Lanes { compile_busy: f64, device_busy: f64, compile_queue: usize, device_queue: usize },
     /// A worker was replaced.
-    Recovered { worker: usize, code: String, elapsed_ms: f64 },
+    Recovered { worker: usize, level: RecoveryLevel, elapsed_ms: f64 },
     /// Finalists are being confirmed; 0 is the baseline with the noise floor.
     Confirming { finalist: usize, of: usize },
     /// Something a person should know.

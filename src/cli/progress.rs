@@ -151,8 +151,9 @@ impl Observer for Plain {
                 }
             }
             Event::Lanes { .. } => self.tally.lanes(event),
-            Event::Recovered { code, elapsed_ms, .. } => {
-                self.say(&format!("worker replaced ({code}) in {elapsed_ms:.0} ms"));
+            Event::Recovered { level, elapsed_ms, .. } => {
+                let level = level.as_str();
+                self.say(&format!("worker replaced ({level}) in {elapsed_ms:.0} ms"));
             }
             Event::Confirming { finalist, of } => {
                 self.say(&format!("confirming finalist {finalist} of {of}"))

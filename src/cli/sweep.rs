@@ -7,7 +7,6 @@ use std::path::Path;
 
 use anyhow::Context;
 use evo_protocol::binary::Binary;
-use evo_protocol::measurement::RankingMode;
 use evo_protocol::verdict::VERDICT_VERSION;
 use evo_search::registry::{self, StrategyOptions};
 use evo_search::strategy::Strategy;
@@ -161,11 +160,7 @@ fn header(
         seed: arguments.seed,
         strategy: strategy.to_string(),
         population: arguments.population,
-        ranking: match kernel.objective.ranking {
-            RankingMode::Hot => "hot",
-            RankingMode::Cold => "cold",
-        }
-        .to_string(),
+        ranking: kernel.objective.ranking,
         device: lane.info().clone(),
         environment: environment::look(),
         started_at: now(),

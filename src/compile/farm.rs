@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use evo_protocol::binary::{CompileOutcome, KernelSource};
 use evo_protocol::device::DeviceKind;
-use evo_protocol::verdict::{Verdict, VerdictKind};
+use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
 use evo_space::genome::ContentHash;
 
 use super::cache::{self, Cache};
@@ -296,7 +296,7 @@ impl CompileLane {
                 let message =
                     format!("the disk of the compile cache `{}` is full: {kib} KiB free", cache.shown());
                 let said = verdict.message;
-                let verdict = Verdict::new(VerdictKind::HarnessError, message).with_cause("cache");
+                let verdict = Verdict::new(VerdictKind::HarnessError, message).with_cause(Cause::Cache);
                 Err(Box::new(verdict.with("compiler_says", said)))
             }
             (outcome, _) => outcome,
@@ -346,7 +346,7 @@ impl CompileLane {
 /// The message for a person when an outcome says that the cache has no room, in which case no variant can be built.
 pub fn full_cache<B>(outcome: &Result<B, Box<Verdict>>) -> Option<String> {
     let verdict = outcome.as_ref().err()?;
-    let full = verdict.kind == VerdictKind::HarnessError && verdict.cause.as_deref() == Some("cache");
+    let full = verdict.kind == VerdictKind::HarnessError && verdict.has_cause(Cause::Cache);
     full.then(|| {
         format!("{}\nhint: make room, or set EVO_CACHE_DIR to a folder with free space", verdict.message)
     })

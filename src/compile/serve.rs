@@ -4,7 +4,7 @@ use std::io;
 
 use evo_protocol::binary::{Binary, CompileOutcome, KernelSource};
 use evo_protocol::device::DeviceKind;
-use evo_protocol::verdict::{Verdict, VerdictKind};
+use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
 
 use super::cache::Cache;
 use super::compiled::Compiled;
@@ -80,7 +80,7 @@ impl CompileBench {
         };
         let (hash, path) = self.cache.store(&bytes, extension).map_err(|error| {
             let message = format!("cannot write the compile cache `{}`: {error}", self.setup.cache.display());
-            Verdict::new(VerdictKind::HarnessError, message).with_cause("cache")
+            Verdict::new(VerdictKind::HarnessError, message).with_cause(Cause::Cache)
         })?;
         if log_truncated {
             log.push_str("\n[log_truncated]");

@@ -82,7 +82,7 @@ impl<R: Recipe> Engine<'_, R> {
     /// The default configuration if it passed, else the first that did.
     fn baseline(&self, ranked: &[u64]) -> Option<u64> {
         let evaluations = &self.study.history.evaluations;
-        let default = evaluations.iter().find(|one| one.origin == "default" && one.verdict.is_pass());
+        let default = evaluations.iter().find(|one| one.is_default() && one.verdict.is_pass());
         default.map(|one| one.number).or_else(|| ranked.iter().min().copied())
     }
 

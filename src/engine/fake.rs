@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use evo_protocol::binary::EntryResources;
 use evo_protocol::device::{DeviceInfo, DeviceKind, DeviceLimits, Telemetry};
 use evo_protocol::facts::Facts;
-use evo_protocol::measurement::{Measurement, TimingMode};
-use evo_protocol::verdict::{Gate, GateReport, GateState, VERDICT_VERSION, Verdict, VerdictKind};
+use evo_protocol::measurement::{Measurement, RankingMode, StopRule, TimingMode};
+use evo_protocol::verdict::{Cause, Gate, GateReport, GateState, VERDICT_VERSION, Verdict, VerdictKind};
 use evo_search::registry::{StrategyOptions, create};
 use evo_search::strategy::Strategy;
 use evo_space::genome::{Configuration, ContentHash};
@@ -137,7 +137,7 @@ impl Compilers<FakePrepared> for FakeCompilers {
         let answer = if source.starts_with("code 6") {
             Err(Box::new(Verdict::new(VerdictKind::CompileError, "six")))
         } else if source.starts_with("code 9") {
-            Err(Box::new(Verdict::new(VerdictKind::HarnessError, "no room").with_cause("cache")))
+            Err(Box::new(Verdict::new(VerdictKind::HarnessError, "no room").with_cause(Cause::Cache)))
         } else {
             Ok(FakeBinary { code: source.split(" // ").next().unwrap().to_string() })
         };
@@ -238,7 +238,7 @@ pub(super) fn lane_result(job: &FakeJob, kind: VerdictKind) -> Judgement {
         ci_high_ns: time,
         outliers: 0,
         dropped: 0,
-        stop: "interval".into(),
+        stop: StopRule::Interval,
         telemetry: Default::default(),
         raw_ns: Vec::new(),
     };
@@ -392,7 +392,7 @@ pub(crate) fn header() -> StudyHeader {
         seed: 1,
         strategy: "exhaustive".into(),
         population: 4,
-        ranking: "hot".into(),
+        ranking: RankingMode::Hot,
         device: DeviceInfo {
             kind: DeviceKind::Host,
             name: "fake".into(),

@@ -1,7 +1,6 @@
 //! What happens to a variant at each stage, from proposal to verdict.
 
 use evo_protocol::evaluation::{Evaluation, Expectation};
-use evo_protocol::measurement::TimingMode;
 use evo_protocol::verdict::{Gate, VerdictClass};
 use evo_search::strategy::Outcome;
 use evo_space::genome::{ContentHash, Genome};
@@ -221,7 +220,7 @@ impl<R: Recipe> Engine<'_, R> {
         let Some(variant) = self.variants.get(&number) else { return Ok(()) };
         if let Some(recovery) = &result.recovery {
             let event =
-                Event::Recovered { worker: 0, code: recovery.code.clone(), elapsed_ms: recovery.elapsed_ms };
+                Event::Recovered { worker: 0, level: recovery.level, elapsed_ms: recovery.elapsed_ms };
             self.observer.observe(&event);
         }
         let code = variant.code.clone();
@@ -305,7 +304,7 @@ impl<R: Recipe> Engine<'_, R> {
         if self.standing.objective_ns.is_some_and(|best| best <= objective) {
             return false;
         }
-        let mode = if self.study.header().ranking == "cold" { TimingMode::Cold } else { TimingMode::Hot };
+        let mode = self.study.header().ranking.timing();
         let ranked = evaluation.measurements.iter().filter(|one| one.mode == mode);
         let times = ranked.map(|one| (one.problem.clone(), one.p50_ns)).collect();
         self.standing = Standing::new(times, objective);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use evo_protocol::binary::EntryResources;
 use evo_protocol::device::{DeviceInfo, DeviceKind, EntryAttributes, Telemetry};
 use evo_protocol::evaluation::Evaluation;
-use evo_protocol::measurement::TimingMode;
+use evo_protocol::measurement::RankingMode;
 use evo_protocol::verdict::{Gate, GateState};
 use evo_space::genome::{Configuration, ContentHash};
 use evo_space::shell::quote;
@@ -42,8 +42,8 @@ pub struct Section {
     /// Names of the timed problems.
     pub problems: Vec<String>,
     pub device: DeviceInfo,
-    /// What ranks: `hot` or `cold`.
-    pub ranking: String,
+    /// Which timing ranks.
+    pub ranking: RankingMode,
     pub champion: Entry,
     pub runners_up: Vec<Entry>,
     /// Relative difference below which two times are a tie, by A against A on the champion's device.
@@ -193,14 +193,14 @@ pub fn section(history: &History) -> Option<Section> {
         kernel: header.kernel.clone(),
         problems: header.problems.clone(),
         device: header.device.clone(),
-        ranking: header.ranking.clone(),
+        ranking: header.ranking,
         champion,
         runners_up: entries,
         noise_floor: newest.noise_floor,
         baseline: Baseline {
             number: baseline.number,
             configuration: baseline.configuration.clone(),
-            is_default: baseline.origin == "default",
+            is_default: baseline.is_default(),
         },
         study: summary(header, history),
         environment: header.environment.clone(),
@@ -370,8 +370,7 @@ fn result(header: &StudyHeader, evaluation: &Evaluation, work: &ProblemWork) -> 
             (one.mode.as_str().to_string(), mode)
         })
         .collect();
-    let ranking = if header.ranking == "cold" { TimingMode::Cold } else { TimingMode::Hot };
-    let time_ns = modes.get(ranking.as_str()).map(|mode| mode.p50_ns).filter(|time| *time > 0.0);
+    let time_ns = modes.get(header.ranking.as_str()).map(|mode| mode.p50_ns).filter(|time| *time > 0.0);
     let first = work.launches.first();
     ProblemResult {
         problem: work.problem.clone(),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use evo_protocol::binary::EntryResources;
 use evo_protocol::evaluation::Evaluation;
-use evo_protocol::measurement::{Measurement, TimingMode};
+use evo_protocol::measurement::{Measurement, StopRule, TimingMode};
 use evo_protocol::verdict::{Gate, GateReport, GateState, VERDICT_VERSION, Verdict};
 use evo_space::genome::{Configuration, ContentHash};
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ fn measurement(mode: TimingMode, time: f64) -> Measurement {
         ci_high_ns: time * 1.01,
         outliers: 1,
         dropped: 0,
-        stop: "interval".into(),
+        stop: StopRule::Interval,
         telemetry: Default::default(),
         raw_ns: Vec::new(),
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use evo_protocol::device::{DeviceInfo, EntryAttributes, Telemetry};
 use evo_protocol::evaluation::Evaluation;
+use evo_protocol::measurement::RankingMode;
 use evo_space::genome::{Configuration, ContentHash};
 use serde::{Deserialize, Serialize};
 
@@ -57,8 +58,8 @@ pub struct StudyHeader {
     pub seed: u64,
     pub strategy: String,
     pub population: u32,
-    /// `hot` or `cold`.
-    pub ranking: String,
+    /// Which timing ranks.
+    pub ranking: RankingMode,
     pub device: DeviceInfo,
     pub environment: Environment,
     /// UTC, RFC 3339.

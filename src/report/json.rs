@@ -81,8 +81,8 @@ pub fn event(event: &Event) -> Value {
             "event": "lanes", "compile_busy": compile_busy, "device_busy": device_busy,
             "compile_queue": compile_queue, "device_queue": device_queue,
         }),
-        Event::Recovered { worker, code, elapsed_ms } => json!({
-            "event": "recovered", "worker": worker, "code": code, "elapsed_ms": elapsed_ms,
+        Event::Recovered { worker, level, elapsed_ms } => json!({
+            "event": "recovered", "worker": worker, "code": level, "elapsed_ms": elapsed_ms,
         }),
         Event::Confirming { finalist, of } => {
             json!({ "event": "confirming", "finalist": finalist, "of": of })

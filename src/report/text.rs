@@ -50,7 +50,7 @@ pub fn section(section: &Section) -> String {
     let _ = writeln!(
         text,
         "time: {}, confirmed; speed: against the {name} ({}), paired in fresh processes; {floor}",
-        section.ranking,
+        section.ranking.as_str(),
         section.baseline.configuration.positional()
     );
     text += &legend(section);

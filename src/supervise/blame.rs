@@ -4,61 +4,87 @@
 //! and a deadline. In any other phase our own code was at work, so the job gets a second strike in a
 //! fresh worker before the verdict stands.
 
+use std::time::Duration;
+
+use evo_protocol::evaluation::RecoveryLevel;
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_protocol::worker::Phase;
 
 use super::deadline::Prediction;
 use super::child::{Death, DeathHow};
 
-/// A verdict and whether it is final.
+/// What a death means for the variant, for the job and for the process that comes next.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Blame {
     pub verdict: Verdict,
     /// Our own code was at work: to be tried once more before it counts.
     pub second_chance: bool,
+    /// How much is in doubt.
+    pub doubt: RecoveryLevel,
+    /// How long the variant ran at least, where it was only slow.
+    pub lower_bound: Option<Duration>,
+}
+
+impl Blame {
+    /// A verdict that stands, on a process whose device is in doubt.
+    pub fn plain(verdict: Verdict) -> Blame {
+        Blame { verdict, second_chance: false, doubt: RecoveryLevel::R2, lower_bound: None }
+    }
 }
 
 /// Judges a death. `prediction` is what was expected of a launch at this shape; `None` at tiny shapes.
 pub fn blame(death: &Death, prediction: Option<&Prediction>) -> Blame {
     let launched = matches!(death.phase, Some(Phase::Launched | Phase::Timing));
-    let (verdict, second_chance) = match &death.how {
-        DeathHow::Deadline { limit } if launched => {
-            (late(death, prediction).with("deadline_ms", limit.as_millis() as u64), false)
-        }
+    // A death outside a launch leaves the process in doubt, not the device.
+    let doubt = if launched { RecoveryLevel::R2 } else { RecoveryLevel::R1 };
+    let own = |verdict| Blame { second_chance: !launched, doubt, ..Blame::plain(verdict) };
+    let mut blame = match &death.how {
         DeathHow::Deadline { limit } => {
-            let verdict = Verdict::new(VerdictKind::WorkerHang, death.describe());
-            (verdict.with("deadline_ms", limit.as_millis() as u64), true)
+            let mut blame = if launched {
+                late(death, prediction)
+            } else {
+                own(Verdict::new(VerdictKind::WorkerHang, death.describe()))
+            };
+            blame.verdict.evidence.insert("deadline_ms", limit.as_millis() as u64);
+            blame
         }
         DeathHow::Exit { code, signal } => {
             let cause = signal.map_or_else(|| format!("exit_{}", code.unwrap_or(-1)), signal_name);
-            let verdict = Verdict::new(VerdictKind::WorkerDied, death.describe()).with_cause(cause);
-            (verdict, !launched)
+            own(Verdict::new(VerdictKind::WorkerDied, death.describe()).with_cause(cause))
         }
+        // Garbage on the wire may be the variant's scribbling over our memory: trust nothing.
         DeathHow::Protocol { .. } => {
             let verdict = Verdict::new(VerdictKind::WorkerDied, death.describe());
-            (verdict.with_cause("protocol"), true)
+            Blame { second_chance: true, ..Blame::plain(verdict.with_cause("protocol")) }
         }
-        DeathHow::Fault { error } => (error.verdict(), !launched && death.phase != Some(Phase::Checking)),
+        // What the fault handler names while outputs are compared is the variant's doing too: it damaged
+        // the memory that the comparison reads.
+        DeathHow::Fault { error } => Blame {
+            second_chance: !launched && death.phase != Some(Phase::Checking),
+            ..Blame::plain(error.verdict())
+        },
     };
-    Blame { verdict: with_place(verdict, death), second_chance }
+    blame.verdict = with_place(blame.verdict, death);
+    blame
 }
 
 /// A launch past its deadline: it hangs, or it is only known to be slower than the deadline.
-fn late(death: &Death, prediction: Option<&Prediction>) -> Verdict {
+fn late(death: &Death, prediction: Option<&Prediction>) -> Blame {
     let elapsed_ms = death.elapsed.as_millis() as u64;
     let place = if death.detail.is_empty() { "this shape" } else { &death.detail };
     let slow = prediction.filter(|prediction| !prediction.hangs(death.elapsed));
     let Some(prediction) = slow else {
-        return Verdict::new(VerdictKind::Hang, format!("no end at {place} after {elapsed_ms} ms"));
+        let message = format!("no end at {place} after {elapsed_ms} ms");
+        return Blame::plain(Verdict::new(VerdictKind::Hang, message));
     };
     let message = format!("no end at {place} after {elapsed_ms} ms; killed, so this is a lower bound");
-    let verdict = Verdict::new(VerdictKind::TooSlow, message)
+    let mut verdict = Verdict::new(VerdictKind::TooSlow, message)
         .with("lower_bound_ns", death.elapsed.as_nanos() as u64)
         .with("killed", true);
-    match prediction.incumbent_ns {
-        Some(incumbent) => verdict.with("incumbent_ns", incumbent),
-        None => verdict,
+    if let Some(incumbent) = prediction.incumbent_ns {
+        verdict = verdict.with("incumbent_ns", incumbent);
     }
+    Blame { lower_bound: Some(death.elapsed), ..Blame::plain(verdict) }
 }
 
 /// Where it happened, and what was printed last.
@@ -94,13 +120,11 @@ fn signal_name(signal: i32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use evo_protocol::device::DeviceError;
 
     use super::*;
 
-    fn check(how: DeathHow, phase: Option<Phase>, expected: &str, second_chance: bool) {
+    fn check(how: DeathHow, phase: Option<Phase>, expected: &str, second_chance: bool, doubt: RecoveryLevel) {
         let death = Death {
             how,
             phase,
@@ -111,24 +135,26 @@ mod tests {
         };
         let blame = blame(&death, None);
         assert_eq!((blame.verdict.label().as_str(), blame.second_chance), (expected, second_chance));
+        assert_eq!(blame.doubt, doubt, "{expected} in {phase:?}");
         assert_eq!(blame.verdict.evidence.get("log_tail"), Some(&"boo".into()));
     }
 
     #[test]
     fn the_variant_is_blamed_while_it_runs_and_we_are_otherwise() {
+        use RecoveryLevel::{R1, R2};
         let deadline = || DeathHow::Deadline { limit: Duration::from_secs(2) };
-        check(deadline(), Some(Phase::Launched), "hang", false);
-        check(deadline(), Some(Phase::Timing), "hang", false);
-        check(deadline(), Some(Phase::Preparing), "worker_hang", true);
-        check(deadline(), None, "worker_hang", true);
+        check(deadline(), Some(Phase::Launched), "hang", false, R2);
+        check(deadline(), Some(Phase::Timing), "hang", false, R2);
+        check(deadline(), Some(Phase::Preparing), "worker_hang", true, R1);
+        check(deadline(), None, "worker_hang", true, R1);
         let signal = |signal| DeathHow::Exit { code: None, signal: Some(signal) };
-        check(signal(libc::SIGSEGV), Some(Phase::Launched), "worker_died:sigsegv", false);
-        check(signal(libc::SIGSEGV), Some(Phase::Checking), "worker_died:sigsegv", true);
-        check(DeathHow::Exit { code: Some(0), signal: None }, None, "worker_died:exit_0", true);
+        check(signal(libc::SIGSEGV), Some(Phase::Launched), "worker_died:sigsegv", false, R2);
+        check(signal(libc::SIGSEGV), Some(Phase::Checking), "worker_died:sigsegv", true, R1);
+        check(DeathHow::Exit { code: Some(0), signal: None }, None, "worker_died:exit_0", true, R1);
         let garbage = DeathHow::Protocol { found: "`what`".into() };
-        check(garbage, Some(Phase::Launched), "worker_died:protocol", true);
+        check(garbage, Some(Phase::Launched), "worker_died:protocol", true, R2);
         let error = DeviceError::plain(VerdictKind::OobWrite, "wrote behind `c`").sticky();
-        check(DeathHow::Fault { error: Box::new(error) }, Some(Phase::Launched), "oob_write", false);
+        check(DeathHow::Fault { error: Box::new(error) }, Some(Phase::Launched), "oob_write", false, R2);
     }
 
     #[test]
@@ -142,7 +168,9 @@ mod tests {
             reaped: true,
         };
         let slow = Prediction { incumbent_ns: Some(1e7), own_ns: Some(1e9) };
-        let verdict = blame(&death, Some(&slow)).verdict;
+        let slow = blame(&death, Some(&slow));
+        assert_eq!(slow.lower_bound, Some(Duration::from_secs(3)));
+        let verdict = slow.verdict;
         assert_eq!(verdict.kind, VerdictKind::TooSlow);
         assert_eq!(verdict.evidence.get("lower_bound_ns"), Some(&3_000_000_000u64.into()));
         let quick = Prediction { incumbent_ns: Some(1e4), own_ns: None };

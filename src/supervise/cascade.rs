@@ -8,14 +8,14 @@
 
 use std::time::Instant;
 
-use evo_protocol::device::{DeviceError, EntryAttributes};
-use evo_protocol::measurement::{Measurement, RankingMode, TimingMode};
+use evo_protocol::device::DeviceError;
+use evo_protocol::measurement::{Measurement, StopRule, TimingMode};
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
 use evo_protocol::worker::{Depth, GateAnswer, MeasureAnswer, SamplePolicy};
 
 use super::deadline::work;
-use super::job::{Job, Standing};
+use super::job::{Job, Judgement, Standing};
 use crate::timing::policy;
 
 /// Who does the work: a worker process, or a script in tests.
@@ -35,19 +35,6 @@ pub trait Station {
     ) -> Result<MeasureAnswer, Self::Broken>;
 }
 
-/// How the walk through the gates ended.
-#[derive(Debug)]
-pub struct Outcome<B> {
-    /// The verdict, or what broke at which gate.
-    pub end: Result<Verdict, (Gate, B)>,
-    /// One report for each gate from `launch` to `honesty`.
-    pub gates: Vec<GateReport>,
-    pub measurements: Vec<Measurement>,
-    pub objective_ns: Option<f64>,
-    pub attributes: Vec<EntryAttributes>,
-    pub sticky: bool,
-}
-
 /// A variant this far behind on one problem is not measured further; where several problems count,
 /// one may be this much worse, since others can make up for it.
 const HOPELESS_ONE: f64 = 1.25;
@@ -55,27 +42,32 @@ const HOPELESS_OF_MANY: f64 = 1.6;
 /// Whoever screens within this factor of the incumbent's objective is a contender.
 const CONTENDER: f64 = 1.10;
 
-/// Takes a job through the gates.
-pub fn run<S: Station>(station: &mut S, job: &Job, standing: &Standing) -> Outcome<S::Broken> {
-    let mut walk = Walk { station, job, standing, gates: Vec::new(), outcome: Notes::default() };
-    let end = match walk.through() {
-        Ok(()) => Ok(Verdict::pass()),
-        Err(End::Verdict(verdict)) => Ok(*verdict),
-        Err(End::Broken(gate, broken)) => Err((gate, broken)),
+/// Takes a job through the gates. `judgement` receives what was found, also where the walk broke off.
+/// Gives whether the process has seen a sticky error and must be replaced.
+///
+/// # Errors
+/// What came between a question and its answer, and at which gate.
+pub fn run<S: Station>(
+    station: &mut S,
+    job: &Job,
+    standing: &Standing,
+    judgement: &mut Judgement,
+) -> Result<bool, (Gate, S::Broken)> {
+    let mut walk = GateWalk { station, job, standing, found: judgement, sticky: false };
+    let end = walk.through();
+    let sticky = walk.sticky;
+    let (why, result) = match end {
+        Ok(()) => ("not reached: pass".to_string(), Ok(sticky)),
+        Err(Refusal::Verdict(verdict)) => {
+            judgement.verdict = *verdict;
+            (format!("not reached: {}", judgement.verdict.label()), Ok(sticky))
+        }
+        Err(Refusal::Broken(gate, broken)) => {
+            (format!("not reached: the worker was lost in {}", gate.as_str()), Err((gate, broken)))
+        }
     };
-    let why = match &end {
-        Ok(verdict) => format!("not reached: {}", verdict.label()),
-        Err((gate, _)) => format!("not reached: the worker was lost in {}", gate.as_str()),
-    };
-    let Walk { gates, outcome, .. } = walk;
-    Outcome {
-        gates: complete(gates, &why),
-        end,
-        measurements: outcome.measurements,
-        objective_ns: outcome.objective_ns,
-        attributes: outcome.attributes,
-        sticky: outcome.sticky,
-    }
+    complete(&mut judgement.gates, &why);
+    result
 }
 
 /// The weighted geometric mean of p50 over timed problems in one mode; none while one is missing.
@@ -92,51 +84,36 @@ pub fn objective(measurements: &[Measurement], timed: &[ProblemPlan], mode: Timi
     (weights > 0.0).then(|| (sum / weights).exp())
 }
 
-/// The timing mode that ranks.
-pub fn ranking_mode(ranking: RankingMode) -> TimingMode {
-    match ranking {
-        RankingMode::Hot => TimingMode::Hot,
-        RankingMode::Cold => TimingMode::Cold,
-    }
-}
-
 /// The gates that a lane answers for.
 const OWN: [Gate; 6] =
     [Gate::Launch, Gate::TinyShapes, Gate::FullShapes, Gate::Repeatability, Gate::Timing, Gate::Honesty];
 
-fn complete(mut gates: Vec<GateReport>, why: &str) -> Vec<GateReport> {
+fn complete(gates: &mut Vec<GateReport>, why: &str) {
     for gate in OWN {
         if !gates.iter().any(|report| report.gate == gate) {
             gates.push(GateReport::not_run(gate, why));
         }
     }
     gates.sort_by_key(|report| report.gate);
-    gates
 }
 
-enum End<B> {
+/// What ends a walk before the last gate.
+enum Refusal<B> {
     Verdict(Box<Verdict>),
     Broken(Gate, B),
 }
 
-#[derive(Default)]
-struct Notes {
-    measurements: Vec<Measurement>,
-    objective_ns: Option<f64>,
-    attributes: Vec<EntryAttributes>,
-    sticky: bool,
-}
-
-struct Walk<'a, S> {
+/// One job on its way through the gates.
+struct GateWalk<'a, S> {
     station: &'a mut S,
     job: &'a Job,
     standing: &'a Standing,
-    gates: Vec<GateReport>,
-    outcome: Notes,
+    found: &'a mut Judgement,
+    sticky: bool,
 }
 
-impl<S: Station> Walk<'_, S> {
-    fn through(&mut self) -> Result<(), End<S::Broken>> {
+impl<S: Station> GateWalk<'_, S> {
+    fn through(&mut self) -> Result<(), Refusal<S::Broken>> {
         let job = self.job;
         self.load()?;
         let all = job.all_checked();
@@ -154,39 +131,39 @@ impl<S: Station> Walk<'_, S> {
         self.measure_all()
     }
 
-    fn load(&mut self) -> Result<(), End<S::Broken>> {
-        let loaded = self.station.load(self.job).map_err(|broken| End::Broken(Gate::Launch, broken))?;
+    fn load(&mut self) -> Result<(), Refusal<S::Broken>> {
+        let loaded = self.station.load(self.job).map_err(|broken| Refusal::Broken(Gate::Launch, broken))?;
         let Err(error) = loaded else { return Ok(()) };
-        self.outcome.sticky |= error.sticky;
+        self.sticky |= error.sticky;
         let failed =
             GateReport { state: GateState::Fail, ..GateReport::not_run(Gate::Launch, &error.message) };
         self.note(failed);
-        Err(End::Verdict(Box::new(error.verdict())))
+        Err(Refusal::Verdict(Box::new(error.verdict())))
     }
 
-    fn gate(&mut self, gate: Gate, depth: Depth, plans: &[ProblemPlan]) -> Result<(), End<S::Broken>> {
-        let reply = self.station.gate(gate, depth, plans).map_err(|broken| End::Broken(gate, broken))?;
+    fn gate(&mut self, gate: Gate, depth: Depth, plans: &[ProblemPlan]) -> Result<(), Refusal<S::Broken>> {
+        let reply = self.station.gate(gate, depth, plans).map_err(|broken| Refusal::Broken(gate, broken))?;
         self.note(reply.report);
         if !reply.attributes.is_empty() {
-            self.outcome.attributes = reply.attributes;
+            self.found.attributes = reply.attributes;
         }
-        self.outcome.sticky |= reply.sticky;
-        reply.verdict.map_or(Ok(()), |verdict| Err(End::Verdict(verdict)))
+        self.sticky |= reply.sticky;
+        reply.verdict.map_or(Ok(()), |verdict| Err(Refusal::Verdict(verdict)))
     }
 
     /// Adds a report; a gate that ran before keeps its place and adds up cases and time.
     fn note(&mut self, report: GateReport) {
-        match self.gates.iter_mut().find(|own| own.gate == report.gate) {
+        match self.found.gates.iter_mut().find(|own| own.gate == report.gate) {
             Some(own) => {
                 let (cases, elapsed_ms) = (own.cases + report.cases, own.elapsed_ms + report.elapsed_ms);
                 *own = GateReport { cases, elapsed_ms, ..report };
             }
-            None => self.gates.push(report),
+            None => self.found.gates.push(report),
         }
     }
 
     /// The cheap path: quick check and few samples, problem by problem; losers end here.
-    fn screen(&mut self) -> Result<(), End<S::Broken>> {
+    fn screen(&mut self) -> Result<(), Refusal<S::Broken>> {
         let mut plans: Vec<&ProblemPlan> = self.job.timed.iter().collect();
         plans.sort_by(|a, b| self.cost(a).total_cmp(&self.cost(b)));
         let mut race = Race::default();
@@ -195,8 +172,8 @@ impl<S: Station> Walk<'_, S> {
             let hopeless = if self.job.timed.len() > 1 { HOPELESS_OF_MANY } else { HOPELESS_ONE };
             let incumbent = self.standing.problems.get(&plan.name).copied();
             let policy = policy::screen(incumbent.map(|ns| ns * hopeless));
-            let measurement = self.measure(plan, ranking_mode(self.job.ranking), &policy)?;
-            let abandoned = measurement.stop == "abandoned";
+            let measurement = self.measure(plan, self.job.ranking.timing(), &policy)?;
+            let abandoned = measurement.stop == StopRule::Abandoned;
             let seen = if abandoned { measurement.min_ns } else { measurement.p50_ns };
             self.keep(measurement);
             let Some(incumbent) = incumbent else { continue };
@@ -216,9 +193,9 @@ impl<S: Station> Walk<'_, S> {
         self.standing.problems.get(&plan.name).copied().unwrap_or_else(|| work(plan))
     }
 
-    fn too_slow(&mut self, race: &Race, abandoned: bool) -> End<S::Broken> {
+    fn too_slow(&mut self, race: &Race, abandoned: bool) -> Refusal<S::Broken> {
         let ratio = race.ratio().unwrap_or(f64::NAN);
-        self.outcome.objective_ns = self.standing.objective_ns.map(|best| best * ratio);
+        self.found.objective_ns = self.standing.objective_ns.map(|best| best * ratio);
         let (problem, seen, incumbent) = &race.last;
         let (seen_us, incumbent_us) = (seen / 1e3, incumbent / 1e3);
         let message =
@@ -230,16 +207,16 @@ impl<S: Station> Walk<'_, S> {
             .with("ratio", ratio)
             .with("abandoned", abandoned);
         self.conclude_timing(GateState::Fail, message);
-        if let Some(full) = self.gates.iter_mut().find(|own| own.gate == Gate::FullShapes) {
+        if let Some(full) = self.found.gates.iter_mut().find(|own| own.gate == Gate::FullShapes) {
             full.message = format!("quick depth only: {}", full.message);
         }
-        End::Verdict(Box::new(verdict))
+        Refusal::Verdict(Box::new(verdict))
     }
 
     /// Every timed problem in the ranking mode first, then in the others.
-    fn measure_all(&mut self) -> Result<(), End<S::Broken>> {
+    fn measure_all(&mut self) -> Result<(), Refusal<S::Broken>> {
         let began = Instant::now();
-        let ranking = ranking_mode(self.job.ranking);
+        let ranking = self.job.ranking.timing();
         let other = if ranking == TimingMode::Hot { TimingMode::Cold } else { TimingMode::Hot };
         let modes = [ranking, other, TimingMode::Eager];
         let modes = if self.job.deep { &modes[..] } else { &modes[..2] };
@@ -252,7 +229,7 @@ impl<S: Station> Walk<'_, S> {
                 self.keep(measurement);
             }
         }
-        self.outcome.objective_ns = objective(&self.outcome.measurements, &self.job.timed, ranking);
+        self.found.objective_ns = objective(&self.found.measurements, &self.job.timed, ranking);
         if self.job.timed.is_empty() {
             self.note(GateReport::not_run(Gate::Timing, "no problem is timed"));
             self.note(GateReport::not_run(Gate::Honesty, "no problem is timed"));
@@ -260,7 +237,7 @@ impl<S: Station> Walk<'_, S> {
         }
         let message = format!("{} problems in {} modes", self.job.timed.len(), modes.len());
         self.conclude_timing(GateState::Pass, message);
-        if let Some(timing) = self.gates.iter_mut().find(|own| own.gate == Gate::Timing) {
+        if let Some(timing) = self.found.gates.iter_mut().find(|own| own.gate == Gate::Timing) {
             timing.elapsed_ms = began.elapsed().as_secs_f64() * 1e3;
         }
         Ok(())
@@ -271,10 +248,12 @@ impl<S: Station> Walk<'_, S> {
         plan: &ProblemPlan,
         mode: TimingMode,
         policy: &SamplePolicy,
-    ) -> Result<Measurement, End<S::Broken>> {
-        let reply =
-            self.station.measure(plan, mode, policy).map_err(|broken| End::Broken(Gate::Timing, broken))?;
-        self.outcome.sticky |= reply.sticky;
+    ) -> Result<Measurement, Refusal<S::Broken>> {
+        let reply = self
+            .station
+            .measure(plan, mode, policy)
+            .map_err(|broken| Refusal::Broken(Gate::Timing, broken))?;
+        self.sticky |= reply.sticky;
         let dishonest = reply.honesty.as_ref().is_some_and(|report| report.state == GateState::Fail);
         if let Some(honesty) = reply.honesty {
             self.note(honesty);
@@ -288,20 +267,20 @@ impl<S: Station> Walk<'_, S> {
                 if !dishonest {
                     self.conclude_timing(GateState::Fail, verdict.message.clone());
                 }
-                Err(End::Verdict(verdict))
+                Err(Refusal::Verdict(verdict))
             }
         }
     }
 
     /// Keeps a measurement in place of a screening of the same problem and mode.
     fn keep(&mut self, measurement: Measurement) {
-        let own = &mut self.outcome.measurements;
+        let own = &mut self.found.measurements;
         own.retain(|old| old.mode != measurement.mode || old.problem != measurement.problem);
         own.push(measurement);
     }
 
     fn conclude_timing(&mut self, state: GateState, message: String) {
-        let cases = self.outcome.measurements.len() as u32;
+        let cases = self.found.measurements.len() as u32;
         self.note(GateReport { state, cases, ..GateReport::not_run(Gate::Timing, message) });
     }
 }
@@ -396,7 +375,7 @@ mod tests {
                 ci_high_ns: time,
                 outliers: 0,
                 dropped: 0,
-                stop: if abandoned { "abandoned" } else { kind }.into(),
+                stop: if abandoned { StopRule::Abandoned } else { StopRule::Interval },
                 telemetry: Telemetry::default(),
                 raw_ns: Vec::new(),
             };
@@ -415,7 +394,14 @@ mod tests {
         Standing::new(times.iter().map(|(name, ns)| (name.to_string(), *ns)).collect(), objective_ns)
     }
 
-    fn states(outcome: &Outcome<&'static str>) -> String {
+    /// A job's whole way; a station that breaks is not expected.
+    fn judge(script: &mut Script, job: &Job, standing: &Standing) -> Judgement {
+        let mut judgement = Judgement::begin();
+        assert!(!run(script, job, standing, &mut judgement).unwrap());
+        judgement
+    }
+
+    fn states(outcome: &Judgement) -> String {
         let state = |report: &GateReport| {
             let letter = match report.state {
                 GateState::Pass => "pass",
@@ -430,8 +416,9 @@ mod tests {
     #[test]
     fn the_first_variant_goes_all_the_way() {
         let mut script = Script::default();
-        let outcome = run(&mut script, &example::job(&[("big", 9.0), ("small", 1.0)]), &Standing::default());
-        assert!(outcome.end.unwrap().is_pass());
+        let outcome =
+            judge(&mut script, &example::job(&[("big", 9.0), ("small", 1.0)]), &Standing::default());
+        assert!(outcome.verdict.is_pass());
         assert!((outcome.objective_ns.unwrap() - 100.0).abs() < 1e-9);
         assert_eq!(outcome.measurements.len(), 4);
         assert!(outcome.gates.iter().all(|report| report.state == GateState::Pass));
@@ -455,12 +442,12 @@ mod tests {
     #[test]
     fn a_slow_but_right_variant_is_too_slow_with_its_time() {
         let mut script = Script { times: vec![("p", 900.0)], ..Script::default() };
-        let outcome = run(&mut script, &example::job(&[("p", 1.0)]), &standing(&[("p", 100.0)], 100.0));
+        let outcome = judge(&mut script, &example::job(&[("p", 1.0)]), &standing(&[("p", 100.0)], 100.0));
         assert_eq!(
             states(&outcome),
             "launch:pass tiny_shapes:pass full_shapes:pass repeatability:- timing:FAIL honesty:-"
         );
-        let verdict = outcome.end.unwrap();
+        let verdict = outcome.verdict;
         assert_eq!(verdict.kind, VerdictKind::TooSlow);
         assert_eq!(verdict.evidence.get("measured_ns"), Some(&900.0.into()));
         assert!((outcome.objective_ns.unwrap() - 900.0).abs() < 1e-9);
@@ -474,8 +461,8 @@ mod tests {
             let times = vec![("a", times[0]), ("b", times[1])];
             let mut script = Script { times, ..Script::default() };
             let best = standing(&[("a", 100.0), ("b", 200.0)], 141.0);
-            let outcome = run(&mut script, &example::job(&[("a", 1.0), ("b", 2.0)]), &best);
-            assert_eq!(outcome.end.unwrap().kind, expected);
+            let outcome = judge(&mut script, &example::job(&[("a", 1.0), ("b", 2.0)]), &best);
+            assert_eq!(outcome.verdict.kind, expected);
         };
         check([140.0, 130.0], VerdictKind::Pass);
         check([140.0, 200.0], VerdictKind::TooSlow);
@@ -488,8 +475,8 @@ mod tests {
         let mut script = Script { times: vec![("p", 900.0)], ..Script::default() };
         let mut job = example::job(&[("p", 1.0)]);
         job.deep = true;
-        let outcome = run(&mut script, &job, &standing(&[("p", 100.0)], 100.0));
-        assert!(outcome.end.unwrap().is_pass());
+        let outcome = judge(&mut script, &job, &standing(&[("p", 100.0)], 100.0));
+        assert!(outcome.verdict.is_pass());
         assert_eq!(outcome.objective_ns, Some(900.0f64.ln().exp()));
         assert_eq!(outcome.measurements.len(), 3);
         assert!(!script.asked.iter().any(|asked| asked.starts_with("screen")));
@@ -499,37 +486,40 @@ mod tests {
     fn the_first_failure_decides_and_later_gates_did_not_run() {
         let fail = Some((Gate::TinyShapes, VerdictKind::OobWrite));
         let mut script = Script { fail, ..Script::default() };
-        let outcome = run(&mut script, &example::job(&[("p", 1.0)]), &Standing::default());
+        let outcome = judge(&mut script, &example::job(&[("p", 1.0)]), &Standing::default());
         assert_eq!(
             states(&outcome),
             "launch:pass tiny_shapes:FAIL full_shapes:- repeatability:- timing:- honesty:-"
         );
         assert_eq!(outcome.gates[2].message, "not reached: oob_write");
-        assert_eq!(outcome.end.unwrap().kind, VerdictKind::OobWrite);
+        assert_eq!(outcome.verdict.kind, VerdictKind::OobWrite);
         assert_eq!(outcome.objective_ns, None);
     }
 
     #[test]
     fn a_death_names_its_gate() {
         let mut script = Script { die_at: Some(Gate::Repeatability), ..Script::default() };
-        let outcome = run(&mut script, &example::job(&[("p", 1.0)]), &Standing::default());
-        assert_eq!(outcome.end.unwrap_err(), (Gate::Repeatability, "dead"));
+        let mut judgement = Judgement::begin();
+        let job = example::job(&[("p", 1.0)]);
+        let broken = run(&mut script, &job, &Standing::default(), &mut judgement).unwrap_err();
+        assert_eq!(broken, (Gate::Repeatability, "dead"));
+        assert_eq!(judgement.gates[5].message, "not reached: the worker was lost in repeatability");
     }
 
     #[test]
     fn a_refused_binary_is_a_launch_failure() {
         let error = DeviceError::plain(VerdictKind::LoadError, "no image").with_cause("arch");
         let mut script = Script { load_error: Some(error), ..Script::default() };
-        let outcome = run(&mut script, &example::job(&[("p", 1.0)]), &Standing::default());
+        let outcome = judge(&mut script, &example::job(&[("p", 1.0)]), &Standing::default());
         assert!(states(&outcome).starts_with("launch:FAIL"));
-        assert_eq!(outcome.end.unwrap().label(), "load_error:arch");
+        assert_eq!(outcome.verdict.label(), "load_error:arch");
     }
 
     #[test]
     fn an_objective_needs_every_problem() {
         let job = example::job(&[("a", 1.0), ("b", 1.0)]);
         let mut script = Script { times: vec![("a", 100.0), ("b", 400.0)], ..Script::default() };
-        let all = run(&mut script, &job, &Standing::default()).measurements;
+        let all = judge(&mut script, &job, &Standing::default()).measurements;
         let value = objective(&all, &job.timed, TimingMode::Hot).unwrap();
         assert!((value - 200.0).abs() < 1e-9);
         assert_eq!(objective(&all[..1], &job.timed, TimingMode::Hot), None);

@@ -75,6 +75,22 @@ pub struct Judgement {
     pub lost: bool,
 }
 
+impl Judgement {
+    /// A pass with nothing found yet: gates fill it.
+    pub fn begin() -> Judgement {
+        Judgement {
+            verdict: Verdict::pass(),
+            gates: Vec::new(),
+            measurements: Vec::new(),
+            objective_ns: None,
+            attributes: Vec::new(),
+            recovery: None,
+            device_ms: 0.0,
+            lost: false,
+        }
+    }
+}
+
 /// Jobs for tests of the modules that pass them on.
 #[cfg(test)]
 pub(crate) mod example {

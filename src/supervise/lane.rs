@@ -3,14 +3,14 @@
 use std::time::{Duration, Instant};
 
 use evo_protocol::device::{DeviceError, DeviceInfo, Telemetry};
-use evo_protocol::evaluation::Recovery;
+use evo_protocol::evaluation::{Recovery, RecoveryLevel};
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
 use evo_protocol::worker::{Depth, GateAnswer, MeasureAnswer, PairedTimes, Request, Response, SamplePolicy};
 
 use super::blame::{Blame, blame};
-use super::cascade::{self, Outcome, Station, ranking_mode};
+use super::cascade::{self, Station};
 use super::child::DeviceWorker;
 use super::deadline::{Deadlines, Prediction, work};
 use super::job::{Job, Judgement, Standing};
@@ -63,7 +63,7 @@ impl Lane {
                 _ => None,
             },
             Err(_) => {
-                self.supervisor.recover();
+                self.supervisor.recover(RecoveryLevel::R2);
                 None
             }
         }
@@ -76,44 +76,37 @@ impl Lane {
             return lost(why);
         }
         let mut spent = Spent { began: Instant::now(), recovery: None };
-        let mut strikes = 0;
-        loop {
+        // A death in our own code gets a second strike in a fresh worker before it counts.
+        for last in [false, true] {
+            let mut judgement = Judgement::begin();
             let mut shift = Shift::new(&mut self.supervisor, standing);
-            let mut outcome = cascade::run(&mut shift, job, standing);
-            let sticky = outcome.sticky;
-            let broken = match std::mem::replace(&mut outcome.end, Ok(Verdict::pass())) {
-                Ok(verdict) => {
+            match cascade::run(&mut shift, job, standing, &mut judgement) {
+                Ok(sticky) => {
                     if sticky {
-                        spent.add(self.supervisor.recover());
+                        spent.add(self.supervisor.recover(RecoveryLevel::R2));
                     }
-                    return self.result(outcome, verdict, spent);
+                    return self.finish(judgement, spent);
                 }
-                Err(broken) => broken,
-            };
-            spent.add(self.supervisor.recover());
-            strikes += 1;
-            let (gate, Trouble { blame, objective_ns }) = broken;
-            if blame.second_chance && strikes < 2 && self.supervisor.lost().is_none() {
-                continue;
+                Err((gate, Trouble { blame, objective_ns })) => {
+                    spent.add(self.supervisor.recover(blame.doubt));
+                    if last || !blame.second_chance || self.supervisor.lost().is_some() {
+                        judgement.objective_ns = objective_ns;
+                        refuse(&mut judgement.gates, gate, &blame.verdict);
+                        judgement.verdict = blame.verdict;
+                        return self.finish(judgement, spent);
+                    }
+                }
             }
-            outcome.objective_ns = objective_ns;
-            refuse(&mut outcome.gates, gate, &blame.verdict);
-            return self.result(outcome, blame.verdict, spent);
         }
+        lost("a job was not judged in two tries")
     }
 
-    fn result(&self, outcome: Outcome<Trouble>, verdict: Verdict, spent: Spent) -> Judgement {
-        let recovery_ms = spent.recovery.as_ref().map_or(0.0, |recovery| recovery.elapsed_ms);
-        Judgement {
-            verdict,
-            gates: outcome.gates,
-            measurements: outcome.measurements,
-            objective_ns: outcome.objective_ns,
-            attributes: outcome.attributes,
-            recovery: spent.recovery,
-            device_ms: spent.began.elapsed().as_secs_f64() * 1e3 - recovery_ms,
-            lost: self.supervisor.lost().is_some(),
-        }
+    fn finish(&self, mut judgement: Judgement, spent: Spent) -> Judgement {
+        let recovery_ms = spent.recovery.map_or(0.0, |recovery| recovery.elapsed_ms);
+        judgement.recovery = spent.recovery;
+        judgement.device_ms = spent.began.elapsed().as_secs_f64() * 1e3 - recovery_ms;
+        judgement.lost = self.supervisor.lost().is_some();
+        judgement
     }
 
     /// Times `b` against `a` on a timed problem, A B B A, in a fresh process. Every other call swaps
@@ -132,7 +125,7 @@ impl Lane {
         });
         let paired = pair_in(&mut child, [first, second], problem, blocks, &deadlines);
         if !child.shutdown(Duration::from_secs(2)) {
-            self.supervisor.recover();
+            self.supervisor.recover(RecoveryLevel::R2);
         }
         self.supervisor.prepare_spare();
         paired.map(|paired| if swap { paired.swapped() } else { paired })
@@ -155,8 +148,9 @@ struct Spent {
 
 impl Spent {
     fn add(&mut self, recovery: Recovery) {
-        let before = self.recovery.take().map_or(0.0, |own| own.elapsed_ms);
-        self.recovery = Some(Recovery { elapsed_ms: before + recovery.elapsed_ms, ..recovery });
+        let before = self.recovery.map_or(0.0, |own| own.elapsed_ms);
+        let level = self.recovery.map_or(recovery.level, |own| own.level.max(recovery.level));
+        self.recovery = Some(Recovery { level, elapsed_ms: before + recovery.elapsed_ms });
     }
 }
 
@@ -166,12 +160,8 @@ fn lost(why: &str) -> Judgement {
     Judgement {
         verdict: Verdict::new(VerdictKind::DeviceLost, why),
         gates: Gate::ALL.iter().filter(own).map(not_run).collect(),
-        measurements: Vec::new(),
-        objective_ns: None,
-        attributes: Vec::new(),
-        recovery: None,
-        device_ms: 0.0,
         lost: true,
+        ..Judgement::begin()
     }
 }
 
@@ -214,7 +204,7 @@ fn pair_in(
     }
     let request = Request::Pair {
         plans: Box::new([first_plan, second_plan]),
-        mode: ranking_mode(first.ranking),
+        mode: first.ranking.timing(),
         blocks,
         block_ms: BLOCK_MS,
     };
@@ -234,7 +224,7 @@ struct Trouble {
 
 impl Trouble {
     fn of(verdict: Verdict) -> Trouble {
-        Trouble { blame: Blame { verdict, second_chance: false }, objective_ns: None }
+        Trouble { blame: Blame::plain(verdict), objective_ns: None }
     }
 }
 
@@ -287,7 +277,7 @@ impl<'a> Shift<'a> {
 
     /// Adds the objective's lower bound to a variant that was only slow.
     fn trouble(&self, blame: Blame, prediction: Option<&Prediction>) -> Trouble {
-        let bound = blame.verdict.evidence.get("lower_bound_ns").and_then(serde_json::Value::as_f64);
+        let bound = blame.lower_bound.map(|bound| bound.as_nanos() as f64);
         let incumbent = prediction.and_then(|prediction| prediction.incumbent_ns);
         let objective_ns = match (bound, incumbent, self.standing.objective_ns) {
             (Some(bound), Some(incumbent), Some(best)) => Some(best * bound / incumbent),
@@ -357,8 +347,6 @@ impl Station for Shift<'_> {
 
 fn unexpected(response: &Response) -> Trouble {
     let verdict = Verdict::new(VerdictKind::WorkerDied, LaneError::unexpected(response).to_string());
-    Trouble {
-        blame: Blame { verdict: verdict.with_cause("protocol"), second_chance: true },
-        objective_ns: None,
-    }
+    let blame = Blame { second_chance: true, ..Blame::plain(verdict.with_cause("protocol")) };
+    Trouble { blame, objective_ns: None }
 }

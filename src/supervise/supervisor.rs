@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use evo_protocol::device::{DeviceError, DeviceInfo, DeviceKind};
-use evo_protocol::evaluation::Recovery;
+use evo_protocol::evaluation::{Recovery, RecoveryLevel};
 use evo_protocol::worker::{PROTOCOL_VERSION, Request, Response};
 use thiserror::Error;
 
@@ -181,26 +181,30 @@ impl Supervisor {
         }
     }
 
-    /// Kills the working child and puts a proven one in its place.
-    pub(crate) fn recover(&mut self) -> Recovery {
+    /// Kills the working child and puts a checked one in its place. `doubt` says why; a device that is
+    /// lost on the way is `R3`.
+    ///
+    /// The health check follows at every level: it takes milliseconds, and a process that died in host
+    /// code may have left the device in any state.
+    pub(crate) fn recover(&mut self, doubt: RecoveryLevel) -> Recovery {
         let began = Instant::now();
         let reaped = self.current.take().is_none_or(|mut child| child.bury());
         let outcome = if reaped { self.replace() } else { Err("a killed worker cannot be reaped".into()) };
         if let Err(why) = outcome {
             self.lost = Some(why);
         }
-        let code = if self.lost.is_some() { "R3" } else { "R2" };
-        Recovery { code: code.into(), elapsed_ms: began.elapsed().as_secs_f64() * 1e3 }
+        let level = if self.lost.is_some() { RecoveryLevel::R3 } else { doubt };
+        Recovery { level, elapsed_ms: began.elapsed().as_secs_f64() * 1e3 }
     }
 
     fn replace(&mut self) -> Result<(), String> {
         let mut why = String::new();
         for _ in 0..2 {
-            let sang = self.fresh().and_then(|child| {
+            let checked = self.fresh().and_then(|child| {
                 self.current = Some(child);
                 self.canary()
             });
-            match sang {
+            match checked {
                 Ok(_) => {
                     self.prepare_spare();
                     return Ok(());

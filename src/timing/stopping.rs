@@ -4,37 +4,10 @@
 //! or more samples no longer help, or the time is up. A loser is abandoned as soon as even its
 //! fastest sample is hopeless.
 
+use evo_protocol::measurement::StopRule;
 use evo_protocol::worker::SamplePolicy;
 
 use super::stats::{order_interval, quantile, sorted};
-
-/// Why sampling ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stop {
-    /// The median's interval is as tight as was asked.
-    Interval,
-    /// The interval stopped shrinking: more samples would not help.
-    Stable,
-    /// The cap on samples or time was reached.
-    Limit,
-    /// A screening took its few samples.
-    Screen,
-    /// Even the fastest sample is above the policy's limit.
-    Abandoned,
-}
-
-impl Stop {
-    /// The word in measurements.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Stop::Interval => "interval",
-            Stop::Stable => "stable",
-            Stop::Limit => "limit",
-            Stop::Screen => "screen",
-            Stop::Abandoned => "abandoned",
-        }
-    }
-}
 
 /// Calls longer than this need only `LONG_CALL_SAMPLES`.
 const LONG_CALL_NS: f64 = 50e6;
@@ -44,13 +17,13 @@ const STABLE_WINDOW: usize = 64;
 const STABLE_CHANGE: f64 = 0.05;
 
 /// Decides after some samples, `elapsed_ms` into sampling; `None` means go on.
-pub fn decide(samples_ns: &[f64], elapsed_ms: f64, policy: &SamplePolicy) -> Option<Stop> {
+pub fn decide(samples_ns: &[f64], elapsed_ms: f64, policy: &SamplePolicy) -> Option<StopRule> {
     if samples_ns.is_empty() {
         return None;
     }
     let ascending = sorted(samples_ns);
     if hopeless(&ascending, policy) {
-        return Some(Stop::Abandoned);
+        return Some(StopRule::Abandoned);
     }
     if policy.screen {
         return screen(&ascending, elapsed_ms, policy);
@@ -60,10 +33,10 @@ pub fn decide(samples_ns: &[f64], elapsed_ms: f64, policy: &SamplePolicy) -> Opt
         (policy.samples_min as usize).min(if center > LONG_CALL_NS { LONG_CALL_SAMPLES } else { usize::MAX });
     if ascending.len() >= needed {
         if order_interval(&ascending).relative_half_width(center) < policy.interval {
-            return Some(Stop::Interval);
+            return Some(StopRule::Interval);
         }
         if stopped_shrinking(samples_ns) {
-            return Some(Stop::Stable);
+            return Some(StopRule::Stable);
         }
     }
     limit(ascending.len(), elapsed_ms, policy)
@@ -76,7 +49,7 @@ fn hopeless(ascending: &[f64], policy: &SamplePolicy) -> bool {
 
 /// A screening stops at its minimum when the answer is plain, and looks on when samples disagree or
 /// the median lies within 5 % of the limit that decides.
-fn screen(ascending: &[f64], elapsed_ms: f64, policy: &SamplePolicy) -> Option<Stop> {
+fn screen(ascending: &[f64], elapsed_ms: f64, policy: &SamplePolicy) -> Option<StopRule> {
     if ascending.len() < policy.samples_min as usize {
         return limit(ascending.len(), elapsed_ms, policy);
     }
@@ -84,14 +57,14 @@ fn screen(ascending: &[f64], elapsed_ms: f64, policy: &SamplePolicy) -> Option<S
     let spread = (quantile(ascending, 0.75) - quantile(ascending, 0.25)) / center;
     let close = policy.abandon_above_ns.is_some_and(|above| (center / above - 1.0).abs() < 0.05);
     if spread < 0.02 && !close {
-        return Some(Stop::Screen);
+        return Some(StopRule::Screen);
     }
-    limit(ascending.len(), elapsed_ms, policy).map(|_| Stop::Screen)
+    limit(ascending.len(), elapsed_ms, policy).map(|_| StopRule::Screen)
 }
 
-fn limit(samples: usize, elapsed_ms: f64, policy: &SamplePolicy) -> Option<Stop> {
+fn limit(samples: usize, elapsed_ms: f64, policy: &SamplePolicy) -> Option<StopRule> {
     let done = samples >= policy.samples_max as usize || elapsed_ms >= policy.limit_ms;
-    done.then_some(Stop::Limit)
+    done.then_some(StopRule::Limit)
 }
 
 /// Whether the interval's width, scaled by √n to what independent samples would leave, changed by
@@ -113,7 +86,7 @@ mod tests {
     use super::*;
     use crate::timing::policy;
 
-    fn check(samples: &[f64], elapsed_ms: f64, policy: &SamplePolicy, expected: Option<Stop>) {
+    fn check(samples: &[f64], elapsed_ms: f64, policy: &SamplePolicy, expected: Option<StopRule>) {
         assert_eq!(decide(samples, elapsed_ms, policy), expected, "{} samples", samples.len());
     }
 
@@ -121,9 +94,9 @@ mod tests {
     fn a_quiet_series_stops_at_the_minimum() {
         let policy = policy::contender();
         check(&[100.0; 29], 1.0, &policy, None);
-        check(&[100.0; 30], 1.0, &policy, Some(Stop::Interval));
+        check(&[100.0; 30], 1.0, &policy, Some(StopRule::Interval));
         check(&[60e6; 9], 1.0, &policy, None);
-        check(&[60e6; 10], 1.0, &policy, Some(Stop::Interval));
+        check(&[60e6; 10], 1.0, &policy, Some(StopRule::Interval));
     }
 
     #[test]
@@ -131,25 +104,25 @@ mod tests {
         let noisy = |n: usize| -> Vec<f64> { (0..n).map(|i| 100.0 + (i * 7919 % 50) as f64).collect() };
         let policy = policy::deep();
         check(&noisy(60), 1.0, &policy, None);
-        check(&noisy(60), policy.limit_ms, &policy, Some(Stop::Limit));
+        check(&noisy(60), policy.limit_ms, &policy, Some(StopRule::Limit));
         let growing: Vec<f64> = (0..200).map(|i| 100.0 + f64::from(i / 10)).collect();
-        check(&growing, 1.0, &policy, Some(Stop::Stable));
+        check(&growing, 1.0, &policy, Some(StopRule::Stable));
     }
 
     #[test]
     fn losers_are_abandoned_after_two_samples() {
         let policy = policy::screen(Some(100.0));
         check(&[400.0], 1.0, &policy, None);
-        check(&[400.0, 390.0], 1.0, &policy, Some(Stop::Abandoned));
+        check(&[400.0, 390.0], 1.0, &policy, Some(StopRule::Abandoned));
         check(&[400.0, 99.0], 1.0, &policy, None);
     }
 
     #[test]
     fn screening_takes_few_samples_and_more_where_it_is_close() {
         let policy = policy::screen(Some(100.0));
-        check(&[80.0, 80.5, 80.2], 1.0, &policy, Some(Stop::Screen));
+        check(&[80.0, 80.5, 80.2], 1.0, &policy, Some(StopRule::Screen));
         check(&[97.0, 97.5, 97.2], 1.0, &policy, None);
-        check(&[97.0, 97.5, 97.2, 97.0, 97.1, 97.0, 97.3], 1.0, &policy, Some(Stop::Screen));
+        check(&[97.0, 97.5, 97.2, 97.0, 97.1, 97.0, 97.3], 1.0, &policy, Some(StopRule::Screen));
         check(&[50.0, 80.5, 60.2], 1.0, &policy, None);
     }
 }

@@ -8,14 +8,14 @@
 use std::time::Duration;
 
 use evo_protocol::device::{DeviceError, Telemetry};
-use evo_protocol::measurement::{Measurement, TimingMode};
-use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
+use evo_protocol::measurement::{Measurement, StopRule, TimingMode};
+use evo_protocol::verdict::{Cause, Gate, GateReport, GateState, Verdict, VerdictKind};
 use evo_protocol::worker::{MeasureAnswer, SamplePolicy};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
 use crate::timing::stats::{self, below, median, quantile, sorted};
-use crate::timing::stopping::{Stop, decide};
+use crate::timing::stopping::decide;
 
 /// A candidate bound to one problem, ready to be sampled.
 pub trait SampleSource {
@@ -72,7 +72,7 @@ pub fn measure(
         if let Some(verdict) = run.chunk(bench)? {
             return Ok(MeasureAnswer {
                 verdict: Some(verdict),
-                ..run.summarize(bench, problem, Stop::Limit, policy)
+                ..run.summarize(bench, problem, StopRule::Limit, policy)
             });
         }
         if let Some(stop) = decide(&run.samples, run.spent_ms, policy) {
@@ -258,7 +258,7 @@ impl Run {
         &self,
         bench: &mut dyn SampleSource,
         problem: &str,
-        stop: Stop,
+        stop: StopRule,
         policy: &SamplePolicy,
     ) -> MeasureAnswer {
         // Ten thousand resamples where the series is short enough to afford them on the device's time.
@@ -285,12 +285,12 @@ fn drops(reason: &str) -> bool {
 
 /// Outputs that were right outside timing and are untouched inside it escaped; others are wrong.
 fn timed_verdict(verdict: Verdict, samples: usize) -> Verdict {
-    let escaped = verdict.kind == VerdictKind::WrongAnswer && verdict.cause.as_deref() == Some("unwritten");
+    let escaped = verdict.kind == VerdictKind::WrongAnswer && verdict.has_cause(Cause::Unwritten);
     let found = verdict.label();
     let timed = if escaped {
         Verdict { kind: VerdictKind::TimingEscape, cause: None, ..verdict }
     } else if verdict.kind == VerdictKind::WrongAnswer {
-        verdict.with_cause("timed_shape")
+        verdict.with_cause(Cause::TimedShape)
     } else {
         verdict
     };
@@ -304,7 +304,7 @@ fn summarize(
     batch: u32,
     samples: &[f64],
     seed: u64,
-    stop: Stop,
+    stop: StopRule,
     resamples: usize,
 ) -> Measurement {
     let ascending = sorted(samples);
@@ -326,7 +326,7 @@ fn summarize(
         ci_high_ns: interval.high,
         outliers: stats::outliers(samples),
         dropped: 0,
-        stop: stop.as_str().to_string(),
+        stop,
         telemetry: Telemetry::default(),
         raw_ns: Vec::new(),
     }
@@ -382,7 +382,7 @@ mod tests {
             Ok(())
         }
         fn check(&mut self) -> Result<Option<Box<Verdict>>, DeviceError> {
-            let wrong = Verdict::new(VerdictKind::WrongAnswer, "poison is left").with_cause("unwritten");
+            let wrong = Verdict::new(VerdictKind::WrongAnswer, "poison is left").with_cause(Cause::Unwritten);
             Ok((!self.written).then(|| Box::new(wrong)))
         }
         fn repeatable(&self) -> bool {
@@ -415,7 +415,7 @@ mod tests {
         let outcome = run(&mut bench, TimingMode::Hot, policy::contender());
         let measurement = outcome.measurement.unwrap();
         assert_eq!(measurement.p50_ns, 10_000.0);
-        assert_eq!(measurement.stop, "interval");
+        assert_eq!(measurement.stop, StopRule::Interval);
         assert_eq!((measurement.batch, measurement.dropped), (20, 0));
         assert_eq!(measurement.raw_ns.len(), measurement.samples as usize);
         let honesty = outcome.honesty.unwrap();
@@ -427,7 +427,7 @@ mod tests {
     fn a_screening_costs_four_calls() {
         let mut bench = scripted(|_| 2e6);
         let outcome = run(&mut bench, TimingMode::Hot, policy::screen(Some(3e6)));
-        assert_eq!(outcome.measurement.unwrap().stop, "screen");
+        assert_eq!(outcome.measurement.unwrap().stop, StopRule::Screen);
         assert_eq!(bench.calls, 4);
     }
 
@@ -436,7 +436,7 @@ mod tests {
         let mut bench = scripted(|_| 900e6);
         let outcome = run(&mut bench, TimingMode::Cold, policy::screen(Some(1e6)));
         let measurement = outcome.measurement.unwrap();
-        assert_eq!((measurement.stop.as_str(), measurement.min_ns), ("abandoned", 900e6));
+        assert_eq!((measurement.stop, measurement.min_ns), (StopRule::Abandoned, 900e6));
         assert_eq!(bench.calls, 2);
     }
 

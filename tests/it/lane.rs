@@ -15,6 +15,7 @@ use evo::supervise::lane::{Lane, LaneLimits, LaneOptions};
 use evo::timing::paired::{Decision, compare};
 use evo_protocol::binary::{Binary, KernelSource};
 use evo_protocol::device::DeviceKind;
+use evo_protocol::evaluation::RecoveryLevel;
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::verdict::{Gate, GateState, VerdictKind};
 use evo_space::genome::Configuration;
@@ -106,7 +107,7 @@ fn broken_variants_between_good_ones() {
     check(&mut lane, "barrier", VerdictKind::DivergentBarrier, Gate::TinyShapes);
     let spin = check(&mut lane, "spin", VerdictKind::Hang, Gate::TinyShapes);
     assert_eq!(spin.verdict.evidence.get("phase"), Some(&"launched".into()));
-    assert_eq!(spin.recovery.unwrap().code, "R2");
+    assert_eq!(spin.recovery.unwrap().level, RecoveryLevel::R2);
     check(&mut lane, "illegal_address", VerdictKind::CrashIllegalAddress, Gate::TinyShapes);
 }
 

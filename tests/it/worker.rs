@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use evo::supervise::deadline::Deadlines;
 use evo::supervise::job::{Job, Judgement, Standing};
 use evo::supervise::lane::{Lane, LaneError, LaneLimits, LaneOptions};
+use evo_protocol::evaluation::RecoveryLevel;
 use evo_protocol::measurement::RankingMode;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Gate, GateState};
@@ -130,10 +131,11 @@ fn between_good_ones(label: &str) -> (Judgement, Stage) {
     (bad, stage)
 }
 
-fn check(label: &str, expected: &str, recovered: bool, workers: usize) {
+fn check(label: &str, expected: &str, recovery: &str, workers: usize) {
     let (bad, stage) = between_good_ones(label);
     assert_eq!(bad.verdict.label(), expected, "{label}: {bad:?}");
-    assert_eq!(bad.recovery.is_some(), recovered, "{label}: {bad:?}");
+    let level = bad.recovery.map_or("none", |own| own.level.as_str());
+    assert_eq!(level, recovery, "{label}: {bad:?}");
     assert_eq!(stage.started().len(), workers, "{label}");
     assert!(!bad.lost);
 }
@@ -141,9 +143,9 @@ fn check(label: &str, expected: &str, recovered: bool, workers: usize) {
 #[test]
 fn hangs() {
     // A launch that does not end is final at once; a silent worker gets a second strike.
-    check("FAULT=hang", "hang", true, 2);
-    check("FAULT=silent", "worker_hang", true, 3);
-    check("FAULT=silent ONCE", "pass", true, 2);
+    check("FAULT=hang", "hang", "R2", 2);
+    check("FAULT=silent", "worker_hang", "R1", 3);
+    check("FAULT=silent ONCE", "pass", "R1", 2);
 }
 
 #[test]
@@ -153,7 +155,7 @@ fn a_hang_names_its_place() {
     assert_eq!(evidence("phase"), "launched");
     assert_eq!(evidence("at"), "`tiny:S=33`");
     assert_eq!(evidence("deadline_ms"), 500);
-    assert_eq!(bad.recovery.unwrap().code, "R2");
+    assert_eq!(bad.recovery.unwrap().level, RecoveryLevel::R2);
     let states: Vec<_> = bad.gates.iter().map(|report| (report.gate, report.state)).collect();
     assert_eq!(
         states[..3],
@@ -167,29 +169,29 @@ fn a_hang_names_its_place() {
 
 #[test]
 fn deaths() {
-    check("FAULT=exit", "worker_died:exit_0", true, 3);
-    check("FAULT=exit ONCE", "pass", true, 2);
-    check("FAULT=signal", "worker_died:sigsegv", true, 2);
-    check("FAULT=fault", "oob_write", true, 2);
-    check("FAULT=sticky", "crash_illegal_address", true, 2);
+    check("FAULT=exit", "worker_died:exit_0", "R1", 3);
+    check("FAULT=exit ONCE", "pass", "R1", 2);
+    check("FAULT=signal", "worker_died:sigsegv", "R2", 2);
+    check("FAULT=fault", "oob_write", "R2", 2);
+    check("FAULT=sticky", "crash_illegal_address", "R2", 2);
 }
 
 #[test]
 fn broken_protocol() {
-    check("FAULT=garbage", "worker_died:protocol", true, 3);
-    check("FAULT=twice", "worker_died:protocol", true, 3);
-    check("FAULT=wrong_id", "worker_died:protocol", true, 3);
-    check("FAULT=wrong_id ONCE", "pass", true, 2);
+    check("FAULT=garbage", "worker_died:protocol", "R2", 3);
+    check("FAULT=twice", "worker_died:protocol", "R2", 3);
+    check("FAULT=wrong_id", "worker_died:protocol", "R2", 3);
+    check("FAULT=wrong_id ONCE", "pass", "R2", 2);
 }
 
 #[test]
 fn a_flood_neither_blocks_nor_passes() {
-    check("FAULT=flood", "output_flood", true, 2);
+    check("FAULT=flood", "output_flood", "R2", 2);
 }
 
 #[test]
 fn a_deaf_worker_is_ended_all_the_same() {
-    check("DEAF", "pass", false, 1);
+    check("DEAF", "pass", "none", 1);
 }
 
 #[test]
@@ -227,7 +229,7 @@ fn two_dead_canaries_lose_the_device() {
     let bad = lane.evaluate(&job("FAULT=hang"), &Standing::default());
     assert_eq!(bad.verdict.label(), "hang");
     assert!(bad.lost);
-    assert_eq!(bad.recovery.unwrap().code, "R3");
+    assert_eq!(bad.recovery.unwrap().level, RecoveryLevel::R3);
     let next = lane.evaluate(&job("A=1"), &Standing::default());
     assert_eq!(next.verdict.label(), "device_lost");
     assert!(next.lost);

@@ -15,39 +15,47 @@ pub struct Evaluation {
     pub number: u64,
     /// Bookkeeping slice of the search.
     pub generation: u32,
+    /// The value of each parameter.
     pub configuration: Configuration,
+    /// Names the configuration in binaries and files.
     pub configuration_hash: ContentHash,
-    /// Who proposed it: `default`, `exhaustive`, `random`, `crossover`, `mutation`, …
+    /// What proposed it: `default`, `exhaustive`, `random`, `crossover`, `mutation`, …
     pub origin: String,
     /// What the strategy's model expected of it; none where no model proposed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<Expectation>,
+    /// What became of it.
     pub verdict: Verdict,
     /// One report a gate, in order; gates not reached are `not_run`.
     pub gates: Vec<GateReport>,
+    /// One for each timed problem and mode that was measured.
     #[serde(default)]
     pub measurements: Vec<Measurement>,
     /// What is minimized, nanoseconds: the weighted geometric mean over timed problems. For
     /// `too_slow` a lower bound.
     pub objective_ns: Option<f64>,
+    /// What the compiler reports of each entry point.
     #[serde(default)]
     pub resources: Vec<EntryResources>,
     /// The same in brief with what the launches add: what a search may learn from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facts: Option<Facts>,
-    /// Hash of rendered source, of the binary, of the code in it.
+    /// Hash of the rendered source.
     pub source_hash: Option<ContentHash>,
+    /// Hash of the compiled file.
     pub binary_hash: Option<ContentHash>,
+    /// Hash of the machine code in it.
     pub code_hash: Option<ContentHash>,
     /// The evaluation whose identical source or code answered for this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duplicate_of: Option<u64>,
+    /// Milliseconds of compiling; 0 where another variant's binary was used.
     #[serde(default)]
     pub compile_ms: f64,
-    /// Time in the device lane.
+    /// Milliseconds in the device lane, without recovery.
     #[serde(default)]
     pub device_ms: f64,
-    /// What it took to get the lane going again: `R0` nothing, `R1`/`R2` new process (and canary).
+    /// What it took to get the lane going again; absent where the process stayed well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery: Option<Recovery>,
 }
@@ -59,20 +67,50 @@ pub struct Expectation {
     pub objective_ns: f64,
     /// One standard deviation below and above, of the logarithm where the model works with that.
     pub low_ns: f64,
+    /// See `low_ns`.
     pub high_ns: f64,
     /// Probability to fail, from 0 to 1.
     pub risk: f64,
 }
 
 /// A recovery after a failure (`docs/design/supervision.md`).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Recovery {
-    pub code: String,
+    /// How much was in doubt.
+    #[serde(rename = "code")]
+    pub level: RecoveryLevel,
+    /// Milliseconds from the failure to a worker that has passed its health check.
     pub elapsed_ms: f64,
 }
 
+/// How much was in doubt after a failure. The level that leaves the process alone, `R0`, is the absence
+/// of a recovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum RecoveryLevel {
+    /// The process: it hung or died in host code.
+    R1,
+    /// The device: a launch did not end, an error was sticky, or the process broke the protocol.
+    R2,
+    /// The device is lost.
+    R3,
+}
+
+impl RecoveryLevel {
+    /// The name in files.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RecoveryLevel::R1 => "R1",
+            RecoveryLevel::R2 => "R2",
+            RecoveryLevel::R3 => "R3",
+        }
+    }
+}
+
+/// The [`Evaluation::origin`] of the default configuration, which every search proposes first.
+pub const DEFAULT_ORIGIN: &str = "default";
+
 impl Expectation {
-    /// Whether it can be kept: files hold no number beyond the finite ones.
+    /// Whether it can be kept: JSON has no infinities and no NaN.
     pub fn is_sound(&self) -> bool {
         let numbers = [self.objective_ns, self.low_ns, self.high_ns, self.risk];
         numbers.iter().all(|number| number.is_finite())
@@ -82,6 +120,11 @@ impl Expectation {
 }
 
 impl Evaluation {
+    /// Whether it was proposed as the default configuration.
+    pub fn is_default(&self) -> bool {
+        self.origin == DEFAULT_ORIGIN
+    }
+
     /// Whether it counts against a budget of evaluations: what was passed over cost a compilation only.
     pub fn is_counted(&self) -> bool {
         self.verdict.kind != VerdictKind::PassedOver

@@ -33,14 +33,30 @@ pub struct Measurement {
     pub outliers: u32,
     /// Samples dropped because the clock was throttled; counted.
     pub dropped: u32,
-    /// Why sampling ended: `interval`, `stable`, `limit`, `screen`, `abandoned`.
-    pub stop: String,
+    /// Why sampling ended.
+    pub stop: StopRule,
     /// Clocks, power and heat at the end.
     #[serde(default)]
     pub telemetry: Telemetry,
     /// The samples themselves, in order, nanoseconds; left out of screening records.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub raw_ns: Vec<f64>,
+}
+
+/// Which rule ended the sampling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StopRule {
+    /// The median's interval is as tight as was asked.
+    Interval,
+    /// The interval stopped shrinking: more samples would not help.
+    Stable,
+    /// The cap on samples or time was reached.
+    Limit,
+    /// A screening took its few samples.
+    Screen,
+    /// Even the fastest sample is above the policy's limit.
+    Abandoned,
 }
 
 /// How samples are taken.
@@ -66,7 +82,7 @@ impl TimingMode {
     }
 }
 
-/// Whether the L2 cache is flushed before each timed call.
+/// Whether the L2 cache is flushed before each call of the timing that ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RankingMode {
@@ -74,4 +90,19 @@ pub enum RankingMode {
     Hot,
     /// L2 flushed before each call.
     Cold,
+}
+
+impl RankingMode {
+    /// The name in files.
+    pub fn as_str(self) -> &'static str {
+        self.timing().as_str()
+    }
+
+    /// The timing mode whose median ranks.
+    pub fn timing(self) -> TimingMode {
+        match self {
+            RankingMode::Hot => TimingMode::Hot,
+            RankingMode::Cold => TimingMode::Cold,
+        }
+    }
 }

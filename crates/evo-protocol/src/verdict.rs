@@ -1,15 +1,16 @@
 //! What became of one variant: a closed verdict, its class, its evidence and the state of each gate.
 //!
 //! The list is closed and versioned because journals, leaderboards and other programs branch on it.
-//! `gate_not_run` is never `pass`: a check that could not run is shown as such and blocks promotion.
+//! A gate that did not run never counts as passed: it is shown as `not_run` and keeps a variant off the
+//! leaderboard.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 /// Version of the verdict list; a new kind or a changed meaning raises it.
-/// 2 added `passed_over`.
-pub const VERDICT_VERSION: u32 = 2;
+/// 2 added `passed_over`; 3 dropped `memory_leak`, which nothing ever gave.
+pub const VERDICT_VERSION: u32 = 3;
 
 macro_rules! verdict_kinds {
     ($($(#[$doc:meta])* $name:ident = $text:literal, $class:ident;)*) => {
@@ -35,7 +36,7 @@ macro_rules! verdict_kinds {
 }
 
 verdict_kinds! {
-    /// Every gate that it deserved passed, and it has measurements.
+    /// It passed every gate it was put through, and it has measurements.
     Pass = "pass", Ok;
     /// A constraint of the space forbids it.
     RejectedConstraint = "rejected_constraint", Reject;
@@ -109,8 +110,6 @@ verdict_kinds! {
     Noisy = "noisy", Noisy;
     /// Printed more than the cap.
     OutputFlood = "output_flood", Crash;
-    /// Lost device or host memory per call.
-    MemoryLeak = "memory_leak", Crash;
     /// The run was interrupted while it was in flight.
     Interrupted = "interrupted", Harness;
     /// Our own trouble; says nothing about the variant.
@@ -180,6 +179,11 @@ impl Verdict {
         Verdict::new(VerdictKind::Pass, "")
     }
 
+    /// Whether this is its cause.
+    pub fn has_cause(&self, cause: Cause) -> bool {
+        self.cause.as_deref() == Some(cause.as_str())
+    }
+
     /// The same verdict with a cause.
     pub fn with_cause(mut self, cause: impl Into<String>) -> Verdict {
         self.cause = Some(cause.into());
@@ -203,6 +207,48 @@ impl Verdict {
             Some(cause) => format!("{}:{cause}", self.kind),
             None => self.kind.to_string(),
         }
+    }
+}
+
+/// The causes by which evo itself decides something. Others (signals, exit codes, names of sizes) are
+/// for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// `harness_error`: the cache of compiled variants cannot be written.
+    Cache,
+    /// `wrong_answer`: the same output for all elements or all inputs.
+    Constant,
+    /// `wrong_answer`: NaN or infinity where the answer is finite.
+    NanInf,
+    /// `wrong_answer`: small errors only.
+    Precision,
+    /// `wrong_answer`: right at small shapes, grossly wrong at timed ones.
+    TimedShape,
+    /// `wrong_answer`: elements that were never written.
+    Unwritten,
+    /// `wrong_answer`: errors as large as the answer.
+    Value,
+}
+
+impl Cause {
+    /// The name in files.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Cause::Cache => "cache",
+            Cause::Constant => "constant",
+            Cause::NanInf => "nan_inf",
+            Cause::Precision => "precision",
+            Cause::TimedShape => "timed_shape",
+            Cause::Unwritten => "unwritten",
+            Cause::Value => "value",
+        }
+    }
+}
+
+impl From<Cause> for String {
+    fn from(cause: Cause) -> String {
+        cause.as_str().to_string()
     }
 }
 
@@ -343,6 +389,10 @@ mod tests {
         for kind in VerdictKind::ALL {
             let text = serde_json::to_string(kind).unwrap();
             assert_eq!(text, format!("\"{}\"", kind.as_str()));
+        }
+        use Cause::{Cache, Constant, NanInf, Precision, TimedShape, Unwritten, Value};
+        for cause in [Cache, Constant, NanInf, Precision, TimedShape, Unwritten, Value] {
+            assert_eq!(serde_json::to_string(&cause).unwrap(), format!("\"{}\"", cause.as_str()));
         }
         for gate in Gate::ALL {
             assert_eq!(serde_json::to_string(gate).unwrap(), format!("\"{}\"", gate.as_str()));

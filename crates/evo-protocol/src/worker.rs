@@ -21,8 +21,11 @@ pub const PROTOCOL_VERSION: u32 = 1;
 /// One line: version, request number, body. A response repeats its request's number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Frame<T> {
+    /// [`PROTOCOL_VERSION`] of the sender.
     pub v: u32,
+    /// Number of the request, from 1.
     pub id: u64,
+    /// The request or response itself.
     pub body: T,
 }
 
@@ -30,19 +33,62 @@ pub struct Frame<T> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Request {
-    /// Opens the device: `host`, `cuda:0`. `expected_cache` is a folder for fp64 references,
-    /// `support_cubin` the CUDA device's own helper kernels (fill, compare, hash).
-    Hello { device: String, expected_cache: Option<PathBuf>, support_cubin: Option<PathBuf> },
+    /// Opens the device; the first request.
+    Hello {
+        /// `host` or `cuda:0`.
+        device: String,
+        /// Folder in which fp64 references are kept.
+        expected_cache: Option<PathBuf>,
+        /// The CUDA device's own helper kernels (fill, compare, hash), compiled.
+        support_cubin: Option<PathBuf>,
+    },
     /// Loads a candidate into a slot, replacing what was there.
-    Load { slot: u8, candidate: Box<Candidate> },
-    /// Answers `Need`: the binary's bytes in base64.
-    Provide { hash: ContentHash, data: String },
+    Load {
+        /// 0 or 1.
+        slot: u8,
+        /// What to load and how to judge it.
+        candidate: Box<Candidate>,
+    },
+    /// Answers `Need`.
+    Provide {
+        /// Which binary this is.
+        hash: ContentHash,
+        /// Its bytes in base64.
+        data: String,
+    },
     /// Runs one gate over some problems.
-    Gate { slot: u8, gate: Gate, depth: Depth, plans: Vec<ProblemPlan> },
+    Gate {
+        /// Where the candidate was loaded.
+        slot: u8,
+        /// Which gate.
+        gate: Gate,
+        /// How deep it looks.
+        depth: Depth,
+        /// The problems.
+        plans: Vec<ProblemPlan>,
+    },
     /// Times one problem.
-    Measure { slot: u8, plan: Box<ProblemPlan>, mode: TimingMode, policy: SamplePolicy },
+    Measure {
+        /// Where the candidate was loaded.
+        slot: u8,
+        /// The problem.
+        plan: Box<ProblemPlan>,
+        /// How samples are taken.
+        mode: TimingMode,
+        /// When sampling stops.
+        policy: SamplePolicy,
+    },
     /// Interleaves slots 0 and 1, A B B A, on the same problem.
-    Pair { plans: Box<[ProblemPlan; 2]>, mode: TimingMode, blocks: u32, block_ms: f64 },
+    Pair {
+        /// The problem as each slot's configuration resolves it.
+        plans: Box<[ProblemPlan; 2]>,
+        /// How samples are taken.
+        mode: TimingMode,
+        /// How many times A B B A.
+        blocks: u32,
+        /// How long one block of samples lasts, milliseconds.
+        block_ms: f64,
+    },
     /// The health check: known work with a known answer, and how much device memory is free.
     Canary,
     /// Clocks and power now.
@@ -56,32 +102,65 @@ pub enum Request {
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Response {
     /// The device is open.
-    Ready { protocol: u32, pid: u32, info: Box<DeviceInfo> },
-    /// Where the child is inside the current request; not an answer.
-    Phase { phase: Phase, detail: String },
+    Ready {
+        /// [`PROTOCOL_VERSION`] of the worker.
+        protocol: u32,
+        /// Its process id, on its own machine.
+        pid: u32,
+        /// What the device is.
+        info: Box<DeviceInfo>,
+    },
+    /// Where the child is inside the current request; not an answer. It starts that phase's deadline.
+    Phase {
+        /// The phase that begins.
+        phase: Phase,
+        /// What it is about: shape, seed, iteration.
+        detail: String,
+    },
     /// The child lacks a binary; answered by `Provide`, then the request goes on.
-    Need { hash: ContentHash },
-    /// The candidate is loaded. Attributes per launch of the first plan are in the launch gate.
-    Loaded { load_ms: f64 },
+    Need {
+        /// Which binary.
+        hash: ContentHash,
+    },
+    /// The candidate is loaded.
+    Loaded {
+        /// Milliseconds it took.
+        load_ms: f64,
+    },
     /// What a gate found.
     GateDone(Box<GateAnswer>),
     /// A measurement, or the verdict that prevented it.
     Measured(Box<MeasureAnswer>),
     /// Two candidates timed against each other.
     Paired(PairedTimes),
-    /// The health check passed: its time, and free device memory.
-    Alive { canary_ns: f64, memory_free: Option<u64> },
+    /// The health check passed.
+    Alive {
+        /// How long it took, nanoseconds.
+        canary_ns: f64,
+        /// Free device memory, bytes.
+        memory_free: Option<u64>,
+    },
     /// Clocks and power.
-    Clocks { telemetry: Telemetry },
+    Clocks {
+        /// As the device says now.
+        telemetry: Telemetry,
+    },
     /// Last words of a dying worker, written from its fault handler.
-    Fault { error: Box<DeviceError> },
+    Fault {
+        /// What happened.
+        error: Box<DeviceError>,
+    },
     /// The request itself could not be served.
-    Failed { error: Box<DeviceError> },
+    Failed {
+        /// Why.
+        error: Box<DeviceError>,
+    },
 }
 
 /// What a gate found. The same value travels from the judge in the child to the cascade in the parent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GateAnswer {
+    /// Its state, cases and evidence.
     pub report: GateReport,
     /// Set exactly when the gate failed.
     pub verdict: Option<Box<Verdict>>,
@@ -126,6 +205,7 @@ pub struct MeasureAnswer {
     pub measurement: Option<Box<Measurement>>,
     /// What was checked between samples; absent in a screening, which checks nothing.
     pub honesty: Option<GateReport>,
+    /// Set where the variant is refused, here or by the honesty gate.
     pub verdict: Option<Box<Verdict>>,
     /// The process must not measure again.
     pub sticky: bool,
@@ -169,7 +249,7 @@ pub enum Phase {
     Opening,
     /// Loading the binary.
     Loading,
-    /// Generating inputs and fp64 expectations, on our own account.
+    /// Generating inputs and fp64 references: our own work, not held against the variant.
     Preparing,
     /// A launch has been enqueued and has not come back.
     Launched,
@@ -179,7 +259,7 @@ pub enum Phase {
     Timing,
 }
 
-/// How deep a gate looks: everyone gets `Quick`, contenders get `Full`.
+/// How deep a gate looks: every variant gets `Quick`, contenders get `Full`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Depth {
@@ -196,17 +276,22 @@ pub struct Candidate {
     pub label: String,
     /// Must be echoed by the module.
     pub variant_hash: ContentHash,
+    /// The compiled variant.
     pub binary: BinaryRef,
+    /// Entry points that launches use.
     pub entries: Vec<String>,
-    /// The user's naive kernel, if that is the reference.
+    /// The user's naive kernel and its entry points, if that is the reference.
     pub reference: Option<(BinaryRef, Vec<String>)>,
+    /// How its answers are judged.
     pub check: CheckPlan,
 }
 
 /// A binary by hash, with the path under which a local worker finds it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BinaryRef {
+    /// Hash of its bytes.
     pub hash: ContentHash,
+    /// Where the parent keeps it.
     pub path: Option<PathBuf>,
 }
 
@@ -220,15 +305,23 @@ impl BinaryRef {
 /// How answers are judged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CheckPlan {
+    /// Where expected outputs come from.
     pub reference: ReferencePlan,
+    /// The file's own absolute tolerance; it replaces the one derived from the answer's size.
     pub atol: Option<f64>,
+    /// The file's own relative tolerance.
     pub rtol: Option<f64>,
+    /// How many times a trusted computation's error is allowed; 0 allows any.
     pub trusted_factor: f64,
     /// The study's secret seed; case seeds are derived from it.
     pub seed: u64,
+    /// Seeds for each problem at full depth.
     pub seeds: u32,
+    /// Input families by name; all where empty.
     pub families: Vec<String>,
+    /// Whether equal inputs must give equal bits.
     pub deterministic: bool,
+    /// How often the repeatability gate repeats a problem.
     pub repeats: u32,
 }
 
@@ -236,13 +329,16 @@ pub struct CheckPlan {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReferencePlan {
+    /// A built-in fp64 function.
     Builtin {
+        /// Its name.
         name: String,
     },
     /// `ProblemPlan::reference_launches` in the reference binary.
     Kernel,
-    /// Output buffer name and file.
+    /// Files, for problems with fixed inputs.
     Npy {
+        /// Output buffer name and file.
         outputs: Vec<(String, PathBuf)>,
     },
 }
@@ -250,9 +346,11 @@ pub enum ReferencePlan {
 /// When sampling stops.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SamplePolicy {
-    /// Screening takes few samples and keeps no raw data.
+    /// Whether this is a screening, which takes few samples and keeps no raw data.
     pub screen: bool,
+    /// Samples before any rule but `abandon_above_ns` may stop.
     pub samples_min: u32,
+    /// Samples after which sampling stops in any case.
     pub samples_max: u32,
     /// Relative half-width of the median's 95 % interval at which sampling stops.
     pub interval: f64,

@@ -84,8 +84,8 @@ pub fn run(bench: &mut Bench<'_>) -> anyhow::Result<Report> {
             Ok((time, _)) => format!("neighbor {:.2}×", time / first),
             Err(error) => format!("NEIGHBOR FAILED: {error}"),
         };
-        let recovered =
-            recovery.map_or(String::new(), |own| format!(", {} {:.0} ms", own.code, own.elapsed_ms));
+        let recovered = recovery
+            .map_or(String::new(), |own| format!(", {} {:.0} ms", own.level.as_str(), own.elapsed_ms));
         let line = format!("{label} in {took_ms:.0} ms{recovered}, {after}; {}", verdict.message);
         report.add(name, if right && neighbor.is_ok() { Ok(line) } else { Err(line) });
     }

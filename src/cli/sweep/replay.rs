@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use evo_protocol::evaluation::Evaluation;
+use evo_protocol::measurement::RankingMode;
 use evo_protocol::verdict::VERDICT_VERSION;
 
 use super::prior::Prior;
@@ -117,7 +118,7 @@ fn header(arguments: &SweepArgs, recording: &Recording, space: String, strategy:
         seed: arguments.seed,
         strategy: strategy.to_string(),
         population: arguments.population,
-        ranking: "hot".to_string(),
+        ranking: RankingMode::Hot,
         device: info(recording),
         environment: environment::look(),
         started_at: now(),

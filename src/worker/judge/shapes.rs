@@ -6,7 +6,7 @@ use evo_device::device::Comparison;
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::ProblemPlan;
-use evo_protocol::verdict::{Gate, GateState, Verdict, VerdictKind};
+use evo_protocol::verdict::{Cause, Gate, GateState, Verdict, VerdictKind};
 use evo_protocol::worker::{CheckPlan, Depth, GateAnswer, ReferencePlan};
 use serde_json::json;
 
@@ -135,7 +135,7 @@ fn fits_reference(reference: &ReferencePlan, plan: &ProblemPlan) -> bool {
 
 /// Everything small is right and everything large grossly wrong: the kernel tells sizes apart.
 fn only_large(judge: &Judge, slot: u8, gate: Gate, verdict: Verdict) -> Verdict {
-    if gate != Gate::FullShapes || verdict.cause.as_deref() != Some("value") {
+    if gate != Gate::FullShapes || !verdict.has_cause(Cause::Value) {
         return verdict;
     }
     let Ok(own) = judge.slot(slot) else { return verdict };
@@ -143,7 +143,7 @@ fn only_large(judge: &Judge, slot: u8, gate: Gate, verdict: Verdict) -> Verdict 
     let smallest = own.history.iter().filter(|r| r.failure.is_some()).map(|r| r.elements).min();
     match (largest, smallest) {
         (Some(right), Some(wrong)) if right < wrong => {
-            verdict.with("symptom", "value").with_cause("timed_shape")
+            verdict.with("symptom", Cause::Value.as_str()).with_cause(Cause::TimedShape)
         }
         _ => verdict,
     }
@@ -270,7 +270,7 @@ fn explain(
     {
         return Ok(outside);
     }
-    if verdict.cause.as_deref() == Some("nan_inf") {
+    if verdict.has_cause(Cause::NanInf) {
         return Ok(verdict);
     }
     name_constant(judge, prepared, mismatch.position, verdict, phase)
@@ -293,7 +293,7 @@ fn name_constant(
     let values = element::widen(&judge.device.read(prepared.buffers[position])?, plan.dtype);
     if values.len() > 1 && values.iter().all(|value| *value == values[0]) {
         let message = format!("{}; every element is `{}`", verdict.message, values[0]);
-        return Ok(Verdict { message, ..verdict }.with_cause("constant"));
+        return Ok(Verdict { message, ..verdict }.with_cause(Cause::Constant));
     }
     let hash = prepared.output_hash(judge.device.as_mut())?;
     let other = Case { seed_index: case.seed_index + 1, ..case.clone() };
@@ -302,7 +302,7 @@ fn name_constant(
     let differs = other.target(position).map(|own| own.hash) != prepared.target(position).map(|own| own.hash);
     if differs && other.output_hash(judge.device.as_mut())? == hash {
         let message = format!("{}; other inputs give the same output", verdict.message);
-        return Ok(Verdict { message, ..verdict }.with_cause("constant"));
+        return Ok(Verdict { message, ..verdict }.with_cause(Cause::Constant));
     }
     Ok(verdict)
 }

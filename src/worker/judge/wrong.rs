@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use evo_device::device::GuardDamage;
 use evo_protocol::device::DeviceError;
 use evo_protocol::plan::BufferPlan;
-use evo_protocol::verdict::{Verdict, VerdictKind};
+use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
 use serde_json::{Value, json};
 
 use super::case::Case;
@@ -74,9 +74,9 @@ pub fn mismatch(prepared: &Prepared, mismatch: &Mismatch) -> Verdict {
     let relative = comparison.relative_norm();
     let gross = relative.is_nan() || relative > GROSS;
     let cause = match mismatch.breach {
-        Breach::NonFinite => "nan_inf",
-        _ if gross => "value",
-        _ => "precision",
+        Breach::NonFinite => Cause::NanInf,
+        _ if gross => Cause::Value,
+        _ => Cause::Precision,
     };
     let mut verdict = Verdict::new(VerdictKind::WrongAnswer, "")
         .with_cause(cause)
@@ -124,7 +124,7 @@ pub fn mismatch(prepared: &Prepared, mismatch: &Mismatch) -> Verdict {
 pub fn unwritten(prepared: &Prepared, plan: &BufferPlan, count: u64) -> Verdict {
     let message = format!("`{}`: {count} of {} elements are never written", plan.name, plan.elements());
     let verdict = Verdict::new(VerdictKind::WrongAnswer, message)
-        .with_cause("unwritten")
+        .with_cause(Cause::Unwritten)
         .with("buffer", plan.name.clone())
         .with("unwritten", count)
         .with("elements", plan.elements());
@@ -159,7 +159,7 @@ pub fn classify(results: &[CaseResult]) -> Option<Verdict> {
         .with("failing_cases", json!(failing.iter().map(|result| &result.name).collect::<Vec<_>>()))
         .with("passing_cases", passing.len());
     // Constant output is a finding of its own, whatever the cases share.
-    if verdict.kind != VerdictKind::WrongAnswer || base == "constant" || passing.is_empty() {
+    if verdict.kind != VerdictKind::WrongAnswer || verdict.has_cause(Cause::Constant) || passing.is_empty() {
         return Some(verdict);
     }
     if let Some((cause, note)) = pattern(&failing, &passing) {
