@@ -118,7 +118,7 @@ fn the_wall_clock_ends_a_run_and_resume_goes_on() {
 
 #[test]
 fn the_wall_clock_ends_compilations_too() {
-    let mut bench = Bench::new("[parameters]\nA = [0, 8]\nB = [0, 1, 2]\n");
+    let mut bench = TestStudy::new("[parameters]\nA = [0, 8]\nB = [0, 1, 2]\n");
     bench.options.budget.wall = Some(Duration::from_millis(300));
     bench.options.finalists = 1;
     let ran = bench.run(all_pass());

@@ -10,8 +10,8 @@ use evo_protocol::evaluation::RecoveryLevel;
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_protocol::worker::Phase;
 
-use super::deadline::Prediction;
 use super::child::{Death, DeathHow};
+use super::deadline::Prediction;
 
 /// What a death means for the variant, for the job and for the process that comes next.
 #[derive(Clone, Debug, PartialEq)]
