@@ -107,7 +107,10 @@ fn bad_space_files_are_usage_errors() {
     check("[parameters\n", "bad.toml:1:");
     check("[parameters]\nA = []\n", "`A` has no values");
     check("constraints = ['A > 1']\n[parameters]\nA = [1]\n", "no point satisfies this constraint");
-    check("constraints = ['B > 1']\n[parameters]\nA = [1]\n", "constraint reads `B`, which is no parameter");
+    check(
+        "constraints = ['B > 1']\n[parameters]\nA = [1]\n",
+        "constraint reads `B`, which is not a parameter",
+    );
     check("[parameters]\nA = [1]\n[constraint]\n", "unknown key `constraint`");
     let (code, _, stderr) = evo_space(&["no_such_file.toml"]);
     assert_eq!(code, 2, "{stderr}");

@@ -6,6 +6,7 @@ use crate::span::Span;
 /// Something that every valid point satisfies.
 #[derive(Clone, Debug)]
 pub struct Constraint {
+    /// The condition.
     pub expr: Expr,
     /// The author's reason, shown when it refuses something.
     pub because: Option<String>,

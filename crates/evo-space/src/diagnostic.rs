@@ -1,4 +1,4 @@
-//! Complaints about a file: all of them at once, each with line, caret and hint.
+//! Errors of a file: all of them at once, each with line, caret and hint.
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
@@ -7,7 +7,7 @@ use crate::span::Span;
 /// A screen holds about this many; the rest are counted.
 const MAX_SHOWN: usize = 20;
 
-/// One complaint.
+/// One error.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Diagnostic {
     /// What is wrong: lower case, present tense, no final period.
@@ -18,24 +18,24 @@ pub struct Diagnostic {
     pub hint: Option<String>,
 }
 
-/// A collection of complaints about one file.
+/// The errors of one file.
 #[derive(Clone, Debug, Default)]
 pub struct Diagnostics {
     list: Vec<Diagnostic>,
 }
 
 impl Diagnostics {
-    /// Adds a complaint.
+    /// Adds an error.
     pub fn error(&mut self, span: Span, message: impl Into<String>) {
         self.list.push(Diagnostic { message: message.into(), span: Some(span), hint: None });
     }
 
-    /// Adds a complaint with a hint.
+    /// Adds an error with a hint.
     pub fn error_with_hint(&mut self, span: Span, message: impl Into<String>, hint: impl Into<String>) {
         self.list.push(Diagnostic { message: message.into(), span: Some(span), hint: Some(hint.into()) });
     }
 
-    /// Adds any complaint.
+    /// Adds any error.
     pub fn push(&mut self, diagnostic: Diagnostic) {
         self.list.push(diagnostic);
     }
@@ -45,12 +45,12 @@ impl Diagnostics {
         self.list.is_empty()
     }
 
-    /// The complaints.
+    /// The errors.
     pub fn list(&self) -> &[Diagnostic] {
         &self.list
     }
 
-    /// All complaints as text, with snippets of `text`, the way compilers print them: in the order
+    /// All errors as text, with snippets of `text`, the way compilers print them: in the order
     /// of the file, without color, without a final newline.
     pub fn render(&self, file_name: &str, text: &str) -> String {
         let mut sorted: Vec<&Diagnostic> = self.list.iter().collect();
@@ -112,7 +112,8 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
             } else if far {
                 usize::MAX
             } else {
-                edit_distance(name, candidate)
+                // Insertions, deletions, replacements, and swaps of neighbors: the commonest slip.
+                strsim::osa_distance(name, candidate)
             },
             candidate,
         )
@@ -121,26 +122,6 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .filter(|(distance, _)| *distance <= limit)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, name)| name)
-}
-
-/// Insertions, deletions, replacements and swaps of neighbors that turn `a` into `b`.
-fn edit_distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut rows = vec![(0..=b.len()).collect::<Vec<usize>>()];
-    for i in 1..=a.len() {
-        let mut row = vec![i];
-        for j in 1..=b.len() {
-            let above = &rows[i - 1];
-            let replace = above[j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let mut best = replace.min(above[j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                best = best.min(rows[i - 2][j - 2] + 1);
-            }
-            row.push(best);
-        }
-        rows.push(row);
-    }
-    rows[a.len()][b.len()]
 }
 
 #[cfg(test)]

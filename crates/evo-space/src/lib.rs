@@ -1,8 +1,47 @@
-//! Search spaces: parameters, constraints, their valid points. Knows no kernel and no device.
+//! Search spaces with constraints: exact counts, an index without a list, samples and neighbors.
 //!
-//! `document` reads files, `expr` the language in them, `load` makes a `SearchSpace` of both. Behind
-//! the space, `lower` and `code` turn constraints into what `problem`, `merge` and `order` count with;
-//! `index` is the result: index ⇄ point without a list.
+//! A space is a list of parameters with their values and a list of constraints between them. Building a
+//! [`SearchSpace`] turns the constraints into decision diagrams, so that afterwards every operation is
+//! exact and quick even for spaces whose valid points nobody could list: counting them, the point of an
+//! index and the index of a point, uniform and evenly spread samples, neighbors, repair, subspaces.
+//!
+//! ```
+//! use evo_space::{Neighborhood, SearchSpace, rng::seeded};
+//!
+//! let text = r#"
+//! constraints = ["BLOCK % WARP == 0", { require = "BLOCK * TILE <= 256", because = "registers" }]
+//!
+//! [parameters]
+//! BLOCK = [32, 64, 96, 128]
+//! WARP = [32, 64]
+//! TILE = { values = [1, 2, 4, 8], default = 2 }
+//! "#;
+//! let space = SearchSpace::parse(text).map_err(|errors| errors.render("space.toml", text))?;
+//! assert_eq!(space.count(), 16);
+//!
+//! // Index to point and back, without a list.
+//! let genome = space.genome_at(15).expect("the last of 16 points");
+//! assert_eq!(space.configuration(&genome).to_string(), "BLOCK=128 WARP=64 TILE=2");
+//! assert_eq!(space.index_of(&genome), Some(15));
+//!
+//! // Uniform samples and neighbors are valid.
+//! let sample = space.sample_distinct(5, &mut seeded(42));
+//! assert!(sample.len() == 5 && sample.iter().all(|genome| space.contains(genome)));
+//! let neighbors = space.neighbors(&genome, Neighborhood::Hamming);
+//! assert!(neighbors.iter().all(|genome| space.contains(genome)));
+//! # Ok::<(), String>(())
+//! ```
+//!
+//! A text with mistakes gives [`Diagnostics`]: all mistakes at once, each with its place and a hint.
+//! Constraints are written in a small language with Python's meaning; see [`Expr`]. Where constraints
+//! entangle the parameters too much to count, the space says so ([`SearchSpace::is_exact`]) and checks
+//! some of them point by point.
+//!
+//! The crate knows nothing about kernels or devices. Inside, [`document`] reads files, [`expr`] parses
+//! the language and [`load`] makes a space of both; [`program`] is the compiled form of expressions,
+//! `count` builds the diagrams and `index` answers from them.
+
+#![warn(missing_docs)]
 
 pub mod constraint;
 mod count;
@@ -33,8 +72,15 @@ mod subspace;
 mod testing;
 pub mod value;
 
+pub use constraint::Constraint;
 pub use count::relax::RelaxLimits;
+pub use diagnostic::{Diagnostic, Diagnostics};
+pub use expr::{Expr, ExprError};
+pub use genome::{Configuration, Genome};
 pub use index::{Limits, Size};
 pub use neighbors::Neighborhood;
+pub use parameter::Parameter;
 pub use quasi_random::QuasiRandom;
+pub use space::{SearchSpace, Violation};
 pub use subspace::Subspace;
+pub use value::Value;

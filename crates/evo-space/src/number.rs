@@ -6,19 +6,28 @@ use std::cmp::Ordering;
 /// An integer or a finite float.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
+    /// A 64-bit integer; a boolean is 0 or 1.
     Int(i64),
+    /// A 64-bit float; operations make finite ones only.
     Float(f64),
 }
 
 /// An arithmetic operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operator {
+    /// `+`
     Add,
+    /// `-`
     Subtract,
+    /// `*`
     Multiply,
+    /// `/`: a float, also of two integers
     Divide,
+    /// `//`: rounded down
     FloorDivide,
+    /// `%`: with the divisor's sign
     Remainder,
+    /// `**`
     Power,
 }
 
@@ -40,11 +49,14 @@ impl Operator {
 /// Why an operation has no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NumberError {
+    /// An integer beyond 64 bits, or a float beyond the finite ones.
     #[error("the result does not fit 64 bits")]
     Overflow,
+    /// A divisor of zero, or zero to a negative power.
     #[error("division by zero")]
     DivisionByZero,
-    #[error("a negative number has no such power")]
+    /// A fraction as the power of a negative number.
+    #[error("cannot raise a negative number to a fractional power")]
     NotReal,
 }
 
@@ -194,7 +206,7 @@ fn divide_exactly(a: i64, b: i64) -> f64 {
     if up <= EXACT && down <= EXACT {
         return a as f64 / b as f64;
     }
-    // A quotient of 64 bits or 65, whose last bit tells that something follows, rounds like all of it.
+    // A quotient of 64 bits or 65, whose last bit is set if something follows, rounds like all of it.
     let shift = if up == 0 { 0 } else { 64 + up.leading_zeros() - down.leading_zeros() };
     let (up, down) = (u128::from(up) << shift, u128::from(down));
     let quotient = (up / down) | u128::from(up % down > 0);

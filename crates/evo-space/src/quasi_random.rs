@@ -28,7 +28,7 @@ pub struct QuasiRandom<'a> {
 
 impl<'a> QuasiRandom<'a> {
     /// The sequence of a seed.
-    pub fn new(index: &'a Index, seed: u64) -> QuasiRandom<'a> {
+    pub(crate) fn new(index: &'a Index, seed: u64) -> QuasiRandom<'a> {
         let mut dimensions = Vec::with_capacity(index.slots());
         let mut used = 0;
         for domain in index.domains() {
@@ -39,7 +39,7 @@ impl<'a> QuasiRandom<'a> {
     }
 
     /// One point of the sequence; `None` if a constraint refuses it. The space must have a point.
-    pub fn point(&self, number: u32) -> Option<Genome> {
+    pub(crate) fn point(&self, number: u32) -> Option<Genome> {
         let share = |slot: usize| self.sequence.coordinate(number, self.dimensions[slot]);
         let point = self.index.descend(|slot, fork| fork.split(share(slot)).edge);
         self.index.contains(&point).then(|| Genome::from(point))

@@ -1,4 +1,4 @@
-//! Random small spaces that mean harm, made of choices from any source: a seeded generator here, a
+//! Random small spaces meant to find faults, made of choices from any source: a seeded generator here, a
 //! fuzzer's bytes in `fuzz/`, which includes this folder's files.
 
 use std::fmt;

@@ -89,6 +89,8 @@ impl DepthMemory {
         if let Some(node) = self.shared.get(edges) {
             return *node;
         }
+        // Equal edges mean equal completions. Sharing them on the way back makes the diagram reduced
+        // without a pass of its own.
         let node = self.nodes.len() as u32;
         self.nodes.push(edges.into());
         self.shared.insert(edges.into(), node);
@@ -108,6 +110,9 @@ struct MergeSearch<'a> {
 
 impl MergeSearch<'_> {
     /// The node of the current partial point, which has `depth` slots.
+    ///
+    /// The recursion is as deep as the group has parameters, which the reader of files limits. Buffers
+    /// of each depth are taken out and put back, so that a step allocates only what it remembers.
     fn go(&mut self, depth: usize) -> Result<u32, OverBudget> {
         let steps = self.steps;
         let step = &steps[depth];
@@ -141,6 +146,8 @@ impl MergeSearch<'_> {
             return Ok(DEAD);
         }
         let mut before = None;
+        // Closing runs a conjunct once for each value that its slot still has, which is most of the work
+        // of such a step. States that agree before it agree after it, so they are looked up first.
         if !step.closings.is_empty() {
             match self.memory[depth].before_closing.entry(next) {
                 KeyEntry::Known(child) => return Ok(child),
@@ -149,6 +156,8 @@ impl MergeSearch<'_> {
             self.words_left = self.words_left.checked_sub(next.len() as u64 + 2).ok_or(OverBudget)?;
             for closing in &step.closings {
                 let tried = close(closing, step, next, &mut self.registers);
+                // These count as steps, but the limit is only checked at the next value: a mask that
+                // is closed in part must not be remembered.
                 self.steps_left = self.steps_left.saturating_sub(tried);
             }
             next.truncate(step.width);

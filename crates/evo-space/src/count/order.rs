@@ -35,6 +35,8 @@ pub fn diagram(problem: &Problem, group: &[usize], max_steps: u64) -> Result<Lay
     let greedy = greedy(problem, group);
     let orders: &[&[usize]] = if greedy == group { &[group] } else { &[group, &greedy] };
     let mut steps = FIRST_STEPS.min(max_steps);
+    // Budgets grow by sixteen, so all failed attempts together cost less than an eighth more than the
+    // last pair of attempts does, and the worse order costs at most as much as the better one.
     loop {
         for order in orders {
             let limits = SearchLimits { steps, words: MAX_WORDS };
@@ -108,6 +110,8 @@ fn greedy(problem: &Problem, group: &[usize]) -> Vec<usize> {
 
 /// The same points with layers in ascending order of slots.
 fn sorted(mut layers: Layers) -> Result<Layers, OverBudget> {
+    // A bubble sort, because swapping neighbors is the only cheap move on a diagram: it touches the two
+    // layers and no others (Rudell, Dynamic variable ordering for ordered BDDs, ICCAD 1993).
     let count = layers.slots.len();
     for end in (1..count).rev() {
         for upper in 0..end {

@@ -170,6 +170,8 @@ impl<'a> Planner<'a> {
     fn step(&mut self, depth: usize) -> SearchStep {
         let slot = self.order[depth];
         let allowed = self.source(slot);
+        // Before masks and registers are laid out: what the residuals compute early decides which
+        // registers are still read.
         let parts = self.advance_residuals(depth);
         let mut masks = self.mask_moves(depth);
         let mut width = 0;
@@ -297,6 +299,8 @@ impl<'a> Planner<'a> {
         let open = |register: usize| {
             register < slots && self.depths[register] != usize::MAX && self.depths[register] > depth
         };
+        // What only closings read is cut off the state once they have run: points that differ in it but
+        // leave the same values to the last slot have the same completions.
         let (mut key, mut closing) = (RegisterField::default(), RegisterField::default());
         let evaluated = || self.tracks.iter().filter(|track| track.diagram.is_none());
         let reads = |track: &Track<'_>| {

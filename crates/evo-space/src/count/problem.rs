@@ -53,6 +53,8 @@ impl Problem {
         };
         let mut tried = 0;
         while !problem.impossible {
+            // A slot that filtering left with one value is a constant to the next round, in which more
+            // folds and smaller tables are possible.
             problem.lower(parameters, constraints, &texts);
             let single = problem.singles();
             problem.filter(&mut tried);

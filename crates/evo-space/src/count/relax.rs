@@ -51,7 +51,7 @@ pub fn relax(problem: &Problem, group: &[usize], limits: RelaxLimits) -> Relaxed
         left_out: Vec::new(),
         limits,
     };
-    // All of them together are known to be too much.
+    // All of them together are known to be too much, so the first trial is a half.
     let second = conjuncts.split_off(conjuncts.len() / 2);
     choice.add(conjuncts);
     choice.add(second);
@@ -95,6 +95,8 @@ impl Choice<'_> {
         let touched = |slots: &[usize]| batch.iter().any(|conjunct| slots.contains(&conjunct.slots[0]));
         let mut groups = self.part.groups();
         groups.retain(|group| self.group.contains(&group[0]) && touched(group));
+        // Conjuncts that were taken before can link what the batch touches, so the groups are found anew
+        // and the diagrams inside them are built again.
         let is_replaced = |layers: &Layers| groups.iter().any(|group| group.contains(&layers.slots[0]));
         let kept: usize = self.diagrams.iter().filter(|layers| !is_replaced(layers)).map(edges).sum();
         let Some(built) = self.build(&groups, self.limits.edges.saturating_sub(kept)) else {

@@ -124,6 +124,8 @@ impl TableDiagram {
         let table = table.reordered(order);
         let last = table.sizes[table.sizes.len() - 1];
         let words = words_for(last);
+        // From the last slot up, so that equal completions have one number before their parents are
+        // compared; this is how decision diagrams are reduced.
         let mut rows = KeyTable::new(words);
         let mut row = vec![0u64; words];
         let mut nodes: Vec<u32> = Vec::with_capacity(table.bits.len() / last);

@@ -1,5 +1,9 @@
-//! A small JSON reader that keeps places, because space files in JSON deserve the same complaints
+//! A small JSON reader that keeps places, because space files in JSON deserve the same errors
 //! as those in TOML. Strict, except that it says what it would have expected.
+//!
+//! It is our own code: `serde_json` keeps no places of values. `jsonc-parser`, which does and is well
+//! kept, is made for a laxer language; the limit on nesting, repeated keys and integers beyond 64 bits
+//! would still be checked here, and the messages would no longer match those of the other errors.
 
 use super::node::{Data, Node, TableEntry};
 use crate::diagnostic::{Diagnostic, Diagnostics};
@@ -8,7 +12,7 @@ use crate::span::Span;
 /// Nesting beyond this is refused, so that no input overflows the stack.
 const MAX_DEPTH: usize = 100;
 
-/// Reads one JSON value that fills the text. Complains about the first error and gives `None`.
+/// Reads one JSON value that fills the text. Reports the first error and gives `None`.
 pub fn parse(text: &str, diagnostics: &mut Diagnostics) -> Option<Node> {
     let start = text.len() - text.trim_start_matches('\u{feff}').len();
     let mut reader = JsonReader { text, at: start, depth: 0, duplicates: Vec::new() };

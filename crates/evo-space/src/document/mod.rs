@@ -1,7 +1,7 @@
 //! A TOML or JSON file as a tree in which every key and value knows its place.
 //!
 //! Both formats become the same tree, so the readers of spaces and kernels see one form and every
-//! complaint can point at line and column.
+//! error can point at line and column.
 
 mod json;
 mod node;

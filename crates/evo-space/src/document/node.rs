@@ -5,19 +5,26 @@ use crate::span::Span;
 /// A value with its place.
 #[derive(Clone, Debug)]
 pub struct Node {
+    /// Its bytes in the file.
     pub span: Span,
+    /// What it holds.
     pub data: Data,
 }
 
 /// What a node holds.
 #[derive(Clone, Debug)]
 pub enum Data {
+    /// `true` or `false`.
     Bool(bool),
+    /// An integer of 64 bits.
     Int(i64),
     /// An integer that does not fit 64 bits, as its decimal digits.
     BigInt(String),
+    /// A float; TOML has infinities and NaN too.
     Float(f64),
+    /// A text without its quotes, escapes resolved.
     Text(String),
+    /// An array.
     List(Vec<Node>),
     /// Entries in file order; no key twice.
     Table(Vec<TableEntry>),
@@ -28,8 +35,11 @@ pub enum Data {
 /// One key of a table.
 #[derive(Clone, Debug)]
 pub struct TableEntry {
+    /// The key, escapes resolved.
     pub key: String,
+    /// Where the key stands.
     pub key_span: Span,
+    /// What stands for it.
     pub value: Node,
 }
 

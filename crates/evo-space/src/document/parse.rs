@@ -17,7 +17,7 @@ pub fn parse(text: &str, diagnostics: &mut Diagnostics) -> Option<Node> {
 
 fn parse_toml(text: &str, diagnostics: &mut Diagnostics) -> Option<Node> {
     let (table, errors) = DeTable::parse_recoverable(text);
-    toml_syntax::complain(text, &errors, diagnostics);
+    toml_syntax::report(text, &errors, diagnostics);
     let before = diagnostics.list().len();
     let span = table.span();
     let entries = toml_entries(table.into_inner(), diagnostics);
@@ -50,9 +50,9 @@ fn toml_node(value: Spanned<DeValue<'_>>, diagnostics: &mut Diagnostics) -> Opti
         },
         DeValue::Float(number) => match number.as_str().parse() {
             Ok(value) => Data::Float(value),
-            Err(_) => return complain(diagnostics, span, "this is not a number"),
+            Err(_) => return report(diagnostics, span, "this is not a number"),
         },
-        DeValue::Datetime(_) => return complain(diagnostics, span, "dates have no use here"),
+        DeValue::Datetime(_) => return report(diagnostics, span, "dates have no use here"),
         DeValue::Array(items) => {
             Data::List(items.into_iter().filter_map(|item| toml_node(item, diagnostics)).collect())
         }
@@ -61,7 +61,7 @@ fn toml_node(value: Spanned<DeValue<'_>>, diagnostics: &mut Diagnostics) -> Opti
     Some(Node { span, data })
 }
 
-fn complain(diagnostics: &mut Diagnostics, span: Span, message: &str) -> Option<Node> {
+fn report(diagnostics: &mut Diagnostics, span: Span, message: &str) -> Option<Node> {
     diagnostics.error(span, message);
     None
 }

@@ -1,7 +1,7 @@
-//! What the TOML parser complains of, without the noise that follows a bracket left open.
+//! The errors of the TOML parser, without the noise that follows a bracket left open.
 //!
 //! The parser recovers after an error, so that several mistakes show at once. After a missing `]` it
-//! reads the rest of the file as items of the list and complains of every line, but never of the
+//! reads the rest of the file as items of the list and reports every line, but never the
 //! bracket: here the bracket is found and everything after it is left out.
 
 use toml::de::Error;
@@ -9,7 +9,7 @@ use toml::de::Error;
 use crate::diagnostic::Diagnostics;
 
 /// Adds the parser's errors, one a line.
-pub(crate) fn complain(text: &str, errors: &[Error], diagnostics: &mut Diagnostics) {
+pub(crate) fn report(text: &str, errors: &[Error], diagnostics: &mut Diagnostics) {
     let mut last_line = None;
     let mut last_open = None;
     for error in errors {
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
     use crate::document::parse;
 
-    /// The complaints about a text: line, marked part and message.
+    /// The errors of a text: line, marked part and message.
     fn check(text: &str, expected: &[&str]) {
         let mut diagnostics = Diagnostics::default();
         assert!(parse(text, &mut diagnostics).is_none(), "{text}");

@@ -6,8 +6,11 @@ use crate::span::Span;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct ExprError {
+    /// What is wrong: lower case, no final period.
     pub message: String,
+    /// The part of the expression that is to blame, in bytes.
     pub span: Span,
+    /// What to write instead.
     pub hint: Option<String>,
 }
 

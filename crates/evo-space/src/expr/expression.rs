@@ -11,6 +11,26 @@ use crate::span::Span;
 use crate::value::Value;
 
 /// A parsed expression. Cloning is cheap.
+///
+/// `evaluate` walks the tree and explains what goes wrong; to evaluate one expression at many points,
+/// compile it (`Expr::compile`).
+///
+/// ```
+/// use evo_space::{Expr, Value};
+///
+/// let expr = Expr::parse("BLOCK % 32 == 0 and ceil_div(N, BLOCK) <= 16")?;
+/// let scope = |name: &str| match name {
+///     "BLOCK" => Some(Value::Int(64)),
+///     "N" => Some(Value::Int(1000)),
+///     _ => None,
+/// };
+/// assert_eq!(expr.evaluate(&scope)?, Value::Bool(true));
+///
+/// let error = Expr::parse("BLOCK & 32").unwrap_err();
+/// assert_eq!(&"BLOCK & 32"[error.span], "&");
+/// assert_eq!(error.hint.as_deref(), Some("write `and`; there are no bit operations"));
+/// # Ok::<(), evo_space::ExprError>(())
+/// ```
 #[derive(Clone)]
 pub struct Expr {
     text: Arc<str>,

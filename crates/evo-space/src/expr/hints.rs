@@ -1,4 +1,4 @@
-//! What to write instead: a hint for every way in which a text is no expression. People bring habits
+//! What to write instead: a hint for every way in which a text is not an expression. People bring habits
 //! from C, Python, SQL and mathematics; each is answered with the word of this language.
 
 use super::token::ExprTokenKind;
@@ -44,7 +44,7 @@ pub fn character(character: char) -> String {
     instead.to_string()
 }
 
-/// For a text that begins like a number and is none, or one that does not fit.
+/// For a text that begins like a number and is not one, or does not fit.
 pub fn number(text: &str) -> String {
     let lower = text.to_lowercase();
     let after_digits = lower.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '_');

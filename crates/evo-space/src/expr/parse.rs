@@ -353,7 +353,7 @@ impl Parser<'_> {
     }
 }
 
-/// Complaints about the place that the parser has come to.
+/// Errors at the place that the parser has reached.
 impl Parser<'_> {
     /// Where the next token stands; at the end, the last one before it, so that there is something to
     /// point at.

@@ -33,7 +33,7 @@ const FOREIGN: [(&str, &str); 19] = [
     ("?", "write `a if condition else b`"),
 ];
 
-/// Splits an expression; the last token is `End`. What is no token ends the list early and comes as an
+/// Splits an expression; the last token is `End`. What is not a token ends the list early and comes as an
 /// error beside it, because there may be a mistake further to the left that explains more.
 pub fn tokens(text: &str) -> (Vec<ExprToken>, Option<ExprError>) {
     let mut list = Vec::new();

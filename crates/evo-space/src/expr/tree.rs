@@ -8,7 +8,9 @@ use crate::value::Value;
 /// A node with its place in the expression's text.
 #[derive(Clone, Debug)]
 pub struct Tree {
+    /// What the node is, with its operands.
     pub kind: Kind,
+    /// Its bytes in the expression's text.
     pub span: Span,
 }
 
@@ -46,12 +48,15 @@ impl From<Kind> for Tree {
 /// What a node is.
 #[derive(Clone, Debug)]
 pub enum Kind {
+    /// A number, a text, `True` or `False`.
     Literal(Value),
     /// Position among the expression's names.
     Name(usize),
     /// Only to the right of `in` and `not in`.
     List(Vec<Tree>),
+    /// `not a`.
     Not(Box<Tree>),
+    /// `-a`.
     Negate(Box<Tree>),
     /// Operators of one precedence, from left to right.
     Chain(Box<Tree>, Vec<(Operator, Tree)>),
@@ -61,24 +66,37 @@ pub enum Kind {
     All(Vec<Tree>),
     /// `or`: the first true operand, else the last.
     Any(Vec<Tree>),
+    /// `then if condition else otherwise`.
     If {
+        /// Decides which of the others is evaluated.
         condition: Box<Tree>,
+        /// The value if the condition is true.
         then: Box<Tree>,
+        /// The value if it is not.
         otherwise: Box<Tree>,
     },
+    /// `min(a, b)` and the like.
     Call(Function, Vec<Tree>),
 }
 
 /// A comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Relation {
+    /// `==`
     Equal,
+    /// `!=`
     NotEqual,
+    /// `<`
     Less,
+    /// `<=`
     LessEqual,
+    /// `>`
     Greater,
+    /// `>=`
     GreaterEqual,
+    /// `in`, with a list to the right
     In,
+    /// `not in`, with a list to the right
     NotIn,
 }
 
@@ -101,9 +119,13 @@ impl Relation {
 /// A built-in function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Function {
+    /// `min(a, b, …)`: the least; the first of equals.
     Min,
+    /// `max(a, b, …)`: the greatest; the first of equals.
     Max,
+    /// `abs(a)`
     Abs,
+    /// `ceil_div(a, b)`: `a / b` rounded up.
     CeilDiv,
 }
 

@@ -21,9 +21,9 @@ pub struct Index {
     pub(super) places: Vec<(usize, usize)>,
     /// Number of points of the diagrams.
     pub(super) total: BigUint,
-    /// Positions that occur in the diagrams, for each slot, once somebody asked.
+    /// Positions that occur in the diagrams, for each slot, computed on first use.
     pub(super) domains: OnceLock<Vec<Vec<u16>>>,
-    /// The short way between index and point where there is one, once somebody asked.
+    /// The short way between index and point where there is one, computed on first use.
     pub(super) route: OnceLock<Option<Route>>,
     pub(super) checks: Arc<Checks>,
     /// For each slot the checks that read no later one.
@@ -121,6 +121,7 @@ impl Index {
     }
 
     pub(super) fn route(&self) -> Option<&Route> {
+        // On first use: it copies all tables, and the small index of a neighborhood never needs it.
         let new = || if self.is_empty() { None } else { Route::new(&self.diagrams, &self.places) };
         self.route.get_or_init(new).as_ref()
     }

@@ -13,7 +13,7 @@ pub struct Part {
     pub checks: Vec<usize>,
     /// All layers, one diagram after the other.
     pub steps: Vec<PartStep>,
-    /// How often a drawn point of the diagrams passes the checks, once somebody asked.
+    /// How often a drawn point of the diagrams passes the checks, computed on first use.
     pub(super) trial: OnceLock<Trial>,
 }
 

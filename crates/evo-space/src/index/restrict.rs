@@ -54,6 +54,8 @@ impl Diagram {
         let mut nodes: Vec<Vec<Edges>> = Vec::with_capacity(self.layers.len());
         // The new number of each node of the layer below, by the order in which it was reached.
         let mut below = vec![0];
+        // Bottom up over the reached nodes only: a node without an allowed completion disappears, and
+        // with it the edges that lead to it.
         for (depth, layer) in self.layers.iter().enumerate().rev() {
             let mut own = Vec::new();
             let numbers = reached[depth].nodes.iter().map(|node| {

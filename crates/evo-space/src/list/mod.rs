@@ -1,4 +1,4 @@
-//! Valid points as packed rows, for those who need a whole range in memory or on disk.
+//! Valid points as packed rows, for programs that need a whole range in memory or on disk.
 //!
 //! An index range is cut into blocks, which threads fill side by side: the index gives a block's first
 //! point, an odometer the rest. Each parameter takes the bits that its effective values need, so that

@@ -61,7 +61,7 @@ fn check_names(expr: &Expr, node: &Node, parameters: &[Parameter], diagnostics: 
     for (name, span) in expr.names().iter().filter(|(name, _)| !names.contains(&name.as_str())) {
         sound = false;
         let mut error =
-            ExprError::new(span.clone(), format!("constraint reads `{name}`, which is no parameter"));
+            ExprError::new(span.clone(), format!("constraint reads `{name}`, which is not a parameter"));
         error.hint = match nearest(name, names.iter().copied()) {
             Some(near) => Some(format!("did you mean `{near}`?")),
             None if names.len() <= 12 => Some(format!("the parameters are {}", quoted(&names))),

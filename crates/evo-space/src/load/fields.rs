@@ -6,7 +6,7 @@ use crate::expr::{Expr, ExprError};
 use crate::span::Span;
 use crate::value::Value;
 
-/// An expression that stands in the file as a text; complaints point into the text.
+/// An expression that stands in the file as a text; errors point into the text.
 pub fn read_expr(node: &Node, diagnostics: &mut Diagnostics) -> Option<Expr> {
     let Data::Text(text) = &node.data else {
         diagnostics
@@ -16,7 +16,7 @@ pub fn read_expr(node: &Node, diagnostics: &mut Diagnostics) -> Option<Expr> {
     Expr::parse(text).map_err(|error| expr_error(node, &error, diagnostics)).ok()
 }
 
-/// A complaint about an expression's part.
+/// Reports an error about an expression's part.
 pub fn expr_error(node: &Node, error: &ExprError, diagnostics: &mut Diagnostics) {
     let span = inner_span(node, &error.span);
     match &error.hint {
@@ -38,7 +38,7 @@ pub fn inner_span(node: &Node, part: &Span) -> Span {
     start + part.start..start + part.end.max(part.start)
 }
 
-/// Complains about keys outside `known`.
+/// Reports keys outside `known`.
 pub fn refuse_unknown_keys(
     entries: &[TableEntry],
     known: &[&str],

@@ -5,7 +5,6 @@ mod fields;
 mod parameters;
 mod space_file;
 
-pub use fields::{expr_error, inner_span, read_expr, read_value, refuse_unknown_keys};
 pub use space_file::read_space;
 
 #[cfg(test)]

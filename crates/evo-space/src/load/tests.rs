@@ -9,7 +9,7 @@ fn errors(text: &str) -> String {
     let mut diagnostics = Diagnostics::default();
     let space = document::parse(text, &mut diagnostics).and_then(|root| read_space(&root, &mut diagnostics));
     assert!(space.is_none(), "{text} is sound");
-    assert!(!diagnostics.is_empty(), "refused without a complaint");
+    assert!(!diagnostics.is_empty(), "refused without an error");
     diagnostics.render("space.toml", text)
 }
 
@@ -163,7 +163,7 @@ BLOCK = [16, 32]
 SWIZZLE = ["none", "pad", "xor"]
 "#;
     insta::assert_snapshot!(errors(text), @r#"
-    error: constraint reads `BLOK`, which is no parameter
+    error: constraint reads `BLOK`, which is not a parameter
      --> space.toml:2:17
       |
     2 | constraints = ["BLOK % 2 == 0 and WARPS > 1", "SWIZZLE == 1", "BLOCK in ['a']", "SWIZZLE * 2 < BLOCK", "abs(SWIZZLE) = 3"]
@@ -171,7 +171,7 @@ SWIZZLE = ["none", "pad", "xor"]
       |
       = hint: did you mean `BLOCK`?
 
-    error: constraint reads `WARPS`, which is no parameter
+    error: constraint reads `WARPS`, which is not a parameter
      --> space.toml:2:35
       |
     2 | constraints = ["BLOK % 2 == 0 and WARPS > 1", "SWIZZLE == 1", "BLOCK in ['a']", "SWIZZLE * 2 < BLOCK", "abs(SWIZZLE) = 3"]

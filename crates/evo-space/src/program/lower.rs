@@ -13,7 +13,7 @@ pub struct Domains<'a> {
     pub texts: &'a Texts,
 }
 
-/// Splits a constraint into conjuncts; those that always hold are gone, one that never holds is a
+/// Splits a constraint into conjuncts; conjuncts that always hold are dropped, one that never holds is a
 /// false constant. `slots[name]` is the slot of each of the expression's names.
 pub fn conjuncts(tree: &Tree, slots: &[usize], domains: &Domains<'_>) -> Vec<Code> {
     let mut list = Vec::new();
@@ -131,6 +131,7 @@ fn joined(operands: Vec<Code>, stop: bool) -> Code {
 fn chain(first: Code, rest: impl Iterator<Item = (Operator, Code)>, domains: &Domains<'_>) -> Code {
     let mut left = first;
     for (operator, right) in rest {
+        // Only two constants can fold; asking `fold` each time would walk a long sum once per operand.
         let constant = matches!((&left, &right), (Code::Constant(_), Code::Constant(_)));
         left = match operator {
             Operator::Add | Operator::Subtract => add(left, operator == Operator::Subtract, right, domains),

@@ -313,6 +313,7 @@ impl CodeCompiler<'_> {
         let condition = self.compile(condition);
         let to_otherwise = self.jump(Operation::JumpIfFalse, condition);
         self.compile_into(then, out);
+        // An unconditional jump would be one more case in the loop that everything goes through.
         let always = self.registers.add(Some(Atom::bool(true)));
         let to_end = self.jump(Operation::JumpIfTrue, always);
         self.land(&[to_otherwise]);

@@ -12,6 +12,27 @@ use crate::value::Value;
 
 /// Parameters, constraints and an index of the valid points in canonical order (lexicographic by
 /// value position).
+///
+/// Points are [`Genome`]s: for each parameter the position of its value. Most people read a space from a
+/// text with [`SearchSpace::parse`]; it can be built from parts as well:
+///
+/// ```
+/// use evo_space::{Constraint, Expr, Genome, Parameter, SearchSpace, Value};
+///
+/// let parameter = |name: &str, values: &[i64]| Parameter {
+///     name: name.into(),
+///     values: values.iter().copied().map(Value::Int).collect(),
+///     default: 0,
+///     help: None,
+/// };
+/// let divides = Constraint { expr: Expr::parse("A % B == 0")?, because: None, parameters: vec![0, 1], span: None };
+/// let space = SearchSpace::new(vec![parameter("A", &[6, 8, 9]), parameter("B", &[2, 3])], vec![divides]);
+/// assert_eq!(space.count(), 4);
+/// let genome = Genome::from(vec![1, 1]);
+/// assert!(!space.contains(&genome));
+/// assert_eq!(space.violations(&genome)[0].expr.text(), "A % B == 0");
+/// # Ok::<(), evo_space::ExprError>(())
+/// ```
 #[derive(Debug)]
 pub struct SearchSpace {
     parameters: Vec<Parameter>,
@@ -23,6 +44,7 @@ pub struct SearchSpace {
 /// A constraint that a point does not satisfy.
 #[derive(Clone, Debug)]
 pub struct Violation<'a> {
+    /// The constraint.
     pub constraint: &'a Constraint,
     /// Set when the constraint has no value there, such as a division by zero.
     pub error: Option<ExprError>,
@@ -30,7 +52,7 @@ pub struct Violation<'a> {
 
 impl SearchSpace {
     /// Builds the index of the valid points. Constraints must read parameters only, by name; each
-    /// parameter has 1 to 65,535 values. An empty space is no error here, and neither is one that is
+    /// parameter has 1 to 65,535 values. An empty space is not an error here, and neither is one that is
     /// too entangled to count: see `is_exact`.
     pub fn new(parameters: Vec<Parameter>, constraints: Vec<Constraint>) -> SearchSpace {
         SearchSpace::with_limits(parameters, constraints, Limits::default())
@@ -53,14 +75,14 @@ impl SearchSpace {
         SearchSpace { parameters, constraints: Vec::new(), index, has_default: true }
     }
 
-    /// The same space without a default configuration that would deserve to be tried first: somebody
-    /// recorded it without choosing one.
+    /// The same space without a default configuration that would deserve to be tried first: it was
+    /// recorded without one.
     #[must_use]
     pub fn without_default(self) -> SearchSpace {
         SearchSpace { has_default: false, ..self }
     }
 
-    /// Whether somebody chose the default configuration.
+    /// Whether the default configuration was chosen by the author of the space.
     pub fn has_default(&self) -> bool {
         self.has_default
     }
