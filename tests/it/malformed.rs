@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
-use evo_space::diagnostic::Diagnostics;
 use evo_space::expr::{Expr, ExprError};
 use evo_space::rng::seeded;
-use evo_space::{document, load};
+use evo_space::space::SearchSpace;
 use rand::RngExt;
 
 use crate::space_properties::any_expression;
@@ -23,14 +22,12 @@ fn corpus() -> Vec<String> {
 }
 
 /// What the parser says, or what the reader of a space says of an expression that only makes no sense.
-fn complaint(text: &str) -> ExprError {
+fn refusal(text: &str) -> ExprError {
     let Err(error) = Expr::parse(text) else {
         let before = "constraints = [\"";
         let parameters = "A = [1, 2, 3]\nB = [2, 4]\nF = [0.5, 1.5]\nT = ['row', 'column']\n";
         let file = format!("{before}{text}\"]\n[parameters]\n{parameters}");
-        let mut diagnostics = Diagnostics::default();
-        let root = document::parse(&file, &mut diagnostics).unwrap();
-        assert!(load::read_space(&root, &mut diagnostics).is_none(), "`{text}` is sound");
+        let Err(diagnostics) = SearchSpace::parse(&file) else { panic!("`{text}` is sound") };
         let first = diagnostics.list()[0].clone();
         let span = first.span.unwrap();
         let span = span.start - before.len()..span.end - before.len();
@@ -73,7 +70,7 @@ fn malformed_expressions_have_a_caret_and_a_hint() {
     assert!(corpus.len() >= 150, "only {} expressions", corpus.len());
     let mut all = String::new();
     for text in &corpus {
-        let error = complaint(text);
+        let error = refusal(text);
         check(text, &error);
         all.push_str(&shown(text, &error));
     }

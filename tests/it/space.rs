@@ -15,7 +15,8 @@ pub fn shared_spaces() -> Option<PathBuf> {
     Some(folder)
 }
 
-fn open(path: &Path) -> SearchSpace {
+/// The space of a file that is sound.
+pub fn open(path: &Path) -> SearchSpace {
     let text = std::fs::read_to_string(path).unwrap();
     let name = path.display().to_string();
     SearchSpace::parse(&text).unwrap_or_else(|diagnostics| panic!("{}", diagnostics.render(&name, &text)))

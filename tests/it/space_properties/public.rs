@@ -7,6 +7,8 @@ use evo_space::rng::seeded;
 use evo_space::space::SearchSpace;
 use rand::RngExt;
 
+use crate::space::{open, shared_spaces};
+
 /// Random indices of each space; a debug build takes its time.
 const ROUND_TRIPS: usize = if cfg!(debug_assertions) { 10_000 } else { 100_000 };
 
@@ -16,16 +18,6 @@ fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
         entries.filter(|path| path.extension().is_some_and(|own| own == extension)).collect();
     files.sort();
     files
-}
-
-fn shared_spaces() -> Option<Vec<PathBuf>> {
-    crate::space::shared_spaces().map(|folder| files(&folder, "json"))
-}
-
-fn open(path: &Path) -> SearchSpace {
-    let text = std::fs::read_to_string(path).unwrap();
-    let name = path.display().to_string();
-    SearchSpace::parse(&text).unwrap_or_else(|diagnostics| panic!("{}", diagnostics.render(&name, &text)))
 }
 
 fn check_round_trips(path: &Path) {
@@ -52,7 +44,8 @@ fn random_indices_of_our_spaces_round_trip() {
 
 #[test]
 fn random_indices_of_public_spaces_round_trip() {
-    let Some(files) = shared_spaces() else { return };
+    let Some(folder) = shared_spaces() else { return };
+    let files = files(&folder, "json");
     files.iter().for_each(|path| check_round_trips(path));
 }
 
@@ -76,7 +69,8 @@ fn check_uniform(space: &SearchSpace, sample: &[Genome], cell: impl Fn(u128) -> 
 
 #[test]
 fn samples_of_public_spaces_are_uniform() {
-    let Some(files) = shared_spaces() else { return };
+    let Some(folder) = shared_spaces() else { return };
+    let files = files(&folder, "json");
     for name in ["hotspot", "gemm"] {
         let path = files.iter().find(|path| path.file_stem().is_some_and(|stem| stem == name)).unwrap();
         let space = open(path);

@@ -10,8 +10,8 @@ use evo_space::expr::Expr;
 use evo_space::rng::seeded;
 use evo_space::value::Value;
 
-use super::Random;
 use super::generator::{Choices, NamedValues, Spec};
+use super::random::{FIRST_SEED, Random, from_environment};
 
 const CASES: usize = 4000;
 
@@ -146,7 +146,7 @@ fn expressions_mean_what_they_mean_in_python() {
         eprintln!("skipped: no `python3`");
         return;
     }
-    let first = super::from_environment("EVO_SEED", super::FIRST_SEED) + 2_000_000;
+    let first = from_environment("EVO_SEED", FIRST_SEED) + 2_000_000;
     let random = (first..).filter_map(case).filter(|(t, v)| ours(t, v).is_some()).take(CASES);
     let cases: Vec<_> = random.chain(operator_grid()).collect();
     let line = |(text, values): &(String, Vec<(String, Value)>)| {

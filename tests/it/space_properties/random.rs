@@ -1,28 +1,23 @@
-//! Spaces against brute force: what the index says of thousands of random small spaces is compared
-//! with every point judged by the constraints as written.
-
-mod check;
-mod generator;
-mod grammar;
-mod public;
-mod python;
+//! Random small spaces from seeds, and what is still wrong with the smallest of them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use check::check;
 use evo_space::rng::seeded;
 use evo_space::space::SearchSpace;
-use generator::{Choices, Spec};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
+use super::check::check;
+use super::generator::{Choices, Spec};
+
 /// Another first seed can be given in `EVO_SEED`.
-const FIRST_SEED: u64 = 1;
+pub const FIRST_SEED: u64 = 1;
 
 /// Spaces a run; another number can be given in `EVO_CASES`.
-const CASES: u64 = 3000;
+pub const CASES: u64 = 3000;
 
-struct Random(ChaCha8Rng);
+/// Choices from a seed.
+pub struct Random(pub ChaCha8Rng);
 
 impl Choices for Random {
     fn below(&mut self, n: usize) -> usize {
@@ -30,7 +25,8 @@ impl Choices for Random {
     }
 }
 
-fn from_environment(name: &str, otherwise: u64) -> u64 {
+/// A number from the environment.
+pub fn from_environment(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
