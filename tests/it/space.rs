@@ -1,10 +1,15 @@
-//! The public search spaces of other tuners: exact counts and the exact sets.
+//! Our own small search spaces and the public ones of other tuners: exact counts and the exact sets.
 
 use std::path::{Path, PathBuf};
 
 use evo_space::space::SearchSpace;
 
-/// The folder with other tuners' spaces, if it lies beside the checkout; says so if not.
+/// The folder of our own spaces in the style of other tuners', with what they must hold.
+pub fn own_spaces() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/spaces")
+}
+
+/// The folder with other tuners' spaces, if it is beside the checkout; says so if not.
 pub fn shared_spaces() -> Option<PathBuf> {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared");
     let folder = std::env::var_os("EVO_SHARED").map_or_else(beside, PathBuf::from).join("spaces");
@@ -30,13 +35,23 @@ struct Expected {
 }
 
 #[test]
+fn our_own_spaces_have_exactly_the_expected_points() {
+    check_expected(&own_spaces(), 3);
+}
+
+#[test]
 fn shared_spaces_have_exactly_the_expected_points() {
     let Some(folder) = shared_spaces() else { return };
+    check_expected(&folder, 12);
+}
+
+/// Every space file of a folder, which has at least so many, against the numbers that it names itself.
+fn check_expected(folder: &Path, at_least: usize) {
     let mut files: Vec<PathBuf> =
         std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
     files.sort();
-    assert!(files.len() >= 12, "only {} space files", files.len());
+    assert!(files.len() >= at_least, "only {} space files", files.len());
     for path in files {
         let expected: Expected = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
         let start = std::time::Instant::now();

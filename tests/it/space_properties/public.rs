@@ -7,7 +7,7 @@ use evo_space::rng::seeded;
 use evo_space::space::SearchSpace;
 use rand::RngExt;
 
-use crate::space::{open, shared_spaces};
+use crate::space::{open, own_spaces, shared_spaces};
 
 /// Random indices of each space; a debug build takes its time.
 const ROUND_TRIPS: usize = if cfg!(debug_assertions) { 10_000 } else { 100_000 };
@@ -18,6 +18,10 @@ fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
         entries.filter(|path| path.extension().is_some_and(|own| own == extension)).collect();
     files.sort();
     files
+}
+
+fn public_spaces() -> Option<Vec<PathBuf>> {
+    shared_spaces().map(|folder| files(&folder, "json"))
 }
 
 fn check_round_trips(path: &Path) {
@@ -39,13 +43,12 @@ fn check_round_trips(path: &Path) {
 fn random_indices_of_our_spaces_round_trip() {
     let own = files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("search_spaces"), "toml");
     assert!(own.len() >= 6);
-    own.iter().for_each(|path| check_round_trips(path));
+    own.iter().chain(&own_spaces()).for_each(|path| check_round_trips(path));
 }
 
 #[test]
 fn random_indices_of_public_spaces_round_trip() {
-    let Some(folder) = shared_spaces() else { return };
-    let files = files(&folder, "json");
+    let Some(files) = public_spaces() else { return };
     files.iter().for_each(|path| check_round_trips(path));
 }
 
@@ -68,11 +71,19 @@ fn check_uniform(space: &SearchSpace, sample: &[Genome], cell: impl Fn(u128) -> 
 }
 
 #[test]
+fn samples_of_our_own_spaces_are_uniform() {
+    check_samples(&files(&own_spaces(), "json"), &["windowed_stencil", "blocked_product"]);
+}
+
+#[test]
 fn samples_of_public_spaces_are_uniform() {
-    let Some(folder) = shared_spaces() else { return };
-    let files = files(&folder, "json");
-    for name in ["hotspot", "gemm"] {
-        let path = files.iter().find(|path| path.file_stem().is_some_and(|stem| stem == name)).unwrap();
+    let Some(files) = public_spaces() else { return };
+    check_samples(&files, &["hotspot", "gemm"]);
+}
+
+fn check_samples(files: &[PathBuf], names: &[&str]) {
+    for name in names {
+        let path = files.iter().find(|path| path.file_stem().is_some_and(|stem| stem == *name)).unwrap();
         let space = open(path);
         let count = space.count();
         // High digits by range, low digits by remainder.

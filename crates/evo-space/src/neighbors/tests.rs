@@ -148,6 +148,27 @@ fn a_box_is_counted_and_walked_without_a_list() {
     assert!(space.random_neighbor(&point, Neighborhood::Adjacent, &mut seeded(3)).is_some());
 }
 
+/// Compares neighbors of random points, valid and not, with a scan of all points.
+fn check_at_random(file: &Path) {
+    let space = space(&std::fs::read_to_string(file).unwrap());
+    let valid: Vec<Genome> = space.iter().collect();
+    let mut rng = seeded(6);
+    for _ in 0..5 {
+        let mut point = space.sample(&mut rng).unwrap();
+        check(&space, &valid, &point);
+        // One parameter elsewhere: usually no longer valid.
+        let slot = rng.random_range(0..point.0.len());
+        point.0[slot] = rng.random_range(0..space.parameters()[slot].values.len()) as u16;
+        check(&space, &valid, &point);
+    }
+}
+
+#[test]
+fn our_own_spaces_agree_with_a_scan() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/spaces");
+    check_at_random(&folder.join("chained_tiles.json"));
+}
+
 #[test]
 fn public_spaces_agree_with_a_scan() {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
@@ -157,16 +178,6 @@ fn public_spaces_agree_with_a_scan() {
         return;
     }
     for name in ["dedispersion", "atf_prl_2x2", "atf_prl_4x4"] {
-        let space = space(&std::fs::read_to_string(folder.join(name).with_extension("json")).unwrap());
-        let valid: Vec<Genome> = space.iter().collect();
-        let mut rng = seeded(6);
-        for _ in 0..5 {
-            let mut point = space.sample(&mut rng).unwrap();
-            check(&space, &valid, &point);
-            // One parameter elsewhere: usually no longer valid.
-            let slot = rng.random_range(0..point.0.len());
-            point.0[slot] = rng.random_range(0..space.parameters()[slot].values.len()) as u16;
-            check(&space, &valid, &point);
-        }
+        check_at_random(&folder.join(name).with_extension("json"));
     }
 }
