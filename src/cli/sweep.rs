@@ -20,7 +20,7 @@ use super::session::{self, Place};
 use super::{environment, progress};
 use crate::budget::{Budget, StopReason};
 use crate::compile::CompileFarm;
-use crate::engine::{Engine, EngineError, Inbox, Message, Options, Parts, Summary, interrupt};
+use crate::engine::{Engine, EngineError, Inbox, Message, Options, Parts, RunSummary, interrupt};
 use crate::event::{Event, Observer};
 use crate::journal::leaderboard::{self, Section};
 use crate::journal::leaderboard_file;
@@ -179,7 +179,7 @@ fn stopped(error: EngineError) -> anyhow::Error {
 fn conclude(
     arguments: &SweepArgs,
     study: &Study,
-    summary: &Summary,
+    summary: &RunSummary,
     observer: &mut dyn Observer,
 ) -> anyhow::Result<ExitCode> {
     let section = if summary.confirmed > 0 { leaderboard::section(&study.history) } else { None };
@@ -211,13 +211,13 @@ fn conclude(
 }
 
 /// One line on what the study says beyond its winner.
-fn tell_insight(summary: &Summary) {
+fn tell_insight(summary: &RunSummary) {
     if let Some(line) = summary.insight.as_ref().and_then(insight::line) {
         progress::say(&line);
     }
 }
 
-fn exit_code(summary: &Summary) -> ExitCode {
+fn exit_code(summary: &RunSummary) -> ExitCode {
     match summary.end.reason {
         StopReason::Interrupted => ExitCode::Interrupted,
         StopReason::DeviceLost => ExitCode::DeviceLost,
@@ -225,7 +225,7 @@ fn exit_code(summary: &Summary) -> ExitCode {
     }
 }
 
-fn show(study: &Study, summary: &Summary, section: Option<&Section>) -> anyhow::Result<()> {
+fn show(study: &Study, summary: &RunSummary, section: Option<&Section>) -> anyhow::Result<()> {
     let table = match section {
         Some(section) => text::section(section),
         None => text::screened(&study.history.evaluations, 10),

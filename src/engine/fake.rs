@@ -16,7 +16,7 @@ use evo_space::genome::{Configuration, ContentHash};
 use evo_space::space::SearchSpace;
 
 use super::error::EngineError;
-use super::options::{Options, Summary};
+use super::options::{Options, RunSummary};
 use super::ports::{
     BuildRecord, Compilers, Evaluate, Identity, Inbox, JobOrder, Message, Recipe, Refused, Rivals,
 };
@@ -289,7 +289,7 @@ pub(super) struct TestStudy {
 
 /// The result of one run.
 pub(super) struct Ran {
-    pub summary: Summary,
+    pub summary: RunSummary,
     pub log: Log,
     pub events: Vec<String>,
 }

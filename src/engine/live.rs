@@ -7,10 +7,10 @@ use evo_protocol::device::Telemetry;
 use super::ports::{Compilers, Evaluate, Rivals};
 use super::recipe::PreparedKernel;
 use crate::compile::farm::CompileFarm;
-use crate::journal::record::{Decision, PairedProblem};
+use crate::journal::record::PairedProblem;
 use crate::supervise::job::{Job, Judgement, Standing};
 use crate::supervise::lane::Lane;
-use crate::timing::paired::{self, Comparison};
+use crate::timing::paired::{self, PairedComparison};
 use crate::timing::stats::median;
 
 /// Fresh processes of a paired comparison.
@@ -84,7 +84,7 @@ impl Evaluate<Job> for Lane {
 fn outcome(
     rivals: &Rivals<Job>,
     processes: &[Vec<f64>],
-    comparison: Comparison,
+    comparison: PairedComparison,
     [baseline_ns, finalist_ns]: [f64; 2],
 ) -> Result<PairedProblem, String> {
     if !comparison.log_ratio.is_finite() {
@@ -97,12 +97,7 @@ fn outcome(
         ratio_high: comparison.high.exp(),
         processes: processes.len() as u32,
         pairs: processes.iter().map(Vec::len).sum::<usize>() as u32,
-        decision: match comparison.decision {
-            paired::Decision::Faster => Decision::Faster,
-            paired::Decision::Slower => Decision::Slower,
-            paired::Decision::Same => Decision::Same,
-            paired::Decision::Ambiguous => Decision::Ambiguous,
-        },
+        decision: comparison.decision,
         baseline_ns,
         finalist_ns,
     })

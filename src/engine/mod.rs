@@ -30,6 +30,6 @@ mod reconsider_tests;
 mod tests;
 
 pub use error::EngineError;
-pub use options::{Options, Summary};
+pub use options::{Options, RunSummary};
 pub use ports::{Compilers, Evaluate, Inbox, Message, Recipe, Refused};
 pub use run::{Engine, Parts};

@@ -42,7 +42,7 @@ impl Options {
 
 /// How a run went.
 #[derive(Clone, Debug)]
-pub struct Summary {
+pub struct RunSummary {
     /// What the journal says of it.
     pub end: End,
     /// Finalists that were confirmed in this run.

@@ -13,7 +13,7 @@ use evo_space::space::SearchSpace;
 
 use super::error::EngineError;
 use super::lane::{LaneHandle, Task};
-use super::options::{Options, Summary};
+use super::options::{Options, RunSummary};
 use super::ports::{Compilers, Evaluate, Inbox, LaneAnswer, Message, Recipe};
 use super::variant::{Codes, Sources, Variant};
 use crate::budget::StopReason;
@@ -139,7 +139,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
     }
 
     /// Runs until a limit, the end of the space, or an interrupt; then confirms the finalists.
-    pub fn run(mut self) -> Result<Summary, EngineError> {
+    pub fn run(mut self) -> Result<RunSummary, EngineError> {
         self.restore()?;
         self.announce();
         self.started = Instant::now();
@@ -364,7 +364,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         reason: StopReason,
         throughput: Throughput,
         confirmed: usize,
-    ) -> Result<Summary, EngineError> {
+    ) -> Result<RunSummary, EngineError> {
         let evaluations = self.counted();
         let evaluations_this_run = evaluations - self.finished_before;
         let device_at_start = self.device_at_start.take();
@@ -385,7 +385,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         let insight = (!self.at_once).then(|| Insight::of(self.space, evaluations, seed));
         self.study.write_views(insight.as_ref())?;
         self.observer.observe(&Event::Stopped { reason });
-        Ok(Summary { end, confirmed, insight })
+        Ok(RunSummary { end, confirmed, insight })
     }
 }
 

@@ -10,6 +10,7 @@ use evo_space::genome::{Configuration, ContentHash};
 use serde::{Deserialize, Serialize};
 
 use crate::budget::StopReason;
+pub use crate::timing::paired::Decision;
 
 /// Raised by any change that an older evo would misread.
 pub const FORMAT: u32 = 1;
@@ -83,18 +84,6 @@ pub struct Environment {
     pub git_dirty: Option<bool>,
     /// The command line.
     pub command: Vec<String>,
-}
-
-/// How the paired comparison of a finalist ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Decision {
-    Faster,
-    Slower,
-    /// A tie: the difference is within the noise floor.
-    Same,
-    /// The interval is too wide to say.
-    Ambiguous,
 }
 
 /// A finalist against the baseline on one problem.

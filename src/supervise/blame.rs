@@ -11,7 +11,7 @@ use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_protocol::worker::Phase;
 
 use super::child::{Death, DeathHow};
-use super::deadline::Prediction;
+use super::deadline::LaunchPrediction;
 
 /// What a death means for the variant, for the job and for the process that comes next.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,7 +33,7 @@ impl Blame {
 }
 
 /// Judges a death. `prediction` is what was expected of a launch at this shape; `None` at tiny shapes.
-pub fn blame(death: &Death, prediction: Option<&Prediction>) -> Blame {
+pub fn blame(death: &Death, prediction: Option<&LaunchPrediction>) -> Blame {
     let launched = matches!(death.phase, Some(Phase::Launched | Phase::Timing));
     // A death outside a launch leaves the process in doubt, not the device.
     let doubt = if launched { RecoveryLevel::R2 } else { RecoveryLevel::R1 };
@@ -69,7 +69,7 @@ pub fn blame(death: &Death, prediction: Option<&Prediction>) -> Blame {
 }
 
 /// A launch past its deadline: it hangs, or it is only known to be slower than the deadline.
-fn late(death: &Death, prediction: Option<&Prediction>) -> Blame {
+fn late(death: &Death, prediction: Option<&LaunchPrediction>) -> Blame {
     let elapsed_ms = death.elapsed.as_millis() as u64;
     let place = if death.detail.is_empty() { "this shape" } else { &death.detail };
     let slow = prediction.filter(|prediction| !prediction.hangs(death.elapsed));
@@ -167,13 +167,13 @@ mod tests {
             log: String::new(),
             reaped: true,
         };
-        let slow = Prediction { incumbent_ns: Some(1e7), own_ns: Some(1e9) };
+        let slow = LaunchPrediction { incumbent_ns: Some(1e7), own_ns: Some(1e9) };
         let slow = blame(&death, Some(&slow));
         assert_eq!(slow.lower_bound, Some(Duration::from_secs(3)));
         let verdict = slow.verdict;
         assert_eq!(verdict.kind, VerdictKind::TooSlow);
         assert_eq!(verdict.evidence.get("lower_bound_ns"), Some(&3_000_000_000u64.into()));
-        let quick = Prediction { incumbent_ns: Some(1e4), own_ns: None };
+        let quick = LaunchPrediction { incumbent_ns: Some(1e4), own_ns: None };
         assert_eq!(blame(&death, Some(&quick)).verdict.kind, VerdictKind::Hang);
     }
 }

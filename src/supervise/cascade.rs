@@ -58,11 +58,11 @@ pub fn run<S: Station>(
     let sticky = walk.sticky;
     let (why, result) = match end {
         Ok(()) => ("not reached: pass".to_string(), Ok(sticky)),
-        Err(Refusal::Verdict(verdict)) => {
+        Err(WalkEnd::Verdict(verdict)) => {
             judgement.verdict = *verdict;
             (format!("not reached: {}", judgement.verdict.label()), Ok(sticky))
         }
-        Err(Refusal::Broken(gate, broken)) => {
+        Err(WalkEnd::Broken(gate, broken)) => {
             (format!("not reached: the worker was lost in {}", gate.as_str()), Err((gate, broken)))
         }
     };
@@ -98,7 +98,7 @@ fn complete(gates: &mut Vec<GateReport>, why: &str) {
 }
 
 /// What ends a walk before the last gate.
-enum Refusal<B> {
+enum WalkEnd<B> {
     Verdict(Box<Verdict>),
     Broken(Gate, B),
 }
@@ -113,7 +113,7 @@ struct GateWalk<'a, S> {
 }
 
 impl<S: Station> GateWalk<'_, S> {
-    fn through(&mut self) -> Result<(), Refusal<S::Broken>> {
+    fn through(&mut self) -> Result<(), WalkEnd<S::Broken>> {
         let job = self.job;
         self.load()?;
         let all = job.all_checked();
@@ -131,24 +131,24 @@ impl<S: Station> GateWalk<'_, S> {
         self.measure_all()
     }
 
-    fn load(&mut self) -> Result<(), Refusal<S::Broken>> {
-        let loaded = self.station.load(self.job).map_err(|broken| Refusal::Broken(Gate::Launch, broken))?;
+    fn load(&mut self) -> Result<(), WalkEnd<S::Broken>> {
+        let loaded = self.station.load(self.job).map_err(|broken| WalkEnd::Broken(Gate::Launch, broken))?;
         let Err(error) = loaded else { return Ok(()) };
         self.sticky |= error.sticky;
         let failed =
             GateReport { state: GateState::Fail, ..GateReport::not_run(Gate::Launch, &error.message) };
         self.note(failed);
-        Err(Refusal::Verdict(Box::new(error.verdict())))
+        Err(WalkEnd::Verdict(Box::new(error.verdict())))
     }
 
-    fn gate(&mut self, gate: Gate, depth: Depth, plans: &[ProblemPlan]) -> Result<(), Refusal<S::Broken>> {
-        let reply = self.station.gate(gate, depth, plans).map_err(|broken| Refusal::Broken(gate, broken))?;
+    fn gate(&mut self, gate: Gate, depth: Depth, plans: &[ProblemPlan]) -> Result<(), WalkEnd<S::Broken>> {
+        let reply = self.station.gate(gate, depth, plans).map_err(|broken| WalkEnd::Broken(gate, broken))?;
         self.note(reply.report);
         if !reply.attributes.is_empty() {
             self.found.attributes = reply.attributes;
         }
         self.sticky |= reply.sticky;
-        reply.verdict.map_or(Ok(()), |verdict| Err(Refusal::Verdict(verdict)))
+        reply.verdict.map_or(Ok(()), |verdict| Err(WalkEnd::Verdict(verdict)))
     }
 
     /// Adds a report; a gate that ran before keeps its place and adds up cases and time.
@@ -163,7 +163,7 @@ impl<S: Station> GateWalk<'_, S> {
     }
 
     /// The cheap path: quick check and few samples, problem by problem; losers end here.
-    fn screen(&mut self) -> Result<(), Refusal<S::Broken>> {
+    fn screen(&mut self) -> Result<(), WalkEnd<S::Broken>> {
         let mut plans: Vec<&ProblemPlan> = self.job.timed.iter().collect();
         plans.sort_by(|a, b| self.cost(a).total_cmp(&self.cost(b)));
         let mut race = Race::default();
@@ -193,7 +193,7 @@ impl<S: Station> GateWalk<'_, S> {
         self.standing.problems.get(&plan.name).copied().unwrap_or_else(|| work(plan))
     }
 
-    fn too_slow(&mut self, race: &Race, abandoned: bool) -> Refusal<S::Broken> {
+    fn too_slow(&mut self, race: &Race, abandoned: bool) -> WalkEnd<S::Broken> {
         let ratio = race.ratio().unwrap_or(f64::NAN);
         self.found.objective_ns = self.standing.objective_ns.map(|best| best * ratio);
         let (problem, seen, incumbent) = &race.last;
@@ -210,11 +210,11 @@ impl<S: Station> GateWalk<'_, S> {
         if let Some(full) = self.found.gates.iter_mut().find(|own| own.gate == Gate::FullShapes) {
             full.message = format!("quick depth only: {}", full.message);
         }
-        Refusal::Verdict(Box::new(verdict))
+        WalkEnd::Verdict(Box::new(verdict))
     }
 
     /// Every timed problem in the ranking mode first, then in the others.
-    fn measure_all(&mut self) -> Result<(), Refusal<S::Broken>> {
+    fn measure_all(&mut self) -> Result<(), WalkEnd<S::Broken>> {
         let began = Instant::now();
         let ranking = self.job.ranking.timing();
         let other = if ranking == TimingMode::Hot { TimingMode::Cold } else { TimingMode::Hot };
@@ -248,11 +248,11 @@ impl<S: Station> GateWalk<'_, S> {
         plan: &ProblemPlan,
         mode: TimingMode,
         policy: &SamplePolicy,
-    ) -> Result<Measurement, Refusal<S::Broken>> {
+    ) -> Result<Measurement, WalkEnd<S::Broken>> {
         let reply = self
             .station
             .measure(plan, mode, policy)
-            .map_err(|broken| Refusal::Broken(Gate::Timing, broken))?;
+            .map_err(|broken| WalkEnd::Broken(Gate::Timing, broken))?;
         self.sticky |= reply.sticky;
         let dishonest = reply.honesty.as_ref().is_some_and(|report| report.state == GateState::Fail);
         if let Some(honesty) = reply.honesty {
@@ -267,7 +267,7 @@ impl<S: Station> GateWalk<'_, S> {
                 if !dishonest {
                     self.conclude_timing(GateState::Fail, verdict.message.clone());
                 }
-                Err(Refusal::Verdict(verdict))
+                Err(WalkEnd::Verdict(verdict))
             }
         }
     }

@@ -64,7 +64,7 @@ impl Deadlines {
 
 /// What is known of how long a launch at a full shape should take.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Prediction {
+pub struct LaunchPrediction {
     /// The incumbent's time there, nanoseconds.
     pub incumbent_ns: Option<f64>,
     /// What the variant's own smaller shapes predict by the ratio of work, nanoseconds.
@@ -78,7 +78,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// This many times the incumbent's time is no slowness any more.
 const HANG_RATIO: f64 = 1e5;
 
-impl Prediction {
+impl LaunchPrediction {
     /// The hard limit of a launch: ten times the soft one, which is max(0.25 s, 20 × the incumbent's
     /// time); without an incumbent 20 × what the variant's own smaller shapes predict.
     pub fn launched(&self, kind: DeviceKind) -> Duration {
@@ -118,7 +118,7 @@ mod tests {
 
     fn check(incumbent_ms: Option<f64>, own_ms: Option<f64>, limit_ms: u64, hangs: bool) {
         let ns = |ms: Option<f64>| ms.map(|ms| ms * 1e6);
-        let prediction = Prediction { incumbent_ns: ns(incumbent_ms), own_ns: ns(own_ms) };
+        let prediction = LaunchPrediction { incumbent_ns: ns(incumbent_ms), own_ns: ns(own_ms) };
         let limit = prediction.launched(DeviceKind::Cuda);
         assert_eq!(limit, Duration::from_millis(limit_ms), "{prediction:?}");
         let late = limit + Duration::from_millis(1);

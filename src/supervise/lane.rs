@@ -12,7 +12,7 @@ use evo_protocol::worker::{Depth, GateAnswer, MeasureAnswer, PairedTimes, Reques
 use super::blame::{Blame, blame};
 use super::cascade::{self, Station};
 use super::child::DeviceWorker;
-use super::deadline::{Deadlines, Prediction, work};
+use super::deadline::{Deadlines, LaunchPrediction, work};
 use super::job::{Job, Judgement, Standing};
 use super::supervisor::Supervisor;
 pub use super::supervisor::{LaneError, LaneLimits, LaneOptions};
@@ -120,7 +120,7 @@ impl Lane {
         let (first, second) = if swap { (b, a) } else { (a, b) };
         let mut child = self.supervisor.fresh()?;
         let deadlines = self.supervisor.limits.deadlines.unwrap_or_else(|| {
-            let unknown = Prediction::default().launched(self.info().kind);
+            let unknown = LaunchPrediction::default().launched(self.info().kind);
             self.supervisor.deadlines().with_launched(unknown)
         });
         let paired = pair_in(&mut child, [first, second], problem, blocks, &deadlines);
@@ -244,7 +244,7 @@ impl<'a> Shift<'a> {
     }
 
     /// What is expected of a launch at these full shapes: the slowest of them counts.
-    fn predict(&self, plans: &[ProblemPlan]) -> Prediction {
+    fn predict(&self, plans: &[ProblemPlan]) -> LaunchPrediction {
         let largest = |values: Vec<Option<f64>>| {
             values.into_iter().collect::<Option<Vec<f64>>>()?.into_iter().reduce(f64::max)
         };
@@ -253,14 +253,14 @@ impl<'a> Shift<'a> {
             let (launched, tiny_work) = self.tiny_launched?;
             Some(launched.as_nanos() as f64 * work(plan) / tiny_work)
         });
-        Prediction { incumbent_ns: largest(incumbent.collect()), own_ns: largest(own.collect()) }
+        LaunchPrediction { incumbent_ns: largest(incumbent.collect()), own_ns: largest(own.collect()) }
     }
 
     fn ask(
         &mut self,
         request: &Request,
         deadlines: &Deadlines,
-        prediction: Option<&Prediction>,
+        prediction: Option<&LaunchPrediction>,
     ) -> Result<(Response, Duration), Trouble> {
         let answer = self.supervisor.request(request, deadlines).map_err(|error| match error {
             LaneError::Died { death } => self.trouble(blame(&death, prediction), prediction),
@@ -276,7 +276,7 @@ impl<'a> Shift<'a> {
     }
 
     /// Adds the objective's lower bound to a variant that was only slow.
-    fn trouble(&self, blame: Blame, prediction: Option<&Prediction>) -> Trouble {
+    fn trouble(&self, blame: Blame, prediction: Option<&LaunchPrediction>) -> Trouble {
         let bound = blame.lower_bound.map(|bound| bound.as_nanos() as f64);
         let incumbent = prediction.and_then(|prediction| prediction.incumbent_ns);
         let objective_ns = match (bound, incumbent, self.standing.objective_ns) {
@@ -286,7 +286,7 @@ impl<'a> Shift<'a> {
         Trouble { blame, objective_ns }
     }
 
-    fn full_deadlines(&self, prediction: &Prediction) -> Deadlines {
+    fn full_deadlines(&self, prediction: &LaunchPrediction) -> Deadlines {
         let kind = self.supervisor.info().kind;
         self.supervisor.deadlines().with_launched(prediction.launched(kind))
     }

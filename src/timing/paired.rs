@@ -27,7 +27,7 @@ pub enum Decision {
 
 /// A comparison of B with A.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Comparison {
+pub struct PairedComparison {
     pub decision: Decision,
     /// Median of ln(time B / time A): negative where B is faster.
     pub log_ratio: f64,
@@ -44,19 +44,25 @@ pub fn claimable(noise_floor: f64) -> f64 {
 }
 
 /// Compares B with A from the log ratios of each process.
-pub fn compare(processes: &[Vec<f64>], noise_floor: f64, seed: u64) -> Comparison {
+pub fn compare(processes: &[Vec<f64>], noise_floor: f64, seed: u64) -> PairedComparison {
     let all: Vec<f64> = processes.iter().flatten().copied().collect();
     let delta = claimable(noise_floor);
     if all.is_empty() {
         let nan = f64::NAN;
-        return Comparison { decision: Decision::Ambiguous, log_ratio: nan, low: nan, high: nan, delta };
+        return PairedComparison {
+            decision: Decision::Ambiguous,
+            log_ratio: nan,
+            low: nan,
+            high: nan,
+            delta,
+        };
     }
     let mut medians = resampled_medians(processes, 4_000, seed);
     medians.sort_by(f64::total_cmp);
     let (low, high) = (quantile(&medians, 0.025), quantile(&medians, 0.975));
     // Below six ratios an interval at this level does not exist; nothing is claimed then.
     let decision = if all.len() < 6 { Decision::Ambiguous } else { decide(low, high, delta) };
-    Comparison { decision, log_ratio: median(&all), low, high, delta }
+    PairedComparison { decision, log_ratio: median(&all), low, high, delta }
 }
 
 fn decide(low: f64, high: f64, delta: f64) -> Decision {

@@ -16,7 +16,7 @@ use evo_protocol::worker::{
 use evo_space::genome::ContentHash;
 
 use super::canary;
-use super::judge::{Judge, Refusal, honesty};
+use super::judge::{CaseRefusal, Judge, honesty};
 use super::measure::measure;
 use super::stand::{BlockSize, Stand};
 use super::wire::Wire;
@@ -204,13 +204,13 @@ fn believe(
 }
 
 /// A problem that could not be prepared: inputs too large, a refused launch.
-fn refused(refusal: Refusal) -> Response {
-    let Refusal { verdict, sticky } = refusal;
+fn refused(refusal: CaseRefusal) -> Response {
+    let CaseRefusal { verdict, sticky } = refusal;
     Response::Measured(Box::new(MeasureAnswer { verdict: Some(verdict), sticky, ..MeasureAnswer::default() }))
 }
 
 /// A refusal where there is no place for a verdict.
-fn refusal_error(refusal: Refusal) -> DeviceError {
+fn refusal_error(refusal: CaseRefusal) -> DeviceError {
     let error = DeviceError::plain(refusal.verdict.kind, refusal.verdict.message);
     if refusal.sticky { error.sticky() } else { error }
 }

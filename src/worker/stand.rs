@@ -8,7 +8,7 @@ use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::Verdict;
 use evo_protocol::worker::Phase;
 
-use super::judge::{Judge, Prepared};
+use super::judge::{Judge, PreparedCase};
 use super::measure::{SampleSource, affordable, batch_size};
 use super::wire::Wire;
 use crate::timing::stats::median;
@@ -16,7 +16,7 @@ use crate::timing::stats::median;
 /// A prepared problem on its device.
 pub struct Stand<'a> {
     judge: &'a mut Judge,
-    prepared: &'a Prepared,
+    prepared: &'a PreparedCase,
     plan: &'a ProblemPlan,
     wire: &'a mut Wire,
     began: Instant,
@@ -26,7 +26,7 @@ impl<'a> Stand<'a> {
     /// Puts a prepared problem on the stand.
     pub fn new(
         judge: &'a mut Judge,
-        prepared: &'a Prepared,
+        prepared: &'a PreparedCase,
         plan: &'a ProblemPlan,
         wire: &'a mut Wire,
     ) -> Stand<'a> {
@@ -38,7 +38,7 @@ impl SampleSource for Stand<'_> {
     fn sample(&mut self, mode: TimingMode, samples: u32, batch: u32) -> Result<Vec<f64>, DeviceError> {
         // Each chunk restarts the parent's deadline, so a hang among samples has a short one too.
         self.wire.phase(Phase::Timing, &format!("`{}` {}", self.plan.name, mode.as_str()));
-        let Prepared { module, launches, .. } = self.prepared;
+        let PreparedCase { module, launches, .. } = self.prepared;
         self.judge.device().sample(*module, launches, mode, samples, batch)
     }
 

@@ -12,7 +12,7 @@ use super::{budget, exit_code, inherit, stopped, strategy, tell_insight};
 use crate::cli::args::SweepArgs;
 use crate::cli::exit_code::{ExitCode, UsageError};
 use crate::cli::{environment, progress, session};
-use crate::engine::{Engine, Inbox, Options, Parts, Summary, interrupt};
+use crate::engine::{Engine, Inbox, Options, Parts, RunSummary, interrupt};
 use crate::event::{Event, Observer};
 use crate::journal::leaderboard::verdict_mix;
 use crate::journal::record::{FORMAT, StudyHeader, now};
@@ -143,7 +143,7 @@ fn conclude(
     arguments: &SweepArgs,
     recording: &Recording,
     study: &Study,
-    summary: &Summary,
+    summary: &RunSummary,
 ) -> anyhow::Result<()> {
     let evaluations = &study.history.evaluations;
     let sum = |of: fn(&Evaluation) -> f64| evaluations.iter().map(of).sum::<f64>();

@@ -19,11 +19,11 @@ use serde::{Deserialize, Serialize};
 
 use super::element::{self, Precision};
 use super::inputs::Family;
-use super::reference::{Answer, max_abs, rms};
+use super::reference::{ReferenceAnswer, max_abs, rms};
 
 /// Error of the trusted computation against fp64.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Calibration {
+pub struct TrustedError {
     /// Largest absolute error.
     pub max: f64,
     /// ‖error‖ (Frobenius).
@@ -32,7 +32,7 @@ pub struct Calibration {
 
 /// What the policy needs to know of an expected output.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Scale {
+pub struct AnswerScale {
     pub elements: u64,
     pub rms: f64,
     pub max: f64,
@@ -40,13 +40,13 @@ pub struct Scale {
     pub exact: bool,
     pub noise_max: f64,
     pub noise_rms: f64,
-    pub trusted: Option<Calibration>,
+    pub trusted: Option<TrustedError>,
 }
 
-impl Scale {
+impl AnswerScale {
     /// Measures an answer.
-    pub fn of(answer: &Answer) -> Scale {
-        Scale {
+    pub fn of(answer: &ReferenceAnswer) -> AnswerScale {
+        AnswerScale {
             elements: answer.expected.len() as u64,
             rms: rms(&answer.expected),
             max: max_abs(&answer.expected),
@@ -58,7 +58,7 @@ impl Scale {
                 let fold =
                     |(max, square): (f64, f64), error: f64| (error.abs().max(max), square + error * error);
                 let (max, square) = errors.fold((0.0, 0.0), fold);
-                Calibration { max, norm: square.sqrt() }
+                TrustedError { max, norm: square.sqrt() }
             }),
         }
     }
@@ -76,7 +76,7 @@ pub struct Bounds {
 }
 
 /// Default shares by data type, for references without a trusted computation.
-struct Shares {
+struct ToleranceShares {
     atol: f64,
     rtol: f64,
     norm: f64,
@@ -84,17 +84,17 @@ struct Shares {
     units: f64,
 }
 
-fn shares(dtype: DType) -> Shares {
+fn shares(dtype: DType) -> ToleranceShares {
     match dtype {
-        DType::F16 => Shares { atol: 1e-2, rtol: 1e-2, norm: 2e-3, units: 2.0 },
-        DType::Bf16 => Shares { atol: 5e-2, rtol: 5e-2, norm: 1.2e-2, units: 2.0 },
-        DType::F32 => Shares { atol: 1e-3, rtol: 1e-3, norm: 1e-4, units: 64.0 },
-        _ => Shares { atol: 1e-9, rtol: 1e-9, norm: 1e-10, units: 64.0 },
+        DType::F16 => ToleranceShares { atol: 1e-2, rtol: 1e-2, norm: 2e-3, units: 2.0 },
+        DType::Bf16 => ToleranceShares { atol: 5e-2, rtol: 5e-2, norm: 1.2e-2, units: 2.0 },
+        DType::F32 => ToleranceShares { atol: 1e-3, rtol: 1e-3, norm: 1e-4, units: 64.0 },
+        _ => ToleranceShares { atol: 1e-9, rtol: 1e-9, norm: 1e-10, units: 64.0 },
     }
 }
 
 /// The bounds for one output of one case.
-pub fn bounds(check: &CheckPlan, dtype: DType, family: Family, scale: &Scale) -> Bounds {
+pub fn bounds(check: &CheckPlan, dtype: DType, family: Family, scale: &AnswerScale) -> Bounds {
     let Some(precision) = element::precision(dtype).filter(|_| !scale.exact) else {
         return Bounds { tolerance: Tolerance { atol: 0.0, rtol: 0.0 }, norm: 0.0, max: Some(0.0) };
     };
@@ -396,7 +396,7 @@ mod tests {
             // The judge draws smaller inputs then (`Family::magnitudes`).
             return None;
         }
-        let bounds = bounds(&check_plan(reference), own, family, &Scale::of(&answer));
+        let bounds = bounds(&check_plan(reference), own, family, &AnswerScale::of(&answer));
         let actual = simulate(reference, &operands, style);
         breach(&on_host(&actual, &answer.expected, bounds.tolerance), &bounds)
     }
@@ -435,12 +435,12 @@ mod tests {
     #[test]
     fn zeros_fail_at_8k_keys_although_they_pass_the_usual_tolerance() {
         // What matters is the size of the output: a mean of 8192 values is about 0.011.
-        let answer = Answer {
+        let answer = ReferenceAnswer {
             expected: (0..4096).map(|i| 0.011 * f64::from(i % 7 - 3) / 2.0).collect(),
             trusted: Some(
                 (0..4096).map(|i| half::f16::from_f64(0.011 * f64::from(i % 7 - 3) / 2.0).to_f64()).collect(),
             ),
-            ..Answer::default()
+            ..ReferenceAnswer::default()
         };
         let zeros = vec![0.0; 4096];
         let usual = Tolerance { atol: 2e-2, rtol: 1e-2 };
@@ -449,7 +449,7 @@ mod tests {
             let mut answer = answer.clone();
             answer.trusted = answer.trusted.filter(|_| trusted);
             let check = CheckPlan { atol, ..check_plan("attention") };
-            let bounds = bounds(&check, DType::F16, Family::Normal, &Scale::of(&answer));
+            let bounds = bounds(&check, DType::F16, Family::Normal, &AnswerScale::of(&answer));
             let comparison = on_host(&zeros, &answer.expected, bounds.tolerance);
             assert!(breach(&comparison, &bounds).is_some(), "trusted={trusted} atol={atol:?}");
         }
@@ -457,8 +457,9 @@ mod tests {
 
     #[test]
     fn integers_and_data_movement_compare_exactly() {
-        let answer = Answer { expected: vec![1.0, 2.0, 3.0], exact: true, ..Answer::default() };
-        let own = bounds(&check_plan("transpose"), DType::F16, Family::Normal, &Scale::of(&answer));
+        let answer =
+            ReferenceAnswer { expected: vec![1.0, 2.0, 3.0], exact: true, ..ReferenceAnswer::default() };
+        let own = bounds(&check_plan("transpose"), DType::F16, Family::Normal, &AnswerScale::of(&answer));
         let judge = |actual: &[f64]| breach(&on_host(actual, &answer.expected, own.tolerance), &own);
         assert_eq!(judge(&[1.0, 2.0, 3.0]), None);
         assert_eq!(judge(&[1.0, 2.0, 3.0 + 1e-9]), Some(Breach::Elements));

@@ -5,7 +5,7 @@ use evo_protocol::plan::Role;
 use evo_protocol::verdict::{Verdict, VerdictKind};
 
 use super::element::Poison;
-use super::run::{PhaseSink, Prepared};
+use super::run::{PhaseSink, PreparedCase};
 use super::state::Judge;
 use super::wrong;
 
@@ -13,7 +13,7 @@ use super::wrong;
 /// time: nothing, workspace, outputs, and finally the module itself is loaded afresh.
 pub(super) fn explain(
     judge: &mut Judge,
-    prepared: &Prepared,
+    prepared: &PreparedCase,
     hashes: (u64, u64),
     phase: &mut PhaseSink<'_>,
 ) -> Result<Verdict, DeviceError> {
@@ -47,7 +47,7 @@ const SEQUENCE: usize = 24;
 /// change on the way mean state that the module keeps; anything else is chance.
 fn reloaded(
     judge: &mut Judge,
-    prepared: &Prepared,
+    prepared: &PreparedCase,
     phase: &mut PhaseSink<'_>,
 ) -> Result<Verdict, DeviceError> {
     let first = sequence(judge, prepared, phase)?;
@@ -62,11 +62,11 @@ fn reloaded(
 
 fn sequence(
     judge: &mut Judge,
-    prepared: &Prepared,
+    prepared: &PreparedCase,
     phase: &mut PhaseSink<'_>,
 ) -> Result<Vec<u64>, DeviceError> {
     let module = judge.reload(prepared.slot)?;
-    let fresh = Prepared {
+    let fresh = PreparedCase {
         slot: prepared.slot,
         module,
         launches: prepared.launches.clone(),
@@ -79,7 +79,7 @@ fn sequence(
 
 fn ask(
     judge: &mut Judge,
-    prepared: &Prepared,
+    prepared: &PreparedCase,
     poisons: (Poison, Poison),
     phase: &mut PhaseSink<'_>,
 ) -> Result<u64, DeviceError> {
@@ -87,11 +87,11 @@ fn ask(
     prepared.output_hash(judge.device.as_mut())
 }
 
-fn buffers(prepared: &Prepared, role: Role) -> Vec<&str> {
+fn buffers(prepared: &PreparedCase, role: Role) -> Vec<&str> {
     let own = prepared.case.plan.buffers.iter().filter(|buffer| buffer.role == role);
     own.map(|buffer| buffer.name.as_str()).collect()
 }
 
-fn verdict(prepared: &Prepared, kind: VerdictKind, cause: &str, what: &str) -> Verdict {
+fn verdict(prepared: &PreparedCase, kind: VerdictKind, cause: &str, what: &str) -> Verdict {
     wrong::about(Verdict::new(kind, what).with_cause(cause), &prepared.case)
 }

@@ -11,11 +11,11 @@ use evo_protocol::worker::{CheckPlan, ReferencePlan};
 use evo_space::genome::ContentHash;
 
 use super::case::Case;
-use super::compare::Scale;
+use super::compare::AnswerScale;
 use super::element;
 use super::inputs::{self, Draw};
 use super::npy::{self, task_error};
-use super::reference::{self, Answer, Operands};
+use super::reference::{self, Operands, ReferenceAnswer};
 
 /// Right answers of one case.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,7 +33,7 @@ pub struct ExpectedOutput {
     /// Position in `ProblemPlan::buffers`.
     pub buffer: usize,
     pub values: Vec<f64>,
-    pub scale: Scale,
+    pub scale: AnswerScale,
 }
 
 /// Runs the user's naive kernel on these inputs (by buffer position): outputs by buffer position.
@@ -68,9 +68,9 @@ pub fn compute(
         match answers.iter().find_map(|answer| unusable(&case.plan, answer)) {
             Some(complaint) => why = complaint,
             None => {
-                let output = |answer: Answer| ExpectedOutput {
+                let output = |answer: ReferenceAnswer| ExpectedOutput {
                     buffer: answer.buffer,
-                    scale: Scale::of(&answer),
+                    scale: AnswerScale::of(&answer),
                     values: answer.expected,
                 };
                 let outputs = answers.into_iter().map(output).collect();
@@ -86,12 +86,12 @@ fn answers(
     plan: &ProblemPlan,
     bytes: &[Vec<u8>],
     naive: &mut NaiveKernel<'_>,
-) -> Result<Vec<Answer>, DeviceError> {
-    let plain = |(buffer, expected): (usize, Vec<f64>)| Answer {
+) -> Result<Vec<ReferenceAnswer>, DeviceError> {
+    let plain = |(buffer, expected): (usize, Vec<f64>)| ReferenceAnswer {
         exact: !plan.buffers[buffer].dtype.is_float(),
         buffer,
         expected,
-        ..Answer::default()
+        ..ReferenceAnswer::default()
     };
     match &check.reference {
         ReferencePlan::Builtin { name } => {
@@ -123,7 +123,7 @@ fn answers(
 }
 
 /// Why an answer cannot be held against a kernel, if so.
-fn unusable(plan: &ProblemPlan, answer: &Answer) -> Option<String> {
+fn unusable(plan: &ProblemPlan, answer: &ReferenceAnswer) -> Option<String> {
     let buffer = &plan.buffers[answer.buffer];
     let bad = |values: &[f64]| values.iter().position(|value| !value.is_finite());
     if let Some(index) = bad(&answer.expected) {

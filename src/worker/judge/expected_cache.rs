@@ -13,7 +13,7 @@ use evo_protocol::dtype::DType;
 use evo_space::genome::ContentHash;
 use serde::{Deserialize, Serialize};
 
-use super::compare::Scale;
+use super::compare::AnswerScale;
 use super::element;
 use super::expected::{ExpectedOutput, ExpectedSet};
 
@@ -39,7 +39,7 @@ const MAGIC: &[u8] = b"evo-expected-2\n";
 struct FileHead {
     magnitude: f64,
     inputs: ContentHash,
-    outputs: Vec<(usize, usize, Scale)>,
+    outputs: Vec<(usize, usize, AnswerScale)>,
 }
 
 impl ExpectedCache {
@@ -144,7 +144,8 @@ mod tests {
     use super::*;
 
     fn set(value: f64) -> ExpectedSet {
-        let outputs = vec![ExpectedOutput { buffer: 0, values: vec![value; 50], scale: Scale::default() }];
+        let outputs =
+            vec![ExpectedOutput { buffer: 0, values: vec![value; 50], scale: AnswerScale::default() }];
         ExpectedSet { magnitude: 1.0, inputs: ContentHash::of(b"inputs"), outputs }
     }
 

@@ -10,7 +10,7 @@ use evo_protocol::verdict::{Gate, Verdict};
 use evo_protocol::worker::{Depth, GateAnswer};
 
 use super::element::Poison;
-use super::run::{PhaseSink, Prepared};
+use super::run::{PhaseSink, PreparedCase};
 use super::state::Judge;
 use super::{launch_check, repeat, shapes, wrong};
 
@@ -42,12 +42,12 @@ impl Judge {
     }
 
     /// Poisons the outputs of a prepared problem, so that timed calls must write them again.
-    pub fn poison_outputs(&mut self, prepared: &Prepared) -> Result<(), DeviceError> {
+    pub fn poison_outputs(&mut self, prepared: &PreparedCase) -> Result<(), DeviceError> {
         self.note(|judge| prepared.poison_outputs(judge.device.as_mut(), Poison::A))
     }
 
     /// Looks at what timed calls left behind: outputs right, inputs untouched, guards whole.
-    pub fn check_outputs(&mut self, prepared: &Prepared) -> Option<Box<Verdict>> {
+    pub fn check_outputs(&mut self, prepared: &PreparedCase) -> Option<Box<Verdict>> {
         match self.note(|judge| shapes::check_timed(judge, prepared)) {
             Ok(verdict) => verdict.map(Box::new),
             Err(error) => Some(Box::new(wrong::from_error(&error, Some(&prepared.case)))),

@@ -99,39 +99,41 @@ pub fn generate(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw) -> Result<V
     match &buffer.fill {
         Fill::Constant { value } => Ok(element::narrow(&vec![*value; count], buffer.dtype)),
         Fill::Npy { path } => npy::read_bytes(path, buffer),
-        Fill::Normal { scale } => Ok(random(plan, buffer, draw, Shape::Bell { scale: *scale })),
-        Fill::Uniform { low, high } => Ok(random(plan, buffer, draw, Shape::Flat { low: *low, high: *high })),
+        Fill::Normal { scale } => Ok(random(plan, buffer, draw, Distribution::Bell { scale: *scale })),
+        Fill::Uniform { low, high } => {
+            Ok(random(plan, buffer, draw, Distribution::Flat { low: *low, high: *high }))
+        }
     }
 }
 
 /// The distribution before the family changes it.
 #[derive(Clone, Copy)]
-enum Shape {
+enum Distribution {
     Bell { scale: f64 },
     Flat { low: f64, high: f64 },
 }
 
-impl Shape {
+impl Distribution {
     /// A typical magnitude.
     fn size(self) -> f64 {
         match self {
-            Shape::Bell { scale } => scale,
-            Shape::Flat { low, high } => high.abs().max(low.abs()),
+            Distribution::Bell { scale } => scale,
+            Distribution::Flat { low, high } => high.abs().max(low.abs()),
         }
     }
 
     /// Whether negative values belong to it.
     fn signed(self) -> bool {
         match self {
-            Shape::Bell { .. } => true,
-            Shape::Flat { low, .. } => low < 0.0,
+            Distribution::Bell { .. } => true,
+            Distribution::Flat { low, .. } => low < 0.0,
         }
     }
 }
 
 /// Everything one element needs.
-struct Recipe {
-    shape: Shape,
+struct FillRule {
+    shape: Distribution,
     dtype: DType,
     family: Family,
     magnitude: f64,
@@ -144,13 +146,13 @@ struct Recipe {
     spike: usize,
 }
 
-fn random(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw, shape: Shape) -> Vec<u8> {
+fn random(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw, shape: Distribution) -> Vec<u8> {
     let count = buffer.elements().max(1) as usize;
     let family = if buffer.dtype.is_float() { draw.family } else { Family::Normal };
     let seed = stream_seed(plan, buffer, draw);
     let mut once = stream(&seed, u64::MAX);
     let level = (0.5 + unit(once.next_u32())) * if once.next_u32().is_multiple_of(2) { 1.0 } else { -1.0 };
-    let recipe = Recipe {
+    let recipe = FillRule {
         shape,
         dtype: buffer.dtype,
         family,
@@ -170,21 +172,21 @@ fn random(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw, shape: Shape) -> 
     bytes
 }
 
-impl Recipe {
+impl FillRule {
     fn chunk(&self, source: &mut ChaCha8Rng, start: usize, length: usize) -> Vec<f64> {
         match (self.family, self.shape) {
             (Family::Constant, shape) => {
                 let value = match shape {
-                    Shape::Bell { scale } => scale * self.level,
-                    Shape::Flat { low, high } => low + (high - low) * (self.level.abs() - 0.5),
+                    Distribution::Bell { scale } => scale * self.level,
+                    Distribution::Flat { low, high } => low + (high - low) * (self.level.abs() - 0.5),
                 };
                 vec![value * self.magnitude; length]
             }
             (Family::Ramp, shape) => {
                 let (from, to) = match shape {
                     // Not symmetric: a sum over the tensor must not cancel to nothing.
-                    Shape::Bell { scale } => (-scale, 3.0 * scale),
-                    Shape::Flat { low, high } => (low, high),
+                    Distribution::Bell { scale } => (-scale, 3.0 * scale),
+                    Distribution::Flat { low, high } => (low, high),
                 };
                 let steps = (self.count.max(2) - 1) as f64;
                 let at = |index: usize| {
@@ -222,14 +224,14 @@ impl Recipe {
     }
 }
 
-fn base(source: &mut ChaCha8Rng, shape: Shape, dtype: DType, length: usize) -> Vec<f64> {
+fn base(source: &mut ChaCha8Rng, shape: Distribution, dtype: DType, length: usize) -> Vec<f64> {
     match shape {
-        Shape::Bell { scale } => {
+        Distribution::Bell { scale } => {
             let mut bytes = vec![0u8; length * 16];
             source.fill_bytes(&mut bytes);
             bytes.chunks_exact(16).map(|raw| bell(raw) * scale).collect()
         }
-        Shape::Flat { low, high } => {
+        Distribution::Flat { low, high } => {
             let mut bytes = vec![0u8; length * 8];
             source.fill_bytes(&mut bytes);
             let draw = |raw: &[u8]| {

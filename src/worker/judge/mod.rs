@@ -28,5 +28,5 @@ mod state;
 mod tests;
 mod wrong;
 
-pub use run::Prepared;
-pub use state::{Judge, Refusal};
+pub use run::PreparedCase;
+pub use state::{CaseRefusal, Judge};

@@ -92,7 +92,7 @@ mod tests {
     use evo_protocol::plan::{Fill, Role};
 
     use super::*;
-    use crate::worker::judge::npy_header;
+    use crate::worker::judge::reference::testing::npy_file;
 
     fn buffer(dtype: DType, shape: &[u64], path: &Path) -> BufferPlan {
         let fill = Fill::Npy { path: path.to_path_buf() };
@@ -101,7 +101,7 @@ mod tests {
 
     fn write(path: &Path, shape: &[u64], values: &[f32]) {
         let data: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        let bytes = npy_header::tests::file("<f4", shape, &data);
+        let bytes = npy_file("<f4", shape, &data);
         File::create(path).unwrap().write_all(&bytes).unwrap();
     }
 
@@ -120,9 +120,9 @@ mod tests {
         assert_eq!(missing.unwrap_err().cause.as_deref(), Some("task"));
         std::fs::write(&path, b"not numpy").unwrap();
         assert!(complaint(DType::F32, &[2, 3]).contains("not a .npy file"));
-        std::fs::write(&path, npy_header::tests::file("<f4", &[2, 3], &[0; 20])).unwrap();
+        std::fs::write(&path, npy_file("<f4", &[2, 3], &[0; 20])).unwrap();
         assert!(complaint(DType::F32, &[2, 3]).contains("20 bytes of data do not fill the shape `[2, 3]`"));
-        std::fs::write(&path, npy_header::tests::file(">f4", &[2, 3], &[0; 24])).unwrap();
+        std::fs::write(&path, npy_file(">f4", &[2, 3], &[0; 24])).unwrap();
         assert!(complaint(DType::F32, &[2, 3]).contains("big-endian"));
     }
 }

@@ -104,16 +104,9 @@ fn quoted(text: &str) -> Option<(&str, &str)> {
 }
 
 #[cfg(test)]
-pub mod tests {
+mod tests {
     use super::*;
-
-    /// A file of format version 1 as NumPy writes it.
-    pub fn file(descr: &str, shape: &[u64], data: &[u8]) -> Vec<u8> {
-        let extents: String = shape.iter().map(|extent| format!("{extent}, ")).collect();
-        let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({extents}), }}\n");
-        let length = u16::try_from(text.len()).unwrap().to_le_bytes();
-        [b"\x93NUMPY\x01\x00", &length[..], text.as_bytes(), data].concat()
-    }
+    use crate::worker::judge::reference::testing::npy_file;
 
     #[test]
     fn headers_are_read_as_numpy_writes_them() {
@@ -140,7 +133,7 @@ pub mod tests {
 
     #[test]
     fn damaged_files_are_errors() {
-        let whole = file("<f4", &[2, 3], &[0; 24]);
+        let whole = npy_file("<f4", &[2, 3], &[0; 24]);
         assert_eq!(NpyHeader::read(&whole[..]).unwrap().elements(), Some(6));
         for cut in 0..whole.len() - 24 {
             assert!(NpyHeader::read(&whole[..cut]).is_err(), "{cut}");

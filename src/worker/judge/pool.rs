@@ -21,7 +21,7 @@ pub struct CaseSet {
     /// How far the inputs are magnified (`Family::magnitudes`).
     pub magnitude: f64,
     pub inputs: Vec<Pristine>,
-    pub targets: Vec<Target>,
+    pub targets: Vec<ExpectedBuffer>,
     bytes: u64,
 }
 
@@ -36,7 +36,7 @@ pub struct Pristine {
 
 /// An answer.
 #[derive(Debug)]
-pub struct Target {
+pub struct ExpectedBuffer {
     /// Position in `ProblemPlan::buffers`.
     pub position: usize,
     /// fp64 values.
@@ -129,7 +129,7 @@ impl Pool {
             let expected = self.allocate(device, &format!("{} (expected)", plan.name), bytes.len() as u64)?;
             set.bytes += bytes.len() as u64;
             let bounds = bounds.clone();
-            set.targets.push(Target { position: *position, expected, hash: 0, bounds, rms: *rms });
+            set.targets.push(ExpectedBuffer { position: *position, expected, hash: 0, bounds, rms: *rms });
             device.write(expected, bytes)?;
         }
         for input in &mut set.inputs {

@@ -8,7 +8,7 @@ use evo_protocol::worker::{Depth, GateAnswer};
 
 use super::case::Case;
 use super::element::{self, Poison};
-use super::run::{PhaseSink, Prepared};
+use super::run::{PhaseSink, PreparedCase};
 use super::state::Judge;
 use super::{disagree, inputs, wrong};
 
@@ -66,7 +66,7 @@ pub(super) fn check(
 
 fn bitwise(
     judge: &mut Judge,
-    prepared: &Prepared,
+    prepared: &PreparedCase,
     repeats: u32,
     depth: Depth,
     phase: &mut PhaseSink<'_>,
@@ -97,7 +97,7 @@ fn bitwise(
 /// A, B, A on the same addresses: B must give its own answer, and A what it gave before.
 fn after_other_data(
     judge: &mut Judge,
-    prepared: &Prepared,
+    prepared: &PreparedCase,
     first: u64,
     phase: &mut PhaseSink<'_>,
 ) -> Result<Option<Verdict>, DeviceError> {
@@ -127,7 +127,7 @@ fn after_other_data(
 /// For kernels that may differ (float atomics): every run right, and close to the first one.
 fn spread(
     judge: &mut Judge,
-    prepared: &Prepared,
+    prepared: &PreparedCase,
     repeats: u32,
     phase: &mut PhaseSink<'_>,
 ) -> Result<Option<Verdict>, DeviceError> {
@@ -165,7 +165,7 @@ fn spread(
 }
 
 /// Copies of the outputs as fp64, in the order of the targets.
-fn keep(judge: &mut Judge, prepared: &Prepared) -> Result<Vec<BufferId>, DeviceError> {
+fn keep(judge: &mut Judge, prepared: &PreparedCase) -> Result<Vec<BufferId>, DeviceError> {
     let mut kept = Vec::new();
     for target in &prepared.set.targets {
         let plan = &prepared.case.plan.buffers[target.position];

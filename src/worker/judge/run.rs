@@ -12,14 +12,14 @@ use evo_protocol::worker::Phase;
 use super::case::Case;
 use super::compare::{self, Breach};
 use super::element::{self, Poison};
-use super::pool::{CaseSet, Pool, Target};
+use super::pool::{CaseSet, ExpectedBuffer, Pool};
 
 /// Who hears which phase has been reached.
 pub type PhaseSink<'a> = dyn FnMut(Phase, &str) + 'a;
 
 /// A case with its data on the device and its launches bound.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct PreparedCase {
     pub slot: u8,
     pub module: ModuleId,
     pub launches: Vec<BoundLaunch>,
@@ -39,7 +39,7 @@ pub struct Mismatch {
     pub breach: Breach,
 }
 
-impl Prepared {
+impl PreparedCase {
     fn plan(&self) -> &ProblemPlan {
         &self.case.plan
     }
@@ -154,7 +154,7 @@ impl Prepared {
 
     /// Compares every output that has an answer.
     pub fn compare(&self, device: &mut dyn Device) -> Result<Vec<(usize, Comparison)>, DeviceError> {
-        let one = |target: &Target| {
+        let one = |target: &ExpectedBuffer| {
             let plan = &self.plan().buffers[target.position];
             let own = self.buffers[target.position];
             let tolerance = target.bounds.tolerance;
@@ -174,7 +174,7 @@ impl Prepared {
     }
 
     /// The answer for a buffer.
-    pub fn target(&self, position: usize) -> Option<&Target> {
+    pub fn target(&self, position: usize) -> Option<&ExpectedBuffer> {
         self.set.targets.iter().find(|target| target.position == position)
     }
 

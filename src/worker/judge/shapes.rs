@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::case::{self, Case};
 use super::element::{self, Poison};
-use super::run::{self, Mismatch, PhaseSink, Prepared};
+use super::run::{self, Mismatch, PhaseSink, PreparedCase};
 use super::state::Judge;
 use super::wrong::{self, CaseResult};
 use super::{disagree, inputs};
@@ -181,7 +181,7 @@ fn run_case(
 
 fn attempt(
     judge: &mut Judge,
-    prepared: &Prepared,
+    prepared: &PreparedCase,
     depth: Depth,
     phase: &mut PhaseSink<'_>,
 ) -> Result<Seen, DeviceError> {
@@ -234,7 +234,7 @@ fn largest_norm(comparisons: &[(usize, Comparison)]) -> f64 {
     comparisons.iter().fold(0.0, |most, (_, own)| own.relative_norm().max(most))
 }
 
-fn input_mutated(prepared: &Prepared, position: usize) -> Verdict {
+fn input_mutated(prepared: &PreparedCase, position: usize) -> Verdict {
     let name = prepared.case.plan.buffers[position].name.clone();
     let verdict = Verdict::new(VerdictKind::InputMutated, format!("input `{name}` is changed"));
     wrong::about(verdict.with("buffer", name), &prepared.case)
@@ -243,7 +243,7 @@ fn input_mutated(prepared: &Prepared, position: usize) -> Verdict {
 /// An element that holds the first poison after the first run and the second after the second. Either
 /// alone may be an honest integer; NaN is never honest, and outputs that agree cannot hold both.
 fn unwritten(
-    prepared: &Prepared,
+    prepared: &PreparedCase,
     first: &[(usize, u64)],
     second: &[(usize, u64)],
     disagree: bool,
@@ -258,7 +258,7 @@ fn unwritten(
 /// the guard zones was read from them, an output without variety is constant.
 fn explain(
     judge: &mut Judge,
-    prepared: &Prepared,
+    prepared: &PreparedCase,
     mismatch: &Mismatch,
     hash: Option<u64>,
     phase: &mut PhaseSink<'_>,
@@ -279,7 +279,7 @@ fn explain(
 /// Calls a wrong output constant if all its elements are equal, or if other inputs give the same.
 fn name_constant(
     judge: &mut Judge,
-    prepared: &Prepared,
+    prepared: &PreparedCase,
     position: usize,
     verdict: Verdict,
     phase: &mut PhaseSink<'_>,
@@ -311,7 +311,7 @@ fn name_constant(
 /// hash to compare with (a kernel that may differ from run to run) the output must stay right.
 fn reads_outside(
     judge: &mut Judge,
-    prepared: &Prepared,
+    prepared: &PreparedCase,
     hash: Option<u64>,
     phase: &mut PhaseSink<'_>,
 ) -> Result<Option<Verdict>, DeviceError> {
@@ -354,7 +354,10 @@ fn reads_outside(
 }
 
 /// What timed calls left behind.
-pub(super) fn check_timed(judge: &mut Judge, prepared: &Prepared) -> Result<Option<Verdict>, DeviceError> {
+pub(super) fn check_timed(
+    judge: &mut Judge,
+    prepared: &PreparedCase,
+) -> Result<Option<Verdict>, DeviceError> {
     let case = &prepared.case;
     if prepared.accumulates() {
         // A batch of calls has piled up; what can be asked is whether the kernel is still honest now.

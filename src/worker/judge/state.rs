@@ -23,19 +23,19 @@ use super::expected_cache::ExpectedCache;
 use super::inputs::Draw;
 use super::npy::task_error;
 use super::pool::{CaseSet, Pool};
-use super::run::{self, PhaseSink, Prepared};
+use super::run::{self, PhaseSink, PreparedCase};
 use super::wrong::{self, CaseResult};
 
 /// Why a problem could not be prepared.
 #[derive(Clone, Debug)]
-pub struct Refusal {
+pub struct CaseRefusal {
     pub verdict: Box<Verdict>,
     /// The process must not measure again.
     pub sticky: bool,
 }
 
 /// A loaded candidate.
-pub(super) struct Slot {
+pub(super) struct LoadedSlot {
     pub candidate: Candidate,
     pub binary: Vec<u8>,
     pub module: ModuleId,
@@ -48,7 +48,7 @@ pub(super) struct Slot {
 pub struct Judge {
     pub(super) device: Box<dyn Device>,
     pub(super) pool: Pool,
-    pub(super) slots: BTreeMap<u8, Slot>,
+    pub(super) slots: BTreeMap<u8, LoadedSlot>,
     pub(super) expected: ExpectedCache,
     /// Naive reference kernels stay loaded: all variants of a study share one.
     references: BTreeMap<ContentHash, ModuleId>,
@@ -95,7 +95,7 @@ impl Judge {
             (Some((own, entries)), Some(bytes)) => Some(self.load_reference(&own.hash, entries, bytes)?),
             _ => None,
         };
-        let loaded = Slot {
+        let loaded = LoadedSlot {
             candidate: candidate.clone(),
             binary: binary.to_vec(),
             module,
@@ -126,7 +126,7 @@ impl Judge {
         slot: u8,
         plan: &ProblemPlan,
         phase: &mut PhaseSink<'_>,
-    ) -> Result<Prepared, Refusal> {
+    ) -> Result<PreparedCase, CaseRefusal> {
         let case = Case::first(plan);
         let prepared = self.prepare_case(slot, &case, phase).and_then(|prepared| {
             prepared.restore(self.device.as_mut(), &mut self.pool)?;
@@ -136,7 +136,7 @@ impl Judge {
         });
         prepared.map_err(|error| {
             self.sticky |= error.sticky;
-            Refusal { verdict: Box::new(wrong::from_error(&error, Some(&case))), sticky: self.sticky }
+            CaseRefusal { verdict: Box::new(wrong::from_error(&error, Some(&case))), sticky: self.sticky }
         })
     }
 
@@ -162,7 +162,7 @@ impl Judge {
         self.sticky |= error.sticky;
     }
 
-    pub(super) fn slot(&self, slot: u8) -> Result<&Slot, DeviceError> {
+    pub(super) fn slot(&self, slot: u8) -> Result<&LoadedSlot, DeviceError> {
         self.slots.get(&slot).ok_or_else(|| {
             DeviceError::plain(VerdictKind::HarnessError, format!("nothing is loaded in slot {slot}"))
         })
@@ -184,7 +184,7 @@ impl Judge {
         slot: u8,
         case: &Case,
         phase: &mut PhaseSink<'_>,
-    ) -> Result<Prepared, DeviceError> {
+    ) -> Result<PreparedCase, DeviceError> {
         let own = self.slot(slot)?;
         let (module, check, naive) = (own.module, own.candidate.check.clone(), own.reference);
         let naive_hash = own.candidate.reference.as_ref().map(|(binary, _)| binary.hash.clone());
@@ -202,7 +202,7 @@ impl Judge {
             buffers.push(self.pool.working(self.device.as_mut(), &plan.name, bytes)?);
         }
         let launches = run::bind(&case.plan.launches, &buffers, &case.plan.scalars)?;
-        Ok(Prepared { slot, module, launches, case: case.clone(), buffers, set })
+        Ok(PreparedCase { slot, module, launches, case: case.clone(), buffers, set })
     }
 
     fn build(

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::case::Case;
 use super::compare::{Breach, coordinates};
 use super::inputs::Family;
-use super::run::{Mismatch, Prepared};
+use super::run::{Mismatch, PreparedCase};
 
 /// Beyond this share of the answer an error is no longer a matter of precision.
 const GROSS: f64 = 0.3;
@@ -68,7 +68,7 @@ pub fn number(value: f64) -> Value {
 }
 
 /// The verdict of a comparison that breaks a rule.
-pub fn mismatch(prepared: &Prepared, mismatch: &Mismatch) -> Verdict {
+pub fn mismatch(prepared: &PreparedCase, mismatch: &Mismatch) -> Verdict {
     let plan = &prepared.case.plan.buffers[mismatch.position];
     let comparison = &mismatch.comparison;
     let relative = comparison.relative_norm();
@@ -121,7 +121,7 @@ pub fn mismatch(prepared: &Prepared, mismatch: &Mismatch) -> Verdict {
 }
 
 /// Some elements were never written.
-pub fn unwritten(prepared: &Prepared, plan: &BufferPlan, count: u64) -> Verdict {
+pub fn unwritten(prepared: &PreparedCase, plan: &BufferPlan, count: u64) -> Verdict {
     let message = format!("`{}`: {count} of {} elements are never written", plan.name, plan.elements());
     let verdict = Verdict::new(VerdictKind::WrongAnswer, message)
         .with_cause(Cause::Unwritten)

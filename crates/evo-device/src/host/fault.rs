@@ -266,15 +266,15 @@ impl Write for Line {
 }
 
 /// Verdict, cause and first half of the message.
-struct Judgement {
+struct FaultJudgement {
     kind: &'static str,
     cause: Option<&'static str>,
     what: &'static str,
     slot: Option<&'static RangeSlot>,
 }
 
-fn judge(fault: &SignalInfo) -> Judgement {
-    let plain = |kind, cause, what| Judgement { kind, cause, what, slot: None };
+fn judge(fault: &SignalInfo) -> FaultJudgement {
+    let plain = |kind, cause, what| FaultJudgement { kind, cause, what, slot: None };
     match fault.signal {
         libc::SIGFPE => return plain("crash_other", Some("divide"), "divides an integer by zero"),
         libc::SIGILL => return plain("crash_illegal_instruction", None, "runs an illegal instruction"),
@@ -301,8 +301,8 @@ fn judge(fault: &SignalInfo) -> Judgement {
     match slot.kind.load(Ordering::Acquire) {
         2 if fault.address % REGION < page_bytes() => plain("crash_stack", None, "overflows its stack"),
         2 => plain("crash_illegal_address", None, "uses an address of another thread's stack"),
-        3 => Judgement { kind, cause: Some("shared"), what, slot: Some(slot) },
-        _ => Judgement { kind, cause: None, what, slot: Some(slot) },
+        3 => FaultJudgement { kind, cause: Some("shared"), what, slot: Some(slot) },
+        _ => FaultJudgement { kind, cause: None, what, slot: Some(slot) },
     }
 }
 
@@ -342,7 +342,7 @@ fn write_response(line: &mut Line, fault: &SignalInfo) -> std::fmt::Result {
 fn write_message(
     line: &mut Line,
     fault: &SignalInfo,
-    judgement: &Judgement,
+    judgement: &FaultJudgement,
     record: Option<&ThreadRecord>,
 ) -> std::fmt::Result {
     match record {

@@ -7,7 +7,7 @@ use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
 use rayon::prelude::*;
 
-use super::operands::{Answer, Noise, Operands, Tensor, UNIT_F32, has_trusted, require, rms};
+use super::operands::{Noise, Operands, ReferenceAnswer, Tensor, UNIT_F32, has_trusted, require, rms};
 use crate::worker::judge::element::round_f32;
 
 /// Extents of one problem.
@@ -42,7 +42,7 @@ impl Extents {
     }
 }
 
-pub fn compute(operands: &Operands<'_>) -> Result<Vec<Answer>, DeviceError> {
+pub fn compute(operands: &Operands<'_>) -> Result<Vec<ReferenceAnswer>, DeviceError> {
     const NAME: &str = "attention";
     let q = operands.input(NAME, "q", 4)?;
     let k = operands.input(NAME, "k", 4)?;
@@ -54,7 +54,7 @@ pub fn compute(operands: &Operands<'_>) -> Result<Vec<Answer>, DeviceError> {
     // A logit of this size carries that much error in f32, and its power carries it on.
     let logit_error = UNIT_F32 * logit_max * rms(v.values);
     let noise = Noise { max: 8.0 * logit_error, rms: 2.0 * logit_error };
-    Ok(vec![Answer { buffer, expected, trusted, exact: false, noise }])
+    Ok(vec![ReferenceAnswer { buffer, expected, trusted, exact: false, noise }])
 }
 
 fn extents(

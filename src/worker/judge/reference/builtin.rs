@@ -2,7 +2,7 @@
 
 use evo_protocol::device::DeviceError;
 
-use super::operands::{Answer, Operands};
+use super::operands::{Operands, ReferenceAnswer};
 use super::{attention, gemm, reduction, rmsnorm, softmax, transpose};
 use crate::worker::judge::npy::task_error;
 
@@ -14,7 +14,7 @@ pub struct Builtin {
     /// Raised when its values change; part of the cache key.
     pub version: u32,
     /// Computes every output, or says what the space file lacks.
-    pub compute: fn(&Operands<'_>) -> Result<Vec<Answer>, DeviceError>,
+    pub compute: fn(&Operands<'_>) -> Result<Vec<ReferenceAnswer>, DeviceError>,
 }
 
 const BUILTINS: &[Builtin] = &[

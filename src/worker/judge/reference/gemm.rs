@@ -3,7 +3,7 @@
 use evo_protocol::device::DeviceError;
 use rayon::prelude::*;
 
-use super::operands::{Answer, Noise, Operands, UNIT_F32, has_trusted, require, rms, to_f32};
+use super::operands::{Noise, Operands, ReferenceAnswer, UNIT_F32, has_trusted, require, rms, to_f32};
 use crate::worker::judge::element::round_f32;
 
 /// Rows of `c` per task.
@@ -13,7 +13,7 @@ const ROWS: usize = 16;
 const COLUMNS: usize = 256;
 const STEPS: usize = 64;
 
-pub fn compute(operands: &Operands<'_>) -> Result<Vec<Answer>, DeviceError> {
+pub fn compute(operands: &Operands<'_>) -> Result<Vec<ReferenceAnswer>, DeviceError> {
     let a = operands.input("gemm", "a", 2)?;
     let b = operands.input("gemm", "b", 2)?;
     let (m, k, n) = (a.shape[0], a.shape[1], b.shape[1]);
@@ -28,7 +28,7 @@ pub fn compute(operands: &Operands<'_>) -> Result<Vec<Answer>, DeviceError> {
     let natural = (k as f64).sqrt() * rms(a.values) * rms(b.values);
     let rms = (16.0 + (k as f64).sqrt() / 2.0) * UNIT_F32 * natural;
     let noise = Noise { max: 4.0 * rms, rms };
-    Ok(vec![Answer { buffer, expected, trusted, exact: !dtype.is_float(), noise }])
+    Ok(vec![ReferenceAnswer { buffer, expected, trusted, exact: !dtype.is_float(), noise }])
 }
 
 /// The product with each sum in plain order of `k`; the loop over columns is the inner one, so that it

@@ -16,4 +16,4 @@ pub(super) mod testing;
 mod transpose;
 
 pub use builtin::find;
-pub use operands::{Answer, Operands, max_abs, rms};
+pub use operands::{Operands, ReferenceAnswer, max_abs, rms};

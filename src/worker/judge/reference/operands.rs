@@ -19,7 +19,7 @@ pub struct Operands<'a> {
 
 /// The right answer for one output buffer.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Answer {
+pub struct ReferenceAnswer {
     /// Position in `ProblemPlan::buffers`.
     pub buffer: usize,
     /// Expected values, unrounded.

@@ -2,10 +2,10 @@
 
 use evo_protocol::device::DeviceError;
 
-use super::operands::{Answer, Noise, Operands, UNIT_F32, has_trusted};
+use super::operands::{Noise, Operands, ReferenceAnswer, UNIT_F32, has_trusted};
 use crate::worker::judge::element::round_f32;
 
-pub fn compute(operands: &Operands<'_>) -> Result<Vec<Answer>, DeviceError> {
+pub fn compute(operands: &Operands<'_>) -> Result<Vec<ReferenceAnswer>, DeviceError> {
     let x = operands.input("reduction", "x", 1)?;
     let (buffer, dtype) = operands.output("reduction", "out", &[1])?;
     let count = x.values.len() as f64;
@@ -21,7 +21,13 @@ pub fn compute(operands: &Operands<'_>) -> Result<Vec<Answer>, DeviceError> {
     let natural = x.values.iter().map(|value| value * value).sum::<f64>().sqrt();
     let rms = (32.0 + count.powf(0.25)) * UNIT_F32 * natural;
     let noise = Noise { max: 2.0 * rms, rms: 2.0 * rms };
-    Ok(vec![Answer { buffer, expected: vec![sum(x.values)], trusted, exact: !dtype.is_float(), noise }])
+    Ok(vec![ReferenceAnswer {
+        buffer,
+        expected: vec![sum(x.values)],
+        trusted,
+        exact: !dtype.is_float(),
+        noise,
+    }])
 }
 
 /// Pairwise, so that fp64 rounding stays out of sight for any N.

@@ -3,13 +3,13 @@
 use evo_protocol::device::DeviceError;
 use rayon::prelude::*;
 
-use super::operands::{Answer, Noise, Operands, has_trusted, require};
+use super::operands::{Noise, Operands, ReferenceAnswer, has_trusted, require};
 use crate::worker::judge::element::round_f32;
 
 /// Added to the mean square, as in the common definitions.
 const EPSILON: f64 = 1e-6;
 
-pub fn compute(operands: &Operands<'_>) -> Result<Vec<Answer>, DeviceError> {
+pub fn compute(operands: &Operands<'_>) -> Result<Vec<ReferenceAnswer>, DeviceError> {
     let x = operands.input("rmsnorm", "x", 2)?;
     let w = operands.input("rmsnorm", "w", 1)?;
     let (rows, columns) = (x.shape[0], x.shape[1]);
@@ -35,7 +35,7 @@ pub fn compute(operands: &Operands<'_>) -> Result<Vec<Answer>, DeviceError> {
         });
         values
     });
-    Ok(vec![Answer { buffer, expected, trusted, exact: false, noise: Noise::default() }])
+    Ok(vec![ReferenceAnswer { buffer, expected, trusted, exact: false, noise: Noise::default() }])
 }
 
 #[cfg(test)]

@@ -3,10 +3,10 @@
 use evo_protocol::device::DeviceError;
 use rayon::prelude::*;
 
-use super::operands::{Answer, Noise, Operands, UNIT_F32, has_trusted, max_abs, rms};
+use super::operands::{Noise, Operands, ReferenceAnswer, UNIT_F32, has_trusted, max_abs, rms};
 use crate::worker::judge::element::round_f32;
 
-pub fn compute(operands: &Operands<'_>) -> Result<Vec<Answer>, DeviceError> {
+pub fn compute(operands: &Operands<'_>) -> Result<Vec<ReferenceAnswer>, DeviceError> {
     let x = operands.input("softmax", "x", 2)?;
     let (rows, columns) = (x.shape[0], x.shape[1]);
     let (buffer, dtype) = operands.output("softmax", "y", &[rows, columns])?;
@@ -36,7 +36,7 @@ pub fn compute(operands: &Operands<'_>) -> Result<Vec<Answer>, DeviceError> {
     // exp2(x·log2 e − m·log2 e) rounds its argument to f32: that relative error is the power's.
     let argument = 4.0 * UNIT_F32 * max_abs(x.values);
     let noise = Noise { max: argument * max_abs(&expected), rms: argument * rms(&expected) };
-    Ok(vec![Answer { buffer, expected, trusted, exact: false, noise }])
+    Ok(vec![ReferenceAnswer { buffer, expected, trusted, exact: false, noise }])
 }
 
 #[cfg(test)]

@@ -67,3 +67,11 @@ pub fn assert_close(actual: &[f64], expected: &[f64], relative: f64) {
         assert!((a - e).abs() <= relative * scale, "element {index}: {a} instead of {e}");
     }
 }
+
+/// A `.npy` file of format version 1 as NumPy writes it.
+pub fn npy_file(descr: &str, shape: &[u64], data: &[u8]) -> Vec<u8> {
+    let extents: String = shape.iter().map(|extent| format!("{extent}, ")).collect();
+    let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({extents}), }}\n");
+    let length = u16::try_from(text.len()).unwrap().to_le_bytes();
+    [b"\x93NUMPY\x01\x00", &length[..], text.as_bytes(), data].concat()
+}

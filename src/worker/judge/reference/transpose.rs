@@ -3,9 +3,9 @@
 use evo_protocol::device::DeviceError;
 use rayon::prelude::*;
 
-use super::operands::{Answer, Noise, Operands};
+use super::operands::{Noise, Operands, ReferenceAnswer};
 
-pub fn compute(operands: &Operands<'_>) -> Result<Vec<Answer>, DeviceError> {
+pub fn compute(operands: &Operands<'_>) -> Result<Vec<ReferenceAnswer>, DeviceError> {
     let x = operands.input("transpose", "x", 2)?;
     let (rows, columns) = (x.shape[0], x.shape[1]);
     let (buffer, _) = operands.output("transpose", "y", &[columns, rows])?;
@@ -15,7 +15,7 @@ pub fn compute(operands: &Operands<'_>) -> Result<Vec<Answer>, DeviceError> {
             *value = x.values[row * columns + column];
         }
     });
-    Ok(vec![Answer { buffer, expected, trusted: None, exact: true, noise: Noise::default() }])
+    Ok(vec![ReferenceAnswer { buffer, expected, trusted: None, exact: true, noise: Noise::default() }])
 }
 
 #[cfg(test)]
