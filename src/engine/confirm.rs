@@ -50,7 +50,7 @@ impl<R: Recipe> Engine<'_, R> {
         let baseline_is_finalist = ranked.iter().take(wanted).any(|number| *number == baseline_number);
         let wanted = if baseline_is_finalist { wanted } else { wanted + own };
         for number in ranked.into_iter().take(wanted * CANDIDATES_PER_FINALIST) {
-            if confirmed >= wanted || self.stop.is_some_and(|reason| reason.is_early()) {
+            if confirmed >= wanted || self.ending.is_early() {
                 break;
             }
             if number == baseline_number {
@@ -88,7 +88,7 @@ impl<R: Recipe> Engine<'_, R> {
 
     /// Evaluates again at full depth; `None` when interrupted or when the device is lost.
     fn deep(&mut self, number: u64) -> Result<Option<Deep<R>>, EngineError> {
-        let Some(position) = self.index.get(&number).copied() else { return Ok(None) };
+        let Some(position) = self.ledger.index.get(&number).copied() else { return Ok(None) };
         let screened = self.study.history.evaluations[position].clone();
         let configuration = screened.configuration.clone();
         let Some(genome) = self.space.genome(&configuration) else { return Ok(None) };
@@ -105,7 +105,7 @@ impl<R: Recipe> Engine<'_, R> {
         self.lane.send(Task::Evaluate { number, job: Box::new(job.clone()), standing });
         let Some(LaneAnswer::Evaluated { result, .. }) = self.lane_answer()? else { return Ok(None) };
         if result.lost {
-            self.stop = Some(StopReason::DeviceLost);
+            self.ending.stop = Some(StopReason::DeviceLost);
             return Ok(None);
         }
         let attributes = result.attributes.clone();
@@ -143,7 +143,7 @@ impl<R: Recipe> Engine<'_, R> {
                 Message::Lane(answer) => return Ok(Some(*answer)),
                 Message::Interrupt(count) => {
                     self.interrupted(count);
-                    if self.at_once {
+                    if self.ending.at_once {
                         return Ok(None);
                     }
                 }
@@ -156,7 +156,7 @@ impl<R: Recipe> Engine<'_, R> {
     fn noise_floor(&mut self, baseline: &Deep<R>) -> Result<Option<f64>, EngineError> {
         let mut floor = None::<f64>;
         for problem in 0..baseline.work.len() {
-            if self.stop.is_some_and(|reason| reason.is_early()) {
+            if self.ending.is_early() {
                 return Ok(None);
             }
             self.lane.send(Task::NoiseFloor { job: Box::new(baseline.job.clone()), problem });
@@ -197,7 +197,7 @@ impl<R: Recipe> Engine<'_, R> {
                 finalist.evaluation.verdict.message
             ))?;
         }
-        if self.stop.is_some_and(|reason| reason.is_early()) {
+        if self.ending.is_early() {
             return Ok(false);
         }
         let confirmation = self.confirmation(finalist, baseline.evaluation.number, pairs, floor);
@@ -213,7 +213,8 @@ impl<R: Recipe> Engine<'_, R> {
         noise_floor: Option<f64>,
     ) -> Confirmation {
         let number = finalist.evaluation.number;
-        let screened = self.index.get(&number).map(|position| &self.study.history.evaluations[*position]);
+        let screened =
+            self.ledger.index.get(&number).map(|position| &self.study.history.evaluations[*position]);
         Confirmation {
             number,
             baseline,
@@ -237,7 +238,7 @@ impl<R: Recipe> Engine<'_, R> {
     ) -> Result<Vec<PairedProblem>, EngineError> {
         let mut pairs = Vec::new();
         for problem in 0..finalist.work.len() {
-            if self.stop.is_some_and(|reason| reason.is_early()) {
+            if self.ending.is_early() {
                 break;
             }
             let rivals = Rivals {

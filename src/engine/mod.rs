@@ -18,6 +18,7 @@ mod reconsider;
 mod run;
 pub mod single;
 mod stages;
+mod state;
 mod variant;
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ const IN_A_ROW: u32 = 31;
 impl<R: Recipe> Engine<'_, R> {
     /// Evaluations that count against a budget.
     pub(super) fn counted(&self) -> u64 {
-        self.study.history.evaluations.len() as u64 - self.passed_over
+        self.study.history.evaluations.len() as u64 - self.ledger.passed_over
     }
 
     /// Evaluations of a bookkeeping slice: as many that count as there are in a generation, and what was
@@ -34,29 +34,29 @@ impl<R: Recipe> Engine<'_, R> {
     /// Whether to run a compiled variant. The default configuration always is: it is what others are
     /// compared with. So is what was in flight at a crash. Without facts nothing new is known.
     pub(super) fn is_worth_running(&mut self, number: u64) -> bool {
-        let Some(variant) = self.variants.get(&number) else { return true };
+        let Some(variant) = self.flight.variants.get(&number) else { return true };
         let Some(facts) = variant.build.facts.filter(|_| !self.options.run_all) else { return true };
         let is_exempt = variant.struck || variant.genome == self.space.default_genome();
         let worth = is_exempt
-            || self.passed_over_in_a_row >= IN_A_ROW
+            || self.ledger.passed_over_in_a_row >= IN_A_ROW
             || self.strategy.reconsider(&variant.genome, &facts);
-        self.passed_over_in_a_row = if worth { 0 } else { self.passed_over_in_a_row + 1 };
+        self.ledger.passed_over_in_a_row = if worth { 0 } else { self.ledger.passed_over_in_a_row + 1 };
         worth
     }
 
     /// Ends a compiled variant without running it, and those that wait for its result: they have the
     /// same code and the same launches.
     pub(super) fn pass_over(&mut self, number: u64) -> Result<(), EngineError> {
-        let Some(variant) = self.variants.get(&number) else { return Ok(()) };
+        let Some(variant) = self.flight.variants.get(&number) else { return Ok(()) };
         let (evaluation, code) = (variant.passed_over(), variant.code.clone());
         // What was in flight seemed enough for the budget; now there is room for one more.
-        if matches!(self.stop, Some(StopReason::Evaluations | StopReason::Generations)) {
-            self.stop = None;
+        if matches!(self.ending.stop, Some(StopReason::Evaluations | StopReason::Generations)) {
+            self.ending.stop = None;
         }
         self.settle(evaluation)?;
         let Some(code) = code else { return Ok(()) };
-        let waiting = Twin::resolve(self.codes.get_mut(&code), ());
-        self.codes.remove(&code);
+        let waiting = Twin::resolve(self.twins.codes.get_mut(&code), ());
+        self.twins.codes.remove(&code);
         for twin in waiting {
             self.settle_as_twin(twin, number)?;
         }

@@ -1,6 +1,5 @@
 //! The loop itself: when to propose, when to wait, when to end.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
@@ -8,14 +7,14 @@ use evo_protocol::device::Telemetry;
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_search::insight::Insight;
 use evo_search::strategy::{Outcome, Strategy};
-use evo_space::genome::Genome;
 use evo_space::space::SearchSpace;
 
 use super::error::EngineError;
 use super::lane::{LaneHandle, Task};
 use super::options::{Options, RunSummary};
 use super::ports::{Compilers, Evaluate, Inbox, LaneAnswer, Message, Recipe};
-use super::variant::{Codes, Sources, Variant};
+use super::state::{Ending, Flight, Ledger, RunClock, Twins};
+use super::variant::Variant;
 use crate::budget::StopReason;
 use crate::event::{Earlier, Event, Observer};
 use crate::journal::leaderboard::verdict_mix;
@@ -47,37 +46,13 @@ pub struct Engine<'a, R: Recipe> {
     pub(super) options: Options,
     pub(super) lane: LaneHandle<R::Job>,
     pub(super) inbox: Inbox<R::Binary>,
-    /// In flight, by number.
-    pub(super) variants: BTreeMap<u64, Variant<R::Prepared>>,
-    /// Compiled and waiting for the lane.
-    pub(super) ready: BTreeMap<u64, R::Job>,
-    pub(super) on_lane: Vec<u64>,
-    pub(super) sources: Sources<R::Binary>,
-    pub(super) codes: Codes,
-    pub(super) compiling: usize,
-    /// Everything proposed or evaluated, by whomever.
-    pub(super) known: HashSet<Genome>,
-    /// In flight at a crash, to be evaluated first; suspects, to be evaluated last.
-    pub(super) again: VecDeque<Variant<R::Prepared>>,
-    pub(super) suspects: VecDeque<Variant<R::Prepared>>,
-    pub(super) next_number: u64,
-    pub(super) used_numbers: HashSet<u64>,
-    /// Position of an evaluation in the history, by number.
-    pub(super) index: HashMap<u64, usize>,
+    pub(super) flight: Flight<R>,
+    pub(super) twins: Twins<R::Binary>,
+    pub(super) ledger: Ledger,
+    /// The incumbent's times: what newcomers are measured against.
     pub(super) standing: Standing,
-    pub(super) stop: Option<StopReason>,
-    /// The user wants out at once.
-    pub(super) at_once: bool,
-    pub(super) started: Instant,
-    pub(super) last_verdict: Duration,
-    pub(super) finished_before: u64,
-    /// Passed over in this study; and since a variant was run.
-    pub(super) passed_over: u64,
-    pub(super) passed_over_in_a_row: u32,
-    device_at_start: Option<Telemetry>,
-    ticked: Instant,
-    device_busy_seconds: f64,
-    compile_busy_seconds: f64,
+    pub(super) ending: Ending,
+    pub(super) clock: RunClock,
 }
 
 /// The parts that an engine works with.
@@ -111,30 +86,12 @@ impl<'a, R: Recipe> Engine<'a, R> {
             options,
             lane,
             inbox: parts.inbox,
-            variants: BTreeMap::new(),
-            ready: BTreeMap::new(),
-            on_lane: Vec::new(),
-            sources: HashMap::new(),
-            codes: HashMap::new(),
-            compiling: 0,
-            known: HashSet::new(),
-            again: VecDeque::new(),
-            suspects: VecDeque::new(),
-            next_number: 0,
-            used_numbers: HashSet::new(),
-            index: HashMap::new(),
+            flight: Flight::new(),
+            twins: Twins::new(),
+            ledger: Ledger::new(finished_before, passed_over),
             standing: Standing::default(),
-            stop: None,
-            at_once: false,
-            started: Instant::now(),
-            last_verdict: Duration::ZERO,
-            finished_before,
-            passed_over,
-            passed_over_in_a_row: 0,
-            device_at_start,
-            ticked: Instant::now(),
-            device_busy_seconds: 0.0,
-            compile_busy_seconds: 0.0,
+            ending: Ending::default(),
+            clock: RunClock::new(device_at_start),
         }
     }
 
@@ -142,32 +99,39 @@ impl<'a, R: Recipe> Engine<'a, R> {
     pub fn run(mut self) -> Result<RunSummary, EngineError> {
         self.restore()?;
         self.announce();
-        self.started = Instant::now();
+        self.clock.started = Instant::now();
         self.search()?;
         let throughput = self.throughput();
-        let reason = self.stop.unwrap_or(StopReason::StrategyDone);
+        let reason = self.ending.stop.unwrap_or(StopReason::StrategyDone);
         let mut confirmed = 0;
         if !reason.is_early() {
             confirmed = self.confirm()?;
         }
-        let reason = self.stop.unwrap_or(reason);
+        let reason = self.ending.stop.unwrap_or(reason);
         self.finish(reason, throughput, confirmed)
     }
 
+    /// The loop. Each round proposes, feeds the device, and then takes all messages that have come.
+    ///
+    /// Proposals come first: compilers are the slow stage, and a source that is queued now is a binary
+    /// when the device asks for one. The lane is fed before messages are taken as well as after each of
+    /// them, so that the device never waits while the journal is synced for another variant.
     fn search(&mut self) -> Result<(), EngineError> {
         loop {
             let proposed = self.propose()?;
             self.feed_lane()?;
-            let is_idle = self.variants.is_empty();
-            if is_idle && proposed == 0 && self.stop.is_some() {
+            let is_idle = self.flight.variants.is_empty();
+            if is_idle && proposed == 0 && self.ending.stop.is_some() {
                 return Ok(());
             }
-            // While proposals are refused without any work, only look for interrupts.
+            // While proposals are refused without any work, there is nothing to wait for: only look for
+            // interrupts and go on.
             let patience = if proposed > 0 || is_idle { Duration::ZERO } else { self.patience() };
             self.take_messages(patience)?;
-            if self.at_once {
+            if self.ending.at_once {
                 return Ok(());
             }
+            // After the messages: a verdict that arrived in time still counts.
             self.check_wall();
             self.tick();
         }
@@ -175,8 +139,8 @@ impl<'a, R: Recipe> Engine<'a, R> {
 
     /// How long to wait for a message: until the next tick or the end of the wall budget.
     fn patience(&self) -> Duration {
-        let left = self.options.budget.wall.map(|wall| wall.saturating_sub(self.started.elapsed()));
-        let left = if self.stop.is_some() { None } else { left };
+        let left = self.options.budget.wall.map(|wall| wall.saturating_sub(self.clock.started.elapsed()));
+        let left = if self.ending.stop.is_some() { None } else { left };
         left.map_or(TICK, |left| left.min(TICK)).max(Duration::from_millis(1))
     }
 
@@ -207,17 +171,17 @@ impl<'a, R: Recipe> Engine<'a, R> {
 
     pub(super) fn interrupted(&mut self, count: u32) {
         if count > 1 {
-            self.at_once = true;
+            self.ending.at_once = true;
         } else {
             let message = "interrupted: finishing the variant on the device (once more to stop at once)";
             self.observer.observe(&Event::Notice { message: message.to_string() });
         }
-        self.stop = Some(StopReason::Interrupted);
+        self.ending.stop = Some(StopReason::Interrupted);
     }
 
     fn check_wall(&mut self) {
-        let over = self.options.budget.wall.is_some_and(|wall| self.started.elapsed() >= wall);
-        if over && self.stop.is_none() {
+        let over = self.options.budget.wall.is_some_and(|wall| self.clock.started.elapsed() >= wall);
+        if over && self.ending.stop.is_none() {
             self.abandon(StopReason::Wall);
         }
     }
@@ -225,17 +189,11 @@ impl<'a, R: Recipe> Engine<'a, R> {
     /// Stops, dropping everything that is not on the device. What is dropped was never evaluated and
     /// will be proposed again by a resumed study.
     pub(super) fn abandon(&mut self, reason: StopReason) {
-        self.stop = Some(reason);
+        self.ending.stop = Some(reason);
         // Now and not at the end: what still compiled would take the host's cores from the confirmation's timings.
         self.compilers.cancel();
-        self.compiling = 0;
         let cancelled = self.lane.cancel_queued();
-        self.on_lane.retain(|number| !cancelled.contains(number));
-        let on_lane = self.on_lane.clone();
-        self.variants.retain(|number, _| on_lane.contains(number));
-        self.ready.clear();
-        self.again.clear();
-        self.suspects.clear();
+        self.flight.keep_on_lane(&cancelled);
     }
 
     /// Takes up what earlier runs left: evaluations are told, what was in flight is queued again.
@@ -243,13 +201,13 @@ impl<'a, R: Recipe> Engine<'a, R> {
         let mut given_up = Vec::new();
         for struck in std::mem::take(&mut self.study.history.struck) {
             let Some(genome) = self.space.genome(&struck.configuration) else { continue };
-            self.used_numbers.insert(struck.number);
-            self.known.insert(genome.clone());
+            self.ledger.use_number(struck.number);
+            self.ledger.known.insert(genome.clone());
             let variant = Variant::new(struck.number, genome, struck.configuration, "again", true);
             match struck.strikes {
                 GIVEN_UP.. => given_up.push(variant),
-                SUSPECT => self.suspects.push_back(variant),
-                _ => self.again.push_back(variant),
+                SUSPECT => self.flight.suspects.push_back(variant),
+                _ => self.flight.again.push_back(variant),
             }
         }
         for position in 0..self.study.history.evaluations.len() {
@@ -266,12 +224,12 @@ impl<'a, R: Recipe> Engine<'a, R> {
 
     fn remember(&mut self, position: usize) {
         let evaluation = self.study.history.evaluations[position].clone();
-        self.index.insert(evaluation.number, position);
-        self.used_numbers.insert(evaluation.number);
+        self.ledger.index.insert(evaluation.number, position);
+        self.ledger.use_number(evaluation.number);
         self.improve_standing(&evaluation);
         self.remember_code(&evaluation);
         if let Some(genome) = self.space.genome(&evaluation.configuration) {
-            self.known.insert(genome.clone());
+            self.ledger.known.insert(genome.clone());
             self.strategy.tell(&Outcome {
                 genome,
                 class: evaluation.verdict.kind.class(),
@@ -312,44 +270,33 @@ impl<'a, R: Recipe> Engine<'a, R> {
     }
 
     fn tick(&mut self) {
-        if self.ticked.elapsed() < TICK {
+        if self.clock.ticked.elapsed() < TICK {
             return;
         }
-        self.ticked = Instant::now();
-        let wall = self.started.elapsed().as_secs_f64();
+        self.clock.ticked = Instant::now();
+        let wall = self.clock.started.elapsed().as_secs_f64();
         let event = Event::Lanes {
             compile_busy: self.compilers.busy_seconds() / (self.compilers.jobs().max(1) as f64 * wall),
             device_busy: self.lane.busy().as_secs_f64() / wall,
-            compile_queue: self.compiling,
-            device_queue: self.ready.len() + self.on_lane.len(),
+            compile_queue: self.flight.compiling,
+            device_queue: self.flight.ready.len() + self.flight.on_lane.len(),
         };
         self.observer.observe(&event);
     }
 
-    /// Notes how busy the lanes are at the time of a verdict, so that the shares cover the search.
+    /// Notes a verdict and how busy the lanes are at its time.
     pub(super) fn note_verdict(&mut self) {
-        self.last_verdict = self.started.elapsed();
-        self.device_busy_seconds = self.lane.busy().as_secs_f64();
-        self.compile_busy_seconds = self.compilers.busy_seconds();
+        let device = self.lane.busy().as_secs_f64();
+        self.clock.note_verdict(device, self.compilers.busy_seconds());
     }
 
     fn throughput(&self) -> Throughput {
-        let seconds = self.last_verdict.as_secs_f64();
-        let jobs = self.compilers.jobs().max(1);
-        let share = |busy: f64| if seconds > 0.0 { (busy / seconds).min(1.0) } else { 0.0 };
-        let evaluations = self.counted() - self.finished_before;
-        Throughput {
-            search_seconds: seconds,
-            evaluations_per_second: share_of(evaluations as f64, seconds),
-            device_busy: share(self.device_busy_seconds),
-            compile_busy: share(self.compile_busy_seconds / jobs as f64),
-            compile_jobs: jobs as u32,
-        }
+        self.clock.throughput(self.counted() - self.ledger.finished_before, self.compilers.jobs())
     }
 
     /// The lane is idle at the end, unless the user did not want to wait for it.
     fn device_at_end(&mut self, reason: StopReason) -> Option<Telemetry> {
-        if self.at_once || reason == StopReason::DeviceLost {
+        if self.ending.at_once || reason == StopReason::DeviceLost {
             return None;
         }
         self.lane.send(Task::Telemetry);
@@ -366,15 +313,15 @@ impl<'a, R: Recipe> Engine<'a, R> {
         confirmed: usize,
     ) -> Result<RunSummary, EngineError> {
         let evaluations = self.counted();
-        let evaluations_this_run = evaluations - self.finished_before;
-        let device_at_start = self.device_at_start.take();
+        let evaluations_this_run = evaluations - self.ledger.finished_before;
+        let device_at_start = self.clock.device_at_start.take();
         let device_at_end = self.device_at_end(reason);
         let end = End {
             at: now(),
             reason,
             evaluations,
             evaluations_this_run,
-            passed_over: self.passed_over,
+            passed_over: self.ledger.passed_over,
             throughput,
             device_at_start,
             device_at_end,
@@ -382,13 +329,9 @@ impl<'a, R: Recipe> Engine<'a, R> {
         self.study.end(end.clone())?;
         self.write_open_generation()?;
         let (evaluations, seed) = (&self.study.history.evaluations, self.study.header().seed);
-        let insight = (!self.at_once).then(|| Insight::of(self.space, evaluations, seed));
+        let insight = (!self.ending.at_once).then(|| Insight::of(self.space, evaluations, seed));
         self.study.write_views(insight.as_ref())?;
         self.observer.observe(&Event::Stopped { reason });
         Ok(RunSummary { end, confirmed, insight })
     }
-}
-
-fn share_of(part: f64, whole: f64) -> f64 {
-    if whole > 0.0 { part / whole } else { 0.0 }
 }

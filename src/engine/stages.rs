@@ -32,8 +32,8 @@ impl<R: Recipe> Engine<'_, R> {
     pub(super) fn propose(&mut self) -> Result<usize, EngineError> {
         let ahead = look_ahead(self.compilers.jobs(), self.counted());
         let mut proposed = 0;
-        while proposed < ahead && self.variants.len() < ahead && self.stop.is_none() {
-            if self.variants.values().any(|variant| variant.struck) {
+        while proposed < ahead && self.flight.variants.len() < ahead && self.ending.stop.is_none() {
+            if self.flight.variants.values().any(|variant| variant.struck) {
                 break;
             }
             let Some(variant) = self.next_variant() else { break };
@@ -46,20 +46,20 @@ impl<R: Recipe> Engine<'_, R> {
     /// The next variant: first what a crash interrupted, then the strategy's, then suspects.
     fn next_variant(&mut self) -> Option<Variant<R::Prepared>> {
         // A variant that was in flight at a crash runs alone, so that nobody shares its fate.
-        let alone = self.variants.is_empty();
-        if !self.again.is_empty() {
-            return if alone { self.again.pop_front() } else { None };
+        let alone = self.flight.variants.is_empty();
+        if !self.flight.again.is_empty() {
+            return if alone { self.flight.again.pop_front() } else { None };
         }
-        let under_way = self.counted() + self.variants.len() as u64;
+        let under_way = self.counted() + self.flight.variants.len() as u64;
         if let Some((limit, reason)) = self.options.evaluations_max()
-            && under_way + self.suspects.len() as u64 >= limit
+            && under_way + self.flight.suspects.len() as u64 >= limit
         {
             return self.next_suspect(alone, reason);
         }
         while let Some(proposal) = self.strategy.ask(1).pop() {
-            if self.known.insert(proposal.genome.clone()) {
+            if self.ledger.known.insert(proposal.genome.clone()) {
                 let configuration = self.space.configuration(&proposal.genome);
-                let number = self.take_number();
+                let number = self.ledger.take_number();
                 let mut variant =
                     Variant::new(number, proposal.genome, configuration, proposal.origin.as_str(), false);
                 variant.expected = proposal.expected.filter(Expectation::is_sound);
@@ -76,20 +76,11 @@ impl<R: Recipe> Engine<'_, R> {
 
     /// A suspect, alone and last; without any left the run is over for `reason`.
     fn next_suspect(&mut self, alone: bool, reason: StopReason) -> Option<Variant<R::Prepared>> {
-        if self.suspects.is_empty() {
-            self.stop = Some(reason);
+        if self.flight.suspects.is_empty() {
+            self.ending.stop = Some(reason);
             return None;
         }
-        if alone { self.suspects.pop_front() } else { None }
-    }
-
-    /// The lowest number that nobody used, so that a resumed study has no gaps.
-    fn take_number(&mut self) -> u64 {
-        while self.used_numbers.contains(&self.next_number) {
-            self.next_number += 1;
-        }
-        self.used_numbers.insert(self.next_number);
-        self.next_number
+        if alone { self.flight.suspects.pop_front() } else { None }
     }
 
     /// Prepares a variant and sends it to the compilers, unless a twin with the same source is there
@@ -100,24 +91,24 @@ impl<R: Recipe> Engine<'_, R> {
             return self.record(&variant.genome, *evaluation);
         }
         let Some(key) = variant.source_key() else { return Ok(()) };
-        match self.sources.get_mut(&key) {
+        match self.twins.sources.get_mut(&key) {
             Some(Twin::Pending { waiting, .. }) => {
                 waiting.push(number);
-                self.variants.insert(number, variant);
+                self.flight.variants.insert(number, variant);
             }
             Some(Twin::Known { .. }) => {
-                self.variants.insert(number, variant);
+                self.flight.variants.insert(number, variant);
                 self.built(number, &key)?;
             }
             None => {
-                self.sources.insert(key, Twin::Pending { owner: number, waiting: Vec::new() });
-                self.compiling += 1;
+                self.twins.sources.insert(key, Twin::Pending { owner: number, waiting: Vec::new() });
+                self.flight.compiling += 1;
                 let configuration = variant.configuration.clone();
                 self.observer.observe(&Event::Compiling { number, configuration });
                 if let Some((prepared, _)) = &variant.prepared {
                     self.compilers.submit(number, prepared);
                 }
-                self.variants.insert(number, variant);
+                self.flight.variants.insert(number, variant);
             }
         }
         Ok(())
@@ -129,16 +120,16 @@ impl<R: Recipe> Engine<'_, R> {
         number: u64,
         answer: CompileAnswer<R::Binary>,
     ) -> Result<(), EngineError> {
-        self.compiling = self.compiling.saturating_sub(1);
+        self.flight.compiling = self.flight.compiling.saturating_sub(1);
         // A full disk is not this variant's fault, and the next variants would fare no better.
         if let Some(message) = full_cache(&answer) {
             return Err(EngineError::CacheFull(message));
         }
         // Abandoned meanwhile: nobody waits for the answer.
-        let Some(variant) = self.variants.get(&number) else { return Ok(()) };
+        let Some(variant) = self.flight.variants.get(&number) else { return Ok(()) };
         let Some(key) = variant.source_key() else { return Ok(()) };
         let answer = (answer, variant.configuration.hash());
-        let waiting = Twin::resolve(self.sources.get_mut(&key), answer);
+        let waiting = Twin::resolve(self.twins.sources.get_mut(&key), answer);
         self.built(number, &key)?;
         for twin in waiting {
             self.built(twin, &key)?;
@@ -148,10 +139,10 @@ impl<R: Recipe> Engine<'_, R> {
 
     /// A variant whose source has an answer: a verdict, a twin's result, or a place in the queue.
     fn built(&mut self, number: u64, key: &ContentHash) -> Result<(), EngineError> {
-        let Some(Twin::Known { owner, answer: (answer, variant_hash) }) = self.sources.get(key) else {
+        let Some(Twin::Known { owner, answer: (answer, variant_hash) }) = self.twins.sources.get(key) else {
             return Ok(());
         };
-        let Some(variant) = self.variants.get_mut(&number) else { return Ok(()) };
+        let Some(variant) = self.flight.variants.get_mut(&number) else { return Ok(()) };
         // Only the first with a source has paid for compiling it.
         let twin_of = (*owner != number).then_some(*owner);
         match variant.job(self.recipe, answer, variant_hash, false) {
@@ -174,7 +165,7 @@ impl<R: Recipe> Engine<'_, R> {
 
     /// Queues a job for the lane, unless the same machine code with the same plan was or is there.
     fn queue(&mut self, number: u64, code: Option<ContentHash>, job: R::Job) -> Result<(), EngineError> {
-        match code.as_ref().and_then(|code| self.codes.get_mut(code)) {
+        match code.as_ref().and_then(|code| self.twins.codes.get_mut(code)) {
             Some(Twin::Pending { waiting, .. }) => waiting.push(number),
             Some(Twin::Known { owner, .. }) => {
                 let owner = *owner;
@@ -182,12 +173,14 @@ impl<R: Recipe> Engine<'_, R> {
             }
             None => {
                 if let Some(code) = &code {
-                    self.codes.insert(code.clone(), Twin::Pending { owner: number, waiting: Vec::new() });
+                    self.twins
+                        .codes
+                        .insert(code.clone(), Twin::Pending { owner: number, waiting: Vec::new() });
                 }
-                if let Some(variant) = self.variants.get_mut(&number) {
+                if let Some(variant) = self.flight.variants.get_mut(&number) {
                     variant.code = code;
                 }
-                self.ready.insert(number, job);
+                self.flight.ready.insert(number, job);
             }
         }
         Ok(())
@@ -195,15 +188,15 @@ impl<R: Recipe> Engine<'_, R> {
 
     /// Gives the lane its next tasks, lowest number first.
     pub(super) fn feed_lane(&mut self) -> Result<(), EngineError> {
-        while self.on_lane.len() < LANE_DEPTH {
-            let Some((number, job)) = self.ready.pop_first() else { break };
+        while self.flight.on_lane.len() < LANE_DEPTH {
+            let Some((number, job)) = self.flight.ready.pop_first() else { break };
             if !self.is_worth_running(number) {
                 self.pass_over(number)?;
                 continue;
             }
-            let Some(variant) = self.variants.get(&number) else { continue };
+            let Some(variant) = self.flight.variants.get(&number) else { continue };
             self.study.started(number, &variant.configuration)?;
-            self.on_lane.push(number);
+            self.flight.on_lane.push(number);
             self.observer.observe(&Event::Evaluating { number });
             let standing = self.standing.clone();
             self.lane.send(Task::Evaluate { number, job: Box::new(job), standing });
@@ -213,11 +206,11 @@ impl<R: Recipe> Engine<'_, R> {
 
     /// The lane's verdict.
     pub(super) fn evaluated(&mut self, number: u64, result: Judgement) -> Result<(), EngineError> {
-        self.on_lane.retain(|own| *own != number);
+        self.flight.on_lane.retain(|own| *own != number);
         if result.lost {
             return self.device_lost(number, &result);
         }
-        let Some(variant) = self.variants.get(&number) else { return Ok(()) };
+        let Some(variant) = self.flight.variants.get(&number) else { return Ok(()) };
         if let Some(recovery) = &result.recovery {
             let event =
                 Event::Recovered { worker: 0, level: recovery.level, elapsed_ms: recovery.elapsed_ms };
@@ -229,9 +222,9 @@ impl<R: Recipe> Engine<'_, R> {
         self.settle(evaluation)?;
         let Some(code) = code else { return Ok(()) };
         // Our own trouble says nothing about the code: twins stay without an answer from it.
-        let waiting = Twin::resolve(self.codes.get_mut(&code), ());
+        let waiting = Twin::resolve(self.twins.codes.get_mut(&code), ());
         if trouble {
-            self.codes.remove(&code);
+            self.twins.codes.remove(&code);
         }
         for twin in waiting {
             self.settle_as_twin(twin, number)?;
@@ -240,7 +233,8 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     fn device_lost(&mut self, number: u64, result: &Judgement) -> Result<(), EngineError> {
-        let configuration = self.variants.get(&number).map(|variant| variant.configuration.to_string());
+        let configuration =
+            self.flight.variants.get(&number).map(|variant| variant.configuration.to_string());
         let message = format!(
             "the device is lost while `{}` is on it: {}",
             configuration.unwrap_or_default(),
@@ -249,21 +243,21 @@ impl<R: Recipe> Engine<'_, R> {
         self.study.note(message.clone())?;
         self.observer.observe(&Event::Notice { message });
         self.abandon(StopReason::DeviceLost);
-        self.variants.clear();
-        self.on_lane.clear();
+        self.flight.variants.clear();
+        self.flight.on_lane.clear();
         Ok(())
     }
 
     pub(super) fn settle_as_twin(&mut self, number: u64, original: u64) -> Result<(), EngineError> {
-        let Some(position) = self.index.get(&original) else { return Ok(()) };
-        let Some(variant) = self.variants.get(&number) else { return Ok(()) };
+        let Some(position) = self.ledger.index.get(&original) else { return Ok(()) };
+        let Some(variant) = self.flight.variants.get(&number) else { return Ok(()) };
         let evaluation = variant.twin_of(&self.study.history.evaluations[*position]);
         self.settle(evaluation)
     }
 
     /// Ends a variant that is in flight.
     pub(super) fn settle(&mut self, evaluation: Evaluation) -> Result<(), EngineError> {
-        match self.variants.remove(&evaluation.number) {
+        match self.flight.variants.remove(&evaluation.number) {
             Some(variant) => self.record(&variant.genome, evaluation),
             None => Ok(()),
         }
@@ -277,11 +271,11 @@ impl<R: Recipe> Engine<'_, R> {
         evaluation.generation = (counted / population) as u32;
         let generation = evaluation.generation;
         let is_last = evaluation.is_counted() && (counted + 1).is_multiple_of(population);
-        self.passed_over += u64::from(!evaluation.is_counted());
+        self.ledger.passed_over += u64::from(!evaluation.is_counted());
         self.study.record(&evaluation)?;
         self.note_verdict();
-        self.index.insert(evaluation.number, position);
-        self.known.insert(genome.clone());
+        self.ledger.index.insert(evaluation.number, position);
+        self.ledger.known.insert(genome.clone());
         self.strategy.tell(&Outcome {
             genome: genome.clone(),
             class: evaluation.verdict.kind.class(),
@@ -319,7 +313,7 @@ impl<R: Recipe> Engine<'_, R> {
         let Some(hash) = evaluation.code_hash.as_ref().filter(|_| usable) else { return };
         if let Ok(prepared) = self.recipe.prepare(&evaluation.configuration) {
             let code = code_and_plan(hash, &self.recipe.identity(&prepared).plan);
-            self.codes.insert(code, Twin::Known { owner: evaluation.number, answer: () });
+            self.twins.codes.insert(code, Twin::Known { owner: evaluation.number, answer: () });
         }
     }
 
