@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use evo_protocol::evaluation::DEFAULT_ORIGIN;
+
 /// The operator that proposed a point. Journals and reports keep it by its name, [`Origin::as_str`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
@@ -77,7 +79,7 @@ impl Origin {
     /// The name in journals and reports. It never changes, because old journals are read too.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Origin::Default => "default",
+            Origin::Default => DEFAULT_ORIGIN,
             Origin::Prior => "prior",
             Origin::Spread => "spread",
             Origin::Restart => "restart",
