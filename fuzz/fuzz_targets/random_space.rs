@@ -2,9 +2,10 @@
 //! comparison as the property tests, but steered towards code that no space has reached yet.
 #![no_main]
 
+// Compiled expressions have a target of their own; shrinking and writing files are for the tests.
+#[allow(dead_code)]
 #[path = "../../tests/it/space_properties/check.rs"]
 mod check;
-// Shrinking and writing files are for the tests.
 #[allow(dead_code)]
 #[path = "../../tests/it/space_properties/generator.rs"]
 mod generator;

@@ -1,7 +1,10 @@
 //! A small space against every point judged by the constraints as written.
 
+use evo_space::expr::Expr;
 use evo_space::genome::Genome;
+use evo_space::program::Scratch;
 use evo_space::space::SearchSpace;
+use evo_space::value::Value;
 
 use super::generator::Spec;
 
@@ -45,4 +48,27 @@ fn check_rank_sum(space: &SearchSpace, spec: &Spec, valid: &[&Vec<u16>]) -> Resu
         true => Ok(()),
         false => Err(format!("rank sum {} instead of {expected}", space.rank_sum())),
     }
+}
+
+/// Every constraint, compiled, against its tree at every point: the two evaluators of the language.
+pub fn check_compiled(spec: &Spec) -> Result<(), String> {
+    let points = spec.points();
+    for text in &spec.constraints {
+        let expr = Expr::parse(text).map_err(|error| format!("{text}: {error}"))?;
+        let slot = |name: &str| spec.parameters.iter().position(|(own, _)| own == name);
+        let slots: Vec<usize> = expr.distinct_names().iter().filter_map(|name| slot(name)).collect();
+        let domains: Vec<Vec<Value>> = slots.iter().map(|slot| spec.parameters[*slot].1.clone()).collect();
+        let compiled = expr.compile(&domains);
+        let mut scratch = Scratch::default();
+        for point in &points {
+            let value = |slot: usize| &spec.parameters[slot].1[usize::from(point[slot])];
+            let scope = |name: &str| slot(name).map(|slot| value(slot).clone());
+            let expected = expr.evaluate(&scope).ok();
+            let found = compiled.evaluate(|name| value(slots[name]), &mut scratch);
+            if found != expected {
+                return Err(format!("{text} is {found:?} instead of {expected:?} at {point:?}"));
+            }
+        }
+    }
+    Ok(())
 }

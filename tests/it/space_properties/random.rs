@@ -7,7 +7,7 @@ use evo_space::space::SearchSpace;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::check::check;
+use super::check::{check, check_compiled};
 use super::generator::{Choices, Spec};
 
 /// Another first seed can be given in `EVO_SEED`.
@@ -93,5 +93,14 @@ fn files_of_random_spaces_are_read_as_they_are_meant() {
                 assert!(valid == 0 && !rendered.is_empty() || is_of_kinds, "seed {seed}: {rendered}");
             }
         }
+    }
+}
+
+#[test]
+fn compiled_constraints_have_the_values_of_their_trees() {
+    let first = from_environment("EVO_SEED", FIRST_SEED) + 3_000_000;
+    for seed in first..first + from_environment("EVO_CASES", CASES) / 4 {
+        let spec = Spec::random(&mut Random(seeded(seed)));
+        check_compiled(&spec).unwrap_or_else(|wrong| panic!("EVO_SEED={seed}: {wrong}\n{spec}"));
     }
 }
