@@ -109,7 +109,7 @@ impl Recipe for FakeRecipe {
     }
 }
 
-/// Answers at once, except for `A = 8`, which compiles for ever.
+/// Answers at once, except for `A = 99`, which compiles for ever.
 pub(super) struct FakeCompilers {
     sender: Sender<Message<FakeBinary>>,
     log: Arc<Mutex<Log>>,
@@ -130,7 +130,7 @@ impl Compilers<FakePrepared> for FakeCompilers {
     fn submit(&mut self, ticket: u64, prepared: &FakePrepared) {
         self.log.lock().unwrap().compiled.push(ticket);
         let source = &prepared.source;
-        if source.starts_with("code 8") {
+        if source.starts_with("code 99 ") {
             self.compiling += 1;
             return;
         }

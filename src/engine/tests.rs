@@ -118,12 +118,15 @@ fn the_wall_clock_ends_a_run_and_resume_goes_on() {
 
 #[test]
 fn the_wall_clock_ends_compilations_too() {
-    let mut bench = TestStudy::new("[parameters]\nA = [0, 8]\nB = [0, 1, 2]\n");
-    bench.options.budget.wall = Some(Duration::from_millis(300));
+    // Ten variants that pass, then more that never finish compiling than are in flight at once.
+    let mut bench = TestStudy::new("[parameters]\nA = [0, 99]\nB = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]\n");
+    bench.options.budget.wall = Some(Duration::from_secs(2));
     bench.options.finalists = 1;
     let ran = bench.run(all_pass());
     assert_eq!(ran.summary.end.reason, StopReason::Wall);
-    assert_eq!(ran.log.cancelled, [3], "before the confirmation, and once");
+    let [compiling] = ran.log.cancelled[..] else { panic!("cancelled once, not {:?}", ran.log.cancelled) };
+    assert!(compiling > 0);
+    // The confirmation compiles after that, and is answered.
     assert_eq!((ran.summary.confirmed, ran.log.deep.len()), (1, 1));
 }
 
