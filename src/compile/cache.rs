@@ -246,6 +246,6 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         fs::write(root.path().join("file"), b"").unwrap();
         let error = Cache::open(&root.path().join("file/below")).unwrap_err();
-        assert!(error.to_string().contains("EVO_CACHE_DIR"), "{error}");
+        assert!(error.hint().unwrap().contains("EVO_CACHE_DIR"), "{error}");
     }
 }
