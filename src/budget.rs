@@ -5,11 +5,15 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Each limit that is set ends the run; none set means the strategy's own end.
+/// Each limit that is set ends the run; without any, the run ends when the strategy has nothing more to
+/// propose.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Budget {
+    /// Evaluations in the study, earlier runs included.
     pub evaluations: Option<u64>,
+    /// Wall time of this run.
     pub wall: Option<Duration>,
+    /// Generations of the study.
     pub generations: Option<u32>,
 }
 
@@ -35,10 +39,17 @@ impl Budget {
     }
 }
 
-/// The text is no limit.
+/// The text is not a limit.
 #[derive(Debug, PartialEq, Eq, Error)]
-#[error("`{0}` is no budget\nhint: write evaluations (`500`) or wall time (`90s`, `10m`, `2h`)")]
+#[error("`{0}` is not a budget")]
 pub struct BudgetError(String);
+
+impl BudgetError {
+    /// What a person can do about it.
+    pub fn hint(&self) -> &'static str {
+        "write evaluations (`500`) or wall time (`90s`, `10m`, `2h`)"
+    }
+}
 
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,8 +59,11 @@ pub enum StopReason {
     SpaceExhausted,
     /// The strategy had nothing more to propose.
     StrategyDone,
+    /// The limit on evaluations is reached.
     Evaluations,
+    /// The limit on wall time is reached.
     Wall,
+    /// The limit on generations is reached.
     Generations,
     /// Ctrl-C; resumable.
     Interrupted,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-/// Finds the fastest correct variant of a CUDA kernel, and proves both words.
+/// Finds the fastest variant of a CUDA kernel that still gives correct results, and shows the evidence for both claims
 #[derive(Debug, Parser)]
 #[command(name = "evo", version, propagate_version = true, max_term_width = 100)]
 pub struct Cli {
@@ -21,7 +21,7 @@ pub enum Command {
         after_help = "Example: evo sweep --gen 3\n         evo sweep search_spaces/gemm.toml --device cuda --budget 10m"
     )]
     Sweep(SweepArgs),
-    /// Take one configuration through every gate and show what each saw
+    /// Run one configuration through every gate and show each gate's findings
     #[command(
         name = "test-one",
         after_help = "Example: evo test-one 32 8 4\n         evo test-one my_kernel.toml BLOCK=128 VEC=4"
@@ -30,7 +30,7 @@ pub enum Command {
     /// Count, sample and explain a search space
     #[command(after_help = "Example: evo space search_spaces/gemm.toml --sample 5 --seed 1")]
     Space(SpaceArgs),
-    /// Print exactly what the compiler gets for one configuration
+    /// Print the exact source that the compiler gets for one configuration
     #[command(after_help = "Example: evo render attention_simt 32 8 4")]
     Render(RenderArgs),
     /// Compile variants without a device and print their resource table
@@ -39,10 +39,10 @@ pub enum Command {
     /// Show the leaderboard
     #[command(after_help = "Example: evo leaderboard --json")]
     Leaderboard(LeaderboardArgs),
-    /// Check that everything evo needs on this machine is there
+    /// Check that this machine has everything that evo needs
     #[command(after_help = "Example: evo preflight --device cuda")]
     Preflight(PreflightArgs),
-    /// Check evo itself on this machine's device
+    /// Test evo itself on this machine's device
     #[command(after_help = "Example: evo selftest device --device cuda")]
     Selftest(SelftestArgs),
     /// Serve as a device worker or a compile worker on stdin and stdout
@@ -89,7 +89,7 @@ pub struct SweepArgs {
     /// Search strategy; exhaustive under 2,000 valid points, else evolve
     #[arg(long, value_name = "X")]
     pub strategy: Option<String>,
-    /// `auto`, `host`, `cuda`, `cuda:INDEX`, or `replay:FILE`: a recording answers
+    /// `auto`, `host`, `cuda`, `cuda:INDEX`, or `replay:FILE` to replay a recording
     #[arg(long, default_value = "auto")]
     pub device: String,
     /// Continue the study that an earlier run left
@@ -110,16 +110,16 @@ pub struct SweepArgs {
     /// Only these problems (repeatable)
     #[arg(long = "problem", value_name = "NAME")]
     pub problems: Vec<String>,
-    /// Run whatever compiles, even what the strategy would pass over given what the compiler reports
+    /// Run every variant that compiles, even those that the strategy would reject by their registers and spills
     #[arg(long = "run-all")]
     pub run_all: bool,
-    /// Start from what this study or recording of the same kernel found (repeatable) [default: studies in --out]
+    /// Start from the results of this study or recording of the same kernel (repeatable) [default: studies in --out]
     #[arg(long, value_name = "PATH", conflicts_with = "no_prior")]
     pub prior: Vec<PathBuf>,
-    /// Start from nothing, whatever earlier studies found
+    /// Ignore earlier studies
     #[arg(long)]
     pub no_prior: bool,
-    /// How many finalists are confirmed in fresh processes
+    /// Number of finalists to confirm in fresh processes
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 3)]
     pub finalists: usize,
     /// One JSON object per event on stdout
@@ -167,7 +167,7 @@ pub struct SpaceArgs {
     /// With --sample or --list: only configurations with these values
     #[arg(long, value_name = "NAME=VALUE", num_args = 1..)]
     pub fix: Vec<String>,
-    /// Why this configuration is valid or not; missing values take their default
+    /// Explain why this configuration is valid or not; missing values take their default
     #[arg(long, value_name = "NAME=VALUE", num_args = 1..)]
     pub check: Option<Vec<String>>,
     /// Print the valid neighbors of a configuration; missing values take their default
@@ -179,13 +179,13 @@ pub struct SpaceArgs {
     /// Print every valid configuration, in canonical order
     #[arg(long)]
     pub list: bool,
-    /// With --list: what a row looks like [default: csv]
+    /// With --list: the format of a row [default: csv]
     #[arg(long, value_enum)]
     pub format: Option<RowFormat>,
     /// With --list or --neighbors: print at most N
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub limit: Option<u128>,
-    /// With --list: leave out the first N
+    /// With --list: skip the first N
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub offset: Option<u128>,
     /// One JSON object on stdout
@@ -263,7 +263,7 @@ pub struct LeaderboardArgs {
     /// Rebuild leaderboard.json from the journals
     #[arg(long)]
     pub rebuild: bool,
-    /// The file itself on stdout
+    /// Print the file itself
     #[arg(long)]
     pub json: bool,
 }

@@ -18,10 +18,11 @@ use evo_space::genome::{Configuration, Genome};
 use evo_space::rng;
 
 use super::args::CompileArgs;
-use super::compile_table::{self as table, Summary, Variant};
-use super::exit_code::{ExitCode, UsageError};
-use super::words;
-use crate::compile::{CompileFarm, CompileSetupError, FarmOptions, full_cache};
+use super::compile_table::{CompileCounts, CompiledVariant, ResourceColumns};
+use super::error::CliError;
+use super::exit_code::ExitCode;
+use super::{output, session, words};
+use crate::compile::{CompileFarm, FULL_CACHE_HINT, FarmOptions, full_cache};
 use crate::engine::recipe::problems_on;
 use crate::kernel::limits::{launch, resources};
 use crate::kernel::spec::{KernelSpec, SpaceFile};
@@ -30,25 +31,16 @@ use crate::kernel::{render, resolve};
 /// Variants handed to the farm ahead of the one that is printed next, per worker.
 const AHEAD: usize = 8;
 
-impl From<CompileSetupError> for UsageError {
-    fn from(error: CompileSetupError) -> UsageError {
-        UsageError::with_hint(&error, error.hint())
-    }
-}
-
 /// Runs the command.
-pub fn run(arguments: &CompileArgs) -> anyhow::Result<ExitCode> {
+pub fn run(arguments: &CompileArgs) -> Result<ExitCode, CliError> {
     let many = arguments.all || arguments.sample.is_some();
     if many && (arguments.words.len() > 1 || arguments.words.iter().any(|word| word.contains('='))) {
-        return Err(UsageError("--all and --sample take a space and no values".to_string()).into());
+        return Err(CliError::usage("--all and --sample take a space and no values"));
     }
     let (file, _, genome) = words::parse(&arguments.words)?;
-    let kernel = file.kernel.as_ref().ok_or_else(|| {
-        let path = file.path.display();
-        UsageError(format!("`{path}` describes a space without a kernel: there is nothing to compile"))
-    })?;
-    let target = Target::parse(&arguments.arch)?;
-    let job = Job { file: &file, kernel, target: &target, json: arguments.json };
+    let kernel = session::kernel_to(&file, "compile")?;
+    let target = CompileTarget::parse(&arguments.arch)?;
+    let compile_run = CompileRun { file: &file, kernel, target: &target, json: arguments.json };
     let start = Instant::now();
     let mut options = FarmOptions::new(target.kind, &target.arch);
     if let Some(jobs) = arguments.jobs {
@@ -58,7 +50,7 @@ pub fn run(arguments: &CompileArgs) -> anyhow::Result<ExitCode> {
     }
     let (sender, done) = mpsc::channel();
     let on_done = Box::new(move |ticket, outcome| drop(sender.send((ticket, outcome))));
-    let farm = CompileFarm::start(options, on_done).map_err(UsageError::from)?;
+    let farm = CompileFarm::start(options, on_done)?;
     let genomes: Box<dyn Iterator<Item = Genome> + '_> = match arguments.sample {
         _ if arguments.all => file.space.iter(),
         Some(count) => {
@@ -66,51 +58,65 @@ pub fn run(arguments: &CompileArgs) -> anyhow::Result<ExitCode> {
         }
         None => Box::new(std::iter::once(genome)),
     };
-    let summary = match job.compile_all(genomes, &farm, &done) {
-        Ok(summary) => summary,
-        // A reader that has seen enough (`| head`) is no error.
-        Err(error) => match error.downcast_ref::<io::Error>().map(io::Error::kind) {
-            Some(io::ErrorKind::BrokenPipe) => return Ok(ExitCode::Done),
-            Some(_) => return Err(UsageError(format!("cannot write to stdout: {error}")).into()),
-            None => return Err(error),
-        },
+    let counts = match compile_run.compile_all(genomes, &farm, &done) {
+        Ok(counts) => counts,
+        // A reader that has seen enough (`| head`) is not an error.
+        Err(EarlyEnd::Stdout(error)) => return output::written(Err(error)).map(|()| ExitCode::Done),
+        Err(EarlyEnd::CacheFull(message)) => {
+            return Err(CliError::harness(message).with_hint(FULL_CACHE_HINT));
+        }
     };
-    eprint!("{}", summary.text(&target.arch, farm.toolchain(), farm.jobs(), start.elapsed()));
-    let failed = !many && summary.failures() > 0;
+    eprint!("{}", counts.text(&target.arch, farm.toolchain(), farm.jobs(), start.elapsed()));
+    let failed = !many && counts.failures() > 0;
     Ok(if failed { ExitCode::Failed } else { ExitCode::Done })
 }
 
-/// What is compiled for.
-struct Target {
+/// Why compiling ends early.
+enum EarlyEnd {
+    Stdout(io::Error),
+    CacheFull(String),
+}
+
+impl From<io::Error> for EarlyEnd {
+    fn from(error: io::Error) -> EarlyEnd {
+        EarlyEnd::Stdout(error)
+    }
+}
+
+/// The architecture that is compiled for.
+struct CompileTarget {
     kind: DeviceKind,
     arch: String,
     limits: DeviceLimits,
 }
 
-impl Target {
-    fn parse(arch: &str) -> Result<Target, UsageError> {
+impl CompileTarget {
+    fn parse(arch: &str) -> Result<CompileTarget, CliError> {
         if arch == DeviceKind::Host.as_str() {
-            return Ok(Target { kind: DeviceKind::Host, arch: arch.to_string(), limits: host::limits() });
+            return Ok(CompileTarget {
+                kind: DeviceKind::Host,
+                arch: arch.to_string(),
+                limits: host::limits(),
+            });
         }
         let limits = DeviceLimits::of_arch(arch).ok_or_else(|| {
-            UsageError(format!(
-                "unknown target `{arch}`\nhint: sm_80, sm_86, sm_89, sm_90a, sm_100a, sm_120, … or host"
-            ))
+            CliError::usage(format!("unknown target `{arch}`"))
+                .with_hint("sm_80, sm_86, sm_89, sm_90a, sm_100a, sm_120, … or host")
         })?;
-        Ok(Target { kind: DeviceKind::Cuda, arch: arch.to_string(), limits })
+        Ok(CompileTarget { kind: DeviceKind::Cuda, arch: arch.to_string(), limits })
     }
 }
 
 /// One run of the command.
-struct Job<'a> {
+struct CompileRun<'a> {
     file: &'a SpaceFile,
     kernel: &'a KernelSpec,
-    target: &'a Target,
+    target: &'a CompileTarget,
     json: bool,
 }
 
 /// A variant on its way: what is known before compiling.
-struct Prepared {
+struct Uncompiled {
     configuration: Configuration,
     plans: Vec<ProblemPlan>,
     /// Why it could not be launched, whatever the compiler says.
@@ -119,17 +125,17 @@ struct Prepared {
     source: Option<KernelSource>,
 }
 
-impl Job<'_> {
+impl CompileRun<'_> {
     /// Keeps the farm fed, prints in order.
     fn compile_all(
         &self,
         genomes: impl Iterator<Item = Genome>,
         farm: &CompileFarm,
         done: &mpsc::Receiver<(u64, CompileOutcome)>,
-    ) -> anyhow::Result<Summary> {
+    ) -> Result<CompileCounts, EarlyEnd> {
         let mut genomes = genomes.enumerate();
         // By position, so that the first is the next to print.
-        let mut open: BTreeMap<u64, (Prepared, Option<CompileOutcome>)> = BTreeMap::new();
+        let mut open: BTreeMap<u64, (Uncompiled, Option<CompileOutcome>)> = BTreeMap::new();
         let mut printer = Printer::new(self);
         loop {
             for (number, genome) in genomes.by_ref().take(AHEAD * farm.jobs() - open.len()) {
@@ -156,7 +162,7 @@ impl Job<'_> {
                 let Ok((ticket, outcome)) = done.recv() else { return Ok(printer.finish()?) };
                 if let Some(message) = full_cache(&outcome) {
                     printer.finish()?;
-                    return Err(UsageError(message).into());
+                    return Err(EarlyEnd::CacheFull(message));
                 }
                 if let Some(entry) = open.get_mut(&ticket) {
                     entry.1 = Some(outcome);
@@ -165,9 +171,9 @@ impl Job<'_> {
         }
     }
 
-    fn prepare(&self, genome: &Genome) -> Prepared {
+    fn prepare(&self, genome: &Genome) -> Uncompiled {
         let configuration = self.file.space.configuration(genome);
-        let mut prepared = Prepared { configuration, plans: Vec::new(), refusal: None, source: None };
+        let mut prepared = Uncompiled { configuration, plans: Vec::new(), refusal: None, source: None };
         if let Some(constraint) = self.file.space.violations(genome).first() {
             let because = constraint.because.as_ref().map_or(String::new(), |why| format!(" ({why})"));
             let message = format!("it violates `{}`{because}", constraint.expr.text());
@@ -192,8 +198,8 @@ impl Job<'_> {
     }
 
     /// The verdict: what the compiler says, then what was known before, then what both make together.
-    fn judge(&self, prepared: Prepared, outcome: CompileOutcome) -> Variant {
-        let Prepared { configuration, plans, refusal, .. } = prepared;
+    fn judge(&self, prepared: Uncompiled, outcome: CompileOutcome) -> CompiledVariant {
+        let Uncompiled { configuration, plans, refusal, .. } = prepared;
         let (binary, verdict) = match outcome {
             Err(verdict) => (None, Some(verdict)),
             Ok(binary) => {
@@ -206,7 +212,7 @@ impl Job<'_> {
                 (Some(binary), verdict)
             }
         };
-        Variant::new(configuration, &plans, binary, verdict.map(|verdict| *verdict))
+        CompiledVariant::new(configuration, &plans, binary, verdict.map(|verdict| *verdict))
     }
 
     fn spills(&self, resources: &[EntryResources]) -> Option<Box<Verdict>> {
@@ -220,34 +226,34 @@ fn nothing() -> Verdict {
 
 /// Prints each variant as it comes, and counts.
 struct Printer<'a> {
-    columns: table::Columns,
-    job: &'a Job<'a>,
+    columns: ResourceColumns,
+    order: &'a CompileRun<'a>,
     out: io::BufWriter<io::Stdout>,
-    summary: Summary,
+    counts: CompileCounts,
     flushed: Instant,
 }
 
 impl<'a> Printer<'a> {
-    fn new(job: &'a Job<'a>) -> Printer<'a> {
+    fn new(order: &'a CompileRun<'a>) -> Printer<'a> {
         Printer {
-            columns: table::Columns::of(&job.file.space, job.kernel),
-            job,
+            columns: ResourceColumns::of(&order.file.space, order.kernel),
+            order,
             out: io::BufWriter::new(io::stdout()),
-            summary: Summary::default(),
+            counts: CompileCounts::default(),
             flushed: Instant::now(),
         }
     }
 
-    fn print(&mut self, variant: &Variant) -> io::Result<()> {
-        if self.job.json {
-            writeln!(self.out, "{}", variant.json(&self.job.kernel.name, &self.job.target.arch))?;
+    fn print(&mut self, variant: &CompiledVariant) -> io::Result<()> {
+        if self.order.json {
+            writeln!(self.out, "{}", variant.json(&self.order.kernel.name, &self.order.target.arch))?;
         } else {
-            if self.summary.count() == 0 {
+            if self.counts.count() == 0 {
                 self.out.write_all(self.columns.header().as_bytes())?;
             }
             self.out.write_all(self.columns.rows(variant).as_bytes())?;
         }
-        self.summary.add(variant);
+        self.counts.add(variant);
         // Often enough for a person, seldom enough for a fast farm.
         if self.flushed.elapsed() > Duration::from_millis(100) {
             self.flushed = Instant::now();
@@ -256,8 +262,8 @@ impl<'a> Printer<'a> {
         Ok(())
     }
 
-    fn finish(mut self) -> io::Result<Summary> {
+    fn finish(mut self) -> io::Result<CompileCounts> {
         self.out.flush()?;
-        Ok(self.summary)
+        Ok(self.counts)
     }
 }

@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::kernel::spec::KernelSpec;
 
 /// One variant, compiled or not.
-pub struct Variant {
+pub struct CompiledVariant {
     configuration: Configuration,
     entries: Vec<EntryUse>,
     binary: Option<Binary>,
@@ -29,7 +29,7 @@ struct EntryUse {
     threads: Option<i64>,
 }
 
-impl Variant {
+impl CompiledVariant {
     /// Joins the compiler's report with the launches of all problems. Kernels that no launch uses are
     /// left out; launches that never happen are too.
     pub fn new(
@@ -37,7 +37,7 @@ impl Variant {
         plans: &[ProblemPlan],
         binary: Option<Binary>,
         verdict: Option<Verdict>,
-    ) -> Variant {
+    ) -> CompiledVariant {
         let mut entries: Vec<EntryUse> = Vec::new();
         for launch in plans.iter().flat_map(|plan| &plan.launches) {
             let threads = launch.block.iter().copied().fold(1, i64::saturating_mul);
@@ -56,7 +56,7 @@ impl Variant {
             entry.shared_dynamic_bytes = entry.shared_dynamic_bytes.max(Some(launch.shared_bytes));
             entry.threads = entry.threads.max(Some(threads));
         }
-        Variant { configuration, entries, binary, verdict }
+        CompiledVariant { configuration, entries, binary, verdict }
     }
 
     /// `fits`, or the verdict's label.
@@ -109,7 +109,7 @@ fn spill_bytes(entry: &EntryResources) -> Option<u64> {
 }
 
 /// Heads and widths; known before the first row, so that rows need not wait for the last.
-pub struct Columns {
+pub struct ResourceColumns {
     parameters: Vec<(String, usize)>,
     entry_width: usize,
 }
@@ -118,9 +118,9 @@ pub struct Columns {
 const NUMBERS: &[(&str, usize)] =
     &[("regs", 4), ("stack", 6), ("spill", 6), ("smem static", 11), ("dynamic", 8), ("threads", 7)];
 
-impl Columns {
+impl ResourceColumns {
     /// Wide enough for every value of every parameter and every entry.
-    pub fn of(space: &SearchSpace, kernel: &KernelSpec) -> Columns {
+    pub fn of(space: &SearchSpace, kernel: &KernelSpec) -> ResourceColumns {
         let width = |name: &str, values: &mut dyn Iterator<Item = usize>| {
             values.chain([name.len()]).max().unwrap_or(0)
         };
@@ -129,7 +129,7 @@ impl Columns {
             (parameter.name.to_string(), width(&parameter.name, &mut lengths))
         });
         let mut entries = kernel.launches.iter().map(|launch| launch.entry.len());
-        Columns { parameters: parameters.collect(), entry_width: width("entry", &mut entries) }
+        ResourceColumns { parameters: parameters.collect(), entry_width: width("entry", &mut entries) }
     }
 
     /// The line of heads.
@@ -146,7 +146,7 @@ impl Columns {
     }
 
     /// A row for each entry; the message of a failure below.
-    pub fn rows(&self, variant: &Variant) -> String {
+    pub fn rows(&self, variant: &CompiledVariant) -> String {
         let mut text = String::new();
         let mut head = String::new();
         for (name, width) in &self.parameters {
@@ -194,7 +194,7 @@ impl EntryUse {
 
 /// Counts over all variants.
 #[derive(Default)]
-pub struct Summary {
+pub struct CompileCounts {
     outcomes: BTreeMap<String, usize>,
     count: usize,
     fits: usize,
@@ -203,9 +203,9 @@ pub struct Summary {
     compiled: usize,
 }
 
-impl Summary {
+impl CompileCounts {
     /// Counts one more.
-    pub fn add(&mut self, variant: &Variant) {
+    pub fn add(&mut self, variant: &CompiledVariant) {
         self.count += 1;
         self.spilling += usize::from(variant.spills());
         match &variant.binary {
@@ -265,7 +265,7 @@ mod tests {
         .unwrap()
     }
 
-    fn variant(resources: Option<EntryResources>, verdict: Option<Verdict>) -> Variant {
+    fn variant(resources: Option<EntryResources>, verdict: Option<Verdict>) -> CompiledVariant {
         let configuration =
             Configuration::new(vec![("BLOCK".into(), Value::Int(64)), ("mode".into(), Value::text("xor"))]);
         let binary = resources.map(|resources| Binary {
@@ -278,13 +278,15 @@ mod tests {
             cached: false,
             log: String::new(),
         });
-        Variant::new(configuration, &[plan(1024, 128), plan(65_536, 64)], binary, verdict)
+        CompiledVariant::new(configuration, &[plan(1024, 128), plan(65_536, 64)], binary, verdict)
     }
 
     #[test]
     fn rows_show_the_largest_demand_and_failures_their_message() {
-        let columns =
-            Columns { parameters: vec![("BLOCK".to_string(), 5), ("mode".to_string(), 4)], entry_width: 5 };
+        let columns = ResourceColumns {
+            parameters: vec![("BLOCK".to_string(), 5), ("mode".to_string(), 4)],
+            entry_width: 5,
+        };
         let used = EntryResources {
             entry: "k".to_string(),
             registers: Some(255),
@@ -299,13 +301,13 @@ mod tests {
         let refused = variant(Some(used), Some(verdict));
         let broken =
             variant(None, Some(Verdict::new(VerdictKind::CompileError, "k.cu(1): error: no\nsecond")));
-        let mut summary = Summary::default();
+        let mut counts = CompileCounts::default();
         let mut text = columns.header();
         for variant in [&good, &refused, &broken] {
             text.push_str(&columns.rows(variant));
-            summary.add(variant);
+            counts.add(variant);
         }
-        text.push_str(&summary.text("sm_89", "nvrtc 13.0", 2, Duration::from_millis(1500)));
+        text.push_str(&counts.text("sm_89", "nvrtc 13.0", 2, Duration::from_millis(1500)));
         insta::assert_snapshot!(text, @r"
         BLOCK  mode  entry  regs   stack   spill  smem static   dynamic  threads  verdict
            64   xor  k       255      16      20        49152     65536      128  fits

@@ -3,12 +3,14 @@
 use clap::CommandFactory;
 
 use super::args::{Cli, CompletionsArgs};
+use super::error::CliError;
 use super::exit_code::ExitCode;
+use super::output;
 
 /// Prints the script.
-pub fn run(arguments: &CompletionsArgs) -> anyhow::Result<ExitCode> {
+pub fn run(arguments: &CompletionsArgs) -> Result<ExitCode, CliError> {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut Cli::command(), "evo", &mut script);
-    super::stdout(&String::from_utf8_lossy(&script))?;
+    output::stdout(&String::from_utf8_lossy(&script))?;
     Ok(ExitCode::Done)
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::journal::record::Environment;
+use evo_protocol::leaderboard::Environment;
 
 /// A repository on a slow disk must not hold a sweep up.
 const GIT_PATIENCE: Duration = Duration::from_secs(2);
@@ -23,7 +23,7 @@ pub fn look() -> Environment {
     }
 }
 
-/// The command line; the program by its file name, since where it lies on this machine says nothing.
+/// The command line; the program by its file name, because its folder on this machine tells nobody anything.
 fn command() -> Vec<String> {
     let mut words: Vec<String> =
         std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();

@@ -3,51 +3,48 @@
 use std::path::{Path, PathBuf};
 
 use evo_protocol::device::DeviceKind;
+use evo_protocol::leaderboard::{Leaderboard, LeaderboardSection};
 
 use super::args::LeaderboardArgs;
-use super::exit_code::{ExitCode, UsageError};
-use crate::journal::leaderboard::{self, Leaderboard, Section};
+use super::error::CliError;
+use super::exit_code::ExitCode;
+use super::output;
 use crate::journal::record::now;
 use crate::journal::replay::History;
-use crate::journal::{leaderboard_file, reader};
+use crate::journal::{leaderboard, leaderboard_file, reader};
 use crate::report::text;
+use crate::report::width::stdout_width;
 
 /// Runs the command.
-pub fn run(arguments: &LeaderboardArgs) -> anyhow::Result<ExitCode> {
+pub fn run(arguments: &LeaderboardArgs) -> Result<ExitCode, CliError> {
     if arguments.rebuild {
         rebuild(&arguments.out)?;
     }
     let path = arguments.out.join("leaderboard.json");
-    let board = match leaderboard_file::load(&arguments.out).map_err(|error| UsageError::of(&error))? {
+    let board = match leaderboard_file::load(&arguments.out)? {
         Some(Ok(board)) => board,
         Some(Err(reason)) => {
-            let text = format!(
-                "`{}` cannot be read: {reason}\nhint: `evo leaderboard --rebuild` computes it again from the journals",
-                path.display()
-            );
-            return Err(UsageError(text).into());
+            return Err(CliError::usage(format!("`{}` cannot be read: {reason}", path.display()))
+                .with_hint("`evo leaderboard --rebuild` computes it again from the journals"));
         }
         None => {
-            let text = format!(
-                "there is no leaderboard at `{}`\nhint: `evo sweep` makes one; `--out` names another folder",
-                path.display()
-            );
-            return Err(UsageError(text).into());
+            return Err(CliError::usage(format!("there is no leaderboard at `{}`", path.display()))
+                .with_hint("`evo sweep` makes one; `--out` names another folder"));
         }
     };
-    super::stdout(&match arguments.json {
+    output::stdout(&match arguments.json {
         true => serde_json::to_string_pretty(&board)? + "\n",
-        false => text::board(&board),
+        false => text::board(&board, stdout_width()),
     })?;
     Ok(ExitCode::Done)
 }
 
 /// Writes the board that the journals under `out` give.
-fn rebuild(out: &Path) -> anyhow::Result<()> {
+fn rebuild(out: &Path) -> Result<(), CliError> {
     let mut board = Leaderboard::empty(now());
-    let mut sections: Vec<Section> = Vec::new();
+    let mut sections: Vec<LeaderboardSection> = Vec::new();
     for path in journals(out)? {
-        let journal = reader::read(&path).map_err(|error| UsageError::of(&error))?;
+        let journal = reader::read(&path)?;
         for rejected in &journal.rejected {
             eprintln!("note: line {} of `{}` is damaged: {}", rejected.line, path.display(), rejected.reason);
         }
@@ -63,16 +60,16 @@ fn rebuild(out: &Path) -> anyhow::Result<()> {
     // The newest confirmation of a kernel, problem set and device stays.
     sections.sort_by(|a, b| a.confirmed_at.cmp(&b.confirmed_at));
     for section in sections {
-        board.merge(section);
+        leaderboard::merge(&mut board, section);
     }
-    leaderboard_file::replace(out, &board).map_err(|error| UsageError::of(&error))?;
+    leaderboard_file::replace(out, &board)?;
     Ok(())
 }
 
-fn journals(out: &Path) -> anyhow::Result<Vec<PathBuf>> {
+fn journals(out: &Path) -> Result<Vec<PathBuf>, CliError> {
     let entries = std::fs::read_dir(out).map_err(|error| {
-        let hint = "hint: `--out` names the folder that `evo sweep` wrote to";
-        UsageError(format!("cannot read the folder `{}`: {error}\n{hint}", out.display()))
+        CliError::usage(format!("cannot read the folder `{}`: {error}", out.display()))
+            .with_hint("`--out` names the folder that `evo sweep` wrote to")
     })?;
     let mut paths: Vec<PathBuf> = entries
         .flatten()
@@ -81,9 +78,8 @@ fn journals(out: &Path) -> anyhow::Result<Vec<PathBuf>> {
         .collect();
     paths.sort();
     if paths.is_empty() {
-        let text =
-            format!("no study under `{}` has a journal\nhint: `--out` names another folder", out.display());
-        return Err(UsageError(text).into());
+        return Err(CliError::usage(format!("no study under `{}` has a journal", out.display()))
+            .with_hint("`--out` names another folder"));
     }
     Ok(paths)
 }

@@ -3,12 +3,14 @@
 use clap::CommandFactory;
 
 use super::args::Cli;
+use super::error::CliError;
 use super::exit_code::ExitCode;
+use super::output;
 
 /// Prints the page as roff.
-pub fn run() -> anyhow::Result<ExitCode> {
+pub fn run() -> Result<ExitCode, CliError> {
     let mut page = Vec::new();
     clap_mangen::Man::new(Cli::command()).render(&mut page)?;
-    super::stdout(&String::from_utf8_lossy(&page))?;
+    output::stdout(&String::from_utf8_lossy(&page))?;
     Ok(ExitCode::Done)
 }

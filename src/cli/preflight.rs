@@ -6,8 +6,10 @@ use evo_protocol::device::DeviceKind;
 use serde::Serialize;
 
 use super::args::PreflightArgs;
+use super::error::CliError;
 use super::exit_code::ExitCode;
-use super::session::{self, Place};
+use super::output;
+use super::session::{self, DeviceSetup};
 use crate::compile::cache::{self, Cache};
 use crate::compile::{hostcxx, nvrtc};
 
@@ -30,21 +32,21 @@ impl Finding {
 }
 
 /// Runs the command: 0 when a sweep can start, 1 otherwise.
-pub fn run(arguments: &PreflightArgs) -> anyhow::Result<ExitCode> {
-    let place = session::place(&arguments.device, None)?;
-    let cuda = place.choice.kind == DeviceKind::Cuda;
+pub fn run(arguments: &PreflightArgs) -> Result<ExitCode, CliError> {
+    let setup = session::setup(&arguments.device, None)?;
+    let cuda = setup.choice.kind == DeviceKind::Cuda;
     let findings = vec![
         Finding::of("gpu", cuda, gpus()),
         Finding::of("nvrtc", cuda, nvrtc_library()),
         Finding::of("c++ compiler", !cuda, host_compiler()),
         Finding::of("cache", true, cache_folder()),
-        Finding::of("worker", true, worker(&place)),
+        Finding::of("worker", true, worker(&setup)),
     ];
     let ready = findings.iter().all(|finding| finding.ok != Some(false));
-    super::stdout(&if arguments.json {
-        json(&place, ready, &findings)?
+    output::stdout(&if arguments.json {
+        json(&setup, ready, &findings)?
     } else {
-        text(&place, ready, &findings)
+        text(&setup, ready, &findings)
     })?;
     Ok(if ready { ExitCode::Done } else { ExitCode::Failed })
 }
@@ -75,18 +77,18 @@ fn cache_folder() -> Result<String, String> {
 }
 
 /// Starts a worker as a sweep would and ends it again.
-fn worker(place: &Place) -> Result<String, String> {
-    let lane = session::lane(place, None).map_err(|error| error.to_string())?;
+fn worker(setup: &DeviceSetup) -> Result<String, String> {
+    let lane = session::lane(setup, None).map_err(|error| error.to_string())?;
     let info = lane.info();
     Ok(format!("{} ({}), {} multiprocessors", info.name, info.driver, info.multiprocessors))
 }
 
-fn json(place: &Place, ready: bool, findings: &[Finding]) -> anyhow::Result<String> {
-    let whole = serde_json::json!({ "device": place.choice.spec, "ready": ready, "findings": findings });
+fn json(setup: &DeviceSetup, ready: bool, findings: &[Finding]) -> Result<String, CliError> {
+    let whole = serde_json::json!({ "device": setup.choice.spec, "ready": ready, "findings": findings });
     Ok(format!("{}\n", serde_json::to_string_pretty(&whole)?))
 }
 
-fn text(place: &Place, ready: bool, findings: &[Finding]) -> String {
+fn text(setup: &DeviceSetup, ready: bool, findings: &[Finding]) -> String {
     let mut text = String::new();
     for finding in findings {
         let mark = match finding.ok {
@@ -98,7 +100,7 @@ fn text(place: &Place, ready: bool, findings: &[Finding]) -> String {
         text.push_str(&format!("{mark} {:<13} {message}\n", finding.name));
     }
     let verdict = if ready { "ready" } else { "not ready" };
-    text.push_str(&format!("{verdict} for `--device {}`\n", place.choice.spec));
+    text.push_str(&format!("{verdict} for `--device {}`\n", setup.choice.spec));
     text
 }
 

@@ -2,12 +2,13 @@
 //! request. Talk goes to stderr, data to stdout.
 
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use evo_protocol::evaluation::Evaluation;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
+use super::output;
 use crate::event::{Event, Observer};
 use crate::report::text::time;
 
@@ -29,19 +30,9 @@ struct JsonLines;
 
 impl Observer for JsonLines {
     fn observe(&mut self, event: &Event) {
-        // A reader that went away is no reason to stop; what matters is on the disk.
-        let _ = print_json(&crate::report::json::event(event));
+        // A reader that went away is not a reason to stop; everything that matters is on the disk.
+        let _ = output::print_json(&crate::report::json::event(event));
     }
-}
-
-/// One object, one line. A reader that went away is no reason to stop a sweep.
-pub fn print_json(value: &serde_json::Value) -> anyhow::Result<()> {
-    super::stdout(&format!("{value}\n"))
-}
-
-/// One line of talk after the last event.
-pub fn say(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
 /// What both forms of talk keep in mind.
@@ -127,12 +118,8 @@ struct Plain {
 }
 
 impl Plain {
-    fn say(&self, text: &str) {
-        let _ = writeln!(std::io::stderr().lock(), "{text}");
-    }
-
     fn progress(&mut self) {
-        self.say(&self.tally.line());
+        output::say(&self.tally.line());
         self.told = Some(Instant::now());
     }
 }
@@ -142,7 +129,7 @@ impl Observer for Plain {
         match event {
             Event::Started { .. } => {
                 self.tally.started(event);
-                self.say(&started(event).unwrap_or_default());
+                output::say(&started(event).unwrap_or_default());
             }
             Event::Finished { evaluation, best } => {
                 self.tally.finished(evaluation, *best);
@@ -152,13 +139,12 @@ impl Observer for Plain {
             }
             Event::Lanes { .. } => self.tally.lanes(event),
             Event::Recovered { level, elapsed_ms, .. } => {
-                let level = level.as_str();
-                self.say(&format!("worker replaced ({level}) in {elapsed_ms:.0} ms"));
+                output::say(&format!("worker replaced ({}) in {elapsed_ms:.0} ms", level.as_str()));
             }
             Event::Confirming { finalist, of } => {
-                self.say(&format!("confirming finalist {finalist} of {of}"))
+                output::say(&format!("confirming finalist {finalist} of {of}"))
             }
-            Event::Notice { message } => self.say(&format!("note: {message}")),
+            Event::Notice { message } => output::say(&format!("note: {message}")),
             Event::Stopped { .. } => self.progress(),
             Event::Compiling { .. } | Event::Evaluating { .. } | Event::Generation { .. } => {}
         }

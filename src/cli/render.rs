@@ -4,23 +4,22 @@ use evo_protocol::binary::KernelSource;
 use evo_space::genome::Configuration;
 
 use super::args::RenderArgs;
-use super::exit_code::{ExitCode, UsageError};
-use super::words;
+use super::error::CliError;
+use super::exit_code::ExitCode;
+use super::{output, session, words};
 use crate::kernel::render;
 
 /// Runs the command: the text on stdout; options and warnings on stderr. With `--json` one object.
-pub fn run(arguments: &RenderArgs) -> anyhow::Result<ExitCode> {
+pub fn run(arguments: &RenderArgs) -> Result<ExitCode, CliError> {
     let (file, configuration, genome) = words::parse(&arguments.words)?;
-    let path = file.path.display();
-    let kernel = file.kernel.as_ref().ok_or_else(|| {
-        UsageError(format!("`{path}` describes a space without a kernel: there is nothing to render"))
+    let kernel = session::kernel_to(&file, "render")?;
+    let source = render::render(kernel, &configuration).map_err(|verdict| {
+        CliError::usage(format!("`{configuration}` does not render: {}", verdict.message))
     })?;
-    let source = render::render(kernel, &configuration)
-        .map_err(|verdict| UsageError(format!("`{configuration}` does not render: {}", verdict.message)))?;
     if arguments.json {
-        super::stdout(&format!("{}\n", object(&kernel.name, &configuration, &source)))?;
+        output::stdout(&format!("{}\n", object(&kernel.name, &configuration, &source)))?;
     } else {
-        super::stdout(&source.text)?;
+        output::stdout(&source.text)?;
         eprintln!(
             "options: {}",
             if source.options.is_empty() { "none".into() } else { source.options.join(" ") }

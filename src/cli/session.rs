@@ -1,4 +1,4 @@
-//! What `sweep` and `test-one` share: from a device's name to a running lane and a recipe.
+//! What the commands that run kernels share: from a device's name to a running lane and a recipe.
 
 use std::path::PathBuf;
 
@@ -8,53 +8,57 @@ use evo_protocol::binary::Binary;
 use evo_protocol::device::DeviceKind;
 use evo_space::explain::conflict;
 
-use super::exit_code::UsageError;
-use crate::compile::{CompileSetupError, FarmOptions, compile_one, support};
+use super::error::CliError;
+use crate::compile::{FarmOptions, compile_one, support};
 use crate::engine::recipe::{KernelRecipe, problems_on};
 use crate::kernel::render::render_reference;
 use crate::kernel::spec::{KernelSpec, ProblemSpec, SpaceFile};
 use crate::supervise::lane::{Lane, LaneError, LaneOptions};
 
-/// Where a run takes place.
+/// A device and the compilers for it, neither started yet.
 #[derive(Debug)]
-pub struct Place {
+pub struct DeviceSetup {
     pub choice: DeviceChoice,
     pub farm: FarmOptions,
 }
 
 /// Chooses a device and its compilers.
-pub fn place(device: &str, jobs: Option<usize>) -> anyhow::Result<Place> {
-    let choice = probe::choose(device).map_err(|error| UsageError::of(&error))?;
+pub fn setup(device: &str, jobs: Option<usize>) -> Result<DeviceSetup, CliError> {
+    let choice = probe::choose(device)?;
     let mut farm = FarmOptions::new(choice.kind, &choice.arch);
     if let Some(jobs) = jobs {
         farm.jobs = jobs;
     }
-    Ok(Place { choice, farm })
+    Ok(DeviceSetup { choice, farm })
 }
 
 /// The kernel of a space file, if the file has one and the space has points.
-pub fn kernel_of(file: &SpaceFile) -> anyhow::Result<&KernelSpec> {
+pub fn kernel_of(file: &SpaceFile) -> Result<&KernelSpec, CliError> {
     let shown = file.path.display();
-    let Some(kernel) = &file.kernel else {
-        let text = format!(
-            "`{shown}` describes a search space without a kernel: there is nothing to run\n\
-             hint: add `[kernel]`, `[[arguments]]`, `[[launches]]` and `[[problems]]`, or look at it with \
-             `evo space {shown}`"
-        );
-        return Err(UsageError(text).into());
-    };
+    let kernel = kernel_to(file, "run").map_err(|error| {
+        error.with_hint(format!(
+            "add `[kernel]`, `[[arguments]]`, `[[launches]]` and `[[problems]]`, or look at it with `evo space \
+             {shown}`"
+        ))
+    })?;
     if file.space.count() == 0 {
         let (parameters, constraints) = (file.space.parameters(), file.space.constraints());
         let culprits = conflict(parameters, constraints);
         let list: Vec<String> =
             culprits.iter().map(|at| format!("`{}`", constraints[*at].expr.text())).collect();
-        let text = format!(
-            "`{shown}` has no valid point\nhint: no combination of values satisfies {}",
-            if list.is_empty() { "all constraints together".to_string() } else { list.join(" and ") }
-        );
-        return Err(UsageError(text).into());
+        let list = if list.is_empty() { "all constraints together".to_string() } else { list.join(" and ") };
+        return Err(CliError::usage(format!("`{shown}` has no valid point"))
+            .with_hint(format!("no combination of values satisfies {list}")));
     }
     Ok(kernel)
+}
+
+/// The kernel of a space file, which there must be to do `what` to it.
+pub fn kernel_to<'a>(file: &'a SpaceFile, what: &str) -> Result<&'a KernelSpec, CliError> {
+    file.kernel.as_ref().ok_or_else(|| {
+        let shown = file.path.display();
+        CliError::usage(format!("`{shown}` describes a space without a kernel: there is nothing to {what}"))
+    })
 }
 
 /// The problems to run, in the file's order; `names` restricts them.
@@ -62,100 +66,87 @@ pub fn problems<'a>(
     kernel: &'a KernelSpec,
     kind: DeviceKind,
     names: &[String],
-) -> anyhow::Result<Vec<&'a ProblemSpec>> {
+) -> Result<Vec<&'a ProblemSpec>, CliError> {
     let all = problems_on(kernel, kind);
     let known = all.iter().map(|problem| problem.name.as_str());
     let list = known.clone().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     if let Some(unknown) = names.iter().find(|name| !known.clone().any(|own| own == name.as_str())) {
-        let text = format!(
-            "no problem `{unknown}` of `{}` on {}\nhint: there are {list}",
-            kernel.name,
-            kind.as_str()
-        );
-        return Err(UsageError(text).into());
+        let text = format!("`{}` has no problem `{unknown}` on {}", kernel.name, kind.as_str());
+        return Err(CliError::usage(text).with_hint(format!("there are {list}")));
     }
     let chosen: Vec<&ProblemSpec> =
         all.into_iter().filter(|problem| names.is_empty() || names.contains(&problem.name)).collect();
     if !chosen.iter().any(|problem| problem.timed) {
-        let text = format!(
-            "`{}` has no timed problem on {}\nhint: add one to `[[problems]]`, or name another with `--problem`",
-            kernel.name,
-            kind.as_str()
-        );
-        return Err(UsageError(text).into());
+        let text = format!("`{}` has no timed problem on {}", kernel.name, kind.as_str());
+        let hint = "add one to `[[problems]]`, or name another with `--problem`";
+        return Err(CliError::usage(text).with_hint(hint));
     }
     Ok(chosen)
 }
 
 /// Starts the device's lane.
-pub fn lane(place: &Place, command: Option<&str>) -> anyhow::Result<Lane> {
+pub fn lane(setup: &DeviceSetup, command: Option<&str>) -> Result<Lane, CliError> {
     let command = match command.map(|text| text.split_whitespace().map(String::from).collect::<Vec<_>>()) {
         Some(words) if words.is_empty() => {
-            return Err(UsageError("`--worker-command` is empty".to_string()).into());
+            return Err(CliError::usage("`--worker-command` is empty"));
         }
         command => command,
     };
     let foreign = command.is_some();
     let options = LaneOptions {
         command,
-        device: place.choice.spec.clone(),
-        cache: place.farm.cache.clone(),
-        support_cubin: support_cubin(place)?,
+        device: setup.choice.spec.clone(),
+        cache: setup.farm.cache.clone(),
+        support_cubin: support_cubin(setup)?,
     };
-    Lane::start(options).map_err(|error| match error {
+    Lane::start(options).map_err(|error| not_started(setup, foreign, &error))
+}
+
+/// Why a lane does not start; `foreign` for a worker command of the user's.
+fn not_started(setup: &DeviceSetup, foreign: bool, error: &LaneError) -> CliError {
+    let device = &setup.choice.spec;
+    match error {
         LaneError::Open { .. } | LaneError::Spawn { .. } => {
-            let text = format!(
-                "cannot open the device `{}`: {error}\nhint: `evo preflight --device {}` shows what is missing",
-                place.choice.spec, place.choice.spec
-            );
-            UsageError(text).into()
+            CliError::environment(format!("cannot open the device `{device}`: {error}"))
+                .with_hint(format!("`evo preflight --device {device}` shows what is missing"))
         }
         LaneError::Died { .. } | LaneError::Refused { .. } | LaneError::Unexpected { .. } if foreign => {
-            let text = format!(
-                "the command of `--worker-command` is no device worker: {error}\nhint: it must end in `evo worker`, \
-                 as `ssh host evo worker` does"
-            );
-            UsageError(text).into()
+            CliError::usage(format!("the command of `--worker-command` is not a device worker: {error}"))
+                .with_hint("it must end in `evo worker`, as `ssh host evo worker` does")
         }
-        other => anyhow::Error::new(other).context("cannot start the device worker"),
-    })
+        LaneError::Lost { .. } => CliError::Device(error.to_string().into()),
+        LaneError::Died { .. } | LaneError::Refused { .. } | LaneError::Unexpected { .. } => {
+            CliError::harness(format!("cannot start the device worker: {error}"))
+        }
+    }
 }
 
 /// The CUDA device's helper kernels, compiled; none for the host.
-pub fn support_cubin(place: &Place) -> anyhow::Result<Option<PathBuf>> {
-    if place.choice.kind != DeviceKind::Cuda {
+pub fn support_cubin(setup: &DeviceSetup) -> Result<Option<PathBuf>, CliError> {
+    if setup.choice.kind != DeviceKind::Cuda {
         return Ok(None);
     }
-    let cubin = support::cubin(&place.choice.arch, SUPPORT_SOURCE, &place.farm.cache);
-    cubin.map(Some).map_err(setup_error)
-}
-
-/// A missing or unusable compiler is the user's to mend.
-pub fn setup_error(error: CompileSetupError) -> anyhow::Error {
-    UsageError::with_hint(&error, error.hint()).into()
+    Ok(Some(support::cubin(&setup.choice.arch, SUPPORT_SOURCE, &setup.farm.cache)?))
 }
 
 /// A recipe for a kernel on a lane's device; compiles the naive reference kernel if there is one.
 pub fn recipe<'a>(
     kernel: &'a KernelSpec,
     problems: &[&'a ProblemSpec],
-    place: &Place,
+    setup: &DeviceSetup,
     lane: &Lane,
     seed: u64,
-) -> anyhow::Result<KernelRecipe<'a>> {
+) -> Result<KernelRecipe<'a>, CliError> {
     let reference = render_reference(kernel).map(|source| {
         let entries = source.entries.clone();
-        match compile_one(&place.farm, source).map_err(setup_error)? {
-            Ok(binary) => anyhow::Ok((binary, entries)),
-            Err(verdict) => {
-                let text = format!(
-                    "the reference kernel of `{}` does not compile: {}\n{}",
-                    kernel.name,
-                    verdict.label(),
-                    verdict.message
-                );
-                Err(UsageError(text).into())
-            }
+        match compile_one(&setup.farm, source)? {
+            Ok(binary) => Ok((binary, entries)),
+            Err(verdict) => Err(CliError::usage(format!(
+                "the reference kernel of `{}` does not compile: {}\n{}",
+                kernel.name,
+                verdict.label(),
+                verdict.message
+            ))),
         }
     });
     let reference: Option<(Binary, Vec<String>)> = reference.transpose()?;

@@ -4,11 +4,11 @@ use evo_space::genome::Configuration;
 use evo_space::shell::quote;
 
 use super::args::TestOneArgs;
-use super::exit_code::{ExitCode, UsageError};
-use super::progress::print_json;
-use super::session::{self, Place};
-use super::words;
-use crate::compile::{compile_one, full_cache};
+use super::error::CliError;
+use super::exit_code::ExitCode;
+use super::session::{self, DeviceSetup};
+use super::{output, words};
+use crate::compile::{FULL_CACHE_HINT, compile_one, full_cache};
 use crate::engine::recipe::PreparedKernel;
 use crate::engine::single::{self, Single};
 use crate::kernel::spec::SpaceFile;
@@ -16,23 +16,23 @@ use crate::report::single::{Setting, json, text};
 use crate::supervise::job::Standing;
 
 /// Runs the command.
-pub fn run(arguments: &TestOneArgs) -> anyhow::Result<ExitCode> {
+pub fn run(arguments: &TestOneArgs) -> Result<ExitCode, CliError> {
     let (file, configuration, genome) = words::parse(&arguments.words)?;
     let kernel = session::kernel_of(&file)?;
-    let place = session::place(&arguments.device, None)?;
-    let problems = session::problems(kernel, place.choice.kind, &arguments.problems)?;
-    let mut setting = setting(arguments, &file, &place, &configuration);
+    let setup = session::setup(&arguments.device, None)?;
+    let problems = session::problems(kernel, setup.choice.kind, &arguments.problems)?;
+    let mut setting = setting(arguments, &file, &setup, &configuration);
     setting.kernel = kernel.name.clone();
     if let Some(evaluation) = single::constraint_verdict(&file.space, &configuration) {
         return show(arguments, &setting, &Single::refused(evaluation));
     }
-    let mut lane = session::lane(&place, arguments.worker_command.as_deref())?;
+    let mut lane = session::lane(&setup, arguments.worker_command.as_deref())?;
     setting.device = lane.info().name.clone();
-    let recipe = session::recipe(kernel, &problems, &place, &lane, arguments.seed)?;
+    let recipe = session::recipe(kernel, &problems, &setup, &lane, arguments.seed)?;
     let compile = |prepared: &PreparedKernel| {
-        let answer = compile_one(&place.farm, prepared.source.clone()).map_err(session::setup_error)?;
+        let answer = compile_one(&setup.farm, prepared.source.clone())?;
         match full_cache(&answer) {
-            Some(message) => Err(anyhow::Error::from(UsageError(message))),
+            Some(message) => Err(CliError::harness(message).with_hint(FULL_CACHE_HINT)),
             None => Ok(answer),
         }
     };
@@ -46,7 +46,7 @@ pub fn run(arguments: &TestOneArgs) -> anyhow::Result<ExitCode> {
 fn setting(
     arguments: &TestOneArgs,
     file: &SpaceFile,
-    place: &Place,
+    setup: &DeviceSetup,
     configuration: &Configuration,
 ) -> Setting {
     let space = session::space_word(file);
@@ -57,21 +57,21 @@ fn setting(
             "evo test-one {} {} --device {} --seed {}",
             quote(&space),
             words.join(" "),
-            place.choice.spec,
+            setup.choice.spec,
             arguments.seed
         ),
         space,
         kernel: String::new(),
-        device: place.choice.name.clone().unwrap_or_else(|| place.choice.spec.clone()),
+        device: setup.choice.name.clone().unwrap_or_else(|| setup.choice.spec.clone()),
     }
 }
 
-fn show(arguments: &TestOneArgs, setting: &Setting, single: &Single) -> anyhow::Result<ExitCode> {
+fn show(arguments: &TestOneArgs, setting: &Setting, single: &Single) -> Result<ExitCode, CliError> {
     let (evaluation, attributes) = (&single.evaluation, &single.attributes);
     if arguments.json {
-        print_json(&json(setting, evaluation, attributes))?;
+        output::print_json(&json(setting, evaluation, attributes))?;
     } else {
-        super::stdout(&text(setting, evaluation, attributes))?;
+        output::stdout(&text(setting, evaluation, attributes))?;
     }
     Ok(match (single.lost, evaluation.verdict.is_pass()) {
         (true, _) => ExitCode::DeviceLost,

@@ -1,7 +1,7 @@
 //! `[SPACE] 32 8 4 | NAME=VALUE…`: the words of `test-one`, `render` and `compile`.
 //!
 //! The first word is the space if it looks like one; values follow in declared order, by name, or
-//! both; what is not given takes its default. A violated constraint is no mistake of the command
+//! both; what is not given takes its default. A violated constraint is not a mistake of the command
 //! line: `test-one` reports it as a verdict, so the caller asks the space.
 
 use std::sync::Arc;
@@ -12,31 +12,24 @@ use evo_space::parameter::Parameter;
 use evo_space::space::SearchSpace;
 use evo_space::value::Value;
 
-use super::exit_code::UsageError;
+use super::error::CliError;
 use crate::kernel::catalog;
-use crate::kernel::load::LoadError;
 use crate::kernel::spec::SpaceFile;
 
 /// Values shown of a parameter with many.
 const SHOWN_VALUES: usize = 24;
 
-impl From<LoadError> for UsageError {
-    fn from(error: LoadError) -> UsageError {
-        UsageError(error.to_string())
-    }
-}
-
 /// The space that the words name, and the full configuration with its genome. It may violate
-/// constraints. Errors are `UsageError`.
-pub fn parse(words: &[String]) -> anyhow::Result<(SpaceFile, Configuration, Genome)> {
+/// constraints.
+pub fn parse(words: &[String]) -> Result<(SpaceFile, Configuration, Genome), CliError> {
     let named = words.first().filter(|word| catalog::looks_like_space(word) || names_file(word));
     let (space, values) = match named {
         Some(word) => (word.as_str(), &words[1..]),
         None => (catalog::DEFAULT, words),
     };
-    let file = catalog::open(space).map_err(UsageError::from)?;
+    let file = catalog::open(space)?;
     let (configuration, genome) = point(&file.space, space, values)
-        .map_err(|message| UsageError(with_context(message, space, named.is_some(), values)))?;
+        .map_err(|message| with_context(message, space, named.is_some(), values))?;
     Ok((file, configuration, genome))
 }
 
@@ -45,7 +38,7 @@ pub fn parse(words: &[String]) -> anyhow::Result<(SpaceFile, Configuration, Geno
 pub fn point(space: &SearchSpace, name: &str, values: &[String]) -> Result<(Configuration, Genome), String> {
     let configuration = configure(space.parameters(), values)?;
     let genome = space.genome(&configuration);
-    let genome = genome.ok_or_else(|| format!("`{configuration}` is no point of `{name}`"))?;
+    let genome = genome.ok_or_else(|| format!("`{configuration}` is not a point of `{name}`"))?;
     // The space's own spelling of each value (`4` for a written `4.0`) decides source and hash.
     Ok((space.configuration(&genome), genome))
 }
@@ -55,7 +48,7 @@ pub fn assignments(parameters: &[Parameter], words: &[String]) -> Result<Vec<(us
     let mut chosen: Vec<(usize, u16)> = Vec::new();
     for word in words {
         let Some((name, text)) = word.split_once('=') else {
-            return Err(format!("`{word}` names no parameter: write NAME=VALUE"));
+            return Err(format!("`{word}` does not name a parameter: write NAME=VALUE"));
         };
         let slot = position_of(parameters, name)?;
         let value = value_of(&parameters[slot], text)?;
@@ -73,17 +66,18 @@ fn names_file(word: &str) -> bool {
 }
 
 /// A first word that is neither value nor space may be a misspelled space.
-fn with_context(message: String, space: &str, named: bool, values: &[String]) -> String {
+fn with_context(message: String, space: &str, named: bool, values: &[String]) -> CliError {
     let first = values.first().filter(|word| !named && !word.contains('='));
     match first.and_then(|word| nearest(word, catalog::names())) {
-        Some(near) => format!("{message}\nhint: if the first word names the space, did you mean `{near}`?"),
-        None => with_hint(message, space),
+        Some(near) => CliError::usage(message)
+            .with_hint(format!("if the first word names the space, did you mean `{near}`?")),
+        None => bad_point(message, space),
     }
 }
 
-/// A message about a point, with the place where parameters and values can be looked up.
-pub fn with_hint(message: String, space: &str) -> String {
-    format!("{message}\nhint: `evo space {space}` lists the parameters of `{space}`")
+/// What is wrong with a point, with the place where parameters and values can be looked up.
+pub fn bad_point(message: String, space: &str) -> CliError {
+    CliError::usage(message).with_hint(format!("`evo space {space}` lists the parameters of `{space}`"))
 }
 
 /// One value for each parameter: given by position or name, else its default.
@@ -207,7 +201,7 @@ mod tests {
         };
         check("layout=col BLOCK=64 SCALE=4", Ok(vec![(3, 1), (0, 2), (2, 1)]));
         check("", Ok(Vec::new()));
-        check("64", Err("`64` names no parameter: write NAME=VALUE"));
+        check("64", Err("`64` does not name a parameter: write NAME=VALUE"));
         check("BLOCK=", Err("`` is not a value of `BLOCK`: allowed are 16, 32, 64"));
         check("FAST=1 FAST=1", Err("parameter `FAST` is given twice"));
     }

@@ -343,13 +343,14 @@ impl CompileLane {
     }
 }
 
+/// What a person can do about a cache without room.
+pub const FULL_CACHE_HINT: &str = "make room, or set EVO_CACHE_DIR to a folder with free space";
+
 /// The message for a person when an outcome says that the cache has no room, in which case no variant can be built.
 pub fn full_cache<B>(outcome: &Result<B, Box<Verdict>>) -> Option<String> {
     let verdict = outcome.as_ref().err()?;
     let full = verdict.kind == VerdictKind::HarnessError && verdict.has_cause(Cause::Cache);
-    full.then(|| {
-        format!("{}\nhint: make room, or set EVO_CACHE_DIR to a folder with free space", verdict.message)
-    })
+    full.then(|| verdict.message.clone())
 }
 
 fn harness(message: String) -> Box<Verdict> {

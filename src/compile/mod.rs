@@ -29,6 +29,6 @@ pub mod toolchain;
 mod wire;
 
 pub use error::CompileSetupError;
-pub use farm::{CompileFarm, compile_one, compile_one_with, full_cache};
+pub use farm::{CompileFarm, FULL_CACHE_HINT, compile_one, compile_one_with, full_cache};
 pub use options::FarmOptions;
 pub use serve::run as serve;

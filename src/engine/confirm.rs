@@ -6,6 +6,7 @@
 
 use evo_protocol::device::EntryAttributes;
 use evo_protocol::evaluation::Evaluation;
+use evo_protocol::leaderboard::PairedProblem;
 use evo_protocol::verdict::Gate;
 
 use super::error::EngineError;
@@ -15,7 +16,7 @@ use super::run::Engine;
 use super::variant::Variant;
 use crate::budget::StopReason;
 use crate::event::Event;
-use crate::journal::record::{Confirmation, PairedProblem, ProblemWork, now};
+use crate::journal::record::{Confirmation, ProblemWork, now};
 
 /// A finalist that fails at full depth makes room for the next; at most this many times as many
 /// candidates as wanted finalists are tried.

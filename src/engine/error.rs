@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use crate::compile::FULL_CACHE_HINT;
 use crate::journal::error::JournalError;
 
 /// Our own trouble.
@@ -16,4 +17,15 @@ pub enum EngineError {
     /// A worker thread ended without a word.
     #[error("the {0} stopped unexpectedly")]
     Stopped(&'static str),
+}
+
+impl EngineError {
+    /// What a person can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            EngineError::Journal(error) => error.hint(),
+            EngineError::CacheFull(_) => Some(FULL_CACHE_HINT.to_string()),
+            EngineError::Stopped(_) => None,
+        }
+    }
 }

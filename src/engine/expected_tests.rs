@@ -4,7 +4,7 @@ use evo_search::registry::{StrategyOptions, create};
 use evo_search::strategy::{Expectation, Outcome, Proposal, Strategy};
 
 use super::fake::{TestStudy, all_pass};
-use crate::journal::record::Record;
+use crate::journal::record::JournalRecord;
 use crate::journal::replay::History;
 use crate::journal::{line, reader};
 
@@ -65,7 +65,7 @@ fn journals_of_before_there_were_expectations_are_read() {
     let text = std::fs::read_to_string(bench.journal()).unwrap();
     assert!(!text.contains("\"expected\""), "nothing is written where nothing was expected");
     let evaluations = text.lines().filter_map(|text| match line::decode(text.as_bytes()) {
-        Ok(Record::Evaluation(one)) => Some(one),
+        Ok(JournalRecord::Evaluation(one)) => Some(one),
         _ => None,
     });
     assert!(evaluations.map(|one| one.expected).eq([None, None]));

@@ -1,6 +1,7 @@
 //! Compilers, a device and a recipe that cost nothing, for tests of the engine.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
@@ -8,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use evo_protocol::binary::EntryResources;
 use evo_protocol::device::{DeviceInfo, DeviceKind, DeviceLimits, Telemetry};
 use evo_protocol::facts::Facts;
+use evo_protocol::leaderboard::{Environment, PairedDecision, PairedProblem};
 use evo_protocol::measurement::{Measurement, RankingMode, StopRule, TimingMode};
 use evo_protocol::verdict::{Cause, Gate, GateReport, GateState, VERDICT_VERSION, Verdict, VerdictKind};
 use evo_search::registry::{StrategyOptions, create};
@@ -23,7 +25,7 @@ use super::ports::{
 use super::run::{Engine, Parts};
 use crate::budget::Budget;
 use crate::event::{Event, Observer};
-use crate::journal::record::{Decision, Environment, FORMAT, PairedProblem, ProblemWork, StudyHeader};
+use crate::journal::record::{FORMAT, ProblemWork, StudyHeader};
 use crate::study::{Study, StudyRequest};
 use crate::supervise::job::{Judgement, Standing};
 
@@ -187,7 +189,7 @@ impl Evaluate<FakeJob> for FakeDevice {
             ratio_high: ratio,
             processes: 3,
             pairs: 12,
-            decision: if ratio < 1.0 { Decision::Faster } else { Decision::Same },
+            decision: if ratio < 1.0 { PairedDecision::Faster } else { PairedDecision::Same },
             baseline_ns,
             finalist_ns,
         })
@@ -271,7 +273,7 @@ impl Observer for Watcher {
         if let Event::Finished { evaluation, .. } = event {
             let journal = crate::journal::reader::read(&self.journal).unwrap();
             let last = journal.records.last().unwrap();
-            let written = matches!(last, crate::journal::record::Record::Evaluation(one)
+            let written = matches!(last, crate::journal::record::JournalRecord::Evaluation(one)
                 if one.number == evaluation.number);
             assert!(written, "a verdict was told before it was in the journal");
         }
@@ -298,8 +300,13 @@ impl TestStudy {
     pub(super) fn new(space: &str) -> TestStudy {
         let space = SearchSpace::parse(space).unwrap();
         let valid = space.count();
-        let options =
-            Options { budget: Budget::default(), population: 4, finalists: 0, valid, run_all: false };
+        let options = Options {
+            budget: Budget::default(),
+            population: NonZeroU32::new(4).expect("is not 0"),
+            finalists: 0,
+            valid,
+            run_all: false,
+        };
         TestStudy { out: tempfile::tempdir().unwrap(), space, strategy: "exhaustive", options }
     }
 

@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use evo_protocol::device::Telemetry;
+use evo_protocol::leaderboard::{PairedDecision, PairedProblem};
 
 use super::ports::{Compilers, Evaluate, Rivals};
 use super::recipe::PreparedKernel;
 use crate::compile::farm::CompileFarm;
-use crate::journal::record::PairedProblem;
 use crate::supervise::job::{Job, Judgement, Standing};
 use crate::supervise::lane::Lane;
 use crate::timing::paired::{self, PairedComparison};
@@ -61,7 +61,7 @@ impl Evaluate<Job> for Lane {
             }
             let comparison =
                 paired::compare(&processes, rivals.noise_floor, rivals.finalist.candidate.check.seed);
-            let enough = comparison.decision != paired::Decision::Ambiguous
+            let enough = comparison.decision != PairedDecision::Ambiguous
                 || processes.len() as u32 >= PROCESSES_MAX
                 || began.elapsed() >= EXTENDED_WITHIN;
             if enough {

@@ -1,16 +1,18 @@
-//! What a run is asked to do and what it reports at the end.
+//! The limits of a run, and its report at the end.
+
+use std::num::NonZeroU32;
 
 use evo_search::insight::Insight;
 
 use crate::budget::{Budget, StopReason};
-use crate::journal::record::End;
+use crate::journal::record::RunEnd;
 
 /// Limits and sizes of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub budget: Budget,
-    /// Evaluations in a bookkeeping slice.
-    pub population: u32,
+    /// Evaluations in a generation, a slice of bookkeeping; divides, so it cannot be 0.
+    pub population: NonZeroU32,
     /// How many of the best are confirmed in fresh processes; 0 skips confirmation.
     pub finalists: usize,
     /// Valid points, for the study's total.
@@ -24,7 +26,7 @@ impl Options {
     pub fn evaluations_max(&self) -> Option<(u64, StopReason)> {
         let by_count = self.budget.evaluations.map(|count| (count, StopReason::Evaluations));
         let by_generation = self.budget.generations.map(|generations| {
-            (u64::from(generations) * u64::from(self.population), StopReason::Generations)
+            (u64::from(generations) * u64::from(self.population.get()), StopReason::Generations)
         });
         by_count.into_iter().chain(by_generation).min_by_key(|(count, _)| *count)
     }
@@ -44,7 +46,7 @@ impl Options {
 #[derive(Clone, Debug)]
 pub struct RunSummary {
     /// What the journal says of it.
-    pub end: End,
+    pub end: RunEnd,
     /// Finalists that were confirmed in this run.
     pub confirmed: usize,
     /// What the study says beyond its winner; none where the user did not want to wait.

@@ -11,10 +11,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use evo_protocol::binary::EntryResources;
 use evo_protocol::device::Telemetry;
 use evo_protocol::facts::Facts;
+use evo_protocol::leaderboard::PairedProblem;
 use evo_protocol::verdict::{Gate, Verdict};
 use evo_space::genome::{Configuration, ContentHash};
 
-use crate::journal::record::{PairedProblem, ProblemWork};
+use crate::journal::record::ProblemWork;
 use crate::supervise::job::{Judgement, Standing};
 
 /// Turns a configuration into something to compile and to judge.

@@ -26,9 +26,9 @@ impl<R: Recipe> Engine<'_, R> {
     /// passed over between them.
     pub(super) fn slice(&self, generation: u32) -> &[Evaluation] {
         let all = &self.study.history.evaluations;
-        let first = u64::from(generation) * u64::from(self.options.population);
+        let first = u64::from(generation) * u64::from(self.options.population.get());
         let start = position_after(all, first);
-        &all[start..position_after(all, first + u64::from(self.options.population)).max(start)]
+        &all[start..position_after(all, first + u64::from(self.options.population.get())).max(start)]
     }
 
     /// Whether to run a compiled variant. The default configuration always is: it is what others are

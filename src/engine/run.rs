@@ -4,6 +4,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use evo_protocol::device::Telemetry;
+use evo_protocol::leaderboard::Throughput;
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_search::insight::Insight;
 use evo_search::strategy::{Outcome, Strategy};
@@ -18,7 +19,7 @@ use super::variant::Variant;
 use crate::budget::StopReason;
 use crate::event::{Earlier, Event, Observer};
 use crate::journal::leaderboard::verdict_mix;
-use crate::journal::record::{End, Throughput, now};
+use crate::journal::record::{RunEnd, now};
 use crate::study::Study;
 use crate::supervise::job::Standing;
 
@@ -316,7 +317,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         let evaluations_this_run = evaluations - self.ledger.finished_before;
         let device_at_start = self.clock.device_at_start.take();
         let device_at_end = self.device_at_end(reason);
-        let end = End {
+        let end = RunEnd {
             at: now(),
             reason,
             evaluations,

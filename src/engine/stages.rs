@@ -267,7 +267,7 @@ impl<R: Recipe> Engine<'_, R> {
     pub(super) fn record(&mut self, genome: &Genome, mut evaluation: Evaluation) -> Result<(), EngineError> {
         let position = self.study.history.evaluations.len();
         let counted = self.counted();
-        let population = u64::from(self.options.population);
+        let population = u64::from(self.options.population.get());
         evaluation.generation = (counted / population) as u32;
         let generation = evaluation.generation;
         let is_last = evaluation.is_counted() && (counted + 1).is_multiple_of(population);
@@ -330,7 +330,7 @@ impl<R: Recipe> Engine<'_, R> {
 
     /// Writes the last slice although it is not complete.
     pub(super) fn write_open_generation(&mut self) -> Result<(), EngineError> {
-        self.write_generation((self.counted() / u64::from(self.options.population)) as u32)
+        self.write_generation((self.counted() / u64::from(self.options.population.get())) as u32)
     }
 
     /// Waits for the lane's answer or a compiler's, outside the search.

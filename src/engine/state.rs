@@ -10,7 +10,7 @@ use evo_space::genome::Genome;
 use super::ports::Recipe;
 use super::variant::{Codes, Sources, Variant};
 use crate::budget::StopReason;
-use crate::journal::record::Throughput;
+use evo_protocol::leaderboard::Throughput;
 
 /// Everything between proposal and verdict.
 pub(super) struct Flight<R: Recipe> {

@@ -11,7 +11,7 @@ use super::ports::Message;
 use super::stages::look_ahead;
 use crate::budget::StopReason;
 use crate::journal::leaderboard;
-use crate::journal::record::{End, Record};
+use crate::journal::record::{JournalRecord, RunEnd};
 use crate::journal::writer::JournalWriter;
 
 const PLAIN: &str = "[parameters]\nA = [0, 1, 2, 3, 6, 7]\nB = [0, 1, 2]\n";
@@ -64,7 +64,7 @@ fn a_run_says_how_warm_the_device_was_before_and_after() {
     // Journals of before say nothing of it.
     let mut older = serde_json::to_value(&ran.summary.end).unwrap();
     older.as_object_mut().unwrap().retain(|name, _| !name.starts_with("device_at"));
-    let older: End = serde_json::from_value(older).unwrap();
+    let older: RunEnd = serde_json::from_value(older).unwrap();
     assert_eq!((older.device_at_start, older.evaluations), (None, 5));
 }
 
@@ -293,7 +293,7 @@ fn what_was_in_flight_at_three_crashes_is_given_up() {
     for crash in 1..=3 {
         let length = std::fs::metadata(bench.journal()).unwrap().len();
         let mut writer = JournalWriter::append_after(&bench.journal(), length).unwrap();
-        writer.append(&Record::Started { number: 0, configuration: configuration.clone() }).unwrap();
+        writer.append(&JournalRecord::Started { number: 0, configuration: configuration.clone() }).unwrap();
         let study = bench.open();
         assert_eq!(study.history.struck[0].strikes, crash);
     }
@@ -312,7 +312,9 @@ fn after_one_crash_it_goes_first_and_after_two_last() {
         for _ in 0..crashes {
             let length = std::fs::metadata(bench.journal()).unwrap().len();
             let mut writer = JournalWriter::append_after(&bench.journal(), length).unwrap();
-            writer.append(&Record::Started { number: 5, configuration: configuration.clone() }).unwrap();
+            writer
+                .append(&JournalRecord::Started { number: 5, configuration: configuration.clone() })
+                .unwrap();
             drop(bench.open());
         }
         let ran = bench.run(all_pass());
@@ -357,10 +359,8 @@ fn strategies_that_evolve_run_too() {
 #[test]
 fn a_full_cache_stops_the_run_and_blames_no_variant() {
     let bench = TestStudy::new("[parameters]\nA = [0, 1, 9]\n");
-    let error = bench.try_run_with(|_| all_pass()).err().map(|error| error.to_string());
-    assert_eq!(
-        error.as_deref(),
-        Some("no room\nhint: make room, or set EVO_CACHE_DIR to a folder with free space")
-    );
+    let error = bench.try_run_with(|_| all_pass()).err().expect("stopped");
+    assert_eq!(error.to_string(), "no room");
+    assert_eq!(error.hint().unwrap(), "make room, or set EVO_CACHE_DIR to a folder with free space");
     assert!(bench.verdicts().values().all(|verdict| verdict == "pass"), "{:?}", bench.verdicts());
 }

@@ -12,34 +12,22 @@ pub enum JournalError {
     #[error("cannot {action} `{}`", path.display())]
     Io { action: &'static str, path: PathBuf, source: io::Error },
     /// There is no room left.
-    #[error(
-        "no space left on the device that holds `{}`\nhint: everything before this record is safe; make room \
-         and run the same command with `--resume`",
-        path.display()
-    )]
+    #[error("no space left on the device that holds `{}`", path.display())]
     DiskFull { path: PathBuf },
     /// Another process holds the study.
-    #[error(
-        "study `{}` is in use by process {holder}\nhint: wait for it, or choose another folder with `--study` or \
-         `--out`",
-        path.display()
-    )]
+    #[error("study `{}` is in use by process {holder}", path.display())]
     Locked { path: PathBuf, holder: String },
     /// The journal belongs to something else.
     #[error(
-        "the journal `{}` belongs to another {what}: it was written for `{written}`, this run is `{current}`\n\
-         hint: choose another folder with `--study` or `--out`, or go back to the file that the study began with",
+        "the journal `{}` belongs to another {what}: it was written for `{written}`, this run is `{current}`",
         path.display()
     )]
     Foreign { path: PathBuf, what: &'static str, written: String, current: String },
     /// A newer evo wrote it.
-    #[error("the journal `{}` has format {found}; this evo reads up to {known}\nhint: use a newer evo", path.display())]
+    #[error("the journal `{}` has format {found}; this evo reads up to {known}", path.display())]
     Newer { path: PathBuf, found: u32, known: u32 },
     /// Nothing says which study this is.
-    #[error(
-        "the journal `{}` has no readable header\nhint: choose another folder with `--study` or `--out`",
-        path.display()
-    )]
+    #[error("the journal `{}` has no readable header", path.display())]
     NoHeader { path: PathBuf },
 }
 
@@ -51,5 +39,22 @@ impl JournalError {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => JournalError::DiskFull { path },
             _ => JournalError::Io { action, path, source },
         }
+    }
+
+    /// What a person can do about it.
+    pub fn hint(&self) -> Option<String> {
+        let hint = match self {
+            JournalError::Io { .. } => return None,
+            JournalError::DiskFull { .. } => {
+                "everything before this record is safe; make room and run the same command with `--resume`"
+            }
+            JournalError::Locked { .. } => "wait for it, or choose another folder with `--study` or `--out`",
+            JournalError::Foreign { .. } => {
+                "choose another folder with `--study` or `--out`, or go back to the file that the study began with"
+            }
+            JournalError::Newer { .. } => "use a newer evo",
+            JournalError::NoHeader { .. } => "choose another folder with `--study` or `--out`",
+        };
+        Some(hint.to_string())
     }
 }

@@ -1,171 +1,35 @@
-//! The ranking that other programs read, computed from journals: a section per kernel, problem set
-//! and device. Only freshly confirmed numbers enter it. The schema is `docs/leaderboard.schema.json`.
+//! Computes the ranking that other programs read from journals: a section per kernel, problem set and device.
+//! Only freshly confirmed numbers enter it. The file's types are `evo_protocol::leaderboard`.
 
 use std::collections::BTreeMap;
 
-use evo_protocol::binary::EntryResources;
-use evo_protocol::device::{DeviceInfo, DeviceKind, EntryAttributes, Telemetry};
+use evo_protocol::device::{DeviceInfo, DeviceKind};
 use evo_protocol::evaluation::Evaluation;
-use evo_protocol::measurement::RankingMode;
-use evo_protocol::verdict::{Gate, GateState};
-use evo_space::genome::{Configuration, ContentHash};
-use evo_space::shell::quote;
-use serde::{Deserialize, Serialize};
-
-use super::record::{
-    Confirmation, Decision, Environment, PairedProblem, ProblemWork, StudyHeader, Throughput,
-    first_verdict_version,
+use evo_protocol::leaderboard::{
+    Baseline, Leaderboard, LeaderboardSection, ModeResult, PairedDecision, PairedProblem, ProblemResult,
+    RankedEntry, StudySummary,
 };
+use evo_protocol::verdict::{Gate, GateState};
+use evo_space::genome::Configuration;
+use evo_space::shell::quote;
+
+use super::record::{Confirmation, ProblemWork, StudyHeader};
 use super::replay::History;
 use crate::timing::stats::median;
 
-/// Raised by any change that an older reader would misread.
-pub const VERSION: u32 = 1;
-
 /// Most runners-up in a section.
-pub const RUNNERS_UP: usize = 10;
+const RUNNERS_UP: usize = 10;
 
-/// The whole file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Leaderboard {
-    /// Always `evo.leaderboard`.
-    pub schema: String,
-    pub version: u32,
-    pub updated_at: String,
-    pub sections: Vec<Section>,
-}
-
-/// One kernel, one set of problems, one device.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Section {
-    pub kernel: String,
-    /// Names of the timed problems.
-    pub problems: Vec<String>,
-    pub device: DeviceInfo,
-    /// Which timing ranks.
-    pub ranking: RankingMode,
-    pub champion: Entry,
-    pub runners_up: Vec<Entry>,
-    /// Relative difference below which two times are a tie, by A against A on the champion's device.
-    pub noise_floor: Option<f64>,
-    /// The evaluation that `speedup` compares with, and whether it is the default configuration.
-    pub baseline: Baseline,
-    pub study: StudySummary,
-    pub environment: Environment,
-    pub confirmed_at: String,
-}
-
-/// What the finalists were compared with.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Baseline {
-    pub number: u64,
-    pub configuration: Configuration,
-    pub is_default: bool,
-}
-
-/// The search behind a section.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct StudySummary {
-    pub name: String,
-    pub space: String,
-    pub space_hash: ContentHash,
-    pub valid: String,
-    pub seed: u64,
-    pub strategy: String,
-    pub evaluations: u64,
-    pub verdicts: BTreeMap<String, u64>,
-    /// Version of the list that the verdicts are from; sections of different versions may share a board.
-    #[serde(default = "first_verdict_version")]
-    pub verdict_version: u32,
-    pub throughput: Throughput,
-    pub evo: String,
-}
-
-/// One confirmed configuration.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Entry {
-    /// From 1.
-    pub rank: u32,
-    pub number: u64,
-    pub configuration: Configuration,
-    pub configuration_hash: ContentHash,
-    /// Confirmed: weighted geometric mean over the timed problems, nanoseconds: the baseline's time in
-    /// the paired runs times this one's ratio to it.
-    pub objective_ns: f64,
-    /// The same from its own full measurement, minutes before or after.
-    pub measured_ns: Option<f64>,
-    /// What screening had said; the difference is the luck of the draw.
-    pub screened_ns: Option<f64>,
-    /// Baseline's time over this one's, from paired blocks in fresh processes; above 1 is faster.
-    pub speedup: Option<f64>,
-    pub speedup_low: Option<f64>,
-    pub speedup_high: Option<f64>,
-    pub decision: Option<Decision>,
-    /// Within the noise floor of the champion.
-    pub tie_with_champion: bool,
-    pub results: Vec<ProblemResult>,
-    pub pairs: Vec<PairedProblem>,
-    pub resources: Vec<EntryResources>,
-    pub attributes: Vec<EntryAttributes>,
-    pub toolchain: String,
-    pub source_hash: Option<ContentHash>,
-    pub binary_hash: Option<ContentHash>,
-    pub code_hash: Option<ContentHash>,
-    pub gates: BTreeMap<String, GateState>,
-    /// A command that evaluates it again.
-    pub repro: String,
-}
-
-/// One problem of an entry.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ProblemResult {
-    pub problem: String,
-    pub sizes: BTreeMap<String, i64>,
-    pub weight: f64,
-    /// By mode: `hot`, `cold`, `eager`.
-    pub modes: BTreeMap<String, ModeResult>,
-    /// In the ranking mode, by the kernel's own operation and byte counts.
-    pub tflops: Option<f64>,
-    pub gigabytes_per_second: Option<f64>,
-    /// Least time the device's peaks allow over measured time, 0 to 1.
-    pub roofline_share: Option<f64>,
-    /// Blocks of the first launch.
-    pub blocks: Option<i64>,
-    pub threads_per_block: Option<i64>,
-    pub shared_bytes: Option<i64>,
-}
-
-/// One timing mode of one problem.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ModeResult {
-    pub p50_ns: f64,
-    pub p90_ns: f64,
-    pub ci_low_ns: f64,
-    pub ci_high_ns: f64,
-    pub samples: u32,
-    pub batch: u32,
-    pub outliers: u32,
-    pub dropped: u32,
-    pub telemetry: Telemetry,
-}
-
-impl Leaderboard {
-    /// A board without sections.
-    pub fn empty(updated_at: String) -> Leaderboard {
-        Leaderboard { schema: "evo.leaderboard".into(), version: VERSION, updated_at, sections: Vec::new() }
+/// Puts a section into a board, in the place of the one for the same kernel, problems and device.
+pub fn merge(board: &mut Leaderboard, section: LeaderboardSection) {
+    let key = |section: &LeaderboardSection| {
+        (section.kernel.clone(), section.problems.clone(), section.device.name.clone())
+    };
+    match board.sections.iter_mut().find(|own| key(own) == key(&section)) {
+        Some(own) => *own = section,
+        None => board.sections.push(section),
     }
-
-    /// Adds a section in the place of the one for the same kernel, problems and device.
-    pub fn merge(&mut self, section: Section) {
-        let key = |section: &Section| {
-            (section.kernel.clone(), section.problems.clone(), section.device.name.clone())
-        };
-        match self.sections.iter_mut().find(|own| key(own) == key(&section)) {
-            Some(own) => *own = section,
-            None => self.sections.push(section),
-        }
-        self.sections.sort_by_key(key);
-    }
+    board.sections.sort_by_key(key);
 }
 
 /// The section of a study; `None` if it has confirmed nothing that passed, and of a replay: nothing in it
@@ -173,13 +37,13 @@ impl Leaderboard {
 ///
 /// What ranks is the paired ratio to the baseline: both are timed in turns in the same processes, so
 /// that a busy minute of the machine hits both alike.
-pub fn section(history: &History) -> Option<Section> {
+pub fn section(history: &History) -> Option<LeaderboardSection> {
     let header = history.header.as_ref().filter(|header| header.device.kind != DeviceKind::Replay)?;
     let newest = history.confirmations.last()?;
     let baseline = history.evaluations.iter().find(|one| one.number == newest.baseline)?;
     let good = confirmed(history, newest.baseline);
     let base_ns = baseline_ns(&good, newest.baseline)?;
-    let mut entries: Vec<Entry> = good.iter().map(|one| entry(header, one, base_ns)).collect();
+    let mut entries: Vec<RankedEntry> = good.iter().map(|one| entry(header, one, base_ns)).collect();
     entries.sort_by(|a, b| a.objective_ns.total_cmp(&b.objective_ns));
     entries.truncate(RUNNERS_UP + 1);
     let best_ns = entries.first()?.objective_ns;
@@ -189,7 +53,7 @@ pub fn section(history: &History) -> Option<Section> {
         entry.tie_with_champion = position > 0 && entry.objective_ns / best_ns - 1.0 <= floor;
     }
     let champion = entries.remove(0);
-    Some(Section {
+    Some(LeaderboardSection {
         kernel: header.kernel.clone(),
         problems: header.problems.clone(),
         device: header.device.clone(),
@@ -266,7 +130,7 @@ pub fn verdict_mix(evaluations: &[Evaluation]) -> BTreeMap<String, u64> {
     mix
 }
 
-fn entry(header: &StudyHeader, confirmation: &Confirmation, base_ns: f64) -> Entry {
+fn entry(header: &StudyHeader, confirmation: &Confirmation, base_ns: f64) -> RankedEntry {
     let evaluation = &confirmation.evaluation;
     let speed = speedup(&confirmation.pairs, &confirmation.work);
     let mut gates: BTreeMap<String, GateState> = Gate::ALL
@@ -278,7 +142,7 @@ fn entry(header: &StudyHeader, confirmation: &Confirmation, base_ns: f64) -> Ent
         .collect();
     let decision = decide(&confirmation.pairs);
     gates.insert(Gate::Confirmation.as_str().to_string(), confirmation_state(decision));
-    Entry {
+    RankedEntry {
         rank: 0,
         number: confirmation.number,
         configuration: evaluation.configuration.clone(),
@@ -331,24 +195,29 @@ pub fn speedup(pairs: &[PairedProblem], work: &[ProblemWork]) -> Option<(f64, f6
 }
 
 /// The confirmation gate: a claim that the paired comparison contradicts, or leaves open, is not confirmed.
-fn confirmation_state(decision: Option<Decision>) -> GateState {
+fn confirmation_state(decision: Option<PairedDecision>) -> GateState {
     match decision {
         None => GateState::NotRun,
-        Some(Decision::Faster | Decision::Same) => GateState::Pass,
-        Some(Decision::Slower | Decision::Ambiguous) => GateState::Fail,
+        Some(PairedDecision::Faster | PairedDecision::Same) => GateState::Pass,
+        Some(PairedDecision::Slower | PairedDecision::Ambiguous) => GateState::Fail,
     }
 }
 
 /// One word for all problems: agreement keeps it, contradiction is ambiguous, ties give way.
-fn decide(pairs: &[PairedProblem]) -> Option<Decision> {
+fn decide(pairs: &[PairedProblem]) -> Option<PairedDecision> {
     let said = |decision| pairs.iter().any(|pair| pair.decision == decision);
-    match (pairs.is_empty(), said(Decision::Faster), said(Decision::Slower), said(Decision::Ambiguous)) {
+    match (
+        pairs.is_empty(),
+        said(PairedDecision::Faster),
+        said(PairedDecision::Slower),
+        said(PairedDecision::Ambiguous),
+    ) {
         (true, ..) => None,
-        (_, true, true, _) => Some(Decision::Ambiguous),
-        (_, true, false, false) => Some(Decision::Faster),
-        (_, false, true, false) => Some(Decision::Slower),
-        (_, _, _, true) => Some(Decision::Ambiguous),
-        _ => Some(Decision::Same),
+        (_, true, true, _) => Some(PairedDecision::Ambiguous),
+        (_, true, false, false) => Some(PairedDecision::Faster),
+        (_, false, true, false) => Some(PairedDecision::Slower),
+        (_, _, _, true) => Some(PairedDecision::Ambiguous),
+        _ => Some(PairedDecision::Same),
     }
 }
 

@@ -4,8 +4,10 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use evo_protocol::leaderboard::{Leaderboard, LeaderboardSection, VERSION};
+
 use super::error::JournalError;
-use super::leaderboard::{Leaderboard, Section, VERSION};
+use super::leaderboard;
 
 /// What merging did beside writing.
 #[derive(Debug)]
@@ -31,7 +33,7 @@ pub fn load(folder: &Path) -> Result<Option<Result<Leaderboard, String>>, Journa
 }
 
 /// Merges sections into `folder/leaderboard.json`. Two sweeps that end at once take turns.
-pub fn merge(folder: &Path, sections: Vec<Section>, now: &str) -> Result<Merged, JournalError> {
+pub fn merge(folder: &Path, sections: Vec<LeaderboardSection>, now: &str) -> Result<Merged, JournalError> {
     let path = folder.join("leaderboard.json");
     let _turn = turn(folder)?;
     let (mut board, put_aside) = match load(folder)? {
@@ -41,7 +43,7 @@ pub fn merge(folder: &Path, sections: Vec<Section>, now: &str) -> Result<Merged,
     };
     board.updated_at = now.to_string();
     for section in sections {
-        board.merge(section);
+        leaderboard::merge(&mut board, section);
     }
     write_json(&path, &board)?;
     Ok(Merged { path, put_aside })

@@ -5,14 +5,17 @@ use std::path::Path;
 
 use evo_protocol::binary::EntryResources;
 use evo_protocol::evaluation::Evaluation;
+use evo_protocol::leaderboard::{
+    Leaderboard, LeaderboardSection, PairedDecision, PairedProblem, StudySummary,
+};
 use evo_protocol::measurement::{Measurement, StopRule, TimingMode};
 use evo_protocol::verdict::{Gate, GateReport, GateState, VERDICT_VERSION, Verdict};
 use evo_space::genome::{Configuration, ContentHash};
 use serde_json::{Value, json};
 
-use super::leaderboard::{Leaderboard, Section, StudySummary, section};
+use super::leaderboard::{merge, section};
 use super::leaderboard_file;
-use super::record::{Confirmation, Decision, LaunchWork, PairedProblem, ProblemWork, StudyHeader};
+use super::record::{Confirmation, LaunchWork, ProblemWork, StudyHeader};
 use super::replay::History;
 use crate::engine::fake;
 
@@ -80,7 +83,7 @@ fn confirmation(number: u64, time: f64, baseline: f64) -> Confirmation {
         ratio_high: ratio * 1.01,
         processes: 3,
         pairs: 36,
-        decision: if ratio < 0.98 { Decision::Faster } else { Decision::Same },
+        decision: if ratio < 0.98 { PairedDecision::Faster } else { PairedDecision::Same },
         baseline_ns: baseline,
         finalist_ns: time,
     };
@@ -126,7 +129,7 @@ fn history() -> History {
     }
 }
 
-fn example() -> Section {
+fn example() -> LeaderboardSection {
     section(&history()).expect("confirmed finalists make a section")
 }
 
@@ -159,31 +162,97 @@ fn what_failed_at_full_depth_does_not_enter() {
 
 #[test]
 fn the_table_reads_well() {
-    insta::assert_snapshot!(crate::report::text::section(&example()), @"
+    insta::assert_snapshot!(crate::report::text::section(&example(), 100), @"
     gemm on fake · square
       #  BLOCK_M  VEC      time  speed       95 %  TFLOP/s  GB/s  roof  regs  spill
       1       32    4  100.0 µs  2.00×  1.98–2.02    0.330  7.80  33 %    64      0
       2       64    4  100.5 µs  1.99×  1.97–2.01    0.328  7.76  33 %    64      0  tie with 1
       3       16    4  200.0 µs      -          -    0.165  3.90  16 %    64      0  baseline
-    time: hot, confirmed; speed: against the default (16 4), paired in fresh processes; noise floor 1.00 %
+    time: hot, confirmed; speed: paired with the default (16 4) in fresh processes; noise floor 1.00 %
     again: evo test-one gemm BLOCK_M=32 VEC=4 --device host --seed 1
     ");
+}
+
+/// The example as a kernel with many parameters has it; two of them differ between the entries.
+fn wide() -> LeaderboardSection {
+    let mut section = example();
+    let fixed = [("NUM_WARPS", 4), ("BLOCK_N", 128), ("BLOCK_K", 32), ("STAGES", 3), ("SPLIT_K", 1)];
+    let widen = |configuration: &Configuration| {
+        let own = configuration.iter().map(|(name, value)| (name.into(), value.clone()));
+        let fixed = fixed.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+        let word = [("swizzle".into(), "xor".into())];
+        Configuration::new(own.chain(fixed).chain(word).collect())
+    };
+    let entries = std::iter::once(&mut section.champion).chain(&mut section.runners_up);
+    for (position, entry) in entries.enumerate() {
+        entry.configuration = widen(&entry.configuration);
+        let unroll = ("UNROLL".into(), (1 << position).into());
+        let pairs = entry.configuration.iter().map(|(name, value)| (name.into(), value.clone()));
+        entry.configuration = Configuration::new(pairs.chain([unroll]).collect());
+    }
+    section.baseline.configuration = widen(&section.baseline.configuration);
+    section
+}
+
+#[test]
+fn the_table_fits_the_terminal() {
+    let text = |width| crate::report::text::section(&wide(), width);
+    insta::assert_snapshot!(text(60), @"
+    gemm on fake · square
+      #  BLOCK_M  UNROLL      time  speed       95 %
+      1       32       1  100.0 µs  2.00×  1.98–2.02
+      2       64       2  100.5 µs  1.99×  1.97–2.01  tie with 1
+      3       16       4  200.0 µs      -          -  baseline
+    same in all rows: VEC=4, NUM_WARPS=4, BLOCK_N=128,
+      BLOCK_K=32, STAGES=3, SPLIT_K=1, swizzle=xor
+    not shown in 60 columns: spill, regs, GB/s, roof, TFLOP/s
+    time: hot, confirmed; speed: paired with the default (16 4 4
+      128 32 3 1 xor) in fresh processes; noise floor 1.00 %
+    again: evo test-one gemm BLOCK_M=32 VEC=4 --device host --seed 1
+    ");
+    insta::assert_snapshot!(text(100), @"
+    gemm on fake · square
+      #  BLOCK_M  UNROLL      time  speed       95 %  TFLOP/s  GB/s  roof  regs  spill
+      1       32       1  100.0 µs  2.00×  1.98–2.02    0.330  7.80  33 %    64      0
+      2       64       2  100.5 µs  1.99×  1.97–2.01    0.328  7.76  33 %    64      0  tie with 1
+      3       16       4  200.0 µs      -          -    0.165  3.90  16 %    64      0  baseline
+    same in all rows: VEC=4, NUM_WARPS=4, BLOCK_N=128, BLOCK_K=32, STAGES=3, SPLIT_K=1, swizzle=xor
+    time: hot, confirmed; speed: paired with the default (16 4 4 128 32 3 1 xor) in fresh processes;
+      noise floor 1.00 %
+    again: evo test-one gemm BLOCK_M=32 VEC=4 --device host --seed 1
+    ");
+    insta::assert_snapshot!(text(160), @"
+    gemm on fake · square
+      #  BLOCK_M  VEC  NUM_WARPS  BLOCK_N  BLOCK_K  STAGES  SPLIT_K  swizzle  UNROLL      time  speed       95 %  TFLOP/s  GB/s  roof  regs  spill
+      1       32    4          4      128       32       3        1      xor       1  100.0 µs  2.00×  1.98–2.02    0.330  7.80  33 %    64      0
+      2       64    4          4      128       32       3        1      xor       2  100.5 µs  1.99×  1.97–2.01    0.328  7.76  33 %    64      0  tie with 1
+      3       16    4          4      128       32       3        1      xor       4  200.0 µs      -          -    0.165  3.90  16 %    64      0  baseline
+    time: hot, confirmed; speed: paired with the default (16 4 4 128 32 3 1 xor) in fresh processes; noise floor 1.00 %
+    again: evo test-one gemm BLOCK_M=32 VEC=4 --device host --seed 1
+    ");
+    for width in [60, 80, 100, 160] {
+        let text = text(width);
+        let mut lines = text.lines().filter(|line| !line.starts_with("again: "));
+        assert!(lines.all(|line| line.chars().count() <= width), "{width}\n{text}");
+    }
 }
 
 #[test]
 fn the_table_explains_what_ambiguous_means() {
     let mut history = history();
     let pair = &mut history.confirmations[2].pairs[0];
-    (pair.ratio, pair.ratio_low, pair.ratio_high, pair.decision) = (0.97, 0.95, 0.99, Decision::Ambiguous);
-    let text = crate::report::text::section(&section(&history).unwrap());
+    (pair.ratio, pair.ratio_low, pair.ratio_high, pair.decision) =
+        (0.97, 0.95, 0.99, PairedDecision::Ambiguous);
+    let text = crate::report::text::section(&section(&history).unwrap(), 100);
     insta::assert_snapshot!(text, @"
     gemm on fake · square
       #  BLOCK_M  VEC      time  speed       95 %  TFLOP/s  GB/s  roof  regs  spill
       1       32    4  100.0 µs  2.00×  1.98–2.02    0.330  7.80  33 %    64      0
       2       64    4  194.0 µs  1.03×  1.01–1.05    0.328  7.76  33 %    64      0  ambiguous
       3       16    4  200.0 µs      -          -    0.165  3.90  16 %    64      0  baseline
-    time: hot, confirmed; speed: against the default (16 4), paired in fresh processes; noise floor 1.00 %
-    ambiguous: the 95 % interval lies partly within ±2.00 % of the baseline, too close for this noise floor to tell, or the problems disagree; more blocks are needed
+    time: hot, confirmed; speed: paired with the default (16 4) in fresh processes; noise floor 1.00 %
+    ambiguous: the 95 % interval lies partly within ±2.00 % of the baseline, too close for this noise
+      floor to tell, or the problems disagree; more blocks are needed
     again: evo test-one gemm BLOCK_M=32 VEC=4 --device host --seed 1
     ");
 }
@@ -198,10 +267,10 @@ fn what_the_pairs_contradict_or_leave_open_is_not_confirmed() {
         let champion = section(&history).unwrap().champion;
         assert_eq!(champion.gates["confirmation"], expected, "{decision:?}");
     };
-    check(Decision::Faster, GateState::Pass);
-    check(Decision::Same, GateState::Pass);
-    check(Decision::Slower, GateState::Fail);
-    check(Decision::Ambiguous, GateState::Fail);
+    check(PairedDecision::Faster, GateState::Pass);
+    check(PairedDecision::Same, GateState::Pass);
+    check(PairedDecision::Slower, GateState::Fail);
+    check(PairedDecision::Ambiguous, GateState::Fail);
 }
 
 #[test]
@@ -229,7 +298,7 @@ fn sections_of_others_stay_and_an_unreadable_file_is_put_aside() {
 fn the_file_follows_its_published_schema() {
     let schema: Value = serde_json::from_str(include_str!("../../docs/leaderboard.schema.json")).unwrap();
     let mut board = Leaderboard::empty("2026-01-01T00:00:00Z".into());
-    board.merge(example());
+    merge(&mut board, example());
     let value = serde_json::to_value(&board).unwrap();
     assert_eq!(complaints(&schema, &schema, &value, "$"), Vec::<String>::new());
     // The check itself notices a missing key and a wrong type.
@@ -238,7 +307,9 @@ fn the_file_follows_its_published_schema() {
     broken["sections"][0]["kernel"] = Value::from(1);
     assert_eq!(complaints(&schema, &schema, &broken, "$").len(), 2);
     // A key that the schema does not know would be an unpublished promise.
-    for (name, place) in [("section", ""), ("entry", "/champion"), ("study", "/study")] {
+    for (name, place) in
+        [("LeaderboardSection", ""), ("RankedEntry", "/champion"), ("StudySummary", "/study")]
+    {
         let known = schema["$defs"][name]["properties"].as_object().unwrap();
         let written = value.pointer(&format!("/sections/0{place}")).unwrap().as_object().unwrap();
         let unknown: Vec<_> = written.keys().filter(|key| !known.contains_key(*key)).collect();
@@ -286,6 +357,14 @@ fn complaints(root: &Value, schema: &Value, value: &Value, place: &str) -> Vec<S
     };
     if !allowed.is_empty() && !allowed.iter().any(|wanted| fits(wanted)) {
         found.push(format!("{place}: {kind} is not {allowed:?}"));
+    }
+    for alternatives in ["anyOf", "oneOf"].iter().filter_map(|key| schema[*key].as_array()) {
+        if alternatives.iter().all(|one| !complaints(root, one, value, place).is_empty()) {
+            found.push(format!("{place}: {value} is none of the alternatives"));
+        }
+    }
+    if schema.get("const").is_some_and(|only| only != value) {
+        found.push(format!("{place}: {value} is not {}", schema["const"]));
     }
     if schema["enum"].as_array().is_some_and(|all| !all.contains(value)) {
         found.push(format!("{place}: {value} is not in the list"));

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::record::Record;
+use super::record::JournalRecord;
 
 #[derive(Serialize, Deserialize)]
 struct Envelope<'a> {
@@ -16,7 +16,7 @@ struct Envelope<'a> {
 }
 
 /// The line of a record, its newline included.
-pub fn encode(record: &Record) -> serde_json::Result<String> {
+pub fn encode(record: &JournalRecord) -> serde_json::Result<String> {
     let text = serde_json::value::to_raw_value(record)?;
     let mut line = serde_json::to_string(&Envelope { crc: &checksum(text.get()), record: &text })?;
     line.push('\n');
@@ -24,7 +24,7 @@ pub fn encode(record: &Record) -> serde_json::Result<String> {
 }
 
 /// The record of a line without its newline, or why it is not one.
-pub fn decode(line: &[u8]) -> Result<Record, String> {
+pub fn decode(line: &[u8]) -> Result<JournalRecord, String> {
     let text = std::str::from_utf8(line).map_err(|_| "not UTF-8".to_string())?;
     let envelope: Envelope<'_> =
         serde_json::from_str(text).map_err(|error| format!("not a record: {error}"))?;

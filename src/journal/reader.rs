@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use super::error::JournalError;
 use super::line;
-use super::record::Record;
+use super::record::JournalRecord;
 
 /// What a journal holds.
 #[derive(Debug, Default)]
 pub struct Journal {
     /// Readable records in order.
-    pub records: Vec<Record>,
+    pub records: Vec<JournalRecord>,
     /// Damaged lines.
     pub rejected: Vec<Rejected>,
     /// Bytes up to the end of the last whole line; anything beyond is torn.
@@ -97,7 +97,7 @@ mod tests {
     use super::super::writer::JournalWriter;
     use super::*;
 
-    fn record() -> impl Strategy<Value = Record> {
+    fn record() -> impl Strategy<Value = JournalRecord> {
         let configuration = (".{0,6}", any::<i64>(), any::<bool>()).prop_map(|(text, number, flag)| {
             let pair = |name: &str, value| (Arc::<str>::from(name), value);
             Configuration::new(vec![
@@ -108,12 +108,12 @@ mod tests {
         });
         prop_oneof![
             (any::<u64>(), configuration)
-                .prop_map(|(number, configuration)| Record::Started { number, configuration }),
-            ("[^\u{0}]{0,30}", ".{0,9}").prop_map(|(message, at)| Record::Note { at, message }),
+                .prop_map(|(number, configuration)| JournalRecord::Started { number, configuration }),
+            ("[^\u{0}]{0,30}", ".{0,9}").prop_map(|(message, at)| JournalRecord::Note { at, message }),
         ]
     }
 
-    fn text_of(records: &[Record]) -> Vec<u8> {
+    fn text_of(records: &[JournalRecord]) -> Vec<u8> {
         records.iter().flat_map(|record| line::encode(record).unwrap().into_bytes()).collect()
     }
 
@@ -175,8 +175,8 @@ mod tests {
 
     #[test]
     fn every_single_cut_of_a_journal_is_read() {
-        let records: Vec<Record> =
-            (0..3).map(|n| Record::Note { at: n.to_string(), message: "m".repeat(n) }).collect();
+        let records: Vec<JournalRecord> =
+            (0..3).map(|n| JournalRecord::Note { at: n.to_string(), message: "m".repeat(n) }).collect();
         let bytes = text_of(&records);
         for cut in 0..=bytes.len() {
             let journal = parse(&bytes[..cut]);
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn rejected_lines_are_named() {
-        let records = [1, 2, 3].map(|n| Record::Note { at: n.to_string(), message: "abc".into() });
+        let records = [1, 2, 3].map(|n| JournalRecord::Note { at: n.to_string(), message: "abc".into() });
         let text = String::from_utf8(text_of(&records)).unwrap().replacen("\"2\"", "\"7\"", 1);
         let journal = parse(text.as_bytes());
         assert_eq!(journal.records, [records[0].clone(), records[2].clone()]);

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use evo_protocol::device::{DeviceInfo, EntryAttributes, Telemetry};
 use evo_protocol::evaluation::Evaluation;
+use evo_protocol::leaderboard::{Environment, PairedProblem, Throughput, first_verdict_version};
 use evo_protocol::measurement::RankingMode;
 use evo_space::genome::{Configuration, ContentHash};
 use serde::{Deserialize, Serialize};
 
 use crate::budget::StopReason;
-pub use crate::timing::paired::Decision;
 
 /// Raised by any change that an older evo would misread.
 pub const FORMAT: u32 = 1;
@@ -18,7 +18,7 @@ pub const FORMAT: u32 = 1;
 /// One line of a journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Record {
+pub enum JournalRecord {
     /// A run begins; the first line, and again at every resume.
     Study(Box<StudyHeader>),
     /// A configuration goes to the device. Without an evaluation of the same number after it, it was
@@ -31,7 +31,7 @@ pub enum Record {
     /// Something a person should know.
     Note { at: String, message: String },
     /// A run ended by itself.
-    End(Box<End>),
+    End(Box<RunEnd>),
 }
 
 /// Which study this is, and under which conditions it runs.
@@ -65,43 +65,6 @@ pub struct StudyHeader {
     pub environment: Environment,
     /// UTC, RFC 3339.
     pub started_at: String,
-}
-
-/// What files without a version of the verdict list were written with.
-pub(super) fn first_verdict_version() -> u32 {
-    1
-}
-
-/// The conditions outside the device.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Environment {
-    /// Operating system and processor architecture.
-    pub platform: String,
-    pub cores: u32,
-    /// Commit of the folder in which evo was started; absent outside a repository.
-    pub git_commit: Option<String>,
-    /// Whether that folder had uncommitted changes.
-    pub git_dirty: Option<bool>,
-    /// The command line.
-    pub command: Vec<String>,
-}
-
-/// A finalist against the baseline on one problem.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PairedProblem {
-    pub problem: String,
-    /// Median of finalist's time / baseline's time over all block pairs.
-    pub ratio: f64,
-    /// 95 % interval of that ratio.
-    pub ratio_low: f64,
-    pub ratio_high: f64,
-    /// Fresh processes and block pairs in all.
-    pub processes: u32,
-    pub pairs: u32,
-    pub decision: Decision,
-    /// Median of the baseline's and the finalist's blocks, nanoseconds.
-    pub baseline_ns: f64,
-    pub finalist_ns: f64,
 }
 
 /// What one call of a finalist amounts to on one problem.
@@ -150,7 +113,7 @@ pub struct Confirmation {
 
 /// Why and how a run ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct End {
+pub struct RunEnd {
     pub at: String,
     pub reason: StopReason,
     /// Evaluations in the study so far, and in this run.
@@ -165,19 +128,6 @@ pub struct End {
     pub device_at_start: Option<Telemetry>,
     #[serde(default)]
     pub device_at_end: Option<Telemetry>,
-}
-
-/// How fast a run was and how busy its lanes were.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Throughput {
-    /// From the first proposal to the last verdict; confirmation is not part of it.
-    pub search_seconds: f64,
-    pub evaluations_per_second: f64,
-    /// Share of that time in which the device lane worked.
-    pub device_busy: f64,
-    /// The same for the compile processes, over their number.
-    pub compile_busy: f64,
-    pub compile_jobs: u32,
 }
 
 /// The time now as files say it.

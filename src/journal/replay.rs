@@ -8,7 +8,7 @@ use evo_space::genome::Configuration;
 
 use super::error::JournalError;
 use super::reader::Journal;
-use super::record::{Confirmation, End, FORMAT, Record, StudyHeader};
+use super::record::{Confirmation, FORMAT, JournalRecord, RunEnd, StudyHeader};
 use crate::budget::StopReason;
 
 /// A configuration that was on the device when a run died.
@@ -30,7 +30,7 @@ pub struct History {
     pub confirmations: Vec<Confirmation>,
     /// In flight at a crash and not evaluated since, by number.
     pub struck: Vec<Struck>,
-    pub ends: Vec<End>,
+    pub ends: Vec<RunEnd>,
     pub(super) numbers: HashSet<u64>,
 }
 
@@ -42,22 +42,22 @@ impl History {
         let mut struck = BTreeMap::<u64, Struck>::new();
         for record in journal.records {
             match record {
-                Record::Study(header) => {
+                JournalRecord::Study(header) => {
                     strike(&mut in_flight, &mut struck);
                     history.header = Some(*header);
                 }
-                Record::Started { number, configuration } => {
+                JournalRecord::Started { number, configuration } => {
                     in_flight.insert(number, configuration);
                 }
-                Record::Evaluation(evaluation) => {
+                JournalRecord::Evaluation(evaluation) => {
                     in_flight.remove(&evaluation.number);
                     struck.remove(&evaluation.number);
                     history.add(*evaluation);
                 }
-                Record::Confirmation(confirmation) => history.confirmations.push(*confirmation),
-                Record::Note { .. } => {}
+                JournalRecord::Confirmation(confirmation) => history.confirmations.push(*confirmation),
+                JournalRecord::Note { .. } => {}
                 // A run that ended by itself left nothing behind by accident, unless the device died.
-                Record::End(end) => {
+                JournalRecord::End(end) => {
                     if end.reason == StopReason::DeviceLost {
                         strike(&mut in_flight, &mut struck);
                     }

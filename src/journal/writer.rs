@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::JournalError;
 use super::line;
-use super::record::Record;
+use super::record::JournalRecord;
 
 /// An open journal at its end.
 #[derive(Debug)]
@@ -39,14 +39,14 @@ impl JournalWriter {
 
     /// Appends one record; on return it is on the disk. After an error the file ends with the record
     /// before.
-    pub fn append(&mut self, record: &Record) -> Result<(), JournalError> {
+    pub fn append(&mut self, record: &JournalRecord) -> Result<(), JournalError> {
         self.append_unsynced(record)?;
         self.file.sync_data().map_err(|error| JournalError::io("sync", &self.path, error))
     }
 
     /// Appends one record without waiting for the disk: it survives the death of this process, and
     /// the next `append` syncs it too.
-    pub fn append_unsynced(&mut self, record: &Record) -> Result<(), JournalError> {
+    pub fn append_unsynced(&mut self, record: &JournalRecord) -> Result<(), JournalError> {
         let line = line::encode(record);
         let line = line.map_err(|error| JournalError::io("write", &self.path, error.into()))?;
         self.write(line.as_bytes())
@@ -79,11 +79,13 @@ mod tests {
         let path = Path::new("/dev/full");
         let file = OpenOptions::new().write(true).open(path).expect("Linux has /dev/full");
         let mut writer = JournalWriter { file, path: path.to_path_buf(), length: 0 };
-        let error = writer.append(&Record::Note { at: String::new(), message: String::new() }).unwrap_err();
+        let error =
+            writer.append(&JournalRecord::Note { at: String::new(), message: String::new() }).unwrap_err();
         assert!(matches!(error, JournalError::DiskFull { .. }));
-        insta::assert_snapshot!(error, @"
-        no space left on the device that holds `/dev/full`
-        hint: everything before this record is safe; make room and run the same command with `--resume`
-        ");
+        insta::assert_snapshot!(error, @"no space left on the device that holds `/dev/full`");
+        insta::assert_snapshot!(
+            error.hint().unwrap(),
+            @"everything before this record is safe; make room and run the same command with `--resume`"
+        );
     }
 }

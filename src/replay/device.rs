@@ -6,6 +6,7 @@
 use std::sync::mpsc::Sender;
 
 use evo_protocol::device::{DeviceInfo, DeviceKind, DeviceLimits};
+use evo_protocol::leaderboard::PairedProblem;
 use evo_protocol::verdict::{Gate, GateReport, Verdict, VerdictKind};
 use evo_space::genome::{Configuration, ContentHash};
 
@@ -13,7 +14,7 @@ use super::recording::{Recording, Row};
 use crate::engine::ports::{
     BuildRecord, Compilers, Evaluate, Identity, JobOrder, Message, Recipe, Refused, Rivals,
 };
-use crate::journal::record::{PairedProblem, ProblemWork};
+use crate::journal::record::ProblemWork;
 use crate::supervise::job::{Judgement, Standing};
 
 /// Begins every replayed device's name.

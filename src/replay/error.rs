@@ -9,22 +9,32 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum RecordingError {
     /// It cannot be opened or read.
-    #[error(
-        "cannot read the recording `{}`\nhint: `replay:` takes a file, or the folder of a study with its journal",
-        path.display()
-    )]
+    #[error("cannot read the recording `{}`", path.display())]
     Read { path: PathBuf, source: io::Error },
     /// The gzip stream is damaged.
-    #[error("cannot unpack the recording `{}`: {source}\nhint: the file may be cut off; fetch it again", path.display())]
+    #[error("cannot unpack the recording `{}`: {source}", path.display())]
     Compressed { path: PathBuf, source: io::Error },
     /// Well-formed or not, its content is not a recording.
     #[error("cannot use the recording `{}`: {}", path.display(), fault)]
     Content { path: PathBuf, fault: RecordingFault },
 }
 
+impl RecordingError {
+    /// What a person can do about it.
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            RecordingError::Read { .. } => {
+                Some("`replay:` takes a file, or the folder of a study with its journal")
+            }
+            RecordingError::Compressed { .. } => Some("the file may be cut off; fetch it again"),
+            RecordingError::Content { fault, .. } => fault.hint.as_deref(),
+        }
+    }
+}
+
 /// What is wrong inside a file, where, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Error)]
-#[error("{}{cause}{}", place(row), hint_line(hint))]
+#[error("{}{cause}", place(row))]
 pub struct RecordingFault {
     /// The row as its file counts or names it.
     pub row: Option<String>,
@@ -52,8 +62,4 @@ impl RecordingFault {
 
 fn place(row: &Option<String>) -> String {
     row.as_ref().map(|row| format!("row {row}: ")).unwrap_or_default()
-}
-
-fn hint_line(hint: &Option<String>) -> String {
-    hint.as_ref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! One line at the end of a sweep: what mattered, when the best came, how random search would have
-//! done, what was never tried.
+//! One line at the end of a sweep: which parameters mattered, when the best was found, how random search would
+//! have done, which values were never tried.
 
 use evo_search::insight::{Basis, ENOUGH, Importance, Insight, RandomSearch, Values};
 
@@ -13,16 +13,16 @@ const PARAMETERS: usize = 4;
 /// The share of variance below which a forest has understood nothing.
 const UNDERSTOOD: f64 = 0.1;
 
-/// The line, without an end; none where there is nothing to tell.
+/// The line, without a newline; none where there is nothing to tell.
 pub fn line(insight: &Insight) -> Option<String> {
     let best = insight.best.as_ref()?;
     let mut parts = vec![match &insight.importance {
         Some(importance) => decided(importance),
         None if insight.passing < ENOUGH => "too few measurements to say what decides the time".to_string(),
-        None => "all took the same time".to_string(),
+        None => "all variants took the same time".to_string(),
     }];
     parts.push(format!(
-        "the best came as evaluation {} of {}, by `{}`",
+        "the best was evaluation {} of {}, proposed by `{}`",
         best.after_evaluations, insight.evaluations, best.origin
     ));
     parts.extend(insight.random.as_ref().map(|random| against(random, best.objective_ns)));
@@ -30,7 +30,7 @@ pub fn line(insight: &Insight) -> Option<String> {
         && let (Some(factor), Some(inside)) = (calibration.typical_factor, calibration.inside)
     {
         parts.push(format!(
-            "half of the predictions miss by at most {} (inside their interval: {:.0} % of {})",
+            "the median prediction error is {} ({:.0} % of {} predictions were inside their interval)",
             more(factor),
             100.0 * inside,
             calibration.measured
@@ -63,20 +63,20 @@ fn decided(importance: &Importance) -> String {
 
 /// Random search beside the best that was found.
 fn against(random: &RandomSearch, best_ns: f64) -> String {
-    let by = match random.basis {
+    let basis = match random.basis {
         Basis::WholeSpace => {
             let draws = random.median_to_match.unwrap_or(1);
-            return format!("random search takes {draws} evaluations to come as far, as a rule");
+            return format!("random search needs {draws} evaluations to find one as fast (median)");
         }
-        Basis::OwnDraws => "as this study's own random draws say",
-        Basis::Model => "as a model of this study guesses",
+        Basis::OwnDraws => "from this study's random draws",
+        Basis::Model => "estimated",
     };
     let reached = match random.median_ns {
-        None => "finds nothing that passes".to_string(),
-        Some(median) if median <= best_ns * 1.01 => "comes as far".to_string(),
-        Some(median) => format!("stays {} slower", more(median / best_ns)),
+        None => "would find nothing that passes".to_string(),
+        Some(median) if median <= best_ns * 1.01 => "would end as fast".to_string(),
+        Some(median) => format!("would end about {} slower", more(median / best_ns)),
     };
-    format!("random search {reached} with as many, {by}")
+    format!("random search with the same budget {reached} ({basis})")
 }
 
 /// A factor above 1: up to two as a percentage on top, beyond as times.
@@ -150,9 +150,9 @@ mod tests {
 
     #[test]
     fn one_line_says_what_was_learned() {
-        let expected = "insight: `TILE` (60 %), `BX` (30 %) decide most of the time; the best came as evaluation 57 \
-                        of 200, by `crossover`; random search stays 31 % slower with as many, as a model of this \
-                        study guesses; never tried: `UNROLL=1`, `UNROLL=2`, `UNROLL=3`, `UNROLL=4` and 2 more";
+        let expected = "insight: `TILE` (60 %), `BX` (30 %) decide most of the time; the best was evaluation 57 \
+                        of 200, proposed by `crossover`; random search with the same budget would end about 31 % slower \
+                        (estimated); never tried: `UNROLL=1`, `UNROLL=2`, `UNROLL=3`, `UNROLL=4` and 2 more";
         assert_eq!(line(&insight()).unwrap(), expected);
         let nothing_passed = Insight { best: None, ..insight() };
         assert_eq!(line(&nothing_passed), None);
@@ -165,20 +165,29 @@ mod tests {
             assert!(line.contains(part), "{line}");
         };
         let against = |basis, median| Insight { random: Some(random(basis, median)), ..insight() };
-        check(against(Basis::WholeSpace, Some(1.0)), "random search takes 340 evaluations to come as far");
+        check(
+            against(Basis::WholeSpace, Some(1.0)),
+            "random search needs 340 evaluations to find one as fast (median)",
+        );
         check(
             against(Basis::OwnDraws, Some(1005.0)),
-            "random search comes as far with as many, as this study's own",
+            "random search with the same budget would end as fast (from this study's random draws)",
         );
-        check(against(Basis::Model, Some(2500.0)), "random search stays 2.5 times slower");
-        check(against(Basis::Model, None), "random search finds nothing that passes");
+        check(
+            against(Basis::Model, Some(2500.0)),
+            "random search with the same budget would end about 2.5 times slower (estimated)",
+        );
+        check(
+            against(Basis::Model, None),
+            "random search with the same budget would find nothing that passes (estimated)",
+        );
         let unclear = Importance { observations: 180, explained: 0.02, parameters: vec![share("A", 1.0)] };
         check(
             Insight { importance: Some(unclear), ..insight() },
             "insight: no parameter explains the time; ",
         );
         check(Insight { importance: None, passing: 19, ..insight() }, "too few measurements");
-        check(Insight { importance: None, ..insight() }, "all took the same time");
+        check(Insight { importance: None, ..insight() }, "all variants took the same time");
         let calibration = ModelCalibration {
             expected: 170,
             measured: 150,
@@ -187,7 +196,7 @@ mod tests {
             risk_expected: 0.1,
             risk_came: 0.12,
         };
-        let told = "half of the predictions miss by at most 12 % (inside their interval: 64 % of 150)";
+        let told = "the median prediction error is 12 % (64 % of 150 predictions were inside their interval)";
         check(Insight { calibration: Some(calibration), ..insight() }, told);
     }
 }

@@ -4,4 +4,6 @@ pub mod csv;
 pub mod insight;
 pub mod json;
 pub mod single;
+pub mod table;
 pub mod text;
+pub mod width;

@@ -1,6 +1,6 @@
 //! Which folder a study lives in.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
@@ -17,23 +17,40 @@ pub struct StudyRequest<'a> {
     pub name: Option<&'a str>,
     /// The name otherwise; gets a number where it is taken.
     pub default_name: &'a str,
+    /// Continue where an earlier run ended, if there is one.
     pub resume: bool,
 }
 
-/// Why a study cannot be opened. All of these are the user's to mend.
+/// Why a study cannot be opened.
 #[derive(Debug, Error)]
 pub enum StudyError {
+    /// Trouble with its journal or lock.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    #[error(
-        "study `{}` has a journal already\nhint: continue it with `--resume`, or choose another name with `--study` \
-         or another folder with `--out`", path.display()
-    )]
+    /// Without `--resume` a study is not added to.
+    #[error("study `{}` has a journal already", path.display())]
     Taken { path: PathBuf },
-    #[error("cannot write to `{}`: {reason}\nhint: choose another folder with `--out`", path.display())]
-    Unwritable { path: PathBuf, reason: String },
-    #[error("`{name}` is no name for a study\nhint: use letters, digits, `-`, `_` and `.`")]
+    /// Files cannot be made in the evidence folder.
+    #[error("cannot write to `{}`", path.display())]
+    Unwritable { path: PathBuf, source: io::Error },
+    /// The name cannot be a folder's.
+    #[error("`{name}` is not a name for a study")]
     Name { name: String },
+}
+
+impl StudyError {
+    /// What a person can do about it.
+    pub fn hint(&self) -> Option<String> {
+        let hint = match self {
+            StudyError::Journal(error) => return error.hint(),
+            StudyError::Taken { .. } => {
+                "continue it with `--resume`, or choose another name with `--study` or another folder with `--out`"
+            }
+            StudyError::Unwritable { .. } => "choose another folder with `--out`",
+            StudyError::Name { .. } => "use letters, digits, `-`, `_` and `.`",
+        };
+        Some(hint.to_string())
+    }
 }
 
 impl StudyRequest<'_> {
@@ -63,32 +80,31 @@ fn check_name(name: &str) -> Result<(), StudyError> {
 }
 
 /// Checks, without leaving anything behind, that files can be made in `folder`, which may not exist yet.
-pub(super) fn check_writable(folder: &Path) -> Result<(), StudyError> {
-    let fail = |path: &Path, reason: &str| StudyError::Unwritable {
-        path: path.to_path_buf(),
-        reason: reason.to_string(),
-    };
-    let absolute = std::path::absolute(folder).map_err(|error| fail(folder, &error.to_string()))?;
+pub fn check_writable(folder: &Path) -> Result<(), StudyError> {
+    let fail = |source: io::Error| StudyError::Unwritable { path: folder.to_path_buf(), source };
+    let absolute = std::path::absolute(folder).map_err(fail)?;
     for ancestor in absolute.ancestors() {
         match std::fs::metadata(ancestor) {
-            Ok(found) if !found.is_dir() => return Err(fail(folder, "it is not a folder")),
-            Ok(_) => return probe(ancestor).map_err(|error| fail(folder, &error.to_string())),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => return Err(fail(folder, &error.to_string())),
+            Ok(found) if !found.is_dir() => {
+                return Err(fail(io::Error::new(io::ErrorKind::NotADirectory, "it is not a folder")));
+            }
+            Ok(_) => return probe(ancestor).map_err(fail),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(fail(error)),
         }
     }
     Ok(())
 }
 
 /// Writes a page into a file without a name: finds missing rights, read-only mounts and full disks.
-fn probe(folder: &Path) -> std::io::Result<()> {
+fn probe(folder: &Path) -> io::Result<()> {
     let mut file = tempfile::tempfile_in(folder)?;
     file.write_all(&[0; 4096])?;
     file.sync_data()
 }
 
 /// The folder and the lock on it. Without `--resume` it has no journal.
-pub(super) fn find(request: &StudyRequest<'_>) -> Result<(PathBuf, StudyLock), StudyError> {
+pub fn find(request: &StudyRequest<'_>) -> Result<(PathBuf, StudyLock), StudyError> {
     let Some(name) = request.name else {
         return if request.resume { latest(request) } else { fresh(request) };
     };

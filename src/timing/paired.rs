@@ -4,6 +4,7 @@
 //! that process's luck (addresses, clocks), so the interval resamples blocks within processes and the
 //! caller brings blocks from several fresh processes.
 
+use evo_protocol::leaderboard::PairedDecision;
 use evo_protocol::worker::PairedTimes;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -11,24 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use super::stats::{below, median, quantile};
 
-/// How B compares with A.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Decision {
-    /// B is faster than A, beyond the noise.
-    Faster,
-    /// B is slower than A, beyond the noise.
-    Slower,
-    /// The whole interval lies within the noise: a tie.
-    Same,
-    /// More blocks are needed.
-    Ambiguous,
-}
-
 /// A comparison of B with A.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PairedComparison {
-    pub decision: Decision,
+    pub decision: PairedDecision,
     /// Median of ln(time B / time A): negative where B is faster.
     pub log_ratio: f64,
     /// Its 95 % interval.
@@ -50,7 +37,7 @@ pub fn compare(processes: &[Vec<f64>], noise_floor: f64, seed: u64) -> PairedCom
     if all.is_empty() {
         let nan = f64::NAN;
         return PairedComparison {
-            decision: Decision::Ambiguous,
+            decision: PairedDecision::Ambiguous,
             log_ratio: nan,
             low: nan,
             high: nan,
@@ -61,19 +48,19 @@ pub fn compare(processes: &[Vec<f64>], noise_floor: f64, seed: u64) -> PairedCom
     medians.sort_by(f64::total_cmp);
     let (low, high) = (quantile(&medians, 0.025), quantile(&medians, 0.975));
     // Below six ratios an interval at this level does not exist; nothing is claimed then.
-    let decision = if all.len() < 6 { Decision::Ambiguous } else { decide(low, high, delta) };
+    let decision = if all.len() < 6 { PairedDecision::Ambiguous } else { decide(low, high, delta) };
     PairedComparison { decision, log_ratio: median(&all), low, high, delta }
 }
 
-fn decide(low: f64, high: f64, delta: f64) -> Decision {
+fn decide(low: f64, high: f64, delta: f64) -> PairedDecision {
     if high < -delta {
-        Decision::Faster
+        PairedDecision::Faster
     } else if low > delta {
-        Decision::Slower
+        PairedDecision::Slower
     } else if low >= -delta && high <= delta {
-        Decision::Same
+        PairedDecision::Same
     } else {
-        Decision::Ambiguous
+        PairedDecision::Ambiguous
     }
 }
 
@@ -125,21 +112,21 @@ mod tests {
         vec![blocks(0), blocks(3), blocks(7)]
     }
 
-    fn check(center: f64, width: f64, noise: f64, expected: Decision) {
+    fn check(center: f64, width: f64, noise: f64, expected: PairedDecision) {
         let comparison = compare(&spread(center, width), noise, 1);
         assert_eq!(comparison.decision, expected, "{comparison:?}");
     }
 
     #[test]
     fn known_cases() {
-        check(-0.05, 0.02, 0.001, Decision::Faster);
-        check(0.05, 0.02, 0.001, Decision::Slower);
-        check(0.0, 0.004, 0.001, Decision::Same);
-        check(0.005, 0.02, 0.001, Decision::Ambiguous);
+        check(-0.05, 0.02, 0.001, PairedDecision::Faster);
+        check(0.05, 0.02, 0.001, PairedDecision::Slower);
+        check(0.0, 0.004, 0.001, PairedDecision::Same);
+        check(0.005, 0.02, 0.001, PairedDecision::Ambiguous);
         // The same gain drowns in a larger noise floor.
-        check(-0.05, 0.02, 0.05, Decision::Same);
-        assert_eq!(compare(&[vec![-0.5; 5]], 0.0, 1).decision, Decision::Ambiguous);
-        assert_eq!(compare(&[], 0.0, 1).decision, Decision::Ambiguous);
+        check(-0.05, 0.02, 0.05, PairedDecision::Same);
+        assert_eq!(compare(&[vec![-0.5; 5]], 0.0, 1).decision, PairedDecision::Ambiguous);
+        assert_eq!(compare(&[], 0.0, 1).decision, PairedDecision::Ambiguous);
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! What a new user gets wrong: missing tools, odd paths, impossible numbers, places that cannot be
-//! written. Each ends with exit code 2, a message that names place and cause, and nothing written.
+//! Mistakes of new users: missing tools, odd paths, impossible numbers, places that cannot be written. Each
+//! ends with exit code 2, a message that names place and cause, and nothing written. A disk that becomes full
+//! is not a mistake of the user's command: exit code 4.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -31,8 +32,13 @@ fn text(bytes: &[u8]) -> String {
 
 /// Exit code 2, these words on one screen of stderr, nothing on stdout, no evidence.
 fn refused(root: &Path, output: &Output, expected: &str) {
+    ended(root, output, 2, expected);
+}
+
+/// The same with another exit code.
+fn ended(root: &Path, output: &Output, code: i32, expected: &str) {
     let message = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert_eq!(output.status.code(), Some(code), "{message}");
     assert!(message.contains(expected), "no `{expected}` in: {message}");
     assert!(message.starts_with("error: ") && message.lines().count() < 25, "{message}");
     assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
@@ -57,12 +63,13 @@ fn a_missing_compiler_is_named_by_every_command_that_needs_one() {
 #[test]
 fn numbers_out_of_range_are_refused_with_the_range() {
     let root = bench();
-    let cases: [(&[&str], &str); 7] = [
+    let cases: [(&[&str], &str); 8] = [
+        (&["--pop", "0"], "`--pop 0`: a generation has at least one evaluation"),
         (&["--gen", "-1"], "invalid value '-1' for '--gen <N>'"),
         (&["--pop", "-3"], "invalid value '-3' for '--pop <P>'"),
         (&["--seed", "-1"], "invalid value '-1' for '--seed <S>'"),
-        (&["--budget", "-5"], "`-5` is no budget\nhint: "),
-        (&["--budget", "0s"], "`0s` is no budget\nhint: "),
+        (&["--budget", "-5"], "`-5` is not a budget\nhint: "),
+        (&["--budget", "0s"], "`0s` is not a budget\nhint: "),
         (&["--jobs", "0"], "0 is not in 1..=1024"),
         (&["--jobs", "99999999999"], "99999999999 is not in 1..=1024"),
     ];
@@ -119,7 +126,7 @@ fn a_command_that_is_no_worker_is_refused() {
     for command in ["true", "cat"] {
         let words = ["sweep", "my kernels/blur.toml", "--device", "host", "--worker-command", command];
         let output = evo(root.path()).args(words).output().unwrap();
-        refused(root.path(), &output, "the command of `--worker-command` is no device worker: ");
+        refused(root.path(), &output, "the command of `--worker-command` is not a device worker: ");
     }
 }
 
@@ -129,11 +136,56 @@ fn a_full_stdout_is_an_error_and_a_closed_one_is_none() {
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
     let words = ["render", "my kernels/blur.toml"];
     let output = evo(root.path()).args(words).stdout(full).stderr(Stdio::piped()).output().unwrap();
-    refused(root.path(), &output, "cannot write to stdout: No space left on device");
+    ended(root.path(), &output, 4, "cannot write to stdout: No space left on device");
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let output = evo(root.path()).args(words).stdout(writer).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+}
+
+/// A sweep of 200 recorded configurations into a disk of so many bytes that is mounted for it alone, in
+/// `disk`; `None`, said aloud, where mounting is not allowed.
+fn sweep_on_small_disk(root: &Path, bytes: u32) -> Option<Output> {
+    let mount = format!("mount -t tmpfs -o size={bytes} tmpfs disk");
+    std::fs::create_dir_all(root.join("disk")).unwrap();
+    let in_namespace = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.current_dir(root).stdin(Stdio::null()).args(["--user", "--map-root-user", "--mount"]);
+        command.args(["sh", "-c", script, env!("CARGO_BIN_EXE_evo")]);
+        command
+    };
+    let may_mount = in_namespace(&mount).output().is_ok_and(|output| output.status.success());
+    if !may_mount {
+        crate::skip::skipped("it may not mount a small disk");
+        return None;
+    }
+    let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/stencil__invented.json");
+    let sweep = "exec \"$0\" sweep --device replay:$RECORDING --out disk/evidence --budget 200";
+    let mut command = in_namespace(&format!("{mount} && {sweep}"));
+    Some(command.env("RECORDING", recording).output().unwrap())
+}
+
+#[test]
+fn a_disk_that_becomes_full_is_not_wrong_usage() {
+    let root = tempfile::tempdir().unwrap();
+    let Some(output) = sweep_on_small_disk(root.path(), 64 << 10) else { return };
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(4), "{message}");
+    let expected = "error: no space left on the device that holds `disk/evidence/";
+    assert!(message.contains(expected), "{message}");
+    assert!(message.contains("\nhint: everything before this record is safe; make room"), "{message}");
+}
+
+#[test]
+fn places_that_cannot_be_written_are_wrong_usage() {
+    let root = bench();
+    std::fs::write(root.path().join("file"), "").unwrap();
+    for out in ["file", "file/below", "/proc/evo"] {
+        let words = ["sweep", "my kernels/blur.toml", "--device", "host", "--out", out];
+        let output = evo(root.path()).args(words).output().unwrap();
+        refused(root.path(), &output, &format!("error: cannot write to `{out}`: "));
+        refused(root.path(), &output, "\nhint: choose another folder with `--out`");
+    }
 }
 
 #[test]

@@ -100,6 +100,9 @@ fn entry<'a>(binary: &'a Binary, name: &str) -> &'a EntryResources {
 
 #[test]
 fn cubins_for_each_target_report_every_kernel() {
+    if toolchain::lacks_nvrtc() {
+        return;
+    }
     for arch in ["sm_80", "sm_89", "sm_90a"] {
         let bench = Bench::cuda(arch);
         let text = format!("{SCALE}\n__global__ void plain(float* x) {{ x[threadIdx.x] += 1.0f; }}");
@@ -117,6 +120,9 @@ fn cubins_for_each_target_report_every_kernel() {
 
 #[test]
 fn forced_launch_bounds_spill_and_the_spills_are_counted() {
+    if toolchain::lacks_nvrtc() {
+        return;
+    }
     let text = r#"
 extern "C" __global__ void __launch_bounds__(1024, 2) heavy(float* x) {
     float v[96];
@@ -135,6 +141,9 @@ extern "C" __global__ void __launch_bounds__(1024, 2) heavy(float* x) {
 
 #[test]
 fn static_shared_memory_beyond_the_target_has_a_cause() {
+    if toolchain::lacks_nvrtc() {
+        return;
+    }
     // The assembler itself allows sm_90 more than the 48 KiB of its elders.
     for (arch, kibibytes) in [("sm_89", 64), ("sm_90a", 256)] {
         let text = format!(
@@ -150,6 +159,9 @@ fn static_shared_memory_beyond_the_target_has_a_cause() {
 
 #[test]
 fn a_syntax_error_names_its_line_and_is_remembered() {
+    if toolchain::lacks_nvrtc() {
+        return;
+    }
     let bench = Bench::cuda("sm_80");
     let broken = source("a", "extern \"C\" __global__ void k() { int x = ; }", "k");
     let verdict = bench.verdict(broken.clone());
@@ -161,6 +173,9 @@ fn a_syntax_error_names_its_line_and_is_remembered() {
 
 #[test]
 fn an_entry_that_is_not_in_the_source_is_named() {
+    if toolchain::lacks_nvrtc() {
+        return;
+    }
     let verdict = Bench::cuda("sm_80").verdict(source("a", SCALE, "scael"));
     assert_eq!(verdict.label(), "compile_error:entry");
     assert!(
@@ -172,13 +187,16 @@ fn an_entry_that_is_not_in_the_source_is_named() {
 
 #[test]
 fn an_unknown_target_and_a_missing_nvrtc_are_errors_of_the_setup() {
+    if toolchain::lacks_nvrtc() {
+        return;
+    }
     let bench = Bench::cuda("sm_42");
     let error = compile_one_with(&bench.options, &bench.toolbox, source("a", SCALE, "scale")).unwrap_err();
     assert!(error.to_string().contains("does not compile for `sm_42`; it knows sm_"), "{error}");
     let mut bench = Bench::cuda("sm_80");
     bench.toolbox.nvrtc_dir = Some(bench.folder.path().to_path_buf());
     let error = compile_one_with(&bench.options, &bench.toolbox, source("a", SCALE, "scale")).unwrap_err();
-    assert!(error.hint().unwrap().starts_with("pip install"), "{error}");
+    assert!(error.hint().is_some_and(|hint| hint.starts_with("pip install")), "{error:?}");
 }
 
 /// Equal code under different hashes, in both compilers; other code has another code hash.
@@ -194,8 +212,11 @@ fn check_code_hash(bench: &Bench) {
 
 #[test]
 fn a_dead_parameter_gives_equal_code() {
-    check_code_hash(&Bench::cuda("sm_89"));
     check_code_hash(&Bench::host());
+    if toolchain::lacks_nvrtc() {
+        return;
+    }
+    check_code_hash(&Bench::cuda("sm_89"));
 }
 
 /// The second request is answered from the cache; a damaged entry is compiled again.
@@ -219,12 +240,18 @@ fn check_cache(bench: &Bench) {
 
 #[test]
 fn the_cache_answers_and_heals() {
-    check_cache(&Bench::cuda("sm_80"));
     check_cache(&Bench::host());
+    if toolchain::lacks_nvrtc() {
+        return;
+    }
+    check_cache(&Bench::cuda("sm_80"));
 }
 
 #[test]
 fn helper_kernels_are_compiled_once() {
+    if toolchain::lacks_nvrtc() {
+        return;
+    }
     let bench = Bench::cuda("sm_90a");
     let text = "extern \"C\" __global__ void fill(unsigned* x, unsigned v) { x[threadIdx.x] = v; }";
     let compile = || support::cubin_with(&bench.toolbox, "sm_90a", text, &bench.options.cache).unwrap();
@@ -238,6 +265,9 @@ fn helper_kernels_are_compiled_once() {
 
 #[test]
 fn a_farm_answers_every_ticket_good_and_bad() {
+    if toolchain::lacks_nvrtc() {
+        return;
+    }
     let bench = Bench::cuda("sm_90a");
     let (sender, receiver) = mpsc::channel();
     let options = FarmOptions { jobs: 2, ..bench.options.clone() };
@@ -260,6 +290,9 @@ fn a_farm_answers_every_ticket_good_and_bad() {
 
 #[test]
 fn a_compile_bomb_meets_its_memory_limit_and_the_next_source_compiles() {
+    if toolchain::lacks_nvrtc() {
+        return;
+    }
     let bomb = r#"
 extern "C" __global__ void bomb(float* x) {
     #pragma unroll

@@ -41,6 +41,6 @@ fn a_prior_that_is_none_is_refused() {
     };
     refused(&["--prior", "nowhere"], "cannot read the recording `nowhere`");
     let other = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/replay/kernel_tuner_cache.json");
-    refused(&["--prior", other], "holds no configuration of this space\nhint: ");
+    refused(&["--prior", other], "has no configuration of this space\nhint: ");
     refused(&["--prior", other, "--no-prior"], "cannot be used with");
 }

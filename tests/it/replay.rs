@@ -63,7 +63,9 @@ fn a_sweep_answers_from_the_recording_and_says_so() {
     let done = bench.sweep("axpy__Toy.json", &[]).success();
     let talk = talk(&done);
     assert!(
-        talk.contains("a replay: nothing is run, a recording of `axpy__Toy` answers (tuning-data/1, 13 "),
+        talk.contains(
+            "this is a replay: nothing is compiled or run; the recording of `axpy__Toy` answers (tuning"
+        ),
         "{talk}"
     );
     assert!(talk.contains("study s on replay:Toy: 13 valid configurations"), "{talk}");
@@ -234,6 +236,23 @@ fn json_lines_name_the_replay() {
     assert_eq!(last["replay"]["gpu"], "Toy-t4");
     assert_eq!(last["replay"]["best"]["configuration"]["MODE"], "staged");
     assert!(last["section"].is_null() && last["leaderboard"].is_null());
+    // The object of a live sweep, with one more key.
+    let keys: Vec<&str> = last.as_object().unwrap().keys().map(String::as_str).collect();
+    let live = [
+        "event",
+        "reason",
+        "evaluations",
+        "evaluations_this_run",
+        "passed_over",
+        "throughput",
+        "study",
+        "leaderboard",
+        "verdicts",
+        "section",
+        "insight",
+    ];
+    assert_eq!(keys[..live.len()], live);
+    assert_eq!((&keys[live.len()..], &last["passed_over"]), (&["replay"][..], &Value::from(0)));
 }
 
 #[test]
@@ -245,7 +264,7 @@ fn mistakes_end_with_code_2_and_a_hint() {
     };
     check(&["--device", "replay:none.json"], "cannot read the recording `none.json`");
     check(&["--device", "replay:."], "cannot read the recording `./journal.jsonl`");
-    check(&["--device", "replay:axpy__Toy.json", "--problem", "x"], "`--problem` cannot go with");
+    check(&["--device", "replay:axpy__Toy.json", "--problem", "x"], "`--problem` cannot be used with");
     check(&["--device", "replay:axpy__Toy.json", "--worker-command", "x"], "a replay has no worker");
     check(&["--device", "replay:axpy__Toy.json", "--strategy", "best"], "best");
     check(&["gemm", "--device", "replay:axpy__Toy.json"], "the recording is of another space");

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use evo_space::space::SearchSpace;
 
+use crate::skip::skipped;
+
 /// The folder of our own spaces in the style of other tuners', with what they must hold.
 pub fn own_spaces() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/spaces")
@@ -14,7 +16,7 @@ pub fn shared_spaces() -> Option<PathBuf> {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared");
     let folder = std::env::var_os("EVO_SHARED").map_or_else(beside, PathBuf::from).join("spaces");
     if !folder.is_dir() {
-        eprintln!("skipped: no ../shared (looked for {})", folder.display());
+        skipped(&format!("there is no folder `{}` with public spaces", folder.display()));
         return None;
     }
     Some(folder)

@@ -215,7 +215,7 @@ fn one_thing_is_asked_at_a_time() {
         "error: `--json` and `--list` do not go together\nhint: `--list --format jsonl` prints a JSON object a line\n",
     );
     let belongs =
-        |option: &str, to: &str| format!("error: `{option}` says nothing here\nhint: it belongs to {to}\n");
+        |option: &str, to: &str| format!("error: `{option}` has no effect here\nhint: it belongs to {to}\n");
     check("--stratified", &belongs("--stratified", "`--sample`"));
     check("--limit 3", &belongs("--limit", "`--list` or `--neighbors`"));
     check("--sample 3 --limit 3", &belongs("--limit", "`--list` or `--neighbors`"));
@@ -225,7 +225,7 @@ fn one_thing_is_asked_at_a_time() {
     check("--list --kind hamming", &belongs("--kind", "`--neighbors`"));
     let lookup = "\nhint: `evo space tiles.json` lists the parameters of `tiles.json`\n";
     check("--list --fix TIL=1", &format!("error: there is no parameter `TIL`: did you mean `TILE`?{lookup}"));
-    check("--sample 1 --fix 1", &format!("error: `1` names no parameter: write NAME=VALUE{lookup}"));
+    check("--sample 1 --fix 1", &format!("error: `1` does not name a parameter: write NAME=VALUE{lookup}"));
     check(
         "--neighbors TILE=7",
         &format!("error: `7` is not a value of `TILE`: allowed are 1, 2, 3, 4{lookup}"),

@@ -279,13 +279,13 @@ fn bad_usage_is_refused_before_anything_is_written() {
     let cases: [(&[&str], &str); 10] = [
         (&["sweep", "nothere"], "nothere"),
         (&["sweep", "empty.toml"], "BLOCK > 64"),
-        (&["sweep", "scale.toml", "--budget", "10x"], "`10x` is no budget"),
+        (&["sweep", "scale.toml", "--budget", "10x"], "`10x` is not a budget"),
         (&["sweep", "scale.toml", "--gen", "0"], "nothing would be evaluated"),
         (&["sweep", "scale.toml", "--strategy", "genetics"], "did you mean `genetic`?"),
-        (&["sweep", "scale.toml", "--device", "abacus"], "`abacus` names no device"),
+        (&["sweep", "scale.toml", "--device", "abacus"], "`abacus` is not a device"),
         (&["sweep", "scale.toml", "--device", "host", "--problem", "large"], "there are `small`"),
         (&["sweep", "scale.toml", "--out", "file/x"], "cannot write to `file/x`"),
-        (&["sweep", "scale.toml", "--device", "host", "--study", "../x"], "is no name for a study"),
+        (&["sweep", "scale.toml", "--device", "host", "--study", "../x"], "is not a name for a study"),
         (&["leaderboard"], "there is no leaderboard"),
     ];
     for (words, expected) in cases {

@@ -1,8 +1,9 @@
 //! The compilers that tests need, fetched once: NVRTC and the CUDA headers from PyPI, into
 //! `cuda` beside the build's other outputs.
 //!
-//! A test that cannot have them fails and says why; it is never skipped. Set `EVO_NVRTC_DIR` to use a
-//! toolkit that is there already.
+//! Where they cannot be fetched (no network, no pip), the tests that need them are skipped and say so, unless
+//! `EVO_REQUIRE_NVRTC=1`: then they fail, which is what continuous integration asks for. Set `EVO_NVRTC_DIR`
+//! to use a toolkit that is there already.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -10,6 +11,8 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use evo::compile::toolbox::Toolbox;
+
+use crate::skip::skipped;
 
 /// What is installed: exact versions, so that tests mean the same next year.
 const PACKAGES: &[&str] = &[
@@ -19,19 +22,34 @@ const PACKAGES: &[&str] = &[
     "nvidia-cuda-cccl==13.0.85",
 ];
 
-/// The folder for `EVO_NVRTC_DIR`, installed if it is not there yet. Panics, failing the test, if that
-/// does not work.
+/// Whether the test at work cannot have NVRTC and must be skipped; says so. Fails the test instead where
+/// `EVO_REQUIRE_NVRTC=1`.
+pub fn lacks_nvrtc() -> bool {
+    let Err(reason) = nvrtc() else { return false };
+    let missing = format!(
+        "it needs NVRTC and the CUDA headers, which cannot be installed: {reason}; they come from PyPI ({}); \
+         or set EVO_NVRTC_DIR",
+        PACKAGES.join(" ")
+    );
+    assert!(std::env::var_os("EVO_REQUIRE_NVRTC").is_none_or(|value| value != "1"), "{missing}");
+    skipped(&missing);
+    true
+}
+
+/// The folder for `EVO_NVRTC_DIR`, installed if it is not there yet.
+///
+/// # Panics
+/// It cannot be installed; tests ask `lacks_nvrtc` first.
 pub fn nvrtc_dir() -> &'static Path {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    nvrtc().as_ref().unwrap_or_else(|reason| panic!("no NVRTC: {reason}"))
+}
+
+/// The same, or why it cannot be had.
+pub fn nvrtc() -> &'static Result<PathBuf, String> {
+    static FOLDER: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     FOLDER.get_or_init(|| match std::env::var_os("EVO_NVRTC_DIR").filter(|value| !value.is_empty()) {
-        Some(folder) => PathBuf::from(folder),
-        None => install().unwrap_or_else(|reason| {
-            panic!(
-                "tests need NVRTC and the CUDA headers and cannot install them: {reason}\n\
-                 hint: they come from PyPI ({}); or set EVO_NVRTC_DIR",
-                PACKAGES.join(" ")
-            )
-        }),
+        Some(folder) => Ok(PathBuf::from(folder)),
+        None => install(),
     })
 }
 
@@ -58,7 +76,9 @@ fn install() -> Result<PathBuf, String> {
     let temporary = target.join("cuda.part");
     let _ = fs::remove_dir_all(&temporary);
     let output = Command::new("python3")
-        .args(["-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check", "--target"])
+        .args(["-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"])
+        // Without a network, know it soon.
+        .args(["--retries", "2", "--timeout", "20", "--target"])
         .arg(&temporary)
         .args(PACKAGES)
         .output()

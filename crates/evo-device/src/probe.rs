@@ -22,7 +22,7 @@ pub struct DeviceChoice {
 
 /// Why there is no such device; the user's to mend.
 #[derive(Clone, Debug, Error, PartialEq)]
-#[error("{message}\nhint: {hint}")]
+#[error("{message}")]
 pub struct ProbeError {
     /// What is missing.
     pub message: String,
@@ -46,7 +46,7 @@ fn choose_among(spec: &str, gpus: &[ListedGpu]) -> Result<DeviceChoice, ProbeErr
         _ => match spec.strip_prefix("cuda:").map(str::parse) {
             Some(Ok(index)) => find(gpus, index),
             _ => Err(ProbeError {
-                message: format!("`{spec}` names no device"),
+                message: format!("`{spec}` is not a device"),
                 hint: "use `auto`, `host`, `cuda` or `cuda:INDEX`".into(),
             }),
         },
@@ -103,7 +103,7 @@ mod tests {
     fn missing_devices_are_named() {
         check("cuda", &[], Err("no NVIDIA GPU"));
         check("cuda:3", &[listed(0)], Err("GPU 3 does not exist"));
-        check("cuda:x", &[listed(0)], Err("names no device"));
-        check("opencl", &[], Err("names no device"));
+        check("cuda:x", &[listed(0)], Err("is not a device"));
+        check("opencl", &[], Err("is not a device"));
     }
 }

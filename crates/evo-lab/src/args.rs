@@ -92,7 +92,7 @@ impl BenchSearchArgs {
     pub(crate) fn known_strategies(&self) -> Result<Vec<&str>, LabError> {
         let mut known: Vec<&str> = Vec::new();
         for name in &self.strategies {
-            strategies::check(name).map_err(|error| LabError::bad_input(&error, None))?;
+            strategies::check(name).map_err(|error| LabError::bad_input(&error, Some(error.hint())))?;
             if !known.contains(&name.as_str()) {
                 known.push(name);
             }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use evo_space::genome::ContentHash;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::verdict::Verdict;
@@ -64,7 +65,7 @@ pub struct Binary {
 }
 
 /// What one entry point uses, as the compiler reports it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EntryResources {
     /// Name of the entry point.
     pub entry: String,

@@ -1,12 +1,13 @@
 //! What a device is, what it allows and what it says about trouble.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::verdict::{Verdict, VerdictKind};
 
 /// Which kind of device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DeviceKind {
     /// This machine's processor.
@@ -29,7 +30,7 @@ impl DeviceKind {
 }
 
 /// What a device is and what it allows.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceInfo {
     /// Which kind of device.
     pub kind: DeviceKind,
@@ -58,7 +59,7 @@ pub struct DeviceInfo {
 }
 
 /// Launch limits, checked before compiling and again at launch.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceLimits {
     /// Most threads in a block.
     pub threads_per_block: u32,
@@ -110,7 +111,7 @@ pub fn static_limit(capability_major: u32, optin_bytes: u64) -> u64 {
 }
 
 /// What one entry point needs, read back from the loaded module.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EntryAttributes {
     /// Registers per thread.
     pub registers: u32,
@@ -125,7 +126,7 @@ pub struct EntryAttributes {
 }
 
 /// Clocks, power and heat at one moment.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Telemetry {
     /// Clock of the multiprocessors, MHz.
     pub clock_sm_mhz: Option<u32>,
@@ -141,7 +142,7 @@ pub struct Telemetry {
 }
 
 /// What a device has to say about trouble.
-#[derive(Clone, Debug, Error, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Error, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[error("{kind}: {message}")]
 pub struct DeviceError {
     /// The verdict that this error means for the variant at work.

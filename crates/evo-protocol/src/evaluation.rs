@@ -1,23 +1,27 @@
 //! An evaluation: configuration to verdict, gates and measurements. The unit of the journal.
 
 use evo_space::genome::{Configuration, ContentHash};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::binary::EntryResources;
 use crate::facts::Facts;
 use crate::measurement::Measurement;
+use crate::schema_forms::{ConfigurationObject, HashText};
 use crate::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
 
 /// Everything that became known of one configuration.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Evaluation {
     /// Position in the study, from 0, in the order of proposal.
     pub number: u64,
     /// Bookkeeping slice of the search.
     pub generation: u32,
     /// The value of each parameter.
+    #[schemars(with = "ConfigurationObject")]
     pub configuration: Configuration,
     /// Names the configuration in binaries and files.
+    #[schemars(with = "HashText")]
     pub configuration_hash: ContentHash,
     /// What proposed it: `default`, `exhaustive`, `random`, `crossover`, `mutation`, …
     pub origin: String,
@@ -41,10 +45,13 @@ pub struct Evaluation {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facts: Option<Facts>,
     /// Hash of the rendered source.
+    #[schemars(with = "Option<HashText>")]
     pub source_hash: Option<ContentHash>,
     /// Hash of the compiled file.
+    #[schemars(with = "Option<HashText>")]
     pub binary_hash: Option<ContentHash>,
     /// Hash of the machine code in it.
+    #[schemars(with = "Option<HashText>")]
     pub code_hash: Option<ContentHash>,
     /// The evaluation whose identical source or code answered for this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -61,7 +68,7 @@ pub struct Evaluation {
 }
 
 /// What a strategy expected of a configuration when it proposed it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Expectation {
     /// Central value of the objective, in its unit: half of the outcomes are expected below.
     pub objective_ns: f64,
@@ -74,7 +81,7 @@ pub struct Expectation {
 }
 
 /// A recovery after a failure (`docs/design/supervision.md`).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Recovery {
     /// How much was in doubt.
     #[serde(rename = "code")]
@@ -85,7 +92,7 @@ pub struct Recovery {
 
 /// How much was in doubt after a failure. The level that leaves the process alone, `R0`, is the absence
 /// of a recovery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum RecoveryLevel {
     /// The process: it hung or died in host code.
     R1,

@@ -1,10 +1,11 @@
 //! What is known of a variant once it is compiled and before anything of it runs.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Facts of a compiled variant. Of several kernels and launches each fact is the worst; `None` is not
 /// known, as most are on the host.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Facts {
     /// Registers per thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,5 @@
-//! What evo's programs exchange: verdicts, launch plans, worker requests and responses, evaluations.
+//! The types that evo's programs exchange: verdicts, launch plans, worker requests and responses, evaluations,
+//! the leaderboard.
 //!
 //! Types with their serde form and nothing else: no process, no device, no file is touched here. A
 //! program in another language that speaks to evo needs only what these types serialize to.
@@ -10,7 +11,10 @@ pub mod device;
 pub mod dtype;
 pub mod evaluation;
 pub mod facts;
+pub mod leaderboard;
 pub mod measurement;
 pub mod plan;
+pub mod schema;
+mod schema_forms;
 pub mod verdict;
 pub mod worker;

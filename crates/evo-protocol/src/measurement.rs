@@ -1,11 +1,12 @@
 //! Samples and the measurement made of them: a number with its method.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::device::Telemetry;
 
 /// Statistics of one problem in one timing mode, with how they were taken.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Measurement {
     /// Name of the problem that was timed.
     pub problem: String,
@@ -44,7 +45,7 @@ pub struct Measurement {
 }
 
 /// Which rule ended the sampling.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum StopRule {
     /// The median's interval is as tight as was asked.
@@ -60,7 +61,7 @@ pub enum StopRule {
 }
 
 /// How samples are taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TimingMode {
     /// Device time per call, back to back (CUDA: graph replay of a batch).
@@ -83,7 +84,7 @@ impl TimingMode {
 }
 
 /// Whether the L2 cache is flushed before each call of the timing that ranks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RankingMode {
     /// Back to back.

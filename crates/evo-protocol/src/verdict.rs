@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Version of the verdict list; a new kind or a changed meaning raises it.
@@ -15,7 +16,7 @@ pub const VERDICT_VERSION: u32 = 3;
 macro_rules! verdict_kinds {
     ($($(#[$doc:meta])* $name:ident = $text:literal, $class:ident;)*) => {
         /// The closed list of outcomes.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
         pub enum VerdictKind { $($(#[$doc])* #[serde(rename = $text)] $name,)* }
 
         impl VerdictKind {
@@ -123,7 +124,7 @@ impl fmt::Display for VerdictKind {
 }
 
 /// The group of a verdict.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum VerdictClass {
     /// Correct and measured.
@@ -153,7 +154,7 @@ pub enum VerdictClass {
 }
 
 /// A verdict with its cause and what was seen.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
     /// The outcome.
     pub kind: VerdictKind,
@@ -212,7 +213,7 @@ impl Verdict {
 
 /// The causes by which evo itself decides something. Others (signals, exit codes, names of sizes) are
 /// for people.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
     /// `harness_error`: the cache of compiled variants cannot be written.
@@ -253,7 +254,7 @@ impl From<Cause> for String {
 }
 
 /// Named evidence in a stable order. Names end in their unit (`deadline_ms`, `shared_bytes`).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Evidence(serde_json::Map<String, serde_json::Value>);
 
@@ -280,7 +281,7 @@ impl Evidence {
 }
 
 /// The gates of the pipeline, from cheap to expensive (`docs/design/gates.md`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Gate {
     /// Limits known before compiling: threads, shared memory, grid, zero work.
@@ -334,7 +335,7 @@ impl Gate {
 }
 
 /// What one gate answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GateState {
     /// It ran and was satisfied.
@@ -346,7 +347,7 @@ pub enum GateState {
 }
 
 /// A gate's answer with its evidence.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GateReport {
     /// Which gate.
     pub gate: Gate,

@@ -296,8 +296,9 @@ fn outcomes_of_any_kind_and_order_are_taken() {
 fn an_unknown_name_is_refused_with_the_list() {
     let space = space_of(SMALL);
     let error = registry::create("genetics", &space, StrategyOptions { seed: 1, population: 8 });
-    insta::assert_snapshot!(error.err().expect("refused"), @"
+    let error = error.err().expect("refused");
+    insta::assert_snapshot!(format!("{error}\n{}", error.hint()), @"
     unknown strategy `genetics`
-    hint: did you mean `genetic`? there are `evolve`, `exhaustive`, `random`, `quasi_random`, `local_search`, `annealing`, `differential_evolution`, `genetic`
+    did you mean `genetic`? there are `evolve`, `exhaustive`, `random`, `quasi_random`, `local_search`, `annealing`, `differential_evolution`, `genetic`
     ");
 }

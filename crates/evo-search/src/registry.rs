@@ -67,13 +67,18 @@ pub fn ablations() -> impl Iterator<Item = String> {
 
 /// No strategy has this name.
 #[derive(Debug, Error)]
-#[error("unknown strategy `{name}`\nhint: {hint}")]
+#[error("unknown strategy `{name}`")]
 pub struct UnknownStrategy {
     name: String,
     hint: String,
 }
 
 impl UnknownStrategy {
+    /// What a person can do about it: the names there are.
+    pub fn hint(&self) -> &str {
+        &self.hint
+    }
+
     fn new(name: &str) -> UnknownStrategy {
         let list = names().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
         let hint = match nearest(name, names()) {

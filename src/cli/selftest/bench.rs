@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use anyhow::Context;
 use evo_protocol::verdict::Verdict;
 use evo_space::genome::Configuration;
 use evo_space::value::Value;
 
-use crate::cli::session::{self, Place};
+use crate::cli::error::CliError;
+use crate::cli::session::{self, DeviceSetup};
 use crate::compile::compile_one;
 use crate::engine::recipe::{KernelRecipe, PreparedKernel};
 use crate::engine::single;
@@ -16,22 +16,26 @@ use crate::supervise::job::{Job, Judgement, Standing};
 use crate::supervise::lane::Lane;
 
 /// One kernel on one device.
-pub struct Bench<'a> {
+pub struct SelftestBench<'a> {
     file: &'a SpaceFile,
     recipe: KernelRecipe<'a>,
-    place: &'a Place,
+    setup: &'a DeviceSetup,
     /// The device's lane.
     pub lane: Lane,
 }
 
-impl<'a> Bench<'a> {
+impl<'a> SelftestBench<'a> {
     /// Starts a lane for a space file that has a kernel.
-    pub fn start(file: &'a SpaceFile, place: &'a Place, seed: u64) -> anyhow::Result<Bench<'a>> {
+    pub fn start(
+        file: &'a SpaceFile,
+        setup: &'a DeviceSetup,
+        seed: u64,
+    ) -> Result<SelftestBench<'a>, CliError> {
         let kernel = session::kernel_of(file)?;
-        let lane = session::lane(place, None)?;
-        let problems = session::problems(kernel, place.choice.kind, &[])?;
-        let recipe = session::recipe(kernel, &problems, place, &lane, seed)?;
-        Ok(Bench { file, recipe, place, lane })
+        let lane = session::lane(setup, None)?;
+        let problems = session::problems(kernel, setup.choice.kind, &[])?;
+        let recipe = session::recipe(kernel, &problems, setup, &lane, seed)?;
+        Ok(SelftestBench { file, recipe, setup, lane })
     }
 
     /// The default configuration with some values changed.
@@ -54,11 +58,14 @@ impl<'a> Bench<'a> {
         &self,
         configuration: &Configuration,
         deep: bool,
-    ) -> anyhow::Result<Result<Job, Box<Verdict>>> {
-        let genome =
-            self.file.space.genome(configuration).context("a value is not one of the parameter's")?;
-        let compile = |prepared: &PreparedKernel| {
-            compile_one(&self.place.farm, prepared.source.clone()).map_err(session::setup_error)
+    ) -> Result<Result<Job, Box<Verdict>>, CliError> {
+        let genome = self
+            .file
+            .space
+            .genome(configuration)
+            .ok_or_else(|| CliError::harness("a value is not one of the parameter's"))?;
+        let compile = |prepared: &PreparedKernel| -> Result<_, CliError> {
+            Ok(compile_one(&self.setup.farm, prepared.source.clone())?)
         };
         let job = single::job(&self.recipe, genome, configuration.clone(), deep, compile)?;
         Ok(job.map(|(_, job)| job).map_err(|refused| Box::new(refused.verdict)))
@@ -73,7 +80,7 @@ impl<'a> Bench<'a> {
         configuration: &Configuration,
         standing: &Standing,
         deep: bool,
-    ) -> anyhow::Result<(Verdict, Option<Judgement>)> {
+    ) -> Result<(Verdict, Option<Judgement>), CliError> {
         match self.job(configuration, deep)? {
             Err(verdict) => Ok((*verdict, None)),
             Ok(job) => {

@@ -7,7 +7,7 @@ use evo_protocol::measurement::TimingMode;
 use evo_protocol::verdict::VerdictKind;
 use evo_space::genome::ContentHash;
 
-use super::Report;
+use super::checks::SelftestReport;
 
 /// Kernels that the checks launch.
 pub const PROBES: &str = include_str!("probes.cu");
@@ -18,8 +18,8 @@ type Answer = Result<String, String>;
 
 /// Runs all checks on an open device; `binary` is `PROBES` compiled with `hash` as its variant hash.
 /// The last check poisons a CUDA context, so the process should end afterwards.
-pub fn run(device: &mut dyn Device, binary: &[u8], hash: &ContentHash) -> Report {
-    let mut report = Report::default();
+pub fn run(device: &mut dyn Device, binary: &[u8], hash: &ContentHash) -> SelftestReport {
+    let mut report = SelftestReport::default();
     report.add("copy_round_trip", round_trip(device));
     report.add("fill_and_count", fill_and_count(device));
     report.add("hash", hashes(device));

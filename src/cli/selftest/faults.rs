@@ -8,65 +8,71 @@ use evo_protocol::measurement::TimingMode;
 use evo_space::genome::Configuration;
 use evo_space::value::Value;
 
-use super::Report;
-use super::bench::Bench;
+use super::bench::SelftestBench;
+use super::checks::SelftestReport;
+use crate::cli::error::CliError;
 use crate::supervise::job::{Judgement, Standing};
 
 /// A fault, and the verdicts that are right for it on CUDA and on the host; an empty list means that
 /// the fault cannot be shown there, and the text after it says why.
-struct Fault(&'static str, &'static [&'static str], &'static [&'static str], &'static str);
+struct FaultCase(&'static str, &'static [&'static str], &'static [&'static str], &'static str);
 
-const FAULTS: &[Fault] = &[
-    Fault("empty", &["wrong_answer:unwritten"], &["wrong_answer:unwritten"], ""),
-    Fault("unwritten", &["wrong_answer:unwritten"], &["wrong_answer:unwritten"], ""),
-    Fault("drop", &["wrong_answer"], &["wrong_answer"], ""),
-    Fault("nan", &["wrong_answer:nan_inf"], &["wrong_answer:nan_inf"], ""),
-    Fault("constant", &["wrong_answer"], &["wrong_answer"], ""),
-    Fault("counter", &["nondeterministic", "stateful"], &["nondeterministic", "stateful"], ""),
-    Fault("oob_write", &["oob_write"], &["oob_write"], ""),
-    Fault("oob_read", &["oob_read"], &["oob_read"], ""),
-    Fault("input_mutated", &["input_mutated"], &["input_mutated"], ""),
-    Fault(
+const FAULTS: &[FaultCase] = &[
+    FaultCase("empty", &["wrong_answer:unwritten"], &["wrong_answer:unwritten"], ""),
+    FaultCase("unwritten", &["wrong_answer:unwritten"], &["wrong_answer:unwritten"], ""),
+    FaultCase("drop", &["wrong_answer"], &["wrong_answer"], ""),
+    FaultCase("nan", &["wrong_answer:nan_inf"], &["wrong_answer:nan_inf"], ""),
+    FaultCase("constant", &["wrong_answer"], &["wrong_answer"], ""),
+    FaultCase("counter", &["nondeterministic", "stateful"], &["nondeterministic", "stateful"], ""),
+    FaultCase("oob_write", &["oob_write"], &["oob_write"], ""),
+    FaultCase("oob_read", &["oob_read"], &["oob_read"], ""),
+    FaultCase("input_mutated", &["input_mutated"], &["input_mutated"], ""),
+    FaultCase(
         "warm_cheat",
         &["timing_escape", "wrong_answer", "nondeterministic", "stateful"],
         &["timing_escape", "wrong_answer", "nondeterministic", "stateful"],
         "",
     ),
-    Fault("slow", &["too_slow"], &["too_slow"], ""),
-    Fault("spin", &["hang"], &["hang"], ""),
-    Fault(
+    FaultCase("slow", &["too_slow"], &["too_slow"], ""),
+    FaultCase("spin", &["hang"], &["hang"], ""),
+    FaultCase(
         "barrier",
         &[],
         &["divergent_barrier"],
         "today's GPUs count arrivals, whichever line they come from",
     ),
-    Fault("early_exit", &[], &["divergent_barrier"], "today's GPUs do not wait for threads that have left"),
-    Fault("illegal_address", &["crash_illegal_address"], &["crash_illegal_address", "oob_write"], ""),
-    Fault("misaligned", &["crash_misaligned"], &[], "this processor allows misaligned loads"),
-    Fault("trap", &["crash_trap", "crash_illegal_instruction"], &["crash_trap"], ""),
-    Fault("syntax", &["compile_error"], &["compile_error"], ""),
-    Fault("threads", &["static_reject:threads"], &["static_reject:threads"], ""),
-    Fault("smem", &["static_reject:smem"], &["static_reject:smem"], ""),
-    Fault(
+    FaultCase(
+        "early_exit",
+        &[],
+        &["divergent_barrier"],
+        "today's GPUs do not wait for threads that have left",
+    ),
+    FaultCase("illegal_address", &["crash_illegal_address"], &["crash_illegal_address", "oob_write"], ""),
+    FaultCase("misaligned", &["crash_misaligned"], &[], "this processor allows misaligned loads"),
+    FaultCase("trap", &["crash_trap", "crash_illegal_instruction"], &["crash_trap"], ""),
+    FaultCase("syntax", &["compile_error"], &["compile_error"], ""),
+    FaultCase("threads", &["static_reject:threads"], &["static_reject:threads"], ""),
+    FaultCase("smem", &["static_reject:smem"], &["static_reject:smem"], ""),
+    FaultCase(
         "static_smem",
         &["compile_error", "static_reject:smem", "launch_fail:smem"],
         &[],
         "the host's linker takes it",
     ),
-    Fault("zero_grid", &["static_reject"], &["static_reject"], ""),
+    FaultCase("zero_grid", &["static_reject"], &["static_reject"], ""),
 ];
 
 /// Plays good, fault, good, fault, … on a bench of the `faults` space.
 ///
 /// # Errors
 /// The compilers cannot be used, or the first good variant does not pass.
-pub fn run(bench: &mut Bench<'_>) -> anyhow::Result<Report> {
+pub fn run(bench: &mut SelftestBench<'_>) -> Result<SelftestReport, CliError> {
     let kind = bench.lane.info().kind;
     let good = bench.configuration(&[]);
     let (first, standing) = good_neighbor(bench, &good)?;
-    let mut report = Report::default();
+    let mut report = SelftestReport::default();
     report.add("none", Ok(format!("pass, {:.2} µs", first / 1e3)));
-    for Fault(name, cuda, host, why) in FAULTS {
+    for FaultCase(name, cuda, host, why) in FAULTS {
         let expected = if kind == DeviceKind::Cuda { cuda } else { host };
         if expected.is_empty() {
             report.skip(name, why);
@@ -93,10 +99,11 @@ pub fn run(bench: &mut Bench<'_>) -> anyhow::Result<Report> {
 }
 
 /// Evaluates the good variant in full; its hot p50 and the standing it sets.
-fn good_neighbor(bench: &mut Bench<'_>, good: &Configuration) -> anyhow::Result<(f64, Standing)> {
+fn good_neighbor(bench: &mut SelftestBench<'_>, good: &Configuration) -> Result<(f64, Standing), CliError> {
     let (verdict, result) = bench.judge(good, &Standing::default(), true)?;
     let passed = result.filter(|_| verdict.is_pass());
-    let result = passed.ok_or_else(|| anyhow::anyhow!("{}: {}", verdict.label(), verdict.message))?;
+    let result =
+        passed.ok_or_else(|| CliError::harness(format!("{}: {}", verdict.label(), verdict.message)))?;
     let standing = standing_of(&result);
     let objective = result.objective_ns.unwrap_or(0.0);
     Ok((objective, standing))

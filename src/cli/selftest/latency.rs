@@ -8,9 +8,10 @@ use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
 use evo_space::value::Value;
 
-use super::Report;
-use super::bench::Bench;
-use crate::cli::session::{self, Place};
+use super::bench::SelftestBench;
+use super::checks::SelftestReport;
+use crate::cli::error::CliError;
+use crate::cli::session::{self, DeviceSetup};
 use crate::supervise::job::Standing;
 use crate::timing::stats;
 
@@ -21,9 +22,9 @@ const REPEATS: usize = 5;
 ///
 /// # Errors
 /// The compilers or the lane cannot be used.
-pub fn run(bench: &mut Bench<'_>, place: &Place) -> anyhow::Result<Report> {
-    let mut report = Report::default();
-    report.add("worker_start", worker_start(place));
+pub fn run(bench: &mut SelftestBench<'_>, setup: &DeviceSetup) -> Result<SelftestReport, CliError> {
+    let mut report = SelftestReport::default();
+    report.add("worker_start", worker_start(setup));
     report.add("sigkill_to_usable_1_block", recovery(bench, true)?);
     report.add("sigkill_to_usable_full_grid", recovery(bench, false)?);
     report.add("noise_floor", noise_floor(bench)?);
@@ -43,21 +44,21 @@ fn spread(mut samples: Vec<f64>, unit: &str) -> String {
 }
 
 /// From `exec` to an open device.
-fn worker_start(place: &Place) -> Result<String, String> {
+fn worker_start(setup: &DeviceSetup) -> Result<String, String> {
     let mut samples = Vec::new();
     for _ in 0..REPEATS {
         let began = Instant::now();
-        let lane = session::lane(place, None).map_err(|error| error.to_string())?;
+        let lane = session::lane(setup, None).map_err(|error| error.to_string())?;
         samples.push(began.elapsed().as_secs_f64() * 1e3);
         drop(lane);
     }
     Ok(spread(samples, "ms"))
 }
 
-/// From the missed deadline of an endless kernel to a canary that sang in the next process. The first
+/// From the missed deadline of an endless kernel to a passed health check in the next process. The first
 /// tiny shape is one block; without tiny shapes the kernel spins on the whole grid, and an incumbent of
 /// a microsecond keeps the deadline short.
-fn recovery(bench: &mut Bench<'_>, tiny: bool) -> anyhow::Result<Result<String, String>> {
+fn recovery(bench: &mut SelftestBench<'_>, tiny: bool) -> Result<Result<String, String>, CliError> {
     let spin = bench.configuration(&[("FAULT", Value::from("spin"))]);
     let mut job = match bench.job(&spin, true)? {
         Ok(job) => job,
@@ -82,7 +83,7 @@ fn recovery(bench: &mut Bench<'_>, tiny: bool) -> anyhow::Result<Result<String, 
     Ok(Ok(spread(samples, "ms")))
 }
 
-fn noise_floor(bench: &mut Bench<'_>) -> anyhow::Result<Result<String, String>> {
+fn noise_floor(bench: &mut SelftestBench<'_>) -> Result<Result<String, String>, CliError> {
     let good = bench.configuration(&[]);
     let job = match bench.job(&good, true)? {
         Ok(job) => job,
@@ -100,8 +101,8 @@ fn noise_floor(bench: &mut Bench<'_>) -> anyhow::Result<Result<String, String>> 
 }
 
 /// Times the gates' own work on an open device: buffers of 16 MiB, as a 2048² fp32 matrix has.
-pub fn overheads(device: &mut dyn Device) -> Report {
-    let mut report = Report::default();
+pub fn overheads(device: &mut dyn Device) -> SelftestReport {
+    let mut report = SelftestReport::default();
     let bytes = 16u64 << 20;
     let mut buffers = Vec::new();
     for name in ["a", "b", "c"] {

@@ -9,7 +9,7 @@ use num_bigint::BigUint;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::json::raw;
+use super::integers::raw;
 use crate::cli::exit_code::ExitCode;
 
 /// A configuration to be judged.

@@ -1,16 +1,16 @@
-//! `evo space --json`: all that is known of a space, as one object.
+//! `evo space --json`: everything known about a space, as one object.
 
 use evo_space::Size;
 use evo_space::explain::Removal;
 use evo_space::genome::Configuration;
 use evo_space::parameter::Parameter;
 use evo_space::value::Value;
-use num_bigint::BigUint;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::Job;
 use super::check::CheckJson;
+use super::inquiry::SpaceInquiry;
+use super::integers::raw;
 
 #[derive(Serialize)]
 struct SpaceJson<'a> {
@@ -32,7 +32,7 @@ struct SpaceJson<'a> {
     /// Nodes of all diagrams of valid points.
     nodes: usize,
     #[serde(flatten)]
-    answer: Answer,
+    answer: SpaceAnswer,
 }
 
 /// What is known of a number of valid points that could not be counted.
@@ -55,9 +55,9 @@ fn estimate(size: Size) -> serde_json::Result<(Option<Box<RawValue>>, Option<Est
     })
 }
 
-/// What was asked beyond the summary.
+/// The answer to a question beyond the summary.
 #[derive(Default, Serialize)]
-pub struct Answer {
+pub struct SpaceAnswer {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -104,8 +104,8 @@ struct ConstraintJson<'a> {
 }
 
 /// The object's text.
-pub fn object(job: &Job, answer: Answer) -> serde_json::Result<String> {
-    let space = job.space;
+pub fn object(inquiry: &SpaceInquiry, answer: SpaceAnswer) -> serde_json::Result<String> {
+    let space = inquiry.space;
     let default = space.default_genome();
     let domains = space.effective_domains();
     let removals = space.removals();
@@ -113,11 +113,11 @@ pub fn object(job: &Job, answer: Answer) -> serde_json::Result<String> {
     let shape = space.shape();
     let (valid, estimate) = estimate(space.size())?;
     let object = SpaceJson {
-        space: job.name,
+        space: inquiry.name,
         cartesian: raw(&space.cartesian())?,
         valid,
         estimate,
-        seconds: job.seconds,
+        seconds: inquiry.seconds,
         parameters: space
             .parameters()
             .iter()
@@ -140,9 +140,4 @@ pub fn object(job: &Job, answer: Answer) -> serde_json::Result<String> {
         answer,
     };
     serde_json::to_string(&object)
-}
-
-/// An integer of any size as JSON.
-pub fn raw(number: &BigUint) -> serde_json::Result<Box<RawValue>> {
-    RawValue::from_string(number.to_string())
 }

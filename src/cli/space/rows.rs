@@ -11,34 +11,33 @@ use evo_space::space::SearchSpace;
 use evo_space::value::Value;
 use num_bigint::BigUint;
 
-use super::Job;
+use super::inquiry::SpaceInquiry;
 use super::stream::{announce, stream};
 use crate::cli::args::RowFormat;
+use crate::cli::error::CliError;
 
 /// Rows made at once: enough for all threads, and little memory even if rows are wide.
 const BLOCK_ROWS: usize = 1 << 17;
 
-impl Job<'_> {
-    /// Prints the rows that `--fix`, `--offset` and `--limit` leave.
-    pub fn list(&self) -> anyhow::Result<()> {
-        let table = Table::new(self.space, self.arguments.format.unwrap_or(RowFormat::Csv))?;
-        let fixed = self.fixed()?;
-        let subspace = (!fixed.is_empty()).then(|| self.space.fixed(&fixed));
-        let offset = self.arguments.offset.unwrap_or(0);
-        let limit = self.arguments.limit.unwrap_or(u128::MAX);
-        let range = offset..offset.saturating_add(limit);
-        let exact = self.space.is_exact();
-        let valid = subspace.as_ref().map_or_else(|| self.space.valid().clone(), Subspace::count);
-        announce(&rows_in(&range, valid), "rows", !exact);
-        // Indices with holes do not count rows, and candidates may be many: there the search is asked.
-        let genomes: Box<dyn Iterator<Item = Genome> + '_> = match &subspace {
-            Some(subspace) if exact => unpacked(subspace.row_blocks(range, BLOCK_ROWS)),
-            None if exact => unpacked(self.space.row_blocks(range, BLOCK_ROWS)),
-            Some(subspace) => Box::new(part(subspace.iter(), range)),
-            None => Box::new(part(self.space.iter(), range)),
-        };
-        stream(|out| table.write(genomes, out))
-    }
+/// Prints the rows that `--fix`, `--offset` and `--limit` leave.
+pub fn print(inquiry: &SpaceInquiry) -> Result<(), CliError> {
+    let table = RowTable::new(inquiry.space, inquiry.arguments.format.unwrap_or(RowFormat::Csv))?;
+    let fixed = inquiry.fixed()?;
+    let subspace = (!fixed.is_empty()).then(|| inquiry.space.fixed(&fixed));
+    let offset = inquiry.arguments.offset.unwrap_or(0);
+    let limit = inquiry.arguments.limit.unwrap_or(u128::MAX);
+    let range = offset..offset.saturating_add(limit);
+    let exact = inquiry.space.is_exact();
+    let valid = subspace.as_ref().map_or_else(|| inquiry.space.valid().clone(), Subspace::count);
+    announce(&rows_in(&range, valid), "rows", !exact);
+    // Indices with holes do not count rows, and candidates may be many: there the search is asked.
+    let genomes: Box<dyn Iterator<Item = Genome> + '_> = match &subspace {
+        Some(subspace) if exact => unpacked(subspace.row_blocks(range, BLOCK_ROWS)),
+        None if exact => unpacked(inquiry.space.row_blocks(range, BLOCK_ROWS)),
+        Some(subspace) => Box::new(part(subspace.iter(), range)),
+        None => Box::new(part(inquiry.space.iter(), range)),
+    };
+    stream(|out| table.write(genomes, out))
 }
 
 fn unpacked(blocks: RowBlocks<'_>) -> Box<dyn Iterator<Item = Genome> + '_> {
@@ -59,7 +58,7 @@ fn rows_in(range: &Range<u128>, valid: BigUint) -> BigUint {
 }
 
 /// How rows are written: each value's text is made once.
-struct Table {
+struct RowTable {
     header: Vec<u8>,
     open: &'static str,
     separator: &'static str,
@@ -68,8 +67,8 @@ struct Table {
     texts: Vec<Vec<Vec<u8>>>,
 }
 
-impl Table {
-    fn new(space: &SearchSpace, format: RowFormat) -> anyhow::Result<Table> {
+impl RowTable {
+    fn new(space: &SearchSpace, format: RowFormat) -> Result<RowTable, CliError> {
         let (open, separator, close) = match format {
             RowFormat::Csv => ("", ",", "\n"),
             RowFormat::Jsonl => ("{", ",", "}\n"),
@@ -78,7 +77,7 @@ impl Table {
         let names = space.parameters().iter().map(|parameter| csv_field(&parameter.name));
         let header = match format {
             RowFormat::Csv => {
-                [names.collect::<anyhow::Result<Vec<_>>>()?.join(&b","[..]), b"\n".to_vec()].concat()
+                [names.collect::<Result<Vec<_>, CliError>>()?.join(&b","[..]), b"\n".to_vec()].concat()
             }
             RowFormat::Jsonl | RowFormat::Text => Vec::new(),
         };
@@ -92,8 +91,8 @@ impl Table {
         };
         let texts =
             |parameter: &Parameter| parameter.values.iter().map(|value| text(parameter, value)).collect();
-        let texts = space.parameters().iter().map(texts).collect::<anyhow::Result<_>>()?;
-        Ok(Table { header, open, separator, close, texts })
+        let texts = space.parameters().iter().map(texts).collect::<Result<_, CliError>>()?;
+        Ok(RowTable { header, open, separator, close, texts })
     }
 
     fn write(&self, genomes: impl Iterator<Item = Genome>, out: &mut dyn Write) -> io::Result<()> {
@@ -120,9 +119,9 @@ impl Table {
 }
 
 /// A text as a field of a CSV file, quoted if it has to be.
-fn csv_field(text: &str) -> anyhow::Result<Vec<u8>> {
+fn csv_field(text: &str) -> Result<Vec<u8>, CliError> {
     let mut writer = csv::WriterBuilder::new().from_writer(Vec::new());
-    writer.write_record([text])?;
+    writer.write_record([text]).map_err(io::Error::from)?;
     let mut field = writer.into_inner().map_err(|error| error.into_error())?;
     // The record's end.
     field.pop();

@@ -1,25 +1,23 @@
 //! Lines to stdout while they are made: nothing is held back, and a reader may leave at any time.
 
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::io::{self, BufWriter, Write};
 
 use num_bigint::BigUint;
 
-use super::MANY_LINES;
-use super::summary::grouped;
-use crate::cli::exit_code::UsageError;
+use super::integers::grouped;
+use crate::cli::error::CliError;
+use crate::cli::output;
+
+/// More lines than this are announced on stderr.
+const MANY_LINES: u128 = 1_000_000;
 
 /// Bytes that go out at once.
 const BUFFER: usize = 1 << 16;
 
-/// Lets `write` write to stdout; a reader that has left (`| head`) is no error and ends the writing.
-pub fn stream(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
+/// Lets `write` write to stdout; a reader that has left (`| head`) is not an error and ends the writing.
+pub fn stream(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), CliError> {
     let mut stdout = BufWriter::with_capacity(BUFFER, io::stdout().lock());
-    match write(&mut stdout).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(UsageError(format!("cannot write to stdout: {error}")).into())
-        }
-        _ => Ok(()),
-    }
+    output::written(write(&mut stdout).and_then(|()| stdout.flush()))
 }
 
 /// Says how many lines come, if that is more than anybody expects.

@@ -9,15 +9,16 @@ use evo_space::shape::SpaceShape;
 use evo_space::space::SearchSpace;
 use num_bigint::BigUint;
 
-use super::Job;
+use super::inquiry::SpaceInquiry;
+use super::integers::grouped;
 
 /// Values shown of a parameter with many.
 const SHOWN_VALUES: usize = 12;
 
 /// The whole summary.
-pub fn text(job: &Job) -> String {
-    let space = job.space;
-    let mut text = format!("{}\n\nparameters", job.name);
+pub fn text(inquiry: &SpaceInquiry) -> String {
+    let space = inquiry.space;
+    let mut text = format!("{}\n\nparameters", inquiry.name);
     add_parameters(space, &mut text);
     add_constraints(space, &mut text);
     let cartesian = space.cartesian();
@@ -26,7 +27,7 @@ pub fn text(job: &Job) -> String {
     let _ = writeln!(text, "valid      {}", size(&space.size(), &cartesian));
     let _ = writeln!(text, "default    {}", if default { "valid" } else { "not valid" });
     let _ = writeln!(text, "linked     {}", linked(space.shape()));
-    let _ = writeln!(text, "ready in   {:.1} ms", job.seconds * 1e3);
+    let _ = writeln!(text, "ready in   {:.1} ms", inquiry.seconds * 1e3);
     text
 }
 
@@ -136,14 +137,6 @@ fn percent(share: f64) -> String {
         most if most > 99.99 && most < 100.0 => ">99.99 %".to_string(),
         _ => format!("{percent:.2} %"),
     }
-}
-
-/// Digits in groups of three.
-pub fn grouped(number: &BigUint) -> String {
-    let digits = number.to_string();
-    let groups: Vec<&str> =
-        digits.as_bytes().rchunks(3).rev().filter_map(|chunk| std::str::from_utf8(chunk).ok()).collect();
-    groups.join(",")
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Earlier studies of the same kernel, for strategies that can use them.
 
+use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -7,12 +8,32 @@ use evo_search::prior::PriorStudy;
 use evo_search::strategy::Strategy;
 use evo_space::space::SearchSpace;
 
-use crate::cli::args::SweepArgs;
-use crate::cli::exit_code::UsageError;
+use crate::cli::error::CliError;
 use crate::replay::Recording;
 
-/// What was found: the studies and where each came from.
-#[derive(Debug, Default)]
+/// Where earlier outcomes come from.
+pub enum PriorSource {
+    /// From studies and recordings that the user named.
+    Named(Prior),
+    /// From the other studies of the same kernel in the evidence folder.
+    Beside,
+    /// From nowhere.
+    Nothing,
+}
+
+impl PriorSource {
+    /// The studies for a run of `kernel` whose own study is in the folder `own`.
+    pub fn studies(&self, kernel: &str, space: &SearchSpace, own: &Path) -> Cow<'_, Prior> {
+        match self {
+            PriorSource::Named(prior) => Cow::Borrowed(prior),
+            PriorSource::Beside => Cow::Owned(Prior::beside(kernel, space, own)),
+            PriorSource::Nothing => Cow::Owned(Prior::default()),
+        }
+    }
+}
+
+/// Studies, and where each came from.
+#[derive(Clone, Debug, Default)]
 pub struct Prior {
     studies: Vec<PriorStudy>,
     /// Path and number of outcomes.
@@ -20,39 +41,30 @@ pub struct Prior {
 }
 
 impl Prior {
-    /// The studies that `--prior` names; called before anything is written, since they can be at fault.
-    pub fn named(arguments: &SweepArgs, space: &SearchSpace) -> Result<Prior, UsageError> {
+    /// The studies that `--prior` names; a file without a point of this space is an error.
+    pub fn open(paths: &[PathBuf], space: &SearchSpace) -> Result<Prior, CliError> {
         let mut prior = Prior::default();
-        for path in &arguments.prior {
-            let recording = Recording::open(path).map_err(|error| UsageError::of(&error))?;
+        for path in paths {
+            let recording = Recording::open(path)?;
             if !prior.add(path, &recording, space) {
-                let text = format!(
-                    "`{}` holds no configuration of this space\nhint: a prior has the same parameters",
-                    path.display()
-                );
-                return Err(UsageError(text));
+                let text = format!("`{}` has no configuration of this space", path.display());
+                return Err(CliError::usage(text).with_hint("a prior has the same parameters"));
             }
         }
         Ok(prior)
     }
 
-    /// Where none is named, those of `kernel` beside the study in `own`, without that one.
-    pub fn or_beside(
-        mut self,
-        arguments: &SweepArgs,
-        kernel: &str,
-        space: &SearchSpace,
-        own: &Path,
-    ) -> Prior {
-        if arguments.prior.is_empty() && !arguments.no_prior {
-            for path in beside(own) {
-                let recording = Recording::open(&path).ok().filter(|recording| recording.kernel == kernel);
-                if let Some(recording) = recording {
-                    self.add(&path, &recording, space);
-                }
+    /// The studies of `kernel` beside the one in `own`. What cannot be read or is of another space is left
+    /// out: the user did not ask for it.
+    fn beside(kernel: &str, space: &SearchSpace, own: &Path) -> Prior {
+        let mut prior = Prior::default();
+        for path in beside(own) {
+            let recording = Recording::open(&path).ok().filter(|recording| recording.kernel == kernel);
+            if let Some(recording) = recording {
+                prior.add(&path, &recording, space);
             }
         }
-        self
+        prior
     }
 
     /// Hands the studies to a strategy; what to tell people, if it takes them.
@@ -63,19 +75,19 @@ impl Prior {
         let source = |(path, outcomes): &(PathBuf, usize)| format!("`{}` ({outcomes})", path.display());
         let list = self.sources.iter().map(source).collect::<Vec<_>>().join(", ");
         Some(format!(
-            "the search starts from earlier outcomes of this kernel: {list}; `--no-prior` starts from nothing"
+            "the search starts from earlier outcomes of this kernel: {list}; `--no-prior` ignores them"
         ))
     }
 
-    /// Adds what a recording says of this space; whether that is anything.
+    /// Adds the outcomes of a recording that are points of this space; whether there are any.
     fn add(&mut self, path: &Path, recording: &Recording, space: &SearchSpace) -> bool {
         let study = recording.study(0..recording.rows().len(), space);
-        let says = !study.outcomes.is_empty();
-        if says {
+        let has_outcomes = !study.outcomes.is_empty();
+        if has_outcomes {
             self.sources.push((path.to_path_buf(), study.outcomes.len()));
             self.studies.push(study);
         }
-        says
+        has_outcomes
     }
 }
 

@@ -45,7 +45,7 @@ pub enum LoadError {
     #[error("{rendered}")]
     Invalid { path: PathBuf, count: usize, rendered: String },
     /// The file cannot be read.
-    #[error("cannot read the space file `{}`: {cause}\nhint: {hint}", .path.display())]
+    #[error("cannot read the space file `{}`: {cause}", .path.display())]
     Unreadable {
         path: PathBuf,
         // Part of the message, so that whoever prints only that loses nothing.
@@ -53,8 +53,18 @@ pub enum LoadError {
         hint: String,
     },
     /// The name is neither an embedded space nor a file.
-    #[error("there is no space `{name}`: no embedded space has this name, and no file either\nhint: {hint}")]
+    #[error("there is no space `{name}`: no embedded space has this name, and no file either")]
     Unknown { name: String, hint: String },
+}
+
+impl LoadError {
+    /// What a person can do about it; the errors of a file that was read carry their own hints in place.
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            LoadError::Invalid { .. } => None,
+            LoadError::Unreadable { hint, .. } | LoadError::Unknown { hint, .. } => Some(hint),
+        }
+    }
 }
 
 /// Reads a space file; files that it names are looked for beside it, then among the embedded ones.

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
     use crate::engine::fake::header;
     use crate::journal::line;
-    use crate::journal::record::Record;
+    use crate::journal::record::JournalRecord;
     use crate::replay::Recording;
 
     const SPACE: &str =
@@ -158,8 +158,8 @@ mod tests {
             evaluation(2, 1, 2, VerdictKind::HarnessError),
             evaluation(3, 2, 2, VerdictKind::CrashTrap),
         ];
-        let records = evaluations.map(|one| Record::Evaluation(Box::new(one)));
-        let all = std::iter::once(Record::Study(Box::new(header))).chain(records);
+        let records = evaluations.map(|one| JournalRecord::Evaluation(Box::new(one)));
+        let all = std::iter::once(JournalRecord::Study(Box::new(header))).chain(records);
         all.map(|record| line::encode(&record).unwrap()).collect()
     }
 

@@ -143,7 +143,7 @@ fn agree(ours: &str, python: &str) -> bool {
 #[test]
 fn expressions_mean_what_they_mean_in_python() {
     if !Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success()) {
-        eprintln!("skipped: no `python3`");
+        crate::skip::skipped("there is no `python3`");
         return;
     }
     let first = from_environment("EVO_SEED", FIRST_SEED) + 2_000_000;

@@ -55,7 +55,7 @@ enum UnusableRecording {
 
 fn space(file: &Path) -> Result<ScoredSpace, UnusableRecording> {
     let mut recording = Recording::open(file)
-        .map_err(|error| UnusableRecording::Unreadable(LabError::bad_input(&error, None)))?;
+        .map_err(|error| UnusableRecording::Unreadable(LabError::bad_input(&error, error.hint())))?;
     let yardstick = Yardstick::of(&recording).map_err(|error| {
         UnusableRecording::NotScorable(LabError::usage(format!("cannot score `{}`: {error}", file.display())))
     })?;

@@ -174,7 +174,9 @@ fn public_spaces_agree_with_a_scan() {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
     let folder = std::env::var_os("EVO_SHARED").map_or_else(beside, Into::into).join("spaces");
     if !folder.is_dir() {
-        eprintln!("skipped: no ../shared (looked for {})", folder.display());
+        // Past the harness, which keeps the output of `eprintln!` of passing tests to itself.
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), "skipped: no folder `{}` with public spaces", folder.display());
         return;
     }
     for name in ["dedispersion", "atf_prl_2x2", "atf_prl_4x4"] {

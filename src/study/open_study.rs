@@ -1,4 +1,4 @@
-//! A study on disk: its folder, its lock, its journal, and the files that are views of the journal.
+//! An open study: appends to its journal, keeps its history, writes the views of it.
 
 use std::path::{Path, PathBuf};
 
@@ -6,19 +6,15 @@ use evo_protocol::evaluation::Evaluation;
 use evo_search::insight::Insight;
 use evo_space::genome::Configuration;
 
+use super::folder::{self, StudyError, StudyRequest, check_writable};
 use crate::journal::error::JournalError;
 use crate::journal::leaderboard_file::write_atomically;
 use crate::journal::lock::StudyLock;
 use crate::journal::reader::{self, Rejected};
-use crate::journal::record::{Confirmation, End, Record, StudyHeader};
+use crate::journal::record::{Confirmation, JournalRecord, RunEnd, StudyHeader, now};
 use crate::journal::replay::History;
 use crate::journal::writer::JournalWriter;
 use crate::report;
-
-mod folder;
-
-use folder::check_writable;
-pub use folder::{StudyError, StudyRequest};
 
 /// An open study; nobody else writes to it.
 #[derive(Debug)]
@@ -83,7 +79,7 @@ impl Study {
 
     /// Writes this run's header.
     fn begin(mut self) -> Result<Study, JournalError> {
-        self.writer.append(&Record::Study(Box::new(self.header.clone())))?;
+        self.writer.append(&JournalRecord::Study(Box::new(self.header.clone())))?;
         self.history.header = Some(self.header.clone());
         for message in self.notices.clone() {
             self.note(message)?;
@@ -104,31 +100,31 @@ impl Study {
     /// Says that a configuration goes to the device. Not synced: the death of this process is what
     /// the record is for, and the lane must not wait for the disk twice per variant.
     pub fn started(&mut self, number: u64, configuration: &Configuration) -> Result<(), JournalError> {
-        self.writer.append_unsynced(&Record::Started { number, configuration: configuration.clone() })
+        self.writer.append_unsynced(&JournalRecord::Started { number, configuration: configuration.clone() })
     }
 
     /// Records a verdict; on return it is on the disk.
     pub fn record(&mut self, evaluation: &Evaluation) -> Result<(), JournalError> {
-        self.writer.append(&Record::Evaluation(Box::new(evaluation.clone())))?;
+        self.writer.append(&JournalRecord::Evaluation(Box::new(evaluation.clone())))?;
         self.history.evaluations.push(evaluation.clone());
         Ok(())
     }
 
     /// Records a confirmation.
     pub fn confirm(&mut self, confirmation: Confirmation) -> Result<(), JournalError> {
-        self.writer.append(&Record::Confirmation(Box::new(confirmation.clone())))?;
+        self.writer.append(&JournalRecord::Confirmation(Box::new(confirmation.clone())))?;
         self.history.confirmations.push(confirmation);
         Ok(())
     }
 
     /// Records something a person should know.
     pub fn note(&mut self, message: String) -> Result<(), JournalError> {
-        self.writer.append(&Record::Note { at: crate::journal::record::now(), message })
+        self.writer.append(&JournalRecord::Note { at: now(), message })
     }
 
     /// Records that this run ended by itself.
-    pub fn end(&mut self, end: End) -> Result<(), JournalError> {
-        self.writer.append(&Record::End(Box::new(end.clone())))?;
+    pub fn end(&mut self, end: RunEnd) -> Result<(), JournalError> {
+        self.writer.append(&JournalRecord::End(Box::new(end.clone())))?;
         self.history.ends.push(end);
         Ok(())
     }

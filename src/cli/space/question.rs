@@ -1,11 +1,11 @@
-//! What `evo space` is asked: one thing at a time, with the options that belong to it.
+//! The question that a command line asks of `evo space`: one at a time, with the options that belong to it.
 
 use crate::cli::args::SpaceArgs;
-use crate::cli::exit_code::UsageError;
+use crate::cli::error::CliError;
 
 /// The one question of a command line.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Request<'a> {
+pub enum SpaceQuestion<'a> {
     Summary,
     Sample(usize),
     Check(&'a [String]),
@@ -13,18 +13,18 @@ pub enum Request<'a> {
     List,
 }
 
-impl<'a> Request<'a> {
+impl<'a> SpaceQuestion<'a> {
     /// The question; options that do not go together are refused.
-    pub fn of(arguments: &'a SpaceArgs) -> Result<Request<'a>, UsageError> {
+    pub fn of(arguments: &'a SpaceArgs) -> Result<SpaceQuestion<'a>, CliError> {
         let asked = [
-            arguments.sample.map(|count| ("--sample", Request::Sample(count))),
-            arguments.check.as_ref().map(|values| ("--check", Request::Check(values))),
-            arguments.neighbors.as_ref().map(|values| ("--neighbors", Request::Neighbors(values))),
-            arguments.list.then_some(("--list", Request::List)),
+            arguments.sample.map(|count| ("--sample", SpaceQuestion::Sample(count))),
+            arguments.check.as_ref().map(|values| ("--check", SpaceQuestion::Check(values))),
+            arguments.neighbors.as_ref().map(|values| ("--neighbors", SpaceQuestion::Neighbors(values))),
+            arguments.list.then_some(("--list", SpaceQuestion::List)),
         ];
         let mut asked = asked.into_iter().flatten();
         let request = match (asked.next(), asked.next()) {
-            (None, _) => Request::Summary,
+            (None, _) => SpaceQuestion::Summary,
             (Some((_, only)), None) => only,
             (Some((first, _)), Some((second, _))) => {
                 let hint = "ask one thing at a time, in two commands";
@@ -38,10 +38,10 @@ impl<'a> Request<'a> {
 
 impl SpaceArgs {
     /// Refuses options of another question.
-    fn belongs(&self, request: Request) -> Result<(), UsageError> {
-        let sample = matches!(request, Request::Sample(_));
-        let neighbors = matches!(request, Request::Neighbors(_));
-        let list = request == Request::List;
+    fn belongs(&self, request: SpaceQuestion) -> Result<(), CliError> {
+        let sample = matches!(request, SpaceQuestion::Sample(_));
+        let neighbors = matches!(request, SpaceQuestion::Neighbors(_));
+        let list = request == SpaceQuestion::List;
         let needs = [
             ("--stratified", self.stratified, sample, "--sample"),
             ("--fix", !self.fix.is_empty(), sample || list, "--sample or --list"),
@@ -53,9 +53,8 @@ impl SpaceArgs {
         for (option, given, fits, wanted) in needs {
             if given && !fits {
                 let wanted = wanted.replace(" or ", "` or `");
-                return Err(UsageError(format!(
-                    "`{option}` says nothing here\nhint: it belongs to `{wanted}`"
-                )));
+                return Err(CliError::usage(format!("`{option}` has no effect here"))
+                    .with_hint(format!("it belongs to `{wanted}`")));
             }
         }
         if self.stratified && !self.fix.is_empty() {
@@ -69,6 +68,6 @@ impl SpaceArgs {
     }
 }
 
-fn together(first: &str, second: &str, hint: &str) -> UsageError {
-    UsageError(format!("`{first}` and `{second}` do not go together\nhint: {hint}"))
+fn together(first: &str, second: &str, hint: &str) -> CliError {
+    CliError::usage(format!("`{first}` and `{second}` do not go together")).with_hint(hint)
 }

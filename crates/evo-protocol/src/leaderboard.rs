@@ -1,0 +1,293 @@
+//! The leaderboard: the file that evo writes for other programs. Its JSON Schema,
+//! `docs/leaderboard.schema.json`, is derived from these types.
+//!
+//! Times are nanoseconds and sizes bytes. An absent number is `null`: not known or not measured, never zero.
+
+use std::collections::BTreeMap;
+
+use evo_space::genome::{Configuration, ContentHash};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::binary::EntryResources;
+use crate::device::{DeviceInfo, EntryAttributes, Telemetry};
+use crate::measurement::RankingMode;
+use crate::schema_forms::{ConfigurationObject, HashText};
+use crate::verdict::GateState;
+
+/// Raised by any change that an older reader would misread.
+pub const VERSION: u32 = 1;
+
+/// The ranking that `evo sweep` writes: one section per kernel, set of timed problems and device. Only freshly
+/// confirmed numbers enter it. Times are nanoseconds, sizes bytes; null means not known or not measured, never
+/// zero.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Leaderboard {
+    /// Always `evo.leaderboard`.
+    #[schemars(extend("const" = "evo.leaderboard"))]
+    pub schema: String,
+    /// Raised by any change that an older reader would misread.
+    #[schemars(extend("const" = 1))]
+    pub version: u32,
+    /// UTC, RFC 3339.
+    #[schemars(extend("format" = "date-time"))]
+    pub updated_at: String,
+    /// In order of kernel, problems and device.
+    pub sections: Vec<LeaderboardSection>,
+}
+
+impl Leaderboard {
+    /// A board without sections.
+    pub fn empty(updated_at: String) -> Leaderboard {
+        Leaderboard { schema: "evo.leaderboard".into(), version: VERSION, updated_at, sections: Vec::new() }
+    }
+}
+
+/// One kernel, one set of problems, one device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LeaderboardSection {
+    /// The kernel's name.
+    pub kernel: String,
+    /// Names of the timed problems.
+    pub problems: Vec<String>,
+    /// The device that everything in this section was measured on.
+    pub device: DeviceInfo,
+    /// The timing mode that ranks.
+    pub ranking: RankingMode,
+    /// The fastest.
+    pub champion: RankedEntry,
+    /// The next, at most ten.
+    #[schemars(length(max = 10))]
+    pub runners_up: Vec<RankedEntry>,
+    /// Relative difference below which two times are a tie, by A against A on the champion's device.
+    pub noise_floor: Option<f64>,
+    /// The evaluation that `speedup` compares with.
+    pub baseline: Baseline,
+    /// The search behind this section.
+    pub study: StudySummary,
+    /// The conditions outside the device.
+    pub environment: Environment,
+    /// UTC, RFC 3339.
+    #[schemars(extend("format" = "date-time"))]
+    pub confirmed_at: String,
+}
+
+/// The configuration that the finalists were compared with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Baseline {
+    /// Number of its evaluation in the study.
+    pub number: u64,
+    /// Its values.
+    #[schemars(with = "ConfigurationObject")]
+    pub configuration: Configuration,
+    /// Whether it is the space's default configuration.
+    pub is_default: bool,
+}
+
+/// The search behind a section.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StudySummary {
+    /// The study's folder in the evidence folder.
+    pub name: String,
+    /// The space file, as the command line named it.
+    pub space: String,
+    /// Hash of the space file and of the kernel's text.
+    #[schemars(with = "HashText")]
+    pub space_hash: ContentHash,
+    /// Valid points, in decimal; may exceed 64 bits.
+    #[schemars(regex(pattern = r"^[0-9]+$"))]
+    pub valid: String,
+    /// Seed of the search and of the inputs.
+    pub seed: u64,
+    /// The strategy's name.
+    pub strategy: String,
+    /// Evaluations, without variants that were compiled and passed over.
+    pub evaluations: u64,
+    /// How often each verdict was given.
+    pub verdicts: BTreeMap<String, u64>,
+    /// Version of the list of verdicts; files without it mean 1. Sections of different versions may share a
+    /// board.
+    #[serde(default = "first_verdict_version")]
+    pub verdict_version: u32,
+    /// How fast the last run was.
+    pub throughput: Throughput,
+    /// Version of evo.
+    pub evo: String,
+}
+
+/// The version of the verdict list in files that do not say it.
+pub fn first_verdict_version() -> u32 {
+    1
+}
+
+/// One confirmed configuration.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RankedEntry {
+    /// From 1.
+    pub rank: u32,
+    /// Number of its evaluation in the study.
+    pub number: u64,
+    /// Its values.
+    #[schemars(with = "ConfigurationObject")]
+    pub configuration: Configuration,
+    /// Hash of its values.
+    #[schemars(with = "HashText")]
+    pub configuration_hash: ContentHash,
+    /// Confirmed: weighted geometric mean over the timed problems, nanoseconds: the baseline's time in
+    /// the paired runs times this one's ratio to it.
+    pub objective_ns: f64,
+    /// The same from its own full measurement, minutes before or after.
+    pub measured_ns: Option<f64>,
+    /// The same from the screening; the difference is the luck of the draw.
+    pub screened_ns: Option<f64>,
+    /// Baseline's time over this one's, from paired blocks in fresh processes; above 1 is faster.
+    pub speedup: Option<f64>,
+    /// Lower end of the 95 % interval of `speedup`.
+    pub speedup_low: Option<f64>,
+    /// Upper end of the 95 % interval of `speedup`.
+    pub speedup_high: Option<f64>,
+    /// How the comparison with the baseline ended, over all problems.
+    pub decision: Option<PairedDecision>,
+    /// Within the noise floor of the champion.
+    pub tie_with_champion: bool,
+    /// Measurements, a timed problem each.
+    pub results: Vec<ProblemResult>,
+    /// Comparisons with the baseline, a timed problem each.
+    pub pairs: Vec<PairedProblem>,
+    /// Resources of each entry point, as the compiler reports them.
+    pub resources: Vec<EntryResources>,
+    /// Attributes of each launch of the first problem, read back from the device.
+    pub attributes: Vec<EntryAttributes>,
+    /// Compiler and version.
+    pub toolchain: String,
+    /// Hash of the rendered source.
+    #[schemars(with = "Option<HashText>")]
+    pub source_hash: Option<ContentHash>,
+    /// Hash of the binary.
+    #[schemars(with = "Option<HashText>")]
+    pub binary_hash: Option<ContentHash>,
+    /// Hash of the code in the binary.
+    #[schemars(with = "Option<HashText>")]
+    pub code_hash: Option<ContentHash>,
+    /// Each gate's state, by the gate's name.
+    pub gates: BTreeMap<String, GateState>,
+    /// A command that evaluates it again.
+    pub repro: String,
+}
+
+/// One problem of an entry.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProblemResult {
+    /// The problem's name.
+    pub problem: String,
+    /// Its sizes, by name.
+    pub sizes: BTreeMap<String, i64>,
+    /// Its weight in the objective.
+    pub weight: f64,
+    /// By mode: `hot`, `cold`, `eager`.
+    pub modes: BTreeMap<String, ModeResult>,
+    /// 10^12 operations per second, in the ranking mode, by the kernel's own count of operations.
+    pub tflops: Option<f64>,
+    /// 10^9 bytes per second, in the ranking mode, by the kernel's own count of bytes.
+    pub gigabytes_per_second: Option<f64>,
+    /// Least time the device's peaks allow over measured time, 0 to 1.
+    pub roofline_share: Option<f64>,
+    /// Blocks of the first launch.
+    pub blocks: Option<i64>,
+    /// Threads per block of the first launch.
+    pub threads_per_block: Option<i64>,
+    /// Dynamic shared memory of the first launch.
+    pub shared_bytes: Option<i64>,
+}
+
+/// One timing mode of one problem.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ModeResult {
+    /// Median.
+    pub p50_ns: f64,
+    /// 90th percentile.
+    pub p90_ns: f64,
+    /// Lower end of the median's 95 % interval.
+    pub ci_low_ns: f64,
+    /// Upper end of the median's 95 % interval.
+    pub ci_high_ns: f64,
+    /// Samples kept.
+    pub samples: u32,
+    /// Calls per sample.
+    pub batch: u32,
+    /// Samples far from the median; counted, not deleted.
+    pub outliers: u32,
+    /// Samples dropped because the clock was throttled.
+    pub dropped: u32,
+    /// Clocks, power, temperature and throttle reasons at the end.
+    pub telemetry: Telemetry,
+}
+
+/// How the paired comparison of a finalist ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PairedDecision {
+    /// Faster than the baseline by more than the noise.
+    Faster,
+    /// Slower than the baseline by more than the noise.
+    Slower,
+    /// A tie: the difference is within the noise floor.
+    Same,
+    /// The interval is too wide to say.
+    Ambiguous,
+}
+
+/// A finalist against the baseline on one problem.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PairedProblem {
+    /// The problem's name.
+    pub problem: String,
+    /// Median of finalist's time / baseline's time over all block pairs.
+    pub ratio: f64,
+    /// Lower end of that ratio's 95 % interval.
+    pub ratio_low: f64,
+    /// Upper end of that ratio's 95 % interval.
+    pub ratio_high: f64,
+    /// Fresh processes in all.
+    pub processes: u32,
+    /// Block pairs in all.
+    pub pairs: u32,
+    /// How the comparison ended.
+    pub decision: PairedDecision,
+    /// Median of the baseline's blocks.
+    pub baseline_ns: f64,
+    /// Median of the finalist's blocks.
+    pub finalist_ns: f64,
+}
+
+/// The conditions outside the device.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Environment {
+    /// Operating system and processor architecture.
+    pub platform: String,
+    /// Logical processors.
+    pub cores: u32,
+    /// Commit of the folder in which evo was started; absent outside a repository.
+    pub git_commit: Option<String>,
+    /// Whether that folder had uncommitted changes.
+    pub git_dirty: Option<bool>,
+    /// The command line.
+    pub command: Vec<String>,
+}
+
+/// How fast a run was and how busy its lanes were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Throughput {
+    /// From the first proposal to the last verdict; confirmation is not part of it.
+    pub search_seconds: f64,
+    /// Over that time.
+    pub evaluations_per_second: f64,
+    /// Share of that time in which the device lane worked.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub device_busy: f64,
+    /// The same for the compile processes, over their number.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub compile_busy: f64,
+    /// Number of compile processes.
+    pub compile_jobs: u32,
+}

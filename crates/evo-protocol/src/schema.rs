@@ -1,0 +1,76 @@
+//! JSON Schemas of what evo writes for other programs, derived from the types. The committed files under
+//! `docs/` must equal them; the test below says how to update them.
+
+use schemars::generate::SchemaSettings;
+use schemars::transform::{RecursiveTransform, Transform};
+use schemars::{JsonSchema, Schema, json_schema};
+
+use crate::evaluation::Evaluation;
+use crate::leaderboard::Leaderboard;
+
+/// The schema of `leaderboard.json`.
+pub fn leaderboard() -> Schema {
+    of::<Leaderboard>("evo.leaderboard.v1", "evo leaderboard")
+}
+
+/// The schema of an evaluation, as journals, `gen-NNN.json` and `--json` events hold it.
+pub fn evaluation() -> Schema {
+    of::<Evaluation>("evo.evaluation.v1", "evo evaluation")
+}
+
+/// The schema of a type as it is written (not: as it may be read).
+fn of<T: JsonSchema>(id: &str, title: &str) -> Schema {
+    let derived = SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>();
+    let mut schema = json_schema!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": id,
+        "title": title,
+    });
+    for (key, value) in derived.as_object().into_iter().flatten() {
+        if !matches!(key.as_str(), "$schema" | "title") {
+            schema.insert(key.clone(), value.clone());
+        }
+    }
+    RecursiveTransform(unwrapped).transform(&mut schema);
+    schema
+}
+
+/// Doc comments are wrapped for the source; a description is one line a paragraph.
+fn unwrapped(schema: &mut Schema) {
+    if let Some(text) = schema.get("description").and_then(|text| text.as_str()) {
+        let paragraphs: Vec<String> = text.split("\n\n").map(|one| one.replace('\n', " ")).collect();
+        schema.insert("description".to_string(), paragraphs.join("\n\n").into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    /// Compares a derived schema with the committed one; writes it where EVO_UPDATE_SCHEMAS=1.
+    #[track_caller]
+    fn check(schema: &Schema, path: &str) {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
+        let derived = format!("{:#}\n", schema.as_value());
+        if std::env::var_os("EVO_UPDATE_SCHEMAS").is_some_and(|value| value == "1") {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, &derived).unwrap();
+        }
+        let committed = fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            committed == derived,
+            "`{}` is not what the types say; if the types changed on purpose, update it with\n\
+             EVO_UPDATE_SCHEMAS=1 cargo test -p evo-protocol schema",
+            path.display()
+        );
+    }
+
+    #[test]
+    fn the_committed_schemas_are_those_of_the_types() {
+        check(&leaderboard(), "docs/leaderboard.schema.json");
+        check(&evaluation(), "docs/schemas/evaluation.schema.json");
+    }
+}

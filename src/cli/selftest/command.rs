@@ -1,0 +1,89 @@
+//! The command: opens a device or starts a lane, runs the checks of one subject, prints them.
+
+use evo_device::device::Device;
+use evo_device::open::open;
+use evo_protocol::binary::{HEADER_END, KernelSource};
+use evo_space::genome::ContentHash;
+
+use super::bench::SelftestBench;
+use super::checks::SelftestReport;
+use super::{device, faults, latency};
+use crate::cli::args::{SelftestArgs, SelftestSubject};
+use crate::cli::error::CliError;
+use crate::cli::exit_code::ExitCode;
+use crate::cli::output;
+use crate::cli::session::{self, DeviceSetup};
+use crate::compile::compile_one;
+use crate::kernel::catalog;
+
+/// Runs the command: 0 when nothing failed, 1 otherwise.
+pub fn run(arguments: &SelftestArgs) -> Result<ExitCode, CliError> {
+    let setup = session::setup(&arguments.device, None)?;
+    let (info, report) = match arguments.subject {
+        SelftestSubject::Device => on_device(&setup)?,
+        SelftestSubject::Faults | SelftestSubject::Latency => on_lane(&setup, arguments.subject)?,
+    };
+    print(arguments, &info, &report)?;
+    Ok(if report.passed() { ExitCode::Done } else { ExitCode::Failed })
+}
+
+fn on_device(setup: &DeviceSetup) -> Result<(serde_json::Value, SelftestReport), CliError> {
+    let hash = ContentHash::of(device::PROBES.as_bytes());
+    let symbol = format!("extern \"C\" __device__ const char evo_variant_hash[] = \"{hash}\";\n");
+    let source = KernelSource {
+        text: format!("{symbol}{HEADER_END}{}", device::PROBES),
+        options: Vec::new(),
+        entries: device::ENTRIES.iter().map(|entry| entry.to_string()).collect(),
+        file_name: "probes.cu".into(),
+        variant_hash: hash.clone(),
+    };
+    let binary = compile_one(&setup.farm, source)?.map_err(|verdict| {
+        CliError::harness(format!("the probe kernels do not compile: {}", verdict.message))
+    })?;
+    let image = std::fs::read(&binary.path)?;
+    let cubin = session::support_cubin(setup)?;
+    let mut device: Box<dyn Device> = open(&setup.choice.spec, cubin.as_deref())
+        .map_err(|error| CliError::environment(error.to_string()))?;
+    let info = serde_json::to_value(device.info())?;
+    let mut report = latency::overheads(device.as_mut());
+    report.checks.extend(device::run(device.as_mut(), &image, &hash).checks);
+    Ok((info, report))
+}
+
+fn on_lane(
+    setup: &DeviceSetup,
+    subject: SelftestSubject,
+) -> Result<(serde_json::Value, SelftestReport), CliError> {
+    let file = catalog::open("faults")?;
+    let mut bench = SelftestBench::start(&file, setup, 1)?;
+    let info = serde_json::to_value(bench.lane.info())?;
+    let report = match subject {
+        SelftestSubject::Faults => faults::run(&mut bench)?,
+        _ => latency::run(&mut bench, setup)?,
+    };
+    Ok((info, report))
+}
+
+fn print(
+    arguments: &SelftestArgs,
+    info: &serde_json::Value,
+    report: &SelftestReport,
+) -> Result<(), CliError> {
+    if arguments.json {
+        let whole = serde_json::json!({ "device": info, "passed": report.passed(), "checks": report.checks });
+        output::stdout(&format!("{}\n", serde_json::to_string_pretty(&whole)?))?;
+        return Ok(());
+    }
+    let mut text =
+        format!("{} ({})\n", info["name"].as_str().unwrap_or("?"), info["driver"].as_str().unwrap_or("?"));
+    for check in &report.checks {
+        let mark = match check.passed {
+            Some(true) => "pass   ",
+            Some(false) => "FAIL   ",
+            None => "not_run",
+        };
+        text.push_str(&format!("{mark} {:<24} {}\n", check.name, check.message));
+    }
+    output::stdout(&text)?;
+    Ok(())
+}

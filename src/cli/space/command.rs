@@ -1,0 +1,85 @@
+//! The command: reads the space and answers the one question that was asked about it.
+
+use std::time::Instant;
+
+use evo_space::genome::Configuration;
+use evo_space::rng::seeded;
+
+use super::check::Checked;
+use super::inquiry::SpaceInquiry;
+use super::json::{SpaceAnswer, object};
+use super::question::SpaceQuestion;
+use super::{neighbors, rows, summary};
+use crate::cli::args::SpaceArgs;
+use crate::cli::error::CliError;
+use crate::cli::exit_code::ExitCode;
+use crate::cli::output;
+use crate::kernel::catalog;
+
+/// More samples than anybody reads; each is a line.
+const MAX_SAMPLES: usize = 1_000_000;
+
+/// Runs the command.
+pub fn run(arguments: &SpaceArgs) -> Result<ExitCode, CliError> {
+    let question = SpaceQuestion::of(arguments)?;
+    let start = Instant::now();
+    let name = arguments.source.space.as_str();
+    let file = catalog::open(name)?;
+    let seconds = start.elapsed().as_secs_f64();
+    let inquiry = SpaceInquiry { arguments, name, space: &file.space, seconds };
+    match question {
+        SpaceQuestion::Summary if arguments.json => print_json(&inquiry, SpaceAnswer::default())?,
+        SpaceQuestion::Summary => output::stdout(&summary::text(&inquiry))?,
+        SpaceQuestion::Sample(count) => sample(&inquiry, count)?,
+        SpaceQuestion::Check(values) => return check(&inquiry, values),
+        SpaceQuestion::Neighbors(values) => neighbors::print(&inquiry, values)?,
+        SpaceQuestion::List => rows::print(&inquiry)?,
+    }
+    Ok(ExitCode::Done)
+}
+
+fn print_json(inquiry: &SpaceInquiry, answer: SpaceAnswer) -> Result<(), CliError> {
+    output::stdout(&(object(inquiry, answer)? + "\n"))
+}
+
+fn sample(inquiry: &SpaceInquiry, count: usize) -> Result<(), CliError> {
+    if count > MAX_SAMPLES {
+        return Err(CliError::usage(format!("--sample takes at most {MAX_SAMPLES}")));
+    }
+    let (arguments, space) = (inquiry.arguments, inquiry.space);
+    let rng = &mut seeded(arguments.seed);
+    let fixed = inquiry.fixed()?;
+    let genomes = if arguments.stratified {
+        space.sample_stratified(count, rng)
+    } else if fixed.is_empty() {
+        space.sample_distinct(count, rng)
+    } else {
+        space.fixed(&fixed).sample_distinct(count, rng)
+    };
+    if genomes.len() < count {
+        let few = genomes.len();
+        match (space.is_exact(), fixed.is_empty()) {
+            (true, true) => eprintln!("note: the space has only {few} valid points"),
+            (true, false) => eprintln!("note: with these values there are only {few} valid points"),
+            (false, _) => eprintln!("note: the search found only {few} valid points before it gave up"),
+        }
+    }
+    let sample: Vec<Configuration> = genomes.iter().map(|genome| space.configuration(genome)).collect();
+    if arguments.json {
+        let seed = Some(arguments.seed);
+        return print_json(inquiry, SpaceAnswer { seed, sample: Some(sample), ..SpaceAnswer::default() });
+    }
+    output::stdout(&sample.iter().map(|configuration| format!("{configuration}\n")).collect::<String>())
+}
+
+fn check(inquiry: &SpaceInquiry, values: &[String]) -> Result<ExitCode, CliError> {
+    let (configuration, genome) = inquiry.point(values)?;
+    let checked = Checked { space: inquiry.space, configuration, genome };
+    if inquiry.arguments.json {
+        let check = Some(checked.json());
+        print_json(inquiry, SpaceAnswer { check, ..SpaceAnswer::default() })?;
+    } else {
+        output::stdout(&checked.text())?;
+    }
+    Ok(checked.exit_code())
+}

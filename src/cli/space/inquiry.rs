@@ -1,0 +1,31 @@
+//! A space with the arguments that ask about it.
+
+use evo_space::genome::{Configuration, Genome};
+use evo_space::space::SearchSpace;
+
+use crate::cli::args::SpaceArgs;
+use crate::cli::error::CliError;
+use crate::cli::words;
+
+/// A space, and the arguments that ask about it.
+pub struct SpaceInquiry<'a> {
+    pub arguments: &'a SpaceArgs,
+    /// As the command line calls it.
+    pub name: &'a str,
+    pub space: &'a SearchSpace,
+    /// From the name to the index being ready.
+    pub seconds: f64,
+}
+
+impl SpaceInquiry<'_> {
+    /// The point that some values mean; parameters that are not given take their default.
+    pub fn point(&self, values: &[String]) -> Result<(Configuration, Genome), CliError> {
+        words::point(self.space, self.name, values).map_err(|message| words::bad_point(message, self.name))
+    }
+
+    /// The values of `--fix`: parameters and value positions.
+    pub fn fixed(&self) -> Result<Vec<(usize, u16)>, CliError> {
+        words::assignments(self.space.parameters(), &self.arguments.fix)
+            .map_err(|message| words::bad_point(message, self.name))
+    }
+}

@@ -1,0 +1,126 @@
+//! Runs a plan: opens the study, gives the strategy what earlier studies found, lets the engine work, ranks
+//! what was confirmed.
+
+use std::path::PathBuf;
+
+use evo_protocol::leaderboard::LeaderboardSection;
+use evo_protocol::verdict::VERDICT_VERSION;
+use evo_search::strategy::Strategy;
+
+use super::plan::{SweepPlan, SweepSubject};
+use super::stage::{Stage, StudyIdentity};
+use crate::cli::error::CliError;
+use crate::cli::{environment, progress};
+use crate::engine::{Engine, Inbox, Parts, Recipe, RunSummary, interrupt};
+use crate::event::{Event, Observer};
+use crate::journal::record::{FORMAT, StudyHeader, now};
+use crate::journal::{leaderboard, leaderboard_file};
+use crate::study::Study;
+
+/// What came of a sweep; everything in it is on the disk already.
+pub struct SweepOutcome {
+    pub study: Study,
+    pub summary: RunSummary,
+    /// The study's part of the leaderboard, if this run confirmed anything.
+    pub section: Option<LeaderboardSection>,
+    /// The leaderboard that the section was written to.
+    pub leaderboard: Option<PathBuf>,
+}
+
+/// Runs a plan, on whatever answers.
+pub fn execute(plan: &SweepPlan) -> Result<SweepOutcome, CliError> {
+    match &plan.subject {
+        SweepSubject::Live(live) => execute_on(plan, |inbox| live.start(plan.seed, inbox)),
+        SweepSubject::Replayed(replayed) => execute_on(plan, |inbox| Ok(replayed.start(inbox))),
+    }
+}
+
+/// The one way that every sweep goes; only its stage differs.
+///
+/// The order matters: a compiler or device that does not start must not leave a study behind, so the study
+/// is opened after them; the signal watch comes last, because until then the default action of Ctrl-C is
+/// right.
+fn execute_on<'a, R: Recipe>(
+    plan: &'a SweepPlan,
+    start: impl FnOnce(&Inbox<R::Binary>) -> Result<Stage<'a, R>, CliError>,
+) -> Result<SweepOutcome, CliError> {
+    let inbox = Inbox::new();
+    let stage = start(&inbox)?;
+    let mut study = Study::open(&plan.request(), header(plan, stage.identity))?;
+    interrupt::watch(inbox.sender())
+        .map_err(|error| CliError::harness(format!("cannot watch for Ctrl-C: {error}")))?;
+
+    let mut observer = progress::observer(plan.json);
+    for message in stage.notices {
+        observer.observe(&Event::Notice { message });
+    }
+    let mut strategy = plan.strategy()?;
+    inherit(plan, &mut study, &mut *strategy, &mut *observer)?;
+    let parts = Parts {
+        study: &mut study,
+        space: plan.subject.space(),
+        strategy,
+        recipe: &stage.recipe,
+        compilers: stage.compilers,
+        device: stage.device,
+        observer: &mut *observer,
+        inbox,
+    };
+    let summary = Engine::new(parts, plan.options()).run()?;
+    let section = if summary.confirmed > 0 { leaderboard::section(&study.history) } else { None };
+    let leaderboard = section.as_ref().map(|section| rank(plan, section, &mut *observer)).transpose()?;
+    Ok(SweepOutcome { study, summary, section, leaderboard })
+}
+
+fn header(plan: &SweepPlan, identity: StudyIdentity) -> StudyHeader {
+    StudyHeader {
+        format: FORMAT,
+        verdict_version: VERDICT_VERSION,
+        evo: env!("CARGO_PKG_VERSION").to_string(),
+        // The study's own name is known once its folder is.
+        study: String::new(),
+        kernel: identity.kernel,
+        space: identity.space,
+        space_hash: identity.space_hash,
+        valid: plan.subject.space().count().to_string(),
+        problems: identity.problems,
+        checked: identity.checked,
+        seed: plan.seed,
+        strategy: plan.strategy.clone(),
+        population: plan.population.get(),
+        ranking: identity.ranking,
+        device: identity.device,
+        environment: environment::look(),
+        started_at: now(),
+    }
+}
+
+/// Gives the strategy what earlier studies found, and says so.
+fn inherit(
+    plan: &SweepPlan,
+    study: &mut Study,
+    strategy: &mut dyn Strategy,
+    observer: &mut dyn Observer,
+) -> Result<(), CliError> {
+    let prior = plan.prior.studies(plan.subject.kernel(), plan.subject.space(), study.folder());
+    if let Some(message) = prior.give(strategy) {
+        study.note(message.clone()).map_err(|error| CliError::while_running(&error))?;
+        observer.observe(&Event::Notice { message });
+    }
+    Ok(())
+}
+
+/// Writes the study's section into the leaderboard; the file's path.
+fn rank(
+    plan: &SweepPlan,
+    section: &LeaderboardSection,
+    observer: &mut dyn Observer,
+) -> Result<PathBuf, CliError> {
+    let merged = leaderboard_file::merge(&plan.out, vec![section.clone()], &now())
+        .map_err(|error| CliError::while_running(&error))?;
+    if let Some(aside) = &merged.put_aside {
+        let message = format!("an unreadable leaderboard was put aside as `{}`", aside.display());
+        observer.observe(&Event::Notice { message });
+    }
+    Ok(merged.path)
+}

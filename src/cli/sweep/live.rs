@@ -1,0 +1,82 @@
+//! A sweep on a device: a kernel, its compilers, and a worker that judges and times.
+
+use std::sync::{Mutex, PoisonError};
+
+use evo_protocol::binary::Binary;
+use evo_space::genome::ContentHash;
+
+use super::stage::{Stage, StudyIdentity};
+use crate::cli::args::SweepArgs;
+use crate::cli::error::CliError;
+use crate::cli::session::{self, DeviceSetup};
+use crate::compile::CompileFarm;
+use crate::engine::recipe::KernelRecipe;
+use crate::engine::{Inbox, Message};
+use crate::kernel::catalog;
+use crate::kernel::spec::SpaceFile;
+
+/// The kernel of a space file on a device of this machine.
+pub struct LiveSubject {
+    /// Has a kernel and valid points.
+    pub file: SpaceFile,
+    setup: DeviceSetup,
+    /// Restricts the problems; empty for all.
+    problems: Vec<String>,
+    worker_command: Option<String>,
+}
+
+impl LiveSubject {
+    /// Reads the space file and chooses the device.
+    pub fn open(arguments: &SweepArgs) -> Result<LiveSubject, CliError> {
+        let file = catalog::open(arguments.space.as_deref().unwrap_or(catalog::DEFAULT))?;
+        let kernel = session::kernel_of(&file)?;
+        let setup = session::setup(&arguments.device, arguments.jobs)?;
+        session::problems(kernel, setup.choice.kind, &arguments.problems)?;
+        let (problems, worker_command) = (arguments.problems.clone(), arguments.worker_command.clone());
+        Ok(LiveSubject { file, setup, problems, worker_command })
+    }
+
+    /// The kernel's name.
+    pub fn kernel_name(&self) -> &str {
+        self.file.kernel.as_ref().map_or("", |kernel| &kernel.name)
+    }
+
+    /// The study's name where the user gave none: `KERNEL-DEVICE`.
+    pub fn default_study(&self) -> String {
+        format!("{}-{}", self.kernel_name(), self.setup.choice.kind.as_str())
+    }
+
+    /// Starts compilers and a device worker, and compiles the reference kernel.
+    pub fn start(&self, seed: u64, inbox: &Inbox<Binary>) -> Result<Stage<'_, KernelRecipe<'_>>, CliError> {
+        let kernel = session::kernel_of(&self.file)?;
+        let problems = session::problems(kernel, self.setup.choice.kind, &self.problems)?;
+        let farm = farm(&self.setup, inbox)?;
+        let lane = session::lane(&self.setup, self.worker_command.as_deref())?;
+        let recipe = session::recipe(kernel, &problems, &self.setup, &lane, seed)?;
+        let names = |timed: bool| {
+            let some = problems.iter().filter(|one| one.timed == timed);
+            some.map(|one| one.name.clone()).collect::<Vec<_>>()
+        };
+        let identity = StudyIdentity {
+            kernel: kernel.name.clone(),
+            space: session::space_word(&self.file),
+            space_hash: ContentHash::of_parts([self.file.text.as_bytes(), kernel.source.text.as_bytes()]),
+            problems: names(true),
+            checked: names(false),
+            ranking: kernel.objective.ranking,
+            device: lane.info().clone(),
+        };
+        Ok(Stage { recipe, compilers: Box::new(farm), device: Box::new(lane), identity, notices: Vec::new() })
+    }
+}
+
+/// Compilers whose answers go to the inbox.
+fn farm(setup: &DeviceSetup, inbox: &Inbox<Binary>) -> Result<CompileFarm, CliError> {
+    let sender = Mutex::new(inbox.sender());
+    let deliver = move |ticket, outcome| {
+        let sender = sender.lock().unwrap_or_else(PoisonError::into_inner);
+        // The engine may be gone already at the end of a run.
+        let _ = sender.send(Message::Compiled(ticket, outcome));
+    };
+    Ok(CompileFarm::start(setup.farm.clone(), Box::new(deliver))?)
+}

@@ -1,0 +1,16 @@
+//! `evo sweep`: search a space, confirm the best, rank them.
+//!
+//! The arguments become a plan (`plan`), in which everything that the user can get wrong is checked before
+//! anything is written. One function runs a plan (`execute`), whether a device answers (`live`) or a
+//! recording (`replayed`), and one reports what came of it (`result`).
+
+mod command;
+mod execute;
+mod live;
+mod plan;
+mod prior;
+mod replayed;
+mod result;
+mod stage;
+
+pub use command::run;

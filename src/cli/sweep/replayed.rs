@@ -1,0 +1,99 @@
+//! A sweep with `--device replay:FILE`: a recording answers in the place of compilers and device.
+
+use std::path::Path;
+
+use evo_protocol::measurement::RankingMode;
+
+use super::stage::{Stage, StudyIdentity};
+use crate::cli::args::SweepArgs;
+use crate::cli::error::CliError;
+use crate::cli::session;
+use crate::engine::Inbox;
+use crate::kernel::catalog;
+use crate::kernel::spec::SpaceFile;
+use crate::replay::Recording;
+use crate::replay::device::{ReplayCompilers, ReplayDevice, ReplayRecipe, info, space_hash};
+
+/// A recording, in its own space or in one that the user named.
+pub struct ReplayedSubject {
+    pub recording: Recording,
+    /// `--device` without `replay:`, as the result names the recording.
+    pub path: String,
+    /// The space as the study's header names it, and its text where the user named one.
+    space: String,
+    space_text: String,
+    jobs: usize,
+}
+
+impl ReplayedSubject {
+    /// Reads the recording at `path`.
+    pub fn open(arguments: &SweepArgs, path: &Path) -> Result<ReplayedSubject, CliError> {
+        refuse_others(arguments)?;
+        let named = arguments.space.as_deref().map(catalog::open).transpose()?;
+        let (space, space_text) = match &named {
+            Some(file) => (session::space_word(file), file.text.clone()),
+            None => (arguments.device.clone(), String::new()),
+        };
+        let recording = match named {
+            Some(SpaceFile { space, .. }) => Recording::open_in(path, space)?,
+            None => Recording::open(path)?,
+        };
+        let (path, jobs) = (path.display().to_string(), arguments.jobs.unwrap_or(1));
+        Ok(ReplayedSubject { recording, path, space, space_text, jobs })
+    }
+
+    /// `KERNEL-replay-GPU` in letters that a folder may have.
+    pub fn default_study(&self) -> String {
+        let name = format!("{}-replay-{}", self.recording.kernel, self.recording.gpu);
+        let plain = |letter: char| {
+            if letter.is_ascii_alphanumeric() || "-_.".contains(letter) { letter } else { '-' }
+        };
+        name.chars().map(plain).collect::<String>().trim_start_matches('.').to_string()
+    }
+
+    /// What answers from the recording; nothing is compiled or run.
+    pub fn start(&self, inbox: &Inbox<f64>) -> Stage<'_, ReplayRecipe<'_>> {
+        let recording = &self.recording;
+        let identity = StudyIdentity {
+            kernel: recording.kernel.clone(),
+            space: self.space.clone(),
+            space_hash: space_hash(recording, &self.space_text),
+            problems: vec![recording.problem.clone()],
+            checked: Vec::new(),
+            ranking: RankingMode::Hot,
+            device: info(recording),
+        };
+        Stage {
+            recipe: ReplayRecipe::new(recording),
+            compilers: Box::new(ReplayCompilers::new(recording, self.jobs, inbox.sender())),
+            device: Box::new(ReplayDevice::new(recording)),
+            identity,
+            notices: self.notices(),
+        }
+    }
+
+    /// That this is a replay, of what, and what is peculiar about the file.
+    fn notices(&self) -> Vec<String> {
+        let Recording { name, format, notices, .. } = &self.recording;
+        let rows = self.recording.rows().len();
+        let first = format!(
+            "this is a replay: nothing is compiled or run; the recording of `{name}` answers ({}, {rows} \
+             configurations)",
+            format.as_str()
+        );
+        [first].into_iter().chain(notices.iter().cloned()).collect()
+    }
+}
+
+/// Refuses options that only a device that runs something can honor.
+fn refuse_others(arguments: &SweepArgs) -> Result<(), CliError> {
+    let (option, why) = if arguments.worker_command.is_some() {
+        ("--worker-command", "a replay has no worker")
+    } else if !arguments.problems.is_empty() {
+        ("--problem", "a recording has one problem")
+    } else {
+        return Ok(());
+    };
+    let text = format!("`{option}` cannot be used with `--device {}`: {why}", arguments.device);
+    Err(CliError::usage(text).with_hint("leave it out"))
+}

@@ -1,0 +1,129 @@
+//! What a person or a program reads at the end of a sweep. The files are written by then; this only reads.
+
+use evo_protocol::evaluation::Evaluation;
+use serde_json::{Value, json};
+
+use super::execute::SweepOutcome;
+use super::plan::{SweepPlan, SweepSubject};
+use super::replayed::ReplayedSubject;
+use crate::budget::StopReason;
+use crate::cli::error::CliError;
+use crate::cli::exit_code::ExitCode;
+use crate::cli::output;
+use crate::engine::RunSummary;
+use crate::journal::leaderboard::verdict_mix;
+use crate::replay::device::PREFIX;
+use crate::report::width::stdout_width;
+use crate::report::{insight, text};
+
+/// Rows of the table of a run without confirmation.
+const ROWS: usize = 10;
+
+/// Shows the result on stdout; the exit code says why the run ended.
+pub fn report(plan: &SweepPlan, outcome: &SweepOutcome) -> Result<ExitCode, CliError> {
+    if plan.json {
+        output::print_json(&object(&plan.subject, outcome))?;
+    } else {
+        output::stdout(&page(&plan.subject, outcome, stdout_width()))?;
+        // One line on what the study says beyond its winner.
+        if let Some(line) = outcome.summary.insight.as_ref().and_then(insight::line) {
+            output::say(&line);
+        }
+    }
+    Ok(exit_code(&outcome.summary))
+}
+
+fn exit_code(summary: &RunSummary) -> ExitCode {
+    match summary.end.reason {
+        StopReason::Interrupted => ExitCode::Interrupted,
+        StopReason::DeviceLost => ExitCode::DeviceLost,
+        _ => ExitCode::Done,
+    }
+}
+
+/// The last object of `--json`.
+fn object(subject: &SweepSubject, outcome: &SweepOutcome) -> Value {
+    let (end, evaluations) = (&outcome.summary.end, &outcome.study.history.evaluations);
+    let mut object = json!({
+        "event": "result",
+        "reason": end.reason,
+        "evaluations": end.evaluations,
+        "evaluations_this_run": end.evaluations_this_run,
+        "passed_over": end.passed_over,
+        "throughput": end.throughput,
+        // Paths as text: they need not be UTF-8.
+        "study": outcome.study.folder().display().to_string(),
+        "leaderboard": outcome.leaderboard.as_ref().map(|path| path.display().to_string()),
+        "verdicts": verdict_mix(evaluations),
+        "section": outcome.section,
+        "insight": outcome.summary.insight,
+    });
+    if let SweepSubject::Replayed(replayed) = subject {
+        let cost = RecordedCost::of(evaluations);
+        object["replay"] = json!({
+            "recording": replayed.path,
+            "gpu": replayed.recording.gpu,
+            "compile_ms": cost.compile_ms,
+            "device_ms": cost.device_ms,
+            "best": best(evaluations).map(|one| json!({
+                "number": one.number, "configuration": one.configuration, "objective_ns": one.objective_ns,
+            })),
+        });
+    }
+    object
+}
+
+/// The same for people, as wide as the terminal allows.
+fn page(subject: &SweepSubject, outcome: &SweepOutcome, width: usize) -> String {
+    let evaluations = &outcome.study.history.evaluations;
+    let (mix, folder) = (text::mix(evaluations), outcome.study.folder().display());
+    match subject {
+        SweepSubject::Live(_) => {
+            let table = match &outcome.section {
+                Some(section) => text::section(section, width),
+                None => text::screened(evaluations, ROWS, width),
+            };
+            format!("{table}verdicts: {mix}\nstudy: {folder}\n{}\n", text::last_line(&outcome.summary.end))
+        }
+        SweepSubject::Replayed(replayed) => {
+            let table = text::replayed(evaluations, ROWS, width);
+            format!(
+                "{}{table}verdicts: {mix}\n{}study: {folder}\n{}\n",
+                title(replayed),
+                RecordedCost::of(evaluations).line(),
+                text::last_line_of_replay(&outcome.summary.end)
+            )
+        }
+    }
+}
+
+fn title(replayed: &ReplayedSubject) -> String {
+    format!("{} on {PREFIX}{}\n", replayed.recording.kernel, replayed.recording.gpu)
+}
+
+/// What the evaluations of a replay cost when they were recorded, milliseconds.
+struct RecordedCost {
+    compile_ms: f64,
+    device_ms: f64,
+}
+
+impl RecordedCost {
+    fn of(evaluations: &[Evaluation]) -> RecordedCost {
+        let sum = |of: fn(&Evaluation) -> f64| evaluations.iter().map(of).sum::<f64>();
+        RecordedCost { compile_ms: sum(|one| one.compile_ms), device_ms: sum(|one| one.device_ms) }
+    }
+
+    fn line(&self) -> String {
+        format!(
+            "recorded cost, not waited for: {} compiling, {} on the device\n",
+            text::time(self.compile_ms * 1e6),
+            text::time(self.device_ms * 1e6)
+        )
+    }
+}
+
+fn best(evaluations: &[Evaluation]) -> Option<&Evaluation> {
+    let passing = evaluations.iter().filter(|one| one.verdict.is_pass());
+    let timed = passing.filter_map(|one| Some((one.objective_ns?, one)));
+    timed.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, one)| one)
+}

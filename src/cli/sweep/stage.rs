@@ -1,0 +1,32 @@
+//! What a plan needs for its run: something that answers the engine, and what the study's header says of it.
+
+use evo_protocol::device::DeviceInfo;
+use evo_protocol::measurement::RankingMode;
+use evo_space::genome::ContentHash;
+
+use crate::engine::{Compilers, Evaluate, Recipe};
+
+/// Compilers and a device, or a recording in their place, ready for the engine.
+pub struct Stage<'a, R: Recipe> {
+    pub recipe: R,
+    pub compilers: Box<dyn Compilers<R::Prepared> + 'a>,
+    pub device: Box<dyn Evaluate<R::Job>>,
+    pub identity: StudyIdentity,
+    /// What a person should know before the first evaluation.
+    pub notices: Vec<String>,
+}
+
+/// The part of a study's header that depends on what answers.
+pub struct StudyIdentity {
+    pub kernel: String,
+    /// The space as the command line names it.
+    pub space: String,
+    /// What must not change between the runs of a study.
+    pub space_hash: ContentHash,
+    /// Names of the timed problems, and of those that are only checked.
+    pub problems: Vec<String>,
+    pub checked: Vec<String>,
+    /// The timing mode that ranks.
+    pub ranking: RankingMode,
+    pub device: DeviceInfo,
+}

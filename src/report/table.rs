@@ -1,0 +1,177 @@
+//! Tables that fit the terminal. When a table is too wide, it gives up columns in this order: parameters
+//! with the same value in all rows move to a line below, where nothing is lost; then numbers go, the least
+//! important first; then parameters, the widest first. Files and JSON always have everything.
+
+use std::fmt::Write as _;
+
+use super::width::wrapped;
+
+/// A table, column by column.
+#[derive(Debug, Default)]
+pub struct FittedTable {
+    columns: Vec<TableColumn>,
+}
+
+/// One column of a table.
+#[derive(Debug)]
+pub struct TableColumn {
+    head: String,
+    cells: Vec<String>,
+    keep: Keep,
+}
+
+/// What may happen to a column for want of room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// It always stays.
+    Always,
+    /// It is a parameter: below the table if it is the same in all rows, left out in the end.
+    Parameter,
+    /// It is left out, the lowest rank first.
+    Rank(u8),
+}
+
+/// Blanks before each column.
+const GAP: usize = 2;
+
+impl TableColumn {
+    fn width(&self) -> usize {
+        let cells = self.cells.iter().map(|cell| cell.chars().count());
+        cells.chain([self.head.chars().count()]).max().unwrap_or(0)
+    }
+
+    /// `NAME=value` if all rows have the same value.
+    fn shared(&self) -> Option<String> {
+        let first = self.cells.first()?;
+        let same = self.keep == Keep::Parameter && self.cells.iter().all(|cell| cell == first);
+        same.then(|| format!("{}={first}", self.head))
+    }
+
+    /// The name for people; the column of remarks has no head.
+    fn name(&self) -> &str {
+        if self.head.is_empty() { "remarks" } else { &self.head }
+    }
+}
+
+impl FittedTable {
+    /// Adds a column on the right.
+    pub fn add(&mut self, head: &str, keep: Keep, cells: Vec<String>) {
+        self.columns.push(TableColumn { head: head.to_string(), cells, keep });
+    }
+
+    /// The table with the lines below it, at most `width` characters wide if its columns that always stay
+    /// allow that.
+    pub fn text(&self, width: usize) -> String {
+        let mut shown: Vec<&TableColumn> = self.columns.iter().collect();
+        let too_wide = |shown: &[&TableColumn]| total(shown) > width;
+        let (mut shared, mut left_out) = (Vec::new(), Vec::new());
+        if too_wide(&shown) {
+            shared = shown.iter().filter_map(|column| column.shared()).collect();
+            shown.retain(|column| column.shared().is_none());
+        }
+        while too_wide(&shown) {
+            let Some(position) = expendable(&shown) else { break };
+            left_out.push(shown.remove(position).name());
+        }
+        let mut text = grid(&shown);
+        if !shared.is_empty() {
+            text += &wrapped(&format!("same in all rows: {}", shared.join(", ")), width);
+        }
+        if !left_out.is_empty() {
+            text += &wrapped(&format!("not shown in {width} columns: {}", left_out.join(", ")), width);
+        }
+        text
+    }
+}
+
+/// The number of rank lowest, else the widest parameter, if there is anything to leave out.
+fn expendable(shown: &[&TableColumn]) -> Option<usize> {
+    let rank = |position: &usize| match shown[*position].keep {
+        Keep::Rank(rank) => Some(rank),
+        Keep::Always | Keep::Parameter => None,
+    };
+    let ranked = (0..shown.len()).filter(|position| rank(position).is_some()).min_by_key(rank);
+    let parameters = (0..shown.len()).filter(|position| shown[*position].keep == Keep::Parameter);
+    ranked.or_else(|| parameters.max_by_key(|position| shown[*position].width()))
+}
+
+fn total(shown: &[&TableColumn]) -> usize {
+    shown.iter().map(|column| GAP + column.width()).sum()
+}
+
+/// Aligned columns: right, but for the last if it has no head, which holds remarks.
+fn grid(shown: &[&TableColumn]) -> String {
+    let rows = shown.iter().map(|column| column.cells.len()).max().unwrap_or(0);
+    let widths: Vec<usize> = shown.iter().map(|column| column.width()).collect();
+    let mut text = String::new();
+    for row in 0..=rows {
+        let mut line = String::new();
+        for (column, width) in shown.iter().zip(&widths) {
+            let cell = match row {
+                0 => &column.head,
+                _ => &column.cells[row - 1],
+            };
+            let width = if column.head.is_empty() { 0 } else { *width };
+            let _ = write!(line, "{:GAP$}{cell:>width$}", "");
+        }
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> FittedTable {
+        let column = |cells: [&str; 2]| cells.map(String::from).to_vec();
+        let mut table = FittedTable::default();
+        table.add("#", Keep::Always, column(["1", "2"]));
+        table.add("BLOCK", Keep::Parameter, column(["64", "128"]));
+        table.add("layout", Keep::Parameter, column(["swizzled", "swizzled"]));
+        table.add("STAGES", Keep::Parameter, column(["2", "3"]));
+        table.add("time", Keep::Always, column(["1.0 µs", "2.0 µs"]));
+        table.add("regs", Keep::Rank(1), column(["32", "40"]));
+        table.add("speed", Keep::Rank(2), column(["2.00×", "-"]));
+        table.add("", Keep::Rank(3), column(["", "baseline"]));
+        table
+    }
+
+    #[test]
+    fn columns_go_in_their_order() {
+        let text = |width| table().text(width);
+        insta::assert_snapshot!(text(65), @"
+          #  BLOCK    layout  STAGES    time  regs  speed
+          1     64  swizzled       2  1.0 µs    32  2.00×
+          2    128  swizzled       3  2.0 µs    40      -  baseline
+        ");
+        insta::assert_snapshot!(text(58), @"
+          #  BLOCK  STAGES    time  regs  speed
+          1     64       2  1.0 µs    32  2.00×
+          2    128       3  2.0 µs    40      -  baseline
+        same in all rows: layout=swizzled
+        ");
+        insta::assert_snapshot!(text(44), @"
+          #  BLOCK  STAGES    time  speed
+          1     64       2  1.0 µs  2.00×
+          2    128       3  2.0 µs      -  baseline
+        same in all rows: layout=swizzled
+        not shown in 44 columns: regs
+        ");
+        insta::assert_snapshot!(text(20), @"
+          #  BLOCK    time
+          1     64  1.0 µs
+          2    128  2.0 µs
+        same in all rows:
+          layout=swizzled
+        not shown in 20
+          columns: regs,
+          speed, remarks,
+          STAGES
+        ");
+        for width in 20..70 {
+            assert!(text(width).lines().all(|line| line.chars().count() <= width), "{width}");
+        }
+    }
+}

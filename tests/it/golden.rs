@@ -1,0 +1,28 @@
+//! Files of ours that were written once and must be read for ever: each is read into today's types and
+//! written again, byte by byte the same. A change that breaks this needs a new format version and a reader
+//! for the old one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use evo::journal::{leaderboard_file, line, reader};
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/golden").join(name)
+}
+
+#[test]
+fn a_journal_is_read_and_written_again_as_it_was() {
+    let path = golden("journal.jsonl");
+    let journal = reader::read(&path).unwrap();
+    assert!(journal.rejected.is_empty() && !journal.torn);
+    let again: String = journal.records.iter().map(|record| line::encode(record).unwrap()).collect();
+    assert_eq!(again, fs::read_to_string(&path).unwrap());
+}
+
+#[test]
+fn a_leaderboard_is_read_and_written_again_as_it_was() {
+    let board = leaderboard_file::load(&golden("")).unwrap().unwrap().unwrap();
+    let again = serde_json::to_string_pretty(&board).unwrap() + "\n";
+    assert_eq!(again, fs::read_to_string(golden("leaderboard.json")).unwrap());
+}
