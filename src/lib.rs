@@ -1,11 +1,13 @@
-//! evo finds the fastest correct variant of a CUDA kernel, and proves both words.
+//! evo finds the fastest variant of a CUDA kernel that still gives correct results, and shows the evidence for
+//! both claims.
 //!
-//! The tour, in the order data meets the modules: a space file (`space`, `kernel`) gives parameters,
-//! constraints and a launch plan. A strategy (`search`) proposes genomes; each becomes a
-//! configuration, is rendered to source (`kernel::render`) and compiled in a process of its own
-//! (`compile`). The parent's side of a device (`supervise`) decides which gate comes next;
-//! a worker process (`worker`) loads the binary, judges it and times it (`timing`). The verdict is journaled (`journal`) before it is used; the
-//! one loop that does all this is `engine`. Reports and commands (`report`, `cli`) only read.
+//! The modules in the order in which data passes through them: a space file (`kernel`, `evo_space`) gives
+//! parameters, constraints and a launch plan. A strategy (`evo_search`) proposes genomes. Each genome becomes a
+//! configuration, is rendered to source (`kernel::render`) and is compiled in a process of its own (`compile`).
+//! The parent's side of a device (`supervise`) decides which gate comes next. A worker process (`worker`) loads
+//! the binary on a device (`evo_device`), judges it and times it (`timing`). The verdict is written to the
+//! journal (`journal`) before it is used. One loop (`engine`) drives all of this. Reports and commands
+//! (`report`, `cli`) only read the result.
 
 pub mod budget;
 pub mod cli;
