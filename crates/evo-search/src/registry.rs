@@ -100,6 +100,15 @@ pub fn default_name(valid: u128) -> &'static str {
     if valid < SWEPT_WHOLE_BELOW { "exhaustive" } else { FULL }
 }
 
+/// Whether there is a strategy of that name, for callers that make it later.
+///
+/// # Errors
+///
+/// The name is not one of [`names`].
+pub fn check(name: &str) -> Result<(), UnknownStrategy> {
+    find(name).map(drop)
+}
+
 /// Makes the strategy of that name.
 ///
 /// # Errors
@@ -110,8 +119,12 @@ pub fn create<'a>(
     space: &'a SearchSpace,
     options: StrategyOptions,
 ) -> Result<Box<dyn Strategy + 'a>, UnknownStrategy> {
+    Ok(find(name)?(space, options))
+}
+
+fn find(name: &str) -> Result<Make, UnknownStrategy> {
     let known = STRATEGIES.iter().find(|(own, _)| *own == name);
-    known.map(|(_, make)| make(space, options)).ok_or_else(|| UnknownStrategy::new(name))
+    known.map(|(_, make)| *make).ok_or_else(|| UnknownStrategy::new(name))
 }
 
 /// Makes the strategy or the ablation of that name. `evolve-process-pairs` is `evolve` without the
