@@ -12,10 +12,11 @@ use evo::supervise::cascade::objective;
 use evo::supervise::deadline::Deadlines;
 use evo::supervise::job::{Job, Judgement, Standing};
 use evo::supervise::lane::{Lane, LaneLimits, LaneOptions};
-use evo::timing::paired::{Decision, compare};
+use evo::timing::paired::compare;
 use evo_protocol::binary::{Binary, KernelSource};
 use evo_protocol::device::DeviceKind;
 use evo_protocol::evaluation::RecoveryLevel;
+use evo_protocol::leaderboard::PairedDecision;
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::verdict::{Gate, GateState, VerdictKind};
 use evo_space::genome::Configuration;
@@ -147,7 +148,7 @@ fn a_much_slower_rival_loses_the_paired_comparison() {
     let (quick, slow) = (rounds(1), rounds(40));
     let ratios: Vec<Vec<f64>> = (0..2).map(|_| lane.pair(&slow, &quick, 0, 3).unwrap().log_ratios).collect();
     let comparison = compare(&ratios, 0.01, 1);
-    assert_eq!(comparison.decision, Decision::Faster, "{comparison:?} {ratios:?}");
+    assert_eq!(comparison.decision, PairedDecision::Faster, "{comparison:?} {ratios:?}");
     let noise = lane.noise_floor(&quick, 0).unwrap();
     assert!(noise.floor.is_finite());
 }
