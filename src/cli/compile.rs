@@ -10,10 +10,10 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use evo_device::host;
-use evo_protocol::binary::{CompileOutcome, EntryResources, KernelSource};
+use evo_protocol::binary::CompileOutcome;
 use evo_protocol::device::{DeviceKind, DeviceLimits};
 use evo_protocol::plan::ProblemPlan;
-use evo_protocol::verdict::{Verdict, VerdictKind};
+use evo_protocol::verdict::{Gate, Verdict, VerdictKind};
 use evo_space::genome::{Configuration, Genome};
 use evo_space::rng;
 
@@ -23,10 +23,8 @@ use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::{output, session, words};
 use crate::compile::{CompileFarm, FULL_CACHE_HINT, FarmOptions, full_cache};
-use crate::engine::recipe::problems_on;
-use crate::kernel::limits::{launch, resources};
+use crate::engine::recipe::{KernelDraft, KernelRecipe, problems_on};
 use crate::kernel::spec::{KernelSpec, SpaceFile};
-use crate::kernel::{render, resolve};
 
 /// Variants handed to the farm ahead of the one that is printed next, per worker.
 const AHEAD: usize = 8;
@@ -40,7 +38,10 @@ pub fn run(arguments: &CompileArgs) -> Result<ExitCode, CliError> {
     let (file, _, genome) = words::parse(&arguments.words)?;
     let kernel = session::kernel_to(&file, "compile")?;
     let target = CompileTarget::parse(&arguments.arch)?;
-    let compile_run = CompileRun { file: &file, kernel, target: &target, json: arguments.json };
+    let problems = problems_on(kernel, target.kind);
+    // What judges answers plays no part here: neither the reference kernel nor a seed.
+    let recipe = KernelRecipe::new(kernel, target.limits.clone(), &problems, None, 0);
+    let compile_run = CompileRun { file: &file, kernel, target: &target, recipe, json: arguments.json };
     let start = Instant::now();
     let mut options = FarmOptions::new(target.kind, &target.arch);
     if let Some(jobs) = arguments.jobs {
@@ -112,17 +113,14 @@ struct CompileRun<'a> {
     file: &'a SpaceFile,
     kernel: &'a KernelSpec,
     target: &'a CompileTarget,
+    recipe: KernelRecipe<'a>,
     json: bool,
 }
 
 /// A variant on its way: what is known before compiling.
 struct Uncompiled {
     configuration: Configuration,
-    plans: Vec<ProblemPlan>,
-    /// Why it could not be launched, whatever the compiler says.
-    refusal: Option<Box<Verdict>>,
-    /// Absent where there is nothing to compile.
-    source: Option<KernelSource>,
+    draft: KernelDraft,
 }
 
 impl CompileRun<'_> {
@@ -140,12 +138,12 @@ impl CompileRun<'_> {
         loop {
             for (number, genome) in genomes.by_ref().take(AHEAD * farm.jobs() - open.len()) {
                 let mut prepared = self.prepare(&genome);
-                let known = match prepared.source.take() {
+                let known = match prepared.draft.source.take() {
                     Some(source) => {
                         farm.submit(number as u64, source);
                         None
                     }
-                    None => Some(Err(prepared.refusal.take().unwrap_or_else(|| Box::new(nothing())))),
+                    None => Some(Err(prepared.draft.refused.take().map_or_else(nothing, |own| own.verdict))),
                 };
                 open.insert(number as u64, (prepared, known));
             }
@@ -173,55 +171,35 @@ impl CompileRun<'_> {
 
     fn prepare(&self, genome: &Genome) -> Uncompiled {
         let configuration = self.file.space.configuration(genome);
-        let mut prepared = Uncompiled { configuration, plans: Vec::new(), refusal: None, source: None };
-        if let Some(constraint) = self.file.space.violations(genome).first() {
-            let because = constraint.because.as_ref().map_or(String::new(), |why| format!(" ({why})"));
-            let message = format!("it violates `{}`{because}", constraint.expr.text());
-            prepared.refusal = Some(Box::new(Verdict::new(VerdictKind::RejectedConstraint, message)));
-            return prepared;
-        }
-        for problem in problems_on(self.kernel, self.target.kind) {
-            match resolve::resolve(self.kernel, &prepared.configuration, problem) {
-                Ok(plan) => {
-                    let refusal = launch::check(&plan, &self.target.limits).err();
-                    prepared.refusal = prepared.refusal.or(refusal);
-                    prepared.plans.push(plan);
-                }
-                Err(verdict) => prepared.refusal = prepared.refusal.or(Some(verdict)),
-            }
-        }
-        match render::render(self.kernel, &prepared.configuration) {
-            Ok(source) => prepared.source = Some(source),
-            Err(verdict) => prepared.refusal = Some(verdict),
-        }
-        prepared
+        let Some(constraint) = self.file.space.violations(genome).first().copied() else {
+            let draft = self.recipe.draft(&configuration);
+            return Uncompiled { configuration, draft };
+        };
+        let because = constraint.because.as_ref().map_or(String::new(), |why| format!(" ({why})"));
+        let message = format!("it violates `{}`{because}", constraint.expr.text());
+        let verdict = Box::new(Verdict::new(VerdictKind::RejectedConstraint, message));
+        Uncompiled { configuration, draft: KernelDraft::refused(Gate::StaticLimits, verdict) }
     }
 
     /// The verdict: what the compiler says, then what was known before, then what both make together.
     fn judge(&self, prepared: Uncompiled, outcome: CompileOutcome) -> CompiledVariant {
-        let Uncompiled { configuration, plans, refusal, .. } = prepared;
+        let Uncompiled { configuration, mut draft } = prepared;
         let (binary, verdict) = match outcome {
             Err(verdict) => (None, Some(verdict)),
             Ok(binary) => {
-                let together = || {
-                    plans
-                        .iter()
-                        .find_map(|plan| resources::check(&binary.resources, plan, &self.target.limits).err())
-                };
-                let verdict = refusal.or_else(together).or_else(|| self.spills(&binary.resources));
-                (Some(binary), verdict)
+                let known = draft.refused.take();
+                let together = || self.recipe.check_compiled(draft.plans(), &binary.resources).err();
+                let refused = known.or_else(together);
+                (Some(binary), refused.map(|own| own.verdict))
             }
         };
+        let plans: Vec<ProblemPlan> = draft.timed.into_iter().chain(draft.checked).collect();
         CompiledVariant::new(configuration, &plans, binary, verdict.map(|verdict| *verdict))
-    }
-
-    fn spills(&self, resources: &[EntryResources]) -> Option<Box<Verdict>> {
-        resources::check_spills(resources, self.kernel.check.spill_bytes_max).err()
     }
 }
 
-fn nothing() -> Verdict {
-    Verdict::new(VerdictKind::HarnessError, "there is nothing to compile")
+fn nothing() -> Box<Verdict> {
+    Box::new(Verdict::new(VerdictKind::HarnessError, "there is nothing to compile"))
 }
 
 /// Prints each variant as it comes, and counts.

@@ -1,10 +1,10 @@
 //! The real recipe: a kernel's description, rendered and resolved for a device.
 
-use evo_protocol::binary::{Binary, KernelSource};
+use evo_protocol::binary::{Binary, EntryResources, KernelSource};
 use evo_protocol::device::{DeviceKind, DeviceLimits};
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::ProblemPlan;
-use evo_protocol::verdict::{Gate, Verdict, VerdictClass};
+use evo_protocol::verdict::{Gate, Verdict, VerdictClass, VerdictKind};
 use evo_protocol::worker::{BinaryRef, Candidate, CheckPlan, ReferencePlan};
 use evo_space::genome::{Configuration, ContentHash};
 
@@ -59,12 +59,44 @@ impl<'a> KernelRecipe<'a> {
         KernelRecipe { arch: arch.to_string(), ..self }
     }
 
-    fn plans(
+    /// Everything that is known of a configuration before compiling, also where it is refused:
+    /// `evo compile` shows what a refused variant would use all the same.
+    pub fn draft(&self, configuration: &Configuration) -> KernelDraft {
+        let mut refused = None;
+        let mut resolve_all = |problems: &[&ProblemSpec]| -> Vec<ProblemPlan> {
+            let plans = problems.iter().map(|problem| resolve(self.kernel, configuration, problem));
+            plans.filter_map(|plan| keep(&mut refused, plan)).collect()
+        };
+        let (timed, checked) = (resolve_all(&self.timed), resolve_all(&self.checked));
+        let tiny = keep(&mut refused, tiny::resolve(self.kernel, configuration)).unwrap_or_default();
+        for plan in tiny.iter().chain(&checked).chain(&timed) {
+            keep(&mut refused, launch::check(plan, &self.limits));
+        }
+        let source = keep(&mut refused, render(self.kernel, configuration));
+        KernelDraft { source, tiny, checked, timed, refused }
+    }
+
+    /// Refuses what the compiler's report forbids: spills beyond the space's rule, or launches that
+    /// exceed the device together with what the kernels use.
+    pub fn check_compiled<'p>(
         &self,
-        configuration: &Configuration,
-        problems: &[&ProblemSpec],
-    ) -> Result<Vec<ProblemPlan>, Box<Verdict>> {
-        problems.iter().map(|problem| resolve(self.kernel, configuration, problem)).collect()
+        mut plans: impl Iterator<Item = &'p ProblemPlan>,
+        resources: &[EntryResources],
+    ) -> Result<(), Refused> {
+        compiled_limits::check_spills(resources, self.kernel.check.spill_bytes_max)
+            .and_then(|()| plans.try_for_each(|plan| compiled_limits::check(resources, plan, &self.limits)))
+            .map_err(|verdict| Refused { gate: Gate::Compile, verdict })
+    }
+}
+
+/// A result, or its verdict as the first refusal.
+fn keep<T>(refused: &mut Option<Refused>, result: Result<T, Box<Verdict>>) -> Option<T> {
+    match result {
+        Ok(value) => Some(value),
+        Err(verdict) => {
+            refused.get_or_insert_with(|| refusal(verdict));
+            None
+        }
     }
 }
 
@@ -96,12 +128,51 @@ fn check_plan(kernel: &KernelSpec, seed: u64) -> CheckPlan {
     }
 }
 
-fn refused(verdict: Box<Verdict>) -> Refused {
+fn refusal(verdict: Box<Verdict>) -> Refused {
     let gate = match verdict.kind.class() {
         VerdictClass::Compile => Gate::Compile,
         _ => Gate::StaticLimits,
     };
     Refused { gate, verdict }
+}
+
+/// A configuration rendered and resolved as far as that goes.
+#[derive(Debug)]
+pub struct KernelDraft {
+    /// Absent where rendering failed.
+    pub source: Option<KernelSource>,
+    /// Small shapes cut from the configuration's own tiles.
+    pub tiny: Vec<ProblemPlan>,
+    /// Problems that are checked and not timed.
+    pub checked: Vec<ProblemPlan>,
+    pub timed: Vec<ProblemPlan>,
+    /// Why the device could not run it, whatever the compiler says: the first reason.
+    pub refused: Option<Refused>,
+}
+
+impl KernelDraft {
+    /// A configuration that is refused before anything is resolved.
+    pub fn refused(gate: Gate, verdict: Box<Verdict>) -> KernelDraft {
+        let refused = Some(Refused { gate, verdict });
+        KernelDraft { source: None, tiny: Vec::new(), checked: Vec::new(), timed: Vec::new(), refused }
+    }
+
+    /// The plans of all problems, timed ones first.
+    pub fn plans(&self) -> impl Iterator<Item = &ProblemPlan> {
+        self.timed.iter().chain(&self.checked).chain(&self.tiny)
+    }
+
+    /// Ready for the compilers, unless it is refused.
+    fn ready(self) -> Result<PreparedKernel, Refused> {
+        let KernelDraft { source, tiny, checked, timed, refused } = self;
+        match (refused, source) {
+            (None, Some(source)) => Ok(PreparedKernel { source, tiny, checked, timed }),
+            (Some(refused), _) => Err(refused),
+            (None, None) => {
+                Err(refusal(Box::new(Verdict::new(VerdictKind::RenderError, "no source was rendered"))))
+            }
+        }
+    }
 }
 
 /// A rendered and resolved configuration of a kernel.
@@ -131,14 +202,7 @@ impl Recipe for KernelRecipe<'_> {
     type Job = Job;
 
     fn prepare(&self, configuration: &Configuration) -> Result<PreparedKernel, Refused> {
-        let timed = self.plans(configuration, &self.timed).map_err(refused)?;
-        let checked = self.plans(configuration, &self.checked).map_err(refused)?;
-        let tiny = tiny::resolve(self.kernel, configuration).map_err(refused)?;
-        for plan in tiny.iter().chain(&checked).chain(&timed) {
-            launch::check(plan, &self.limits).map_err(refused)?;
-        }
-        let source = render(self.kernel, configuration).map_err(refused)?;
-        Ok(PreparedKernel { source, tiny, checked, timed })
+        self.draft(configuration).ready()
     }
 
     fn identity(&self, prepared: &PreparedKernel) -> Identity {
@@ -162,12 +226,8 @@ impl Recipe for KernelRecipe<'_> {
     }
 
     fn job(&self, prepared: &PreparedKernel, binary: &Binary, order: JobOrder) -> Result<Job, Refused> {
-        let compiled = |verdict| Refused { gate: Gate::Compile, verdict };
-        compiled_limits::check_spills(&binary.resources, self.kernel.check.spill_bytes_max)
-            .map_err(compiled)?;
-        for plan in prepared.tiny.iter().chain(&prepared.checked).chain(&prepared.timed) {
-            compiled_limits::check(&binary.resources, plan, &self.limits).map_err(compiled)?;
-        }
+        let plans = prepared.tiny.iter().chain(&prepared.checked).chain(&prepared.timed);
+        self.check_compiled(plans, &binary.resources)?;
         Ok(Job {
             number: order.number,
             candidate: Candidate {
