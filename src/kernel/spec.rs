@@ -176,7 +176,7 @@ pub struct CheckSpec {
 /// Where the right answer comes from.
 #[derive(Clone, Debug)]
 pub enum ReferenceSpec {
-    /// A built-in fp64 function by name (`gate::reference`), with its options.
+    /// A built-in fp64 function by name (`worker::judge::reference`), with its options.
     Builtin { name: String },
     /// A naive kernel run on the same device with the same arguments.
     Kernel { source: KernelText, entry: String, grid: Vec<Expr>, block: Vec<Expr> },
