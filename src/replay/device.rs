@@ -1,7 +1,9 @@
 //! The engine's ports answered by a recording: no source, no compiler, no device.
 //!
-//! A variant travels through the engine like any other; what is prepared is the number of its row. Verdicts and costs are the recorded ones, booked but not waited for. No gate ran, and
-//! every report says so: a replay is never passed off as a measurement, and nothing is confirmed.
+//! A variant passes through the engine like any other. What the engine hands around is the configuration's row in
+//! the recording, from which the compilers take the recorded compile time and the device the recorded verdict.
+//! Costs are stored, but nobody waits for them. No gate ran, and every report says so: a replay never passes for a
+//! measurement, and nothing is confirmed.
 
 use std::sync::mpsc::Sender;
 
@@ -17,10 +19,10 @@ use crate::engine::ports::{
 use crate::journal::record::ProblemWork;
 use crate::supervise::job::{Judgement, Standing};
 
-/// Begins every replayed device's name.
+/// The beginning of every replayed device's name.
 pub const PREFIX: &str = "replay:";
 
-/// The device that a replay's journal names: `replay:A100`.
+/// The device that a replay's journal names, such as `replay:A100`. It has no limits: nothing runs on it.
 pub fn info(recording: &Recording) -> DeviceInfo {
     DeviceInfo {
         kind: DeviceKind::Replay,
@@ -47,7 +49,7 @@ pub fn info(recording: &Recording) -> DeviceInfo {
     }
 }
 
-/// Configurations become the numbers of their rows.
+/// Looks configurations up in a recording.
 #[derive(Debug)]
 pub struct ReplayRecipe<'a> {
     recording: &'a Recording,
@@ -60,68 +62,81 @@ impl<'a> ReplayRecipe<'a> {
     }
 }
 
-/// A configuration's row in the recording; absent where it was not recorded.
-pub type RowNumber = Option<usize>;
+/// A configuration with its row.
+#[derive(Clone, Debug)]
+pub struct ReplayedVariant {
+    /// Hash of the configuration.
+    hash: ContentHash,
+    /// `None` where the configuration was not recorded.
+    row: Option<Row>,
+}
+
+/// What stands for a binary: the compile time on record.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordedBuild {
+    compile_ms: f64,
+}
 
 impl Recipe for ReplayRecipe<'_> {
-    type Prepared = (Configuration, RowNumber);
-    /// Milliseconds of compiling on record.
-    type Binary = f64;
-    type Job = RowNumber;
+    type Prepared = ReplayedVariant;
+    type Binary = RecordedBuild;
+    type Job = Option<Row>;
 
-    fn prepare(&self, configuration: &Configuration) -> Result<(Configuration, RowNumber), Refused> {
+    fn prepare(&self, configuration: &Configuration) -> Result<ReplayedVariant, Refused> {
         let genome = self.recording.space.genome(configuration);
-        let row = genome.and_then(|genome| self.recording.row(&genome));
-        Ok((configuration.clone(), row.map(|row| row.number)))
+        let row = genome.and_then(|genome| self.recording.row(&genome)).cloned();
+        Ok(ReplayedVariant { hash: configuration.hash(), row })
     }
 
-    fn identity(&self, (configuration, _): &(Configuration, RowNumber)) -> Identity {
-        // No two configurations share a row, and no journal of a replay names a source.
-        let hash = configuration.hash();
-        Identity { source: hash.clone(), text: None, plan: hash }
+    fn identity(&self, variant: &ReplayedVariant) -> Identity {
+        // No two configurations share a row, and the journal of a replay names no source.
+        Identity { source: variant.hash.clone(), text: None, plan: variant.hash.clone() }
     }
 
-    fn record(&self, _prepared: &(Configuration, RowNumber), compile_ms: &f64) -> BuildRecord {
-        BuildRecord { compile_ms: *compile_ms, toolchain: "replay".to_string(), ..BuildRecord::default() }
+    fn record(&self, _variant: &ReplayedVariant, build: &RecordedBuild) -> BuildRecord {
+        BuildRecord {
+            compile_ms: build.compile_ms,
+            toolchain: "replay".to_string(),
+            ..BuildRecord::default()
+        }
     }
 
     fn job(
         &self,
-        (_, row): &(Configuration, RowNumber),
-        _compile_ms: &f64,
+        variant: &ReplayedVariant,
+        _build: &RecordedBuild,
         _order: JobOrder,
-    ) -> Result<RowNumber, Refused> {
-        Ok(*row)
+    ) -> Result<Option<Row>, Refused> {
+        Ok(variant.row.clone())
     }
 
-    fn work(&self, _prepared: &(Configuration, RowNumber)) -> Vec<ProblemWork> {
+    fn work(&self, _variant: &ReplayedVariant) -> Vec<ProblemWork> {
         Vec::new()
     }
 }
 
-/// Answers each source at once with the compile time on record.
+/// Answers each variant at once with its compile time on record.
 #[derive(Debug)]
 pub struct ReplayCompilers {
-    rows: Vec<Row>,
     jobs: usize,
-    sender: Sender<Message<f64>>,
+    sender: Sender<Message<RecordedBuild>>,
 }
 
 impl ReplayCompilers {
-    /// Compilers that answer to `sender`; the engine keeps its look-ahead as for `jobs` processes.
-    pub fn new(recording: &Recording, jobs: usize, sender: Sender<Message<f64>>) -> ReplayCompilers {
-        ReplayCompilers { rows: recording.rows().to_vec(), jobs, sender }
+    /// Compilers that answer to `sender`. The engine proposes as far ahead as it does for `jobs` processes.
+    pub fn new(jobs: usize, sender: Sender<Message<RecordedBuild>>) -> ReplayCompilers {
+        ReplayCompilers { jobs, sender }
     }
 }
 
-impl Compilers<(Configuration, RowNumber)> for ReplayCompilers {
-    fn submit(&mut self, ticket: u64, (_, row): &(Configuration, RowNumber)) {
-        let compile_ms = row.and_then(|row| self.rows.get(row)).map_or(0.0, |row| row.cost.compile_ms);
-        // The engine may be gone already at the end of a run.
-        let _ = self.sender.send(Message::Compiled(ticket, Ok(compile_ms)));
+impl Compilers<ReplayedVariant> for ReplayCompilers {
+    fn submit(&mut self, ticket: u64, variant: &ReplayedVariant) {
+        let compile_ms = variant.row.as_ref().map_or(0.0, |row| row.cost.compile_ms);
+        // At the end of a run the engine may be gone already.
+        let _ = self.sender.send(Message::Compiled(ticket, Ok(RecordedBuild { compile_ms })));
     }
 
-    /// Every source has its answer already.
+    /// Does nothing: every variant was answered when it was submitted.
     fn cancel(&mut self) {}
 
     fn jobs(&self) -> usize {
@@ -133,34 +148,36 @@ impl Compilers<(Configuration, RowNumber)> for ReplayCompilers {
     }
 }
 
-/// Answers each job with the verdict on record.
+/// Answers each row with its verdict.
 #[derive(Debug)]
 pub struct ReplayDevice {
-    rows: Vec<Row>,
-    what: String,
+    /// Names the recording in every verdict.
+    provenance: String,
 }
 
 impl ReplayDevice {
     /// The device of a recording.
     pub fn new(recording: &Recording) -> ReplayDevice {
-        let what =
-            format!("replayed from a recording of `{}` ({})", recording.name, recording.format.as_str());
-        ReplayDevice { rows: recording.rows().to_vec(), what }
+        let (name, format) = (&recording.name, recording.format.as_str());
+        ReplayDevice { provenance: format!("replayed from a recording of `{name}` ({format})") }
     }
 
     fn verdict(&self, row: Option<&Row>) -> Verdict {
         let Some(row) = row else {
-            let message = format!("not in the recording: {}", self.what);
+            let message = format!("not in the recording: {}", self.provenance);
             return Verdict::new(VerdictKind::StaticReject, message).with_cause("not_recorded");
         };
-        let verdict = Verdict::new(row.kind, self.what.clone()).with("row", row.number);
+        let verdict = Verdict::new(row.kind, self.provenance.clone()).with("row", row.number);
         if verdict.is_pass() { verdict } else { verdict.with_cause("recorded") }
     }
 }
 
-impl Evaluate<RowNumber> for ReplayDevice {
-    fn evaluate(&mut self, job: &RowNumber, _standing: &Standing) -> Judgement {
-        let row = job.and_then(|row| self.rows.get(row));
+/// Said of everything that only a device can do.
+const NOTHING_MEASURED: &str = "a replay measures nothing";
+
+impl Evaluate<Option<Row>> for ReplayDevice {
+    fn evaluate(&mut self, row: &Option<Row>, _standing: &Standing) -> Judgement {
+        let row = row.as_ref();
         let not_run = |gate: &Gate| GateReport::not_run(*gate, "nothing ran: this is a replay");
         Judgement {
             verdict: self.verdict(row),
@@ -174,17 +191,17 @@ impl Evaluate<RowNumber> for ReplayDevice {
         }
     }
 
-    fn pair(&mut self, _rivals: &Rivals<RowNumber>) -> Result<PairedProblem, String> {
-        Err("a replay measures nothing".to_string())
+    fn pair(&mut self, _rivals: &Rivals<Option<Row>>) -> Result<PairedProblem, String> {
+        Err(NOTHING_MEASURED.to_string())
     }
 
-    fn noise_floor(&mut self, _job: &RowNumber, _problem: usize) -> Result<f64, String> {
-        Err("a replay measures nothing".to_string())
+    fn noise_floor(&mut self, _row: &Option<Row>, _problem: usize) -> Result<f64, String> {
+        Err(NOTHING_MEASURED.to_string())
     }
 }
 
-/// What must not change between the runs of a replayed study: the recording, and a space of the
-/// caller's if there is one.
+/// The hash of everything that must not change between the runs of a replayed study: the recording, and the
+/// caller's space if there is one.
 pub fn space_hash(recording: &Recording, space_text: &str) -> ContentHash {
     ContentHash::of_parts([recording.content.as_str().as_bytes(), space_text.as_bytes()])
 }

@@ -12,7 +12,7 @@ use crate::engine::Inbox;
 use crate::kernel::catalog;
 use crate::kernel::spec::SpaceFile;
 use crate::replay::Recording;
-use crate::replay::device::{ReplayCompilers, ReplayDevice, ReplayRecipe, info, space_hash};
+use crate::replay::device::{RecordedBuild, ReplayCompilers, ReplayDevice, ReplayRecipe, info, space_hash};
 
 /// A recording, in its own space or in one that the user named.
 pub struct ReplayedSubject {
@@ -52,7 +52,7 @@ impl ReplayedSubject {
     }
 
     /// What answers from the recording; nothing is compiled or run.
-    pub fn start(&self, inbox: &Inbox<f64>) -> Stage<'_, ReplayRecipe<'_>> {
+    pub fn start(&self, inbox: &Inbox<RecordedBuild>) -> Stage<'_, ReplayRecipe<'_>> {
         let recording = &self.recording;
         let identity = StudyIdentity {
             kernel: recording.kernel.clone(),
@@ -65,7 +65,7 @@ impl ReplayedSubject {
         };
         Stage {
             recipe: ReplayRecipe::new(recording),
-            compilers: Box::new(ReplayCompilers::new(recording, self.jobs, inbox.sender())),
+            compilers: Box::new(ReplayCompilers::new(self.jobs, inbox.sender())),
             device: Box::new(ReplayDevice::new(recording)),
             identity,
             notices: self.notices(),
