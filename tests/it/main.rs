@@ -18,6 +18,7 @@ mod space;
 mod space_command;
 mod space_lists;
 mod space_properties;
+mod structure;
 mod sweep;
 mod tidy;
 mod toolchain;

@@ -82,7 +82,7 @@ pub fn run(bench: &mut SelftestBench<'_>) -> Result<SelftestReport, CliError> {
         let faulty = bench.configuration(&[("FAULT", Value::from(*name))]);
         let (verdict, result) = bench.judge(&faulty, &standing, *name != "slow")?;
         let took_ms = began.elapsed().as_secs_f64() * 1e3;
-        let recovery = result.as_ref().and_then(|result| result.recovery.clone());
+        let recovery = result.as_ref().and_then(|result| result.recovery);
         let label = verdict.label();
         let right = expected.iter().any(|want| label == *want || verdict.kind.as_str() == *want);
         let neighbor = good_neighbor(bench, &good);
