@@ -203,7 +203,7 @@ fn files_that_are_damaged_as_a_whole_are_named() {
     check(
         "BLOCK * VEC",
         "BLOK * VEC",
-        "constraint reads `BLOK`, which is no parameter\nhint: did you mean `BLOCK`?",
+        "constraint reads `BLOK`, which is not a parameter\nhint: did you mean `BLOCK`?",
     );
     check("[32, 64, 128]", "[32, 64, 64]", "`BLOCK` has the value `64` twice");
     check("\"format\"", "\"fo", "it is not a JSON object");
