@@ -56,6 +56,7 @@ fn stem(path: &Path) -> String {
 fn read_text(path: &Path) -> Result<String, RecordingError> {
     let own = || PathBuf::from(path);
     let bytes = fs::read(path).map_err(|source| RecordingError::Read { path: own(), source })?;
+    // A gzip file may have several members, as when a tool appends to it.
     let bytes = if bytes.starts_with(&GZIP_MAGIC) {
         let mut unpacked = Vec::new();
         let result = MultiGzDecoder::new(bytes.as_slice()).read_to_end(&mut unpacked);

@@ -38,11 +38,13 @@ pub fn place(
             repeated += 1;
             continue;
         }
+        // Spaces that are too large to count have no indices, but can still tell whether a point is valid.
         let index = space.index_of(&genome);
         if index.is_none() && !space.contains(&genome) {
             return Err(violation(&space, &genome).in_row(row.shown(at)));
         }
         let number = finished.len();
+        // While every row stands at its point's index, no map is needed to find it again.
         canonical &= index == Some(number as u128);
         map.insert(genome.clone(), number as u32);
         genomes.push(genome);

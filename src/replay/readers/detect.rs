@@ -10,12 +10,14 @@ use crate::replay::error::RecordingFault;
 
 /// Reads a file's text. `stem` names kernel and GPU where the file itself does not.
 pub fn read(text: &str, stem: &str) -> Result<Draft, RecordingFault> {
+    // Journals are lines of JSON, each beginning with its checksum; as one JSON text they do not parse.
     if text.starts_with("{\"crc\"") {
         return study_journal::read(text);
     }
     let keys: HashMap<String, &RawValue> = match serde_json::from_str(text) {
         Ok(keys) => keys,
         Err(error) => {
+            // Kernel Tuner writes with Python's `json`, which by default writes NaN and infinities as bare words.
             if let Some(plain) = without_python_numbers(text) {
                 return read(&plain, stem);
             }

@@ -50,6 +50,7 @@ pub fn read(text: &str) -> Result<Draft, RecordingFault> {
     }
     let (parameters, positions) = observed.finish();
     rows.iter_mut().zip(positions).for_each(|(row, positions)| row.positions = positions);
+    // The recorded space hash decides whether the file of today is the file of then.
     let valid = match space(header) {
         Ok(space) => Valid::Space(Box::new(space)),
         Err(why) => {

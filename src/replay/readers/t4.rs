@@ -112,6 +112,7 @@ impl T4Result {
     /// The objective if that is a time, else the measurement `time`, else the mean of the runs.
     fn objective_ns(&self) -> Result<f64, RecordingFault> {
         let names = self.objectives.iter().map(String::as_str).chain(["time"]);
+        // An objective can be a rate or an energy, which a replay cannot rank: only units of time are taken.
         let measured = names
             .filter_map(|name| self.measurements.iter().find(|one| one.name == name))
             .find_map(|one| Some(one.value.as_f64()? * unit_ns(&one.unit, &one.name)?));

@@ -62,6 +62,7 @@ struct RowColumns {
 
 /// Reads a file of this format.
 pub fn read(text: &str) -> Result<Draft, RecordingFault> {
+    // The format first: a file of a newer version may differ in any other key.
     let head: Head = serde_json::from_str(text).map_err(|error| unreadable(Format::TuningData, &error))?;
     if head.format != FORMAT {
         let hint = format!("this evo reads `{FORMAT}`; a newer file needs a newer evo");

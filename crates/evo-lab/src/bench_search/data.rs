@@ -83,6 +83,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, LabError> {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         name.ends_with(".json.gz") || name.ends_with(".json")
     });
+    // Folders list their files in any order; the table's order must not depend on it.
     files.sort();
     if files.is_empty() {
         let hint = "recordings are files whose names end in `.json.gz` or `.json`";

@@ -30,6 +30,7 @@ pub fn read(
         let shown = path.display();
         for traced in trace_reader::read(path).map_err(bad_trace)? {
             let Some(at) = spaces.iter().position(|space| space.recording.name == traced.dataset) else {
+                // A trace of many spaces is often judged on some of them, so this is a note and not an error.
                 *elsewhere.entry(traced.dataset).or_default() += 1;
                 continue;
             };
@@ -53,6 +54,7 @@ pub fn read(
             }
             let resolved = traced.on(&spaces[at].recording, path);
             let resolved = resolved.map_err(bad_trace)?;
+            // Tools keep their order of appearance, and so does the table.
             let known = tools.iter().position(|tool| tool.name == traced.tool);
             let known = known.unwrap_or_else(|| {
                 tools.push(Tool::new(traced.tool, spaces.len()));

@@ -36,6 +36,7 @@ where
             match work(number) {
                 Ok(result) => results.lock().expect("no holder panics")[number] = Some(result),
                 Err(error) => {
+                    // No thread begins another piece of work.
                     next.store(count, Ordering::Relaxed);
                     failure.lock().expect("no holder panics").get_or_insert(error);
                 }

@@ -61,6 +61,7 @@ fn one(
         overhead: !arguments.no_overhead,
         until_ms: space.yardstick.run_until_ms(),
     };
+    // A recording is not a prior for itself: it would give the optimum away.
     let prior = earlier.iter().filter(|other| {
         other.recording.kernel == space.recording.kernel && other.recording.name != space.recording.name
     });
@@ -75,6 +76,7 @@ fn earlier_study(
     options: SimulationOptions,
 ) -> Result<PriorStudy, SimulationError> {
     let options =
+        // The earlier search is not what is measured, so its own time does not count.
         SimulationOptions { overhead: false, until_ms: earlier.yardstick.run_until_ms(), ..options };
     let run = simulate::run(&earlier.recording, registry::FULL, &[], options)?;
     let rows = run.evaluations.iter().map(|row| *row as usize);

@@ -6,6 +6,7 @@ pub(super) fn through(xs: &[f64], ys: &[f64], at: &[f64]) -> Vec<f64> {
     let widths: Vec<f64> = xs.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let rises: Vec<f64> =
         ys.windows(2).zip(&widths).map(|(pair, width)| (pair[1] - pair[0]) / width).collect();
+    // With two points there are no slopes to estimate.
     if rises.len() == 1 {
         return at.iter().map(|x| ys[0] + rises[0] * (x - xs[0])).collect();
     }
@@ -31,6 +32,7 @@ fn slopes(widths: &[f64], rises: &[f64]) -> Vec<f64> {
     let mut slopes = vec![end_slope([widths[0], widths[1]], [rises[0], rises[1]])];
     for at in 1..=last {
         let (before, after) = (rises[at - 1], rises[at]);
+        // A turning point, or a flat side: any other slope would overshoot it.
         if before * after <= 0.0 {
             slopes.push(0.0);
             continue;

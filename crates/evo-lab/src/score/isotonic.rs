@@ -56,6 +56,8 @@ impl Falling {
 
 /// Adds a block and pools from the end while levels rise.
 fn push(blocks: &mut Vec<PooledBlock>, mut block: PooledBlock) {
+    // A merged block can be above the one before it, so merging goes on backwards; each block is merged at most
+    // once, which keeps the fit linear.
     while let Some(before) = blocks.pop_if(|before| before.level < block.level) {
         let weight = before.weight + block.weight;
         let level = (before.level * before.weight + block.level * block.weight) / weight;

@@ -40,6 +40,8 @@ impl RunProgress {
         for (at, row) in evaluations.iter().enumerate() {
             let price = yardstick.prices[*row as usize];
             clock += overhead_ms.get(at).copied().unwrap_or(0.0);
+            // A repeated configuration costs its benchmark runs again and nothing else, as the reference
+            // implementation counts it.
             if seen.insert(*row) {
                 clock += price.first_ms;
                 progress.failures += usize::from(price.objective_ns.is_none());

@@ -54,6 +54,7 @@ fn reached(yardstick: &Yardstick, runs: &[RunProgress], tolerance: usize) -> Tar
     let evaluations: Vec<f64> =
         hits().map(|hit| hit.map_or(f64::INFINITY, |hit| hit.evaluations as f64)).collect();
     let inside = hits().flatten().filter(|hit| hit.time_ms <= yardstick.end_ms()).count();
+    // Runs that never got there count as infinitely late, so the median is finite only if half of them did.
     let median = median(&evaluations);
     TargetReached { evaluations: median.is_finite().then_some(median), stuck: runs.len() - inside }
 }

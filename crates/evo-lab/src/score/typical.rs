@@ -24,6 +24,7 @@ pub(super) fn values(yardstick: &Yardstick, runs: &[RunProgress], rng: &mut ChaC
     let points = points(yardstick, runs, longest)?;
     let grid = &yardstick.grid;
     let runs_counted = runs.len().max(FEWEST_RUNS);
+    // The size of a sample as in the reference implementation: points over the root of the number of runs.
     let take = ((points.len() as f64 / (runs_counted as f64).sqrt()) as usize).max(1);
     let mut ranks = vec![0.0; grid.len()];
     for _ in 0..SAMPLES {
@@ -31,6 +32,7 @@ pub(super) fn values(yardstick: &Yardstick, runs: &[RunProgress], rng: &mut ChaC
         picked.sort_unstable();
         Falling::fit(picked.into_iter().map(|at| points[at])).add_to(grid, &mut ranks);
     }
+    // A mean rank is rounded to a rank that exists, half to even as the reference implementation rounds.
     let last = yardstick.ascending.len() - 1;
     let value =
         |rank: &f64| yardstick.ascending[((rank / SAMPLES as f64).round_ties_even() as usize).min(last)];
@@ -42,6 +44,8 @@ pub(super) fn values(yardstick: &Yardstick, runs: &[RunProgress], rng: &mut ChaC
 /// How many evaluations of a run count: outliers in length are cut.
 fn longest(runs: &[RunProgress]) -> usize {
     let lengths = || runs.iter().map(|run| run.times.len());
+    // A strategy that repeats known failures for free can make thousands of evaluations in no time; without the
+    // cut its points would outweigh those of all other runs.
     let twice = 2 * lengths().sum::<usize>() / runs.len().max(1);
     lengths().max().unwrap_or(0).min(twice)
 }
@@ -52,6 +56,7 @@ fn points(yardstick: &Yardstick, runs: &[RunProgress], longest: usize) -> Option
     let first = runs.iter().filter_map(found).min()?;
     let counted = |run: &RunProgress| found(run).map(|_| run.best.len().min(longest));
     let rows = runs.iter().filter_map(counted).max()?;
+    // The regression needs points on both sides of the range; the reference implementation takes this margin.
     let margin = 0.1 + 0.25 / (rows - first) as f64;
     let range = yardstick.grid[0] * (1.0 - margin)..=yardstick.end_ms() * (1.0 + margin);
     let rank = |best: f64| yardstick.ascending.partition_point(|value| *value < best) as f64;
@@ -60,11 +65,13 @@ fn points(yardstick: &Yardstick, runs: &[RunProgress], longest: usize) -> Option
         near.map(|(time, best)| (time, rank(best))).collect::<Vec<_>>()
     };
     let mut points: Vec<(f64, f64)> = runs.iter().flat_map(of_run).collect();
+    // Points with equal times need a fixed order too: otherwise the bootstrap would pick others when the runs come
+    // in another order.
     points.sort_by(|one, other| one.0.total_cmp(&other.0).then(one.1.total_cmp(&other.1)));
     (!points.is_empty()).then_some(points)
 }
 
-/// Once more than half of the runs have ended, the rest says nothing.
+/// Holds the curve constant once more than half of the runs have ended, since the remaining runs are not typical.
 fn flatten(values: &mut [f64], grid: &[f64], runs: &[RunProgress], longest: usize) {
     let mut ends: Vec<f64> =
         runs.iter().filter_map(|run| run.found(longest).last()).map(|(time, _)| time).collect();

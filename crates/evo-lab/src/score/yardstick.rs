@@ -85,6 +85,8 @@ impl Yardstick {
         let mut ascending: Vec<f64> = prices.iter().filter_map(|price| price.objective_ns).collect();
         ascending.sort_by(f64::total_cmp);
         let Some(optimum) = ascending.first().copied() else { return Err(NotScorable::AllFail) };
+        // The range in evaluations becomes a range in time with the median cost of all configurations, failures
+        // included, as they were recorded: the tuner's overhead belongs to the budget, not to a run's clock.
         let (first, last) = range(&ascending);
         let recorded: Vec<f64> = prices.iter().map(|price| price.recorded_ms).collect();
         let cost = median(&recorded);
@@ -93,6 +95,7 @@ impl Yardstick {
         }
         let grid = evenly(first as f64 * cost, last as f64 * cost);
         let baseline = baseline(&ascending, &grid, random_cost(&prices));
+        // The score divides by the distance between baseline and optimum.
         if baseline.contains(&optimum) {
             return Err(NotScorable::TooEasy);
         }
@@ -118,6 +121,7 @@ impl Yardstick {
 /// Evaluations of random search at the start and the end of the scored range, at least two apart.
 fn range(ascending: &[f64]) -> (usize, usize) {
     let (first, last) = (evaluations_to(ascending, SHARE_AT_START), evaluations_to(ascending, SHARE_AT_END));
+    // A range of one evaluation would have no curve.
     match (first, last - first.min(last)) {
         (_, 2..) => (first, last),
         (0, _) => (first, last + 2),
@@ -155,6 +159,7 @@ fn random_cost(prices: &[Price]) -> f64 {
 fn evenly(from: f64, to: f64) -> Vec<f64> {
     let step = (to - from) / (POINTS - 1) as f64;
     let mut places: Vec<f64> = (0..POINTS).map(|at| from + at as f64 * step).collect();
+    // Without rounding errors: the last point is where runs are judged.
     places[POINTS - 1] = to;
     places
 }
@@ -167,6 +172,7 @@ fn baseline(ascending: &[f64], grid: &[f64], cost: f64) -> Vec<f64> {
         let from_worst = (draws * (count + 1.0) / (draws + 1.0)).round_ties_even();
         ascending[ascending.len() - 1 - (from_worst as usize).min(ascending.len() - 1)]
     };
+    // Draws are whole numbers, so the expected value falls in steps; the cubic goes through one point per step.
     let mut xs = draws.clone();
     xs.dedup();
     let ys: Vec<f64> = xs.iter().map(|draws| expected(*draws)).collect();

@@ -43,11 +43,13 @@ pub fn run(
     strategy: &str,
     options: SyntheticOptions,
 ) -> Result<SyntheticRun, UnknownStrategy> {
+    // Creating the strategy counts as its own time before the first proposal.
     let mut own = Instant::now();
     let mut search = strategies::create(strategy, &synthetic.space, options.strategy)?;
     let (mut run, mut flight) = (SyntheticRun::default(), VecDeque::<Proposal>::new());
     let mut best = f64::INFINITY;
     while run.best.len() < options.evaluations {
+        // Never more in flight than evaluations are left: a strategy must not plan for results that never come.
         let left = options.evaluations - run.best.len();
         flight.extend(search.ask(options.batch.clamp(1, left) - flight.len()));
         let Some(Proposal { genome, .. }) = flight.pop_front() else { break };

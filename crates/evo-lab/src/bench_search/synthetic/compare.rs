@@ -103,6 +103,7 @@ pub fn compare(
     let all = parallel::each(strategies.len() * spaces.len() * runs, arguments.jobs, one)?;
     let of = |strategy: usize, space: usize| &all[(strategy * spaces.len() + space) * runs..][..runs];
     let yardstick = strategies.iter().position(|name| *name == YARDSTICK).expect("the command adds it");
+    // Early, middle and late: a strategy can be ahead at one stage and behind at another.
     let stages = [evaluations / 10, evaluations / 3, evaluations];
     let time = |runs: &[SyntheticRun]| {
         let times = runs.iter().flat_map(|run| run.own_ms.iter().copied());
