@@ -1,12 +1,10 @@
 //! Samples of valid points: uniform, or spread evenly.
 
-use std::collections::{HashMap, HashSet};
-
 use num_bigint::BigUint;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
+use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::count::hasher::FastHash;
 use crate::genome::Genome;
 use crate::index::Index;
 use crate::quasi_random::QuasiRandom;
@@ -80,7 +78,7 @@ impl Index {
 
     /// The first `n` points, of all indices in random order: a shuffle that stores only what it moved.
     fn shuffled(&self, n: usize, count: u128, rng: &mut ChaCha8Rng) -> Vec<Genome> {
-        let mut moved: HashMap<u128, u128, FastHash> = HashMap::default();
+        let mut moved: FxHashMap<u128, u128> = FxHashMap::default();
         let mut list = Vec::with_capacity(n.min(count as usize));
         for at in 0..count {
             if list.len() == n {
@@ -182,7 +180,7 @@ fn stratum(count: u128, n: usize, part: usize) -> (u128, u128) {
 #[derive(Default)]
 struct Distinct {
     list: Vec<Genome>,
-    seen: HashSet<Genome, FastHash>,
+    seen: FxHashSet<Genome>,
 }
 
 impl Distinct {
@@ -191,7 +189,7 @@ impl Distinct {
         let n = n.min(1 << 16);
         Distinct {
             list: Vec::with_capacity(n),
-            seen: HashSet::with_capacity_and_hasher(n, Default::default()),
+            seen: FxHashSet::with_capacity_and_hasher(n, Default::default()),
         }
     }
 

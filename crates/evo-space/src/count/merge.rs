@@ -4,9 +4,8 @@
 //! Partial points with the same state (see `plan`) have the same completions and are searched once.
 //! Equal nodes are shared on the way back, so the diagram is reduced.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
-use super::hasher::FastHash;
 use super::keys::{KeyEntry, KeyTable};
 use super::plan::{Closing, RegisterField, SearchPlan, SearchStep, Source, Then};
 use super::problem::Problem;
@@ -64,7 +63,7 @@ struct DepthMemory {
     /// are none.
     before_closing: KeyTable,
     states: KeyTable,
-    shared: HashMap<Edges, u32, FastHash>,
+    shared: FxHashMap<Edges, u32>,
     nodes: Vec<Edges>,
     /// Edges of the node under way, kept for its memory.
     edges: Vec<(u16, u32)>,
@@ -75,7 +74,7 @@ impl DepthMemory {
         DepthMemory {
             before_closing: KeyTable::new(step.width_before_closing()),
             states: KeyTable::new(step.width),
-            shared: HashMap::default(),
+            shared: FxHashMap::default(),
             nodes: Vec::new(),
             edges: Vec::new(),
         }

@@ -7,7 +7,6 @@
 //! searches, sharing partial points that have the same completions. Where that takes too much, `relax`
 //! leaves constraints out.
 
-pub mod hasher;
 mod keys;
 pub mod merge;
 pub mod order;

@@ -5,9 +5,8 @@
 //! finish wins. The index must follow the declared order, so the diagram is then sorted by swapping
 //! neighboring layers.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
-use super::hasher::FastHash;
 use super::merge::{Edges, Layers, OverBudget, SearchLimits, search};
 use super::problem::Problem;
 use super::table::TruthTable;
@@ -64,7 +63,7 @@ fn pair(problem: &Problem, group: &[usize]) -> Option<Layers> {
     let mine = problem.conjuncts.iter().filter(|conjunct| conjunct.slots == group);
     let tables = mine.map(|conjunct| conjunct.table.as_deref()).collect::<Option<Vec<&TruthTable>>>()?;
     let size = problem.positions[*second].len();
-    let mut numbers: HashMap<Edges, u32, FastHash> = HashMap::default();
+    let mut numbers: FxHashMap<Edges, u32> = FxHashMap::default();
     let (mut upper, mut lower) = (Vec::new(), Vec::new());
     for (at, position) in problem.positions[*first].iter().enumerate() {
         let holds = |other: usize| tables.iter().all(|table| table.holds(at * size + other));
@@ -127,7 +126,7 @@ fn sorted(mut layers: Layers) -> Result<Layers, OverBudget> {
 /// stands for the same set of completions.
 fn swap(layers: &mut Layers, upper: usize) -> Result<(), OverBudget> {
     let mut lower: Vec<Edges> = Vec::new();
-    let mut shared: HashMap<Edges, u32> = HashMap::new();
+    let mut shared: FxHashMap<Edges, u32> = FxHashMap::default();
     let mut edges_left = MAX_EDGES;
     let old_upper = std::mem::take(&mut layers.nodes[upper]);
     for node in old_upper {
