@@ -175,7 +175,7 @@ fn unknown_name(file: &str, text: &str, known: &[&str], name: &str) -> TemplateE
     TemplateError {
         file: file.to_string(),
         line: line_of_name(text, name),
-        message: format!("the template reads `{name}`, which is no parameter"),
+        message: format!("the template reads `{name}`, which is not a parameter"),
         hint: Some(match near {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("there are {}", known.join(", ")),
@@ -286,7 +286,7 @@ mod tests {
     fn errors_name_file_line_and_cause() {
         check_render(
             "a\n<{ BLOK }>",
-            "k.cu.j2:2: the template reads `BLOK`, which is no parameter | hint: did you mean `BLOCK`?",
+            "k.cu.j2:2: the template reads `BLOK`, which is not a parameter | hint: did you mean `BLOCK`?",
         );
         check_render("\n\n<{ BLOCK // 0 }>", "k.cu.j2:3: unable to calculate 100 // 0 in `BLOCK // 0`");
         check_render("<{ fail('no ' ~ swizzle) }>", "k.cu.j2:1: no xor in `fail('no ' ~ swizzle)`");
@@ -309,7 +309,7 @@ mod tests {
         assert_eq!(list("<% if EXTRA is defined %><{ EXTRA }><% endif %>"), [""; 0]);
         assert_eq!(
             list("BLOK\n\n<% if not FAST %>\n<{ BLOCK * BLOK }><% endif %>"),
-            ["k.cu.j2:4: the template reads `BLOK`, which is no parameter"]
+            ["k.cu.j2:4: the template reads `BLOK`, which is not a parameter"]
         );
     }
 

@@ -52,7 +52,7 @@ fn builtin_without_its_arguments() {
 #[test]
 fn template_reads_unknown_names() {
     insta::assert_snapshot!(changed(&[("source = \"saxpy.cu\"", "template = \"broken.cu.j2\"")]), @r#"
-    error: broken.cu.j2:3: the template reads `BLOK`, which is no parameter
+    error: broken.cu.j2:3: the template reads `BLOK`, which is not a parameter
       --> space.toml:16:12
        |
     16 | template = "broken.cu.j2"
@@ -60,7 +60,7 @@ fn template_reads_unknown_names() {
        |
        = hint: did you mean `BLOCK`?
 
-    error: broken.cu.j2:3: the template reads `N`, which is no parameter
+    error: broken.cu.j2:3: the template reads `N`, which is not a parameter
       --> space.toml:16:12
        |
     16 | template = "broken.cu.j2"
