@@ -1,8 +1,8 @@
 //! Confirmation: the best of the search measured again, every gate at full depth, against the
 //! baseline in fresh processes.
 //!
-//! With many variants the fastest of the screening is fast by luck too; only fresh numbers may be
-//! published. The compilers are idle by now, so on the host nothing disturbs the clock.
+//! Among many variants, the fastest one of the screening was also lucky, so only fresh measurements are
+//! published. The compilers are idle by now, so on the host nothing disturbs the timing.
 
 use evo_protocol::device::EntryAttributes;
 use evo_protocol::evaluation::Evaluation;
@@ -43,12 +43,14 @@ impl<R: Recipe> Engine<'_, R> {
         }
         let baseline_number = self.baseline(&ranked).unwrap_or(*first);
         self.observer.observe(&Event::Confirming { finalist: 0, of: wanted });
+        // The baseline comes first: the noise floor is measured on it and every finalist is paired with it.
         let Some(baseline) = self.deep(baseline_number)? else { return Ok(0) };
         let noise_floor = self.noise_floor(&baseline)?;
-        // The baseline is on the board whatever comes: the champion may be the default itself.
+        // The baseline is confirmed in any case: the champion may be the default itself.
         let own = usize::from(self.confirm_one(baseline_number, &baseline, noise_floor)?);
         let mut confirmed = own;
         let baseline_is_finalist = ranked.iter().take(wanted).any(|number| *number == baseline_number);
+        // The baseline uses up a finalist's place only if it ranks among the finalists.
         let wanted = if baseline_is_finalist { wanted } else { wanted + own };
         for number in ranked.into_iter().take(wanted * CANDIDATES_PER_FINALIST) {
             if confirmed >= wanted || self.ending.is_early() {
@@ -76,6 +78,7 @@ impl<R: Recipe> Engine<'_, R> {
             .filter(passing)
             .filter_map(|one| Some((one.objective_ns?, one.number)))
             .collect();
+        // Ties go to the lower number, so that a replay ranks in the same order.
         ranked.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         ranked.into_iter().map(|(_, number)| number).collect()
     }
@@ -100,7 +103,7 @@ impl<R: Recipe> Engine<'_, R> {
         let Some(answer) = self.compile_now(&variant)? else { return Ok(None) };
         let variant_hash = variant.configuration.hash();
         let Ok(job) = variant.job(self.recipe, &answer, &variant_hash, true) else { return Ok(None) };
-        // What compiling took in the search; the cache has answered this time.
+        // The compile time of the search is kept, because this time the cache has answered.
         variant.build.compile_ms = screened.compile_ms;
         let standing = self.standing.clone();
         self.lane.send(Task::Evaluate { number, job: Box::new(job.clone()), standing });
@@ -128,10 +131,12 @@ impl<R: Recipe> Engine<'_, R> {
         loop {
             match self.next_message()? {
                 Message::Compiled(own, outcome) if own == ticket => return Ok(Some(outcome)),
+                // One interrupt is enough to leave here, because nothing is on the device.
                 Message::Interrupt(count) => {
                     self.interrupted(count);
                     return Ok(None);
                 }
+                // Late answers to the search.
                 Message::Compiled(..) | Message::Lane(_) => {}
             }
         }
@@ -142,6 +147,7 @@ impl<R: Recipe> Engine<'_, R> {
         loop {
             match self.next_message()? {
                 Message::Lane(answer) => return Ok(Some(*answer)),
+                // The first interrupt lets the task on the device finish, as in the search.
                 Message::Interrupt(count) => {
                     self.interrupted(count);
                     if self.ending.at_once {
@@ -186,6 +192,7 @@ impl<R: Recipe> Engine<'_, R> {
             Some(None) => return Ok(false),
         };
         let passed = finalist.evaluation.passed_through(Gate::Honesty);
+        // The baseline has no rival, and a variant that failed a gate has no time worth comparing.
         let pairs = match (&own, passed) {
             (Some(_), true) => self.pairs(baseline, finalist, floor)?,
             _ => Vec::new(),
@@ -198,10 +205,12 @@ impl<R: Recipe> Engine<'_, R> {
                 finalist.evaluation.verdict.message
             ))?;
         }
+        // An interrupted comparison lacks problems and must not be published as a confirmation.
         if self.ending.is_early() {
             return Ok(false);
         }
         let confirmation = self.confirmation(finalist, baseline.evaluation.number, pairs, floor);
+        // Also for a finalist that failed: the journal keeps the gate that refused it.
         self.study.confirm(confirmation)?;
         Ok(passed)
     }

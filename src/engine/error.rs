@@ -1,11 +1,11 @@
-//! What can stop the engine. A variant never can.
+//! Errors that stop the engine. A variant cannot cause one.
 
 use thiserror::Error;
 
 use crate::compile::FULL_CACHE_HINT;
 use crate::journal::error::JournalError;
 
-/// Our own trouble.
+/// Trouble that is evo's own.
 #[derive(Debug, Error)]
 pub enum EngineError {
     /// The study's files cannot be written.
@@ -14,7 +14,7 @@ pub enum EngineError {
     /// There is no room for compiled variants.
     #[error("{0}")]
     CacheFull(String),
-    /// A worker thread ended without a word.
+    /// A thread ended without an answer.
     #[error("the {0} stopped unexpectedly")]
     Stopped(&'static str),
 }

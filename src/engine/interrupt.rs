@@ -14,7 +14,7 @@ pub fn watch<B: Send + 'static>(sender: Sender<Message<B>>) -> io::Result<()> {
     std::thread::spawn(move || {
         for (count, _) in (1u32..).zip(signals.forever()) {
             if sender.send(Message::Interrupt(count)).is_err() {
-                // Nobody listens any more: the default action, as if this watch had never been.
+                // The engine is gone, so the signal gets its default action.
                 signal_hook::low_level::emulate_default_handler(SIGINT).ok();
             }
         }

@@ -42,6 +42,7 @@ impl<J> SharedQueue<J> {
     }
 
     fn lock(&self) -> MutexGuard<'_, QueueState<J>> {
+        // A poisoned lock stays usable: no critical section leaves the queue half changed.
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
@@ -49,6 +50,7 @@ impl<J> SharedQueue<J> {
     fn next(&self) -> Option<Task<J>> {
         let mut state = self.lock();
         loop {
+            // Checked before the queue: once the handle is gone, queued tasks are not started any more.
             if state.closed {
                 return None;
             }
@@ -80,6 +82,8 @@ impl<J: Send + 'static> LaneHandle<J> {
             let mut device = device;
             while let Some(task) = own.next() {
                 let answer = perform(&mut *device, &task);
+                // Before the answer is sent: on the last one the engine may drop the handle, which joins this
+                // thread only if it finds the lane idle.
                 own.rest();
                 if answers.send(Message::Lane(Box::new(answer))).is_err() {
                     return;
@@ -97,6 +101,7 @@ impl<J: Send + 'static> LaneHandle<J> {
 
     /// Takes back evaluations that have not begun; gives their numbers.
     pub(crate) fn cancel_queued(&self) -> Vec<u64> {
+        // Only the search cancels, and it queues nothing but evaluations.
         let number = |task: Task<J>| match task {
             Task::Evaluate { number, .. } => Some(number),
             Task::Pair(_) | Task::NoiseFloor { .. } | Task::Telemetry => None,
@@ -118,8 +123,8 @@ impl<J> Drop for LaneHandle<J> {
         let idle = state.since.is_none();
         drop(state);
         self.shared.changed.notify_one();
-        // An idle device is shut down in order; one at work is left to the end of this process, which
-        // ends its workers too.
+        // An idle thread is joined, so that its device shuts down in order. A busy thread could block for as
+        // long as a launch may take; the end of this process ends it and its workers.
         if let Some(thread) = self.thread.take().filter(|_| idle) {
             let _ = thread.join();
         }

@@ -19,8 +19,8 @@ const PROCESSES: u32 = 3;
 /// Blocks A B B A in each of them.
 const BLOCKS: u32 = 4;
 
-/// A comparison that says too little is extended, up to this many processes, while it has taken less
-/// than this long: on a GPU always, on a slow host never.
+/// An inconclusive comparison is extended up to this many processes, while it has taken less than
+/// `EXTENDED_WITHIN`: on a GPU always, on a slow host never.
 const PROCESSES_MAX: u32 = 9;
 const EXTENDED_WITHIN: Duration = Duration::from_secs(3);
 
@@ -57,6 +57,7 @@ impl Evaluate<Job> for Lane {
                     .map_err(|error| error.to_string())?;
                 baseline_ns.extend(paired.a_ns);
                 finalist_ns.extend(paired.b_ns);
+                // Kept apart by process, because the interval is resampled within processes.
                 processes.push(paired.log_ratios);
             }
             let comparison =

@@ -1,9 +1,9 @@
 //! The one loop: ask, render, compile, evaluate, record, tell.
 //!
 //! Threads and child processes do the work and send messages; only the thread that runs `Engine`
-//! changes state, so every story has one order. Nothing waits for a generation to end: the compile
-//! queue is kept ahead of the device, the device queue is kept non-empty, and a verdict is in the
-//! journal before anybody acts on it.
+//! changes state, so that events have one order. Nothing waits for a generation to end: the compile
+//! queue stays ahead of the device, and the device queue stays non-empty. A verdict is in the journal
+//! before anything acts on it.
 
 mod confirm;
 pub mod error;

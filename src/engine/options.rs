@@ -11,7 +11,7 @@ use crate::journal::record::RunEnd;
 #[derive(Clone, Debug)]
 pub struct Options {
     pub budget: Budget,
-    /// Evaluations in a generation, a slice of bookkeeping; divides, so it cannot be 0.
+    /// Evaluations in a generation, a slice of bookkeeping. It is a divisor, so it cannot be 0.
     pub population: NonZeroU32,
     /// How many of the best are confirmed in fresh processes; 0 skips confirmation.
     pub finalists: usize,

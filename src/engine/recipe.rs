@@ -48,6 +48,7 @@ impl<'a> KernelRecipe<'a> {
             limits,
             arch: String::new(),
             timed: select(|problem| problem.timed),
+            // A timed problem is checked as well (`Job::all_checked`), so it is not listed twice.
             checked: select(|problem| problem.checked && !problem.timed),
             reference: reference.map(|(binary, entries)| (BinaryRef::of(&binary), entries)),
             check: check_plan(kernel, seed),
@@ -136,7 +137,7 @@ fn refusal(verdict: Box<Verdict>) -> Refused {
     Refused { gate, verdict }
 }
 
-/// A configuration rendered and resolved as far as that goes.
+/// A configuration, rendered and resolved as far as possible.
 #[derive(Debug)]
 pub struct KernelDraft {
     /// Absent where rendering failed.
@@ -146,7 +147,7 @@ pub struct KernelDraft {
     /// Problems that are checked and not timed.
     pub checked: Vec<ProblemPlan>,
     pub timed: Vec<ProblemPlan>,
-    /// Why the device could not run it, whatever the compiler says: the first reason.
+    /// The first reason why the device could not run it, whatever the compiler says.
     pub refused: Option<Refused>,
 }
 

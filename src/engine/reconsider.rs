@@ -1,7 +1,7 @@
-//! Compiled variants that are not worth running: the strategy is asked once more when the device could
-//! take one, knowing by then what the compiler made of it.
+//! Compiled variants that are not worth running. When the device could take a variant, the strategy is
+//! asked once more, because by then it knows what the compiler reports.
 //!
-//! A variant that is passed over has a verdict of its own, which is no failure and no measurement. It
+//! A variant that is passed over has its own verdict, which is neither a failure nor a measurement. It
 //! counts against no budget of evaluations, since it cost a compilation and no device time.
 
 use evo_protocol::evaluation::Evaluation;
@@ -12,8 +12,8 @@ use super::run::Engine;
 use super::variant::Twin;
 use crate::budget::StopReason;
 
-/// After so many in a row the next variant is run unasked: a model that is wrong must meet evidence, and
-/// a run must come to its end.
+/// After this many in a row the next variant runs without asking: a wrong model must meet evidence,
+/// and a run must come to its end.
 const IN_A_ROW: u32 = 31;
 
 impl<R: Recipe> Engine<'_, R> {
@@ -22,8 +22,8 @@ impl<R: Recipe> Engine<'_, R> {
         self.study.history.evaluations.len() as u64 - self.ledger.passed_over
     }
 
-    /// Evaluations of a bookkeeping slice: as many that count as there are in a generation, and what was
-    /// passed over between them.
+    /// The evaluations of a bookkeeping slice: a generation's worth of counted evaluations, and the
+    /// variants that were passed over between them.
     pub(super) fn slice(&self, generation: u32) -> &[Evaluation] {
         let all = &self.study.history.evaluations;
         let first = u64::from(generation) * u64::from(self.options.population.get());
@@ -31,8 +31,9 @@ impl<R: Recipe> Engine<'_, R> {
         &all[start..position_after(all, first + u64::from(self.options.population.get())).max(start)]
     }
 
-    /// Whether to run a compiled variant. The default configuration always is: it is what others are
-    /// compared with. So is what was in flight at a crash. Without facts nothing new is known.
+    /// Whether to run a compiled variant. The default configuration always runs, because others are
+    /// compared with it. So does a variant that was in flight at a crash. Without facts there is nothing
+    /// new to ask about.
     pub(super) fn is_worth_running(&mut self, number: u64) -> bool {
         let Some(variant) = self.flight.variants.get(&number) else { return true };
         let Some(facts) = variant.build.facts.filter(|_| !self.options.run_all) else { return true };
@@ -44,18 +45,20 @@ impl<R: Recipe> Engine<'_, R> {
         worth
     }
 
-    /// Ends a compiled variant without running it, and those that wait for its result: they have the
-    /// same code and the same launches.
+    /// Ends a compiled variant without running it. Variants that wait for its result end too: they have
+    /// the same code and the same launches.
     pub(super) fn pass_over(&mut self, number: u64) -> Result<(), EngineError> {
         let Some(variant) = self.flight.variants.get(&number) else { return Ok(()) };
         let (evaluation, code) = (variant.passed_over(), variant.code.clone());
-        // What was in flight seemed enough for the budget; now there is room for one more.
+        // The run stopped proposing because the variants in flight would use up the budget. This one does
+        // not count, so there is room for one more.
         if matches!(self.ending.stop, Some(StopReason::Evaluations | StopReason::Generations)) {
             self.ending.stop = None;
         }
         self.settle(evaluation)?;
         let Some(code) = code else { return Ok(()) };
         let waiting = Twin::resolve(self.twins.codes.get_mut(&code), ());
+        // `resolve` has marked the code as measured, which it is not: a later twin must be asked about again.
         self.twins.codes.remove(&code);
         for twin in waiting {
             self.settle_as_twin(twin, number)?;

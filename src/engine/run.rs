@@ -23,17 +23,18 @@ use crate::journal::record::{RunEnd, now};
 use crate::study::Study;
 use crate::supervise::job::Standing;
 
-/// How often lane shares are told and the wall clock is looked at.
+/// How often observers learn how busy the lanes are, and the longest wait between two looks at the
+/// wall clock.
 const TICK: Duration = Duration::from_millis(250);
 
-/// Tasks given to the lane at once: the one at work and the next, so that syncing the journal never
-/// keeps the device waiting.
+/// Tasks given to the lane at once: the running one and the next, so that the device does not wait
+/// while the engine syncs the journal.
 pub(super) const LANE_DEPTH: usize = 2;
 
-/// In flight at this many crashes: evaluated after everything else.
+/// A variant that was in flight at this many crashes is evaluated after everything else.
 const SUSPECT: u32 = 2;
 
-/// In flight at this many crashes: given up.
+/// A variant that was in flight at this many crashes is given up.
 const GIVEN_UP: u32 = 3;
 
 /// One run of a study.
@@ -72,6 +73,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
     /// An engine that is ready to run.
     pub fn new(parts: Parts<'a, R>, options: Options) -> Engine<'a, R> {
         let mut device = parts.device;
+        // Read here, because from the next line on the lane's thread owns the device.
         let device_at_start = device.telemetry();
         let lane = LaneHandle::start(device, parts.inbox.sender());
         let evaluations = &parts.study.history.evaluations;
@@ -98,8 +100,10 @@ impl<'a, R: Recipe> Engine<'a, R> {
 
     /// Runs until a limit, the end of the space, or an interrupt; then confirms the finalists.
     pub fn run(mut self) -> Result<RunSummary, EngineError> {
+        // Before the announcement, which reports the evaluations of earlier runs and what is given up now.
         self.restore()?;
         self.announce();
+        // Only now: replaying a long journal must not count against the wall budget or lower the rates.
         self.clock.started = Instant::now();
         self.search()?;
         let throughput = self.throughput();
@@ -108,6 +112,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         if !reason.is_early() {
             confirmed = self.confirm()?;
         }
+        // Asked again: an interrupt or the loss of the device may also end the confirmation.
         let reason = self.ending.stop.unwrap_or(reason);
         self.finish(reason, throughput, confirmed)
     }
@@ -122,6 +127,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
             let proposed = self.propose()?;
             self.feed_lane()?;
             let is_idle = self.flight.variants.is_empty();
+            // `proposed == 0` too, because proposals that are refused at once leave nothing in flight.
             if is_idle && proposed == 0 && self.ending.stop.is_some() {
                 return Ok(());
             }
@@ -141,6 +147,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
     /// How long to wait for a message: until the next tick or the end of the wall budget.
     fn patience(&self) -> Duration {
         let left = self.options.budget.wall.map(|wall| wall.saturating_sub(self.clock.started.elapsed()));
+        // A run that is ending has no wall budget left to watch: it waits for what is in flight.
         let left = if self.ending.stop.is_some() { None } else { left };
         left.map_or(TICK, |left| left.min(TICK)).max(Duration::from_millis(1))
     }
@@ -151,10 +158,13 @@ impl<'a, R: Recipe> Engine<'a, R> {
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return Err(EngineError::Stopped("device lane")),
         };
+        // Everything that has arrived is handled before the next proposal, so that the strategy decides
+        // with all verdicts known.
         while let Some(message) = next {
             match message {
                 Message::Compiled(ticket, outcome) => self.compiled(ticket, outcome)?,
                 Message::Lane(answer) => {
+                    // During the search the lane receives nothing but evaluations.
                     if let LaneAnswer::Evaluated { number, result } = *answer {
                         self.evaluated(number, *result)?;
                     }
@@ -182,6 +192,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
 
     fn check_wall(&mut self) {
         let over = self.options.budget.wall.is_some_and(|wall| self.clock.started.elapsed() >= wall);
+        // A run that is already ending keeps its reason and finishes what is in flight.
         if over && self.ending.stop.is_none() {
             self.abandon(StopReason::Wall);
         }
@@ -191,17 +202,21 @@ impl<'a, R: Recipe> Engine<'a, R> {
     /// will be proposed again by a resumed study.
     pub(super) fn abandon(&mut self, reason: StopReason) {
         self.ending.stop = Some(reason);
-        // Now and not at the end: what still compiled would take the host's cores from the confirmation's timings.
+        // Now rather than at the end: compilers that went on would take the host's cores from the timings of
+        // the confirmation.
         self.compilers.cancel();
+        // The lane decides what has begun. Asking the engine's own list would race with the lane's thread.
         let cancelled = self.lane.cancel_queued();
         self.flight.keep_on_lane(&cancelled);
     }
 
-    /// Takes up what earlier runs left: evaluations are told, what was in flight is queued again.
+    /// Takes up what earlier runs left: the strategy is told their evaluations, and variants that were in
+    /// flight are queued again.
     fn restore(&mut self) -> Result<(), EngineError> {
         let mut given_up = Vec::new();
         for struck in std::mem::take(&mut self.study.history.struck) {
             let Some(genome) = self.space.genome(&struck.configuration) else { continue };
+            // A struck variant keeps its number and is never proposed anew: its strikes belong to it.
             self.ledger.use_number(struck.number);
             self.ledger.known.insert(genome.clone());
             let variant = Variant::new(struck.number, genome, struck.configuration, "again", true);
@@ -214,6 +229,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         for position in 0..self.study.history.evaluations.len() {
             self.remember(position);
         }
+        // After the loop above: `record` appends to the history, and the loop would tell the strategy twice.
         for variant in given_up {
             let message = format!("it was on the device when evo died, {GIVEN_UP} times");
             let verdict = Verdict::new(VerdictKind::Interrupted, message);
@@ -257,7 +273,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         }
     }
 
-    /// What is known before the first proposal; what was given up counts as done.
+    /// What is known before the first proposal. A variant that was given up counts as done.
     fn earlier(&self) -> Earlier {
         let evaluations = &self.study.history.evaluations;
         let passing = evaluations.iter().filter(|one| one.verdict.is_pass());
@@ -295,7 +311,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         self.clock.throughput(self.counted() - self.ledger.finished_before, self.compilers.jobs())
     }
 
-    /// The lane is idle at the end, unless the user did not want to wait for it.
+    /// The device's state at the end. The lane is idle by then, unless the user did not want to wait.
     fn device_at_end(&mut self, reason: StopReason) -> Option<Telemetry> {
         if self.ending.at_once || reason == StopReason::DeviceLost {
             return None;
@@ -327,9 +343,11 @@ impl<'a, R: Recipe> Engine<'a, R> {
             device_at_start,
             device_at_end,
         };
+        // The journal comes first: views can be computed from it again, but not the other way round.
         self.study.end(end.clone())?;
         self.write_open_generation()?;
         let (evaluations, seed) = (&self.study.history.evaluations, self.study.header().seed);
+        // Fitting models takes time, and a user who interrupted twice does not want to wait.
         let insight = (!self.ending.at_once).then(|| Insight::of(self.space, evaluations, seed));
         self.study.write_views(insight.as_ref())?;
         self.observer.observe(&Event::Stopped { reason });

@@ -66,7 +66,8 @@ impl<P> Begun<P> {
 /// checks what came of it.
 ///
 /// # Errors
-/// Those of `compile` itself; whatever the variant is to blame for is the inner error.
+/// The outer error is that of `compile` itself. A refusal that the variant is to blame for is the
+/// inner error.
 pub fn job<R: Recipe, E>(
     recipe: &R,
     genome: Genome,

@@ -15,24 +15,27 @@ use crate::compile::full_cache;
 use crate::event::Event;
 use crate::supervise::job::{Judgement, Standing};
 
-/// In flight while nothing was evaluated.
+/// Variants in flight before anything has been evaluated.
 const FIRST_AHEAD: u64 = 8;
 
-/// Most variants between proposal and verdict. In the end twice the compilers, which keeps each of them busy while
-/// its answer travels, and a few more that feed the device when many variants are refused. At first fewer, one more
-/// for two evaluations: what is proposed before anything is known is drawn blindly, and on a machine of many
-/// cores that would be a third of a budget of a hundred.
+/// The most variants between proposal and verdict. In the end it is twice the number of compilers, so
+/// that each of them has work while its answer travels, and four more that feed the device when many
+/// variants are refused. At first it is lower and grows by one for every two evaluations. Proposals made
+/// before anything is known are blind, and with many cores they would be a third of a budget of 100.
 pub(super) fn look_ahead(jobs: usize, evaluated: u64) -> usize {
     let known_enough = usize::try_from(evaluated / 2 + FIRST_AHEAD).unwrap_or(usize::MAX);
     known_enough.min(2 * jobs + 4)
 }
 
 impl<R: Recipe> Engine<'_, R> {
-    /// Fills the look-ahead with proposals; gives how many were made.
+    /// Fills the look-ahead with proposals; returns how many were made.
     pub(super) fn propose(&mut self) -> Result<usize, EngineError> {
         let ahead = look_ahead(self.compilers.jobs(), self.counted());
         let mut proposed = 0;
+        // `proposed` bounds the loop too: variants that are refused at once never enter the flight, and the
+        // device must be fed in between.
         while proposed < ahead && self.flight.variants.len() < ahead && self.ending.stop.is_none() {
+            // A struck variant shares the device with no other, so that another crash is certainly its own.
             if self.flight.variants.values().any(|variant| variant.struck) {
                 break;
             }
@@ -43,19 +46,23 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(proposed)
     }
 
-    /// The next variant: first what a crash interrupted, then the strategy's, then suspects.
+    /// The next variant: first those that a crash interrupted, then the strategy's, then suspects.
     fn next_variant(&mut self) -> Option<Variant<R::Prepared>> {
-        // A variant that was in flight at a crash runs alone, so that nobody shares its fate.
+        // A variant that was in flight at a crash waits until nothing else is in flight, so that a second
+        // crash strikes no other variant.
         let alone = self.flight.variants.is_empty();
         if !self.flight.again.is_empty() {
             return if alone { self.flight.again.pop_front() } else { None };
         }
+        // What is in flight counts as evaluated here; `pass_over` gives the place back. Suspects keep their
+        // share of the budget although they run last.
         let under_way = self.counted() + self.flight.variants.len() as u64;
         if let Some((limit, reason)) = self.options.evaluations_max()
             && under_way + self.flight.suspects.len() as u64 >= limit
         {
             return self.next_suspect(alone, reason);
         }
+        // A strategy may repeat itself, or propose a point that an earlier run evaluated.
         while let Some(proposal) = self.strategy.ask(1).pop() {
             if self.ledger.known.insert(proposal.genome.clone()) {
                 let configuration = self.space.configuration(&proposal.genome);
@@ -66,6 +73,7 @@ impl<R: Recipe> Engine<'_, R> {
                 return Some(variant);
             }
         }
+        // The strategy may propose again once it has heard the verdicts of what is in flight.
         if !self.strategy.is_done() && !alone {
             return None;
         }
@@ -74,7 +82,7 @@ impl<R: Recipe> Engine<'_, R> {
         self.next_suspect(alone, reason)
     }
 
-    /// A suspect, alone and last; without any left the run is over for `reason`.
+    /// The next suspect, which runs alone and last. When none is left, the run ends for `reason`.
     fn next_suspect(&mut self, alone: bool, reason: StopReason) -> Option<Variant<R::Prepared>> {
         if self.flight.suspects.is_empty() {
             self.ending.stop = Some(reason);
@@ -92,6 +100,7 @@ impl<R: Recipe> Engine<'_, R> {
         }
         let Some(key) = variant.source_key() else { return Ok(()) };
         match self.twins.sources.get_mut(&key) {
+            // The same source is being compiled: one compilation answers for both.
             Some(Twin::Pending { waiting, .. }) => {
                 waiting.push(number);
                 self.flight.variants.insert(number, variant);
@@ -121,13 +130,14 @@ impl<R: Recipe> Engine<'_, R> {
         answer: CompileAnswer<R::Binary>,
     ) -> Result<(), EngineError> {
         self.flight.compiling = self.flight.compiling.saturating_sub(1);
-        // A full disk is not this variant's fault, and the next variants would fare no better.
+        // A full disk is not this variant's fault, and the next variants would fail in the same way.
         if let Some(message) = full_cache(&answer) {
             return Err(EngineError::CacheFull(message));
         }
-        // Abandoned meanwhile: nobody waits for the answer.
+        // The variant was abandoned while it was compiled.
         let Some(variant) = self.flight.variants.get(&number) else { return Ok(()) };
         let Some(key) = variant.source_key() else { return Ok(()) };
+        // The hash that is compiled into the binary. The launch gate must expect this one for twins too.
         let answer = (answer, variant.configuration.hash());
         let waiting = Twin::resolve(self.twins.sources.get_mut(&key), answer);
         self.built(number, &key)?;
@@ -143,12 +153,13 @@ impl<R: Recipe> Engine<'_, R> {
             return Ok(());
         };
         let Some(variant) = self.flight.variants.get_mut(&number) else { return Ok(()) };
-        // Only the first with a source has paid for compiling it.
+        // Only the first variant with a source has paid for its compilation.
         let twin_of = (*owner != number).then_some(*owner);
         match variant.job(self.recipe, answer, variant_hash, false) {
             Err(mut evaluation) => {
                 if twin_of.is_some() {
                     evaluation.compile_ms = 0.0;
+                    // Twins share a failed compilation. Other refusals depend on a variant's own launches.
                     evaluation.duplicate_of = twin_of.filter(|_| answer.is_err());
                 }
                 self.settle(*evaluation)
@@ -163,7 +174,7 @@ impl<R: Recipe> Engine<'_, R> {
         }
     }
 
-    /// Queues a job for the lane, unless the same machine code with the same plan was or is there.
+    /// Queues a job for the lane, unless a variant with the same machine code and plan has run or is queued.
     fn queue(&mut self, number: u64, code: Option<ContentHash>, job: R::Job) -> Result<(), EngineError> {
         match code.as_ref().and_then(|code| self.twins.codes.get_mut(code)) {
             Some(Twin::Pending { waiting, .. }) => waiting.push(number),
@@ -172,6 +183,7 @@ impl<R: Recipe> Engine<'_, R> {
                 self.settle_as_twin(number, owner)?;
             }
             None => {
+                // Unknown code shares nothing: the variant always runs.
                 if let Some(code) = &code {
                     self.twins
                         .codes
@@ -190,11 +202,13 @@ impl<R: Recipe> Engine<'_, R> {
     pub(super) fn feed_lane(&mut self) -> Result<(), EngineError> {
         while self.flight.on_lane.len() < LANE_DEPTH {
             let Some((number, job)) = self.flight.ready.pop_first() else { break };
+            // Asked as late as possible: by now the strategy has heard more verdicts than when it proposed.
             if !self.is_worth_running(number) {
                 self.pass_over(number)?;
                 continue;
             }
             let Some(variant) = self.flight.variants.get(&number) else { continue };
+            // Journaled before the lane has it: if evo dies now, the next run knows what was running.
             self.study.started(number, &variant.configuration)?;
             self.flight.on_lane.push(number);
             self.observer.observe(&Event::Evaluating { number });
@@ -207,6 +221,7 @@ impl<R: Recipe> Engine<'_, R> {
     /// The lane's verdict.
     pub(super) fn evaluated(&mut self, number: u64, result: Judgement) -> Result<(), EngineError> {
         self.flight.on_lane.retain(|own| *own != number);
+        // A lost device says nothing about the variant, so no verdict is recorded for it.
         if result.lost {
             return self.device_lost(number, &result);
         }
@@ -218,10 +233,12 @@ impl<R: Recipe> Engine<'_, R> {
         }
         let code = variant.code.clone();
         let evaluation = variant.judged(result);
+        // Read here, because `settle` consumes the evaluation. The original is settled before its twins,
+        // which copy their result from the history.
         let trouble = evaluation.verdict.kind.class() == VerdictClass::Harness;
         self.settle(evaluation)?;
         let Some(code) = code else { return Ok(()) };
-        // Our own trouble says nothing about the code: twins stay without an answer from it.
+        // Our own trouble says nothing about the code. Twins that waited share the verdict; later ones run.
         let waiting = Twin::resolve(self.twins.codes.get_mut(&code), ());
         if trouble {
             self.twins.codes.remove(&code);
@@ -243,6 +260,7 @@ impl<R: Recipe> Engine<'_, R> {
         self.study.note(message.clone())?;
         self.observer.observe(&Event::Notice { message });
         self.abandon(StopReason::DeviceLost);
+        // `abandon` keeps what is on the lane, but nothing will come from a lost device.
         self.flight.variants.clear();
         self.flight.on_lane.clear();
         Ok(())
@@ -263,8 +281,9 @@ impl<R: Recipe> Engine<'_, R> {
         }
     }
 
-    /// A verdict: into the journal first, then to everybody who wants to know.
+    /// Records a verdict: in the journal first, then for the strategy and the observers.
     pub(super) fn record(&mut self, genome: &Genome, mut evaluation: Evaluation) -> Result<(), EngineError> {
+        // Position and generation count the evaluations before this one, so both are read before `record`.
         let position = self.study.history.evaluations.len();
         let counted = self.counted();
         let population = u64::from(self.options.population.get());
@@ -272,6 +291,8 @@ impl<R: Recipe> Engine<'_, R> {
         let generation = evaluation.generation;
         let is_last = evaluation.is_counted() && (counted + 1).is_multiple_of(population);
         self.ledger.passed_over += u64::from(!evaluation.is_counted());
+        // From here on the verdict survives a crash. A strategy that learned it earlier could have acted on
+        // something that a resumed run does not know.
         self.study.record(&evaluation)?;
         self.note_verdict();
         self.ledger.index.insert(evaluation.number, position);
@@ -307,6 +328,8 @@ impl<R: Recipe> Engine<'_, R> {
 
     /// Lets later variants with the same machine code and plan use a result of an earlier run.
     pub(super) fn remember_code(&mut self, evaluation: &Evaluation) {
+        // Only a first-hand result is reused, only one about the code, and only from a variant that reached
+        // the device.
         let usable = evaluation.duplicate_of.is_none()
             && evaluation.verdict.kind.class() != VerdictClass::Harness
             && evaluation.gate(Gate::Launch).is_some_and(|report| report.cases > 0);
@@ -328,7 +351,7 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(())
     }
 
-    /// Writes the last slice although it is not complete.
+    /// Writes the last slice even though it is not complete.
     pub(super) fn write_open_generation(&mut self) -> Result<(), EngineError> {
         self.write_generation((self.counted() / u64::from(self.options.population.get())) as u32)
     }

@@ -16,16 +16,16 @@ use evo_protocol::leaderboard::Throughput;
 pub(super) struct Flight<R: Recipe> {
     /// All of it, by number.
     pub variants: BTreeMap<u64, Variant<R::Prepared>>,
-    /// How many sources the compilers have not answered.
+    /// Sources that the compilers have not answered.
     pub compiling: usize,
     /// Compiled and waiting for the lane. The lowest number goes first, so that the default
     /// configuration, which is proposed first, sets the standing early.
     pub ready: BTreeMap<u64, R::Job>,
     /// Numbers given to the lane, in order.
     pub on_lane: Vec<u64>,
-    /// In flight at a crash, to be evaluated before anything else.
+    /// Variants that were in flight at a crash; they run before everything else.
     pub again: VecDeque<Variant<R::Prepared>>,
-    /// In flight at two crashes: evaluated last, so that a third crash costs nothing else.
+    /// Variants that were in flight at two crashes. They run last, so that a third crash costs nothing else.
     pub suspects: VecDeque<Variant<R::Prepared>>,
 }
 
@@ -41,12 +41,13 @@ impl<R: Recipe> Flight<R> {
         }
     }
 
-    /// Forgets everything but what the lane is at work on. `cancelled` are the numbers that the lane
+    /// Forgets everything except what the lane is working on. `cancelled` are the numbers that the lane
     /// gave back.
     pub(super) fn keep_on_lane(&mut self, cancelled: &[u64]) {
         self.on_lane.retain(|number| !cancelled.contains(number));
         let on_lane = &self.on_lane;
         self.variants.retain(|number, _| on_lane.contains(number));
+        // An answer that a compiler still sends finds no variant, and the engine ignores it.
         self.compiling = 0;
         self.ready.clear();
         self.again.clear();
@@ -72,6 +73,7 @@ pub(super) struct Ledger {
     pub known: HashSet<Genome>,
     /// Position of an evaluation in the history, by number.
     pub index: HashMap<u64, usize>,
+    // A set and not a maximum: what was in flight at a crash leaves holes, which are filled again.
     used_numbers: HashSet<u64>,
     next_number: u64,
     /// Counted evaluations of earlier runs.

@@ -1,8 +1,8 @@
 //! A configuration on its way through the engine, and what is known of its twins.
 //!
-//! The way from a configuration to a job is here once: [`Variant::prepare`], then a compiler,
-//! synchronous or not, then [`Variant::job`]. Whatever refuses the variant on this way becomes its
-//! evaluation, so that callers deal with a job or with a finished evaluation and nothing between.
+//! The steps from a configuration to a job exist once, here: [`Variant::prepare`], then a compiler
+//! (synchronous or not), then [`Variant::job`]. A refusal on the way becomes the variant's evaluation,
+//! so callers hold either a job or a finished evaluation.
 
 use std::collections::HashMap;
 
@@ -23,11 +23,11 @@ pub(crate) struct Variant<P> {
     pub expected: Option<Expectation>,
     /// Set by `prepare`.
     pub prepared: Option<(P, Identity)>,
-    /// Set by `job`.
+    /// What the compiler reports. Set by `job`.
     pub build: BuildRecord,
     /// Its machine code and plan, if it is the first with them.
     pub code: Option<ContentHash>,
-    /// It was in flight at a crash: it runs alone.
+    /// Whether it was in flight at a crash; it then runs alone.
     pub struck: bool,
 }
 
@@ -55,6 +55,7 @@ impl<T> Twin<T> {
         let Some(twin) = entry else { return Vec::new() };
         let (owner, waiting) = match twin {
             Twin::Pending { owner, waiting } => (*owner, std::mem::take(waiting)),
+            // A variant that arrives after the answer uses it at once and never waits.
             Twin::Known { owner, .. } => (*owner, Vec::new()),
         };
         *twin = Twin::Known { owner, answer };
@@ -129,13 +130,13 @@ impl<P> Variant<P> {
         recipe.job(prepared, binary, order).map_err(|refused| self.refused(refused))
     }
 
-    /// By which twins with the same source are found.
+    /// The key under which twins with the same source are found.
     pub(crate) fn source_key(&self) -> Option<ContentHash> {
         self.prepared.as_ref().map(|(_, identity)| identity.source.clone())
     }
 
-    /// By which twins with the same machine code and launches are found; absent where the code is
-    /// unknown.
+    /// The key under which twins with the same machine code and launches are found; absent where the code
+    /// is unknown.
     pub(crate) fn code_key(&self) -> Option<ContentHash> {
         let (_, identity) = self.prepared.as_ref()?;
         Some(code_and_plan(self.build.code_hash.as_ref()?, &identity.plan))
@@ -192,7 +193,7 @@ impl<P> Variant<P> {
     /// Judged by the lane.
     pub(crate) fn judged(&self, judgement: Judgement) -> Evaluation {
         let mut reports = self.compiled_reports();
-        // A replay says of the gates before the device too that they did not run.
+        // A replay also reports the gates before the device, as not run; its reports replace ours.
         reports.retain(|report| !judgement.gates.iter().any(|told| told.gate == report.gate));
         reports.extend(judgement.gates);
         let mut evaluation = self.evaluation(judgement.verdict, reports);
@@ -215,8 +216,10 @@ impl<P> Variant<P> {
     pub(crate) fn twin_of(&self, original: &Evaluation) -> Evaluation {
         let mut evaluation = self.evaluation(original.verdict.clone(), original.gates.clone());
         evaluation.measurements = original.measurements.clone();
+        // Raw samples stay with the variant that was measured; each twin would store them again.
         evaluation.measurements.iter_mut().for_each(|one| one.raw_ns.clear());
         evaluation.objective_ns = original.objective_ns;
+        // A twin of a twin names the variant that ran, so that readers follow one link at most.
         evaluation.duplicate_of = Some(original.duplicate_of.unwrap_or(original.number));
         evaluation.compile_ms = 0.0;
         evaluation

@@ -1,8 +1,8 @@
-//! From a worker's death to a verdict: who is to blame, and is one strike enough.
+//! From a worker's death to a verdict: who is to blame, and whether one failure is enough.
 //!
 //! While a launch or a sample is under way the variant is to blame at once: there is a phase, a shape
-//! and a deadline. In any other phase our own code was at work, so the job gets a second strike in a
-//! fresh worker before the verdict stands.
+//! and a deadline. In any other phase evo's own code was at work, so the job runs once more in a fresh
+//! worker, and only a second failure counts.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ use super::deadline::LaunchPrediction;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Blame {
     pub verdict: Verdict,
-    /// Our own code was at work: to be tried once more before it counts.
+    /// Whether evo's own code was at work: the job is tried once more before the verdict counts.
     pub second_chance: bool,
     /// How much is in doubt.
     pub doubt: RecoveryLevel,
-    /// How long the variant ran at least, where it was only slow.
+    /// How long the variant ran at least, if it was merely slow.
     pub lower_bound: Option<Duration>,
 }
 
@@ -35,7 +35,7 @@ impl Blame {
 /// Judges a death. `prediction` is what was expected of a launch at this shape; `None` at tiny shapes.
 pub fn blame(death: &Death, prediction: Option<&LaunchPrediction>) -> Blame {
     let launched = matches!(death.phase, Some(Phase::Launched | Phase::Timing));
-    // A death outside a launch leaves the process in doubt, not the device.
+    // Outside a launch the device was idle, so only the process is in doubt.
     let doubt = if launched { RecoveryLevel::R2 } else { RecoveryLevel::R1 };
     let own = |verdict| Blame { second_chance: !launched, doubt, ..Blame::plain(verdict) };
     let mut blame = match &death.how {
@@ -52,13 +52,14 @@ pub fn blame(death: &Death, prediction: Option<&LaunchPrediction>) -> Blame {
             let cause = signal.map_or_else(|| format!("exit_{}", code.unwrap_or(-1)), signal_name);
             own(Verdict::new(VerdictKind::WorkerDied, death.describe()).with_cause(cause))
         }
-        // Garbage on the wire may be the variant's scribbling over our memory: trust nothing.
+        // Garbage on the wire may mean that the variant wrote over the worker's memory. The device is in
+        // doubt (R2), but evo's own code may be at fault too, hence the second chance.
         DeathHow::Protocol { .. } => {
             let verdict = Verdict::new(VerdictKind::WorkerDied, death.describe());
             Blame { second_chance: true, ..Blame::plain(verdict.with_cause("protocol")) }
         }
-        // What the fault handler names while outputs are compared is the variant's doing too: it damaged
-        // the memory that the comparison reads.
+        // A fault while outputs are compared is the variant's doing too: it damaged the memory that the
+        // comparison reads.
         DeathHow::Fault { error } => Blame {
             second_chance: !launched && death.phase != Some(Phase::Checking),
             ..Blame::plain(error.verdict())
@@ -72,6 +73,7 @@ pub fn blame(death: &Death, prediction: Option<&LaunchPrediction>) -> Blame {
 fn late(death: &Death, prediction: Option<&LaunchPrediction>) -> Blame {
     let elapsed_ms = death.elapsed.as_millis() as u64;
     let place = if death.detail.is_empty() { "this shape" } else { &death.detail };
+    // Tiny shapes come without a prediction: a launch that is late there hangs.
     let slow = prediction.filter(|prediction| !prediction.hangs(death.elapsed));
     let Some(prediction) = slow else {
         let message = format!("no end at {place} after {elapsed_ms} ms");

@@ -1,10 +1,11 @@
-//! The order of the gates and the cascade: cheap gates for everyone, dear ones for those that deserve
-//! them. A plain sequential function over a small trait, so that it is tested without a worker.
+//! The order of the gates: cheap gates run on every variant, expensive gates run only on contenders. A
+//! plain sequential function over a small trait, so that tests need no worker.
 //!
-//! Everyone: load, launch, tiny shapes, then problem by problem (cheapest first) a quick check at full
-//! size and a screening of a few samples. Who is then too far behind the incumbent ends as `too_slow`,
-//! with the time that was seen. Contenders go on: every seed and family, repeatability, full
-//! measurements in both modes with outputs checked in between. A job marked `deep` gets everything.
+//! Every variant is loaded, checked against the device's resources, and run at tiny shapes. Each timed
+//! problem, cheapest first, then gets a quick check at full size and a screening of a few samples. A
+//! variant that is too far behind the incumbent ends as `too_slow`, with the measured time. Contenders go
+//! on: every seed and input family, repeatability, full measurements in both modes with output checks in
+//! between. A job marked `deep` runs everything.
 
 use std::time::Instant;
 
@@ -18,7 +19,7 @@ use super::deadline::work;
 use super::job::{Job, Judgement, Standing};
 use crate::timing::policy;
 
-/// Who does the work: a worker process, or a script in tests.
+/// Does the work: a worker process, or a script in tests.
 pub trait Station {
     /// What can come between a question and its answer: a death, a flood of output.
     type Broken;
@@ -39,11 +40,11 @@ pub trait Station {
 /// one may be this much worse, since others can make up for it.
 const HOPELESS_ONE: f64 = 1.25;
 const HOPELESS_OF_MANY: f64 = 1.6;
-/// Whoever screens within this factor of the incumbent's objective is a contender.
+/// A variant that screens within this factor of the incumbent's objective is a contender.
 const CONTENDER: f64 = 1.10;
 
-/// Takes a job through the gates. `judgement` receives what was found, also where the walk broke off.
-/// Gives whether the process has seen a sticky error and must be replaced.
+/// Takes a job through the gates. `judgement` receives the findings, also those of a walk that broke off.
+/// Returns whether the process has seen a sticky error and must be replaced.
 ///
 /// # Errors
 /// What came between a question and its answer, and at which gate.
@@ -117,15 +118,21 @@ impl<S: Station> GateWalk<'_, S> {
         let job = self.job;
         self.load()?;
         let all = job.all_checked();
+        // This gate launches nothing, so it comes before everything that can hang or crash.
         self.gate(Gate::Launch, Depth::Quick, &all)?;
         if job.tiny.is_empty() {
             self.note(GateReport::not_run(Gate::TinyShapes, "the space names no tiny shapes"));
         } else {
+            // Hangs and crashes show here at the lowest price: the deadline is short, and so is a good run.
+            // The time seen also predicts launches at full shapes, from which their deadlines follow.
             self.gate(Gate::TinyShapes, Depth::Quick, &job.tiny)?;
         }
+        // Most variants of a space are slow or broken. They end here, before seeds, families, repetitions and
+        // long measurements are spent on them.
         if !job.deep {
             self.screen()?;
         }
+        // Every correctness gate comes before the full measurement: only a correct variant's time may rank.
         self.gate(Gate::FullShapes, Depth::Full, &all)?;
         self.gate(Gate::Repeatability, Depth::Full, &all)?;
         self.measure_all()
@@ -162,20 +169,25 @@ impl<S: Station> GateWalk<'_, S> {
         }
     }
 
-    /// The cheap path: quick check and few samples, problem by problem; losers end here.
+    /// The cheap path: a quick check and few samples, problem by problem. Slow variants end here.
     fn screen(&mut self) -> Result<(), WalkEnd<S::Broken>> {
         let mut plans: Vec<&ProblemPlan> = self.job.timed.iter().collect();
+        // The cheapest problem first, so that a loser costs as little as possible.
         plans.sort_by(|a, b| self.cost(a).total_cmp(&self.cost(b)));
         let mut race = Race::default();
         for plan in plans {
+            // Checked before it is timed: a kernel that skips work is fast.
             self.gate(Gate::FullShapes, Depth::Quick, std::slice::from_ref(plan))?;
             let hopeless = if self.job.timed.len() > 1 { HOPELESS_OF_MANY } else { HOPELESS_ONE };
             let incumbent = self.standing.problems.get(&plan.name).copied();
             let policy = policy::screen(incumbent.map(|ns| ns * hopeless));
             let measurement = self.measure(plan, self.job.ranking.timing(), &policy)?;
             let abandoned = measurement.stop == StopRule::Abandoned;
+            // An abandoned series is too short for a median. Its fastest sample is the reading that favors
+            // the variant, so the ratio that is reported stays a cautious one.
             let seen = if abandoned { measurement.min_ns } else { measurement.p50_ns };
             self.keep(measurement);
+            // Without an incumbent there is nothing to be behind.
             let Some(incumbent) = incumbent else { continue };
             race.add(plan, seen, incumbent);
             if abandoned || seen > incumbent * hopeless {
@@ -195,6 +207,7 @@ impl<S: Station> GateWalk<'_, S> {
 
     fn too_slow(&mut self, race: &Race, abandoned: bool) -> WalkEnd<S::Broken> {
         let ratio = race.ratio().unwrap_or(f64::NAN);
+        // An estimate for the strategy, which learns more from a number than from a bare `too_slow`.
         self.found.objective_ns = self.standing.objective_ns.map(|best| best * ratio);
         let (problem, seen, incumbent) = &race.last;
         let (seen_us, incumbent_us) = (seen / 1e3, incumbent / 1e3);
@@ -221,7 +234,7 @@ impl<S: Station> GateWalk<'_, S> {
         let modes = [ranking, other, TimingMode::Eager];
         let modes = if self.job.deep { &modes[..] } else { &modes[..2] };
         for mode in modes {
-            // The eager number is a side note: it ranks nobody.
+            // Eager times never rank, so they do not get the long measurement.
             let thorough = self.job.deep && *mode != TimingMode::Eager;
             let policy = if thorough { policy::deep() } else { policy::contender() };
             for plan in &self.job.timed {
@@ -264,6 +277,7 @@ impl<S: Station> GateWalk<'_, S> {
                 let missing =
                     || Box::new(Verdict::new(VerdictKind::HarnessError, "the worker sent no measurement"));
                 let verdict = verdict.unwrap_or_else(missing);
+                // A failed output check belongs to the honesty gate; timing itself has not failed then.
                 if !dishonest {
                     self.conclude_timing(GateState::Fail, verdict.message.clone());
                 }

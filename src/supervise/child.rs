@@ -1,4 +1,5 @@
-//! The parent's side of one device worker: which phase a request is in, how long that may take, and what a death was about.
+//! The parent's side of one device worker: which phase a request is in, how long that may take, and what a
+//! death was about.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -114,12 +115,13 @@ impl DeviceWorker {
         };
         let mut command = Command::new(program);
         command.args(arguments);
+        // The end of the output is what explains a death.
         let (group, log) = (ProcessGroup::default(), CappedLog::of_end(LOG_MAX));
         let conversation = Conversation::start(command, PROTOCOL_VERSION, group, log)?;
         Ok(DeviceWorker { conversation })
     }
 
-    /// What it printed.
+    /// What the worker printed.
     pub fn log(&self) -> &CappedLog {
         self.conversation.log()
     }
@@ -154,7 +156,7 @@ impl DeviceWorker {
             let limit = deadlines.of(progress.phase.unwrap_or(progress.assumed));
             let frame = self.conversation.next(progress.since, limit);
             let frame = frame.map_err(|death| death_in(Some(&progress), death))?;
-            // Before the number is checked: a fault handler cannot know the request that it died in.
+            // Checked before the number: a fault ends the request, whatever number the frame carries.
             if let Response::Fault { error } = frame.body {
                 let death = self.conversation.break_off("its fault handler spoke");
                 return Err(Death { how: DeathHow::Fault { error }, ..death_in(Some(&progress), death) });
@@ -165,6 +167,7 @@ impl DeviceWorker {
                 Response::Need { hash } => {
                     let provided = self.provide(&hash, &progress.binaries);
                     provided.map_err(|death| death_in(Some(&progress), death))?;
+                    // Sending the binary took the parent's time, so the limit of the phase starts again.
                     progress.since = Instant::now();
                 }
                 response => {

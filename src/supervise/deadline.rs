@@ -1,8 +1,8 @@
 //! How long each phase of a worker may last, and what a missed deadline means: hang or slow.
 //!
-//! A kernel that does not end at a tiny shape within 2 s is 10⁵ times slower than an honest one: it
-//! hangs. At full shapes the limit comes from the incumbent and from the variant's own smaller shapes,
-//! so that a slow kernel is either measured or called `too_slow` with a lower bound.
+//! A kernel that does not finish a tiny shape within 2 s is 10⁵ times slower than a working one, so evo
+//! calls it a hang. At full shapes the limit comes from the incumbent and from the variant's own smaller
+//! shapes, so that a slow kernel is either measured or called `too_slow` with a lower bound.
 
 use std::time::Duration;
 
@@ -35,9 +35,12 @@ impl Deadlines {
         Deadlines {
             opening: Duration::from_secs(60),
             loading: Duration::from_secs(20),
+            // evo's own fp64 references of large problems run here; the time never counts against a variant.
             preparing: Duration::from_secs(300),
             launched,
             checking: Duration::from_secs(60),
+            // A chunk of samples is one launch or about a second of them (`affordable` in
+            // `worker/measure.rs`).
             timing: launched + Duration::from_secs(5),
         }
     }
@@ -71,20 +74,22 @@ pub struct LaunchPrediction {
     pub own_ns: Option<f64>,
 }
 
-/// A launch at a full shape without any prediction gets this long.
+/// The limit of a launch at a full shape about which nothing is known.
 const UNKNOWN: Duration = Duration::from_secs(60);
-/// No launch gets longer than this: the lane has other work.
+/// No launch gets longer than this, because other variants wait for the device.
 const LONGEST: Duration = Duration::from_secs(60);
-/// This many times the incumbent's time is no slowness any more.
+/// A launch that takes this many times as long as the incumbent's counts as a hang, not as slow.
 const HANG_RATIO: f64 = 1e5;
 
 impl LaunchPrediction {
     /// The hard limit of a launch: ten times the soft one, which is max(0.25 s, 20 × the incumbent's
     /// time); without an incumbent 20 × what the variant's own smaller shapes predict.
     pub fn launched(&self, kind: DeviceKind) -> Duration {
+        // Ten times the soft minimum of 0.25 s.
         let floor = Deadlines::tiny(kind).launched.max(Duration::from_millis(2_500));
         let from_ns = |ns: f64| Duration::from_secs_f64((ns / 1e9).clamp(0.0, LONGEST.as_secs_f64()));
         let limit = match (self.incumbent_ns, self.own_ns) {
+            // The incumbent is the better guide: a measured time at this very shape. 200 is 10 × 20.
             (Some(incumbent), _) => from_ns(200.0 * incumbent),
             (None, Some(own)) => from_ns(20.0 * own),
             (None, None) => UNKNOWN,
@@ -97,6 +102,7 @@ impl LaunchPrediction {
     pub fn hangs(&self, elapsed: Duration) -> bool {
         let elapsed = elapsed.as_nanos() as f64;
         match (self.incumbent_ns, self.own_ns) {
+            // With nothing to compare with, a missed deadline of `UNKNOWN` counts as a hang.
             (None, None) => true,
             (incumbent, own) => {
                 own.is_some_and(|own| elapsed > 20.0 * own)

@@ -18,13 +18,13 @@ pub struct Job {
     pub candidate: Candidate,
     /// Small shapes cut from the configuration's own tiles.
     pub tiny: Vec<ProblemPlan>,
-    /// Problems whose answers are checked; timed ones may be repeated here or not.
+    /// Problems whose answers are checked. Timed problems are checked whether or not they are listed here.
     pub checked: Vec<ProblemPlan>,
     /// Problems that are timed.
     pub timed: Vec<ProblemPlan>,
     /// Which mode ranks.
     pub ranking: RankingMode,
-    /// Every gate and all timing modes, whatever the time: `evo test-one` and finalists.
+    /// Whether every gate and all timing modes run, however slow the variant is: `evo test-one`, finalists.
     pub deep: bool,
 }
 
@@ -67,7 +67,7 @@ pub struct Judgement {
     /// Nanoseconds; for `too_slow` an estimate or lower bound.
     pub objective_ns: Option<f64>,
     pub attributes: Vec<EntryAttributes>,
-    /// What it took to get the lane going again.
+    /// The recovery that followed, if one was needed.
     pub recovery: Option<Recovery>,
     /// Time in the lane without recovery, milliseconds.
     pub device_ms: f64,

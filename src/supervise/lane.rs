@@ -31,7 +31,7 @@ const BLOCK_MS: f64 = 20.0;
 /// A noise floor takes this many processes of this many blocks.
 const NOISE_PROCESSES: u32 = 2;
 const NOISE_BLOCKS: u32 = 6;
-/// A full measurement waits this long for a spare that is still opening.
+/// A full measurement waits at most this long for a spare that is still opening.
 const SETTLE: Duration = Duration::from_secs(2);
 const LOG_TAIL: usize = 2_000;
 
@@ -63,6 +63,7 @@ impl Lane {
                 _ => None,
             },
             Err(_) => {
+                // The worker died with the request; the next job must find a checked one.
                 self.supervisor.recover(RecoveryLevel::R2);
                 None
             }
@@ -70,24 +71,29 @@ impl Lane {
     }
 
     /// Takes a job through gates and timing. Whatever the job does to its worker, the next job finds a
-    /// proven one.
+    /// worker that has passed the health check.
     pub fn evaluate(&mut self, job: &Job, standing: &Standing) -> Judgement {
         if let Some(why) = self.supervisor.lost() {
             return lost(why);
         }
         let mut spent = Spent { began: Instant::now(), recovery: None };
-        // A death in our own code gets a second strike in a fresh worker before it counts.
+        // A death in evo's own code is tried once more in a fresh worker before it counts.
         for last in [false, true] {
+            // The second try starts from nothing: reports from a broken process are not kept.
             let mut judgement = Judgement::begin();
             let mut shift = Shift::new(&mut self.supervisor, standing);
             match cascade::run(&mut shift, job, standing, &mut judgement) {
                 Ok(sticky) => {
                     if sticky {
+                        // Only the end of the process clears a sticky error. Without it every later variant
+                        // would inherit the error.
                         spent.add(self.supervisor.recover(RecoveryLevel::R2));
                     }
                     return self.finish(judgement, spent);
                 }
                 Err((gate, Trouble { blame, objective_ns })) => {
+                    // Recovery comes before the verdict, which has to say whether the device was lost on the
+                    // way.
                     spent.add(self.supervisor.recover(blame.doubt));
                     if last || !blame.second_chance || self.supervisor.lost().is_some() {
                         judgement.objective_ns = objective_ns;
@@ -118,12 +124,15 @@ impl Lane {
         let swap = self.pairings % 2 == 1;
         self.pairings += 1;
         let (first, second) = if swap { (b, a) } else { (a, b) };
+        // A fresh process, because the working child carries what earlier variants left behind.
         let mut child = self.supervisor.fresh()?;
         let deadlines = self.supervisor.limits.deadlines.unwrap_or_else(|| {
+            // Both jobs have run before, so one generous limit against accidents is enough.
             let unknown = LaunchPrediction::default().launched(self.info().kind);
             self.supervisor.deadlines().with_launched(unknown)
         });
         let paired = pair_in(&mut child, [first, second], problem, blocks, &deadlines);
+        // A process that cannot be reaped leaves the device in doubt.
         if !child.shutdown(Duration::from_secs(2)) {
             self.supervisor.recover(RecoveryLevel::R2);
         }
@@ -167,6 +176,7 @@ fn lost(why: &str) -> Judgement {
 
 /// The gate in which the worker died has failed; one that was only slow has failed the timing gate.
 fn refuse(gates: &mut Vec<GateReport>, gate: Gate, verdict: &Verdict) {
+    // A variant that was merely slow gave no wrong answer: its gate counts as not reached, and timing fails.
     let slow = verdict.kind == VerdictKind::TooSlow;
     for report in gates.iter_mut().filter(|report| report.gate > gate || report.gate == gate && slow) {
         *report = GateReport::not_run(report.gate, format!("not reached: {}", verdict.label()));
@@ -245,6 +255,8 @@ impl<'a> Shift<'a> {
 
     /// What is expected of a launch at these full shapes: the slowest of them counts.
     fn predict(&self, plans: &[ProblemPlan]) -> LaunchPrediction {
+        // One unknown problem makes the whole prediction unknown: a limit from the known ones could be too
+        // short and condemn a good variant.
         let largest = |values: Vec<Option<f64>>| {
             values.into_iter().collect::<Option<Vec<f64>>>()?.into_iter().reduce(f64::max)
         };
@@ -266,6 +278,7 @@ impl<'a> Shift<'a> {
             LaneError::Died { death } => self.trouble(blame(&death, prediction), prediction),
             other => Trouble::of(Verdict::new(VerdictKind::HarnessError, other.to_string())),
         })?;
+        // Counted for each job: the worker lives on, and so does its total.
         let printed = self.supervisor.printed() - self.printed_before;
         if printed > self.supervisor.limits.output_bytes_max {
             let message = format!("printed {printed} bytes");
@@ -331,6 +344,8 @@ impl Station for Shift<'_> {
         mode: TimingMode,
         policy: &SamplePolicy,
     ) -> Result<MeasureAnswer, Trouble> {
+        // A spare that opens its context disturbs the clock. A screening does not wait for it: its few
+        // samples decide only about variants that are far behind.
         if !policy.screen {
             self.supervisor.settle(SETTLE);
         }

@@ -1,8 +1,9 @@
 //! Keeps one device served: a working child, a warm spare, and the way back after a failure.
 //!
-//! After any doubt the child's group is killed and reaped, the spare takes over and must pass the
-//! canary (the device's own known kernel: right answer, memory back) before it judges anybody. Two
-//! canaries dead in a row, or a process that cannot be reaped, and the device counts as lost.
+//! After any doubt the supervisor kills the child's process group and reaps it. The spare takes over and
+//! must pass the health check (a small computation with a known answer, and the memory that the dead
+//! worker held) before it judges a variant. When two new workers fail in a row, or a process cannot be
+//! reaped, the device counts as lost.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -36,7 +37,7 @@ pub struct LaneLimits {
     pub deadlines: Option<Deadlines>,
     /// A variant that prints more than this is refused.
     pub output_bytes_max: u64,
-    /// Whether an opened worker stands by. It holds a context of its own, idle.
+    /// Whether an opened worker stands by. It holds an idle context of its own.
     pub spare: bool,
 }
 
@@ -85,9 +86,9 @@ impl LaneError {
     }
 }
 
-/// A canary that leaves less than this share of the first one's free memory has not got it back.
+/// After a kill at least this share of the memory that was free at the start must be free again.
 const MEMORY_BACK: f64 = 0.8;
-/// Free memory returns a moment after a kill; it is asked for this often, this far apart.
+/// Free memory returns a moment after a kill. It is read at most this often, with this pause between.
 const MEMORY_TRIES: u32 = 10;
 const MEMORY_PAUSE: Duration = Duration::from_millis(100);
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(200);
@@ -100,7 +101,7 @@ pub(crate) struct Supervisor {
     command: Vec<String>,
     info: DeviceInfo,
     current: Option<DeviceWorker>,
-    /// Started, its `Hello` sent and not yet answered for.
+    /// A worker that was started and greeted, and whose answer has not been read.
     spare: Option<DeviceWorker>,
     /// Whether the spare has opened its device, or was waited for in vain.
     spare_settled: bool,
@@ -109,13 +110,14 @@ pub(crate) struct Supervisor {
 }
 
 impl Supervisor {
-    /// Starts the first worker, hears its canary and lets a spare get ready.
+    /// Starts the first worker, runs its health check and starts a spare.
     pub(crate) fn start(options: LaneOptions, limits: LaneLimits) -> Result<Supervisor, LaneError> {
         let command = match &options.command {
             Some(command) => command.clone(),
             None => own_worker()?,
         };
         let mut child = begin(&command, &options)?;
+        // The kind of device is not known before the answer. The limit for opening is the same for all.
         let info = finish(&mut child, &options, &deadlines(&limits, DeviceKind::Cuda))?;
         let mut supervisor = Supervisor {
             options,
@@ -128,6 +130,7 @@ impl Supervisor {
             memory_free: None,
             lost: None,
         };
+        // Read before a spare exists, whose context takes memory too: later checks compare with this value.
         supervisor.memory_free = supervisor.canary()?;
         supervisor.prepare_spare();
         Ok(supervisor)
@@ -188,7 +191,10 @@ impl Supervisor {
     /// code may have left the device in any state.
     pub(crate) fn recover(&mut self, doubt: RecoveryLevel) -> Recovery {
         let began = Instant::now();
+        // Kill and reap first: the new worker's check expects the dead one's memory to be free again.
         let reaped = self.current.take().is_none_or(|mut child| child.bury());
+        // A process that SIGKILL does not end is stuck in the driver, and a new one would meet the same
+        // device.
         let outcome = if reaped { self.replace() } else { Err("a killed worker cannot be reaped".into()) };
         if let Err(why) = outcome {
             self.lost = Some(why);
@@ -199,6 +205,8 @@ impl Supervisor {
 
     fn replace(&mut self) -> Result<(), String> {
         let mut why = String::new();
+        // The first try may fail because of the spare, which opened before the failure. The second try starts
+        // a new process; when that fails too, the device itself is at fault.
         for _ in 0..2 {
             let checked = self.fresh().and_then(|child| {
                 self.current = Some(child);
@@ -226,6 +234,7 @@ impl Supervisor {
         {
             return Ok(spare);
         }
+        // No spare, or one that did not open.
         let mut child = begin(&self.command, &self.options)?;
         finish(&mut child, &self.options, &deadlines)?;
         Ok(child)
@@ -239,7 +248,7 @@ impl Supervisor {
         }
     }
 
-    /// Runs the known kernel; free memory, where the device is not shared with other programs.
+    /// Runs the health check; returns the free memory, where the device reports it.
     fn canary(&mut self) -> Result<Option<u64>, LaneError> {
         let deadlines = self.deadlines();
         for _ in 0..MEMORY_TRIES {
@@ -247,7 +256,7 @@ impl Supervisor {
                 Response::Alive { memory_free, .. } => memory_free,
                 other => return Err(LaneError::unexpected(&other)),
             };
-            // The host's memory belongs to everybody: its ebb says nothing about a dead worker.
+            // Other programs use the host's memory too, so a drop says nothing about a dead worker.
             let expected = self.memory_free.filter(|_| self.info.kind == DeviceKind::Cuda);
             match (expected, free) {
                 (Some(expected), Some(free)) if (free as f64) < expected as f64 * MEMORY_BACK => {
