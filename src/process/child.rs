@@ -1,4 +1,5 @@
-//! One child process from its start to its end: signals for its whole group, and a reaping that counts its memory.
+//! One child process from its start to its end: signals for its whole group, and a reaping that counts its
+//! memory.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -13,8 +14,8 @@ use super::spawn::spawn;
 /// A SIGKILLed process that is not gone after this long is stuck in the driver.
 const REAP_LIMIT: Duration = Duration::from_secs(10);
 
-/// The group of a running child, shared with threads that may have to end it. The child is reaped only after its number has
-/// left the group, so a number in here cannot have passed to another process.
+/// The group of a running child, shared with threads that may have to end it. The child is reaped only after
+/// its number has left the group, so a number in here cannot have passed to another process.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessGroup(Arc<Mutex<Option<Pid>>>);
 
@@ -67,8 +68,8 @@ impl ChildProcess {
         (self.process.stdin.take(), self.process.stdout.take(), self.process.stderr.take())
     }
 
-    /// Whether the process has ended. It is left to be reaped later: its number must stay taken until its group has been
-    /// killed.
+    /// Whether the process has ended. It is left to be reaped later: its number must stay taken until its
+    /// group has been killed.
     pub fn has_exited(&self) -> bool {
         if self.remains.is_some() {
             return true;
@@ -89,12 +90,15 @@ impl ChildProcess {
         if let Some(remains) = self.remains {
             return remains;
         }
+        // The lock is held across the kill, so that no other thread signals the number once it is free again.
         let mut group = self.group.lock();
         let _ = rustix::process::kill_process_group(self.pid, Signal::KILL);
-        // From here on nothing else may send signals to this number. A handle that already serves the next child keeps it.
+        // From here on nothing else may send signals to this number. A handle that already serves the next
+        // child keeps it.
         if *group == Some(self.pid) {
             *group = None;
         }
+        // Released before the wait, which may take as long as `REAP_LIMIT`.
         drop(group);
         let remains = reap(self.pid);
         *self.remains.insert(remains)

@@ -1,7 +1,8 @@
-//! Requests with deadlines to a child, one JSON object a line, and the truth about its death.
+//! Requests with deadlines to a child, one JSON object a line, and an account of its death.
 //!
-//! A request ends in exactly one answer or in a `ProcessDeath`: a missed deadline, an exit, or something that is not the
-//! protocol. After a death the whole process group has been killed and the child reaped, or it is known that it cannot be.
+//! A request ends in exactly one answer or in a `ProcessDeath`: a missed deadline, an exit, or something that
+//! is not the protocol. After a death the whole process group has been killed and the child reaped, or it is
+//! known that it cannot be.
 
 use std::io;
 use std::marker::PhantomData;
@@ -48,7 +49,8 @@ pub struct ProcessDeath {
     pub reaped: bool,
 }
 
-/// A child that answers requests of type `Q` with responses of type `R`. Dropping it kills its group and reaps it.
+/// A child that answers requests of type `Q` with responses of type `R`. Dropping it kills its group and
+/// reaps it.
 #[derive(Debug)]
 pub struct Conversation<Q, R> {
     process: ChildProcess,
@@ -59,7 +61,8 @@ pub struct Conversation<Q, R> {
 }
 
 impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
-    /// Starts a child that speaks `version` of its protocol. `log` takes its stderr; from here on `group` can end it.
+    /// Starts a child that speaks `version` of its protocol. `log` takes its stderr; from here on `group` can
+    /// end it.
     pub fn start(
         mut command: Command,
         version: u32,
@@ -89,6 +92,8 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
     /// Sends a request under a new number without waiting. At most one may be open.
     pub fn begin(&mut self, request: &Q) -> Result<(), ProcessDeath> {
         self.last_id += 1;
+        // Unread input belongs to no request: the child is out of step, and later answers could not be
+        // matched.
         if self.pipe.has_input() {
             return Err(self.break_off("an answer nobody asked for"));
         }
@@ -149,6 +154,7 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
         if let Ok(line) = serde_json::to_vec(&frame) {
             self.pipe.send(&line);
         }
+        // The end of stdin ends a worker that waits for its next request, even if it misses the farewell.
         self.pipe.close();
         self.process.wait(Instant::now() + grace);
         self.bury()
@@ -165,6 +171,8 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
                 Incoming::Line(line) => return Ok(line),
                 Incoming::End => return Err(self.found_dead()),
                 Incoming::Overlong => return Err(self.break_off("a line without an end")),
+                // A grandchild may keep stdout open after the child's end. What the child wrote before still
+                // counts.
                 Incoming::Nothing if self.process.has_exited() && !self.pipe.has_input() => {
                     return Err(self.found_dead());
                 }
@@ -190,6 +198,7 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
     fn end(&mut self, cause: DeathCause) -> ProcessDeath {
         let at = Instant::now();
         let remains = self.process.bury();
+        // After the kill, when nothing more can be added: the log is complete.
         self.pipe.stderr.read_rest();
         let log = self.pipe.stderr.log.clone();
         ProcessDeath { cause, at, log, memory_peak: remains.memory_peak, reaped: remains.status.is_some() }

@@ -1,5 +1,5 @@
-//! Lines over a child's stdin and stdout with a deadline, without threads: neither a child that does not read nor one that
-//! does not write can block us, and what it prints on stderr is logged on the way.
+//! Lines over a child's stdin and stdout with a deadline, without threads: neither a child that does not read
+//! nor one that does not write can block us, and what it prints on stderr is logged on the way.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::process::{ChildStderr, ChildStdin, ChildStdout};
@@ -89,6 +89,7 @@ impl LinePipe {
                 return Incoming::End;
             }
             let left = until.saturating_duration_since(Instant::now());
+            // One last look: an answer that is already in the pipe is not late.
             if left.is_zero() && !self.read_some() {
                 return Incoming::Nothing;
             }
@@ -101,6 +102,7 @@ impl LinePipe {
     }
 
     fn take_line(&mut self) -> Option<Vec<u8>> {
+        // A long line arrives in pieces. Each piece is scanned once, so that the work stays linear.
         let Some(offset) = self.inbox[self.scanned..].iter().position(|byte| *byte == b'\n') else {
             self.scanned = self.inbox.len();
             return None;
@@ -141,10 +143,11 @@ impl LinePipe {
         self.outbox.drain(..written);
     }
 
-    /// Reads as much as there is; whether anything was.
+    /// Reads as much as there is; returns whether there was anything.
     fn read_some(&mut self) -> bool {
         let mut buffer = [0u8; 64 * 1024];
         let before = self.inbox.len();
+        // Bounded, so that a child that never ends its line cannot fill our memory.
         while !self.ended && self.inbox.len() <= LINE_MAX {
             match self.stdout.read(&mut buffer) {
                 Ok(0) => self.ended = true,

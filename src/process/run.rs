@@ -1,7 +1,7 @@
 //! Running a tool to its end: a profiler, a peer, a mutator, a compiler that is asked for its version.
 //!
-//! A tool that misses its deadline is asked to end (SIGTERM), so that it can remove its temporary files, and killed when it
-//! does not. Whatever it started ends with it.
+//! A tool that misses its deadline is asked to end (SIGTERM), so that it can remove its temporary files, and
+//! killed when it does not. Whatever it started ends with it.
 
 use std::io;
 use std::process::{Command, ExitStatus, Stdio};
@@ -58,7 +58,8 @@ impl Ended {
     }
 }
 
-/// Runs a command to its end with an empty stdin. Errors when it cannot be started; whatever happens then is in `Ended`.
+/// Runs a command to its end with an empty stdin. Errors when it cannot be started; whatever happens then is
+/// in `Ended`.
 pub fn run(mut command: Command, limits: &RunLimits) -> io::Result<Ended> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     limit(&mut command, limits.resources);
@@ -74,6 +75,7 @@ pub fn run(mut command: Command, limits: &RunLimits) -> io::Result<Ended> {
     let mut timed_out = false;
     while !process.has_exited() {
         let left = until.saturating_duration_since(Instant::now());
+        // SIGTERM did not help within the grace time; `bury` below sends SIGKILL.
         if left.is_zero() && timed_out {
             break;
         }
@@ -91,6 +93,7 @@ pub fn run(mut command: Command, limits: &RunLimits) -> io::Result<Ended> {
         }
     }
     let elapsed = began.elapsed();
+    // Also after a regular end: the kill reaches whatever the tool left running in its group.
     let remains = process.bury();
     outputs.iter_mut().for_each(LoggedStream::read_rest);
     let [stdout, stderr] = outputs.map(|output| output.log);

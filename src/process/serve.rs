@@ -1,7 +1,7 @@
 //! The worker's side: the loop that answers requests, and the end of a worker whose parent is gone.
 //!
-//! At the start the real stdout moves to a private descriptor and descriptor 1 becomes a copy of stderr, so that no kernel's
-//! `printf` and no compiler library can ever write between two frames.
+//! At the start the real stdout moves to a private descriptor and descriptor 1 becomes a copy of stderr, so
+//! that no kernel's `printf` and no compiler library can ever write between two frames.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Stdin, Write};
@@ -28,8 +28,8 @@ const ORPHAN_GRACE: Duration = Duration::from_secs(2);
 pub enum Orphaned {
     /// Alone: nothing else runs on its behalf.
     Exits,
-    /// With its whole process group, so that no compiler it started goes on. Only a worker that leads its group does so, not
-    /// one in the group of a shell in which a person tries it.
+    /// With its whole process group, so that no compiler it started goes on. Only a worker that leads its
+    /// group does so, not one in the group of a shell in which a person tries it.
     EndsGroup,
 }
 
@@ -45,7 +45,8 @@ pub trait RequestHandler {
     fn answer(&mut self, request: Self::Request) -> Option<Self::Response>;
 }
 
-/// Answers requests until stdin ends or the handler does. Errors are of the pipes: there is nobody left to answer.
+/// Answers requests until stdin ends or the handler does. Errors are of the pipes: there is nobody left to
+/// answer.
 pub fn serve(handler: &mut impl RequestHandler) -> io::Result<()> {
     while let Some(request) = handler.link().receive()? {
         let Some(response) = handler.answer(request) else { break };
@@ -67,9 +68,10 @@ impl<Q: DeserializeOwned, R: Serialize> ParentLink<Q, R> {
     /// Takes over stdin and stdout, and ends the process when the parent goes away.
     pub fn take_over(version: u32, orphaned: Orphaned) -> io::Result<ParentLink<Q, R>> {
         let _ = io::stdout().flush();
+        // Close-on-exec, so that no process that the worker starts can hold or write the protocol's pipe.
         let output = rustix::io::fcntl_dupfd_cloexec(io::stdout(), 3)?;
-        // SAFETY: dup2 on the two standard descriptors touches no memory; Rust's stdout keeps writing to descriptor 1, which
-        // stays open throughout.
+        // SAFETY: dup2 on the two standard descriptors touches no memory; Rust's stdout keeps writing to
+        // descriptor 1, which stays open throughout.
         if unsafe { libc::dup2(libc::STDERR_FILENO, libc::STDOUT_FILENO) } < 0 {
             return Err(io::Error::last_os_error());
         }
@@ -109,10 +111,11 @@ impl<Q: DeserializeOwned, R: Serialize> ParentLink<Q, R> {
     }
 }
 
-/// A worker started on this machine dies by a signal from the kernel with its parent; one at the end of an `ssh` or `srun`
-/// sees its stdin close, and ends even in the middle of a launch.
+/// A worker started on this machine dies by a signal from the kernel with its parent; one at the end of an
+/// `ssh` or `srun` sees its stdin close, and ends even in the middle of a launch.
 fn die_with_parent(with_group: bool) -> io::Result<()> {
-    // The parent asked the kernel for SIGKILL on our behalf when it started us, which would leave our children alive.
+    // The parent asked the kernel for SIGKILL on our behalf when it started us, which would leave our
+    // children alive.
     let signal = if with_group { Signal::TERM } else { Signal::KILL };
     if with_group {
         // SAFETY: the handler makes one system call, which is safe in a signal handler.
@@ -122,6 +125,8 @@ fn die_with_parent(with_group: bool) -> io::Result<()> {
     let watch = move || {
         let stdin = io::stdin();
         loop {
+            // No events are asked for: a hang-up is reported all the same, and reading here would take
+            // requests away from `receive`.
             let mut ends = [PollFd::new(&stdin, PollFlags::empty())];
             let polled = poll(&mut ends, None);
             if polled.is_ok() && ends[0].revents().intersects(PollFlags::HUP | PollFlags::ERR) {
@@ -129,8 +134,8 @@ fn die_with_parent(with_group: bool) -> io::Result<()> {
                 if with_group {
                     end_group();
                 }
-                // SAFETY: `_exit` ends the process without running destructors, which could wait for a kernel that never
-                // ends.
+                // SAFETY: `_exit` ends the process without running destructors, which could wait for a kernel
+                // that never ends.
                 unsafe { libc::_exit(0) };
             }
         }

@@ -1,4 +1,4 @@
-//! Samples as pure mathematics: statistics, when to stop sampling, paired comparison, noise floor.
+//! Pure functions of samples: statistics, when to stop sampling, paired comparison, noise floor.
 
 pub mod noise;
 pub mod paired;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::stats::{bootstrap_medians, median, quantile, sorted};
 
-/// What A against A gave.
+/// The result of timing A against A.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NoiseFloor {
     /// 95th percentile of the claimed |difference|, as a share.
@@ -21,9 +21,10 @@ pub struct NoiseFloor {
 /// The floor from the log ratios of each process that timed A against A.
 pub fn floor(processes: Vec<Vec<f64>>, seed: u64) -> NoiseFloor {
     let all: Vec<f64> = processes.iter().flatten().copied().collect();
+    // Blocks of two: one A B B A gives two neighboring ratios, which share their moment.
     let mut claims: Vec<f64> = bootstrap_medians(&all, 2_000, 2, seed).into_iter().map(f64::abs).collect();
-    // Differences between processes are noise that resampling within the pool understates.
     claims.sort_by(f64::total_cmp);
+    // Differences between processes are noise too, and resampling within the pool understates them.
     let between = processes.iter().map(|blocks| median(blocks).abs()).fold(0.0, f64::max);
     let absolute: Vec<f64> = all.iter().map(|ratio| ratio.abs()).collect();
     let within = quantile(&claims, 0.95);

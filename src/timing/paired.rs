@@ -46,8 +46,10 @@ pub fn compare(processes: &[Vec<f64>], noise_floor: f64, seed: u64) -> PairedCom
     }
     let mut medians = resampled_medians(processes, 4_000, seed);
     medians.sort_by(f64::total_cmp);
+    // Percentiles of the bootstrap distribution: the 95 % interval.
     let (low, high) = (quantile(&medians, 0.025), quantile(&medians, 0.975));
-    // Below six ratios an interval at this level does not exist; nothing is claimed then.
+    // The exact interval of a median does not exist at this level for fewer than six values
+    // (`stats::order_interval`), so nothing is claimed then.
     let decision = if all.len() < 6 { PairedDecision::Ambiguous } else { decide(low, high, delta) };
     PairedComparison { decision, log_ratio: median(&all), low, high, delta }
 }
@@ -71,6 +73,8 @@ fn resampled_medians(processes: &[Vec<f64>], resamples: usize, seed: u64) -> Vec
         .map(|_| {
             series.clear();
             for blocks in processes.iter().filter(|blocks| !blocks.is_empty()) {
+                // Each process keeps its own number of blocks, so that one lucky process cannot fill a
+                // resample.
                 series.extend((0..blocks.len()).map(|_| blocks[below(&mut random, blocks.len())]));
             }
             median(&series)
@@ -88,6 +92,7 @@ pub fn interleave<E>(
     let (outer, inner) = if b_first { (1, 0) } else { (0, 1) };
     let mut paired = PairedTimes::default();
     for _ in 0..blocks {
+        // A B, then B A: a steady drift favors one rival in the first half and the other in the second.
         for order in [[outer, inner], [inner, outer]] {
             let mut times = [0.0; 2];
             for slot in order {

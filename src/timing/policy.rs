@@ -1,4 +1,4 @@
-//! The sampling policies of the cascade: a screening for everyone, a contender's measurement, and
+//! The sampling policies of the cascade: a screening for every variant, a contender's measurement, and
 //! the deep one of finalists and of `evo test-one`.
 
 use evo_protocol::worker::SamplePolicy;
@@ -25,13 +25,14 @@ pub fn contender() -> SamplePolicy {
         samples_max: 1_000,
         interval: 0.005,
         warmup_ms: 40.0,
+        // Short, so that a noisy host does not hold the lane (since 2026-11-21).
         limit_ms: 500.0,
         abandon_above_ns: None,
     }
 }
 
-/// The deep measurement: warm-up by time to a steady state, 5 s cap. A quiet device reaches the interval
-/// in a tenth of that; on a noisy one more samples of the same noise would not help.
+/// The deep measurement: warm-up by time to a steady state, then 5 s at most. A quiet device reaches the
+/// interval in a tenth of that; on a noisy one, more samples of the same noise would not help.
 pub fn deep() -> SamplePolicy {
     SamplePolicy {
         screen: false,

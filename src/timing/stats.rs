@@ -51,6 +51,7 @@ pub fn mad(samples: &[f64]) -> f64 {
 
 /// Samples beyond median + 5 × 1.4826 × MAD: counted, never deleted.
 pub fn outliers(samples: &[f64]) -> u32 {
+    // 1.4826 × MAD estimates the standard deviation of normally distributed samples.
     let limit = median(samples) + 5.0 * 1.4826 * mad(samples);
     samples.iter().filter(|sample| **sample > limit).count() as u32
 }
@@ -62,6 +63,7 @@ pub fn order_interval(sorted: &[f64]) -> Interval {
     if n == 0 {
         return Interval { low: f64::NAN, high: f64::NAN };
     }
+    // Ranks are symmetric, because a sample lies below the median as often as above it.
     let rank = order_rank(n);
     Interval { low: sorted[rank], high: sorted[n - 1 - rank] }
 }

@@ -1,8 +1,8 @@
 //! When there are enough samples: a pure function of the samples so far.
 //!
-//! At least `samples_min` (10 for calls over 50 ms), then until the median's 95 % interval is tight,
-//! or more samples no longer help, or the time is up. A loser is abandoned as soon as even its
-//! fastest sample is hopeless.
+//! At least `samples_min` samples are taken (10 for calls over 50 ms). Sampling then goes on until the
+//! median's 95 % interval is tight, more samples no longer help, or the time is up. A slow variant is
+//! abandoned as soon as even its fastest sample is hopeless.
 
 use evo_protocol::measurement::StopRule;
 use evo_protocol::worker::SamplePolicy;
@@ -22,6 +22,7 @@ pub fn decide(samples_ns: &[f64], elapsed_ms: f64, policy: &SamplePolicy) -> Opt
         return None;
     }
     let ascending = sorted(samples_ns);
+    // Before the minimum is asked for: a hopeless variant should not take up that many samples.
     if hopeless(&ascending, policy) {
         return Some(StopRule::Abandoned);
     }
@@ -42,12 +43,12 @@ pub fn decide(samples_ns: &[f64], elapsed_ms: f64, policy: &SamplePolicy) -> Opt
     limit(ascending.len(), elapsed_ms, policy)
 }
 
-/// Two samples at least, so that one hiccup does not condemn anyone.
+/// Two samples at least, so that a single disturbed sample does not condemn a variant.
 fn hopeless(ascending: &[f64], policy: &SamplePolicy) -> bool {
     policy.abandon_above_ns.is_some_and(|above| ascending.len() >= 2 && ascending[0] > above)
 }
 
-/// A screening stops at its minimum when the answer is plain, and looks on when samples disagree or
+/// A screening stops at its minimum when the answer is clear. It goes on when samples disagree, or when
 /// the median lies within 5 % of the limit that decides.
 fn screen(ascending: &[f64], elapsed_ms: f64, policy: &SamplePolicy) -> Option<StopRule> {
     if ascending.len() < policy.samples_min as usize {
@@ -67,9 +68,10 @@ fn limit(samples: usize, elapsed_ms: f64, policy: &SamplePolicy) -> Option<StopR
     done.then_some(StopRule::Limit)
 }
 
-/// Whether the interval's width, scaled by √n to what independent samples would leave, changed by
-/// less than 5 % over the last 64 samples: the noise has stopped falling.
+/// Whether the last 64 samples narrowed the median's interval by less than 5 %: more of the same noise
+/// no longer helps.
 fn stopped_shrinking(samples_ns: &[f64]) -> bool {
+    // Both intervals need a window of samples, so the rule cannot apply before twice the window.
     let Some(before) = samples_ns.len().checked_sub(STABLE_WINDOW).filter(|n| *n >= STABLE_WINDOW) else {
         return false;
     };

@@ -1,4 +1,4 @@
-//! The canary: a small piece of known work that a new worker must get right before it judges anybody.
+//! The health check: a small computation that a new worker must get right before it judges a variant.
 
 use std::time::Instant;
 
@@ -7,12 +7,12 @@ use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
 use evo_protocol::verdict::VerdictKind;
 
-/// Elements of the canary's buffers: enough for every multiprocessor to take part.
+/// Elements of the check's buffers: enough for every multiprocessor to take part.
 const ELEMENTS: u64 = 64 * 1024;
 const ONE: u32 = 1.0f32.to_bits();
 const TWO: u32 = 2.0f32.to_bits();
 
-/// Fills, hashes and compares a buffer on the device; gives the time it took, nanoseconds.
+/// Fills, hashes and compares a buffer on the device; returns the time it took, nanoseconds.
 pub fn check(device: &mut dyn Device) -> Result<f64, DeviceError> {
     let began = Instant::now();
     let values = device.allocate("canary values", ELEMENTS * 4)?;
@@ -34,6 +34,7 @@ fn work(device: &mut dyn Device, values: BufferId, expected: BufferId) -> Result
     device.fill(values, ONE)?;
     let right = device.hash(values)?;
     expect(mismatches(device, values, expected)? == 0, "equal values compare as different")?;
+    // The negative case as well: a device that calls everything equal would pass every variant.
     device.fill(values, TWO)?;
     expect(device.hash(values)? != right, "different contents have one hash")?;
     expect(mismatches(device, values, expected)? == ELEMENTS, "different values compare as equal")?;

@@ -41,11 +41,11 @@ const BATCH_MAX: f64 = 10_000.0;
 /// Samples are taken in chunks of about this long; clocks are judged once a chunk.
 const CHUNK_NS: f64 = 20e6;
 const CHUNK_SAMPLES: f64 = 32.0;
-/// How often a throttled chunk is repeated before the number is called noisy.
+/// How often a throttled chunk is repeated before the measurement is called noisy.
 const THROTTLE_REPEATS: u32 = 3;
-/// Two windows of the warm-up must agree to this.
+/// Two successive windows of the warm-up must agree to within this share.
 const STEADY: f64 = 0.005;
-/// Samples lost to throttling wait this long at first, then twice as long each time.
+/// The pause after a throttled chunk; it doubles each time.
 const BACK_OFF: Duration = Duration::from_millis(50);
 
 /// Times one problem in one mode. `seed` decides which moments are checked and must be secret to the
@@ -63,9 +63,11 @@ pub fn measure(
         return screen(bench, problem, mode, batch, first_ns, policy);
     }
     let steady_ns = warm_up(bench, mode, batch, first_ns, policy)?;
+    // Sized again: the first call includes lazy loading, which makes the batch too small.
     let batch = batch_size(mode, steady_ns);
     let mut run = Run::new(mode, batch, steady_ns, seed);
     loop {
+        // Before a chunk, so that even the first timed samples may follow a check.
         if let Some(verdict) = run.check_if_due(bench)? {
             return Ok(run.refused(*verdict));
         }
@@ -76,6 +78,7 @@ pub fn measure(
             });
         }
         if let Some(stop) = decide(&run.samples, run.spent_ms, policy) {
+            // Always once at the end: a kernel that stops working late must not keep its time.
             if let Some(verdict) = run.check_outputs(bench)? {
                 return Ok(run.refused(*verdict));
             }
@@ -109,7 +112,7 @@ fn screen(
 ) -> Result<MeasureAnswer, DeviceError> {
     let began = bench.now_ms();
     let mut samples = Vec::new();
-    // A first call this far behind needs one witness, not three.
+    // A first call this far behind needs one more sample to confirm it, not three.
     let hopeless = policy.abandon_above_ns.is_some_and(|above| first_ns > 2.0 * above);
     if hopeless {
         samples.push(first_ns);
@@ -236,7 +239,9 @@ impl Run {
 
     /// Poisons the outputs, takes one more sample of the same kind and checks what it wrote.
     fn check_outputs(&mut self, bench: &mut dyn SampleSource) -> Result<Option<Box<Verdict>>, DeviceError> {
+        // Poisoned first, or an answer of an earlier call would pass for one of this sample.
         bench.poison()?;
+        // A kernel that accumulates has a known answer only after a single call.
         let batch = if bench.repeatable() { self.batch } else { 1 };
         bench.sample(self.mode, 1, batch)?;
         self.checks += 1;
@@ -261,7 +266,8 @@ impl Run {
         stop: StopRule,
         policy: &SamplePolicy,
     ) -> MeasureAnswer {
-        // Ten thousand resamples where the series is short enough to afford them on the device's time.
+        // 10,000 resamples where the series is short. A contender's measurement (short warm-up) may spend a
+        // tenth of a deep one's work on them, because the device waits meanwhile.
         let budget = if policy.warmup_ms < 100.0 { 400_000 } else { 4_000_000 };
         let resamples = (budget / self.samples.len().max(1)).clamp(200, 10_000);
         let mut measurement =
@@ -275,15 +281,16 @@ impl Run {
     }
 }
 
-/// A power cap is normal under load and hits all rivals alike; what is dropped is a slowdown by heat
-/// or by the board. Names vary in case and separators.
+/// Whether samples under this throttle reason are dropped. A power cap is normal under load and affects
+/// all rivals alike; a slowdown by heat or by the board does not. Names vary in case and separators.
 fn drops(reason: &str) -> bool {
     let plain: String = reason.chars().filter(char::is_ascii_alphanumeric).collect();
     let plain = plain.to_ascii_lowercase();
     ["hwslowdown", "thermal", "brake"].iter().any(|word| plain.contains(word))
 }
 
-/// Outputs that were right outside timing and are untouched inside it escaped; others are wrong.
+/// An output that was right outside timing and is never written inside it is a timing escape. Any other
+/// wrong output is wrong at the timed shape.
 fn timed_verdict(verdict: Verdict, samples: usize) -> Verdict {
     let escaped = verdict.kind == VerdictKind::WrongAnswer && verdict.has_cause(Cause::Unwritten);
     let found = verdict.label();
@@ -310,6 +317,7 @@ fn summarize(
     let ascending = sorted(samples);
     let interval = match resamples {
         0 => stats::order_interval(&ascending),
+        // Blocks of 10 neighbors, because neighboring samples correlate.
         _ => stats::bootstrap_interval(samples, resamples, 10, seed),
     };
     Measurement {

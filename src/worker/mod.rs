@@ -1,4 +1,4 @@
-//! What runs in the child that owns a device: the serve loop, the judge, the canary, measuring.
+//! The code of the child that owns a device: the serve loop, the judge, the health check, measuring.
 
 pub mod canary;
 pub mod judge;

@@ -100,6 +100,7 @@ impl Server {
 
     /// A binary from its file, or from the parent where that file is not ours to read.
     fn binary(&mut self, binary: &BinaryRef) -> Result<Vec<u8>, DeviceError> {
+        // The hash decides, not the path: on another machine the same path may hold another file.
         if let Some(bytes) = binary.path.as_deref().and_then(|path: &Path| std::fs::read(path).ok())
             && ContentHash::of(&bytes) == binary.hash
         {
@@ -142,6 +143,7 @@ impl Server {
             Ok(prepared) => prepared,
             Err(refusal) => return Ok(refused(refusal)),
         };
+        // Another seed for each request, so that a candidate cannot learn which moments are checked.
         let seed = *seed ^ REQUEST.load(std::sync::atomic::Ordering::SeqCst);
         let info = judge.device().info().clone();
         let mut stand = Stand::new(judge, &prepared, plan, wire);
@@ -167,6 +169,7 @@ impl Server {
             let ready = judge.prepare(slot, plan, &mut |phase, detail| wire.phase(phase, detail));
             prepared.push(ready.map_err(refusal_error)?);
         }
+        // Each rival's block is sized once, so that all of its blocks are alike.
         let mut sizes = [None; 2];
         let paired = interleave(blocks, false, |slot| {
             let slot = usize::from(slot);
@@ -182,7 +185,7 @@ impl Server {
     }
 }
 
-/// Holds a full measurement against what the device can do; its report joins the one on outputs.
+/// Compares a full measurement with what the device can do; the report joins the one on outputs.
 fn believe(
     mut answer: MeasureAnswer,
     info: &DeviceInfo,

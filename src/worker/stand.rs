@@ -36,7 +36,8 @@ impl<'a> Stand<'a> {
 
 impl SampleSource for Stand<'_> {
     fn sample(&mut self, mode: TimingMode, samples: u32, batch: u32) -> Result<Vec<f64>, DeviceError> {
-        // Each chunk restarts the parent's deadline, so a hang among samples has a short one too.
+        // Each chunk restarts the parent's deadline, so a hang while sampling is found within one chunk's
+        // limit.
         self.wire.phase(Phase::Timing, &format!("`{}` {}", self.plan.name, mode.as_str()));
         let PreparedCase { module, launches, .. } = self.prepared;
         self.judge.device().sample(*module, launches, mode, samples, batch)

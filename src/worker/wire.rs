@@ -8,7 +8,7 @@ use crate::process::ParentLink;
 pub type Wire = ParentLink<Request, Response>;
 
 impl Wire {
-    /// Says where the child is. A parent that no longer listens shows at the answer.
+    /// Reports the phase. If the parent no longer listens, sending the answer will fail too.
     pub fn phase(&mut self, phase: Phase, detail: &str) {
         let _ = self.send(&Response::Phase { phase, detail: detail.to_string() });
     }

@@ -18,7 +18,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// The case that everyone meets first.
+    /// The case that every variant meets first.
     pub fn first(plan: &ProblemPlan) -> Case {
         Case { plan: plan.clone(), seed_index: 0, family: Family::Normal }
     }
@@ -34,9 +34,9 @@ impl Case {
     }
 }
 
-/// The cases of one problem. `Quick` asks once; `Full` asks every seed with the file's own inputs and
-/// every other family once: families stress arithmetic, seeds stress luck, and their product would
-/// pay for the same news many times.
+/// The cases of one problem. `Quick` runs one. `Full` runs every seed with the file's own inputs and
+/// every other family once. Families vary the arithmetic and seeds vary the values; their product would
+/// find the same faults many times.
 pub fn cases(check: &CheckPlan, plan: &ProblemPlan, depth: Depth) -> Result<Vec<Case>, DeviceError> {
     let mut out = vec![Case::first(plan)];
     if depth == Depth::Quick {
@@ -44,6 +44,7 @@ pub fn cases(check: &CheckPlan, plan: &ProblemPlan, depth: Depth) -> Result<Vec<
     }
     let families = families(check)?;
     let case = |seed_index, family| Case { plan: plan.clone(), seed_index, family };
+    // Without random inputs every seed would repeat the same case.
     if plan.buffers.iter().any(inputs::varies) {
         out.extend((1..check.seeds).map(|index| case(index, Family::Normal)));
     }

@@ -1,6 +1,6 @@
 //! The tolerance policy: how far an output may be from the fp64 answer, and in what sense.
 //!
-//! A fixed absolute tolerance is no test: at S = 8192 an attention output is about 0.01 in size, so an
+//! A fixed absolute tolerance tests nothing: at S = 8192 an attention output is about 0.01 in size, so an
 //! all-zero output passes `atol = 1e-2`. Every bound here is relative to the expected output's own
 //! size, or to the error that a trusted computation of the same data type makes on the same inputs:
 //!
@@ -64,7 +64,7 @@ impl AnswerScale {
     }
 }
 
-/// Numbers to hold an output against.
+/// The numbers that an output is compared with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bounds {
     /// Rule 2.
@@ -95,25 +95,29 @@ fn shares(dtype: DType) -> ToleranceShares {
 
 /// The bounds for one output of one case.
 pub fn bounds(check: &CheckPlan, dtype: DType, family: Family, scale: &AnswerScale) -> Bounds {
+    // Integers and data movement do not round, so nothing but equality is right.
     let Some(precision) = element::precision(dtype).filter(|_| !scale.exact) else {
         return Bounds { tolerance: Tolerance { atol: 0.0, rtol: 0.0 }, norm: 0.0, max: Some(0.0) };
     };
     let shares = shares(dtype);
     let count = scale.elements.max(1) as f64;
     let size = scale.rms * count.sqrt();
+    // A few subnormal spacings: where the answer is zero, every relative bound is zero too.
     let smallest = 4.0 * precision.smallest;
     let trusted = scale.trusted.filter(|_| check.trusted_factor > 0.0);
     let (max, norm) = match trusted {
         Some(trusted) => {
             let slack = slack(&precision, shares.units, family, dtype);
             let max = check.trusted_factor * trusted.max + slack * scale.max + scale.noise_max + smallest;
+            // A trusted computation may be exact by luck, above all on a small output. Plain rounding must
+            // pass even then.
             let floor = slack / 2.0 * (1.0 + 2.0 / count.sqrt()) * size;
             let norm = (check.trusted_factor * trusted.norm).max(floor)
                 + (scale.noise_rms + smallest) * count.sqrt();
             (Some(max), norm)
         }
         None => {
-            // Both sides round, and stress families amplify what both round.
+            // Both sides round, and the stress families amplify that rounding.
             let stress = if family == Family::Normal { 1.0 } else { 10.0 };
             (None, stress * shares.norm * size + (scale.noise_rms + smallest) * count.sqrt())
         }
@@ -134,7 +138,8 @@ pub fn bounds(check: &CheckPlan, dtype: DType, family: Family, scale: &AnswerSca
 
 /// Rounding that any order of f32 operations may show, relative to the output.
 fn slack(precision: &Precision, units: f64, family: Family, dtype: DType) -> f64 {
-    // Equal or sorted terms round the same way again and again: errors of a sum add up, not cancel.
+    // Equal or sorted terms round the same way again and again: the errors of a sum add up instead of
+    // canceling.
     let biased = matches!(family, Family::Constant | Family::Ramp) && dtype == DType::F32;
     units * precision.unit * if biased { 8.0 } else { 1.0 }
 }
@@ -153,7 +158,7 @@ pub enum Breach {
 }
 
 impl Breach {
-    /// What to say of it.
+    /// The rule in words, for messages.
     pub fn describe(self) -> &'static str {
         match self {
             Breach::NonFinite => "NaN or infinity where the answer is finite",
@@ -168,6 +173,7 @@ impl Breach {
 pub fn breach(comparison: &Comparison, bounds: &Bounds) -> Option<Breach> {
     // Written so that a NaN in a sum counts as a breach.
     let within = |value: f64, bound: f64| value <= bound;
+    // NaN first: it is the clearest finding, and the error sums leave it out.
     if comparison.non_finite > 0 {
         Some(Breach::NonFinite)
     } else if comparison.mismatches > 0 {

@@ -9,8 +9,8 @@ use super::run::{PhaseSink, PreparedCase};
 use super::state::Judge;
 use super::wrong;
 
-/// `hashes` are the outputs with poison A and with poison B everywhere. One thing is changed at a
-/// time: nothing, workspace, outputs, and finally the module itself is loaded afresh.
+/// Names the cause. `hashes` are the outputs with poison A and with poison B everywhere. One thing is
+/// changed at a time: nothing, the workspace, the outputs; finally the module itself is loaded again.
 pub(super) fn explain(
     judge: &mut Judge,
     prepared: &PreparedCase,
@@ -19,6 +19,7 @@ pub(super) fn explain(
 ) -> Result<Verdict, DeviceError> {
     let mut run = |outputs, scratch| ask(judge, prepared, (outputs, scratch), phase);
     let again = run(Poison::B, Poison::B)?;
+    // The same poisons gave another output, so it does not depend on them: chance or state is left.
     if again != hashes.1 {
         return reloaded(judge, prepared, phase);
     }
@@ -33,6 +34,7 @@ pub(super) fn explain(
         let what = format!("reads output (`{}`) before writing it", names.join("`, `"));
         return Ok(verdict(prepared, VerdictKind::Nondeterministic, "uninit_read", &what));
     }
+    // Neither changes the output alone, both together do.
     if run(Poison::A, Poison::A)? == hashes.0 {
         let what = "reads both workspace and output before writing them";
         return Ok(verdict(prepared, VerdictKind::Nondeterministic, "uninit_read", what));
@@ -43,8 +45,8 @@ pub(super) fn explain(
 /// Launches after each reload: enough for state to show, cheap enough for a failing variant.
 const SEQUENCE: usize = 24;
 
-/// The same sequence of launches twice, each on a freshly loaded module: equal sequences whose answers
-/// change on the way mean state that the module keeps; anything else is chance.
+/// Runs the same sequence of launches twice, each on a freshly loaded module. Equal sequences whose
+/// answers change on the way mean that the module keeps state; anything else is chance.
 fn reloaded(
     judge: &mut Judge,
     prepared: &PreparedCase,

@@ -120,6 +120,7 @@ pub fn poison(dtype: DType, poison: Poison) -> u32 {
         // f64 has the longer exponent: the same word would be finite.
         (Poison::A, DType::F64) => 0x7FF4_7FF4,
         (Poison::A, _) => 0xA5A5_A5A5,
+        // Finite and large in f16, bf16, f32 and f64: the exponent bits come first in each of them.
         (Poison::B, dtype) if dtype.is_float() => 0x7A35_7A35,
         (Poison::B, _) => 0x5A5A_5A5A,
     }

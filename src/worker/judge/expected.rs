@@ -1,4 +1,4 @@
-//! Expected outputs: what a right variant gives, and under which name it is kept (`expected_cache`).
+//! Expected outputs: the answers of a correct variant, and the name under which `expected_cache` keeps them.
 //!
 //! A reference that gives NaN or infinity makes the task invalid; it is never a wildcard.
 
@@ -60,6 +60,7 @@ pub fn compute(
     naive: &mut NaiveKernel<'_>,
 ) -> Result<ExpectedSet, DeviceError> {
     let mut why = String::new();
+    // The largest magnitude first: the harder the inputs, the more they find.
     for magnitude in case.family.magnitudes() {
         let draw =
             Draw { seed: check.seed, index: case.seed_index, family: case.family, magnitude: *magnitude };
@@ -122,7 +123,7 @@ fn answers(
     }
 }
 
-/// Why an answer cannot be held against a kernel, if so.
+/// Why an answer cannot be used to judge a kernel, if so.
 fn unusable(plan: &ProblemPlan, answer: &ReferenceAnswer) -> Option<String> {
     let buffer = &plan.buffers[answer.buffer];
     let bad = |values: &[f64]| values.iter().position(|value| !value.is_finite());
@@ -143,6 +144,7 @@ fn unusable(plan: &ProblemPlan, answer: &ReferenceAnswer) -> Option<String> {
 pub fn key(check: &CheckPlan, case: &Case, reference_hash: Option<&ContentHash>) -> ContentHash {
     let plan = &case.plan;
     let mut text = format!("evo expected 1\n{}\n{:?}\n", plan.name, plan.sizes);
+    // Workspace is left out: its size follows from the configuration, and answers do not.
     for buffer in plan.buffers.iter().filter(|buffer| buffer.role != Role::Scratch) {
         text.push_str(&format!("{buffer:?}\n"));
         if let Fill::Npy { path } = &buffer.fill {
@@ -151,6 +153,7 @@ pub fn key(check: &CheckPlan, case: &Case, reference_hash: Option<&ContentHash>)
     }
     match &check.reference {
         ReferencePlan::Builtin { name } => {
+            // Answers of an older version of a reference must not be found under the new one's name.
             let version = reference::find(name).map_or(0, |builtin| builtin.version);
             text.push_str(&format!("builtin {name} {version}\n"));
         }

@@ -1,8 +1,8 @@
 //! Expected outputs that were computed before: in memory, and in files that outlive a killed worker.
 //!
-//! A file's name says what decides the answers, and the file says of which inputs they are. Who takes answers
-//! from here compares that with the inputs at hand: another program may draw others under the same name, and
-//! answers to other inputs would make every right variant a wrong one.
+//! A file's name is a hash of everything that decides the answers, and the file names the inputs that they
+//! belong to. The caller compares that with its own inputs: another program may draw other inputs under the
+//! same name, and answers to other inputs would make every correct variant look wrong.
 
 use std::fs;
 use std::io::Write;
@@ -73,6 +73,7 @@ impl ExpectedCache {
         if let (Some(path), Some(folder), true) = (self.path(key), &self.folder, large) {
             let write = || -> std::io::Result<()> {
                 fs::create_dir_all(folder)?;
+                // Written under another name and renamed, so that a killed worker leaves no half file behind.
                 let mut file = tempfile::NamedTempFile::new_in(folder)?;
                 file.write_all(&encode(&set))?;
                 file.persist(path)?;
@@ -96,6 +97,7 @@ impl ExpectedCache {
         }
         self.memory_bytes += size(&set);
         self.memory.push((key.clone(), set));
+        // The newest set stays even if it is larger than the limit, because it is about to be used.
         while self.memory_bytes > self.memory_limit && self.memory.len() > 1 {
             let (_, old) = self.memory.remove(0);
             self.memory_bytes -= size(&old);
@@ -123,6 +125,7 @@ fn encode(set: &ExpectedSet) -> Vec<u8> {
 
 fn decode(bytes: &[u8]) -> Option<ExpectedSet> {
     let (body, hash) = bytes.split_at_checked(bytes.len().checked_sub(32)?)?;
+    // A damaged answer would refuse correct variants, so it counts as missing.
     if blake3::hash(body).as_bytes() != hash {
         return None;
     }

@@ -1,6 +1,6 @@
 //! One gate on one candidate: the way from a request to the gate's file and back to an answer.
 //!
-//! Apart from `state`, which the gates work on, so that neither needs the other.
+//! Separate from `state`, which the gates work on, so that neither file needs the other.
 
 use std::time::Instant;
 
@@ -36,7 +36,7 @@ impl Judge {
             GateAnswer::failed(gate, &error)
         });
         answer.report.elapsed_ms = start.elapsed().as_secs_f64() * 1e3;
-        // Stickiness outlives the gate that met it: nothing in this process can be believed any more.
+        // A sticky error outlives the gate that met it: nothing in this process can be trusted any more.
         answer.sticky = self.is_sticky();
         answer
     }
@@ -46,7 +46,7 @@ impl Judge {
         self.note(|judge| prepared.poison_outputs(judge.device.as_mut(), Poison::A))
     }
 
-    /// Looks at what timed calls left behind: outputs right, inputs untouched, guards whole.
+    /// Checks what timed calls left behind: outputs right, inputs untouched, guards whole.
     pub fn check_outputs(&mut self, prepared: &PreparedCase) -> Option<Box<Verdict>> {
         match self.note(|judge| shapes::check_timed(judge, prepared)) {
             Ok(verdict) => verdict.map(Box::new),

@@ -14,7 +14,7 @@ const MARGIN: f64 = 0.95;
 const CLOSE: f64 = 1.1;
 /// Bandwidth of the last-level cache over that of memory, generously.
 const CACHE_FACTOR: f64 = 3.0;
-/// No launch on a GPU was ever seen to take less (0.97 µs on an H200, hot).
+/// About half of the shortest launch that was measured (0.97 µs on an H200, hot).
 const LAUNCH_NS: f64 = 500.0;
 
 /// The shortest time that the device allows, and what sets it.
@@ -27,6 +27,8 @@ pub struct Floor {
 
 /// The floor of one call, if anything is known of device and problem.
 pub fn floor(plan: &ProblemPlan, info: &DeviceInfo, mode: TimingMode) -> Option<Floor> {
+    // The faster of the two peaks, because the kernel's arithmetic type is unknown and a floor that is too
+    // high would accuse an honest kernel.
     let peak = info.flops_f32.into_iter().chain(info.flops_f16).fold(0.0, f64::max);
     let arithmetic = plan.flops.filter(|_| peak > 0.0).map(|flops| flops / peak * 1e9);
     let memory = plan.bytes.zip(info.bandwidth.filter(|own| *own > 0.0)).map(|(bytes, bandwidth)| {
@@ -39,10 +41,11 @@ pub fn floor(plan: &ProblemPlan, info: &DeviceInfo, mode: TimingMode) -> Option<
     let launch = (info.kind == DeviceKind::Cuda).then_some(LAUNCH_NS);
     let candidates = [(arithmetic, "arithmetic"), (memory, "memory"), (launch, "launch")];
     let known = candidates.into_iter().filter_map(|(ns, what)| ns.map(|ns| Floor { ns, what }));
+    // Each resource alone takes this long, so the slowest one sets the floor.
     known.max_by(|a, b| a.ns.total_cmp(&b.ns))
 }
 
-/// Holds a measured time against the floor.
+/// Compares a measured time with the floor.
 pub fn check(plan: &ProblemPlan, info: &DeviceInfo, mode: TimingMode, p50_ns: f64) -> GateAnswer {
     let mut answer = GateAnswer::begin(Gate::Honesty);
     answer.report.cases = 1;

@@ -1,8 +1,8 @@
 //! Seeded inputs: what a case's buffers hold before a run.
 //!
 //! Every tensor draws from a stream of its own (named by study seed, problem, buffer, family), so that
-//! no two are copies of each other: a kernel that swaps K and V must not get away with it. Families
-//! stress range, order and sparsity. All arithmetic here is exact or IEEE, hence the same everywhere.
+//! no two are copies of each other and a kernel that swaps K and V is found out. Families stress range,
+//! order and sparsity. All arithmetic here is exact or IEEE, hence the same everywhere.
 
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
@@ -131,7 +131,7 @@ impl Distribution {
     }
 }
 
-/// Everything one element needs.
+/// The rule by which one element is computed.
 struct FillRule {
     shape: Distribution,
     dtype: DType,
@@ -150,6 +150,7 @@ fn random(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw, shape: Distributi
     let count = buffer.elements().max(1) as usize;
     let family = if buffer.dtype.is_float() { draw.family } else { Family::Normal };
     let seed = stream_seed(plan, buffer, draw);
+    // A stream that no chunk uses: chunks are numbered from 0.
     let mut once = stream(&seed, u64::MAX);
     let level = (0.5 + unit(once.next_u32())) * if once.next_u32().is_multiple_of(2) { 1.0 } else { -1.0 };
     let recipe = FillRule {
@@ -165,6 +166,7 @@ fn random(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw, shape: Distributi
     let size = buffer.dtype.bytes() as usize;
     let mut bytes = vec![0u8; count * size];
     bytes.par_chunks_mut(CHUNK * size).enumerate().for_each(|(chunk, out)| {
+        // A stream for each chunk, so that the contents do not depend on the number of threads.
         let mut source = stream(&seed, chunk as u64);
         let values = recipe.chunk(&mut source, chunk * CHUNK, out.len() / size);
         store(&values, recipe.dtype, out);
@@ -274,6 +276,7 @@ fn stream_seed(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw) -> [u8; 32] 
     hasher.update(&draw.seed.to_le_bytes());
     hasher.update(&draw.index.to_le_bytes());
     for part in [plan.name.as_str(), buffer.name.as_str(), draw.family.as_str()] {
+        // The length keeps names apart that would be equal when joined.
         hasher.update(&(part.len() as u64).to_le_bytes());
         hasher.update(part.as_bytes());
     }

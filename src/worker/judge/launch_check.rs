@@ -20,6 +20,7 @@ pub(super) fn check(judge: &mut Judge, slot: u8, plans: &[ProblemPlan]) -> Resul
     let own = judge.slot(slot)?;
     let (module, hash) = (own.module, own.candidate.variant_hash.clone());
     let mut found = GateAnswer::begin(Gate::Launch);
+    // The hash first: the resources of a stale binary would be those of another variant.
     match judge.device.echo(module)? {
         Some(echo) if echo == hash.as_str() => found.report.evidence.insert("echo", "matches"),
         Some(echo) => {
@@ -137,6 +138,7 @@ fn refuse_residency(
     if resident == Some(0) {
         return fail("occupancy", "not one block fits a multiprocessor".into());
     }
+    // A cooperative grid waits for all of its blocks, so one that does not fit at once would hang.
     if launch.cooperative {
         if !info.limits.cooperative {
             return fail("cooperative", "the device has no cooperative launches".into());

@@ -1,8 +1,8 @@
 //! The judge in the child: gates run against a device, answers held against fp64 references.
 //!
 //! `state` owns the device, the candidates loaded on it and their data; `gates` runs one gate on a
-//! candidate; each gate has a file. What an answer means is decided here, what it means for the
-//! variant's way through the gates in the parent (`supervise::cascade`).
+//! candidate; each gate has a file. The judge decides what an answer means. What it means for the
+//! variant's way through the gates is decided in the parent (`supervise::cascade`).
 
 mod case;
 mod compare;

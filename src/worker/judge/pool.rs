@@ -1,8 +1,8 @@
 //! Device memory that outlives a variant: inputs, answers, working buffers.
 //!
-//! Allocation is slow on a GPU and most variants of a study ask the same questions, so pristine inputs
-//! and fp64 answers stay on the device, and kernels get working copies. Every case of one shape uses
-//! the same working addresses: a kernel that remembers an answer by its pointer is found out.
+//! Allocation is slow on a GPU and most variants of a study use the same cases. Pristine inputs and fp64
+//! answers therefore stay on the device, and kernels get working copies. Every case of one shape uses
+//! the same working addresses, so that a kernel that remembers an answer by its pointer is found out.
 
 use std::rc::Rc;
 
@@ -100,6 +100,7 @@ impl Pool {
         let mut set =
             CaseSet { key: key.clone(), magnitude, inputs: Vec::new(), targets: Vec::new(), bytes: 0 };
         let done = self.upload(device, &mut set, inputs, targets);
+        // Counted before the outcome is looked at, because `release` subtracts what was uploaded so far.
         self.bytes += set.bytes;
         if let Err(error) = done {
             self.release(device, &set);
@@ -132,6 +133,7 @@ impl Pool {
             set.targets.push(ExpectedBuffer { position: *position, expected, hash: 0, bounds, rms: *rms });
             device.write(expected, bytes)?;
         }
+        // Hashed on the device after every upload: later checks compare with what the device really holds.
         for input in &mut set.inputs {
             input.hash = device.hash(input.buffer)?;
         }
@@ -141,7 +143,7 @@ impl Pool {
         Ok(())
     }
 
-    /// A working buffer of that name and size. What it holds is the caller's business.
+    /// A working buffer of that name and size. Its contents are up to the caller.
     pub fn working(
         &mut self,
         device: &mut dyn Device,
@@ -185,7 +187,7 @@ impl Pool {
 
     /// Frees what was not used since `tick` began, down to the limits.
     fn shrink(&mut self, device: &mut dyn Device, bytes: u64, sets: usize, working: usize) {
-        // Whatever is in somebody's hands (a prepared problem) has more than one owner and stays.
+        // A set in use (by a prepared problem) has more than one owner and stays.
         while self.bytes > bytes || self.sets.len() > sets {
             let idle = self.sets.iter().enumerate().filter(|(_, kept)| Rc::strong_count(&kept.set) == 1);
             let Some((position, _)) = idle.min_by_key(|(_, kept)| kept.used) else { break };
@@ -199,7 +201,7 @@ impl Pool {
             let Some((position, _)) = old.min_by_key(|(_, own)| own.used) else { break };
             let own = self.working.remove(position);
             self.bytes = self.bytes.saturating_sub(own.bytes);
-            // A buffer that cannot be freed is lost memory; the canary and the lane watch for that.
+            // A buffer that cannot be freed is lost memory; the health check and the lane watch for that.
             let _ = device.free(own.buffer);
         }
     }
@@ -209,6 +211,8 @@ impl Pool {
             self.shrink(device, self.limit.saturating_sub(bytes), SETS_MAX, WORKING_MAX);
         }
         match device.allocate(name, bytes) {
+            // The pool itself may fill the device: the variant is refused only if there is no room without
+            // it.
             Err(error) if error.kind == VerdictKind::OutOfMemory && !error.sticky => {
                 self.shrink(device, 0, 0, 0);
                 device.allocate(name, bytes)

@@ -12,9 +12,9 @@ use super::run::{PhaseSink, PreparedCase};
 use super::state::Judge;
 use super::{disagree, inputs, wrong};
 
-/// Repetitions that everyone gets; contenders get what the space file asks for.
+/// Repetitions at quick depth; at full depth the space file decides.
 const REPEATS_QUICK: u32 = 8;
-/// Other data is put in between where computing its answer is not needed and filling it is cheap.
+/// Larger cases are not interleaved with other data: its answer would have to be computed as well.
 const OTHER_ELEMENTS: u64 = 1 << 24;
 
 /// Runs each problem again and again.
@@ -74,15 +74,17 @@ fn bitwise(
     prepared.run(judge.device.as_mut(), &mut judge.pool, (Poison::B, Poison::B), phase)?;
     let first = prepared.output_hash(judge.device.as_mut())?;
     for repeat in 1..repeats {
-        // The first half back to back, so that caches are hot and blocks start as they like.
+        // The first half runs back to back, so that caches are hot and blocks are scheduled freely.
         let hot = repeat <= repeats / 2 && !prepared.accumulates();
         if hot {
             prepared.call(judge.device.as_mut(), phase)?;
         } else {
+            // Poisons alternate, so that a run that reads stale memory differs from its neighbor.
             let poison = if repeat % 2 == 0 { Poison::A } else { Poison::B };
             prepared.run(judge.device.as_mut(), &mut judge.pool, (poison, poison), phase)?;
         }
         let hash = prepared.output_hash(judge.device.as_mut())?;
+        // A hash of the outputs is enough here; why two runs differ is worked out only when they do.
         if hash != first {
             let verdict = disagree::explain(judge, prepared, (hash, first), phase)?;
             return Ok(Some(verdict.with("repeat", repeat).with("repeats", repeats)));
@@ -132,6 +134,7 @@ fn spread(
     phase: &mut PhaseSink<'_>,
 ) -> Result<Option<Verdict>, DeviceError> {
     prepared.run(judge.device.as_mut(), &mut judge.pool, (Poison::B, Poison::B), phase)?;
+    // The first run is kept as fp64, because `compare` takes an fp64 buffer as the expected side.
     let baselines = keep(judge, prepared)?;
     for repeat in 1..repeats {
         let poison = if repeat % 2 == 0 { Poison::A } else { Poison::B };

@@ -1,4 +1,4 @@
-//! One run of a problem on the device, step by step: restore, poison, launch, wait, look.
+//! One run of a problem on the device, step by step: restore, poison, launch, wait, inspect.
 
 use std::rc::Rc;
 
@@ -14,7 +14,7 @@ use super::compare::{self, Breach};
 use super::element::{self, Poison};
 use super::pool::{CaseSet, ExpectedBuffer, Pool};
 
-/// Who hears which phase has been reached.
+/// Receives the phase that has been reached.
 pub type PhaseSink<'a> = dyn FnMut(Phase, &str) + 'a;
 
 /// A case with its data on the device and its launches bound.
@@ -64,6 +64,7 @@ impl PreparedCase {
         for input in &self.set.inputs {
             let own = self.buffers[input.position];
             let kept = self.plan().buffers[input.position].role == Role::Input;
+            // Only a read-only input can still hold its contents; an `inout` buffer changes with every call.
             if kept && pool.holds(own, &self.set.key) {
                 continue;
             }
@@ -119,9 +120,11 @@ impl PreparedCase {
     /// Launches and waits.
     pub fn call(&self, device: &mut dyn Device, phase: &mut PhaseSink<'_>) -> Result<(), DeviceError> {
         let name = self.case.name();
+        // Reported before the launch: if it never returns, the parent knows which case hangs.
         phase(Phase::Launched, &name);
         device.launch(self.module, &self.launches)?;
         device.synchronize()?;
+        // Only now, since launches return before the kernel has run.
         phase(Phase::Checking, &name);
         Ok(())
     }
@@ -207,16 +210,17 @@ impl PreparedCase {
     }
 }
 
-/// Damaged guard zones; they are rewritten, so that nobody else is blamed.
+/// Damaged guard zones. They are rewritten.
 pub fn guards(device: &mut dyn Device) -> Result<Vec<GuardDamage>, DeviceError> {
     let damage = device.check_guards()?;
+    // Rewritten at once: the next variant must not be blamed for this one's damage.
     if !damage.is_empty() {
         device.arm_guards(GUARD_PATTERN)?;
     }
     Ok(damage)
 }
 
-/// What guard zones hold when no gate wants anything else there: an odd, finite float.
+/// The content of guard zones unless a gate asks for another: an odd, finite float.
 pub const GUARD_PATTERN: u32 = 0x4B1D_4B1D;
 
 /// The constant that an output or workspace starts with; poison otherwise.

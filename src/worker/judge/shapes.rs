@@ -21,7 +21,7 @@ use super::{disagree, inputs};
 const CASES_AFTER_FAILURE: usize = 12;
 /// And for no longer than this.
 const TIME_AFTER_FAILURE: Duration = Duration::from_secs(1);
-/// Extra questions to a failing kernel are asked only where they are cheap.
+/// A failing kernel is examined further only where that is cheap.
 const PROBE_ELEMENTS: u64 = 1 << 20;
 
 /// What one case showed.
@@ -56,7 +56,7 @@ pub(super) fn check(
             Ok(seen) => seen,
             Err(error) => {
                 judge.note_error(&error);
-                // A crash after a wrong answer is news too, but the wrong answer came first.
+                // The wrong answer came first and stays the verdict, whatever crashes later.
                 if failed_at.is_none() {
                     found.refuse(wrong::from_error(&error, Some(case)));
                     return Ok(found);
@@ -125,7 +125,7 @@ fn fits_reference(reference: &ReferencePlan, plan: &ProblemPlan) -> bool {
     };
     outputs.iter().all(|(name, path)| {
         let own = plan.buffers.iter().find(|buffer| buffer.name == *name);
-        // What cannot be read is not skipped: computing the answers will say what is wrong with it.
+        // A file that cannot be read is not skipped: computing the answers will report what is wrong with it.
         match (own, shape(path)) {
             (Some(own), Some(shape)) => own.shape == shape,
             _ => true,
@@ -133,7 +133,7 @@ fn fits_reference(reference: &ReferencePlan, plan: &ProblemPlan) -> bool {
     })
 }
 
-/// Everything small is right and everything large grossly wrong: the kernel tells sizes apart.
+/// Everything small is right and everything large is grossly wrong: the kernel tells sizes apart.
 fn only_large(judge: &Judge, slot: u8, gate: Gate, verdict: Verdict) -> Verdict {
     if gate != Gate::FullShapes || !verdict.has_cause(Cause::Value) {
         return verdict;
@@ -170,7 +170,7 @@ fn run_case(
     if intact && !mutated {
         return Ok(seen);
     }
-    // An earlier variant may have written here past all guards: ask again on fresh data.
+    // An earlier variant may have written here past all guards, so the case runs again on fresh data.
     if !intact {
         let key = prepared.set.key.clone();
         judge.pool.drop_set(judge.device.as_mut(), &key);
@@ -189,10 +189,13 @@ fn attempt(
     let case = &prepared.case;
     let failed = |verdict: Verdict| Ok(Seen { failure: Some(verdict), relative_norm: 0.0 });
 
+    // Two runs with different poisons. An element that is never written shows the poison of each run, and
+    // stale contents that happen to be right do not survive either.
     prepared.run(judge.device.as_mut(), &mut judge.pool, (Poison::A, Poison::A), phase)?;
     if let Some(verdict) = wrong::out_of_bounds(&run::guards(judge.device.as_mut())?, case) {
         return failed(verdict);
     }
+    // Counted before the second run fills the outputs again.
     let first_poisoned = prepared.poisoned(judge.device.as_mut(), Poison::A)?;
     let first_hash = prepared.output_hash(judge.device.as_mut())?;
     let first = match deterministic {
@@ -201,6 +204,7 @@ fn attempt(
     };
 
     prepared.run(judge.device.as_mut(), &mut judge.pool, (Poison::B, Poison::B), phase)?;
+    // Damage outside the outputs is looked for first: after a stray write no other finding is reliable.
     if let Some(verdict) = wrong::out_of_bounds(&run::guards(judge.device.as_mut())?, case) {
         return failed(verdict);
     }
@@ -210,6 +214,7 @@ fn attempt(
     let second_poisoned = prepared.poisoned(judge.device.as_mut(), Poison::B)?;
     let second_hash = prepared.output_hash(judge.device.as_mut())?;
     let disagree = first_hash != second_hash;
+    // Before the disagreement is examined, because unwritten elements are its simplest cause.
     if let Some(verdict) = unwritten(prepared, &first_poisoned, &second_poisoned, disagree) {
         return failed(verdict);
     }
@@ -222,6 +227,7 @@ fn attempt(
     let hash = deterministic.then_some(second_hash);
     let failure = match mismatch {
         Some(mismatch) => Some(explain(judge, prepared, &mismatch, hash, phase)?),
+        // Once for each problem: whether a kernel reads outside depends on the shape more than on the values.
         None if depth == Depth::Full && case.seed_index == 0 && case.family == inputs::Family::Normal => {
             reads_outside(judge, prepared, hash, phase)?
         }
@@ -254,8 +260,8 @@ fn unwritten(
     Some(wrong::unwritten(prepared, &prepared.case.plan.buffers[*position], *count))
 }
 
-/// Why an answer is wrong, as far as cheap questions tell: NaN speaks for itself, an output that follows
-/// the guard zones was read from them, an output without variety is constant.
+/// Why an answer is wrong, as far as cheap tests tell. NaN needs no explanation; an output that follows
+/// the guard zones was read from them; an output without variety is constant.
 fn explain(
     judge: &mut Judge,
     prepared: &PreparedCase,
@@ -334,7 +340,7 @@ fn reads_outside(
     judge.device.arm_guards(run::GUARD_PATTERN)?;
     let Some(poison) = found else { return Ok(None) };
     if let Some(hash) = hash {
-        // The same question without anything behind the buffers: is it the guards, or luck?
+        // The same run with the usual guards: do the guards matter, or was it chance?
         prepared.run(judge.device.as_mut(), &mut judge.pool, (Poison::B, Poison::B), phase)?;
         let now = prepared.output_hash(judge.device.as_mut())?;
         let guards_matter = {
@@ -360,7 +366,8 @@ pub(super) fn check_timed(
 ) -> Result<Option<Verdict>, DeviceError> {
     let case = &prepared.case;
     if prepared.accumulates() {
-        // A batch of calls has piled up; what can be asked is whether the kernel is still honest now.
+        // A batch of calls has accumulated, so its output has no known answer. One fresh run still shows
+        // whether the kernel works now.
         prepared.run(judge.device.as_mut(), &mut judge.pool, (Poison::A, Poison::A), &mut |_, _| {})?;
     }
     if let Some(verdict) = wrong::out_of_bounds(&run::guards(judge.device.as_mut())?, case) {
@@ -370,6 +377,7 @@ pub(super) fn check_timed(
         return Ok(Some(input_mutated(prepared, position)));
     }
     let poisoned = prepared.poisoned(judge.device.as_mut(), Poison::A)?;
+    // Floats only: the poison is a NaN there, which is never right, while an integer may equal it.
     let left = poisoned
         .into_iter()
         .find(|(position, count)| *count > 0 && case.plan.buffers[*position].dtype.is_float());

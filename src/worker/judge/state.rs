@@ -1,8 +1,8 @@
-//! The judge's belongings inside the worker process.
+//! The judge's state inside the worker process.
 //!
 //! It owns the device, the candidates loaded on it, and the data they are tested on. A candidate that
 //! fails is a verdict with its case attached; after a sticky error the judge says so in every answer,
-//! because nothing that happens in this process can be believed any more.
+//! because nothing that happens in this process can be trusted any more.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -40,7 +40,8 @@ pub(super) struct LoadedSlot {
     pub binary: Vec<u8>,
     pub module: ModuleId,
     pub reference: Option<ModuleId>,
-    /// Cases since it was loaded: a failure at a full shape is read beside the tiny ones that passed.
+    /// Cases since it was loaded: a failure at a full shape is judged together with the tiny ones that
+    /// passed.
     pub history: Vec<CaseResult>,
 }
 
@@ -55,7 +56,7 @@ pub struct Judge {
     sticky: bool,
 }
 
-/// Device memory for pooled data, as a share of what is free at the start.
+/// The pool may take one part in this many of the device memory that is free at the start.
 const POOL_SHARE: u64 = 2;
 
 impl Judge {
@@ -85,6 +86,8 @@ impl Judge {
         binary: &[u8],
         reference: Option<&[u8]>,
     ) -> Result<f64, DeviceError> {
+        // Removed before it is unloaded: if unloading fails, the slot must not name a module that is half
+        // gone.
         if let Some(old) = self.slots.remove(&slot) {
             self.device.unload(old.module)?;
         }
@@ -129,6 +132,8 @@ impl Judge {
     ) -> Result<PreparedCase, CaseRefusal> {
         let case = Case::first(plan);
         let prepared = self.prepare_case(slot, &case, phase).and_then(|prepared| {
+            // Workspace and outputs are poisoned for timing too, so that the first output check means
+            // something.
             prepared.restore(self.device.as_mut(), &mut self.pool)?;
             prepared.poison_outputs(self.device.as_mut(), Poison::A)?;
             prepared.poison_scratch(self.device.as_mut(), Poison::A)?;
@@ -212,6 +217,7 @@ impl Judge {
         case: &Case,
         naive: Option<ModuleId>,
     ) -> Result<std::rc::Rc<CaseSet>, DeviceError> {
+        // Kept answers count only if they belong to these very inputs; otherwise they are computed again.
         if let Some(answers) = self.expected.get(key)
             && let Some(set) = self.upload(key, check, case, &answers)?
         {

@@ -16,7 +16,7 @@ use super::run::{Mismatch, PreparedCase};
 /// Beyond this share of the answer an error is no longer a matter of precision.
 const GROSS: f64 = 0.3;
 
-/// What became of one case.
+/// The result of one case.
 #[derive(Clone, Debug)]
 pub struct CaseResult {
     pub name: String,
@@ -147,11 +147,12 @@ pub fn out_of_bounds(damage: &[GuardDamage], case: &Case) -> Option<Verdict> {
     Some(about(verdict, case))
 }
 
-/// Of all failures the one with the smallest case, its cause widened by what the failing cases have
-/// in common that the passing ones lack: a family, a flag, a ragged size.
+/// The failure with the smallest case. Its cause is widened by what the failing cases share and the
+/// passing ones lack: a family, a flag, a ragged size.
 pub fn classify(results: &[CaseResult]) -> Option<Verdict> {
     let failing: Vec<&CaseResult> = results.iter().filter(|result| result.failure.is_some()).collect();
     let passing: Vec<&CaseResult> = results.iter().filter(|result| result.failure.is_none()).collect();
+    // The smallest failing case is the easiest one to debug.
     let smallest = failing.iter().min_by_key(|result| result.elements)?;
     let mut verdict = smallest.failure.clone()?;
     let base = verdict.cause.clone().unwrap_or_default();
@@ -177,6 +178,8 @@ fn pattern(failing: &[&CaseResult], passing: &[&CaseResult]) -> Option<(String, 
         let list = families.into_iter().collect::<Vec<_>>().join("`, `");
         return Some(("range".into(), format!("only inputs of family `{list}` fail")));
     }
+    // The order goes from the sharpest explanation to the weakest: a flag that separates failing from passing
+    // cases, then a ragged size, then a flag that the failing cases merely share.
     let flag = flag(failing, passing);
     if let Some((name, value, true)) = &flag {
         return Some((name.to_lowercase(), format!("all cases with {name}={value} fail, and no other")));

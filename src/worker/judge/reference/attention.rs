@@ -87,6 +87,7 @@ fn exact(q: &Tensor<'_>, k: &Tensor<'_>, v: &Tensor<'_>, extents: Extents) -> (V
     let mut out = vec![0.0f64; q.values.len()];
     let maxima = out.par_chunks_mut(queries * depth).enumerate().map(|(pair, out)| {
         let start = extents.start_kv(pair);
+        // Transposed, so that the inner loop runs over keys and vectorizes without reordering any sum.
         let transposed = transpose(&k.values[start..][..keys * depth], keys, depth);
         let values = &v.values[start..][..keys * depth];
         let mut logits = vec![0.0f64; keys];
@@ -97,6 +98,7 @@ fn exact(q: &Tensor<'_>, k: &Tensor<'_>, v: &Tensor<'_>, extents: Extents) -> (V
             let logits = &mut logits[..visible];
             dot_rows(query, &transposed, keys, logits);
             logits.iter_mut().for_each(|logit| *logit *= extents.scale());
+            // The maximum is subtracted here too: a plain `exp` of large logits overflows even in fp64.
             let max = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             largest = logits.iter().fold(largest, |most, logit| most.max(logit.abs()));
             let mut sum = 0.0;

@@ -1,4 +1,4 @@
-//! Right answers: built-in fp64 functions, each with a trusted same-dtype computation beside it.
+//! Correct answers: built-in fp64 functions, each with a trusted computation of the same data type.
 //!
 //! A reference reads the inputs as they were rounded and computes in fp64. The trusted computation
 //! does what a decent kernel does (f32 accumulation in plain order, output rounded); its error against

@@ -13,6 +13,7 @@ pub fn compute(operands: &Operands<'_>) -> Result<Vec<ReferenceAnswer>, DeviceEr
     let mut expected = vec![0.0f64; rows * columns];
     let width = columns.max(1);
     expected.par_chunks_mut(width).zip(x.values.par_chunks(width)).for_each(|(out, row)| {
+        // Subtracting the maximum keeps `exp` in range for the magnified input families.
         let max = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let mut sum = 0.0;
         for (value, x) in out.iter_mut().zip(row) {
