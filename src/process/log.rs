@@ -1,7 +1,7 @@
 //! What a child prints, kept in part and counted in full.
 //!
-//! A compiler or a kernel that floods its output must neither fill our memory nor block on a full pipe: everything is read,
-//! most of it is dropped.
+//! A compiler or a kernel that floods its output must neither fill our memory nor block on a full pipe:
+//! everything is read, most of it is dropped.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -11,8 +11,8 @@ use std::os::fd::OwnedFd;
 use rustix::event::{PollFd, PollFlags};
 
 const BUFFER: usize = 64 * 1024;
-/// Most that a dead child's pipe can hold (`/proc/sys/fs/pipe-max-size`); more comes from a process that left the group and
-/// goes on printing.
+/// Most that a dead child's pipe can hold (`/proc/sys/fs/pipe-max-size`); more comes from a process that left
+/// the group and goes on printing.
 const PIPE_MAX: usize = 1 << 20;
 
 /// The kept start and end of a stream.
@@ -26,8 +26,8 @@ pub struct CappedLog {
 }
 
 impl CappedLog {
-    /// Keeps at most `max` bytes: two thirds from the start, one third from the end, since compilers put causes first and
-    /// totals last.
+    /// Keeps at most `max` bytes: two thirds from the start, one third from the end, since compilers put
+    /// causes first and totals last.
     pub fn new(max: usize) -> CappedLog {
         CappedLog::with_ends(max * 2 / 3, max / 3)
     }
@@ -127,7 +127,8 @@ impl LoggedStream {
         self.stream.as_ref().map(|stream| PollFd::new(stream, PollFlags::IN))
     }
 
-    /// Reads one buffer at most, so that a flood cannot keep the caller from its deadline; gives the bytes read.
+    /// Reads one buffer at most, so that a flood cannot keep the caller from its deadline; gives the bytes
+    /// read.
     pub fn read_some(&mut self) -> usize {
         let Some(stream) = &mut self.stream else { return 0 };
         let mut buffer = [0u8; BUFFER];

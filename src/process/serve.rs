@@ -45,8 +45,8 @@ pub trait RequestHandler {
     fn answer(&mut self, request: Self::Request) -> Option<Self::Response>;
 }
 
-/// Answers requests until stdin ends or the handler does. Errors are of the pipes: there is nobody left to
-/// answer.
+/// Answers requests until stdin ends or the handler does. An error means that a pipe to the parent is broken,
+/// so no answer can be sent.
 pub fn serve(handler: &mut impl RequestHandler) -> io::Result<()> {
     while let Some(request) = handler.link().receive()? {
         let Some(response) = handler.answer(request) else { break };

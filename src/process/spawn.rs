@@ -1,8 +1,8 @@
 //! Starting processes so that they die with us.
 //!
-//! A child leads a process group of its own (one signal ends it with its children; Ctrl-C at the terminal does not reach it)
-//! and asks the kernel for SIGKILL when its parent dies. To the kernel, that parent is the *thread* that started the child,
-//! so one thread that never ends starts all of them.
+//! A child leads a process group of its own (one signal ends it with its children; Ctrl-C at the terminal
+//! does not reach it) and asks the kernel for SIGKILL when its parent dies. To the kernel, that parent is the
+//! *thread* that started the child, so one thread that never ends starts all of them.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};

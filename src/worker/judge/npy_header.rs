@@ -1,7 +1,7 @@
 //! The header of a `.npy` file: element type, order and shape.
 //!
-//! The format is NumPy's own (`numpy.lib.format`, NEP 1): a magic number, a version, the header's length and a
-//! Python dictionary with exactly three keys, which NumPy always writes as literals. A crate that reads it
+//! The format is NumPy's own (`numpy.lib.format`, NEP 1): a magic number, a version, the header's length and
+//! a Python dictionary with exactly three keys, which NumPy always writes as literals. A crate that reads it
 //! exists, but it brings a parser generator along for these sixty lines.
 
 use std::io::{self, Read};
