@@ -124,6 +124,8 @@ impl Number {
 const TWO_63: f64 = 9_223_372_036_854_775_808.0;
 
 fn compare_mixed(a: i64, b: f64) -> Ordering {
+    // Converting the integer to a float would round it beyond 2^53 and call different numbers equal. Python
+    // compares exactly.
     if b >= TWO_63 {
         return Ordering::Less;
     }
@@ -145,8 +147,11 @@ fn apply_int(operator: Operator, a: i64, b: i64) -> Result<Number, NumberError> 
         Operator::Subtract => a.checked_sub(b),
         Operator::Multiply => a.checked_mul(b),
         Operator::Divide => return finite(divide_exactly(a, b)),
+        // Rust rounds toward zero, Python rounds down: they differ by one where the signs differ and a rest
+        // remains.
         Operator::FloorDivide => a.checked_div(b).map(|q| q - i64::from(a % b != 0 && (a < 0) != (b < 0))),
         Operator::Remainder => {
+            // The plain `%` would panic for `i64::MIN % -1`, whose remainder is 0.
             let rest = a.wrapping_rem(b);
             Some(if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest })
         }
@@ -160,6 +165,7 @@ fn power_int(a: i64, b: i64) -> Result<Number, NumberError> {
         return apply_float(Operator::Power, a as f64, b as f64);
     }
     let result = match a {
+        // Powers of 0, 1 and -1 never overflow, so the exponent need not fit 32 bits.
         0 | 1 => Some(if b == 0 { 1 } else { a }),
         -1 => Some(if b % 2 == 0 { 1 } else { -1 }),
         _ => u32::try_from(b).ok().and_then(|b| a.checked_pow(b)),

@@ -84,6 +84,8 @@ impl Index {
             if list.len() == n {
                 break;
             }
+            // A Fisher-Yates shuffle. The map holds only displaced indices, so memory grows with `n` and not
+            // with the space.
             let other = rng.random_range(at..count);
             let drawn = moved.get(&other).copied().unwrap_or(other);
             let displaced = moved.get(&at).copied().unwrap_or(at);
@@ -172,6 +174,7 @@ impl Index {
 /// The indices of one of `n` parts that differ by one in length at most. There are at least `n`.
 fn stratum(count: u128, n: usize, part: usize) -> (u128, u128) {
     let n = n as u128;
+    // `count * part / n` would overflow for counts near 2^128.
     let start = |part: u128| count / n * part + count % n * part / n;
     (start(part as u128), start(part as u128 + 1))
 }

@@ -22,6 +22,7 @@ impl SearchSpace {
         let domains = self.index.domains().iter().enumerate();
         let keep = |(slot, domain): (usize, &Vec<u16>)| {
             let kept: Vec<u16> = domain.iter().copied().filter(|position| allowed(slot, *position)).collect();
+            // `None` means "all allowed" and spares the restriction a lookup per edge.
             (kept.len() < domain.len()).then_some(kept)
         };
         self.restricted(&domains.map(keep).collect())

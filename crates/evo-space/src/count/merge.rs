@@ -125,11 +125,13 @@ impl MergeSearch<'_> {
         let last = depth + 1 == steps.len();
         for at in members(allowed) {
             self.steps_left = self.steps_left.checked_sub(1).ok_or(OverBudget)?;
+            // At the last slot every conjunct has become part of `allowed`, so each member is a valid point.
             let child = if last { 0 } else { self.child(depth, &state, at)? };
             if child != DEAD {
                 edges.push((step.positions[at], child));
             }
         }
+        // Only nodes whose subtree is finished get here, so children already have their final numbers.
         let node = self.memory[depth].share(&edges);
         self.memory[depth].edges = edges;
         self.states[depth] = state;
@@ -162,6 +164,8 @@ impl MergeSearch<'_> {
             next.truncate(step.width);
         }
         let empty = step.closings.iter().any(|closing| is_empty(mask_of(step, closing, next)));
+        // A slot without allowed values makes the subtree empty. Testing here saves a search that finds
+        // nothing.
         let child = if empty { DEAD } else { self.remembered(depth)? };
         if let Some(entry) = before {
             self.memory[depth].before_closing.set(entry, child);
@@ -171,11 +175,15 @@ impl MergeSearch<'_> {
 
     /// The node of the state after step `depth`, searched if it is new.
     fn remembered(&mut self, depth: usize) -> Result<u32, OverBudget> {
+        // Merging is sound because the state holds everything that the completions depend on (see `plan`):
+        // equal states have the same completions, so the first search answers for all.
         match self.memory[depth].states.entry(&self.states[depth + 1]) {
             KeyEntry::Known(child) => Ok(child),
             KeyEntry::New(entry) => {
                 let words = self.states[depth + 1].len() as u64 + 2;
                 self.words_left = self.words_left.checked_sub(words).ok_or(OverBudget)?;
+                // The entry has no value until the search returns. Nothing can look it up before: states of
+                // one depth are only entered from the depth above.
                 let child = self.go(depth + 1)?;
                 self.memory[depth].states.set(entry, child);
                 Ok(child)
@@ -192,6 +200,8 @@ fn advance(
     next: &mut Vec<u64>,
     registers: &mut Registers,
 ) -> bool {
+    // The layout is fixed per step: masks, table nodes, registers that stay, registers that only closings
+    // read. The last group is cut off after closing.
     next.clear();
     for mask in &step.masks {
         match &mask.from {
@@ -267,6 +277,7 @@ fn write_registers(field: &RegisterField, registers: &Registers, next: &mut Vec<
     next.resize(tags + field.registers.len().div_ceil(32), 0);
     for (number, register) in field.registers.iter().enumerate() {
         let (tag, word) = registers.get(*register).map_or((3, 0), atom_words);
+        // The kind is part of the key because an integer and a float can have the same 64 bits.
         next[tags + number / 32] |= tag << (2 * (number % 32));
         next.push(word);
     }
@@ -275,6 +286,8 @@ fn write_registers(field: &RegisterField, registers: &Registers, next: &mut Vec<
 fn atom_words(atom: Atom) -> (u64, u64) {
     match atom {
         Atom::Number(Number::Int(value)) => (0, value as u64),
+        // Bits rather than values: 0.0 and -0.0 then count as different states, which costs a merge but is
+        // never wrong.
         Atom::Number(Number::Float(value)) => (1, value.to_bits()),
         Atom::Text(rank) => (2, u64::from(rank)),
     }

@@ -1,8 +1,8 @@
 //! The order in which a group is searched, and the way back to the declared order.
 //!
 //! No rule is best everywhere (declared order is 100 times worse than the greedy one on some public
-//! spaces and 7 times better on others), so both run in turn under growing budgets and the first to
-//! finish wins. The index must follow the declared order, so the diagram is then sorted by swapping
+//! spaces and 7 times better on others), so both orders run in turn under growing budgets and the first
+//! one to finish wins. The index must follow the declared order, so the diagram is then sorted by swapping
 //! neighboring layers.
 
 use rustc_hash::FxHashMap;
@@ -31,6 +31,7 @@ pub fn diagram(problem: &Problem, group: &[usize], max_steps: u64) -> Result<Lay
     if let Some(layers) = pair(problem, group) {
         return Ok(layers);
     }
+    // The declared order needs no sorting afterwards, so it goes first in each round.
     let greedy = greedy(problem, group);
     let orders: &[&[usize]] = if greedy == group { &[group] } else { &[group, &greedy] };
     let mut steps = FIRST_STEPS.min(max_steps);
@@ -69,6 +70,7 @@ fn pair(problem: &Problem, group: &[usize]) -> Option<Layers> {
         let holds = |other: usize| tables.iter().all(|table| table.holds(at * size + other));
         let others = problem.positions[*second].iter().enumerate().filter(|(other, _)| holds(*other));
         let edges: Edges = others.map(|(_, position)| (*position, 0)).collect();
+        // A diagram holds only nodes that lead to a point; later code relies on that for domains and counts.
         if edges.is_empty() {
             continue;
         }
@@ -97,6 +99,8 @@ fn greedy(problem: &Problem, group: &[usize]) -> Vec<usize> {
                 completes += i64::from(open.is_empty());
                 opens += i64::from(ready.is_empty());
             }
+            // A completed conjunct drops out of the state, an opened one adds to it. Small states mean more
+            // merging.
             (-completes, opens, problem.values[slot].len())
         };
         let best = (0..left.len()).min_by_key(|at| score(left[*at])).unwrap_or(0);
@@ -135,7 +139,11 @@ fn swap(layers: &mut Layers, upper: usize) -> Result<(), OverBudget> {
             let inner = layers.nodes[upper + 1][*child as usize].iter();
             paths.extend(inner.map(|(second, grandchild)| (*second, *first, *grandchild)));
         }
+        // A diagram that is small in one order can be exponentially larger in another, so sorting has a limit
+        // too.
         edges_left = edges_left.checked_sub(paths.len()).ok_or(OverBudget)?;
+        // Sorted by the second slot and then by the first: nodes keep their edges ascending, which sharing by
+        // equality and binary search both need.
         paths.sort_unstable();
         let by_second = paths.chunk_by(|a, b| a.0 == b.0).map(|chunk| {
             let edges: Edges = chunk.iter().map(|(_, first, grandchild)| (*first, *grandchild)).collect();

@@ -55,7 +55,7 @@ pub struct MaskMove {
     pub from: Source,
     pub to: usize,
     pub words: usize,
-    /// What tables of two slots leave, for each value of the step's slot.
+    /// The values that tables of two slots still allow, for each value of the step's slot.
     pub rows: Option<Vec<u64>>,
 }
 
@@ -82,7 +82,7 @@ pub enum Then {
     },
 }
 
-/// A conjunct without table that has one open slot left.
+/// A conjunct without a table that has one open slot left.
 #[derive(Debug)]
 pub struct Closing {
     pub slot: usize,
@@ -158,6 +158,8 @@ impl<'a> Planner<'a> {
     fn new(problem: &'a Problem, order: &'a [usize]) -> Planner<'a> {
         let mut depths = vec![usize::MAX; problem.values.len()];
         order.iter().enumerate().for_each(|(depth, slot)| depths[*slot] = depth);
+        // A conjunct links all of its slots into one group, so its first slot decides whether it belongs
+        // here.
         let mine = problem.conjuncts.iter().filter(|conjunct| depths[conjunct.slots[0]] != usize::MAX);
         let tracks = mine.map(|conjunct| track(conjunct, &depths)).collect();
         let mut registers = Registers::new(problem.values.len());
@@ -211,7 +213,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Conjuncts without table take in the new slot; what that makes computable is computed once.
+    /// Tells conjuncts without a table about the new slot. Parts that become computable are computed once.
     fn advance_residuals(&mut self, depth: usize) -> Vec<Precomputed> {
         let mut parts = Vec::new();
         let Planner { depths, registers, tracks, problem, .. } = self;
@@ -242,6 +244,8 @@ impl<'a> Planner<'a> {
             let words = words_for(self.problem.values[*slot].len());
             let pairs =
                 closing.filter_map(|track| track.diagram.as_ref()).filter(|diagram| diagram.steps.len() == 1);
+            // Several tables may close on the same slot at this step; their rows are intersected once here
+            // instead of at every visit.
             let rows = pairs.map(pair_rows).reduce(|mut all, more| {
                 all.iter_mut().zip(more).for_each(|(word, other)| *word &= other);
                 all
@@ -280,6 +284,8 @@ impl<'a> Planner<'a> {
                         then: Then::Keep { to },
                     });
                 }
+                // With one open slot left the table is spent: its last node becomes that slot's allowed
+                // values and leaves the state.
                 (Some(level), _, _) if track.open_after(depth) == 1 => {
                     let open = self.order[track.depths[level + 1]];
                     let mask = masks.iter().position(|mask| mask.slot == open);

@@ -1,5 +1,5 @@
 //! A space made ready for counting: constraints split and folded, values that no valid point can
-//! have removed, constraints that always hold dropped, and what is left grouped by who reads whom.
+//! have removed, constraints that always hold dropped, and parameters that share a constraint grouped.
 
 use std::sync::Arc;
 
@@ -73,6 +73,7 @@ impl Problem {
         for constraint in constraints {
             let names = constraint.expr.distinct_names();
             let slots: Vec<usize> = names.iter().filter_map(|name| slot(name)).collect();
+            // The loader has already rejected unknown names, so a name without a slot is a bug in evo.
             assert_eq!(slots.len(), names.len(), "constraints read only known names");
             for code in conjuncts(constraint.expr.tree(), &slots, &domains) {
                 let slots = code.slots();
@@ -99,11 +100,15 @@ impl Problem {
     fn filter(&mut self, tried: &mut usize) {
         let mut registers = Registers::new(self.values.len());
         for (slot, values) in self.values.iter().enumerate() {
+            // Conjuncts may read slots that have one value left. No table sets these registers, so they must
+            // hold that value from the start.
             registers.set(slot as u32, values.first().copied());
         }
         let programs: Vec<Program> =
             self.conjuncts.iter().map(|conjunct| Program::new(&conjunct.code, &mut registers)).collect();
         let mut changed = true;
+        // Generalized arc consistency: values without support go, which shrinks other tables, until no table
+        // changes.
         while changed && !self.impossible {
             changed = false;
             let mut numbers: Vec<usize> = (0..self.conjuncts.len()).collect();
@@ -111,7 +116,8 @@ impl Problem {
             for number in numbers {
                 let combinations = self.combinations(&self.conjuncts[number]);
                 let few = combinations <= MAX_TABLE && *tried + combinations <= MAX_TRIED;
-                // What reads one slot or none is tried out at any cost: the search does not know it.
+                // A conjunct that reads one slot or none is always tabulated: the search only plans
+                // conjuncts of two or more slots.
                 let wanted = few || self.conjuncts[number].slots.len() < 2;
                 if wanted && !self.impossible && !self.is_current(&self.conjuncts[number]) {
                     *tried += combinations;
@@ -161,6 +167,8 @@ impl Problem {
     fn drop_what_is_decided(&mut self) {
         let mut conjuncts = std::mem::take(&mut self.conjuncts);
         for conjunct in &mut conjuncts {
+            // Another table may have removed values after this one was made, so its rows no longer match the
+            // slots.
             if !self.is_current(conjunct) {
                 conjunct.table = None;
             }
@@ -190,6 +198,8 @@ impl Problem {
         for conjunct in &self.conjuncts {
             for slot in &conjunct.slots[1..] {
                 let (a, b) = (find(&mut leader, conjunct.slots[0]), find(&mut leader, *slot));
+                // The smaller slot leads, so that a group is found under its first slot and groups come out
+                // in declared order.
                 leader[a.max(b)] = a.min(b);
             }
         }

@@ -43,6 +43,8 @@ pub fn relax(problem: &Problem, group: &[usize], limits: RelaxLimits) -> Relaxed
     let combinations = |conjunct: &Conjunct| {
         conjunct.slots.iter().map(|slot| problem.values[*slot].len()).fold(1usize, usize::saturating_mul)
     };
+    // Conjuncts of few slots and few combinations tend to make small diagrams, so the budget covers more of
+    // them.
     conjuncts.sort_by_key(|conjunct| (conjunct.slots.len(), combinations(conjunct)));
     let mut choice = Choice {
         part: Problem { conjuncts: Vec::new(), ..problem.clone() },
@@ -100,6 +102,8 @@ impl Choice<'_> {
         let is_replaced = |layers: &Layers| groups.iter().any(|group| group.contains(&layers.slots[0]));
         let kept: usize = self.diagrams.iter().filter(|layers| !is_replaced(layers)).map(edges).sum();
         let Some(built) = self.build(&groups, self.limits.edges.saturating_sub(kept)) else {
+            // Leaving a conjunct out only adds points. The diagrams stay a superset of the valid points, and
+            // checks remove the rest.
             self.part.conjuncts.truncate(taken);
             return false;
         };
@@ -113,6 +117,7 @@ impl Choice<'_> {
         for group in groups {
             self.limits.trials = self.limits.trials.checked_sub(1)?;
             let layers = order::diagram(&self.part, group, self.limits.steps).ok()?;
+            // Limited over all diagrams of the group, because all of them are kept in memory together.
             edges_left = edges_left.checked_sub(edges(&layers))?;
             built.push(layers);
         }

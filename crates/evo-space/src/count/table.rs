@@ -4,7 +4,7 @@ use super::keys::KeyTable;
 use super::value_set::words_for;
 use crate::program::{Program, Registers};
 
-/// The child of a combination that nothing completes.
+/// Marks a partial combination that has no completion.
 pub const DEAD: u32 = u32::MAX;
 
 /// A conjunct's truth for every combination of its slots' values, as it was when they were tried.
@@ -32,6 +32,7 @@ impl TruthTable {
         (0..at.len()).for_each(|digit| set(registers, digit, 0));
         loop {
             bits.push(program.holds(registers));
+            // Counts up like an odometer with the last slot fastest, because `bits` is row-major.
             let Some(step) = (0..at.len()).rev().find(|digit| at[*digit] + 1 < sizes[*digit]) else { break };
             at[step] += 1;
             at[step + 1..].fill(0);
@@ -141,6 +142,7 @@ impl TableDiagram {
             let above = nodes.chunks_exact(*size).map(|children| {
                 key.iter_mut().zip(children).for_each(|(word, child)| *word = u64::from(*child));
                 let dead = children.iter().all(|child| *child == DEAD);
+                // Two nodes with the same children admit the same completions, so one number stands for both.
                 if dead { DEAD } else { shared.intern(&key) }
             });
             nodes = above.collect();
@@ -148,6 +150,7 @@ impl TableDiagram {
                 (0..shared.len()).flat_map(|node| shared.key(node).iter().map(|word| *word as u32)).collect(),
             );
         }
+        // The levels were built from the last slot up; the search reads them from the first slot down.
         steps.reverse();
         let rows = (0..rows.len()).flat_map(|row| rows.key(row).to_vec()).collect();
         TableDiagram { steps, rows, words }

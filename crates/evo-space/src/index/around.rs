@@ -71,6 +71,7 @@ impl<'a> Around<'a> {
         let (group, depth) = self.index.places[slot];
         let mut node = edge.child;
         for layer in &self.index.diagrams[group].layers[depth + 1..] {
+            // From here on the changed point runs along the original path, which is known to be valid.
             if self.valid[group] && self.nodes[layer.slot] == node {
                 break;
             }

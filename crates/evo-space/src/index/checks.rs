@@ -33,6 +33,8 @@ impl Checks {
             }
             let positions = &problem.positions[slot];
             let length = positions.last().map_or(0, |last| usize::from(*last) + 1);
+            // Indexed by original position, because diagrams speak in positions. Removed positions hold a
+            // filler that no diagram asks for.
             let mut values = vec![Atom::Text(0); length];
             positions
                 .iter()

@@ -46,6 +46,7 @@ impl Fork<'_> {
     /// The edge at a share of the completions, from 0 to below 1.
     pub fn split(&self, share: f64) -> ForkChoice {
         let edges = self.diagram.layers[self.depth].edges_of(self.node);
+        // A forced value uses up none of the share, so its random bits remain for later parameters.
         if edges.len() == 1 {
             return ForkChoice { edge: edges[0], width: 1.0, inside: share };
         }

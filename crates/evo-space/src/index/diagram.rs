@@ -92,6 +92,8 @@ impl Diagram {
             for node in nodes {
                 let mut count = 0u128;
                 for (position, child) in node {
+                    // Edges are ascending by position, so the completions before an edge are its offset in
+                    // lexicographic order.
                     layer.edges.push(Edge { position, child, before: count });
                     count = count.saturating_add(below[child as usize]);
                 }
@@ -104,6 +106,8 @@ impl Diagram {
         layers.reverse();
         let count = below.first().copied().unwrap_or(0);
         let mut diagram = Diagram { layers, total: BigUint::from(count), shares: None };
+        // A node below the root cannot have more completions than the root, since every node lies on a path
+        // from it. So the root alone tells whether any count saturated.
         if count == u128::MAX {
             diagram.total = diagram.exact_counts().swap_remove(0).swap_remove(0);
             diagram.shares = Some(EdgeShares::new(&diagram.layers));
@@ -164,6 +168,7 @@ impl Diagram {
         let mut node = 0;
         for layer in &self.layers {
             let edge = match layer.edges_of(node) {
+                // Nodes with one edge are common where constraints fix a value; they need no search.
                 [edge] => edge,
                 edges => &edges[edges.partition_point(|edge| before(edge) <= index) - 1],
             };
@@ -202,6 +207,8 @@ impl Diagram {
                 for edge in edges {
                     let child = edge.child as usize;
                     sum += paths * &below[child] * weight(layer.slot, edge.position);
+                    // Paths into an edge times completions below it: the number of points that pass through
+                    // the edge.
                     next[child] += paths;
                 }
             }

@@ -37,6 +37,8 @@ impl Index {
     fn wide_point(&self, mut index: u128) -> Vec<u16> {
         let mut walk = IndexWalk::new(self);
         for slot in 0..self.places.len() {
+            // Groups may interleave in the declared order: a step at this slot skips its own completions
+            // times those of every other group.
             let rest = walk.completions_elsewhere(slot);
             let edges = walk.edges(slot);
             // Products beyond 128 bits saturate, which is as good as exact: the index is below.

@@ -145,6 +145,7 @@ impl<'a, C: Fn(usize, u16) -> u64> CheapestSearch<'a, C> {
             return Ok(());
         }
         for (estimate, _, edge) in self.candidates(step, node, spent, rng)? {
+            // Candidates are sorted by estimate, so none of the later ones can be cheaper either.
             if self.best.as_ref().is_some_and(|(least, _)| estimate >= *least) {
                 break;
             }
@@ -176,10 +177,13 @@ impl<'a, C: Fn(usize, u16) -> u64> CheapestSearch<'a, C> {
         let mut found = Vec::new();
         for edge in edges {
             let own = (self.cost)(place.slot, edge.position);
+            // The estimate never exceeds the true cost: the diagrams hold a superset of the valid points, so
+            // their least cost is a lower bound.
             let estimate = spent + own + after[edge.child as usize] + later;
             if estimate <= self.limit {
                 found.push((estimate, rng.random(), *edge));
             } else {
+                // The smallest estimate beyond the limit is where the next round has to begin.
                 self.left = self.left.min(estimate);
             }
         }

@@ -52,6 +52,8 @@ pub fn parts(diagrams: &[Diagram], places: &[(usize, usize)], checks: &Checks) -
     let mut part_of: Vec<usize> = (0..diagrams.len()).collect();
     for check in 0..checks.len() {
         let linked: Vec<usize> = checks.slots(check).iter().map(|slot| part_of[places[*slot].0]).collect();
+        // Every diagram of the linked parts moves, not only those that the check reads, so that earlier links
+        // are kept.
         part_of.iter_mut().filter(|part| linked.contains(part)).for_each(|part| *part = linked[0]);
     }
     let mut found = Vec::new();

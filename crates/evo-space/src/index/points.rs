@@ -86,6 +86,7 @@ impl<I: Borrow<Index>> Iterator for Points<I> {
             PointsState::Done => false,
         };
         while going {
+            // A failed check rules out every completion of the prefix, so the search moves on at this slot.
             if !self.passes() {
                 going = self.advance();
             } else if self.chosen.len() < self.index.borrow().places.len() {

@@ -60,6 +60,8 @@ impl Diagram {
             let mut own = Vec::new();
             let numbers = reached[depth].nodes.iter().map(|node| {
                 let edges = kept(layer, *node, allowed).filter_map(|edge| {
+                    // `below` is ordered as `reached`, because both list nodes in the order in which the pass
+                    // down met them.
                     let child = below[reached[depth + 1].order_of(edge.child)];
                     (child != DEAD).then_some((edge.position, child))
                 });

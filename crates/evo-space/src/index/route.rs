@@ -98,6 +98,7 @@ impl Route {
             self.edges.extend(edges.iter().map(|edge| RouteEdge {
                 position: edge.position,
                 child: edge.child,
+                // The total is below 2^64, so every count of a node or an edge fits as well.
                 before: edge.before as u64,
             }));
         }
@@ -136,6 +137,8 @@ impl Route {
                     return only.position;
                 }
                 let rest = self.completions_elsewhere(stop, nodes);
+                // A 64-bit division costs more than the comparison, and spaces with one group always have a
+                // rest of 1.
                 let own = if rest == 1 { index } else { index / rest };
                 // Where each edge has one completion, the index is the number of the edge.
                 let edge = match edges.get(own as usize) {

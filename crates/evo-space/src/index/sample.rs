@@ -52,6 +52,7 @@ impl Index {
         if part.is_exact() {
             return self.draw_once(part, rng, positions, scratch);
         }
+        // A trial without a single hit predicts that rejection would spend all of its draws in vain.
         if self.trial(part).held > 0 && (0..REFUSALS).any(|_| self.draw_once(part, rng, positions, scratch)) {
             return true;
         }
@@ -64,6 +65,8 @@ impl Index {
                 DiveEnd::Nothing => return false,
                 DiveEnd::OutOfSteps => {}
             }
+            // A restart chooses new values near the root. A depth-first search seldom gets back to an early
+            // mistake by itself.
             spent += steps;
             steps *= 2;
         }

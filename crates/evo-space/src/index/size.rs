@@ -53,6 +53,7 @@ impl Index {
     /// How often drawn points of a part pass its checks; drawn once, from a fixed seed.
     pub(super) fn trial(&self, part: &Part) -> Trial {
         *part.trial.get_or_init(|| {
+            // A fixed seed: the same space must report the same estimate at every call.
             let mut rng = seeded(0);
             let mut positions = vec![0; self.places.len()];
             let mut scratch = self.checks.scratch();

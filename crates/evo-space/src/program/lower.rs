@@ -158,6 +158,8 @@ fn append(left: Code, operator: Operator, right: Code) -> Code {
 
 fn add(left: Code, negative: bool, right: Code, domains: &Domains<'_>) -> Code {
     let sum = bound(&left, domains).zip(bound(&right, domains)).map(|(a, b)| a.saturating_add(b));
+    // Beyond the bound, reordering could turn a sum that overflows on the way into one that does not, so it
+    // stays as written.
     if sum.is_none_or(|sum| sum > i128::from(i64::MAX)) {
         let operator = if negative { Operator::Subtract } else { Operator::Add };
         return append(left, operator, right);
@@ -210,6 +212,7 @@ fn bound(code: &Code, domains: &Domains<'_>) -> Option<i128> {
         // A zero divisor does not matter: it fails whatever the order around it.
         Code::Chain(first, rest) => {
             rest.iter().try_fold(of(first)?, |left, (operator, right)| match operator {
+                // Rounding down can move the quotient of two integers one further from zero.
                 Operator::FloorDivide => of(right).map(|_| left + 1),
                 Operator::Remainder => of(right),
                 _ => None,

@@ -284,6 +284,8 @@ impl CodeCompiler<'_> {
             self.compile_into(slot, out);
         }
         let items: Vec<Register> = items.iter().map(|item| self.compile(item)).collect();
+        // Sets the result to false for an empty list, and reads `value` so that a failing value fails the
+        // test as in Python.
         self.push(Operation::NotEqual, value, value, out);
         let mut exits = Vec::new();
         for item in items {
