@@ -83,6 +83,7 @@ impl Cache {
     pub fn get(&self, key: &ContentHash) -> Option<CompileOutcome> {
         let text = fs::read_to_string(self.key_path(key)).ok()?;
         let (checksum, body) = text.split_once('\n')?;
+        // A torn or edited entry counts as absent: compiling again is always right, a wrong binary never is.
         if ContentHash::of(body.as_bytes()).as_str() != checksum {
             return None;
         }
@@ -102,6 +103,8 @@ impl Cache {
     /// Keeps an answer, if asking again would give the same: binaries and plain refusals, not deadlines,
     /// memory or crashes.
     pub fn put(&self, key: &ContentHash, outcome: &CompileOutcome) -> io::Result<()> {
+        // A deadline, a memory limit or a crash depends on the load of this machine, so the next attempt may
+        // succeed.
         let lasting = match outcome {
             Ok(_) => true,
             Err(verdict) => verdict.kind == VerdictKind::CompileError,
@@ -134,6 +137,8 @@ impl Cache {
         if let Some(folder) = path.parent().filter(|folder| !folder.is_dir()) {
             fs::create_dir_all(folder)?;
         }
+        // Two processes may write the same entry at once. Each renames a whole file, so the last one wins and
+        // readers never see a mixture.
         let mut file = tempfile::Builder::new().prefix("entry-").tempfile_in(self.root.join("tmp"))?;
         file.write_all(bytes)?;
         file.persist(path).map(drop).map_err(|error| error.error)

@@ -39,6 +39,8 @@ const CRASH_WORDS: &[&str] = &[
 pub fn refused(log: &str) -> Box<Verdict> {
     let lower = log.to_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    // Before crashes: a compiler that runs out of memory often also prints its crash message, but memory is
+    // the cause.
     if says(MEMORY_WORDS) {
         return out_of_memory(log);
     }
@@ -87,6 +89,7 @@ fn with_log(kind: VerdictKind, message: String, log: &str) -> Verdict {
 fn first_errors(log: &str) -> String {
     let is_error = |line: &&str| {
         let lower = line.trim().to_lowercase();
+        // Compilers end with a total such as `2 errors detected`, which says nothing that the errors do not.
         let total = ["error detected", "errors detected"].iter().any(|words| lower.contains(words));
         // `#error` is the source's own line, shown below the message that quotes it.
         let says = lower.contains("error") || lower.contains("fatal");

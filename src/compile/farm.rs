@@ -94,6 +94,8 @@ impl CompileFarm {
         let program = worker_program(toolbox)?;
         let starter = WorkerStarter { program, options: options.clone(), found, cache: cache.clone() };
         let groups: Vec<ProcessGroup> = (0..options.jobs.max(1)).map(|_| ProcessGroup::default()).collect();
+        // Only one worker starts now: it proves that compiling works. The other lanes start theirs when the
+        // cache has no answer.
         let first = starter.start(&groups[0])?;
         let work = vec![LaneWork::Idle; groups.len()];
         let shared = Arc::new(FarmShared {
@@ -243,6 +245,7 @@ impl CompileLane {
     }
 
     fn answer(&mut self, source: KernelSource) -> CompileOutcome {
+        // Before the cache: a source that is refused must be refused whatever an older evo stored for it.
         guard::check(&source.text)?;
         let options = &self.shared.options;
         let key = cache::key(&source, options.kind, &options.arch, &self.shared.fingerprint);

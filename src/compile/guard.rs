@@ -17,10 +17,13 @@ pub fn check(text: &str) -> Result<(), Box<Verdict>> {
             Verdict::new(VerdictKind::StaticReject, format!("the source {what}, which is not allowed"));
         Err(Box::new(verdict.with_cause("include")))
     };
+    // A directive may be split by a line continuation, or begin after a block comment. The compiler joins
+    // both, so the guard has to.
     let text = without_comments(&text.replace("\\\n", ""));
     for line in text.lines() {
         let Some(operand) = include_operand(line) else { continue };
         let Some(name) = operand.strip_prefix(['<', '"']) else {
+            // A macro can expand to any path, so its name proves nothing.
             return refuse(format!("includes the computed name `{operand}`"));
         };
         let name = name.split(['>', '"']).next().unwrap_or_default();
@@ -43,6 +46,7 @@ fn names_file(text: &str, directive: &str) -> bool {
 /// What follows `#include`, `#include_next`, `#import` or `#embed`.
 fn include_operand(line: &str) -> Option<&str> {
     let line = line.trim_start();
+    // `%:` is the digraph of `#`.
     let directive = line.strip_prefix('#').or_else(|| line.strip_prefix("%:"))?.trim_start();
     let end = directive
         .find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_')

@@ -114,6 +114,7 @@ impl HostToolchain {
         let mut parts: Vec<&[u8]> = vec![compiler.version.as_bytes()];
         parts.extend(flags.iter().map(String::as_bytes));
         for (name, text) in translate::headers() {
+            // A new evo with changed headers must not reuse binaries or precompiled headers of the old ones.
             parts.extend([name.as_bytes(), text.as_bytes()]);
         }
         let fingerprint = ContentHash::of_parts(parts);
@@ -146,6 +147,7 @@ impl HostToolchain {
         let start = Instant::now();
         let unit = translate::translation_unit(source)?;
         let (input, output) = (self.scratch.join("unit.cpp"), self.scratch.join("unit.so"));
+        // An output left by the source before must not pass for this one's if the compiler writes nothing.
         let _ = fs::remove_file(&output);
         fs::write(&input, unit).map_err(|error| harness("write the translated source", &error))?;
         let mut command = self.compiler.start();
@@ -206,6 +208,7 @@ impl HostToolchain {
         let mut child = command.spawn()?;
         // Closes our copies of the writing end, so that the reader sees the end.
         drop(command);
+        // Read to the end before waiting: a compiler that fills the pipe would otherwise never exit.
         let log = CappedLog::new(4 * diagnose::LOG_MAX).read_all(reader)?;
         Ok((child.wait()?, log))
     }

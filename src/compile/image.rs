@@ -103,6 +103,8 @@ pub fn symbol_of(kernels: &[EntryResources], entry: &str) -> Option<String> {
     let prefix = format!("_Z{}{entry}", entry.len());
     let mut mangled = kernels.iter().filter(|kernel| kernel.entry.starts_with(&prefix));
     let only = mangled.next()?;
+    // With two overloads it is not known which one the launch means, and guessing would time the wrong
+    // kernel.
     mangled.next().is_none().then(|| only.entry.clone())
 }
 
@@ -123,6 +125,7 @@ fn read_symbols<'data>(
     let endian = header.endian()?;
     let table = header.sections(endian, bytes)?;
     let mut symbols = table.symbols(endian, bytes, elf::SHT_SYMTAB)?;
+    // A stripped shared object has only its dynamic symbols.
     if symbols.is_empty() {
         symbols = table.symbols(endian, bytes, elf::SHT_DYNSYM)?;
     }
@@ -153,12 +156,14 @@ fn decides(section: &ElfSection<'_>) -> bool {
 
 fn code_hash(sections: &[ElfSection<'_>], symbols: &[ElfSymbol<'_>]) -> ContentHash {
     let mut order: Vec<usize> = (0..sections.len()).filter(|&index| decides(&sections[index])).collect();
+    // By name, so that the order of sections in the file does not count.
     order.sort_by_key(|&index| sections[index].name);
     let mut parts: Vec<Vec<u8>> = Vec::new();
     for index in order {
         let section = &sections[index];
         parts.push(section.name.as_bytes().to_vec());
         if section.nobits {
+            // Zeroed data has no bytes in the file; its size is all that there is to hash.
             parts.push(section.size.to_le_bytes().to_vec());
             continue;
         }

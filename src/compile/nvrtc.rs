@@ -103,6 +103,8 @@ impl NvrtcLibrary {
         }
         let file = self.path.file_name().unwrap_or_default();
         let headers = self.includes.first();
+        // A toolkit update can change the headers without changing NVRTC, so their text is part of the cache
+        // key.
         let keyed =
             KEYED_HEADERS.iter().map(|name| headers.and_then(|folder| std::fs::read(folder.join(name)).ok()));
         let mut parts = vec![format!("nvrtc {major}.{minor} {}", file.display()).into_bytes()];
@@ -140,6 +142,7 @@ impl Nvrtc {
         let number = arch.strip_prefix("sm_").map(|text| text.trim_end_matches(['a', 'f']));
         let number: Option<c_int> = number.and_then(|text| text.parse().ok());
         let known = self.archs();
+        // An NVRTC that cannot list its targets is not refused; compiling will tell.
         if known.is_empty() || number.is_some_and(|number| known.contains(&number)) {
             return Ok(());
         }
@@ -195,6 +198,7 @@ impl Nvrtc {
 
     fn options(&self, source: &KernelSource, arch: &str) -> Result<Vec<CString>, Box<Verdict>> {
         let own = [format!("--gpu-architecture={arch}"), VERBOSE.to_string_lossy().into_owned()];
+        // A default only: a kernel that names its own C++ standard keeps it.
         let standard = source.options.iter().all(|option| !option.contains("-std=") && option != "-std");
         let standard = standard.then(|| "--std=c++17".to_string());
         let all = own.iter().chain(&standard).chain(&self.includes).chain(&source.options);
@@ -237,6 +241,7 @@ fn resources(
         let log = reported.iter().find(|report| report.entry == kernel.entry).cloned().unwrap_or_default();
         EntryResources {
             entry: image::plain_name(&kernel.entry).to_string(),
+            // The log comes first; the file fills the gaps. Spills are reported in the log alone.
             registers: log.registers.or(kernel.registers),
             stack_bytes: log.stack_bytes.or(kernel.stack_bytes),
             spill_store_bytes: log.spill_store_bytes,

@@ -67,6 +67,8 @@ impl Multiprocessor {
     pub fn resident_blocks(&self, needs: BlockNeeds) -> u64 {
         let warps = needs.threads.div_ceil(WARP).max(1);
         let per_warp = (needs.registers_per_thread * WARP).next_multiple_of(REGISTER_UNIT).max(REGISTER_UNIT);
+        // Each partition has its own registers, so the remainder of a partition is lost and is rounded away
+        // before multiplying.
         let warps_by_registers = self.registers / PARTITIONS / per_warp * PARTITIONS;
         let units =
             needs.shared_bytes.saturating_add(self.shared_reserve_bytes).div_ceil(self.shared_unit_bytes);

@@ -11,6 +11,7 @@ pub fn split(log: &str) -> (Vec<EntryResources>, String) {
     let mut rest = String::new();
     let mut inside_entry = false;
     for line in log.lines() {
+        // The line with the stack frame has no `ptxas` prefix, so its words identify it.
         let text = match line.strip_prefix("ptxas ").map(str::trim_start) {
             Some(report) => report.strip_prefix("info").or_else(|| report.strip_prefix('.')),
             None => line.trim().contains("bytes stack frame").then_some(line),

@@ -41,6 +41,8 @@ pub fn section(history: &History) -> Option<LeaderboardSection> {
     let header = history.header.as_ref().filter(|header| header.device.kind != DeviceKind::Replay)?;
     let newest = history.confirmations.last()?;
     let baseline = history.evaluations.iter().find(|one| one.number == newest.baseline)?;
+    // Ratios to different baselines cannot be compared, so only confirmations against the newest baseline
+    // count.
     let good = confirmed(history, newest.baseline);
     let base_ns = baseline_ns(&good, newest.baseline)?;
     let mut entries: Vec<RankedEntry> = good.iter().map(|one| entry(header, one, base_ns)).collect();
@@ -50,6 +52,7 @@ pub fn section(history: &History) -> Option<LeaderboardSection> {
     let floor = newest.noise_floor.unwrap_or(0.0);
     for (position, entry) in entries.iter_mut().enumerate() {
         entry.rank = position as u32 + 1;
+        // A difference below the noise floor would also appear between two runs of the same binary.
         entry.tie_with_champion = position > 0 && entry.objective_ns / best_ns - 1.0 <= floor;
     }
     let champion = entries.remove(0);
@@ -96,6 +99,7 @@ fn baseline_ns(good: &[&Confirmation], baseline: u64) -> Option<f64> {
     for (problem, times) in &times {
         let weight = weight_of(work, problem);
         sum += weight * median(times).ln();
+        // Logarithms: the objective is a weighted geometric mean over problems.
         weights += weight;
     }
     Some((sum / weights).exp()).filter(|value| value.is_finite())
@@ -191,6 +195,7 @@ pub fn speedup(pairs: &[PairedProblem], work: &[ProblemWork]) -> Option<(f64, f6
     let mean = |of: fn(&PairedProblem) -> f64| {
         (pairs.iter().map(|pair| -of(pair).ln() * weight(pair)).sum::<f64>() / total).exp()
     };
+    // Ratios are finalist over baseline. Inverting them into speedups also swaps the ends of the interval.
     Some((mean(|pair| pair.ratio), mean(|pair| pair.ratio_high), mean(|pair| pair.ratio_low)))
 }
 

@@ -65,6 +65,7 @@ pub fn replace(folder: &Path, board: &Leaderboard) -> Result<Merged, JournalErro
 fn turn(folder: &Path) -> Result<std::fs::File, JournalError> {
     let path = folder.join(".leaderboard.lock");
     let file = std::fs::File::create(&path).map_err(|error| JournalError::io("create", &path, error))?;
+    // A file of its own: a lock on `leaderboard.json` would be lost when the rename replaces that file.
     file.lock().map_err(|error| JournalError::io("lock", &path, error))?;
     Ok(file)
 }
@@ -89,11 +90,14 @@ pub fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), Jour
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), JournalError> {
     let fail = |error| JournalError::io("write", path, error);
     let folder = path.parent().unwrap_or(Path::new("."));
+    // In the same folder, because a rename is atomic only within one file system.
     let mut file = tempfile::Builder::new().prefix(".evo-").tempfile_in(folder).map_err(fail)?;
     file.write_all(bytes).map_err(fail)?;
     use std::os::unix::fs::PermissionsExt;
+    // Temporary files are private to their owner, but other users and programs read the leaderboard.
     let readable = std::fs::Permissions::from_mode(0o644);
     file.as_file().set_permissions(readable).map_err(fail)?;
+    // Synced before the rename: otherwise a power cut could leave the new name on an empty file.
     file.as_file().sync_all().map_err(fail)?;
     file.persist(path).map_err(|error| fail(error.error))?;
     Ok(())

@@ -28,6 +28,7 @@ pub fn decode(line: &[u8]) -> Result<JournalRecord, String> {
     let text = std::str::from_utf8(line).map_err(|_| "not UTF-8".to_string())?;
     let envelope: Envelope<'_> =
         serde_json::from_str(text).map_err(|error| format!("not a record: {error}"))?;
+    // Valid JSON is not proof: a flipped digit in a time would still parse, and would rank.
     if checksum(envelope.record.get()) != envelope.crc {
         return Err("the checksum does not match".to_string());
     }
@@ -35,5 +36,6 @@ pub fn decode(line: &[u8]) -> Result<JournalRecord, String> {
 }
 
 fn checksum(text: &str) -> String {
+    // 64 bits are plenty against accidents, which are all that this guards against, and keep lines short.
     blake3::hash(text.as_bytes()).to_hex().as_str()[..16].to_string()
 }

@@ -28,6 +28,8 @@ impl StudyLock {
             }
             Err(TryLockError::Error(error)) => return Err(JournalError::io("lock", &path, error)),
         }
+        // The number is only for messages. The lock itself belongs to the open file, so a number left behind
+        // by a dead process blocks nobody.
         let note = file.set_len(0).and_then(|()| file.rewind());
         note.and_then(|()| writeln!(file, "{}", std::process::id()))
             .map_err(|error| JournalError::io("write", &path, error))?;

@@ -1,4 +1,4 @@
-//! The journal is the truth: every verdict is appended and synced before it is used. Resume,
+//! The journal is the only source of truth: every verdict is appended and synced before it is used. Resume,
 //! leaderboard and reports are computed from it, so a crash loses one line at most.
 
 pub mod error;

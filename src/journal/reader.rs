@@ -1,5 +1,5 @@
-//! Reads a journal whatever happened to it: a torn last line is left out and its place told, a
-//! damaged line in the middle is set aside and named, everything else is used.
+//! Reads a journal whatever happened to it. A torn last line is left out and its position reported, a
+//! damaged line in the middle is set aside and named, and everything else is used.
 
 use std::path::{Path, PathBuf};
 
@@ -45,12 +45,17 @@ pub fn parse(bytes: &[u8]) -> Journal {
         let end = bytes[start..].iter().position(|byte| *byte == b'\n').map(|offset| start + offset);
         let line = &bytes[start..end.unwrap_or(bytes.len())];
         match (line::decode(line), end) {
+            // A last line that lost only its newline passes its checksum, so it counts; the writer adds the
+            // newline.
             (Ok(record), _) => journal.records.push(record),
-            // Written half: the process died here.
+            // Without a newline the line was cut off: the process died while it wrote. The writer truncates
+            // the file here, so that the next record does not continue half a line.
             (Err(_), None) => {
                 journal.torn = true;
                 return journal;
             }
+            // One damaged line must not cost a study: the lines after it are whole and have checksums of
+            // their own.
             (Err(reason), Some(_)) => {
                 journal.rejected.push(Rejected { line: number, reason, bytes: line.to_vec() });
             }
@@ -74,6 +79,7 @@ pub fn set_aside<'a>(
     let (mut bytes, mut rest, mut fresh) = (Vec::new(), older.as_slice(), Vec::new());
     for one in rejected {
         let block = [format!("line {}: {}\n", one.line, one.reason).as_bytes(), &one.bytes, b"\n"].concat();
+        // A resume must not report damage again that an earlier resume has already reported.
         match rest.strip_prefix(block.as_slice()) {
             Some(after) => rest = after,
             None => fresh.push(one),

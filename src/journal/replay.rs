@@ -43,6 +43,8 @@ impl History {
         for record in journal.records {
             match record {
                 JournalRecord::Study(header) => {
+                    // A new header without an `End` before it means that the run before died. Whatever was on
+                    // the device then may be the cause.
                     strike(&mut in_flight, &mut struck);
                     history.header = Some(*header);
                 }
@@ -51,6 +53,8 @@ impl History {
                 }
                 JournalRecord::Evaluation(evaluation) => {
                     in_flight.remove(&evaluation.number);
+                    // A verdict settles the suspicion: the configuration came back from the device or was
+                    // given up on.
                     struck.remove(&evaluation.number);
                     history.add(*evaluation);
                 }
@@ -83,6 +87,7 @@ impl History {
         let Some(written) = &self.header else {
             return Err(JournalError::NoHeader { path: path.to_path_buf() });
         };
+        // Checked first: the other fields of a newer format may mean something else.
         if written.format > FORMAT {
             let (found, known) = (written.format, FORMAT);
             return Err(JournalError::Newer { path: path.to_path_buf(), found, known });

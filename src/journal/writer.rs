@@ -1,4 +1,4 @@
-//! Appends records, one write each, synced so that what was appended survives.
+//! Appends records, one write each. `append` syncs, so that an appended record survives a power cut.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
@@ -30,6 +30,7 @@ impl JournalWriter {
     pub fn append_after(path: &Path, length: u64) -> Result<JournalWriter, JournalError> {
         let fail = |error| JournalError::io("open", path, error);
         let mut file = OpenOptions::new().write(true).open(path).map_err(fail)?;
+        // Cuts off a torn line. The reader has told how far whole lines reach.
         file.set_len(length).map_err(fail)?;
         file.seek(SeekFrom::End(0)).map_err(fail)?;
         let mut writer = JournalWriter { file, path: path.to_path_buf(), length };
@@ -41,6 +42,8 @@ impl JournalWriter {
     /// before.
     pub fn append(&mut self, record: &JournalRecord) -> Result<(), JournalError> {
         self.append_unsynced(record)?;
+        // One sync per record: the search uses a verdict at once, so it must not be lost while later records
+        // depend on it. The data alone is enough, and it includes the new length of the file.
         self.file.sync_data().map_err(|error| JournalError::io("sync", &self.path, error))
     }
 

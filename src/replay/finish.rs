@@ -49,6 +49,8 @@ pub fn finish(
             (None, Valid::Listed) => {
                 let parameters = space_of(&draft.parameters, &[])?.parameters().to_vec();
                 let points = rows.iter().map(|row| Genome::from(row.positions.clone())).collect();
+                // Without constraints nothing says whether an unrecorded configuration is valid, so the
+                // recorded ones are the space.
                 let space = SearchSpace::of_points(parameters, points);
                 if space.cartesian() != *space.valid() {
                     draft.notices.push(LISTED.to_string());

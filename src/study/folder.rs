@@ -100,6 +100,7 @@ pub fn check_writable(folder: &Path) -> Result<(), StudyError> {
 fn probe(folder: &Path) -> io::Result<()> {
     let mut file = tempfile::tempfile_in(folder)?;
     file.write_all(&[0; 4096])?;
+    // Some file systems report a full disk only when the data is written out.
     file.sync_data()
 }
 

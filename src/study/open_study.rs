@@ -67,6 +67,8 @@ impl Study {
         let length = journal.length;
         let mut history = History::replay(journal);
         if history.header.is_none() {
+            // A damaged first line would otherwise make the whole journal unusable; `study.json` holds a copy
+            // of the header.
             history.header = report::json::read_header(&folder);
         }
         // A journal that was cut before its first record is a study that has not begun.

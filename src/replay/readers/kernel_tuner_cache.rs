@@ -44,6 +44,8 @@ pub fn closed(text: &str) -> Option<String> {
     if !mentions {
         return None;
     }
+    // Kernel Tuner appends an entry with a trailing comma after each evaluation and closes the file at the
+    // end.
     let closed = format!("{}}}\n}}", body.strip_suffix(',').unwrap_or(body));
     serde_json::from_str::<serde::de::IgnoredAny>(&closed).is_ok().then_some(closed)
 }
@@ -152,6 +154,7 @@ fn outcome(
             Err(RecordingFault::new(format!("the time `{time}` is neither a number nor a known failure"))
                 .with_hint(hint))
         }
+        // Older versions wrote a huge time for a failure, and did not say which kind of failure it was.
         Some(time) if time >= FAILED_MS => Ok((VerdictKind::LaunchFail, None)),
         Some(time) if time > 0.0 => Ok((VerdictKind::Pass, Some(time))),
         Some(time) => Err(RecordingFault::new(format!("{time} is not a time"))),

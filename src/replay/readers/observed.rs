@@ -56,6 +56,7 @@ impl Observed {
             if values.iter().any(|value| value.compare(&values[0]).is_none()) {
                 continue;
             }
+            // Ascending, so that neighboring positions are neighboring values, which searches rely on.
             let mut order: Vec<usize> = (0..values.len()).collect();
             order.sort_by(|a, b| values[*a].compare(&values[*b]).unwrap_or(std::cmp::Ordering::Equal));
             let mut place = vec![0u16; values.len()];

@@ -60,6 +60,7 @@ pub fn read(text: &str) -> Result<Draft, RecordingFault> {
     };
     Ok(Draft {
         kernel: header.kernel.clone(),
+        // The journal of a replay can be replayed again; its device is then named once.
         gpu: header.device.name.trim_start_matches("replay:").to_string(),
         problem: header.problems.join(", "),
         format: Format::Journal,

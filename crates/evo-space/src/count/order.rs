@@ -31,7 +31,6 @@ pub fn diagram(problem: &Problem, group: &[usize], max_steps: u64) -> Result<Lay
     if let Some(layers) = pair(problem, group) {
         return Ok(layers);
     }
-    // The declared order needs no sorting afterwards, so it goes first in each round.
     let greedy = greedy(problem, group);
     let orders: &[&[usize]] = if greedy == group { &[group] } else { &[group, &greedy] };
     let mut steps = FIRST_STEPS.min(max_steps);
