@@ -90,7 +90,7 @@ impl CliError {
         CliError::Environment(text.into())
     }
 
-    /// evo's own trouble, in words.
+    /// A failure of evo itself, in words.
     pub fn harness(text: impl Into<Explanation>) -> CliError {
         CliError::Harness(text.into())
     }
@@ -120,6 +120,7 @@ impl CliError {
     /// The process's exit code.
     pub fn exit_code(&self) -> ExitCode {
         match self {
+            // One code for both: in either case the caller has to change something before trying again.
             CliError::Usage(_) | CliError::Environment(_) => ExitCode::Usage,
             CliError::Device(_) => ExitCode::DeviceLost,
             CliError::Harness(_) => ExitCode::Harness,

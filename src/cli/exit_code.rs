@@ -12,7 +12,7 @@ pub enum ExitCode {
     Usage = 2,
     /// The device is lost.
     DeviceLost = 3,
-    /// evo's own trouble, or a disk that became full or broke while work was under way.
+    /// evo itself failed, or a disk became full or broke while work was under way.
     Harness = 4,
     /// Interrupted; resumable.
     Interrupted = 5,

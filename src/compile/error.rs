@@ -1,4 +1,4 @@
-//! Our own trouble before any variant is compiled: no compiler, no cache folder, no worker.
+//! Errors before any variant is compiled: no compiler, no cache folder, no worker.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ impl CompileSetupError {
         CompileSetupError::Cache { path: path.to_path_buf(), source }
     }
 
-    /// The way out, if there is one that we know.
+    /// How to fix it, if that is known.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
             CompileSetupError::NoNvrtc { hint, .. }

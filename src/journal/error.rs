@@ -8,7 +8,7 @@ use thiserror::Error;
 /// Trouble with a journal, a lock, or another file of a study.
 #[derive(Debug, Error)]
 pub enum JournalError {
-    /// The file system said no.
+    /// The file system reported an error.
     #[error("cannot {action} `{}`", path.display())]
     Io { action: &'static str, path: PathBuf, source: io::Error },
     /// There is no room left.

@@ -1,4 +1,4 @@
-//! What a reader makes of its file.
+//! A file's content as its reader understands it, before it is checked.
 
 use evo_protocol::verdict::VerdictKind;
 use evo_space::space::SearchSpace;

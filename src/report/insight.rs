@@ -10,7 +10,7 @@ const NAMED: usize = 4;
 const COVERED: f64 = 0.75;
 const PARAMETERS: usize = 4;
 
-/// The share of variance below which a forest has understood nothing.
+/// A forest that explains less than this share of the variance says nothing about parameters.
 const UNDERSTOOD: f64 = 0.1;
 
 /// The line, without a newline; none where there is nothing to tell.

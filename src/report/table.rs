@@ -20,7 +20,7 @@ pub struct TableColumn {
     keep: Keep,
 }
 
-/// What may happen to a column for want of room.
+/// What may happen to a column when the table is too wide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
     /// It always stays.

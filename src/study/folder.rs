@@ -138,7 +138,7 @@ fn fresh(request: &StudyRequest<'_>) -> Result<(PathBuf, StudyLock), StudyError>
             continue;
         }
         match take(&path) {
-            // Somebody may have begun between the look and the lock.
+            // Another process may have begun a study between the test and the lock.
             Ok(lock) if !path.join("journal.jsonl").exists() => return Ok((path, lock)),
             Ok(_) | Err(JournalError::Locked { .. }) => {}
             Err(error) => return Err(error.into()),

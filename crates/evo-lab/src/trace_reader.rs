@@ -2,7 +2,7 @@
 //!
 //! Tools write an evaluation as a row number, as a list of values in the order of the parameters, or as an object
 //! from parameter to value. A configuration that the space does not allow was never measured, so it costs no time
-//! on the clock and is only counted.
+//! and is only counted.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -84,7 +84,7 @@ impl TraceReadError {
 pub struct LineFault {
     /// Lower case, present tense.
     pub cause: String,
-    /// The way out, if there is one.
+    /// How to fix it, if that is known.
     pub hint: Option<String>,
 }
 

@@ -35,6 +35,8 @@ pub fn report(plan: &SweepPlan, outcome: &SweepOutcome) -> Result<ExitCode, CliE
 
 fn exit_code(summary: &RunSummary) -> ExitCode {
     match summary.end.reason {
+        // A script has to tell a run that it can resume, or that lost its device, from one that reached its
+        // goal. A sweep in which no variant passed has still done its work.
         StopReason::Interrupted => ExitCode::Interrupted,
         StopReason::DeviceLost => ExitCode::DeviceLost,
         _ => ExitCode::Done,

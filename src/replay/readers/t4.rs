@@ -112,8 +112,8 @@ impl T4Result {
 
     /// The objective if that is a time, else the measurement `time`, else the mean of the runs.
     fn objective_ns(&self) -> Result<f64, RecordingFault> {
-        // The objective may be something other than a time, such as `GFLOP/s`. A measurement counts only if it
-        // has a unit of time, or none and the name `time`.
+        // The objective may be something other than a time, such as `GFLOP/s`. A measurement counts only if
+        // it has a unit of time, or no unit and the name `time`.
         let names = self.objectives.iter().map(String::as_str).chain(["time"]);
         // An objective can be a rate or an energy, which a replay cannot rank: only units of time are taken.
         let measured = names

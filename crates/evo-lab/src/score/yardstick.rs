@@ -1,5 +1,5 @@
-//! What a search on a recorded space is measured with: how long it is watched, and what random search
-//! would have found by then (Willemsen et al., "A Methodology for Comparing Auto-Tuning Optimization
+//! How a search on a recorded space is scored: how long it may run, and what random search would have
+//! found by then (Willemsen et al., "A Methodology for Comparing Auto-Tuning Optimization
 //! Algorithms").
 
 use evo::replay::{Recording, Row};
@@ -37,7 +37,7 @@ pub enum NotScorable {
     TooEasy,
 }
 
-/// What one configuration gives and costs.
+/// The result and the cost of one configuration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Price {
     /// Nanoseconds; none when it fails.
