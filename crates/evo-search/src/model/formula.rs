@@ -17,22 +17,28 @@ use evo_space::value::Value;
 ///
 /// All are floats, so that a product of sizes that exceeds 64-bit integers still orders the points.
 #[derive(Clone, Debug)]
-pub struct Numbers(Vec<Vec<Value>>);
+pub struct Numbers {
+    floats: Vec<Vec<f64>>,
+    /// The same as values of expressions.
+    domains: Vec<Vec<Value>>,
+}
 
 impl Numbers {
     /// For the parameters of a space.
     pub fn new(parameters: &[Parameter]) -> Numbers {
         let numbers = |parameter: &Parameter| {
-            let own: Option<Vec<Value>> =
-                parameter.values.iter().map(|value| value.as_float().map(Value::Float)).collect();
-            own.unwrap_or_else(|| (0..parameter.values.len()).map(|at| Value::Float(at as f64)).collect())
+            let own: Option<Vec<f64>> = parameter.values.iter().map(Value::as_float).collect();
+            own.unwrap_or_else(|| (0..parameter.values.len()).map(|at| at as f64).collect())
         };
-        Numbers(parameters.iter().map(numbers).collect())
+        let floats: Vec<Vec<f64>> = parameters.iter().map(numbers).collect();
+        let domain = |floats: &Vec<f64>| floats.iter().copied().map(Value::Float).collect();
+        Numbers { domains: floats.iter().map(domain).collect(), floats }
     }
 
     /// The number at a position of a parameter.
+    #[inline]
     pub fn at(&self, slot: usize, position: u16) -> f64 {
-        self.0[slot][usize::from(position)].as_float().unwrap_or(f64::NAN)
+        self.floats[slot][usize::from(position)]
     }
 }
 
@@ -87,7 +93,7 @@ impl Formula {
 
     /// The form that is evaluated.
     pub fn compile(&self, numbers: &Numbers) -> CompiledFormula {
-        CompiledFormula(CompiledExpr::new(&self.0, &numbers.0))
+        CompiledFormula(CompiledExpr::new(&self.0, &numbers.domains))
     }
 
     /// As a person would write it, with the names of a space and with the positions of texts.
@@ -104,8 +110,7 @@ pub struct CompiledFormula(CompiledExpr);
 impl CompiledFormula {
     /// The value at a point; `numbers` are those that it was compiled with.
     pub fn evaluate(&self, positions: &[u16], numbers: &Numbers, scratch: &mut Scratch) -> f64 {
-        let value = self.0.evaluate(|slot| &numbers.0[slot][usize::from(positions[slot])], scratch);
-        value.and_then(|value| value.as_float()).unwrap_or(f64::NAN)
+        self.0.evaluate_floats(|slot| numbers.at(slot, positions[slot]), scratch).unwrap_or(f64::NAN)
     }
 }
 
