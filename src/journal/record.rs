@@ -119,7 +119,7 @@ pub struct RunEnd {
     /// Evaluations in the study so far, and in this run.
     pub evaluations: u64,
     pub evaluations_this_run: u64,
-    /// Variants of the study that were compiled and not run; they are no evaluations.
+    /// Variants of the study that were compiled and not run; they do not count as evaluations.
     #[serde(default)]
     pub passed_over: u64,
     pub throughput: Throughput,

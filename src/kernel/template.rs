@@ -32,7 +32,7 @@ pub struct TemplateError {
     pub message: String,
     /// A way out, if one is near.
     pub hint: Option<String>,
-    /// The name that is no parameter, where that is the trouble.
+    /// The unknown name, where that is the cause.
     pub name: Option<String>,
 }
 

@@ -307,7 +307,7 @@ fn launches_take_plain_values() {
     insta::assert_snapshot!(plan_of(&[("block = \"BLOCK\"", block)]), @r"small: x[1000] y[1000] | a=0.5 n=1000 | saxpy grid [16, 1, 1] block [64, 2, 1] shared 512 cluster [2, 1, 1] cooperative; saxpy_naive grid [4, 1, 1] block [256, 1, 1] shared 0");
 }
 
-/// Files of this repository that are no embedded space: examples for people.
+/// Files of this repository that are not embedded spaces: examples for people.
 #[test]
 fn examples_load() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");

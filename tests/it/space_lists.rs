@@ -140,7 +140,7 @@ fn a_full_disk_is_an_error() {
         command.args(["space", "tiles.json"]).args(arguments).stdout(full).stderr(Stdio::piped());
         let output = command.spawn().unwrap().wait_with_output().unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {stderr}");
+        assert_eq!(output.status.code(), Some(4), "{arguments:?}: {stderr}");
         assert!(stderr.starts_with("error: cannot write to stdout: "), "{arguments:?}: {stderr}");
     }
 }

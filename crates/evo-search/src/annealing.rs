@@ -177,7 +177,7 @@ impl Strategy for Annealing<'_> {
         let Some(number) = self.flying.remove(&outcome.genome) else { return };
         let chain = &mut self.chains[number];
         chain.waits = false;
-        // A failure is no point to move to, but it counts toward a restart.
+        // A failure is not a point to move to, but it counts toward a restart.
         chain.stale += u32::from(member.is_none());
         if let (Some(at), Some(to)) = (&chain.at, &member) {
             // Moves without effect (of unimportant parameters) would pull the temperature to 0.

@@ -93,7 +93,7 @@ pub(super) fn entry_name(reader: &mut Reader, node: &Node, fields: &Fields) -> O
         && !entry.starts_with(|c: char| c.is_ascii_digit());
     if !sound {
         let hint = "give the __global__ function a plain name with extern \"C\"".to_string();
-        reader.hinted(&node.span, format!("{what} is `{entry}`, which is no C name"), Some(hint));
+        reader.hinted(&node.span, format!("{what} is `{entry}`, which is not a C name"), Some(hint));
         return None;
     }
     Some(entry)

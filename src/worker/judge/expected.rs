@@ -114,7 +114,7 @@ fn answers(
             let read = |(name, path): &(String, PathBuf)| {
                 let position = plan.buffers.iter().position(|buffer| buffer.name == *name);
                 let position = position.ok_or_else(|| {
-                    task_error(format!("`.npy` reference for `{name}`, which is no buffer of the kernel"))
+                    task_error(format!("`.npy` reference for `{name}`, which is not a buffer of the kernel"))
                 })?;
                 Ok(plain((position, npy::read_values(path, &plan.buffers[position])?)))
             };

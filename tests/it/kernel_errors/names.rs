@@ -205,7 +205,10 @@ fn bad_tiny_shapes() {
 
 #[test]
 fn names_that_open_nothing() {
-    let open = |name: &str| evo::kernel::catalog::open(name).unwrap_err().to_string();
+    let open = |name: &str| {
+        let error = evo::kernel::catalog::open(name).unwrap_err();
+        format!("{error}\nhint: {}", error.hint().unwrap())
+    };
     insta::assert_snapshot!(open("gem"), @r"
     there is no space `gem`: no embedded space has this name, and no file either
     hint: did you mean `gemm`?

@@ -87,7 +87,7 @@ fn noise_explains_nothing_and_few_points_say_nothing() {
     assert!(insight.importance.unwrap().explained < 0.1);
     let few = Insight::of(&space, &evaluations[..15], 1);
     assert!(few.importance.is_none() && few.random.is_none() && few.best.is_some());
-    // The same time everywhere is no variance to explain.
+    // Equal times everywhere leave no variance to explain.
     evaluations.iter_mut().for_each(|one| one.objective_ns = one.objective_ns.map(|_| 5.0));
     let flat = Insight::of(&space, &evaluations, 1);
     assert!(flat.importance.is_none());
