@@ -1,5 +1,8 @@
 //! The command line's types, and nothing else.
 
+// Comments here are help texts, in which `[SPACE]` is an optional argument and not a link.
+#![allow(rustdoc::broken_intra_doc_links)]
+
 use std::path::PathBuf;
 
 use clap::builder::TypedValueParser;
