@@ -250,18 +250,18 @@ fn the_help_names_every_option() {
           --seed <SEED>                  Seed of the sample [default: 1]
           --stratified                   With --sample: spread evenly over the canonical order
           --fix <NAME=VALUE>...          With --sample or --list: only configurations with these values
-          --check <NAME=VALUE>...        Why this configuration is valid or not; missing values take
-                                         their default
+          --check <NAME=VALUE>...        Explain why this configuration is valid or not; missing values
+                                         take their default
           --neighbors [<NAME=VALUE>...]  Print the valid neighbors of a configuration; missing values
                                          take their default
           --kind <KIND>                  With --neighbors: which points count as neighbors [default:
                                          hamming] [possible values: hamming, hamming-adjacent, adjacent,
                                          strictly-adjacent]
           --list                         Print every valid configuration, in canonical order
-          --format <FORMAT>              With --list: what a row looks like [default: csv] [possible
+          --format <FORMAT>              With --list: the format of a row [default: csv] [possible
                                          values: csv, jsonl, text]
           --limit <N>                    With --list or --neighbors: print at most N
-          --offset <N>                   With --list: leave out the first N
+          --offset <N>                   With --list: skip the first N
           --json                         One JSON object on stdout
       -h, --help                         Print help (see more with '--help')
       -V, --version                      Print version
