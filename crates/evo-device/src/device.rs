@@ -100,6 +100,27 @@ pub struct GuardDamage {
     pub bytes_changed: u64,
 }
 
+/// What surrounds the launches of a checked run. An honest kernel gives the same output under all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunConditions {
+    /// Seed of the order in which threads, warps and blocks take turns; ascending where there is none.
+    pub order: Option<u64>,
+    /// 4-byte pattern that shared memory and stacks hold before a block begins; whatever is there if none.
+    pub residue: Option<u32>,
+    /// Which end of a buffer touches its guard.
+    pub placement: Placement,
+}
+
+/// Which end of a buffer touches its guard to the byte, as far as alignment allows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Placement {
+    /// The last element, so that an access behind the buffer shows.
+    #[default]
+    End,
+    /// The first element, so that an access before the buffer shows.
+    Start,
+}
+
 /// A machine that runs launch plans.
 ///
 /// Buffers carry guard zones on both sides (CUDA: patterned, checked on request; host: unmapped
@@ -159,6 +180,24 @@ pub trait Device {
 
     /// Rewrites guard zones (with `pattern`), so that a later read shows in the output.
     fn arm_guards(&mut self, pattern: u32) -> Result<(), DeviceError>;
+
+    /// Sets the conditions of every later `launch`; `sample` runs under the default ones. A device applies
+    /// the conditions that it has and ignores the others.
+    ///
+    /// # Errors
+    /// Buffers cannot be moved to another placement.
+    fn set_conditions(&mut self, _conditions: RunConditions) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    /// Lets kernels only read a buffer, or write it again; a kernel that writes a protected buffer gets
+    /// `input_mutated`. Returns whether the device can do it.
+    ///
+    /// # Errors
+    /// The buffer does not exist, or its protection cannot be changed.
+    fn protect(&mut self, _buffer: BufferId, _read_only: bool) -> Result<bool, DeviceError> {
+        Ok(false)
+    }
 
     /// Enqueues launches in order.
     fn launch(&mut self, module: ModuleId, launches: &[BoundLaunch]) -> Result<(), DeviceError>;
