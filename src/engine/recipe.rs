@@ -5,7 +5,7 @@ use evo_protocol::device::{DeviceKind, DeviceLimits};
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Gate, Verdict, VerdictClass, VerdictKind};
-use evo_protocol::worker::{BinaryRef, Candidate, CheckPlan, ReferencePlan};
+use evo_protocol::worker::{BinaryRef, Candidate, CheckPlan, ReferencePlan, SpecialValues};
 use evo_space::genome::{Configuration, ContentHash};
 
 use super::ports::{BuildRecord, Identity, JobOrder, Recipe, Refused};
@@ -126,6 +126,8 @@ fn check_plan(kernel: &KernelSpec, seed: u64) -> CheckPlan {
         families: check.families.clone(),
         deterministic: check.deterministic,
         repeats: check.repeats,
+        special_values: SpecialValues::default(),
+        reference_f64: false,
     }
 }
 

@@ -94,7 +94,7 @@ impl Judgement {
 /// Jobs for tests of the modules that pass them on.
 #[cfg(test)]
 pub(crate) mod example {
-    use evo_protocol::worker::{BinaryRef, CheckPlan, ReferencePlan};
+    use evo_protocol::worker::{BinaryRef, CheckPlan, ReferencePlan, SpecialValues};
     use evo_space::genome::ContentHash;
 
     use super::*;
@@ -128,6 +128,8 @@ pub(crate) mod example {
             families: Vec::new(),
             deterministic: true,
             repeats: 10,
+            special_values: SpecialValues::default(),
+            reference_f64: false,
         };
         Job {
             number: 1,

@@ -12,7 +12,7 @@ use evo_protocol::evaluation::RecoveryLevel;
 use evo_protocol::measurement::RankingMode;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Gate, GateState};
-use evo_protocol::worker::{BinaryRef, Candidate, CheckPlan, ReferencePlan};
+use evo_protocol::worker::{BinaryRef, Candidate, CheckPlan, ReferencePlan, SpecialValues};
 use evo_space::genome::ContentHash;
 
 /// A lane of scripted workers and the folder in which they leave traces.
@@ -83,6 +83,8 @@ fn job(label: &str) -> Job {
         families: Vec::new(),
         deterministic: true,
         repeats: 2,
+        special_values: SpecialValues::default(),
+        reference_f64: false,
     };
     Job {
         number: 1,

@@ -121,19 +121,23 @@ pub enum Role {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fill {
-    /// Standard normal times `scale` for floats; the gates vary it by input family. The default for
-    /// floats.
+    /// What the file leaves open: standard normal for floats, whole numbers in `[0, 100)` for integers. Input
+    /// families may go to every value of the data type.
+    Unrestricted,
+    /// Standard normal times `scale` for floats; the gates vary it by input family.
     Normal {
         /// Standard deviation.
         scale: f64,
     },
-    /// Uniform in `[low, high)`; for integers, inclusive of `low`, exclusive of `high`. The default
-    /// for integers (0..100).
+    /// Uniform between two ends. The range is hard: no input family leaves it.
     Uniform {
         /// Lower end, included.
         low: f64,
-        /// Upper end, excluded.
+        /// Upper end.
         high: f64,
+        /// Whether the upper end itself may occur.
+        #[serde(default)]
+        inclusive: bool,
     },
     /// Every element the same; not varied by family. Also the way to ask for a zeroed scratch or
     /// output-accumulator buffer.

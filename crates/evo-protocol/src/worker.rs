@@ -305,7 +305,20 @@ impl BinaryRef {
 /// How answers are judged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CheckPlan {
-    /// Where expected outputs come from.
+    /// How outputs for inputs with NaN, infinities, subnormal and huge numbers are judged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SpecialValues {
+    /// The reference decides, and declared compiler options may relax it.
+    #[default]
+    Reference,
+    /// Like the default configuration.
+    AsDefault,
+    /// Such inputs are not tried.
+    Ignore,
+}
+
+/// Where expected outputs come from.
     pub reference: ReferencePlan,
     /// The file's own absolute tolerance; it replaces the one derived from the answer's size.
     pub atol: Option<f64>,
@@ -323,6 +336,25 @@ pub struct CheckPlan {
     pub deterministic: bool,
     /// How often the repeatability gate repeats a problem.
     pub repeats: u32,
+    /// How outputs for NaN, infinite, subnormal and huge inputs are judged.
+    #[serde(default)]
+    pub special_values: SpecialValues,
+    /// Whether the reference kernel computes in fp64 and takes fp64 buffers for floating-point arguments.
+    #[serde(default)]
+    pub reference_f64: bool,
+}
+
+/// How outputs for inputs with NaN, infinities, subnormal and huge numbers are judged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SpecialValues {
+    /// The reference decides, and declared compiler options may relax it.
+    #[default]
+    Reference,
+    /// Like the default configuration.
+    AsDefault,
+    /// Such inputs are not tried.
+    Ignore,
 }
 
 /// Where expected outputs come from.

@@ -125,7 +125,7 @@ fn shape_of(reader: &mut Reader, node: &Node, fields: &Fields, names: &KnownName
 }
 
 fn default_fill(dtype: DType) -> Fill {
-    if dtype.is_float() { Fill::Normal { scale: 1.0 } } else { Fill::Uniform { low: 0.0, high: 100.0 } }
+    if dtype.is_float() { Fill::Normal { scale: 1.0 } } else { Fill::Uniform { low: 0.0, high: 100.0, inclusive: false } }
 }
 
 fn fill(reader: &mut Reader, node: &Node, what: &str) -> Option<Fill> {
@@ -158,5 +158,5 @@ fn uniform(reader: &mut Reader, node: &Node, what: &str) -> Option<Fill> {
         reader.error(&node.span, format!("{what} is an empty range: {low} is not below {high}"));
         return None;
     }
-    Some(Fill::Uniform { low, high })
+    Some(Fill::Uniform { low, high, inclusive: false })
 }

@@ -85,7 +85,7 @@ pub struct Draw {
 /// Whether draws change this buffer at all: constants and files are the same in every case.
 pub fn varies(buffer: &BufferPlan) -> bool {
     matches!(buffer.role, Role::Input | Role::Inout)
-        && matches!(buffer.fill, Fill::Normal { .. } | Fill::Uniform { .. })
+        && matches!(buffer.fill, Fill::Unrestricted | Fill::Normal { .. } | Fill::Uniform { .. })
 }
 
 /// Whether families change this buffer: integers are often indices and keep their range.
@@ -100,8 +100,13 @@ pub fn generate(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw) -> Result<V
         Fill::Constant { value } => Ok(element::narrow(&vec![*value; count], buffer.dtype)),
         Fill::Npy { path } => npy::read_bytes(path, buffer),
         Fill::Normal { scale } => Ok(random(plan, buffer, draw, Distribution::Bell { scale: *scale })),
-        Fill::Uniform { low, high } => {
-            Ok(random(plan, buffer, draw, Distribution::Flat { low: *low, high: *high }))
+        Fill::Unrestricted if buffer.dtype.is_float() => {
+            Ok(random(plan, buffer, draw, Distribution::Bell { scale: 1.0 }))
+        }
+        Fill::Unrestricted => Ok(random(plan, buffer, draw, Distribution::Flat { low: 0.0, high: 100.0 })),
+        Fill::Uniform { low, high, inclusive } => {
+            let high = if *inclusive && !buffer.dtype.is_float() { high + 1.0 } else { *high };
+            Ok(random(plan, buffer, draw, Distribution::Flat { low: *low, high }))
         }
     }
 }
@@ -356,7 +361,7 @@ mod tests {
     #[test]
     fn integers_and_constants_keep_their_range_in_every_family() {
         for family in Family::ALL {
-            let fill = Fill::Uniform { low: 0.0, high: 10.0 };
+            let fill = Fill::Uniform { low: 0.0, high: 10.0, inclusive: false };
             let drawn = values("i", DType::I32, 5000, fill, family, 5);
             assert!(drawn.iter().all(|v| (0.0..10.0).contains(v) && v.fract() == 0.0));
             assert!(drawn.contains(&0.0) && drawn.contains(&9.0));

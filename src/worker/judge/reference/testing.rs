@@ -1,7 +1,7 @@
 //! Small problems for the tests of every reference.
 
 use evo_protocol::plan::Fill;
-use evo_protocol::worker::{CheckPlan, ReferencePlan};
+use evo_protocol::worker::{CheckPlan, ReferencePlan, SpecialValues};
 
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::{BufferPlan, ProblemPlan, Role};
@@ -22,13 +22,15 @@ pub fn check_plan(reference: &str) -> CheckPlan {
         families: vec![],
         deterministic: true,
         repeats: 4,
+        special_values: SpecialValues::default(),
+        reference_f64: false,
     }
 }
 
 /// A buffer with the default fill.
 pub fn buffer(name: &str, dtype: DType, shape: &[u64], role: Role) -> BufferPlan {
     let fill =
-        if dtype.is_float() { Fill::Normal { scale: 1.0 } } else { Fill::Uniform { low: 0.0, high: 100.0 } };
+        if dtype.is_float() { Fill::Normal { scale: 1.0 } } else { Fill::Uniform { low: 0.0, high: 100.0, inclusive: false } };
     BufferPlan { name: name.into(), dtype, shape: shape.to_vec(), role, fill }
 }
 
