@@ -51,12 +51,16 @@ impl KeyTable {
     pub fn entry(&mut self, key: &[u64]) -> KeyEntry {
         let KeyTable { stride, keys, values, entries } = self;
         let key_of = |entry: &u32| &keys[*entry as usize * *stride..(*entry as usize + 1) * *stride];
+        // The table holds entry numbers only. Growing it hashes the keys again, which costs less memory
+        // than a stored hash per entry.
         match entries.entry(hash(key), |entry| key_of(entry) == key, |entry| hash(key_of(entry))) {
             Entry::Occupied(found) => KeyEntry::Known(values[*found.get() as usize]),
             Entry::Vacant(place) => {
                 let number = values.len() as u32;
                 place.insert(number);
                 keys.extend_from_slice(key);
+                // An entry stays without a value only if the search runs out of budget, and then the table
+                // is dropped.
                 values.push(u32::MAX);
                 KeyEntry::New(number)
             }

@@ -209,6 +209,7 @@ fn advance(
             Source::Full(words) => next.extend_from_slice(words),
         }
         if let Some(rows) = &mask.rows {
+            // The mask is the last thing written so far, so the open-ended range is this mask alone.
             restrict(&mut next[mask.to..], &rows[at * mask.words..(at + 1) * mask.words]);
             if is_empty(&next[mask.to..]) {
                 return false;
@@ -235,6 +236,7 @@ fn advance(
             }
         }
     }
+    // Registers come last: masks and tables may have refused the value by now without running a program.
     registers.set(step.slot as u32, Some(step.values[at]));
     for part in &step.parts {
         let value = part.program.run(registers);

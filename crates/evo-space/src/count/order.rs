@@ -61,6 +61,7 @@ fn single(problem: &Problem, slot: usize) -> Layers {
 fn pair(problem: &Problem, group: &[usize]) -> Option<Layers> {
     let [first, second] = group else { return None };
     let mine = problem.conjuncts.iter().filter(|conjunct| conjunct.slots == group);
+    // A conjunct that has no table would have to be evaluated, which the search does better.
     let tables = mine.map(|conjunct| conjunct.table.as_deref()).collect::<Option<Vec<&TruthTable>>>()?;
     let size = problem.positions[*second].len();
     let mut numbers: FxHashMap<Edges, u32> = FxHashMap::default();
@@ -102,6 +103,7 @@ fn greedy(problem: &Problem, group: &[usize]) -> Vec<usize> {
             // merging.
             (-completes, opens, problem.values[slot].len())
         };
+        // Ties go to the declared order, so that the same file always gives the same diagram.
         let best = (0..left.len()).min_by_key(|at| score(left[*at])).unwrap_or(0);
         let slot = left.remove(best);
         assigned[slot] = true;
@@ -128,6 +130,7 @@ fn sorted(mut layers: Layers) -> Result<Layers, OverBudget> {
 /// Swaps a layer with the next. Nodes of the upper layer keep their numbers, because each still
 /// stands for the same set of completions.
 fn swap(layers: &mut Layers, upper: usize) -> Result<(), OverBudget> {
+    // Made anew from the paths, so that nodes that nothing leads to any more vanish.
     let mut lower: Vec<Edges> = Vec::new();
     let mut shared: FxHashMap<Edges, u32> = FxHashMap::default();
     let mut edges_left = MAX_EDGES;

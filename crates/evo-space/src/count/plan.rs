@@ -150,6 +150,8 @@ impl Track<'_> {
 
     /// Open slots remain after `depth`, and it has begun.
     fn is_pending(&self, depth: usize) -> bool {
+        // With one open slot left the conjunct has become that slot's allowed values and takes no more room
+        // in the state.
         self.depths[0] <= depth && self.open_after(depth) > 1
     }
 }
@@ -163,6 +165,7 @@ impl<'a> Planner<'a> {
         let mine = problem.conjuncts.iter().filter(|conjunct| depths[conjunct.slots[0]] != usize::MAX);
         let tracks = mine.map(|conjunct| track(conjunct, &depths)).collect();
         let mut registers = Registers::new(problem.values.len());
+        // Conjuncts may still read slots with one value. No step of this group sets those registers.
         for (slot, values) in problem.values.iter().enumerate() {
             registers.set(slot as Register, values.first().copied());
         }
@@ -184,6 +187,7 @@ impl<'a> Planner<'a> {
         let (carried, nodes) = self.node_moves(depth, &masks, &mut width);
         let (key, closing) = self.register_fields(depth, &mut width);
         let closings = self.closings(depth, &masks);
+        // Not earlier: everything above reads where the masks were before this step.
         self.masks.fill(None);
         masks.iter().for_each(|mask| self.masks[mask.slot] = Some(mask.to));
         SearchStep {
@@ -221,6 +225,8 @@ impl<'a> Planner<'a> {
         let decided =
             |at: usize| at >= problem.values.len() || depths[at] <= depth || problem.values[at].len() == 1;
         for track in tracks.iter_mut().filter(|track| track.diagram.is_none()) {
+            // A conjunct's last slot needs no residual: closing has tried all of that slot's values
+            // already.
             if track.depths.contains(&depth) && track.open_after(depth) > 0 {
                 track.residual = extract(&track.residual, &decided, &mut parts, registers);
             }
@@ -238,10 +244,13 @@ impl<'a> Planner<'a> {
                     && track.open_after(depth) == 1
             };
             let mut closing = self.tracks.iter().filter(closes).peekable();
+            // A slot that nothing has restricted yet takes no words, which would be the same in every
+            // state.
             if self.masks[*slot].is_none() && closing.peek().is_none() {
                 continue;
             }
             let words = words_for(self.problem.values[*slot].len());
+            // A table of two slots has no node to remember, because the first value alone gives the row.
             let pairs =
                 closing.filter_map(|track| track.diagram.as_ref()).filter(|diagram| diagram.steps.len() == 1);
             // Several tables may close on the same slot at this step; their rows are intersected once here
@@ -323,6 +332,8 @@ impl<'a> Planner<'a> {
                 closing.registers.push(register);
             }
         }
+        // These come before the registers that only closings read, so that truncating the state drops just
+        // the latter.
         key.to = *width;
         *width += key.words();
         closing.to = *width;
@@ -340,6 +351,7 @@ impl<'a> Planner<'a> {
             Closing {
                 slot,
                 mask: mask.expect("a slot that a conjunct closes on has a mask"),
+                // Compiled only now: the residual reads nothing but registers and the one open slot.
                 program: Program::new(&track.residual, registers),
                 values: problem.values[slot].clone(),
             }
@@ -349,6 +361,7 @@ impl<'a> Planner<'a> {
 }
 
 fn track<'a>(conjunct: &'a Conjunct, depths: &[usize]) -> Track<'a> {
+    // The diagram reads its slots in the order of the search, so that each step follows exactly one level.
     let mut order: Vec<usize> = (0..conjunct.slots.len()).collect();
     order.sort_by_key(|number| depths[conjunct.slots[*number]]);
     Track {

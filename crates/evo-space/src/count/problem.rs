@@ -51,6 +51,7 @@ impl Problem {
             conjuncts: Vec::new(),
             impossible: parameters.iter().any(|parameter| parameter.values.is_empty()),
         };
+        // One budget for all rounds, so that lowering again cannot multiply the work.
         let mut tried = 0;
         while !problem.impossible {
             // A slot that filtering left with one value is a constant to the next round, in which more
@@ -104,6 +105,7 @@ impl Problem {
             // hold that value from the start.
             registers.set(slot as u32, values.first().copied());
         }
+        // Compiled once: filtering removes values but never changes a conjunct's code.
         let programs: Vec<Program> =
             self.conjuncts.iter().map(|conjunct| Program::new(&conjunct.code, &mut registers)).collect();
         let mut changed = true;
@@ -112,6 +114,7 @@ impl Problem {
         while changed && !self.impossible {
             changed = false;
             let mut numbers: Vec<usize> = (0..self.conjuncts.len()).collect();
+            // Sorted anew in each pass, because removed values change which tables are small.
             numbers.sort_by_key(|number| self.combinations(&self.conjuncts[*number]));
             for number in numbers {
                 let combinations = self.combinations(&self.conjuncts[number]);
@@ -172,6 +175,7 @@ impl Problem {
             if !self.is_current(conjunct) {
                 conjunct.table = None;
             }
+            // Only now, because `is_current` compares a table with all slots of its conjunct.
             conjunct.slots.retain(|slot| self.values[*slot].len() > 1);
             if let Some(table) = &mut conjunct.table {
                 Arc::make_mut(table).drop_single_values();
@@ -190,6 +194,7 @@ impl Problem {
         let mut leader: Vec<usize> = (0..self.values.len()).collect();
         fn find(leader: &mut [usize], mut slot: usize) -> usize {
             while leader[slot] != slot {
+                // Path halving keeps the trees flat without a second pass or recursion.
                 leader[slot] = leader[leader[slot]];
                 slot = leader[slot];
             }

@@ -29,7 +29,8 @@ pub fn extract(
         (true, false) => Code::Slot(part(code, parts, registers) as usize),
         (true, true) => match code {
             Code::Sum(terms) => {
-                // Likewise the terms of a flat sum may be gathered, whatever their positions.
+                // Terms of a flat sum may be gathered, whatever their positions: lowering made it flat only
+                // where no order can overflow.
                 let (ready, open) = split(terms, |(_, term)| !reads(term, is_decided).1);
                 let open =
                     open.iter().map(|(sign, term)| (*sign, extract(term, is_decided, parts, registers)));
@@ -39,8 +40,7 @@ pub fn extract(
                 Code::Sum(ready.into_iter().chain(open).collect())
             }
             Code::Product(factors) => {
-                // Factors of a flat product may be reordered: lowering made it flat only where no order can
-                // overflow.
+                // Likewise the factors of a flat product.
                 let (ready, open) = split(factors, |factor| !reads(factor, is_decided).1);
                 let open = open.iter().map(|factor| extract(factor, is_decided, parts, registers));
                 let open: Vec<Code> = open.collect();

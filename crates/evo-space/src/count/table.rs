@@ -62,6 +62,8 @@ impl TruthTable {
         let mut supported: Vec<Vec<bool>> = self.sizes.iter().map(|size| vec![false; *size]).collect();
         let mut stride = self.bits.len();
         for (size, flags) in self.sizes.iter().zip(&mut supported) {
+            // Row-major: the combinations with one value of a slot are runs of `stride`, one in each block
+            // of `outer`.
             let outer = stride;
             stride /= size;
             for (at, flag) in flags.iter_mut().enumerate() {

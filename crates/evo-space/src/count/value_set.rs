@@ -8,6 +8,8 @@ pub fn words_for(size: usize) -> usize {
 /// Adds to `words` the set of all `size` values.
 pub fn push_full(words: &mut Vec<u64>, size: usize) {
     words.extend(std::iter::repeat_n(u64::MAX, size / 64));
+    // Bits beyond the last value stay clear, because sets are compared and tested for emptiness by whole
+    // words.
     if !size.is_multiple_of(64) {
         words.push((1 << (size % 64)) - 1);
     }

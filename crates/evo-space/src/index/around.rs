@@ -55,6 +55,7 @@ impl<'a> Around<'a> {
     pub fn edges(&self, slot: usize, side: Side) -> &'a [Edge] {
         let (group, depth) = self.index.places[slot];
         let others_invalid = self.invalid - usize::from(self.valid.get(group) == Some(&false));
+        // Where another group's part is invalid, no change of this slot can make the point valid.
         if self.nodes[slot] == NONE || others_invalid > 0 {
             return &[];
         }

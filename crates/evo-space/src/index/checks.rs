@@ -83,6 +83,7 @@ impl Checks {
 
     /// Notes a position that the diagrams allow.
     pub fn set(&self, scratch: &mut CheckScratch, slot: usize, position: u16) {
+        // Slots that no check reads have no values here, so callers may set every slot.
         if let Some(value) = self.values[slot].get(usize::from(position)) {
             scratch.0.set(slot as Register, Some(*value));
         }

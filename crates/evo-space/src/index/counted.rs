@@ -55,6 +55,7 @@ impl Index {
         for group in &groups {
             match order::diagram(problem, group, limits.steps) {
                 Ok(layers) => diagrams.push(Diagram::new(layers)),
+                // Only this group is relaxed. The others stay exact, and so do their parts of every answer.
                 Err(_) => {
                     let relaxed = relax(problem, group, limits.relax);
                     diagrams.extend(relaxed.diagrams.into_iter().map(Diagram::new));
@@ -146,6 +147,7 @@ impl Index {
     pub fn weighted_sum(&self, weight: impl Fn(usize, u16) -> BigUint) -> BigUint {
         let mut sum = BigUint::ZERO;
         for diagram in self.diagrams.iter().filter(|_| !self.is_empty()) {
+            // Each point of a group occurs once with every combination of the other groups' points.
             let others = &self.total / &diagram.total;
             sum += diagram.weighted_sum(&weight) * others;
         }

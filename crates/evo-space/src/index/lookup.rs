@@ -71,6 +71,7 @@ impl Index {
 
     /// Whether a point is valid.
     pub fn contains(&self, positions: &[u16]) -> bool {
+        // Checks come last: a position that the diagrams refuse has no value that a check could read.
         let fits = !self.is_empty() && positions.len() == self.places.len();
         fits && self.diagrams.iter().all(|diagram| {
             let mut layers = diagram.layers.iter();

@@ -28,6 +28,7 @@ impl Index {
             return None;
         }
         let mut positions = vec![0; self.places.len()];
+        // An exact index keeps no parts, so the loop below has nothing to do then.
         if self.is_exact() {
             self.diagrams.iter().for_each(|diagram| diagram.cheapest(&cost, rng, &mut positions));
         }
@@ -60,6 +61,8 @@ impl Index {
             part.steps.iter().for_each(|step| positions[step.slot] = found[step.slot]);
             return Some(());
         }
+        // If everything was tried, nothing found proves that the part is empty. Otherwise a random draw may
+        // still hit a point.
         (!tried_all && self.draw(part, rng, positions, &mut self.checks.scratch())).then_some(())
     }
 }
@@ -75,6 +78,7 @@ impl Diagram {
             let least = costs[depth][node as usize];
             let best: Vec<&Edge> =
                 layer.edges_of(node).iter().filter(|edge| through(edge) == least).collect();
+            // Draws only for real ties, so that spaces without any leave the generator untouched.
             let edge = best[if best.len() > 1 { rng.random_range(0..best.len()) } else { 0 }];
             positions[layer.slot] = edge.position;
             node = edge.child;
@@ -118,6 +122,8 @@ impl<'a, C: Fn(usize, u16) -> u64> CheapestSearch<'a, C> {
             part,
             cost,
             least,
+            // No point can cost less than the least that the diagrams allow, so the first round starts
+            // there.
             limit: later,
             left: later,
             best: None,
@@ -141,6 +147,7 @@ impl<'a, C: Fn(usize, u16) -> u64> CheapestSearch<'a, C> {
 
     fn go(&mut self, step: usize, node: u32, spent: u64, rng: &mut ChaCha8Rng) -> Result<(), OutOfSteps> {
         if step == self.part.steps.len() {
+            // Always an improvement, because edges that cannot lead to a cheaper point were cut off below.
             self.best = Some((spent, self.positions.clone()));
             return Ok(());
         }

@@ -43,6 +43,7 @@ impl Part {
     /// The node to go on from after an edge of a step was taken.
     pub fn next_node(&self, diagrams: &[Diagram], step: usize, child: u32) -> u32 {
         let PartStep { diagram, depth, .. } = self.steps[step];
+        // A finished diagram hands over to the next one, which begins at its root.
         if depth + 1 < diagrams[diagram].layers.len() { child } else { 0 }
     }
 }

@@ -49,6 +49,7 @@ impl<I: Borrow<Index>> Points<I> {
         let index = self.index.borrow();
         let (group, depth) = index.places[slot];
         let Some(above) = depth.checked_sub(1) else { return 0 };
+        // Groups interleave, so the group's previous layer need not decide the previous slot.
         let previous = index.diagrams[group].layers[above].slot;
         let (node, edge) = self.chosen[previous];
         self.edges(previous, node)[edge as usize].child
@@ -56,6 +57,7 @@ impl<I: Borrow<Index>> Points<I> {
 
     /// Moves the last slot that can move; the later ones start over.
     fn advance(&mut self) -> bool {
+        // Later slots are dropped and chosen again by `next`, because their nodes depend on this choice.
         while let Some((node, edge)) = self.chosen.pop() {
             if (edge as usize) + 1 < self.edges(self.chosen.len(), node).len() {
                 self.chosen.push((node, edge + 1));

@@ -20,6 +20,7 @@ impl Index {
     /// The valid points whose positions are all allowed.
     pub fn restricted(&self, allowed: &Allowed) -> Index {
         let diagrams = self.diagrams.iter().map(|diagram| diagram.restricted(allowed));
+        // Edges keep their positions, so the checks of the whole space serve its parts unchanged.
         Index::of(diagrams.collect(), self.places.len(), self.is_empty(), Arc::clone(&self.checks))
     }
 
@@ -84,6 +85,7 @@ impl Diagram {
     fn reached(&self, allowed: &Allowed) -> Vec<ReachedNodes> {
         let start = self.layers.first().map_or(1, |layer| layer.counts.len());
         let mut reached = vec![ReachedNodes::new(start)];
+        // A diagram without points has no root.
         reached[0].add_all(0..start.min(1) as u32);
         for (depth, layer) in self.layers.iter().enumerate() {
             let width = self.layers.get(depth + 1).map_or(1, |next| next.counts.len());

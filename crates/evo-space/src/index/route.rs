@@ -79,6 +79,8 @@ impl Route {
             groups: diagrams.len(),
             total,
         };
+        // All layers are copied before any is connected: a stop needs to know where the next stops of other
+        // groups begin.
         let firsts: Vec<u32> = places.iter().map(|place| route.copy(diagrams, *place)).collect();
         for (slot, (group, _)) in places.iter().enumerate() {
             route.connect(diagrams, *group, slot, &firsts);
@@ -103,6 +105,7 @@ impl Route {
             }));
         }
         self.counts.extend(layer.counts.iter().map(|count| *count as u64));
+        // One start more than there are nodes, so that the layer's last node has an end too.
         self.starts.push(self.edges.len() as u32);
         first
     }
@@ -132,6 +135,8 @@ impl Route {
         let point = self.with_nodes(|nodes| {
             let step = |stop: &RouteStop| {
                 let edges = self.edges_of(stop, nodes);
+                // A forced value has no completions before it, so there is nothing to divide or to
+                // subtract.
                 if let [only] = edges {
                     nodes[stop.group as usize] = only.child;
                     return only.position;
@@ -160,6 +165,8 @@ impl Route {
             let mut index = 0;
             for (stop, position) in self.stops.iter().zip(positions) {
                 let edge = find(self.edges_of(stop, nodes), *position)?;
+                // Cannot overflow: each term counts points that come before this one, and the total is
+                // below 2^64.
                 index += edge.before * self.completions_elsewhere(stop, nodes);
                 nodes[stop.group as usize] = edge.child;
             }

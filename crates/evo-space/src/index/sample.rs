@@ -117,6 +117,7 @@ impl Dive<'_> {
             }
             let Some(left) = self.steps_left.checked_sub(1) else { return DiveEnd::OutOfSteps };
             self.steps_left = left;
+            // Draws without replacement in constant time. The order of the others does not matter.
             let edge = untried.swap_remove(rng.random_range(0..untried.len()));
             let (node, step) = (*node, stack.len() - 1);
             if let Some(child) = self.follow(step, node, edge) {
