@@ -55,6 +55,7 @@ impl Diagnostics {
     pub fn render(&self, file_name: &str, text: &str) -> String {
         let mut sorted: Vec<&Diagnostic> = self.list.iter().collect();
         sorted.sort_by_key(|diagnostic| diagnostic.span.as_ref().map_or(usize::MAX, |span| span.start));
+        // The same mistake may be met on two ways through the file.
         sorted.dedup();
         let shown = sorted.iter().take(MAX_SHOWN).map(|diagnostic| render_one(diagnostic, file_name, text));
         let mut output = shown.collect::<Vec<_>>().join("\n\n");
@@ -105,6 +106,7 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     let folded = name.to_lowercase();
     let scored = known.into_iter().map(|candidate| {
         let exact_fold = candidate.to_lowercase() == folded;
+        // Computing a distance takes the product of the lengths, which hopeless pairs are spared.
         let far = candidate.len().abs_diff(name.len()) > 4 * limit || name.len() > 100;
         (
             if exact_fold {

@@ -49,6 +49,7 @@ pub(crate) fn removal(parameters: &[Parameter], constraint: &Constraint) -> Remo
 
 /// How many of the samples are refused, and why and where one has no value.
 fn try_random_points(parameters: &[Parameter], constraint: &Constraint) -> (u32, Option<String>) {
+    // A fixed seed, because the same file must get the same message each time.
     let mut rng = seeded(0);
     let (mut refused, mut failure) = (0, None);
     for _ in 0..SAMPLES {
@@ -90,6 +91,8 @@ pub fn conflict(parameters: &[Parameter], constraints: &[Constraint]) -> Vec<usi
     if !empty(&needed) {
         return Vec::new();
     }
+    // Deletion: a constraint without which the rest is still empty is not needed. The result is minimal,
+    // which need not be the smallest set.
     for at in 0..constraints.len() {
         let without: Vec<usize> = needed.iter().copied().filter(|other| *other != at).collect();
         if empty(&without) {

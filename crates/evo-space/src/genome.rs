@@ -59,6 +59,8 @@ impl Configuration {
     pub fn hash(&self) -> ContentHash {
         let mut text = String::new();
         for (name, value) in self.iter() {
+            // Names and values hold no control characters, so the separators keep them apart. The kind is
+            // hashed too, because the text `4` and the number 4 are written alike.
             text.push_str(&format!("{name}\u{1f}{}\u{1f}{value}\u{1e}", value.kind()));
         }
         ContentHash::of(text.as_bytes())

@@ -59,6 +59,7 @@ impl Checker<'_> {
                     .iter()
                     .map(Kinds::of)
                     .fold(Kinds { number: false, text: false }, Kinds::or),
+                // An unknown name has its own error, so it must not cause a second one here.
                 None => Kinds { number: true, text: true },
             },
             Kind::List(items) => {
@@ -109,6 +110,8 @@ impl Checker<'_> {
         for (comparison, tree) in rest {
             let right = self.kinds(tree);
             let empty = matches!(&tree.kind, Kind::List(items) if items.is_empty());
+            // Only what no values can make right is refused: a parameter that mixes texts and numbers may
+            // meet either.
             if !left.meets(right) && !empty {
                 let place = left_tree.span.start..tree.span.end;
                 let message = match comparison {

@@ -17,6 +17,8 @@ impl SearchSpace {
         points.sort_unstable();
         points.dedup();
         if BigUint::from(points.len()) == cartesian(&parameters) {
+            // The whole product: without constraints each parameter is a group of its own and needs no
+            // common diagram.
             return SearchSpace::new(parameters, Vec::new());
         }
         let index = Index::listed(layers(&points, parameters.len()), parameters.len());
@@ -39,6 +41,8 @@ fn layers(points: &[Genome], slots: usize) -> Layers {
             let end = start + same.count();
             let mut edges: Vec<(u16, u32)> =
                 (start..end).map(|at| (points[at].positions()[slot], below[at])).collect();
+            // Points with the same value here share the rest of their prefix too, so they have one node
+            // below.
             edges.dedup();
             let number = *shared.entry(edges.into_boxed_slice()).or_insert_with_key(|edges| {
                 layer.push(edges.clone());

@@ -29,6 +29,7 @@ impl Sequence {
         // A bit's flip depends on higher bits only, so that runs of 2^m points stay together.
         let order = scramble(point, mix(self.seed ^ mix(2 * pair)));
         let plain = if dimension.is_multiple_of(2) { order.reverse_bits() } else { second(order) };
+        // Odd numbers here and even ones above: no coordinate shares its seed with the order of a pair.
         let scrambled = scramble(plain, mix(self.seed ^ mix(2 * dimension as u64 + 1)));
         f64::from(scrambled) / (1u64 << BITS) as f64
     }
@@ -42,6 +43,7 @@ fn second(point: u32) -> u32 {
         if point >> bit & 1 == 1 {
             sum ^= direction;
         }
+        // Pascal's rule modulo 2: each column is the one before plus the same, shifted by a row.
         direction ^= direction >> 1;
     }
     sum
@@ -51,6 +53,7 @@ fn second(point: u32) -> u32 {
 fn scramble(word: u32, seed: u64) -> u32 {
     let flip = |bit: u32| {
         let higher = u64::from(word) >> bit >> 1;
+        // The number of the bit keeps equal prefixes of different lengths apart.
         let prefix = higher ^ (u64::from(bit) << BITS);
         (mix(seed ^ prefix) >> 63) as u32
     };

@@ -115,6 +115,7 @@ impl Number {
 
     /// `a / b` rounded up to an integer.
     pub fn ceil_div(a: Number, b: Number) -> Result<Number, NumberError> {
+        // Rounding the negative down rounds up, for floats as for integers.
         let floor = Number::apply(Operator::FloorDivide, a.negate()?, b)?;
         floor.negate()
     }
@@ -132,6 +133,7 @@ fn compare_mixed(a: i64, b: f64) -> Ordering {
     if b < -TWO_63 {
         return Ordering::Greater;
     }
+    // Between the bounds the cast below is exact. Equal whole parts leave the decision to the fraction.
     let floor = b.floor();
     a.cmp(&(floor as i64)).then(if b > floor { Ordering::Less } else { Ordering::Equal })
 }
@@ -162,6 +164,7 @@ fn apply_int(operator: Operator, a: i64, b: i64) -> Result<Number, NumberError> 
 
 fn power_int(a: i64, b: i64) -> Result<Number, NumberError> {
     if b < 0 {
+        // As in Python, where a negative exponent makes the result a float.
         return apply_float(Operator::Power, a as f64, b as f64);
     }
     let result = match a {
@@ -200,6 +203,7 @@ fn remainder_float(a: f64, b: f64) -> f64 {
 fn floor_divide_float(a: f64, b: f64) -> f64 {
     let rest = a % b;
     let step = if rest != 0.0 && (rest < 0.0) != (b < 0.0) { 1.0 } else { 0.0 };
+    // Nearly a whole number. Rounding may leave it just below, hence the correction after `floor`.
     let quotient = (a - rest) / b - step;
     let floor = quotient.floor();
     if quotient - floor > 0.5 { floor + 1.0 } else { floor }
@@ -221,6 +225,7 @@ fn divide_exactly(a: i64, b: i64) -> f64 {
 }
 
 fn finite(value: f64) -> Result<Number, NumberError> {
+    // No operation gives infinity or NaN, so that comparisons can rely on numbers that have an order.
     if value.is_finite() { Ok(Number::Float(value)) } else { Err(NumberError::Overflow) }
 }
 

@@ -33,6 +33,7 @@ impl<'a> QuasiRandom<'a> {
         let mut used = 0;
         for domain in index.domains() {
             dimensions.push(used);
+            // A parameter without a choice takes no dimension, which would break up pairs of its neighbors.
             used += usize::from(domain.len() > 1);
         }
         QuasiRandom { index, sequence: Sequence::new(seed), dimensions, number: 0 }

@@ -114,6 +114,7 @@ impl Index {
             point.map(|point| points.push(Genome::from(point)));
         }
         self.fill(&mut points, n, rng);
+        // Points that were added from anywhere still have to take their place in the order.
         points.list.sort_unstable();
         points.list
     }

@@ -40,6 +40,7 @@ pub fn any_space() -> impl Strategy<Value = String> {
         .prop_map(|set| set.iter().map(i64::to_string).collect::<Vec<_>>());
     let floats = prop::collection::btree_set(0i32..8, 1..4)
         .prop_map(|set| set.iter().map(|value| format!("{:?}", f64::from(*value) / 4.0)).collect::<Vec<_>>());
+    // The square of the second number exceeds 64 bits, so that overflow is met too.
     let huge = Just(vec!["9223372036854775807".to_string(), "3037000500".to_string(), "-2".to_string()]);
     let values = prop_oneof![6 => integers, 2 => floats, 1 => huge];
     let parameters = prop::collection::vec(values, 1..6);

@@ -13,6 +13,7 @@ use crate::number::Number;
 
 /// A number, a boolean or a text, as written in a space file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+// Readers try the variants in this order, so an integer is never read as a float.
 #[serde(untagged)]
 pub enum Value {
     /// `true` or `false`; counts as 1 or 0 in arithmetic.
@@ -117,6 +118,7 @@ impl fmt::Display for Value {
         match self {
             Value::Bool(value) => write!(f, "{value}"),
             Value::Int(value) => write!(f, "{value}"),
+            // `Debug` writes `4.0` where `Display` would write `4` and lose the kind.
             Value::Float(value) => write!(f, "{value:?}"),
             Value::Text(text) => f.write_str(text),
         }

@@ -14,6 +14,7 @@ const MAX_DEPTH: usize = 100;
 
 /// Reads one JSON value that fills the text. Reports the first error and gives `None`.
 pub fn parse(text: &str, diagnostics: &mut Diagnostics) -> Option<Node> {
+    // Skipped by its length and not cut off, because spans count from the start of the file.
     let start = text.len() - text.trim_start_matches('\u{feff}').len();
     let mut reader = JsonReader { text, at: start, depth: 0, duplicates: Vec::new() };
     let result = reader.document();
@@ -87,6 +88,8 @@ impl JsonReader<'_> {
             }
             let value = self.value()?;
             if entries.iter().any(|entry| entry.key == key) {
+                // Kept aside and not returned, so that reading goes on and all of them are reported at
+                // once.
                 self.duplicates.push(error(key_span, format!("duplicate key `{key}`"), None));
             } else {
                 entries.push(TableEntry { key, key_span, value });
@@ -140,6 +143,8 @@ impl JsonReader<'_> {
         let bad_zero = digits.len() > 1 && digits.starts_with('0') && digits.as_bytes()[1].is_ascii_digit();
         let whole = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
         if whole && !bad_zero {
+            // Kept as text where it does not fit, because the message names the number and the reader knows
+            // what it is for.
             return Ok(text.parse().map_or_else(|_| Data::BigInt(text.to_string()), Data::Int));
         }
         match text.parse::<f64>() {
@@ -167,6 +172,7 @@ impl JsonReader<'_> {
         let mut value = String::new();
         loop {
             let rest = &self.text[self.at..];
+            // All bytes that end a run are ASCII, so the run is never cut inside a character.
             let plain = rest.bytes().take_while(|byte| !matches!(byte, b'"' | b'\\' | 0..b' ')).count();
             value.push_str(&rest[..plain]);
             self.at += plain;
@@ -215,6 +221,7 @@ impl JsonReader<'_> {
             return None;
         }
         self.at += 2;
+        // Characters beyond 16 bits are two surrogates, and one alone is no character.
         let low = self.hex4().filter(|low| (0xdc00..0xe000).contains(low))?;
         char::from_u32(0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00))
     }
@@ -253,6 +260,7 @@ impl JsonReader<'_> {
 
 /// Digits on both sides of the point and in the exponent, as JSON wants.
 fn is_json_float(digits: &str) -> bool {
+    // Rust's parser takes `.5` and `5.`, which JSON does not have.
     let starts = digits.starts_with(|first: char| first.is_ascii_digit());
     let point = digits.find('.').is_none_or(|at| digits[at + 1..].starts_with(|c: char| c.is_ascii_digit()));
     starts && point

@@ -12,6 +12,7 @@ use crate::span::Span;
 /// A file that is not well-formed leaves an error in `diagnostics` and gives `None`.
 pub fn parse(text: &str, diagnostics: &mut Diagnostics) -> Option<Node> {
     let body = text.trim_start_matches('\u{feff}').trim_start();
+    // No TOML file begins with a brace, so the first character tells the two apart.
     if body.starts_with('{') { json::parse(text, diagnostics) } else { parse_toml(text, diagnostics) }
 }
 

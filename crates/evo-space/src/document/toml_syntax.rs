@@ -73,6 +73,7 @@ fn end_of_text(bytes: &[u8], from: usize, quote: u8) -> usize {
     let mut at = if long { from + 3 } else { from + 1 };
     while at < bytes.len() {
         match bytes[at] {
+            // Texts in single quotes have no escapes.
             b'\\' if quote == b'"' => at += 1,
             b'\n' if !long => return at,
             _ if long && bytes[at..].starts_with(&[quote; 3]) => return at + 2,
@@ -98,6 +99,7 @@ fn begins_statement(line: &str) -> bool {
     let inner = line.trim_start_matches('[');
     let end = inner.find(|letter| !name(letter)).unwrap_or(inner.len());
     let (word, rest) = inner.split_at(end);
+    // A nested list also begins with brackets, but seldom with a word that a bracket closes.
     let header = inner.len() < line.len() && rest.starts_with(']') && word.starts_with(char::is_alphabetic);
     let assignment = inner.len() == line.len() && !word.is_empty() && rest.trim_start().starts_with('=');
     header || assignment

@@ -73,6 +73,7 @@ fn chain(first: &Tree, rest: &[(Operator, Tree)], context: &Context<'_>) -> Eval
         let right = number(operand, &evaluate(operand, context)?)?;
         total = Number::apply(*operator, total, right).map_err(|error| {
             let place = match error {
+                // The divisor alone is to blame. Other failures take both sides to explain.
                 NumberError::DivisionByZero => operand.span.clone(),
                 _ => first.span.start..operand.span.end,
             };
@@ -89,6 +90,7 @@ fn compare_all(first: &Tree, rest: &[(Relation, Tree)], context: &Context<'_>) -
     for (comparison, right_tree) in rest {
         if let Kind::List(items) = &right_tree.kind {
             let found = is_member(&left, items, context)?;
+            // The last of the chain: the parser lets nothing follow a list.
             return Ok(Value::Bool(found == (*comparison == Relation::In)));
         }
         let right = evaluate(right_tree, context)?;
@@ -152,6 +154,7 @@ fn call(function: Function, arguments: &[Tree], tree: &Tree, context: &Context<'
             let message = format!("{} `{value}` and {} `{best}` have no order", value.kind(), best.kind());
             ExprError::new(argument.span.clone(), message)
         })?;
+        // The first of equals stays, as in Python.
         if order == wanted {
             best = value.clone();
         }

@@ -49,6 +49,7 @@ pub fn number(text: &str) -> String {
     let lower = text.to_lowercase();
     let after_digits = lower.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '_');
     let suffix = ["u", "l", "f", "ul", "ll", "ull", "f32", "f64", "i32", "i64", "h", "d"];
+    // Before suffixes are looked for, because `d` and `f` are digits here.
     if let Some(hex) = lower.strip_prefix("0x") {
         return match !hex.is_empty() && hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             true => "integers reach 9223372036854775807".to_string(),
@@ -127,6 +128,7 @@ pub fn operator(found: &ExprTokenKind, before: &str) -> String {
 }
 
 fn operator_word(word: &str, before: &str) -> Option<String> {
+    // `NOT a` is read as one name followed by another.
     if before != "not" && before.eq_ignore_ascii_case("not") {
         return Some("did you mean `not`?".to_string());
     }

@@ -42,6 +42,7 @@ pub fn is_name(text: &str) -> bool {
 /// Parses a whole text.
 pub fn parse(text: &str) -> Result<Parsed, ExprError> {
     if text.len() > MAX_LENGTH {
+        // Only the first character is marked. Marking the whole text would fill the screen.
         let start = text.char_indices().nth(1).map_or(text.len(), |(at, _)| at);
         let message = format!("an expression longer than {MAX_LENGTH} bytes");
         return Err(ExprError::new(0..start, message).hint(hints::SPLIT));
@@ -82,6 +83,7 @@ impl Parser<'_> {
             if !parser.take_word("if") {
                 return Ok(then);
             }
+            // Not `expression`: as in Python, a choice inside a condition needs brackets.
             let condition = parser.any()?;
             if !parser.take_word("else") {
                 return Err(parser.unexpected("`else`").hint(hints::IF));
@@ -103,6 +105,8 @@ impl Parser<'_> {
         kind: fn(Vec<Tree>) -> Kind,
         operand: impl Fn(&mut Self) -> Parse,
     ) -> Parse {
+        // Operands of one kind are one flat list: a long conjunction then nests no deeper than a short one,
+        // and only real nesting counts against the depth limit.
         let first = operand(self)?;
         let mut operands = vec![first];
         while self.take_word(word) {
@@ -132,6 +136,7 @@ impl Parser<'_> {
         let mut rest = Vec::new();
         while let Some(comparison) = self.take_comparison()? {
             let member = matches!(comparison, Relation::In | Relation::NotIn);
+            // No value is a list, so nothing that follows `in [...]` could be compared with one.
             if let Some((_, Tree { kind: Kind::List(_), span })) = rest.last() {
                 let hint = "compare again after `and`, as in `A in [1, 2] and A < B`";
                 return Err(ExprError::new(span.clone(), "a list cannot be compared further").hint(hint));
@@ -159,6 +164,7 @@ impl Parser<'_> {
         if self.take_word("in") {
             return Ok(Some(Relation::In));
         }
+        // After a whole operand `not` can only begin `not in`.
         if self.take_word("not") {
             if self.take_word("in") {
                 return Ok(Some(Relation::NotIn));
@@ -191,6 +197,7 @@ impl Parser<'_> {
                 return Err(self.unclosed(open, close, true));
             }
             items.push(self.expression()?);
+            // A comma before the closing bracket is fine, as in Python.
             if !self.take(",") && self.peek().kind != ExprTokenKind::Symbol(close) {
                 return Err(self.unclosed(open, close, true));
             }
@@ -245,6 +252,7 @@ impl Parser<'_> {
         if !self.take("**") {
             return Ok(base);
         }
+        // `signed` allows `2 ** -1`. It leads back here, which makes powers associate to the right.
         let exponent = self.deeper(Self::signed)?;
         let span = base.span.start..exponent.span.end;
         Ok(Tree { kind: Kind::Chain(Box::new(base), vec![(Operator::Power, exponent)]), span })
@@ -264,6 +272,9 @@ impl Parser<'_> {
                 if !self.take(")") {
                     return Err(self.unclosed(token.span, ")", false));
                 }
+                // Brackets need no node: a comparison inside them is an operand of its own and cannot be
+                // taken for a link of a chain. The span includes them, so that messages point at all of the
+                // operand.
                 return Ok(Tree { kind: inner.kind, span: token.span.start..self.last_end() });
             }
             ExprTokenKind::Symbol("[") => {
@@ -286,6 +297,7 @@ impl Parser<'_> {
         if let Some(value) = literal {
             return Ok(Tree { kind: Kind::Literal(value), span });
         }
+        // Functions are not reserved words, so the bracket decides: a parameter may be named `min`.
         if self.take("(") {
             return self.call(word, span);
         }
@@ -326,6 +338,7 @@ impl Parser<'_> {
             let message = format!("nesting is deeper than {MAX_DEPTH}");
             return Err(ExprError::new(self.place(), message).hint(hints::SPLIT));
         }
+        // An error ends the whole parse, so nobody reads a depth that was not restored.
         let tree = parse(self)?;
         self.depth -= 1;
         Ok(tree)

@@ -56,6 +56,7 @@ fn arithmetic_is_pythons() {
 #[test]
 fn logic_is_pythons() {
     check("A and B", "int 5");
+    // An operand that fails shows that it is not evaluated.
     check("ZERO and 1 // ZERO", "int 0");
     check("A or 1 // ZERO", "int 12");
     check("not A == 12", "bool false");
@@ -71,6 +72,7 @@ fn logic_is_pythons() {
     check("1 if ZERO else 2 if ZERO else 3", "int 3");
     check("True and true and not False and not false", "bool true");
     check("4 == 4.0", "bool true");
+    // As floats the two are equal.
     check("9007199254740993 == 9007199254740992.0", "bool false");
 }
 
@@ -120,6 +122,7 @@ fn no_input_overflows_the_stack() {
     }
     let wide = "1".to_string() + &" + 1".repeat(20_000);
     assert_eq!(Expr::parse(&wide).unwrap().evaluate(&scope).unwrap(), Value::Int(20_001));
+    // The expression itself is the fiftieth level.
     let most = format!("{}1{}", "(".repeat(49), ")".repeat(49));
     assert_eq!(Expr::parse(&most).unwrap().evaluate(&scope).unwrap(), Value::Int(1));
 }

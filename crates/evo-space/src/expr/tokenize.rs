@@ -55,6 +55,7 @@ pub fn tokens(text: &str) -> (Vec<ExprToken>, Option<ExprError>) {
             }
         }
     }
+    // A token for the end spares the parser a check wherever it looks ahead.
     list.push(ExprToken { kind: ExprTokenKind::End, span: text.len()..text.len() });
     (list, broken)
 }
@@ -98,6 +99,8 @@ fn number(rest: &str) -> Result<(ExprTokenKind, usize), ExprError> {
     let bytes = rest.as_bytes();
     let mut length = 0;
     while let Some(byte) = bytes.get(length) {
+        // `1e-3` is one number, but `0x1e-3` is a difference. A number never begins with a sign, so
+        // `length` is at least 1 wherever the sign matters.
         let exponent_sign = matches!(byte, b'+' | b'-')
             && matches!(bytes[length - 1], b'e' | b'E')
             && !rest.starts_with("0x")
@@ -134,6 +137,7 @@ fn number_value(text: &str) -> Result<Value, String> {
         };
     }
     if digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        // As in Python, where `010` is an error and `00` is zero.
         if digits.len() > 1 && digits.starts_with('0') && digits.bytes().any(|byte| byte != b'0') {
             return Err(format!("`{text}` begins with a zero"));
         }

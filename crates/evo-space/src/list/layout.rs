@@ -75,6 +75,7 @@ impl Layout {
         let word_bits = if all <= SINGLE_BITS { all.next_power_of_two().max(8) } else { 64 };
         let (mut word, mut used) = (0, 0);
         for field in &mut fields {
+            // A field never straddles two words, so that reading it is one shift and one mask.
             if used + field.bits() > word_bits {
                 (word, used) = (word + 1, 0);
             }

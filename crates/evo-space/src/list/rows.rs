@@ -127,6 +127,7 @@ struct Lister<'a> {
 impl<'a> Lister<'a> {
     fn new(index: &'a Index) -> Lister<'a> {
         let layout = Arc::new(Layout::new(index.domains().to_vec()));
+        // Dispatched once per range: the inner loops are compiled for each type of word.
         let plan: Box<dyn FillRows> = match layout.word_bits {
             8 => Box::new(ListPlan::<u8>::new(index, &layout)),
             16 => Box::new(ListPlan::<u16>::new(index, &layout)),
@@ -187,6 +188,8 @@ impl<W: Word> FillRows for ListPlan<W> {
         blocks.for_each_init(
             || RowWriter::new(self),
             |writer, (block, out)| {
+                // Not `point`, which has none for a hole. Holes are filled like other rows and removed
+                // afterwards, so that every block knows its place beforehand.
                 let first = index.candidate(start + (block * BLOCK_ROWS) as u128);
                 let first = first.expect("the range lies inside the index");
                 writer.fill(&layout.row(&first), out);

@@ -26,6 +26,7 @@ fn check_range(space: &SearchSpace, range: Range<u128>, block_rows: usize) {
 fn check(space: &SearchSpace, bytes_per_row: usize) {
     let count = space.count();
     assert_eq!(space.rows(0..0).bytes_per_row(), bytes_per_row);
+    // Ranges that end or begin beyond the last point are cut and not refused.
     check_range(space, 0..count + 7, 1 + count as usize / 3);
     let step = (count / 11).max(1);
     for number in 0..12u128 {
@@ -68,6 +69,7 @@ fn long_lists_have_no_seams() {
     let text =
         format!("parameters = {{ {} }}\nconstraints = ['{} <= 13']", values.join(", "), names.join(" + "));
     let space = space(&text);
+    // Several blocks, so that there are seams between what threads wrote.
     assert!(space.count() > 4 * BLOCK_ROWS as u128, "{}", space.count());
     let rows = space.rows(0..u128::MAX);
     assert_eq!(rows.bytes_per_row(), 4);

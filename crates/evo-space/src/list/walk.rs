@@ -57,6 +57,8 @@ impl<W: Word> ListPlan<W> {
         let levels = levels.into_iter().flatten().collect();
         let mut plan = ListPlan { levels, cut: 0, joints: Vec::new(), states: 1, stride: layout.stride };
         let last = plan.levels.len().saturating_sub(1);
+        // The earliest cut that fits gives the longest tails, and copying a tail is cheaper than turning
+        // the odometer. At least one level stays in the tail, which `append_tail` relies on.
         while !plan.fits() && plan.cut < last {
             plan.cut += 1;
         }
@@ -68,6 +70,7 @@ impl<W: Word> ListPlan<W> {
     /// The tail's levels that hang on the odometer.
     fn joints(&self) -> Vec<(usize, usize)> {
         let mut states = 1usize;
+        // Levels below others of the tail follow from those, so only these tell one tail from another.
         let tail = (self.cut..self.levels.len())
             .filter(|at| self.levels[*at].above.is_some_and(|above| above < self.cut));
         tail.map(|level| {
@@ -106,6 +109,7 @@ fn add_group<W: Word>(layers: &[Layer], layout: &Layout, levels: &mut [Option<Le
     for layer in layers.iter().rev() {
         let nodes = 0..layer.counts.len() as u32;
         let Some(at) = field(layer) else {
+            // Each node here has one edge, so the layers above lead straight past it.
             past = nodes.map(|node| past[layer.edges_of(node)[0].child as usize]).collect();
             continue;
         };
@@ -171,6 +175,7 @@ impl<'a, W: Word> RowWriter<'a, W> {
             let (start, end) = self.tail();
             let prefix = &self.prefixes[plan.cut * stride..(plan.cut + 1) * stride];
             let mut rows = &self.tails[start..end];
+            // Only the first tail can begin before the wanted row.
             if done == 0 {
                 rows = from_row(rows, prefix, first);
             }
@@ -212,6 +217,8 @@ impl<'a, W: Word> RowWriter<'a, W> {
     fn choose(&mut self, level: usize, step: u32, end: u32) {
         let (plan, stride) = (self.plan, self.plan.stride);
         self.chosen[level] = (step, end);
+        // The tail's levels use prefixes that start from an empty one of their own. Remembered rows
+        // therefore hold no bits of the odometer and serve every state of it that leads here.
         let at = (level + usize::from(level >= plan.cut)) * stride;
         self.prefixes.copy_within(at..at + stride, at + stride);
         let own = &plan.levels[level];
@@ -237,6 +244,7 @@ impl<'a, W: Word> RowWriter<'a, W> {
         let state =
             self.plan.joints.iter().map(|(level, before)| self.node(*level) as usize * before).sum::<usize>();
         let (mut start, mut end) = self.known[state];
+        // Every node leads to at least one point, so only an unknown tail is empty.
         if start == end {
             if self.tails.len() > TAIL_WORDS {
                 self.tails.clear();
@@ -263,6 +271,7 @@ impl<'a, W: Word> RowWriter<'a, W> {
                 self.tails.extend_from_slice(prefix);
                 self.tails[row + own.word] = self.tails[row + own.word] | step.bits;
             }
+            // The last level is written as one run, so only the levels before it turn.
             if !self.advance(plan.cut, last) {
                 return;
             }
@@ -290,6 +299,7 @@ fn from_row<'r, W: Word>(rows: &'r [W], prefix: &[W], first: &[W]) -> &'r [W] {
 
 /// Copies rows with bits added.
 fn add<W: Word>(bits: &[W], rows: &[W], out: &mut [W]) {
+    // One word per row needs no inner loop, so the compiler can vectorize this case.
     if let [bits] = bits {
         for (to, row) in out.iter_mut().zip(rows) {
             *to = *bits | *row;

@@ -26,6 +26,7 @@ pub fn read_constraints(
     let mut constraints = Vec::new();
     for item in items {
         let Some((expr, text, because)) = read_constraint(item, diagnostics) else { continue };
+        // Kinds are checked only where all names are known, because one mistake should give one error.
         if names_known && check_names(&expr, text, parameters, diagnostics) {
             let errors = kinds::check(&expr, parameters);
             errors.iter().for_each(|error| expr_error(text, error, diagnostics));

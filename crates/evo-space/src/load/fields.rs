@@ -28,6 +28,8 @@ pub fn expr_error(node: &Node, error: &ExprError, diagnostics: &mut Diagnostics)
 /// The place in the file of a part of a text; of the whole text where escapes make that uncertain.
 pub fn inner_span(node: &Node, part: &Span) -> Span {
     let Data::Text(text) = &node.data else { return node.span.clone() };
+    // How much longer the source is tells the quotes apart: a pair, three on each side, or those and a
+    // first line break, which TOML drops. Escapes give other differences.
     let quotes = match node.span.len().checked_sub(text.len()) {
         Some(2) => 1,
         Some(6) if text.contains('\n') => 3,

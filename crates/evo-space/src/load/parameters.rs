@@ -54,6 +54,7 @@ fn read_parameter(entry: &TableEntry, diagnostics: &mut Diagnostics) -> Option<P
             hint,
         );
     }
+    // Reading goes on after a bad name, so that mistakes in the values show at the same time.
     let (list, default, help) = match &entry.value.data {
         Data::List(_) => (&entry.value, None, None),
         Data::Table(entries) => {
@@ -138,6 +139,7 @@ impl EqualityKey {
     fn of(value: &Value) -> EqualityKey {
         match value {
             Value::Text(text) => EqualityKey::Text(text.clone()),
+            // Equal values need equal keys, and `1`, `1.0` and `true` are equal.
             Value::Float(value) if value.fract() != 0.0 || value.abs() >= 9.2e18 => {
                 EqualityKey::Float(value.to_bits())
             }

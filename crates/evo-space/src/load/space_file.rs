@@ -29,6 +29,7 @@ impl SearchSpace {
 pub fn read_space(root: &Node, diagnostics: &mut Diagnostics) -> Option<SearchSpace> {
     let before = diagnostics.list().len();
     let parameters = read_parameters(root, diagnostics);
+    // After a bad parameter an unknown name in a constraint would be a second error for one mistake.
     let names_known = diagnostics.list().len() == before;
     let constraints = read_constraints(root, &parameters, names_known, diagnostics);
     if diagnostics.list().len() > before {

@@ -98,6 +98,7 @@ impl SearchSpace {
         let allowed: Allowed = match neighborhood {
             Neighborhood::Hamming => return Area::Changes(Changes::new(&self.index, point, false)),
             Neighborhood::HammingAdjacent => return Area::Changes(Changes::new(&self.index, point, true)),
+            // A point of another length has no neighbors, which a box without positions says too.
             _ if point.len() != domains.len() => vec![Some(Vec::new()); domains.len()],
             Neighborhood::Adjacent => {
                 point.iter().zip(domains).map(|(own, domain)| Some(beside(*own, domain))).collect()
@@ -183,6 +184,7 @@ impl Iterator for Changes<'_> {
             let (slot, side) = self.turn;
             let accepted = |edge: &&Edge| around.accepts(slot, edge);
             let found = match (self.nearest, side) {
+                // Edges ascend, so the nearest one below is the last.
                 (true, Side::Below) => self.edges.by_ref().rev().find(accepted),
                 _ => self.edges.find(accepted),
             };

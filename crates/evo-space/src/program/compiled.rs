@@ -58,6 +58,7 @@ impl CompiledExpr {
         visit_names(tree, &mut |name| names.push(name));
         names.sort_unstable();
         names.dedup();
+        // Registers are numbered by the names that are read, so unused names of a scope cost nothing.
         let mut slots = vec![usize::MAX; domains.len()];
         names.iter().enumerate().for_each(|(slot, name)| slots[*name] = slot);
         let values = names.iter().flat_map(|name| &domains[*name]);

@@ -82,6 +82,7 @@ fn fold(code: Code) -> Code {
 
 /// The value of an operation on constants, `None` if it fails.
 fn value_of_constants(code: &Code) -> Option<Atom> {
+    // The machine itself folds, so that a constant means what the instructions would have computed.
     let mut registers = Registers::default();
     Program::new(code, &mut registers).run(&mut registers)
 }
@@ -97,6 +98,7 @@ fn comparisons(first: &Tree, rest: &[(Relation, Tree)], one: &impl Fn(&Tree) -> 
             list.push(fold(code));
             continue;
         }
+        // Operands have no effects, so the middle of `a < b < c` may be evaluated twice.
         let right = one(tree);
         list.push(fold(Code::Compare(*comparison, Box::new(left), Box::new(right.clone()))));
         left = right;
@@ -115,6 +117,7 @@ fn joined(operands: Vec<Code>, stop: bool) -> Code {
                 kept.push(operand);
                 break;
             }
+            // `1 and x` is `x`, but a last constant is the value of the whole and has to stay.
             if position < last {
                 continue;
             }
@@ -177,6 +180,8 @@ fn add(left: Code, negative: bool, right: Code, domains: &Domains<'_>) -> Code {
 
 fn multiply(left: Code, right: Code, domains: &Domains<'_>) -> Code {
     let product =
+        // A zero counts as 1: in another order the product of the other factors comes first and may
+        // overflow.
         bound(&left, domains).zip(bound(&right, domains)).map(|(a, b)| a.max(1).saturating_mul(b.max(1)));
     if product.is_none_or(|product| product > i128::from(i64::MAX)) {
         return append(left, Operator::Multiply, right);

@@ -176,6 +176,7 @@ fn any(operation: Operation, a: Atom, b: Atom) -> Option<Atom> {
         // The first of equals stays, as in Python.
         Operation::Least => return Some(if b.compare(a)? == Ordering::Less { b } else { a }),
         Operation::Greatest => return Some(if b.compare(a)? == Ordering::Greater { b } else { a }),
+        // Values of different kinds are unequal. Only asking for their order fails.
         Operation::Equal => order() == Some(Ordering::Equal),
         Operation::NotEqual => order() != Some(Ordering::Equal),
         Operation::Less => order()?.is_lt(),
@@ -196,6 +197,7 @@ impl CodeCompiler<'_> {
     /// Emits what computes `code`; the register of its value.
     fn compile(&mut self, code: &Code) -> Register {
         match code {
+            // A register of its own that is set here, so that a constant needs no instruction.
             Code::Constant(atom) => self.registers.add(Some(*atom)),
             Code::Slot(slot) => *slot as Register,
             other => {
@@ -255,6 +257,8 @@ impl CodeCompiler<'_> {
     }
 
     fn chain(&mut self, first: &Code, rest: &[(Operator, Code)], out: Register) {
+        // The first operand may be a slot's own register, which must not be overwritten. Later results go
+        // to `out`.
         let mut left = self.compile(first);
         for (operator, operand) in rest {
             let next = self.compile(operand);
@@ -300,6 +304,7 @@ impl CodeCompiler<'_> {
         let mut exits = Vec::new();
         for (number, operand) in operands.iter().enumerate() {
             self.compile_into(operand, out);
+            // The last operand is the result in any case, so nothing jumps after it.
             if number + 1 < operands.len() {
                 exits.push(self.jump(jump, out));
             }
@@ -325,6 +330,7 @@ impl CodeCompiler<'_> {
 
     /// Emits a jump whose target `land` sets; its number.
     fn jump(&mut self, operation: Operation, condition: Register) -> usize {
+        // A jump writes nothing: its `out` only has to be some register.
         self.push(operation, condition, 0, condition);
         self.instructions.len() - 1
     }

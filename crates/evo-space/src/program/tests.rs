@@ -7,6 +7,7 @@ use crate::expr::Expr;
 use crate::value::Value;
 
 fn values() -> Vec<Value> {
+    // Two of them are integers that no float holds, which tells exact comparison from one of floats.
     let integers = [-3, 0, 1, 2, 7, (1 << 53) + 1, i64::MAX].map(Value::Int);
     let others = [Value::Float(0.5), Value::Float(-4.0), Value::text(""), Value::text("x")];
     integers.into_iter().chain(others).collect()

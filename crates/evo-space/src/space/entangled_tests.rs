@@ -41,6 +41,7 @@ fn check_against_brute_force(space: &SearchSpace) {
         Size::Unknown { at_most, estimate, spread } => {
             assert_eq!(&at_most, space.valid());
             let off = (estimate - valid.len() as f64).abs();
+            // Six standard deviations, because many random spaces are tried and none may fail by chance.
             assert!(off <= 6.0 * spread, "{estimate} ± {spread} for {}", valid.len());
         }
     }

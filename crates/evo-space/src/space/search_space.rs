@@ -162,6 +162,7 @@ impl SearchSpace {
     pub fn explain(&self, genome: &Genome) -> Vec<Violation<'_>> {
         let configuration = self.configuration(genome);
         let violation = |constraint| {
+            // By the tree and not the compiled form, because only the tree says why there is no value.
             let value = Constraint::evaluate(constraint, &configuration);
             let error = match value {
                 Ok(true) => return None,

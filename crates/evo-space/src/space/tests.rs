@@ -129,6 +129,7 @@ fn a_linked_group_beyond_128_bits_is_counted_and_sampled() {
         assert_eq!(space.index_of(&genome), Some(index));
     }
     assert_eq!(space.genome_at(u128::MAX), None);
+    // The index of the last point does not fit 128 bits, but the point is as valid as any.
     let last = Genome::from(vec![149; 40]);
     assert!(space.contains(&last));
     assert_eq!(space.index_of(&last), None);
