@@ -87,6 +87,7 @@ impl<'a> Annealing<'a> {
         let (genome, origin) = match self.walk(chain, &mut rng) {
             Some(genome) => (genome, Origin::Neighbor),
             None => {
+                // Its temperature depends on the decisions of the chain, so a restarted chain is hot again.
                 self.chains[chain] = Chain::default();
                 (self.memory.fresh(&mut rng)?, Origin::Restart)
             }
@@ -103,6 +104,7 @@ impl<'a> Annealing<'a> {
         }
         for _ in 0..ATTEMPTS {
             let chain = &mut self.chains[number];
+            // A first chain, or one whose restart failed, begins at the best point known.
             if chain.at.is_none() {
                 chain.at = self.memory.best().cloned();
                 chain.best = chain.at.as_ref().map(|at| at.objective);
@@ -142,6 +144,7 @@ impl<'a> Annealing<'a> {
     }
 
     fn usual_difference(&self) -> f64 {
+        // The median, because a few cliffs between neighbors should not heat all chains.
         let mut sorted: Vec<f64> = self.differences.iter().copied().collect();
         sorted.sort_by(f64::total_cmp);
         sorted.get(sorted.len() / 2).copied().unwrap_or(FIRST_DIFFERENCE)
@@ -174,6 +177,7 @@ impl Strategy for Annealing<'_> {
 
     fn tell(&mut self, outcome: &Outcome) {
         let member = self.memory.learn(outcome);
+        // A point that was told by an earlier run belongs to no chain.
         let Some(number) = self.flying.remove(&outcome.genome) else { return };
         let chain = &mut self.chains[number];
         chain.waits = false;

@@ -86,6 +86,7 @@ fn the_default_configuration_comes_first() {
 #[test]
 fn every_valid_point_is_proposed_once_and_then_it_is_done() {
     each(|name, space| {
+        // One at a time, several, and more than the space has points.
         for flight in [1, 7, 100] {
             let mut strategy = make(name, space, 2);
             let all = run(&mut *strategy, space, flight, 10_000);

@@ -90,6 +90,7 @@ impl<'a> DifferentialEvolution<'a> {
         self.turn = (self.turn + 1) % self.members.len();
         let target = self.turn;
         let mut settings = self.members[target].1;
+        // Drawn before the trial is made, so that its success speaks for the settings that made it.
         if rng.random_bool(RESET) {
             settings.scale = rng.random_range(0.3..1.0);
         }
@@ -153,6 +154,7 @@ impl<'a> DifferentialEvolution<'a> {
         // Twins would shrink the differences without the members having agreed.
         let twin = self.members.iter().any(|(member, _)| member.genome == trial.genome);
         let Some(own) = self.members.get_mut(target).filter(|_| !twin) else { return };
+        // Equals replace too, so that members can drift across a plateau.
         if trial.objective <= own.0.objective {
             *own = (trial, settings);
             self.stale = 0;
@@ -169,6 +171,7 @@ impl<'a> DifferentialEvolution<'a> {
         self.stale = 0;
         if let Some(best) = self.best_of(0..self.members.len()) {
             self.members.swap(0, best);
+            // With too few members for differences, `propose` fills up with points far apart.
             self.members.truncate(1);
         }
     }

@@ -119,6 +119,7 @@ impl<'a> Genetic<'a> {
         if self.stale > self.patience {
             self.stale = 0;
             self.population.clear();
+            // A new population opens as the search did, with points far from all others.
             self.settlers = OPENING;
         }
     }

@@ -90,10 +90,12 @@ impl<'a> LocalSearch<'a> {
         let (genome, origin) = match kicked {
             Some(genome) => (genome, Origin::Kick),
             None => {
+                // What follows is a new climb with an optimum of its own.
                 (self.home, self.vain) = (None, 0);
                 (self.memory.fresh(&mut rng)?, Origin::Restart)
             }
         };
+        // Kicks and restarts are followed whatever comes of them, see `tell`.
         self.leaps.insert(genome.clone());
         Some(Proposal::new(genome, origin))
     }
@@ -122,6 +124,7 @@ impl<'a> LocalSearch<'a> {
     /// Makes this local optimum the new home if it is better, else counts a kick without success.
     fn end_descent(&mut self) {
         let Some(at) = &self.at else { return };
+        // Kicks start from the best optimum of this climb, so a kick that led nowhere is taken back.
         if self.home.as_ref().is_none_or(|home| at.objective < home.objective) {
             self.home = Some(at.clone());
             self.vain = 0;

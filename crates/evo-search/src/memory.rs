@@ -121,6 +121,8 @@ impl<'a> SearchMemory<'a> {
 
     /// Learns an outcome and returns the point with its objective if it worked.
     pub(crate) fn learn(&mut self, outcome: &Outcome) -> Option<Member> {
+        // A point that was never proposed was told by an earlier run. It counts as begun, so that the
+        // generators go on where that run stopped.
         self.begun += usize::from(!self.unseen.is_seen(&outcome.genome));
         self.unseen.note(&outcome.genome);
         // A slow variant worked. A failure of the harness says nothing about the variant, and neither does

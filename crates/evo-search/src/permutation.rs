@@ -28,6 +28,7 @@ impl Permutation {
     pub(crate) fn new(count: u128, seed: u64) -> Permutation {
         assert!(count <= 1 << 126, "a permutation covers at most 2^126 indices");
         let bits = 128 - count.saturating_sub(1).leading_zeros();
+        // Halves of equal width, which may double the range. Cycle walking skips what lies beyond `count`.
         let half_bits = bits.div_ceil(2).max(1);
         let mut state = seed;
         let keys = std::array::from_fn(|_| {

@@ -27,6 +27,7 @@ impl Population {
     pub(crate) fn insert(&mut self, member: Member) {
         let before =
             |own: &Member| own.objective.total_cmp(&member.objective).then(own.arrival.cmp(&member.arrival));
+        // Arrival breaks ties: a point that comes back from memory takes the place that it had.
         let at = self.members.partition_point(|own| before(own).is_lt());
         if at < self.capacity && self.members.iter().all(|own| own.genome != member.genome) {
             self.members.insert(at, member);

@@ -31,6 +31,7 @@ impl Strategy for Random<'_> {
 
     fn ask(&mut self, n: usize) -> Vec<Proposal> {
         let mut proposals = Vec::new();
+        // Claiming the default uses it up, so this waits until somebody asks for a point.
         if n > 0 {
             proposals.extend(self.unseen.default());
         }

@@ -164,6 +164,7 @@ fn ablation(name: &str) -> Result<Option<Ingredients>, UnknownStrategy> {
     let Some(lacks) = name.strip_prefix(FULL).and_then(|rest| rest.strip_prefix('-')) else {
         return Ok(None);
     };
+    // No ingredient has a `-` in its name.
     let ingredients = Ingredients::ALL.without(lacks.split('-'));
     ingredients.map(Some).map_err(|ingredient| UnknownStrategy::without(name, ingredient))
 }

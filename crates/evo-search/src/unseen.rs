@@ -63,6 +63,7 @@ impl<'a> Unseen<'a> {
 
     /// Claims a point and returns whether that worked: it must be valid and new.
     pub(crate) fn claim(&mut self, genome: &Genome) -> bool {
+        // Known points first, because a lookup costs less than a walk through the space's diagrams.
         if self.seen.contains(genome) || !self.space.contains(genome) {
             return false;
         }
@@ -82,6 +83,8 @@ impl<'a> Unseen<'a> {
 
     /// Notes a point that was told, valid or not.
     pub(crate) fn note(&mut self, genome: &Genome) {
+        // An earlier run may tell points that this space does not hold. If they counted, the search would
+        // take itself for exhausted too early.
         if self.seen.insert(genome.clone()) && self.space.contains(genome) {
             self.valid_seen += 1;
         }
@@ -99,6 +102,7 @@ impl<'a> Unseen<'a> {
         while !self.is_exhausted() && holes < HOLES {
             let walk = self.walk.as_ref()?;
             let Some(index) = walk.at(self.cursor) else {
+                // The walk has passed every index, so nothing is left whatever the count says.
                 self.given_up = true;
                 break;
             };

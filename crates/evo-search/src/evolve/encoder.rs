@@ -40,6 +40,7 @@ impl Encoder {
         let features = Features::with_options(space, options);
         let prior = PriorModel::new(&features, prior, seed);
         let mut scales = features.scales().to_vec();
+        // The column of earlier studies comes last, here as in every row below.
         scales.extend(prior.iter().map(|_| PriorModel::scale()));
         Encoder { features: Arc::new(features), prior, scales: Arc::from(scales) }
     }

@@ -62,6 +62,7 @@ impl Observations {
     /// Adds a point, or replaces a belief by a measurement. Returns whether the point is new.
     pub(crate) fn put(&mut self, genome: &Genome, objective: f64, is_measured: bool) -> bool {
         let is_new = self.place(genome, objective, is_measured);
+        // A new best or a replaced belief changes the distances that the scale is the median of.
         if self.squeezed && (self.stale || self.len() >= self.next_scale) {
             self.rescale();
         }
@@ -69,6 +70,7 @@ impl Observations {
     }
 
     fn place(&mut self, genome: &Genome, objective: f64, is_measured: bool) -> bool {
+        // A belief never becomes the best, because an optimistic model would then shift all targets.
         if is_measured && self.best.is_none_or(|best| objective < best) {
             self.best = Some(objective);
             self.stale = true;
@@ -135,6 +137,7 @@ impl Observations {
 /// The natural logarithm of the ratio of an objective to the best, at least 0.
 pub(crate) fn distance(objective: f64, best: f64) -> f64 {
     let log = |value: f64| value.max(f64::MIN_POSITIVE).ln();
+    // A belief may lie below the best and then counts as equal to it.
     (log(objective) - log(best)).max(0.0)
 }
 

@@ -137,6 +137,7 @@ impl ProcessMember {
     fn choose_screened(&mut self, promise: impl FnOnce() -> Vec<f64>) {
         let Some(pool) = &self.pool else { return };
         if pool.rows() <= SCREENED_MAX {
+            // The whole pool fits, so the choice of points never changes and the screen keeps its work.
             if self.screen.is_none() {
                 self.screened = (0..pool.rows() as u32).collect();
                 self.screen = Some(ProcessScreen::new(pool));

@@ -101,6 +101,7 @@ impl<'a> Evolve<'a> {
     pub(crate) fn new(name: &str, space: &'a SearchSpace, ingredients: Ingredients, seed: u64) -> Evolve<'a> {
         // The number of Hamming neighbors of a point, before constraints.
         let changes: usize = space.parameters().iter().map(|parameter| parameter.values.len() - 1).sum();
+        // `taken` is indexed by canonical index, and only in an exact space does every index have a point.
         let pool = if space.is_exact() && space.count() <= POOL_MAX { space.count() as usize } else { 0 };
         Evolve {
             name: name.to_string(),

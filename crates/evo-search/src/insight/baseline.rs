@@ -215,6 +215,7 @@ fn draws_to_find(share: f64, points: f64) -> u64 {
             return drawn as u64 + 1;
         }
     }
+    // So rare a time is found after so many draws that replacing them hardly matters.
     (0.5_f64.ln() / (-share).ln_1p()).ceil() as u64
 }
 

@@ -68,6 +68,7 @@ pub(super) fn importance(space: &SearchSpace, known: &[Observation<'_>], seed: u
     }
     let mean = points.iter().map(|point| point.1).sum::<f64>() / points.len() as f64;
     let scatter: f64 = points.iter().map(|point| (point.1 - mean).powi(2)).sum();
+    // Times that differ by rounding only have nothing to explain.
     if scatter <= 1e-12 * points.len() as f64 {
         return None;
     }

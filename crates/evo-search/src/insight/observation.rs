@@ -57,6 +57,7 @@ pub(super) fn observations<'a>(space: &SearchSpace, evaluations: &'a [Evaluation
 /// At most `most` items, spread evenly over all of them.
 pub(super) fn thinned<T>(all: Vec<T>, most: usize) -> Vec<T> {
     let count = all.len();
+    // The scaled position steps up `most` times, at equal distances.
     let keeps = |at: usize| count <= most || at * most / count != (at + 1) * most / count;
     all.into_iter().enumerate().filter(|(at, _)| keeps(*at)).map(|(_, one)| one).collect()
 }

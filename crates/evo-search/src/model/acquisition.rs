@@ -63,6 +63,7 @@ pub fn expected_improvements(
 ) {
     static TABLE: OnceLock<Vec<f64>> = OnceLock::new();
     let table = TABLE.get_or_init(|| {
+        // Two more than there are steps, because interpolation reads the next entry too.
         let steps = (2.0 * Z_MAX * STEPS) as usize + 2;
         (0..steps).map(|step| improvement(step as f64 / STEPS - Z_MAX)).collect()
     });

@@ -57,6 +57,8 @@ impl Cholesky {
     pub(crate) fn append(&mut self, covariances: &[f64], variance: f64) {
         let mut row = covariances.to_vec();
         self.solve_lower(&mut row);
+        // The diagonal of the older rows has the jitter too. Without it the rows would belong to different
+        // matrices.
         let left = variance + self.jitter - dot(&row, &row);
         self.packed.extend_from_slice(&row);
         self.packed.push(left.max(JITTER * variance.abs()).max(f64::MIN_POSITIVE).sqrt());
@@ -77,6 +79,8 @@ impl Cholesky {
             let row = self.row(at);
             b[at] /= row[at];
             let value = b[at];
+            // Subtracting from all earlier elements reads a packed row from left to right. An inner product
+            // would walk down a column, which the packed form scatters.
             b[..at].iter_mut().zip(row).for_each(|(b, l)| *b -= l * value);
         }
     }
@@ -110,6 +114,7 @@ impl Cholesky {
         let mut inverse = Matrix::zero(size, size);
         for a in 0..size {
             for b in 0..=a {
+                // Column `b` begins earlier, but above row `a` column `a` is 0.
                 let value = dot(&columns.row(a)[a..], &columns.row(b)[a..]);
                 inverse.row_mut(a)[b] = value;
                 inverse.row_mut(b)[a] = value;

@@ -21,6 +21,7 @@ impl ColumnScale {
     pub fn new(mut values: Vec<f64>) -> ColumnScale {
         values.retain(|value| !value.is_nan());
         values.sort_by(f64::total_cmp);
+        // By `==`, for which 0.0 and -0.0 are one value although they sort apart.
         values.dedup_by(|a, b| a == b);
         if values.len() > VALUES_MAX {
             let last = values.len() - 1;

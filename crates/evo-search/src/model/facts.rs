@@ -88,6 +88,7 @@ impl FactsModel {
     pub fn new(features: impl Into<Arc<Features>>) -> FactsModel {
         let features = features.into();
         let scales = scales();
+        // Facts come after the features, here as in every row.
         let all: Vec<ColumnScale> = features.scales().iter().chain(&scales).cloned().collect();
         FactsModel {
             features,
@@ -108,6 +109,8 @@ impl FactsModel {
     /// Learns a measured variant. `best` is the best objective so far, this one included. Objectives that
     /// are not finite and positive are ignored.
     pub fn learn(&mut self, genome: &Genome, facts: &Facts, objective: f64, best: f64) {
+        // Removed before the check below: an audited variant without a time settles nothing, and must not
+        // be settled later.
         let audited = self.audits.remove(genome);
         if !(objective.is_finite() && objective > 0.0) {
             return;
@@ -131,6 +134,7 @@ impl FactsModel {
     /// Predicts the natural logarithm of a compiled variant's time.
     pub fn predict(&self, genome: &Genome, facts: &Facts) -> ModelPrediction {
         let raw = self.predict_row(&self.row(genome, facts));
+        // Errors only widen the spread. A run of lucky predictions must not make the model bolder.
         ModelPrediction { mean: raw.mean, spread: raw.spread * self.surprise.max(1.0).sqrt() }
     }
 
@@ -154,6 +158,8 @@ impl FactsModel {
         if was_wrong {
             self.spreads += SPREADS_FOR_WRONG;
         } else {
+            // Right rejections only take back what wrong ones added. They never make the model bolder than
+            // at the start.
             self.spreads = (self.spreads - SPREADS_FOR_RIGHT).max(SPREADS);
         }
     }

@@ -48,6 +48,7 @@ impl Forest {
     pub fn watch(&mut self, points: Arc<Codes>) {
         assert_eq!(points.columns(), self.data.scales.len(), "points are coded by the forest's scales");
         self.points = Some(points);
+        // Existing trees hold no watched points, so all are grown again.
         self.trees.clear();
     }
 
@@ -79,6 +80,7 @@ impl Forest {
             self.data.targets = clipped(&self.data.targets);
         }
         self.data.weights.push(weight);
+        // The row is in the data by now: regrowing a node reads all of its members there.
         let mut growth = Growth {
             data: &self.data,
             points: self.points.as_deref(),
@@ -138,6 +140,7 @@ impl Forest {
 fn total_variance([means, squares]: [f64; 2], trees: usize) -> ModelPrediction {
     let share = if trees == 0 { 0.0 } else { 1.0 / trees as f64 };
     let mean = means * share;
+    // Rounding can make the difference of two nearly equal squares negative.
     ModelPrediction { mean, spread: (squares * share - mean * mean).max(0.0).sqrt() }
 }
 

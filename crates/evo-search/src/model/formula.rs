@@ -133,6 +133,7 @@ impl Translation<'_> {
             Kind::Literal(value) => Kind::Literal(Value::Float(value.as_float()?)),
             Kind::Name(name) => {
                 let slot = self.slots[*name];
+                // Outside an equality a text stands for no number, so the whole formula is given up.
                 self.is_numeric(slot).then_some(Kind::Name(slot))?
             }
             Kind::List(_) => return None,
@@ -159,6 +160,7 @@ impl Translation<'_> {
 
     /// `a < b < c` is `a < b and b < c`.
     fn comparisons(&self, first: &Tree, rest: &[(Relation, Tree)]) -> Option<Kind> {
+        // Split into pairs, because texts become positions of the parameter on the other side of each.
         let lefts = std::iter::once(first).chain(rest.iter().map(|(_, right)| right));
         let pairs =
             lefts.zip(rest).map(|(left, (comparison, right))| self.comparison(left, *comparison, right));

@@ -66,6 +66,7 @@ fn decay(x: f32) -> f32 {
     /// `1.5 · 2²³`: adding and subtracting it rounds to a whole number, because no bits are left for
     /// fractions.
     const ROUNDER: f32 = 12_582_912.0;
+    // Stops above the smallest normal number, whose exponent is -126, so that the bits below stay valid.
     let power = (-x * std::f32::consts::LOG2_E).max(-120.0);
     let rounded = power + ROUNDER;
     let whole = rounded - ROUNDER;

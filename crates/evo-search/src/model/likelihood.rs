@@ -97,6 +97,7 @@ impl<'a> Likelihood<'a> {
         let hyperparameters = Hyperparameters(logs.to_vec());
         let (signal, noise) = (hyperparameters.signal(), hyperparameters.noise());
         let precisions: Vec<f64> = hyperparameters.lengths().map(|length| length.powi(-2)).collect();
+        // A step too far overflows the exponential. Without a value the line search tries a shorter one.
         if !(signal.is_finite() && noise.is_finite() && precisions.iter().all(|p| p.is_finite())) {
             return None;
         }
@@ -128,6 +129,8 @@ impl<'a> Likelihood<'a> {
                 let slope = weight * signal * self.kernel.slope(distances[at]);
                 let squares = &self.squares[at * d..(at + 1) * d];
                 gradient.iter_mut().zip(squares).for_each(|(g, square)| *g += slope * square);
+                // A covariance is proportional to the signal, so it is its own derivative by the signal's
+                // logarithm.
                 gradient[d] += weight * covariance.at(a, b);
                 at += 1;
             }
@@ -136,6 +139,8 @@ impl<'a> Likelihood<'a> {
             // Only the learned part of the noise varies with its logarithm.
             gradient[d + 1] += weight * (noise - NOISE_FLOOR);
         }
+        // A feature's precision is the same for all pairs, so it is multiplied once and not in the loop
+        // above.
         gradient.iter_mut().zip(&precisions).for_each(|(slope, precision)| *slope *= precision);
         value += add_priors(logs, &mut gradient);
         value.is_finite().then_some((value, gradient))
@@ -143,6 +148,7 @@ impl<'a> Likelihood<'a> {
 
     /// The squared scaled distance of each pair.
     fn distances(&self, precisions: &[f64]) -> Vec<f64> {
+        // `chunks_exact` takes no size of 0.
         if self.columns == 0 {
             let n = self.targets.len();
             return vec![0.0; n * n.saturating_sub(1) / 2];
@@ -157,6 +163,7 @@ fn add_priors(logs: &[f64], gradient: &mut [f64]) -> f64 {
     let expected = Hyperparameters::expected(logs.len() - 2);
     let mut value = 0.0;
     for (at, (log, middle)) in logs.iter().zip(expected.logs()).enumerate() {
+        // 0 for every length scale, 1 for the signal, 2 for the noise.
         let deviation = PRIOR_DEVIATIONS[(at + 1).saturating_sub(expected.columns())];
         let z = (log - middle) / deviation;
         value += 0.5 * z * z;

@@ -43,6 +43,7 @@ pub(crate) fn minimize(
         if longest < 1e-9 || !longest.is_finite() {
             break;
         }
+        // A length of 1 is the step that the approximated curvature asks for.
         let full = (STEP_MAX / longest).min(1.0);
         let tries = (0..SHORTENINGS).map(|power| full * 0.4f64.powi(power));
         let accepted = tries.into_iter().find_map(|length| {
@@ -81,6 +82,7 @@ fn descent(gradient: &[f64], memory: &VecDeque<(Vec<f64>, Vec<f64>)>) -> Vec<f64
         shares.push(share);
     }
     if let Some((step, change)) = memory.back() {
+        // The usual first guess of the curvature, from the newest pair (Nocedal and Wright, equation 7.20).
         let scale = dot(step, change) / dot(change, change);
         direction.iter_mut().for_each(|d| *d *= scale);
     }

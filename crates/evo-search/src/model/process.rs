@@ -137,8 +137,10 @@ impl GaussianProcess {
             "the shape of observations"
         );
         self.inputs = Matrix::with_columns(x.columns());
+        // Scaled once, so that a covariance takes a plain distance.
         x.iter().for_each(|row| self.inputs.push(&self.scaled(row)));
         let mut covariance = Matrix::zero(x.rows(), x.rows());
+        // The factorization reads the lower triangle only.
         for row in 0..x.rows() {
             let values = self.covariances(self.inputs.row(row), row);
             covariance.row_mut(row)[..row].copy_from_slice(&values);
@@ -283,6 +285,8 @@ fn standardized(targets: &[f64]) -> (Vec<f64>, f64, f64) {
     let count = targets.len().max(1) as f64;
     let center = targets.iter().sum::<f64>() / count;
     let square = targets.iter().map(|target| (target - center).powi(2)).sum::<f64>() / count;
+    // Below this the variance is the rounding error of targets of this size, and dividing by it would make
+    // noise of them.
     let scale = if square > 1e-24 * (1.0 + center * center) { square.sqrt() } else { 1.0 };
     (targets.iter().map(|target| (target - center) / scale).collect(), center, scale)
 }
@@ -374,6 +378,7 @@ mod tests {
         let mut grown = plain(2);
         let mut whole = plain(2);
         x.iter().zip(&y).for_each(|(row, target)| grown.append(row, *target));
+        // Appending keeps the center and scale of the first target. From here on both have those of all.
         grown.retarget(&y);
         whole.learn(&x, &y);
         for row in [[0.1, 0.1], [0.8, 0.3]] {

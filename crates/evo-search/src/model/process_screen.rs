@@ -60,6 +60,8 @@ impl ProcessScreen {
             scale: 1.0,
             signal: 1.0,
         };
+        // The last block is filled up with points at 0, so that every loop has a fixed length.
+        // `predictions` leaves them out.
         for _ in 0..points.rows().div_ceil(BLOCK) {
             screen.blocks.push(ScreenBlock {
                 features: vec![0.0; columns * BLOCK],
@@ -92,6 +94,7 @@ impl ProcessScreen {
             }
         }
         let lengths: Vec<f32> = process.hyperparameters().lengths().map(|length| length as f32).collect();
+        // First, because means are sums over the whitened covariances of all observations.
         for observation in self.taken..process.observations() {
             self.take(observation, process, &lengths);
         }
@@ -196,6 +199,7 @@ mod tests {
         assert_eq!(screen.predictions().count(), points.rows());
         for (fast, row) in screen.predictions().zip(points.iter()) {
             let exact = process.predict_row(row);
+            // The screen computes in single precision.
             assert!((fast.mean - exact.mean).abs() < 2e-3, "{fast:?} is not {exact:?}");
             assert!((fast.spread - exact.spread).abs() < 6e-3, "{fast:?} is not {exact:?}");
         }
@@ -203,6 +207,7 @@ mod tests {
 
     #[test]
     fn a_screen_follows_its_process_through_everything() {
+        // More than one block of points, and not a whole number of blocks.
         let (points, seen) = (random(700, 1), random(60, 2));
         let targets: Vec<f64> = seen.iter().map(target).collect();
         let mut process = GaussianProcess::new(ProcessOptions::default(), 3);

@@ -172,6 +172,7 @@ impl RegressionTree {
         let mut stack = vec![at];
         while let Some(at) = stack.pop() {
             let node = &self.nodes[at as usize];
+            // No watched point lies below this node, so nothing there needs correcting.
             if node.start == node.end {
                 continue;
             }
@@ -264,6 +265,7 @@ impl RegressionTree {
     /// Links the members of a leaf and returns the first.
     fn link(&mut self, members: &[u32]) -> u32 {
         let mut head = NONE;
+        // Backwards, so that the list keeps the given order: sums of floats depend on it.
         for member in members.iter().rev() {
             self.next[*member as usize] = head;
             head = *member;

@@ -36,6 +36,7 @@ impl<'a> Candidates<'a> {
 
     /// Parameters, the values of texts, sub-expressions, pairs.
     pub fn for_trees(&self, options: FeatureOptions) -> Vec<Column> {
+        // In order of worth: of features that order the points alike, the first one stays.
         let mut known = HashSet::new();
         let mut chosen = self.new_ones(self.parameters(), &mut known, usize::MAX);
         chosen.extend(self.new_ones(self.indicators(), &mut known, usize::MAX));
@@ -47,6 +48,7 @@ impl<'a> Candidates<'a> {
     /// Parameters (texts by their values), and the first few sub-expressions of several parameters.
     pub fn for_process(&self, options: FeatureOptions) -> Vec<Column> {
         let mut known = HashSet::new();
+        // The order of texts means nothing to a smooth function. They are seen by their indicators only.
         let numeric = self.parameters().into_iter().filter(|formula| !self.is_text(formula.slots()[0]));
         let mut chosen = self.new_ones(numeric, &mut known, usize::MAX);
         chosen.extend(self.new_ones(self.indicators(), &mut known, usize::MAX));
@@ -80,6 +82,7 @@ impl<'a> Candidates<'a> {
             .sample
             .iter()
             .map(|genome| compiled.evaluate(genome.positions(), self.numbers, &mut scratch))
+            // As in `Column`, a formula without a value ranks below all values.
             .map(|value| if value.is_finite() { value } else { f64::NEG_INFINITY })
             .collect();
         let mut sorted = values.clone();
@@ -88,6 +91,7 @@ impl<'a> Candidates<'a> {
         if sorted.len() < 2 {
             return None;
         }
+        // Trees see only the order, so formulas of equal ranks are the same feature whatever their values.
         let ranks: Vec<u16> =
             values.iter().map(|value| sorted.partition_point(|other| other < value) as u16).collect();
         // The first point ranks low in one of the two directions.
@@ -117,6 +121,7 @@ impl<'a> Candidates<'a> {
     /// Products and quotients of all pairs of positive parameters: first of those that some constraint
     /// names together, then of those declared near each other.
     fn pairs(&self) -> Vec<Formula> {
+        // A zero has no quotient, and a sign would turn the order of the other factor around.
         let is_factor = |slot: &usize| {
             let mut values = self.domains[*slot].iter().map(|at| self.numbers.at(*slot, *at));
             self.domains[*slot].len() > 1 && !self.is_text(*slot) && values.all(|value| value > 0.0)

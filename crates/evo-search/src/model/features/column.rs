@@ -128,6 +128,8 @@ impl Column {
         for at in (1..strides.len()).rev() {
             strides[at - 1] = strides[at] * sizes[self.slots[at]];
         }
+        // The table has a place for every position, so that looking up needs no translation. Places that no
+        // valid point has keep 0 and are never read for one.
         let mut table = ColumnTable { strides, codes: vec![0; places], shares: vec![0.0; places] };
         let (mut positions, mut scratch) = (vec![0; sizes.len()], Scratch::default());
         for_all(&self.slots, domains, &mut positions, &mut |positions| {

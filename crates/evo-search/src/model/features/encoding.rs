@@ -122,6 +122,7 @@ impl Features {
 
 /// Valid points to compare features on: the same for the same space.
 fn sample(space: &SearchSpace) -> Vec<Genome> {
+    // In a space that is not exact each point has to be searched for.
     let wanted = if space.is_exact() { SAMPLE } else { SAMPLE / 16 };
     space.sample_distinct(wanted, &mut seeded(0))
 }

@@ -30,6 +30,7 @@ fn what_a_process_sees() {
     }
     let logs: Vec<f64> =
         (0..4).map(|at| features.process_row(&Genome::from(vec![at, 0, 0, 0, 0, 0, 0, 0]))[0]).collect();
+    // 16 to 128 by doublings are equal steps of the logarithm.
     assert_eq!(logs, [0.0, 1.0 / 3.0, 2.0 / 3.0, 1.0]);
 }
 
@@ -73,6 +74,7 @@ fn undefined_values_and_odd_numbers_have_a_place() {
     let label = |text: &str| features.tree_labels(&space).iter().position(|label| label == text);
     let undefined = label("12 / A").expect("a sub-expression");
     let of = |a| features.code_row(&Genome::from(vec![a, 0]))[undefined];
+    // Position 2 is `A = 0`, where the quotient has no value and ranks lowest.
     assert!(of(2) < of(1) && of(1) < of(0) && of(0) < of(3));
 }
 
@@ -82,6 +84,7 @@ fn many_parameters_are_capped_and_few_are_fine() {
     let space = space_of(&format!("constraints = ['P3 * P28 < 40']\n[parameters]\n{many}"));
     let features = Features::new(&space);
     let labels = features.tree_labels(&space);
+    // Parameters, sub-expressions and pairs, the latter two up to their limits.
     assert!(labels.len() <= 30 + 32 + 112, "{}", labels.len());
     assert!(labels.contains(&"P3 / P28".to_string()), "named together in a constraint");
     let single = space_of("[parameters]\nA = [5]\n");
