@@ -57,6 +57,7 @@ pub struct TelemetrySource {
 impl TelemetrySource {
     /// The GPU with this UUID; `None` without NVML.
     pub fn of_uuid(uuid: &str) -> Option<TelemetrySource> {
+        // By UUID, because CUDA may number the GPUs that a process sees differently from NVML.
         nvml()?.device_by_uuid(uuid).ok()?;
         Some(TelemetrySource { uuid: uuid.to_string() })
     }

@@ -66,6 +66,7 @@ impl Device for CudaDevice {
     }
 
     fn free(&mut self, buffer: BufferId) -> Result<(), DeviceError> {
+        // A launch in flight may still use the buffer.
         self.synchronize()?;
         self.context.memory.free(buffer)
     }

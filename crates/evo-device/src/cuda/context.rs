@@ -60,6 +60,7 @@ fn no_module(id: ModuleId) -> DeviceError {
 impl Drop for CudaContext {
     fn drop(&mut self) {
         for (_, module) in self.modules.drain() {
+            // Nobody is left to tell, and the end of the process frees modules in any case.
             let _ = module.unload();
         }
     }

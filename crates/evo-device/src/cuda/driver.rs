@@ -41,6 +41,8 @@ fn meaning(code: i32) -> (VerdictKind, Option<&'static str>, bool) {
         717 | 718 => (VerdictKind::CrashOther, None, true),
         719 => (VerdictKind::CrashTrap, None, true),
         3 | 4 | 46 | 100 | 101 | 214 | 999 => (VerdictKind::DeviceLost, None, true),
+        // An unknown code of that range counts as sticky: replacing a healthy worker costs less than
+        // measuring in a corrupt context.
         _ => (VerdictKind::HarnessError, None, code >= 700),
     }
 }

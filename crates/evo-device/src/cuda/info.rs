@@ -84,6 +84,7 @@ fn limits(device: sys::CUdevice) -> Result<DeviceLimits, DeviceError> {
         shared_static_bytes: static_limit(major, optin_bytes),
         shared_optin_bytes: optin_bytes,
         registers_per_block: get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK)?,
+        // 8 blocks is what every device with clusters allows. More is not portable and needs an opt-in.
         cluster: if clusters { 8 } else { 1 },
         cooperative: get(Attribute::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH)? != 0,
     })

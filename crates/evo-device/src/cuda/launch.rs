@@ -54,6 +54,8 @@ impl CudaModule {
             return Ok(function);
         }
         let functions = self.functions()?;
+        // Kernels without `extern "C"` have a mangled name, which begins like this whatever their arguments
+        // are.
         let mangled = format!("_Z{}{name}", name.len());
         functions.iter().find(|(own, _)| own.starts_with(&mangled)).map(|(_, function)| *function).ok_or_else(
             || {
@@ -134,6 +136,7 @@ impl CudaModule {
             DeviceError::plain(VerdictKind::LoadError, text).with_cause("symbol")
         })?;
         let fixed = attribute_of(entry.function, Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)? as u32;
+        // The attribute is an upper limit, so it is only ever raised.
         if fixed + launch.shared_bytes > entry.shared_optin {
             let attribute = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             let what =

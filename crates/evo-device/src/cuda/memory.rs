@@ -51,6 +51,7 @@ impl GuardedMemory {
         // SAFETY: the pointer is to a live local; a context is current.
         unsafe { check(sys::cuMemAlloc_v2(&mut base, total), &what)? };
         let buffer = Buffer { name: name.to_string(), base, bytes };
+        // With the present pattern, or the next check would find the new zones damaged.
         self.arm(&buffer, self.pattern)?;
         let id = BufferId(self.next);
         self.next += 1;
@@ -132,6 +133,7 @@ impl GuardedMemory {
         let damage: Vec<GuardDamage> = support
             .check_zones(&zones, self.pattern)?
             .into_iter()
+            // The map is ordered, so zones `2n` and `2n + 1` belong to its buffer `n`.
             .map(|(zone, first, changed)| {
                 let buffer = self.buffers.values().nth(zone / 2).expect("two zones a buffer");
                 let origin = if zone % 2 == 0 { -(GUARD_BYTES as i64) } else { buffer.bytes as i64 };
@@ -142,6 +144,7 @@ impl GuardedMemory {
                 }
             })
             .collect();
+        // Otherwise the next check would find the same damage and blame it on another launch.
         if !damage.is_empty() {
             self.arm_guards(self.pattern)?;
         }
@@ -162,6 +165,7 @@ fn fill_range(start: u64, bytes: u64, pattern: u32, stream: sys::CUstream) -> Re
     };
     (0..head).try_for_each(single)?;
     if words > 0 {
+        // The first word begins `head` bytes into the pattern.
         let shifted = pattern.rotate_right(8 * head as u32);
         // SAFETY: as above; the start is aligned to four bytes here.
         unsafe {

@@ -94,6 +94,7 @@ impl Support {
     pub fn check_zones(&self, zones: &[Zone], pattern: u32) -> Result<Vec<(usize, u64, u64)>, DeviceError> {
         let mut damage = Vec::new();
         for (chunk_number, chunk) in zones.chunks(4096).enumerate() {
+            // The kernel takes a minimum of offsets and adds up counts, so it starts from these.
             let initial: Vec<[u64; 2]> = vec![[u64::MAX, 0]; chunk.len()];
             self.upload(self.area, chunk)?;
             self.upload(self.results, &initial)?;
@@ -121,6 +122,7 @@ impl Support {
     pub fn count_pattern(&self, buffer: &Buffer, dtype: DType, pattern: u32) -> Result<u64, DeviceError> {
         let (data, results) = (buffer.pointer(), self.results);
         let elements = buffer.bytes / dtype.bytes();
+        // An element of eight bytes holds the pattern twice.
         let wide = u64::from(pattern) << 32 | u64::from(pattern);
         let pattern: u64 = if dtype.bytes() == 8 { wide } else { u64::from(pattern) };
         let name = match dtype.bytes() {
@@ -159,6 +161,7 @@ impl Support {
         self.launch(name.expect("a kernel for every data type"), [grid, 1], &mut arguments)?;
         let partials: Vec<Partial> = self.download(grid as usize)?;
         let mut comparison = merged(&partials, elements);
+        // Fetched afterwards, so that the blocks' partial results need not carry values along.
         if let Some(index) = comparison.first_bad {
             comparison.first_bad_actual = self.element(a, dtype, index)?;
             comparison.first_bad_expected = self.element(e, DType::F64, index)?;
@@ -240,6 +243,8 @@ fn merged(partials: &[Partial], elements: u64) -> Comparison {
         total.expected_square_sum += part.expected_square_sum;
         total.error_sum += part.error_sum;
         first_bad = first_bad.min(part.first_bad);
+        // The lower index wins a tie, so the answer does not depend on how elements were split among
+        // blocks.
         if part.error_max > best.0 || (part.error_max == best.0 && part.error_max_index < best.1) {
             best = (part.error_max, part.error_max_index);
         }

@@ -53,6 +53,7 @@ fn in_a_row(
     launches: &[BoundLaunch],
     samples: u32,
 ) -> Result<Vec<f64>, DeviceError> {
+    // Events are made once and recorded again: making them between launches would leave the stream idle.
     let marks = events(samples.min(QUEUE) + 1)?;
     let mut times = Vec::with_capacity(samples as usize);
     while (times.len() as u32) < samples {
@@ -105,6 +106,7 @@ fn flushed(
     samples: u32,
 ) -> Result<Vec<f64>, DeviceError> {
     let flush = context.flush.expect("the caller made the flush buffer");
+    // Two events for each call, since the flush between two calls must not be timed.
     let (starts, ends) = (events(samples.min(QUEUE))?, events(samples.min(QUEUE))?);
     let mut times = Vec::with_capacity(samples as usize);
     while (times.len() as u32) < samples {
@@ -133,6 +135,7 @@ fn eager(
     let mut times = Vec::with_capacity(samples as usize);
     for _ in 0..samples {
         driver::synchronize(context.stream)?;
+        // The stream is idle here, so the call is not charged for earlier work.
         let start = Instant::now();
         context.launch(module, launches)?;
         driver::synchronize(context.stream)?;
@@ -157,8 +160,10 @@ impl Graph {
         // the graph is destroyed after it was instantiated.
         unsafe {
             check(sys::cuStreamBeginCapture_v2(context.stream, mode), "cannot begin a capture")?;
+            // The whole batch is one graph, so that a sample takes a single call of the driver.
             let launched = (0..batch).try_for_each(|_| context.launch(module, launches));
             let ended = sys::cuStreamEndCapture(context.stream, &mut graph);
+            // Before the result of the capture, because the launch's own error says more.
             launched?;
             check(ended, "cannot end a capture")?;
             let made = sys::cuGraphInstantiateWithFlags(&mut instance, graph, 0);

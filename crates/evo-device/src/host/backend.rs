@@ -40,6 +40,7 @@ impl HostDevice {
     pub fn open() -> Result<HostDevice, DeviceError> {
         // A full block's fibers take two mappings each, and the kernel limits mappings.
         let room = machine::mappings_max() * 3 / 4 / (2 * THREADS_MAX);
+        // The remaining quarter is for buffers and libraries, which are mappings too.
         HostDevice::with_threads(machine::cores().min(room.max(1)))
     }
 
@@ -98,6 +99,7 @@ impl HostDevice {
                 }
             });
         }
+        // Only now: the values must not move once there are pointers to them.
         let mut pointers: Vec<*mut c_void> =
             values.iter_mut().map(|value| std::ptr::from_mut(value).cast()).collect();
         let work = Work {
@@ -114,9 +116,11 @@ impl HostDevice {
 
     /// Pushes everything else out of the caches.
     fn flush_caches(&mut self) {
+        // The size is 0 where the operating system does not tell it, hence the lower bound.
         let bytes = (2 * self.info.l2_bytes).clamp(16 << 20, FLUSH_MAX) as usize;
         self.flush.resize(bytes, 0);
         self.flush.par_chunks_mut(1 << 16).for_each(|chunk| {
+            // One write per cache line evicts as much as writing every byte.
             for byte in chunk.iter_mut().step_by(64) {
                 *byte = byte.wrapping_add(1);
             }
@@ -196,6 +200,7 @@ impl Device for HostDevice {
         if from == to {
             return self.buffer(from).map(|_| ());
         }
+        // Taken out of the map while both are borrowed, one of them to be changed.
         let target = self.buffers.remove(&to);
         let mut target = target.ok_or_else(|| misuse(format!("there is no buffer {}", to.0)))?;
         let result = match self.buffer(from) {
@@ -241,6 +246,7 @@ impl Device for HostDevice {
     fn check_guards(&mut self) -> Result<Vec<GuardDamage>, DeviceError> {
         let mut damages: Vec<GuardDamage> =
             self.buffers.values_mut().flat_map(GuardedBuffer::damage).collect();
+        // Buffers are in a hash map, and what is reported first must not depend on its order.
         damages.sort_by(|a, b| (&a.buffer, a.offset).cmp(&(&b.buffer, b.offset)));
         Ok(damages)
     }

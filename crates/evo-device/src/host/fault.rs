@@ -93,6 +93,7 @@ impl Registered {
             slot.bytes.store(range.inner.1, Ordering::Relaxed);
             slot.name.store(name.as_ptr().cast_mut(), Ordering::Relaxed);
             slot.name_bytes.store(name.len(), Ordering::Relaxed);
+            // Last and with `Release`: the handler looks at a slot only after it has seen its kind.
             slot.kind.store(range.kind as u8, Ordering::Release);
         }
         Registered { slot, _name: name }
@@ -112,6 +113,8 @@ impl Registered {
 impl Drop for Registered {
     fn drop(&mut self) {
         if let Some(slot) = self.slot {
+            // The name is a field, so it is dropped after this. A slot in use never points to a name that
+            // is gone.
             slot.kind.store(FREE, Ordering::Release);
         }
     }
@@ -134,6 +137,8 @@ pub fn prepare_thread() -> io::Result<()> {
         return Ok(());
     }
     let mapping = Mapping::reserve(BYTES + page_bytes())?;
+    // The lowest page stays closed, so that a handler that overflows its stack faults instead of writing
+    // elsewhere.
     let start = mapping.start() + page_bytes();
     mapping.open(start, BYTES)?;
     let stack = libc::stack_t { ss_sp: start as *mut libc::c_void, ss_flags: 0, ss_size: BYTES };
@@ -186,6 +191,7 @@ extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *mut libc
     }
     // SAFETY: the kernel passes a valid siginfo and ucontext to a handler installed with SA_SIGINFO.
     let fault = unsafe { read_fault(signal, &*info, context) };
+    // On the stack, because allocating is not async-signal-safe.
     let mut line = Line { bytes: [0; 3072], used: 0 };
     let _ = write_response(&mut line, &fault);
     let fd = OUTPUT.load(Ordering::Acquire);
@@ -217,6 +223,7 @@ unsafe fn read_fault(signal: i32, info: &libc::siginfo_t, context: *mut libc::c_
             signal,
             address,
             protection,
+            // Bit 1 of the page fault's error code says that it was a write.
             write: registers[libc::REG_ERR as usize] & 2 != 0,
             stack: registers[libc::REG_RSP as usize] as usize,
             // SAFETY: the processor has just read this instruction; the longest prefix looked at is shorter
@@ -276,6 +283,7 @@ struct FaultJudgement {
 fn judge(fault: &SignalInfo) -> FaultJudgement {
     let plain = |kind, cause, what| FaultJudgement { kind, cause, what, slot: None };
     match fault.signal {
+        // These signals carry no address of data, so the table has no answer for them.
         libc::SIGFPE => return plain("crash_other", Some("divide"), "divides an integer by zero"),
         libc::SIGILL => return plain("crash_illegal_instruction", None, "runs an illegal instruction"),
         libc::SIGABRT => return plain("crash_assert", Some("abort"), "aborts"),
@@ -299,6 +307,7 @@ fn judge(fault: &SignalInfo) -> FaultJudgement {
         return plain("crash_illegal_address", None, "uses an address outside all buffers");
     };
     match slot.kind.load(Ordering::Acquire) {
+        // Regions are aligned to their size, and the lowest page of each is its guard.
         2 if fault.address % REGION < page_bytes() => plain("crash_stack", None, "overflows its stack"),
         2 => plain("crash_illegal_address", None, "uses an address of another thread's stack"),
         3 => FaultJudgement { kind, cause: Some("shared"), what, slot: Some(slot) },
@@ -307,6 +316,7 @@ fn judge(fault: &SignalInfo) -> FaultJudgement {
 }
 
 fn write_response(line: &mut Line, fault: &SignalInfo) -> std::fmt::Result {
+    // The JSON is written by hand, because serializers allocate.
     let request = REQUEST.load(Ordering::Acquire);
     // SAFETY: `install` stores a reference that lives for ever.
     let id = unsafe { request.as_ref() }.map_or(0, |number| number.load(Ordering::Acquire));

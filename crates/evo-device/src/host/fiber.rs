@@ -76,6 +76,8 @@ pub struct Stacks {
 impl Stacks {
     /// Reserves `count` regions; memory is used as fibers run.
     pub fn reserve(count: usize) -> io::Result<Stacks> {
+        // One region more than asked for leaves room to align the first. Records are found by masking
+        // addresses.
         let mapping = Mapping::reserve((count + 1) * REGION)?;
         let first = super::mapping::round_up(mapping.start(), REGION);
         Ok(Stacks { mapping, first, count, opened: 0 })

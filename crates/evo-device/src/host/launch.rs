@@ -16,6 +16,7 @@ pub fn check(
     seats: usize,
 ) -> Result<(), DeviceError> {
     check_geometry(bound, limits, seats)?;
+    // Cannot overflow, since the geometry was checked first.
     let threads: u32 = bound.block.iter().product();
     if let Some(most) = entry.threads_max.filter(|most| threads > *most) {
         let message =

@@ -9,6 +9,7 @@ use evo_space::genome::ContentHash;
 pub fn processor_key() -> String {
     let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let field = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap_or("").to_string();
+    // Linux lists the instruction set as `flags` on x86 and as `Features` on ARM.
     let parts = [std::env::consts::ARCH.to_string(), field("model name"), field("flags"), field("Features")];
     ContentHash::of_parts(parts.iter().map(|part| part.as_bytes())).to_string().chars().take(16).collect()
 }
@@ -66,6 +67,7 @@ pub fn telemetry() -> Telemetry {
 /// How many mappings this process may have; each fiber's stack takes two.
 pub fn mappings_max() -> usize {
     let text = fs::read_to_string("/proc/sys/vm/max_map_count").unwrap_or_default();
+    // The kernel's default.
     text.trim().parse().unwrap_or(65_530)
 }
 

@@ -31,6 +31,7 @@ impl GuardedBuffer {
     /// Maps a buffer of zeros.
     pub fn new(name: &str, bytes: u64) -> io::Result<GuardedBuffer> {
         let bytes = usize::try_from(bytes).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+        // An empty buffer gets a page too, so that it has an address of its own.
         let open_bytes = round_up(bytes.max(1), page_bytes());
         let mapping = Mapping::reserve(open_bytes + 2 * GUARD)?;
         let open = mapping.start() + GUARD;
@@ -123,6 +124,7 @@ impl GuardedBuffer {
 
 /// The pattern's byte at an offset from the buffer's start, so that words of the slack are the pattern.
 fn expected_byte(pattern: u32, offset: i64) -> u8 {
+    // Offsets before the start are negative.
     pattern.to_le_bytes()[offset.rem_euclid(4) as usize]
 }
 

@@ -169,6 +169,7 @@ fn open_library(binary: &[u8]) -> Result<(Library, File), DeviceError> {
     let path = format!("/proc/self/fd{detour}/{}", file.as_raw_fd());
     // SAFETY: a variant has no constructors but those of the C++ runtime; loading it runs no kernel code.
     let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_LOCAL) };
+    // The path means nothing to a reader of the error.
     let library = library.map_err(|error| refused(error.to_string().replace(&path, "the module")))?;
     Ok((library, file))
 }
@@ -199,6 +200,7 @@ fn shared_symbols(binary: &[u8]) -> Vec<(String, u64)> {
     let Ok(file) = object::File::parse(binary) else { return Vec::new() };
     let shared = file.symbols().filter(|symbol| symbol.kind() == SymbolKind::Tls && symbol.size() > 0);
     let named = shared.filter_map(|symbol| Some((symbol.name().ok()?.to_string(), symbol.size())));
+    // The anchor is evo's own variable, by which `touch` makes a thread's copy exist.
     named.filter(|(name, _)| !name.contains("evo_anchor")).collect()
 }
 

@@ -11,6 +11,7 @@ const CHUNK: usize = 1 << 16;
 
 /// Fills with a repeated little-endian word.
 pub fn fill(bytes: &mut [u8], pattern: u32) {
+    // Chunks and pieces are multiples of four bytes, so the pattern keeps its phase from one to the next.
     let block = pattern.to_le_bytes().repeat(1024);
     bytes.par_chunks_mut(4 * CHUNK).for_each(|chunk| {
         for piece in chunk.chunks_mut(block.len()) {
@@ -21,6 +22,7 @@ pub fn fill(bytes: &mut [u8], pattern: u32) {
 
 /// A hash of the contents, the same for the same bytes.
 pub fn hash(bytes: &[u8]) -> u64 {
+    // Chunks of a fixed size are hashed in parallel, so the result does not depend on the number of cores.
     let parts: Vec<[u8; 32]> =
         bytes.par_chunks(1 << 20).map(|chunk| *blake3::hash(chunk).as_bytes()).collect();
     let whole = blake3::hash(parts.as_flattened());
@@ -132,6 +134,7 @@ fn merge(left: Comparison, right: Comparison) -> Comparison {
         sum.first_bad = right.first_bad;
         (sum.first_bad_actual, sum.first_bad_expected) = (right.first_bad_actual, right.first_bad_expected);
     }
+    // Strictly larger, so that the first of equal errors is the one that is named.
     if right.abs_error_max > left.abs_error_max {
         (sum.abs_error_max, sum.abs_error_max_index) = (right.abs_error_max, right.abs_error_max_index);
     }

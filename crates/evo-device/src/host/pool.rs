@@ -50,6 +50,7 @@ impl SharedLaunch {
     fn take_part(&self, seat: &mut Seat) {
         let [x, y, z] = self.work.grid.map(u64::from);
         let blocks = x * y * z;
+        // A helper that wakes late spares itself the preparation.
         if self.next.load(Ordering::Relaxed) >= blocks {
             return;
         }
@@ -59,6 +60,7 @@ impl SharedLaunch {
         let runner: *mut Runner = &mut *seat.runner;
         let statics = if self.poison { self.statics.locate() } else { None };
         fault::in_kernel(true);
+        // `Relaxed` will do: who sees the stop late runs one block too many, and the first error is kept.
         while !self.stop.load(Ordering::Relaxed) {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
             if number >= blocks {
@@ -150,6 +152,7 @@ impl ProcessorPool {
         });
         let mut pool = ProcessorPool { board, own: Seat::new()?, helpers: Vec::new() };
         for number in 1..threads {
+            // Made on this thread, so that running out of address space is the caller's error.
             let (board, seat) = (Arc::clone(&pool.board), Seat::new()?);
             let builder = std::thread::Builder::new().name(format!("evo-host-{number}"));
             pool.helpers.push(builder.spawn(move || help(&board, seat, number))?);
@@ -197,6 +200,7 @@ impl Drop for ProcessorPool {
     fn drop(&mut self) {
         lock(&self.board.state).end = true;
         self.board.start.notify_all();
+        // For helpers that are still watching the epoch and do not sleep yet.
         self.board.epoch.fetch_add(1, Ordering::Release);
         for helper in self.helpers.drain(..) {
             let _ = helper.join();

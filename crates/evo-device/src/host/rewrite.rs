@@ -18,6 +18,7 @@ pub fn rewrite(source: &str) -> Rewritten {
     let mut writer = SourceWriter { source, out: String::with_capacity(source.len() + 256), done: 0 };
     let mut launch_bounds = Vec::new();
     let mut aliases: Vec<(String, String)> = Vec::new();
+    // For each open brace, whether declarations inside are local. Inside a namespace they are not.
     let mut scopes: Vec<bool> = Vec::new();
     let mut at = 0;
     while at < tokens.len() {
@@ -28,6 +29,8 @@ pub fn rewrite(source: &str) -> Rewritten {
             "extern" => {
                 if let Some(declaration) = dynamic_shared(source, &tokens, at) {
                     let local = scopes.contains(&true);
+                    // A pointer at file scope would have to be set before any block runs. There the
+                    // declaration goes, and each use asks for the running block's memory instead.
                     let text = if local { declaration.as_locals() } else { String::new() };
                     if !local {
                         aliases.extend(declaration.names);
@@ -99,6 +102,8 @@ impl DynamicShared {
 /// Reads the declaration that starts with the `extern` at `first`, if it declares shared memory.
 fn dynamic_shared(source: &str, tokens: &[CudaToken], first: usize) -> Option<DynamicShared> {
     let text = |at: usize| tokens.get(at).map(|token| token.text(source));
+    // A brace or `=` before the semicolon means a function or a definition, neither of which is shared
+    // memory.
     let last = (first..tokens.len()).find(|&at| matches!(text(at), Some(";" | "{" | "}" | "=")))?;
     if text(last) != Some(";") || !(first..last).any(|at| text(at) == Some("__shared__")) {
         return None;
@@ -117,6 +122,7 @@ fn dynamic_shared(source: &str, tokens: &[CudaToken], first: usize) -> Option<Dy
     }
     let bracket = words.iter().position(|&at| text(at) == Some("["))?;
     let name_at = bracket.checked_sub(1)?;
+    // With spaces, or `unsigned char` would become one word.
     let element = words[..name_at].iter().filter_map(|&at| text(at)).collect::<Vec<_>>().join(" ");
     if element.is_empty() {
         return None;
@@ -147,6 +153,7 @@ fn launch_bound(source: &str, tokens: &[CudaToken], at: usize) -> Option<(String
         match token.text(source) {
             "(" | "[" | "{" => depth += 1,
             ")" | "]" | "}" => depth -= 1,
+            // Only a comma outside all brackets ends the first argument: `f(1, 2) * 3` is one.
             "," if depth == 0 => {
                 end = inside;
                 break;
@@ -155,6 +162,7 @@ fn launch_bound(source: &str, tokens: &[CudaToken], at: usize) -> Option<(String
         }
     }
     let bound = source[tokens[at + 2].start..tokens[end].start].trim().replace('\n', " ");
+    // Other attributes with arguments of their own may stand between the bounds and the name.
     let paren = (close + 1..tokens.len()).find(|&next| {
         tokens[next].text(source) == "("
             && !matches!(tokens[next - 1].text(source), "__cluster_dims__" | "__maxnreg__")
@@ -185,9 +193,11 @@ fn closing(source: &str, tokens: &[CudaToken], open: usize) -> Option<usize> {
 /// Whether the `{` at `at` opens a namespace or `extern "C"`, which leave declarations at file scope.
 fn opens_namespace(source: &str, tokens: &[CudaToken], at: usize) -> bool {
     let Some(previous) = at.checked_sub(1).map(|before| &tokens[before]) else { return false };
+    // A literal before a brace can only be the language of `extern "C"`.
     if previous.kind == CudaTokenKind::Text || previous.text(source) == "namespace" {
         return true;
     }
+    // Walks back over a name such as `a::b`, whose colons are a mark each.
     let mut before = at - 1;
     while before > 0
         && matches!(tokens[before].text(source), ":" | "inline")

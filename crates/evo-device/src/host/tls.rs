@@ -25,6 +25,7 @@ impl Statics {
 
     /// The calling thread's copy: its address and size. It moves never, and dies with the module.
     pub fn locate(&self) -> Option<(usize, usize)> {
+        // The loader makes a thread's copy when the thread first uses it.
         (self.touch)();
         let mut search = SegmentSearch { inside: self.inside, found: None };
         let data: *mut SegmentSearch = &mut search;
@@ -44,7 +45,7 @@ pub unsafe fn poison((start, bytes): (usize, usize)) {
 }
 
 unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, data: *mut c_void) -> c_int {
-    // SAFETY: the loader passes a valid record, and `data` is the `Search` of `locate`.
+    // SAFETY: the loader passes a valid record, and `data` is the `SegmentSearch` of `locate`.
     let (info, search) = unsafe { (&*info, &mut *data.cast::<SegmentSearch>()) };
     // SAFETY: the record points to its program headers.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };

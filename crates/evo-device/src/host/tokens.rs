@@ -63,6 +63,7 @@ pub fn tokenize(source: &str) -> Vec<CudaToken> {
             }
             _ => {
                 at += 1;
+                // A token is a slice of the source, which must not be cut inside a character.
                 while !source.is_char_boundary(at) {
                     at += 1;
                 }
@@ -88,6 +89,7 @@ fn quoted_end(bytes: &[u8], mut at: usize, quote: u8) -> usize {
     while at < bytes.len() {
         match bytes[at] {
             b'\\' => at += 1,
+            // A quote that is never closed must not swallow the rest of the source.
             b'\n' => return at,
             byte if byte == quote => return at + 1,
             _ => {}

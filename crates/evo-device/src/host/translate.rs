@@ -141,9 +141,11 @@ pub fn translation_unit(source: &KernelSource) -> Result<String, Box<Verdict>> {
     let mut text = String::with_capacity(rewritten.text.len() + 2048);
     text.push_str(SEE_HEADER);
     text.push_str(&directives(&source.options));
+    // Compiler messages and barrier lines then count from the rendered kernel's first line.
     text.push_str(&format!("#line 1 \"{file_name}\"\n"));
     text.push_str(&rewritten.text);
     text.push_str("\n#line 1 \"entry points\"\n");
+    // A source that brings its own hash keeps it. Two definitions would not compile.
     if !source.text.contains("evo_variant_hash") {
         text.push_str(&format!(
             "extern \"C\" {{ extern const char evo_variant_hash[]; const char evo_variant_hash[] = \"{}\"; }}\n",
@@ -164,6 +166,7 @@ fn entry_table(source: &KernelSource, launch_bounds: &[(String, String)]) -> Str
             "{{\"{entry}\", {launcher}::evo_run, {launcher}::evo_signature, {launcher}::evo_arity, (uint32_t)({threads_max})}},\n"
         ));
     }
+    // C++ has no arrays without elements, so the list ends with one that is not counted.
     text.push_str("{0, 0, 0, 0, 0}};\n");
     text.push_str(&format!(
         "EVO_MODULE(evo_entry_list, {}, (const char*)evo_variant_hash)\n",
@@ -174,6 +177,7 @@ fn entry_table(source: &KernelSource, launch_bounds: &[(String, String)]) -> Str
 
 /// A name, perhaps in a namespace, perhaps with template arguments.
 fn is_entry_name(name: &str) -> bool {
+    // The name is pasted into C++ text, so nothing may pass that could end the expression around it.
     let allowed = |c: char| c.is_ascii_alphanumeric() || "_:<>, ".contains(c);
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_' || c == ':') && name.chars().all(allowed)
 }

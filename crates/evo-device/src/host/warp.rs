@@ -117,6 +117,7 @@ impl Warp {
 
     /// Begins a block with the first `threads` lanes.
     pub fn begin(&mut self, threads: u32) {
+        // A shift by all 32 bits would overflow.
         let existing = if threads >= 32 { u32::MAX } else { (1 << threads) - 1 };
         (self.existing, self.unstarted) = (existing, existing);
         (self.ready, self.relaxed, self.done, self.at_barrier, self.in_operation) = (0, 0, 0, 0, 0);
@@ -124,6 +125,7 @@ impl Warp {
 
     /// Whether all lanes of `required` but `arriving` wait at `place`.
     pub fn all_wait_at(&self, required: u32, arriving: u32, place: WaitPoint) -> bool {
+        // The arriving lane has noted its place but does not wait yet.
         let others = required & !(1 << arriving);
         others & !self.in_operation == 0 && lanes(others).all(|lane| self.lanes[lane].place == place)
     }
@@ -203,6 +205,7 @@ pub fn lanes(mut set: u32) -> impl Iterator<Item = usize> {
 
 /// The lane that `lane` reads, by the rules of the programming guide.
 fn shuffle_source(kind: i32, lane: u32, distance: u32, width: u32) -> u32 {
+    // The guide leaves other widths undefined. The whole warp is the reading that stays inside it.
     let width = if width.is_power_of_two() && width <= 32 { width } else { 32 };
     let first = lane & !(width - 1);
     let last = first + width - 1;

@@ -92,6 +92,7 @@ extern "C" fn on_warp(
         let required = mask & warp.existing;
         // A lane that is missing from its own mask can never go on: it stays, and is named when all wait.
         if kind != operation::ACTIVE && required & bit != 0 && warp.all_wait_at(required, at, place) {
+            // The last lane to come computes for all, and goes on without a switch.
             warp.compute(kind, required);
             warp.in_operation &= !required;
             warp.ready |= required & !bit;
@@ -116,6 +117,7 @@ extern "C" fn on_stop(record: *mut ThreadRecord, kind: i32, line: i32, text: *co
     let text = unsafe { CStr::from_ptr(text) }.to_string_lossy();
     // SAFETY: the scheduler is suspended while a fiber runs.
     unsafe { (*runner_of(record)).error = Some(stop::stopped(&*record, kind, line, &text)) };
+    // The scheduler takes the error and drops this fiber, so the thread never goes on.
     loop {
         wait(record);
     }

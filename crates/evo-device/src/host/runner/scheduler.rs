@@ -75,6 +75,7 @@ pub(super) struct BarrierState {
 impl Runner {
     /// A runner with address space for all fibers of a block, whose threads call `runtime`.
     pub fn new(runtime: &'static Runtime) -> io::Result<Box<Runner>> {
+        // Boxed, because fibers keep a raw pointer to it.
         Ok(Box::new(Runner {
             runtime,
             stacks: Stacks::reserve(THREADS_MAX)?,
@@ -167,9 +168,12 @@ impl Runner {
             (*runner).current = 0;
             while (*runner).current < (*runner).warp_count {
                 let warp = &mut (&mut (*runner).warps)[(*runner).current];
+                // Once per visit: a thread that spins until another warp sets a flag must not be resumed
+                // for ever before that warp has its turn.
                 warp.ready |= std::mem::take(&mut warp.relaxed);
                 while let Some(fiber) = (*runner).next_fiber()? {
                     let fiber: *mut Fiber = &mut (&mut (*runner).fibers)[fiber as usize];
+                    // It never returns for good: `fiber_main` loops until the fiber is dropped.
                     let _ = (*fiber).resume(());
                     if let Some(error) = (*runner).error.take() {
                         (*runner).abandon();
@@ -188,6 +192,7 @@ impl Runner {
         if warp.ready == 0 && warp.unstarted == 0 {
             release_active(warp);
         }
+        // Waiting threads before new ones: each that ends sets a fiber free.
         if warp.ready != 0 {
             let lane = warp.ready.trailing_zeros();
             warp.ready &= warp.ready - 1;
@@ -235,6 +240,8 @@ impl Runner {
                 warp.unstarted &= warp.unstarted - 1;
                 return Some(32 * self.current as u32 + lane);
             }
+            // Lanes that ask for the active mask are released by `next_fiber` only while theirs is the
+            // current warp. Were such a warp left behind, the block would count as stuck.
             let settled = warp.ready | warp.relaxed | warp.in_operation == 0;
             if !settled || self.current + 1 >= self.warp_count {
                 return None;
@@ -254,6 +261,8 @@ impl Runner {
 
     /// Lets all threads pass the barrier if all have come to the same one.
     pub(super) fn release_barrier(&mut self) -> bool {
+        // Threads that have returned are not excused: a barrier that some threads never reach is an error
+        // that this device is there to find.
         if self.waiting != self.threads || !self.barrier.uniform {
             return false;
         }
@@ -282,6 +291,7 @@ impl Runner {
 
     /// Forgets all fibers, wherever they are; their stacks are used again.
     fn abandon(&mut self) {
+        // A fiber's number is its place in `fibers`, so all of them go together.
         self.idle.clear();
         for mut fiber in self.fibers.drain(..) {
             // SAFETY: what is left on the stack is kernel code and `fiber_main`, neither of which owns
@@ -338,6 +348,7 @@ fn release_active(warp: &mut Warp) {
     let asking = |warp: &Warp, lane: usize| warp.lanes[lane].place.kind == operation::ACTIVE;
     let Some(first) = lanes(warp.in_operation).find(|&lane| asking(warp, lane)) else { return };
     let place = warp.lanes[first].place;
+    // Lanes that ask elsewhere have diverged from these, so they are not active together.
     let together = lanes(warp.in_operation).filter(|&lane| warp.lanes[lane].place == place);
     let set = together.fold(0u32, |set, lane| set | 1 << lane);
     warp.compute(operation::ACTIVE, set);

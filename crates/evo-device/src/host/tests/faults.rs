@@ -24,6 +24,7 @@ const CASES: &[(&str, &str, &str)] = &[
         "oob_read: thread 0,0,0 of block 0,0,0 reads 3600 bytes behind the end of `in` (400 bytes long)",
     ),
     (
+        // Two pages back, because the rest of the first page is mapped and only checked afterwards.
         "before",
         "out[0] = in[-2048 + (int)threadIdx.x];",
         "oob_read: thread 0,0,0 of block 0,0,0 reads 8192 bytes before the start of `in`",

@@ -70,6 +70,7 @@ fn an_unknown_entry_and_a_broken_file_do_not_load() {
 #[test]
 fn modules_are_told_apart_after_others_were_unloaded() {
     let mut device = HostDevice::with_threads(1).unwrap();
+    // Descriptors are used again after unloading, which is how two modules could get one name.
     for value in [3, 5, 8] {
         let text = format!("__global__ void k(int* x) {{ __shared__ int s; s = {value}; *x = s; }}");
         let module = device.load(&compile(&text, &["k"]), &["k".to_string()]).unwrap();
@@ -96,6 +97,7 @@ fn a_tiled_transpose_uses_static_shared_memory() {
     __global__ void transpose(const float* x, float* y, int rows, int columns) { move<16>(x, y, rows, columns); }
     "#;
     let mut bench = Bench::new(text, "transpose");
+    // Neither is a multiple of the tile, so that the tiles at the edges are cut.
     let (rows, columns) = (37, 50);
     let x: Vec<f32> = (0..rows * columns).map(|i| i as f32).collect();
     let (from, to) = (bench.buffer("x", &x), bench.buffer("y", &vec![-1f32; x.len()]));

@@ -149,6 +149,7 @@ fn traps_and_assertions_name_line_and_thread() {
         "`k`: trap at line 2, thread 33,0,0 of block 1,0,0",
     );
     check(
+        // The last thread to come to a barrier goes on first, so it is the one that fails.
         "__syncthreads(); if (blockIdx.x == 0) assert(threadIdx.x < 5);",
         VerdictKind::CrashAssert,
         "`k`: assertion `threadIdx.x < 5` fails at line 2, thread 63,0,0 of block 0,0,0",
