@@ -53,6 +53,7 @@ pub fn run(
     options: SimulationOptions,
 ) -> Result<SimulatedRun, SimulationError> {
     let mut clock = Clock { options, seen: HashSet::new(), now_ms: 0.0, own_ms: 0.0 };
+    // Making a strategy may count a pool or build models, which is time of its own as well.
     let mut search = clock.time(|| strategies::create(strategy, &recording.space, options.strategy))?;
     if !prior.is_empty() {
         clock.time(|| search.inherit(prior));

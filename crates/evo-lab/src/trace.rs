@@ -74,6 +74,7 @@ impl TraceWriter {
     pub fn finish(self) -> Result<(), TraceError> {
         let flushed = match self.out {
             Out::Plain(mut out) => out.flush(),
+            // Not left to `drop`, which would swallow the error of a full disk.
             Out::Compressed(out) => out.finish().and_then(|mut out| out.flush()),
         };
         flushed.map_err(|source| TraceError { path: self.path, source })

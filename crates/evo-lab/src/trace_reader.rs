@@ -102,6 +102,7 @@ impl LineFault {
 pub fn read(path: &Path) -> Result<Vec<TracedRun>, TraceReadError> {
     let trouble = |source| TraceReadError::Read { path: path.into(), source };
     let mut file = BufReader::new(File::open(path).map_err(trouble)?);
+    // By content, because other tools name their files as they like.
     let compressed = file.fill_buf().map_err(trouble)?.starts_with(&GZIP_MAGIC);
     let text: Box<dyn Read> = if compressed { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
     let mut runs = Vec::new();
@@ -193,6 +194,7 @@ fn row(asked: &Json, recording: &Recording) -> Result<Option<u32>, LineFault> {
             return Ok(known.map(|row| row as u32));
         }
         Json::Array(values) if values.len() == parameters.len() => values.iter().map(value).collect(),
+        // A list of another length is a point of another space: illegal, not malformed.
         Json::Array(_) => return Ok(None),
         Json::Object(values) => parameters.iter().map(|one| named(one, values)).collect(),
         _ => {

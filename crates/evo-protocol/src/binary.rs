@@ -27,6 +27,7 @@ impl KernelSource {
     /// Hash of what matters to the machine code: text below the header, options, entries. Two
     /// configurations with equal hashes differ only in parameters that the source never uses.
     pub fn code_hash(&self) -> ContentHash {
+        // The header names the configuration, so with it no two hashes would ever be equal.
         let body = match self.text.split_once(HEADER_END) {
             Some((_, body)) => body,
             None => &self.text,

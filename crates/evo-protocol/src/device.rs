@@ -83,6 +83,7 @@ impl DeviceLimits {
     /// Limits of a compute capability, for work without the device: `sm_89`, `sm_90a`, … as the
     /// CUDA programming guide's table of technical specifications gives them.
     pub fn of_arch(arch: &str) -> Option<DeviceLimits> {
+        // `a` and `f` name instruction sets of the same hardware, whose limits are the same.
         let digits: u32 = arch.strip_prefix("sm_")?.trim_end_matches(['a', 'f']).parse().ok()?;
         let optin_kib = match digits {
             75 => 64,

@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 /// 2 added `passed_over`; 3 dropped `memory_leak`, which nothing ever gave.
 pub const VERDICT_VERSION: u32 = 3;
 
+// One line per kind gives the variant, its name in files and its class, so that none of the three can be
+// forgotten.
 macro_rules! verdict_kinds {
     ($($(#[$doc:meta])* $name:ident = $text:literal, $class:ident;)*) => {
         /// The closed list of outcomes.

@@ -236,6 +236,7 @@ pub struct PairedTimes {
 impl PairedTimes {
     /// The same comparison seen from B: what a run with swapped slots means for its caller.
     pub fn swapped(self) -> PairedTimes {
+        // Ratios are logarithms, so exchanging the sides only changes the sign.
         let log_ratios = self.log_ratios.iter().map(|ratio| -ratio).collect();
         PairedTimes { log_ratios, a_ns: self.b_ns, b_ns: self.a_ns, telemetry: self.telemetry }
     }

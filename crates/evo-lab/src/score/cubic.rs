@@ -13,6 +13,8 @@ pub(super) fn through(xs: &[f64], ys: &[f64], at: &[f64]) -> Vec<f64> {
     let slopes = slopes(&widths, &rises);
     let mut piece = 0;
     let read = |x: &f64| {
+        // Places ascend, so the piece only ever moves forward. Rounding may put the last place beyond the
+        // end, which then belongs to the last piece.
         while piece < rises.len() - 1 && *x >= xs[piece + 1] {
             piece += 1;
         }

@@ -24,6 +24,7 @@ impl Falling {
             let (mut level, mut weight) = (first, 1.0);
             while let Some((_, y)) = places.next_if(|(next, _)| *next == x) {
                 weight += 1.0;
+                // A running mean, so that points at one place weigh as much as there are.
                 level += (y - level) / weight;
             }
             xs.push(x);
@@ -44,6 +45,7 @@ impl Falling {
             } else if *x >= xs[last] {
                 levels[last]
             } else {
+                // Places ascend, so the piece only ever moves forward.
                 while xs[piece + 1] < *x {
                     piece += 1;
                 }

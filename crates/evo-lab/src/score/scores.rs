@@ -43,6 +43,7 @@ pub struct Aggregate {
 /// Scores the runs of one search on one space.
 pub fn score(yardstick: &Yardstick, runs: &[RunProgress]) -> SpaceScore {
     let typical = typical::values(yardstick, runs, &mut seeded(BOOTSTRAP_SEED));
+    // 0 is what random search has found by then, 1 the optimum.
     let relative = |(value, baseline): (f64, &f64)| (baseline - value) / (baseline - yardstick.optimum());
     let curve: Vec<f64> = typical.into_iter().flatten().zip(&yardstick.baseline).map(relative).collect();
     let score = (!curve.is_empty()).then(|| mean(&curve));

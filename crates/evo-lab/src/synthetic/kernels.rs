@@ -52,8 +52,10 @@ fn matrix_tiles_losses(point: &Point) -> Losses {
     let [depth, stages, vector] = point.numbers(["depth", "stages", "vector"]);
     let threads = block_x * block_y;
     let registers = work_m * work_n + work_m + work_n + 24.0;
+    // Only whole blocks are resident, which is what makes the stairs.
     let blocks = (REGISTERS / (registers * threads)).floor();
     let occupancy = (blocks * threads / 32.0 / WARPS).min(1.0);
+    // Rows that fill all 32 banks put a column into one bank.
     let unpadded = if block_x * vector % 32.0 == 0.0 { 0.35 } else { 0.1 };
     let conflict =
         if point.is("swizzle", "none") { unpadded } else { unless(point.is("swizzle", "xor"), 0.04) };
@@ -122,6 +124,7 @@ fn hidden_limits_losses(point: &Point) -> Losses {
     let [vector, split] = point.numbers(["vector", "split"]);
     let wide = if point.is("precision", "double") { 2.0 } else { 1.0 };
     let registers = 24.0 + wide * items * unroll + 8.0 * prefetch;
+    // In the order of a real variant's life: the compiler fails before the launch can.
     if registers > 232.0 {
         return Err(VerdictClass::Compile);
     }
@@ -195,7 +198,7 @@ fn mostly_irrelevant_losses(point: &Point) -> Losses {
         0.2 * octaves(depth * width, 768.0),
         0.08 * octaves(width, 16.0),
         0.05 * octaves(step, 2.0),
-        // A chunk that does not divide the rows leaves a tail.
+        // Two weak effects: a chunk of 10 is best, and fewer than 512 rows cost extra.
         0.04 * (chunk - 10.0).abs() + unless(rows >= 512.0, 0.2),
         unless(point.number("streams") == 1.0 || depth < 24.0, 0.1),
     ])

@@ -95,6 +95,7 @@ impl Synthetic {
             "`{}` gives less than nothing: {losses:?}",
             self.name()
         );
+        // A product, so that a loss costs the same share of the time whatever the others are.
         Ok(losses.iter().map(|loss| 1.0 + loss).product())
     }
 

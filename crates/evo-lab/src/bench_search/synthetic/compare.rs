@@ -95,6 +95,7 @@ pub fn compare(
     let one = |number: usize| {
         let (run, place) = (number % runs, number / runs);
         let (space, strategy) = (place % spaces.len(), place / spaces.len());
+        // All strategies get the same seeds, so that their runs differ by strategy alone.
         let seed = arguments.seed.wrapping_add(run as u64);
         let strategy_options = StrategyOptions { seed, population: arguments.population as usize };
         let options = SyntheticOptions { strategy: strategy_options, batch: arguments.batch, evaluations };
