@@ -306,20 +306,7 @@ impl BinaryRef {
 /// How answers are judged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CheckPlan {
-    /// How outputs for inputs with NaN, infinities, subnormal and huge numbers are judged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SpecialValues {
-    /// The reference decides, and declared compiler options may relax it.
-    #[default]
-    Reference,
-    /// Like the default configuration.
-    AsDefault,
-    /// Such inputs are not tried.
-    Ignore,
-}
-
-/// Where expected outputs come from.
+    /// Where expected outputs come from.
     pub reference: ReferencePlan,
     /// The file's own absolute tolerance; it replaces the one derived from the answer's size.
     pub atol: Option<f64>,

@@ -125,7 +125,11 @@ fn shape_of(reader: &mut Reader, node: &Node, fields: &Fields, names: &KnownName
 }
 
 fn default_fill(dtype: DType) -> Fill {
-    if dtype.is_float() { Fill::Normal { scale: 1.0 } } else { Fill::Uniform { low: 0.0, high: 100.0, inclusive: false } }
+    if dtype.is_float() {
+        Fill::Normal { scale: 1.0 }
+    } else {
+        Fill::Uniform { low: 0.0, high: 100.0, inclusive: false }
+    }
 }
 
 fn fill(reader: &mut Reader, node: &Node, what: &str) -> Option<Fill> {

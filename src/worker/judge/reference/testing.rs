@@ -29,8 +29,11 @@ pub fn check_plan(reference: &str) -> CheckPlan {
 
 /// A buffer with the default fill.
 pub fn buffer(name: &str, dtype: DType, shape: &[u64], role: Role) -> BufferPlan {
-    let fill =
-        if dtype.is_float() { Fill::Normal { scale: 1.0 } } else { Fill::Uniform { low: 0.0, high: 100.0, inclusive: false } };
+    let fill = if dtype.is_float() {
+        Fill::Normal { scale: 1.0 }
+    } else {
+        Fill::Uniform { low: 0.0, high: 100.0, inclusive: false }
+    };
     BufferPlan { name: name.into(), dtype, shape: shape.to_vec(), role, fill }
 }
 
