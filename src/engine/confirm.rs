@@ -101,6 +101,7 @@ impl<R: Recipe> Engine<'_, R> {
             return Ok(None);
         }
         let Some(answer) = self.compile_now(&variant)? else { return Ok(None) };
+        // Its own hash and never a twin's, because this compilation was ordered for this variant.
         let variant_hash = variant.configuration.hash();
         let Ok(job) = variant.job(self.recipe, &answer, &variant_hash, true) else { return Ok(None) };
         // The compile time of the search is kept, because this time the cache has answered.
@@ -114,6 +115,7 @@ impl<R: Recipe> Engine<'_, R> {
         }
         let attributes = result.attributes.clone();
         let mut evaluation = variant.judged(*result);
+        // It is no new evaluation, so it stays in the generation in which the search found it.
         evaluation.generation = screened.generation;
         let work = variant.prepared.as_ref().map(|(own, _)| self.recipe.work(own)).unwrap_or_default();
         let toolchain = variant.build.toolchain;
@@ -168,8 +170,10 @@ impl<R: Recipe> Engine<'_, R> {
             }
             self.lane.send(Task::NoiseFloor { job: Box::new(baseline.job.clone()), problem });
             match self.lane_answer()? {
+                // The largest, so that no difference counts that could be noise on one of the problems.
                 Some(LaneAnswer::NoiseFloor(Ok(value))) => floor = Some(floor.unwrap_or(0.0).max(value)),
                 Some(LaneAnswer::NoiseFloor(Err(message))) => {
+                    // A comparison without a floor still has its interval, so the confirmation goes on.
                     self.notice(format!("no noise floor: {message}"))?
                 }
                 _ => return Ok(None),

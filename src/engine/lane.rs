@@ -29,6 +29,7 @@ struct SharedQueue<J> {
 }
 
 struct QueueState<J> {
+    // Behind a lock, not in a channel: `cancel_queued` takes back what has not begun.
     queue: VecDeque<Task<J>>,
     closed: bool,
     busy: Duration,

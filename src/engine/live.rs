@@ -61,6 +61,7 @@ impl Evaluate<Job> for Lane {
                 processes.push(paired.log_ratios);
             }
             let comparison =
+                // Resampling is seeded by the job, so that the same ratios always give the same interval.
                 paired::compare(&processes, rivals.noise_floor, rivals.finalist.candidate.check.seed);
             let enough = comparison.decision != PairedDecision::Ambiguous
                 || processes.len() as u32 >= PROCESSES_MAX

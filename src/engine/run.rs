@@ -77,6 +77,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         let device_at_start = device.telemetry();
         let lane = LaneHandle::start(device, parts.inbox.sender());
         let evaluations = &parts.study.history.evaluations;
+        // The history holds variants that were passed over too, but no budget counts them.
         let passed_over = evaluations.iter().filter(|one| !one.is_counted()).count() as u64;
         let finished_before = evaluations.len() as u64 - passed_over;
         Engine {
@@ -109,6 +110,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         let throughput = self.throughput();
         let reason = self.ending.stop.unwrap_or(StopReason::StrategyDone);
         let mut confirmed = 0;
+        // A lost device measures nothing, and a user who interrupts does not wait for a confirmation.
         if !reason.is_early() {
             confirmed = self.confirm()?;
         }
@@ -187,6 +189,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
             let message = "interrupted: finishing the variant on the device (once more to stop at once)";
             self.observer.observe(&Event::Notice { message: message.to_string() });
         }
+        // Overrides an earlier reason: a run that was ending by itself then skips the confirmation.
         self.ending.stop = Some(StopReason::Interrupted);
     }
 
@@ -226,6 +229,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
                 _ => self.flight.again.push_back(variant),
             }
         }
+        // In journal order: what a strategy proposes depends on the order in which it hears of outcomes.
         for position in 0..self.study.history.evaluations.len() {
             self.remember(position);
         }
@@ -319,6 +323,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         self.lane.send(Task::Telemetry);
         match self.lane_answer() {
             Ok(Some(LaneAnswer::Telemetry(telemetry))) => telemetry,
+            // Telemetry is a note in the journal, and a run does not fail for lack of it.
             _ => None,
         }
     }

@@ -69,6 +69,7 @@ impl<R: Recipe> Engine<'_, R> {
                 let number = self.ledger.take_number();
                 let mut variant =
                     Variant::new(number, proposal.genome, configuration, proposal.origin.as_str(), false);
+                // NaN and infinity have no JSON form that the journal could read back.
                 variant.expected = proposal.expected.filter(Expectation::is_sound);
                 return Some(variant);
             }
@@ -107,14 +108,17 @@ impl<R: Recipe> Engine<'_, R> {
             }
             Some(Twin::Known { .. }) => {
                 self.flight.variants.insert(number, variant);
+                // In flight first, because `built` looks the variant up there.
                 self.built(number, &key)?;
             }
             None => {
+                // A variant with the same source that is proposed meanwhile waits for this one.
                 self.twins.sources.insert(key, Twin::Pending { owner: number, waiting: Vec::new() });
                 self.flight.compiling += 1;
                 let configuration = variant.configuration.clone();
                 self.observer.observe(&Event::Compiling { number, configuration });
                 if let Some((prepared, _)) = &variant.prepared {
+                    // Not in flight yet, which is safe: this thread takes the answer's message later.
                     self.compilers.submit(number, prepared);
                 }
                 self.flight.variants.insert(number, variant);
@@ -129,6 +133,7 @@ impl<R: Recipe> Engine<'_, R> {
         number: u64,
         answer: CompileAnswer<R::Binary>,
     ) -> Result<(), EngineError> {
+        // Saturating, because `abandon` sets the count to 0 while answers are under way.
         self.flight.compiling = self.flight.compiling.saturating_sub(1);
         // A full disk is not this variant's fault, and the next variants would fail in the same way.
         if let Some(message) = full_cache(&answer) {
@@ -190,6 +195,7 @@ impl<R: Recipe> Engine<'_, R> {
                         .insert(code.clone(), Twin::Pending { owner: number, waiting: Vec::new() });
                 }
                 if let Some(variant) = self.flight.variants.get_mut(&number) {
+                    // Only the first variant with this code has it: `evaluated` and `pass_over` resolve by it.
                     variant.code = code;
                 }
                 self.flight.ready.insert(number, job);
@@ -212,6 +218,8 @@ impl<R: Recipe> Engine<'_, R> {
             self.study.started(number, &variant.configuration)?;
             self.flight.on_lane.push(number);
             self.observer.observe(&Event::Evaluating { number });
+            // A copy as of now. The task before it may still improve the standing; then this variant is
+            // screened against an older and slower incumbent, which only makes the screening more lenient.
             let standing = self.standing.clone();
             self.lane.send(Task::Evaluate { number, job: Box::new(job), standing });
         }
@@ -322,6 +330,7 @@ impl<R: Recipe> Engine<'_, R> {
         let mode = self.study.header().ranking.timing();
         let ranked = evaluation.measurements.iter().filter(|one| one.mode == mode);
         let times = ranked.map(|one| (one.problem.clone(), one.p50_ns)).collect();
+        // The times of one real variant, not the best of each problem, which no variant may reach together.
         self.standing = Standing::new(times, objective);
         true
     }
@@ -342,6 +351,7 @@ impl<R: Recipe> Engine<'_, R> {
 
     fn write_generation(&mut self, generation: u32) -> Result<(), EngineError> {
         let slice = self.slice(generation);
+        // A run that ends on a boundary has written its last slice already.
         if slice.is_empty() {
             return Ok(());
         }

@@ -50,6 +50,7 @@ impl<R: Recipe> Flight<R> {
         // An answer that a compiler still sends finds no variant, and the engine ignores it.
         self.compiling = 0;
         self.ready.clear();
+        // The journal keeps their strikes, so the next run of the study queues them again.
         self.again.clear();
         self.suspects.clear();
     }

@@ -75,11 +75,13 @@ impl ChildProcess {
             return true;
         }
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        // An error counts as an end too: the child is then no longer ours to wait for.
         !matches!(rustix::process::waitid(WaitId::Pid(self.pid), options), Ok(None))
     }
 
     /// Waits until the process has ended, or until `until`.
     pub fn wait(&self, until: Instant) {
+        // Polled, because a blocking wait has no deadline.
         while !self.has_exited() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -116,12 +118,14 @@ fn reap(pid: Pid) -> Remains {
     let until = Instant::now() + REAP_LIMIT;
     loop {
         let mut status = 0;
+        // `wait4` and not `Child::wait`: it reports the peak of memory, and with WNOHANG it can be given up.
         // SAFETY: all-zero is a valid `rusage`, a plain structure of integers.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
         // SAFETY: two live structures; the process is our child and nothing else waits for it.
         let reaped =
             unsafe { libc::wait4(pid.as_raw_nonzero().get(), &mut status, libc::WNOHANG, &mut usage) };
         if reaped > 0 {
+            // Linux counts `ru_maxrss` in KiB.
             let memory_peak = u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024;
             return Remains { status: Some(ExitStatus::from_raw(status)), memory_peak };
         }

@@ -85,6 +85,7 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
 
     /// Forgets what it printed up to now.
     pub fn clear_log(&mut self) {
+        // What is still in the pipe belongs to an earlier request too.
         self.pipe.stderr.read_rest();
         self.pipe.stderr.log.clear();
     }
@@ -138,6 +139,7 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
     /// Whether a response for which `is_answer` holds can be read without waiting, or never will be.
     pub fn has_answer(&mut self, is_answer: impl Fn(&R) -> bool) -> bool {
         let answers = |line: &[u8]| {
+            // An unreadable line ends the wait as well, because reading it is an error and not a phase.
             serde_json::from_slice::<Frame<R>>(line).map_or(true, |frame| is_answer(&frame.body))
         };
         self.pipe.has_input() && self.pipe.lines().any(answers) || self.process.has_exited()
@@ -187,6 +189,7 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
     /// The end of a child that closed its stdout: by itself, unless it has to be killed.
     fn found_dead(&mut self) -> ProcessDeath {
         self.process.wait(Instant::now() + EXIT_GRACE);
+        // Asked before `bury`, whose kill would make every end look like a death by SIGKILL.
         let by_itself = self.process.has_exited();
         match self.process.bury().status {
             Some(status) if by_itself => self.end(DeathCause::Exit(status)),

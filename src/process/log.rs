@@ -19,6 +19,7 @@ const PIPE_MAX: usize = 1 << 20;
 #[derive(Clone, Debug)]
 pub struct CappedLog {
     head: Vec<u8>,
+    // A ring: the oldest bytes leave without moving the others.
     tail: VecDeque<u8>,
     head_max: usize,
     tail_max: usize,
@@ -47,6 +48,7 @@ impl CappedLog {
         let room = (self.head_max - self.head.len()).min(bytes.len());
         let (first, rest) = bytes.split_at(room);
         self.head.extend_from_slice(first);
+        // Cut before it is stored, so that a single large piece never takes more memory than the limit.
         let rest = &rest[rest.len().saturating_sub(self.tail_max)..];
         let excess = (self.tail.len() + rest.len()).saturating_sub(self.tail_max);
         self.tail.drain(..excess);
@@ -118,6 +120,7 @@ pub(super) struct LoggedStream {
 impl LoggedStream {
     pub fn new(stream: impl Into<OwnedFd>, log: CappedLog) -> io::Result<LoggedStream> {
         let stream = File::from(stream.into());
+        // Non-blocking, because one thread reads this stream while it waits for answers with a deadline.
         rustix::io::ioctl_fionbio(&stream, true)?;
         Ok(LoggedStream { stream: Some(stream), log })
     }
@@ -138,6 +141,7 @@ impl LoggedStream {
                 return length;
             }
             Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
+            // Ended, or broken for good. `poll` would report it at once every time and never wait again.
             Ok(_) | Err(_) => self.stream = None,
         }
         0

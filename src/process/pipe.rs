@@ -119,6 +119,7 @@ impl LinePipe {
     fn wait(&self, left: Duration) {
         let mut ends = vec![PollFd::new(&self.stdout, PollFlags::IN)];
         ends.extend(self.stderr.poll_fd());
+        // A pipe with room is always ready: waiting for it with nothing to write would never wait.
         if let Some(stdin) = self.stdin.as_ref().filter(|_| !self.outbox.is_empty()) {
             ends.push(PollFd::new(stdin, PollFlags::OUT));
         }

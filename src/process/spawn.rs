@@ -24,6 +24,7 @@ pub struct ResourceLimits {
 /// Makes a command start under resource limits and without core dumps.
 pub fn limit(command: &mut Command, limits: ResourceLimits) {
     let apply = move || {
+        // The hard limit too, so that the child cannot raise its own again.
         let exactly = |bytes| Rlimit { current: Some(bytes), maximum: Some(bytes) };
         // Setting a limit fails only where the machine has set a lower one already, which is as good.
         let _ = rustix::process::setrlimit(Resource::Core, exactly(0));

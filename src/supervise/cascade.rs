@@ -79,6 +79,7 @@ pub fn objective(measurements: &[Measurement], timed: &[ProblemPlan], mode: Timi
         if !(own.p50_ns.is_finite() && own.p50_ns > 0.0) {
             return None;
         }
+        // Logarithms, so that a ratio on a short problem counts as much as the same ratio on a long one.
         sum += plan.weight * own.p50_ns.ln();
         weights += plan.weight;
     }
@@ -90,6 +91,7 @@ const OWN: [Gate; 6] =
     [Gate::Launch, Gate::TinyShapes, Gate::FullShapes, Gate::Repeatability, Gate::Timing, Gate::Honesty];
 
 fn complete(gates: &mut Vec<GateReport>, why: &str) {
+    // Every gate gets a report, because a missing one could be taken for a pass.
     for gate in OWN {
         if !gates.iter().any(|report| report.gate == gate) {
             gates.push(GateReport::not_run(gate, why));
@@ -143,6 +145,7 @@ impl<S: Station> GateWalk<'_, S> {
         let Err(error) = loaded else { return Ok(()) };
         self.sticky |= error.sticky;
         let failed =
+            // Loading has no gate of its own; what cannot be loaded cannot be launched.
             GateReport { state: GateState::Fail, ..GateReport::not_run(Gate::Launch, &error.message) };
         self.note(failed);
         Err(WalkEnd::Verdict(Box::new(error.verdict())))
@@ -151,6 +154,7 @@ impl<S: Station> GateWalk<'_, S> {
     fn gate(&mut self, gate: Gate, depth: Depth, plans: &[ProblemPlan]) -> Result<(), WalkEnd<S::Broken>> {
         let reply = self.station.gate(gate, depth, plans).map_err(|broken| WalkEnd::Broken(gate, broken))?;
         self.note(reply.report);
+        // Only the launch gate reads attributes back, and the answers of later gates must not erase them.
         if !reply.attributes.is_empty() {
             self.found.attributes = reply.attributes;
         }
@@ -194,6 +198,7 @@ impl<S: Station> GateWalk<'_, S> {
                 return Err(self.too_slow(&race, abandoned));
             }
         }
+        // Only after the last problem: a variant may be slower on one and make up for it on the others.
         if race.ratio().is_some_and(|ratio| ratio > CONTENDER) {
             return Err(self.too_slow(&race, false));
         }
@@ -221,6 +226,7 @@ impl<S: Station> GateWalk<'_, S> {
             .with("abandoned", abandoned);
         self.conclude_timing(GateState::Fail, message);
         if let Some(full) = self.found.gates.iter_mut().find(|own| own.gate == Gate::FullShapes) {
+            // The gate keeps its pass, so the message must say that the full check never ran.
             full.message = format!("quick depth only: {}", full.message);
         }
         WalkEnd::Verdict(Box::new(verdict))

@@ -184,6 +184,7 @@ impl DeviceWorker {
         let bytes = known.and_then(|binary| binary.path.as_ref()).map(std::fs::read);
         let Some(Ok(bytes)) = bytes else {
             let found = format!("it needs the binary `{hash}`, which cannot be read here");
+            // The worker waits for nothing else and would only run into the limit for loading.
             return Err(self.conversation.break_off(found));
         };
         self.conversation.send(&Request::Provide { hash: hash.clone(), data: STANDARD.encode(&bytes) })
@@ -221,6 +222,7 @@ impl RequestProgress {
     }
 
     fn leave(&mut self) {
+        // Only launches count: this time predicts launches at full shapes, and other phases are evo's work.
         if self.phase == Some(Phase::Launched) {
             self.launched_max = self.launched_max.max(self.since.elapsed());
         }

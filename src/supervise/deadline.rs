@@ -87,10 +87,12 @@ impl LaunchPrediction {
     pub fn launched(&self, kind: DeviceKind) -> Duration {
         // Ten times the soft minimum of 0.25 s.
         let floor = Deadlines::tiny(kind).launched.max(Duration::from_millis(2_500));
+        // Clamped first, because `from_secs_f64` panics on seconds that a `Duration` cannot hold.
         let from_ns = |ns: f64| Duration::from_secs_f64((ns / 1e9).clamp(0.0, LONGEST.as_secs_f64()));
         let limit = match (self.incumbent_ns, self.own_ns) {
             // The incumbent is the better guide: a measured time at this very shape. 200 is 10 × 20.
             (Some(incumbent), _) => from_ns(200.0 * incumbent),
+            // The factor of `hangs`: unless `LONGEST` cuts this limit short, a launch that misses it hangs.
             (None, Some(own)) => from_ns(20.0 * own),
             (None, None) => UNKNOWN,
         };

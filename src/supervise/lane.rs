@@ -110,6 +110,7 @@ impl Lane {
     fn finish(&self, mut judgement: Judgement, spent: Spent) -> Judgement {
         let recovery_ms = spent.recovery.map_or(0.0, |recovery| recovery.elapsed_ms);
         judgement.recovery = spent.recovery;
+        // Recovery has a field of its own in the record, so it does not count as the variant's time.
         judgement.device_ms = spent.began.elapsed().as_secs_f64() * 1e3 - recovery_ms;
         judgement.lost = self.supervisor.lost().is_some();
         judgement
@@ -136,12 +137,14 @@ impl Lane {
         if !child.shutdown(Duration::from_secs(2)) {
             self.supervisor.recover(RecoveryLevel::R2);
         }
+        // `fresh` may have taken the spare, and the next failure needs one.
         self.supervisor.prepare_spare();
         paired.map(|paired| if swap { paired.swapped() } else { paired })
     }
 
     /// Times a job against itself through the whole paired path.
     pub fn noise_floor(&mut self, job: &Job, problem: usize) -> Result<NoiseFloor, LaneError> {
+        // Two processes in a row: `pair` swaps the slots in between, so both orders are in the floor.
         let ratios = (0..NOISE_PROCESSES)
             .map(|_| Ok(self.pair(job, job, problem, NOISE_BLOCKS)?.log_ratios))
             .collect::<Result<Vec<_>, LaneError>>()?;
@@ -157,6 +160,7 @@ struct Spent {
 
 impl Spent {
     fn add(&mut self, recovery: Recovery) {
+        // A job that is tried twice may need two recoveries: the record has the worse level and both times.
         let before = self.recovery.map_or(0.0, |own| own.elapsed_ms);
         let level = self.recovery.map_or(recovery.level, |own| own.level.max(recovery.level));
         self.recovery = Some(Recovery { level, elapsed_ms: before + recovery.elapsed_ms });
@@ -209,6 +213,7 @@ fn pair_in(
         let load = Request::Load { slot, candidate: Box::new(job.candidate.clone()) };
         match child.request(&load, deadlines).map_err(LaneError::died)?.response {
             Response::Loaded { .. } => {}
+            // An error and not a verdict: a paired run compares times and judges nobody.
             other => return Err(LaneError::unexpected(&other)),
         }
     }
@@ -283,6 +288,7 @@ impl<'a> Shift<'a> {
         if printed > self.supervisor.limits.output_bytes_max {
             let message = format!("printed {printed} bytes");
             let verdict = Verdict::new(VerdictKind::OutputFlood, message).with("printed_bytes", printed);
+            // Handled like a death (R2), because only a new process is sure to stop printing.
             return Err(Trouble::of(verdict.with("log_tail", self.supervisor.log_tail(LOG_TAIL))));
         }
         Ok((answer.response, answer.launched_max))
@@ -293,6 +299,7 @@ impl<'a> Shift<'a> {
         let bound = blame.lower_bound.map(|bound| bound.as_nanos() as f64);
         let incumbent = prediction.and_then(|prediction| prediction.incumbent_ns);
         let objective_ns = match (bound, incumbent, self.standing.objective_ns) {
+            // Scaled as in the screening, so that a strategy can compare the bound with measured variants.
             (Some(bound), Some(incumbent), Some(best)) => Some(best * bound / incumbent),
             _ => None,
         };
@@ -327,6 +334,7 @@ impl Station for Shift<'_> {
             None => self.supervisor.deadlines(),
         };
         let (response, launched) = self.ask(&request, &deadlines, prediction.as_ref())?;
+        // Zero means that no launch was reported, and would predict that a full shape takes no time.
         if gate == Gate::TinyShapes && !launched.is_zero() {
             let tiny_work = plans.iter().map(work).fold(1.0, f64::max);
             self.tiny_launched = Some((launched, tiny_work));

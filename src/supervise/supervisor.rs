@@ -177,6 +177,7 @@ impl Supervisor {
     pub(crate) fn settle(&mut self, limit: Duration) {
         let until = Instant::now() + limit;
         while let Some(spare) = self.spare.as_mut().filter(|_| !self.spare_settled) {
+            // Set on a timeout too, so that a slow spare delays one measurement and not all of them.
             self.spare_settled = spare.has_answer() || Instant::now() >= until;
             if !self.spare_settled {
                 std::thread::sleep(Duration::from_millis(1));
@@ -229,6 +230,7 @@ impl Supervisor {
     /// An opened worker that has done nothing yet: the spare, or a new one.
     pub(crate) fn fresh(&mut self) -> Result<DeviceWorker, LaneError> {
         let deadlines = self.deadlines();
+        // The error of a spare is dropped: if there is a lasting reason, the new worker below meets it too.
         if let Some(mut spare) = self.spare.take()
             && finish(&mut spare, &self.options, &deadlines).is_ok()
         {
@@ -271,6 +273,7 @@ impl Supervisor {
 
 impl Drop for Supervisor {
     fn drop(&mut self) {
+        // Only the current worker is asked to end. The spare has no work under way, and dropping it kills it.
         if let Some(mut child) = self.current.take() {
             child.shutdown(SHUTDOWN_GRACE);
         }
@@ -309,6 +312,7 @@ fn finish(
     options: &LaneOptions,
     deadlines: &Deadlines,
 ) -> Result<DeviceInfo, LaneError> {
+    // The greeting went out in `begin`. It is given again only for the phase that `finish` assumes.
     match child.finish(&hello(options), deadlines).map_err(LaneError::died)?.response {
         Response::Ready { protocol: PROTOCOL_VERSION, info, .. } => Ok(*info),
         Response::Failed { error } => Err(LaneError::Open { error }),
