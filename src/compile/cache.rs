@@ -169,6 +169,7 @@ pub fn key(source: &KernelSource, kind: DeviceKind, arch: &str, fingerprint: &Co
         source.text.as_bytes(),
         // Compilers put it into messages.
         source.file_name.as_bytes(),
+        // Compiled into the binary, so equal code of two configurations still has two entries.
         source.variant_hash.as_str().as_bytes(),
     ];
     parts.extend(source.options.iter().map(String::as_bytes));

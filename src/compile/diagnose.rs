@@ -20,7 +20,7 @@ const MEMORY_WORDS: &[&str] = &[
     "bad_alloc",
     "memory allocation of",
     "memoryerror",
-    // The kernel's own out-of-memory killer, as g++ reports it.
+    // What g++ says of a part that was ended by SIGKILL, the signal of the out-of-memory killer.
     "killed signal terminated program",
 ];
 
@@ -39,8 +39,8 @@ const CRASH_WORDS: &[&str] = &[
 pub fn refused(log: &str) -> Box<Verdict> {
     let lower = log.to_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| lower.contains(word));
-    // Before crashes: a compiler that runs out of memory often also prints its crash message, but memory is
-    // the cause.
+    // Before crashes: what g++ says of a part that the out-of-memory killer ended also contains the words of
+    // a crash.
     if says(MEMORY_WORDS) {
         return out_of_memory(log);
     }

@@ -16,8 +16,10 @@ pub fn facts_of(resources: &[EntryResources], plans: &[ProblemPlan], arch: &str)
     let launches = || plans.iter().flat_map(|plan| &plan.launches);
     let needs = launches().filter_map(|launch| needs_of(resources, launch));
     let occupancy = Multiprocessor::of_arch(arch)
+        // The least over the launches, as the other facts are the most: each describes the worst of them.
         .and_then(|own| needs.map(|needs| own.occupancy(needs)).min_by(f64::total_cmp));
     let shared = launches().map(|launch| shared_of(resources, launch)).max();
+    // Without a launch only the static part is known.
     let shared = shared.map(|value| value as f64).or(most(|one| one.shared_static_bytes));
     Facts {
         registers: most(|one| one.registers.map(u64::from)),

@@ -57,6 +57,7 @@ struct FarmShared {
 
 #[derive(Default)]
 struct CompileQueue {
+    // First in, first out: the default configuration is submitted first, and others are measured against it.
     jobs: VecDeque<(u64, KernelSource)>,
     /// By lane.
     work: Vec<LaneWork>,
@@ -165,6 +166,7 @@ impl CompileFarm {
 
     /// Time spent compiling, summed over workers, seconds. Answers from the cache cost none.
     pub fn busy_seconds(&self) -> f64 {
+        // Relaxed: this is a statistic, and nothing is ordered by it.
         self.shared.busy_ns.load(Ordering::Relaxed) as f64 / 1e9
     }
 
@@ -178,6 +180,7 @@ impl Drop for CompileFarm {
     fn drop(&mut self) {
         self.shared.lock().stop = true;
         self.shared.wake.notify_all();
+        // Before the lanes are joined, because each may be waiting for its worker's answer.
         self.shared.groups.iter().for_each(ProcessGroup::kill);
         for lane in self.lanes.drain(..) {
             let _ = lane.join();
@@ -254,6 +257,7 @@ impl CompileLane {
         }
         let start = Instant::now();
         let outcome = self.compile(source);
+        // Before `put`, which would keep an error for good that was the disk's and not the source's.
         let outcome = self.with_room(outcome);
         self.shared.busy_ns.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
         // What a compiler says whose processes are being killed is not about the source.
@@ -265,6 +269,7 @@ impl CompileLane {
     }
 
     fn compile(&mut self, source: KernelSource) -> CompileOutcome {
+        // Put back only after a good answer: every other way out drops the worker, which kills it.
         let mut worker = match self.worker.take() {
             Some(worker) => worker,
             None => {

@@ -67,6 +67,7 @@ fn without_comments(text: &str) -> String {
             rest = comment.split_once("*/").map_or("", |(_, after)| after);
             continue;
         }
+        // A line comment or a string is kept whole, so that a `/*` in it opens no block comment.
         let length = if found.starts_with("//") {
             found.find('\n').unwrap_or(found.len())
         } else if found.starts_with('"') {

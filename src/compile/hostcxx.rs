@@ -170,6 +170,7 @@ impl HostToolchain {
         let image = image::read(&bytes)
             .map_err(|error| diagnose::died(&format!("wrote a broken file: {error}"), &text))?;
         let (warnings, cut) = diagnose::cap(text.trim(), diagnose::WARNINGS_MAX);
+        // A C++ compiler reports no registers and no shared memory. Empty fields pass the limits on them.
         let entry = |entry: &String| EntryResources { entry: entry.clone(), ..EntryResources::default() };
         Ok(Compiled {
             bytes,
@@ -204,11 +205,13 @@ impl HostToolchain {
     /// Runs the compiler with its temporary files in our scratch folder and both its outputs drained.
     fn run(&self, mut command: Command) -> io::Result<(ExitStatus, CappedLog)> {
         let (reader, writer) = io::pipe()?;
+        // One pipe for both outputs, so that messages keep their order.
         command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).env("TMPDIR", &self.scratch);
         let mut child = command.spawn()?;
         // Closes our copies of the writing end, so that the reader sees the end.
         drop(command);
-        // Read to the end before waiting: a compiler that fills the pipe would otherwise never exit.
+        // Read to the end before waiting: a compiler that fills the pipe would otherwise never exit. More is kept
+        // than a verdict takes, because `diagnose` looks for errors in all of it.
         let log = CappedLog::new(4 * diagnose::LOG_MAX).read_all(reader)?;
         Ok((child.wait()?, log))
     }

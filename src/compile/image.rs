@@ -171,13 +171,14 @@ fn code_hash(sections: &[ElfSection<'_>], symbols: &[ElfSymbol<'_>]) -> ContentH
         let own =
             symbols.iter().filter(|symbol| symbol.section == index && symbol.name == VARIANT_HASH_SYMBOL);
         for symbol in own {
+            // Clamped, because a damaged file may place the symbol anywhere.
             let start = (symbol.offset as usize).min(data.len());
             let end = start.saturating_add(symbol.size as usize).min(data.len());
             data[start..end].fill(0);
         }
         parts.push(data);
     }
-    // Launch bounds change what may be launched, not the code.
+    // Launch bounds leave the code alone but change what may be launched, so they enter by themselves.
     for kernel in kernels(sections, symbols) {
         parts.push(format!("{} {:?}", kernel.entry, kernel.threads_max).into_bytes());
     }

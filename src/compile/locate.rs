@@ -85,6 +85,7 @@ fn find_library(toolbox: &Toolbox, looked_at: &mut Vec<String>) -> Option<PathBu
     if let Some(path) = ask_loader() {
         return Some(path);
     }
+    // Last, because it starts a process and may wait for it.
     let sites = python_sites();
     match sites.is_empty() {
         true => looked_at.push("python3's packages (python3 gave no answer)".to_string()),
@@ -103,6 +104,7 @@ fn newest(folder: &Path, prefix: &str) -> Option<PathBuf> {
     let versioned = names.filter_map(|name| Some((version_after(name.strip_prefix(prefix)?)?, name)));
     let (_, name) = versioned.max()?;
     let path = folder.join(name);
+    // The real file and not a link: its name has the full version and enters the cache key.
     Some(path.canonicalize().unwrap_or(path))
 }
 

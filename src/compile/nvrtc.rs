@@ -211,6 +211,7 @@ impl Nvrtc {
         let mut verdict = match status {
             OUT_OF_MEMORY => diagnose::out_of_memory(log),
             COMPILATION => diagnose::refused(log),
+            // Some failures come without a log, and then the status is all there is to say.
             _ if log.trim().is_empty() => diagnose::refused(&name),
             _ => diagnose::refused(log),
         };
@@ -290,6 +291,7 @@ impl<'library> OpenProgram<'library> {
         let status =
             unsafe { (self.functions.compile)(self.handle, pointers.len() as c_int, pointers.as_ptr()) };
         let log = self.fetch(self.functions.log_size, self.functions.log).unwrap_or_default();
+        // The size that NVRTC reports includes the zero at the end.
         let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
         (status, String::from_utf8_lossy(&log[..end]).into_owned())
     }

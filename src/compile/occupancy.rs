@@ -66,6 +66,7 @@ impl Multiprocessor {
     /// How many of these blocks are resident at once; 0 if not even one fits.
     pub fn resident_blocks(&self, needs: BlockNeeds) -> u64 {
         let warps = needs.threads.div_ceil(WARP).max(1);
+        // At least one unit, so that a launch without a register count does not divide by zero.
         let per_warp = (needs.registers_per_thread * WARP).next_multiple_of(REGISTER_UNIT).max(REGISTER_UNIT);
         // Each partition has its own registers, so the remainder of a partition is lost and is rounded away
         // before multiplying.
@@ -73,6 +74,7 @@ impl Multiprocessor {
         let units =
             needs.shared_bytes.saturating_add(self.shared_reserve_bytes).div_ceil(self.shared_unit_bytes);
         let by_shared =
+            // No units: neither the block nor a reserve takes shared memory, so it is no limit.
             (self.shared_bytes / self.shared_unit_bytes).checked_div(units).unwrap_or(self.blocks);
         self.blocks.min(self.warps / warps).min(warps_by_registers / warps).min(by_shared)
     }

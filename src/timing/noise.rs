@@ -29,6 +29,7 @@ pub fn floor(processes: Vec<Vec<f64>>, seed: u64) -> NoiseFloor {
     let absolute: Vec<f64> = all.iter().map(|ratio| ratio.abs()).collect();
     let within = quantile(&claims, 0.95);
     NoiseFloor {
+        // `f64::max` would drop the NaN, and a session without data would seem to have a floor.
         floor: if within.is_nan() { f64::NAN } else { within.max(between) },
         block_floor: quantile(&sorted(&absolute), 0.95),
         log_ratios: processes,

@@ -55,6 +55,7 @@ pub fn compare(processes: &[Vec<f64>], noise_floor: f64, seed: u64) -> PairedCom
 }
 
 fn decide(low: f64, high: f64, delta: f64) -> PairedDecision {
+    // The whole interval has to lie beyond the smallest claimable difference: a median alone may be luck.
     if high < -delta {
         PairedDecision::Faster
     } else if low > delta {
