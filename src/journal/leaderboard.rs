@@ -29,6 +29,7 @@ pub fn merge(board: &mut Leaderboard, section: LeaderboardSection) {
         Some(own) => *own = section,
         None => board.sections.push(section),
     }
+    // Sorted, so that the file does not depend on which sweep ended first.
     board.sections.sort_by_key(key);
 }
 
@@ -79,8 +80,10 @@ pub fn section(history: &History) -> Option<LeaderboardSection> {
 /// baseline's own.
 fn confirmed(history: &History, baseline: u64) -> Vec<&Confirmation> {
     let against = history.confirmations.iter().filter(|one| one.baseline == baseline);
+    // `collect` keeps the last of equal numbers, which is the newest in a journal.
     let newest: BTreeMap<u64, &Confirmation> = against.map(|one| (one.number, one)).collect();
     let counts = |one: &&Confirmation| {
+        // Without a pair there is no ratio to rank by.
         let compared = one.number == baseline || !one.pairs.is_empty();
         compared && one.evaluation.passed_through(Gate::Honesty) && one.evaluation.objective_ns.is_some()
     };
@@ -98,8 +101,9 @@ fn baseline_ns(good: &[&Confirmation], baseline: u64) -> Option<f64> {
     let (mut sum, mut weights) = (0.0, 0.0);
     for (problem, times) in &times {
         let weight = weight_of(work, problem);
+        // Logarithms: the objective is a weighted geometric mean over problems. The median is taken over all
+        // finalists, each of which was timed beside the baseline anew.
         sum += weight * median(times).ln();
-        // Logarithms: the objective is a weighted geometric mean over problems.
         weights += weight;
     }
     Some((sum / weights).exp()).filter(|value| value.is_finite())
@@ -145,12 +149,14 @@ fn entry(header: &StudyHeader, confirmation: &Confirmation, base_ns: f64) -> Ran
         })
         .collect();
     let decision = decide(&confirmation.pairs);
+    // Replaces `not_run`: an evaluation knows nothing of the comparison that came after it.
     gates.insert(Gate::Confirmation.as_str().to_string(), confirmation_state(decision));
     RankedEntry {
         rank: 0,
         number: confirmation.number,
         configuration: evaluation.configuration.clone(),
         configuration_hash: evaluation.configuration_hash.clone(),
+        // From the ratio: the entry's own time was measured at another moment than the baseline's.
         objective_ns: speed.map_or(base_ns, |(speed, _, _)| base_ns / speed),
         measured_ns: evaluation.objective_ns,
         screened_ns: confirmation.screened_ns,
@@ -266,6 +272,7 @@ fn roofline_ns(device: &DeviceInfo, work: &ProblemWork) -> Option<f64> {
     let compute = work.flops.zip(peak).map(|(flops, peak)| flops / peak * 1e9);
     let memory = work.bytes.zip(device.bandwidth).map(|(bytes, rate)| bytes / rate * 1e9);
     match (compute, memory) {
+        // Arithmetic and memory traffic overlap at best, so the slower of them is the bound.
         (Some(compute), Some(memory)) => Some(compute.max(memory)),
         (one, other) => one.or(other),
     }

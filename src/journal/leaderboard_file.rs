@@ -35,6 +35,7 @@ pub fn load(folder: &Path) -> Result<Option<Result<Leaderboard, String>>, Journa
 /// Merges sections into `folder/leaderboard.json`. Two sweeps that end at once take turns.
 pub fn merge(folder: &Path, sections: Vec<LeaderboardSection>, now: &str) -> Result<Merged, JournalError> {
     let path = folder.join("leaderboard.json");
+    // Before the file is read: a section that another sweep adds in between would be lost.
     let _turn = turn(folder)?;
     let (mut board, put_aside) = match load(folder)? {
         None => (Leaderboard::empty(now.to_string()), None),

@@ -39,6 +39,7 @@ impl History {
     pub fn replay(journal: Journal) -> History {
         let mut history = History::default();
         let mut in_flight = BTreeMap::<u64, Configuration>::new();
+        // By number, so that every resume takes struck variants up in the same order.
         let mut struck = BTreeMap::<u64, Struck>::new();
         for record in journal.records {
             match record {

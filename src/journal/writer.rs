@@ -21,6 +21,7 @@ impl JournalWriter {
     /// A new journal; the file must not exist.
     pub fn create(path: &Path) -> Result<JournalWriter, JournalError> {
         let mut options = OpenOptions::new();
+        // Never over an existing file, whose evaluations would be lost.
         let file = options.create_new(true).write(true).open(path);
         let file = file.map_err(|error| JournalError::io("create", path, error))?;
         Ok(JournalWriter { file, path: path.to_path_buf(), length: 0 })

@@ -73,6 +73,7 @@ impl StudyRequest<'_> {
 
 fn check_name(name: &str) -> Result<(), StudyError> {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    // No leading dot: `.` and `..` would put the study elsewhere.
     if name.is_empty() || !name.chars().all(plain) || name.starts_with('.') {
         return Err(StudyError::Name { name: name.to_string() });
     }

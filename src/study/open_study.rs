@@ -33,6 +33,7 @@ impl Study {
     /// Starts or continues the study that was asked for. `header` is this run's; its `study` field
     /// is set to the name that was found.
     pub fn open(request: &StudyRequest<'_>, header: StudyHeader) -> Result<Study, StudyError> {
+        // Before `find`, which creates the study's folder.
         check_writable(request.out)?;
         let (folder, lock) = folder::find(request)?;
         let mut header = header;
@@ -75,6 +76,7 @@ impl Study {
         if history.header.is_some() || length > 0 {
             history.check_belongs(&path, &header)?;
         }
+        // Only now, because this cuts the file: the journal of another study has been refused above.
         let writer = JournalWriter::append_after(&path, length)?;
         Study { folder, writer, header, history, notices, _lock: lock }.begin()
     }
@@ -107,6 +109,7 @@ impl Study {
 
     /// Records a verdict; on return it is on the disk.
     pub fn record(&mut self, evaluation: &Evaluation) -> Result<(), JournalError> {
+        // The journal first: nothing may act on a verdict that could not be written.
         self.writer.append(&JournalRecord::Evaluation(Box::new(evaluation.clone())))?;
         self.history.evaluations.push(evaluation.clone());
         Ok(())
