@@ -210,8 +210,8 @@ impl HostToolchain {
         let mut child = command.spawn()?;
         // Closes our copies of the writing end, so that the reader sees the end.
         drop(command);
-        // Read to the end before waiting: a compiler that fills the pipe would otherwise never exit. More is kept
-        // than a verdict takes, because `diagnose` looks for errors in all of it.
+        // Read to the end before waiting: a compiler that fills the pipe would otherwise never exit. More is
+        // kept than a verdict takes, because `diagnose` looks for errors in all of it.
         let log = CappedLog::new(4 * diagnose::LOG_MAX).read_all(reader)?;
         Ok((child.wait()?, log))
     }

@@ -195,7 +195,7 @@ impl<R: Recipe> Engine<'_, R> {
                         .insert(code.clone(), Twin::Pending { owner: number, waiting: Vec::new() });
                 }
                 if let Some(variant) = self.flight.variants.get_mut(&number) {
-                    // Only the first variant with this code has it: `evaluated` and `pass_over` resolve by it.
+                    // On the first variant with this code only: `evaluated` and `pass_over` resolve by it.
                     variant.code = code;
                 }
                 self.flight.ready.insert(number, job);
