@@ -110,11 +110,13 @@ fn with_header(lines: &[String], hash: &ContentHash, source: &KernelText, body: 
     }
     text.push_str(&format!("// hash: {hash}\n"));
     text.push_str(&format!(
+        // `used`, because no code refers to the symbol and the compiler would drop it.
         "extern \"C\" {{ __device__ __attribute__((used)) char {HASH_SYMBOL}[] = \"{hash}\"; }}\n"
     ));
     text.push_str(HEADER_END);
     let first = match source.kind {
         SourceKind::Plain => 1,
+        // The body begins after the header and the `#line` itself, and lines count from 1.
         SourceKind::Template => text.matches('\n').count() + 2,
     };
     text.push_str(&format!("#line {first} \"{}\"\n{body}", quotable(&source_name(source))));

@@ -174,6 +174,7 @@ impl Resolver<'_> {
     fn launch(&self, kernel: &KernelSpec, launch: &LaunchSpec) -> Result<Option<LaunchPlan>, Box<Verdict>> {
         let owner = format!("launch `{}`", launch.entry);
         let place = |key: &str| format!("{key} of {owner}");
+        // First, because the other expressions of a launch that is left out may have no value.
         if !self.truth(&launch.when, &place("when"), true)? {
             return Ok(None);
         }
@@ -259,6 +260,7 @@ fn shown(value: &Value) -> String {
 }
 
 fn integer_range(bytes: u64, unsigned: bool) -> (i128, i128) {
+    // 128 bits, because the range of `u64` does not fit in `i64`.
     let bits = 8 * bytes as u32;
     if unsigned { (0, (1_i128 << bits) - 1) } else { (-(1_i128 << (bits - 1)), (1_i128 << (bits - 1)) - 1) }
 }

@@ -96,6 +96,7 @@ fn environment() -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_syntax(syntax());
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    // The output is C++, which the escaping of HTML would damage.
     environment.set_auto_escape_callback(|_| AutoEscape::None);
     environment.set_formatter(print);
     environment.set_debug(true);

@@ -58,6 +58,7 @@ pub fn finish(
                 place::place(space, rows, draft.repeats, &mut draft.notices)?
             }
         };
+    // The count of a space that is not exact is only an upper bound.
     let exhaustive = space.is_exact() && space.count() == genomes.len() as u128;
     if draft.exhaustive && !exhaustive {
         return Err(place::incomplete(&space, &genomes));

@@ -41,6 +41,7 @@ impl Recording {
         let stem = stem(&file);
         let content = |fault| RecordingError::Content { path: file, fault };
         readers::read(&text, &stem)
+            // The hash is of the text, so that a recording is the same whether or not it is compressed.
             .and_then(|draft| finish(draft, space, ContentHash::of(text.as_bytes())))
             .map_err(content)
     }

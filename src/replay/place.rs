@@ -88,7 +88,8 @@ pub fn translate(
         return Err(RecordingFault::new(cause)
             .with_hint("the recording is of another space: leave the space file out"));
     }
-    // For each slot of the space: the recording's parameter, and its positions as the space's.
+    // For each slot of the space: the recording's parameter, and its positions as the space's. Values are
+    // compared once per column, so that rows need only a lookup.
     let mut columns: Vec<Option<(usize, Vec<Option<u16>>)>> = Vec::new();
     for parameter in space.parameters() {
         let column = own(&parameter.name).map(|at| {
@@ -108,6 +109,7 @@ pub fn translate(
             Some((at, positions)) => positions[usize::from(row.positions[*at])],
             None => Some(0),
         };
+        // A value that the space does not have leaves the row out.
         let positions = columns.iter().map(position).collect::<Option<Vec<u16>>>()?;
         row.positions = positions;
         space.contains(&Genome::from(row.positions.clone())).then_some(row)

@@ -58,6 +58,7 @@ impl LaunchCheck<'_> {
                 return Err(self.refuse("threads", what, "block", extent, self.limits.block[axis].into()));
             }
         }
+        // From here on the extents are positive, which `product` and the casts below rely on.
         let threads = product(self.launch.block);
         let threads_shown = threads.unwrap_or(i64::MAX);
         if threads.is_none_or(|threads| threads as u64 > limit) {

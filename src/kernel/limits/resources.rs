@@ -53,6 +53,7 @@ fn check_launch(entry: &EntryResources, launch: &LaunchPlan, limits: &DeviceLimi
         let verdict = Verdict::new(VerdictKind::StaticReject, message).with_cause(cause);
         Err(verdict.with("value", value).with("limit", limit))
     };
+    // Nothing reported means nothing to object to here: the launch gate asks the driver.
     let fixed = entry.shared_static_bytes.unwrap_or(0);
     if fixed > limits.shared_static_bytes {
         let limit = limits.shared_static_bytes;

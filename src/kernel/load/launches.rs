@@ -53,6 +53,7 @@ fn launch(
     let grid = grid.and_then(|node| reader.extents(node, &fields.name("grid"), names));
     let block = reader.required(&fields, "block", "add block = [\"THREADS\"], in threads");
     let block = block.and_then(|node| reader.extents(node, &fields.name("block"), names));
+    // Every field is read before the first `?` below, so that one pass finds all of the errors.
     let when = optional(reader, &fields, "when", names);
     let shared_bytes = optional(reader, &fields, "shared_bytes", names);
     let cooperative = optional(reader, &fields, "cooperative", names);

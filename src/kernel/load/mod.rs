@@ -83,6 +83,7 @@ pub fn load_file(path: &Path) -> Result<SpaceFile, LoadError> {
 /// Reads a file of any kind, pipes too, but no endless one.
 fn read_text(path: &Path) -> io::Result<String> {
     let mut text = String::new();
+    // One byte more, which tells a file of exactly the limit from a longer one.
     std::fs::File::open(path)?.take(MAX_BYTES + 1).read_to_string(&mut text)?;
     if text.len() as u64 > MAX_BYTES {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 16 MiB"));
@@ -138,8 +139,10 @@ fn read(path: &Path, text: &str, folder: Option<&Path>, diagnostics: &mut Diagno
         kernel_is_absent(&mut reader, &root).then_some(None)
     };
     let space = read_space(&root, reader.diagnostics);
+    // Both parts are read before either ends this, so that one pass shows the errors of both.
     let (space, kernel) = (space?, kernel?);
     if let Some(kernel) = &kernel
+        // Only in a sound file, whose default cannot fail for a reason that is already reported.
         && reader.diagnostics.is_empty()
     {
         prove::default_works(&mut reader, &root, &space, kernel);

@@ -66,6 +66,7 @@ pub(super) fn read_text(
     let name = reader.string(node, &what)?;
     let beside = reader.path_beside(&name);
     if reader.folder.is_some() && beside.exists() {
+        // A file that is there and cannot be read is an error: an embedded one must not take its place.
         return match std::fs::read_to_string(&beside) {
             Ok(text) => Some(KernelText { kind, path: beside, text }),
             Err(cause) => {

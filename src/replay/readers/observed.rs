@@ -30,6 +30,7 @@ impl Observed {
                     "its configuration has no `{name}`, which the first row has"
                 )));
             };
+            // Removed, so that what is left at the end is a parameter that the first row did not have.
             let (_, value) = pairs.swap_remove(at);
             let position = values.iter().position(|own| *own == value).unwrap_or_else(|| {
                 values.push(value);

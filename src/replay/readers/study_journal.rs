@@ -89,6 +89,7 @@ fn row(one: &Evaluation) -> DraftRow {
         name: Some(one.number.to_string()),
         positions: Vec::new(),
         kind: one.verdict.kind,
+        // `too_slow` carries an estimate or a lower bound, which is not a measured time.
         objective_ns: one.objective_ns.filter(|_| one.verdict.is_pass()),
         cost,
     }

@@ -115,7 +115,6 @@ impl T4Result {
         // The objective may be something other than a time, such as `GFLOP/s`. A measurement counts only if
         // it has a unit of time, or no unit and the name `time`.
         let names = self.objectives.iter().map(String::as_str).chain(["time"]);
-        // An objective can be a rate or an energy, which a replay cannot rank: only units of time are taken.
         let measured = names
             .filter_map(|name| self.measurements.iter().find(|one| one.name == name))
             .find_map(|one| Some(one.value.as_f64()? * unit_ns(&one.unit, &one.name)?));
