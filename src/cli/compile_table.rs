@@ -40,6 +40,7 @@ impl CompiledVariant {
     ) -> CompiledVariant {
         let mut entries: Vec<EntryUse> = Vec::new();
         for launch in plans.iter().flat_map(|plan| &plan.launches) {
+            // Saturating, because refused launches are shown too, whatever extents they ask for.
             let threads = launch.block.iter().copied().fold(1, i64::saturating_mul);
             let position = entries.iter().position(|entry| entry.resources.entry == launch.entry);
             let position = position.unwrap_or_else(|| {

@@ -20,6 +20,7 @@ pub fn main() -> process::ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
+            // `--help` and `--version` come as errors too, and their text goes to stdout.
             let code = if error.use_stderr() { ExitCode::Usage } else { ExitCode::Done };
             let _ = error.print();
             if is_of_the_lab(&error) {

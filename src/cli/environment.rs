@@ -39,6 +39,7 @@ fn command() -> Vec<String> {
 /// answer in time.
 fn git(arguments: &[&str]) -> Option<String> {
     let mut child = Command::new("git")
+        // evo only reads the git tree, and `git status` would otherwise refresh the index.
         .args(["--no-optional-locks"])
         .args(arguments)
         .stdin(Stdio::null())
@@ -47,6 +48,7 @@ fn git(arguments: &[&str]) -> Option<String> {
         .spawn()
         .ok()?;
     let mut stdout = child.stdout.take()?;
+    // Read beside the wait below: a long status would fill the pipe and git would never end.
     let reader = std::thread::spawn(move || {
         let mut text = String::new();
         stdout.read_to_string(&mut text).ok().map(|_| text)

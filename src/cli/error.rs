@@ -167,6 +167,7 @@ impl From<CompileSetupError> for CliError {
     fn from(error: CompileSetupError) -> CliError {
         let explanation = Explanation::of(&error, error.hint());
         match error {
+            // A full disk is nothing that the caller got wrong, so it does not share the code of wrong usage.
             CompileSetupError::Cache { source, .. } if is_full(&source) => CliError::Harness(explanation),
             _ => CliError::Environment(explanation),
         }

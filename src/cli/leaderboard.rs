@@ -76,6 +76,7 @@ fn journals(out: &Path) -> Result<Vec<PathBuf>, CliError> {
         .map(|entry| entry.path().join("journal.jsonl"))
         .filter(|path| path.is_file())
         .collect();
+    // A folder has no order of its own, and a rebuilt board must not depend on one.
     paths.sort();
     if paths.is_empty() {
         return Err(CliError::usage(format!("no study under `{}` has a journal", out.display()))

@@ -211,6 +211,7 @@ impl Observer for Bars {
                 self.main.set_length(self.tally.total.unwrap_or(0));
                 self.main.set_position(self.tally.done);
                 self.found();
+                // What earlier runs evaluated is no speed of this one.
                 self.main.reset_eta();
                 self.main.enable_steady_tick(Duration::from_millis(200));
             }
@@ -225,6 +226,7 @@ impl Observer for Bars {
                 self.device.set_message(confirming(*finalist, *of));
             }
             Event::Notice { message } => {
+                // Through the bars, which would otherwise be drawn over the line.
                 let _ = self.all.println(format!("note: {message}"));
             }
             Event::Stopped { .. } => {

@@ -23,6 +23,7 @@ pub fn run(arguments: &TestOneArgs) -> Result<ExitCode, CliError> {
     let problems = session::problems(kernel, setup.choice.kind, &arguments.problems)?;
     let mut setting = setting(arguments, &file, &setup, &configuration);
     setting.kernel = kernel.name.clone();
+    // Before a worker is started, because this verdict needs no device.
     if let Some(evaluation) = single::constraint_verdict(&file.space, &configuration) {
         return show(arguments, &setting, &Single::refused(evaluation));
     }
@@ -74,6 +75,7 @@ fn show(arguments: &TestOneArgs, setting: &Setting, single: &Single) -> Result<E
         output::stdout(&text(setting, evaluation, attributes))?;
     }
     Ok(match (single.lost, evaluation.verdict.is_pass()) {
+        // First, because what a lost device answers says nothing about the variant.
         (true, _) => ExitCode::DeviceLost,
         (_, true) => ExitCode::Done,
         (_, false) => ExitCode::Failed,

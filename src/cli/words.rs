@@ -135,6 +135,7 @@ fn value_of(parameter: &Parameter, text: &str) -> Result<Value, String> {
         _ => text.parse().map(Value::Int).or_else(|_| text.parse().map(Value::Float)).ok(),
     };
     let by_number = || number.and_then(|number| parameter.values.iter().find(|value| **value == number));
+    // As text first, because a parameter of texts may have a value that looks like a number.
     by_text.or_else(by_number).cloned().ok_or_else(|| {
         let mut values: Vec<String> =
             parameter.values.iter().take(SHOWN_VALUES).map(ToString::to_string).collect();

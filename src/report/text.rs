@@ -161,6 +161,7 @@ pub fn replayed(evaluations: &[Evaluation], count: usize, width: usize) -> Strin
 fn unconfirmed(evaluations: &[Evaluation], count: usize, remark: &str, width: usize) -> String {
     let mut passing: Vec<(f64, &Evaluation)> = evaluations
         .iter()
+        // One row for each machine code, as in the ranking of finalists.
         .filter(|one| one.verdict.is_pass() && one.duplicate_of.is_none())
         .filter_map(|one| Some((one.objective_ns?, one)))
         .collect();

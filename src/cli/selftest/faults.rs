@@ -80,6 +80,7 @@ pub fn run(bench: &mut SelftestBench<'_>) -> Result<SelftestReport, CliError> {
         }
         let began = Instant::now();
         let faulty = bench.configuration(&[("FAULT", Value::from(*name))]);
+        // A deep evaluation skips the screening, and only the screening gives `too_slow` with a time.
         let (verdict, result) = bench.judge(&faulty, &standing, *name != "slow")?;
         let took_ms = began.elapsed().as_secs_f64() * 1e3;
         let recovery = result.as_ref().and_then(|result| result.recovery);

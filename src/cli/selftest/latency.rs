@@ -139,6 +139,7 @@ fn timed(
         call(device).and_then(|()| device.synchronize()).map_err(|error| error.to_string())?;
         Ok(began.elapsed().as_secs_f64() * 1e6)
     };
+    // A warm-up, which does not count.
     once(&mut call)?;
     let samples = (0..20).map(|_| once(&mut call)).collect::<Result<Vec<f64>, String>>()?;
     Ok(spread(samples, "µs"))

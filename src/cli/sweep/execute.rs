@@ -67,6 +67,7 @@ fn execute_on<'a, R: Recipe>(
         inbox,
     };
     let summary = Engine::new(parts, plan.options()).run()?;
+    // Without a confirmation in this run, the board stays as earlier runs left it.
     let section = if summary.confirmed > 0 { leaderboard::section(&study.history) } else { None };
     let leaderboard = section.as_ref().map(|section| rank(plan, section, &mut *observer)).transpose()?;
     Ok(SweepOutcome { study, summary, section, leaderboard })

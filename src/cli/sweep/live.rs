@@ -31,6 +31,7 @@ impl LiveSubject {
         let file = catalog::open(arguments.space.as_deref().unwrap_or(catalog::DEFAULT))?;
         let kernel = session::kernel_of(&file)?;
         let setup = session::setup(&arguments.device, arguments.jobs)?;
+        // Only for its errors, before anything is started; `start` asks again.
         session::problems(kernel, setup.choice.kind, &arguments.problems)?;
         let (problems, worker_command) = (arguments.problems.clone(), arguments.worker_command.clone());
         Ok(LiveSubject { file, setup, problems, worker_command })

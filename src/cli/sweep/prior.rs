@@ -97,6 +97,7 @@ fn beside(own: &Path) -> Vec<PathBuf> {
     let folders = entries.filter_map(|entry| Some(entry.ok()?.path()));
     let mut studies: Vec<PathBuf> =
         folders.filter(|folder| folder != own && folder.join("journal.jsonl").is_file()).collect();
+    // A folder has no order of its own, and the same seed has to meet the same priors.
     studies.sort();
     studies
 }
