@@ -7,7 +7,6 @@
 use evo_protocol::device::EntryAttributes;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::leaderboard::PairedProblem;
-use evo_protocol::verdict::Gate;
 
 use super::error::EngineError;
 use super::lane::Task;
@@ -195,7 +194,7 @@ impl<R: Recipe> Engine<'_, R> {
             Some(Some(deep)) => deep,
             Some(None) => return Ok(false),
         };
-        let passed = finalist.evaluation.passed_through(Gate::Honesty);
+        let passed = finalist.evaluation.may_rank();
         // The baseline has no rival, and a variant that failed a gate has no time worth comparing.
         let pairs = match (&own, passed) {
             (Some(_), true) => self.pairs(baseline, finalist, floor)?,

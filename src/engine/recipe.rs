@@ -1,22 +1,22 @@
 //! The real recipe: a kernel's description, rendered and resolved for a device.
 
 use evo_protocol::binary::{Binary, EntryResources, KernelSource};
-use evo_protocol::device::{DeviceKind, DeviceLimits};
+use evo_protocol::device::{DeviceInfo, DeviceKind, DeviceLimits};
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Gate, Verdict, VerdictClass, VerdictKind};
-use evo_protocol::worker::{BinaryRef, Candidate, CheckPlan, ReferencePlan, SpecialValues};
+use evo_protocol::worker::{BinaryRef, Candidate, CheckPlan, ReferencePlan};
 use evo_space::genome::{Configuration, ContentHash};
 
 use super::ports::{BuildRecord, Identity, JobOrder, Recipe, Refused};
 use crate::compile::facts;
 use crate::journal::record::{LaunchWork, ProblemWork};
-use crate::kernel::limits::{launch, resources as compiled_limits};
+use crate::kernel::limits::{launch, memory, resources as compiled_limits};
 use crate::kernel::render::render;
 use crate::kernel::resolve::resolve;
 use crate::kernel::spec::{KernelSpec, ProblemSpec, ReferenceSpec};
-use crate::kernel::tiny;
-use crate::supervise::job::Job;
+use crate::kernel::tiny::{self, DERIVED_HINT, TinyShapes};
+use crate::supervise::job::{Job, TinyNotes};
 
 /// A kernel on a device.
 #[derive(Debug)]
@@ -24,6 +24,8 @@ pub struct KernelRecipe<'a> {
     kernel: &'a KernelSpec,
     limits: DeviceLimits,
     arch: String,
+    /// Bytes that a problem's buffers may take together, where the device is known.
+    memory_cap: Option<u64>,
     timed: Vec<&'a ProblemSpec>,
     checked: Vec<&'a ProblemSpec>,
     reference: Option<(BinaryRef, Vec<String>)>,
@@ -47,6 +49,7 @@ impl<'a> KernelRecipe<'a> {
             kernel,
             limits,
             arch: String::new(),
+            memory_cap: None,
             timed: select(|problem| problem.timed),
             // A timed problem is checked as well (`Job::all_checked`), so it is not listed twice.
             checked: select(|problem| problem.checked && !problem.timed),
@@ -55,9 +58,9 @@ impl<'a> KernelRecipe<'a> {
         }
     }
 
-    /// The same for a device whose architecture is known (`sm_90a`, …): facts then include the occupancy.
-    pub fn on_arch(self, arch: &str) -> KernelRecipe<'a> {
-        KernelRecipe { arch: arch.to_string(), ..self }
+    /// The same for a known device: facts then include the occupancy, and problems must fit its memory.
+    pub fn on_device(self, info: &DeviceInfo) -> KernelRecipe<'a> {
+        KernelRecipe { arch: info.arch.clone(), memory_cap: Some(memory::cap(info)), ..self }
     }
 
     /// Everything that is known of a configuration before compiling, also where it is refused:
@@ -69,12 +72,25 @@ impl<'a> KernelRecipe<'a> {
             plans.filter_map(|plan| keep(&mut refused, plan)).collect()
         };
         let (timed, checked) = (resolve_all(&self.timed), resolve_all(&self.checked));
-        let tiny = keep(&mut refused, tiny::resolve(self.kernel, configuration)).unwrap_or_default();
-        for plan in tiny.iter().chain(&checked).chain(&timed) {
-            keep(&mut refused, launch::check(plan, &self.limits));
+        let fits = |plan: &ProblemPlan| self.check_plan(plan).is_ok();
+        let tiny = keep(&mut refused, tiny::shapes(self.kernel, configuration, &fits)).unwrap_or_default();
+        // Problems first: a message about a shape that nobody asked for is harder to understand.
+        for plan in timed.iter().chain(&checked).chain(&tiny.plans) {
+            keep(&mut refused, self.check_plan(plan));
+        }
+        for plan in &timed {
+            keep(&mut refused, launch::check_timed(plan));
         }
         let source = keep(&mut refused, render(self.kernel, configuration));
         KernelDraft { source, tiny, checked, timed, refused }
+    }
+
+    /// Refuses a plan that the device cannot take, as far as that is known before compiling.
+    fn check_plan(&self, plan: &ProblemPlan) -> Result<(), Box<Verdict>> {
+        if let Some(cap) = self.memory_cap {
+            memory::check(plan, cap)?;
+        }
+        launch::check(plan, &self.limits)
     }
 
     /// Refuses what the compiler's report forbids: spills beyond the space's rule, or launches that
@@ -87,6 +103,29 @@ impl<'a> KernelRecipe<'a> {
         compiled_limits::check_spills(resources, self.kernel.check.spill_bytes_max)
             .and_then(|()| plans.try_for_each(|plan| compiled_limits::check(resources, plan, &self.limits)))
             .map_err(|verdict| Refused { gate: Gate::Compile, verdict })
+    }
+}
+
+impl KernelRecipe<'_> {
+    /// The tiny shapes that the compiled kernel can be launched at, and what is to be said about them.
+    fn launchable_shapes(
+        &self,
+        tiny: &TinyShapes,
+        resources: &[EntryResources],
+    ) -> (Vec<ProblemPlan>, TinyNotes) {
+        if !tiny.derived {
+            let absent = tiny.absent.clone();
+            return (tiny.plans.clone(), TinyNotes { absent, ..TinyNotes::default() });
+        }
+        let mut plans = tiny.plans.clone();
+        plans.retain(|plan| compiled_limits::check(resources, plan, &self.limits).is_ok());
+        let absent = match plans.is_empty() {
+            true => {
+                "no shape can be derived: the kernel cannot be launched at any; tails not checked".to_string()
+            }
+            false => String::new(),
+        };
+        (plans, TinyNotes { absent, hint: Some(DERIVED_HINT) })
     }
 }
 
@@ -126,8 +165,8 @@ fn check_plan(kernel: &KernelSpec, seed: u64) -> CheckPlan {
         families: check.families.clone(),
         deterministic: check.deterministic,
         repeats: check.repeats,
-        special_values: SpecialValues::default(),
-        reference_f64: false,
+        special_values: check.special_values,
+        reference_f64: matches!(check.reference, ReferenceSpec::Kernel { real: true, .. }),
     }
 }
 
@@ -144,8 +183,8 @@ fn refusal(verdict: Box<Verdict>) -> Refused {
 pub struct KernelDraft {
     /// Absent where rendering failed.
     pub source: Option<KernelSource>,
-    /// Small shapes cut from the configuration's own tiles.
-    pub tiny: Vec<ProblemPlan>,
+    /// Small shapes, listed or derived.
+    pub tiny: TinyShapes,
     /// Problems that are checked and not timed.
     pub checked: Vec<ProblemPlan>,
     pub timed: Vec<ProblemPlan>,
@@ -157,12 +196,13 @@ impl KernelDraft {
     /// A configuration that is refused before anything is resolved.
     pub fn refused(gate: Gate, verdict: Box<Verdict>) -> KernelDraft {
         let refused = Some(Refused { gate, verdict });
-        KernelDraft { source: None, tiny: Vec::new(), checked: Vec::new(), timed: Vec::new(), refused }
+        let (tiny, none) = (TinyShapes::default(), Vec::new);
+        KernelDraft { source: None, tiny, checked: none(), timed: none(), refused }
     }
 
-    /// The plans of all problems, timed ones first.
+    /// The plans by which a variant may be refused, timed ones first.
     pub fn plans(&self) -> impl Iterator<Item = &ProblemPlan> {
-        self.timed.iter().chain(&self.checked).chain(&self.tiny)
+        binding(&self.timed, &self.checked, &self.tiny)
     }
 
     /// Ready for the compilers, unless it is refused.
@@ -178,12 +218,22 @@ impl KernelDraft {
     }
 }
 
+/// Plans that the file asks for: a shape that evo derived refuses nothing before it runs.
+fn binding<'a>(
+    timed: &'a [ProblemPlan],
+    checked: &'a [ProblemPlan],
+    tiny: &'a TinyShapes,
+) -> impl Iterator<Item = &'a ProblemPlan> {
+    let listed = if tiny.derived { &[][..] } else { &tiny.plans[..] };
+    timed.iter().chain(checked).chain(listed)
+}
+
 /// A rendered and resolved configuration of a kernel.
 #[derive(Clone, Debug)]
 pub struct PreparedKernel {
     pub source: KernelSource,
-    /// Small shapes cut from the configuration's own tiles.
-    pub tiny: Vec<ProblemPlan>,
+    /// Small shapes, listed or derived.
+    pub tiny: TinyShapes,
     /// Problems that are checked and not timed.
     pub checked: Vec<ProblemPlan>,
     pub timed: Vec<ProblemPlan>,
@@ -194,7 +244,7 @@ impl PreparedKernel {
     /// configurations with the same machine code may still differ here.
     fn plan_hash(&self) -> ContentHash {
         let text = |plans: &Vec<ProblemPlan>| serde_json::to_vec(plans).unwrap_or_default();
-        let parts = [text(&self.tiny), text(&self.checked), text(&self.timed)];
+        let parts = [text(&self.tiny.plans), text(&self.checked), text(&self.timed)];
         ContentHash::of_parts(parts.iter().map(Vec::as_slice))
     }
 }
@@ -229,8 +279,9 @@ impl Recipe for KernelRecipe<'_> {
     }
 
     fn job(&self, prepared: &PreparedKernel, binary: &Binary, order: JobOrder) -> Result<Job, Refused> {
-        let plans = prepared.tiny.iter().chain(&prepared.checked).chain(&prepared.timed);
+        let plans = binding(&prepared.timed, &prepared.checked, &prepared.tiny);
         self.check_compiled(plans, &binary.resources)?;
+        let (tiny, tiny_notes) = self.launchable_shapes(&prepared.tiny, &binary.resources);
         Ok(Job {
             number: order.number,
             candidate: Candidate {
@@ -241,7 +292,8 @@ impl Recipe for KernelRecipe<'_> {
                 reference: self.reference.clone(),
                 check: self.check.clone(),
             },
-            tiny: prepared.tiny.clone(),
+            tiny,
+            tiny_notes,
             checked: prepared.checked.clone(),
             timed: prepared.timed.clone(),
             ranking: self.kernel.objective.ranking,

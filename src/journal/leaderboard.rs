@@ -85,7 +85,7 @@ fn confirmed(history: &History, baseline: u64) -> Vec<&Confirmation> {
     let counts = |one: &&Confirmation| {
         // Without a pair there is no ratio to rank by.
         let compared = one.number == baseline || !one.pairs.is_empty();
-        compared && one.evaluation.passed_through(Gate::Honesty) && one.evaluation.objective_ns.is_some()
+        compared && one.evaluation.may_rank() && one.evaluation.objective_ns.is_some()
     };
     newest.into_values().filter(counts).collect()
 }

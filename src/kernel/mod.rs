@@ -3,9 +3,12 @@
 pub mod catalog;
 mod embedded;
 pub mod limits;
+pub mod lint;
 pub mod load;
+mod range;
 pub mod render;
 pub mod resolve;
 pub mod spec;
 pub mod template;
 pub mod tiny;
+mod words;

@@ -43,15 +43,16 @@ pub fn render(kernel: &KernelSpec, configuration: &Configuration) -> Result<Kern
     })
 }
 
-/// The source of the user's naive reference kernel, if the file names one. It gets no macros: its
-/// answer must not depend on the configuration.
+/// The source of the user's naive reference kernel, if the file names one. It gets no parameter as a macro:
+/// its answer must not depend on the configuration. One that writes its types as `REAL` computes in double
+/// precision.
 pub fn render_reference(kernel: &KernelSpec) -> Option<KernelSource> {
-    let ReferenceSpec::Kernel { source, entry, .. } = &kernel.check.reference else { return None };
+    let ReferenceSpec::Kernel { source, entry, real, .. } = &kernel.check.reference else { return None };
     let hash = ContentHash::of(source.text.as_bytes());
     let lines = [format!("evo: reference of {}", kernel.name)];
     Some(KernelSource {
         text: with_header(&lines, &hash, source, &source.text),
-        options: Vec::new(),
+        options: if *real { vec!["-DREAL=double".to_string()] } else { Vec::new() },
         entries: vec![entry.clone()],
         file_name: source_name(source),
         variant_hash: hash,

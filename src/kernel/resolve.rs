@@ -6,13 +6,16 @@
 
 use std::collections::BTreeMap;
 
-use evo_protocol::plan::{ArgumentRef, BufferPlan, LaunchPlan, ProblemPlan, ScalarPlan};
+use evo_protocol::plan::{ArgumentRef, BufferPlan, Fill, LaunchPlan, ProblemPlan, ScalarPlan};
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_space::expr::{Expr, Scope};
 use evo_space::genome::Configuration;
 use evo_space::value::Value;
 
-use super::spec::{ArgumentSpec, BufferSpec, KernelSpec, LaunchSpec, ProblemSpec, ReferenceSpec, ScalarSpec};
+use super::range::{self, End};
+use super::spec::{
+    ArgumentSpec, BufferSpec, FillSpec, KernelSpec, LaunchSpec, ProblemSpec, ReferenceSpec, ScalarSpec,
+};
 
 /// The plan of one problem. Refusals are `static_reject` with the cause `expression`, or `shape`
 /// for a buffer that is negative or larger than 2⁶³ bytes.
@@ -141,17 +144,30 @@ impl Resolver<'_> {
                 .map_err(|_| self.refuse_shape(buffer, &format!("has the negative extent {extent}")))?;
             shape.push(extent);
         }
-        if shape.contains(&0) {
-            // An unused workspace: a kernel still wants a pointer, and one element is cheap.
-            shape = vec![1];
-        }
         let elements = shape.iter().try_fold(1_u64, |product, extent| product.checked_mul(*extent));
         let bytes = elements.and_then(|elements| elements.checked_mul(buffer.dtype.bytes()));
         if bytes.is_none_or(|bytes| i64::try_from(bytes).is_err()) {
             return Err(self.refuse_shape(buffer, "has more than 2^63 bytes"));
         }
-        let BufferSpec { name, dtype, role, fill, .. } = buffer;
-        Ok(BufferPlan { name: name.clone(), dtype: *dtype, shape, role: *role, fill: fill.clone() })
+        let fill = self.fill(buffer, elements == Some(0))?;
+        Ok(BufferPlan { name: buffer.name.clone(), dtype: buffer.dtype, shape, role: buffer.role, fill })
+    }
+
+    /// The fill with its ends known. A buffer without elements has no use for a range, which may be as empty.
+    fn fill(&self, buffer: &BufferSpec, empty: bool) -> Result<Fill, Box<Verdict>> {
+        let (low, high, inclusive) = match &buffer.fill {
+            FillSpec::Fixed(fill) => return Ok(fill.clone()),
+            FillSpec::Uniform { .. } if empty => return Ok(Fill::Unrestricted),
+            FillSpec::Uniform { low, high, inclusive } => (low, high, *inclusive),
+        };
+        let place = format!("`uniform` of `fill` of argument `{}`", buffer.name);
+        let ends = (self.value(low, &place)?, self.value(high, &place)?);
+        range::uniform(&ends.0, &ends.1, inclusive, buffer.dtype).map_err(|misfit| {
+            let expr = if misfit.end == Some(End::Low) { low } else { high };
+            let hint = misfit.hint.map_or(String::new(), |hint| format!(" ({hint})"));
+            let verdict = self.refuse(expr, &place, &format!("{}{hint}", misfit.message));
+            Box::new(verdict.with("fill_of", buffer.name.clone()))
+        })
     }
 
     fn scalar(&self, scalar: &ScalarSpec) -> Result<ScalarPlan, Box<Verdict>> {
@@ -162,8 +178,8 @@ impl Resolver<'_> {
             return Ok(ScalarPlan { name, dtype, value, integer: None });
         }
         let integer = self.integer(&scalar.value, &place)?;
-        let (low, high) = integer_range(dtype.bytes(), dtype.as_str().starts_with('u'));
-        if !(low..=high).contains(&i128::from(integer)) {
+        let fits = |(low, high)| (low..=high).contains(&i128::from(integer));
+        if !range::integers(dtype).is_none_or(fits) {
             let what = format!("is {integer}, which does not fit `{}`", dtype.as_str());
             return Err(self.refuse(&scalar.value, &place, &what));
         }
@@ -203,9 +219,14 @@ impl Resolver<'_> {
             return Ok(Vec::new());
         };
         let owner = format!("reference `{entry}`");
+        let grid = self.extents(grid, "grid", &owner)?;
+        if grid.contains(&0) {
+            // At a size of 0 there is nothing to compute; a launch of no blocks is an error.
+            return Ok(Vec::new());
+        }
         Ok(vec![LaunchPlan {
             entry: entry.clone(),
-            grid: self.extents(grid, "grid", &owner)?,
+            grid,
             block: self.extents(block, "block", &owner)?,
             shared_bytes: 0,
             cluster: None,
@@ -257,10 +278,4 @@ fn shown(value: &Value) -> String {
         Value::Text(text) => format!("the text `{text}`"),
         other => other.to_string(),
     }
-}
-
-fn integer_range(bytes: u64, unsigned: bool) -> (i128, i128) {
-    // 128 bits, because the range of `u64` does not fit in `i64`.
-    let bits = 8 * bytes as u32;
-    if unsigned { (0, (1_i128 << bits) - 1) } else { (-(1_i128 << (bits - 1)), (1_i128 << (bits - 1)) - 1) }
 }

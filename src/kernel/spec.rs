@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use evo_protocol::dtype::DType;
 use evo_protocol::measurement::RankingMode;
 use evo_protocol::plan::{Fill, Role};
+use evo_protocol::worker::SpecialValues;
 use evo_space::expr::Expr;
 use evo_space::space::SearchSpace;
 use evo_space::value::Value;
@@ -92,11 +93,24 @@ impl ArgumentSpec {
 pub struct BufferSpec {
     pub name: String,
     pub dtype: DType,
-    /// Extents, outermost first; expressions over parameters and problem sizes. A buffer whose
-    /// element count is 0 (an unused workspace) is passed as one element.
+    /// Extents, outermost first; expressions over parameters and problem sizes.
     pub shape: Vec<Expr>,
     pub role: Role,
-    pub fill: Fill,
+    pub fill: FillSpec,
+}
+
+/// What a buffer holds before a call.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FillSpec {
+    /// The same for every problem.
+    Fixed(Fill),
+    /// Uniform between two ends over problem sizes. The range is hard: no input family leaves it.
+    Uniform {
+        low: Expr,
+        high: Expr,
+        /// Whether the upper end itself may occur.
+        inclusive: bool,
+    },
 }
 
 /// A scalar; its value may read parameters and problem sizes.
@@ -159,9 +173,13 @@ pub struct CheckSpec {
     pub trusted_factor: f64,
     /// How many seeds the full shapes are checked with.
     pub seeds: u32,
-    /// Small shapes cut from the configuration's own tiles: each overrides sizes of the first
-    /// problem with expressions over parameters and sizes.
-    pub tiny: Vec<BTreeMap<String, Expr>>,
+    /// Small shapes that every variant is checked at.
+    pub tiny: TinySpec,
+    /// Sizes that the kernel supports only as multiples of an expression over parameters and sizes;
+    /// derived shapes keep to it.
+    pub multiple_of: BTreeMap<String, Expr>,
+    /// How outputs for NaN, infinite, subnormal and huge inputs are judged.
+    pub special_values: SpecialValues,
     /// Whether two runs must agree to the bit.
     pub deterministic: bool,
     /// Repetitions of the repeatability gate.
@@ -173,13 +191,32 @@ pub struct CheckSpec {
     pub spill_bytes_max: Option<u64>,
 }
 
+/// Where the small shapes of the first correctness gate come from.
+#[derive(Clone, Debug)]
+pub enum TinySpec {
+    /// evo derives them from sizes, grids and the configuration's tiles.
+    Derived,
+    /// The file lists them: each overrides sizes of the first problem with expressions over parameters
+    /// and sizes.
+    Listed(Vec<BTreeMap<String, Expr>>),
+    /// The kernel supports only the sizes of its problems.
+    None,
+}
+
 /// Where the right answer comes from.
 #[derive(Clone, Debug)]
 pub enum ReferenceSpec {
     /// A built-in fp64 function by name (`worker::judge::reference`), with its options.
     Builtin { name: String },
     /// A naive kernel run on the same device with the same arguments.
-    Kernel { source: KernelText, entry: String, grid: Vec<Expr>, block: Vec<Expr> },
+    Kernel {
+        source: KernelText,
+        entry: String,
+        grid: Vec<Expr>,
+        block: Vec<Expr>,
+        /// Compiled with `REAL` as `double`; floating-point arguments are then double as well.
+        real: bool,
+    },
     /// Expected outputs in `.npy` files, by buffer name; only for the problem they were made for.
     Npy { outputs: BTreeMap<String, PathBuf> },
 }

@@ -1,10 +1,13 @@
 //! The text that a person reads at the end of a sweep: the ranked table and one line on how the run went.
 
+use std::collections::BTreeMap;
+
 use evo_protocol::binary::EntryResources;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::leaderboard::{
     Leaderboard, LeaderboardSection, PairedDecision, ProblemResult, RankedEntry, Throughput,
 };
+use evo_protocol::verdict::{Gate, GateReport, GateState, VerdictKind};
 use evo_space::genome::Configuration;
 
 use super::table::{FittedTable, Keep};
@@ -64,6 +67,26 @@ pub fn section(section: &LeaderboardSection, width: usize) -> String {
 
 /// An explanation of the remarks that do not explain themselves, if there are any.
 fn legend(section: &LeaderboardSection, width: usize) -> String {
+    ambiguous_legend(section, width) + &tails_legend(section, width)
+}
+
+/// Not a remark in a row, which a narrow table leaves out.
+fn tails_legend(section: &LeaderboardSection, width: usize) -> String {
+    let unchecked =
+        |entry: &&RankedEntry| entry.gates.get(Gate::TinyShapes.as_str()) == Some(&GateState::NotRun);
+    let ranks: Vec<String> =
+        entries(section).filter(unchecked).map(|entry| format!("#{}", entry.rank)).collect();
+    if ranks.is_empty() {
+        return String::new();
+    }
+    let text = format!(
+        "{TAILS}: {} ran at the sizes of the problems only, where a wrong tail may not show; `evo space` says why",
+        ranks.join(", ")
+    );
+    wrapped(&text, width)
+}
+
+fn ambiguous_legend(section: &LeaderboardSection, width: usize) -> String {
     let is_ambiguous =
         |entry: &RankedEntry| remark(entry, entry.number == section.baseline.number) == AMBIGUOUS;
     if !entries(section).any(is_ambiguous) {
@@ -136,6 +159,9 @@ fn most(entry: &RankedEntry, of: fn(&EntryResources) -> Option<u64>) -> String {
 
 const AMBIGUOUS: &str = "ambiguous";
 
+/// No small shape was there at which a wrong tail would have shown.
+const TAILS: &str = "tails not checked";
+
 fn remark(entry: &RankedEntry, is_baseline: bool) -> &'static str {
     match (is_baseline, entry.tie_with_champion, entry.decision) {
         (true, true, _) => "baseline, tie with 1",
@@ -174,7 +200,11 @@ fn unconfirmed(evaluations: &[Evaluation], count: usize, remark: &str, width: us
     table.add("#", Keep::Always, (1..=passing.len()).map(|rank| rank.to_string()).collect());
     add_parameters(&mut table, passing.iter().map(|(_, one)| &one.configuration));
     table.add("time", Keep::Always, passing.iter().map(|(objective, _)| time(*objective)).collect());
-    table.add("", Keep::Always, vec![remark.to_string(); passing.len()]);
+    let remark = |one: &Evaluation| match one.gate(Gate::TinyShapes).is_some_and(GateReport::lacks_shapes) {
+        true => format!("{remark}, {TAILS}"),
+        false => remark.to_string(),
+    };
+    table.add("", Keep::Always, passing.iter().map(|(_, one)| remark(one)).collect());
     table.text(width)
 }
 
@@ -183,6 +213,19 @@ pub fn mix(evaluations: &[Evaluation]) -> String {
     let mut mix: Vec<(String, u64)> = verdict_mix(evaluations).into_iter().collect();
     mix.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
     mix.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
+}
+
+/// Where the most frequent failure is explained; nothing where there is none.
+pub fn more(evaluations: &[Evaluation]) -> String {
+    use VerdictKind::{Pass, PassedOver, TooSlow};
+    let failed = |one: &&Evaluation| !matches!(one.verdict.kind, Pass | PassedOver | TooSlow);
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    for one in evaluations.iter().filter(failed) {
+        *counts.entry(one.verdict.label()).or_default() += 1;
+    }
+    // Of equally frequent ones the first by name, so that the line does not change from run to run.
+    let most = counts.iter().max_by_key(|(label, count)| (**count, std::cmp::Reverse(*label)));
+    most.map_or(String::new(), |(label, _)| format!("more: `evo explain {label}`\n"))
 }
 
 /// The last line of a run.

@@ -100,6 +100,15 @@ fn complete(gates: &mut Vec<GateReport>, why: &str) {
     gates.sort_by_key(|report| report.gate);
 }
 
+/// The report of the tiny gate where there is no shape to run. The evidence lets a variant rank without
+/// this gate, and the board say so.
+fn tails_not_checked(why: &str) -> GateReport {
+    let why = if why.is_empty() { "no tiny shape was asked for; tails not checked" } else { why };
+    let mut report = GateReport::not_run(Gate::TinyShapes, why);
+    report.evidence.insert(GateReport::TAILS, GateReport::NOT_CHECKED);
+    report
+}
+
 /// What ends a walk before the last gate.
 enum WalkEnd<B> {
     Verdict(Box<Verdict>),
@@ -123,7 +132,7 @@ impl<S: Station> GateWalk<'_, S> {
         // This gate launches nothing, so it comes before everything that can hang or crash.
         self.gate(Gate::Launch, Depth::Quick, &all)?;
         if job.tiny.is_empty() {
-            self.note(GateReport::not_run(Gate::TinyShapes, "the space names no tiny shapes"));
+            self.note(tails_not_checked(&job.tiny_notes.absent));
         } else {
             // Hangs and crashes show here at the lowest price: the deadline is short, and so is a good run.
             // The time seen also predicts launches at full shapes, from which their deadlines follow.
@@ -159,7 +168,11 @@ impl<S: Station> GateWalk<'_, S> {
             self.found.attributes = reply.attributes;
         }
         self.sticky |= reply.sticky;
-        reply.verdict.map_or(Ok(()), |verdict| Err(WalkEnd::Verdict(verdict)))
+        let Some(verdict) = reply.verdict else { return Ok(()) };
+        match self.job.tiny_notes.hint.filter(|_| gate == Gate::TinyShapes) {
+            Some(hint) => Err(WalkEnd::Verdict(Box::new(verdict.with("hint", hint)))),
+            None => Err(WalkEnd::Verdict(verdict)),
+        }
     }
 
     /// Adds a report; a gate that ran before keeps its place and adds up cases and time.

@@ -18,6 +18,7 @@ pub struct Job {
     pub candidate: Candidate,
     /// Small shapes cut from the configuration's own tiles.
     pub tiny: Vec<ProblemPlan>,
+    pub tiny_notes: TinyNotes,
     /// Problems whose answers are checked. Timed problems are checked whether or not they are listed here.
     pub checked: Vec<ProblemPlan>,
     /// Problems that are timed.
@@ -26,6 +27,15 @@ pub struct Job {
     pub ranking: RankingMode,
     /// Whether every gate and all timing modes run, however slow the variant is: `evo test-one`, finalists.
     pub deep: bool,
+}
+
+/// What is to be said about a job's tiny shapes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TinyNotes {
+    /// Why there are none; empty where there are.
+    pub absent: String,
+    /// What a person can do about a failure at one of them, if the shapes are not the file's.
+    pub hint: Option<&'static str>,
 }
 
 impl Job {
@@ -142,6 +152,7 @@ pub(crate) mod example {
                 check,
             },
             tiny: vec![plan("tiny:1", 1.0)],
+            tiny_notes: TinyNotes::default(),
             checked: Vec::new(),
             timed: timed.iter().map(|(name, flops)| plan(name, *flops)).collect(),
             ranking: RankingMode::Hot,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
 use evo::kernel::limits::launch;
-use evo::kernel::spec::{KernelSpec, ReferenceSpec, SpaceFile};
+use evo::kernel::spec::{FillSpec, KernelSpec, ReferenceSpec, SpaceFile};
 use evo::kernel::{catalog, load, render, resolve, tiny};
 use evo_protocol::plan::{Fill, LaunchPlan, ProblemPlan};
 use evo_space::genome::Configuration;
@@ -62,7 +62,7 @@ fn a_file_of_thirty_lines_says_it_all() {
     let check = &kernel.check;
     assert_eq!((check.seeds, check.repeats, check.trusted_factor, check.deterministic), (3, 10, 3.0, true));
     let [evo::kernel::spec::ArgumentSpec::Buffer(x), ..] = kernel.arguments.as_slice() else { panic!() };
-    assert_eq!(x.fill, Fill::Normal { scale: 1.0 });
+    assert_eq!(x.fill, FillSpec::Fixed(Fill::Unrestricted));
     assert!(matches!(&check.reference, ReferenceSpec::Kernel { entry, .. } if entry == "saxpy_naive"));
 }
 
@@ -81,7 +81,7 @@ fn problems_resolve_to_numbers() {
     large: x[65536] y[65536] | a=0.5 n=65536 | saxpy grid [512, 1, 1] block [128, 1, 1] shared 0; saxpy_naive grid [256, 1, 1] block [256, 1, 1] shared 0
     ");
     assert_eq!(plans[1].bytes, Some(786_432.0));
-    insta::assert_snapshot!(table(&tiny::resolve(kernel, &configuration).unwrap()), @r"
+    insta::assert_snapshot!(table(&tiny::shapes(kernel, &configuration, &|_| true).unwrap().plans), @r"
     tiny:N=1: x[1] y[1] | a=0.5 n=1 | saxpy grid [1, 1, 1] block [128, 1, 1] shared 0; saxpy_naive grid [1, 1, 1] block [256, 1, 1] shared 0
     tiny:N=129: x[129] y[129] | a=0.5 n=129 | saxpy grid [2, 1, 1] block [128, 1, 1] shared 0; saxpy_naive grid [1, 1, 1] block [256, 1, 1] shared 0
     tiny:N=64: x[64] y[64] | a=0.5 n=64 | saxpy grid [1, 1, 1] block [128, 1, 1] shared 0; saxpy_naive grid [1, 1, 1] block [256, 1, 1] shared 0
@@ -95,7 +95,7 @@ fn tiny_shapes_without_meaning_are_dropped() {
     let genome = file.space.iter().next().unwrap();
     let configuration = file.space.configuration(&genome);
     assert_eq!(configuration.to_string(), "BLOCK=64 PER_THREAD=1 UNROLL=true");
-    let plans = tiny::resolve(kernel_of(&file), &configuration).unwrap();
+    let plans = tiny::shapes(kernel_of(&file), &configuration, &|_| true).unwrap().plans;
     let names: Vec<&str> = plans.iter().map(|plan| plan.name.as_str()).collect();
     assert_eq!(names, ["tiny:N=1", "tiny:N=65"]);
 }
@@ -152,7 +152,7 @@ fn embedded_spaces_load_resolve_and_render() {
         let file = catalog::open(name).unwrap_or_else(|error| panic!("{name}: {error}"));
         let kernel = kernel_of(&file);
         let configuration = default_of(&file);
-        let mut plans = tiny::resolve(kernel, &configuration).unwrap();
+        let mut plans = tiny::shapes(kernel, &configuration, &|_| true).unwrap().plans;
         assert!(!plans.is_empty(), "{name}");
         for problem in &kernel.problems {
             plans.push(resolve::resolve(kernel, &configuration, problem).unwrap());
@@ -287,7 +287,7 @@ fn whole_floats_are_integers_and_fractions_are_refused() {
 fn shapes_and_scalars_must_fit() {
     let shape = "shape = [\"N\"], role = \"input\"";
     let change = |shape: &str| format!("shape = [{shape}], role = \"input\"");
-    insta::assert_snapshot!(plan_of(&[(shape, &change("\"N\", \"BLOCK - 64\""))]), @r"small: x[1] y[1000] | a=0.5 n=1000 | saxpy grid [16, 1, 1] block [64, 1, 1] shared 0; saxpy_naive grid [4, 1, 1] block [256, 1, 1] shared 0");
+    insta::assert_snapshot!(plan_of(&[(shape, &change("\"N\", \"BLOCK - 64\""))]), @"small: x[1000, 0] y[1000] | a=0.5 n=1000 | saxpy grid [16, 1, 1] block [64, 1, 1] shared 0; saxpy_naive grid [4, 1, 1] block [256, 1, 1] shared 0");
     insta::assert_snapshot!(plan_of(&[(shape, &change("\"BLOCK - 65\""))]), @r"static_reject:shape: argument `x` has the negative extent -1, in problem `small`");
     insta::assert_snapshot!(plan_of(&[(shape, &change("\"2 ** (188 - BLOCK) if BLOCK > 64 else 2 ** 62\""))]), @r"static_reject:shape: argument `x` has more than 2^63 bytes, in problem `small`");
     insta::assert_snapshot!(plan_of(&[("dtype = \"i32\"", "dtype = \"u8\""), ("value = \"N\"", "value = \"BLOCK - 65 + (BLOCK > 64) * 0\"")]), @r"static_reject:expression: value of argument `n` = `BLOCK - 65 + (BLOCK > 64) * 0` is -1, which does not fit `u8`, in problem `small`");

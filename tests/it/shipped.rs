@@ -85,8 +85,9 @@ fn plans_resolve_and_the_default_fits_every_target() {
     for file in files {
         let kernel = kernel_of(&file);
         for (place, configuration) in sample(&file, 12).iter().enumerate() {
-            let mut plans =
-                tiny::resolve(kernel, configuration).unwrap_or_else(|verdict| panic!("{verdict:?}"));
+            let mut plans = tiny::shapes(kernel, configuration, &|_| true)
+                .unwrap_or_else(|verdict| panic!("{verdict:?}"))
+                .plans;
             assert!(plans.len() >= 2, "{}: tiny shapes {}", kernel.name, plans.len());
             for problem in &kernel.problems {
                 plans.push(

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use evo::supervise::deadline::Deadlines;
-use evo::supervise::job::{Job, Judgement, Standing};
+use evo::supervise::job::{Job, Judgement, Standing, TinyNotes};
 use evo::supervise::lane::{Lane, LaneError, LaneLimits, LaneOptions};
 use evo_protocol::evaluation::RecoveryLevel;
 use evo_protocol::measurement::RankingMode;
@@ -97,6 +97,7 @@ fn job(label: &str) -> Job {
             check,
         },
         tiny: vec![plan("tiny:1", 1.0)],
+        tiny_notes: TinyNotes::default(),
         checked: Vec::new(),
         timed: vec![plan("big", 1e6)],
         ranking: RankingMode::Hot,

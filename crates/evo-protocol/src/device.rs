@@ -96,7 +96,7 @@ impl DeviceLimits {
             threads_per_block: 1024,
             block: [1024, 1024, 64],
             grid: [i32::MAX as u32, 65_535, 65_535],
-            shared_static_bytes: static_limit(digits / 10, optin_kib * 1024),
+            shared_static_bytes: static_limit(arch.ends_with(['a', 'f']), optin_kib * 1024),
             shared_optin_bytes: optin_kib * 1024,
             registers_per_block: 65_536,
             cluster: if digits >= 90 { 8 } else { 1 },
@@ -105,10 +105,11 @@ impl DeviceLimits {
     }
 }
 
-/// Static shared memory that a block may declare, bytes. From compute capability 9.0 on the assembler
-/// accepts, and the device launches, as much as dynamic memory may have (seen on an H200 with 64 KiB).
-pub fn static_limit(capability_major: u32, optin_bytes: u64) -> u64 {
-    if capability_major >= 9 { optin_bytes } else { 48 * 1024 }
+/// Static shared memory that a block may declare, bytes. The assembler refuses more than 48 KiB for a portable
+/// target (`sm_80`, `sm_90`). For one with architecture-specific features (`sm_90a`) it accepts, and the device
+/// launches, as much as dynamic memory may have (seen on an H100 with 48 to 227 KiB, CUDA 13.0).
+pub fn static_limit(specific_target: bool, optin_bytes: u64) -> u64 {
+    if specific_target { optin_bytes } else { 48 * 1024 }
 }
 
 /// What one entry point needs, read back from the loaded module.
@@ -197,5 +198,18 @@ impl DeviceError {
             verdict.evidence.insert(name, value.clone());
         }
         verdict
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_specific_targets_take_more_than_48_kib_of_static_shared_memory() {
+        let limit = |arch: &str| DeviceLimits::of_arch(arch).map(|limits| limits.shared_static_bytes);
+        assert_eq!(limit("sm_80"), Some(49_152));
+        assert_eq!(limit("sm_90"), Some(49_152));
+        assert_eq!(limit("sm_90a"), Some(232_448));
     }
 }

@@ -150,4 +150,12 @@ impl Evaluation {
             // A gate without a report did not run, which never counts as a pass.
             .all(|gate| self.gate(*gate).is_some_and(|report| report.state == GateState::Pass))
     }
+
+    /// Whether it may rank: every gate up to `honesty` passed. `tiny_shapes` alone may be missing, and only
+    /// where there was no shape to run; whoever shows the rank then says that tails were not checked.
+    pub fn may_rank(&self) -> bool {
+        let good = |report: &GateReport| report.state == GateState::Pass || report.lacks_shapes();
+        let mut gates = Gate::ALL.iter().take_while(|gate| **gate <= Gate::Honesty);
+        gates.all(|gate| self.gate(*gate).is_some_and(good))
+    }
 }

@@ -235,6 +235,17 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// Every cause.
+    pub const ALL: &'static [Cause] = &[
+        Cause::Cache,
+        Cause::Constant,
+        Cause::NanInf,
+        Cause::Precision,
+        Cause::TimedShape,
+        Cause::Unwritten,
+        Cause::Value,
+    ];
+
     /// The name in files.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -370,6 +381,18 @@ pub struct GateReport {
 }
 
 impl GateReport {
+    /// The evidence by which `tiny_shapes` says that there was no shape to run, with [`Self::NOT_CHECKED`].
+    pub const TAILS: &'static str = "tails";
+    /// See [`Self::TAILS`].
+    pub const NOT_CHECKED: &'static str = "not_checked";
+
+    /// Whether this is `tiny_shapes` without a shape to run: nothing was skipped, and tails were not checked.
+    pub fn lacks_shapes(&self) -> bool {
+        self.gate == Gate::TinyShapes
+            && self.state == GateState::NotRun
+            && self.evidence.get(Self::TAILS).is_some_and(|value| value == Self::NOT_CHECKED)
+    }
+
     /// A gate that was not reached.
     pub fn not_run(gate: Gate, why: impl Into<String>) -> GateReport {
         GateReport {
@@ -393,9 +416,8 @@ mod tests {
             let text = serde_json::to_string(kind).unwrap();
             assert_eq!(text, format!("\"{}\"", kind.as_str()));
         }
-        use Cause::{Cache, Constant, NanInf, Precision, TimedShape, Unwritten, Value};
-        for cause in [Cache, Constant, NanInf, Precision, TimedShape, Unwritten, Value] {
-            assert_eq!(serde_json::to_string(&cause).unwrap(), format!("\"{}\"", cause.as_str()));
+        for cause in Cause::ALL {
+            assert_eq!(serde_json::to_string(cause).unwrap(), format!("\"{}\"", cause.as_str()));
         }
         for gate in Gate::ALL {
             assert_eq!(serde_json::to_string(gate).unwrap(), format!("\"{}\"", gate.as_str()));

@@ -14,7 +14,7 @@ use crate::cli::args::SpaceArgs;
 use crate::cli::error::CliError;
 use crate::cli::exit_code::ExitCode;
 use crate::cli::output;
-use crate::kernel::catalog;
+use crate::kernel::{catalog, lint};
 
 /// More samples than anybody reads; each is a line.
 const MAX_SAMPLES: usize = 1_000_000;
@@ -26,10 +26,16 @@ pub fn run(arguments: &SpaceArgs) -> Result<ExitCode, CliError> {
     let name = arguments.source.space.as_str();
     let file = catalog::open(name)?;
     let seconds = start.elapsed().as_secs_f64();
-    let inquiry = SpaceInquiry { arguments, name, space: &file.space, seconds };
+    let warnings = file.kernel.as_ref().map_or(Vec::new(), |kernel| {
+        lint::warnings(kernel, &file.space.configuration(&file.space.default_genome()))
+    });
+    let inquiry = SpaceInquiry { arguments, name, space: &file.space, seconds, warnings };
     match question {
         SpaceQuestion::Summary if arguments.json => print_json(&inquiry, SpaceAnswer::default())?,
-        SpaceQuestion::Summary => output::stdout(&summary::text(&inquiry))?,
+        SpaceQuestion::Summary => {
+            output::stdout(&summary::text(&inquiry))?;
+            inquiry.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+        }
         SpaceQuestion::Sample(count) => sample(&inquiry, count)?,
         SpaceQuestion::Check(values) => return check(&inquiry, values),
         SpaceQuestion::Neighbors(values) => neighbors::print(&inquiry, values)?,

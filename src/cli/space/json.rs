@@ -31,6 +31,8 @@ struct SpaceJson<'a> {
     groups: usize,
     /// Nodes of all diagrams of valid points.
     nodes: usize,
+    /// What the file checks less than its author may think.
+    warnings: &'a [String],
     #[serde(flatten)]
     answer: SpaceAnswer,
 }
@@ -137,6 +139,7 @@ pub fn object(inquiry: &SpaceInquiry, answer: SpaceAnswer) -> serde_json::Result
         default_is_valid: space.contains(&default),
         groups: shape.groups,
         nodes: shape.nodes,
+        warnings: &inquiry.warnings,
         answer,
     };
     serde_json::to_string(&object)

@@ -10,13 +10,9 @@ use evo_protocol::verdict::{Verdict, VerdictKind};
 
 const AXES: [&str; 3] = ["x", "y", "z"];
 
-/// Refuses a plan that the device cannot launch (`static_reject` with the cause `zero_work`,
-/// `threads`, `grid`, `smem`, `cluster` or `cooperative`).
+/// Refuses a plan that the device cannot launch (`static_reject` with the cause `threads`, `grid`, `smem`,
+/// `cluster` or `cooperative`). A plan without launches is legal: a call at a size of 0 may have nothing to do.
 pub fn check(plan: &ProblemPlan, limits: &DeviceLimits) -> Result<(), Box<Verdict>> {
-    if plan.launches.is_empty() {
-        let message = format!("no launch of problem `{}` takes place: every `when` is false", plan.name);
-        return Err(refusal(plan, "zero_work", message));
-    }
     for launch in &plan.launches {
         let check = LaunchCheck { plan, launch, limits };
         check.threads()?;
@@ -24,6 +20,16 @@ pub fn check(plan: &ProblemPlan, limits: &DeviceLimits) -> Result<(), Box<Verdic
         check.shared_memory()?;
         check.cluster()?;
         check.cooperative()?;
+    }
+    Ok(())
+}
+
+/// Refuses a timed problem without launches (`static_reject:zero_work`): there is nothing to time.
+pub fn check_timed(plan: &ProblemPlan) -> Result<(), Box<Verdict>> {
+    if plan.launches.is_empty() {
+        let message =
+            format!("no launch of timed problem `{}` takes place: every `when` is false", plan.name);
+        return Err(refusal(plan, "zero_work", message));
     }
     Ok(())
 }
@@ -88,7 +94,9 @@ impl LaunchCheck<'_> {
                 }
                 _ => continue,
             };
-            return Err(self.refuse("grid", what, "grid", extent, limit));
+            let verdict = self.refuse("grid", what, "grid", extent, limit);
+            let hint = "a launch with `when` is left out where there is nothing to do: when = \"N > 0\"";
+            return Err(if extent == 0 { Box::new(verdict.with("hint", hint)) } else { verdict });
         }
         Ok(())
     }
@@ -290,7 +298,9 @@ mod tests {
     #[test]
     fn no_launch_is_zero_work_and_evidence_has_numbers() {
         let limits = DeviceLimits::of_arch("sm_90a").unwrap();
-        assert_eq!(check(&plan(vec![]), &limits).unwrap_err().label(), "static_reject:zero_work");
+        assert!(check(&plan(vec![]), &limits).is_ok());
+        assert_eq!(check_timed(&plan(vec![])).unwrap_err().label(), "static_reject:zero_work");
+        assert!(check_timed(&plan(vec![launch()])).is_ok());
         let too_much = LaunchPlan { shared_bytes: 300_000, ..launch() };
         let verdict = check(&plan(vec![too_much]), &limits).unwrap_err();
         assert_eq!(verdict.evidence.get("shared_bytes"), Some(&300_000.into()));

@@ -57,7 +57,11 @@ fn check_launch(entry: &EntryResources, launch: &LaunchPlan, limits: &DeviceLimi
     let fixed = entry.shared_static_bytes.unwrap_or(0);
     if fixed > limits.shared_static_bytes {
         let limit = limits.shared_static_bytes;
-        let message = format!("`{name}` holds {fixed} bytes of static shared memory; the limit is {limit}");
+        let optin = limits.shared_optin_bytes;
+        let message = format!(
+            "`{name}` holds {fixed} bytes of static shared memory; the limit is {limit}, and {optin} for dynamic \
+             shared memory"
+        );
         return refuse("smem", message, fixed, limit);
     }
     let asked = u64::try_from(launch.shared_bytes).unwrap_or(0);

@@ -4,10 +4,12 @@ use evo_protocol::dtype::DType;
 use evo_protocol::plan::{Fill, Role};
 use evo_space::document::{Data, Node};
 use evo_space::expr::Expr;
+use evo_space::value::Value;
 
 use super::fields::{Fields, Reader};
 use super::names::KnownNames;
-use crate::kernel::spec::{ArgumentSpec, BufferSpec, ScalarSpec};
+use crate::kernel::range::{self, End};
+use crate::kernel::spec::{ArgumentSpec, BufferSpec, FillSpec, ScalarSpec};
 
 const KEYS: &[&str] = &["name", "dtype", "shape", "role", "fill", "value"];
 
@@ -106,8 +108,8 @@ fn buffer(
     let role = reader.required(fields, "role", "one of: input, output, inout, scratch");
     let role = role.and_then(|node| reader.choice(node, &fields.name("role"), ROLES));
     let fill = match fields.get("fill") {
-        Some(node) => fill(reader, node, &fields.name("fill")),
-        None => Some(default_fill(dtype?)),
+        Some(node) => fill(reader, node, &fields.name("fill"), dtype?, names),
+        None => Some(FillSpec::Fixed(Fill::Unrestricted)),
     };
     let (name, dtype, shape) = (name?, dtype?, shape?);
     Some(ArgumentSpec::Buffer(BufferSpec { name, dtype, shape, role: role?, fill: fill? }))
@@ -124,43 +126,86 @@ fn shape_of(reader: &mut Reader, node: &Node, fields: &Fields, names: &KnownName
     shape.into_iter().collect()
 }
 
-fn default_fill(dtype: DType) -> Fill {
-    if dtype.is_float() {
-        Fill::Normal { scale: 1.0 }
-    } else {
-        Fill::Uniform { low: 0.0, high: 100.0, inclusive: false }
-    }
-}
-
-fn fill(reader: &mut Reader, node: &Node, what: &str) -> Option<Fill> {
-    let fields = reader.fields(node, what, &["normal", "uniform", "constant", "npy"])?;
-    let entries = node.entries()?;
-    let [entry] = entries else {
+/// The buffer's fill; an end of a range may read sizes, but no parameter: inputs must not depend on the
+/// configuration.
+fn fill(reader: &mut Reader, node: &Node, what: &str, dtype: DType, names: &KnownNames) -> Option<FillSpec> {
+    let fields = reader.fields(node, what, &["normal", "uniform", "constant", "npy", "inclusive"])?;
+    let kinds: Vec<_> = node.entries()?.iter().filter(|entry| entry.key != "inclusive").collect();
+    let [entry] = kinds[..] else {
         let hint = "one of: normal = 1.0, uniform = [0, 10], constant = 0, npy = \"a.npy\"".to_string();
-        let message = format!("{what} has {} keys, expected one", entries.len());
+        let message = format!("{what} has {} keys, expected one", kinds.len());
         reader.hinted(&node.span, message, Some(hint));
         return None;
     };
-    let what = fields.name(&entry.key);
-    match entry.key.as_str() {
-        "normal" => Some(Fill::Normal { scale: reader.positive(&entry.value, &what, false)? }),
-        "constant" => Some(Fill::Constant { value: reader.number(&entry.value, &what)? }),
-        "uniform" => uniform(reader, &entry.value, &what),
-        "npy" => Some(Fill::Npy { path: reader.existing_file(&entry.value, &what)? }),
-        _ => None,
+    if let Some(node) = fields.get("inclusive").filter(|_| entry.key != "uniform") {
+        let message = format!("{} has no meaning for `{}`", fields.name("inclusive"), entry.key);
+        let hint = "it says whether the upper end of `uniform` may occur".to_string();
+        reader.hinted(&node.span, message, Some(hint));
+        return None;
     }
+    let what = fields.name(&entry.key);
+    let fixed = match entry.key.as_str() {
+        "normal" => Fill::Normal { scale: reader.positive(&entry.value, &what, false)? },
+        "constant" => constant(reader, &entry.value, &what, dtype)?,
+        "uniform" => {
+            let inclusive = match fields.get("inclusive") {
+                Some(node) => reader.boolean(node, &fields.name("inclusive"))?,
+                None => false,
+            };
+            return uniform(reader, &entry.value, &what, dtype, inclusive, &names.sizes_only());
+        }
+        "npy" => Fill::Npy { path: reader.existing_file(&entry.value, &what)? },
+        _ => return None,
+    };
+    Some(FillSpec::Fixed(fixed))
 }
 
-fn uniform(reader: &mut Reader, node: &Node, what: &str) -> Option<Fill> {
-    let items = reader.list(node, what, "two numbers")?;
-    let [low, high] = items else {
+fn constant(reader: &mut Reader, node: &Node, what: &str, dtype: DType) -> Option<Fill> {
+    let value = reader.number(node, what)?;
+    if let Err(misfit) = range::element(&Value::Float(value), dtype) {
+        reader.hinted(&node.span, format!("{what} {}", misfit.message), misfit.hint);
+        return None;
+    }
+    Some(Fill::Constant { value })
+}
+
+fn uniform(
+    reader: &mut Reader,
+    node: &Node,
+    what: &str,
+    dtype: DType,
+    inclusive: bool,
+    sizes: &KnownNames,
+) -> Option<FillSpec> {
+    let items = reader.list(node, what, "two numbers or expressions over sizes")?;
+    let [low_node, high_node] = items else {
         reader.error(&node.span, format!("{what} has {} entries, expected two: [low, high]", items.len()));
         return None;
     };
-    let (low, high) = (reader.number(low, what)?, reader.number(high, what)?);
-    if low >= high {
-        reader.error(&node.span, format!("{what} is an empty range: {low} is not below {high}"));
-        return None;
+    let low = reader.expression(low_node, what, sizes)?;
+    let high = reader.expression(high_node, what, sizes)?;
+    if !low.distinct_names().is_empty() || !high.distinct_names().is_empty() {
+        // The ends are known for each problem, where `resolve` checks them.
+        return Some(FillSpec::Uniform { low, high, inclusive });
     }
-    Some(Fill::Uniform { low, high, inclusive: false })
+    let mut value = |expr: &Expr, node: &Node| match expr.evaluate(&|_: &str| None) {
+        Ok(value) => Some(value),
+        Err(error) => {
+            reader.hinted(&node.span, format!("{what}: {}", error.message), error.hint);
+            None
+        }
+    };
+    let ends = (value(&low, low_node)?, value(&high, high_node)?);
+    match range::uniform(&ends.0, &ends.1, inclusive, dtype) {
+        Ok(fill) => Some(FillSpec::Fixed(fill)),
+        Err(misfit) => {
+            let place = match misfit.end {
+                Some(End::Low) => low_node,
+                Some(End::High) => high_node,
+                None => node,
+            };
+            reader.hinted(&place.span, format!("{what} {}", misfit.message), misfit.hint);
+            None
+        }
+    }
 }

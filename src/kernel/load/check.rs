@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use evo_protocol::plan::Role;
+use evo_protocol::worker::SpecialValues;
 use evo_space::diagnostic::nearest;
 use evo_space::document::{Data, Node};
 use evo_space::expr::Expr;
@@ -11,7 +12,8 @@ use super::fields::{Fields, Reader};
 use super::launches::entry_name;
 use super::names::KnownNames;
 use super::source::{self, Files};
-use crate::kernel::spec::{ArgumentSpec, CheckSpec, ReferenceSpec, SourceKind};
+use crate::kernel::spec::{ArgumentSpec, CheckSpec, KernelText, ReferenceSpec, SourceKind, TinySpec};
+use crate::kernel::words::uses_identifier;
 
 const KEYS: &[&str] = &[
     "reference",
@@ -20,6 +22,8 @@ const KEYS: &[&str] = &[
     "trusted_factor",
     "seeds",
     "tiny",
+    "multiple_of",
+    "special_values",
     "deterministic",
     "repeats",
     "families",
@@ -34,6 +38,15 @@ const FAMILIES: &[(&str, &str)] = &[
     ("ramp", "ramp"),
     ("spikes", "spikes"),
 ];
+
+const SPECIAL_VALUES: &[(&str, SpecialValues)] = &[
+    ("reference", SpecialValues::Reference),
+    ("as_default", SpecialValues::AsDefault),
+    ("ignore", SpecialValues::Ignore),
+];
+
+/// The identifier by which a reference kernel asks to be compiled in double precision.
+const REAL: &str = "REAL";
 
 /// Built-in references: name, buffers they read, buffer that they check.
 const BUILTINS: &[(&str, (&[&str], &str))] = &[
@@ -81,7 +94,15 @@ pub(super) fn read(
     let repeats = count(reader, &fields, "repeats", 2, 10);
     let tiny = match fields.get("tiny") {
         Some(node) => read_tiny(reader, node, &names.first_problem()),
-        None => Some(Vec::new()),
+        None => Some(TinySpec::Derived),
+    };
+    let multiple_of = match fields.get("multiple_of") {
+        Some(node) => size_table(reader, node, "`multiple_of` of `check`", &names.first_problem()),
+        None => Some(BTreeMap::new()),
+    };
+    let special_values = match fields.get("special_values") {
+        Some(node) => reader.choice(node, &fields.name("special_values"), SPECIAL_VALUES),
+        None => Some(SpecialValues::default()),
     };
     let families = match fields.get("families") {
         Some(node) => read_families(reader, node, &fields.name("families")),
@@ -94,6 +115,8 @@ pub(super) fn read(
         trusted_factor: trusted_factor?,
         seeds: seeds?,
         tiny: tiny?,
+        multiple_of: multiple_of?,
+        special_values: special_values?,
         deterministic: deterministic?,
         repeats: repeats?,
         families: families?,
@@ -118,26 +141,36 @@ fn read_families(reader: &mut Reader, node: &Node, what: &str) -> Option<Vec<Str
     families.into_iter().map(|family| family.map(str::to_string)).collect()
 }
 
-fn read_tiny(reader: &mut Reader, node: &Node, names: &KnownNames) -> Option<Vec<BTreeMap<String, Expr>>> {
+fn read_tiny(reader: &mut Reader, node: &Node, names: &KnownNames) -> Option<TinySpec> {
     let what = "`tiny` of `check`";
-    let items = reader.list(node, what, "tables such as { M = \"BLOCK_M + 1\" }")?;
-    let shapes: Vec<_> = items.iter().map(|item| tiny_shape(reader, item, what, names)).collect();
-    shapes.into_iter().collect()
+    if let Data::Text(_) = node.data {
+        return reader.choice(node, what, &[("none", ())]).map(|()| TinySpec::None);
+    }
+    let items = reader.list(node, what, "tables such as { M = \"BLOCK_M + 1\" }, or \"none\"")?;
+    if items.is_empty() {
+        let hint = "leave `tiny` out, and evo derives shapes; \"none\" is for a kernel that supports only the \
+                    sizes of its problems";
+        reader.hinted(&node.span, format!("{what} is an empty list"), Some(hint.to_string()));
+        return None;
+    }
+    let what = format!("an entry of {what}");
+    let shapes: Vec<_> = items.iter().map(|item| size_table(reader, item, &what, names)).collect();
+    shapes.into_iter().collect::<Option<_>>().map(TinySpec::Listed)
 }
 
-fn tiny_shape(
+/// A table from sizes of the first problem to expressions.
+fn size_table(
     reader: &mut Reader,
     node: &Node,
     what: &str,
     names: &KnownNames,
 ) -> Option<BTreeMap<String, Expr>> {
     let Data::Table(entries) = &node.data else {
-        let message = format!("an entry of {what} is {}, expected a table", node.kind());
-        reader.error(&node.span, message);
+        reader.error(&node.span, format!("{what} is {}, expected a table", node.kind()));
         return None;
     };
     let sizes = names.sizes();
-    let mut shape = Some(BTreeMap::new());
+    let mut table = Some(BTreeMap::new());
     for entry in entries {
         if !sizes.contains(entry.key.as_str()) {
             let hint = match nearest(&entry.key, sizes.iter().copied()) {
@@ -146,15 +179,15 @@ fn tiny_shape(
             };
             let message = format!("the first problem has no size `{}`", entry.key);
             reader.hinted(&entry.key_span, message, Some(hint));
-            shape = None;
+            table = None;
         }
-        let name = format!("tiny size `{}`", entry.key);
-        match (reader.expression(&entry.value, &name, names), &mut shape) {
-            (Some(expr), Some(shape)) => drop(shape.insert(entry.key.clone(), expr)),
-            _ => shape = None,
+        let name = format!("size `{}` in {what}", entry.key);
+        match (reader.expression(&entry.value, &name, names), &mut table) {
+            (Some(expr), Some(table)) => drop(table.insert(entry.key.clone(), expr)),
+            _ => table = None,
         }
     }
-    shape
+    table
 }
 
 fn read_reference(
@@ -242,7 +275,7 @@ fn expected_files(
 
 fn kernel(reader: &mut Reader, node: &Node, names: &KnownNames, files: &Files) -> Option<ReferenceSpec> {
     let what = "`reference` of `check`";
-    let fields = reader.fields(node, what, &["source", "entry", "grid", "block"])?;
+    let fields = reader.fields(node, what, &["source", "entry", "grid", "block", "real"])?;
     let names = names.sizes_only();
     let text = reader.required(&fields, "source", REFERENCE_HINT);
     let text =
@@ -253,5 +286,23 @@ fn kernel(reader: &mut Reader, node: &Node, names: &KnownNames, files: &Files) -
     let grid = grid.and_then(|node| reader.extents(node, &fields.name("grid"), &names));
     let block = reader.required(&fields, "block", "add block = 256");
     let block = block.and_then(|node| reader.extents(node, &fields.name("block"), &names));
-    Some(ReferenceSpec::Kernel { source: text?, entry: entry?, grid: grid?, block: block? })
+    let text = text?;
+    let real = is_real(reader, &fields, &text);
+    Some(ReferenceSpec::Kernel { source: text, entry: entry?, grid: grid?, block: block?, real: real? })
+}
+
+/// Whether the reference kernel computes in double precision: it says so by writing its floating-point type
+/// as `REAL`, unless the file decides.
+fn is_real(reader: &mut Reader, fields: &Fields, text: &KernelText) -> Option<bool> {
+    let uses = uses_identifier(&text.text, REAL);
+    let Some(node) = fields.get("real") else { return Some(uses) };
+    let real = reader.boolean(node, &fields.name("real"))?;
+    if real && !uses {
+        let message =
+            format!("{} is true, and `{}` never uses `{REAL}`", fields.name("real"), text.path.display());
+        let hint = format!("write its floating-point types as `{REAL}`: evo defines it as `double`");
+        reader.hinted(&node.span, message, Some(hint));
+        return None;
+    }
+    Some(real)
 }

@@ -5,12 +5,12 @@
 //! failed variant among many.
 
 use evo_protocol::verdict::Verdict;
-use evo_space::document::{Node, Span};
+use evo_space::document::{Data, Node, Span};
 use evo_space::genome::Configuration;
 use evo_space::space::SearchSpace;
 
 use super::fields::Reader;
-use crate::kernel::spec::KernelSpec;
+use crate::kernel::spec::{KernelSpec, TinySpec};
 use crate::kernel::{render, resolve, tiny};
 
 /// Complains if the default configuration is refused by a constraint, has a launch plan that cannot
@@ -46,7 +46,9 @@ fn resolves(reader: &mut Reader, root: &Node, kernel: &KernelSpec, configuration
             return reader.hinted(&span, verdict.message, hint());
         }
     }
-    if let Err(verdict) = tiny::resolve(kernel, configuration) {
+    if let TinySpec::Listed(list) = &kernel.check.tiny
+        && let Err(verdict) = tiny::resolve_listed(kernel, list, configuration)
+    {
         reader.hinted(&span_of(root, "check"), verdict.message, hint());
     }
 }
@@ -65,12 +67,22 @@ fn span_of(root: &Node, key: &str) -> Span {
 
 /// The place in the file of a refused expression: its text, quoted, where it stands but once.
 fn section_of(root: &Node, verdict: &Verdict) -> Span {
+    // Texts of ranges are short and stand elsewhere too.
+    if let Some(name) = verdict.evidence.get("fill_of").and_then(|name| name.as_str())
+        && let Some(Data::List(arguments)) = root.get("arguments").map(|node| &node.data)
+        && let Some(fill) = arguments.iter().find(|one| is_named(one, name)).and_then(|one| one.get("fill"))
+    {
+        return fill.span.clone();
+    }
     let text = verdict.evidence.get("expression").and_then(|text| text.as_str());
     text.and_then(|text| find_text(root, text)).unwrap_or_else(|| span_of(root, "problems"))
 }
 
+fn is_named(node: &Node, name: &str) -> bool {
+    matches!(node.get("name").map(|node| &node.data), Some(Data::Text(own)) if own == name)
+}
+
 fn find_text(node: &Node, wanted: &str) -> Option<Span> {
-    use evo_space::document::Data;
     match &node.data {
         Data::Text(text) if text == wanted => Some(node.span.clone()),
         Data::List(items) => items.iter().find_map(|item| find_text(item, wanted)),

@@ -98,7 +98,10 @@ fn answers(
         ReferencePlan::Builtin { name } => {
             let builtin = reference::find(name)?;
             let widen = |(bytes, buffer): (&Vec<u8>, &evo_protocol::plan::BufferPlan)| {
-                element::widen(bytes, buffer.dtype)
+                let mut values = element::widen(bytes, buffer.dtype);
+                // A buffer without elements is passed as one element, which a reference must not see.
+                values.truncate(buffer.elements() as usize);
+                values
             };
             let values = bytes.iter().zip(&plan.buffers).map(widen).collect();
             (builtin.compute)(&Operands { plan, values })
@@ -159,7 +162,8 @@ pub fn key(check: &CheckPlan, case: &Case, reference_hash: Option<&ContentHash>)
         }
         ReferencePlan::Kernel => {
             let (scalars, launches) = (&plan.scalars, &plan.reference_launches);
-            text.push_str(&format!("kernel {reference_hash:?} {scalars:?} {launches:?}\n"));
+            let wide = check.reference_f64;
+            text.push_str(&format!("kernel {reference_hash:?} {scalars:?} {launches:?} {wide}\n"));
         }
         ReferencePlan::Npy { outputs } => {
             for (name, path) in outputs {

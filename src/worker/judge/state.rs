@@ -4,12 +4,14 @@
 //! fails is a verdict with its case attached; after a sticky error the judge says so in every answer,
 //! because nothing that happens in this process can be trusted any more.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use evo_device::device::{BufferId, Device, ModuleId};
 use evo_protocol::device::DeviceError;
+use evo_protocol::dtype::DType;
 use evo_protocol::plan::{ProblemPlan, Role};
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_protocol::worker::{Candidate, CheckPlan, Phase};
@@ -224,7 +226,8 @@ impl Judge {
             return Ok(set);
         }
         let (device, pool) = (self.device.as_mut(), &mut self.pool);
-        let mut run_naive = |inputs: &[Vec<u8>]| naive_outputs(device, pool, naive, &case.plan, inputs);
+        let wide = check.reference_f64;
+        let mut run_naive = |inputs: &[Vec<u8>]| naive_outputs(device, pool, naive, &case.plan, inputs, wide);
         let answers = expected::compute(check, case, &mut run_naive)?;
         let answers = self.expected.put(key, answers);
         let set = self.upload(key, check, case, &answers)?;
@@ -255,6 +258,8 @@ impl Judge {
         let targets: Vec<_> = answers
             .outputs
             .iter()
+            // An output without elements has nothing to compare.
+            .filter(|output| !output.values.is_empty())
             .map(|output| {
                 let plan = &plans[output.buffer];
                 let bounds = compare::bounds(check, plan.dtype, case.family, &output.scale);
@@ -266,24 +271,27 @@ impl Judge {
     }
 }
 
-/// Runs the user's naive kernel and reads its outputs back as fp64.
+/// Runs the user's naive kernel and reads its outputs back as fp64. Where `wide`, it is compiled in double
+/// precision and takes every floating-point argument so: with the value that the variant sees, widened.
 fn naive_outputs(
     device: &mut dyn Device,
     pool: &mut Pool,
     module: Option<ModuleId>,
     plan: &ProblemPlan,
     inputs: &[Vec<u8>],
+    wide: bool,
 ) -> Result<Vec<(usize, Vec<f64>)>, DeviceError> {
     let module = module.ok_or_else(|| task_error("the reference kernel was not loaded"))?;
-    if plan.reference_launches.is_empty() {
-        return Err(task_error(format!("problem `{}` has no launches of the reference kernel", plan.name)));
-    }
+    let taken = if wide { Cow::Owned(widened(plan)) } else { Cow::Borrowed(plan) };
     let mut run = || -> Result<Vec<(usize, Vec<f64>)>, DeviceError> {
         let mut buffers: Vec<BufferId> = Vec::new();
-        for (buffer, bytes) in plan.buffers.iter().zip(inputs) {
+        for ((declared, buffer), bytes) in plan.buffers.iter().zip(&taken.buffers).zip(inputs) {
             let own = pool.working(device, &buffer.name, run::allocated_bytes(buffer))?;
             pool.note(own, None);
             match (buffer.role, run::starts_as(buffer)) {
+                (Role::Input | Role::Inout, _) if buffer.dtype != declared.dtype => {
+                    device.write(own, &element::f64_bytes(&element::widen(bytes, declared.dtype)))?;
+                }
                 (Role::Input | Role::Inout, _) => device.write(own, bytes)?,
                 // An element that the reference leaves out shows as NaN and invalidates the task.
                 (_, None) => device.fill(own, element::poison(buffer.dtype, Poison::A))?,
@@ -294,18 +302,37 @@ fn naive_outputs(
             }
             buffers.push(own);
         }
-        let launches = run::bind(&plan.reference_launches, &buffers, &plan.scalars)?;
-        device.launch(module, &launches)?;
-        device.synchronize()?;
+        let launches = run::bind(&taken.reference_launches, &buffers, &taken.scalars)?;
+        // At a size of 0 there may be nothing to launch.
+        if !launches.is_empty() {
+            device.launch(module, &launches)?;
+            device.synchronize()?;
+        }
         let mut outputs = Vec::new();
-        for (position, buffer) in plan.buffers.iter().enumerate() {
+        for (position, buffer) in taken.buffers.iter().enumerate() {
             if matches!(buffer.role, Role::Output | Role::Inout) {
-                outputs.push((position, element::widen(&device.read(buffers[position])?, buffer.dtype)));
+                let mut values = element::widen(&device.read(buffers[position])?, buffer.dtype);
+                values.truncate(buffer.elements() as usize);
+                outputs.push((position, values));
             }
         }
         Ok(outputs)
     };
     run().map_err(reference_trouble)
+}
+
+/// The plan as a kernel in double precision takes it. Scalars keep the value that their own type holds.
+fn widened(plan: &ProblemPlan) -> ProblemPlan {
+    let mut plan = plan.clone();
+    for buffer in plan.buffers.iter_mut().filter(|buffer| buffer.dtype.is_float()) {
+        buffer.dtype = DType::F64;
+    }
+    for scalar in plan.scalars.iter_mut().filter(|scalar| scalar.dtype.is_float()) {
+        let rounded = element::widen(&element::narrow(&[scalar.value], scalar.dtype), scalar.dtype);
+        scalar.value = rounded.first().copied().unwrap_or(scalar.value);
+        scalar.dtype = DType::F64;
+    }
+    plan
 }
 
 /// Trouble with the user's reference is never the variant's fault.

@@ -193,7 +193,7 @@ fn bad_tiny_shapes() {
        |
        = hint: did you mean `N`?
 
-    error: tiny size `N`: unknown name `X`
+    error: size `N` in an entry of `tiny` of `check`: unknown name `X`
       --> space.toml:25:69
        |
     25 | tiny = [{ M = 1 }, { N = "BLOCK * PER_THREAD + 1" }, { N = "BLOCK - X" }]

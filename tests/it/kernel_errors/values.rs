@@ -115,7 +115,7 @@ fn missing_keys() {
     24 | tiny_reference = { source = "naive.cu", entry = "saxpy_naive", grid = "ceil_div(N, 256)", block = 256 }
        | ^^^^^^^^^^^^^^
        |
-       = hint: known keys: reference, atol, rtol, trusted_factor, seeds, tiny, deterministic, repeats, families, spill_bytes_max
+       = hint: known keys: reference, atol, rtol, trusted_factor, seeds, tiny, multiple_of, special_values, deterministic, repeats, families, spill_bytes_max
     "#);
 }
 
@@ -190,6 +190,8 @@ fn fills() {
       |
     3 |     { name = "x", dtype = "f32", shape = ["N"], role = "input", fill = { uniform = [3, 3] } },
       |                                                                                    ^^^^^^
+      |
+      = hint: `inclusive = true` makes the upper end part of it
 
     error: `fill` of argument `y` has 2 keys, expected one
      --> space.toml:4:72
@@ -333,5 +335,81 @@ fn a_file_with_nothing_in_it() {
       |                                      ^^
       |
       = hint: add [check] with reference = …: a variant is nothing without a check
+    "#);
+}
+
+#[test]
+fn ranges_that_do_not_fit() {
+    insta::assert_snapshot!(changed(&[("name = \"x\", dtype = \"f32\", shape = [\"N\"], role = \"input\"", "name = \"x\", dtype = \"u8\", shape = [\"N\"], role = \"input\", fill = { uniform = [0, 300] }"), ("role = \"inout\" }", "role = \"inout\", fill = { constant = 1e300, inclusive = true } }")]), @r#"
+    error: `uniform` of `fill` of argument `x` is 300, which does not fit `u8`
+     --> space.toml:3:87
+      |
+    3 |     { name = "x", dtype = "u8", shape = ["N"], role = "input", fill = { uniform = [0, 300] } },
+      |                                                                                       ^^^
+      |
+      = hint: `u8` holds 0 to 255
+
+    error: `inclusive` of `fill` of argument `y` has no meaning for `constant`
+     --> space.toml:4:104
+      |
+    4 |     { name = "y", dtype = "f32", shape = ["N"], role = "inout", fill = { constant = 1e300, inclusive = true } },
+      |                                                                                                        ^^^^
+      |
+      = hint: it says whether the upper end of `uniform` may occur
+    "#);
+    insta::assert_snapshot!(changed(&[("name = \"x\", dtype = \"f32\", shape = [\"N\"], role = \"input\"", "name = \"x\", dtype = \"i16\", shape = [\"N\"], role = \"input\", fill = { uniform = [0, \"N\"] }")]), @r#"
+    error: `uniform` of `fill` of argument `x` = `N` is 65536, which does not fit `i16` (`i16` holds -32768 to 32767), in problem `large`
+     --> space.toml:3:72
+      |
+    3 |     { name = "x", dtype = "i16", shape = ["N"], role = "input", fill = { uniform = [0, "N"] } },
+      |                                                                        ^^^^^^^^^^^^^^^^^^^^^^
+      |
+      = hint: this is the default configuration: BLOCK=128 PER_THREAD=1 UNROLL=true
+    "#);
+    insta::assert_snapshot!(changed(&[("role = \"input\" }", "role = \"input\", fill = { uniform = [0, \"BLOCK\"] } }")]), @r#"
+    error: `uniform` of `fill` of argument `x`: unknown name `BLOCK`
+     --> space.toml:3:89
+      |
+    3 |     { name = "x", dtype = "f32", shape = ["N"], role = "input", fill = { uniform = [0, "BLOCK"] } },
+      |                                                                                         ^^^^^
+      |
+      = hint: known names: N
+    "#);
+}
+
+#[test]
+fn references_in_double_precision() {
+    insta::assert_snapshot!(changed(&[("entry = \"saxpy_naive\",", "entry = \"saxpy_naive\", real = true,"), ("tiny = [{ N = 1 }, { N = \"BLOCK * PER_THREAD + 1\" }, { N = \"BLOCK - 64\" }]", "tiny = []\nspecial_values = \"never\"\nmultiple_of = { M = 4 }")]), @r#"
+    error: `real` of `reference` of `check` is true, and `naive.cu` never uses `REAL`
+      --> space.toml:24:66
+       |
+    24 | reference = { source = "naive.cu", entry = "saxpy_naive", real = true, grid = "ceil_div(N, 256)", block = 256 }
+       |                                                                  ^^^^
+       |
+       = hint: write its floating-point types as `REAL`: evo defines it as `double`
+
+    error: `tiny` of `check` is an empty list
+      --> space.toml:25:8
+       |
+    25 | tiny = []
+       |        ^^
+       |
+       = hint: leave `tiny` out, and evo derives shapes; "none" is for a kernel that supports only the sizes of its problems
+
+    error: `special_values` of `check` is `never`, which is unknown
+      --> space.toml:26:18
+       |
+    26 | special_values = "never"
+       |                  ^^^^^^^
+       |
+       = hint: one of: reference, as_default, ignore
+
+    error: the first problem has no size `M`
+      --> space.toml:27:17
+       |
+    27 | multiple_of = { M = 4 }
+       |                 ^
+       |
+       = hint: did you mean `N`?
     "#);
 }

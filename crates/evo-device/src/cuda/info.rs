@@ -81,7 +81,8 @@ fn limits(device: sys::CUdevice) -> Result<DeviceLimits, DeviceError> {
             get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y)?,
             get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)?,
         ],
-        shared_static_bytes: static_limit(major, optin_bytes),
+        // evo compiles for the specific target of every device from 9.0 on.
+        shared_static_bytes: static_limit(major >= 9, optin_bytes),
         shared_optin_bytes: optin_bytes,
         registers_per_block: get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK)?,
         // 8 blocks is what every device with clusters allows. More is not portable and needs an opt-in.

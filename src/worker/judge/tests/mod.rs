@@ -121,6 +121,29 @@ fn shapes() -> Vec<ProblemPlan> {
     vec![gemm(5, 7, 16), gemm(16, 16, 16), gemm(33, 8, 300)]
 }
 
+/// Sizes of 0: an output without elements is not compared, and a sum over nothing is 0.
+#[test]
+fn sizes_of_0_are_legal() {
+    for own in [gemm(0, 7, 16), gemm(5, 0, 16), gemm(5, 7, 0)] {
+        for launches in [own.launches.clone(), Vec::new()] {
+            if launches.is_empty() && own.buffers[2].elements() > 0 {
+                continue;
+            }
+            for reference in
+                [check_plan("gemm"), CheckPlan { reference: ReferencePlan::Kernel, ..check_plan("") }]
+            {
+                let plan = ProblemPlan { launches: launches.clone(), ..own.clone() };
+                let verdict = verdict_at(kernel(honest), reference, &[plan, gemm(5, 7, 16)], Depth::Full);
+                assert!(verdict.is_none(), "{}: {verdict:?}", own.name);
+            }
+        }
+    }
+    // A call that launches nothing leaves an output with elements as it is.
+    let idle = ProblemPlan { launches: Vec::new(), ..gemm(5, 7, 16) };
+    let verdict = verdict_at(kernel(honest), check_plan("gemm"), &[gemm(7, 5, 16), idle], Depth::Full);
+    assert_eq!(verdict.map(|verdict| verdict.label()), Some("wrong_answer:unwritten".to_string()));
+}
+
 fn judge_of(kernel: Kernel, check: CheckPlan) -> Judge {
     let naive = self::kernel(honest);
     let device = FakeDevice::new(vec![("k", kernel), ("naive", naive)]);

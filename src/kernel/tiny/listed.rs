@@ -1,11 +1,10 @@
-//! Small shapes cut from the configuration's own tiles: where off-by-one errors live.
+//! Shapes that the file lists.
 //!
 //! Each entry of `check.tiny` overrides sizes of the first problem, with expressions over the
 //! parameters and that problem's sizes (`S = "BLOCK_M + 1"`). Rules:
 //! - an override that reads names and comes out below 1 drops its shape (`"BLOCK_M - 16"` has no
 //!   meaning at `BLOCK_M = 16`); a plain number is taken as written (`CAUSAL = 0`);
-//! - two entries with the same sizes are one shape;
-//! - where nothing is left, or the file gives no shapes, the smallest checked problem serves.
+//! - two entries with the same sizes are one shape.
 
 use std::collections::BTreeMap;
 
@@ -15,22 +14,23 @@ use evo_space::expr::Expr;
 use evo_space::genome::Configuration;
 use evo_space::value::Value;
 
-use super::resolve::{self, Names, Resolver};
-use super::spec::{KernelSpec, ProblemSpec};
+use crate::kernel::resolve::{self, Names, Resolver};
+use crate::kernel::spec::{KernelSpec, ProblemSpec};
 
-/// The plans of all tiny shapes, named `tiny:S=33,CAUSAL=1` by what they override.
-pub fn resolve(kernel: &KernelSpec, configuration: &Configuration) -> Result<Vec<ProblemPlan>, Box<Verdict>> {
+/// The plans of all listed shapes, each once.
+pub fn resolve(
+    kernel: &KernelSpec,
+    list: &[BTreeMap<String, Expr>],
+    configuration: &Configuration,
+) -> Result<Vec<ProblemPlan>, Box<Verdict>> {
     let Some(first) = kernel.problems.first() else { return Ok(Vec::new()) };
     let mut plans: Vec<ProblemPlan> = Vec::new();
-    for overrides in &kernel.check.tiny {
+    for overrides in list {
         let Some(shape) = shape(first, configuration, overrides)? else { continue };
         let plan = resolve::resolve(kernel, configuration, &shape)?;
         if !plans.iter().any(|other| other.sizes == plan.sizes) {
             plans.push(plan);
         }
-    }
-    if plans.is_empty() {
-        plans.extend(smallest(kernel, configuration)?);
     }
     Ok(plans)
 }
@@ -54,18 +54,4 @@ fn shape(
     }
     let name = format!("tiny:{}", changes.join(","));
     Ok(Some(ProblemSpec { name, sizes, weight: 1.0, timed: false, checked: true, device: None }))
-}
-
-/// The checked problem with the fewest bytes of arguments.
-fn smallest(kernel: &KernelSpec, configuration: &Configuration) -> Result<Option<ProblemPlan>, Box<Verdict>> {
-    let mut best: Option<(u64, ProblemPlan)> = None;
-    for problem in kernel.problems.iter().filter(|problem| problem.checked || problem.timed) {
-        let mut plan = resolve::resolve(kernel, configuration, problem)?;
-        let bytes = plan.buffers.iter().fold(0_u64, |sum, buffer| sum.saturating_add(buffer.bytes()));
-        if best.as_ref().is_none_or(|(smallest, _)| bytes < *smallest) {
-            plan.name = format!("tiny:{}", plan.name);
-            best = Some((bytes, plan));
-        }
-    }
-    Ok(best.map(|(_, plan)| plan))
 }

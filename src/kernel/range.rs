@@ -1,0 +1,176 @@
+//! Whether the numbers that a file declares fit a data type.
+//!
+//! A range end that does not fit would be clamped or wrapped when inputs are written, and the kernel would
+//! see values that nobody declared.
+
+use evo_protocol::dtype::DType;
+use evo_protocol::plan::Fill;
+use evo_space::value::Value;
+use half::{bf16, f16};
+
+/// What does not fit, worded to follow the name of what it is about.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Misfit {
+    /// The end of a range that is to blame; none where both are.
+    pub(super) end: Option<End>,
+    pub(super) message: String,
+    pub(super) hint: Option<String>,
+}
+
+/// An end of a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Low,
+    High,
+}
+
+/// The least and the greatest value of an integer type; `None` for floats.
+pub(super) fn integers(dtype: DType) -> Option<(i128, i128)> {
+    if dtype.is_float() {
+        return None;
+    }
+    // 128 bits, because the range of `u64` does not fit in `i64`.
+    let bits = 8 * dtype.bytes() as u32;
+    Some(if dtype.as_str().starts_with('u') {
+        (0, (1_i128 << bits) - 1)
+    } else {
+        (-(1_i128 << (bits - 1)), (1_i128 << (bits - 1)) - 1)
+    })
+}
+
+/// Whether one element may have this value.
+pub(super) fn element(value: &Value, dtype: DType) -> Result<(), Misfit> {
+    number(value, dtype, None).map(|_| ())
+}
+
+/// The fill of a uniform range whose ends are known. For integers the upper end is the first value that does
+/// not occur, unless it is `inclusive`.
+pub(super) fn uniform(low: &Value, high: &Value, inclusive: bool, dtype: DType) -> Result<Fill, Misfit> {
+    let low = number(low, dtype, Some(End::Low))?;
+    let last = match integers(dtype) {
+        // `[0, 256)` is all of u8: the end that is left out need not fit.
+        Some((_, greatest)) if !inclusive && whole(high) == Some(greatest + 1) => Ok((greatest + 1) as f64),
+        _ => number(high, dtype, Some(End::High)),
+    };
+    let high = last?;
+    if low > high || (low == high && !inclusive) {
+        let message = format!("is an empty range: {low} is not below {high}");
+        let hint = (low == high).then(|| "`inclusive = true` makes the upper end part of it".to_string());
+        return Err(Misfit { end: None, message, hint });
+    }
+    Ok(Fill::Uniform { low, high, inclusive })
+}
+
+fn number(value: &Value, dtype: DType, end: Option<End>) -> Result<f64, Misfit> {
+    let misfit = |what: &str, hint: Option<String>| Misfit { end, message: what.to_string(), hint };
+    let name = dtype.as_str();
+    let Some(float) = value.as_float().filter(|float| float.is_finite()) else {
+        return Err(misfit(&format!("is {value}, not a finite number"), None));
+    };
+    let Some((least, greatest)) = integers(dtype) else {
+        let largest = largest(dtype);
+        if float.abs() > largest {
+            let hint = format!("`{name}` holds numbers up to {largest:?}");
+            return Err(misfit(&format!("is {value}, which does not fit `{name}`"), Some(hint)));
+        }
+        return Ok(float);
+    };
+    let Some(whole) = whole(value) else {
+        let hint = format!("elements of `{name}` are whole numbers");
+        return Err(misfit(&format!("is {value}, not a whole number"), Some(hint)));
+    };
+    if !(least..=greatest).contains(&whole) {
+        let hint = format!("`{name}` holds {least} to {greatest}");
+        return Err(misfit(&format!("is {whole}, which does not fit `{name}`"), Some(hint)));
+    }
+    // A range travels as fp64.
+    if float as i128 != whole {
+        let hint = "beyond 2^53 only some whole numbers are exact; leave `fill` out for the whole type";
+        return Err(misfit(&format!("is {whole}, which fp64 cannot hold exactly"), Some(hint.to_string())));
+    }
+    Ok(float)
+}
+
+fn whole(value: &Value) -> Option<i128> {
+    match value {
+        Value::Int(value) => Some(i128::from(*value)),
+        Value::Bool(value) => Some(i128::from(*value)),
+        // Larger floats are whole as well, and far outside every integer type.
+        Value::Float(value) if value.fract() == 0.0 && value.abs() < 1e30 => Some(*value as i128),
+        _ => None,
+    }
+}
+
+fn largest(dtype: DType) -> f64 {
+    match dtype {
+        DType::F16 => f16::MAX.to_f64(),
+        DType::Bf16 => bf16::MAX.to_f64(),
+        DType::F32 => f64::from(f32::MAX),
+        _ => f64::MAX,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(low: impl Into<Value>, high: impl Into<Value>, inclusive: bool, dtype: DType, expected: &str) {
+        let shown = match uniform(&low.into(), &high.into(), inclusive, dtype) {
+            Ok(Fill::Uniform { low, high, inclusive }) => format!("{low} {high} {inclusive}"),
+            Ok(other) => format!("{other:?}"),
+            Err(misfit) => match misfit.hint {
+                Some(hint) => format!("{} | {hint}", misfit.message),
+                None => misfit.message,
+            },
+        };
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn ends_of_integer_ranges() {
+        check(0, 256, false, DType::U8, "0 256 false");
+        check(0, 255, true, DType::U8, "0 255 true");
+        check(0, 256, true, DType::U8, "is 256, which does not fit `u8` | `u8` holds 0 to 255");
+        check(0, 257, false, DType::U8, "is 257, which does not fit `u8` | `u8` holds 0 to 255");
+        check(-1, 10, false, DType::U32, "is -1, which does not fit `u32` | `u32` holds 0 to 4294967295");
+        check(-128, 128, false, DType::I8, "-128 128 false");
+        check(
+            Value::Float(0.5),
+            3,
+            false,
+            DType::I32,
+            "is 0.5, not a whole number | elements of `i32` are whole numbers",
+        );
+        check(
+            0,
+            i64::MAX,
+            true,
+            DType::I64,
+            "is 9223372036854775807, which fp64 cannot hold exactly | beyond 2^53 only some whole numbers are exact; leave `fill` out for the whole type",
+        );
+        check(
+            3,
+            3,
+            false,
+            DType::I32,
+            "is an empty range: 3 is not below 3 | `inclusive = true` makes the upper end part of it",
+        );
+        check(3, 3, true, DType::I32, "3 3 true");
+        check(4, 3, true, DType::I32, "is an empty range: 4 is not below 3");
+    }
+
+    #[test]
+    fn ends_of_float_ranges() {
+        check(-1, 1, false, DType::F16, "-1 1 false");
+        check(0, 65_504, false, DType::F16, "0 65504 false");
+        check(
+            0,
+            70_000,
+            false,
+            DType::F16,
+            "is 70000, which does not fit `f16` | `f16` holds numbers up to 65504.0",
+        );
+        check(0, Value::Float(f64::INFINITY), false, DType::F64, "is inf, not a finite number");
+    }
+}

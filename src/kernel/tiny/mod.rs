@@ -1,0 +1,17 @@
+//! Small shapes at which every variant is checked: where off-by-one errors live.
+//!
+//! A file may list them (`listed`), and where it does not, evo derives them from the sizes that the kernel
+//! is told and the tiles that divide them (`derived`). A kernel that supports only the sizes of its problems
+//! says so.
+
+mod assemble;
+mod candidates;
+mod derived;
+mod listed;
+mod roles;
+mod shapes;
+mod tiles;
+
+pub use derived::untouched_tiles;
+pub use listed::resolve as resolve_listed;
+pub use shapes::{DERIVED_HINT, TinyShapes, shapes};

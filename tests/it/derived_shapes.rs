@@ -1,0 +1,178 @@
+//! Small shapes that evo derives where a space file lists none, and what `evo space` says about the others.
+
+use evo::kernel::load::load_file;
+use evo::kernel::spec::{KernelSpec, SpaceFile};
+use evo::kernel::tiny::{self, TinyShapes};
+use evo_space::genome::Configuration;
+
+/// A file of a kernel without tiny shapes; `{check}` and what follows are replaced by tests.
+const VECTOR: &str = r#"
+kernel = { name = "k", source = "k.cu" }
+parameters = { BLOCK = [64], PER_THREAD = [4] }
+arguments = [
+    { name = "x", dtype = "f32", shape = ["N"], role = "input" },
+    { name = "y", dtype = "f32", shape = ["N"], role = "output" },
+    { name = "n", dtype = "i32", value = "N" },
+]
+launches = [{ entry = "k", grid = "ceil_div(N, BLOCK * PER_THREAD)", block = "BLOCK" }]
+problems = [{ name = "large", sizes = { N = 100000 } }]
+check = { reference = { source = "k.cu", entry = "naive", grid = "ceil_div(N, 64)", block = 64 } }
+"#;
+
+const MATRIX: &str = r#"
+kernel = { name = "k", source = "k.cu" }
+parameters = { TILE = [32], WIDTH = [64] }
+arguments = [
+    { name = "x", dtype = "f32", shape = ["H", "ROWS", "COLS", "D"], role = "input" },
+    { name = "y", dtype = "f32", shape = ["H", "ROWS", "COLS", "D"], role = "output" },
+    { name = "rows", dtype = "i32", value = "ROWS" },
+    { name = "columns", dtype = "i32", value = "COLS" },
+    { name = "transposed", dtype = "i32", value = "FLAG" },
+]
+launches = [{ entry = "k", grid = ["ceil_div(COLS, TILE)", "ceil_div(ROWS, TILE)", "H"], block = 128 }]
+problems = [
+    { name = "a", sizes = { H = 4, ROWS = 512, COLS = 512, D = 64, FLAG = 0 } },
+    { name = "b", sizes = { H = 8, ROWS = 1024, COLS = 1024, D = 64, FLAG = 1 } },
+]
+check = { reference = { source = "k.cu", entry = "naive", grid = "ROWS", block = 64 } }
+"#;
+
+struct Loaded {
+    file: SpaceFile,
+    // Keeps the file's folder.
+    _folder: tempfile::TempDir,
+}
+
+impl Loaded {
+    fn kernel(&self) -> &KernelSpec {
+        self.file.kernel.as_ref().unwrap()
+    }
+
+    fn default(&self) -> Configuration {
+        self.file.space.configuration(&self.file.space.default_genome())
+    }
+}
+
+/// The file with some texts replaced, each of which it must have.
+fn load(text: &str, changes: &[(&str, &str)]) -> Loaded {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("k.cu"), "// no kernel\n").unwrap();
+    let mut text = text.to_string();
+    for (from, to) in changes {
+        assert!(text.contains(from), "no {from:?}");
+        text = text.replace(from, to);
+    }
+    let path = folder.path().join("space.toml");
+    std::fs::write(&path, text).unwrap();
+    Loaded { file: load_file(&path).unwrap_or_else(|error| panic!("{error}")), _folder: folder }
+}
+
+fn derive(loaded: &Loaded) -> TinyShapes {
+    tiny::shapes(loaded.kernel(), &loaded.default(), &|_| true).unwrap()
+}
+
+/// The names of the shapes, or why there are none.
+fn shown(text: &str, changes: &[(&str, &str)]) -> Vec<String> {
+    let shapes = derive(&load(text, changes));
+    match shapes.absent.is_empty() {
+        true => shapes.plans.iter().map(|plan| plan.name.clone()).collect(),
+        false => vec![shapes.absent],
+    }
+}
+
+#[test]
+fn the_tails_of_a_tile_are_derived() {
+    let expected = ["tiny:N=257", "tiny:N=255", "tiny:N=1", "tiny:N=513", "tiny:N=256", "tiny:N=769"];
+    assert_eq!(shown(VECTOR, &[]), expected);
+    assert!(derive(&load(VECTOR, &[])).derived);
+    let floor = ("ceil_div(N, BLOCK * PER_THREAD)", "(N + BLOCK * PER_THREAD - 1) // (BLOCK * PER_THREAD)");
+    assert_eq!(shown(VECTOR, &[floor]), expected);
+}
+
+#[test]
+fn extents_differ_flags_alternate_and_fixed_sizes_stay() {
+    let shapes = derive(&load(MATRIX, &[]));
+    insta::assert_snapshot!(shapes.plans.iter().map(|plan| plan.name.as_str()).collect::<Vec<_>>().join("\n"), @r"
+    tiny:COLS=33,H=3,ROWS=31
+    tiny:COLS=31,FLAG=1,H=5,ROWS=1
+    tiny:COLS=1,H=7,ROWS=65
+    tiny:COLS=65,FLAG=1,H=3,ROWS=32
+    tiny:COLS=32,H=3,ROWS=5
+    tiny:COLS=3,FLAG=1,H=5,ROWS=33
+    tiny:COLS=33,FLAG=1,H=3,ROWS=31
+    tiny:COLS=65,H=3,ROWS=32
+    ");
+    assert!(shapes.plans.iter().all(|plan| plan.sizes["D"] == 64));
+    assert!(shapes.plans.iter().all(|plan| plan.sizes["ROWS"] != plan.sizes["COLS"]));
+    let elements =
+        |plan: &evo_protocol::plan::ProblemPlan| plan.buffers.iter().map(|b| b.elements()).sum::<u64>();
+    assert!(shapes.plans.iter().all(|plan| elements(plan) <= 1 << 20));
+}
+
+/// A kernel that is not told a size was written for it.
+#[test]
+fn a_size_that_the_kernel_is_not_told_stays() {
+    let baked = ("value = \"N\"", "value = \"7\"");
+    let expected = "no shape can be derived: no size changes of which the kernel is told; tails not checked";
+    assert_eq!(shown(VECTOR, &[baked]), [expected]);
+}
+
+#[test]
+fn a_file_can_declare_what_its_kernel_supports() {
+    let none = ("check = {", "check = { tiny = \"none\",");
+    let expected = "the file says that only the sizes of its problems are supported; tails not checked";
+    assert_eq!(shown(VECTOR, &[none]), [expected]);
+    let whole = ("check = {", "check = { multiple_of = { N = \"BLOCK * PER_THREAD\" },");
+    let large = ("100000", "102400");
+    assert_eq!(shown(VECTOR, &[whole, large]), ["tiny:N=512", "tiny:N=256", "tiny:N=768", "tiny:N=1024"]);
+    let vectors = ("check = {", "check = { multiple_of = { N = 4 },");
+    assert_eq!(shown(VECTOR, &[vectors])[..3], ["tiny:N=260", "tiny:N=252", "tiny:N=4"]);
+}
+
+/// A shape of ours that the device cannot take is left out and refuses nothing.
+#[test]
+fn shapes_that_do_not_fit_are_left_out() {
+    let loaded = load(VECTOR, &[]);
+    let small = |plan: &evo_protocol::plan::ProblemPlan| plan.sizes["N"] <= 256;
+    let shapes = tiny::shapes(loaded.kernel(), &loaded.default(), &small).unwrap();
+    let names: Vec<&str> = shapes.plans.iter().map(|plan| plan.name.as_str()).collect();
+    assert_eq!(names, ["tiny:N=255", "tiny:N=1", "tiny:N=256"]);
+    let shapes = tiny::shapes(loaded.kernel(), &loaded.default(), &|_| false).unwrap();
+    assert!(shapes.absent.ends_with("tails not checked"), "{}", shapes.absent);
+    // A division that is not whole has no launch plan.
+    let exact = ("ceil_div(N, BLOCK * PER_THREAD)", "N / (BLOCK * PER_THREAD)");
+    assert_eq!(shown(VECTOR, &[exact, ("100000", "102400")]), ["tiny:N=256"]);
+}
+
+#[test]
+fn space_warns_of_what_a_file_does_not_check() {
+    let warnings = |text: &str, changes: &[(&str, &str)]| {
+        let loaded = load(text, changes);
+        evo::kernel::lint::warnings(loaded.kernel(), &loaded.default()).join("\n")
+    };
+    assert_eq!(warnings(VECTOR, &[]), "");
+    insta::assert_snapshot!(warnings(VECTOR, &[("name = \"x\", dtype = \"f32\"", "name = \"idx\", dtype = \"i32\"")]), @r#"input `idx` takes every value of i32: add fill = { uniform = [0, "N"] } if the kernel uses it as an index"#);
+    insta::assert_snapshot!(warnings(VECTOR, &[("check = {", "check = { tiny = [{ N = \"2 * BLOCK * PER_THREAD\" }],")]), @"no shape of `tiny` leaves a partial tile of `N` (a tile has 256): a wrong tail would pass; add one element to a tile, or leave `tiny` out and evo derives shapes");
+    insta::assert_snapshot!(warnings(VECTOR, &[("check = {", "check = { tiny = \"none\",")]), @"the file says that only the sizes of its problems are supported; tails not checked");
+    let square = [
+        ("H = 4, ROWS = 512, COLS = 512, D = 64", "H = 64, ROWS = 64, COLS = 64, D = 64"),
+        ("H = 8, ROWS = 1024, COLS = 1024, D = 64", "H = 32, ROWS = 32, COLS = 32, D = 32"),
+    ];
+    insta::assert_snapshot!(warnings(MATRIX, &square), @"`COLS`, `D`, `H`, `ROWS` are equal in every problem, which hides swapped strides: add a problem with timed = false in which they differ");
+}
+
+/// Ranges of indices follow the sizes of each problem.
+#[test]
+fn a_range_may_depend_on_sizes() {
+    use evo::kernel::resolve::resolve;
+    use evo_protocol::plan::Fill;
+    let ranged = (
+        "shape = [\"N\"], role = \"input\"",
+        "shape = [\"N\"], role = \"input\", fill = { uniform = [0, \"N - 1\"], inclusive = true }",
+    );
+    let loaded = load(VECTOR, &[("name = \"x\", dtype = \"f32\"", "name = \"x\", dtype = \"i32\""), ranged]);
+    let plan = resolve(loaded.kernel(), &loaded.default(), &loaded.kernel().problems[0]).unwrap();
+    assert_eq!(plan.buffers[0].fill, Fill::Uniform { low: 0.0, high: 99_999.0, inclusive: true });
+    let shapes = derive(&loaded);
+    assert_eq!(shapes.plans[0].buffers[0].fill, Fill::Uniform { low: 0.0, high: 256.0, inclusive: true });
+}

@@ -1,0 +1,139 @@
+//! Kernels that are right and unusual, and kernels that are wrong only at their tails, through `evo test-one`
+//! on the host device.
+
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+/// The sum of a vector, times a factor, in any of several ways.
+const SUM: &str = r#"
+kernel = { name = "sum", source = "sum.cu" }
+parameters = { THREADS = [1] }
+arguments = [
+    { name = "x", dtype = "f32", shape = ["N"], role = "input", fill = { uniform = [0.9, 1.1] } },
+    { name = "out", dtype = "f32", shape = [1], role = "output" },
+    { name = "factor", dtype = "f32", value = 0.1 },
+    { name = "n", dtype = "i32", value = "N" },
+]
+launches = [{ entry = "sum", grid = 1, block = "THREADS" }]
+problems = [{ name = "p", sizes = { N = 3000000 } }]
+check = { tiny = [{ N = 1 }, { N = 77 }], seeds = 1, repeats = 2, reference = { source = "naive.cu", entry = "naive", grid = 1, block = 1 } }
+"#;
+
+const SUM_SOURCE: &str = r#"
+extern "C" __global__ void sum(const float* x, float* out, float factor, int n) {
+    double total = 0.0;
+    for (int i = 0; i < n; ++i) total += x[i];
+    out[0] = (float)(factor * total);
+}
+"#;
+
+const SUM_NAIVE: &str = r#"
+#ifndef REAL
+#define REAL float
+#endif
+extern "C" __global__ void naive(const REAL* x, REAL* out, REAL factor, int n) {
+    REAL total = 0;
+    for (int i = 0; i < n; ++i) total += x[i];
+    out[0] = factor * total;
+}
+"#;
+
+/// `y = 2 x`, which is wrong or right at tails.
+const SCALE: &str = r#"
+kernel = { name = "scale", source = "scale.cu" }
+parameters = { BLOCK = [64], FAULT = [0, 1] }
+arguments = [
+    { name = "x", dtype = "f32", shape = ["N"], role = "input" },
+    { name = "y", dtype = "f32", shape = ["N"], role = "output" },
+    { name = "n", dtype = "i32", value = "N" },
+]
+launches = [{ entry = "scale", grid = "ceil_div(N, BLOCK)", block = "BLOCK", when = "N > 0" }]
+problems = [{ name = "p", sizes = { N = 4096 } }, { name = "empty", sizes = { N = 0 }, timed = false }]
+check = { seeds = 1, repeats = 2, reference = { source = "naive.cu", entry = "naive", grid = "ceil_div(N, 64)", block = 64 } }
+"#;
+
+const SCALE_SOURCE: &str = r#"
+extern "C" __global__ void scale(const float* x, float* y, int n) {
+    int i = blockIdx.x * BLOCK + threadIdx.x;
+    if (i < n) y[i] = (FAULT && i >= n / BLOCK * BLOCK) ? x[i] : 2.0f * x[i];
+}
+"#;
+
+const SCALE_NAIVE: &str = r#"
+extern "C" __global__ void naive(const REAL* x, REAL* y, int n) {
+    int i = blockIdx.x * 64 + threadIdx.x;
+    if (i < n) y[i] = 2 * x[i];
+}
+"#;
+
+/// `test-one` of a file with some texts replaced.
+fn judge(files: [(&str, &str); 3], changes: &[(&str, &str)], values: &[&str]) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let [(space, text), sources @ ..] = files;
+    let mut text = text.to_string();
+    for (from, to) in changes {
+        assert!(text.contains(from), "no {from:?}");
+        text = text.replace(from, to);
+    }
+    std::fs::write(folder.path().join(space), text).unwrap();
+    for (name, source) in sources {
+        std::fs::write(folder.path().join(name), source).unwrap();
+    }
+    let fixed = ["test-one", space, "--device", "host", "--json"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
+    let output =
+        command.current_dir(folder.path()).args(fixed).args(values).stdin(Stdio::null()).output().unwrap();
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+fn label(answer: &Value) -> String {
+    let verdict = answer["verdict"].as_str().unwrap();
+    answer["cause"].as_str().map_or(verdict.to_string(), |cause| format!("{verdict}:{cause}"))
+}
+
+fn gate<'a>(answer: &'a Value, name: &str) -> &'a Value {
+    answer["gates"].as_array().unwrap().iter().find(|gate| gate["gate"] == name).unwrap()
+}
+
+/// Three million additions in single precision lose digits that the kernel keeps.
+#[test]
+fn a_reference_in_double_precision_judges_a_precise_kernel() {
+    let files = [("sum.toml", SUM), ("sum.cu", SUM_SOURCE), ("naive.cu", SUM_NAIVE)];
+    let precise = judge(files, &[], &[]);
+    assert_eq!(label(&precise), "pass", "{precise:#}");
+}
+
+#[test]
+fn derived_shapes_find_a_wrong_tail_and_sizes_of_0_are_legal() {
+    let files = [("scale.toml", SCALE), ("scale.cu", SCALE_SOURCE), ("naive.cu", SCALE_NAIVE)];
+    let good = judge(files, &[], &["FAULT=0"]);
+    assert_eq!(label(&good), "pass", "{good:#}");
+    assert_eq!(gate(&good, "tiny_shapes")["state"], "pass");
+    let bad = judge(files, &[], &["FAULT=1"]);
+    assert_eq!(bad["verdict"], "wrong_answer", "{bad:#}");
+    assert_eq!(gate(&bad, "tiny_shapes")["state"], "fail");
+    assert!(bad["evidence"]["hint"].as_str().unwrap().contains("multiple_of"), "{bad:#}");
+    // The file says that there are whole tiles only; then nothing else may be tried.
+    let declared = judge(files, &[("check = {", "check = { multiple_of = { N = \"BLOCK\" },")], &["FAULT=1"]);
+    assert_eq!(label(&declared), "pass", "{declared:#}");
+    let none = judge(files, &[("check = {", "check = { tiny = \"none\",")], &["FAULT=1"]);
+    assert_eq!(label(&none), "pass", "{none:#}");
+    let tiny = gate(&none, "tiny_shapes");
+    assert_eq!((&tiny["state"], &tiny["evidence"]["tails"]), (&"not_run".into(), &"not_checked".into()));
+}
+
+#[test]
+fn a_problem_that_no_memory_holds_is_refused_before_it_is_allocated() {
+    let files = [("scale.toml", SCALE), ("scale.cu", SCALE_SOURCE), ("naive.cu", SCALE_NAIVE)];
+    let scratch = "{ name = \"n\", dtype = \"i32\", value = \"N\" },\n    { name = \"work\", dtype = \"f32\", shape = [\"100000000 * N\"], role = \"scratch\" },";
+    let huge = judge(files, &[("{ name = \"n\", dtype = \"i32\", value = \"N\" },", scratch)], &[]);
+    assert_eq!(label(&huge), "static_reject:memory", "{huge:#}");
+    let message = huge["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("the buffers of problem `p` need 1.64 TB, of which `work` takes 1.64 TB"),
+        "{message}"
+    );
+    assert_eq!(huge["evidence"]["argument"], "work");
+}
