@@ -39,6 +39,9 @@ pub enum Command {
     /// Compile variants without a device and print their resource table
     #[command(after_help = "Example: evo compile attention_simt --arch sm_89 --all")]
     Compile(CompileArgs),
+    /// Explain a verdict: what was seen, what usually causes it, what to do next
+    #[command(after_help = "Example: evo explain wrong_answer\n         evo explain static_reject:smem")]
+    Explain(ExplainArgs),
     /// Show the leaderboard
     #[command(after_help = "Example: evo leaderboard --json")]
     Leaderboard(LeaderboardArgs),
@@ -254,6 +257,17 @@ pub struct CompileArgs {
     pub jobs: Option<usize>,
     /// One JSON object per variant on stdout
     #[arg(long)]
+    pub json: bool,
+}
+
+/// `evo explain`
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// A verdict, with a cause if you like; all verdicts are listed without one
+    #[arg(value_name = "VERDICT[:CAUSE]")]
+    pub verdict: Option<String>,
+    /// One JSON object on stdout
+    #[arg(long, requires = "verdict")]
     pub json: bool,
 }
 

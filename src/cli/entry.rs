@@ -9,7 +9,8 @@ use super::args::{Cli, Command};
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::{
-    compile, completions, leaderboard, man, preflight, render, selftest, space, sweep, test_one, worker,
+    compile, completions, explain, leaderboard, man, preflight, render, selftest, space, sweep, test_one,
+    worker,
 };
 
 /// For people who ask for a command that was here in earlier versions.
@@ -56,6 +57,7 @@ fn dispatch(command: &Command) -> Result<ExitCode, CliError> {
         Command::Space(arguments) => space::run(arguments),
         Command::Render(arguments) => render::run(arguments),
         Command::Compile(arguments) => compile::run(arguments),
+        Command::Explain(arguments) => explain::run(arguments),
         Command::Leaderboard(arguments) => leaderboard::run(arguments),
         Command::Preflight(arguments) => preflight::run(arguments),
         Command::Selftest(arguments) => selftest::run(arguments),

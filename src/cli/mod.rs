@@ -8,6 +8,7 @@ mod entry;
 mod environment;
 pub mod error;
 pub mod exit_code;
+mod explain;
 mod leaderboard;
 mod man;
 mod output;

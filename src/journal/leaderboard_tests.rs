@@ -160,6 +160,26 @@ fn what_failed_at_full_depth_does_not_enter() {
     assert!(section(&history).is_none());
 }
 
+/// A kernel without small shapes ranks, and the table says what was not checked; a gate that merely did not
+/// run keeps a variant off the board.
+#[test]
+fn a_kernel_without_small_shapes_ranks_with_a_remark() {
+    let mut history = history();
+    let tiny = Gate::ALL.iter().position(|gate| *gate == Gate::TinyShapes).unwrap();
+    for (position, confirmation) in history.confirmations.iter_mut().enumerate() {
+        let report = &mut confirmation.evaluation.gates[tiny];
+        *report = GateReport::not_run(Gate::TinyShapes, "no shape can be derived; tails not checked");
+        if position != 2 {
+            report.evidence.insert(GateReport::TAILS, GateReport::NOT_CHECKED);
+        }
+    }
+    let section = section(&history).unwrap();
+    assert_eq!((section.champion.number, section.runners_up.len()), (1, 1));
+    assert_eq!(section.champion.gates["tiny_shapes"], GateState::NotRun);
+    let text = crate::report::text::section(&section, 100);
+    assert!(text.contains("\ntails not checked: #1, #2 ran at the sizes of the problems only"), "{text}");
+}
+
 #[test]
 fn the_table_reads_well() {
     insta::assert_snapshot!(crate::report::text::section(&example(), 100), @"

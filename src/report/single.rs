@@ -43,6 +43,9 @@ pub fn text(setting: &Setting, evaluation: &Evaluation, attributes: &[EntryAttri
     }
     text.push('\n');
     text += &evidence(&evaluation.verdict.evidence);
+    if !evaluation.verdict.is_pass() {
+        let _ = writeln!(text, "more: `evo explain {}`", evaluation.verdict.label());
+    }
     let _ = writeln!(text, "again: {}", setting.repro);
     text
 }

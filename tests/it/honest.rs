@@ -124,6 +124,29 @@ fn derived_shapes_find_a_wrong_tail_and_sizes_of_0_are_legal() {
     assert_eq!((&tiny["state"], &tiny["evidence"]["tails"]), (&"not_run".into(), &"not_checked".into()));
 }
 
+/// What `test-one` says of a failure leads to its explanation.
+#[test]
+fn a_failure_names_the_command_that_explains_it() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in [("scale.toml", SCALE), ("scale.cu", SCALE_SOURCE), ("naive.cu", SCALE_NAIVE)] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let evo = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
+        let output = command.current_dir(folder.path()).args(words).stdin(Stdio::null()).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let shown = evo(&["test-one", "scale.toml", "FAULT=1", "--device", "host"]);
+    let label = shown.split("more: `evo explain ").nth(1).unwrap_or_else(|| panic!("{shown}"));
+    let label = label.split('`').next().unwrap();
+    assert!(label.starts_with("wrong_answer:"), "{label}");
+    let explained = evo(&["explain", label]);
+    assert!(explained.starts_with(&format!("{label}\n\nCause: ")), "{explained}");
+    let object: Value = serde_json::from_str(&evo(&["explain", label, "--json"])).unwrap();
+    assert_eq!((&object["verdict"], &object["class"]), (&"wrong_answer".into(), &"wrong".into()));
+    assert!(object["next"].as_str().unwrap().contains("multiple_of"));
+}
+
 #[test]
 fn a_problem_that_no_memory_holds_is_refused_before_it_is_allocated() {
     let files = [("scale.toml", SCALE), ("scale.cu", SCALE_SOURCE), ("naive.cu", SCALE_NAIVE)];
@@ -136,4 +159,8 @@ fn a_problem_that_no_memory_holds_is_refused_before_it_is_allocated() {
         "{message}"
     );
     assert_eq!(huge["evidence"]["argument"], "work");
+    // A refusal names the file's own problem, not a small shape.
+    let threads = judge(files, &[("block = \"BLOCK\"", "block = 2048")], &[]);
+    assert_eq!(label(&threads), "static_reject:threads", "{threads:#}");
+    assert_eq!(threads["evidence"]["problem"], "p");
 }

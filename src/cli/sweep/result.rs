@@ -85,7 +85,8 @@ fn page(subject: &SweepSubject, outcome: &SweepOutcome, width: usize) -> String 
                 Some(section) => text::section(section, width),
                 None => text::screened(evaluations, ROWS, width),
             };
-            format!("{table}verdicts: {mix}\nstudy: {folder}\n{}\n", text::last_line(&outcome.summary.end))
+            let (more, last) = (text::more(evaluations), text::last_line(&outcome.summary.end));
+            format!("{table}verdicts: {mix}\n{more}study: {folder}\n{last}\n")
         }
         SweepSubject::Replayed(replayed) => {
             let table = text::replayed(evaluations, ROWS, width);
