@@ -169,10 +169,7 @@ impl<S: Station> GateWalk<'_, S> {
         }
         self.sticky |= reply.sticky;
         let Some(verdict) = reply.verdict else { return Ok(()) };
-        match self.job.tiny_notes.hint.filter(|_| gate == Gate::TinyShapes) {
-            Some(hint) => Err(WalkEnd::Verdict(Box::new(verdict.with("hint", hint)))),
-            None => Err(WalkEnd::Verdict(verdict)),
-        }
+        Err(WalkEnd::Verdict(Box::new(self.job.tiny_notes.about(gate, *verdict))))
     }
 
     /// Adds a report; a gate that ran before keeps its place and adds up cases and time.
@@ -527,6 +524,23 @@ mod tests {
         assert_eq!(outcome.gates[2].message, "not reached: oob_write");
         assert_eq!(outcome.verdict.kind, VerdictKind::OobWrite);
         assert_eq!(outcome.objective_ns, None);
+    }
+
+    #[test]
+    fn without_small_shapes_tails_are_not_checked_and_derived_ones_come_with_a_hint() {
+        let mut job = example::job(&[("p", 1.0)]);
+        job.tiny_notes.hint = Some("say `multiple_of`");
+        let fail = Some((Gate::TinyShapes, VerdictKind::WrongAnswer));
+        let mut script = Script { fail, ..Script::default() };
+        let outcome = judge(&mut script, &job, &Standing::default());
+        assert_eq!(outcome.verdict.evidence.get("hint"), Some(&"say `multiple_of`".into()));
+        job.tiny.clear();
+        job.tiny_notes.absent = "no shape; tails not checked".into();
+        let outcome = judge(&mut Script::default(), &job, &Standing::default());
+        assert!(outcome.verdict.is_pass());
+        let tiny = outcome.gates.iter().find(|report| report.gate == Gate::TinyShapes).unwrap();
+        assert!(tiny.lacks_shapes());
+        assert_eq!(tiny.message, "no shape; tails not checked");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use evo_protocol::device::EntryAttributes;
 use evo_protocol::evaluation::Recovery;
 use evo_protocol::measurement::{Measurement, RankingMode};
 use evo_protocol::plan::ProblemPlan;
-use evo_protocol::verdict::{GateReport, Verdict};
+use evo_protocol::verdict::{Gate, GateReport, Verdict};
 use evo_protocol::worker::Candidate;
 
 /// One variant to be judged and timed.
@@ -36,6 +36,16 @@ pub struct TinyNotes {
     pub absent: String,
     /// What a person can do about a failure at one of them, if the shapes are not the file's.
     pub hint: Option<&'static str>,
+}
+
+impl TinyNotes {
+    /// The verdict of a gate, with the hint where small shapes were run.
+    pub fn about(&self, gate: Gate, verdict: Verdict) -> Verdict {
+        match self.hint.filter(|_| gate == Gate::TinyShapes) {
+            Some(hint) => verdict.with("hint", hint),
+            None => verdict,
+        }
+    }
 }
 
 impl Job {

@@ -97,8 +97,8 @@ impl Lane {
                     spent.add(self.supervisor.recover(blame.doubt));
                     if last || !blame.second_chance || self.supervisor.lost().is_some() {
                         judgement.objective_ns = objective_ns;
-                        refuse(&mut judgement.gates, gate, &blame.verdict);
-                        judgement.verdict = blame.verdict;
+                        judgement.verdict = job.tiny_notes.about(gate, blame.verdict);
+                        refuse(&mut judgement.gates, gate, &judgement.verdict);
                         return self.finish(judgement, spent);
                     }
                 }

@@ -161,6 +161,18 @@ fn space_warns_of_what_a_file_does_not_check() {
     insta::assert_snapshot!(warnings(MATRIX, &square), @"`COLS`, `D`, `H`, `ROWS` are equal in every problem, which hides swapped strides: add a problem with timed = false in which they differ");
 }
 
+#[test]
+fn the_command_prints_warnings_in_both_forms() {
+    let loaded = load(VECTOR, &[("check = {", "check = { tiny = \"none\",")]);
+    let path = loaded.file.path.to_str().unwrap().to_string();
+    let (code, _, stderr) = crate::space_command::evo_space(&[&path]);
+    let expected = "the file says that only the sizes of its problems are supported; tails not checked";
+    assert_eq!((code, stderr), (0, format!("warning: {expected}\n")));
+    let (_, stdout, stderr) = crate::space_command::evo_space(&[&path, "--json"]);
+    let object: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!((&object["warnings"], stderr.as_str()), (&serde_json::json!([expected]), ""));
+}
+
 /// Ranges of indices follow the sizes of each problem.
 #[test]
 fn a_range_may_depend_on_sizes() {
