@@ -69,7 +69,13 @@ fn untested_tails(kernel: &KernelSpec, configuration: &Configuration) -> Vec<Str
         return vec![shapes.absent];
     }
     if shapes.derived {
-        return Vec::new();
+        let warn = |(name, tile): (String, i64)| {
+            format!(
+                "`{name}` is the same in every problem, so derived shapes keep it, and no partial tile of it (a tile \
+                 has {tile}) is checked: add a problem with timed = false and another `{name}` if the kernel supports it"
+            )
+        };
+        return tiny::fixed_tiles(kernel, configuration).into_iter().map(warn).collect();
     }
     let untouched = tiny::untouched_tiles(kernel, configuration, &shapes.plans);
     let warn = |(name, tile): (String, i64)| {

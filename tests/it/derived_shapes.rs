@@ -154,6 +154,8 @@ fn space_warns_of_what_a_file_does_not_check() {
     insta::assert_snapshot!(warnings(VECTOR, &[("name = \"x\", dtype = \"f32\"", "name = \"idx\", dtype = \"i32\"")]), @r#"input `idx` takes every value of i32: add fill = { uniform = [0, "N"] } if the kernel uses it as an index"#);
     insta::assert_snapshot!(warnings(VECTOR, &[("check = {", "check = { tiny = [{ N = \"2 * BLOCK * PER_THREAD\" }],")]), @"no shape of `tiny` leaves a partial tile of `N` (a tile has 256): a wrong tail would pass; add one element to a tile, or leave `tiny` out and evo derives shapes");
     insta::assert_snapshot!(warnings(VECTOR, &[("check = {", "check = { tiny = \"none\",")]), @"the file says that only the sizes of its problems are supported; tails not checked");
+    let same = [("ROWS = 512", "ROWS = 1024")];
+    insta::assert_snapshot!(warnings(MATRIX, &same), @"`ROWS` is the same in every problem, so derived shapes keep it, and no partial tile of it (a tile has 32) is checked: add a problem with timed = false and another `ROWS` if the kernel supports it");
     let square = [
         ("H = 4, ROWS = 512, COLS = 512, D = 64", "H = 64, ROWS = 64, COLS = 64, D = 64"),
         ("H = 8, ROWS = 1024, COLS = 1024, D = 64", "H = 32, ROWS = 32, COLS = 32, D = 32"),

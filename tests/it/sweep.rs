@@ -165,6 +165,7 @@ fn a_sweep_ends_with_a_ranked_table_and_a_leaderboard() {
         table.contains("scale on ") && table.contains("again: evo test-one scale.toml BLOCK="),
         "{table}"
     );
+    assert!(table.contains("\nmore: `evo explain wrong_answer:"), "{table}");
     let board: Value =
         serde_json::from_slice(&std::fs::read(bench.path().join("evidence/leaderboard.json")).unwrap())
             .unwrap();

@@ -80,6 +80,12 @@ pub fn untouched_tiles(
     roles::roles(kernel, configuration, first).into_iter().filter_map(tile).collect()
 }
 
+/// Sizes with a tile that derived shapes leave alone, because every problem has the same value: their tails
+/// are not checked.
+pub fn fixed_tiles(kernel: &KernelSpec, configuration: &Configuration) -> Vec<(String, i64)> {
+    kernel.problems.first().map_or(Vec::new(), |first| roles::fixed_tiles(kernel, configuration, first))
+}
+
 /// The first problem with the shape's sizes; `None` where nothing differs.
 fn problem_of(first: &ProblemSpec, shape: &Shape) -> Option<ProblemSpec> {
     let mut sizes: BTreeMap<String, Value> = first.sizes.clone();

@@ -12,6 +12,6 @@ mod roles;
 mod shapes;
 mod tiles;
 
-pub use derived::untouched_tiles;
+pub use derived::{fixed_tiles, untouched_tiles};
 pub use listed::resolve as resolve_listed;
 pub use shapes::{DERIVED_HINT, TinyShapes, shapes};

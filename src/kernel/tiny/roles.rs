@@ -57,6 +57,24 @@ pub(super) fn roles(
     roles
 }
 
+/// Sizes that keep their value although a tile divides them and the kernel is told them, because every
+/// problem has the same value, with the tile; only those that leave no partial tile.
+pub(super) fn fixed_tiles(
+    kernel: &KernelSpec,
+    configuration: &Configuration,
+    first: &ProblemSpec,
+) -> Vec<(String, i64)> {
+    let evidence = SizeEvidence::of(kernel, configuration, first);
+    let fixed = |name: &String| {
+        let values = evidence.values(name);
+        let tile = evidence.tiles.get(name).copied()?;
+        let whole_tiles = values.iter().all(|value| value % tile == 0);
+        let told = evidence.told.contains(name) && evidence.step(name).is_some_and(|step| step % tile != 0);
+        (told && whole_tiles && evidence.never_varies(&values)).then(|| (name.clone(), tile))
+    };
+    first.sizes.keys().filter_map(fixed).collect()
+}
+
 /// What a space file says about sizes.
 struct SizeEvidence<'a> {
     kernel: &'a KernelSpec,
