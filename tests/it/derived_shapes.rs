@@ -109,6 +109,25 @@ fn extents_differ_flags_alternate_and_fixed_sizes_stay() {
     assert!(shapes.plans.iter().all(|plan| elements(plan) <= 1 << 20));
 }
 
+/// A margin between two sizes stays, and so does a ratio.
+#[test]
+fn sizes_of_like_names_follow_each_other() {
+    let changes =
+        [("ROWS", "W_IN"), ("COLS", "W_OUT"), ("W_IN = 512", "W_IN = 514"), ("W_IN = 1024", "W_IN = 1026")];
+    let shapes = derive(&load(MATRIX, &changes));
+    assert!(shapes.plans.len() > 3);
+    assert!(shapes.plans.iter().all(|plan| plan.sizes["W_IN"] == plan.sizes["W_OUT"] + 2));
+    let doubled = [
+        ("ROWS", "W_IN"),
+        ("COLS", "W_OUT"),
+        ("W_IN = 512", "W_IN = 1024"),
+        ("W_IN = 1024, W_OUT = 1024", "W_IN = 2048, W_OUT = 1024"),
+    ];
+    let shapes = derive(&load(MATRIX, &doubled));
+    assert!(shapes.plans.len() > 3);
+    assert!(shapes.plans.iter().all(|plan| plan.sizes["W_IN"] == 2 * plan.sizes["W_OUT"]));
+}
+
 /// A kernel that is not told a size was written for it.
 #[test]
 fn a_size_that_the_kernel_is_not_told_stays() {

@@ -99,8 +99,9 @@ pub(super) fn reduced(roles: &BTreeMap<String, SizeRole>, shape: &Shape, focus: 
 /// Sizes that follow others.
 fn tie(roles: &BTreeMap<String, SizeRole>, shape: &mut Shape) {
     for (name, role) in roles {
-        if let SizeRole::Tied { leader, factor } = role
-            && let Some(value) = shape.get(leader).and_then(|value| value.checked_mul(*factor))
+        if let SizeRole::Tied { leader, factor, offset } = role
+            && let Some(value) = shape.get(leader)
+            && let Some(value) = value.checked_mul(*factor).and_then(|value| value.checked_add(*offset))
         {
             shape.insert(name.clone(), value);
         }
@@ -138,7 +139,7 @@ mod tests {
 
     #[test]
     fn flags_are_crossed_and_ties_are_kept() {
-        let tied = SizeRole::Tied { leader: "HKV".into(), factor: 4 };
+        let tied = SizeRole::Tied { leader: "HKV".into(), factor: 4, offset: 0 };
         let shapes = shown(&[
             ("CAUSAL", SizeRole::Flag),
             ("D", SizeRole::Kept),

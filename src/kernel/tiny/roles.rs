@@ -30,8 +30,8 @@ pub(super) enum SizeRole {
         /// Its largest value in any problem.
         most: i64,
     },
-    /// It is always this many times another size.
-    Tied { leader: String, factor: i64 },
+    /// It follows another size: that size times `factor`, plus `offset`.
+    Tied { leader: String, factor: i64, offset: i64 },
 }
 
 /// The role of every size of the first problem.
@@ -175,24 +175,25 @@ impl<'a> SizeEvidence<'a> {
         resolver.integer(expr, "multiple_of").ok().filter(|step| *step > 0)
     }
 
-    /// The larger of two sizes of like names, if it is a multiple of the other in every problem: a kernel may
-    /// rely on that (`HQ` heads share `HKV`).
+    /// The larger of two sizes of like names, if it is a multiple of the other in every problem, or larger by the
+    /// same number: a kernel may rely on that (`HQ` heads share `HKV`, `W_IN` is `W_OUT` and a margin).
     fn tie(&self, name: &str, other: &str) -> Option<(String, SizeRole)> {
         if !alike(name, other) {
             return None;
         }
-        let base = |name: &str| self.first.sizes.get(name).and_then(|value| whole(value).ok());
-        let (tied, leader) = if base(name)? >= base(other)? { (name, other) } else { (other, name) };
-        let divides = |problem: &ProblemSpec| {
-            let value = |name: &str| problem.sizes.get(name).and_then(|value| whole(value).ok());
-            match (value(tied), value(leader)) {
-                (Some(tied), Some(leader)) => leader > 0 && tied % leader == 0,
-                _ => false,
-            }
-        };
-        let factor = base(tied)? / base(leader)?.max(1);
-        let holds = self.kernel.problems.iter().all(divides) && factor > 0;
-        holds.then(|| (tied.to_string(), SizeRole::Tied { leader: leader.to_string(), factor }))
+        let value = |problem: &ProblemSpec, name: &str| whole(problem.sizes.get(name)?).ok();
+        let (own, others) = (value(self.first, name)?, value(self.first, other)?);
+        let (tied, leader) = if own >= others { (name, other) } else { (other, name) };
+        let pair = |problem: &ProblemSpec| Some((value(problem, tied)?, value(problem, leader)?));
+        let pairs: Vec<(i64, i64)> = self.kernel.problems.iter().map(pair).collect::<Option<_>>()?;
+        let (largest, smallest) = pairs.first().copied()?;
+        let role = |factor, offset| SizeRole::Tied { leader: leader.to_string(), factor, offset };
+        if pairs.iter().all(|(tied, leader)| *leader > 0 && tied % leader == 0) {
+            return Some((tied.to_string(), role(largest / smallest, 0)));
+        }
+        let offset = largest - smallest;
+        let constant = pairs.iter().all(|(tied, leader)| tied - leader == offset);
+        constant.then(|| (tied.to_string(), role(1, offset)))
     }
 }
 
@@ -208,11 +209,14 @@ fn reads(expr: &Expr, name: &str) -> bool {
     expr.distinct_names().iter().any(|own| &**own == name)
 }
 
-/// `HQ` and `HKV`, `N_IN` and `N_OUT`, `S1` and `S2`: names that begin alike and end in a short mark.
+/// `HQ` and `HKV`, `N_IN` and `N_OUT`, `IN_W` and `OUT_W`: names that differ in a short mark.
 fn alike(one: &str, other: &str) -> bool {
-    let common = one.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
-    let mark = |name: &str| name.len() - common <= 3;
-    common > 0 && mark(one) && mark(other)
+    let equal = |(a, b): &(u8, u8)| a == b;
+    let prefix = one.bytes().zip(other.bytes()).take_while(equal).count();
+    let suffix = one.bytes().rev().zip(other.bytes().rev()).take_while(equal).count();
+    let short = |common: usize| one.len() - common <= 3 && other.len() - common <= 3;
+    // One letter at the end is chance: `ROWS` and `COLS`.
+    (prefix > 0 && short(prefix)) || (suffix > 1 && short(suffix))
 }
 
 #[cfg(test)]
@@ -221,10 +225,19 @@ mod tests {
 
     #[test]
     fn names_of_one_kind() {
-        for (one, other) in [("HQ", "HKV"), ("SQ", "SKV"), ("N_IN", "N_OUT"), ("N", "N2")] {
+        for (one, other) in [
+            ("HQ", "HKV"),
+            ("SQ", "SKV"),
+            ("N_IN", "N_OUT"),
+            ("N", "N2"),
+            ("IN_W", "OUT_W"),
+            ("INPUT_H", "OUTPUT_H"),
+        ] {
             assert!(alike(one, other), "{one} {other}");
         }
-        for (one, other) in [("M", "N"), ("ROWS", "RADIUS"), ("COLS", "CHANNELS"), ("W", "H")] {
+        for (one, other) in
+            [("M", "N"), ("ROWS", "RADIUS"), ("COLS", "CHANNELS"), ("W", "H"), ("ROWS", "COLS")]
+        {
             assert!(!alike(one, other), "{one} {other}");
         }
     }
