@@ -305,6 +305,12 @@ pub struct SelftestArgs {
     /// `auto`, `host`, `cuda` or `cuda:INDEX`
     #[arg(long, default_value = "auto")]
     pub device: String,
+    /// `faults`: only the rows whose name contains this
+    #[arg(long, value_name = "ROW")]
+    pub only: Option<String>,
+    /// `faults`: the order of the rows and the inputs; random when absent
+    #[arg(long, value_name = "S")]
+    pub seed: Option<u64>,
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,

@@ -155,6 +155,9 @@ fn check_plan(kernel: &KernelSpec, seed: u64) -> CheckPlan {
             outputs: outputs.iter().map(|(name, path)| (name.clone(), path.clone())).collect(),
         },
     };
+    let has = |names: &[&str]| kernel.options.iter().any(|option| names.contains(&option.as_str()));
+    let fast_math = has(&["--use_fast_math", "-use_fast_math"]);
+    let flushes = has(&["-ftz=true", "--ftz=true"]);
     CheckPlan {
         reference,
         atol: check.atol,
@@ -166,6 +169,8 @@ fn check_plan(kernel: &KernelSpec, seed: u64) -> CheckPlan {
         deterministic: check.deterministic,
         repeats: check.repeats,
         special_values: check.special_values,
+        fast_math,
+        flushes_subnormals: fast_math || flushes,
         reference_f64: matches!(check.reference, ReferenceSpec::Kernel { real: true, .. }),
     }
 }

@@ -58,6 +58,13 @@ pub fn blame(death: &Death, prediction: Option<&LaunchPrediction>) -> Blame {
             let verdict = Verdict::new(VerdictKind::WorkerDied, death.describe());
             Blame { second_chance: true, ..Blame::plain(verdict.with_cause("protocol")) }
         }
+        // What runs while inputs are prepared is the user's reference kernel.
+        DeathHow::Fault { error } if death.phase == Some(Phase::Preparing) => {
+            let what = format!("the reference kernel: {}", error.message);
+            let verdict = Verdict::new(VerdictKind::HarnessError, what).with_cause("task");
+            let fault = error.verdict().label();
+            Blame { second_chance: true, ..Blame::plain(verdict.with("reference_fault", fault)) }
+        }
         // A fault while outputs are compared is the variant's doing too: it damaged the memory that the
         // comparison reads.
         DeathHow::Fault { error } => Blame {
@@ -156,7 +163,9 @@ mod tests {
         let garbage = DeathHow::Protocol { found: "`what`".into() };
         check(garbage, Some(Phase::Launched), "worker_died:protocol", true, R2);
         let error = DeviceError::plain(VerdictKind::OobWrite, "wrote behind `c`").sticky();
-        check(DeathHow::Fault { error: Box::new(error) }, Some(Phase::Launched), "oob_write", false, R2);
+        let fault = || DeathHow::Fault { error: Box::new(error.clone()) };
+        check(fault(), Some(Phase::Launched), "oob_write", false, R2);
+        check(fault(), Some(Phase::Preparing), "harness_error:task", true, R2);
     }
 
     #[test]

@@ -144,8 +144,12 @@ impl<S: Station> GateWalk<'_, S> {
             self.screen()?;
         }
         // Every correctness gate comes before the full measurement: only a correct variant's time may rank.
+        // Small shapes meet every input family: there it is cheap, and tails meet them too.
+        if !job.tiny.is_empty() {
+            self.gate(Gate::TinyShapes, Depth::Full, &job.tiny)?;
+        }
         self.gate(Gate::FullShapes, Depth::Full, &all)?;
-        self.gate(Gate::Repeatability, Depth::Full, &all)?;
+        self.gate(Gate::Repeatability, if job.deep { Depth::Deep } else { Depth::Full }, &all)?;
         self.measure_all()
     }
 
@@ -460,6 +464,7 @@ mod tests {
         screen small hot
         full_shapes Quick big
         screen big hot
+        tiny_shapes Full tiny:1
         full_shapes Full big,small
         repeatability Full big,small
         measure big hot

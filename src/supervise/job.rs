@@ -149,6 +149,8 @@ pub(crate) mod example {
             deterministic: true,
             repeats: 10,
             special_values: SpecialValues::default(),
+            fast_math: false,
+            flushes_subnormals: false,
             reference_f64: false,
         };
         Job {

@@ -2,8 +2,9 @@
 //! keep or drop, check outputs in between, stop, summarize.
 //!
 //! What is timed stands behind `SampleSource`, so that the script is tested against scripted devices.
-//! Between randomly chosen chunks outputs are poisoned, one more sample of the same kind is taken and
-//! the outputs are checked: a kernel that stops working once it is being timed shows there.
+//! Between randomly chosen chunks the outputs of the calls just timed are checked: a kernel that stops
+//! working once it is being timed shows there. At the end calls on new contents are compared with calls on
+//! contents that the kernel has seen.
 
 use std::time::Duration;
 
@@ -23,12 +24,11 @@ pub trait SampleSource {
     fn sample(&mut self, mode: TimingMode, samples: u32, batch: u32) -> Result<Vec<f64>, DeviceError>;
     /// Clocks, power and heat now.
     fn telemetry(&mut self) -> Telemetry;
-    /// Fills outputs with a pattern and restores what calls change.
-    fn poison(&mut self) -> Result<(), DeviceError>;
-    /// Checks the outputs; a verdict if they are wrong.
-    fn check(&mut self) -> Result<Option<Box<Verdict>>, DeviceError>;
-    /// Whether a second call on its own outputs gives the same answer (no `inout` buffer).
-    fn repeatable(&self) -> bool;
+    /// Checks the outputs of calls that were just sampled so; a verdict if they are wrong. May take one more
+    /// sample of the same kind.
+    fn check_outputs(&mut self, mode: TimingMode, batch: u32) -> Result<Option<Box<Verdict>>, DeviceError>;
+    /// A verdict if calls on new contents take longer than calls on contents that the kernel has seen.
+    fn compare_fresh(&mut self, seed: u64) -> Result<Option<Box<Verdict>>, DeviceError>;
     /// Milliseconds on a clock that only goes forward.
     fn now_ms(&mut self) -> f64;
     /// Waits for a throttled device to recover.
@@ -80,6 +80,12 @@ pub fn measure(
         if let Some(stop) = decide(&run.samples, run.spent_ms, policy) {
             // Always once at the end: a kernel that stops working late must not keep its time.
             if let Some(verdict) = run.check_outputs(bench)? {
+                return Ok(run.refused(*verdict));
+            }
+            // Once for each problem: what a kernel remembers does not depend on the cache.
+            if mode == TimingMode::Hot
+                && let Some(verdict) = bench.compare_fresh(seed)?
+            {
                 return Ok(run.refused(*verdict));
             }
             return Ok(run.summarize(bench, problem, stop, policy));
@@ -237,15 +243,10 @@ impl Run {
         self.check_outputs(bench)
     }
 
-    /// Poisons the outputs, takes one more sample of the same kind and checks what it wrote.
+    /// Checks what timed calls wrote.
     fn check_outputs(&mut self, bench: &mut dyn SampleSource) -> Result<Option<Box<Verdict>>, DeviceError> {
-        // Poisoned first, or an answer of an earlier call would pass for one of this sample.
-        bench.poison()?;
-        // A kernel that accumulates has a known answer only after a single call.
-        let batch = if bench.repeatable() { self.batch } else { 1 };
-        bench.sample(self.mode, 1, batch)?;
         self.checks += 1;
-        bench.check()
+        bench.check_outputs(self.mode, self.batch)
     }
 
     fn refused(&self, verdict: Verdict) -> MeasureAnswer {
@@ -353,6 +354,7 @@ mod tests {
         throttled_until_ms: f64,
         works_until_call: u32,
         written: bool,
+        remembers: bool,
         sampled: Vec<(TimingMode, u32, u32)>,
     }
 
@@ -364,6 +366,7 @@ mod tests {
             throttled_until_ms: 0.0,
             works_until_call: u32::MAX,
             written: true,
+            remembers: false,
             sampled: Vec::new(),
         }
     }
@@ -385,16 +388,19 @@ mod tests {
             let reason = if hot { "SW_THERMAL_SLOWDOWN" } else { "SW_POWER_CAP" };
             Telemetry { throttle_reasons: vec![reason.into()], ..Telemetry::default() }
         }
-        fn poison(&mut self) -> Result<(), DeviceError> {
+        fn check_outputs(
+            &mut self,
+            mode: TimingMode,
+            batch: u32,
+        ) -> Result<Option<Box<Verdict>>, DeviceError> {
             self.written = false;
-            Ok(())
-        }
-        fn check(&mut self) -> Result<Option<Box<Verdict>>, DeviceError> {
+            self.sample(mode, 1, batch)?;
             let wrong = Verdict::new(VerdictKind::WrongAnswer, "poison is left").with_cause(Cause::Unwritten);
             Ok((!self.written).then(|| Box::new(wrong)))
         }
-        fn repeatable(&self) -> bool {
-            true
+        fn compare_fresh(&mut self, _seed: u64) -> Result<Option<Box<Verdict>>, DeviceError> {
+            let slow = Verdict::new(VerdictKind::TimingEscape, "remembers").with_cause("cached_result");
+            Ok(self.remembers.then(|| Box::new(slow)))
         }
         fn now_ms(&mut self) -> f64 {
             self.now_ms
@@ -456,6 +462,15 @@ mod tests {
         assert_eq!(outcome.verdict.unwrap().kind, VerdictKind::TimingEscape);
         assert_eq!(outcome.honesty.unwrap().state, GateState::Fail);
         assert!(outcome.measurement.is_none());
+    }
+
+    #[test]
+    fn a_kernel_that_remembers_is_refused_at_the_end_of_a_measurement() {
+        let mut bench = scripted(|_| 1_000.0);
+        bench.remembers = true;
+        let outcome = run(&mut bench, TimingMode::Hot, policy::contender());
+        assert_eq!(outcome.verdict.unwrap().label(), "timing_escape:cached_result");
+        assert_eq!(outcome.honesty.unwrap().state, GateState::Fail);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use evo_protocol::worker::{
 use evo_space::genome::ContentHash;
 
 use super::canary;
-use super::judge::{CaseRefusal, Judge, honesty};
+use super::judge::{CaseRefusal, Judge, Turns, honesty};
 use super::measure::measure;
 use super::stand::{BlockSize, Stand};
 use super::wire::Wire;
@@ -139,7 +139,10 @@ impl Server {
     ) -> Result<Response, DeviceError> {
         let Server { wire, judge, seed } = self;
         let judge = judge.as_mut().ok_or_else(no_device)?;
-        let prepared = match judge.prepare(slot, plan, &mut |phase, detail| wire.phase(phase, detail)) {
+        // A screening tells who is far behind, and for that one set is enough.
+        let turns = if policy.screen { Turns::One } else { Turns::Several };
+        let mut report = |phase, detail: &str| wire.phase(phase, detail);
+        let prepared = match judge.prepare_timed(slot, plan, turns, &mut report) {
             Ok(prepared) => prepared,
             Err(refusal) => return Ok(refused(refusal)),
         };
@@ -166,7 +169,8 @@ impl Server {
         let judge = judge.as_mut().ok_or_else(no_device)?;
         let mut prepared = Vec::new();
         for (slot, plan) in (0u8..).zip(plans) {
-            let ready = judge.prepare(slot, plan, &mut |phase, detail| wire.phase(phase, detail));
+            let ready = judge
+                .prepare_timed(slot, plan, Turns::Several, &mut |phase, detail| wire.phase(phase, detail));
             prepared.push(ready.map_err(refusal_error)?);
         }
         // Each rival's block is sized once, so that all of its blocks are alike.

@@ -8,7 +8,7 @@ use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::Verdict;
 use evo_protocol::worker::Phase;
 
-use super::judge::{Judge, PreparedCase};
+use super::judge::{Judge, TimedProblem};
 use super::measure::{SampleSource, affordable, batch_size};
 use super::wire::Wire;
 use crate::timing::stats::median;
@@ -16,7 +16,7 @@ use crate::timing::stats::median;
 /// A prepared problem on its device.
 pub struct Stand<'a> {
     judge: &'a mut Judge,
-    prepared: &'a PreparedCase,
+    timed: &'a TimedProblem,
     plan: &'a ProblemPlan,
     wire: &'a mut Wire,
     began: Instant,
@@ -26,11 +26,11 @@ impl<'a> Stand<'a> {
     /// Puts a prepared problem on the stand.
     pub fn new(
         judge: &'a mut Judge,
-        prepared: &'a PreparedCase,
+        timed: &'a TimedProblem,
         plan: &'a ProblemPlan,
         wire: &'a mut Wire,
     ) -> Stand<'a> {
-        Stand { judge, prepared, plan, wire, began: Instant::now() }
+        Stand { judge, timed, plan, wire, began: Instant::now() }
     }
 }
 
@@ -39,25 +39,21 @@ impl SampleSource for Stand<'_> {
         // Each chunk restarts the parent's deadline, so a hang while sampling is found within one chunk's
         // limit.
         self.wire.phase(Phase::Timing, &format!("`{}` {}", self.plan.name, mode.as_str()));
-        let PreparedCase { module, launches, .. } = self.prepared;
-        self.judge.device().sample(*module, launches, mode, samples, batch)
+        self.judge.sample(self.timed, mode, samples, batch)
     }
 
     fn telemetry(&mut self) -> Telemetry {
         self.judge.device().telemetry()
     }
 
-    fn poison(&mut self) -> Result<(), DeviceError> {
-        self.judge.poison_outputs(self.prepared)
-    }
-
-    fn check(&mut self) -> Result<Option<Box<Verdict>>, DeviceError> {
+    fn check_outputs(&mut self, mode: TimingMode, batch: u32) -> Result<Option<Box<Verdict>>, DeviceError> {
         self.wire.phase(Phase::Checking, &self.plan.name);
-        Ok(self.judge.check_outputs(self.prepared))
+        self.judge.check_sampled(self.timed, mode, batch)
     }
 
-    fn repeatable(&self) -> bool {
-        !self.prepared.accumulates()
+    fn compare_fresh(&mut self, seed: u64) -> Result<Option<Box<Verdict>>, DeviceError> {
+        let wire = &mut *self.wire;
+        self.judge.compare_fresh(self.timed, seed, &mut |phase, detail| wire.phase(phase, detail))
     }
 
     fn now_ms(&mut self) -> f64 {

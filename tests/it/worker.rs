@@ -84,6 +84,8 @@ fn job(label: &str) -> Job {
         deterministic: true,
         repeats: 2,
         special_values: SpecialValues::default(),
+        fast_math: false,
+        flushes_subnormals: false,
         reference_f64: false,
     };
     Job {

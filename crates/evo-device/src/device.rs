@@ -45,6 +45,22 @@ pub enum BoundArgument {
     Scalar(Vec<u8>),
 }
 
+/// What to sample.
+#[derive(Clone, Copy, Debug)]
+pub struct SampleOrder<'a> {
+    /// Calls that take turns, each with all of its launches and buffers of its own. Call n is number n modulo
+    /// their count, where calls are counted from 0 in each hot sample, and over all samples otherwise.
+    pub rotation: &'a [Vec<BoundLaunch>],
+    /// What surrounds a call.
+    pub mode: TimingMode,
+    /// How many.
+    pub samples: u32,
+    /// In hot mode each sample is the mean over so many calls.
+    pub batch: u32,
+    /// Whether nothing may run before the first sample, because calls use up what their buffers hold.
+    pub untouched: bool,
+}
+
 /// Elementwise comparison of a buffer with expected values in fp64.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Comparison {
@@ -52,6 +68,8 @@ pub struct Comparison {
     pub elements: u64,
     /// Elements that are NaN or infinite where the expected value is finite.
     pub non_finite: u64,
+    /// Mismatches where the expected value is NaN or infinite. NaN matches NaN, an infinity only itself.
+    pub special: u64,
     /// Elements with |actual − expected| > atol + rtol·|expected| (or non-finite).
     pub mismatches: u64,
     /// Index of the first mismatch.
@@ -68,8 +86,10 @@ pub struct Comparison {
     pub error_square_sum: f64,
     /// Σ expected².
     pub expected_square_sum: f64,
-    /// Σ (actual − expected): a bias shows here.
+    /// Σ (actual − expected): an offset shows here.
     pub error_sum: f64,
+    /// Σ (actual − expected)·expected: a wrong scale shows here.
+    pub error_dot_sum: f64,
 }
 
 impl Comparison {
@@ -80,8 +100,17 @@ impl Comparison {
     }
 }
 
+/// The block of neighboring elements whose error is largest beside its own size.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct BlockError {
+    /// ‖actual − expected‖ / (‖expected‖ + floor·√elements) of the block.
+    pub ratio: f64,
+    /// Which block, counted from 0.
+    pub index: u64,
+}
+
 /// Elementwise tolerance.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tolerance {
     /// Absolute part.
     pub atol: f64,
@@ -175,6 +204,18 @@ pub trait Device {
         tolerance: Tolerance,
     ) -> Result<Comparison, DeviceError>;
 
+    /// Compares blocks of `block` neighboring elements, such as rows, with expected fp64 values: the block
+    /// that is farthest off. `floor` is what counts as nothing, per element. Values that are not finite on
+    /// either side are left out.
+    fn compare_blocks(
+        &mut self,
+        actual: BufferId,
+        dtype: DType,
+        expected: BufferId,
+        block: u64,
+        floor: f64,
+    ) -> Result<BlockError, DeviceError>;
+
     /// Damaged guard zones of all live buffers.
     fn check_guards(&mut self) -> Result<Vec<GuardDamage>, DeviceError>;
 
@@ -205,16 +246,8 @@ pub trait Device {
     /// Waits for everything enqueued.
     fn synchronize(&mut self) -> Result<(), DeviceError>;
 
-    /// Takes `samples` samples of one call (all launches), in nanoseconds per call. In hot mode each
-    /// sample is the mean over `batch` calls.
-    fn sample(
-        &mut self,
-        module: ModuleId,
-        launches: &[BoundLaunch],
-        mode: TimingMode,
-        samples: u32,
-        batch: u32,
-    ) -> Result<Vec<f64>, DeviceError>;
+    /// Takes samples, in nanoseconds per call.
+    fn sample(&mut self, module: ModuleId, order: SampleOrder<'_>) -> Result<Vec<f64>, DeviceError>;
 
     /// Clocks, power, heat.
     fn telemetry(&mut self) -> Telemetry;

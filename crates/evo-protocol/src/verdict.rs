@@ -218,6 +218,8 @@ impl Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
+    /// `wrong_answer`: errors that lean to one side, though each is small.
+    Bias,
     /// `harness_error`: the cache of compiled variants cannot be written.
     Cache,
     /// `wrong_answer`: the same output for all elements or all inputs.
@@ -226,8 +228,12 @@ pub enum Cause {
     NanInf,
     /// `wrong_answer`: small errors only.
     Precision,
+    /// `wrong_answer`: wrong only where inputs are NaN, infinite, subnormal or huge.
+    SpecialValues,
     /// `wrong_answer`: right at small shapes, grossly wrong at timed ones.
     TimedShape,
+    /// `wrong_answer`: memory is read before it is written.
+    Uninitialized,
     /// `wrong_answer`: elements that were never written.
     Unwritten,
     /// `wrong_answer`: errors as large as the answer.
@@ -237,11 +243,14 @@ pub enum Cause {
 impl Cause {
     /// Every cause.
     pub const ALL: &'static [Cause] = &[
+        Cause::Bias,
         Cause::Cache,
         Cause::Constant,
         Cause::NanInf,
         Cause::Precision,
+        Cause::SpecialValues,
         Cause::TimedShape,
+        Cause::Uninitialized,
         Cause::Unwritten,
         Cause::Value,
     ];
@@ -249,11 +258,14 @@ impl Cause {
     /// The name in files.
     pub fn as_str(self) -> &'static str {
         match self {
+            Cause::Bias => "bias",
             Cause::Cache => "cache",
             Cause::Constant => "constant",
             Cause::NanInf => "nan_inf",
             Cause::Precision => "precision",
+            Cause::SpecialValues => "special_values",
             Cause::TimedShape => "timed_shape",
+            Cause::Uninitialized => "uninitialized",
             Cause::Unwritten => "unwritten",
             Cause::Value => "value",
         }

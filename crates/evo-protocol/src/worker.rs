@@ -268,6 +268,8 @@ pub enum Depth {
     Quick,
     /// All seeds and families.
     Full,
+    /// The same, with many more repetitions: finalists, and variants judged alone.
+    Deep,
 }
 
 /// What a worker is handed: a binary and how to judge it; never host code.
@@ -327,6 +329,12 @@ pub struct CheckPlan {
     /// How outputs for NaN, infinite, subnormal and huge inputs are judged.
     #[serde(default)]
     pub special_values: SpecialValues,
+    /// Whether the kernel is compiled to assume that there are no NaN and no infinities.
+    #[serde(default)]
+    pub fast_math: bool,
+    /// Whether the kernel is compiled to treat subnormal numbers as zero.
+    #[serde(default)]
+    pub flushes_subnormals: bool,
     /// Whether the reference kernel computes in fp64 and takes fp64 buffers for floating-point arguments.
     #[serde(default)]
     pub reference_f64: bool,

@@ -1,5 +1,7 @@
 //! The command: opens a device or starts a lane, runs the checks of one subject, prints them.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
+
 use evo_device::device::Device;
 use evo_device::open::open;
 use evo_protocol::binary::{HEADER_END, KernelSource};
@@ -21,7 +23,7 @@ pub fn run(arguments: &SelftestArgs) -> Result<ExitCode, CliError> {
     let setup = session::setup(&arguments.device, None)?;
     let (info, report) = match arguments.subject {
         SelftestSubject::Device => on_device(&setup)?,
-        SelftestSubject::Faults | SelftestSubject::Latency => on_lane(&setup, arguments.subject)?,
+        SelftestSubject::Faults | SelftestSubject::Latency => on_lane(&setup, arguments)?,
     };
     print(arguments, &info, &report)?;
     Ok(if report.passed() { ExitCode::Done } else { ExitCode::Failed })
@@ -52,13 +54,18 @@ fn on_device(setup: &DeviceSetup) -> Result<(serde_json::Value, SelftestReport),
 
 fn on_lane(
     setup: &DeviceSetup,
-    subject: SelftestSubject,
+    arguments: &SelftestArgs,
 ) -> Result<(serde_json::Value, SelftestReport), CliError> {
     let file = catalog::open("faults")?;
-    let mut bench = SelftestBench::start(&file, setup, 1)?;
+    // Another order each time: a fault may spoil its neighbor only in some orders.
+    let seed = arguments.seed.unwrap_or_else(|| RandomState::new().build_hasher().finish() >> 32);
+    let mut bench = SelftestBench::start(&file, setup, seed)?;
     let info = serde_json::to_value(bench.lane.info())?;
-    let report = match subject {
-        SelftestSubject::Faults => faults::run(&mut bench)?,
+    let report = match arguments.subject {
+        SelftestSubject::Faults => {
+            eprintln!("seed {seed}: repeat with --seed {seed}");
+            faults::run(&mut bench, arguments.only.as_deref(), seed)?
+        }
         _ => latency::run(&mut bench, setup)?,
     };
     Ok((info, report))

@@ -1,6 +1,6 @@
 //! `evo selftest device`: every call of the `Device` trait against known answers.
 
-use evo_device::device::{BoundArgument, BoundLaunch, BufferId, Device, ModuleId, Tolerance};
+use evo_device::device::{BoundArgument, BoundLaunch, BufferId, Device, ModuleId, SampleOrder, Tolerance};
 use evo_protocol::device::{DeviceError, DeviceKind};
 use evo_protocol::dtype::DType;
 use evo_protocol::measurement::TimingMode;
@@ -270,7 +270,9 @@ fn sampling(device: &mut dyn Device, module: ModuleId) -> Answer {
     for (mode, batch) in
         [(TimingMode::Hot, 1), (TimingMode::Hot, 20), (TimingMode::Cold, 1), (TimingMode::Eager, 1)]
     {
-        let mut samples = device.sample(module, &launches, mode, 33, batch).map_err(text)?;
+        let rotation = &[launches.clone()];
+        let order = SampleOrder { rotation, mode, samples: 33, batch, untouched: false };
+        let mut samples = device.sample(module, order).map_err(text)?;
         demand(samples.len() == 33, format!("{} samples of 33", samples.len()))?;
         demand(samples.iter().all(|sample| *sample > 0.0), "a sample is not positive")?;
         samples.sort_by(f64::total_cmp);

@@ -37,6 +37,13 @@ const FAMILIES: &[(&str, &str)] = &[
     ("constant", "constant"),
     ("ramp", "ramp"),
     ("spikes", "spikes"),
+    ("zero", "zero"),
+    ("offset", "offset"),
+    ("huge", "huge"),
+    ("subnormal", "subnormal"),
+    ("special", "special"),
+    ("wide", "wide"),
+    ("extremes", "extremes"),
 ];
 
 const SPECIAL_VALUES: &[(&str, SpecialValues)] = &[

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use evo_protocol::device::DeviceError;
 use evo_protocol::plan::ProblemPlan;
-use evo_protocol::worker::{CheckPlan, Depth};
+use evo_protocol::worker::{CheckPlan, Depth, SpecialValues};
 
 use super::inputs::{self, Family};
 use crate::worker::judge::npy::task_error;
@@ -34,24 +34,63 @@ impl Case {
     }
 }
 
-/// The cases of one problem. `Quick` runs one. `Full` runs every seed with the file's own inputs and
-/// every other family once. Families vary the arithmetic and seeds vary the values; their product would
-/// find the same faults many times.
-pub fn cases(check: &CheckPlan, plan: &ProblemPlan, depth: Depth) -> Result<Vec<Case>, DeviceError> {
+/// The largest problem of at most so many elements meets the families that explore the data type's range; the
+/// smallest of all where none is so small. Others have no other values, and a large one's answers are expensive.
+const RANGE_ELEMENTS: u64 = 1 << 18;
+
+/// The cases of several problems. `Quick` runs one each. `Full` runs every seed with the file's own inputs
+/// and every other family once. Families vary the arithmetic and seeds vary the values; their product would
+/// find the same faults many times. `explored` says that this candidate has met the range of its data type.
+pub fn cases(
+    check: &CheckPlan,
+    plans: &[&ProblemPlan],
+    depth: Depth,
+    explored: bool,
+) -> Result<Vec<Case>, DeviceError> {
+    let size = |plan: &&ProblemPlan| Case::first(plan).elements();
+    let small = plans.iter().filter(|plan| size(plan) <= RANGE_ELEMENTS).max_by_key(|plan| size(plan));
+    let chosen = small.or_else(|| plans.iter().min_by_key(|plan| size(plan))).filter(|_| !explored);
+    let mut out = Vec::new();
+    for plan in plans {
+        let explores = chosen.is_some_and(|chosen| std::ptr::eq(*chosen, *plan));
+        out.extend(cases_of(check, plan, depth, explores)?);
+    }
+    Ok(out)
+}
+
+fn cases_of(
+    check: &CheckPlan,
+    plan: &ProblemPlan,
+    depth: Depth,
+    explores: bool,
+) -> Result<Vec<Case>, DeviceError> {
     let mut out = vec![Case::first(plan)];
     if depth == Depth::Quick {
         return Ok(out);
     }
-    let families = families(check)?;
+    let changes = |family: &Family| plan.buffers.iter().any(|buffer| inputs::varies_in(buffer, *family));
+    let families = families(check)?.into_iter().filter(|family| permitted(check, *family));
+    let families = families.filter(|family| explores || !family.explores_range()).filter(changes);
     let case = |seed_index, family| Case { plan: plan.clone(), seed_index, family };
     // Without random inputs every seed would repeat the same case.
     if plan.buffers.iter().any(inputs::varies) {
         out.extend((1..check.seeds).map(|index| case(index, Family::Normal)));
     }
-    if plan.buffers.iter().any(inputs::varies_by_family) {
-        out.extend(families.into_iter().filter(|f| *f != Family::Normal).map(|family| case(0, family)));
-    }
+    out.extend(families.filter(|family| *family != Family::Normal).map(|family| case(0, family)));
     Ok(out)
+}
+
+/// Whether declared compiler options and the file leave a family's answer to the reference. Fast math may
+/// assume that there are no special values, and a build that flushes subnormals may lose them.
+fn permitted(check: &CheckPlan, family: Family) -> bool {
+    let special = check.special_values == SpecialValues::Reference;
+    match family {
+        Family::Special => special && !check.fast_math,
+        Family::Huge => special && !check.fast_math,
+        // In fp64 a reference keeps squares of subnormals that every f32 kernel loses.
+        Family::Subnormal => special && !check.flushes_subnormals && !check.reference_f64,
+        _ => true,
+    }
 }
 
 fn families(check: &CheckPlan) -> Result<BTreeSet<Family>, DeviceError> {

@@ -4,15 +4,21 @@
 //! all-zero output passes `atol = 1e-2`. Every bound here is relative to the expected output's own
 //! size, or to the error that a trusted computation of the same data type makes on the same inputs:
 //!
-//! 1. no NaN or infinity where the answer is finite;
+//! 1. no NaN or infinity where the answer is finite, and the same one where it is not;
 //! 2. each element within `atol + rtol·|expected|`, `atol` a share of the expected root mean square;
 //! 3. ‖error‖ within a share of ‖expected‖ (Frobenius);
-//! 4. the largest error within `trusted_factor` × the trusted computation's, plus a few spacings.
+//! 4. the largest error within `trusted_factor` × the trusted computation's, plus a few spacings;
+//! 5. ‖error‖ of each row (or block of neighbors) within a multiple of the share of rule 3;
+//! 6. no systematic error: rounding is as often up as down, so over many elements the mean error and the
+//!    slope of the error over the answer vanish;
+//! 7. ‖error‖ well below ‖expected − mean‖: an output that ignores its inputs explains nothing of the answer.
 //!
-//! A space file's own `atol` and `rtol` replace rule 2 and leave the others; `trusted_factor = 0`
-//! switches rule 4 and the calibrated part of 3 off (for kernels that use tf32 on purpose).
+//! A space file's own `atol` and `rtol` replace rule 2, and `rtol` widens rules 3, 5 and 6 to the accuracy that
+//! it declares; `trusted_factor = 0` switches rule 4 and the calibrated part of 3 off (for kernels that use
+//! tf32 on purpose). Rules 5 and 6 look at plain inputs only: where values are equal or sorted, they round
+//! alike.
 
-use evo_device::device::{Comparison, Tolerance};
+use evo_device::device::{BlockError, Comparison, Tolerance};
 use evo_protocol::dtype::DType;
 use evo_protocol::worker::CheckPlan;
 use serde::{Deserialize, Serialize};
@@ -28,14 +34,25 @@ pub struct TrustedError {
     pub max: f64,
     /// ‖error‖ (Frobenius).
     pub norm: f64,
+    /// Mean signed error.
+    #[serde(default)]
+    pub mean: f64,
+    /// ⟨error, expected⟩ / ⟨expected, expected⟩.
+    #[serde(default)]
+    pub slope: f64,
 }
 
 /// What the policy needs to know of an expected output.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AnswerScale {
     pub elements: u64,
+    /// Root mean square of the finite values.
     pub rms: f64,
     pub max: f64,
+    /// Root mean square of the distance from the mean: what the inputs decide.
+    pub spread: f64,
+    /// Elements whose expected value is finite.
+    pub finite: u64,
     /// No error allowed.
     pub exact: bool,
     pub noise_max: f64,
@@ -46,26 +63,39 @@ pub struct AnswerScale {
 impl AnswerScale {
     /// Measures an answer.
     pub fn of(answer: &ReferenceAnswer) -> AnswerScale {
+        let finite: Vec<f64> = answer.expected.iter().copied().filter(|value| value.is_finite()).collect();
+        let mean = finite.iter().sum::<f64>() / finite.len().max(1) as f64;
+        let distances: Vec<f64> = finite.iter().map(|value| value - mean).collect();
         AnswerScale {
             elements: answer.expected.len() as u64,
-            rms: rms(&answer.expected),
-            max: max_abs(&answer.expected),
+            rms: rms(&finite),
+            max: max_abs(&finite),
+            spread: rms(&distances),
+            finite: finite.len() as u64,
             exact: answer.exact,
             noise_max: answer.noise.max,
             noise_rms: answer.noise.rms,
-            trusted: answer.trusted.as_ref().map(|trusted| {
-                let errors = trusted.iter().zip(&answer.expected).map(|(t, e)| t - e);
-                let fold =
-                    |(max, square): (f64, f64), error: f64| (error.abs().max(max), square + error * error);
-                let (max, square) = errors.fold((0.0, 0.0), fold);
-                TrustedError { max, norm: square.sqrt() }
-            }),
+            trusted: answer.trusted.as_ref().map(|trusted| trusted_error(trusted, &answer.expected)),
         }
     }
 }
 
+fn trusted_error(trusted: &[f64], expected: &[f64]) -> TrustedError {
+    let (mut max, mut square, mut sum, mut dot, mut size) = (0.0f64, 0.0, 0.0, 0.0, 0.0);
+    for (t, e) in trusted.iter().zip(expected).filter(|(t, e)| t.is_finite() && e.is_finite()) {
+        let error = t - e;
+        max = max.max(error.abs());
+        square += error * error;
+        sum += error;
+        dot += error * e;
+        size += e * e;
+    }
+    let slope = if size > 0.0 { dot / size } else { 0.0 };
+    TrustedError { max, norm: square.sqrt(), mean: sum / expected.len().max(1) as f64, slope }
+}
+
 /// The numbers that an output is compared with.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bounds {
     /// Rule 2.
     pub tolerance: Tolerance,
@@ -73,6 +103,32 @@ pub struct Bounds {
     pub norm: f64,
     /// Rule 4: largest error of an element.
     pub max: Option<f64>,
+    /// Rule 5: largest ‖error‖ of a block beside its size.
+    pub block: Option<BlockBound>,
+    /// Rule 6.
+    pub bias: Option<BiasBound>,
+    /// Rule 7: largest ‖error‖ of an output that depends on its inputs.
+    pub varied: Option<f64>,
+}
+
+/// Rule 5.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct BlockBound {
+    /// Elements of a block.
+    pub elements: u64,
+    /// Largest ‖error‖ / (‖expected‖ + floor·√elements).
+    pub ratio: f64,
+    /// What an element may miss in a block of zeros, as a size of the answer.
+    pub floor: f64,
+}
+
+/// Rule 6: what is left of the mean error and of the error's slope when rounding has averaged out.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct BiasBound {
+    /// Of |Σ error| / n, in units of the output.
+    pub mean: f64,
+    /// Of |⟨error, expected⟩| / ⟨expected, expected⟩.
+    pub slope: f64,
 }
 
 /// Default shares by data type, for references without a trusted computation.
@@ -80,27 +136,61 @@ struct ToleranceShares {
     atol: f64,
     rtol: f64,
     norm: f64,
+    /// Relative error that may be the same in all elements: approximate exp and reciprocals have a little.
+    bias: f64,
     /// Spacings allowed for approximate exp, division and reordering, in units of rounding.
     units: f64,
 }
 
 fn shares(dtype: DType) -> ToleranceShares {
     match dtype {
-        DType::F16 => ToleranceShares { atol: 1e-2, rtol: 1e-2, norm: 2e-3, units: 2.0 },
-        DType::Bf16 => ToleranceShares { atol: 5e-2, rtol: 5e-2, norm: 1.2e-2, units: 2.0 },
-        DType::F32 => ToleranceShares { atol: 1e-3, rtol: 1e-3, norm: 1e-4, units: 64.0 },
-        _ => ToleranceShares { atol: 1e-9, rtol: 1e-9, norm: 1e-10, units: 64.0 },
+        // Rounding the output alone gives a norm of 2e-4 (f16) and 1.7e-3 (bf16). Twice that is usual, since
+        // kernels and references may round on the way as well.
+        DType::F16 => ToleranceShares { atol: 1e-2, rtol: 1e-2, norm: 1e-3, bias: 6e-5, units: 2.0 },
+        DType::Bf16 => ToleranceShares { atol: 5e-2, rtol: 5e-2, norm: 8e-3, bias: 5e-4, units: 2.0 },
+        // A chain of a thousand f32 additions has a norm of about 2e-6; rounding to 14 bits has 2e-5.
+        DType::F32 => ToleranceShares { atol: 1e-4, rtol: 1e-4, norm: 1e-5, bias: 2.5e-6, units: 64.0 },
+        _ => ToleranceShares { atol: 1e-9, rtol: 1e-9, norm: 1e-10, bias: 2.5e-11, units: 64.0 },
     }
 }
 
+/// Errors of a sum grow with the root of its length: from this length on the default shares grow too.
+const LENGTH: f64 = 65_536.0;
+/// Rule 5: a row's error varies more than the whole output's.
+const BLOCK_FACTOR: f64 = 4.0;
+/// Rule 5: elements this far below the output's root mean square count as nothing.
+const BLOCK_FLOOR: f64 = 0.05;
+/// Rows shorter than this, and longer than that, are not looked at row by row.
+const BLOCK_MIN: u64 = 8;
+const BLOCK_MAX: u64 = 1 << 16;
+/// Rule 6: standard errors allowed on top of the share.
+const SIGMAS: f64 = 6.0;
+/// Rule 7: the share of the answer's variation that the error may take.
+const UNEXPLAINED: f64 = 0.5;
+
+/// What the bounds of an output depend on beside its answer.
+#[derive(Clone, Copy, Debug)]
+pub struct OutputShape {
+    pub dtype: DType,
+    pub family: Family,
+    /// Elements of its last extent: a row.
+    pub row: u64,
+    /// How many input elements there are for each element of the output: about the length of its sums.
+    pub length: f64,
+}
+
 /// The bounds for one output of one case.
-pub fn bounds(check: &CheckPlan, dtype: DType, family: Family, scale: &AnswerScale) -> Bounds {
+pub fn bounds(check: &CheckPlan, shape: OutputShape, scale: &AnswerScale) -> Bounds {
+    let OutputShape { dtype, family, .. } = shape;
     // Integers and data movement do not round, so nothing but equality is right.
     let Some(precision) = element::precision(dtype).filter(|_| !scale.exact) else {
-        return Bounds { tolerance: Tolerance { atol: 0.0, rtol: 0.0 }, norm: 0.0, max: Some(0.0) };
+        return Bounds { max: Some(0.0), ..Bounds::default() };
     };
-    let shares = shares(dtype);
-    let count = scale.elements.max(1) as f64;
+    let mut shares = shares(dtype);
+    let growth = (shape.length / LENGTH).sqrt().max(1.0);
+    shares.norm *= growth;
+    shares.bias *= growth;
+    let count = scale.finite.max(1) as f64;
     let size = scale.rms * count.sqrt();
     // A few subnormal spacings: where the answer is zero, every relative bound is zero too.
     let smallest = 4.0 * precision.smallest;
@@ -123,17 +213,38 @@ pub fn bounds(check: &CheckPlan, dtype: DType, family: Family, scale: &AnswerSca
         }
     };
     let stress = if trusted.is_none() && family != Family::Normal { 10.0 } else { 1.0 };
-    let relative = (stress * shares.atol * scale.rms).max(max.unwrap_or(0.0)) + smallest;
+    let relative = (stress * shares.atol * scale.rms + scale.noise_max).max(max.unwrap_or(0.0)) + smallest;
     let tolerance = match (check.atol, check.rtol) {
         (None, None) => Tolerance { atol: relative, rtol: stress * shares.rtol },
         (atol, rtol) => {
-            let own = atol.unwrap_or(0.0);
+            // Declared for the kernel; the reference's own error comes on top.
+            let own = atol.unwrap_or(0.0) + scale.noise_max;
             // An absolute tolerance is meant for the file's own inputs; other families scale.
             let atol = if family == Family::Normal { own } else { own.max(relative) };
             Tolerance { atol, rtol: rtol.unwrap_or(0.0) }
         }
     };
-    Bounds { tolerance, norm, max }
+    // A declared relative tolerance says how accurate the kernel means to be.
+    let norm = norm.max(check.rtol.unwrap_or(0.0) * size);
+    let plain = family == Family::Normal && count >= 64.0;
+    let relative_norm = if size > 0.0 { norm / size } else { 0.0 };
+    let is_row = (BLOCK_MIN..=BLOCK_MAX).contains(&shape.row) && shape.row < scale.elements;
+    let block = (plain && is_row).then_some(BlockBound {
+        elements: shape.row,
+        ratio: BLOCK_FACTOR * relative_norm,
+        floor: BLOCK_FLOOR * scale.rms,
+    });
+    let share = shares.bias.max(check.rtol.unwrap_or(0.0) / 2.0);
+    // Answers that are nearly equal round alike, and then rounding is a bias.
+    let varied_enough = scale.spread > 0.1 * scale.rms;
+    let noise = scale.noise_rms;
+    let bias = (plain && varied_enough).then(|| BiasBound {
+        mean: share * scale.rms + noise + 3.0 * trusted.map_or(0.0, |own| own.mean.abs()),
+        slope: share + noise / scale.rms.max(smallest) + 3.0 * trusted.map_or(0.0, |own| own.slope.abs()),
+    });
+    let resolution = (4.0 * precision.unit * scale.rms + scale.noise_rms + smallest) * count.sqrt();
+    let varied = plain.then(|| (UNEXPLAINED * scale.spread * count.sqrt()).max(resolution));
+    Bounds { tolerance, norm, max, block, bias, varied }
 }
 
 /// Rounding that any order of f32 operations may show, relative to the output.
@@ -149,12 +260,20 @@ fn slack(precision: &Precision, units: f64, family: Family, dtype: DType) -> f64
 pub enum Breach {
     /// Rule 1.
     NonFinite,
+    /// Rule 1, where the answer is NaN or infinite itself.
+    Special,
     /// Rule 2.
     Elements,
     /// Rule 3.
     Norm,
     /// Rule 4.
     Trusted,
+    /// Rule 7.
+    Insensitive,
+    /// Rule 5.
+    Block,
+    /// Rule 6.
+    Bias,
 }
 
 impl Breach {
@@ -162,29 +281,52 @@ impl Breach {
     pub fn describe(self) -> &'static str {
         match self {
             Breach::NonFinite => "NaN or infinity where the answer is finite",
+            Breach::Special => "another value where the answer is NaN or infinite",
             Breach::Elements => "elements are outside the tolerance",
             Breach::Norm => "the error is too large a share of the output",
             Breach::Trusted => "the largest error exceeds that of a trusted computation",
+            Breach::Insensitive => "the output hardly depends on its inputs",
+            Breach::Block => "one row is farther off than rounding explains",
+            Breach::Bias => "errors lean to one side",
         }
     }
 }
 
-/// The first rule that a comparison breaks.
-pub fn breach(comparison: &Comparison, bounds: &Bounds) -> Option<Breach> {
+/// The first rule that a comparison breaks; `block` is there where rule 5 applies.
+pub fn breach(comparison: &Comparison, block: Option<&BlockError>, bounds: &Bounds) -> Option<Breach> {
     // Written so that a NaN in a sum counts as a breach.
     let within = |value: f64, bound: f64| value <= bound;
     // NaN first: it is the clearest finding, and the error sums leave it out.
     if comparison.non_finite > 0 {
         Some(Breach::NonFinite)
+    } else if comparison.special > 0 {
+        Some(Breach::Special)
     } else if comparison.mismatches > 0 {
         Some(Breach::Elements)
     } else if !within(comparison.error_square_sum.sqrt(), bounds.norm) {
         Some(Breach::Norm)
     } else if !bounds.max.is_none_or(|bound| within(comparison.abs_error_max, bound)) {
         Some(Breach::Trusted)
+    } else if !bounds.varied.is_none_or(|bound| within(comparison.error_square_sum.sqrt(), bound)) {
+        Some(Breach::Insensitive)
+    } else if !bounds.block.zip(block).is_none_or(|(bound, block)| within(block.ratio, bound.ratio)) {
+        Some(Breach::Block)
+    } else if bounds.bias.is_some_and(|bound| leans(comparison, bound)) {
+        Some(Breach::Bias)
     } else {
         None
     }
+}
+
+/// Whether the mean error or the error's slope is larger than its bound and chance explain.
+fn leans(comparison: &Comparison, bound: BiasBound) -> bool {
+    let count = comparison.elements.max(1) as f64;
+    let error_rms = (comparison.error_square_sum / count).sqrt();
+    let size = comparison.expected_square_sum.sqrt();
+    let mean = comparison.error_sum / count;
+    let slope = if size > 0.0 { comparison.error_dot_sum / (size * size) } else { 0.0 };
+    mean.abs() > bound.mean + SIGMAS * error_rms / count.sqrt()
+        || slope.abs() > bound.slope + SIGMAS * error_rms / size.max(f64::MIN_POSITIVE)
 }
 
 /// Compares on the processor: the definition that a device's own `compare` follows.
@@ -194,8 +336,10 @@ pub fn on_host(actual: &[f64], expected: &[f64], tolerance: Tolerance) -> Compar
     for (index, (a, e)) in actual.iter().zip(expected).enumerate() {
         let error = a - e;
         let non_finite = !a.is_finite() && e.is_finite();
-        let inside = error.abs() <= tolerance.atol + tolerance.rtol * e.abs();
+        let same = a == e || (a.is_nan() && e.is_nan());
+        let inside = same || error.abs() <= tolerance.atol + tolerance.rtol * e.abs();
         result.non_finite += u64::from(non_finite);
+        result.special += u64::from(!same && !e.is_finite());
         if !inside {
             result.mismatches += 1;
             if result.first_bad.is_none() {
@@ -203,8 +347,10 @@ pub fn on_host(actual: &[f64], expected: &[f64], tolerance: Tolerance) -> Compar
                 (result.first_bad_actual, result.first_bad_expected) = (*a, *e);
             }
         }
-        result.expected_square_sum += e * e;
-        if non_finite {
+        if e.is_finite() {
+            result.expected_square_sum += e * e;
+        }
+        if !error.is_finite() {
             continue;
         }
         if error.abs() > result.abs_error_max {
@@ -212,8 +358,26 @@ pub fn on_host(actual: &[f64], expected: &[f64], tolerance: Tolerance) -> Compar
         }
         result.error_square_sum += error * error;
         result.error_sum += error;
+        result.error_dot_sum += error * e;
     }
     result
+}
+
+/// The same for blocks of elements.
+#[cfg(test)]
+pub fn blocks_on_host(actual: &[f64], expected: &[f64], block: u64, floor: f64) -> BlockError {
+    let block = block.max(1) as usize;
+    let mut worst = BlockError::default();
+    for (index, (actual, expected)) in actual.chunks(block).zip(expected.chunks(block)).enumerate() {
+        let pairs = actual.iter().zip(expected).filter(|(a, e)| (*a - *e).is_finite());
+        let (error, size) =
+            pairs.fold((0.0, 0.0), |(error, size), (a, e)| (error + (a - e) * (a - e), size + e * e));
+        let ratio = f64::sqrt(error) / (f64::sqrt(size) + floor * (expected.len() as f64).sqrt());
+        if ratio > worst.ratio {
+            worst = BlockError { ratio, index: index as u64 };
+        }
+    }
+    worst
 }
 
 /// Coordinates of a flat index, outermost first.
@@ -239,6 +403,7 @@ mod tests {
     use half::f16;
 
     use super::*;
+    use crate::worker::judge::expected::output_shape;
     use crate::worker::judge::reference::testing::{buffer, check_plan, operands, plan};
     use crate::worker::judge::reference::{self, Operands};
 
@@ -397,14 +562,68 @@ mod tests {
         let operands = operands(&plan, family, seed);
         let answer = (reference::find(reference).unwrap().compute)(&operands).unwrap().remove(0);
         let own = plan.buffers[answer.buffer].dtype;
-        let representable = max_abs(&answer.expected) < element::precision(own).unwrap().largest / 2.0;
+        let overflows = |trusted: &Vec<f64>| {
+            trusted.iter().zip(&answer.expected).any(|(t, e)| !t.is_finite() && e.is_finite())
+        };
+        let representable = max_abs(&answer.expected) < element::precision(own).unwrap().largest / 2.0
+            && !answer.trusted.as_ref().is_some_and(overflows);
         if !representable {
             // The judge draws smaller inputs then (`Family::magnitudes`).
             return None;
         }
-        let bounds = bounds(&check_plan(reference), own, family, &AnswerScale::of(&answer));
-        let actual = simulate(reference, &operands, style);
-        breach(&on_host(&actual, &answer.expected, bounds.tolerance), &bounds)
+        let shape = OutputShape { dtype: own, family, ..output_shape(&plan, answer.buffer) };
+        let bounds = bounds(&check_plan(reference), shape, &AnswerScale::of(&answer));
+        judged(&simulate(reference, &operands, style), &answer.expected, &bounds)
+    }
+
+    /// A plain output without rows.
+    fn vector(dtype: DType) -> OutputShape {
+        OutputShape { dtype, family: Family::Normal, row: 1, length: 1.0 }
+    }
+
+    fn judged(actual: &[f64], expected: &[f64], bounds: &Bounds) -> Option<Breach> {
+        let blocks = bounds.block.map(|own| blocks_on_host(actual, expected, own.elements, own.floor));
+        breach(&on_host(actual, expected, bounds.tolerance), blocks.as_ref(), bounds)
+    }
+
+    /// An answer of 4,096 rows of 16, and what a kernel makes of it that rounds to f32 and then lies.
+    fn lied(dtype: DType, lie: impl Fn(usize, f64) -> f64) -> Option<Breach> {
+        let wave = |i: usize| ((i * 2_654_435_761) % 65_536) as f64 / 32_768.0 - 1.0;
+        let expected: Vec<f64> = (0..1 << 16).map(wave).collect();
+        let answer = ReferenceAnswer { expected, ..ReferenceAnswer::default() };
+        let shape = OutputShape { row: 16, ..vector(dtype) };
+        let bounds = bounds(&check_plan(""), shape, &AnswerScale::of(&answer));
+        let actual: Vec<f64> = answer.expected.iter().enumerate().map(|(i, e)| lie(i, *e)).collect();
+        let rounded = element::widen(&element::narrow(&actual, dtype), dtype);
+        judged(&rounded, &answer.expected, &bounds)
+    }
+
+    #[test]
+    fn systematic_errors_inside_the_tolerance_are_found() {
+        for dtype in [DType::F32, DType::F16, DType::Bf16] {
+            assert_eq!(lied(dtype, |_, e| e), None, "{dtype:?}");
+            assert!(lied(dtype, |_, e| e * 1.002).is_some(), "scale {dtype:?}");
+            assert!(lied(dtype, |_, e| e + 0.001).is_some(), "offset {dtype:?}");
+            assert!(lied(dtype, |i, e| if i / 16 == 77 { 0.0 } else { e }).is_some(), "row {dtype:?}");
+        }
+        let f32 = |lie: &dyn Fn(f64) -> f64| lied(DType::F32, |_, e| lie(e));
+        assert_eq!(f32(&|e| e * 1.000_005), Some(Breach::Bias));
+        assert_eq!(f32(&|e| e + 4e-6), Some(Breach::Bias));
+        // One row of 4,096 that is off by 5e-5 leaves the norm of all rows at 8e-7.
+        assert_eq!(lied(DType::F32, |i, e| if i / 16 == 77 { e * 1.000_05 } else { e }), Some(Breach::Block));
+        assert_eq!(f32(&|e| (e * 16_384.0).round() / 16_384.0), Some(Breach::Norm));
+        assert!(f32(&|e| f64::from(half::f16::from_f64(e).to_f32())).is_some());
+        assert_eq!(lied(DType::F16, |_, e| e * 1.000_2), Some(Breach::Bias));
+    }
+
+    #[test]
+    fn an_output_that_ignores_its_inputs_is_refused_however_little_it_varies() {
+        let expected: Vec<f64> = (0..4096).map(|i| 1.0 + 2e-6 * f64::from(i % 7 - 3)).collect();
+        let answer = ReferenceAnswer { expected, ..ReferenceAnswer::default() };
+        let bounds = bounds(&check_plan(""), vector(DType::F32), &AnswerScale::of(&answer));
+        let rounded: Vec<f64> = answer.expected.iter().map(|e| f64::from(*e as f32)).collect();
+        assert_eq!(judged(&rounded, &answer.expected, &bounds), None);
+        assert_eq!(judged(&[1.0; 4096], &answer.expected, &bounds), Some(Breach::Insensitive));
     }
 
     const REFERENCES: [&str; 5] = ["gemm", "softmax", "rmsnorm", "reduction", "attention"];
@@ -455,9 +674,8 @@ mod tests {
             let mut answer = answer.clone();
             answer.trusted = answer.trusted.filter(|_| trusted);
             let check = CheckPlan { atol, ..check_plan("attention") };
-            let bounds = bounds(&check, DType::F16, Family::Normal, &AnswerScale::of(&answer));
-            let comparison = on_host(&zeros, &answer.expected, bounds.tolerance);
-            assert!(breach(&comparison, &bounds).is_some(), "trusted={trusted} atol={atol:?}");
+            let bounds = bounds(&check, vector(DType::F16), &AnswerScale::of(&answer));
+            assert!(judged(&zeros, &answer.expected, &bounds).is_some(), "trusted={trusted} atol={atol:?}");
         }
     }
 
@@ -465,8 +683,8 @@ mod tests {
     fn integers_and_data_movement_compare_exactly() {
         let answer =
             ReferenceAnswer { expected: vec![1.0, 2.0, 3.0], exact: true, ..ReferenceAnswer::default() };
-        let own = bounds(&check_plan("transpose"), DType::F16, Family::Normal, &AnswerScale::of(&answer));
-        let judge = |actual: &[f64]| breach(&on_host(actual, &answer.expected, own.tolerance), &own);
+        let own = bounds(&check_plan("transpose"), vector(DType::F16), &AnswerScale::of(&answer));
+        let judge = |actual: &[f64]| judged(actual, &answer.expected, &own);
         assert_eq!(judge(&[1.0, 2.0, 3.0]), None);
         assert_eq!(judge(&[1.0, 2.0, 3.0 + 1e-9]), Some(Breach::Elements));
         assert_eq!(judge(&[1.0, f64::NAN, 3.0]), Some(Breach::NonFinite));

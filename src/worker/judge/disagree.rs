@@ -2,44 +2,114 @@
 
 use evo_protocol::device::DeviceError;
 use evo_protocol::plan::Role;
-use evo_protocol::verdict::{Verdict, VerdictKind};
+use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
 
 use super::element::Poison;
-use super::run::{PhaseSink, PreparedCase};
+use super::run::{PhaseSink, PreparedCase, RunSetting};
 use super::state::Judge;
 use super::wrong;
 
-/// Names the cause. `hashes` are the outputs with poison A and with poison B everywhere. One thing is
-/// changed at a time: nothing, the workspace, the outputs; finally the module itself is loaded again.
+/// Names the cause. The runs are given by their settings and the hashes of their outputs. One thing is changed
+/// at a time from the second setting to the first: nothing, workspace, outputs, what shared memory and stacks
+/// hold, the order of threads, the placement of buffers; finally the module itself is loaded again.
 pub(super) fn explain(
     judge: &mut Judge,
     prepared: &PreparedCase,
-    hashes: (u64, u64),
+    [first, second]: [(RunSetting, u64); 2],
     phase: &mut PhaseSink<'_>,
 ) -> Result<Verdict, DeviceError> {
-    let mut run = |outputs, scratch| ask(judge, prepared, (outputs, scratch), phase);
-    let again = run(Poison::B, Poison::B)?;
-    // The same poisons gave another output, so it does not depend on them: chance or state is left.
-    if again != hashes.1 {
+    let (from, base) = (first.0, second.0);
+    // The same setting gave another output, so it does not depend on the setting: chance or state is left.
+    if ask(judge, prepared, base, phase)? != second.1 {
         return reloaded(judge, prepared, phase);
     }
-    let has_scratch = prepared.case.plan.buffers.iter().any(|buffer| buffer.role == Role::Scratch);
-    if has_scratch && run(Poison::B, Poison::A)? != hashes.1 {
-        let names: Vec<&str> = buffers(prepared, Role::Scratch);
-        let what = format!("reads workspace (`{}`) before writing it", names.join("`, `"));
-        return Ok(verdict(prepared, VerdictKind::Nondeterministic, "uninit_read", &what));
+    for step in STEPS {
+        let changed = step.apply(base, from);
+        if changed == base || !applies(step, prepared) {
+            continue;
+        }
+        let other = ask(judge, prepared, changed, phase)?;
+        if other == second.1 {
+            continue;
+        }
+        // Once more each way: a counter that the kernel keeps changes the output as well, and by itself.
+        let back = ask(judge, prepared, base, phase)? == second.1;
+        if !back || ask(judge, prepared, changed, phase)? != other {
+            return reloaded(judge, prepared, phase);
+        }
+        return Ok(step.verdict(prepared));
     }
-    if run(Poison::A, Poison::B)? != hashes.1 {
-        let names = buffers(prepared, Role::Output);
-        let what = format!("reads output (`{}`) before writing it", names.join("`, `"));
-        return Ok(verdict(prepared, VerdictKind::Nondeterministic, "uninit_read", &what));
-    }
-    // Neither changes the output alone, both together do.
-    if run(Poison::A, Poison::A)? == hashes.0 {
-        let what = "reads both workspace and output before writing them";
+    // None changes the output alone, all together do.
+    if from != base && ask(judge, prepared, from, phase)? == first.1 {
+        let what = "the output depends on memory that was not written and on the order of threads together";
         return Ok(verdict(prepared, VerdictKind::Nondeterministic, "uninit_read", what));
     }
     reloaded(judge, prepared, phase)
+}
+
+/// One part of a setting.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum SettingPart {
+    Scratch,
+    Outputs,
+    Residue,
+    Order,
+    Placement,
+}
+
+const STEPS: [SettingPart; 5] = [
+    SettingPart::Scratch,
+    SettingPart::Outputs,
+    SettingPart::Residue,
+    SettingPart::Order,
+    SettingPart::Placement,
+];
+
+impl SettingPart {
+    /// `base` with this part taken from `other`.
+    fn apply(self, base: RunSetting, other: RunSetting) -> RunSetting {
+        let mut changed = base;
+        match self {
+            SettingPart::Scratch => changed.scratch = other.scratch,
+            SettingPart::Outputs => changed.outputs = other.outputs,
+            SettingPart::Residue => changed.conditions.residue = other.conditions.residue,
+            SettingPart::Order => changed.conditions.order = other.conditions.order,
+            SettingPart::Placement => changed.conditions.placement = other.conditions.placement,
+        }
+        changed
+    }
+
+    fn verdict(self, prepared: &PreparedCase) -> Verdict {
+        let names = |role| buffers(prepared, role).join("`, `");
+        let uninit = "uninit_read";
+        match self {
+            SettingPart::Scratch => {
+                let what = format!("reads workspace (`{}`) before writing it", names(Role::Scratch));
+                verdict(prepared, VerdictKind::Nondeterministic, uninit, &what)
+            }
+            SettingPart::Outputs => {
+                let what = format!("reads output (`{}`) before writing it", names(Role::Output));
+                verdict(prepared, VerdictKind::Nondeterministic, uninit, &what)
+            }
+            SettingPart::Residue => {
+                let what = "reads shared memory or local variables before writing them";
+                verdict(prepared, VerdictKind::WrongAnswer, Cause::Uninitialized.as_str(), what)
+            }
+            SettingPart::Order => {
+                let what = "the output depends on the order in which threads run: a barrier or a fence is \
+                            missing";
+                verdict(prepared, VerdictKind::Nondeterministic, "race", what)
+            }
+            SettingPart::Placement => {
+                let what = "the output depends on where a buffer lies in memory";
+                verdict(prepared, VerdictKind::OobRead, "placement", what)
+            }
+        }
+    }
+}
+
+fn applies(step: SettingPart, prepared: &PreparedCase) -> bool {
+    step != SettingPart::Scratch || !buffers(prepared, Role::Scratch).is_empty()
 }
 
 /// Launches after each reload: enough for state to show, cheap enough for a failing variant.
@@ -76,16 +146,16 @@ fn sequence(
         buffers: prepared.buffers.clone(),
         set: prepared.set.clone(),
     };
-    (0..SEQUENCE).map(|_| ask(judge, &fresh, (Poison::B, Poison::B), phase)).collect()
+    (0..SEQUENCE).map(|_| ask(judge, &fresh, RunSetting::plain(Poison::B), phase)).collect()
 }
 
 fn ask(
     judge: &mut Judge,
     prepared: &PreparedCase,
-    poisons: (Poison, Poison),
+    setting: RunSetting,
     phase: &mut PhaseSink<'_>,
 ) -> Result<u64, DeviceError> {
-    prepared.run(judge.device.as_mut(), &mut judge.pool, poisons, phase)?;
+    prepared.run(judge.device.as_mut(), &mut judge.pool, setting, phase)?;
     prepared.output_hash(judge.device.as_mut())
 }
 

@@ -109,6 +109,8 @@ pub enum Poison {
     A,
     /// Finite and large.
     B,
+    /// Finite, large and negative: a maximum that starts from what is there hides the others.
+    C,
 }
 
 /// The 4-byte fill pattern of a poison. Both halves are equal, and for integers all four bytes, so
@@ -123,6 +125,8 @@ pub fn poison(dtype: DType, poison: Poison) -> u32 {
         // Finite and large in f16, bf16, f32 and f64: the exponent bits come first in each of them.
         (Poison::B, dtype) if dtype.is_float() => 0x7A35_7A35,
         (Poison::B, _) => 0x5A5A_5A5A,
+        (Poison::C, dtype) if dtype.is_float() => 0xFA35_FA35,
+        (Poison::C, _) => 0xC3C3_C3C3,
     }
 }
 
@@ -189,6 +193,7 @@ mod tests {
                 assert!(pattern_value(dtype, a).is_nan(), "{dtype:?}");
                 let large = pattern_value(dtype, b);
                 assert!(large.is_finite() && large > 1e4, "{dtype:?} {large}");
+                assert!(pattern_value(dtype, poison(dtype, Poison::C)) < -1e4, "{dtype:?}");
             }
         }
     }

@@ -1,20 +1,23 @@
 //! Expected outputs: the answers of a correct variant, and the name under which `expected_cache` keeps them.
 //!
-//! A reference that gives NaN or infinity makes the task invalid; it is never a wildcard.
+//! A reference that gives NaN for plain inputs makes the task invalid. Where it gives NaN or an infinity for
+//! inputs that call for it, the variant has to give the same; neither is ever a wildcard.
 
 use std::fs;
 use std::path::PathBuf;
 
 use evo_protocol::device::DeviceError;
-use evo_protocol::plan::{Fill, ProblemPlan, Role};
+use evo_protocol::dtype::DType;
+use evo_protocol::plan::{BufferPlan, Fill, ProblemPlan, Role};
 use evo_protocol::worker::{CheckPlan, ReferencePlan};
 use evo_space::genome::ContentHash;
 
 use super::case::Case;
-use super::compare::AnswerScale;
+use super::compare::{AnswerScale, OutputShape};
 use super::element;
-use super::inputs::{self, Draw};
+use super::inputs::{self, Draw, Family};
 use super::npy::{self, task_error};
+use super::perturb;
 use super::reference::{self, Operands, ReferenceAnswer};
 
 /// Right answers of one case.
@@ -32,8 +35,28 @@ pub struct ExpectedSet {
 pub struct ExpectedOutput {
     /// Position in `ProblemPlan::buffers`.
     pub buffer: usize,
+    /// In the type of [`compared_as`].
     pub values: Vec<f64>,
     pub scale: AnswerScale,
+}
+
+/// The type in which an output is compared. 64-bit integers do not fit fp64, so they are compared as twice as
+/// many 32-bit words, low word first.
+pub fn compared_as(dtype: DType) -> DType {
+    if matches!(dtype, DType::I64 | DType::U64) { DType::U32 } else { dtype }
+}
+
+/// What the bounds of an output depend on, for plain inputs.
+pub fn output_shape(plan: &ProblemPlan, buffer: usize) -> OutputShape {
+    let own = &plan.buffers[buffer];
+    let read = |buffer: &&BufferPlan| matches!(buffer.role, Role::Input | Role::Inout);
+    let inputs: u64 = plan.buffers.iter().filter(read).map(BufferPlan::elements).sum();
+    OutputShape {
+        dtype: own.dtype,
+        family: Family::Normal,
+        row: own.shape.last().copied().unwrap_or(1),
+        length: inputs as f64 / own.elements().max(1) as f64,
+    }
 }
 
 /// Runs the user's naive kernel on these inputs (by buffer position): outputs by buffer position.
@@ -41,7 +64,7 @@ pub type NaiveKernel<'a> = dyn FnMut(&[Vec<u8>]) -> Result<Vec<(usize, Vec<f64>)
 
 /// The contents of every input buffer, by position; empty for outputs and scratch.
 pub fn input_bytes(plan: &ProblemPlan, draw: Draw) -> Result<Vec<Vec<u8>>, DeviceError> {
-    let one = |buffer: &evo_protocol::plan::BufferPlan| match buffer.role {
+    let one = |buffer: &BufferPlan| match buffer.role {
         Role::Input | Role::Inout => inputs::generate(plan, buffer, draw),
         Role::Output | Role::Scratch => Ok(Vec::new()),
     };
@@ -61,12 +84,16 @@ pub fn compute(
 ) -> Result<ExpectedSet, DeviceError> {
     let mut why = String::new();
     // The largest magnitude first: the harder the inputs, the more they find.
-    for magnitude in case.family.magnitudes() {
+    for magnitude in magnitudes(check, case.family) {
         let draw =
             Draw { seed: check.seed, index: case.seed_index, family: case.family, magnitude: *magnitude };
         let bytes = input_bytes(&case.plan, draw)?;
-        let answers = answers(check, &case.plan, &bytes, naive)?;
-        match answers.iter().find_map(|answer| unusable(&case.plan, answer)) {
+        let mut answers = answers(check, &case.plan, &bytes, naive)?;
+        // The last bit of an infinity makes it NaN.
+        if matches!(check.reference, ReferencePlan::Kernel) && case.family != Family::Special {
+            perturb::estimate_noise(&case.plan, &bytes, &mut answers, naive)?;
+        }
+        match answers.iter().find_map(|answer| unusable(&case.plan, case.family, answer)) {
             Some(complaint) => why = complaint,
             None => {
                 let output = |answer: ReferenceAnswer| ExpectedOutput {
@@ -80,6 +107,14 @@ pub fn compute(
         }
     }
     Err(task_error(format!("the reference is unusable for `{}`: {why}", case.name())))
+}
+
+/// Magnitudes to try. Without a trusted computation in the output's own type nothing tells whether a kernel of
+/// that type can hold the intermediate values, so the largest magnitude is left out.
+fn magnitudes(check: &CheckPlan, family: Family) -> &'static [f64] {
+    let all = family.magnitudes();
+    let trusts = matches!(check.reference, ReferencePlan::Builtin { .. });
+    if family == Family::Huge && !trusts { &all[1..] } else { all }
 }
 
 fn answers(
@@ -97,14 +132,22 @@ fn answers(
     match &check.reference {
         ReferencePlan::Builtin { name } => {
             let builtin = reference::find(name)?;
-            let widen = |(bytes, buffer): (&Vec<u8>, &evo_protocol::plan::BufferPlan)| {
+            let widen = |(bytes, buffer): (&Vec<u8>, &BufferPlan)| {
                 let mut values = element::widen(bytes, buffer.dtype);
                 // A buffer without elements is passed as one element, which a reference must not see.
                 values.truncate(buffer.elements() as usize);
                 values
             };
             let values = bytes.iter().zip(&plan.buffers).map(widen).collect();
-            (builtin.compute)(&Operands { plan, values })
+            let mut answers = (builtin.compute)(&Operands { plan, values })?;
+            for answer in &mut answers {
+                let dtype = plan.buffers[answer.buffer].dtype;
+                if compared_as(dtype) != dtype {
+                    let bytes = element::narrow(&answer.expected, dtype);
+                    answer.expected = element::widen(&bytes, compared_as(dtype));
+                }
+            }
+            Ok(answers)
         }
         ReferencePlan::Kernel => Ok(naive(bytes)?.into_iter().map(plain).collect()),
         ReferencePlan::Npy { outputs } => {
@@ -119,7 +162,12 @@ fn answers(
                 let position = position.ok_or_else(|| {
                     task_error(format!("`.npy` reference for `{name}`, which is not a buffer of the kernel"))
                 })?;
-                Ok(plain((position, npy::read_values(path, &plan.buffers[position])?)))
+                let buffer = &plan.buffers[position];
+                let values = match compared_as(buffer.dtype) {
+                    own if own == buffer.dtype => npy::read_values(path, buffer)?,
+                    words => element::widen(&npy::read_bytes(path, buffer)?, words),
+                };
+                Ok(plain((position, values)))
             };
             outputs.iter().map(read).collect()
         }
@@ -127,15 +175,30 @@ fn answers(
 }
 
 /// Why an answer cannot be used to judge a kernel, if so.
-fn unusable(plan: &ProblemPlan, answer: &ReferenceAnswer) -> Option<String> {
+fn unusable(plan: &ProblemPlan, family: Family, answer: &ReferenceAnswer) -> Option<String> {
     let buffer = &plan.buffers[answer.buffer];
-    let bad = |values: &[f64]| values.iter().position(|value| !value.is_finite());
-    if let Some(index) = bad(&answer.expected) {
+    let finite =
+        |values: &[f64]| values.iter().copied().filter(|value| value.is_finite()).collect::<Vec<_>>();
+    // Special inputs may give special answers. Plain ones may give infinities, as the logarithm of a zero
+    // does or a mask of -inf, but not everywhere; and NaN only by mistake.
+    let bad = |value: &f64| match family {
+        Family::Special => false,
+        Family::Normal => value.is_nan(),
+        _ => !value.is_finite(),
+    };
+    if let Some(index) = answer.expected.iter().position(bad) {
         return Some(format!("it gives `{}` for `{}`, element {index}", answer.expected[index], buffer.name));
     }
+    let expected = finite(&answer.expected);
+    if expected.is_empty() && !answer.expected.is_empty() && family == Family::Normal {
+        return Some(format!("it gives no finite value for `{}`", buffer.name));
+    }
     let largest = element::precision(buffer.dtype).map_or(f64::INFINITY, |precision| precision.largest);
-    let max = reference::max_abs(&answer.expected);
-    if max > largest / 2.0 || answer.trusted.as_ref().is_some_and(|trusted| bad(trusted).is_some()) {
+    let max = reference::max_abs(&expected);
+    let overflows = |trusted: &Vec<f64>| {
+        trusted.iter().zip(&answer.expected).any(|(t, e)| !t.is_finite() && e.is_finite())
+    };
+    if max > largest / 2.0 || answer.trusted.as_ref().is_some_and(overflows) {
         let dtype = buffer.dtype.as_str();
         return Some(format!("`{}` grows to {max:.3e}, too large for {dtype}", buffer.name));
     }
@@ -146,7 +209,7 @@ fn unusable(plan: &ProblemPlan, answer: &ReferenceAnswer) -> Option<String> {
 /// `reference_hash` is the naive kernel's binary.
 pub fn key(check: &CheckPlan, case: &Case, reference_hash: Option<&ContentHash>) -> ContentHash {
     let plan = &case.plan;
-    let mut text = format!("evo expected 1\n{}\n{:?}\n", plan.name, plan.sizes);
+    let mut text = format!("evo expected 2\n{}\n{:?}\n", plan.name, plan.sizes);
     // Workspace is left out: its size follows from the configuration, and answers do not.
     for buffer in plan.buffers.iter().filter(|buffer| buffer.role != Role::Scratch) {
         text.push_str(&format!("{buffer:?}\n"));
@@ -163,7 +226,7 @@ pub fn key(check: &CheckPlan, case: &Case, reference_hash: Option<&ContentHash>)
         ReferencePlan::Kernel => {
             let (scalars, launches) = (&plan.scalars, &plan.reference_launches);
             let wide = check.reference_f64;
-            text.push_str(&format!("kernel {reference_hash:?} {scalars:?} {launches:?} {wide}\n"));
+            text.push_str(&format!("kernel {reference_hash:?} {wide} {scalars:?} {launches:?}\n"));
         }
         ReferencePlan::Npy { outputs } => {
             for (name, path) in outputs {
@@ -181,10 +244,7 @@ fn file_hash(path: &std::path::Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use evo_protocol::dtype::DType;
-
     use super::*;
-    use crate::worker::judge::inputs::Family;
     use crate::worker::judge::reference::testing::{buffer, check_plan, plan};
 
     fn gemm(dtype: DType, depth: u64) -> ProblemPlan {

@@ -32,7 +32,7 @@ const MEMORY_LIMIT: usize = 1 << 30;
 /// Smaller sets of answers are computed faster than a file is written.
 const FILE_MIN: usize = 1 << 18;
 /// First bytes of a file.
-const MAGIC: &[u8] = b"evo-expected-2\n";
+const MAGIC: &[u8] = b"evo-expected-3\n";
 
 /// The head of a file; values follow as little-endian fp64, then the BLAKE3 hash of all before it.
 #[derive(Serialize, Deserialize)]

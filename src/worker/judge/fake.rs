@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use evo_device::device::{
-    BoundArgument, BoundLaunch, BufferId, Comparison, Device, GuardDamage, ModuleId, Tolerance,
+    BlockError, BoundArgument, BoundLaunch, BufferId, Comparison, Device, GuardDamage, ModuleId, SampleOrder,
+    Tolerance,
 };
 use evo_protocol::device::{DeviceError, DeviceInfo, DeviceKind, DeviceLimits, EntryAttributes, Telemetry};
 use evo_protocol::dtype::DType;
-use evo_protocol::measurement::TimingMode;
 use evo_protocol::verdict::VerdictKind;
 
 use super::{compare, element};
@@ -32,6 +32,8 @@ pub struct Call<'a> {
     launch: &'a BoundLaunch,
     /// A global variable of the module; 0 after loading.
     pub global: &'a mut u64,
+    /// How long the call takes when it is timed, nanoseconds.
+    pub took_ns: &'a mut f64,
     /// A number that no reload resets: the stuff of races.
     pub noise: u64,
 }
@@ -96,6 +98,7 @@ pub struct FakeDevice {
     buffers: BTreeMap<u32, Buffer>,
     next: u32,
     launches: u64,
+    took_ns: f64,
     pub echo: Option<String>,
     pub attributes: EntryAttributes,
     /// Buffers larger than this do not fit.
@@ -130,6 +133,7 @@ impl FakeDevice {
             buffers: BTreeMap::new(),
             next: 0,
             launches: 0,
+            took_ns: 1000.0,
             echo: None,
             attributes: EntryAttributes {
                 registers: 32,
@@ -242,6 +246,19 @@ impl Device for FakeDevice {
         Ok(compare::on_host(&actual, &expected, tolerance))
     }
 
+    fn compare_blocks(
+        &mut self,
+        actual: BufferId,
+        dtype: DType,
+        expected: BufferId,
+        block: u64,
+        floor: f64,
+    ) -> Result<BlockError, DeviceError> {
+        let expected = element::widen(self.contents(expected), DType::F64);
+        let actual = element::widen(self.contents(actual), dtype);
+        Ok(compare::blocks_on_host(&actual, &expected, block, floor))
+    }
+
     fn check_guards(&mut self) -> Result<Vec<GuardDamage>, DeviceError> {
         let mut damage = Vec::new();
         for buffer in self.buffers.values() {
@@ -278,7 +295,8 @@ impl Device for FakeDevice {
             let noise = u64::from(u32::from_le_bytes(hash.as_bytes()[..4].try_into().unwrap()));
             let kernel = self.kernels[&launch.entry].clone();
             let global = self.modules.get_mut(&module.0).expect("a loaded module");
-            kernel(&mut Call { buffers: &mut self.buffers, launch, global, noise })?;
+            let (buffers, took_ns) = (&mut self.buffers, &mut self.took_ns);
+            kernel(&mut Call { buffers, launch, global, took_ns, noise })?;
         }
         Ok(())
     }
@@ -287,15 +305,14 @@ impl Device for FakeDevice {
         Ok(())
     }
 
-    fn sample(
-        &mut self,
-        module: ModuleId,
-        launches: &[BoundLaunch],
-        _mode: TimingMode,
-        samples: u32,
-        _batch: u32,
-    ) -> Result<Vec<f64>, DeviceError> {
-        (0..samples).map(|_| self.launch(module, launches).map(|()| 1000.0)).collect()
+    /// A call takes a microsecond, or what the kernel asks for.
+    fn sample(&mut self, module: ModuleId, order: SampleOrder<'_>) -> Result<Vec<f64>, DeviceError> {
+        let one = |call: u32| {
+            self.took_ns = 1000.0;
+            self.launch(module, &order.rotation[call as usize % order.rotation.len()])?;
+            Ok(self.took_ns)
+        };
+        (0..order.samples).map(one).collect()
     }
 
     fn telemetry(&mut self) -> Telemetry {

@@ -4,15 +4,13 @@
 
 use std::time::Instant;
 
-use evo_protocol::device::DeviceError;
 use evo_protocol::plan::ProblemPlan;
-use evo_protocol::verdict::{Gate, Verdict};
+use evo_protocol::verdict::Gate;
 use evo_protocol::worker::{Depth, GateAnswer};
 
-use super::element::Poison;
-use super::run::{PhaseSink, PreparedCase};
+use super::run::PhaseSink;
 use super::state::Judge;
-use super::{launch_check, repeat, shapes, wrong};
+use super::{launch_check, repeat, shapes};
 
 impl Judge {
     /// Runs one gate over some problems.
@@ -39,18 +37,5 @@ impl Judge {
         // A sticky error outlives the gate that met it: nothing in this process can be trusted any more.
         answer.sticky = self.is_sticky();
         answer
-    }
-
-    /// Poisons the outputs of a prepared problem, so that timed calls must write them again.
-    pub fn poison_outputs(&mut self, prepared: &PreparedCase) -> Result<(), DeviceError> {
-        self.note(|judge| prepared.poison_outputs(judge.device.as_mut(), Poison::A))
-    }
-
-    /// Checks what timed calls left behind: outputs right, inputs untouched, guards whole.
-    pub fn check_outputs(&mut self, prepared: &PreparedCase) -> Option<Box<Verdict>> {
-        match self.note(|judge| shapes::check_timed(judge, prepared)) {
-            Ok(verdict) => verdict.map(Box::new),
-            Err(error) => Some(Box::new(wrong::from_error(&error, Some(&prepared.case)))),
-        }
     }
 }

@@ -2,7 +2,9 @@
 //!
 //! Every tensor draws from a stream of its own (named by study seed, problem, buffer, family), so that
 //! no two are copies of each other and a kernel that swaps K and V is found out. Families stress range,
-//! order and sparsity. All arithmetic here is exact or IEEE, hence the same everywhere.
+//! order and sparsity, and go over the whole range of the data type unless the space file declares a
+//! range: no family leaves a declared range. All arithmetic here is exact or IEEE, hence the same
+//! everywhere.
 
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
@@ -32,12 +34,39 @@ pub enum Family {
     Ramp,
     /// One element in about a thousand is huge.
     Spikes,
+    /// All elements 0.
+    Zero,
+    /// A large offset: differences of sums and squares cancel.
+    Offset,
+    /// One element in about a thousand is near the end of the data type's range.
+    Huge,
+    /// All elements are subnormal.
+    Subnormal,
+    /// A few elements are NaN or infinite.
+    Special,
+    /// Integers: every bit pattern. Floats and declared ranges have other families for that.
+    Wide,
+    /// Integers: the ends of the range, and what lies round zero.
+    Extremes,
 }
 
 impl Family {
     /// Every family, `Normal` first.
-    pub const ALL: [Family; 6] =
-        [Family::Normal, Family::Large, Family::Small, Family::Constant, Family::Ramp, Family::Spikes];
+    pub const ALL: [Family; 13] = [
+        Family::Normal,
+        Family::Large,
+        Family::Small,
+        Family::Constant,
+        Family::Ramp,
+        Family::Spikes,
+        Family::Zero,
+        Family::Offset,
+        Family::Huge,
+        Family::Subnormal,
+        Family::Special,
+        Family::Wide,
+        Family::Extremes,
+    ];
 
     /// The name in space files and messages.
     pub fn as_str(self) -> &'static str {
@@ -48,6 +77,13 @@ impl Family {
             Family::Constant => "constant",
             Family::Ramp => "ramp",
             Family::Spikes => "spikes",
+            Family::Zero => "zero",
+            Family::Offset => "offset",
+            Family::Huge => "huge",
+            Family::Subnormal => "subnormal",
+            Family::Special => "special",
+            Family::Wide => "wide",
+            Family::Extremes => "extremes",
         }
     }
 
@@ -65,8 +101,22 @@ impl Family {
             Family::Small => &[1e-3],
             // A sum of equal terms grows with their number.
             Family::Constant | Family::Ramp => &[1.0, 0.1, 0.01],
-            Family::Normal => &[1.0],
+            Family::Offset => &[1000.0, 30.0, 4.0],
+            // The last ones leave room for squares and products in f32 and f16.
+            Family::Huge => &[1e30, 1e12, 1e4, 100.0],
+            _ => &[1.0],
         }
+    }
+
+    /// Whether its values are such that kernels disagree about the answer.
+    pub fn is_special(self) -> bool {
+        matches!(self, Family::Huge | Family::Subnormal | Family::Special)
+    }
+
+    /// Whether it goes to the edge of the data type. Such families need no large shapes: what they find
+    /// depends on values, and a small shape has as many kinds of values as a large one.
+    pub fn explores_range(self) -> bool {
+        self >= Family::Zero
     }
 }
 
@@ -82,15 +132,35 @@ pub struct Draw {
     pub magnitude: f64,
 }
 
+/// A fresh set of contents of the same kind, for calls that no earlier call resembles. `number` counts them.
+pub fn another(draw: Draw, number: u32) -> Draw {
+    // Beyond every index that cases use.
+    Draw { index: 1_000_000 + number, ..draw }
+}
+
 /// Whether draws change this buffer at all: constants and files are the same in every case.
 pub fn varies(buffer: &BufferPlan) -> bool {
     matches!(buffer.role, Role::Input | Role::Inout)
         && matches!(buffer.fill, Fill::Unrestricted | Fill::Normal { .. } | Fill::Uniform { .. })
 }
 
-/// Whether families change this buffer: integers are often indices and keep their range.
-pub fn varies_by_family(buffer: &BufferPlan) -> bool {
-    varies(buffer) && buffer.dtype.is_float()
+/// Whether a family changes this buffer. A declared range is hard, so only families that stay inside it do.
+pub fn varies_in(buffer: &BufferPlan, family: Family) -> bool {
+    use Family::{Constant, Extremes, Huge, Large, Normal, Offset, Ramp, Small, Special, Spikes};
+    use Family::{Subnormal, Wide, Zero};
+    if !varies(buffer) {
+        return false;
+    }
+    match (&buffer.fill, buffer.dtype.is_float(), family) {
+        (_, _, Normal | Constant | Ramp) => true,
+        (Fill::Uniform { low, high, .. }, _, Zero) => *low <= 0.0 && *high > 0.0,
+        (Fill::Uniform { .. }, _, Extremes) => true,
+        (Fill::Uniform { .. }, _, _) => false,
+        (_, _, Zero) => true,
+        (_, true, Large | Small | Spikes | Offset | Huge | Subnormal | Special) => true,
+        (_, false, Wide | Extremes) => true,
+        _ => false,
+    }
 }
 
 /// The contents of one input buffer, little-endian.
@@ -127,6 +197,15 @@ impl Distribution {
         }
     }
 
+    /// What the end of the range is: an integer range excludes its upper end, a float range nearly does.
+    fn ends(self, dtype: DType) -> (f64, f64) {
+        match self {
+            Distribution::Bell { scale } => (-4.0 * scale, 4.0 * scale),
+            Distribution::Flat { low, high } if dtype.is_float() => (low, low + (high - low) * 0.999),
+            Distribution::Flat { low, high } => (low, high - 1.0),
+        }
+    }
+
     /// Whether negative values belong to it.
     fn signed(self) -> bool {
         match self {
@@ -139,6 +218,8 @@ impl Distribution {
 /// The rule by which one element is computed.
 struct FillRule {
     shape: Distribution,
+    /// Whether the file declares the range, which then holds for every family.
+    declared: bool,
     dtype: DType,
     family: Family,
     magnitude: f64,
@@ -153,13 +234,14 @@ struct FillRule {
 
 fn random(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw, shape: Distribution) -> Vec<u8> {
     let count = buffer.elements().max(1) as usize;
-    let family = if buffer.dtype.is_float() { draw.family } else { Family::Normal };
+    let family = if varies_in(buffer, draw.family) { draw.family } else { Family::Normal };
     let seed = stream_seed(plan, buffer, draw);
     // A stream that no chunk uses: chunks are numbered from 0.
     let mut once = stream(&seed, u64::MAX);
     let level = (0.5 + unit(once.next_u32())) * if once.next_u32().is_multiple_of(2) { 1.0 } else { -1.0 };
     let recipe = FillRule {
         shape,
+        declared: matches!(buffer.fill, Fill::Uniform { .. }),
         dtype: buffer.dtype,
         family,
         magnitude: draw.magnitude,
@@ -173,6 +255,11 @@ fn random(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw, shape: Distributi
     bytes.par_chunks_mut(CHUNK * size).enumerate().for_each(|(chunk, out)| {
         // A stream for each chunk, so that the contents do not depend on the number of threads.
         let mut source = stream(&seed, chunk as u64);
+        if family == Family::Wide {
+            // Bits, not numbers: fp64 does not hold the low bits of 64-bit integers.
+            source.fill_bytes(out);
+            return;
+        }
         let values = recipe.chunk(&mut source, chunk * CHUNK, out.len() / size);
         store(&values, recipe.dtype, out);
     });
@@ -184,22 +271,22 @@ impl FillRule {
         match (self.family, self.shape) {
             (Family::Constant, shape) => {
                 let value = match shape {
-                    Distribution::Bell { scale } => scale * self.level,
+                    Distribution::Bell { scale } => scale * self.level * self.magnitude,
                     Distribution::Flat { low, high } => low + (high - low) * (self.level.abs() - 0.5),
                 };
-                vec![value * self.magnitude; length]
+                vec![self.whole(value); length]
             }
             (Family::Ramp, shape) => {
                 let (from, to) = match shape {
                     // Not symmetric: a sum over the tensor must not cancel to nothing.
-                    Distribution::Bell { scale } => (-scale, 3.0 * scale),
-                    Distribution::Flat { low, high } => (low, high),
+                    Distribution::Bell { scale } => (-scale * self.magnitude, 3.0 * scale * self.magnitude),
+                    Distribution::Flat { .. } => shape.ends(self.dtype),
                 };
                 let steps = (self.count.max(2) - 1) as f64;
                 let at = |index: usize| {
                     let part = index as f64 / steps;
                     let part = if self.descending { 1.0 - part } else { part };
-                    (from + (to - from) * part) * self.magnitude
+                    self.whole(from + (to - from) * part)
                 };
                 (start..start + length).map(at).collect()
             }
@@ -227,7 +314,89 @@ impl FillRule {
                 values.iter_mut().for_each(|value| *value *= self.magnitude);
                 values
             }
+            (Family::Zero, _) => vec![0.0; length],
+            (Family::Offset, shape) => {
+                let mut values = base(source, shape, self.dtype, length);
+                let offset = self.magnitude.min(self.offset_max()) * shape.size();
+                values.iter_mut().for_each(|value| *value += offset);
+                values
+            }
+            (Family::Huge | Family::Special, shape) => {
+                let mut values = base(source, shape, self.dtype, length);
+                self.sprinkle(source, start, &mut values);
+                values
+            }
+            (Family::Subnormal, _) => {
+                let tiny = smallest_normal(self.dtype);
+                let mut values =
+                    base(source, Distribution::Flat { low: -1.0, high: 1.0 }, self.dtype, length);
+                values.iter_mut().for_each(|value| *value *= tiny);
+                values
+            }
+            (Family::Wide | Family::Extremes, shape) => self.integers(source, shape, length),
         }
+    }
+
+    /// Integers get whole values.
+    fn whole(&self, value: f64) -> f64 {
+        if self.dtype.is_float() { value } else { value.floor() }
+    }
+
+    /// The largest offset at which neighboring values of the type still tell a unit apart.
+    fn offset_max(&self) -> f64 {
+        match self.dtype {
+            DType::F16 => 64.0,
+            DType::Bf16 => 16.0,
+            _ => f64::INFINITY,
+        }
+    }
+
+    /// Puts huge or special values in place of a few, and of at least one.
+    fn sprinkle(&self, source: &mut ChaCha8Rng, start: usize, values: &mut [f64]) {
+        let largest = element::precision(self.dtype).map_or(f64::MAX, |own| own.largest) / 4.0;
+        let huge = self.magnitude.min(largest);
+        // So few that most of the answer stays finite, even where a value spreads over a row and a column.
+        let share = if self.family == Family::Huge { 64 } else { 8 };
+        for (offset, value) in values.iter_mut().enumerate() {
+            let dice = source.next_u32();
+            if dice % 65_536 >= share && start + offset != self.spike {
+                continue;
+            }
+            *value = match (self.family, (dice >> 16) % 4) {
+                (Family::Huge, 0 | 1) => huge,
+                (Family::Huge, _) => -huge,
+                (_, 0) => f64::INFINITY,
+                (_, 1) => f64::NEG_INFINITY,
+                _ => f64::NAN,
+            };
+        }
+    }
+
+    /// Integers as bit patterns; `store` takes them from the low bits. Values of 64 bits do not fit fp64,
+    /// so the extremes are what fits, and `wide_bytes` draws the rest.
+    fn integers(&self, source: &mut ChaCha8Rng, shape: Distribution, length: usize) -> Vec<f64> {
+        let (low, high) = if self.declared { shape.ends(self.dtype) } else { integer_range(self.dtype) };
+        let near = [low, high, 0.0, 1.0, -1.0, low + 1.0, high - 1.0];
+        let inside: Vec<f64> = near.into_iter().filter(|value| (low..=high).contains(value)).collect();
+        (0..length).map(|_| inside[source.next_u32() as usize % inside.len()]).collect()
+    }
+}
+
+/// The smallest normal value of a float type.
+fn smallest_normal(dtype: DType) -> f64 {
+    match dtype {
+        DType::F16 => 2f64.powi(-14),
+        DType::F64 => f64::MIN_POSITIVE,
+        _ => 2f64.powi(-126),
+    }
+}
+
+/// The ends of an integer type, as far as fp64 holds them.
+fn integer_range(dtype: DType) -> (f64, f64) {
+    let bits = 8 * dtype.bytes() as i32;
+    match dtype {
+        DType::U8 | DType::U16 | DType::U32 | DType::U64 => (0.0, 2f64.powi(bits) - 1.0),
+        _ => (-2f64.powi(bits - 1), 2f64.powi(bits - 1) - 1.0),
     }
 }
 
@@ -359,14 +528,40 @@ mod tests {
     }
 
     #[test]
-    fn integers_and_constants_keep_their_range_in_every_family() {
+    fn no_family_leaves_a_declared_range() {
         for family in Family::ALL {
             let fill = Fill::Uniform { low: 0.0, high: 10.0, inclusive: false };
-            let drawn = values("i", DType::I32, 5000, fill, family, 5);
-            assert!(drawn.iter().all(|v| (0.0..10.0).contains(v) && v.fract() == 0.0));
-            assert!(drawn.contains(&0.0) && drawn.contains(&9.0));
+            let drawn = values("i", DType::I32, 5000, fill.clone(), family, 5);
+            assert!(drawn.iter().all(|v| (0.0..10.0).contains(v) && v.fract() == 0.0), "{family:?}");
+            if !matches!(family, Family::Constant | Family::Zero) {
+                assert!(drawn.contains(&0.0) && drawn.contains(&9.0), "{family:?}");
+            }
+            let floats = values("f", DType::F32, 5000, fill.clone(), family, 5);
+            assert!(floats.iter().all(|v| (0.0..10.0).contains(v)), "{family:?}");
+            let closed = Fill::Uniform { low: 0.0, high: 9.0, inclusive: true };
+            assert_eq!(values("i", DType::I32, 5000, closed, family, 5), drawn);
             let fixed = values("c", DType::F16, 10, Fill::Constant { value: 2.5 }, family, 5);
             assert_eq!(fixed, vec![2.5; 10]);
         }
+    }
+
+    #[test]
+    fn families_go_to_the_edge_of_the_type_where_nothing_is_declared() {
+        let floats = |dtype, family| values("x", dtype, 4096, Fill::Unrestricted, family, 3);
+        assert!(floats(DType::F32, Family::Special).iter().any(|v| !v.is_finite()));
+        assert!(floats(DType::F32, Family::Special).iter().filter(|v| !v.is_finite()).count() < 40);
+        assert!(floats(DType::F32, Family::Huge).iter().any(|v| v.abs() >= 1e30));
+        assert!(floats(DType::F16, Family::Huge).iter().any(|v| v.abs() > 16_000.0 && v.is_finite()));
+        let tiny = floats(DType::F32, Family::Subnormal);
+        assert!(
+            tiny.iter().all(|v| v.abs() <= f64::from(f32::MIN_POSITIVE)) && tiny.iter().any(|v| *v != 0.0)
+        );
+        assert!(floats(DType::F32, Family::Offset).iter().all(|v| *v > 900.0));
+        assert!(floats(DType::F16, Family::Zero).iter().all(|v| *v == 0.0));
+        let bytes = |family| values("b", DType::U8, 4096, Fill::Unrestricted, family, 3);
+        assert!(bytes(Family::Wide).iter().any(|v| *v >= 128.0));
+        assert!(bytes(Family::Extremes).contains(&255.0) && !bytes(Family::Extremes).contains(&-1.0));
+        let longs = values("l", DType::I64, 4096, Fill::Unrestricted, Family::Extremes, 3);
+        assert!(longs.contains(&-9.223372036854775808e18) && longs.contains(&-1.0));
     }
 }

@@ -18,6 +18,7 @@ mod inputs;
 mod launch_check;
 mod npy;
 mod npy_header;
+mod perturb;
 mod pool;
 mod reference;
 mod repeat;
@@ -26,7 +27,8 @@ mod shapes;
 mod state;
 #[cfg(test)]
 mod tests;
+mod timed;
 mod wrong;
 
-pub use run::PreparedCase;
 pub use state::{CaseRefusal, Judge};
+pub use timed::{TimedProblem, Turns};

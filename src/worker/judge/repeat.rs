@@ -1,6 +1,8 @@
 //! Same input, same output: back to back, with other workspace contents, and after other data.
 
-use evo_device::device::{BufferId, Tolerance};
+use std::time::{Duration, Instant};
+
+use evo_device::device::{BufferId, Placement, Tolerance};
 use evo_protocol::device::DeviceError;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Gate, Verdict, VerdictKind};
@@ -8,12 +10,17 @@ use evo_protocol::worker::{Depth, GateAnswer};
 
 use super::case::Case;
 use super::element::{self, Poison};
-use super::run::{PhaseSink, PreparedCase};
+use super::run::{PhaseSink, PreparedCase, RunSetting};
 use super::state::Judge;
 use super::{disagree, inputs, wrong};
 
 /// Repetitions at quick depth; at full depth the space file decides.
 const REPEATS_QUICK: u32 = 8;
+/// Calls of one problem whose outputs are all looked at, and how long that may take: a contender's share of the
+/// device is dearer than a finalist's.
+const RARE_CALLS: u32 = 2_000;
+const RARE_FULL: Duration = Duration::from_millis(4);
+const RARE_DEEP: Duration = Duration::from_millis(300);
 /// Larger cases are not interleaved with other data: its answer would have to be computed as well.
 const OTHER_ELEMENTS: u64 = 1 << 24;
 
@@ -28,7 +35,7 @@ pub(super) fn check(
     let check = judge.slot(slot)?.candidate.check.clone();
     let repeats = match depth {
         Depth::Quick => check.repeats.min(REPEATS_QUICK),
-        Depth::Full => check.repeats,
+        Depth::Full | Depth::Deep => check.repeats,
     };
     if repeats < 2 || plans.is_empty() {
         let why = format!("nothing to repeat: {repeats} repetitions of {} problems", plans.len());
@@ -71,29 +78,74 @@ fn bitwise(
     depth: Depth,
     phase: &mut PhaseSink<'_>,
 ) -> Result<Option<Verdict>, DeviceError> {
-    prepared.run(judge.device.as_mut(), &mut judge.pool, (Poison::B, Poison::B), phase)?;
+    prepared.run(judge.device.as_mut(), &mut judge.pool, RunSetting::plain(Poison::B), phase)?;
     let first = prepared.output_hash(judge.device.as_mut())?;
+    let seed = judge.slot(prepared.slot)?.candidate.check.seed;
+    let order = |repeat: u32| seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(u64::from(repeat));
+    let plain = RunSetting::plain(Poison::B);
     for repeat in 1..repeats {
+        let mut setting = plain;
         // The first half runs back to back, so that caches are hot and blocks are scheduled freely.
         let hot = repeat <= repeats / 2 && !prepared.accumulates();
         if hot {
             prepared.call(judge.device.as_mut(), phase)?;
         } else {
-            // Poisons alternate, so that a run that reads stale memory differs from its neighbor.
-            let poison = if repeat % 2 == 0 { Poison::A } else { Poison::B };
-            prepared.run(judge.device.as_mut(), &mut judge.pool, (poison, poison), phase)?;
+            // Poisons and orders alternate, so that a run that reads stale memory, or depends on who comes
+            // first, differs from its neighbor.
+            setting = RunSetting::disturbed(poison(repeat), Some(order(repeat)), Placement::End);
+            prepared.run(judge.device.as_mut(), &mut judge.pool, setting, phase)?;
         }
         let hash = prepared.output_hash(judge.device.as_mut())?;
         // A hash of the outputs is enough here; why two runs differ is worked out only when they do.
         if hash != first {
-            let verdict = disagree::explain(judge, prepared, (hash, first), phase)?;
+            let pair = [(setting, hash), (plain, first)];
+            let verdict = disagree::explain(judge, prepared, pair, phase)?;
             return Ok(Some(verdict.with("repeat", repeat).with("repeats", repeats)));
         }
     }
-    let other_data = depth == Depth::Full
+    if let Some(verdict) = rare(judge, prepared, first, depth, phase)? {
+        return Ok(Some(verdict));
+    }
+    let other_data = depth != Depth::Quick
         && prepared.case.elements() <= OTHER_ELEMENTS
         && prepared.case.plan.buffers.iter().any(inputs::varies);
     if other_data { after_other_data(judge, prepared, first, phase) } else { Ok(None) }
+}
+
+/// Repeats a call as often as time allows, looking at every output: what goes wrong once in hundreds of calls
+/// does not show in ten.
+fn rare(
+    judge: &mut Judge,
+    prepared: &PreparedCase,
+    first: u64,
+    depth: Depth,
+    phase: &mut PhaseSink<'_>,
+) -> Result<Option<Verdict>, DeviceError> {
+    let limit = match depth {
+        Depth::Quick => return Ok(None),
+        Depth::Full => RARE_FULL,
+        Depth::Deep => RARE_DEEP,
+    };
+    if prepared.accumulates() {
+        return Ok(None);
+    }
+    let began = Instant::now();
+    let mut calls = 0;
+    while calls < RARE_CALLS && began.elapsed() < limit {
+        prepared.call(judge.device.as_mut(), phase)?;
+        calls += 1;
+        if prepared.output_hash(judge.device.as_mut())? != first {
+            let what = format!("call {calls} of the same input gives another output");
+            let verdict = Verdict::new(VerdictKind::Nondeterministic, what).with_cause("rare");
+            return Ok(Some(wrong::about(verdict.with("calls", calls), &prepared.case)));
+        }
+    }
+    Ok(None)
+}
+
+/// The poison of a repetition: each of them in turn.
+fn poison(repeat: u32) -> Poison {
+    [Poison::A, Poison::B, Poison::C][repeat as usize % 3]
 }
 
 /// A, B, A on the same addresses: B must give its own answer, and A what it gave before.
@@ -105,7 +157,7 @@ fn after_other_data(
 ) -> Result<Option<Verdict>, DeviceError> {
     let other = Case { seed_index: prepared.case.seed_index + 1, ..prepared.case.clone() };
     let other = judge.prepare_case(prepared.slot, &other, phase)?;
-    other.run(judge.device.as_mut(), &mut judge.pool, (Poison::A, Poison::A), phase)?;
+    other.run(judge.device.as_mut(), &mut judge.pool, RunSetting::plain(Poison::A), phase)?;
     let hash = other.output_hash(judge.device.as_mut())?;
     let comparisons = other.compare(judge.device.as_mut())?;
     if let Some(mismatch) = other.mismatch(&comparisons) {
@@ -117,7 +169,7 @@ fn after_other_data(
         let verdict = Verdict::new(VerdictKind::Stateful, what).with_cause("cached_result");
         return Ok(Some(wrong::about(verdict.with("symptom", wrong.label()), &other.case)));
     }
-    prepared.run(judge.device.as_mut(), &mut judge.pool, (Poison::B, Poison::B), phase)?;
+    prepared.run(judge.device.as_mut(), &mut judge.pool, RunSetting::plain(Poison::B), phase)?;
     if prepared.output_hash(judge.device.as_mut())? != first {
         let what = "the output changes after a run on other data";
         let verdict = Verdict::new(VerdictKind::Stateful, what).with_cause("module_state");
@@ -133,12 +185,11 @@ fn spread(
     repeats: u32,
     phase: &mut PhaseSink<'_>,
 ) -> Result<Option<Verdict>, DeviceError> {
-    prepared.run(judge.device.as_mut(), &mut judge.pool, (Poison::B, Poison::B), phase)?;
+    prepared.run(judge.device.as_mut(), &mut judge.pool, RunSetting::plain(Poison::B), phase)?;
     // The first run is kept as fp64, because `compare` takes an fp64 buffer as the expected side.
     let baselines = keep(judge, prepared)?;
     for repeat in 1..repeats {
-        let poison = if repeat % 2 == 0 { Poison::A } else { Poison::B };
-        prepared.run(judge.device.as_mut(), &mut judge.pool, (poison, poison), phase)?;
+        prepared.run(judge.device.as_mut(), &mut judge.pool, RunSetting::plain(poison(repeat)), phase)?;
         let comparisons = prepared.compare(judge.device.as_mut())?;
         if let Some(mismatch) = prepared.mismatch(&comparisons) {
             let wrong = wrong::mismatch(prepared, &mismatch);

@@ -2,7 +2,10 @@
 
 use std::rc::Rc;
 
-use evo_device::device::{BoundArgument, BoundLaunch, BufferId, Comparison, Device, GuardDamage, ModuleId};
+use evo_device::device::{
+    BlockError, BoundArgument, BoundLaunch, BufferId, Comparison, Device, GuardDamage, ModuleId, Placement,
+    RunConditions,
+};
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::{ArgumentRef, BufferPlan, Fill, LaunchPlan, ProblemPlan, Role, ScalarPlan};
@@ -12,10 +15,39 @@ use evo_protocol::worker::Phase;
 use super::case::Case;
 use super::compare::{self, Breach};
 use super::element::{self, Poison};
+use super::expected::compared_as;
 use super::pool::{CaseSet, ExpectedBuffer, Pool};
 
 /// Receives the phase that has been reached.
 pub type PhaseSink<'a> = dyn FnMut(Phase, &str) + 'a;
+
+/// What surrounds one run, all of which an honest kernel ignores.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RunSetting {
+    /// What outputs hold before the run.
+    pub outputs: Poison,
+    /// What workspace holds.
+    pub scratch: Poison,
+    pub conditions: RunConditions,
+}
+
+impl RunSetting {
+    /// The same poison everywhere, and threads in their usual order.
+    pub fn plain(poison: Poison) -> RunSetting {
+        RunSetting { outputs: poison, scratch: poison, conditions: RunConditions::default() }
+    }
+
+    /// Everything of a setting changed at once: another poison, other contents of shared memory and stacks, and
+    /// with a seed another order of threads.
+    pub fn disturbed(poison: Poison, order: Option<u64>, placement: Placement) -> RunSetting {
+        let residue = Some(element::poison(DType::F32, poison));
+        RunSetting {
+            outputs: poison,
+            scratch: poison,
+            conditions: RunConditions { order, residue, placement },
+        }
+    }
+}
 
 /// A case with its data on the device and its launches bound.
 #[derive(Debug)]
@@ -30,12 +62,23 @@ pub struct PreparedCase {
     pub set: Rc<CaseSet>,
 }
 
-/// How the output of a run compares.
+/// An output beside its answer.
+#[derive(Clone, Debug)]
+pub struct ComparedOutput {
+    /// Position in the plan.
+    pub position: usize,
+    pub comparison: Comparison,
+    /// The row that is farthest off, where rows are looked at.
+    pub block: Option<BlockError>,
+}
+
+/// An output that breaks a rule.
 #[derive(Clone, Debug)]
 pub struct Mismatch {
     /// Position in the plan.
     pub position: usize,
     pub comparison: Comparison,
+    pub block: Option<BlockError>,
     pub breach: Breach,
 }
 
@@ -108,13 +151,16 @@ impl PreparedCase {
         &self,
         device: &mut dyn Device,
         pool: &mut Pool,
-        (outputs, scratch): (Poison, Poison),
+        setting: RunSetting,
         phase: &mut PhaseSink<'_>,
     ) -> Result<(), DeviceError> {
         self.restore(device, pool)?;
-        self.poison_outputs(device, outputs)?;
-        self.poison_scratch(device, scratch)?;
-        self.call(device, phase)
+        self.poison_outputs(device, setting.outputs)?;
+        self.poison_scratch(device, setting.scratch)?;
+        device.set_conditions(setting.conditions)?;
+        let called = self.call(device, phase);
+        device.set_conditions(RunConditions::default())?;
+        called
     }
 
     /// Launches and waits.
@@ -160,22 +206,28 @@ impl PreparedCase {
     }
 
     /// Compares every output that has an answer.
-    pub fn compare(&self, device: &mut dyn Device) -> Result<Vec<(usize, Comparison)>, DeviceError> {
+    pub fn compare(&self, device: &mut dyn Device) -> Result<Vec<ComparedOutput>, DeviceError> {
         let one = |target: &ExpectedBuffer| {
-            let plan = &self.plan().buffers[target.position];
-            let own = self.buffers[target.position];
-            let tolerance = target.bounds.tolerance;
-            Ok((target.position, device.compare(own, plan.dtype, target.expected, tolerance)?))
+            let dtype = compared_as(self.plan().buffers[target.position].dtype);
+            let (own, expected) = (self.buffers[target.position], target.expected);
+            let comparison = device.compare(own, dtype, expected, target.bounds.tolerance)?;
+            let block = match &target.bounds.block {
+                Some(bound) => {
+                    Some(device.compare_blocks(own, dtype, expected, bound.elements, bound.floor)?)
+                }
+                None => None,
+            };
+            Ok(ComparedOutput { position: target.position, comparison, block })
         };
         self.set.targets.iter().map(one).collect()
     }
 
     /// The worst breach among comparisons, NaN before all others.
-    pub fn mismatch(&self, comparisons: &[(usize, Comparison)]) -> Option<Mismatch> {
-        let judge = |(position, comparison): &(usize, Comparison)| {
+    pub fn mismatch(&self, comparisons: &[ComparedOutput]) -> Option<Mismatch> {
+        let judge = |ComparedOutput { position, comparison, block }: &ComparedOutput| {
             let target = self.target(*position)?;
-            let breach = compare::breach(comparison, &target.bounds)?;
-            Some(Mismatch { position: *position, comparison: comparison.clone(), breach })
+            let breach = compare::breach(comparison, block.as_ref(), &target.bounds)?;
+            Some(Mismatch { position: *position, comparison: comparison.clone(), block: *block, breach })
         };
         comparisons.iter().filter_map(judge).min_by_key(|mismatch| mismatch.breach)
     }

@@ -18,15 +18,15 @@ use evo_protocol::worker::{Candidate, CheckPlan, Phase};
 use evo_space::genome::ContentHash;
 
 use super::case::Case;
-use super::compare;
+use super::compare::{self, OutputShape};
 use super::element::{self, Poison};
-use super::expected::{self, ExpectedSet};
+use super::expected::{self, ExpectedSet, compared_as};
 use super::expected_cache::ExpectedCache;
 use super::inputs::Draw;
 use super::npy::task_error;
 use super::pool::{CaseSet, Pool};
 use super::run::{self, PhaseSink, PreparedCase};
-use super::wrong::{self, CaseResult};
+use super::wrong::CaseResult;
 
 /// Why a problem could not be prepared.
 #[derive(Clone, Debug)]
@@ -125,28 +125,6 @@ impl Judge {
         Ok(module)
     }
 
-    /// Inputs filled, launches bound, answers on the device: ready to be timed.
-    pub fn prepare(
-        &mut self,
-        slot: u8,
-        plan: &ProblemPlan,
-        phase: &mut PhaseSink<'_>,
-    ) -> Result<PreparedCase, CaseRefusal> {
-        let case = Case::first(plan);
-        let prepared = self.prepare_case(slot, &case, phase).and_then(|prepared| {
-            // Workspace and outputs are poisoned for timing too, so that the first output check means
-            // something.
-            prepared.restore(self.device.as_mut(), &mut self.pool)?;
-            prepared.poison_outputs(self.device.as_mut(), Poison::A)?;
-            prepared.poison_scratch(self.device.as_mut(), Poison::A)?;
-            Ok(prepared)
-        });
-        prepared.map_err(|error| {
-            self.sticky |= error.sticky;
-            CaseRefusal { verdict: Box::new(wrong::from_error(&error, Some(&case))), sticky: self.sticky }
-        })
-    }
-
     /// Does some work and remembers whether it met a sticky error.
     pub(super) fn note<T>(
         &mut self,
@@ -192,6 +170,17 @@ impl Judge {
         case: &Case,
         phase: &mut PhaseSink<'_>,
     ) -> Result<PreparedCase, DeviceError> {
+        self.prepare_lane(slot, case, (0, 0), phase)
+    }
+
+    /// The same in buffers of their own: calls that take turns have lanes for inputs and for the rest.
+    pub(super) fn prepare_lane(
+        &mut self,
+        slot: u8,
+        case: &Case,
+        lanes: (u32, u32),
+        phase: &mut PhaseSink<'_>,
+    ) -> Result<PreparedCase, DeviceError> {
         let own = self.slot(slot)?;
         let (module, check, naive) = (own.module, own.candidate.check.clone(), own.reference);
         let naive_hash = own.candidate.reference.as_ref().map(|(binary, _)| binary.hash.clone());
@@ -206,7 +195,13 @@ impl Judge {
         let mut buffers = Vec::new();
         for plan in &case.plan.buffers {
             let bytes = run::allocated_bytes(plan);
-            buffers.push(self.pool.working(self.device.as_mut(), &plan.name, bytes)?);
+            let lane = if plan.role == Role::Input { lanes.0 } else { lanes.1 };
+            let name =
+                if lane == 0 { plan.name.clone() } else { format!("{} (set {})", plan.name, lane + 1) };
+            let buffer = self.pool.working(self.device.as_mut(), &name, bytes)?;
+            // Where the device can, a write to an input is caught in the act, even if it is undone later.
+            self.device.protect(buffer, plan.role == Role::Input)?;
+            buffers.push(buffer);
         }
         let launches = run::bind(&case.plan.launches, &buffers, &case.plan.scalars)?;
         Ok(PreparedCase { slot, module, launches, case: case.clone(), buffers, set })
@@ -262,7 +257,9 @@ impl Judge {
             .filter(|output| !output.values.is_empty())
             .map(|output| {
                 let plan = &plans[output.buffer];
-                let bounds = compare::bounds(check, plan.dtype, case.family, &output.scale);
+                let shape =
+                    OutputShape { family: case.family, ..expected::output_shape(&case.plan, output.buffer) };
+                let bounds = compare::bounds(check, shape, &output.scale);
                 let values = element::f64_bytes(&output.values);
                 (output.buffer, plan, values, bounds, output.scale.rms)
             })
@@ -288,6 +285,7 @@ fn naive_outputs(
         for ((declared, buffer), bytes) in plan.buffers.iter().zip(&taken.buffers).zip(inputs) {
             let own = pool.working(device, &buffer.name, run::allocated_bytes(buffer))?;
             pool.note(own, None);
+            device.protect(own, false)?;
             match (buffer.role, run::starts_as(buffer)) {
                 (Role::Input | Role::Inout, _) if buffer.dtype != declared.dtype => {
                     device.write(own, &element::f64_bytes(&element::widen(bytes, declared.dtype)))?;
@@ -311,8 +309,9 @@ fn naive_outputs(
         let mut outputs = Vec::new();
         for (position, buffer) in taken.buffers.iter().enumerate() {
             if matches!(buffer.role, Role::Output | Role::Inout) {
-                let mut values = element::widen(&device.read(buffers[position])?, buffer.dtype);
-                values.truncate(buffer.elements() as usize);
+                let words = compared_as(buffer.dtype);
+                let mut values = element::widen(&device.read(buffers[position])?, words);
+                values.truncate((buffer.elements() * buffer.dtype.bytes() / words.bytes()) as usize);
                 outputs.push((position, values));
             }
         }

@@ -10,11 +10,15 @@ use serde_json::{Value, json};
 
 use super::case::Case;
 use super::compare::{Breach, coordinates};
+use super::expected::compared_as;
 use super::inputs::Family;
 use super::run::{Mismatch, PreparedCase};
 
 /// Beyond this share of the answer an error is no longer a matter of precision.
 const GROSS: f64 = 0.3;
+
+/// Special inputs have no agreed answer in many kernels.
+const SPECIAL_HINT: &str = "; where such inputs do not matter, say special_values = \"ignore\" under [check]";
 
 /// The result of one case.
 #[derive(Clone, Debug)]
@@ -74,7 +78,11 @@ pub fn mismatch(prepared: &PreparedCase, mismatch: &Mismatch) -> Verdict {
     let relative = comparison.relative_norm();
     let gross = relative.is_nan() || relative > GROSS;
     let cause = match mismatch.breach {
+        Breach::Special => Cause::SpecialValues,
+        _ if prepared.case.family.is_special() => Cause::SpecialValues,
         Breach::NonFinite => Cause::NanInf,
+        Breach::Bias => Cause::Bias,
+        Breach::Insensitive => Cause::Constant,
         _ if gross => Cause::Value,
         _ => Cause::Precision,
     };
@@ -90,6 +98,7 @@ pub fn mismatch(prepared: &PreparedCase, mismatch: &Mismatch) -> Verdict {
         .with("abs_error_max_at", json!(coordinates(comparison.abs_error_max_index, &plan.shape)))
         .with("relative_norm", number(relative))
         .with("error_mean", number(comparison.error_sum / comparison.elements.max(1) as f64))
+        .with("error_slope", number(comparison.error_dot_sum / comparison.expected_square_sum))
         .with("magnitude", prepared.set.magnitude);
     if let Some(target) = prepared.target(mismatch.position) {
         verdict = verdict
@@ -99,7 +108,19 @@ pub fn mismatch(prepared: &PreparedCase, mismatch: &Mismatch) -> Verdict {
             .with("bound_max", target.bounds.max.map_or(Value::Null, number))
             .with("expected_rms", number(target.rms));
     }
+    if let Some(block) = mismatch.block {
+        verdict = verdict.with("worst_row", block.index).with("worst_row_error", number(block.ratio));
+    }
+    // 64-bit integers are compared as pairs of words.
+    let words = compared_as(plan.dtype).bytes() != plan.dtype.bytes();
     let place = match comparison.first_bad {
+        Some(index) if words => {
+            let at = coordinates(index / 2, &plan.shape);
+            let half = if index.is_multiple_of(2) { "low" } else { "high" };
+            let (got, expected) = (comparison.first_bad_actual, comparison.first_bad_expected);
+            verdict = verdict.with("first_bad_index", index / 2).with("first_bad_at", json!(at));
+            format!(", first at {at:?}: its {half} word is `{got}`, expected `{expected}`")
+        }
         Some(index) => {
             let at = coordinates(index, &plan.shape);
             let (got, expected) = (comparison.first_bad_actual, comparison.first_bad_expected);
@@ -112,9 +133,13 @@ pub fn mismatch(prepared: &PreparedCase, mismatch: &Mismatch) -> Verdict {
         }
         None => String::new(),
     };
-    let what = mismatch.breach.describe();
+    let what = match (mismatch.breach, mismatch.block) {
+        (Breach::Block, Some(block)) => format!("row {} is farther off than rounding explains", block.index),
+        (breach, _) => breach.describe().to_string(),
+    };
+    let hint = if verdict.has_cause(Cause::SpecialValues) { SPECIAL_HINT } else { "" };
     verdict.message = format!(
-        "`{}`: {what}; {} of {} elements, largest error {:.3e}, error norm {:.3e} of the answer's{place}",
+        "`{}`: {what}; {} of {} elements, largest error {:.3e}, error norm {:.3e} of the answer's{place}{hint}",
         plan.name, comparison.mismatches, comparison.elements, comparison.abs_error_max, relative
     );
     about(verdict, &prepared.case)
@@ -160,7 +185,9 @@ pub fn classify(results: &[CaseResult]) -> Option<Verdict> {
         .with("failing_cases", json!(failing.iter().map(|result| &result.name).collect::<Vec<_>>()))
         .with("passing_cases", passing.len());
     // Constant output is a finding of its own, whatever the cases share.
-    if verdict.kind != VerdictKind::WrongAnswer || verdict.has_cause(Cause::Constant) || passing.is_empty() {
+    let says_enough = [Cause::Constant, Cause::Bias, Cause::SpecialValues, Cause::Uninitialized];
+    let named = says_enough.into_iter().any(|cause| verdict.has_cause(cause));
+    if verdict.kind != VerdictKind::WrongAnswer || named || passing.is_empty() {
         return Some(verdict);
     }
     if let Some((cause, note)) = pattern(&failing, &passing) {

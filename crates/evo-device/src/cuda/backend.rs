@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use cudarc::driver::sys;
 use evo_protocol::device::{DeviceError, DeviceInfo, EntryAttributes, Telemetry};
 use evo_protocol::dtype::DType;
 use evo_protocol::measurement::TimingMode;
@@ -10,7 +11,10 @@ use evo_protocol::verdict::VerdictKind;
 use super::context::CudaContext;
 use super::support::Support;
 use super::{driver, info, timing};
-use crate::device::{BoundLaunch, BufferId, Comparison, Device, GuardDamage, ModuleId, Tolerance};
+use crate::device::{
+    BlockError, BoundLaunch, BufferId, Comparison, Device, GuardDamage, ModuleId, RunConditions, SampleOrder,
+    Tolerance,
+};
 use crate::telemetry::TelemetrySource;
 
 /// One GPU with its context, stream, modules and buffers.
@@ -19,6 +23,9 @@ pub struct CudaDevice {
     context: CudaContext,
     support: Support,
     telemetry: Option<TelemetrySource>,
+    conditions: RunConditions,
+    /// Where kernels run that disturb the launches of checked runs.
+    beside: sys::CUstream,
 }
 
 impl CudaDevice {
@@ -36,7 +43,8 @@ impl CudaDevice {
         })?;
         let support = Support::load(&image, stream)?;
         let telemetry = TelemetrySource::of_uuid(&info.uuid);
-        Ok(CudaDevice { info, context: CudaContext::new(stream), support, telemetry })
+        let (context, beside) = (CudaContext::new(stream), driver::create_stream()?);
+        Ok(CudaDevice { info, context, support, telemetry, conditions: RunConditions::default(), beside })
     }
 }
 
@@ -106,6 +114,18 @@ impl Device for CudaDevice {
         self.support.compare(actual, dtype, expected, tolerance)
     }
 
+    fn compare_blocks(
+        &mut self,
+        actual: BufferId,
+        dtype: DType,
+        expected: BufferId,
+        block: u64,
+        floor: f64,
+    ) -> Result<BlockError, DeviceError> {
+        let (actual, expected) = (self.context.memory.get(actual)?, self.context.memory.get(expected)?);
+        self.support.compare_blocks(actual, dtype, expected, block, floor)
+    }
+
     fn check_guards(&mut self) -> Result<Vec<GuardDamage>, DeviceError> {
         self.context.memory.check_guards(&self.support)
     }
@@ -114,7 +134,20 @@ impl Device for CudaDevice {
         self.context.memory.arm_guards(pattern)
     }
 
+    /// Placement has no meaning here: both ends of a buffer have a guard zone.
+    fn set_conditions(&mut self, conditions: RunConditions) -> Result<(), DeviceError> {
+        self.conditions = conditions;
+        Ok(())
+    }
+
     fn launch(&mut self, module: ModuleId, launches: &[BoundLaunch]) -> Result<(), DeviceError> {
+        let multiprocessors = self.info.multiprocessors;
+        if let Some(pattern) = self.conditions.residue {
+            self.support.smear(pattern, multiprocessors, self.info.limits.shared_optin_bytes)?;
+        }
+        if let Some(seed) = self.conditions.order {
+            self.support.delay(seed, multiprocessors, self.beside)?;
+        }
         self.context.launch(module, launches)
     }
 
@@ -122,18 +155,11 @@ impl Device for CudaDevice {
         driver::synchronize(self.context.stream)
     }
 
-    fn sample(
-        &mut self,
-        module: ModuleId,
-        launches: &[BoundLaunch],
-        mode: TimingMode,
-        samples: u32,
-        batch: u32,
-    ) -> Result<Vec<f64>, DeviceError> {
-        if mode == TimingMode::Cold {
+    fn sample(&mut self, module: ModuleId, order: SampleOrder<'_>) -> Result<Vec<f64>, DeviceError> {
+        if order.mode == TimingMode::Cold {
             self.ensure_flush_buffer()?;
         }
-        timing::sample(&mut self.context, module, launches, timing::SamplePlan { mode, samples, batch })
+        timing::sample(&mut self.context, module, order)
     }
 
     fn telemetry(&mut self) -> Telemetry {

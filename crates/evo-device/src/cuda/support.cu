@@ -72,8 +72,8 @@ extern "C" __global__ void evo_count_4(const unsigned* d, u64 n, u64 p, u64* r) 
 extern "C" __global__ void evo_count_8(const u64* d, u64 n, u64 p, u64* r) { count_pattern(d, n, p, r); }
 
 struct Partial {
-    double error_square_sum, expected_square_sum, error_sum, error_max;
-    u64 error_max_index, non_finite, mismatches, first_bad;
+    double error_square_sum, expected_square_sum, error_sum, error_dot_sum, error_max;
+    u64 error_max_index, non_finite, special, mismatches, first_bad;
 };
 
 __device__ double widen(__half x) { return (double)__half2float(x); }
@@ -85,11 +85,13 @@ __device__ void merge(Partial& a, const Partial& b) {
     a.error_square_sum += b.error_square_sum;
     a.expected_square_sum += b.expected_square_sum;
     a.error_sum += b.error_sum;
+    a.error_dot_sum += b.error_dot_sum;
     if (b.error_max > a.error_max || (b.error_max == a.error_max && b.error_max_index < a.error_max_index)) {
         a.error_max = b.error_max;
         a.error_max_index = b.error_max_index;
     }
     a.non_finite += b.non_finite;
+    a.special += b.special;
     a.mismatches += b.mismatches;
     if (b.first_bad < a.first_bad) a.first_bad = b.first_bad;
 }
@@ -97,17 +99,20 @@ __device__ void merge(Partial& a, const Partial& b) {
 // 256 threads a block; one partial a block, merged in order on the host, so that sums repeat to the bit.
 template <typename T>
 __device__ void compare(const T* actual, const double* expected, u64 n, double atol, double rtol, Partial* out) {
-    Partial own = {0, 0, 0, 0, ~0ull, 0, 0, ~0ull};
+    Partial own = {0, 0, 0, 0, 0, ~0ull, 0, 0, 0, ~0ull};
     u64 step = (u64)gridDim.x * blockDim.x;
     for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) {
         double a = widen(actual[i]), e = expected[i], error = a - e, size = fabs(error);
         bool lost = !isfinite(a) && isfinite(e);
-        bool same = a == e;
-        own.expected_square_sum += e * e;
+        // NaN is right where NaN is expected, and an infinity where the same one is.
+        bool same = a == e || (isnan(a) && isnan(e));
+        if (isfinite(e)) own.expected_square_sum += e * e;
         own.non_finite += lost;
+        own.special += !same && !isfinite(e);
         if (isfinite(error)) {
             own.error_square_sum += error * error;
             own.error_sum += error;
+            own.error_dot_sum += error * e;
             if (size > own.error_max || own.error_max_index == ~0ull) {
                 own.error_max = size;
                 own.error_max_index = i;
@@ -128,10 +133,55 @@ __device__ void compare(const T* actual, const double* expected, u64 n, double a
     if (threadIdx.x == 0) out[blockIdx.x] = parts[0];
 }
 
+struct BlockPartial {
+    double ratio;
+    u64 index;
+};
+
+// A warp for each block of elements; one result a CUDA block, merged on the host.
+template <typename T>
+__device__ void compare_blocks(const T* actual, const double* expected, u64 n, u64 block, double floor,
+                               BlockPartial* out) {
+    __shared__ BlockPartial parts[8];
+    unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    BlockPartial own = {0, 0};
+    u64 blocks = (n + block - 1) / block;
+    for (u64 b = (u64)blockIdx.x * 8 + warp; b < blocks; b += (u64)gridDim.x * 8) {
+        u64 end = b * block + block < n ? b * block + block : n;
+        double errors = 0, sizes = 0;
+        for (u64 i = b * block + lane; i < end; i += 32) {
+            double e = expected[i], error = widen(actual[i]) - e;
+            if (isfinite(error)) {
+                errors += error * error;
+                sizes += e * e;
+            }
+        }
+        for (int offset = 16; offset > 0; offset /= 2) {
+            errors += __shfl_xor_sync(0xffffffffu, errors, offset);
+            sizes += __shfl_xor_sync(0xffffffffu, sizes, offset);
+        }
+        double size = sqrt(sizes) + floor * sqrt((double)(end - b * block));
+        double ratio = size > 0 ? sqrt(errors) / size : 0;
+        if (ratio > own.ratio) own = {ratio, b};
+    }
+    if (lane == 0) parts[warp] = own;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        for (int other = 1; other < 8; other++) {
+            if (parts[other].ratio > own.ratio) own = parts[other];
+        }
+        out[blockIdx.x] = own;
+    }
+}
+
 #define COMPARE(name, type)                                                                                   \
     extern "C" __global__ void evo_compare_##name(const type* a, const double* e, u64 n, double atol,         \
                                                   double rtol, Partial* out) {                                \
         compare(a, e, n, atol, rtol, out);                                                                    \
+    }                                                                                                         \
+    extern "C" __global__ void evo_blocks_##name(const type* a, const double* e, u64 n, u64 block,            \
+                                                 double floor, BlockPartial* out) {                           \
+        compare_blocks(a, e, n, block, floor, out);                                                           \
     }
 COMPARE(f16, __half)
 COMPARE(bf16, __nv_bfloat16)
@@ -145,3 +195,24 @@ COMPARE(u8, unsigned char)
 COMPARE(u16, unsigned short)
 COMPARE(u32, unsigned)
 COMPARE(u64, u64)
+
+// Leaves a pattern in the shared memory and the local memory of every multiprocessor, where the next kernel finds
+// it if it reads what it has not written. Each block takes all shared memory, so there is one block to a
+// multiprocessor at a time.
+extern "C" __global__ void __launch_bounds__(1024) evo_smear(unsigned pattern, unsigned words) {
+    extern __shared__ volatile unsigned shared[];
+    for (unsigned i = threadIdx.x; i < words; i += blockDim.x) shared[i] = pattern;
+    volatile unsigned local[128];
+    for (unsigned i = 0; i < 128; i++) local[(i * 37 + threadIdx.x) % 128] = pattern;
+    __syncthreads();
+    // A use, so that nothing above is dropped; the patterns never meet.
+    if (shared[threadIdx.x % words] == ~pattern && local[threadIdx.x % 128] == ~pattern) __trap();
+}
+
+// Keeps parts of the multiprocessors busy for a while that differs from block to block, so that the blocks of the
+// kernel beside it start in another order and at other times.
+extern "C" __global__ void __launch_bounds__(512) evo_delay(u64 seed, unsigned cycles) {
+    long long until = clock64() + (long long)(mix(seed + blockIdx.x) % cycles);
+    while (clock64() < until) {
+    }
+}

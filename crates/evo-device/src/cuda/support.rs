@@ -11,7 +11,7 @@ use evo_protocol::verdict::VerdictKind;
 
 use super::buffer::{Buffer, Zone};
 use super::driver::{self, check};
-use crate::device::{Comparison, Tolerance};
+use crate::device::{BlockError, Comparison, Tolerance};
 
 /// Source of the helper kernels; compiled once per architecture into the cache.
 pub const SUPPORT_SOURCE: &str = include_str!("support.cu");
@@ -20,6 +20,8 @@ const BLOCK: u32 = 256;
 const BLOCKS_MAX: u64 = 1056;
 /// Blocks that share a guard zone: 16 bytes a thread.
 const ZONE_BLOCKS: u32 = 16;
+/// Most cycles that a block of the delaying kernel spins: some tens of microseconds.
+const DELAY_CYCLES: u32 = 40_000;
 /// Bytes of the scratch area for parameters and results: zones (16 B) and results (16 B) of up to
 /// 4,096 zones, or `BLOCKS_MAX` partial comparisons.
 const AREA_BYTES: usize = 1 << 17;
@@ -31,11 +33,21 @@ struct Partial {
     error_square_sum: f64,
     expected_square_sum: f64,
     error_sum: f64,
+    error_dot_sum: f64,
     error_max: f64,
     error_max_index: u64,
     non_finite: u64,
+    special: u64,
     mismatches: u64,
     first_bad: u64,
+}
+
+/// The farthest block of elements that a CUDA block saw; laid out as the kernel's `BlockPartial`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+struct BlockPartial {
+    ratio: f64,
+    index: u64,
 }
 
 /// The loaded helper module with a small device area of its own.
@@ -46,7 +58,9 @@ pub struct Support {
     results: sys::CUdeviceptr,
 }
 
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 32] = [
+    "evo_smear",
+    "evo_delay",
     "evo_check_zones",
     "evo_hash",
     "evo_count_1",
@@ -65,6 +79,18 @@ const NAMES: [&str; 18] = [
     "evo_compare_u16",
     "evo_compare_u32",
     "evo_compare_u64",
+    "evo_blocks_f16",
+    "evo_blocks_bf16",
+    "evo_blocks_f32",
+    "evo_blocks_f64",
+    "evo_blocks_i8",
+    "evo_blocks_i16",
+    "evo_blocks_i32",
+    "evo_blocks_i64",
+    "evo_blocks_u8",
+    "evo_blocks_u16",
+    "evo_blocks_u32",
+    "evo_blocks_u64",
 ];
 
 impl Support {
@@ -169,6 +195,26 @@ impl Support {
         Ok(comparison)
     }
 
+    /// The block of elements that is farthest off, a warp for each block.
+    pub fn compare_blocks(
+        &self,
+        actual: &Buffer,
+        dtype: DType,
+        expected: &Buffer,
+        block: u64,
+        floor: f64,
+    ) -> Result<BlockError, DeviceError> {
+        let (elements, block) = (actual.bytes / dtype.bytes(), block.max(1));
+        let name = NAMES.iter().find(|name| name.strip_prefix("evo_blocks_") == Some(dtype.as_str()));
+        let (a, e, results) = (actual.pointer(), expected.pointer(), self.results);
+        let grid = elements.div_ceil(block).div_ceil(8).clamp(1, BLOCKS_MAX) as u32;
+        let mut arguments = [arg(&a), arg(&e), arg(&elements), arg(&block), arg(&floor), arg(&results)];
+        self.launch(name.expect("a kernel for every data type"), [grid, 1], &mut arguments)?;
+        let parts: Vec<BlockPartial> = self.download(grid as usize)?;
+        let farthest = parts.iter().max_by(|a, b| a.ratio.total_cmp(&b.ratio));
+        Ok(farthest.map_or(BlockError::default(), |own| BlockError { ratio: own.ratio, index: own.index }))
+    }
+
     /// One element, widened.
     fn element(&self, start: u64, dtype: DType, index: u64) -> Result<f64, DeviceError> {
         let mut bytes = [0u8; 8];
@@ -201,6 +247,48 @@ impl Support {
         }
         driver::synchronize(self.stream)?;
         Ok(values)
+    }
+
+    /// Leaves a pattern in shared and local memory of every multiprocessor.
+    pub fn smear(&self, pattern: u32, multiprocessors: u32, shared_bytes: u64) -> Result<(), DeviceError> {
+        let function = self.functions["evo_smear"];
+        let attribute = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        let words = (shared_bytes / 4) as u32;
+        let mut arguments = [arg(&pattern), arg(&words)];
+        // SAFETY: the function belongs to our loaded module; the arguments have the types of support.cu.
+        unsafe {
+            let set = sys::cuFuncSetAttribute(function, attribute, shared_bytes as i32);
+            check(set, "cannot ask for all shared memory")?;
+            let result = sys::cuLaunchKernel(
+                function,
+                multiprocessors,
+                1,
+                1,
+                1024,
+                1,
+                1,
+                shared_bytes as u32,
+                self.stream,
+                arguments.as_mut_ptr(),
+                ptr::null_mut(),
+            );
+            check(result, "evo_smear")
+        }
+    }
+
+    /// Starts blocks on another stream that keep parts of the device busy for a while.
+    pub fn delay(&self, seed: u64, multiprocessors: u32, stream: sys::CUstream) -> Result<(), DeviceError> {
+        let cycles = DELAY_CYCLES;
+        let mut arguments = [arg(&seed), arg(&cycles)];
+        // SAFETY: as above.
+        unsafe {
+            let function = self.functions["evo_delay"];
+            let (grid, block) = (2 * multiprocessors, 512);
+            let arguments = arguments.as_mut_ptr();
+            let result =
+                sys::cuLaunchKernel(function, grid, 1, 1, block, 1, 1, 0, stream, arguments, ptr::null_mut());
+            check(result, "evo_delay")
+        }
     }
 
     fn launch(&self, name: &str, grid: [u32; 2], arguments: &mut [*mut c_void]) -> Result<(), DeviceError> {
@@ -238,10 +326,12 @@ fn merged(partials: &[Partial], elements: u64) -> Comparison {
     let mut first_bad = u64::MAX;
     for part in partials {
         total.non_finite += part.non_finite;
+        total.special += part.special;
         total.mismatches += part.mismatches;
         total.error_square_sum += part.error_square_sum;
         total.expected_square_sum += part.expected_square_sum;
         total.error_sum += part.error_sum;
+        total.error_dot_sum += part.error_dot_sum;
         first_bad = first_bad.min(part.first_bad);
         // The lower index wins a tie, so the answer does not depend on how elements were split among
         // blocks.
@@ -301,7 +391,9 @@ mod tests {
     fn every_data_type_has_its_comparison() {
         use DType::*;
         for dtype in [F16, Bf16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64] {
-            assert!(NAMES.contains(&format!("evo_compare_{}", dtype.as_str()).as_str()));
+            for what in ["compare", "blocks"] {
+                assert!(NAMES.contains(&format!("evo_{what}_{}", dtype.as_str()).as_str()));
+            }
         }
     }
 }

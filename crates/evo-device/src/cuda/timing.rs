@@ -14,32 +14,28 @@ use evo_protocol::measurement::TimingMode;
 
 use super::context::CudaContext;
 use super::driver::{self, TimingEvent, check};
-use crate::device::{BoundLaunch, ModuleId};
+use crate::device::{BoundLaunch, ModuleId, SampleOrder};
 
 /// Samples queued before a wait; bounds the depth of the stream.
 const QUEUE: u32 = 32;
-
-/// How many samples of what.
-#[derive(Clone, Copy, Debug)]
-pub struct SamplePlan {
-    pub mode: TimingMode,
-    pub samples: u32,
-    pub batch: u32,
-}
 
 /// Takes samples, nanoseconds per call.
 pub fn sample(
     context: &mut CudaContext,
     module: ModuleId,
-    launches: &[BoundLaunch],
-    plan: SamplePlan,
+    order: SampleOrder<'_>,
 ) -> Result<Vec<f64>, DeviceError> {
-    match plan.mode {
-        TimingMode::Hot if plan.batch > 1 => replayed(context, module, launches, plan),
-        TimingMode::Hot => in_a_row(context, module, launches, plan.samples),
-        TimingMode::Cold => flushed(context, module, launches, plan.samples),
-        TimingMode::Eager => eager(context, module, launches, plan.samples),
+    match order.mode {
+        TimingMode::Hot if order.batch > 1 => replayed(context, module, order),
+        TimingMode::Hot => in_a_row(context, module, order),
+        TimingMode::Cold => flushed(context, module, order),
+        TimingMode::Eager => eager(context, module, order),
     }
+}
+
+/// The launches of a call by its number.
+fn turn<'a>(order: &SampleOrder<'a>, call: usize) -> &'a [BoundLaunch] {
+    &order.rotation[call % order.rotation.len()]
 }
 
 fn events(count: u32) -> Result<Vec<TimingEvent>, DeviceError> {
@@ -50,17 +46,17 @@ fn events(count: u32) -> Result<Vec<TimingEvent>, DeviceError> {
 fn in_a_row(
     context: &mut CudaContext,
     module: ModuleId,
-    launches: &[BoundLaunch],
-    samples: u32,
+    order: SampleOrder<'_>,
 ) -> Result<Vec<f64>, DeviceError> {
+    let samples = order.samples;
     // Events are made once and recorded again: making them between launches would leave the stream idle.
     let marks = events(samples.min(QUEUE) + 1)?;
     let mut times = Vec::with_capacity(samples as usize);
     while (times.len() as u32) < samples {
         let now = (samples - times.len() as u32).min(QUEUE) as usize;
         marks[0].record(context.stream)?;
-        for mark in &marks[1..=now] {
-            context.launch(module, launches)?;
+        for (index, mark) in marks[1..=now].iter().enumerate() {
+            context.launch(module, turn(&order, times.len() + index))?;
             mark.record(context.stream)?;
         }
         driver::synchronize(context.stream)?;
@@ -75,16 +71,17 @@ fn in_a_row(
 fn replayed(
     context: &mut CudaContext,
     module: ModuleId,
-    launches: &[BoundLaunch],
-    plan: SamplePlan,
+    order: SampleOrder<'_>,
 ) -> Result<Vec<f64>, DeviceError> {
-    let graph = Graph::capture(context, module, launches, plan.batch)?;
-    let marks = events(plan.samples.min(QUEUE) + 1)?;
-    let mut times = Vec::with_capacity(plan.samples as usize);
-    while (times.len() as u32) < plan.samples {
-        let now = (plan.samples - times.len() as u32).min(QUEUE) as usize;
+    let graph = Graph::capture(context, module, &order)?;
+    let marks = events(order.samples.min(QUEUE) + 1)?;
+    let mut times = Vec::with_capacity(order.samples as usize);
+    while (times.len() as u32) < order.samples {
+        let now = (order.samples - times.len() as u32).min(QUEUE) as usize;
         // One replay before the first mark: the marks then fall between replays that are queued.
-        graph.launch(context.stream)?;
+        if !order.untouched {
+            graph.launch(context.stream)?;
+        }
         marks[0].record(context.stream)?;
         for mark in &marks[1..=now] {
             graph.launch(context.stream)?;
@@ -92,7 +89,7 @@ fn replayed(
         }
         driver::synchronize(context.stream)?;
         for pair in marks[..=now].windows(2) {
-            times.push(pair[1].since(&pair[0])? / f64::from(plan.batch));
+            times.push(pair[1].since(&pair[0])? / f64::from(order.batch));
         }
     }
     Ok(times)
@@ -102,9 +99,9 @@ fn replayed(
 fn flushed(
     context: &mut CudaContext,
     module: ModuleId,
-    launches: &[BoundLaunch],
-    samples: u32,
+    order: SampleOrder<'_>,
 ) -> Result<Vec<f64>, DeviceError> {
+    let samples = order.samples;
     let flush = context.flush.expect("the caller made the flush buffer");
     // Two events for each call, since the flush between two calls must not be timed.
     let (starts, ends) = (events(samples.min(QUEUE))?, events(samples.min(QUEUE))?);
@@ -114,7 +111,7 @@ fn flushed(
         for index in 0..now {
             context.memory.fill(flush, 0x3f80_0000 + index as u32)?;
             starts[index].record(context.stream)?;
-            context.launch(module, launches)?;
+            context.launch(module, turn(&order, times.len() + index))?;
             ends[index].record(context.stream)?;
         }
         driver::synchronize(context.stream)?;
@@ -129,15 +126,15 @@ fn flushed(
 fn eager(
     context: &mut CudaContext,
     module: ModuleId,
-    launches: &[BoundLaunch],
-    samples: u32,
+    order: SampleOrder<'_>,
 ) -> Result<Vec<f64>, DeviceError> {
+    let samples = order.samples;
     let mut times = Vec::with_capacity(samples as usize);
-    for _ in 0..samples {
+    for call in 0..samples as usize {
         driver::synchronize(context.stream)?;
         // The stream is idle here, so the call is not charged for earlier work.
         let start = Instant::now();
-        context.launch(module, launches)?;
+        context.launch(module, turn(&order, call))?;
         driver::synchronize(context.stream)?;
         times.push(start.elapsed().as_nanos() as f64);
     }
@@ -151,8 +148,7 @@ impl Graph {
     fn capture(
         context: &mut CudaContext,
         module: ModuleId,
-        launches: &[BoundLaunch],
-        batch: u32,
+        order: &SampleOrder<'_>,
     ) -> Result<Graph, DeviceError> {
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         let (mut graph, mut instance) = (ptr::null_mut(), ptr::null_mut());
@@ -161,7 +157,8 @@ impl Graph {
         unsafe {
             check(sys::cuStreamBeginCapture_v2(context.stream, mode), "cannot begin a capture")?;
             // The whole batch is one graph, so that a sample takes a single call of the driver.
-            let launched = (0..batch).try_for_each(|_| context.launch(module, launches));
+            let launched =
+                (0..order.batch as usize).try_for_each(|call| context.launch(module, turn(order, call)));
             let ended = sys::cuStreamEndCapture(context.stream, &mut graph);
             // Before the result of the capture, because the launch's own error says more.
             launched?;

@@ -16,7 +16,8 @@ use super::pool::{ProcessorPool, SharedLaunch};
 use super::runner::{THREADS_MAX, Work};
 use super::{launch, machine, numbers, stop};
 use crate::device::{
-    BoundArgument, BoundLaunch, BufferId, Comparison, Device, GuardDamage, ModuleId, Tolerance,
+    BlockError, BoundArgument, BoundLaunch, BufferId, Comparison, Device, GuardDamage, ModuleId, SampleOrder,
+    Tolerance,
 };
 
 /// Most bytes that a flush of the last-level cache writes; twice the cache where that is less.
@@ -243,6 +244,18 @@ impl Device for HostDevice {
         Ok(numbers::compare(actual.bytes(), dtype, expected.bytes(), tolerance))
     }
 
+    fn compare_blocks(
+        &mut self,
+        actual: BufferId,
+        dtype: DType,
+        expected: BufferId,
+        block: u64,
+        floor: f64,
+    ) -> Result<BlockError, DeviceError> {
+        let (actual, expected) = (self.buffer(actual)?, self.buffer(expected)?);
+        Ok(numbers::compare_blocks(actual.bytes(), dtype, expected.bytes(), block, floor))
+    }
+
     fn check_guards(&mut self) -> Result<Vec<GuardDamage>, DeviceError> {
         let mut damages: Vec<GuardDamage> =
             self.buffers.values_mut().flat_map(GuardedBuffer::damage).collect();
@@ -269,23 +282,18 @@ impl Device for HostDevice {
 
     /// By the monotonic clock. Shared memory is not filled before blocks here: that would be charged to
     /// variants that use much of it.
-    fn sample(
-        &mut self,
-        module: ModuleId,
-        launches: &[BoundLaunch],
-        mode: TimingMode,
-        samples: u32,
-        batch: u32,
-    ) -> Result<Vec<f64>, DeviceError> {
-        let batch = if mode == TimingMode::Hot { batch.max(1) } else { 1 };
+    fn sample(&mut self, module: ModuleId, order: SampleOrder<'_>) -> Result<Vec<f64>, DeviceError> {
+        let SampleOrder { rotation, mode, samples, .. } = order;
+        let batch = if mode == TimingMode::Hot { order.batch.max(1) } else { 1 };
         let mut times = Vec::with_capacity(samples as usize);
-        for _ in 0..samples {
+        for sample in 0..samples as usize {
             if mode == TimingMode::Cold {
                 self.flush_caches();
             }
+            let first = if mode == TimingMode::Hot && batch > 1 { 0 } else { sample };
             let start = Instant::now();
-            for _ in 0..batch {
-                self.run(module, launches, false)?;
+            for call in first..first + batch as usize {
+                self.run(module, &rotation[call % rotation.len()], false)?;
             }
             times.push(start.elapsed().as_secs_f64() * 1e9 / f64::from(batch));
         }

@@ -4,7 +4,7 @@ use evo_protocol::dtype::DType;
 use half::{bf16, f16};
 use rayon::prelude::*;
 
-use crate::device::{Comparison, Tolerance};
+use crate::device::{BlockError, Comparison, Tolerance};
 
 /// Elements of a task; sums are formed task by task in order, so they do not depend on the core count.
 const CHUNK: usize = 1 << 16;
@@ -97,12 +97,14 @@ fn compare_chunk(
         let error = actual - expected;
         if !error.is_finite() {
             result.non_finite += u64::from(expected.is_finite());
+            result.special += u64::from(!expected.is_finite());
             note_bad(&mut result, index, actual, expected);
             continue;
         }
         result.error_square_sum += error * error;
         result.expected_square_sum += expected * expected;
         result.error_sum += error;
+        result.error_dot_sum += error * expected;
         if error.abs() > result.abs_error_max {
             (result.abs_error_max, result.abs_error_max_index) = (error.abs(), index);
         }
@@ -111,6 +113,44 @@ fn compare_chunk(
         }
     }
     result
+}
+
+/// The block of `block` elements with the largest error beside its own size (see [`BlockError`]).
+pub fn compare_blocks(actual: &[u8], dtype: DType, expected: &[u8], block: u64, floor: f64) -> BlockError {
+    let (size, block) = (dtype.bytes() as usize, block.max(1) as usize);
+    // Several blocks a task: a row of eight elements is not worth handing out.
+    let each = CHUNK.div_ceil(block);
+    let worst = |(first, (actual, expected)): (usize, (&[u8], &[u8]))| {
+        let blocks = actual.chunks(block * size).zip(expected.chunks(block * 8)).enumerate();
+        let ratios = blocks.map(|(at, (actual, expected))| BlockError {
+            ratio: block_ratio(actual, dtype, expected, floor),
+            index: (first * each + at) as u64,
+        });
+        ratios.fold(BlockError::default(), larger)
+    };
+    let parts = actual.par_chunks(each * block * size).zip(expected.par_chunks(each * block * 8));
+    let parts: Vec<BlockError> = parts.enumerate().map(worst).collect();
+    parts.into_iter().fold(BlockError::default(), larger)
+}
+
+fn block_ratio(actual: &[u8], dtype: DType, expected: &[u8], floor: f64) -> f64 {
+    let (mut error_sum, mut expected_sum, mut count) = (0.0, 0.0, 0u64);
+    for (actual, expected) in actual.chunks_exact(dtype.bytes() as usize).zip(expected.chunks_exact(8)) {
+        let expected = f64::from_le_bytes(expected.try_into().expect("eight bytes"));
+        let error = element(actual, dtype) - expected;
+        if error.is_finite() {
+            error_sum += error * error;
+            expected_sum += expected * expected;
+        }
+        count += 1;
+    }
+    let size = f64::sqrt(expected_sum) + floor * (count as f64).sqrt();
+    // An answer of zeros has no size of its own; elements are compared one by one elsewhere.
+    if size > 0.0 { f64::sqrt(error_sum) / size } else { 0.0 }
+}
+
+fn larger(left: BlockError, right: BlockError) -> BlockError {
+    if right.ratio > left.ratio { right } else { left }
 }
 
 fn note_bad(result: &mut Comparison, index: u64, actual: f64, expected: f64) {
@@ -126,10 +166,12 @@ fn merge(left: Comparison, right: Comparison) -> Comparison {
     let mut sum = left.clone();
     sum.elements += right.elements;
     sum.non_finite += right.non_finite;
+    sum.special += right.special;
     sum.mismatches += right.mismatches;
     sum.error_square_sum += right.error_square_sum;
     sum.expected_square_sum += right.expected_square_sum;
     sum.error_sum += right.error_sum;
+    sum.error_dot_sum += right.error_dot_sum;
     if left.first_bad.is_none() {
         sum.first_bad = right.first_bad;
         (sum.first_bad_actual, sum.first_bad_expected) = (right.first_bad_actual, right.first_bad_expected);
@@ -185,6 +227,28 @@ mod tests {
         assert_eq!((result.first_bad, result.first_bad_actual), (Some(1), 2.5));
         assert_eq!((result.abs_error_max, result.abs_error_max_index), (0.5, 1));
         assert_eq!((result.error_sum, result.error_square_sum), (0.5, 0.25));
+    }
+
+    #[test]
+    fn the_worst_block_is_found_in_any_chunk() {
+        let rows = 3 * CHUNK / 16;
+        let mut actual = vec![1.0f32; rows * 16];
+        for value in &mut actual[(rows - 5) * 16..(rows - 4) * 16] {
+            *value = 1.5;
+        }
+        let expected = f64_bytes(&vec![1.0; rows * 16]);
+        let worst = compare_blocks(&f32_bytes(&actual), DType::F32, &expected, 16, 0.0);
+        assert_eq!(worst, BlockError { ratio: 0.5, index: rows as u64 - 5 });
+        let with_floor = compare_blocks(&f32_bytes(&actual), DType::F32, &expected, 16, 1.0);
+        assert_eq!(with_floor.ratio, 0.25);
+    }
+
+    #[test]
+    fn special_values_match_themselves_only() {
+        let own = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1.0, f32::NAN];
+        let expected = f64_bytes(&[f64::NAN, f64::INFINITY, f64::INFINITY, f64::NAN, 2.0]);
+        let result = compare(&f32_bytes(&own), DType::F32, &expected, Tolerance { atol: 9.0, rtol: 0.0 });
+        assert_eq!((result.mismatches, result.special, result.non_finite), (3, 2, 1));
     }
 
     #[test]

@@ -128,13 +128,14 @@ pub fn to_f32(values: &[f64]) -> Vec<f32> {
     values.iter().map(|value| *value as f32).collect()
 }
 
-/// Root mean square; 0 for nothing.
+/// Root mean square of the finite values; 0 for nothing.
 pub fn rms(values: &[f64]) -> f64 {
-    let square: f64 = values.iter().map(|value| value * value).sum();
-    (square / values.len().max(1) as f64).sqrt()
+    let finite = values.iter().filter(|value| value.is_finite());
+    let (square, count) = finite.fold((0.0, 0u64), |(sum, count), value| (sum + value * value, count + 1));
+    (square / count.max(1) as f64).sqrt()
 }
 
-/// Largest magnitude; 0 for nothing.
+/// Largest finite magnitude; 0 for nothing.
 pub fn max_abs(values: &[f64]) -> f64 {
-    values.iter().fold(0.0, |max, value| max.max(value.abs()))
+    values.iter().filter(|value| value.is_finite()).fold(0.0, |max, value| max.max(value.abs()))
 }

@@ -2,7 +2,7 @@
 
 use evo_protocol::device::DeviceError;
 
-use super::operands::{Noise, Operands, ReferenceAnswer, UNIT_F32, has_trusted};
+use super::operands::{Noise, Operands, ReferenceAnswer, UNIT_F32, has_trusted, rms};
 use crate::worker::judge::element::round_f32;
 
 pub fn compute(operands: &Operands<'_>) -> Result<Vec<ReferenceAnswer>, DeviceError> {
@@ -18,9 +18,9 @@ pub fn compute(operands: &Operands<'_>) -> Result<Vec<ReferenceAnswer>, DeviceEr
         vec![f64::from(round_f32(sum, dtype))]
     });
     // One number that may cancel: its own size says nothing about the sum's rounding.
-    let natural = x.values.iter().map(|value| value * value).sum::<f64>().sqrt();
-    let rms = (32.0 + count.powf(0.25)) * UNIT_F32 * natural;
-    let noise = Noise { max: 2.0 * rms, rms: 2.0 * rms };
+    let natural = rms(x.values) * count.sqrt();
+    let error = (32.0 + count.powf(0.25)) * UNIT_F32 * natural;
+    let noise = Noise { max: 2.0 * error, rms: 2.0 * error };
     Ok(vec![ReferenceAnswer {
         buffer,
         expected: vec![sum(x.values)],

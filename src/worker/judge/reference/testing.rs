@@ -23,6 +23,8 @@ pub fn check_plan(reference: &str) -> CheckPlan {
         deterministic: true,
         repeats: 4,
         special_values: SpecialValues::default(),
+        fast_math: false,
+        flushes_subnormals: false,
         reference_f64: false,
     }
 }

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use evo_protocol::binary::HEADER_END;
 use evo_protocol::dtype::DType;
+use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::{ArgumentRef, Fill, LaunchPlan, ProblemPlan, Role, ScalarPlan};
 use evo_protocol::verdict::{Gate, GateState, Verdict, VerdictKind};
 use evo_protocol::worker::{BinaryRef, Candidate, CheckPlan, Depth, Phase, ReferencePlan};
@@ -14,6 +15,7 @@ use super::expected::{self, ExpectedSet};
 use super::fake::{Call, FakeDevice, Kernel};
 use super::reference::testing::{buffer, check_plan, plan};
 use super::state::Judge;
+use super::timed::Turns;
 
 mod device;
 mod repeat;
@@ -157,6 +159,11 @@ fn judge_of(kernel: Kernel, check: CheckPlan) -> Judge {
 /// Every gate in order with all it has; the first verdict.
 fn verdict_at(kernel: Kernel, check: CheckPlan, plans: &[ProblemPlan], depth: Depth) -> Option<Box<Verdict>> {
     let mut judge = judge_of(kernel, check);
+    checked(&mut judge, plans, depth).or_else(|| timed(&mut judge, &plans[0]))
+}
+
+/// Every gate in order; the first verdict.
+fn checked(judge: &mut Judge, plans: &[ProblemPlan], depth: Depth) -> Option<Box<Verdict>> {
     for gate in [Gate::Launch, Gate::TinyShapes, Gate::FullShapes, Gate::Repeatability] {
         let answer = judge.gate(0, gate, depth, plans, &mut { QUIET });
         assert_eq!(answer.verdict.is_some(), answer.report.state == GateState::Fail);
@@ -166,19 +173,19 @@ fn verdict_at(kernel: Kernel, check: CheckPlan, plans: &[ProblemPlan], depth: De
         }
         assert_eq!(answer.report.state, GateState::Pass);
     }
-    // Timing: calls in a row, then a look at the outputs.
-    let prepared = judge.prepare(0, &plans[0], &mut { QUIET }).unwrap();
+    None
+}
+
+/// Calls in a row with a look at the outputs now and then, and calls on new contents.
+fn timed(judge: &mut Judge, plan: &ProblemPlan) -> Option<Box<Verdict>> {
+    let timed = judge.prepare_timed(0, plan, Turns::Several, &mut { QUIET }).unwrap();
     for _ in 0..10 {
-        judge.poison_outputs(&prepared).unwrap();
-        judge
-            .device()
-            .sample(prepared.module, &prepared.launches, evo_protocol::measurement::TimingMode::Hot, 30, 1)
-            .unwrap();
-        if let Some(verdict) = judge.check_outputs(&prepared) {
+        judge.sample(&timed, TimingMode::Hot, 30, 1).unwrap();
+        if let Some(verdict) = judge.check_sampled(&timed, TimingMode::Hot, 1).unwrap() {
             return Some(verdict);
         }
     }
-    None
+    judge.compare_fresh(&timed, 7, &mut { QUIET }).unwrap()
 }
 
 fn label(kernel: Kernel) -> String {
@@ -365,11 +372,11 @@ fn damage_by_an_earlier_variant_is_not_blamed_on_the_next() {
         });
         let mut judge = judge_of(sometimes, check_plan("gemm"));
         let plans = [gemm(5, 7, 16)];
-        let prepared = judge.prepare(0, &plans[0], &mut { QUIET }).unwrap();
+        let timed = judge.prepare_timed(0, &plans[0], Turns::One, &mut { QUIET }).unwrap();
         for _ in 0..8 {
-            judge.device().launch(prepared.module, &prepared.launches).unwrap();
+            judge.device().launch(timed.first().module, &timed.first().launches).unwrap();
         }
-        drop(prepared);
+        drop(timed);
         judge.load(0, &candidate(check_plan("gemm")), b"binary", None).unwrap();
         for _ in 0..2 {
             let answer = judge.gate(0, Gate::TinyShapes, Depth::Quick, &plans, &mut { QUIET });

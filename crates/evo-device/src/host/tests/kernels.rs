@@ -4,6 +4,7 @@ use evo_protocol::measurement::TimingMode;
 use evo_protocol::verdict::VerdictKind;
 
 use super::*;
+use crate::device::SampleOrder;
 
 const ADD: &str = r#"
 extern "C" __global__ void __launch_bounds__(256) add(const float* __restrict__ a, const float* b, float* c, int n) {
@@ -31,7 +32,9 @@ fn samples_are_times_of_one_call() {
     let x = bench.buffer("a", &vec![1f32; 1000]);
     let bound = bench.bound(4, 32, 0, vec![buffer(x), buffer(x), buffer(x), int(1000)]);
     for mode in [TimingMode::Hot, TimingMode::Cold, TimingMode::Eager] {
-        let times = bench.device.sample(bench.module, std::slice::from_ref(&bound), mode, 3, 4).unwrap();
+        let rotation = &[vec![bound.clone()]];
+        let order = SampleOrder { rotation, mode, samples: 3, batch: 4, untouched: false };
+        let times = bench.device.sample(bench.module, order).unwrap();
         assert_eq!(times.len(), 3);
         assert!(times.iter().all(|time| *time > 0.0));
     }

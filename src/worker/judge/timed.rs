@@ -1,0 +1,383 @@
+//! What is timed: a problem's launches, bound to several sets of inputs and outputs that take turns.
+//!
+//! A kernel that is timed again and again on one set can see that its output is right already, that its input is
+//! the one of the last call, or that in-place data no longer changes, and skip the work. So calls rotate: input
+//! set and output buffer change from call to call with different periods, and an output that is about to be
+//! written holds the answer to another input. It looks like any answer and is never the right one, so the
+//! outputs of timed calls can be checked as they are, without poison that would tell the kernel that it is being
+//! watched. Buffers that a call uses up (`inout`, accumulators) get a copy for each call of a sample, and are
+//! restored between samples, outside the timed span.
+//!
+//! What rotation cannot show, a comparison does: calls on contents that no call has seen, beside calls on the
+//! contents of the call before (`compare_fresh`).
+
+use std::cell::Cell;
+
+use evo_device::device::{BoundLaunch, Device, ModuleId, SampleOrder};
+use evo_protocol::device::{DeviceError, DeviceInfo};
+use evo_protocol::measurement::TimingMode;
+use evo_protocol::plan::{BufferPlan, ProblemPlan, Role};
+use evo_protocol::verdict::{Verdict, VerdictKind};
+use evo_protocol::worker::Phase;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng;
+
+use super::case::Case;
+use super::element::Poison;
+use super::inputs::{self, Draw, Family};
+use super::run::{PhaseSink, PreparedCase, starts_as};
+use super::state::{CaseRefusal, Judge};
+use super::{shapes, wrong};
+use crate::timing::stats::{below, median, sorted};
+
+/// How many sets take turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turns {
+    /// One: a screening, which only tells who is far behind.
+    One,
+    /// As many as the cache and the memory allow.
+    Several,
+}
+
+/// A problem ready to be timed.
+#[derive(Debug)]
+pub struct TimedProblem {
+    module: ModuleId,
+    turns: Vec<PreparedCase>,
+    rotation: Vec<Vec<BoundLaunch>>,
+    /// Output sets among the turns: so many calls back an output was not written again.
+    outputs: usize,
+    /// Whether a call uses up what its buffers hold.
+    used_up: bool,
+    /// Calls of the last sample, counted as [`SampleOrder::rotation`] counts them.
+    last_calls: Cell<usize>,
+}
+
+/// Copies of buffers that calls use up: so many calls make a hot sample at most.
+const COPIES_MAX: u64 = 16;
+/// Bytes that all copies may take.
+const COPIES_BYTES: u64 = 256 << 20;
+/// Input sets that take turns.
+const INPUT_SETS: u32 = 2;
+
+/// Rounds of the comparison with fresh contents.
+const ROUNDS: usize = 6;
+/// Bytes of each input that are new in a fresh call: drawing a whole large tensor would take longer than
+/// everything else, and one changed element is enough to make an old answer wrong.
+const FRESH_BYTES: u64 = 1 << 16;
+/// A fresh call that takes this much longer than a repeated one needs an explanation, as a ratio of medians and
+/// between the two groups of times.
+const FRESH_RATIO: f64 = 1.5;
+const FRESH_GAP: f64 = 1.2;
+/// Differences below this are the clock's, nanoseconds.
+const FRESH_MIN_NS: f64 = 2_000.0;
+
+impl TimedProblem {
+    /// The case that the first turn runs.
+    pub fn first(&self) -> &PreparedCase {
+        &self.turns[0]
+    }
+
+    /// Calls of a hot sample: what a sample can hold where calls use up their buffers.
+    fn batch(&self, mode: TimingMode, batch: u32) -> u32 {
+        match (mode, self.used_up) {
+            (TimingMode::Hot, true) => batch.min(self.turns.len() as u32),
+            (TimingMode::Hot, false) => batch,
+            _ => 1,
+        }
+    }
+}
+
+/// How many input sets and output sets take turns.
+fn sets(plan: &ProblemPlan, info: &DeviceInfo, seeds: u32) -> (u32, u32) {
+    let bytes = |roles: &[Role]| -> u64 {
+        let own = plan.buffers.iter().filter(|buffer| roles.contains(&buffer.role));
+        own.map(BufferPlan::bytes).sum()
+    };
+    let (inputs, outputs) = (bytes(&[Role::Input]), bytes(&[Role::Output, Role::Scratch]));
+    let varies = plan.buffers.iter().any(inputs::varies);
+    let wanted = if varies { INPUT_SETS.min(seeds).max(1) } else { 1 };
+    let all = u64::from(wanted) * inputs + u64::from(wanted + 1) * outputs;
+    // In a cache that holds one set and not all of them, rotation would turn hot calls into cold ones. Beyond
+    // the cache nothing stays from call to call in any case.
+    let fits = all <= info.l2_bytes / 2 || inputs + outputs > info.l2_bytes;
+    // Other variants' data stays on the device as well.
+    if fits && all <= info.memory_bytes / 8 { (wanted, wanted + 1) } else { (1, 1) }
+}
+
+impl Judge {
+    /// Inputs filled, launches bound, answers on the device: ready to be timed.
+    pub fn prepare_timed(
+        &mut self,
+        slot: u8,
+        plan: &ProblemPlan,
+        turns: Turns,
+        phase: &mut PhaseSink<'_>,
+    ) -> Result<TimedProblem, CaseRefusal> {
+        let ready = self.bind_turns(slot, plan, turns, phase);
+        ready.map_err(|error| {
+            self.note_error(&error);
+            let verdict = Box::new(wrong::from_error(&error, Some(&Case::first(plan))));
+            CaseRefusal { verdict, sticky: self.is_sticky() }
+        })
+    }
+
+    fn bind_turns(
+        &mut self,
+        slot: u8,
+        plan: &ProblemPlan,
+        turns: Turns,
+        phase: &mut PhaseSink<'_>,
+    ) -> Result<TimedProblem, DeviceError> {
+        let seeds = self.slot(slot)?.candidate.check.seeds;
+        let used_up = accumulates(plan);
+        let lanes: Vec<(u32, u32)> = if used_up {
+            let copies = if turns == Turns::One { 1 } else { copies(plan) };
+            (0..copies).map(|lane| (0, lane)).collect()
+        } else {
+            let (inputs, outputs) = match turns {
+                Turns::One => (1, 1),
+                Turns::Several => sets(plan, self.device.info(), seeds),
+            };
+            // Periods without a common divisor: every output meets every input.
+            (0..inputs * outputs).map(|turn| (turn % inputs, turn % outputs)).collect()
+        };
+        let outputs = lanes.iter().map(|(_, output)| *output as usize + 1).max().unwrap_or(1);
+        let mut cases = Vec::new();
+        for lane in lanes {
+            let case = Case { seed_index: lane.0, ..Case::first(plan) };
+            let prepared = self.prepare_lane(slot, &case, lane, phase)?;
+            prepared.restore(self.device.as_mut(), &mut self.pool)?;
+            // The first output check means something only if nothing right stands there before.
+            prepared.poison_outputs(self.device.as_mut(), Poison::A)?;
+            prepared.poison_scratch(self.device.as_mut(), Poison::A)?;
+            cases.push(prepared);
+        }
+        let rotation = cases.iter().map(|own| own.launches.clone()).collect();
+        let module = cases[0].module;
+        Ok(TimedProblem { module, turns: cases, rotation, outputs, used_up, last_calls: Cell::new(0) })
+    }
+
+    /// Takes samples, nanoseconds per call.
+    pub fn sample(
+        &mut self,
+        timed: &TimedProblem,
+        mode: TimingMode,
+        samples: u32,
+        batch: u32,
+    ) -> Result<Vec<f64>, DeviceError> {
+        let batch = timed.batch(mode, batch);
+        let order = SampleOrder { rotation: &timed.rotation, mode, samples, batch, untouched: timed.used_up };
+        if !timed.used_up {
+            timed.last_calls.set(if batch > 1 { batch } else { samples } as usize);
+            return self.device.sample(timed.module, order);
+        }
+        timed.last_calls.set(batch as usize);
+        let mut times = Vec::with_capacity(samples as usize);
+        for _ in 0..samples {
+            for turn in &timed.turns[..batch as usize] {
+                turn.restore(self.device.as_mut(), &mut self.pool)?;
+                turn.poison_outputs(self.device.as_mut(), Poison::A)?;
+            }
+            times.extend(self.device.sample(timed.module, SampleOrder { samples: 1, ..order })?);
+        }
+        Ok(times)
+    }
+
+    /// Checks what the calls of the last sample wrote. With one set the outputs are poisoned and one more sample
+    /// is taken, because an answer of an earlier call could not be told from one of the last.
+    pub fn check_sampled(
+        &mut self,
+        timed: &TimedProblem,
+        mode: TimingMode,
+        batch: u32,
+    ) -> Result<Option<Box<Verdict>>, DeviceError> {
+        if timed.turns.len() == 1 && !timed.used_up {
+            let device = self.device.as_mut();
+            timed.first().poison_outputs(device, Poison::A)?;
+            self.sample(timed, mode, 1, batch)?;
+        }
+        let calls = timed.last_calls.get();
+        let kept = if timed.used_up { calls } else { timed.outputs };
+        for call in calls.saturating_sub(kept)..calls {
+            let turn = &timed.turns[call % timed.turns.len()];
+            if let Some(verdict) = shapes::check_written(self, turn)? {
+                return Ok(Some(Box::new(verdict)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether calls on new contents take longer than calls on the contents of the call before.
+    pub fn compare_fresh(
+        &mut self,
+        timed: &TimedProblem,
+        seed: u64,
+        phase: &mut PhaseSink<'_>,
+    ) -> Result<Option<Box<Verdict>>, DeviceError> {
+        let varies = timed.first().case.plan.buffers.iter().any(inputs::varies);
+        if timed.used_up || !varies {
+            return Ok(None);
+        }
+        let mut found = None;
+        // Twice, because a machine that is disturbed once is not a kernel that cheats.
+        for attempt in 0..2 {
+            found = self.fresh_rounds(timed, seed.wrapping_add(attempt), phase)?;
+            if found.is_none() {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    fn fresh_rounds(
+        &mut self,
+        timed: &TimedProblem,
+        seed: u64,
+        phase: &mut PhaseSink<'_>,
+    ) -> Result<Option<Box<Verdict>>, DeviceError> {
+        let turn = timed.first();
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let (mut fresh, mut repeated) = (Vec::new(), Vec::new());
+        for round in 0..ROUNDS {
+            let new_first = below(&mut random, 2) == 0;
+            for new in [new_first, !new_first] {
+                let number = (round + below(&mut random, 1 << 20) * ROUNDS) as u32;
+                let time = self.single_call(timed, new.then_some(number), phase)?;
+                if new { fresh.push(time) } else { repeated.push(time) }
+            }
+        }
+        for input in &turn.set.inputs {
+            self.device.copy(input.buffer, turn.buffers[input.position])?;
+        }
+        Ok(longer(&fresh, &repeated).map(|ratio| {
+            let (fresh, repeated) = (median(&fresh), median(&repeated));
+            let message = format!(
+                "a call on new contents takes {ratio:.2}× the time of a call on the contents of the call before \
+                 ({:.2} µs and {:.2} µs): work is skipped where the input is known",
+                fresh / 1e3,
+                repeated / 1e3
+            );
+            let verdict = Verdict::new(VerdictKind::TimingEscape, message)
+                .with_cause("cached_result")
+                .with("fresh_ns", fresh)
+                .with("repeated_ns", repeated)
+                .with("ratio", ratio);
+            Box::new(wrong::about(verdict, &turn.case))
+        }))
+    }
+
+    /// One call after an untimed call on the first turn's own contents: on the same contents again, or on new
+    /// ones. Both take the same steps, so that caches are in the same state.
+    fn single_call(
+        &mut self,
+        timed: &TimedProblem,
+        new: Option<u32>,
+        phase: &mut PhaseSink<'_>,
+    ) -> Result<f64, DeviceError> {
+        let turn = timed.first();
+        let check = &self.slot(turn.slot)?.candidate.check;
+        let own =
+            Draw { seed: check.seed, index: turn.case.seed_index, family: Family::Normal, magnitude: 1.0 };
+        let draw = new.map_or(own, |number| inputs::another(own, number));
+        let device = self.device.as_mut();
+        let name = &turn.case.plan.name;
+        for again in [false, true] {
+            // Drawing large inputs takes a while, and each step has a deadline of its own.
+            phase(Phase::Preparing, &format!("new contents for `{name}`"));
+            for input in &turn.set.inputs {
+                let buffer = turn.buffers[input.position];
+                device.copy(input.buffer, buffer)?;
+                if again {
+                    write_start(device, turn, input.position, draw)?;
+                    self.pool.note(buffer, None);
+                }
+            }
+            phase(Phase::Timing, &format!("`{name}` on new contents"));
+            if !again {
+                device.launch(timed.module, &turn.launches)?;
+                device.synchronize()?;
+            }
+        }
+        let rotation = std::slice::from_ref(&turn.launches);
+        let order = SampleOrder { rotation, mode: TimingMode::Hot, samples: 1, batch: 1, untouched: true };
+        let times = device.sample(timed.module, order)?;
+        Ok(times.first().copied().unwrap_or(0.0))
+    }
+}
+
+/// Writes the first elements of an input as `draw` gives them.
+fn write_start(
+    device: &mut dyn Device,
+    turn: &PreparedCase,
+    position: usize,
+    draw: Draw,
+) -> Result<(), DeviceError> {
+    let plan = &turn.case.plan;
+    let buffer = &plan.buffers[position];
+    if !inputs::varies(buffer) {
+        return Ok(());
+    }
+    let elements = buffer.elements().min(FRESH_BYTES / buffer.dtype.bytes());
+    let start = BufferPlan { shape: vec![elements], ..buffer.clone() };
+    device.write(turn.buffers[position], &inputs::generate(plan, &start, draw)?)
+}
+
+/// The ratio of medians, where fresh calls are longer than chance explains.
+fn longer(fresh: &[f64], repeated: &[f64]) -> Option<f64> {
+    let (fresh, repeated) = (sorted(fresh), sorted(repeated));
+    let ratio = median(&fresh) / median(&repeated).max(1.0);
+    let apart = fresh[1] > FRESH_GAP * repeated[repeated.len() - 2];
+    let matters = median(&fresh) - median(&repeated) > FRESH_MIN_NS;
+    (ratio > FRESH_RATIO && apart && matters).then_some(ratio)
+}
+
+/// Whether a call leaves something behind that the next call reads.
+fn accumulates(plan: &ProblemPlan) -> bool {
+    plan.buffers.iter().any(|buffer| match buffer.role {
+        Role::Inout => true,
+        Role::Output => starts_as(buffer).is_some(),
+        Role::Input | Role::Scratch => false,
+    })
+}
+
+/// Copies of everything that calls change.
+fn copies(plan: &ProblemPlan) -> u32 {
+    let changed = plan.buffers.iter().filter(|buffer| buffer.role != Role::Input);
+    let bytes: u64 = changed.map(BufferPlan::bytes).sum();
+    (COPIES_BYTES / bytes.max(1)).clamp(1, COPIES_MAX) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::worker::judge::fake::info;
+    use crate::worker::judge::reference::testing::{buffer, plan};
+    use evo_protocol::dtype::DType;
+
+    fn problem(elements: u64) -> ProblemPlan {
+        let of = |name, role| buffer(name, DType::F32, &[elements], role);
+        plan("p", &[], vec![of("x", Role::Input), of("y", Role::Output)])
+    }
+
+    #[test]
+    fn sets_rotate_where_the_cache_holds_all_or_not_even_one() {
+        let device = DeviceInfo { l2_bytes: 1 << 20, ..info() };
+        assert_eq!(sets(&problem(1 << 10), &device, 3), (2, 3));
+        assert_eq!(sets(&problem(1 << 10), &device, 1), (1, 2));
+        // One set of 800 kB fits the cache, five halves of it do not.
+        assert_eq!(sets(&problem(100_000), &device, 3), (1, 1));
+        assert_eq!(sets(&problem(1 << 20), &device, 3), (2, 3));
+    }
+
+    #[test]
+    fn fresh_calls_are_longer_only_where_the_groups_lie_apart() {
+        let times = |base: f64| [1.0, 1.02, 0.98, 1.01, 1.3, 0.99].map(|own| own * base);
+        assert_eq!(longer(&times(10_000.0), &times(10_000.0)), None);
+        assert!(longer(&times(40_000.0), &times(10_000.0)).is_some());
+        assert_eq!(longer(&times(2_000.0), &times(1_000.0)), None, "within the clock's own resolution");
+        let mut wild = times(40_000.0);
+        (wild[0], wild[1]) = (9_000.0, 9_000.0);
+        assert_eq!(longer(&wild, &times(10_000.0)), None);
+    }
+}
