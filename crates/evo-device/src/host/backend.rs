@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 use std::ffi::c_void;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use evo_protocol::device::{DeviceError, DeviceInfo, EntryAttributes, Telemetry};
@@ -10,13 +12,17 @@ use evo_protocol::measurement::TimingMode;
 use evo_protocol::verdict::VerdictKind;
 use rayon::prelude::*;
 
+use super::instrument::{
+    AccessChecker, CheckerOptions, LaunchShape, ModuleImage, Region, RegionKind, WatchTable,
+};
 use super::memory::GuardedBuffer;
 use super::module::HostModule;
 use super::pool::{ProcessorPool, SharedLaunch};
 use super::runner::{THREADS_MAX, Work};
 use super::{launch, machine, numbers, stop};
 use crate::device::{
-    BoundArgument, BoundLaunch, BufferId, Comparison, Device, GuardDamage, ModuleId, Tolerance,
+    BoundArgument, BoundLaunch, BufferId, Comparison, Device, GuardDamage, ModuleId, Tolerance, Watch,
+    WatchReport, WatchedContents,
 };
 
 /// Most bytes that a flush of the last-level cache writes; twice the cache where that is less.
@@ -30,6 +36,8 @@ pub struct HostDevice {
     buffers: HashMap<BufferId, GuardedBuffer>,
     next: u32,
     flush: Vec<u8>,
+    /// Whether one processor thread runs all blocks, so that what a check finds is the same each time.
+    alone: bool,
 }
 
 impl HostDevice {
@@ -56,6 +64,7 @@ impl HostDevice {
             buffers: HashMap::new(),
             next: 0,
             flush: Vec::new(),
+            alone: false,
         })
     }
 
@@ -109,9 +118,65 @@ impl HostDevice {
             block: bound.block,
             shared_bytes: bound.shared_bytes,
         };
-        let seats = bound.grid.iter().fold(1usize, |all, &extent| all.saturating_mul(extent as usize));
+        let blocks = bound.grid.iter().fold(1usize, |all, &extent| all.saturating_mul(extent as usize));
+        // The blocks of a cooperative launch wait for each other.
+        let seats = if self.alone && !bound.cooperative { 1 } else { blocks };
         let job = SharedLaunch::new(work, module.statics, poison, seats);
         self.pool.run(job).map_err(|error| launch::with_entry(error, &bound.entry))
+    }
+
+    /// Runs one launch with a checker at the module's slot.
+    fn run_watched(
+        &mut self,
+        module: ModuleId,
+        bound: &BoundLaunch,
+        checker: &Mutex<AccessChecker>,
+    ) -> Result<(), DeviceError> {
+        let own = self.module(module)?;
+        let Some(image) = &own.image else {
+            return Err(misuse(format!("module {} is not watched", module.0)));
+        };
+        let lock = || checker.lock().unwrap_or_else(PoisonError::into_inner);
+        lock().begin_launch(LaunchShape {
+            grid: bound.grid,
+            block: bound.block,
+            shared_bytes: bound.shared_bytes as usize,
+            statics: own.statics,
+            shared: image.shared.clone(),
+            module: image.range,
+        });
+        let mut table = WatchTable::of(checker);
+        // SAFETY: the slot is a variable of the module, which stays loaded.
+        let slot = unsafe { &*image.slot };
+        slot.store(std::ptr::from_mut(&mut table).cast(), Ordering::Release);
+        self.alone = true;
+        let ran = self.run_one(module, bound, true);
+        self.alone = false;
+        slot.store(std::ptr::null_mut(), Ordering::Release);
+        let own = self.module(module)?;
+        let found = own.image.as_ref().map_or(Ok(()), |image| lock().end_launch(image));
+        // A finding ends the launch as a trap would; the finding says more.
+        found.map_err(|error| launch::with_entry(error, &bound.entry)).and(ran)
+    }
+
+    /// The memory that a watched call may use.
+    fn regions(&self, watch: &Watch, image: &ModuleImage) -> Result<Vec<Region>, DeviceError> {
+        let mut regions = Vec::new();
+        for watched in &watch.buffers {
+            let buffer = self.buffer(watched.buffer)?;
+            let kind = match watched.contents {
+                WatchedContents::Input => RegionKind::Input,
+                WatchedContents::Given => RegionKind::Buffer,
+                WatchedContents::Output => RegionKind::Output,
+                WatchedContents::Scratch => RegionKind::Scratch,
+            };
+            regions.push(Region::new(kind, buffer.name(), buffer.address(), buffer.bytes().len()));
+        }
+        for own in &image.globals {
+            let start = image.range.0 + own.offset;
+            regions.push(Region::new(RegionKind::Variable, &own.name, start, own.bytes));
+        }
+        Ok(regions)
     }
 
     /// Pushes everything else out of the caches.
@@ -261,6 +326,28 @@ impl Device for HostDevice {
     /// Runs the launches to their end before it returns.
     fn launch(&mut self, module: ModuleId, launches: &[BoundLaunch]) -> Result<(), DeviceError> {
         self.run(module, launches, true)
+    }
+
+    fn launch_watched(
+        &mut self,
+        module: ModuleId,
+        launches: &[BoundLaunch],
+        watch: &Watch,
+    ) -> Result<Option<WatchReport>, DeviceError> {
+        let Some(image) = &self.module(module)?.image else { return Ok(None) };
+        let regions = self.regions(watch, image)?;
+        let options = CheckerOptions {
+            order: watch.order,
+            residue: watch.residue,
+            accesses_max: watch.accesses_max,
+            deadline: Instant::now() + watch.time_max,
+        };
+        let checker = Mutex::new(AccessChecker::new(options, regions));
+        for bound in launches {
+            self.run_watched(module, bound, &checker)?;
+        }
+        let (notes, accesses) = checker.into_inner().unwrap_or_else(PoisonError::into_inner).notes();
+        Ok(Some(WatchReport { accesses, notes }))
     }
 
     fn synchronize(&mut self) -> Result<(), DeviceError> {

@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char, c_void};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use evo_protocol::device::DeviceError;
 use evo_protocol::verdict::VerdictKind;
@@ -13,6 +13,7 @@ use object::{Object, ObjectSymbol, SymbolKind};
 use rustix::fs::MemfdFlags;
 
 use super::fiber::ABI;
+use super::instrument::ModuleImage;
 use super::tls;
 use crate::device::BoundArgument;
 
@@ -69,6 +70,8 @@ pub struct HostModule {
     hash: Option<String>,
     /// Its static shared memory, per processor thread.
     pub statics: tls::Statics,
+    /// What checks need to know, if it was compiled for them.
+    pub image: Option<ModuleImage>,
     _library: Library,
     // The name under which the loader knows the library must stay this file's.
     _file: File,
@@ -105,7 +108,10 @@ impl HostModule {
         // SAFETY: the hash is null or a constant string of the library.
         let hash = (!record.hash.is_null()).then(|| unsafe { text(record.hash) });
         let statics = tls::Statics::of(std::ptr::from_ref(record) as usize, record.touch);
-        Ok(HostModule { entries: read, hash, statics, _library: library, _file: file })
+        // SAFETY: only instrumented modules have the symbol: a pointer, null until a launch is watched.
+        let slot = unsafe { library.get::<*const AtomicPtr<c_void>>(b"evo_watch_slot\0") };
+        let image = slot.ok().and_then(|slot| ModuleImage::of(*slot, binary));
+        Ok(HostModule { entries: read, hash, statics, image, _library: library, _file: file })
     }
 
     /// The hash compiled into it.
