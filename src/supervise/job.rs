@@ -140,6 +140,7 @@ pub(crate) mod example {
                 entries: vec!["kernel".into()],
                 reference: None,
                 check,
+                instrumented: None,
             },
             tiny: vec![plan("tiny:1", 1.0)],
             checked: Vec::new(),

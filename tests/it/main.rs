@@ -6,6 +6,7 @@ mod compile_ends;
 mod compiled_facts;
 mod golden;
 mod insight;
+mod instrumented;
 mod kernel;
 mod kernel_errors;
 mod lane;
