@@ -311,8 +311,17 @@ fn judge(fault: &SignalInfo) -> FaultJudgement {
         2 if fault.address % REGION < page_bytes() => plain("crash_stack", None, "overflows its stack"),
         2 => plain("crash_illegal_address", None, "uses an address of another thread's stack"),
         3 => FaultJudgement { kind, cause: Some("shared"), what, slot: Some(slot) },
+        // Nothing inside a buffer faults but writes to one that kernels may only read.
+        _ if fault.write && inside(slot, fault.address) => {
+            FaultJudgement { kind: "input_mutated", cause: None, what, slot: Some(slot) }
+        }
         _ => FaultJudgement { kind, cause: None, what, slot: Some(slot) },
     }
+}
+
+fn inside(slot: &RangeSlot, address: usize) -> bool {
+    let start = slot.start.load(Ordering::Relaxed);
+    (start..start + slot.bytes.load(Ordering::Relaxed)).contains(&address)
 }
 
 fn write_response(line: &mut Line, fault: &SignalInfo) -> std::fmt::Result {
@@ -364,10 +373,15 @@ fn write_message(
     }
     let Some(slot) = judgement.slot else { return Ok(()) };
     let (name, offset, bytes) = about(slot, fault.address);
+    let behind = offset - bytes as i64;
     if offset < 0 {
         write!(line, " {} bytes before the start of `{name}`", -offset)
+    } else if behind < 0 {
+        write!(line, " to input `{name}`, {offset} bytes from its start")
+    } else if behind == 0 {
+        write!(line, " directly behind the end of `{name}` ({bytes} bytes long)")
     } else {
-        write!(line, " {} bytes behind the end of `{name}` ({bytes} bytes long)", offset - bytes as i64)
+        write!(line, " {behind} bytes behind the end of `{name}` ({bytes} bytes long)")
     }
 }
 

@@ -4,26 +4,30 @@
 //! rest; blocks are handed out in order, so a block that waits for an earlier one waits for work in progress.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use evo_protocol::device::DeviceError;
 
 use super::fault::{self, Range, RangeKind, Registered};
-use super::runner::{RUNTIME, Runner, Work};
+use super::preempt::{self, InterruptSection, SliceTicker, TurnClock};
+use super::runner::{BlockOrder, RUNTIME, Runner, Work, give_way};
 use super::tls;
 
 /// A launch that all processor threads share.
 pub struct SharedLaunch {
     pub work: Work,
-    /// Whether shared memory is filled with NaN before each block.
-    pub poison: bool,
+    /// What shared memory is filled with before each block; nothing in timed runs.
+    pub pattern: Option<u32>,
     pub statics: tls::Statics,
     /// Processor threads that may take part.
     pub seats: usize,
     next: AtomicU64,
     stop: AtomicBool,
+    /// Line of a barrier at which threads waited that others had left before; 0 if there was none.
+    early_exit: AtomicI32,
     error: Mutex<Option<DeviceError>>,
 }
 
@@ -34,22 +38,22 @@ unsafe impl Sync for SharedLaunch {}
 
 impl SharedLaunch {
     /// A launch with no block done.
-    pub fn new(work: Work, statics: tls::Statics, poison: bool, seats: usize) -> SharedLaunch {
+    pub fn new(work: Work, statics: tls::Statics, pattern: Option<u32>, seats: usize) -> SharedLaunch {
         SharedLaunch {
             work,
-            poison,
+            pattern,
             statics,
             seats,
             next: AtomicU64::new(0),
             stop: AtomicBool::new(false),
+            early_exit: AtomicI32::new(0),
             error: Mutex::new(None),
         }
     }
 
     /// Takes blocks until there are none, on this thread.
     fn take_part(&self, seat: &mut Seat) {
-        let [x, y, z] = self.work.grid.map(u64::from);
-        let blocks = x * y * z;
+        let blocks = self.work.grid.map(u64::from).iter().product();
         // A helper that wakes late spares itself the preparation.
         if self.next.load(Ordering::Relaxed) >= blocks {
             return;
@@ -57,37 +61,60 @@ impl SharedLaunch {
         // Without its own signal stack a stack overflow on this thread would be nameless, not wrong.
         let _ = fault::prepare_thread();
         seat.begin(self.work);
-        let runner: *mut Runner = &mut *seat.runner;
-        let statics = if self.poison { self.statics.locate() } else { None };
+        let statics = if self.pattern.is_some() { self.statics.locate() } else { None };
+        let order = BlockOrder::new(blocks, self.work.order);
         fault::in_kernel(true);
+        preempt::enter(&seat.clock, seat.section(self.statics.code()));
         // `Relaxed` will do: who sees the stop late runs one block too many, and the first error is kept.
         while !self.stop.load(Ordering::Relaxed) {
-            let number = self.next.fetch_add(1, Ordering::Relaxed);
-            if number >= blocks {
+            let position = self.next.fetch_add(1, Ordering::Relaxed);
+            if position >= blocks {
                 break;
             }
-            if self.poison {
-                // SAFETY: no block runs on this thread now.
-                unsafe { (*runner).poison_shared() };
-            }
-            if let Some(statics) = statics {
-                // SAFETY: located by this thread just now; the launch keeps the module loaded.
-                unsafe { tls::poison(statics) };
-            }
-            let block = [number % x, number / x % y, number / x / y].map(|index| index as u32);
-            // SAFETY: `begin` was called; only this thread touches the runner.
-            if let Err(error) = unsafe { Runner::run_block(runner, block) } {
+            if let Err(error) = self.run_block(seat, order.at(position), statics) {
                 self.stop.store(true, Ordering::Relaxed);
                 lock(&self.error).get_or_insert(error);
             }
         }
+        preempt::leave(&seat.clock);
         fault::in_kernel(false);
+        if let Some(line) = seat.runner.early_exit() {
+            self.early_exit.store(line, Ordering::Relaxed);
+        }
+    }
+
+    /// What came of it, when all blocks are done.
+    fn outcome(&self) -> Result<Option<i32>, DeviceError> {
+        let line = self.early_exit.load(Ordering::Relaxed);
+        lock(&self.error).take().map_or(Ok((line != 0).then_some(line)), Err)
+    }
+
+    /// Runs a block, in a checked run on memory that holds the pattern.
+    fn run_block(
+        &self,
+        seat: &mut Seat,
+        number: u64,
+        statics: Option<(usize, usize)>,
+    ) -> Result<(), DeviceError> {
+        if let Some(pattern) = self.pattern {
+            seat.runner.shared().fill(pattern);
+            if let Some(statics) = statics {
+                // SAFETY: located by this thread in this launch, which keeps the module loaded.
+                unsafe { tls::fill(statics, pattern) };
+            }
+        }
+        let [x, y, _] = self.work.grid.map(u64::from);
+        let block = [number % x, number / x % y, number / x / y].map(|index| index as u32);
+        let runner: *mut Runner = &mut *seat.runner;
+        // SAFETY: `begin` was called; only this thread touches the runner.
+        unsafe { Runner::run_block(runner, block) }
     }
 }
 
 /// A runner with its ranges known to the fault handler.
 struct Seat {
     runner: Box<Runner>,
+    clock: Arc<TurnClock>,
     _stacks: Registered,
     shared: Registered,
 }
@@ -97,20 +124,28 @@ unsafe impl Send for Seat {}
 
 impl Seat {
     fn new() -> io::Result<Seat> {
-        let runner = Runner::new(&RUNTIME)?;
-        let (stacks, shared) = (runner.stack_range(), runner.shared_range());
+        let clock = Arc::new(TurnClock::default());
+        let mut runner = Runner::new(&RUNTIME, Arc::clone(&clock))?;
+        let (stacks, shared, inner) =
+            (runner.stack_range(), runner.shared().range(), runner.shared().inner());
         let range = |kind, whole, inner, name| Registered::new(Range { kind, whole, inner, name });
         Ok(Seat {
             _stacks: range(RangeKind::Stacks, stacks, stacks, "stacks"),
-            shared: range(RangeKind::Shared, shared, runner.shared_inner(), "dynamic shared memory"),
+            shared: range(RangeKind::Shared, shared, inner, "dynamic shared memory"),
             runner,
+            clock,
         })
     }
 
     fn begin(&mut self, work: Work) {
         self.runner.begin(work);
-        let (start, bytes) = self.runner.shared_inner();
+        let (start, bytes) = self.runner.shared().inner();
         self.shared.set_inner(start, bytes);
+    }
+
+    /// Where this thread may be interrupted while it runs a kernel with such code.
+    fn section(&self, code: (usize, usize)) -> InterruptSection {
+        InterruptSection { code, stacks: self.runner.stack_range(), give_way }
     }
 }
 
@@ -134,6 +169,7 @@ pub struct ProcessorPool {
     board: Arc<Board>,
     own: Seat,
     helpers: Vec<JoinHandle<()>>,
+    _ticker: SliceTicker,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -141,8 +177,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl ProcessorPool {
-    /// A pool of `threads`, the caller included.
-    pub fn new(threads: usize) -> io::Result<ProcessorPool> {
+    /// A pool of `threads`, the caller included. A fiber that others wait for gives way after `slice`.
+    pub fn new(threads: usize, slice: Duration) -> io::Result<ProcessorPool> {
         let state = BoardState { epoch: 0, job: None, working: 0, end: false };
         let board = Arc::new(Board {
             state: Mutex::new(state),
@@ -150,14 +186,25 @@ impl ProcessorPool {
             done: Condvar::new(),
             epoch: AtomicU64::new(0),
         });
-        let mut pool = ProcessorPool { board, own: Seat::new()?, helpers: Vec::new() };
-        for number in 1..threads {
-            // Made on this thread, so that running out of address space is the caller's error.
-            let (board, seat) = (Arc::clone(&pool.board), Seat::new()?);
+        // Made on this thread, so that running out of address space is the caller's error.
+        let seats = (0..threads.max(1)).map(|_| Seat::new()).collect::<io::Result<Vec<Seat>>>()?;
+        let clocks = seats.iter().map(|seat| Arc::clone(&seat.clock)).collect();
+        let mut seats = seats.into_iter().enumerate();
+        let own = seats.next().map(|(_, seat)| seat).expect("there is at least one seat");
+        let ticker = SliceTicker::start(clocks, slice)?;
+        let mut pool = ProcessorPool { board, own, helpers: Vec::new(), _ticker: ticker };
+        for (number, seat) in seats {
+            let board = Arc::clone(&pool.board);
             let builder = std::thread::Builder::new().name(format!("evo-host-{number}"));
             pool.helpers.push(builder.spawn(move || help(&board, seat, number))?);
         }
         Ok(pool)
+    }
+
+    /// How often the calling thread's fibers were interrupted.
+    #[cfg(test)]
+    pub fn interruptions(&self) -> u64 {
+        self.own.clock.interruptions()
     }
 
     /// Processor threads, the caller included.
@@ -165,17 +212,18 @@ impl ProcessorPool {
         self.helpers.len() + 1
     }
 
-    /// Runs a launch to its end.
-    pub fn run(&mut self, job: SharedLaunch) -> Result<(), DeviceError> {
+    /// Runs a launch to its end. Gives the line of a barrier at which threads waited that others had left before, if
+    /// there was one.
+    pub fn run(&mut self, job: SharedLaunch) -> Result<Option<i32>, DeviceError> {
         if job.seats > 1 && !self.helpers.is_empty() {
             self.run_together(job)
         } else {
             job.take_part(&mut self.own);
-            lock(&job.error).take().map_or(Ok(()), Err)
+            job.outcome()
         }
     }
 
-    fn run_together(&mut self, job: SharedLaunch) -> Result<(), DeviceError> {
+    fn run_together(&mut self, job: SharedLaunch) -> Result<Option<i32>, DeviceError> {
         let job = Arc::new(job);
         {
             let mut state = lock(&self.board.state);
@@ -192,7 +240,7 @@ impl ProcessorPool {
             state = self.board.done.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         drop(state);
-        lock(&job.error).take().map_or(Ok(()), Err)
+        job.outcome()
     }
 }
 
