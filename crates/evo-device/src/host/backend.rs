@@ -150,7 +150,7 @@ impl HostDevice {
         };
         let seats = bound.grid.iter().fold(1usize, |all, &extent| all.saturating_mul(extent as usize));
         let pattern = checked.then(|| conditions.residue.unwrap_or(PATTERN));
-        let job = SharedLaunch::new(work, module.statics, pattern, seats);
+        let job = SharedLaunch::new(work, module, pattern, seats);
         self.pool.run(job).map_err(|error| launch::with_entry(error, &bound.entry))
     }
 

@@ -18,6 +18,7 @@ mod preempt;
 mod rewrite;
 mod runner;
 mod shared;
+mod static_shared;
 mod stop;
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ mod tls;
 mod tokens;
 pub mod translate;
 mod warp;
+mod zones;
 
 pub use backend::HostDevice;
 pub use machine::limits;

@@ -12,9 +12,11 @@ use std::time::Duration;
 use evo_protocol::device::DeviceError;
 
 use super::fault::{self, Range, RangeKind, Registered};
+use super::module::HostModule;
 use super::preempt::{self, InterruptSection, SliceTicker, TurnClock};
 use super::runner::{BlockOrder, RUNTIME, Runner, Work, give_way};
 use super::tls;
+use super::zones::{self, SharedVariable};
 
 /// A launch that all processor threads share.
 pub struct SharedLaunch {
@@ -22,6 +24,8 @@ pub struct SharedLaunch {
     /// What shared memory is filled with before each block; nothing in timed runs.
     pub pattern: Option<u32>,
     pub statics: tls::Statics,
+    /// Static shared variables between zones.
+    pub zoned: Arc<[SharedVariable]>,
     /// Processor threads that may take part.
     pub seats: usize,
     next: AtomicU64,
@@ -38,11 +42,12 @@ unsafe impl Sync for SharedLaunch {}
 
 impl SharedLaunch {
     /// A launch with no block done.
-    pub fn new(work: Work, statics: tls::Statics, pattern: Option<u32>, seats: usize) -> SharedLaunch {
+    pub fn new(work: Work, module: &HostModule, pattern: Option<u32>, seats: usize) -> SharedLaunch {
         SharedLaunch {
             work,
             pattern,
-            statics,
+            statics: module.statics,
+            zoned: Arc::clone(&module.zoned),
             seats,
             next: AtomicU64::new(0),
             stop: AtomicBool::new(false),
@@ -107,7 +112,26 @@ impl SharedLaunch {
         let block = [number % x, number / x % y, number / x / y].map(|index| index as u32);
         let runner: *mut Runner = &mut *seat.runner;
         // SAFETY: `begin` was called; only this thread touches the runner.
-        unsafe { Runner::run_block(runner, block) }
+        unsafe { Runner::run_block(runner, block) }?;
+        let damage = self.pattern.and_then(|pattern| self.damage(seat, pattern, block, statics));
+        damage.map_or(Ok(()), Err)
+    }
+
+    /// What the block changed beside its shared memory.
+    fn damage(
+        &self,
+        seat: &mut Seat,
+        pattern: u32,
+        block: [u32; 3],
+        statics: Option<(usize, usize)>,
+    ) -> Option<DeviceError> {
+        if let Some((offset, count)) = seat.runner.shared().damage(pattern) {
+            let bytes = seat.runner.shared().inner().1;
+            return Some(zones::damage("dynamic shared memory", offset, bytes, count, block));
+        }
+        let (segment, _) = statics?;
+        // SAFETY: this thread located the segment in this launch, and its block has ended.
+        unsafe { zones::check(&self.zoned, segment, pattern, block) }
     }
 }
 

@@ -14,18 +14,22 @@ pub struct Statics {
     touch: extern "C" fn(),
     /// First address and address behind the last of its code.
     code: (usize, usize),
+    /// What the loader added to the addresses of its file.
+    base: usize,
 }
 
 struct SegmentSearch {
     inside: usize,
     found: Option<(usize, usize)>,
     code: (usize, usize),
+    base: usize,
 }
 
 impl Statics {
     /// Of the module that contains `inside`.
     pub fn of(inside: usize, touch: extern "C" fn()) -> Statics {
-        Statics { inside, touch, code: search(inside).code }
+        let SegmentSearch { code, base, .. } = search(inside);
+        Statics { inside, touch, code, base }
     }
 
     /// The calling thread's copy: its address and size. It moves never, and dies with the module.
@@ -33,6 +37,11 @@ impl Statics {
         // The loader makes a thread's copy when the thread first uses it.
         (self.touch)();
         search(self.inside).found
+    }
+
+    /// What the loader added to the addresses of the module's file.
+    pub fn base(&self) -> usize {
+        self.base
     }
 
     /// First address and address behind the last of the module's code.
@@ -51,7 +60,7 @@ pub unsafe fn fill((start, bytes): (usize, usize), pattern: u32) {
 }
 
 fn search(inside: usize) -> SegmentSearch {
-    let mut search = SegmentSearch { inside, found: None, code: (0, 0) };
+    let mut search = SegmentSearch { inside, found: None, code: (0, 0), base: 0 };
     let data: *mut SegmentSearch = &mut search;
     // SAFETY: the callback gets `data` back while `search` is alive.
     unsafe { libc::dl_iterate_phdr(Some(visit), data.cast()) };
@@ -71,6 +80,7 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, data: *m
     if !loaded().map(range).any(|(start, end)| (start..end).contains(&search.inside)) {
         return 0;
     }
+    search.base = info.dlpi_addr as usize;
     if let Some(code) = loaded().find(|header| header.p_flags & libc::PF_X != 0) {
         search.code = range(code);
     }

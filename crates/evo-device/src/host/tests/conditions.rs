@@ -100,6 +100,7 @@ fn kernels_with_their_barriers_are_right_in_every_order() {
 #[test]
 fn what_is_read_before_it_is_written_depends_on_the_residue() {
     let cases = [
+        ("shared memory that nobody writes", "__shared__ int s[64]; out[threadIdx.x] = s[threadIdx.x];"),
         (
             "static shared memory",
             "__shared__ int s[64]; if (threadIdx.x < 9) s[threadIdx.x] = 1; out[threadIdx.x] = s[threadIdx.x];",

@@ -4,6 +4,7 @@ mod conditions;
 mod faults;
 mod kernels;
 mod numerics;
+mod shared_zones;
 mod slices;
 mod sync;
 
