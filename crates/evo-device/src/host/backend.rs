@@ -13,7 +13,7 @@ use rayon::prelude::*;
 use super::memory::GuardedBuffer;
 use super::module::HostModule;
 use super::pool::{ProcessorPool, SharedLaunch};
-use super::runner::{THREADS_MAX, Work};
+use super::runner::Work;
 use super::{launch, machine, numbers, stop};
 use crate::device::{
     BoundArgument, BoundLaunch, BufferId, Comparison, Device, GuardDamage, ModuleId, RunConditions, Tolerance,
@@ -47,10 +47,7 @@ impl HostDevice {
     /// # Errors
     /// The operating system refuses address space or threads.
     pub fn open() -> Result<HostDevice, DeviceError> {
-        // A full block's fibers take two mappings each, and the kernel limits mappings.
-        let room = machine::mappings_max() * 3 / 4 / (2 * THREADS_MAX);
-        // The remaining quarter is for buffers and libraries, which are mappings too.
-        HostDevice::with_threads(machine::cores().min(room.max(1)))
+        HostDevice::with_threads(machine::cores().min(machine::blocks_max()))
     }
 
     /// Opens it with so many processor threads.

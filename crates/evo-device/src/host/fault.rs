@@ -150,6 +150,17 @@ pub fn prepare_thread() -> io::Result<()> {
     Ok(())
 }
 
+/// Gives this thread's stack for signals back, before the thread ends.
+pub fn release_thread() {
+    let Some(mapping) = SIGNAL_STACK.take() else { return };
+    let none = libc::stack_t { ss_sp: std::ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
+    // SAFETY: no signal of this thread uses the stack after this; the mapping is the box that `prepare_thread` leaked.
+    unsafe {
+        libc::sigaltstack(&none, std::ptr::null_mut());
+        drop(Box::from_raw(std::ptr::from_ref(mapping).cast_mut()));
+    }
+}
+
 /// From now on a kernel's fault writes a `Fault` response with the number in `request_id` to `fd` and ends
 /// the process.
 pub fn install(request_id: &'static AtomicU64, fd: i32) -> io::Result<()> {

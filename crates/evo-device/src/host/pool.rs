@@ -12,9 +12,10 @@ use std::time::Duration;
 use evo_protocol::device::DeviceError;
 
 use super::fault::{self, Range, RangeKind, Registered};
+use super::machine;
 use super::module::HostModule;
-use super::preempt::{self, InterruptSection, SliceTicker, TurnClock};
-use super::runner::{BlockOrder, RUNTIME, Runner, Work, give_way};
+use super::preempt::{self, InterruptSection, SliceTicker, TurnClock, TurnClocks};
+use super::runner::{BlockOrder, RUNTIME, Runner, WINDOW, Work, give_way};
 use super::tls;
 use super::zones::{self, SharedVariable};
 
@@ -56,6 +57,11 @@ impl SharedLaunch {
         }
     }
 
+    /// Whether some blocks have not begun.
+    fn has_blocks(&self) -> bool {
+        self.next.load(Ordering::Relaxed) < self.work.grid.map(u64::from).iter().product()
+    }
+
     /// Takes blocks until there are none, on this thread.
     fn take_part(&self, seat: &mut Seat) {
         let blocks = self.work.grid.map(u64::from).iter().product();
@@ -76,6 +82,7 @@ impl SharedLaunch {
             if position >= blocks {
                 break;
             }
+            seat.clock.block();
             if let Err(error) = self.run_block(seat, order.at(position), statics) {
                 self.stop.store(true, Ordering::Relaxed);
                 lock(&self.error).get_or_insert(error);
@@ -177,6 +184,8 @@ struct BoardState {
     epoch: u64,
     job: Option<Arc<SharedLaunch>>,
     working: usize,
+    /// How many of those that work are there for this launch only.
+    relief: usize,
     end: bool,
 }
 
@@ -203,7 +212,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl ProcessorPool {
     /// A pool of `threads`, the caller included. A fiber that others wait for gives way after `slice`.
     pub fn new(threads: usize, slice: Duration) -> io::Result<ProcessorPool> {
-        let state = BoardState { epoch: 0, job: None, working: 0, end: false };
+        let state = BoardState { epoch: 0, job: None, working: 0, relief: 0, end: false };
         let board = Arc::new(Board {
             state: Mutex::new(state),
             start: Condvar::new(),
@@ -212,10 +221,16 @@ impl ProcessorPool {
         });
         // Made on this thread, so that running out of address space is the caller's error.
         let seats = (0..threads.max(1)).map(|_| Seat::new()).collect::<io::Result<Vec<Seat>>>()?;
-        let clocks = seats.iter().map(|seat| Arc::clone(&seat.clock)).collect();
+        let clocks: TurnClocks = Default::default();
+        lock(&clocks).extend(seats.iter().map(|seat| Arc::clone(&seat.clock)));
         let mut seats = seats.into_iter().enumerate();
         let own = seats.next().map(|(_, seat)| seat).expect("there is at least one seat");
-        let ticker = SliceTicker::start(clocks, slice)?;
+        let relief = Relief {
+            board: Arc::clone(&board),
+            clocks: Arc::clone(&clocks),
+            most: (WINDOW as usize).min(machine::blocks_max()).saturating_sub(threads),
+        };
+        let ticker = SliceTicker::start(clocks, slice, move || relief.start())?;
         let mut pool = ProcessorPool { board, own, helpers: Vec::new(), _ticker: ticker };
         for (number, seat) in seats {
             let board = Arc::clone(&pool.board);
@@ -239,7 +254,7 @@ impl ProcessorPool {
     /// Runs a launch to its end. Gives the line of a barrier at which threads waited that others had left before, if
     /// there was one.
     pub fn run(&mut self, job: SharedLaunch) -> Result<Option<i32>, DeviceError> {
-        if job.seats > 1 && !self.helpers.is_empty() {
+        if job.seats > 1 && (!self.helpers.is_empty() || job.work.order.is_some()) {
             self.run_together(job)
         } else {
             job.take_part(&mut self.own);
@@ -302,6 +317,50 @@ fn help(board: &Board, mut seat: Seat, number: usize) {
         if state.working == 0 {
             board.done.notify_one();
         }
+    }
+}
+
+/// Starts processor threads for a launch in a seeded order whose blocks wait for blocks that have not begun. As many
+/// blocks as change places can then run at once, so a kernel that relies on an earlier block having begun ends.
+struct Relief {
+    board: Arc<Board>,
+    clocks: TurnClocks,
+    most: usize,
+}
+
+impl Relief {
+    /// Starts one more thread if the launch has blocks for it; says whether.
+    fn start(&self) -> bool {
+        let mut state = lock(&self.board.state);
+        let Some(job) = state.job.clone().filter(|job| job.work.order.is_some() && job.has_blocks()) else {
+            return false;
+        };
+        if state.relief >= self.most {
+            return false;
+        }
+        let Ok(seat) = Seat::new() else { return false };
+        let (board, clocks) = (Arc::clone(&self.board), Arc::clone(&self.clocks));
+        let builder = std::thread::Builder::new().name("evo-host-relief".to_string());
+        let spawned = builder.spawn(move || relieve(&board, &clocks, seat, &job)).is_ok();
+        // The thread cannot end before this: it waits for the lock that is held here.
+        state.working += usize::from(spawned);
+        state.relief += usize::from(spawned);
+        spawned
+    }
+}
+
+fn relieve(board: &Board, clocks: &TurnClocks, mut seat: Seat, job: &SharedLaunch) {
+    let clock = Arc::clone(&seat.clock);
+    lock(clocks).push(Arc::clone(&clock));
+    job.take_part(&mut seat);
+    lock(clocks).retain(|other| !Arc::ptr_eq(other, &clock));
+    drop(seat);
+    fault::release_thread();
+    let mut state = lock(&board.state);
+    state.working -= 1;
+    state.relief -= 1;
+    if state.working == 0 {
+        board.done.notify_one();
     }
 }
 

@@ -27,6 +27,10 @@ pub struct TurnClock {
     interruptions: AtomicU64,
     /// Threads of this launch wait for each other: slices are short.
     hurried: AtomicBool,
+    /// Blocks that this processor thread has begun.
+    blocks: AtomicU64,
+    /// More threads than processors run blocks that may wait for each other.
+    crowded: AtomicBool,
 }
 
 impl TurnClock {
@@ -34,6 +38,26 @@ impl TurnClock {
     #[inline]
     pub fn turn(&self) {
         self.turns.store(self.turns.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// A block begins. Only the processor thread itself calls this.
+    pub fn block(&self) {
+        self.blocks.store(self.blocks.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// Blocks begun so far.
+    pub fn blocks(&self) -> u64 {
+        self.blocks.load(Ordering::Relaxed)
+    }
+
+    /// Says that blocks beyond the number of processors run, until the launch ends.
+    pub fn crowd(&self) {
+        self.crowded.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether they do.
+    pub fn crowded(&self) -> bool {
+        self.crowded.load(Ordering::Relaxed)
     }
 
     /// Makes slices short until the launch ends.
@@ -60,7 +84,9 @@ impl TurnClock {
     /// A thread begins or ends (0) its part of a launch.
     pub fn occupy(&self, thread: i32) {
         self.hurried.store(false, Ordering::Relaxed);
+        self.crowded.store(false, Ordering::Relaxed);
         self.turn();
+        self.block();
         self.thread.store(thread, Ordering::Release);
     }
 

@@ -7,6 +7,9 @@
 //! handler makes the fiber call the scheduler as if the kernel had done so itself, by the interrupted
 //! instruction. A launch whose threads all come to a barrier or an end within a slice never gets a signal.
 //!
+//! A launch in a seeded order may begin with blocks that wait for blocks that come later. When no processor thread
+//! has begun another block for three looks, the ticker asks for one more processor thread.
+//!
 //! Only on x86-64: elsewhere a spin without `__nanosleep` hangs.
 
 mod clock;
@@ -15,4 +18,4 @@ mod ticker;
 
 pub use clock::{InterruptSection, TurnClock};
 pub use signal::{enter, leave};
-pub use ticker::SliceTicker;
+pub use ticker::{SliceTicker, TurnClocks};

@@ -148,19 +148,21 @@ extern "C" fn on_relax(record: *mut ThreadRecord) {
 }
 
 /// What a thread does when its slice is over: it gives way if somebody else can go on, and its warp with it, as
-/// the other lanes are likely to wait for the same.
+/// the other lanes are likely to wait for the same. Where nobody else can, the block may wait for another block.
 pub extern "C" fn give_way(record: *mut ThreadRecord) {
     // SAFETY: the scheduler is suspended while a fiber runs; the reference ends before the switch.
     let others = unsafe {
         let this = &mut *runner_of(record);
         let others = this.others_can_go_on();
         this.leave = others;
-        if others {
+        if others || this.clock().crowded() {
             this.clock().hurry();
         }
         others
     };
     if others {
         on_relax(record);
+    } else {
+        std::thread::yield_now();
     }
 }

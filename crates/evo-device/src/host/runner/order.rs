@@ -1,7 +1,7 @@
 //! In which order blocks, warps and lanes take turns.
 //!
 //! Without a seed they ascend, which is fast and hides missing barriers: whoever reads comes after whoever
-//! wrote. With a seed each block draws an order of its warps and lanes, and the launch one of its blocks. Seeds
+//! wrote. With a seed each block draws an order of its warps and lanes, and neighboring blocks change places. Seeds
 //! `2k` and `2k + 1` give exactly opposite orders, so of two things whose order matters and is not enforced, each
 //! comes first under one of the two seeds.
 
@@ -28,7 +28,7 @@ impl TurnOrder {
     /// Draws the order of a block with so many warps.
     pub fn begin_block(&mut self, block: u64, warps: usize) {
         let Some(seed) = self.seed else { return };
-        let mut state = mix(seed / 2 ^ mix(block));
+        let mut state = mix((seed / 2) ^ mix(block));
         *self = TurnOrder::of(Some(seed));
         for order in [&mut self.warps[..warps], &mut self.lanes[..]] {
             for last in (1..order.len()).rev() {
@@ -58,44 +58,48 @@ impl TurnOrder {
     }
 }
 
-/// The order of a launch's blocks: a permutation of `0..blocks` that is computed, not stored.
+/// Blocks that change places with each other.
+pub const WINDOW: u64 = 16;
+
+/// The order of a launch's blocks: a permutation of each 16 that follow each other. A GPU starts blocks in ascending
+/// order and runs many at once, so kernels may wait for an earlier block; were all blocks permuted, that block might
+/// never get a processor thread.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockOrder {
     blocks: u64,
     seed: Option<u64>,
-    /// Half of the bits that a block's number takes.
-    half: u32,
 }
 
 impl BlockOrder {
     /// The order of so many blocks.
     pub fn new(blocks: u64, seed: Option<u64>) -> BlockOrder {
-        let bits = u64::BITS - blocks.saturating_sub(1).leading_zeros();
-        BlockOrder { blocks, seed, half: bits.div_ceil(2).max(1) }
+        BlockOrder { blocks, seed }
     }
 
     /// The block at a position, which is less than the number of blocks.
     pub fn at(&self, position: u64) -> u64 {
         let Some(seed) = self.seed else { return position };
-        let mut number = if seed % 2 == 1 { self.blocks - 1 - position } else { position };
-        // The network permutes a power of two; what falls outside the range walks on until it is inside.
+        let first = position - position % WINDOW;
+        let size = WINDOW.min(self.blocks - first);
+        let place = position - first;
+        let mut number = if seed % 2 == 1 { size - 1 - place } else { place };
+        // The network permutes 16 numbers; what falls outside the range walks on until it is inside.
         loop {
-            number = self.network(seed / 2, number);
-            if number < self.blocks {
-                return number;
+            number = network(mix((seed / 2) ^ mix(first)), number);
+            if number < size {
+                return first + number;
             }
         }
     }
+}
 
-    /// A Feistel network over `2 · half` bits.
-    fn network(&self, key: u64, number: u64) -> u64 {
-        let mask = (1u64 << self.half) - 1;
-        let (mut left, mut right) = (number >> self.half, number & mask);
-        for round in 0..4 {
-            (left, right) = (right, left ^ (mix(key ^ mix(right << 3 | round)) & mask));
-        }
-        left << self.half | right
+/// A Feistel network over 4 bits.
+fn network(key: u64, number: u64) -> u64 {
+    let (mut left, mut right) = (number >> 2, number & 3);
+    for round in 0..6 {
+        (left, right) = (right, left ^ (mix(key ^ mix(right << 3 | round)) & 3));
     }
+    left << 2 | right
 }
 
 /// The finalizer of SplitMix64: every bit of the result depends on every bit of the input.
@@ -139,16 +143,19 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_permuted_and_neighboring_seeds_are_opposite() {
-        for blocks in [1u64, 2, 3, 7, 64, 1000] {
-            let forward: Vec<u64> = (0..blocks).map(|at| BlockOrder::new(blocks, Some(8)).at(at)).collect();
-            let mut back: Vec<u64> = (0..blocks).map(|at| BlockOrder::new(blocks, Some(9)).at(at)).collect();
-            back.reverse();
-            assert_eq!(forward, back);
-            let mut sorted = forward.clone();
-            sorted.sort_unstable();
-            assert_eq!(sorted, (0..blocks).collect::<Vec<_>>());
-            assert!(blocks < 7 || forward != sorted);
+    fn blocks_are_permuted_near_their_place_and_neighboring_seeds_are_opposite() {
+        for blocks in [1u64, 2, 3, 7, 16, 17, 1000] {
+            let order = |seed| -> Vec<u64> {
+                (0..blocks).map(|at| BlockOrder::new(blocks, Some(seed)).at(at)).collect()
+            };
+            let (forward, back) = (order(8), order(9));
+            for (forward, back) in forward.chunks(16).zip(back.chunks(16)) {
+                assert!(forward.iter().eq(back.iter().rev()));
+                let mut sorted = forward.to_vec();
+                sorted.sort_unstable();
+                assert!(sorted.iter().map(|block| block % 16).eq(0..forward.len() as u64));
+            }
+            assert!(blocks < 7 || (0..blocks).ne(forward));
         }
         let most = u64::from(u32::MAX) * 65_535;
         assert!(BlockOrder::new(most, Some(4)).at(most - 1) < most);

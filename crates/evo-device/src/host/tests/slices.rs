@@ -60,6 +60,34 @@ fn a_thread_that_spins_lets_others_run_in_every_order() {
     }
 }
 
+#[test]
+fn blocks_that_wait_for_earlier_ones_end_in_every_order() {
+    // Each block adds to what the one before it has written, as kernels with a semaphore per output tile do.
+    let text = r#"__global__ void k(int* out) {
+        int b = blockIdx.x;
+        __shared__ int sum;
+        if (threadIdx.x == 0) {
+            while (((volatile int*)out)[0] != b) {}
+            __threadfence();
+            sum = out[1] + b;
+        }
+        __syncthreads();
+        if (threadIdx.x == 40) out[1] = sum;
+        __syncthreads();
+        __threadfence();
+        if (threadIdx.x == 0) atomicExch(out, b + 1);
+    }"#;
+    for threads in [1, 2] {
+        let mut bench = Bench::on(HostDevice::with_threads(threads).unwrap(), text, "k");
+        for order in [None, Some(4), Some(5)] {
+            bench.device.set_conditions(RunConditions { order, ..RunConditions::default() }).unwrap();
+            let out = bench.buffer("out", &[0i32; 2]);
+            bench.run(40, 64, 0, vec![buffer(out)]).unwrap();
+            assert_eq!(bench.values::<i32>(out), [40, 40 * 39 / 2]);
+        }
+    }
+}
+
 /// Long arithmetic in many registers, vectors and x87 numbers among them.
 const ARITHMETIC: &str = r#"__global__ void k(double* out, int n) {
     double a[16];
