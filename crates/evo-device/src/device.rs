@@ -273,6 +273,12 @@ pub trait Device {
         Ok(false)
     }
 
+    /// What launches since the last call did that is allowed and worth a remark, such as threads that return before a
+    /// barrier at which others wait.
+    fn notes(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Enqueues launches in order.
     fn launch(&mut self, module: ModuleId, launches: &[BoundLaunch]) -> Result<(), DeviceError>;
 

@@ -13,10 +13,13 @@ mod mapping;
 mod memory;
 mod module;
 mod numbers;
+mod pattern;
 mod pool;
+mod preempt;
 mod rewrite;
 mod runner;
 mod shared;
+mod static_shared;
 mod stop;
 #[cfg(test)]
 mod tests;
@@ -24,6 +27,7 @@ mod tls;
 mod tokens;
 pub mod translate;
 mod warp;
+mod zones;
 
 pub use backend::HostDevice;
 pub use machine::limits;

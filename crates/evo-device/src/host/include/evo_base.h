@@ -185,6 +185,37 @@ EVO_INLINE dim3 evo_grid_dim() {
 #define gridDim (evo_grid_dim())
 static constexpr int warpSize = 32;
 
+// `__shared__ T name[…];` in a function is rewritten to this (see `static_shared.rs`): the variable lies between
+// two zones that are checked after each block of a checked run. `evo_describe` says where. It takes no address,
+// or the compiler would have to believe that any store may change the variable; its store, which never
+// happens, keeps a variable that a kernel only reads from becoming a constant.
+#define EVO_ZONE 128
+struct evo_zone {
+    size_t before, bytes, whole;
+    const char* name;
+    const char* kernel;
+};
+#ifdef EVO_INSTRUMENTED
+#define EVO_SHARED(number, name, kernel, ...) static __shared__ __VA_ARGS__;
+#else
+#define EVO_SHARED(number, name, kernel, ...)                                                      \
+    struct evo_zoned_##number {                                                                    \
+        unsigned char evo_before[EVO_ZONE];                                                        \
+        __VA_ARGS__;                                                                               \
+        unsigned char evo_behind[EVO_ZONE];                                                        \
+    };                                                                                             \
+    static thread_local evo_zoned_##number evo_shared_##number;                                    \
+    struct evo_note_##number {                                                                     \
+        __attribute__((used)) static void evo_describe(evo_zone* evo_out) {                        \
+            if (sizeof(kernel) > 1 && !evo_out) evo_shared_##number.evo_before[0] = 1;             \
+            *evo_out = evo_zone{offsetof(evo_zoned_##number, name), sizeof(evo_shared_##number.name), \
+                             sizeof(evo_zoned_##number), #name, kernel};                           \
+        }                                                                                          \
+    };                                                                                             \
+    (void)&evo_note_##number::evo_describe;                                                        \
+    auto& name = evo_shared_##number.name;
+#endif
+
 // `extern __shared__ T name[];` is rewritten to a pointer made by this (see `translate.rs`).
 template <class T> EVO_INLINE T* evo_dynamic_shared() { return (T*)evo_self()->shared; }
 

@@ -1,9 +1,12 @@
 //! Kernels compiled by the system's compiler and run here: one file a subject.
 
+mod conditions;
 mod faults;
 mod instrument;
 mod kernels;
 mod numerics;
+mod shared_zones;
+mod slices;
 mod sync;
 
 use std::path::Path;
@@ -15,7 +18,7 @@ use evo_protocol::device::DeviceError;
 use evo_space::genome::ContentHash;
 
 use super::{HostDevice, translate};
-use crate::device::{BoundArgument, BoundLaunch, BufferId, Device, ModuleId};
+use crate::device::{BoundArgument, BoundLaunch, BufferId, Device, ModuleId, Placement, RunConditions};
 
 /// Compiles with `c++` and gives the shared object's bytes.
 fn compile(text: &str, entries: &[&str]) -> Vec<u8> {
@@ -70,7 +73,11 @@ struct Bench {
 impl Bench {
     /// Compiles and loads the first of `entries`' module on two processor threads.
     fn new(text: &str, entry: &str) -> Bench {
-        let mut device = HostDevice::with_threads(2).unwrap();
+        Bench::on(HostDevice::with_threads(2).unwrap(), text, entry)
+    }
+
+    /// The same on a given device.
+    fn on(mut device: HostDevice, text: &str, entry: &str) -> Bench {
         let module = device.load(&compile(text, &[entry]), &[entry.to_string()]).unwrap();
         Bench { device, module, entry: entry.to_string() }
     }
