@@ -151,7 +151,8 @@ pub fn recipe<'a>(
     });
     let reference: Option<(Binary, Vec<String>)> = reference.transpose()?;
     let info = lane.info();
-    Ok(KernelRecipe::new(kernel, info.limits.clone(), problems, reference, seed).on_device(info))
+    let recipe = KernelRecipe::new(kernel, info.limits.clone(), problems, reference, seed);
+    Ok(recipe.on_device(info).on_kind(info.kind))
 }
 
 /// How the space is named on a command line: an embedded one by name, another by path.

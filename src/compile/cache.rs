@@ -176,6 +176,9 @@ pub fn key(source: &KernelSource, kind: DeviceKind, arch: &str, fingerprint: &Co
     // So that an option and an entry of the same name are not confused.
     parts.push(b"entries");
     parts.extend(source.entries.iter().map(String::as_bytes));
+    if source.instrumented {
+        parts.push(b"instrumented");
+    }
     ContentHash::of_parts(parts)
 }
 

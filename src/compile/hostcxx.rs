@@ -99,6 +99,7 @@ pub struct HostToolchain {
     name: String,
     fingerprint: ContentHash,
     flags: Vec<String>,
+    instrumented_flags: Vec<String>,
     include: PathBuf,
     scratch: PathBuf,
 }
@@ -112,7 +113,8 @@ impl HostToolchain {
     ) -> Result<HostToolchain, CompileSetupError> {
         let flags = translate::flags();
         let mut parts: Vec<&[u8]> = vec![compiler.version.as_bytes()];
-        parts.extend(flags.iter().map(String::as_bytes));
+        let instrumented_flags = translate::instrumented_flags(compiler.is_gcc());
+        parts.extend(flags.iter().chain(&instrumented_flags).map(String::as_bytes));
         for (name, text) in translate::headers() {
             // A new evo with changed headers must not reuse binaries or precompiled headers of the old ones.
             parts.extend([name.as_bytes(), text.as_bytes()]);
@@ -125,6 +127,7 @@ impl HostToolchain {
             name: compiler.name(),
             fingerprint,
             flags,
+            instrumented_flags,
             include,
             scratch: scratch.to_path_buf(),
         };
@@ -150,10 +153,12 @@ impl HostToolchain {
         // An output left by the source before must not pass for this one's if the compiler writes nothing.
         let _ = fs::remove_file(&output);
         fs::write(&input, unit).map_err(|error| harness("write the translated source", &error))?;
-        let mut command = self.compiler.start();
-        command.args(&self.flags).args(translate::options(&source.options));
-        command.arg("-I").arg(&self.include).arg("-pipe").arg("-o").arg(&output).arg(&input);
-        let (status, log) = self.run(command).map_err(|error| harness("start the C++ compiler", &error))?;
+        let options = translate::options(&source.options);
+        let (status, log) = match source.instrumented {
+            true => self.build_instrumented(&input, &options, &output),
+            false => self.step(&self.flags, &options, &input, &output),
+        }
+        .map_err(|error| harness("start the C++ compiler", &error))?;
         let text = log.text();
         if let Some(signal) = status.signal() {
             return Err(diagnose::died(&format!("signal {signal}"), &text));
@@ -180,6 +185,35 @@ impl HostToolchain {
             log_truncated: cut || log.truncated(),
             compile_ms: start.elapsed().as_secs_f64() * 1e3,
         })
+    }
+
+    /// Compiles and links in two steps, so that the compiler does not link the sanitizers' libraries.
+    fn build_instrumented(
+        &self,
+        input: &Path,
+        options: &[String],
+        output: &Path,
+    ) -> io::Result<(ExitStatus, CappedLog)> {
+        let object = self.scratch.join("unit.o");
+        let compiled = self.step(&self.instrumented_flags, options, input, &object)?;
+        match compiled.0.success() {
+            true => self.step(&translate::link_flags(), &[], &object, output),
+            false => Ok(compiled),
+        }
+    }
+
+    /// One call of the compiler.
+    fn step(
+        &self,
+        flags: &[String],
+        options: &[String],
+        input: &Path,
+        output: &Path,
+    ) -> io::Result<(ExitStatus, CappedLog)> {
+        let mut command = self.compiler.start();
+        command.args(flags).args(options);
+        command.arg("-I").arg(&self.include).arg("-pipe").arg("-o").arg(output).arg(input);
+        self.run(command)
     }
 
     /// Builds the precompiled header under another name and renames it, so that no other process sees half of it. A failure is

@@ -31,6 +31,7 @@ pub fn cubin_with(
         entries: Vec::new(),
         file_name: "evo_support.cu".to_string(),
         variant_hash: ContentHash::of(text.as_bytes()),
+        instrumented: false,
     };
     match farm::compile_one_with(&options, toolbox, source)? {
         Ok(binary) => Ok(binary.path),

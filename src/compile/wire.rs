@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::toolchain::FoundCompiler;
 
 /// Raised by any change that an older peer would misread.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Farm to worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -99,10 +99,15 @@ impl<R: Recipe> Engine<'_, R> {
         if variant.prepare(self.recipe).is_err() {
             return Ok(None);
         }
-        let Some(answer) = self.compile_now(&variant)? else { return Ok(None) };
+        let Some((prepared, _)) = &variant.prepared else { return Ok(None) };
+        let Some(answer) = self.compile_now(number, prepared)? else { return Ok(None) };
         // Its own hash and never a twin's, because this compilation was ordered for this variant.
         let variant_hash = variant.configuration.hash();
-        let Ok(job) = variant.job(self.recipe, &answer, &variant_hash, true) else { return Ok(None) };
+        let Ok(mut job) = variant.job(self.recipe, &answer, &variant_hash, true) else { return Ok(None) };
+        if let Some(instrumented) = variant.instrumented(self.recipe) {
+            let Some(answer) = self.compile_now(number, &instrumented)? else { return Ok(None) };
+            self.recipe.add_instrumented(&mut job, &answer);
+        }
         // The compile time of the search is kept, because this time the cache has answered.
         variant.build.compile_ms = screened.compile_ms;
         let standing = self.standing.clone();
@@ -124,10 +129,9 @@ impl<R: Recipe> Engine<'_, R> {
     /// Compiles outside the search; the cache answers at once for what was compiled before.
     fn compile_now(
         &mut self,
-        variant: &Variant<R::Prepared>,
+        ticket: u64,
+        prepared: &R::Prepared,
     ) -> Result<Option<CompileAnswer<R::Binary>>, EngineError> {
-        let Some((prepared, _)) = &variant.prepared else { return Ok(None) };
-        let ticket = variant.number;
         self.compilers.submit(ticket, prepared);
         loop {
             match self.next_message()? {

@@ -40,6 +40,12 @@ pub trait Recipe {
         binary: &Self::Binary,
         order: JobOrder,
     ) -> Result<Self::Job, Refused>;
+    /// The same variant, to be compiled so that the device sees every access; `None` where no device does.
+    fn instrumented(&self, _prepared: &Self::Prepared) -> Option<Self::Prepared> {
+        None
+    }
+    /// Gives a job that build, or the reason why there is none.
+    fn add_instrumented(&self, _job: &mut Self::Job, _answer: &CompileAnswer<Self::Binary>) {}
     /// What one call amounts to: one entry for each timed problem, in the order of their positions.
     fn work(&self, prepared: &Self::Prepared) -> Vec<ProblemWork>;
 }

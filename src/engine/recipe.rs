@@ -5,10 +5,10 @@ use evo_protocol::device::{DeviceInfo, DeviceKind, DeviceLimits};
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Gate, Verdict, VerdictClass, VerdictKind};
-use evo_protocol::worker::{BinaryRef, Candidate, CheckPlan, ReferencePlan};
+use evo_protocol::worker::{BinaryRef, Candidate, CheckPlan, InstrumentedBuild, ReferencePlan};
 use evo_space::genome::{Configuration, ContentHash};
 
-use super::ports::{BuildRecord, Identity, JobOrder, Recipe, Refused};
+use super::ports::{BuildRecord, CompileAnswer, Identity, JobOrder, Recipe, Refused};
 use crate::compile::facts;
 use crate::journal::record::{LaunchWork, ProblemWork};
 use crate::kernel::limits::{launch, memory, resources as compiled_limits};
@@ -30,6 +30,8 @@ pub struct KernelRecipe<'a> {
     checked: Vec<&'a ProblemSpec>,
     reference: Option<(BinaryRef, Vec<String>)>,
     check: CheckPlan,
+    /// Whether the device can watch instrumented builds.
+    watched: bool,
 }
 
 impl<'a> KernelRecipe<'a> {
@@ -55,7 +57,13 @@ impl<'a> KernelRecipe<'a> {
             checked: select(|problem| problem.checked && !problem.timed),
             reference: reference.map(|(binary, entries)| (BinaryRef::of(&binary), entries)),
             check: check_plan(kernel, seed),
+            watched: false,
         }
+    }
+
+    /// The same for a kind of device: the host watches instrumented builds.
+    pub fn on_kind(self, kind: DeviceKind) -> KernelRecipe<'a> {
+        KernelRecipe { watched: kind == DeviceKind::Host, ..self }
     }
 
     /// The same for a known device: facts then include the occupancy, and problems must fit its memory.
@@ -296,6 +304,7 @@ impl Recipe for KernelRecipe<'_> {
                 entries: prepared.source.entries.clone(),
                 reference: self.reference.clone(),
                 check: self.check.clone(),
+                instrumented: None,
             },
             tiny,
             tiny_notes,
@@ -304,6 +313,21 @@ impl Recipe for KernelRecipe<'_> {
             ranking: self.kernel.objective.ranking,
             deep: order.deep,
         })
+    }
+
+    fn instrumented(&self, prepared: &PreparedKernel) -> Option<PreparedKernel> {
+        let source = KernelSource { instrumented: true, ..prepared.source.clone() };
+        self.watched.then(|| PreparedKernel { source, ..prepared.clone() })
+    }
+
+    fn add_instrumented(&self, job: &mut Job, answer: &CompileAnswer<Binary>) {
+        job.candidate.instrumented = Some(match answer {
+            Ok(binary) => InstrumentedBuild::Binary(BinaryRef::of(binary)),
+            Err(verdict) => {
+                let first = verdict.message.lines().next().unwrap_or_default();
+                InstrumentedBuild::Failed { why: format!("{}: {first}", verdict.label()) }
+            }
+        });
     }
 
     fn work(&self, prepared: &PreparedKernel) -> Vec<ProblemWork> {

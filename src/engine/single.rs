@@ -73,7 +73,7 @@ pub fn job<R: Recipe, E>(
     genome: Genome,
     configuration: Configuration,
     deep: bool,
-    compile: impl FnOnce(&R::Prepared) -> Result<CompileAnswer<R::Binary>, E>,
+    mut compile: impl FnMut(&R::Prepared) -> Result<CompileAnswer<R::Binary>, E>,
 ) -> Result<SingleJob<R>, E> {
     let mut variant = Variant::new(0, genome, configuration, "user", false);
     let prepared = match variant.prepare(recipe) {
@@ -82,6 +82,12 @@ pub fn job<R: Recipe, E>(
     };
     let answer = compile(prepared)?;
     let variant_hash = variant.configuration.hash();
-    let job = variant.job(recipe, &answer, &variant_hash, deep);
-    Ok(job.map(|job| (Begun(variant), job)))
+    let mut job = match variant.job(recipe, &answer, &variant_hash, deep) {
+        Ok(job) => job,
+        Err(evaluation) => return Ok(Err(evaluation)),
+    };
+    if let Some(instrumented) = variant.instrumented(recipe).filter(|_| deep) {
+        recipe.add_instrumented(&mut job, &compile(&instrumented)?);
+    }
+    Ok(Ok((Begun(variant), job)))
 }

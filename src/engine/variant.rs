@@ -130,6 +130,14 @@ impl<P> Variant<P> {
         recipe.job(prepared, binary, order).map_err(|refused| self.refused(refused))
     }
 
+    /// The build of a prepared variant in which the device sees every access, where there is one.
+    pub(crate) fn instrumented<R>(&self, recipe: &R) -> Option<P>
+    where
+        R: Recipe<Prepared = P>,
+    {
+        self.prepared.as_ref().and_then(|(prepared, _)| recipe.instrumented(prepared))
+    }
+
     /// The key under which twins with the same source are found.
     pub(crate) fn source_key(&self) -> Option<ContentHash> {
         self.prepared.as_ref().map(|(_, identity)| identity.source.clone())

@@ -40,6 +40,7 @@ pub fn render(kernel: &KernelSpec, configuration: &Configuration) -> Result<Kern
         entries: entries(kernel, configuration),
         file_name: source_name(&kernel.source),
         variant_hash: hash,
+        instrumented: false,
     })
 }
 
@@ -56,6 +57,7 @@ pub fn render_reference(kernel: &KernelSpec) -> Option<KernelSource> {
         entries: vec![entry.clone()],
         file_name: source_name(source),
         variant_hash: hash,
+        instrumented: false,
     })
 }
 

@@ -162,6 +162,7 @@ pub(crate) mod example {
                 entries: vec!["kernel".into()],
                 reference: None,
                 check,
+                instrumented: None,
             },
             tiny: vec![plan("tiny:1", 1.0)],
             tiny_notes: TinyNotes::default(),

@@ -10,8 +10,8 @@ use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Gate, VerdictKind};
 use evo_protocol::worker::{
-    BinaryRef, Candidate, Depth, MeasureAnswer, PROTOCOL_VERSION, PairedTimes, Phase, Request, Response,
-    SamplePolicy,
+    BinaryRef, Candidate, Depth, InstrumentedBuild, MeasureAnswer, PROTOCOL_VERSION, PairedTimes, Phase,
+    Request, Response, SamplePolicy,
 };
 use evo_space::genome::ContentHash;
 
@@ -95,6 +95,10 @@ impl Server {
         };
         self.seed = candidate.check.seed;
         let load_ms = self.judge()?.load(slot, candidate, &binary, reference.as_deref())?;
+        if let Some(InstrumentedBuild::Binary(build)) = &candidate.instrumented {
+            let binary = self.binary(build)?;
+            self.judge()?.load_instrumented(slot, &binary);
+        }
         Ok(Response::Loaded { load_ms })
     }
 

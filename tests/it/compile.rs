@@ -37,6 +37,7 @@ pub fn source(label: &str, text: &str, entry: &str) -> KernelSource {
         entries: vec![entry.to_string()],
         file_name: "test.cu".to_string(),
         variant_hash,
+        instrumented: false,
     }
 }
 

@@ -8,6 +8,7 @@ mod derived_shapes;
 mod golden;
 mod honest;
 mod insight;
+mod instrumented;
 mod kernel;
 mod kernel_errors;
 mod lane;

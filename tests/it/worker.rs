@@ -97,6 +97,7 @@ fn job(label: &str) -> Job {
             entries: vec!["kernel".into()],
             reference: None,
             check,
+            instrumented: None,
         },
         tiny: vec![plan("tiny:1", 1.0)],
         tiny_notes: TinyNotes::default(),

@@ -3,6 +3,8 @@
 //! A device loads binaries, owns guarded buffers, runs launch plans and times them. It knows
 //! nothing of verdicts' policy: it reports what happened (`DeviceError`), gates decide what it means.
 
+use std::time::Duration;
+
 use evo_protocol::device::{DeviceError, DeviceInfo, EntryAttributes, Telemetry};
 use evo_protocol::dtype::DType;
 use evo_protocol::measurement::TimingMode;
@@ -150,6 +152,78 @@ pub enum Placement {
     Start,
 }
 
+/// How a launch of an instrumented module is watched.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    /// Every buffer that kernels may use; an access of another is out of bounds.
+    pub buffers: Vec<WatchedBuffer>,
+    /// Seed of the moments at which threads give way to others.
+    pub order: u64,
+    /// 4-byte pattern that shared memory holds when a block begins.
+    pub residue: u32,
+    /// Accesses after which the run is given up.
+    pub accesses_max: u64,
+    /// Time after which the run is given up.
+    pub time_max: Duration,
+}
+
+/// A buffer of a watched launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WatchedBuffer {
+    /// Which buffer.
+    pub buffer: BufferId,
+    /// What a call finds in it.
+    pub contents: WatchedContents,
+}
+
+/// What a call finds in a buffer, and whether it may change it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WatchedContents {
+    /// Values that are only read.
+    Input,
+    /// Values that may be changed.
+    Given,
+    /// Nothing yet: an output.
+    Output,
+    /// Nothing yet: workspace.
+    Scratch,
+}
+
+/// What a watched run showed besides faults.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WatchReport {
+    /// Accesses of buffers, shared memory and module variables.
+    pub accesses: u64,
+    /// What an honest kernel may do, but seldom does.
+    pub notes: Vec<AccessNote>,
+}
+
+/// Something that may be honest.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AccessNote {
+    /// What it is.
+    pub what: NoteKind,
+    /// How many accesses.
+    pub count: u64,
+    /// The first one, as the error that it would be if it were a fault.
+    pub error: DeviceError,
+}
+
+/// What is noted and not refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoteKind {
+    /// Several threads stored one value without an order.
+    SameValue,
+    /// A plain access beside atomic ones, in global memory.
+    UnorderedAtomic,
+    /// A read of shared memory or workspace that nobody wrote: its value may not matter.
+    Unwritten,
+    /// A read of an output that nobody wrote.
+    UnwrittenOutput,
+    /// A wide read of which a part was written.
+    PartlyWritten,
+}
+
 /// A machine that runs launch plans.
 ///
 /// Buffers carry guard zones on both sides (CUDA: patterned, checked on request; host: unmapped
@@ -240,8 +314,29 @@ pub trait Device {
         Ok(false)
     }
 
+    /// What launches since the last call did that is allowed and worth a remark, such as threads that return before a
+    /// barrier at which others wait.
+    fn notes(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Enqueues launches in order.
     fn launch(&mut self, module: ModuleId, launches: &[BoundLaunch]) -> Result<(), DeviceError>;
+
+    /// Runs launches of an instrumented module to their end and checks each access. `None` where the device or
+    /// the module cannot be watched.
+    ///
+    /// # Errors
+    /// The first fault, before the access that it is about has happened; `harness_error` with the cause `budget`
+    /// if the run is given up.
+    fn launch_watched(
+        &mut self,
+        _module: ModuleId,
+        _launches: &[BoundLaunch],
+        _watch: &Watch,
+    ) -> Result<Option<WatchReport>, DeviceError> {
+        Ok(None)
+    }
 
     /// Waits for everything enqueued.
     fn synchronize(&mut self) -> Result<(), DeviceError>;

@@ -21,6 +21,9 @@ pub struct KernelSource {
     pub file_name: String,
     /// Hash of the configuration, compiled into the binary as the symbol `evo_variant_hash`.
     pub variant_hash: ContentHash,
+    /// Compile it so that the host device sees every access; other devices have no such builds.
+    #[serde(default)]
+    pub instrumented: bool,
 }
 
 impl KernelSource {

@@ -287,6 +287,22 @@ pub struct Candidate {
     pub reference: Option<(BinaryRef, Vec<String>)>,
     /// How its answers are judged.
     pub check: CheckPlan,
+    /// A second build in which the device sees every access, for variants that could enter the leaderboard.
+    #[serde(default)]
+    pub instrumented: Option<InstrumentedBuild>,
+}
+
+/// The build of a candidate in which the host device sees every access.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InstrumentedBuild {
+    /// It compiled.
+    Binary(BinaryRef),
+    /// It did not compile, which is not the variant's fault: the variant itself did.
+    Failed {
+        /// What the compiler said.
+        why: String,
+    },
 }
 
 /// A binary by hash, with the path under which a local worker finds it.

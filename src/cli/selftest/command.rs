@@ -38,6 +38,7 @@ fn on_device(setup: &DeviceSetup) -> Result<(serde_json::Value, SelftestReport),
         entries: device::ENTRIES.iter().map(|entry| entry.to_string()).collect(),
         file_name: "probes.cu".into(),
         variant_hash: hash.clone(),
+        instrumented: false,
     };
     let binary = compile_one(&setup.farm, source)?.map_err(|verdict| {
         CliError::harness(format!("the probe kernels do not compile: {}", verdict.message))

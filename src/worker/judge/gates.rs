@@ -10,7 +10,7 @@ use evo_protocol::worker::{Depth, GateAnswer};
 
 use super::run::PhaseSink;
 use super::state::Judge;
-use super::{launch_check, repeat, shapes};
+use super::{instrumented, launch_check, repeat, shapes};
 
 impl Judge {
     /// Runs one gate over some problems.
@@ -33,6 +33,7 @@ impl Judge {
             self.note_error(&error);
             GateAnswer::failed(gate, &error)
         });
+        instrumented::extend(self, slot, depth, plans, phase, &mut answer);
         answer.report.elapsed_ms = start.elapsed().as_secs_f64() * 1e3;
         // A sticky error outlives the gate that met it: nothing in this process can be trusted any more.
         answer.sticky = self.is_sticky();

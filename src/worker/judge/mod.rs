@@ -15,6 +15,7 @@ mod fake;
 mod gates;
 pub mod honesty;
 mod inputs;
+mod instrumented;
 mod launch_check;
 mod npy;
 mod npy_header;

@@ -36,6 +36,16 @@ pub struct CaseRefusal {
     pub sticky: bool,
 }
 
+/// The instrumented build of a loaded candidate, and what is kept for its runs.
+#[derive(Debug, Default)]
+pub(super) struct InstrumentedSlot {
+    pub module: Option<ModuleId>,
+    /// Why it could not be loaded.
+    pub refused: Option<String>,
+    /// The small shapes that the candidate passed.
+    pub tiny: Vec<ProblemPlan>,
+}
+
 /// A loaded candidate.
 pub(super) struct LoadedSlot {
     pub candidate: Candidate,
@@ -45,6 +55,7 @@ pub(super) struct LoadedSlot {
     /// Cases since it was loaded: a failure at a full shape is judged together with the tiny ones that
     /// passed.
     pub history: Vec<CaseResult>,
+    pub instrumented: InstrumentedSlot,
 }
 
 /// A device with the candidates loaded on it; `gates` runs gates on them.
@@ -92,6 +103,9 @@ impl Judge {
         // gone.
         if let Some(old) = self.slots.remove(&slot) {
             self.device.unload(old.module)?;
+            if let Some(module) = old.instrumented.module {
+                self.device.unload(module)?;
+            }
         }
         let start = Instant::now();
         let module = self.note(|judge| judge.device.load(binary, &candidate.entries))?;
@@ -106,6 +120,7 @@ impl Judge {
             module,
             reference,
             history: Vec::new(),
+            instrumented: InstrumentedSlot::default(),
         };
         self.slots.insert(slot, loaded);
         Ok(elapsed)

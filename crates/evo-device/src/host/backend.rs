@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 use std::ffi::c_void;
-use std::time::Instant;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use evo_protocol::device::{DeviceError, DeviceInfo, EntryAttributes, Telemetry};
 use evo_protocol::dtype::DType;
@@ -10,18 +12,27 @@ use evo_protocol::measurement::TimingMode;
 use evo_protocol::verdict::VerdictKind;
 use rayon::prelude::*;
 
+use super::instrument::{
+    AccessChecker, CheckerOptions, LaunchShape, ModuleImage, Region, RegionKind, WatchTable,
+};
 use super::memory::GuardedBuffer;
 use super::module::HostModule;
 use super::pool::{ProcessorPool, SharedLaunch};
-use super::runner::{THREADS_MAX, Work};
+use super::runner::Work;
 use super::{launch, machine, numbers, stop};
 use crate::device::{
-    BlockError, BoundArgument, BoundLaunch, BufferId, Comparison, Device, GuardDamage, ModuleId, SampleOrder,
-    Tolerance,
+    BlockError, BoundArgument, BoundLaunch, BufferId, Comparison, Device, GuardDamage, ModuleId,
+    RunConditions, SampleOrder, Tolerance, Watch, WatchReport, WatchedContents,
 };
 
 /// Most bytes that a flush of the last-level cache writes; twice the cache where that is less.
 const FLUSH_MAX: u64 = 256 << 20;
+
+/// What shared memory holds in checked runs that do not say it: a NaN of every floating type, -1 of every integer.
+const PATTERN: u32 = u32::MAX;
+
+/// For how long a thread that others of its block wait for may keep a processor thread.
+const SLICE: Duration = Duration::from_millis(10);
 
 /// This machine's processor as a device.
 pub struct HostDevice {
@@ -31,6 +42,11 @@ pub struct HostDevice {
     buffers: HashMap<BufferId, GuardedBuffer>,
     next: u32,
     flush: Vec<u8>,
+    /// Whether one processor thread runs all blocks, so that what a check finds is the same each time.
+    alone: bool,
+    conditions: RunConditions,
+    /// What launches had to say since `notes` was called.
+    notes: Vec<String>,
 }
 
 impl HostDevice {
@@ -39,15 +55,17 @@ impl HostDevice {
     /// # Errors
     /// The operating system refuses address space or threads.
     pub fn open() -> Result<HostDevice, DeviceError> {
-        // A full block's fibers take two mappings each, and the kernel limits mappings.
-        let room = machine::mappings_max() * 3 / 4 / (2 * THREADS_MAX);
-        // The remaining quarter is for buffers and libraries, which are mappings too.
-        HostDevice::with_threads(machine::cores().min(room.max(1)))
+        HostDevice::with_threads(machine::cores().min(machine::blocks_max()))
     }
 
     /// Opens it with so many processor threads.
     pub fn with_threads(threads: usize) -> Result<HostDevice, DeviceError> {
-        let pool = ProcessorPool::new(threads.max(1)).map_err(|error| {
+        HostDevice::with_slice(threads, SLICE)
+    }
+
+    /// The same; a thread that others of its block wait for gives way after `slice`.
+    pub(super) fn with_slice(threads: usize, slice: Duration) -> Result<HostDevice, DeviceError> {
+        let pool = ProcessorPool::new(threads, slice).map_err(|error| {
             DeviceError::plain(VerdictKind::HarnessError, format!("the host device does not open: {error}"))
         })?;
         Ok(HostDevice {
@@ -57,7 +75,16 @@ impl HostDevice {
             buffers: HashMap::new(),
             next: 0,
             flush: Vec::new(),
+            alone: false,
+            conditions: RunConditions::default(),
+            notes: Vec::new(),
         })
+    }
+
+    /// How often fibers of the calling thread were interrupted.
+    #[cfg(test)]
+    pub(super) fn interruptions(&self) -> u64 {
+        self.pool.interruptions()
     }
 
     fn module(&self, id: ModuleId) -> Result<&HostModule, DeviceError> {
@@ -77,14 +104,29 @@ impl HostDevice {
         self.next
     }
 
-    fn run(&mut self, module: ModuleId, launches: &[BoundLaunch], poison: bool) -> Result<(), DeviceError> {
+    fn run(&mut self, module: ModuleId, launches: &[BoundLaunch], checked: bool) -> Result<(), DeviceError> {
         for bound in launches {
-            self.run_one(module, bound, poison)?;
+            if let Some(line) = self.run_one(module, bound, checked)? {
+                let note = format!(
+                    "`{}`: threads returned before a barrier that others waited at (line {line})",
+                    bound.entry
+                );
+                if !self.notes.contains(&note) {
+                    self.notes.push(note);
+                }
+            }
         }
         Ok(())
     }
 
-    fn run_one(&mut self, module: ModuleId, bound: &BoundLaunch, poison: bool) -> Result<(), DeviceError> {
+    /// Gives the line of a barrier at which threads waited that others had left before, if there was one.
+    fn run_one(
+        &mut self,
+        module: ModuleId,
+        bound: &BoundLaunch,
+        checked: bool,
+    ) -> Result<Option<i32>, DeviceError> {
+        let conditions = if checked { self.conditions } else { RunConditions::default() };
         let module = self.module(module)?;
         let entry = module.entry(&bound.entry)?;
         launch::check(bound, entry, &self.info.limits, self.pool.threads())?;
@@ -109,10 +151,87 @@ impl HostDevice {
             grid: bound.grid,
             block: bound.block,
             shared_bytes: bound.shared_bytes,
+            order: conditions.order,
+            residue: conditions.residue,
         };
-        let seats = bound.grid.iter().fold(1usize, |all, &extent| all.saturating_mul(extent as usize));
-        let job = SharedLaunch::new(work, module.statics, poison, seats);
+        let blocks = bound.grid.iter().fold(1usize, |all, &extent| all.saturating_mul(extent as usize));
+        // The blocks of a cooperative launch wait for each other.
+        let seats = if self.alone && !bound.cooperative { 1 } else { blocks };
+        let pattern = checked.then(|| conditions.residue.unwrap_or(PATTERN));
+        let job = SharedLaunch::new(work, module, pattern, seats);
         self.pool.run(job).map_err(|error| launch::with_entry(error, &bound.entry))
+    }
+
+    /// Runs one launch with a checker at the module's slot.
+    fn run_watched(
+        &mut self,
+        module: ModuleId,
+        bound: &BoundLaunch,
+        checker: &Mutex<AccessChecker>,
+    ) -> Result<(), DeviceError> {
+        let own = self.module(module)?;
+        let Some(image) = &own.image else {
+            return Err(misuse(format!("module {} is not watched", module.0)));
+        };
+        let lock = || checker.lock().unwrap_or_else(PoisonError::into_inner);
+        lock().begin_launch(LaunchShape {
+            grid: bound.grid,
+            block: bound.block,
+            shared_bytes: bound.shared_bytes as usize,
+            statics: own.statics,
+            shared: image.shared.clone(),
+            module: image.range,
+        });
+        let mut table = WatchTable::of(checker);
+        // SAFETY: the slot is a variable of the module, which stays loaded.
+        let slot = unsafe { &*image.slot };
+        slot.store(std::ptr::from_mut(&mut table).cast(), Ordering::Release);
+        self.alone = true;
+        let ran = self.run_one(module, bound, true).map(|_| ());
+        self.alone = false;
+        slot.store(std::ptr::null_mut(), Ordering::Release);
+        let own = self.module(module)?;
+        let found = own.image.as_ref().map_or(Ok(()), |image| lock().end_launch(image));
+        // A finding ends the launch as a trap would; the finding says more.
+        found.map_err(|error| launch::with_entry(error, &bound.entry)).and(ran)
+    }
+
+    /// The memory that a watched call may use.
+    fn regions(&self, watch: &Watch, image: &ModuleImage) -> Result<Vec<Region>, DeviceError> {
+        let mut regions = Vec::new();
+        for watched in &watch.buffers {
+            let buffer = self.buffer(watched.buffer)?;
+            let kind = match watched.contents {
+                WatchedContents::Input => RegionKind::Input,
+                WatchedContents::Given => RegionKind::Buffer,
+                WatchedContents::Output => RegionKind::Output,
+                WatchedContents::Scratch => RegionKind::Scratch,
+            };
+            regions.push(Region::new(kind, buffer.name(), buffer.address(), buffer.bytes().len()));
+        }
+        for own in &image.globals {
+            let start = image.range.0 + own.offset;
+            regions.push(Region::new(RegionKind::Variable, &own.name, start, own.bytes));
+        }
+        Ok(regions)
+    }
+
+    fn time(&mut self, module: ModuleId, order: SampleOrder<'_>) -> Result<Vec<f64>, DeviceError> {
+        let SampleOrder { rotation, mode, samples, .. } = order;
+        let batch = if mode == TimingMode::Hot { order.batch.max(1) } else { 1 };
+        let mut times = Vec::with_capacity(samples as usize);
+        for sample in 0..samples as usize {
+            if mode == TimingMode::Cold {
+                self.flush_caches();
+            }
+            let first = if mode == TimingMode::Hot && batch > 1 { 0 } else { sample };
+            let start = Instant::now();
+            for call in first..first + batch as usize {
+                self.run(module, &rotation[call % rotation.len()], false)?;
+            }
+            times.push(start.elapsed().as_secs_f64() * 1e9 / f64::from(batch));
+        }
+        Ok(times)
     }
 
     /// Pushes everything else out of the caches.
@@ -127,6 +246,14 @@ impl HostDevice {
             }
         });
     }
+}
+
+/// The pages of a buffer keep their protection.
+fn cannot_protect(name: &str, error: &std::io::Error) -> DeviceError {
+    DeviceError::plain(
+        VerdictKind::HarnessError,
+        format!("the protection of `{name}` does not change: {error}"),
+    )
 }
 
 /// A request that no plan of evo's should make.
@@ -170,8 +297,9 @@ impl Device for HostDevice {
     }
 
     fn allocate(&mut self, name: &str, bytes: u64) -> Result<BufferId, DeviceError> {
-        let buffer = GuardedBuffer::new(name, bytes)
+        let mut buffer = GuardedBuffer::new(name, bytes)
             .map_err(|error| stop::no_memory(&format!("the {bytes} bytes of `{name}`"), &error))?;
+        buffer.place(self.conditions.placement).map_err(|error| cannot_protect(name, &error))?;
         let id = BufferId(self.next_number());
         self.buffers.insert(id, buffer);
         Ok(id)
@@ -186,11 +314,11 @@ impl Device for HostDevice {
     fn write(&mut self, buffer: BufferId, bytes: &[u8]) -> Result<(), DeviceError> {
         let target = self.buffer_mut(buffer)?;
         let (size, name) = (target.bytes().len(), target.name().to_string());
-        let room = target.bytes_mut().get_mut(..bytes.len());
-        let room =
-            room.ok_or_else(|| misuse(format!("{} bytes do not fit `{name}` of {size}", bytes.len())))?;
-        room.copy_from_slice(bytes);
-        Ok(())
+        if bytes.len() > size {
+            return Err(misuse(format!("{} bytes do not fit `{name}` of {size}", bytes.len())));
+        }
+        let result = target.change(|room| room[..bytes.len()].copy_from_slice(bytes));
+        result.map_err(|error| cannot_protect(&name, &error))
     }
 
     fn read(&mut self, buffer: BufferId) -> Result<Vec<u8>, DeviceError> {
@@ -206,8 +334,8 @@ impl Device for HostDevice {
         let mut target = target.ok_or_else(|| misuse(format!("there is no buffer {}", to.0)))?;
         let result = match self.buffer(from) {
             Ok(source) if source.bytes().len() == target.bytes().len() => {
-                target.bytes_mut().copy_from_slice(source.bytes());
-                Ok(())
+                let result = target.change(|room| room.copy_from_slice(source.bytes()));
+                result.map_err(|error| cannot_protect(target.name(), &error))
             }
             Ok(source) => Err(misuse(format!("`{}` and `{}` differ in size", source.name(), target.name()))),
             Err(error) => Err(error),
@@ -217,8 +345,9 @@ impl Device for HostDevice {
     }
 
     fn fill(&mut self, buffer: BufferId, pattern: u32) -> Result<(), DeviceError> {
-        numbers::fill(self.buffer_mut(buffer)?.bytes_mut(), pattern);
-        Ok(())
+        let target = self.buffer_mut(buffer)?;
+        let result = target.change(|bytes| numbers::fill(bytes, pattern));
+        result.map_err(|error| cannot_protect(target.name(), &error))
     }
 
     fn hash(&mut self, buffer: BufferId) -> Result<u64, DeviceError> {
@@ -257,8 +386,7 @@ impl Device for HostDevice {
     }
 
     fn check_guards(&mut self) -> Result<Vec<GuardDamage>, DeviceError> {
-        let mut damages: Vec<GuardDamage> =
-            self.buffers.values_mut().flat_map(GuardedBuffer::damage).collect();
+        let mut damages: Vec<GuardDamage> = self.buffers.values().flat_map(GuardedBuffer::damage).collect();
         // Buffers are in a hash map, and what is reported first must not depend on its order.
         damages.sort_by(|a, b| (&a.buffer, a.offset).cmp(&(&b.buffer, b.offset)));
         Ok(damages)
@@ -266,14 +394,55 @@ impl Device for HostDevice {
 
     fn arm_guards(&mut self, pattern: u32) -> Result<(), DeviceError> {
         for buffer in self.buffers.values_mut() {
-            buffer.arm(pattern);
+            buffer.arm(pattern).map_err(|error| cannot_protect(buffer.name(), &error))?;
         }
         Ok(())
+    }
+
+    /// Applies all of them. Kernels' addresses change with the placement.
+    fn set_conditions(&mut self, conditions: RunConditions) -> Result<(), DeviceError> {
+        for buffer in self.buffers.values_mut() {
+            buffer.place(conditions.placement).map_err(|error| cannot_protect(buffer.name(), &error))?;
+        }
+        self.conditions = conditions;
+        Ok(())
+    }
+
+    fn protect(&mut self, buffer: BufferId, read_only: bool) -> Result<bool, DeviceError> {
+        let buffer = self.buffer_mut(buffer)?;
+        buffer.protect(read_only).map_err(|error| cannot_protect(buffer.name(), &error))?;
+        Ok(true)
+    }
+
+    fn notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
     }
 
     /// Runs the launches to their end before it returns.
     fn launch(&mut self, module: ModuleId, launches: &[BoundLaunch]) -> Result<(), DeviceError> {
         self.run(module, launches, true)
+    }
+
+    fn launch_watched(
+        &mut self,
+        module: ModuleId,
+        launches: &[BoundLaunch],
+        watch: &Watch,
+    ) -> Result<Option<WatchReport>, DeviceError> {
+        let Some(image) = &self.module(module)?.image else { return Ok(None) };
+        let regions = self.regions(watch, image)?;
+        let options = CheckerOptions {
+            order: watch.order,
+            residue: watch.residue,
+            accesses_max: watch.accesses_max,
+            deadline: Instant::now() + watch.time_max,
+        };
+        let checker = Mutex::new(AccessChecker::new(options, regions));
+        for bound in launches {
+            self.run_watched(module, bound, &checker)?;
+        }
+        let (notes, accesses) = checker.into_inner().unwrap_or_else(PoisonError::into_inner).notes();
+        Ok(Some(WatchReport { accesses, notes }))
     }
 
     fn synchronize(&mut self) -> Result<(), DeviceError> {
@@ -283,21 +452,11 @@ impl Device for HostDevice {
     /// By the monotonic clock. Shared memory is not filled before blocks here: that would be charged to
     /// variants that use much of it.
     fn sample(&mut self, module: ModuleId, order: SampleOrder<'_>) -> Result<Vec<f64>, DeviceError> {
-        let SampleOrder { rotation, mode, samples, .. } = order;
-        let batch = if mode == TimingMode::Hot { order.batch.max(1) } else { 1 };
-        let mut times = Vec::with_capacity(samples as usize);
-        for sample in 0..samples as usize {
-            if mode == TimingMode::Cold {
-                self.flush_caches();
-            }
-            let first = if mode == TimingMode::Hot && batch > 1 { 0 } else { sample };
-            let start = Instant::now();
-            for call in first..first + batch as usize {
-                self.run(module, &rotation[call % rotation.len()], false)?;
-            }
-            times.push(start.elapsed().as_secs_f64() * 1e9 / f64::from(batch));
-        }
-        Ok(times)
+        let conditions = self.conditions;
+        self.set_conditions(RunConditions::default())?;
+        let times = self.time(module, order);
+        self.set_conditions(conditions)?;
+        times
     }
 
     fn telemetry(&mut self) -> Telemetry {

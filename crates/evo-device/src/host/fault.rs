@@ -150,6 +150,17 @@ pub fn prepare_thread() -> io::Result<()> {
     Ok(())
 }
 
+/// Gives this thread's stack for signals back, before the thread ends.
+pub fn release_thread() {
+    let Some(mapping) = SIGNAL_STACK.take() else { return };
+    let none = libc::stack_t { ss_sp: std::ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
+    // SAFETY: no signal of this thread uses the stack after this; the mapping is the box that `prepare_thread` leaked.
+    unsafe {
+        libc::sigaltstack(&none, std::ptr::null_mut());
+        drop(Box::from_raw(std::ptr::from_ref(mapping).cast_mut()));
+    }
+}
+
 /// From now on a kernel's fault writes a `Fault` response with the number in `request_id` to `fd` and ends
 /// the process.
 pub fn install(request_id: &'static AtomicU64, fd: i32) -> io::Result<()> {
@@ -311,8 +322,17 @@ fn judge(fault: &SignalInfo) -> FaultJudgement {
         2 if fault.address % REGION < page_bytes() => plain("crash_stack", None, "overflows its stack"),
         2 => plain("crash_illegal_address", None, "uses an address of another thread's stack"),
         3 => FaultJudgement { kind, cause: Some("shared"), what, slot: Some(slot) },
+        // Nothing inside a buffer faults but writes to one that kernels may only read.
+        _ if fault.write && inside(slot, fault.address) => {
+            FaultJudgement { kind: "input_mutated", cause: None, what, slot: Some(slot) }
+        }
         _ => FaultJudgement { kind, cause: None, what, slot: Some(slot) },
     }
+}
+
+fn inside(slot: &RangeSlot, address: usize) -> bool {
+    let start = slot.start.load(Ordering::Relaxed);
+    (start..start + slot.bytes.load(Ordering::Relaxed)).contains(&address)
 }
 
 fn write_response(line: &mut Line, fault: &SignalInfo) -> std::fmt::Result {
@@ -364,10 +384,15 @@ fn write_message(
     }
     let Some(slot) = judgement.slot else { return Ok(()) };
     let (name, offset, bytes) = about(slot, fault.address);
+    let behind = offset - bytes as i64;
     if offset < 0 {
         write!(line, " {} bytes before the start of `{name}`", -offset)
+    } else if behind < 0 {
+        write!(line, " to input `{name}`, {offset} bytes from its start")
+    } else if behind == 0 {
+        write!(line, " directly behind the end of `{name}` ({bytes} bytes long)")
     } else {
-        write!(line, " {} bytes behind the end of `{name}` ({bytes} bytes long)", offset - bytes as i64)
+        write!(line, " {behind} bytes behind the end of `{name}` ({bytes} bytes long)")
     }
 }
 

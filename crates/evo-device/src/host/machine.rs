@@ -5,6 +5,8 @@ use std::fs;
 use evo_protocol::device::{DeviceInfo, DeviceKind, DeviceLimits, Telemetry};
 use evo_space::genome::ContentHash;
 
+use super::runner::THREADS_MAX;
+
 /// A short name of this processor's model and instruction set, fit for a macro's value.
 pub fn processor_key() -> String {
     let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -69,6 +71,11 @@ pub fn mappings_max() -> usize {
     let text = fs::read_to_string("/proc/sys/vm/max_map_count").unwrap_or_default();
     // The kernel's default.
     text.trim().parse().unwrap_or(65_530)
+}
+
+/// How many blocks may run at once: a full block's fibers take two mappings each, and the kernel limits mappings.
+pub fn blocks_max() -> usize {
+    (mappings_max() * 3 / 4 / (2 * THREADS_MAX)).max(1)
 }
 
 /// Bytes of the largest cache of the first processor; 0 if unknown.

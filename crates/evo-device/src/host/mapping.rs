@@ -51,11 +51,19 @@ impl Mapping {
 
     /// Makes a page-aligned range inside it readable and writable.
     pub fn open(&self, start: usize, bytes: usize) -> io::Result<()> {
+        self.allow(start, bytes, libc::PROT_READ | libc::PROT_WRITE)
+    }
+
+    /// Makes a page-aligned range inside it readable only.
+    pub fn close_for_writes(&self, start: usize, bytes: usize) -> io::Result<()> {
+        self.allow(start, bytes, libc::PROT_READ)
+    }
+
+    fn allow(&self, start: usize, bytes: usize, access: libc::c_int) -> io::Result<()> {
         assert!(start >= self.start() && start + bytes <= self.end(), "the range lies inside the mapping");
         if bytes == 0 {
             return Ok(());
         }
-        let access = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: the range lies inside this mapping, which nobody else manages.
         match unsafe { libc::mprotect(start as *mut libc::c_void, bytes, access) } {
             0 => Ok(()),

@@ -2,13 +2,15 @@
 //!
 //! The end of a buffer touches the page behind it, to the last 16 bytes: a start must stay 16-byte aligned for
 //! vector accesses. The few bytes of slack there, and the rest of the first page before the start, hold a
-//! pattern that is checked: what does not fault there is found afterwards.
+//! pattern that is checked: what does not fault there is found afterwards. Placed the other way round, the
+//! start touches the page before it to the byte, and the slack lies behind the end.
 
 use std::io;
 
 use super::fault::{Range, RangeKind, Registered};
 use super::mapping::{Mapping, page_bytes, round_up};
-use crate::device::GuardDamage;
+use super::pattern;
+use crate::device::{GuardDamage, Placement};
 
 /// Unmapped space on each side, bytes: wide enough for a wrong row, not only for a wrong element.
 const GUARD: usize = 16 << 20;
@@ -24,7 +26,9 @@ pub struct GuardedBuffer {
     start: usize,
     bytes: usize,
     pattern: u32,
-    _registered: Registered,
+    placement: Placement,
+    read_only: bool,
+    registered: Registered,
 }
 
 impl GuardedBuffer {
@@ -50,10 +54,45 @@ impl GuardedBuffer {
             start,
             bytes,
             pattern: PATTERN,
-            _registered: registered,
+            placement: Placement::End,
+            read_only: false,
+            registered,
         };
-        buffer.arm(PATTERN);
+        buffer.arm(PATTERN)?;
         Ok(buffer)
+    }
+
+    /// Moves the contents to one end of the open pages.
+    pub fn place(&mut self, placement: Placement) -> io::Result<()> {
+        if self.placement == placement {
+            return Ok(());
+        }
+        let (open, open_bytes) = self.pages();
+        let start = match placement {
+            Placement::Start => open,
+            Placement::End => open + open_bytes - round_up(self.bytes, 16),
+        };
+        self.while_writable(|buffer| {
+            // SAFETY: both ranges lie in the open pages; `copy` allows that they overlap.
+            unsafe { std::ptr::copy(buffer.start as *const u8, start as *mut u8, buffer.bytes) };
+            (buffer.start, buffer.placement) = (start, placement);
+            buffer.registered.set_inner(start, buffer.bytes);
+            buffer.write_slack();
+        })
+    }
+
+    /// Lets kernels only read the buffer, or write it again. The slack in the same pages goes with it.
+    pub fn protect(&mut self, read_only: bool) -> io::Result<()> {
+        if self.read_only == read_only {
+            return Ok(());
+        }
+        let (open, open_bytes) = self.pages();
+        match read_only {
+            true => self.mapping.close_for_writes(open, open_bytes)?,
+            false => self.mapping.open(open, open_bytes)?,
+        }
+        self.read_only = read_only;
+        Ok(())
     }
 
     /// Address that kernels get.
@@ -73,96 +112,120 @@ impl GuardedBuffer {
         unsafe { std::slice::from_raw_parts(self.start as *const u8, self.bytes) }
     }
 
-    /// Its contents, to be changed.
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and `&mut self` makes it the only access.
-        unsafe { std::slice::from_raw_parts_mut(self.start as *mut u8, self.bytes) }
+    /// Changes its contents, also while kernels may only read them.
+    pub fn change<R>(&mut self, edit: impl FnOnce(&mut [u8]) -> R) -> io::Result<R> {
+        self.while_writable(|buffer| {
+            // SAFETY: the range is open and writable now, and `&mut self` makes this the only access.
+            edit(unsafe { std::slice::from_raw_parts_mut(buffer.start as *mut u8, buffer.bytes) })
+        })
     }
 
     /// Writes the pattern into the slack.
-    pub fn arm(&mut self, pattern: u32) {
+    pub fn arm(&mut self, pattern: u32) -> io::Result<()> {
         self.pattern = pattern;
-        for (slack, offset) in self.slack() {
-            for (at, byte) in slack.iter_mut().enumerate() {
-                *byte = expected_byte(pattern, offset + at as i64);
-            }
+        self.while_writable(GuardedBuffer::write_slack)
+    }
+
+    fn write_slack(&mut self) {
+        for (start, bytes) in self.slack() {
+            // SAFETY: the callers have made the open pages writable; the slack lies outside `bytes`.
+            unsafe { pattern::fill(start, bytes, self.pattern) };
         }
+    }
+
+    fn while_writable<R>(&mut self, work: impl FnOnce(&mut Self) -> R) -> io::Result<R> {
+        let read_only = self.read_only;
+        self.protect(false)?;
+        let result = work(self);
+        self.protect(read_only)?;
+        Ok(result)
+    }
+
+    /// First address and size of the open pages.
+    fn pages(&self) -> (usize, usize) {
+        let open = self.mapping.start() + GUARD;
+        (open, self.mapping.end() - GUARD - open)
     }
 
     /// What of the slack no longer holds the pattern, first byte of each side.
-    pub fn damage(&mut self) -> Vec<GuardDamage> {
-        let (pattern, name) = (self.pattern, self.name.clone());
-        let mut damages = Vec::new();
-        for (slack, offset) in self.slack() {
-            let changed = |(at, byte): (usize, &u8)| {
-                let place = offset + at as i64;
-                (*byte != expected_byte(pattern, place)).then_some(place)
-            };
-            let mut places = slack.iter().enumerate().filter_map(changed);
-            if let Some(first) = places.next() {
-                let bytes_changed = 1 + places.count() as u64;
-                damages.push(GuardDamage { buffer: name.clone(), offset: first, bytes_changed });
-            }
-        }
-        damages
+    pub fn damage(&self) -> Vec<GuardDamage> {
+        let damage = |(start, bytes): (usize, usize)| {
+            // SAFETY: the slack is open, and launches are over whenever safe code holds the device.
+            let (first, bytes_changed) = unsafe { pattern::changed(start, bytes, self.pattern) }?;
+            let offset = first as i64 - self.start as i64;
+            Some(GuardDamage { buffer: self.name.clone(), offset, bytes_changed })
+        };
+        self.slack().into_iter().filter_map(damage).collect()
     }
 
-    /// The mapped bytes before and behind the buffer, with their offsets from its start.
-    fn slack(&mut self) -> [(&mut [u8], i64); 2] {
-        let first = self.mapping.start() + GUARD;
-        let (before, end) = (self.start - first, self.start + self.bytes);
-        let behind = self.mapping.end() - GUARD - end;
-        // SAFETY: both ranges are open, lie outside `bytes`, and do not overlap.
-        unsafe {
-            [
-                (std::slice::from_raw_parts_mut(first as *mut u8, before), -(before as i64)),
-                (std::slice::from_raw_parts_mut(end as *mut u8, behind), self.bytes as i64),
-            ]
-        }
+    /// The open bytes before and behind the buffer.
+    fn slack(&self) -> [(usize, usize); 2] {
+        let (open, open_bytes) = self.pages();
+        let end = self.start + self.bytes;
+        [(open, self.start - open), (end, open + open_bytes - end)]
     }
-}
-
-/// The pattern's byte at an offset from the buffer's start, so that words of the slack are the pattern.
-fn expected_byte(pattern: u32, offset: i64) -> u8 {
-    // Offsets before the start are negative.
-    pattern.to_le_bytes()[offset.rem_euclid(4) as usize]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Damages the byte on each side of the buffer, if it is open, and gives the offsets that are found.
+    fn damaged(buffer: &mut GuardedBuffer) -> Vec<i64> {
+        let [(before, before_bytes), (behind, behind_bytes)] = buffer.slack();
+        let flip = |open: bool, address: usize| {
+            if open {
+                // SAFETY: a byte of the slack.
+                unsafe { *(address as *mut u8) = !*(address as *const u8) };
+            }
+        };
+        flip(before_bytes > 0, before + before_bytes.max(1) - 1);
+        flip(behind_bytes > 0, behind);
+        let offsets = buffer.damage().iter().map(|damage| damage.offset).collect();
+        buffer.arm(0x1234_5678).unwrap();
+        assert_eq!(buffer.damage(), []);
+        offsets
+    }
+
     fn check(bytes: u64) {
         let mut buffer = GuardedBuffer::new("x", bytes).unwrap();
+        let size = bytes as usize;
         assert_eq!(buffer.address() % 16, 0);
-        let end = buffer.address() + bytes as usize;
-        assert!(buffer.mapping.end() - GUARD - end < 16);
-        buffer.bytes_mut().fill(7);
+        assert!(buffer.mapping.end() - GUARD - buffer.address() - size < 16);
+        buffer.change(|contents| contents.fill(7)).unwrap();
         assert_eq!(buffer.damage(), []);
-        let [(before, _), (behind, _)] = buffer.slack();
-        if let Some(byte) = before.last_mut() {
-            *byte = !*byte;
-        }
-        if let Some(byte) = behind.first_mut() {
-            *byte = !*byte;
-        }
-        let offsets: Vec<i64> = buffer.damage().iter().map(|damage| damage.offset).collect();
+        let whole = size.next_multiple_of(16).is_multiple_of(page_bytes());
         let mut expected = Vec::new();
-        if !(bytes as usize).next_multiple_of(16).is_multiple_of(page_bytes()) {
-            expected.push(-1);
-        }
-        if !bytes.is_multiple_of(16) {
-            expected.push(bytes as i64);
-        }
-        assert_eq!(offsets, expected, "of {bytes} bytes");
-        buffer.arm(0x1234_5678);
+        expected.extend((!whole).then_some(-1));
+        expected.extend((!size.is_multiple_of(16)).then_some(bytes as i64));
+        assert_eq!(damaged(&mut buffer), expected, "of {bytes} bytes");
+        buffer.place(Placement::Start).unwrap();
+        assert_eq!(buffer.address(), buffer.mapping.start() + GUARD);
+        assert!(buffer.bytes().iter().all(|byte| *byte == 7));
         assert_eq!(buffer.damage(), []);
+        let behind = (!size.is_multiple_of(page_bytes())).then_some(bytes as i64);
+        assert_eq!(damaged(&mut buffer), Vec::from_iter(behind), "of {bytes} bytes");
+        buffer.place(Placement::End).unwrap();
+        assert!(buffer.bytes().iter().all(|byte| *byte == 7));
+        assert_eq!(damaged(&mut buffer), expected, "of {bytes} bytes");
     }
 
     #[test]
-    fn slack_is_checked_on_both_sides() {
+    fn slack_is_checked_on_both_sides_in_both_places() {
         for bytes in [1, 4, 16, 100, 4080, 4095, 4096, 4097, 1 << 20] {
             check(bytes);
         }
+    }
+
+    #[test]
+    fn a_protected_buffer_can_be_changed_moved_and_armed() {
+        let mut buffer = GuardedBuffer::new("x", 100).unwrap();
+        buffer.protect(true).unwrap();
+        buffer.change(|contents| contents.fill(3)).unwrap();
+        buffer.place(Placement::Start).unwrap();
+        buffer.arm(1).unwrap();
+        assert!(buffer.read_only);
+        assert!(buffer.bytes().iter().all(|byte| *byte == 3));
+        assert_eq!(buffer.damage(), []);
     }
 }

@@ -6,16 +6,20 @@ mod backend;
 mod divergence;
 pub mod fault;
 mod fiber;
+mod instrument;
 mod launch;
 mod machine;
 mod mapping;
 mod memory;
 mod module;
 mod numbers;
+mod pattern;
 mod pool;
+mod preempt;
 mod rewrite;
 mod runner;
 mod shared;
+mod static_shared;
 mod stop;
 #[cfg(test)]
 mod tests;
@@ -23,6 +27,7 @@ mod tls;
 mod tokens;
 pub mod translate;
 mod warp;
+mod zones;
 
 pub use backend::HostDevice;
 pub use machine::limits;

@@ -1,10 +1,12 @@
 //! A loaded shared object: its table of entry points, its hash, its static shared memory.
 
+use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_void};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use evo_protocol::device::DeviceError;
 use evo_protocol::verdict::VerdictKind;
@@ -13,7 +15,9 @@ use object::{Object, ObjectSymbol, SymbolKind};
 use rustix::fs::MemfdFlags;
 
 use super::fiber::ABI;
+use super::instrument::ModuleImage;
 use super::tls;
+use super::zones::{self, SharedVariable};
 use crate::device::BoundArgument;
 
 /// Mirror of `evo_argument`.
@@ -69,6 +73,10 @@ pub struct HostModule {
     hash: Option<String>,
     /// Its static shared memory, per processor thread.
     pub statics: tls::Statics,
+    /// What checks need to know, if it was compiled for them.
+    pub image: Option<ModuleImage>,
+    /// Static shared variables between zones.
+    pub zoned: Arc<[SharedVariable]>,
     _library: Library,
     // The name under which the loader knows the library must stay this file's.
     _file: File,
@@ -93,19 +101,36 @@ impl HostModule {
                 record.abi
             )));
         }
-        let symbols = shared_symbols(binary);
+        let statics = tls::Statics::of(std::ptr::from_ref(record) as usize, record.touch);
+        // SAFETY: the table is the module's, so the module is loaded there.
+        let zoned = unsafe { zones::variables(binary, statics.base()) };
         // SAFETY: the table holds `count` entries.
         let records = unsafe { std::slice::from_raw_parts(record.entries, record.count as usize) };
         // SAFETY: each entry's pointers are to constants of the library.
-        let read: Vec<HostFunction> =
-            records.iter().map(|record| unsafe { read_entry(record, records, &symbols) }).collect();
+        let mut read: Vec<HostFunction> =
+            records.iter().map(|record| unsafe { read_entry(record) }).collect();
+        let names: Vec<String> = read.iter().map(|entry| entry.name.clone()).collect();
+        let plain = plain_shared(binary);
+        for entry in &mut read {
+            entry.shared_static_bytes = static_bytes(&entry.name, &names, &plain, &zoned);
+        }
         if let Some(missing) = entries.iter().find(|name| !read.iter().any(|entry| entry.name == **name)) {
             return Err(refused(format!("the module has no entry point `{missing}`")));
         }
         // SAFETY: the hash is null or a constant string of the library.
         let hash = (!record.hash.is_null()).then(|| unsafe { text(record.hash) });
-        let statics = tls::Statics::of(std::ptr::from_ref(record) as usize, record.touch);
-        Ok(HostModule { entries: read, hash, statics, _library: library, _file: file })
+        // SAFETY: only instrumented modules have the symbol: a pointer, null until a launch is watched.
+        let slot = unsafe { library.get::<*const AtomicPtr<c_void>>(b"evo_watch_slot\0") };
+        let image = slot.ok().and_then(|slot| ModuleImage::of(*slot, binary));
+        Ok(HostModule {
+            entries: read,
+            hash,
+            statics,
+            image,
+            zoned: zoned.into(),
+            _library: library,
+            _file: file,
+        })
     }
 
     /// The hash compiled into it.
@@ -174,15 +199,12 @@ fn open_library(binary: &[u8]) -> Result<(Library, File), DeviceError> {
     Ok((library, file))
 }
 
-unsafe fn read_entry(record: &EntryRecord, all: &[EntryRecord], symbols: &[(String, u64)]) -> HostFunction {
+unsafe fn read_entry(record: &EntryRecord) -> HostFunction {
     // SAFETY: as the caller promises.
     unsafe {
-        let name = text(record.name);
-        let others: Vec<String> =
-            all.iter().map(|other| text(other.name)).filter(|other| *other != name).collect();
         HostFunction {
-            shared_static_bytes: static_bytes(&others, symbols),
-            name,
+            shared_static_bytes: 0,
+            name: text(record.name),
             run: record.run,
             arguments: std::slice::from_raw_parts(record.arguments, record.count as usize).to_vec(),
             threads_max: (record.threads_max != 0).then_some(record.threads_max),
@@ -195,23 +217,50 @@ unsafe fn text(pointer: *const c_char) -> String {
     unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned()
 }
 
-/// Thread-local symbols with their sizes: the `__shared__` variables.
-fn shared_symbols(binary: &[u8]) -> Vec<(String, u64)> {
+/// Thread-local symbols with their sizes: `__shared__` variables that are not zoned.
+fn plain_shared(binary: &[u8]) -> Vec<(String, u64)> {
     let Ok(file) = object::File::parse(binary) else { return Vec::new() };
     let shared = file.symbols().filter(|symbol| symbol.kind() == SymbolKind::Tls && symbol.size() > 0);
     let named = shared.filter_map(|symbol| Some((symbol.name().ok()?.to_string(), symbol.size())));
-    // The anchor is evo's own variable, by which `touch` makes a thread's copy exist.
-    named.filter(|(name, _)| !name.contains("evo_anchor")).collect()
+    named.filter(|(name, _)| !name.contains("evo_anchor") && !name.contains("evo_shared_")).collect()
 }
 
-/// What is not known to belong to another entry: a kernel's own variables and those of functions,
-/// which may be its. A local variable's mangled name holds its function's: `_ZZ4gemmE4tile`.
-fn static_bytes(others: &[String], symbols: &[(String, u64)]) -> u64 {
-    let of_other = |symbol: &str| {
-        others.iter().any(|other| {
-            let mangled = format!("{}{other}", other.len());
-            symbol.strip_prefix("_ZZ").is_some_and(|rest| rest.starts_with(&mangled))
-        })
-    };
-    symbols.iter().filter(|(name, _)| !of_other(name)).map(|(_, bytes)| bytes).sum()
+/// What a launch of an entry point takes: the variables of its own body and of device functions, which it may
+/// call, not those of other kernels. Of several instances of its template the largest counts.
+fn static_bytes(entry: &str, entries: &[String], plain: &[(String, u64)], zoned: &[SharedVariable]) -> u64 {
+    let own = base_name(entry);
+    let (mut common, mut instances) = (0, HashMap::<&str, u64>::new());
+    for variable in zoned {
+        match &variable.kernel {
+            None => common += variable.bytes as u64,
+            Some(kernel) if kernel == own => {
+                *instances.entry(&variable.function).or_default() += variable.bytes as u64;
+            }
+            Some(_) => {}
+        }
+    }
+    let kernels = zoned.iter().filter_map(|variable| variable.kernel.as_deref());
+    let others = kernels.chain(entries.iter().map(|entry| base_name(entry))).filter(|other| *other != own);
+    // A local variable's mangled name holds its function's: `_ZZ4gemmE4tile`.
+    let others: Vec<String> = others.map(|other| format!("_ZZ{}{other}", other.len())).collect();
+    let of_other = |symbol: &str| others.iter().any(|other| symbol.starts_with(other));
+    let plain: u64 = plain.iter().filter(|(name, _)| !of_other(name)).map(|(_, bytes)| bytes).sum();
+    common + plain + instances.into_values().max().unwrap_or(0)
+}
+
+/// `ns::gemm<16, float>` without namespace and template arguments.
+fn base_name(entry: &str) -> &str {
+    let name = entry.split('<').next().unwrap_or(entry);
+    name.rsplit("::").next().unwrap_or(name).trim()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_told_from_their_namespaces_and_arguments() {
+        assert_eq!(base_name("gemm"), "gemm");
+        assert_eq!(base_name("a::b::gemm<16, c::d>"), "gemm");
+    }
 }

@@ -4,26 +4,35 @@
 //! rest; blocks are handed out in order, so a block that waits for an earlier one waits for work in progress.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use evo_protocol::device::DeviceError;
 
 use super::fault::{self, Range, RangeKind, Registered};
-use super::runner::{RUNTIME, Runner, Work};
+use super::machine;
+use super::module::HostModule;
+use super::preempt::{self, InterruptSection, SliceTicker, TurnClock, TurnClocks};
+use super::runner::{BlockOrder, RUNTIME, Runner, WINDOW, Work, give_way};
 use super::tls;
+use super::zones::{self, SharedVariable};
 
 /// A launch that all processor threads share.
 pub struct SharedLaunch {
     pub work: Work,
-    /// Whether shared memory is filled with NaN before each block.
-    pub poison: bool,
+    /// What shared memory is filled with before each block; nothing in timed runs.
+    pub pattern: Option<u32>,
     pub statics: tls::Statics,
+    /// Static shared variables between zones.
+    pub zoned: Arc<[SharedVariable]>,
     /// Processor threads that may take part.
     pub seats: usize,
     next: AtomicU64,
     stop: AtomicBool,
+    /// Line of a barrier at which threads waited that others had left before; 0 if there was none.
+    early_exit: AtomicI32,
     error: Mutex<Option<DeviceError>>,
 }
 
@@ -34,22 +43,28 @@ unsafe impl Sync for SharedLaunch {}
 
 impl SharedLaunch {
     /// A launch with no block done.
-    pub fn new(work: Work, statics: tls::Statics, poison: bool, seats: usize) -> SharedLaunch {
+    pub fn new(work: Work, module: &HostModule, pattern: Option<u32>, seats: usize) -> SharedLaunch {
         SharedLaunch {
             work,
-            poison,
-            statics,
+            pattern,
+            statics: module.statics,
+            zoned: Arc::clone(&module.zoned),
             seats,
             next: AtomicU64::new(0),
             stop: AtomicBool::new(false),
+            early_exit: AtomicI32::new(0),
             error: Mutex::new(None),
         }
     }
 
+    /// Whether some blocks have not begun.
+    fn has_blocks(&self) -> bool {
+        self.next.load(Ordering::Relaxed) < self.work.grid.map(u64::from).iter().product()
+    }
+
     /// Takes blocks until there are none, on this thread.
     fn take_part(&self, seat: &mut Seat) {
-        let [x, y, z] = self.work.grid.map(u64::from);
-        let blocks = x * y * z;
+        let blocks = self.work.grid.map(u64::from).iter().product();
         // A helper that wakes late spares itself the preparation.
         if self.next.load(Ordering::Relaxed) >= blocks {
             return;
@@ -57,37 +72,80 @@ impl SharedLaunch {
         // Without its own signal stack a stack overflow on this thread would be nameless, not wrong.
         let _ = fault::prepare_thread();
         seat.begin(self.work);
-        let runner: *mut Runner = &mut *seat.runner;
-        let statics = if self.poison { self.statics.locate() } else { None };
+        let statics = if self.pattern.is_some() { self.statics.locate() } else { None };
+        let order = BlockOrder::new(blocks, self.work.order);
         fault::in_kernel(true);
+        preempt::enter(&seat.clock, seat.section(self.statics.code()));
         // `Relaxed` will do: who sees the stop late runs one block too many, and the first error is kept.
         while !self.stop.load(Ordering::Relaxed) {
-            let number = self.next.fetch_add(1, Ordering::Relaxed);
-            if number >= blocks {
+            let position = self.next.fetch_add(1, Ordering::Relaxed);
+            if position >= blocks {
                 break;
             }
-            if self.poison {
-                // SAFETY: no block runs on this thread now.
-                unsafe { (*runner).poison_shared() };
-            }
-            if let Some(statics) = statics {
-                // SAFETY: located by this thread just now; the launch keeps the module loaded.
-                unsafe { tls::poison(statics) };
-            }
-            let block = [number % x, number / x % y, number / x / y].map(|index| index as u32);
-            // SAFETY: `begin` was called; only this thread touches the runner.
-            if let Err(error) = unsafe { Runner::run_block(runner, block) } {
+            seat.clock.block();
+            if let Err(error) = self.run_block(seat, order.at(position), statics) {
                 self.stop.store(true, Ordering::Relaxed);
                 lock(&self.error).get_or_insert(error);
             }
         }
+        preempt::leave(&seat.clock);
         fault::in_kernel(false);
+        if let Some(line) = seat.runner.early_exit() {
+            self.early_exit.store(line, Ordering::Relaxed);
+        }
+    }
+
+    /// What came of it, when all blocks are done.
+    fn outcome(&self) -> Result<Option<i32>, DeviceError> {
+        let line = self.early_exit.load(Ordering::Relaxed);
+        lock(&self.error).take().map_or(Ok((line != 0).then_some(line)), Err)
+    }
+
+    /// Runs a block, in a checked run on memory that holds the pattern.
+    fn run_block(
+        &self,
+        seat: &mut Seat,
+        number: u64,
+        statics: Option<(usize, usize)>,
+    ) -> Result<(), DeviceError> {
+        if let Some(pattern) = self.pattern {
+            seat.runner.shared().fill(pattern);
+            if let Some(statics) = statics {
+                // SAFETY: located by this thread in this launch, which keeps the module loaded.
+                unsafe { tls::fill(statics, pattern) };
+            }
+        }
+        let [x, y, _] = self.work.grid.map(u64::from);
+        let block = [number % x, number / x % y, number / x / y].map(|index| index as u32);
+        let runner: *mut Runner = &mut *seat.runner;
+        // SAFETY: `begin` was called; only this thread touches the runner.
+        unsafe { Runner::run_block(runner, block) }?;
+        let damage = self.pattern.and_then(|pattern| self.damage(seat, pattern, block, statics));
+        damage.map_or(Ok(()), Err)
+    }
+
+    /// What the block changed beside its shared memory.
+    fn damage(
+        &self,
+        seat: &mut Seat,
+        pattern: u32,
+        block: [u32; 3],
+        statics: Option<(usize, usize)>,
+    ) -> Option<DeviceError> {
+        if let Some((offset, count)) = seat.runner.shared().damage(pattern) {
+            let bytes = seat.runner.shared().inner().1;
+            return Some(zones::damage("dynamic shared memory", offset, bytes, count, block));
+        }
+        let (segment, _) = statics?;
+        // SAFETY: this thread located the segment in this launch, and its block has ended.
+        unsafe { zones::check(&self.zoned, segment, pattern, block) }
     }
 }
 
 /// A runner with its ranges known to the fault handler.
 struct Seat {
     runner: Box<Runner>,
+    clock: Arc<TurnClock>,
     _stacks: Registered,
     shared: Registered,
 }
@@ -97,20 +155,28 @@ unsafe impl Send for Seat {}
 
 impl Seat {
     fn new() -> io::Result<Seat> {
-        let runner = Runner::new(&RUNTIME)?;
-        let (stacks, shared) = (runner.stack_range(), runner.shared_range());
+        let clock = Arc::new(TurnClock::default());
+        let mut runner = Runner::new(&RUNTIME, Arc::clone(&clock))?;
+        let (stacks, shared, inner) =
+            (runner.stack_range(), runner.shared().range(), runner.shared().inner());
         let range = |kind, whole, inner, name| Registered::new(Range { kind, whole, inner, name });
         Ok(Seat {
             _stacks: range(RangeKind::Stacks, stacks, stacks, "stacks"),
-            shared: range(RangeKind::Shared, shared, runner.shared_inner(), "dynamic shared memory"),
+            shared: range(RangeKind::Shared, shared, inner, "dynamic shared memory"),
             runner,
+            clock,
         })
     }
 
     fn begin(&mut self, work: Work) {
         self.runner.begin(work);
-        let (start, bytes) = self.runner.shared_inner();
+        let (start, bytes) = self.runner.shared().inner();
         self.shared.set_inner(start, bytes);
+    }
+
+    /// Where this thread may be interrupted while it runs a kernel with such code.
+    fn section(&self, code: (usize, usize)) -> InterruptSection {
+        InterruptSection { code, stacks: self.runner.stack_range(), give_way }
     }
 }
 
@@ -118,6 +184,8 @@ struct BoardState {
     epoch: u64,
     job: Option<Arc<SharedLaunch>>,
     working: usize,
+    /// How many of those that work are there for this launch only.
+    relief: usize,
     end: bool,
 }
 
@@ -134,6 +202,7 @@ pub struct ProcessorPool {
     board: Arc<Board>,
     own: Seat,
     helpers: Vec<JoinHandle<()>>,
+    _ticker: SliceTicker,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -141,23 +210,40 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl ProcessorPool {
-    /// A pool of `threads`, the caller included.
-    pub fn new(threads: usize) -> io::Result<ProcessorPool> {
-        let state = BoardState { epoch: 0, job: None, working: 0, end: false };
+    /// A pool of `threads`, the caller included. A fiber that others wait for gives way after `slice`.
+    pub fn new(threads: usize, slice: Duration) -> io::Result<ProcessorPool> {
+        let state = BoardState { epoch: 0, job: None, working: 0, relief: 0, end: false };
         let board = Arc::new(Board {
             state: Mutex::new(state),
             start: Condvar::new(),
             done: Condvar::new(),
             epoch: AtomicU64::new(0),
         });
-        let mut pool = ProcessorPool { board, own: Seat::new()?, helpers: Vec::new() };
-        for number in 1..threads {
-            // Made on this thread, so that running out of address space is the caller's error.
-            let (board, seat) = (Arc::clone(&pool.board), Seat::new()?);
+        // Made on this thread, so that running out of address space is the caller's error.
+        let seats = (0..threads.max(1)).map(|_| Seat::new()).collect::<io::Result<Vec<Seat>>>()?;
+        let clocks: TurnClocks = Default::default();
+        lock(&clocks).extend(seats.iter().map(|seat| Arc::clone(&seat.clock)));
+        let mut seats = seats.into_iter().enumerate();
+        let own = seats.next().map(|(_, seat)| seat).expect("there is at least one seat");
+        let relief = Relief {
+            board: Arc::clone(&board),
+            clocks: Arc::clone(&clocks),
+            most: (WINDOW as usize).min(machine::blocks_max()).saturating_sub(threads),
+        };
+        let ticker = SliceTicker::start(clocks, slice, move || relief.start())?;
+        let mut pool = ProcessorPool { board, own, helpers: Vec::new(), _ticker: ticker };
+        for (number, seat) in seats {
+            let board = Arc::clone(&pool.board);
             let builder = std::thread::Builder::new().name(format!("evo-host-{number}"));
             pool.helpers.push(builder.spawn(move || help(&board, seat, number))?);
         }
         Ok(pool)
+    }
+
+    /// How often the calling thread's fibers were interrupted.
+    #[cfg(test)]
+    pub fn interruptions(&self) -> u64 {
+        self.own.clock.interruptions()
     }
 
     /// Processor threads, the caller included.
@@ -165,17 +251,18 @@ impl ProcessorPool {
         self.helpers.len() + 1
     }
 
-    /// Runs a launch to its end.
-    pub fn run(&mut self, job: SharedLaunch) -> Result<(), DeviceError> {
-        if job.seats > 1 && !self.helpers.is_empty() {
+    /// Runs a launch to its end. Gives the line of a barrier at which threads waited that others had left before, if
+    /// there was one.
+    pub fn run(&mut self, job: SharedLaunch) -> Result<Option<i32>, DeviceError> {
+        if job.seats > 1 && (!self.helpers.is_empty() || job.work.order.is_some()) {
             self.run_together(job)
         } else {
             job.take_part(&mut self.own);
-            lock(&job.error).take().map_or(Ok(()), Err)
+            job.outcome()
         }
     }
 
-    fn run_together(&mut self, job: SharedLaunch) -> Result<(), DeviceError> {
+    fn run_together(&mut self, job: SharedLaunch) -> Result<Option<i32>, DeviceError> {
         let job = Arc::new(job);
         {
             let mut state = lock(&self.board.state);
@@ -192,7 +279,7 @@ impl ProcessorPool {
             state = self.board.done.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         drop(state);
-        lock(&job.error).take().map_or(Ok(()), Err)
+        job.outcome()
     }
 }
 
@@ -230,6 +317,50 @@ fn help(board: &Board, mut seat: Seat, number: usize) {
         if state.working == 0 {
             board.done.notify_one();
         }
+    }
+}
+
+/// Starts processor threads for a launch in a seeded order whose blocks wait for blocks that have not begun. As many
+/// blocks as change places can then run at once, so a kernel that relies on an earlier block having begun ends.
+struct Relief {
+    board: Arc<Board>,
+    clocks: TurnClocks,
+    most: usize,
+}
+
+impl Relief {
+    /// Starts one more thread if the launch has blocks for it; says whether.
+    fn start(&self) -> bool {
+        let mut state = lock(&self.board.state);
+        let Some(job) = state.job.clone().filter(|job| job.work.order.is_some() && job.has_blocks()) else {
+            return false;
+        };
+        if state.relief >= self.most {
+            return false;
+        }
+        let Ok(seat) = Seat::new() else { return false };
+        let (board, clocks) = (Arc::clone(&self.board), Arc::clone(&self.clocks));
+        let builder = std::thread::Builder::new().name("evo-host-relief".to_string());
+        let spawned = builder.spawn(move || relieve(&board, &clocks, seat, &job)).is_ok();
+        // The thread cannot end before this: it waits for the lock that is held here.
+        state.working += usize::from(spawned);
+        state.relief += usize::from(spawned);
+        spawned
+    }
+}
+
+fn relieve(board: &Board, clocks: &TurnClocks, mut seat: Seat, job: &SharedLaunch) {
+    let clock = Arc::clone(&seat.clock);
+    lock(clocks).push(Arc::clone(&clock));
+    job.take_part(&mut seat);
+    lock(clocks).retain(|other| !Arc::ptr_eq(other, &clock));
+    drop(seat);
+    fault::release_thread();
+    let mut state = lock(&board.state);
+    state.working -= 1;
+    state.relief -= 1;
+    if state.working == 0 {
+        board.done.notify_one();
     }
 }
 

@@ -1,6 +1,7 @@
 //! Token-aware rewriting of CUDA source for a C++ compiler: comments and strings are left alone, and
 //! no line moves, so that compiler messages and barrier lines fit the rendered text.
 
+use super::static_shared;
 use super::tokens::{CudaToken, CudaTokenKind, tokenize};
 
 /// A rewritten source.
@@ -12,27 +13,25 @@ pub struct Rewritten {
     pub launch_bounds: Vec<(String, String)>,
 }
 
-/// Rewrites dynamic shared memory and notes launch bounds.
+/// Rewrites shared memory and notes launch bounds.
 pub fn rewrite(source: &str) -> Rewritten {
     let tokens = tokenize(source);
+    let scopes = function_scopes(source, &tokens);
+    let zoned = static_shared::allows_references(source, &tokens, &scopes);
     let mut writer = SourceWriter { source, out: String::with_capacity(source.len() + 256), done: 0 };
     let mut launch_bounds = Vec::new();
     let mut aliases: Vec<(String, String)> = Vec::new();
-    // For each open brace, whether declarations inside are local. Inside a namespace they are not.
-    let mut scopes: Vec<bool> = Vec::new();
+    let mut kernels = KernelBodies::default();
+    let mut variables = 0;
     let mut at = 0;
     while at < tokens.len() {
         let word = tokens[at].text(source);
+        kernels.step(source, &tokens, at);
         match word {
-            "{" => scopes.push(!opens_namespace(source, &tokens, at)),
-            "}" => drop(scopes.pop()),
             "extern" => {
                 if let Some(declaration) = dynamic_shared(source, &tokens, at) {
-                    let local = scopes.contains(&true);
-                    // A pointer at file scope would have to be set before any block runs. There the
-                    // declaration goes, and each use asks for the running block's memory instead.
-                    let text = if local { declaration.as_locals() } else { String::new() };
-                    if !local {
+                    let text = if scopes[at] { declaration.as_locals() } else { String::new() };
+                    if !scopes[at] {
                         aliases.extend(declaration.names);
                     }
                     writer.replace(tokens[at].start, tokens[declaration.last].end, &text);
@@ -40,7 +39,16 @@ pub fn rewrite(source: &str) -> Rewritten {
                 }
             }
             "__shared__" => {
-                if let Some(alignas) = number_alignas(source, &tokens, at + 1) {
+                let local = zoned && scopes[at];
+                let kernel = kernels.current();
+                let rewritten =
+                    local.then(|| static_shared::zoned(source, &tokens, at, variables + 1, kernel)).flatten();
+                if let Some(declaration) = rewritten {
+                    let (first, last) = (tokens[declaration.first].start, tokens[declaration.last].end);
+                    writer.replace(first, last, &declaration.text);
+                    variables += declaration.count;
+                    at = declaration.last;
+                } else if let Some(alignas) = number_alignas(source, &tokens, at + 1) {
                     writer.replace(alignas.start, alignas.end, "__align__");
                 }
             }
@@ -60,6 +68,75 @@ pub fn rewrite(source: &str) -> Rewritten {
         at += 1;
     }
     Rewritten { text: writer.finish(), launch_bounds }
+}
+
+/// For each token whether it stands inside braces other than those of a namespace.
+fn function_scopes(source: &str, tokens: &[CudaToken]) -> Vec<bool> {
+    let mut scopes: Vec<bool> = Vec::new();
+    let mut inside = Vec::with_capacity(tokens.len());
+    for (at, token) in tokens.iter().enumerate() {
+        match token.text(source) {
+            "{" => scopes.push(!opens_namespace(source, tokens, at)),
+            "}" => drop(scopes.pop()),
+            _ => {}
+        }
+        inside.push(scopes.contains(&true));
+    }
+    inside
+}
+
+/// Which kernel's body the tokens stand in.
+#[derive(Default)]
+struct KernelBodies {
+    depth: usize,
+    /// A kernel whose body has not begun.
+    announced: Option<String>,
+    /// A kernel, and the depth of braces at which its body ends.
+    open: Option<(String, usize)>,
+}
+
+impl KernelBodies {
+    fn step(&mut self, source: &str, tokens: &[CudaToken], at: usize) {
+        match tokens[at].text(source) {
+            "__global__" => self.announced = kernel_name(source, tokens, at),
+            // A declaration without a body.
+            ";" => self.announced = None,
+            "{" => {
+                if let Some(name) = self.announced.take() {
+                    self.open = Some((name, self.depth));
+                }
+                self.depth += 1;
+            }
+            "}" => {
+                self.depth = self.depth.saturating_sub(1);
+                self.open.take_if(|(_, depth)| *depth == self.depth);
+            }
+            _ => {}
+        }
+    }
+
+    fn current(&self) -> Option<&str> {
+        self.open.as_ref().map(|(name, _)| name.as_str())
+    }
+}
+
+/// The name of the function that a `__global__` belongs to: the word before its parameters.
+fn kernel_name(source: &str, tokens: &[CudaToken], at: usize) -> Option<String> {
+    let mut open = at;
+    loop {
+        open = (open + 1..tokens.len()).find(|&next| tokens[next].text(source) == "(")?;
+        match tokens[open - 1].text(source) {
+            "__launch_bounds__" | "__cluster_dims__" | "__maxnreg__" | "__attribute__" | "__align__" => {
+                open = closing(source, tokens, open)?;
+            }
+            _ => break,
+        }
+    }
+    let name = (at..open).rev().find(|&before| {
+        tokens[before].kind == CudaTokenKind::Word
+            && tokens.get(before + 1).is_some_and(|next| matches!(next.text(source), "(" | "<"))
+    })?;
+    Some(tokens[name].text(source).to_string())
 }
 
 /// Copies the source, with pieces exchanged and their line breaks kept.
@@ -275,7 +352,7 @@ mod tests {
             "/* extern __shared__ float s[]; */ int s;",
             "const char* t = \"extern __shared__ float s[];\";",
             "extern \"C\" __global__ void k() {}",
-            "void f() { __shared__ float s[32][33]; }",
+            "__shared__ float s[32][33]; void f() {}",
         ] {
             check(text, text);
         }
@@ -284,6 +361,20 @@ mod tests {
     #[test]
     fn alignas_after_shared_becomes_an_attribute() {
         check("__shared__ alignas(16) float s[4];", "__shared__ __align__(16) float s[4];");
+    }
+
+    #[test]
+    fn static_variables_know_the_kernel_that_they_stand_in() {
+        check(
+            "template <int N> __global__ void __launch_bounds__(N) a(int x) { if (x) { __shared__ int s[N], t; } }\n\
+             __device__ void b() {\n __shared__\n  float u;\n}\n__global__ void c(); void d() { __shared__ int v; }",
+            "template <int N> __global__ void __launch_bounds__(N) a(int x) { if (x) { EVO_SHARED(1, s, \"a\", int s[N]) EVO_SHARED(2, t, \"a\", int t) } }\n\
+             __device__ void b() {\n EVO_SHARED(3, u, \"\", float u)\n\n}\n__global__ void c(); void d() { EVO_SHARED(4, v, \"\", int v) }",
+        );
+        check(
+            "void f() { auto g = [=](int i) { return i; }; __shared__ alignas(16) int s; }",
+            "void f() { auto g = [=](int i) { return i; }; __shared__ __align__(16) int s; }",
+        );
     }
 
     #[test]

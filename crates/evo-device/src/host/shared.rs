@@ -4,12 +4,16 @@ use std::ffi::c_void;
 use std::io;
 
 use super::mapping::{Mapping, page_bytes, round_up};
+use super::pattern;
 
 /// Most dynamic shared memory, bytes: what an sm_90 GPU allows after opting in.
 pub const SHARED_MAX: usize = 227 * 1024;
 
 /// Unmapped space before and behind it, bytes.
 const GUARD: usize = 1 << 20;
+
+/// Open space that is checked before it, bytes.
+const MARGIN: usize = 256;
 
 /// The memory of one processor thread.
 #[derive(Debug)]
@@ -22,33 +26,54 @@ pub struct SharedArena {
 impl SharedArena {
     /// Reserves the most that a launch may ask for.
     pub fn new() -> io::Result<SharedArena> {
-        let bytes = round_up(SHARED_MAX, page_bytes());
+        let bytes = round_up(SHARED_MAX + MARGIN, page_bytes());
         let mapping = Mapping::reserve(bytes + 2 * GUARD)?;
         let start = mapping.start() + GUARD;
         mapping.open(start, bytes)?;
         Ok(SharedArena { mapping, end: start + bytes, bytes: 0 })
     }
 
-    /// Gives the next blocks `bytes`, 16-byte aligned and flush with the unmapped page.
+    /// Gives the next blocks `bytes` that begin 16-byte aligned and end within 15 bytes of the unmapped page.
     pub fn resize(&mut self, bytes: usize) {
         assert!(bytes <= SHARED_MAX, "the launch was checked against the limit");
-        self.bytes = round_up(bytes, 16);
+        self.bytes = bytes;
     }
 
     /// Where it begins.
     pub fn start(&self) -> *mut c_void {
-        (self.end - self.bytes) as *mut c_void
+        self.inner().0 as *mut c_void
     }
 
-    /// All ones: a NaN of every floating type, -1 of every integer.
-    pub fn poison(&mut self) {
-        // SAFETY: the last `bytes` before `end` are open and belong to this arena.
-        unsafe { std::ptr::write_bytes(self.start().cast::<u8>(), 0xff, self.bytes) };
+    /// Fills it with a pattern, and so much before and behind it as is open there.
+    pub fn fill(&mut self, pattern: u32) {
+        if self.bytes != 0 {
+            let start = self.inner().0 - MARGIN;
+            // SAFETY: all from a margin before the start to `end` is open and belongs to this arena.
+            unsafe { pattern::fill(start, self.end - start, pattern) };
+        }
+    }
+
+    /// What a block changed outside its memory since `fill`: the first byte's offset from the start, and how many.
+    pub fn damage(&self, pattern: u32) -> Option<(i64, u64)> {
+        if self.bytes == 0 {
+            return None;
+        }
+        let (start, bytes) = self.inner();
+        let behind = start + bytes;
+        // SAFETY: both ranges are open, and no block runs while the arena is looked at.
+        let (before, behind) = unsafe {
+            (
+                pattern::changed(start - MARGIN, MARGIN, pattern),
+                pattern::changed(behind, self.end - behind, pattern),
+            )
+        };
+        let (first, count) = before.or(behind)?;
+        Some((first as i64 - start as i64, count))
     }
 
     /// First address and size of the launch's part.
     pub fn inner(&self) -> (usize, usize) {
-        (self.end - self.bytes, self.bytes)
+        (self.end - round_up(self.bytes, 16), self.bytes)
     }
 
     /// The whole range, guards included.
@@ -62,14 +87,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_ends_at_the_guard_and_is_poisoned() {
+    fn it_ends_at_the_guard_and_what_surrounds_it_is_checked() {
         let mut arena = SharedArena::new().unwrap();
         arena.resize(100);
-        assert_eq!(arena.start() as usize + 112, arena.range().1 - GUARD);
-        assert_eq!(arena.start() as usize % 16, 0);
-        arena.poison();
-        // SAFETY: 112 bytes from the start are open.
-        let bytes = unsafe { std::slice::from_raw_parts(arena.start().cast::<u8>(), 112) };
-        assert!(bytes.iter().all(|&byte| byte == 0xff));
+        let start = arena.start() as usize;
+        assert_eq!(start + 112, arena.range().1 - GUARD);
+        assert_eq!(start % 16, 0);
+        arena.fill(0x1234_5678);
+        // SAFETY: 112 bytes from the start, and 256 before it, are open.
+        unsafe {
+            assert_eq!(*((start + 96) as *const u32), 0x1234_5678);
+            *((start + 96) as *mut u32) = 0;
+            assert_eq!(arena.damage(0x1234_5678), None);
+            *((start + 100) as *mut u32) = 0;
+            assert_eq!(arena.damage(0x1234_5678), Some((100, 4)));
+            *((start - 256) as *mut u32) = 0;
+            assert_eq!(arena.damage(0x1234_5678), Some((-256, 4)));
+        }
+        arena.resize(0);
+        assert_eq!(arena.damage(0), None);
+        arena.resize(SHARED_MAX);
+        arena.fill(7);
+        assert_eq!(arena.damage(7), None);
     }
 }

@@ -3,58 +3,86 @@
 
 use std::ffi::{c_int, c_void};
 
-/// Where a module's thread-local segment can be found.
+use super::pattern;
+
+/// Where a module's code and its thread-local segment can be found.
 #[derive(Clone, Copy, Debug)]
 pub struct Statics {
     /// Some address inside the module.
     inside: usize,
     /// Makes the calling thread's copy exist.
     touch: extern "C" fn(),
+    /// First address and address behind the last of its code.
+    code: (usize, usize),
+    /// What the loader added to the addresses of its file.
+    base: usize,
 }
 
 struct SegmentSearch {
     inside: usize,
     found: Option<(usize, usize)>,
+    code: (usize, usize),
+    base: usize,
 }
 
 impl Statics {
     /// Of the module that contains `inside`.
     pub fn of(inside: usize, touch: extern "C" fn()) -> Statics {
-        Statics { inside, touch }
+        let SegmentSearch { code, base, .. } = search(inside);
+        Statics { inside, touch, code, base }
     }
 
     /// The calling thread's copy: its address and size. It moves never, and dies with the module.
     pub fn locate(&self) -> Option<(usize, usize)> {
         // The loader makes a thread's copy when the thread first uses it.
         (self.touch)();
-        let mut search = SegmentSearch { inside: self.inside, found: None };
-        let data: *mut SegmentSearch = &mut search;
-        // SAFETY: the callback gets `data` back while `search` is alive.
-        unsafe { libc::dl_iterate_phdr(Some(visit), data.cast()) };
-        search.found
+        search(self.inside).found
+    }
+
+    /// What the loader added to the addresses of the module's file.
+    pub fn base(&self) -> usize {
+        self.base
+    }
+
+    /// First address and address behind the last of the module's code.
+    pub fn code(&self) -> (usize, usize) {
+        self.code
     }
 }
 
-/// Fills a located copy with ones: a NaN of every floating type.
+/// Fills a located copy with a pattern.
 ///
 /// # Safety
 /// The range is what `locate` told this thread, and the module is still loaded.
-pub unsafe fn poison((start, bytes): (usize, usize)) {
+pub unsafe fn fill((start, bytes): (usize, usize), pattern: u32) {
     // SAFETY: as the caller promises.
-    unsafe { std::ptr::write_bytes(start as *mut u8, 0xff, bytes) };
+    unsafe { pattern::fill(start, bytes, pattern) };
+}
+
+fn search(inside: usize) -> SegmentSearch {
+    let mut search = SegmentSearch { inside, found: None, code: (0, 0), base: 0 };
+    let data: *mut SegmentSearch = &mut search;
+    // SAFETY: the callback gets `data` back while `search` is alive.
+    unsafe { libc::dl_iterate_phdr(Some(visit), data.cast()) };
+    search
 }
 
 unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, data: *mut c_void) -> c_int {
-    // SAFETY: the loader passes a valid record, and `data` is the `SegmentSearch` of `locate`.
+    // SAFETY: the loader passes a valid record, and `data` is that of `search`.
     let (info, search) = unsafe { (&*info, &mut *data.cast::<SegmentSearch>()) };
     // SAFETY: the record points to its program headers.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
-    let contains = |header: &&libc::Elf64_Phdr| {
+    let range = |header: &libc::Elf64_Phdr| {
         let start = info.dlpi_addr as usize + header.p_vaddr as usize;
-        header.p_type == libc::PT_LOAD && (start..start + header.p_memsz as usize).contains(&search.inside)
+        (start, start + header.p_memsz as usize)
     };
-    if !headers.iter().any(|header| contains(&header)) {
+    let loaded = || headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
+    if !loaded().map(range).any(|(start, end)| (start..end).contains(&search.inside)) {
         return 0;
+    }
+    search.base = info.dlpi_addr as usize;
+    if let Some(code) = loaded().find(|header| header.p_flags & libc::PF_X != 0) {
+        search.code = range(code);
     }
     let segment = headers.iter().find(|header| header.p_type == libc::PT_TLS);
     if let Some(segment) = segment.filter(|_| !info.dlpi_tls_data.is_null()) {

@@ -20,6 +20,9 @@ pub const HEADER: &str = concat!(
     include_str!("include/evo_matrix.h"),
 );
 
+/// What an instrumented source includes behind it.
+const INSTRUMENT: &str = include_str!("instrument/evo_instrument.h");
+
 const SEE_HEADER: &str = "#include \"evo_cuda.h\"\n";
 
 /// Every file of the include folder, by name. CUDA's own headers, and those of the C library whose
@@ -27,6 +30,7 @@ const SEE_HEADER: &str = "#include \"evo_cuda.h\"\n";
 pub fn headers() -> &'static [(&'static str, &'static str)] {
     &[
         ("evo_cuda.h", HEADER),
+        ("evo_instrument.h", INSTRUMENT),
         ("cuda.h", SEE_HEADER),
         ("cuda_runtime.h", SEE_HEADER),
         ("cuda_runtime_api.h", SEE_HEADER),
@@ -84,6 +88,40 @@ pub fn flags() -> Vec<String> {
     flags
 }
 
+/// Flags that turn an instrumented source into an object file. [`link_flags`] make it a shared object: in one
+/// step the compiler would add the sanitizers' own libraries, whose place our header takes.
+///
+/// Little is optimized, so that accesses stay those of the source; wide accesses of the compiler's own making
+/// would look misaligned.
+pub fn instrumented_flags(gcc: bool) -> Vec<String> {
+    let linked = |flag: &String| *flag == "-shared" || flag.starts_with("-Wl,");
+    let mut flags: Vec<String> = flags().into_iter().filter(|flag| !linked(flag) && *flag != "-O2").collect();
+    let own: &[&str] = match gcc {
+        true => &[
+            "--param=tsan-distinguish-volatile=1",
+            "--param=tsan-instrument-func-entry-exit=0",
+            // It would move a load in front of the condition under which the source reads.
+            "-fno-tree-loop-im",
+        ],
+        false => &[
+            "-mllvm",
+            "-tsan-distinguish-volatile=1",
+            "-mllvm",
+            "-tsan-instrument-func-entry-exit=0",
+            "-fno-vectorize",
+            "-fno-slp-vectorize",
+        ],
+    };
+    let common = ["-O1", "-g1", "-gdwarf-4", "-fsanitize=thread,alignment", "-c"];
+    flags.extend(common.iter().chain(own).map(|flag| flag.to_string()));
+    flags
+}
+
+/// Flags that link an instrumented object file.
+pub fn link_flags() -> Vec<String> {
+    flags().into_iter().filter(|flag| *flag == "-shared" || flag.starts_with("-Wl,")).collect()
+}
+
 /// Those of a kernel's options that a C++ compiler gets on its command line: include folders. NVRTC's own
 /// (`--use_fast_math`, `-maxrregcount`, …) are dropped; macros are written into the translation unit.
 pub fn options(options: &[String]) -> Vec<String> {
@@ -139,12 +177,21 @@ pub fn translation_unit(source: &KernelSource) -> Result<String, Box<Verdict>> {
     let rewritten = rewrite::rewrite(&source.text);
     let file_name = source.file_name.replace(['\\', '"', '\n'], "_");
     let mut text = String::with_capacity(rewritten.text.len() + 2048);
+    if source.instrumented {
+        text.push_str("#define EVO_INSTRUMENTED 1\n");
+    }
     text.push_str(SEE_HEADER);
+    if source.instrumented {
+        text.push_str("#include \"evo_instrument.h\"\n");
+    }
     text.push_str(&directives(&source.options));
     // Compiler messages and barrier lines then count from the rendered kernel's first line.
     text.push_str(&format!("#line 1 \"{file_name}\"\n"));
     text.push_str(&rewritten.text);
     text.push_str("\n#line 1 \"entry points\"\n");
+    if source.instrumented {
+        text.push_str("#undef no_sanitize\n");
+    }
     // A source that brings its own hash keeps it. Two definitions would not compile.
     if !source.text.contains("evo_variant_hash") {
         text.push_str(&format!(
@@ -195,6 +242,7 @@ mod tests {
             entries: entries.iter().map(|entry| entry.to_string()).collect(),
             file_name: "k.cu".to_string(),
             variant_hash: ContentHash::of_parts([b"x".as_slice()]),
+            instrumented: false,
         }
     }
 
@@ -205,6 +253,20 @@ mod tests {
         assert!(unit.contains("(uint32_t)(2 * N)"), "{unit}");
         assert!(unit.contains("{\"b\", evo_launcher<decltype(&b), &b>::evo_run"), "{unit}");
         assert!(unit.contains("evo_variant_hash[] = "), "{unit}");
+    }
+
+    #[test]
+    fn an_instrumented_source_is_compiled_and_linked_apart() {
+        let own = KernelSource { instrumented: true, ..source("__global__ void a() {}", &["a"]) };
+        let unit = translation_unit(&own).unwrap();
+        let at = |text: &str| unit.find(text).unwrap_or_else(|| panic!("{text} in {unit}"));
+        assert!(
+            at("#define EVO_INSTRUMENTED") < at("evo_cuda.h") && at("evo_cuda.h") < at("evo_instrument.h")
+        );
+        assert!(at("__global__ void a()") < at("#undef no_sanitize"));
+        let flags = instrumented_flags(true);
+        assert!(!flags.iter().any(|flag| flag == "-shared" || flag.starts_with("-Wl,") || flag == "-O2"));
+        assert!(!link_flags().iter().any(|flag| flag.contains("sanitize")));
     }
 
     #[test]

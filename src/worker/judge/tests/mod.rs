@@ -40,6 +40,7 @@ fn candidate(check: CheckPlan) -> Candidate {
         reference: (check.reference == ReferencePlan::Kernel)
             .then(|| (BinaryRef { hash, path: None }, vec!["naive".into()])),
         check,
+        instrumented: None,
     }
 }
 

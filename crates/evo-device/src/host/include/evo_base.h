@@ -72,6 +72,19 @@
 
 #define EVO_INLINE static inline __attribute__((always_inline, unused))
 
+// What an instrumented build adds (`instrument/evo_instrument.h`): nothing elsewhere.
+enum { EVO_WATCH_BEGIN, EVO_WATCH_ARRIVE, EVO_WATCH_BARRIER, EVO_WATCH_WARP, EVO_WATCH_FENCE, EVO_WATCH_END };
+#ifdef EVO_INSTRUMENTED
+#define EVO_UNCHECKED __attribute__((no_sanitize("thread", "alignment")))
+static void evo_watch_sync(int moment, unsigned detail);
+// Without the attribute the compiler takes a variable that nothing writes for zeros and never reads it.
+#undef __shared__
+#define __shared__ thread_local __attribute__((used))
+#else
+#define EVO_UNCHECKED
+EVO_INLINE void evo_watch_sync(int, unsigned) {}
+#endif
+
 struct uint3 {
     unsigned int x, y, z;
 };
@@ -172,6 +185,37 @@ EVO_INLINE dim3 evo_grid_dim() {
 #define gridDim (evo_grid_dim())
 static constexpr int warpSize = 32;
 
+// `__shared__ T name[…];` in a function is rewritten to this (see `static_shared.rs`): the variable lies between
+// two zones that are checked after each block of a checked run. `evo_describe` says where. It takes no address,
+// or the compiler would have to believe that any store may change the variable; its store, which never
+// happens, keeps a variable that a kernel only reads from becoming a constant.
+#define EVO_ZONE 128
+struct evo_zone {
+    size_t before, bytes, whole;
+    const char* name;
+    const char* kernel;
+};
+#ifdef EVO_INSTRUMENTED
+#define EVO_SHARED(number, name, kernel, ...) static __shared__ __VA_ARGS__;
+#else
+#define EVO_SHARED(number, name, kernel, ...)                                                      \
+    struct evo_zoned_##number {                                                                    \
+        unsigned char evo_before[EVO_ZONE];                                                        \
+        __VA_ARGS__;                                                                               \
+        unsigned char evo_behind[EVO_ZONE];                                                        \
+    };                                                                                             \
+    static thread_local evo_zoned_##number evo_shared_##number;                                    \
+    struct evo_note_##number {                                                                     \
+        __attribute__((used)) static void evo_describe(evo_zone* evo_out) {                        \
+            if (sizeof(kernel) > 1 && !evo_out) evo_shared_##number.evo_before[0] = 1;             \
+            *evo_out = evo_zone{offsetof(evo_zoned_##number, name), sizeof(evo_shared_##number.name), \
+                             sizeof(evo_zoned_##number), #name, kernel};                           \
+        }                                                                                          \
+    };                                                                                             \
+    (void)&evo_note_##number::evo_describe;                                                        \
+    auto& name = evo_shared_##number.name;
+#endif
+
 // `extern __shared__ T name[];` is rewritten to a pointer made by this (see `translate.rs`).
 template <class T> EVO_INLINE T* evo_dynamic_shared() { return (T*)evo_self()->shared; }
 
@@ -202,7 +246,8 @@ __attribute__((format(printf, 1, 2), noinline, unused)) static int evo_printf(co
 #define printf evo_printf
 
 EVO_INLINE void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-EVO_INLINE void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+// Threads of a block share a processor thread, so a fence among them need not stop the processor.
+EVO_INLINE void __threadfence_block() { __atomic_thread_fence(__ATOMIC_ACQ_REL); }
 EVO_INLINE void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 // A waiting thread lets the others of its block run.
 EVO_INLINE void __nanosleep(unsigned) {
@@ -271,7 +316,11 @@ template <class... A, void (*function)(A...)> struct evo_launcher<void (*)(A...)
         (void)arguments;
         function(*(typename evo_plain<A>::type*)arguments[I]...);
     }
-    static void evo_run(void** arguments) { call(arguments, typename evo_count<sizeof...(A)>::type()); }
+    EVO_UNCHECKED static void evo_run(void** arguments) {
+        evo_watch_sync(EVO_WATCH_BEGIN, 0);
+        call(arguments, typename evo_count<sizeof...(A)>::type());
+        evo_watch_sync(EVO_WATCH_END, 0);
+    }
     static constexpr uint32_t evo_arity = sizeof...(A);
     static constexpr evo_argument evo_signature[sizeof...(A) + 1] = {
         {(uint32_t)sizeof(A), evo_kind<typename evo_plain<A>::type>::value}..., {0, 0}};
@@ -282,7 +331,7 @@ constexpr evo_argument evo_launcher<void (*)(A...), function>::evo_signature[siz
 // `touch` makes the calling thread's copy of the static shared memory exist.
 #define EVO_MODULE(entries, count, hash)                                                           \
     static thread_local volatile char evo_anchor;                                                  \
-    static void evo_touch() { evo_anchor = evo_anchor; }                                           \
+    EVO_UNCHECKED static void evo_touch() { evo_anchor = evo_anchor; }                             \
     extern "C" {                                                                                   \
     extern __attribute__((visibility("default"), used)) const evo_module evo_module_table;         \
     const evo_module evo_module_table = {EVO_ABI, count, entries, evo_touch, hash};                    \

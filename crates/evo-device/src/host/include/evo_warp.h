@@ -9,7 +9,10 @@
 #define EVO_LINE int line = __builtin_LINE()
 EVO_INLINE int evo_barrier(int kind, int line, int predicate) {
     evo_thread* self = evo_self();
-    return (int)self->runtime->barrier(self, kind, line, predicate);
+    evo_watch_sync(EVO_WATCH_ARRIVE, 0);
+    int result = (int)self->runtime->barrier(self, kind, line, predicate);
+    evo_watch_sync(EVO_WATCH_BARRIER, 0);
+    return result;
 }
 EVO_INLINE void __syncthreads(EVO_LINE) { evo_barrier(EVO_SYNC, line, 0); }
 EVO_INLINE int __syncthreads_count(int predicate, EVO_LINE) { return evo_barrier(EVO_SYNC_COUNT, line, predicate != 0); }
@@ -18,7 +21,10 @@ EVO_INLINE int __syncthreads_or(int predicate, EVO_LINE) { return evo_barrier(EV
 
 EVO_INLINE uint64_t evo_warp(int kind, int line, unsigned mask, uint64_t value, unsigned parameter) {
     evo_thread* self = evo_self();
-    return self->runtime->warp(self, kind, line, mask, value, parameter);
+    evo_watch_sync(EVO_WATCH_ARRIVE, 0);
+    uint64_t result = self->runtime->warp(self, kind, line, mask, value, parameter);
+    evo_watch_sync(EVO_WATCH_WARP, mask);
+    return result;
 }
 EVO_INLINE void __syncwarp(unsigned mask = 0xffffffffu, EVO_LINE) { evo_warp(EVO_WARP_SYNC, line, mask, 0, 0); }
 EVO_INLINE unsigned __ballot_sync(unsigned mask, int predicate, EVO_LINE) {

@@ -48,7 +48,7 @@ extern "C" fn on_barrier(record: *mut ThreadRecord, kind: i32, line: i32, predic
         let lane = &mut warp.lanes[thread as usize % 32];
         lane.fiber = (*record).fiber as u32;
         lane.place = WaitPoint { kind, line, mask: 0 };
-        let released = this.release_barrier();
+        let released = this.release_barrier(0);
         if released {
             // The last to come goes on at once.
             this.warps[thread as usize / 32].ready &= !(1 << (thread % 32));
@@ -62,10 +62,10 @@ extern "C" fn on_barrier(record: *mut ThreadRecord, kind: i32, line: i32, predic
         return 0;
     }
     // SAFETY: as above.
-    let (held, threads) = unsafe { ((*runner).barrier.held, (*runner).threads) };
+    let (held, present) = unsafe { ((*runner).barrier.held, (*runner).barrier.present) };
     match kind {
         barrier::COUNT => u64::from(held),
-        barrier::AND => u64::from(held == threads),
+        barrier::AND => u64::from(held == present),
         barrier::OR => u64::from(held != 0),
         _ => 0,
     }
@@ -145,4 +145,24 @@ extern "C" fn on_relax(record: *mut ThreadRecord) {
         warp.relaxed |= 1 << (thread % 32);
     }
     wait(record);
+}
+
+/// What a thread does when its slice is over: it gives way if somebody else can go on, and its warp with it, as
+/// the other lanes are likely to wait for the same. Where nobody else can, the block may wait for another block.
+pub extern "C" fn give_way(record: *mut ThreadRecord) {
+    // SAFETY: the scheduler is suspended while a fiber runs; the reference ends before the switch.
+    let others = unsafe {
+        let this = &mut *runner_of(record);
+        let others = this.others_can_go_on();
+        this.leave = others;
+        if others || this.clock().crowded() {
+            this.clock().hurry();
+        }
+        others
+    };
+    if others {
+        on_relax(record);
+    } else {
+        std::thread::yield_now();
+    }
 }

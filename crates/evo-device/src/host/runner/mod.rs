@@ -1,10 +1,13 @@
 //! Runs the blocks of a launch on one processor thread, with fibers for the threads of a block.
 //!
-//! `scheduler` decides which fiber goes on; `callbacks` is what a running thread calls: barriers, warp
-//! operations, `printf`.
+//! `scheduler` decides which fiber goes on, in the `order` of a seed; `callbacks` is what a running thread calls:
+//! barriers, warp operations, `printf`; `residue` fills stacks before threads begin.
 
 mod callbacks;
+mod order;
+mod residue;
 mod scheduler;
 
-pub use callbacks::RUNTIME;
+pub use callbacks::{RUNTIME, give_way};
+pub use order::{BlockOrder, WINDOW};
 pub use scheduler::{Runner, THREADS_MAX, Work};

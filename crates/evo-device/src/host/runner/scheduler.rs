@@ -10,15 +10,20 @@
 
 use std::ffi::c_void;
 use std::io;
+use std::sync::Arc;
 
 use corosensei::{Coroutine, Yielder};
 use evo_protocol::device::DeviceError;
 
 use crate::host::divergence::{self, ThreadState};
 use crate::host::fiber::{FiberStack, Runtime, Stacks, ThreadRecord};
+use crate::host::preempt::TurnClock;
 use crate::host::shared::SharedArena;
 use crate::host::stop;
 use crate::host::warp::{Warp, lanes, operation};
+
+use super::order::TurnOrder;
+use super::residue::StackResidue;
 
 type Fiber = Coroutine<(), (), (), FiberStack>;
 pub(super) type FiberYielder = Yielder<(), ()>;
@@ -36,6 +41,10 @@ pub struct Work {
     pub grid: [u32; 3],
     pub block: [u32; 3],
     pub shared_bytes: u32,
+    /// Seed of the order of turns; ascending if there is none.
+    pub order: Option<u64>,
+    /// What the stacks of threads hold before they begin.
+    pub residue: Option<u32>,
 }
 
 /// The blocks of one processor thread, one at a time.
@@ -48,8 +57,15 @@ pub struct Runner {
     shared: SharedArena,
     pub(super) warps: Vec<Warp>,
     warp_count: usize,
-    /// The warp whose threads run now.
+    /// Position in the order of turns of the warp whose threads run now.
     current: usize,
+    order: TurnOrder,
+    residue: Option<StackResidue>,
+    clock: Arc<TurnClock>,
+    /// A thread had to give way: its warp's turn is over.
+    pub(super) leave: bool,
+    /// Line of the first barrier in this launch at which threads waited that others had left before.
+    early_exit: Option<i32>,
     pub(super) threads: u32,
     pub(super) waiting: u32,
     pub(super) barrier: BarrierState,
@@ -70,11 +86,13 @@ pub(super) struct BarrierState {
     pub(super) count: u32,
     /// The last barrier's outcome: predicates that held.
     pub(super) held: u32,
+    /// Threads that took part in it.
+    pub(super) present: u32,
 }
 
 impl Runner {
-    /// A runner with address space for all fibers of a block, whose threads call `runtime`.
-    pub fn new(runtime: &'static Runtime) -> io::Result<Box<Runner>> {
+    /// A runner with address space for all fibers of a block, whose threads call `runtime`; `clock` counts turns.
+    pub fn new(runtime: &'static Runtime, clock: Arc<TurnClock>) -> io::Result<Box<Runner>> {
         // Boxed, because fibers keep a raw pointer to it.
         Ok(Box::new(Runner {
             runtime,
@@ -86,6 +104,11 @@ impl Runner {
             warps: vec![Warp::new(); THREADS_MAX / 32],
             warp_count: 0,
             current: 0,
+            order: TurnOrder::ascending(),
+            residue: None,
+            clock,
+            leave: false,
+            early_exit: None,
             threads: 0,
             waiting: 0,
             barrier: BarrierState::default(),
@@ -101,26 +124,24 @@ impl Runner {
         self.stacks.range()
     }
 
-    /// First address and size of the launch's dynamic shared memory.
-    pub fn shared_inner(&self) -> (usize, usize) {
-        self.shared.inner()
-    }
-
-    /// Address range of dynamic shared memory with its guards.
-    pub fn shared_range(&self) -> (usize, usize) {
-        self.shared.range()
-    }
-
     /// Begins a launch: what follows are its blocks.
     pub fn begin(&mut self, work: Work) {
         self.work = Some(work);
         self.printed = 0;
+        self.order = TurnOrder::of(work.order);
+        self.residue = work.residue.map(StackResidue::new);
+        self.early_exit = None;
         self.shared.resize(work.shared_bytes as usize);
     }
 
-    /// Fills dynamic shared memory with NaN, so that a read before a write shows.
-    pub fn poison_shared(&mut self) {
-        self.shared.poison();
+    /// The launch's dynamic shared memory.
+    pub fn shared(&mut self) -> &mut SharedArena {
+        &mut self.shared
+    }
+
+    /// Line of the first barrier in this launch at which threads waited that others had left before.
+    pub fn early_exit(&self) -> Option<i32> {
+        self.early_exit
     }
 
     /// Runs one block to its end.
@@ -138,7 +159,7 @@ impl Runner {
             if this.all_done() {
                 return Ok(());
             }
-            if this.somebody_can_go_on() || this.release_barrier() {
+            if this.somebody_can_go_on() || this.release_barrier(this.returned()) {
                 continue;
             }
             let error = divergence::describe(block, &this.standings());
@@ -154,7 +175,10 @@ impl Runner {
         self.warp_count = self.threads.div_ceil(32) as usize;
         self.waiting = 0;
         self.current = 0;
+        self.leave = false;
         self.barrier = BarrierState { uniform: true, ..BarrierState::default() };
+        let ([x, y, z], [columns, rows, _]) = (block.map(u64::from), work.grid.map(u64::from));
+        self.order.begin_block((z * rows + y) * columns + x, self.warp_count);
         for (index, warp) in self.warps[..self.warp_count].iter_mut().enumerate() {
             warp.begin(self.threads - 32 * index as u32);
         }
@@ -167,17 +191,25 @@ impl Runner {
         unsafe {
             (*runner).current = 0;
             while (*runner).current < (*runner).warp_count {
-                let warp = &mut (&mut (*runner).warps)[(*runner).current];
-                // Once per visit: a thread that spins until another warp sets a flag must not be resumed
-                // for ever before that warp has its turn.
-                warp.ready |= std::mem::take(&mut warp.relaxed);
+                let index = (*runner).order.warp((*runner).current);
+                let warp = &mut (&mut (*runner).warps)[index];
+                // Who gave way waits until the others of its warp have had their turn, and goes on once per visit:
+                // a thread that spins until another warp sets a flag must not be resumed for ever before that
+                // warp has its turn.
+                if warp.ready | warp.unstarted == 0 {
+                    warp.ready = std::mem::take(&mut warp.relaxed);
+                }
                 while let Some(fiber) = (*runner).next_fiber()? {
                     let fiber: *mut Fiber = &mut (&mut (*runner).fibers)[fiber as usize];
+                    (*runner).clock.turn();
                     // It never returns for good: `fiber_main` loops until the fiber is dropped.
                     let _ = (*fiber).resume(());
                     if let Some(error) = (*runner).error.take() {
                         (*runner).abandon();
                         return Err(error);
+                    }
+                    if std::mem::take(&mut (*runner).leave) {
+                        break;
                     }
                 }
                 (*runner).current += 1;
@@ -188,14 +220,14 @@ impl Runner {
 
     /// The fiber to run next in the current warp: a thread that can go on, else one for a new thread.
     fn next_fiber(&mut self) -> Result<Option<u32>, DeviceError> {
-        let warp = &mut self.warps[self.current];
+        let warp = &mut self.warps[self.order.warp(self.current)];
         if warp.ready == 0 && warp.unstarted == 0 {
             release_active(warp);
         }
         // Waiting threads before new ones: each that ends sets a fiber free.
         if warp.ready != 0 {
-            let lane = warp.ready.trailing_zeros();
-            warp.ready &= warp.ready - 1;
+            let lane = self.order.first(warp.ready);
+            warp.ready &= !(1 << lane);
             return Ok(Some(warp.lanes[lane as usize].fiber));
         }
         if warp.unstarted == 0 {
@@ -234,11 +266,13 @@ impl Runner {
     /// The next thread that has not begun, without overtaking a warp in which somebody can go on.
     fn take_thread(&mut self) -> Option<u32> {
         loop {
-            let warp = &mut self.warps[self.current];
+            let index = self.order.warp(self.current);
+            let warp = &mut self.warps[index];
             if warp.unstarted != 0 {
-                let lane = warp.unstarted.trailing_zeros();
-                warp.unstarted &= warp.unstarted - 1;
-                return Some(32 * self.current as u32 + lane);
+                let lane = self.order.first(warp.unstarted);
+                warp.unstarted &= !(1 << lane);
+                self.clock.turn();
+                return Some(32 * index as u32 + lane);
             }
             // Lanes that ask for the active mask are released by `next_fiber` only while theirs is the
             // current warp. Were such a warp left behind, the block would count as stuck.
@@ -259,18 +293,34 @@ impl Runner {
         self.warps[..self.warp_count].iter().any(|warp| warp.ready | warp.relaxed != 0)
     }
 
-    /// Lets all threads pass the barrier if all have come to the same one.
-    pub(super) fn release_barrier(&mut self) -> bool {
-        // Threads that have returned are not excused: a barrier that some threads never reach is an error
-        // that this device is there to find.
-        if self.waiting != self.threads || !self.barrier.uniform {
+    /// Whether a thread other than the one that runs now could do so.
+    pub(super) fn others_can_go_on(&self) -> bool {
+        self.warps[..self.warp_count].iter().any(|warp| warp.ready | warp.relaxed | warp.unstarted != 0)
+    }
+
+    pub(super) fn clock(&self) -> &TurnClock {
+        &self.clock
+    }
+
+    /// Threads that have returned from the kernel.
+    fn returned(&self) -> u32 {
+        self.warps[..self.warp_count].iter().map(|warp| warp.done.count_ones()).sum()
+    }
+
+    /// Lets all waiting threads pass the barrier if all but `returned` have come to the same one. Since sm_70 a
+    /// barrier waits only for threads that have not returned.
+    pub(super) fn release_barrier(&mut self, returned: u32) -> bool {
+        if self.waiting + returned != self.threads || !self.barrier.uniform {
             return false;
+        }
+        if returned != 0 {
+            self.early_exit.get_or_insert(self.barrier.line);
         }
         for warp in &mut self.warps[..self.warp_count] {
             warp.ready |= std::mem::take(&mut warp.at_barrier);
         }
-        self.waiting = 0;
-        self.barrier = BarrierState { uniform: true, held: self.barrier.count, ..BarrierState::default() };
+        let (held, present) = (self.barrier.count, std::mem::take(&mut self.waiting));
+        self.barrier = BarrierState { uniform: true, held, present, ..BarrierState::default() };
         true
     }
 
@@ -315,8 +365,16 @@ unsafe fn fiber_main(runner: *mut Runner, record: *mut ThreadRecord, yielder: &F
         while let Some(thread) = unsafe { (*runner).take_thread() } {
             // SAFETY: the record is this fiber's own.
             let (run, arguments) = unsafe { (*runner).prepare(&mut *record, thread) };
-            // SAFETY: `run` unpacks exactly these arguments; the plan was compared with the signature.
-            unsafe { run(arguments) };
+            // SAFETY: as above.
+            match unsafe { (*runner).residue } {
+                // SAFETY: `run` unpacks exactly these arguments; the plan was compared with the signature.
+                None => unsafe { run(arguments) },
+                // SAFETY: as above; a fiber's stack is several times as deep as the fill.
+                Some(residue) => unsafe {
+                    let (depth, written) = residue.call(run, arguments);
+                    (*runner).learn(depth, written);
+                },
+            }
             // SAFETY: as above.
             unsafe { (&mut (*runner).warps)[thread as usize / 32].done |= 1 << (thread % 32) };
         }
@@ -329,6 +387,13 @@ unsafe fn fiber_main(runner: *mut Runner, record: *mut ThreadRecord, yielder: &F
 type Call = (unsafe extern "C" fn(*mut *mut c_void), *mut *mut c_void);
 
 impl Runner {
+    /// Takes in how deep a thread wrote into its filled stack.
+    fn learn(&mut self, depth: usize, written: usize) {
+        if let Some(residue) = &mut self.residue {
+            residue.learn(depth, written);
+        }
+    }
+
     fn prepare(&self, record: &mut ThreadRecord, thread: u32) -> Call {
         let work = self.work.as_ref().expect("a launch has begun");
         let [x, y, _] = work.block;

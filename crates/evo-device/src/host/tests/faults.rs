@@ -32,7 +32,17 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "shared",
         "extern __shared__ float s[]; s[4 * threadIdx.x] = 1;",
-        "oob_write:shared: thread 4,0,0 of block 0,0,0 writes 0 bytes behind the end of `dynamic shared memory` (64 bytes long)",
+        "oob_write:shared: thread 4,0,0 of block 0,0,0 writes directly behind the end of `dynamic shared memory` (64 bytes long)",
+    ),
+    (
+        "protected",
+        "if (threadIdx.x == 5) ((float*)in)[7] = 1;",
+        "input_mutated: thread 5,0,0 of block 0,0,0 writes to input `in`, 28 bytes from its start",
+    ),
+    (
+        "behind_protected",
+        "((float*)in)[-1] = 1;",
+        "oob_write: thread 0,0,0 of block 0,0,0 writes 4 bytes before the start of `in`",
     ),
     (
         "stack",
@@ -62,6 +72,7 @@ fn run_case(case: &str, output: &str) {
     let text = format!("__global__ void k(const float* in, float* out, int n) {{ {body} }}");
     let mut bench = Bench::new(&text, "k");
     let (x, y) = (bench.buffer("in", &[1f32; 100]), bench.buffer("out", &[0f32; 100]));
+    bench.device.protect(x, true).unwrap();
     let file = std::fs::File::create(output).unwrap();
     super::super::fault::install(&REQUEST, file.as_raw_fd()).unwrap();
     bench.run(1, 8, 64, vec![buffer(x), buffer(y), int(100)]).unwrap();

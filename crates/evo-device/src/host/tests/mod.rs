@@ -1,8 +1,12 @@
 //! Kernels compiled by the system's compiler and run here: one file a subject.
 
+mod conditions;
 mod faults;
+mod instrument;
 mod kernels;
 mod numerics;
+mod shared_zones;
+mod slices;
 mod sync;
 
 use std::path::Path;
@@ -14,10 +18,15 @@ use evo_protocol::device::DeviceError;
 use evo_space::genome::ContentHash;
 
 use super::{HostDevice, translate};
-use crate::device::{BoundArgument, BoundLaunch, BufferId, Device, ModuleId};
+use crate::device::{BoundArgument, BoundLaunch, BufferId, Device, ModuleId, Placement, RunConditions};
 
 /// Compiles with `c++` and gives the shared object's bytes.
 fn compile(text: &str, entries: &[&str]) -> Vec<u8> {
+    compile_as(text, entries, false)
+}
+
+/// The same, instrumented or not.
+fn compile_as(text: &str, entries: &[&str], instrumented: bool) -> Vec<u8> {
     static INCLUDE: OnceLock<tempfile::TempDir> = OnceLock::new();
     let include = INCLUDE.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();
@@ -33,14 +42,24 @@ fn compile(text: &str, entries: &[&str]) -> Vec<u8> {
         entries: entries.iter().map(|entry| entry.to_string()).collect(),
         file_name: "kernel.cu".to_string(),
         variant_hash: ContentHash::of(b"variant"),
+        instrumented,
     };
     let folder = tempfile::tempdir().unwrap();
     let (input, output) = (folder.path().join("unit.cpp"), folder.path().join("unit.so"));
     std::fs::write(&input, translate::translation_unit(&source).unwrap()).unwrap();
-    let mut command = Command::new("c++");
-    command.args(translate::flags()).arg("-I").arg::<&Path>(include.path());
-    let result = command.arg("-o").arg(&output).arg(&input).output().unwrap();
-    assert!(result.status.success(), "{}", String::from_utf8_lossy(&result.stderr));
+    let run = |flags: Vec<String>, input: &Path, output: &Path| {
+        let mut command = Command::new("c++");
+        command.args(flags).arg("-I").arg::<&Path>(include.path());
+        let result = command.arg("-o").arg(output).arg(input).output().unwrap();
+        assert!(result.status.success(), "{}", String::from_utf8_lossy(&result.stderr));
+    };
+    if instrumented {
+        let object = folder.path().join("unit.o");
+        run(translate::instrumented_flags(true), &input, &object);
+        run(translate::link_flags(), &object, &output);
+    } else {
+        run(translate::flags(), &input, &output);
+    }
     std::fs::read(&output).unwrap()
 }
 
@@ -54,7 +73,11 @@ struct Bench {
 impl Bench {
     /// Compiles and loads the first of `entries`' module on two processor threads.
     fn new(text: &str, entry: &str) -> Bench {
-        let mut device = HostDevice::with_threads(2).unwrap();
+        Bench::on(HostDevice::with_threads(2).unwrap(), text, entry)
+    }
+
+    /// The same on a given device.
+    fn on(mut device: HostDevice, text: &str, entry: &str) -> Bench {
         let module = device.load(&compile(text, &[entry]), &[entry.to_string()]).unwrap();
         Bench { device, module, entry: entry.to_string() }
     }

@@ -27,11 +27,38 @@ fn threads_at_different_barriers_are_named_with_their_lines() {
 }
 
 #[test]
-fn threads_that_left_while_others_wait_are_named() {
-    let text = "__global__ void k(int* out) {\n  if (threadIdx.x >= 128) return;\n  __syncthreads();\n}";
+fn threads_that_left_do_not_keep_others_at_a_barrier() {
+    let text = r#"__global__ void k(int* out, int n) {
+        __shared__ int sum;
+        if (threadIdx.x == 0) sum = 0;
+        __syncthreads();
+        if (threadIdx.x >= n) return;
+        atomicAdd(&sum, 1);
+        __syncthreads();
+        int all = __syncthreads_and(1), count = __syncthreads_count(threadIdx.x % 2);
+        out[threadIdx.x] = sum + 1000 * all + 10000 * count;
+    }"#;
+    for threads in [1, 37, 128, 255] {
+        let mut bench = Bench::new(text, "k");
+        let out = bench.buffer("out", &[0i32; 256]);
+        bench.run(1, 256, 0, vec![buffer(out), int(threads)]).unwrap();
+        let mut expected = vec![0; 256];
+        expected[..threads as usize].fill(threads + 1000 + 10_000 * (threads / 2));
+        assert_eq!(bench.values::<i32>(out), expected);
+        let notes = bench.device.notes();
+        assert_eq!(notes, ["`k`: threads returned before a barrier that others waited at (line 7)"]);
+        assert!(bench.device.notes().is_empty());
+        bench.run(1, 256, 0, vec![buffer(out), int(256)]).unwrap();
+        assert!(bench.device.notes().is_empty());
+    }
+}
+
+#[test]
+fn threads_at_different_barriers_diverge_also_when_others_left() {
+    let text = "__global__ void k(int* out) {\n  if (threadIdx.x > 99) return;\n  if (threadIdx.x < 32) __syncthreads();\n  else\n    __syncthreads();\n}";
     assert_eq!(
-        stuck(text, 256),
-        "`k`: threads 0-127 wait at line 3 (`__syncthreads`), threads 128-255 have returned (block 0,0,0)"
+        stuck(text, 128),
+        "`k`: threads 0-31 wait at line 3 (`__syncthreads`), threads 32-99 wait at line 5 (`__syncthreads`), threads 100-127 have returned (block 0,0,0)"
     );
 }
 

@@ -1,0 +1,513 @@
+//! Judges every access that the instrumented code announces.
+//!
+//! A fault ends the launch before the access happens. What may be honest is only noted: several threads that
+//! write one value, reads of memory that nobody wrote (whose value may not matter), plain reads of what others
+//! update atomically. Whether a write stores the value that is there already shows only afterwards, so such a
+//! write waits until its thread comes here again.
+
+use std::time::Instant;
+
+use evo_protocol::device::DeviceError;
+
+use super::access::{SeenAccess, ThreadPlace};
+use super::finding::{AccessFinding, Fault, FaultRegion, LaunchExtents};
+use super::image::ModuleImage;
+use super::order::{BlockOrder, LaunchOrder};
+use super::regions::{Region, RegionKind, Regions};
+use super::shadow::{ANYBODY, AccessKind, AccessRecord, ShadowCell};
+use super::symbols::Variable;
+use crate::device::{AccessNote, NoteKind};
+use crate::host::tls::Statics;
+
+/// What a run may take, and how it is disturbed.
+#[derive(Clone, Copy, Debug)]
+pub struct CheckerOptions {
+    /// Seed of the moments at which threads give way.
+    pub order: u64,
+    /// What shared memory holds when a block begins.
+    pub residue: u32,
+    pub accesses_max: u64,
+    pub deadline: Instant,
+}
+
+/// One launch.
+#[derive(Clone, Debug)]
+pub struct LaunchShape {
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    /// Dynamic shared memory, bytes.
+    pub shared_bytes: usize,
+    /// Where each processor thread finds the module's static shared memory.
+    pub statics: Statics,
+    pub shared: Vec<Variable>,
+    /// The module's own range.
+    pub module: (usize, usize),
+}
+
+/// What a thread does after it announced an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reply {
+    GoOn,
+    /// There is a finding.
+    EndLaunch,
+    /// Others run first; then it asks again.
+    GiveWay,
+}
+
+/// Moments that put accesses in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncMoment {
+    /// A thread begins.
+    Begin,
+    /// It comes to a barrier or a warp operation.
+    Arrive,
+    Barrier,
+    Operation {
+        lanes: u32,
+    },
+    Fence {
+        device: bool,
+    },
+    /// It returns from the kernel.
+    End,
+}
+
+/// More bytes than this are not compared to tell whether a write changed them.
+const COMPARED_MAX: usize = 64;
+/// One access in this many lets other threads run first; among reads of flags one in [`FLAG_SHARE`].
+const GIVE_WAY_SHARE: u64 = 32;
+const FLAG_SHARE: u64 = 4;
+
+/// A block that runs now.
+#[derive(Debug)]
+struct RunningBlock {
+    runner: usize,
+    /// Number among all blocks of the run: the stamp of its shared memory.
+    serial: u32,
+    order: BlockOrder,
+    gave_way: Vec<bool>,
+    /// Its shared memory, dynamic and static.
+    shared: [(usize, usize); 2],
+}
+
+/// A write that is a fault unless it stores what is there.
+#[derive(Debug)]
+struct PendingWrite {
+    finding: AccessFinding,
+    region: usize,
+    before: [u8; COMPARED_MAX],
+}
+
+/// The state of a watched run: all launches of one call.
+#[derive(Debug)]
+pub struct AccessChecker {
+    options: CheckerOptions,
+    regions: Regions,
+    launch: Option<LaunchShape>,
+    order: LaunchOrder,
+    blocks: Vec<RunningBlock>,
+    stamp: u32,
+    serial: u32,
+    random: u64,
+    accesses: u64,
+    pending: Option<PendingWrite>,
+    finding: Option<AccessFinding>,
+    /// The first of each kind, with how many there were.
+    noted: Vec<(NoteKind, u64, AccessFinding)>,
+    notes: Vec<AccessNote>,
+}
+
+impl AccessChecker {
+    /// A checker of these buffers and variables.
+    pub fn new(options: CheckerOptions, list: Vec<Region>) -> AccessChecker {
+        let mut regions = Regions::default();
+        list.into_iter().for_each(|region| regions.add(region));
+        AccessChecker {
+            options,
+            regions,
+            launch: None,
+            order: LaunchOrder::default(),
+            blocks: Vec::new(),
+            stamp: 0,
+            serial: 0,
+            random: options.order | 1,
+            accesses: 0,
+            pending: None,
+            finding: None,
+            noted: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Begins a launch: everything before it is in order with everything in it.
+    pub fn begin_launch(&mut self, shape: LaunchShape) {
+        self.stamp += 1;
+        self.order = LaunchOrder::default();
+        for block in self.blocks.drain(..) {
+            self.regions.remove_shared(block.runner);
+        }
+        self.launch = Some(shape);
+    }
+
+    /// Ends it; the error is what was found.
+    ///
+    /// # Errors
+    /// The finding.
+    pub fn end_launch(&mut self, image: &ModuleImage) -> Result<(), DeviceError> {
+        self.settle();
+        let shape = self.launch.take();
+        let extents =
+            shape.map_or(LaunchExtents::default(), |own| LaunchExtents { grid: own.grid, block: own.block });
+        for (what, count, finding) in std::mem::take(&mut self.noted) {
+            match self.notes.iter_mut().find(|note| note.what == what) {
+                Some(note) => note.count += count,
+                None => self.notes.push(AccessNote { what, count, error: finding.error(image, extents) }),
+            }
+        }
+        self.finding.take().map_or(Ok(()), |finding| Err(finding.error(image, extents)))
+    }
+
+    /// What was noted so far, and how many accesses were checked.
+    pub fn notes(self) -> (Vec<AccessNote>, u64) {
+        (self.notes, self.accesses)
+    }
+
+    /// A thread announces an access.
+    pub fn access(&mut self, place: &ThreadPlace, access: &SeenAccess) -> Reply {
+        self.settle();
+        if self.finding.is_some() {
+            return Reply::EndLaunch;
+        }
+        if self.is_over_budget() {
+            self.finding = Some(self.finding_of(Fault::Budget, place, access, None));
+            return Reply::EndLaunch;
+        }
+        if self.gives_way(place, access) {
+            return Reply::GiveWay;
+        }
+        self.finding = self.judge(place, access);
+        if self.finding.is_some() { Reply::EndLaunch } else { Reply::GoOn }
+    }
+
+    /// A thread comes to something that orders accesses.
+    pub fn sync(&mut self, place: &ThreadPlace, moment: SyncMoment) {
+        self.settle();
+        if moment == SyncMoment::Begin {
+            self.begin_thread(place);
+        }
+        let Some(block) = self.blocks.iter_mut().find(|own| own.runner == place.runner) else { return };
+        match moment {
+            SyncMoment::Begin | SyncMoment::End => {}
+            SyncMoment::Arrive => block.order.arrive(place.thread),
+            SyncMoment::Barrier => block.order.pass_barrier(place.thread),
+            SyncMoment::Operation { lanes } => block.order.pass_operation(place.thread, lanes),
+            SyncMoment::Fence { device } => block.order.fence(&mut self.order, place.thread, device),
+        }
+    }
+
+    /// A thread is about to use an address that its type forbids.
+    pub fn misaligned(
+        &mut self,
+        place: &ThreadPlace,
+        address: usize,
+        alignment: u32,
+        write: bool,
+        line: u32,
+    ) {
+        self.settle();
+        let access = SeenAccess {
+            address,
+            bytes: alignment as usize,
+            read: !write,
+            write,
+            kind: AccessKind::Plain,
+            from: 0,
+        };
+        let at = self.regions.find(address);
+        let finding = self.finding_of(Fault::Misaligned { alignment, line }, place, &access, at);
+        self.finding.get_or_insert(finding);
+    }
+}
+
+impl AccessChecker {
+    fn is_over_budget(&mut self) -> bool {
+        self.accesses += 1;
+        self.accesses > self.options.accesses_max
+            || self.accesses.is_multiple_of(4096) && Instant::now() > self.options.deadline
+    }
+
+    fn gives_way(&mut self, place: &ThreadPlace, access: &SeenAccess) -> bool {
+        let Some(block) = self.blocks.iter_mut().find(|own| own.runner == place.runner) else { return false };
+        let Some(gave_way) = block.gave_way.get_mut(usize::from(place.thread)) else { return false };
+        if std::mem::take(gave_way) {
+            return false;
+        }
+        // Marsaglia's xorshift: the moments need no better randomness.
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let flag = access.read && access.kind != AccessKind::Plain;
+        let share = if flag { FLAG_SHARE } else { GIVE_WAY_SHARE };
+        *gave_way = (self.random >> 20).is_multiple_of(share);
+        *gave_way
+    }
+
+    fn finding_of(
+        &self,
+        fault: Fault,
+        place: &ThreadPlace,
+        access: &SeenAccess,
+        region: Option<usize>,
+    ) -> AccessFinding {
+        let region = match region {
+            Some(at) => Some(self.regions.get(at)),
+            None => self.regions.nearest(access.address),
+        };
+        let region = region.map(|own| FaultRegion {
+            name: own.name.clone(),
+            start: own.start,
+            bytes: own.bytes,
+            shared: own.kind == RegionKind::Shared,
+        });
+        AccessFinding { fault, access: *access, place: *place, region }
+    }
+
+    fn note(
+        &mut self,
+        what: NoteKind,
+        fault: Fault,
+        place: &ThreadPlace,
+        access: &SeenAccess,
+        region: usize,
+    ) {
+        if let Some((_, count, _)) = self.noted.iter_mut().find(|(own, ..)| *own == what) {
+            *count += 1;
+            return;
+        }
+        let finding = self.finding_of(fault, place, access, Some(region));
+        self.noted.push((what, 1, finding));
+    }
+
+    /// Looks at what a write did that was in doubt.
+    fn settle(&mut self) {
+        let Some(pending) = self.pending.take() else { return };
+        let access = pending.finding.access;
+        // SAFETY: the bytes lie in a region, whose memory stays mapped for the launch; the thread that wrote them
+        // is the one that calls, or waits.
+        let now = unsafe { std::slice::from_raw_parts(access.address as *const u8, access.bytes) };
+        if *now != pending.before[..access.bytes] {
+            self.finding.get_or_insert(pending.finding);
+            return;
+        }
+        let region = self.regions.get_mut(pending.region);
+        for element in region.shadow.elements(access.address - region.start, access.bytes) {
+            region.shadow.cell(element).writes[access.kind.slot()].thread = ANYBODY;
+        }
+        let AccessFinding { fault, place, access, .. } = pending.finding;
+        self.note(NoteKind::SameValue, fault, &place, &access, pending.region);
+    }
+
+    /// The first thread of a block: its shared memory holds nothing, and its threads know nothing.
+    fn begin_thread(&mut self, place: &ThreadPlace) {
+        let Some(shape) = &self.launch else { return };
+        let known = self.blocks.iter_mut().position(|own| own.runner == place.runner);
+        let shared = match known {
+            Some(at) if self.blocks[at].order.block() == place.block => return,
+            Some(at) => self.blocks.swap_remove(at).shared,
+            None => {
+                let dynamic = (place.shared, shape.shared_bytes);
+                let fixed = shape.statics.locate().unwrap_or((place.shared, 0));
+                let mut add = |name: &str, start: usize, bytes: usize| {
+                    let owner = place.runner;
+                    let region = Region::new(RegionKind::Shared, name, start, bytes);
+                    self.regions.add(Region { owner, ..region });
+                };
+                if dynamic.1 > 0 {
+                    add("dynamic shared memory", dynamic.0, dynamic.1);
+                }
+                for own in &shape.shared {
+                    add(&own.name, fixed.0 + own.offset, own.bytes);
+                }
+                [dynamic, fixed]
+            }
+        };
+        self.serial += 1;
+        for (start, bytes) in shared {
+            // SAFETY: both ranges belong to the block that begins on this processor thread.
+            unsafe { fill(start, bytes, self.options.residue) };
+            self.order.forget(start, bytes);
+        }
+        let threads = place.threads as usize;
+        self.blocks.push(RunningBlock {
+            runner: place.runner,
+            serial: self.serial,
+            order: BlockOrder::new(place.block, threads),
+            gave_way: vec![false; threads],
+            shared,
+        });
+    }
+
+    fn judge(&mut self, place: &ThreadPlace, access: &SeenAccess) -> Option<AccessFinding> {
+        let Some(at) = self.regions.find(access.address) else {
+            let (first, end) = self.launch.as_ref().map_or((0, 0), |own| own.module);
+            // Constants, and the few variables whose names are not kept.
+            let own = (first..end).contains(&access.address);
+            return (!own).then(|| self.finding_of(Fault::Outside, place, access, None));
+        };
+        let region = self.regions.get(at);
+        let kind = region.kind;
+        if access.bytes > region.end() - access.address {
+            return Some(self.finding_of(Fault::Outside, place, access, Some(at)));
+        }
+        if access.write && kind == RegionKind::Input {
+            return Some(self.finding_of(Fault::Input, place, access, Some(at)));
+        }
+        let seen = self.trace(place, access, at)?;
+        if seen.undefined > 0 {
+            let what = match kind {
+                _ if seen.undefined < seen.elements => NoteKind::PartlyWritten,
+                RegionKind::Output => NoteKind::UnwrittenOutput,
+                _ => NoteKind::Unwritten,
+            };
+            self.note(what, Fault::Unwritten, place, access, at);
+        }
+        let conflict = seen.conflict?;
+        let fault = Fault::Race { other: conflict.other, other_writes: conflict.other_writes };
+        if conflict.maybe_honest {
+            self.note(NoteKind::UnorderedAtomic, fault, place, access, at);
+            return None;
+        }
+        let finding = self.finding_of(fault, place, access, Some(at));
+        if access.read || access.bytes > COMPARED_MAX {
+            return Some(finding);
+        }
+        let mut before = [0; COMPARED_MAX];
+        // SAFETY: the access was found to lie inside a region.
+        let bytes = unsafe { std::slice::from_raw_parts(access.address as *const u8, access.bytes) };
+        before[..access.bytes].copy_from_slice(bytes);
+        self.pending = Some(PendingWrite { finding, region: at, before });
+        None
+    }
+
+    /// Enters an access into the shadow and tells what it met there.
+    fn trace(&mut self, place: &ThreadPlace, access: &SeenAccess, at: usize) -> Option<Met> {
+        let block = self.blocks.iter_mut().find(|own| own.runner == place.runner)?;
+        let region = self.regions.get_mut(at);
+        let shared = region.kind == RegionKind::Shared;
+        let stamp = if shared { block.serial } else { self.stamp };
+        let module = self.launch.as_ref().map_or(0, |own| own.module.0);
+        let mut record = block.order.record(place.thread);
+        (record.stamp, record.kind) = (stamp, access.kind);
+        record.from = access.from.wrapping_sub(module) as u32;
+        let flag = access.kind != AccessKind::Plain;
+        if flag && access.read {
+            block.order.acquire(&self.order, access.address);
+        }
+        let tracked = matches!(region.kind, RegionKind::Shared | RegionKind::Output | RegionKind::Scratch);
+        let elements = region.shadow.elements(access.address - region.start, access.bytes);
+        let mut met = Met { elements: elements.len(), undefined: 0, conflict: None };
+        for element in elements {
+            let cell = region.shadow.cell(element);
+            let defined = if shared { cell.defined == stamp } else { cell.defined != 0 };
+            met.undefined += usize::from(access.read && tracked && !defined);
+            if met.conflict.is_none() {
+                let ground = Ground { launch: &self.order, record: &record, access, shared };
+                met.conflict = conflict(&mut block.order, cell, &ground);
+            }
+            if access.read {
+                note_read(cell, &record);
+            }
+            if access.write {
+                (cell.writes[access.kind.slot()], cell.defined) = (record, stamp);
+            }
+        }
+        if flag && access.write {
+            block.order.release(&mut self.order, place.thread, access.address);
+        }
+        Some(met)
+    }
+}
+
+/// What an access met in the shadow.
+struct Met {
+    elements: usize,
+    /// How many of them nobody wrote.
+    undefined: usize,
+    conflict: Option<Conflict>,
+}
+
+/// Another access that is not in order with this one.
+struct Conflict {
+    other: AccessRecord,
+    other_writes: bool,
+    /// Global memory that one side updates atomically: a read before an atomic minimum is usual.
+    maybe_honest: bool,
+}
+
+/// What a conflict is looked for with.
+struct Ground<'a> {
+    launch: &'a LaunchOrder,
+    record: &'a AccessRecord,
+    access: &'a SeenAccess,
+    shared: bool,
+}
+
+/// The first access of another thread to this element with which the new one is not in order.
+fn conflict(order: &mut BlockOrder, cell: &ShadowCell, ground: &Ground<'_>) -> Option<Conflict> {
+    let Ground { launch, record, access, shared } = *ground;
+    let plain = access.kind == AccessKind::Plain;
+    let open = |order: &BlockOrder, other: &AccessRecord| {
+        other.stamp == record.stamp && !order.is_after(launch, record.thread, other)
+    };
+    for other in cell.writes {
+        // A value that several threads stored may be read by each of them.
+        let common = other.thread == ANYBODY && !access.write;
+        if !open(order, &other) || common {
+            continue;
+        }
+        let other_plain = other.kind == AccessKind::Plain;
+        let flag = access.read && !plain && other_plain;
+        let honest = !plain && !other_plain || flag && order.acquire_plain(&other);
+        if !honest {
+            let maybe_honest = !shared && plain && !other_plain && !access.write;
+            return Some(Conflict { other, other_writes: true, maybe_honest });
+        }
+    }
+    if !access.write {
+        return None;
+    }
+    for other in cell.reads {
+        if !open(order, &other) {
+            continue;
+        }
+        let other_plain = other.kind == AccessKind::Plain;
+        // A flag is polled before it is set.
+        let polled = !other_plain && plain && record.fences > 0;
+        if !plain && !other_plain || polled {
+            continue;
+        }
+        let maybe_honest = !shared && !plain && other_plain;
+        return Some(Conflict { other, other_writes: false, maybe_honest });
+    }
+    None
+}
+
+/// Keeps the reads of two threads, later ones in place of those before the last barrier.
+fn note_read(cell: &mut ShadowCell, record: &AccessRecord) {
+    let [first, second] = &mut cell.reads;
+    let own = (first.block, first.thread) == (record.block, record.thread);
+    let past = first.stamp != record.stamp || first.block == record.block && first.epoch < record.epoch;
+    *if own || past { first } else { second } = *record;
+}
+
+/// Fills memory with a repeated 4-byte pattern.
+///
+/// # Safety
+/// The range is writable and nothing else uses it now.
+unsafe fn fill(start: usize, bytes: usize, pattern: u32) {
+    let pattern = pattern.to_le_bytes();
+    for at in 0..bytes {
+        // SAFETY: as the caller promises.
+        unsafe { *((start + at) as *mut u8) = pattern[(start + at) % 4] };
+    }
+}

@@ -1,0 +1,353 @@
+//! Which accesses of a launch are in order: what a thread knows of the others.
+//!
+//! Barriers count epochs of a block, synchronizing warp operations pass clocks between lanes, and atomic or
+//! volatile accesses hand on what was fenced before them. Where the exact rule would need a clock for each
+//! pair of threads, the coarser rule claims more order than there is: a race may be missed, but an honest kernel
+//! is never accused.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::shadow::AccessRecord;
+
+/// What the lanes of a warp know of each other: for each lane, the number of synchronizing calls that are past.
+type LaneClock = [u32; 32];
+
+/// More snapshots than this in one place, and everything is taken to be known there.
+const SNAPSHOTS_MAX: usize = 64;
+
+/// What a thread published by an atomic operation or a volatile store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    block: u32,
+    thread: u16,
+    /// Its last fence of the device, and of at least the block: number and epoch.
+    device: (u16, u32),
+    local: (u16, u32),
+    /// At the time of publication.
+    epoch: u32,
+    clock: Rc<LaneClock>,
+}
+
+impl Snapshot {
+    /// Grows with everything that its thread does.
+    fn age(&self) -> (u32, u16, u32) {
+        (self.epoch, self.local.0, self.clock[usize::from(self.thread) % 32])
+    }
+}
+
+/// Snapshots that somebody has seen or that wait at an address.
+#[derive(Clone, Debug, Default)]
+pub struct Knowledge {
+    snapshots: Vec<Snapshot>,
+    /// Too many to be told apart: everything counts as known.
+    blurred: bool,
+}
+
+impl Knowledge {
+    fn add(&mut self, new: &Snapshot) {
+        if self.blurred {
+            return;
+        }
+        match self.snapshots.iter_mut().find(|own| (own.block, own.thread) == (new.block, new.thread)) {
+            // The same thread's may come back from a place where it published earlier.
+            Some(own) if own.age() >= new.age() => {}
+            Some(own) => *own = new.clone(),
+            None => self.snapshots.push(new.clone()),
+        }
+        self.blurred = self.snapshots.len() > SNAPSHOTS_MAX;
+    }
+
+    fn join(&mut self, other: &Knowledge) {
+        self.blurred |= other.blurred;
+        other.snapshots.iter().for_each(|one| self.add(one));
+    }
+
+    fn is_empty(&self) -> bool {
+        self.snapshots.is_empty() && !self.blurred
+    }
+}
+
+/// One thread of a running block.
+#[derive(Clone, Debug, Default)]
+struct ThreadOrder {
+    epoch: u32,
+    fences: u16,
+    device: (u16, u32),
+    local: (u16, u32),
+    clock: LaneClock,
+    /// Its clock when it came to the last synchronizing call.
+    published: LaneClock,
+}
+
+/// A block while it runs.
+#[derive(Debug, Default)]
+pub struct BlockOrder {
+    block: u32,
+    threads: Vec<ThreadOrder>,
+    known: Knowledge,
+    /// Whether any of its threads has passed a fence: without one nothing can be published.
+    fenced: bool,
+}
+
+/// What outlives blocks: addresses that publish, and who has passed a fence.
+#[derive(Debug, Default)]
+pub struct LaunchOrder {
+    places: HashMap<usize, Knowledge>,
+    /// By block and thread: fences passed up to the last one of the device.
+    fenced: HashMap<(u32, u16), u16>,
+}
+
+impl LaunchOrder {
+    /// A range of shared memory belongs to another block from now on.
+    pub fn forget(&mut self, start: usize, bytes: usize) {
+        self.places.retain(|address, _| address.wrapping_sub(start) >= bytes);
+    }
+}
+
+impl BlockOrder {
+    /// A block whose threads have done nothing.
+    pub fn new(block: u32, threads: usize) -> BlockOrder {
+        BlockOrder { block, threads: vec![ThreadOrder::default(); threads], ..BlockOrder::default() }
+    }
+
+    /// Its linear number.
+    pub fn block(&self) -> u32 {
+        self.block
+    }
+
+    /// The record of an access that a thread makes now; stamp, kind and place are the caller's.
+    pub fn record(&self, thread: u16) -> AccessRecord {
+        let own = &self.threads[usize::from(thread)];
+        AccessRecord {
+            block: self.block,
+            thread,
+            fences: own.fences,
+            epoch: own.epoch,
+            tick: own.clock[usize::from(thread) % 32],
+            ..AccessRecord::default()
+        }
+    }
+
+    /// A thread comes to a barrier or a warp operation.
+    pub fn arrive(&mut self, thread: u16) {
+        let own = &mut self.threads[usize::from(thread)];
+        own.clock[usize::from(thread) % 32] += 1;
+        own.published = own.clock;
+    }
+
+    /// A thread has passed the block's barrier.
+    pub fn pass_barrier(&mut self, thread: u16) {
+        self.threads[usize::from(thread)].epoch += 1;
+    }
+
+    /// A thread has passed an operation of these lanes.
+    pub fn pass_operation(&mut self, thread: u16, lanes: u32) {
+        let first = usize::from(thread) / 32 * 32;
+        let mut joined = self.threads[usize::from(thread)].clock;
+        for (lane, other) in self.threads.iter().skip(first).take(32).enumerate() {
+            if lanes >> lane & 1 == 1 {
+                for (own, theirs) in joined.iter_mut().zip(&other.published) {
+                    *own = (*own).max(*theirs);
+                }
+            }
+        }
+        self.threads[usize::from(thread)].clock = joined;
+    }
+
+    /// A thread has passed a fence, of the whole device or of its block.
+    pub fn fence(&mut self, launch: &mut LaunchOrder, thread: u16, device: bool) {
+        let own = &mut self.threads[usize::from(thread)];
+        own.fences = own.fences.saturating_add(1);
+        own.local = (own.fences, own.epoch);
+        self.fenced = true;
+        if device {
+            own.device = own.local;
+            launch.fenced.insert((self.block, thread), own.fences);
+        }
+    }
+
+    /// A thread reads what others may have published at an address.
+    pub fn acquire(&mut self, launch: &LaunchOrder, address: usize) {
+        if let Some(place) = launch.places.get(&address) {
+            self.known.join(place);
+        }
+    }
+
+    /// A thread publishes at an address what it fenced before.
+    pub fn release(&mut self, launch: &mut LaunchOrder, thread: u16, address: usize) {
+        if !self.fenced && self.known.is_empty() {
+            return;
+        }
+        let own = &self.threads[usize::from(thread)];
+        let snapshot = Snapshot {
+            block: self.block,
+            thread,
+            device: own.device,
+            local: own.local,
+            epoch: own.epoch,
+            clock: Rc::new(own.clock),
+        };
+        let place = launch.places.entry(address).or_default();
+        place.add(&snapshot);
+        place.join(&self.known);
+    }
+
+    /// A thread reads, by a volatile or atomic access, a flag that another stored plainly: in order if the
+    /// writer had passed a fence. Tells whether it had.
+    pub fn acquire_plain(&mut self, flag: &AccessRecord) -> bool {
+        if flag.fences == 0 {
+            return false;
+        }
+        let fence = (flag.fences, flag.epoch);
+        self.known.add(&Snapshot {
+            block: flag.block,
+            thread: flag.thread,
+            device: fence,
+            local: fence,
+            epoch: flag.epoch,
+            clock: Rc::new([flag.tick; 32]),
+        });
+        true
+    }
+
+    /// Whether an earlier access comes before anything that the thread does now.
+    pub fn is_after(&self, launch: &LaunchOrder, thread: u16, earlier: &AccessRecord) -> bool {
+        let same_block = earlier.block == self.block;
+        if same_block {
+            let own = &self.threads[usize::from(thread)];
+            let same_warp = earlier.thread / 32 == thread / 32;
+            if earlier.thread == thread
+                || earlier.epoch < own.epoch
+                || same_warp && earlier.tick < own.clock[usize::from(earlier.thread) % 32]
+            {
+                return true;
+            }
+        }
+        self.known.blurred || self.known.snapshots.iter().any(|one| covers(one, launch, earlier, same_block))
+    }
+}
+
+/// Whether what a snapshot publishes includes an access.
+fn covers(one: &Snapshot, launch: &LaunchOrder, earlier: &AccessRecord, same_block: bool) -> bool {
+    if one.block != earlier.block {
+        return false;
+    }
+    let (fence, fence_epoch) = if same_block { one.local } else { one.device };
+    let same_warp = one.thread / 32 == earlier.thread / 32;
+    let by_lane = same_warp && earlier.tick < one.clock[usize::from(earlier.thread) % 32];
+    if fence > 0 {
+        let own = earlier.thread == one.thread && earlier.fences < fence;
+        if own || earlier.epoch < fence_epoch || by_lane {
+            return true;
+        }
+    }
+    // Every thread fences its own writes, then a barrier, then one thread publishes for all of them.
+    let fenced = launch.fenced.get(&(earlier.block, earlier.thread)).is_some_and(|own| earlier.fences < *own);
+    fenced && (earlier.epoch < one.epoch || by_lane)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FLAG: usize = 64;
+
+    fn blocks() -> (LaunchOrder, BlockOrder, BlockOrder) {
+        (LaunchOrder::default(), BlockOrder::new(0, 64), BlockOrder::new(1, 64))
+    }
+
+    fn barrier(block: &mut BlockOrder) {
+        (0..64).for_each(|thread| block.arrive(thread));
+        (0..64).for_each(|thread| block.pass_barrier(thread));
+    }
+
+    #[test]
+    fn barriers_order_a_block_and_operations_their_lanes() {
+        let (launch, mut block, _) = blocks();
+        let earlier = block.record(5);
+        assert!(block.is_after(&launch, 5, &earlier));
+        assert!(!block.is_after(&launch, 6, &earlier));
+        for lane in [4u16, 5, 6] {
+            block.arrive(lane);
+        }
+        for lane in [4u16, 5, 6] {
+            block.pass_operation(lane, 0b111_0000);
+        }
+        assert!(block.is_after(&launch, 6, &earlier));
+        assert!(!block.is_after(&launch, 7, &earlier) && !block.is_after(&launch, 38, &earlier));
+        // What lane 5 does afterwards is new again.
+        let later = block.record(5);
+        assert!(!block.is_after(&launch, 6, &later));
+        barrier(&mut block);
+        assert!(block.is_after(&launch, 38, &later));
+    }
+
+    #[test]
+    fn an_atomic_publishes_what_a_fence_precedes() {
+        let check = |before: &dyn Fn(&mut BlockOrder, &mut LaunchOrder), writer: u16, expected: bool| {
+            let (mut launch, mut first, mut second) = blocks();
+            let earlier = first.record(writer);
+            before(&mut first, &mut launch);
+            first.release(&mut launch, 0, FLAG);
+            let unfenced = first.record(0);
+            second.acquire(&launch, FLAG);
+            assert_eq!(second.is_after(&launch, 9, &earlier), expected);
+            assert!(!second.is_after(&launch, 9, &unfenced));
+        };
+        check(&|_, _| {}, 0, false);
+        check(&|block, launch| block.fence(launch, 0, true), 0, true);
+        check(&|block, launch| block.fence(launch, 0, false), 0, false);
+        check(&|block, launch| block.fence(launch, 0, true), 40, false);
+        // A barrier alone orders the block, not the device.
+        check(&|block, _| barrier(block), 40, false);
+        check(&|block, launch| (barrier(block), block.fence(launch, 0, true)).1, 40, true);
+        let each = |block: &mut BlockOrder, launch: &mut LaunchOrder| {
+            (0..64).for_each(|thread| block.fence(launch, thread, true));
+            barrier(block);
+        };
+        check(&each, 40, true);
+    }
+
+    #[test]
+    fn a_lock_hands_on_what_its_holders_did() {
+        let mut launch = LaunchOrder::default();
+        let mut earlier: Option<AccessRecord> = None;
+        for number in 0..3 {
+            let mut block = BlockOrder::new(number, 1);
+            block.acquire(&launch, FLAG);
+            block.release(&mut launch, 0, FLAG);
+            block.fence(&mut launch, 0, true);
+            assert!(earlier.is_none_or(|own| block.is_after(&launch, 0, &own)), "block {number}");
+            earlier = Some(block.record(0));
+            block.fence(&mut launch, 0, true);
+            block.acquire(&launch, FLAG);
+            block.release(&mut launch, 0, FLAG);
+        }
+    }
+
+    #[test]
+    fn knowledge_travels_on_and_blurs_in_a_crowd() {
+        let (mut launch, mut first, mut second) = blocks();
+        let earlier = first.record(0);
+        first.fence(&mut launch, 0, true);
+        first.release(&mut launch, 0, FLAG);
+        second.acquire(&launch, FLAG);
+        second.fence(&mut launch, 3, true);
+        second.release(&mut launch, 3, 2 * FLAG);
+        // Its own earlier state, met again, takes nothing back.
+        first.acquire(&launch, 2 * FLAG);
+        first.acquire(&launch, FLAG);
+        let mut third = BlockOrder::new(2, 64);
+        third.acquire(&launch, 2 * FLAG);
+        assert!(third.is_after(&launch, 1, &earlier));
+        for block in 10..100 {
+            let mut other = BlockOrder::new(block, 1);
+            other.fence(&mut launch, 0, true);
+            other.release(&mut launch, 0, FLAG);
+        }
+        let mut last = BlockOrder::new(200, 64);
+        last.acquire(&launch, FLAG);
+        assert!(last.is_after(&launch, 0, &AccessRecord { block: 7, ..AccessRecord::default() }));
+    }
+}

@@ -1,0 +1,116 @@
+//! What lies where: buffers, shared variables and the module's own variables, each with its shadow.
+
+use super::shadow::Shadow;
+
+/// What a range of memory is, as far as the checks differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RegionKind {
+    /// A buffer that kernels only read.
+    Input,
+    /// A buffer whose contents a call inherits.
+    Buffer,
+    /// An output that a call begins without.
+    Output,
+    /// Workspace that a call begins without.
+    Scratch,
+    /// Shared memory; begins anew with each block.
+    Shared,
+    /// A `__device__` variable.
+    Variable,
+}
+
+/// A range of memory that kernels may use.
+#[derive(Debug)]
+pub struct Region {
+    pub kind: RegionKind,
+    /// For messages.
+    pub name: String,
+    pub start: usize,
+    pub bytes: usize,
+    /// The processor thread whose block owns it, for shared memory.
+    pub owner: usize,
+    pub shadow: Shadow,
+}
+
+impl Region {
+    /// A range in which nothing has happened.
+    pub fn new(kind: RegionKind, name: &str, start: usize, bytes: usize) -> Region {
+        Region { kind, name: name.to_string(), start, bytes, owner: 0, shadow: Shadow::new(bytes) }
+    }
+
+    /// The address behind its last byte.
+    pub fn end(&self) -> usize {
+        self.start + self.bytes
+    }
+}
+
+/// Further away than this nobody meant the region.
+const NEAR: usize = 16 << 20;
+
+/// All ranges of a launch.
+#[derive(Debug, Default)]
+pub struct Regions {
+    list: Vec<Region>,
+    /// Where the last access fell: the next one often falls there too.
+    last: usize,
+}
+
+impl Regions {
+    /// Adds a range.
+    pub fn add(&mut self, region: Region) {
+        self.list.push(region);
+    }
+
+    /// Removes the shared memory of a processor thread.
+    pub fn remove_shared(&mut self, owner: usize) {
+        self.list.retain(|own| own.kind != RegionKind::Shared || own.owner != owner);
+        self.last = 0;
+    }
+
+    /// The range that holds an address.
+    pub fn find(&mut self, address: usize) -> Option<usize> {
+        let holds = |own: &Region| address.wrapping_sub(own.start) < own.bytes;
+        if self.list.get(self.last).is_some_and(holds) {
+            return Some(self.last);
+        }
+        self.last = self.list.iter().position(holds)?;
+        Some(self.last)
+    }
+
+    /// The range that an address outside of all ranges was probably meant for.
+    pub fn nearest(&self, address: usize) -> Option<&Region> {
+        let distance = |own: &&Region| match address < own.start {
+            true => own.start - address,
+            false => (address + 1).saturating_sub(own.end()),
+        };
+        self.list.iter().min_by_key(distance).filter(|own| distance(own) <= NEAR)
+    }
+
+    /// A range by its position.
+    pub fn get(&self, position: usize) -> &Region {
+        &self.list[position]
+    }
+
+    /// A range by its position, to be changed.
+    pub fn get_mut(&mut self, position: usize) -> &mut Region {
+        &mut self.list[position]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_belongs_to_one_range_or_is_near_one() {
+        let mut regions = Regions::default();
+        regions.add(Region::new(RegionKind::Input, "x", 1000, 100));
+        regions.add(Region::new(RegionKind::Output, "y", 2000, 100));
+        let found: Vec<_> =
+            [999, 1000, 1099, 1100, 2050].map(|address| regions.find(address)).into_iter().collect();
+        assert_eq!(found, [None, Some(0), Some(0), None, Some(1)]);
+        assert_eq!(regions.nearest(1100).unwrap().name, "x");
+        assert_eq!(regions.nearest(1900).unwrap().name, "y");
+        assert!(regions.nearest(1 << 40).is_none());
+    }
+}

@@ -1,0 +1,100 @@
+//! What the instrumented code calls: mirrors of `evo_instrument.h`, each a call of the checker.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::access::{SeenAccess, ThreadPlace};
+use super::checker::{AccessChecker, Reply, SyncMoment};
+use super::shadow::AccessKind;
+use crate::host::fiber::ThreadRecord;
+
+/// Bits of `EVO_SEEN_…`.
+const WRITE: u32 = 1;
+const VOLATILE: u32 = 2;
+const ATOMIC: u32 = 4;
+const READ: u32 = 8;
+
+/// Mirror of `evo_watch`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct WatchTable {
+    checker: *const Mutex<AccessChecker>,
+    access: extern "C" fn(*const Mutex<AccessChecker>, *mut ThreadRecord, usize, u64, u32, usize) -> i32,
+    sync: extern "C" fn(*const Mutex<AccessChecker>, *mut ThreadRecord, u32, u32),
+    misaligned: extern "C" fn(*const Mutex<AccessChecker>, *mut ThreadRecord, usize, u32, u32, u32),
+}
+
+impl WatchTable {
+    /// A table that tells this checker, which must outlive the launches that use it.
+    pub fn of(checker: &Mutex<AccessChecker>) -> WatchTable {
+        WatchTable { checker, access: on_access, sync: on_sync, misaligned: on_misaligned }
+    }
+}
+
+fn lock<'a>(checker: *const Mutex<AccessChecker>) -> MutexGuard<'a, AccessChecker> {
+    // SAFETY: whoever set the module's slot to this table holds the checker until the launch is over.
+    unsafe { &*checker }.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn place(record: *mut ThreadRecord) -> ThreadPlace {
+    // SAFETY: the record is that of the fiber that calls us.
+    let record = unsafe { &*record };
+    let [x, y, _] = record.grid_dim;
+    let [bx, by, bz] = record.block;
+    ThreadPlace {
+        runner: record.runner as usize,
+        block: bx + x * (by + y * bz),
+        thread: record.linear as u16,
+        threads: record.threads,
+        shared: record.shared as usize,
+    }
+}
+
+extern "C" fn on_access(
+    checker: *const Mutex<AccessChecker>,
+    record: *mut ThreadRecord,
+    address: usize,
+    bytes: u64,
+    bits: u32,
+    from: usize,
+) -> i32 {
+    let kind = match bits {
+        bits if bits & ATOMIC != 0 => AccessKind::Atomic,
+        bits if bits & VOLATILE != 0 => AccessKind::Volatile,
+        _ => AccessKind::Plain,
+    };
+    let (read, write) = (bits & READ != 0, bits & WRITE != 0);
+    let access = SeenAccess { address, bytes: bytes as usize, read, write, kind, from };
+    match lock(checker).access(&place(record), &access) {
+        Reply::GoOn => 0,
+        Reply::EndLaunch => 1,
+        Reply::GiveWay => 2,
+    }
+}
+
+extern "C" fn on_sync(
+    checker: *const Mutex<AccessChecker>,
+    record: *mut ThreadRecord,
+    moment: u32,
+    detail: u32,
+) {
+    let moment = match moment {
+        0 => SyncMoment::Begin,
+        1 => SyncMoment::Arrive,
+        2 => SyncMoment::Barrier,
+        3 => SyncMoment::Operation { lanes: detail },
+        4 => SyncMoment::Fence { device: detail != 0 },
+        _ => SyncMoment::End,
+    };
+    lock(checker).sync(&place(record), moment);
+}
+
+extern "C" fn on_misaligned(
+    checker: *const Mutex<AccessChecker>,
+    record: *mut ThreadRecord,
+    address: usize,
+    alignment: u32,
+    write: u32,
+    line: u32,
+) {
+    lock(checker).misaligned(&place(record), address, alignment, write != 0, line);
+}

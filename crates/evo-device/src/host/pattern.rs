@@ -1,0 +1,64 @@
+//! Memory that holds a repeated 4-byte pattern: filling it, and finding what changed.
+//!
+//! Which byte of the pattern belongs to an address follows from the address alone, so that ranges that are filled
+//! or checked in pieces fit together.
+
+/// Writes the pattern into a range.
+///
+/// # Safety
+/// The `bytes` from `start` are writable, and nothing else uses them now.
+pub unsafe fn fill(start: usize, bytes: usize, pattern: u32) {
+    let end = start + bytes;
+    let first = start.next_multiple_of(4).min(end);
+    let words = (end - first) / 4;
+    for address in (start..first).chain(first + 4 * words..end) {
+        // SAFETY: the address lies in the range.
+        unsafe { *(address as *mut u8) = byte_at(pattern, address) };
+    }
+    if words > 0 {
+        // SAFETY: as the caller promises; the start is a multiple of 4.
+        unsafe { std::slice::from_raw_parts_mut(first as *mut u32, words) }.fill(pattern.to_le());
+    }
+}
+
+/// Address of the first byte that does not hold the pattern, and how many do not.
+///
+/// # Safety
+/// The `bytes` from `start` are readable, and nothing writes them now.
+pub unsafe fn changed(start: usize, bytes: usize, pattern: u32) -> Option<(usize, u64)> {
+    // SAFETY: as the caller promises.
+    let range = unsafe { std::slice::from_raw_parts(start as *const u8, bytes) };
+    let places = range.iter().enumerate().map(|(at, byte)| (start + at, *byte));
+    let mut places = places.filter(|&(address, byte)| byte != byte_at(pattern, address));
+    let (first, _) = places.next()?;
+    Some((first, 1 + places.count() as u64))
+}
+
+/// The byte of the pattern that an address holds.
+fn byte_at(pattern: u32, address: usize) -> u8 {
+    pattern.to_le_bytes()[address % 4]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_of_a_filled_range_fit_together() {
+        let mut bytes = [0u8; 64];
+        let start = bytes.as_mut_ptr() as usize;
+        for (from, to) in [(3, 10), (10, 11), (11, 60)] {
+            // SAFETY: inside the array above.
+            unsafe { fill(start + from, to - from, 0x0403_0201) };
+        }
+        // SAFETY: as above.
+        unsafe {
+            assert_eq!(changed(start + 3, 57, 0x0403_0201), None);
+            *((start + 7) as *mut u8) ^= 1;
+            *((start + 59) as *mut u8) ^= 1;
+            assert_eq!(changed(start + 3, 57, 0x0403_0201), Some((start + 7, 2)));
+            assert_eq!(changed(start + 3, 4, 0x0403_0201), None);
+        }
+        assert_eq!((bytes[2], bytes[60]), (0, 0));
+    }
+}

@@ -1,0 +1,216 @@
+//! Interrupts a fiber in the middle of a kernel's code and has it call the scheduler.
+//!
+//! The handler only acts when the interrupted instruction is the kernel's own: in this program's or the C
+//! library's code somebody may hold a lock or the runner. It then puts the address of the instruction on the fiber's
+//! stack, below the 128 bytes that a function may use without saying so, and has the signal return to a
+//! trampoline instead. That saves all registers, calls the scheduler, restores them and returns to the
+//! instruction, which notices nothing but the time.
+
+pub use machine::{enter, install, leave, send};
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod machine {
+    use std::arch::naked_asm;
+    use std::arch::x86_64::{__cpuid, __cpuid_count};
+    use std::cell::Cell;
+    use std::io;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use crate::host::fiber::{REGION, ThreadRecord, record_address};
+    use crate::host::mapping::page_bytes;
+    use crate::host::preempt::clock::{InterruptSection, TurnClock};
+
+    /// A signal that is ignored where nobody listens, and that debuggers pass on.
+    const SIGNAL: i32 = libc::SIGURG;
+
+    /// Stack that must be left for registers and the scheduler, bytes.
+    const ROOM: usize = 16 * 1024;
+
+    /// State components that kernels use: x87, SSE, AVX, the three of AVX-512, and the registers of APX.
+    const COMPONENTS: u64 = 0xe7 | 1 << 19;
+
+    /// The components of this processor, and the bytes that they take.
+    static SAVED: AtomicU64 = AtomicU64::new(0);
+    static SAVED_BYTES: AtomicU64 = AtomicU64::new(0);
+
+    thread_local! {
+        static CLOCK: Cell<*const TurnClock> = const { Cell::new(std::ptr::null()) };
+        static SECTION: Cell<Option<InterruptSection>> = const { Cell::new(None) };
+    }
+
+    /// From now on this thread runs a kernel, whose turns `clock` counts; `clock` lives until `leave`.
+    pub fn enter(clock: &TurnClock, section: InterruptSection) {
+        SECTION.set(Some(section));
+        CLOCK.set(clock);
+        // SAFETY: asks for this thread's own number.
+        clock.occupy(unsafe { libc::gettid() });
+    }
+
+    /// The thread runs no kernel any more.
+    pub fn leave(clock: &TurnClock) {
+        clock.occupy(0);
+        CLOCK.set(std::ptr::null());
+    }
+
+    /// Interrupts a thread of this process. Nothing happens if it has ended.
+    pub fn send(thread: i32) {
+        // SAFETY: the handler is installed, and does nothing in a thread that runs no kernel.
+        unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, SIGNAL) };
+    }
+
+    /// Installs the handler; gives whether this processor can save its registers.
+    pub fn install() -> io::Result<bool> {
+        let Some((components, bytes)) = saved_state() else { return Ok(false) };
+        SAVED.store(components, Ordering::Relaxed);
+        SAVED_BYTES.store(bytes, Ordering::Relaxed);
+        // SAFETY: all zeros is a valid `sigaction`; the handler has the signature that SA_SIGINFO asks for.
+        let status = unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = handle as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+            libc::sigaction(SIGNAL, &action, std::ptr::null_mut())
+        };
+        if status == 0 { Ok(true) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// The components to save, and their bytes in the standard form of XSAVE.
+    fn saved_state() -> Option<(u64, u64)> {
+        // CPUID 1, ECX bit 27: the operating system has switched XSAVE on.
+        if __cpuid(1).ecx >> 27 & 1 == 0 {
+            return None;
+        }
+        let (low, high): (u32, u32);
+        // SAFETY: XSAVE is on, so the processor has this instruction.
+        unsafe {
+            std::arch::asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") high, options(nomem, nostack))
+        };
+        let components = (u64::from(high) << 32 | u64::from(low)) & COMPONENTS;
+        // The first two components lie in the 512 bytes before the 64 of the header.
+        let end = |component: u32| {
+            let place = __cpuid_count(0xd, component);
+            u64::from(place.eax) + u64::from(place.ebx)
+        };
+        let extended = (2..63).filter(|component| components >> component & 1 == 1);
+        Some((components, extended.map(end).max().unwrap_or(0).max(576)))
+    }
+
+    extern "C" fn handle(_signal: i32, _info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        let clock = CLOCK.get();
+        let Some(section) = SECTION.get().filter(|_| !clock.is_null()) else { return };
+        // SAFETY: the clock lives until `leave`, which has not been called.
+        if !unsafe { (*clock).is_overdue() } {
+            return;
+        }
+        // SAFETY: the kernel passes a valid ucontext to a handler installed with SA_SIGINFO.
+        let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+        let instruction = registers[libc::REG_RIP as usize] as usize;
+        let stack = registers[libc::REG_RSP as usize] as usize;
+        let within = |(start, end): (usize, usize), address| (start..end).contains(&address);
+        let room = (stack & (REGION - 1)).saturating_sub(page_bytes());
+        if !within(section.code, instruction) || !within(section.stacks, stack) || room < ROOM {
+            return;
+        }
+        let place = stack - 128 - 8;
+        // SAFETY: the fiber's stack is open there, and nothing of the interrupted function lies there.
+        unsafe { *(place as *mut usize) = instruction };
+        registers[libc::REG_RSP as usize] = place as i64;
+        registers[libc::REG_RIP as usize] = trampoline as *const () as i64;
+    }
+
+    /// Entered with the address of the interrupted instruction on the stack, 128 bytes below its frame.
+    #[unsafe(naked)]
+    unsafe extern "C" fn trampoline() {
+        naked_asm!(
+            "pushfq",
+            "push rax",
+            "push rbx",
+            "push rcx",
+            "push rdx",
+            "push rsi",
+            "push rdi",
+            "push rbp",
+            "push r8",
+            "push r9",
+            "push r10",
+            "push r11",
+            "push r12",
+            "push r13",
+            "push r14",
+            "push r15",
+            "cld",
+            "mov rbp, rsp",
+            "sub rsp, qword ptr [rip + {bytes}]",
+            "and rsp, -64",
+            // XSAVE reads the header before it writes it.
+            "xor eax, eax",
+            "mov qword ptr [rsp + 512], rax",
+            "mov qword ptr [rsp + 520], rax",
+            "mov qword ptr [rsp + 528], rax",
+            "mov qword ptr [rsp + 536], rax",
+            "mov qword ptr [rsp + 544], rax",
+            "mov qword ptr [rsp + 552], rax",
+            "mov qword ptr [rsp + 560], rax",
+            "mov qword ptr [rsp + 568], rax",
+            "mov eax, dword ptr [rip + {components}]",
+            "mov edx, dword ptr [rip + {components} + 4]",
+            "xsave64 [rsp]",
+            // Numbers that the kernel has on the x87 stack must not lie there when another fiber goes on.
+            "fninit",
+            "mov rdi, rsp",
+            "call {call}",
+            "mov eax, dword ptr [rip + {components}]",
+            "mov edx, dword ptr [rip + {components} + 4]",
+            "xrstor64 [rsp]",
+            "mov rsp, rbp",
+            "pop r15",
+            "pop r14",
+            "pop r13",
+            "pop r12",
+            "pop r11",
+            "pop r10",
+            "pop r9",
+            "pop r8",
+            "pop rbp",
+            "pop rdi",
+            "pop rsi",
+            "pop rdx",
+            "pop rcx",
+            "pop rbx",
+            "pop rax",
+            "popfq",
+            "ret 128",
+            bytes = sym SAVED_BYTES,
+            components = sym SAVED,
+            call = sym interrupted,
+        )
+    }
+
+    extern "C" fn interrupted(stack: usize) {
+        if let Some(section) = SECTION.get() {
+            // SAFETY: an interrupted fiber runs between `enter` and `leave`, while the clock lives.
+            unsafe { (*CLOCK.get()).interrupted() };
+            (section.give_way)(record_address(stack) as *mut ThreadRecord);
+        }
+    }
+}
+
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+mod machine {
+    use std::io;
+
+    use crate::host::preempt::clock::{InterruptSection, TurnClock};
+
+    /// Does nothing: threads are not interrupted on this processor.
+    pub fn enter(_clock: &TurnClock, _section: InterruptSection) {}
+
+    /// Does nothing.
+    pub fn leave(_clock: &TurnClock) {}
+
+    /// Does nothing.
+    pub fn send(_thread: i32) {}
+
+    /// Threads cannot be interrupted.
+    pub fn install() -> io::Result<bool> {
+        Ok(false)
+    }
+}

@@ -1,0 +1,307 @@
+//! Watched launches: kernels with one fault each and how it is named, and honest oddities that must pass.
+
+use std::time::Duration;
+
+use super::*;
+use crate::device::{NoteKind, Watch, WatchReport, WatchedBuffer, WatchedContents};
+
+/// A kernel `k(const float* in, float* out, float* work, int* count, int n)` with 100 floats in `in` and `out`, 256
+/// in `work`, 4 zeros in `count`, and `n` = 100.
+struct Watched {
+    grid: u32,
+    block: u32,
+    shared: u32,
+}
+
+/// Two blocks of 64 threads with 256 bytes of dynamic shared memory.
+const USUAL: Watched = Watched { grid: 2, block: 64, shared: 256 };
+
+/// Kernels by name, compiled together.
+struct Kernels {
+    cases: Vec<(String, Watched, String, String)>,
+}
+
+impl Kernels {
+    fn new() -> Kernels {
+        Kernels { cases: Vec::new() }
+    }
+
+    /// Adds a kernel with what must be found; `prefix` stands before it.
+    fn add(&mut self, shape: Watched, prefix: &str, body: &str, expected: &str) -> &mut Kernels {
+        let name = format!("k{}", self.cases.len());
+        let head =
+            format!("__global__ void {name}(const float* in, float* out, float* work, int* count, int n)");
+        let text = format!(
+            "#line 1\n{prefix}\n{head} {{\nint t = threadIdx.x, b = blockIdx.x; (void)t; (void)b;\n{body}\n}}"
+        );
+        self.cases.push((name, shape, text, expected.to_string()));
+        self
+    }
+
+    fn check(&self) {
+        let entries: Vec<&str> = self.cases.iter().map(|(name, ..)| name.as_str()).collect();
+        let text: Vec<&str> = self.cases.iter().map(|(_, _, text, _)| text.as_str()).collect();
+        let binary = compile_as(&text.join("\n"), &entries, true);
+        let mut device = HostDevice::with_threads(2).unwrap();
+        let names: Vec<String> = entries.iter().map(|name| name.to_string()).collect();
+        let module = device.load(&binary, &names).unwrap();
+        for (name, shape, text, expected) in &self.cases {
+            for order in [1u64, 0x1234_5678_9abc_def0] {
+                let found = watch(&mut device, module, name, shape, order);
+                let found = match &found {
+                    Ok(report) => report.notes.iter().map(|note| format!("{:?}", note.what)).collect(),
+                    Err(error) => {
+                        vec![error.verdict().label(), error.message.replace(&format!("`{name}`: "), "")]
+                    }
+                };
+                let found = if found.is_empty() { "honest".to_string() } else { found.join(" | ") };
+                assert!(matches(&found, expected), "{text}\nfound    {found}\nexpected {expected}");
+            }
+        }
+    }
+}
+
+/// Whether a text begins as expected; `*` stands for anything.
+fn matches(found: &str, expected: &str) -> bool {
+    let mut rest = found;
+    let mut parts = expected.split('*');
+    let first = parts.next().unwrap_or("");
+    let Some(after) = rest.strip_prefix(first) else { return false };
+    rest = after;
+    for part in parts {
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    rest.is_empty() || expected.ends_with('*')
+}
+
+fn watch(
+    device: &mut HostDevice,
+    module: ModuleId,
+    entry: &str,
+    shape: &Watched,
+    order: u64,
+) -> Result<WatchReport, DeviceError> {
+    let buffers = [("in", 400), ("out", 400), ("work", 1024), ("count", 16)].map(|(name, bytes)| {
+        let id = device.allocate(name, bytes).unwrap();
+        device.fill(id, if name == "count" { 0 } else { 0x3f80_0000 }).unwrap();
+        id
+    });
+    let contents =
+        [WatchedContents::Input, WatchedContents::Output, WatchedContents::Scratch, WatchedContents::Given];
+    let pairs = buffers.iter().zip(contents);
+    let watch = Watch {
+        buffers: pairs.map(|(buffer, contents)| WatchedBuffer { buffer: *buffer, contents }).collect(),
+        order,
+        residue: 0xffff_ffff,
+        accesses_max: 1 << 20,
+        time_max: Duration::from_secs(20),
+    };
+    let mut arguments: Vec<BoundArgument> = buffers.map(buffer).into();
+    arguments.push(int(100));
+    let bound = BoundLaunch {
+        entry: entry.to_string(),
+        grid: [shape.grid, 1, 1],
+        block: [shape.block, 1, 1],
+        shared_bytes: shape.shared,
+        cluster: None,
+        cooperative: false,
+        programmatic: false,
+        arguments,
+    };
+    let result = device.launch_watched(module, &[bound], &watch);
+    buffers.iter().for_each(|buffer| device.free(*buffer).unwrap());
+    result.map(|report| report.unwrap())
+}
+
+#[test]
+fn accesses_outside_of_memory_are_found_to_the_byte() {
+    let mut kernels = Kernels::new();
+    kernels
+        .add(
+            USUAL,
+            "",
+            "if (t == 3) out[n] = 1;",
+            "oob_write | thread 3,0,0 of block 0,0,0 writes directly behind the end of `out` (400 bytes long) (line 4)",
+        )
+        .add(USUAL, "", "out[t] = in[t] > 2 ? in[-1] : in[t + b * 37];", "oob_read | thread 63,0,0 of block 1,0,0 reads directly behind the end of `in`*")
+        .add(USUAL, "", "if (t == 0) out[0] = in[-2];", "oob_read | *4 bytes before the start of `in` (line 4)")
+        .add(USUAL, "", "if (t == 5) *(char*)((char*)out + 402) = 0;", "oob_write | *2 bytes behind the end of `out`*")
+        .add(USUAL, "", "if (t == 5 && in[n + 9] == 17) out[0] = 1;", "oob_read | *36 bytes behind the end of `in`*")
+        .add(USUAL, "", "extern __shared__ float s[]; s[t + b] = 1;", "oob_write:shared | *`dynamic shared memory` (256 bytes long)*")
+        .add(USUAL, "", "__shared__ float tile[60]; tile[t] = 1; __syncthreads(); out[t] = tile[59];", "oob_write:shared | *directly behind the end of `tile`*")
+        .add(USUAL, "", "*(volatile int*)8 = n;", "crash_illegal_address | *an address outside all buffers*")
+        .add(USUAL, "", "if (t == 0) __builtin_memcpy(out + 90, in + 90, n);", "oob_read | *across the end of `in`*")
+        .check();
+}
+
+#[test]
+fn misaligned_accesses_are_found_before_the_processor_takes_them() {
+    let mut kernels = Kernels::new();
+    kernels
+        .add(
+            USUAL,
+            "",
+            "if (t < 8) ((float2*)(out + 1))[t] = make_float2(1, 2);",
+            "crash_misaligned | *writes 8 bytes at offset *as a value that must be 8-byte aligned (line 4)",
+        )
+        .add(
+            USUAL,
+            "",
+            "if (t < 8) out[t] = ((const float4*)(in + 2))[t].x;",
+            "crash_misaligned | *16-byte aligned*",
+        )
+        .add(
+            USUAL,
+            "",
+            "if (t < 4) ((float4*)out)[t] = *(const float4*)((const char*)in + 8 + 16 * t);",
+            "crash_misaligned | *16-byte aligned*",
+        )
+        .add(
+            USUAL,
+            "",
+            "if (t == 0) out[0] = *(const float*)((const char*)in + 2);",
+            "crash_misaligned | *4-byte aligned*",
+        )
+        .check();
+}
+
+#[test]
+fn inputs_are_not_written() {
+    let mut kernels = Kernels::new();
+    kernels
+        .add(USUAL, "", "if (t == 1) ((float*)in)[7] = 5; out[t] = in[t];", "input_mutated | *writes `in[7]` of an input (line 4)")
+        .add(USUAL, "", "float* x = (float*)in; if (t == 1 && b == 0) { float old = x[0]; x[0] = 5; out[0] = x[0]; x[0] = old; }", "input_mutated | *")
+        .add(USUAL, "", "if (t == 0) atomicAdd((float*)&in[3], 0.0f);", "input_mutated | *")
+        .check();
+}
+
+#[test]
+fn races_are_found_whatever_the_order() {
+    let mut kernels = Kernels::new();
+    let one = || Watched { grid: 1, block: 64, shared: 256 };
+    kernels
+        .add(one(), "", "__shared__ float tile[64];\ntile[t] = in[t];\nout[t] = tile[63 - t];", "nondeterministic:race | thread *`tile[*without a barrier in between (block 0,0,0)")
+        .add(one(), "", "__shared__ float tile[64]; tile[t] = in[t]; __syncwarp(); out[t] = tile[(t + 32) % 64];", "nondeterministic:race | *")
+        .add(one(), "", "__shared__ float s; if (t == 0) s = 0; atomicAdd(&s, in[t]); __syncthreads(); out[t] = s;", "nondeterministic:race | *`s`*")
+        .add(one(), "", "__shared__ float s[64]; s[t] = t; __syncthreads(); for (int w = 32; w > 0; w /= 2) if (t < w) s[t] += s[t + w]; if (t == 0) out[0] = s[0];", "nondeterministic:race | *")
+        .add(USUAL, "", "out[t] = b;", "nondeterministic:race | *of block 1,0,0 writes `out[*block 0,0,0 writes*")
+        .add(USUAL, "", "if (b == 0) work[t] = t; else out[t] = work[t];", "nondeterministic:race | *`work[*with no fence and atomic operation in between")
+        .add(USUAL, "", "work[b * 64 + t] = t; __syncthreads(); __shared__ int last; if (t == 0) last = atomicAdd(count, 1) == 1; __syncthreads(); if (last) out[t] = work[t] + work[64 + t];", "nondeterministic:race | *`work[*")
+        .add(USUAL, "", "if (b == 0) { work[t] = 1; if (t == 0) *(volatile int*)count = 1; } else if (t == 0) { if (*(volatile int*)count) out[0] = work[5]; }", "nondeterministic:race | *`work[5]`*")
+        .add(USUAL, "", "work[b * 64 + t] = t; __threadfence_block(); __syncthreads(); __shared__ int last; if (t == 0) last = atomicAdd(count, 1) == 1; __syncthreads(); if (last) out[t] = work[t];", "nondeterministic:race | *`work[*")
+        .check();
+}
+
+#[test]
+fn reads_of_what_nobody_wrote_are_noted() {
+    let mut kernels = Kernels::new();
+    kernels
+        .add(USUAL, "", "__shared__ float s[64]; if (t < 60) s[t] = 1; __syncthreads(); if (b == 0) out[t] = s[t];", "Unwritten")
+        .add(USUAL, "", "extern __shared__ float s[]; s[0] = 1; __syncthreads(); if (b == 0 && t == 0) out[0] = fminf(s[1], 1);", "SameValue | Unwritten")
+        .add(USUAL, "", "__shared__ float never[64]; if (b == 0) out[t] = never[t];", "Unwritten")
+        .add(USUAL, "", "if (b == 0) { work[t] += 1; out[t] = work[t]; }", "Unwritten")
+        .add(USUAL, "", "if (b == 0) out[t] += in[t];", "UnwrittenOutput")
+        .add(USUAL, "", "if (b == 0 && t == 0) { work[0] = 1; out[0] = *(unsigned long long*)work; }", "PartlyWritten")
+        .check();
+}
+
+/// Kernels that look odd and are right.
+#[test]
+fn honest_oddities_pass() {
+    let mut kernels = Kernels::new();
+    let one = || Watched { grid: 1, block: 64, shared: 256 };
+    let wide = || Watched { grid: 4, block: 96, shared: 0 };
+    kernels
+        // Sums by float atomics.
+        .add(wide(), "", "atomicAdd((float*)count, in[t]);", "honest")
+        // The last block reduces what all blocks left.
+        .add(wide(), "", "__shared__ bool last; if (t == 0) { work[b] = in[b]; __threadfence(); last = atomicInc((unsigned*)count, gridDim.x - 1) == gridDim.x - 1; } __syncthreads(); if (last && t == 0) { float sum = 0; for (int i = 0; i < gridDim.x; i++) sum += work[i]; out[0] = sum; }", "honest")
+        // The same, where every thread fences its own part and the counter is a module variable.
+        .add(Watched { grid: 2, block: 64, shared: 0 }, "__device__ int tickets;", "work[b * 64 + t] = t; __threadfence(); __syncthreads(); __shared__ int ticket; if (t == 0) ticket = atomicAdd(&tickets, 1); __syncthreads(); if (ticket % 2 == 1) { out[t] = work[t] + work[64 + t]; }", "honest")
+        // Shuffles of a part of the warp, and a warp that exchanges through shared memory.
+        .add(one(), "", "__shared__ float s[64]; float v = in[t]; if (t % 32 < 16) v += __shfl_xor_sync(0xffff, v, 8); s[t] = v; __syncwarp(); out[t] = s[t ^ 31]; __syncwarp(); s[t] = 0;", "honest")
+        // Shared memory used again as another type.
+        .add(one(), "", "extern __shared__ float s[]; s[t] = in[t]; __syncthreads(); float v = s[63 - t]; __syncthreads(); half* h = (half*)s; h[t] = __float2half(v); __syncthreads(); out[t] = __half2float(h[63 - t]);", "honest")
+        // Two buffers and one barrier for each step.
+        .add(one(), "", "__shared__ float s[2][64]; float sum = 0; s[0][t] = in[t]; for (int i = 0; i < 8; i++) { __syncthreads(); s[(i + 1) & 1][t] = in[(t + i) % n]; sum += s[i & 1][63 - t]; } out[t] = sum;", "honest")
+        // Vector loads with a tail behind a branch.
+        .add(one(), "", "int at = 4 * t; if (at + 3 < n) *(float4*)(out + at) = *(const float4*)(in + at); else for (; at < n; at++) out[at] = in[at];", "honest")
+        // A stride over the grid.
+        .add(wide(), "", "for (int i = b * blockDim.x + t; i < n; i += gridDim.x * blockDim.x) out[i] = in[i];", "honest")
+        // A histogram in shared memory.
+        .add(one(), "", "__shared__ int bins[8]; if (t < 8) bins[t] = 0; __syncthreads(); atomicAdd(&bins[t % 8], 1); __syncthreads(); if (t < 8) out[t] = bins[t];", "honest")
+        // Everybody says the same.
+        .add(one(), "", "__shared__ int any; any = 0; __syncthreads(); if (in[t] > 0) any = 1; __syncthreads(); out[t] = any;", "SameValue")
+        // A lock around plain memory.
+        .add(wide(), "", "if (t == 0) { while (atomicCAS(count, 0, 1) != 0) {} __threadfence(); ((float*)count)[1] += in[b]; __threadfence(); atomicExch(count, 0); }", "honest")
+        // A chain of blocks, each of which waits for the one before.
+        .add(wide(), "", "if (t == 0) { volatile int* flag = count; while (*flag != b) {} __threadfence(); work[b] = b ? work[b - 1] + 1 : 1; out[b] = work[b]; __threadfence(); *flag = b + 1; }", "honest")
+        // One warp produces, another consumes, with a flag in shared memory.
+        .add(one(), "", "__shared__ float s[32]; __shared__ volatile int ready; if (t == 0) ready = 0; __syncthreads(); if (t < 32) { s[t] = in[t]; __threadfence_block(); __syncwarp(); if (t == 0) ready = 1; } else { while (!ready) {} __threadfence_block(); out[t] = s[t - 32]; }", "honest")
+        // Neighbors in the bytes of one word.
+        .add(one(), "", "((unsigned char*)out)[t] = t; ((half*)work)[t] = __float2half(in[t]);", "honest")
+        // Read first, then lower.
+        .add(wide(), "", "int* least = count; if (*least > -t) atomicMin(least, -t);", "UnorderedAtomic")
+        .check();
+}
+
+/// A counter that threads read and write without atomic operations loses counts only where they take turns in
+/// between.
+#[test]
+fn threads_give_way_at_accesses() {
+    let text = "__global__ void k(int* count) { volatile int* own = count; int old = *own; *own = old + 1; }";
+    let mut device = HostDevice::with_threads(2).unwrap();
+    let module = device.load(&compile_as(text, &["k"], true), &["k".to_string()]).unwrap();
+    let mut counted = |order: u64| {
+        let count = device.allocate("count", 4).unwrap();
+        device.fill(count, 0).unwrap();
+        let watch = Watch {
+            buffers: vec![WatchedBuffer { buffer: count, contents: WatchedContents::Given }],
+            order,
+            residue: 0,
+            accesses_max: 1000,
+            time_max: Duration::from_secs(20),
+        };
+        let bound = BoundLaunch {
+            entry: "k".to_string(),
+            grid: [1; 3],
+            block: [128, 1, 1],
+            shared_bytes: 0,
+            cluster: None,
+            cooperative: false,
+            programmatic: false,
+            arguments: vec![buffer(count)],
+        };
+        let report = device.launch_watched(module, &[bound], &watch).unwrap().unwrap();
+        assert!(report.accesses >= 256, "{report:?}");
+        let bytes = device.read(count).unwrap();
+        device.free(count).unwrap();
+        i32::from_le_bytes(bytes.try_into().unwrap())
+    };
+    let (one, again, other) = (counted(7), counted(7), counted(8));
+    assert!(one < 128 && other < 128, "{one} {other}");
+    assert_eq!(one, again, "the same seed takes the same turns");
+}
+
+#[test]
+fn a_run_that_takes_too_long_is_given_up() {
+    let mut kernels = Kernels::new();
+    kernels.add(USUAL, "", "float v = 0; for (int i = 0; i < 100000; i++) v += *(volatile const float*)&in[i % n]; out[b * 2] = v;", "harness_error:budget | the instrumented run takes too long").check();
+}
+
+#[test]
+fn a_module_without_instruments_is_not_watched() {
+    let mut bench = Bench::new("__global__ void k(int* out) { out[0] = 1; }", "k");
+    let out = bench.buffer("out", &[0i32]);
+    let bound = bench.bound(1, 1, 0, vec![buffer(out)]);
+    let watch = Watch {
+        buffers: vec![WatchedBuffer { buffer: out, contents: WatchedContents::Output }],
+        order: 1,
+        residue: 0,
+        accesses_max: 1,
+        time_max: Duration::ZERO,
+    };
+    assert_eq!(bench.device.launch_watched(bench.module, &[bound], &watch), Ok(None));
+    assert_ne!(NoteKind::SameValue, NoteKind::Unwritten);
+}

@@ -1,0 +1,157 @@
+//! Threads that wait for others by reading memory again and again.
+
+use std::time::{Duration, Instant};
+
+use super::*;
+
+const CASE: &str = "EVO_HOST_SLICE_CASE";
+
+#[test]
+fn a_thread_that_spins_on_shared_memory_lets_others_run() {
+    let text = r#"__global__ void k(int* out) {
+        __shared__ volatile int flag;
+        if (threadIdx.x == 0) flag = 0;
+        __syncthreads();
+        if (threadIdx.x == 0) { while (flag == 0) {} out[blockIdx.x] = flag; }
+        else if (threadIdx.x == blockDim.x - 1) flag = 1 + blockIdx.x;
+    }"#;
+    let mut bench = Bench::new(text, "k");
+    let out = bench.buffer("out", &[0i32; 4]);
+    bench.run(4, 256, 0, vec![buffer(out)]).unwrap();
+    assert_eq!(bench.values::<i32>(out), [1, 2, 3, 4]);
+}
+
+#[test]
+fn a_block_of_threads_that_spin_on_global_memory_lets_the_last_warp_run() {
+    let text = r#"__global__ void k(int* out) {
+        volatile int* flag = out + 256 * blockIdx.x;
+        if (threadIdx.x < 224) { while (*flag == 0) {} }
+        else if (threadIdx.x == 255) atomicExch((int*)flag, 1);
+        __syncthreads();
+        if (threadIdx.x != 0) flag[threadIdx.x] = 2;
+    }"#;
+    let mut bench = Bench::new(text, "k");
+    let out = bench.buffer("out", &[0i32; 512]);
+    let began = Instant::now();
+    bench.run(2, 256, 0, vec![buffer(out)]).unwrap();
+    // 7 warps wait; were every one of their threads given a slice, it would take over 2 seconds.
+    assert!(began.elapsed() < Duration::from_millis(1500), "{:?}", began.elapsed());
+    assert_eq!(bench.values::<i32>(out).iter().filter(|value| **value == 2).count(), 510);
+}
+
+#[test]
+fn a_thread_that_spins_lets_others_run_in_every_order() {
+    let text = r#"__global__ void k(int* out) {
+        __shared__ volatile int turn;
+        if (threadIdx.x == 0) turn = 0;
+        __syncthreads();
+        if (threadIdx.x % 16 == 0) {
+            while (turn != threadIdx.x / 16) {}
+            out[threadIdx.x / 16] = turn;
+            turn = turn + 1;
+        }
+    }"#;
+    let mut bench = Bench::new(text, "k");
+    for order in [None, Some(6), Some(7)] {
+        bench.device.set_conditions(RunConditions { order, ..RunConditions::default() }).unwrap();
+        let out = bench.buffer("out", &[-1i32; 8]);
+        bench.run(1, 128, 0, vec![buffer(out)]).unwrap();
+        assert_eq!(bench.values::<i32>(out), [0, 1, 2, 3, 4, 5, 6, 7]);
+    }
+}
+
+#[test]
+fn blocks_that_wait_for_earlier_ones_end_in_every_order() {
+    // Each block adds to what the one before it has written, as kernels with a semaphore per output tile do.
+    let text = r#"__global__ void k(int* out) {
+        int b = blockIdx.x;
+        __shared__ int sum;
+        if (threadIdx.x == 0) {
+            while (((volatile int*)out)[0] != b) {}
+            __threadfence();
+            sum = out[1] + b;
+        }
+        __syncthreads();
+        if (threadIdx.x == 40) out[1] = sum;
+        __syncthreads();
+        __threadfence();
+        if (threadIdx.x == 0) atomicExch(out, b + 1);
+    }"#;
+    for threads in [1, 2] {
+        let mut bench = Bench::on(HostDevice::with_threads(threads).unwrap(), text, "k");
+        for order in [None, Some(4), Some(5)] {
+            bench.device.set_conditions(RunConditions { order, ..RunConditions::default() }).unwrap();
+            let out = bench.buffer("out", &[0i32; 2]);
+            bench.run(40, 64, 0, vec![buffer(out)]).unwrap();
+            assert_eq!(bench.values::<i32>(out), [40, 40 * 39 / 2]);
+        }
+    }
+}
+
+/// Long arithmetic in many registers, vectors and x87 numbers among them.
+const ARITHMETIC: &str = r#"__global__ void k(double* out, int n) {
+    double a[16];
+    float b[32];
+    unsigned h = threadIdx.x + 1;
+    long double x = 1.0L + threadIdx.x;
+    for (int i = 0; i < 16; i++) a[i] = 1.0 + i + threadIdx.x;
+    for (int i = 0; i < 32; i++) b[i] = 0.5f * i + threadIdx.x;
+    for (int k = 0; k < n; k++) {
+        #pragma GCC unroll 16
+        for (int i = 0; i < 16; i++) a[i] = a[i] * 0.999999 + 1e-3 * (i + 1);
+        #pragma GCC unroll 32
+        for (int i = 0; i < 32; i++) b[i] = b[i] * 0.9999f + 1e-2f * (i + 1);
+        h = h * 1664525u + 1013904223u;
+        x = x * 0.9999999999L + (h >> 16);
+        if (h % 977 == 0) a[h % 16] += 1e-9;
+    }
+    double sum = h + (double)x;
+    for (int i = 0; i < 16; i++) sum += a[i];
+    for (int i = 0; i < 32; i++) sum += b[i];
+    out[threadIdx.x] = sum;
+}"#;
+
+#[test]
+fn interrupted_arithmetic_keeps_every_bit() {
+    let run = |slice: Duration| {
+        let mut bench = Bench::on(HostDevice::with_slice(1, slice).unwrap(), ARITHMETIC, "k");
+        let out = bench.buffer("out", &[0f64; 8]);
+        bench.run(1, 8, 0, vec![buffer(out), int(400_000)]).unwrap();
+        (
+            bench.values::<f64>(out).into_iter().map(f64::to_bits).collect::<Vec<_>>(),
+            bench.device.interruptions(),
+        )
+    };
+    let (whole, none) = run(Duration::from_secs(3600));
+    let (sliced, some) = run(Duration::from_micros(200));
+    assert_eq!(none, 0);
+    assert!(cfg!(not(target_arch = "x86_64")) || some > 20, "{some} interruptions");
+    assert_eq!(whole, sliced);
+}
+
+#[test]
+fn a_real_endless_loop_goes_on_until_it_is_killed() {
+    if std::env::var(CASE).is_ok() {
+        let text =
+            "__global__ void k(int* out) { if (threadIdx.x % 2) while (((volatile int*)out)[0] == 0) {} }";
+        let mut bench = Bench::new(text, "k");
+        let out = bench.buffer("out", &[0i32; 1]);
+        println!("ready");
+        let _ = bench.run(2, 64, 0, vec![buffer(out)]);
+        return;
+    }
+    let name = "host::tests::slices::a_real_endless_loop_goes_on_until_it_is_killed";
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    let mut child = command
+        .args(["--exact", name, "--nocapture"])
+        .env(CASE, "1")
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    assert!(lines.any(|line| line.unwrap().contains("ready")));
+    std::thread::sleep(Duration::from_millis(600));
+    assert_eq!(child.try_wait().unwrap(), None, "it ended by itself");
+    child.kill().unwrap();
+    assert!(!child.wait().unwrap().success());
+}

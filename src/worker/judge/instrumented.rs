@@ -1,0 +1,277 @@
+//! Instrumented runs: every access of a variant that could enter the leaderboard, checked by the host device.
+//!
+//! The small shapes, and those checked problems that are small enough, run once more in the instrumented build,
+//! each under two orders of threads. A fault refuses the variant in the gate `full_shapes`. A read of memory that
+//! nobody wrote is a fault only if the output depends on what lies there: tuned kernels often compute on the
+//! unused part of a tile and never store the result.
+
+use std::time::{Duration, Instant};
+
+use evo_device::device::{
+    AccessNote, NoteKind, RunConditions, Watch, WatchReport, WatchedBuffer, WatchedContents,
+};
+use evo_protocol::device::DeviceError;
+use evo_protocol::plan::{ProblemPlan, Role};
+use evo_protocol::verdict::{Gate, GateState, Verdict, VerdictKind};
+use evo_protocol::worker::{Depth, GateAnswer, InstrumentedBuild, Phase};
+
+use super::case::Case;
+use super::element::Poison;
+use super::run::{self, PhaseSink, PreparedCase};
+use super::state::Judge;
+use super::wrong;
+
+/// Larger problems are not run: an instrumented access takes about fifty times as long as a plain one.
+const ELEMENTS_MAX: u64 = 1 << 18;
+/// One run may take this many accesses and this long.
+const ACCESSES_MAX: u64 = 40_000_000;
+const TIME_MAX: Duration = Duration::from_secs(4);
+/// No run begins later than this after the first one.
+const TIME_OF_ALL: Duration = Duration::from_secs(12);
+/// How one run differs from another.
+#[derive(Clone, Copy)]
+struct WatchSetting {
+    /// Seed of the moments at which threads give way.
+    order: u64,
+    /// What shared memory and workspace hold before: a large number of either sign in every floating type, NaN, or
+    /// zero. No minimum, maximum or comparison answers all four alike.
+    residue: u32,
+    /// What outputs hold.
+    outputs: Poison,
+}
+
+/// Every case runs under these.
+const RUNS: [WatchSetting; 2] = [
+    WatchSetting { order: 0x9e37_79b9_7f4a_7c15, residue: 0xffff_ffff, outputs: Poison::A },
+    WatchSetting { order: 0xd1b5_4a32_d192_ed03, residue: 0xfbff_fbff, outputs: Poison::B },
+];
+/// And under these if it reads what nobody wrote.
+const MORE_RUNS: [WatchSetting; 2] = [
+    WatchSetting { order: 0x8cb9_2ba7_2f3d_8dd7, residue: 0, outputs: Poison::A },
+    WatchSetting { order: 0xe703_7ed1_a0b4_28db, residue: 0x7bff_7bff, outputs: Poison::B },
+];
+
+impl Judge {
+    /// Loads the instrumented build of the candidate in a slot. A refusal is kept as the reason why it is not run.
+    pub fn load_instrumented(&mut self, slot: u8, binary: &[u8]) {
+        let Some(own) = self.slots.get_mut(&slot) else { return };
+        match self.device.load(binary, &own.candidate.entries) {
+            Ok(module) => own.instrumented.module = Some(module),
+            Err(error) => own.instrumented.refused = Some(error.to_string()),
+        }
+    }
+}
+
+/// What the runs of a variant showed.
+#[derive(Default)]
+struct WatchedCases {
+    runs: u32,
+    accesses: u64,
+    /// Cases that were too large or too slow.
+    skipped: u32,
+    notes: Vec<AccessNote>,
+}
+
+/// Adds the instrumented runs to the answer of the gate `full_shapes`, for candidates that have such a build.
+pub(super) fn extend(
+    judge: &mut Judge,
+    slot: u8,
+    depth: Depth,
+    plans: &[ProblemPlan],
+    phase: &mut PhaseSink<'_>,
+    answer: &mut GateAnswer,
+) {
+    let Some(own) = judge.slots.get_mut(&slot) else { return };
+    let Some(build) = own.candidate.instrumented.clone() else { return };
+    match answer.report.gate {
+        Gate::TinyShapes => own.instrumented.tiny = plans.to_vec(),
+        Gate::FullShapes if depth == Depth::Full && answer.report.state == GateState::Pass => {
+            let refused = own.instrumented.refused.clone();
+            let ready = match (build, own.instrumented.module, refused) {
+                (InstrumentedBuild::Failed { why }, ..) => Err(why),
+                (_, Some(_), _) => run_all(judge, slot, plans, phase, answer),
+                (_, None, why) => Err(why.unwrap_or_else(|| "the build was not loaded".to_string())),
+            };
+            let said = match ready {
+                Ok(cases) => conclude(&cases, answer),
+                Err(why) => {
+                    answer.report.evidence.insert("instrumented_cases", 0);
+                    format!("instrumented cases not run: {why}")
+                }
+            };
+            if answer.report.state == GateState::Pass {
+                answer.report.message = format!("{}; {said}", answer.report.message);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn conclude(cases: &WatchedCases, answer: &mut GateAnswer) -> String {
+    let evidence = &mut answer.report.evidence;
+    evidence.insert("instrumented_cases", cases.runs);
+    evidence.insert("instrumented_accesses", cases.accesses);
+    let mut said = format!("{} instrumented cases", cases.runs);
+    if cases.skipped > 0 {
+        evidence.insert("instrumented_cases_skipped", cases.skipped);
+        said = format!("{said} ({} too large or too slow)", cases.skipped);
+    }
+    if !cases.notes.is_empty() {
+        let texts = cases.notes.iter().map(|note| format!("{} ({} times)", note.error.message, note.count));
+        evidence.insert("instrumented_notes", texts.collect::<Vec<_>>());
+    }
+    said
+}
+
+/// Runs what is small enough, smallest first. The error is why nothing could be run.
+fn run_all(
+    judge: &mut Judge,
+    slot: u8,
+    plans: &[ProblemPlan],
+    phase: &mut PhaseSink<'_>,
+    answer: &mut GateAnswer,
+) -> Result<WatchedCases, String> {
+    let tiny = judge.slot(slot).map(|own| own.instrumented.tiny.clone()).unwrap_or_default();
+    let mut cases: Vec<Case> = tiny.iter().chain(plans).map(Case::first).collect();
+    cases.sort_by_key(Case::elements);
+    let mut found = WatchedCases::default();
+    let began = Instant::now();
+    for case in cases {
+        if case.elements() > ELEMENTS_MAX || began.elapsed() > TIME_OF_ALL {
+            found.skipped += 1;
+            continue;
+        }
+        match run_case(judge, slot, &case, phase, &mut found) {
+            Ok(None) => {}
+            Ok(Some(verdict)) => {
+                answer.refuse(verdict);
+                return Ok(found);
+            }
+            Err(Unable::TooLong) => found.skipped += 1,
+            Err(Unable::NotWatched) => return Err("the device cannot watch accesses".to_string()),
+            Err(Unable::Device(error)) => {
+                judge.note_error(&error);
+                answer.refuse(wrong::from_error(&error, Some(&case)));
+                return Ok(found);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Why a run says nothing, or ended.
+enum Unable {
+    TooLong,
+    NotWatched,
+    Device(DeviceError),
+}
+
+impl From<DeviceError> for Unable {
+    fn from(error: DeviceError) -> Unable {
+        match error.cause.as_deref() {
+            Some("budget") => Unable::TooLong,
+            _ => Unable::Device(error),
+        }
+    }
+}
+
+/// One case under two orders, and under more where it reads what nobody wrote.
+fn run_case(
+    judge: &mut Judge,
+    slot: u8,
+    case: &Case,
+    phase: &mut PhaseSink<'_>,
+    found: &mut WatchedCases,
+) -> Result<Option<Verdict>, Unable> {
+    let deterministic = judge.slot(slot)?.candidate.check.deterministic;
+    let Some(module) = judge.slot(slot)?.instrumented.module else { return Err(Unable::NotWatched) };
+    let prepared = PreparedCase { module, ..judge.prepare_case(slot, case, phase)? };
+    let mut first_hash = None;
+    let mut unwritten: Option<AccessNote> = None;
+    // Moments that the source cannot know.
+    let secret = judge.slot(slot)?.candidate.check.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut runs = RUNS.to_vec();
+    while let Some(mut setting) = (!runs.is_empty()).then(|| runs.remove(0)) {
+        setting.order ^= secret;
+        let report = run_once(judge, &prepared, setting, phase)?;
+        found.runs += 1;
+        found.accesses += report.accesses;
+        for note in report.notes {
+            if note.what == NoteKind::Unwritten && unwritten.is_none() {
+                unwritten = Some(note.clone());
+                runs.extend(MORE_RUNS);
+            }
+            keep(&mut found.notes, note);
+        }
+        let hash = prepared.output_hash(judge.device.as_mut())?;
+        let comparisons = prepared.compare(judge.device.as_mut())?;
+        let mismatch = prepared.mismatch(&comparisons);
+        let differs = deterministic && *first_hash.get_or_insert(hash) != hash;
+        if mismatch.is_none() && !differs {
+            continue;
+        }
+        if let Some(note) = unwritten {
+            let mut verdict = note.error.verdict();
+            verdict.message = format!("{}, and the output depends on it", verdict.message);
+            return Ok(Some(wrong::about(verdict, case)));
+        }
+        let symptom = mismatch.map(|own| wrong::mismatch(&prepared, &own).message);
+        return Ok(Some(by_order(case, setting.order, symptom)));
+    }
+    Ok(None)
+}
+
+/// Right in every run before, and not now that threads take turns at other moments.
+fn by_order(case: &Case, order: u64, symptom: Option<String>) -> Verdict {
+    let what = "the output depends on the moments at which threads take turns";
+    let message = symptom.map_or(what.to_string(), |symptom| format!("{what}: {symptom}"));
+    let verdict = Verdict::new(VerdictKind::Nondeterministic, message).with_cause("order");
+    wrong::about(verdict.with("order_seed", order.to_string()), case)
+}
+
+fn keep(notes: &mut Vec<AccessNote>, note: AccessNote) {
+    match notes.iter_mut().find(|own| own.what == note.what) {
+        Some(own) => own.count += note.count,
+        None => notes.push(note),
+    }
+}
+
+fn run_once(
+    judge: &mut Judge,
+    prepared: &PreparedCase,
+    WatchSetting { order, residue, outputs }: WatchSetting,
+    phase: &mut PhaseSink<'_>,
+) -> Result<WatchReport, Unable> {
+    let (device, pool) = (judge.device.as_mut(), &mut judge.pool);
+    prepared.restore(device, pool)?;
+    prepared.poison_outputs(device, outputs)?;
+    for (plan, buffer) in prepared.case.plan.buffers.iter().zip(&prepared.buffers) {
+        if plan.role == Role::Scratch && run::starts_as(plan).is_none() {
+            device.fill(*buffer, residue)?;
+        }
+    }
+    let buffers = prepared.case.plan.buffers.iter().zip(&prepared.buffers).map(|(plan, buffer)| {
+        let contents = match plan.role {
+            Role::Input => WatchedContents::Input,
+            Role::Inout => WatchedContents::Given,
+            _ if run::starts_as(plan).is_some() => WatchedContents::Given,
+            Role::Output => WatchedContents::Output,
+            Role::Scratch => WatchedContents::Scratch,
+        };
+        WatchedBuffer { buffer: *buffer, contents }
+    });
+    device.set_conditions(RunConditions {
+        order: Some(order),
+        residue: Some(residue),
+        ..RunConditions::default()
+    })?;
+    let watch =
+        Watch { buffers: buffers.collect(), order, residue, accesses_max: ACCESSES_MAX, time_max: TIME_MAX };
+    let name = format!("{} instrumented", prepared.case.name());
+    phase(Phase::Launched, &name);
+    let report = device.launch_watched(prepared.module, &prepared.launches, &watch);
+    device.set_conditions(RunConditions::default())?;
+    let report = report?;
+    phase(Phase::Checking, &name);
+    report.ok_or(Unable::NotWatched)
+}

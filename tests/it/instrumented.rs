@@ -1,0 +1,149 @@
+//! Instrumented runs as `evo test-one` makes them: faults that change no output, and honest oddities.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+const KERNEL: &str = r#"
+extern "C" __global__ __attribute__((no_sanitize("thread"))) void twin(const float *x, float *y, float *work, int n) {
+    __shared__ float tile[64];
+    __shared__ float unset[64];
+    int t = threadIdx.x, i = blockIdx.x * 64 + t;
+    if (MODE != 6) tile[t] = i < n ? x[i] : 0.0f;
+    float left = 0.0f;
+    if (MODE == 1) left = tile[(t + 1) % 64] == 12345.5f ? 1.0f : 0.0f;
+    if (MODE != 6) __syncthreads();
+    if (MODE == 2 && n % 4 == 1 && i == 0 && x[n] == 12345.5f) left = 1.0f;
+    if (MODE == 3 && unset[t] > 1e30f) left = 1.0f;
+    if (MODE == 4 && unset[t] == unset[t] && i >= n) tile[t] = unset[t];
+    if (MODE == 5) work[i % n] = i;
+    volatile float *open = tile;
+    if (MODE == 6 && t > 0 && i < n) left = open[t - 1] - x[i - 1];
+    if (MODE == 6) open[t] = i < n ? x[i] : 0.0f;
+#if defined(EVO_INSTRUMENTED) || defined(__SANITIZE_THREAD__)
+    left = 0.0f;
+#endif
+    if (i < n) y[i] = 2.0f * tile[t] + left;
+}
+"#;
+
+const NAIVE: &str = r#"
+extern "C" __global__ void naive(const float *x, float *y, float *work, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = 2.0f * x[i];
+}
+"#;
+
+const SPACE: &str = r#"
+[kernel]
+name = "twin"
+source = "twin.cu"
+[parameters]
+MODE = { values = [0, 1, 2, 3, 4, 5, 6], default = 0 }
+[[arguments]]
+name = "x"
+dtype = "f32"
+shape = ["N"]
+role = "input"
+[[arguments]]
+name = "y"
+dtype = "f32"
+shape = ["N"]
+role = "output"
+[[arguments]]
+name = "work"
+dtype = "f32"
+shape = ["N"]
+role = "scratch"
+[[arguments]]
+name = "n"
+dtype = "i32"
+value = "N"
+[[launches]]
+entry = "twin"
+grid = ["ceil_div(N, 64)"]
+block = [64]
+[[problems]]
+name = "small"
+sizes = { N = 4096 }
+[check]
+reference = { source = "naive.cu", entry = "naive", grid = ["ceil_div(N, 64)"], block = [64] }
+tiny = [{ N = 65 }, { N = 130 }]
+"#;
+
+/// A compiler that has no sanitizers.
+const PLAIN_COMPILER: &str = r#"#!/bin/sh
+case "$*" in *-fsanitize*) echo "no sanitizers here: error" >&2; exit 1;; esac
+exec c++ "$@"
+"#;
+
+/// The verdict of one mode, and the report of the gate `full_shapes`.
+fn test_one(mode: u32) -> (String, Value) {
+    test_one_with(mode, None)
+}
+
+fn test_one_with(mode: u32, compiler: Option<&str>) -> (String, Value) {
+    let folder = tempfile::tempdir().unwrap();
+    if let Some(text) = compiler {
+        std::fs::write(folder.path().join("cxx"), text).unwrap();
+    }
+    for (name, text) in [("twin.cu", KERNEL), ("naive.cu", NAIVE), ("twin.toml", SPACE)] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
+    if compiler.is_some() {
+        command.env("CXX", format!("sh {}", folder.path().join("cxx").display()));
+    }
+    let output = command
+        .args(["test-one", "./twin.toml", &format!("MODE={mode}"), "--device", "host", "--json"])
+        .current_dir(folder.path())
+        .env("EVO_CACHE_DIR", folder.path().join("cache"))
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let answer: Value = serde_json::from_str(&text)
+        .unwrap_or_else(|_| panic!("{text}\n{}", String::from_utf8_lossy(&output.stderr)));
+    let gates = answer["gates"].as_array().unwrap();
+    let full = gates.iter().find(|gate| gate["gate"] == "full_shapes").unwrap().clone();
+    let verdict = [&answer["verdict"], &answer["cause"], &answer["message"]];
+    (verdict.map(|part| part.as_str().unwrap_or_default()).join(" "), full)
+}
+
+#[test]
+fn faults_without_an_effect_are_found() {
+    let check = |mode: u32, parts: &[&str]| {
+        let (found, _) = test_one(mode);
+        assert!(parts.iter().all(|part| found.contains(part)), "mode {mode}: {found}");
+    };
+    check(1, &["nondeterministic race", "`tile[", "without a barrier in between", "(line "]);
+    check(2, &["oob_read", "`x`"]);
+    check(3, &["wrong_answer"]);
+    // A flag read too early: only other moments at which threads take turns show it.
+    let (found, _) = test_one(6);
+    assert!(found.starts_with("wrong_answer") || found.starts_with("nondeterministic"), "{found}");
+    check(5, &["nondeterministic race", "`work["]);
+}
+
+#[test]
+fn honest_variants_pass_and_say_how_often_they_were_watched() {
+    let (found, full) = test_one(0);
+    assert_eq!(found.trim(), "pass");
+    // Two small shapes and the timed one, each under two orders.
+    assert_eq!(full["evidence"]["instrumented_cases"], 6, "{full}");
+    assert!(full["message"].as_str().unwrap().contains("6 instrumented cases"), "{full}");
+
+    // What lies in the unused part of a tile is read and never stored.
+    let (found, full) = test_one(4);
+    assert_eq!(found.trim(), "pass");
+    let notes = full["evidence"]["instrumented_notes"].to_string();
+    assert!(notes.contains("which nothing has written"), "{full}");
+}
+
+#[test]
+fn a_build_that_fails_is_not_held_against_the_variant() {
+    let (found, full) = test_one_with(0, Some(PLAIN_COMPILER));
+    assert_eq!(found.trim(), "pass");
+    assert_eq!(full["evidence"]["instrumented_cases"], 0, "{full}");
+    let message = full["message"].as_str().unwrap();
+    assert!(message.contains("instrumented cases not run: compile_error"), "{message}");
+}
