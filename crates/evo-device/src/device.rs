@@ -135,6 +135,7 @@ pub struct GuardDamage {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunConditions {
     /// Seed of the order in which threads, warps and blocks take turns; ascending where there is none.
+    /// On the host, seeds `2k` and `2k + 1` give opposite orders: a pair shows what one of them hides.
     pub order: Option<u64>,
     /// 4-byte pattern that shared memory and stacks hold before a block begins; whatever is there if none.
     pub residue: Option<u32>,

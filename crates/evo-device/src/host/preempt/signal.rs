@@ -35,6 +35,7 @@ mod machine {
 
     thread_local! {
         static CLOCK: Cell<*const TurnClock> = const { Cell::new(std::ptr::null()) };
+        static THREAD: Cell<i32> = const { Cell::new(0) };
         static SECTION: Cell<Option<InterruptSection>> = const { Cell::new(None) };
     }
 
@@ -42,8 +43,11 @@ mod machine {
     pub fn enter(clock: &TurnClock, section: InterruptSection) {
         SECTION.set(Some(section));
         CLOCK.set(clock);
-        // SAFETY: asks for this thread's own number.
-        clock.occupy(unsafe { libc::gettid() });
+        if THREAD.get() == 0 {
+            // SAFETY: asks for this thread's own number.
+            THREAD.set(unsafe { libc::gettid() });
+        }
+        clock.occupy(THREAD.get());
     }
 
     /// The thread runs no kernel any more.

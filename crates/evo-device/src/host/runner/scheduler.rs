@@ -366,14 +366,12 @@ unsafe fn fiber_main(runner: *mut Runner, record: *mut ThreadRecord, yielder: &F
             // SAFETY: the record is this fiber's own.
             let (run, arguments) = unsafe { (*runner).prepare(&mut *record, thread) };
             // SAFETY: as above.
-            match unsafe { (*runner).residue } {
+            if unsafe { (*runner).residue.is_none() } {
                 // SAFETY: `run` unpacks exactly these arguments; the plan was compared with the signature.
-                None => unsafe { run(arguments) },
-                // SAFETY: as above; a fiber's stack is several times as deep as the fill.
-                Some(residue) => unsafe {
-                    let (depth, written) = residue.call(run, arguments);
-                    (*runner).learn(depth, written);
-                },
+                unsafe { run(arguments) };
+            } else {
+                // SAFETY: as above.
+                unsafe { call_on_residue(runner, run, arguments) };
             }
             // SAFETY: as above.
             unsafe { (&mut (*runner).warps)[thread as usize / 32].done |= 1 << (thread % 32) };
@@ -384,16 +382,27 @@ unsafe fn fiber_main(runner: *mut Runner, record: *mut ThreadRecord, yielder: &F
     }
 }
 
-type Call = (unsafe extern "C" fn(*mut *mut c_void), *mut *mut c_void);
-
-impl Runner {
-    /// Takes in how deep a thread wrote into its filled stack.
-    fn learn(&mut self, depth: usize, written: usize) {
-        if let Some(residue) = &mut self.residue {
+/// Runs a thread on a stack that holds the launch's pattern.
+#[cold]
+unsafe fn call_on_residue(
+    runner: *mut Runner,
+    run: unsafe extern "C" fn(*mut *mut c_void),
+    arguments: *mut *mut c_void,
+) {
+    // SAFETY: as the caller promises; a fiber's stack is several times as deep as the fill, and references to the
+    // runner end before the kernel runs.
+    unsafe {
+        let Some(residue) = (*runner).residue else { return };
+        let (depth, written) = residue.call(run, arguments);
+        if let Some(residue) = &mut (*runner).residue {
             residue.learn(depth, written);
         }
     }
+}
 
+type Call = (unsafe extern "C" fn(*mut *mut c_void), *mut *mut c_void);
+
+impl Runner {
     fn prepare(&self, record: &mut ThreadRecord, thread: u32) -> Call {
         let work = self.work.as_ref().expect("a launch has begun");
         let [x, y, _] = work.block;
