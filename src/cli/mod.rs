@@ -2,6 +2,7 @@
 
 pub mod args;
 mod compile;
+mod compile_columns;
 mod compile_table;
 mod completions;
 mod entry;
