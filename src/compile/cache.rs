@@ -1,7 +1,8 @@
 //! Binaries and refusals by content, shared by all studies and safe between processes.
 //!
 //! `objects/` holds files named by the hash of their bytes; `keys/` says which object, or which refusal,
-//! answers a request. Every file is written under another name and renamed, so a reader sees all of it or
+//! answers a request for certain files, and `manifests/` (module `manifest`) which files a request was met
+//! with. Every file is written under another name and renamed, so a reader sees all of it or
 //! none; none is synced, because whatever a power cut tears is noticed by its hash and compiled again.
 
 use std::io::{self, Write};
@@ -17,7 +18,7 @@ use evo_space::genome::ContentHash;
 use super::error::CompileSetupError;
 
 /// Raised when the layout or the meaning of an entry changes; older entries are then not looked at.
-const VERSION: &str = "v1";
+const VERSION: &str = "v2";
 
 /// Scratch folders of processes that are gone are removed when they are older than this.
 const SCRATCH_AGE: Duration = Duration::from_secs(24 * 3600);
@@ -43,7 +44,7 @@ impl Cache {
     pub fn open(folder: &Path) -> Result<Cache, CompileSetupError> {
         let cache = Cache { root: folder.join(VERSION) };
         let prepare = || -> io::Result<()> {
-            for part in ["objects", "keys", "tmp"] {
+            for part in ["objects", "keys", "manifests", "tmp"] {
                 fs::create_dir_all(cache.root.join(part))?;
             }
             // Create, write and close: a full disk may still let empty files be made.
@@ -81,13 +82,8 @@ impl Cache {
 
     /// The answer to a request, if it is there and whole.
     pub fn get(&self, key: &ContentHash) -> Option<CompileOutcome> {
-        let text = fs::read_to_string(self.key_path(key)).ok()?;
-        let (checksum, body) = text.split_once('\n')?;
-        // A torn or edited entry counts as absent: compiling again is always right, a wrong binary never is.
-        if ContentHash::of(body.as_bytes()).as_str() != checksum {
-            return None;
-        }
-        let mut outcome: CompileOutcome = serde_json::from_str(body).ok()?;
+        let mut outcome: CompileOutcome =
+            serde_json::from_str(&self.read_checked(&self.key_path(key))?).ok()?;
         if let Ok(binary) = &mut outcome {
             let extension = binary.path.extension()?.to_str()?.to_string();
             // The folder may have moved since.
@@ -101,20 +97,32 @@ impl Cache {
     }
 
     /// Keeps an answer, if asking again would give the same: binaries and plain refusals, not deadlines,
-    /// memory or crashes.
-    pub fn put(&self, key: &ContentHash, outcome: &CompileOutcome) -> io::Result<()> {
+    /// memory or crashes. Says whether it was kept.
+    pub fn put(&self, key: &ContentHash, outcome: &CompileOutcome) -> io::Result<bool> {
         // A deadline, a memory limit or a crash depends on the load of this machine, so the next attempt may
         // succeed.
         let lasting = match outcome {
             Ok(_) => true,
             Err(verdict) => verdict.kind == VerdictKind::CompileError,
         };
-        if !lasting {
-            return Ok(());
+        if lasting {
+            let body = serde_json::to_string(outcome).map_err(io::Error::other)?;
+            self.write_checked(&self.key_path(key), &body)?;
         }
-        let body = serde_json::to_string(outcome).map_err(io::Error::other)?;
-        let text = format!("{}\n{body}", ContentHash::of(body.as_bytes()));
-        self.write(&self.key_path(key), text.as_bytes())
+        Ok(lasting)
+    }
+
+    /// A text that `write_checked` wrote, if it is there and whole.
+    pub(super) fn read_checked(&self, path: &Path) -> Option<String> {
+        let text = fs::read_to_string(path).ok()?;
+        let (checksum, body) = text.split_once('\n')?;
+        // A torn or edited entry counts as absent: compiling again is always right, a wrong binary never is.
+        (ContentHash::of(body.as_bytes()).as_str() == checksum).then(|| body.to_string())
+    }
+
+    /// Writes a text after a line with its hash.
+    pub(super) fn write_checked(&self, path: &Path, body: &str) -> io::Result<()> {
+        self.write(path, format!("{}\n{body}", ContentHash::of(body.as_bytes())).as_bytes())
     }
 
     /// Keeps a binary under the hash of its bytes.
@@ -131,6 +139,11 @@ impl Cache {
 
     fn key_path(&self, key: &ContentHash) -> PathBuf {
         self.root.join("keys").join(&key.as_str()[..2]).join(format!("{key}.json"))
+    }
+
+    /// The manifest of a request, as `key` names it.
+    pub(super) fn manifest_path(&self, key: &ContentHash) -> PathBuf {
+        self.root.join("manifests").join(&key.as_str()[..2]).join(format!("{key}.json"))
     }
 
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -159,7 +172,7 @@ impl Cache {
     }
 }
 
-/// The key of a request: everything that decides the answer.
+/// The key of a request: everything that decides the answer, but for the files that the source includes.
 pub fn key(source: &KernelSource, kind: DeviceKind, arch: &str, fingerprint: &ContentHash) -> ContentHash {
     let mut parts: Vec<&[u8]> = vec![
         VERSION.as_bytes(),

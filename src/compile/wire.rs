@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::toolchain::FoundCompiler;
 
 /// Raised by any change that an older peer would misread.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Farm to worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -43,6 +43,6 @@ pub enum CompileAnswer {
     Ready { toolchain: String, fingerprint: ContentHash },
     /// Cannot be set up.
     Refused { message: String, hint: Option<String> },
-    /// What became of a source.
-    Done { outcome: CompileOutcome },
+    /// What became of a source, and the files that the compiler says it read.
+    Done { outcome: CompileOutcome, read: Vec<PathBuf> },
 }

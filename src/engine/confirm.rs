@@ -32,6 +32,12 @@ struct Deep<R: Recipe> {
     toolchain: String,
 }
 
+/// Whether the source is not the one that was screened: an included file was edited during the run.
+fn has_changed<P>(variant: &Variant<P>, screened: &Evaluation) -> bool {
+    let now = variant.prepared.as_ref().and_then(|(_, identity)| identity.text.as_ref());
+    now.zip(screened.source_hash.as_ref()).is_some_and(|(now, then)| now != then)
+}
+
 impl<R: Recipe> Engine<'_, R> {
     /// Confirms the finalists; gives how many passed.
     pub(super) fn confirm(&mut self) -> Result<usize, EngineError> {
@@ -98,6 +104,14 @@ impl<R: Recipe> Engine<'_, R> {
         let Some(genome) = self.space.genome(&configuration) else { return Ok(None) };
         let mut variant = Variant::new(number, genome, configuration, &screened.origin, false);
         if variant.prepare(self.recipe).is_err() {
+            return Ok(None);
+        }
+        if has_changed(&variant, &screened) {
+            let message = format!(
+                "`{}` is not confirmed: a file that it includes has changed since it was screened",
+                variant.configuration
+            );
+            self.notice(message)?;
             return Ok(None);
         }
         let Some(answer) = self.compile_now(&variant)? else { return Ok(None) };

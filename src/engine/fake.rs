@@ -393,6 +393,7 @@ pub(crate) fn header() -> StudyHeader {
         kernel: "fake".into(),
         space: "fake.toml".into(),
         space_hash: ContentHash::of(b"space"),
+        inputs: Vec::new(),
         valid: "1".into(),
         problems: vec!["p".into()],
         checked: Vec::new(),

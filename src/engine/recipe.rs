@@ -10,6 +10,8 @@ use evo_space::genome::{Configuration, ContentHash};
 
 use super::ports::{BuildRecord, Identity, JobOrder, Recipe, Refused};
 use crate::compile::facts;
+use crate::compile::includes::FileReader;
+use crate::compile::search_path::SearchPath;
 use crate::journal::record::{LaunchWork, ProblemWork};
 use crate::kernel::limits::{launch, resources as compiled_limits};
 use crate::kernel::render::render;
@@ -28,6 +30,9 @@ pub struct KernelRecipe<'a> {
     checked: Vec<&'a ProblemSpec>,
     reference: Option<(BinaryRef, Vec<String>)>,
     check: CheckPlan,
+    /// Where included files are looked for beside the kernel's own options.
+    search: SearchPath,
+    files: FileReader,
 }
 
 impl<'a> KernelRecipe<'a> {
@@ -52,7 +57,15 @@ impl<'a> KernelRecipe<'a> {
             checked: select(|problem| problem.checked && !problem.timed),
             reference: reference.map(|(binary, entries)| (BinaryRef::of(&binary), entries)),
             check: check_plan(kernel, seed),
+            search: SearchPath::default(),
+            files: FileReader::default(),
         }
+    }
+
+    /// The same where the environment names include folders: what is in included files is part of a
+    /// variant's identity.
+    pub fn searching(self, search: SearchPath) -> KernelRecipe<'a> {
+        KernelRecipe { search, ..self }
     }
 
     /// The same for a device whose architecture is known (`sm_90a`, …): facts then include the occupancy.
@@ -74,7 +87,14 @@ impl<'a> KernelRecipe<'a> {
             keep(&mut refused, launch::check(plan, &self.limits));
         }
         let source = keep(&mut refused, render(self.kernel, configuration));
-        KernelDraft { source, tiny, checked, timed, refused }
+        let included = source.as_ref().and_then(|source| self.included(source));
+        KernelDraft { source, included, tiny, checked, timed, refused }
+    }
+
+    /// A hash of the files that a source includes; `None` where there are none but the toolchain's.
+    fn included(&self, source: &KernelSource) -> Option<ContentHash> {
+        let search = self.search.with_options(source.options.iter().map(String::as_str));
+        self.files.scan(&source.text, &search).digest()
     }
 
     /// Refuses what the compiler's report forbids: spills beyond the space's rule, or launches that
@@ -144,6 +164,8 @@ fn refusal(verdict: Box<Verdict>) -> Refused {
 pub struct KernelDraft {
     /// Absent where rendering failed.
     pub source: Option<KernelSource>,
+    /// Hash of the files that the source includes, if there are any.
+    pub included: Option<ContentHash>,
     /// Small shapes cut from the configuration's own tiles.
     pub tiny: Vec<ProblemPlan>,
     /// Problems that are checked and not timed.
@@ -157,7 +179,8 @@ impl KernelDraft {
     /// A configuration that is refused before anything is resolved.
     pub fn refused(gate: Gate, verdict: Box<Verdict>) -> KernelDraft {
         let refused = Some(Refused { gate, verdict });
-        KernelDraft { source: None, tiny: Vec::new(), checked: Vec::new(), timed: Vec::new(), refused }
+        let (tiny, checked, timed) = (Vec::new(), Vec::new(), Vec::new());
+        KernelDraft { source: None, included: None, tiny, checked, timed, refused }
     }
 
     /// The plans of all problems, timed ones first.
@@ -167,9 +190,9 @@ impl KernelDraft {
 
     /// Ready for the compilers, unless it is refused.
     fn ready(self) -> Result<PreparedKernel, Refused> {
-        let KernelDraft { source, tiny, checked, timed, refused } = self;
+        let KernelDraft { source, included, tiny, checked, timed, refused } = self;
         match (refused, source) {
-            (None, Some(source)) => Ok(PreparedKernel { source, tiny, checked, timed }),
+            (None, Some(source)) => Ok(PreparedKernel { source, included, tiny, checked, timed }),
             (Some(refused), _) => Err(refused),
             (None, None) => {
                 Err(refusal(Box::new(Verdict::new(VerdictKind::RenderError, "no source was rendered"))))
@@ -182,6 +205,8 @@ impl KernelDraft {
 #[derive(Clone, Debug)]
 pub struct PreparedKernel {
     pub source: KernelSource,
+    /// Hash of the files that the source includes, if there are any.
+    pub included: Option<ContentHash>,
     /// Small shapes cut from the configuration's own tiles.
     pub tiny: Vec<ProblemPlan>,
     /// Problems that are checked and not timed.
@@ -190,6 +215,14 @@ pub struct PreparedKernel {
 }
 
 impl PreparedKernel {
+    /// A hash of the source joined with that of the files that it includes.
+    fn with_included(&self, own: ContentHash) -> ContentHash {
+        match &self.included {
+            None => own,
+            Some(included) => ContentHash::of_parts([own.as_str().as_bytes(), included.as_str().as_bytes()]),
+        }
+    }
+
     /// A hash of everything but the code that decides the outcome: grids, blocks, shapes. Two
     /// configurations with the same machine code may still differ here.
     fn plan_hash(&self) -> ContentHash {
@@ -210,8 +243,8 @@ impl Recipe for KernelRecipe<'_> {
 
     fn identity(&self, prepared: &PreparedKernel) -> Identity {
         Identity {
-            source: prepared.source.code_hash(),
-            text: Some(ContentHash::of(prepared.source.text.as_bytes())),
+            source: prepared.with_included(prepared.source.code_hash()),
+            text: Some(prepared.with_included(ContentHash::of(prepared.source.text.as_bytes()))),
             plan: prepared.plan_hash(),
         }
     }

@@ -5,6 +5,7 @@ mod compile_command;
 mod compile_ends;
 mod compiled_facts;
 mod golden;
+mod included_files;
 mod insight;
 mod kernel;
 mod kernel_errors;

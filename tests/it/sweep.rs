@@ -9,7 +9,7 @@ use evo::journal::reader;
 use evo::journal::replay::History;
 use serde_json::Value;
 
-const KERNEL: &str = r#"
+pub const KERNEL: &str = r#"
 extern "C" __global__ void scale(const float *x, float *y, int n) {
     for (int i = (blockIdx.x * blockDim.x + threadIdx.x) * VEC; i < n; i += gridDim.x * blockDim.x * VEC) {
         for (int j = i; j < i + VEC && j < n; j++) y[j] = FACTOR * x[j];
@@ -17,14 +17,14 @@ extern "C" __global__ void scale(const float *x, float *y, int n) {
 }
 "#;
 
-const NAIVE: &str = r#"
+pub const NAIVE: &str = r#"
 extern "C" __global__ void naive(const float *x, float *y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) y[i] = 2.0f * x[i];
 }
 "#;
 
-const SPACE: &str = r#"
+pub const SPACE: &str = r#"
 [kernel]
 name = "scale"
 source = "scale.cu"
@@ -64,12 +64,12 @@ bytes = "8 * N"
 "#;
 
 /// A folder with the kernel, and the command to run in it.
-struct Bench {
+pub struct Bench {
     folder: tempfile::TempDir,
 }
 
 impl Bench {
-    fn new() -> Bench {
+    pub fn new() -> Bench {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in [("scale.toml", SPACE), ("scale.cu", KERNEL), ("naive.cu", NAIVE)] {
             std::fs::write(folder.path().join(name), text).unwrap();
@@ -77,22 +77,22 @@ impl Bench {
         Bench { folder }
     }
 
-    fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    fn command(&self, words: &[&str]) -> Command {
+    pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
         command.current_dir(self.path()).args(words).stdin(Stdio::null());
         command
     }
 
-    fn run(&self, words: &[&str]) -> Output {
+    pub fn run(&self, words: &[&str]) -> Output {
         self.command(words).output().unwrap()
     }
 
     /// `sweep scale.toml --device host` with more words, in study `s`.
-    fn sweep(&self, words: &[&str]) -> Vec<String> {
+    pub fn sweep(&self, words: &[&str]) -> Vec<String> {
         let fixed = ["sweep", "scale.toml", "--device", "host", "--study", "s"];
         fixed.iter().chain(words).map(|word| word.to_string()).collect()
     }
@@ -102,7 +102,7 @@ impl Bench {
         self.command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
-    fn verdicts(&self) -> BTreeMap<String, String> {
+    pub fn verdicts(&self) -> BTreeMap<String, String> {
         let journal = reader::read(&self.path().join("evidence/s/journal.jsonl")).unwrap();
         let history = History::replay(journal);
         let pair = |one: &evo_protocol::evaluation::Evaluation| {
@@ -129,7 +129,7 @@ impl Bench {
     }
 }
 
-fn words(list: &[String]) -> Vec<&str> {
+pub fn words(list: &[String]) -> Vec<&str> {
     list.iter().map(String::as_str).collect()
 }
 
@@ -150,7 +150,7 @@ fn right_or_wrong(verdicts: BTreeMap<String, String>) -> BTreeMap<String, String
     verdicts.into_iter().map(|(name, verdict)| (name, merge(verdict))).collect()
 }
 
-fn text(bytes: &[u8]) -> String {
+pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 

@@ -83,6 +83,7 @@ fn header(plan: &SweepPlan, identity: StudyIdentity) -> StudyHeader {
         kernel: identity.kernel,
         space: identity.space,
         space_hash: identity.space_hash,
+        inputs: identity.inputs,
         valid: plan.subject.space().count().to_string(),
         problems: identity.problems,
         checked: identity.checked,
