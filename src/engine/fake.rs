@@ -1,6 +1,6 @@
 //! Compilers, a device and a recipe that cost nothing, for tests of the engine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
@@ -126,6 +126,10 @@ pub(super) struct Log {
     pub cancelled: Vec<usize>,
     pub evaluated: Vec<String>,
     pub deep: Vec<String>,
+    /// Paired comparisons made.
+    pub paired: usize,
+    /// The baseline's drifts in the comparisons to come; none after the last.
+    pub drifts: VecDeque<f64>,
 }
 
 impl Compilers<FakePrepared> for FakeCompilers {
@@ -182,6 +186,8 @@ impl Evaluate<FakeJob> for FakeDevice {
     fn pair(&mut self, rivals: &Rivals<FakeJob>) -> Result<PairedProblem, String> {
         let [baseline_ns, finalist_ns] = [&rivals.baseline, &rivals.finalist].map(objective_of);
         let ratio = finalist_ns / baseline_ns;
+        let mut log = self.log.lock().unwrap();
+        log.paired += 1;
         Ok(PairedProblem {
             problem: "p".into(),
             ratio,
@@ -192,6 +198,7 @@ impl Evaluate<FakeJob> for FakeDevice {
             decision: if ratio < 1.0 { PairedDecision::Faster } else { PairedDecision::Same },
             baseline_ns,
             finalist_ns,
+            baseline_drift: log.drifts.pop_front(),
         })
     }
 
@@ -287,6 +294,8 @@ pub(super) struct TestStudy {
     pub space: SearchSpace,
     pub strategy: &'static str,
     pub options: Options,
+    /// How the baseline drifts in the first comparisons.
+    pub drifts: Vec<f64>,
 }
 
 /// The result of one run.
@@ -307,7 +316,8 @@ impl TestStudy {
             valid,
             run_all: false,
         };
-        TestStudy { out: tempfile::tempdir().unwrap(), space, strategy: "exhaustive", options }
+        let (out, drifts) = (tempfile::tempdir().unwrap(), Vec::new());
+        TestStudy { out, space, strategy: "exhaustive", options, drifts }
     }
 
     pub(super) fn journal(&self) -> PathBuf {
@@ -344,7 +354,8 @@ impl TestStudy {
         script: impl FnOnce(Sender<Message<FakeBinary>>) -> Script,
     ) -> Result<Ran, EngineError> {
         let mut study = self.open();
-        let log = Arc::new(Mutex::new(Log::default()));
+        let log = Log { drifts: self.drifts.clone().into(), ..Log::default() };
+        let log = Arc::new(Mutex::new(log));
         let inbox = Inbox::new();
         let script = script(inbox.sender());
         let mut watcher = Watcher { journal: self.journal(), events: Vec::new() };
@@ -401,6 +412,7 @@ pub(crate) fn header() -> StudyHeader {
         strategy: "exhaustive".into(),
         population: 4,
         ranking: RankingMode::Hot,
+        allow_trade: false,
         device: DeviceInfo {
             kind: DeviceKind::Host,
             name: "fake".into(),

@@ -65,6 +65,9 @@ pub struct StudyHeader {
     pub population: u32,
     /// Which timing ranks.
     pub ranking: RankingMode,
+    /// Whether a variant that is slower than the baseline on one problem may rank first by its mean.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub allow_trade: bool,
     pub device: DeviceInfo,
     pub environment: Environment,
     /// UTC, RFC 3339.
@@ -180,6 +183,10 @@ pub struct RunEnd {
     pub device_at_start: Option<Telemetry>,
     #[serde(default)]
     pub device_at_end: Option<Telemetry>,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// The time now as files say it.

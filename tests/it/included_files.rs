@@ -109,4 +109,7 @@ fn studies_before_and_after_an_edit_share_nothing() {
     for (name, one) in &first {
         assert_ne!(one.source_hash, second[name].source_hash, "{name}");
     }
+    let board: serde_json::Value =
+        serde_json::from_slice(&fs::read(bench.path().join("evidence/leaderboard.json")).unwrap()).unwrap();
+    assert_eq!(board["sections"].as_array().unwrap().len(), 2, "another space is another section");
 }

@@ -68,6 +68,7 @@ impl LiveSubject {
             problems: names(true),
             checked: names(false),
             ranking: kernel.objective.ranking,
+            allow_trade: kernel.objective.allow_trade,
             device: lane.info().clone(),
         };
         Ok(Stage { recipe, compilers: Box::new(farm), device: Box::new(lane), identity, notices: Vec::new() })

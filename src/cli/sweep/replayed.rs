@@ -62,6 +62,7 @@ impl ReplayedSubject {
             problems: vec![recording.problem.clone()],
             checked: Vec::new(),
             ranking: RankingMode::Hot,
+            allow_trade: false,
             device: info(recording),
         };
         Stage {

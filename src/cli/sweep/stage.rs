@@ -31,5 +31,7 @@ pub struct StudyIdentity {
     pub checked: Vec<String>,
     /// The timing mode that ranks.
     pub ranking: RankingMode,
+    /// Whether the space allows trades between problems.
+    pub allow_trade: bool,
     pub device: DeviceInfo,
 }
