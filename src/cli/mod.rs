@@ -15,6 +15,7 @@ mod output;
 mod preflight;
 mod progress;
 mod render;
+mod seed;
 mod selftest;
 mod session;
 mod space;

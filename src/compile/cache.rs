@@ -23,6 +23,9 @@ const VERSION: &str = "v2";
 /// Scratch folders of processes that are gone are removed when they are older than this.
 const SCRATCH_AGE: Duration = Duration::from_secs(24 * 3600);
 
+/// Reference answers belong to the seed of one study; those of studies that ended long ago are removed.
+const ANSWERS_AGE: Duration = Duration::from_secs(14 * 24 * 3600);
+
 /// The cache folder: `$EVO_CACHE_DIR`, else `$XDG_CACHE_HOME/evo`, else `~/.cache/evo`, else one below
 /// the temporary folder.
 pub fn default_dir() -> PathBuf {
@@ -157,17 +160,26 @@ impl Cache {
         file.persist(path).map(drop).map_err(|error| error.error)
     }
 
-    /// Removes scratch that killed processes left behind. Age decides, not process numbers: the folder
-    /// may be shared between machines.
+    /// Removes scratch that killed processes left behind, and answers of references that are old. Age decides,
+    /// not process numbers: the folder may be shared between machines.
     fn sweep_scratch(&self) {
-        let Ok(entries) = fs::read_dir(self.root.join("tmp")) else { return };
-        for entry in entries.flatten() {
-            let modified = entry.metadata().and_then(|metadata| metadata.modified());
-            let age = modified.ok().and_then(|time| SystemTime::now().duration_since(time).ok());
-            if age.is_some_and(|age| age > SCRATCH_AGE) {
-                let path = entry.path();
-                let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
-            }
+        remove_old(&self.root.join("tmp"), SCRATCH_AGE, |_| true);
+        let is_answer = |path: &Path| path.extension().is_some_and(|extension| extension == "expected");
+        if let Some(folder) = self.root.parent() {
+            remove_old(folder, ANSWERS_AGE, is_answer);
+        }
+    }
+}
+
+/// Removes what was last changed longer ago than `limit` in a folder.
+fn remove_old(folder: &Path, limit: Duration, is_meant: impl Fn(&Path) -> bool) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten().filter(|entry| is_meant(&entry.path())) {
+        let modified = entry.metadata().and_then(|metadata| metadata.modified());
+        let age = modified.ok().and_then(|time| SystemTime::now().duration_since(time).ok());
+        if age.is_some_and(|age| age > limit) {
+            let path = entry.path();
+            let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
         }
     }
 }
@@ -258,6 +270,22 @@ mod tests {
         check(VerdictKind::CompileOom, false);
         check(VerdictKind::CompilerCrash, false);
         check(VerdictKind::HarnessError, false);
+    }
+
+    #[test]
+    fn old_answers_of_references_are_removed() {
+        let root = tempfile::tempdir().unwrap();
+        let name = |text: &str| root.path().join(text);
+        let old = SystemTime::now() - 2 * ANSWERS_AGE;
+        for (file, age) in [("a.expected", Some(old)), ("b.expected", None), ("mine", Some(old))] {
+            let file = fs::File::create(name(file)).unwrap();
+            age.into_iter().for_each(|time| file.set_modified(time).unwrap());
+        }
+        Cache::open(root.path()).unwrap();
+        assert_eq!(
+            [name("a.expected"), name("b.expected"), name("mine")].map(|path| path.exists()),
+            [false, true, true]
+        );
     }
 
     #[test]

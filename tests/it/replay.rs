@@ -36,7 +36,7 @@ impl Bench {
 
     fn sweep(&self, recording: &str, words: &[&str]) -> Assert {
         let device = format!("replay:{recording}");
-        self.evo(&[&["sweep", "--device", &device, "--study", "s"], words].concat())
+        self.evo(&[&["sweep", "--device", &device, "--study", "s", "--seed", "1"], words].concat())
     }
 
     fn history(&self) -> History {
