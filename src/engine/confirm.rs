@@ -323,7 +323,8 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(best.map(Ok))
     }
 
-    fn notice(&mut self, message: String) -> Result<(), EngineError> {
+    /// Tells observers and the journal something that a person should know.
+    pub(super) fn notice(&mut self, message: String) -> Result<(), EngineError> {
         self.study.note(message.clone())?;
         self.observer.observe(&Event::Notice { message });
         Ok(())

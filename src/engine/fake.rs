@@ -8,13 +8,14 @@ use std::sync::{Arc, Mutex};
 
 use evo_protocol::binary::EntryResources;
 use evo_protocol::device::{DeviceInfo, DeviceKind, DeviceLimits, Telemetry};
+use evo_protocol::evaluation::Evaluation;
 use evo_protocol::facts::Facts;
 use evo_protocol::leaderboard::{Environment, PairedDecision, PairedProblem};
 use evo_protocol::measurement::{Measurement, RankingMode, StopRule, TimingMode};
 use evo_protocol::verdict::{Cause, Gate, GateReport, GateState, VERDICT_VERSION, Verdict, VerdictKind};
 use evo_search::registry::{StrategyOptions, create};
 use evo_search::strategy::Strategy;
-use evo_space::genome::{Configuration, ContentHash};
+use evo_space::genome::{Configuration, ContentHash, Genome};
 use evo_space::space::SearchSpace;
 
 use super::error::EngineError;
@@ -23,6 +24,7 @@ use super::ports::{
     BuildRecord, Compilers, Evaluate, Identity, Inbox, JobOrder, Message, Recipe, Refused, Rivals,
 };
 use super::run::{Engine, Parts};
+use super::variant::Variant;
 use crate::budget::Budget;
 use crate::event::{Event, Observer};
 use crate::journal::record::{FORMAT, ProblemWork, StudyHeader};
@@ -430,4 +432,15 @@ pub(crate) fn header() -> StudyHeader {
         environment: Environment::default(),
         started_at: "2026-01-01T00:00:00Z".into(),
     }
+}
+
+/// An evaluation with nothing but a verdict.
+pub(crate) fn evaluation(
+    number: u64,
+    configuration: Configuration,
+    origin: &str,
+    verdict: Verdict,
+) -> Evaluation {
+    let variant: Variant<()> = Variant::new(number, Genome(Box::default()), configuration, origin, false);
+    variant.evaluation(verdict, Vec::new())
 }

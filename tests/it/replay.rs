@@ -248,6 +248,9 @@ fn json_lines_name_the_replay() {
         "study",
         "leaderboard",
         "verdicts",
+        "passed",
+        "failures",
+        "default_failure",
         "section",
         "insight",
     ];

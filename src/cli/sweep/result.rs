@@ -13,6 +13,7 @@ use crate::cli::output;
 use crate::engine::RunSummary;
 use crate::journal::leaderboard::verdict_mix;
 use crate::replay::device::PREFIX;
+use crate::report::failures::{self, FirstFailure};
 use crate::report::width::stdout_width;
 use crate::report::{insight, text};
 
@@ -29,23 +30,37 @@ pub fn report(plan: &SweepPlan, outcome: &SweepOutcome) -> Result<ExitCode, CliE
         if let Some(line) = outcome.summary.insight.as_ref().and_then(insight::line) {
             output::say(&line);
         }
+        // Again at the end: the announcement is far up by now.
+        let (header, evaluations) = (outcome.study.header(), &outcome.study.history.evaluations);
+        if let Some(failure) = failures::of_default(header, evaluations) {
+            output::say(&format!(
+                "the default configuration failed: {}\nagain: {}",
+                failure.said(),
+                failure.repro
+            ));
+        }
     }
-    Ok(exit_code(&outcome.summary))
+    Ok(exit_code(&outcome.summary, &outcome.study.history.evaluations))
 }
 
-fn exit_code(summary: &RunSummary) -> ExitCode {
+fn exit_code(summary: &RunSummary, evaluations: &[Evaluation]) -> ExitCode {
     match summary.end.reason {
         // A script has to tell a run that it can resume, or that lost its device, from one that reached its
-        // goal. A sweep in which no variant passed has still done its work.
+        // goal.
         StopReason::Interrupted => ExitCode::Interrupted,
         StopReason::DeviceLost => ExitCode::DeviceLost,
-        _ => ExitCode::Done,
+        // Single variants may fail; a sweep that found nothing usable has failed.
+        _ if failures::passed(evaluations) > 0 => ExitCode::Done,
+        _ if failures::is_all_harness(evaluations) => ExitCode::Harness,
+        _ => ExitCode::Failed,
     }
 }
 
 /// The last object of `--json`.
 fn object(subject: &SweepSubject, outcome: &SweepOutcome) -> Value {
     let (end, evaluations) = (&outcome.summary.end, &outcome.study.history.evaluations);
+    let header = outcome.study.header();
+    let failures = failures::first_of_each(header, evaluations);
     let mut object = json!({
         "event": "result",
         "reason": end.reason,
@@ -57,6 +72,9 @@ fn object(subject: &SweepSubject, outcome: &SweepOutcome) -> Value {
         "study": outcome.study.folder().display().to_string(),
         "leaderboard": outcome.leaderboard.as_ref().map(|path| path.display().to_string()),
         "verdicts": verdict_mix(evaluations),
+        "passed": failures::passed(evaluations),
+        "failures": failures.iter().map(FirstFailure::json).collect::<Vec<_>>(),
+        "default_failure": failures::of_default(header, evaluations).as_ref().map(FirstFailure::json),
         "section": outcome.section,
         "insight": outcome.summary.insight,
     });
@@ -83,12 +101,12 @@ fn page(subject: &SweepSubject, outcome: &SweepOutcome, width: usize) -> String 
         SweepSubject::Live(_) => {
             let table = match &outcome.section {
                 Some(section) => text::section(section, width),
-                None => text::screened(evaluations, ROWS, width),
+                None => unconfirmed(outcome, text::screened(evaluations, ROWS, width)),
             };
             format!("{table}verdicts: {mix}\nstudy: {folder}\n{}\n", text::last_line(&outcome.summary.end))
         }
         SweepSubject::Replayed(replayed) => {
-            let table = text::replayed(evaluations, ROWS, width);
+            let table = unconfirmed(outcome, text::replayed(evaluations, ROWS, width));
             format!(
                 "{}{table}verdicts: {mix}\n{}study: {folder}\n{}\n",
                 title(replayed),
@@ -96,6 +114,15 @@ fn page(subject: &SweepSubject, outcome: &SweepOutcome, width: usize) -> String 
                 text::last_line_of_replay(&outcome.summary.end)
             )
         }
+    }
+}
+
+/// A table without confirmed rows, or what failed where it has no rows at all.
+fn unconfirmed(outcome: &SweepOutcome, table: String) -> String {
+    let evaluations = &outcome.study.history.evaluations;
+    match failures::passed(evaluations) {
+        0 => failures::text(&failures::first_of_each(outcome.study.header(), evaluations)),
+        _ => table,
     }
 }
 
