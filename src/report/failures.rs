@@ -4,6 +4,7 @@
 use evo_protocol::device::DeviceKind;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::verdict::VerdictKind;
+use evo_space::shell::quote;
 use serde_json::{Value, json};
 
 use crate::journal::leaderboard;
@@ -54,10 +55,21 @@ pub fn is_all_harness(evaluations: &[Evaluation]) -> bool {
 
 fn repro(header: &StudyHeader, one: &Evaluation) -> String {
     match header.device.kind {
-        // A recorded failure can only be read again.
-        DeviceKind::Replay => format!("evo sweep --device {} --seed {}", header.device.name, header.seed),
+        DeviceKind::Replay => replay_again(header),
         _ => leaderboard::repro(header, &one.configuration),
     }
+}
+
+/// A recorded failure can only be read again. The command line knows the recording's file; the header's
+/// device has only the name of the recorded GPU.
+fn replay_again(header: &StudyHeader) -> String {
+    let words = header.environment.command.iter().map(|word| word.strip_prefix("--device=").unwrap_or(word));
+    let recording = words.into_iter().find(|word| word.starts_with("replay:")).unwrap_or(&header.space);
+    let space = match header.space.starts_with("replay:") {
+        true => String::new(),
+        false => format!("{} ", quote(&header.space)),
+    };
+    format!("evo sweep {space}--device {} --seed {}", quote(recording), header.seed)
 }
 
 impl FirstFailure<'_> {
@@ -140,6 +152,19 @@ mod tests {
         let object = first_of_each(&header, &all)[0].json();
         assert_eq!((&object["verdict"], &object["count"]), (&json!("wrong_answer"), &json!(2)));
         assert_eq!(text(&[]), "nothing was evaluated\n");
+    }
+
+    #[test]
+    fn a_recorded_failure_is_replayed_again() {
+        let mut header = fake::header();
+        header.device.kind = DeviceKind::Replay;
+        header.environment.command =
+            ["evo", "sweep", "--device=replay:my file.json"].map(String::from).into();
+        let all = evaluations(&[(VerdictKind::WrongAnswer, "")]);
+        let repro = |header: &StudyHeader| first_of_each(header, &all)[0].repro.clone();
+        assert_eq!(repro(&header), "evo sweep fake.toml --device 'replay:my file.json' --seed 1");
+        header.space = "replay:my file.json".into();
+        assert_eq!(repro(&header), "evo sweep --device 'replay:my file.json' --seed 1");
     }
 
     #[test]

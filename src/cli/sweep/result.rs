@@ -156,3 +156,39 @@ fn best(evaluations: &[Evaluation]) -> Option<&Evaluation> {
     let timed = passing.filter_map(|one| Some((one.objective_ns?, one)));
     timed.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, one)| one)
 }
+
+#[cfg(test)]
+mod tests {
+    use evo_protocol::verdict::{Verdict, VerdictKind};
+    use evo_space::genome::Configuration;
+    use serde_json::json;
+
+    use super::*;
+    use crate::engine::fake;
+
+    #[track_caller]
+    fn check(reason: &str, kinds: &[VerdictKind], expected: ExitCode) {
+        let end = json!({
+            "at": "", "reason": reason, "evaluations": kinds.len(), "evaluations_this_run": kinds.len(),
+            "throughput": evo_protocol::leaderboard::Throughput::default(),
+        });
+        let end = serde_json::from_value(end).unwrap();
+        let summary = RunSummary { end, confirmed: 0, insight: None };
+        let evaluation = |kind: &VerdictKind| {
+            fake::evaluation(0, Configuration::new(Vec::new()), "random", Verdict::new(*kind, ""))
+        };
+        let evaluations: Vec<Evaluation> = kinds.iter().map(evaluation).collect();
+        assert_eq!(exit_code(&summary, &evaluations), expected, "{reason} {kinds:?}");
+    }
+
+    #[test]
+    fn a_sweep_without_a_passing_variant_has_failed() {
+        use VerdictKind::{HarnessError, Pass, PassedOver, WrongAnswer};
+        check("space_exhausted", &[WrongAnswer, Pass], ExitCode::Done);
+        check("wall", &[WrongAnswer, HarnessError], ExitCode::Failed);
+        check("wall", &[], ExitCode::Failed);
+        check("space_exhausted", &[HarnessError, PassedOver, HarnessError], ExitCode::Harness);
+        check("interrupted", &[WrongAnswer], ExitCode::Interrupted);
+        check("device_lost", &[HarnessError], ExitCode::DeviceLost);
+    }
+}
