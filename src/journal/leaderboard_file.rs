@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::champion::{self, Succession};
 use super::error::JournalError;
+use super::rank::NOISY;
 
 /// What merging did beside writing.
 #[derive(Debug)]
@@ -55,6 +56,7 @@ fn from_first_version(board: &mut Value) {
     board["version"] = VERSION.into();
     for section in board["sections"].as_array_mut().into_iter().flatten() {
         section["space_hash"] = section["study"]["space_hash"].clone();
+        let ranking = section["ranking"].as_str().unwrap_or_default().to_string();
         let (champion, others) = (section["champion"].take(), section["runners_up"].take());
         let others = others.as_array().cloned().unwrap_or_default();
         let mut entries: Vec<Value> = std::iter::once(champion).chain(others).collect();
@@ -63,10 +65,18 @@ fn from_first_version(board: &mut Value) {
                 entry["objective_ns"] = entry["measured_ns"].clone();
             }
             entry.as_object_mut().and_then(|entry| entry.remove("measured_ns"));
+            entry["noisy"] = is_noisy(entry, &ranking).into();
         }
         section["champion"] = entries.remove(0);
         section["runners_up"] = entries.into();
     }
+}
+
+/// Whether an entry of a file scatters widely in the timing mode that ranks, as `rank::is_noisy` has it.
+fn is_noisy(entry: &Value, ranking: &str) -> bool {
+    let modes = entry["results"].as_array().into_iter().flatten().map(|result| &result["modes"][ranking]);
+    let times = modes.filter_map(|mode| Some((mode["p50_ns"].as_f64()?, mode["p90_ns"].as_f64()?)));
+    times.into_iter().any(|(p50, p90)| p90 > NOISY * p50)
 }
 
 /// Merges sections into `folder/leaderboard.json`. Two sweeps that end at once take turns.

@@ -8,7 +8,7 @@ use evo_protocol::measurement::Measurement;
 const TRADE: f64 = 0.02;
 
 /// A p90 beyond this many medians marks an entry as noisy.
-const NOISY: f64 = 2.0;
+pub const NOISY: f64 = 2.0;
 
 /// Factors of the speed over the baseline: the estimate and its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
