@@ -12,7 +12,7 @@ use crate::budget::StopReason;
 #[derive(Clone, Debug)]
 pub enum Event {
     /// The study begins; `total` evaluations are expected, if that is known.
-    Started { study: String, device: String, valid: u128, total: Option<u64>, earlier: Earlier },
+    Started { study: String, device: String, seed: u64, valid: u128, total: Option<u64>, earlier: Earlier },
     /// A configuration went to the compilers.
     Compiling { number: u64, configuration: Configuration },
     /// It is on the device.

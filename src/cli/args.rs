@@ -89,9 +89,9 @@ pub struct SweepArgs {
     /// Evaluations (`500`) or wall time (`90s`, `10m`, `2h`)
     #[arg(long, value_name = "LIMIT", allow_negative_numbers = true)]
     pub budget: Option<String>,
-    /// Seed of the search and of the inputs
-    #[arg(long, value_name = "S", allow_negative_numbers = true, default_value_t = 1)]
-    pub seed: u64,
+    /// Seed of the search and of the inputs [default: random, or the resumed study's]
+    #[arg(long, value_name = "S", allow_negative_numbers = true)]
+    pub seed: Option<u64>,
     /// Search strategy; exhaustive under 2,000 valid points, else evolve
     #[arg(long, value_name = "X")]
     pub strategy: Option<String>,
@@ -142,9 +142,9 @@ pub struct TestOneArgs {
     /// `auto`, `host`, `cuda` or `cuda:INDEX`
     #[arg(long, default_value = "auto")]
     pub device: String,
-    /// Seed of the inputs
-    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
-    pub seed: u64,
+    /// Seed of the inputs [default: random]
+    #[arg(long, allow_negative_numbers = true)]
+    pub seed: Option<u64>,
     /// Only these problems (repeatable)
     #[arg(long = "problem", value_name = "NAME")]
     pub problems: Vec<String>,

@@ -18,13 +18,15 @@ use evo_space::genome::{Configuration, Genome};
 use evo_space::rng;
 
 use super::args::CompileArgs;
-use super::compile_table::{CompileCounts, CompiledVariant, ResourceColumns};
+use super::compile_columns::ResourceColumns;
+use super::compile_table::{CompileCounts, CompiledVariant};
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::{output, session, words};
 use crate::compile::{CompileFarm, FULL_CACHE_HINT, FarmOptions, full_cache};
 use crate::engine::recipe::{KernelDraft, KernelRecipe, problems_on};
 use crate::kernel::spec::{KernelSpec, SpaceFile};
+use crate::report::width::stdout_width;
 
 /// Variants handed to the farm ahead of the one that is printed next, per worker.
 const AHEAD: usize = 8;
@@ -41,7 +43,10 @@ pub fn run(arguments: &CompileArgs) -> Result<ExitCode, CliError> {
     let problems = problems_on(kernel, target.kind);
     // What judges answers plays no part here: neither the reference kernel nor a seed.
     let recipe = KernelRecipe::new(kernel, target.limits.clone(), &problems, None, 0);
-    let compile_run = CompileRun { file: &file, kernel, target: &target, recipe, json: arguments.json };
+    let only = (!many).then(|| file.space.configuration(&genome));
+    let columns = ResourceColumns::of(&file.space, kernel, target.kind, only.as_ref(), stdout_width());
+    let compile_run =
+        CompileRun { file: &file, kernel, target: &target, recipe, columns, json: arguments.json };
     let start = Instant::now();
     let mut options = FarmOptions::new(target.kind, &target.arch);
     if let Some(jobs) = arguments.jobs {
@@ -114,6 +119,7 @@ struct CompileRun<'a> {
     kernel: &'a KernelSpec,
     target: &'a CompileTarget,
     recipe: KernelRecipe<'a>,
+    columns: ResourceColumns,
     json: bool,
 }
 
@@ -204,7 +210,6 @@ fn nothing() -> Box<Verdict> {
 
 /// Prints each variant as it comes, and counts.
 struct Printer<'a> {
-    columns: ResourceColumns,
     order: &'a CompileRun<'a>,
     out: io::BufWriter<io::Stdout>,
     counts: CompileCounts,
@@ -214,7 +219,6 @@ struct Printer<'a> {
 impl<'a> Printer<'a> {
     fn new(order: &'a CompileRun<'a>) -> Printer<'a> {
         Printer {
-            columns: ResourceColumns::of(&order.file.space, order.kernel),
             order,
             out: io::BufWriter::new(io::stdout()),
             counts: CompileCounts::default(),
@@ -227,9 +231,9 @@ impl<'a> Printer<'a> {
             writeln!(self.out, "{}", variant.json(&self.order.kernel.name, &self.order.target.arch))?;
         } else {
             if self.counts.count() == 0 {
-                self.out.write_all(self.columns.header().as_bytes())?;
+                self.out.write_all(self.order.columns.header().as_bytes())?;
             }
-            self.out.write_all(self.columns.rows(variant).as_bytes())?;
+            self.out.write_all(self.order.columns.rows(variant).as_bytes())?;
         }
         self.counts.add(variant);
         // Often enough for a person, seldom enough for a fast farm.
@@ -241,6 +245,9 @@ impl<'a> Printer<'a> {
     }
 
     fn finish(mut self) -> io::Result<CompileCounts> {
+        if !self.order.json && self.counts.count() > 0 {
+            self.out.write_all(self.order.columns.footer().as_bytes())?;
+        }
         self.out.flush()?;
         Ok(self.counts)
     }

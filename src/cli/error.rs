@@ -183,6 +183,7 @@ impl From<JournalError> for CliError {
             JournalError::Io { .. } => CliError::Environment(explanation),
             JournalError::Locked { .. }
             | JournalError::Foreign { .. }
+            | JournalError::Edited { .. }
             | JournalError::Newer { .. }
             | JournalError::NoHeader { .. } => CliError::Usage(explanation),
         }

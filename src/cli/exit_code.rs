@@ -1,18 +1,18 @@
 //! Exit codes: an interface that scripts branch on.
 
-/// How a command ended. A bad variant never changes a sweep's exit code.
+/// How a command ended. Single bad variants never change a sweep's exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitCode {
     /// The command did what it was asked to do.
     Done = 0,
-    /// A gate or a comparison failed (`test-one`, `selftest`), or a configuration is not valid
-    /// (`space --check`).
+    /// A gate or a comparison failed (`test-one`, `selftest`), no variant of a sweep passed, or a
+    /// configuration is not valid (`space --check`).
     Failed = 1,
     /// Wrong usage, a bad input file, or something that evo needs is missing.
     Usage = 2,
     /// The device is lost.
     DeviceLost = 3,
-    /// evo itself failed, or a disk became full or broke while work was under way.
+    /// evo itself failed, in a sweep with every variant, or a disk became full or broke while work was under way.
     Harness = 4,
     /// Interrupted; resumable.
     Interrupted = 5,

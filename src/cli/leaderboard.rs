@@ -9,9 +9,8 @@ use super::args::LeaderboardArgs;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::output;
-use crate::journal::record::now;
-use crate::journal::replay::History;
-use crate::journal::{leaderboard, leaderboard_file, reader};
+use crate::journal::record::{JournalRecord, now};
+use crate::journal::{champion, leaderboard, leaderboard_file, reader};
 use crate::report::text;
 use crate::report::width::stdout_width;
 
@@ -42,28 +41,36 @@ pub fn run(arguments: &LeaderboardArgs) -> Result<ExitCode, CliError> {
 /// Writes the board that the journals under `out` give.
 fn rebuild(out: &Path) -> Result<(), CliError> {
     let mut board = Leaderboard::empty(now());
-    let mut sections: Vec<LeaderboardSection> = Vec::new();
+    let mut sections: Vec<(String, LeaderboardSection)> = Vec::new();
     for path in journals(out)? {
         let journal = reader::read(&path)?;
         for rejected in &journal.rejected {
             eprintln!("note: line {} of `{}` is damaged: {}", rejected.line, path.display(), rejected.reason);
         }
-        let history = History::replay(journal);
-        if history.header.as_ref().is_some_and(|header| header.device.kind == DeviceKind::Replay) {
+        if is_replay(&journal.records) {
             eprintln!(
                 "note: `{}` is a replay, in which nothing was measured: it is not on the board",
                 path.display()
             );
         }
-        sections.extend(leaderboard::section(&history));
+        sections.extend(leaderboard::sections(&journal.records));
     }
-    // The newest confirmation of a kernel, problem set and device stays.
-    sections.sort_by(|a, b| a.confirmed_at.cmp(&b.confirmed_at));
-    for section in sections {
-        leaderboard::merge(&mut board, section);
+    // In the order in which the runs ended and wrote them: a champion falls only to a faster one, whatever
+    // came before it, and the history is that of the runs.
+    sections.sort_by(|a, b| a.0.cmp(&b.0));
+    for (_, section) in sections {
+        champion::merge(&mut board, section);
     }
     leaderboard_file::replace(out, &board)?;
     Ok(())
+}
+
+fn is_replay(records: &[JournalRecord]) -> bool {
+    let header = records.iter().rev().find_map(|record| match record {
+        JournalRecord::Study(header) => Some(header),
+        _ => None,
+    });
+    header.is_some_and(|header| header.device.kind == DeviceKind::Replay)
 }
 
 fn journals(out: &Path) -> Result<Vec<PathBuf>, CliError> {

@@ -2,6 +2,7 @@
 
 pub mod args;
 mod compile;
+mod compile_columns;
 mod compile_table;
 mod completions;
 mod entry;
@@ -15,6 +16,7 @@ mod output;
 mod preflight;
 mod progress;
 mod render;
+mod seed;
 mod selftest;
 mod session;
 mod space;

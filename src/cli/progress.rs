@@ -94,13 +94,13 @@ impl Tally {
 }
 
 fn started(event: &Event) -> Option<String> {
-    let Event::Started { study, device, valid, total, earlier } = event else { return None };
+    let Event::Started { study, device, seed, valid, total, earlier } = event else { return None };
     let total = total.map_or(String::new(), |total| format!(", up to {total} evaluations"));
     let resumed = match earlier.evaluations {
         0 => String::new(),
         done => format!(", {done} done before"),
     };
-    Some(format!("study {study} on {device}: {valid} valid configurations{total}{resumed}"))
+    Some(format!("study {study} on {device}: {valid} valid configurations{total}{resumed}, seed {seed}"))
 }
 
 fn confirming(finalist: usize, of: usize) -> String {
@@ -256,6 +256,7 @@ mod tests {
             Event::Started {
                 study: "s".into(),
                 device: "d".into(),
+                seed: 7,
                 valid: 1 << 70,
                 total: None,
                 earlier: Earlier::default(),
@@ -267,7 +268,7 @@ mod tests {
         let lines: Vec<String> =
             events.iter().map(|event| crate::report::json::event(event).to_string()).collect();
         insta::assert_snapshot!(lines.join("\n"), @r#"
-        {"event":"started","study":"s","device":"d","valid":"1180591620717411303424","total":null,"resumed":0,"best_ns":null}
+        {"event":"started","study":"s","device":"d","seed":7,"valid":"1180591620717411303424","total":null,"resumed":0,"best_ns":null}
         {"event":"evaluating","number":3}
         {"event":"lanes","compile_busy":0.5,"device_busy":0.9,"compile_queue":1,"device_queue":2}
         {"event":"stopped","reason":"wall"}
@@ -280,7 +281,7 @@ mod tests {
         let verdicts = BTreeMap::from([("pass".to_string(), 12), ("too_slow".to_string(), 4)]);
         let earlier = Earlier { evaluations: 16, best: Some((2500.0, best)), verdicts };
         let (study, device) = ("gemm-host".into(), "cpu".into());
-        Event::Started { study, device, valid: 900, total: Some(48), earlier }
+        Event::Started { study, device, seed: 7, valid: 900, total: Some(48), earlier }
     }
 
     #[test]
@@ -293,6 +294,6 @@ mod tests {
     #[test]
     fn the_first_line_says_what_is_ahead() {
         let event = resumed();
-        insta::assert_snapshot!(started(&event).unwrap(), @"study gemm-host on cpu: 900 valid configurations, up to 48 evaluations, 16 done before");
+        insta::assert_snapshot!(started(&event).unwrap(), @"study gemm-host on cpu: 900 valid configurations, up to 48 evaluations, 16 done before, seed 7");
     }
 }

@@ -9,6 +9,8 @@ use evo_protocol::device::DeviceKind;
 use evo_space::explain::conflict;
 
 use super::error::CliError;
+use crate::compile::search_path::SearchPath;
+use crate::compile::toolbox::Toolbox;
 use crate::compile::{FarmOptions, compile_one, support};
 use crate::engine::recipe::{KernelRecipe, problems_on};
 use crate::kernel::render::render_reference;
@@ -152,7 +154,12 @@ pub fn recipe<'a>(
     let reference: Option<(Binary, Vec<String>)> = reference.transpose()?;
     let info = lane.info();
     let recipe = KernelRecipe::new(kernel, info.limits.clone(), problems, reference, seed);
-    Ok(recipe.on_device(info).on_kind(info.kind))
+    Ok(recipe.on_device(info).on_kind(info.kind).searching(search(setup)))
+}
+
+/// Where the environment lets a device's compiler look for included files.
+pub fn search(setup: &DeviceSetup) -> SearchPath {
+    SearchPath::of_environment(setup.choice.kind, &Toolbox::from_env())
 }
 
 /// How the space is named on a command line: an embedded one by name, another by path.

@@ -7,7 +7,7 @@ use super::args::TestOneArgs;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::session::{self, DeviceSetup};
-use super::{output, words};
+use super::{output, seed, words};
 use crate::compile::{FULL_CACHE_HINT, compile_one, full_cache};
 use crate::engine::recipe::PreparedKernel;
 use crate::engine::single::{self, Single};
@@ -21,7 +21,8 @@ pub fn run(arguments: &TestOneArgs) -> Result<ExitCode, CliError> {
     let kernel = session::kernel_of(&file)?;
     let setup = session::setup(&arguments.device, None)?;
     let problems = session::problems(kernel, setup.choice.kind, &arguments.problems)?;
-    let mut setting = setting(arguments, &file, &setup, &configuration);
+    let seed = arguments.seed.map_or_else(seed::random, Ok)?;
+    let mut setting = setting(seed, &file, &setup, &configuration);
     setting.kernel = kernel.name.clone();
     // Before a worker is started, because this verdict needs no device.
     if let Some(evaluation) = single::constraint_verdict(&file.space, &configuration) {
@@ -29,7 +30,7 @@ pub fn run(arguments: &TestOneArgs) -> Result<ExitCode, CliError> {
     }
     let mut lane = session::lane(&setup, arguments.worker_command.as_deref())?;
     setting.device = lane.info().name.clone();
-    let recipe = session::recipe(kernel, &problems, &setup, &lane, arguments.seed)?;
+    let recipe = session::recipe(kernel, &problems, &setup, &lane, seed)?;
     let compile = |prepared: &PreparedKernel| {
         let answer = compile_one(&setup.farm, prepared.source.clone())?;
         match full_cache(&answer) {
@@ -44,12 +45,7 @@ pub fn run(arguments: &TestOneArgs) -> Result<ExitCode, CliError> {
     show(arguments, &setting, &single)
 }
 
-fn setting(
-    arguments: &TestOneArgs,
-    file: &SpaceFile,
-    setup: &DeviceSetup,
-    configuration: &Configuration,
-) -> Setting {
+fn setting(seed: u64, file: &SpaceFile, setup: &DeviceSetup, configuration: &Configuration) -> Setting {
     let space = session::space_word(file);
     let word = |(name, value)| quote(&format!("{name}={value}")).into_owned();
     let words: Vec<String> = configuration.iter().map(word).collect();
@@ -59,8 +55,9 @@ fn setting(
             quote(&space),
             words.join(" "),
             setup.choice.spec,
-            arguments.seed
+            seed
         ),
+        seed,
         space,
         kernel: String::new(),
         device: setup.choice.name.clone().unwrap_or_else(|| setup.choice.spec.clone()),

@@ -1,7 +1,8 @@
 //! Binaries and refusals by content, shared by all studies and safe between processes.
 //!
 //! `objects/` holds files named by the hash of their bytes; `keys/` says which object, or which refusal,
-//! answers a request. Every file is written under another name and renamed, so a reader sees all of it or
+//! answers a request for certain files, and `manifests/` (module `manifest`) which files a request was met
+//! with. Every file is written under another name and renamed, so a reader sees all of it or
 //! none; none is synced, because whatever a power cut tears is noticed by its hash and compiled again.
 
 use std::io::{self, Write};
@@ -17,10 +18,13 @@ use evo_space::genome::ContentHash;
 use super::error::CompileSetupError;
 
 /// Raised when the layout or the meaning of an entry changes; older entries are then not looked at.
-const VERSION: &str = "v1";
+const VERSION: &str = "v2";
 
 /// Scratch folders of processes that are gone are removed when they are older than this.
 const SCRATCH_AGE: Duration = Duration::from_secs(24 * 3600);
+
+/// Reference answers belong to the seed of one study; those of studies that ended long ago are removed.
+const ANSWERS_AGE: Duration = Duration::from_secs(14 * 24 * 3600);
 
 /// The cache folder: `$EVO_CACHE_DIR`, else `$XDG_CACHE_HOME/evo`, else `~/.cache/evo`, else one below
 /// the temporary folder.
@@ -43,7 +47,7 @@ impl Cache {
     pub fn open(folder: &Path) -> Result<Cache, CompileSetupError> {
         let cache = Cache { root: folder.join(VERSION) };
         let prepare = || -> io::Result<()> {
-            for part in ["objects", "keys", "tmp"] {
+            for part in ["objects", "keys", "manifests", "tmp"] {
                 fs::create_dir_all(cache.root.join(part))?;
             }
             // Create, write and close: a full disk may still let empty files be made.
@@ -81,13 +85,8 @@ impl Cache {
 
     /// The answer to a request, if it is there and whole.
     pub fn get(&self, key: &ContentHash) -> Option<CompileOutcome> {
-        let text = fs::read_to_string(self.key_path(key)).ok()?;
-        let (checksum, body) = text.split_once('\n')?;
-        // A torn or edited entry counts as absent: compiling again is always right, a wrong binary never is.
-        if ContentHash::of(body.as_bytes()).as_str() != checksum {
-            return None;
-        }
-        let mut outcome: CompileOutcome = serde_json::from_str(body).ok()?;
+        let mut outcome: CompileOutcome =
+            serde_json::from_str(&self.read_checked(&self.key_path(key))?).ok()?;
         if let Ok(binary) = &mut outcome {
             let extension = binary.path.extension()?.to_str()?.to_string();
             // The folder may have moved since.
@@ -101,20 +100,32 @@ impl Cache {
     }
 
     /// Keeps an answer, if asking again would give the same: binaries and plain refusals, not deadlines,
-    /// memory or crashes.
-    pub fn put(&self, key: &ContentHash, outcome: &CompileOutcome) -> io::Result<()> {
+    /// memory or crashes. Says whether it was kept.
+    pub fn put(&self, key: &ContentHash, outcome: &CompileOutcome) -> io::Result<bool> {
         // A deadline, a memory limit or a crash depends on the load of this machine, so the next attempt may
         // succeed.
         let lasting = match outcome {
             Ok(_) => true,
             Err(verdict) => verdict.kind == VerdictKind::CompileError,
         };
-        if !lasting {
-            return Ok(());
+        if lasting {
+            let body = serde_json::to_string(outcome).map_err(io::Error::other)?;
+            self.write_checked(&self.key_path(key), &body)?;
         }
-        let body = serde_json::to_string(outcome).map_err(io::Error::other)?;
-        let text = format!("{}\n{body}", ContentHash::of(body.as_bytes()));
-        self.write(&self.key_path(key), text.as_bytes())
+        Ok(lasting)
+    }
+
+    /// A text that `write_checked` wrote, if it is there and whole.
+    pub(super) fn read_checked(&self, path: &Path) -> Option<String> {
+        let text = fs::read_to_string(path).ok()?;
+        let (checksum, body) = text.split_once('\n')?;
+        // A torn or edited entry counts as absent: compiling again is always right, a wrong binary never is.
+        (ContentHash::of(body.as_bytes()).as_str() == checksum).then(|| body.to_string())
+    }
+
+    /// Writes a text after a line with its hash.
+    pub(super) fn write_checked(&self, path: &Path, body: &str) -> io::Result<()> {
+        self.write(path, format!("{}\n{body}", ContentHash::of(body.as_bytes())).as_bytes())
     }
 
     /// Keeps a binary under the hash of its bytes.
@@ -133,6 +144,11 @@ impl Cache {
         self.root.join("keys").join(&key.as_str()[..2]).join(format!("{key}.json"))
     }
 
+    /// The manifest of a request, as `key` names it.
+    pub(super) fn manifest_path(&self, key: &ContentHash) -> PathBuf {
+        self.root.join("manifests").join(&key.as_str()[..2]).join(format!("{key}.json"))
+    }
+
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         if let Some(folder) = path.parent().filter(|folder| !folder.is_dir()) {
             fs::create_dir_all(folder)?;
@@ -144,22 +160,31 @@ impl Cache {
         file.persist(path).map(drop).map_err(|error| error.error)
     }
 
-    /// Removes scratch that killed processes left behind. Age decides, not process numbers: the folder
-    /// may be shared between machines.
+    /// Removes scratch that killed processes left behind, and answers of references that are old. Age decides,
+    /// not process numbers: the folder may be shared between machines.
     fn sweep_scratch(&self) {
-        let Ok(entries) = fs::read_dir(self.root.join("tmp")) else { return };
-        for entry in entries.flatten() {
-            let modified = entry.metadata().and_then(|metadata| metadata.modified());
-            let age = modified.ok().and_then(|time| SystemTime::now().duration_since(time).ok());
-            if age.is_some_and(|age| age > SCRATCH_AGE) {
-                let path = entry.path();
-                let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
-            }
+        remove_old(&self.root.join("tmp"), SCRATCH_AGE, |_| true);
+        let is_answer = |path: &Path| path.extension().is_some_and(|extension| extension == "expected");
+        if let Some(folder) = self.root.parent() {
+            remove_old(folder, ANSWERS_AGE, is_answer);
         }
     }
 }
 
-/// The key of a request: everything that decides the answer.
+/// Removes what was last changed longer ago than `limit` in a folder.
+fn remove_old(folder: &Path, limit: Duration, is_meant: impl Fn(&Path) -> bool) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten().filter(|entry| is_meant(&entry.path())) {
+        let modified = entry.metadata().and_then(|metadata| metadata.modified());
+        let age = modified.ok().and_then(|time| SystemTime::now().duration_since(time).ok());
+        if age.is_some_and(|age| age > limit) {
+            let path = entry.path();
+            let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+        }
+    }
+}
+
+/// The key of a request: everything that decides the answer, but for the files that the source includes.
 pub fn key(source: &KernelSource, kind: DeviceKind, arch: &str, fingerprint: &ContentHash) -> ContentHash {
     let mut parts: Vec<&[u8]> = vec![
         VERSION.as_bytes(),
@@ -248,6 +273,22 @@ mod tests {
         check(VerdictKind::CompileOom, false);
         check(VerdictKind::CompilerCrash, false);
         check(VerdictKind::HarnessError, false);
+    }
+
+    #[test]
+    fn old_answers_of_references_are_removed() {
+        let root = tempfile::tempdir().unwrap();
+        let name = |text: &str| root.path().join(text);
+        let old = SystemTime::now() - 2 * ANSWERS_AGE;
+        for (file, age) in [("a.expected", Some(old)), ("b.expected", None), ("mine", Some(old))] {
+            let file = fs::File::create(name(file)).unwrap();
+            age.into_iter().for_each(|time| file.set_modified(time).unwrap());
+        }
+        Cache::open(root.path()).unwrap();
+        assert_eq!(
+            [name("a.expected"), name("b.expected"), name("mine")].map(|path| path.exists()),
+            [false, true, true]
+        );
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What a compiler made of one source, before it is kept in the cache.
 
+use std::path::PathBuf;
+
 use evo_protocol::binary::EntryResources;
 use evo_space::genome::ContentHash;
 
@@ -16,6 +18,8 @@ pub struct Compiled {
     pub log: String,
     /// Whether they were cut.
     pub log_truncated: bool,
+    /// Files that it read beside the source and the toolchain's own, where the compiler tells.
+    pub read: Vec<PathBuf>,
     /// Time in the compiler, milliseconds.
     pub compile_ms: f64,
 }

@@ -6,12 +6,14 @@
 //! source from the queue, asks the cache, asks the worker, holds the deadline, and replaces a worker that is lost.
 
 use std::collections::VecDeque;
+use std::fs;
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use evo_protocol::binary::{CompileOutcome, KernelSource};
 use evo_protocol::device::DeviceKind;
@@ -20,12 +22,14 @@ use evo_space::genome::ContentHash;
 
 use super::cache::{self, Cache};
 use super::error::CompileSetupError;
+use super::includes::{FileReader, FileStates, IncludeScan};
 use super::options::FarmOptions;
+use super::search_path::SearchPath;
 use super::starter::{CompileProcess, WorkerStarter, worker_program};
 use super::toolbox::Toolbox;
 use super::toolchain::FoundCompiler;
 use super::wire::{CompileAnswer, CompileOrder};
-use super::{diagnose, guard};
+use super::{diagnose, guard, manifest};
 use crate::process::{DeathCause, ProcessDeath, ProcessGroup};
 
 /// A worker that dies while it uses more than this share of its memory limit counts as out of memory. The share is below 1
@@ -47,6 +51,9 @@ struct FarmShared {
     cache: Cache,
     toolchain: String,
     fingerprint: ContentHash,
+    /// Where included files are looked for beside a source's own options.
+    search: SearchPath,
+    files: FileReader,
     queue: Mutex<CompileQueue>,
     wake: Condvar,
     busy_ns: AtomicU64,
@@ -99,12 +106,15 @@ impl CompileFarm {
         // cache has no answer.
         let first = starter.start(&groups[0])?;
         let work = vec![LaneWork::Idle; groups.len()];
+        let kind = options.kind;
         let shared = Arc::new(FarmShared {
             starter,
             options,
             cache,
             toolchain: first.toolchain,
             fingerprint: first.fingerprint,
+            search: SearchPath::of_environment(kind, toolbox),
+            files: FileReader::default(),
             queue: Mutex::new(CompileQueue { work, ..CompileQueue::default() }),
             wake: Condvar::new(),
             busy_ns: AtomicU64::new(0),
@@ -173,6 +183,13 @@ impl CompileFarm {
     /// Compiler and version, such as `nvrtc 13.0`.
     pub fn toolchain(&self) -> &str {
         &self.shared.toolchain
+    }
+
+    /// A hash that differs between compilers, between versions of one, and between the arguments and include
+    /// folders that `$CXX` and the environment give a C++ compiler.
+    pub fn compiler_hash(&self) -> ContentHash {
+        let own = self.shared.starter.found.identity().map_or("", ContentHash::as_str);
+        ContentHash::of_parts([self.shared.toolchain.as_bytes(), own.as_bytes()])
     }
 }
 
@@ -250,27 +267,54 @@ impl CompileLane {
     fn answer(&mut self, source: KernelSource) -> CompileOutcome {
         // Before the cache: a source that is refused must be refused whatever an older evo stored for it.
         guard::check(&source.text)?;
-        let options = &self.shared.options;
-        let key = cache::key(&source, options.kind, &options.arch, &self.shared.fingerprint);
-        if let Some(outcome) = self.shared.cache.get(&key) {
+        let shared = Arc::clone(&self.shared);
+        let options = &shared.options;
+        let key = cache::key(&source, options.kind, &options.arch, &shared.fingerprint);
+        if let Some(outcome) = manifest::find(&shared.cache, &key, &shared.files) {
             return outcome;
         }
-        let start = Instant::now();
-        let outcome = self.compile(source);
-        // Before `put`, which would keep an error for good that was the disk's and not the source's.
+        let search = shared.search.with_options(source.options.iter().map(String::as_str));
+        // Hashed before the compiler reads them, and again after: an answer to files that changed in between
+        // belongs to neither state.
+        let scan = || shared.files.scan(&source.text, &search);
+        let before = scan();
+        let (begun, start) = (SystemTime::now(), Instant::now());
+        let (outcome, read) = self.compile(source.clone());
+        // Before `keep`, which would keep an error for good that was the disk's and not the source's.
         let outcome = self.with_room(outcome);
-        self.shared.busy_ns.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        shared.busy_ns.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
         // What a compiler says whose processes are being killed is not about the source.
-        if self.shared.is_wanted(self.number) {
+        if shared.is_wanted(self.number)
+            && before == scan()
+            && let Some(files) = dependencies(before, &read, begun, &shared.files)
+        {
             // A cache that cannot be written costs time later; the outcome is good.
-            let _ = self.shared.cache.put(&key, &outcome);
+            let _ = manifest::keep(&shared.cache, &key, files, &outcome);
         }
         outcome
     }
 
-    fn compile(&mut self, source: KernelSource) -> CompileOutcome {
+    /// Asks the worker; with the answer come the files that the compiler read.
+    fn compile(&mut self, source: KernelSource) -> (CompileOutcome, Vec<PathBuf>) {
         // Put back only after a good answer: every other way out drops the worker, which kills it.
-        let mut worker = match self.worker.take() {
+        let mut worker = match self.ready_worker() {
+            Ok(worker) => worker,
+            Err(verdict) => return (Err(verdict), Vec::new()),
+        };
+        match worker.ask(&CompileOrder::Compile(Box::new(source)), self.shared.options.deadline) {
+            Ok(CompileAnswer::Done { outcome, read }) => {
+                self.worker = Some(worker);
+                (outcome, read)
+            }
+            Ok(other) => {
+                (Err(harness(format!("a compile worker answers out of turn: {other:?}"))), Vec::new())
+            }
+            Err(death) => (Err(self.lost(&death)), Vec::new()),
+        }
+    }
+
+    fn ready_worker(&mut self) -> Result<CompileProcess, Box<Verdict>> {
+        let worker = match self.worker.take() {
             Some(worker) => worker,
             None => {
                 let group = &self.shared.groups[self.number];
@@ -279,16 +323,9 @@ impl CompileLane {
             }
         };
         // A worker started in the meantime was in no group when the others were killed.
-        if !self.shared.is_wanted(self.number) {
-            return Err(harness("the compile farm does not want this any more".to_string()));
-        }
-        match worker.ask(&CompileOrder::Compile(Box::new(source)), self.shared.options.deadline) {
-            Ok(CompileAnswer::Done { outcome }) => {
-                self.worker = Some(worker);
-                outcome
-            }
-            Ok(other) => Err(harness(format!("a compile worker answers out of turn: {other:?}"))),
-            Err(death) => Err(self.lost(&death)),
+        match self.shared.is_wanted(self.number) {
+            true => Ok(worker),
+            false => Err(harness("the compile farm does not want this any more".to_string())),
         }
     }
 
@@ -349,6 +386,26 @@ impl CompileLane {
         verdict.evidence.insert("memory_limit_bytes", limit);
         verdict
     }
+}
+
+/// Every file that decides an answer, with its hash: what the scan found and what the compiler says it read.
+/// `None` where that cannot be told, and then the answer must not be kept.
+fn dependencies(
+    scan: IncludeScan,
+    read: &[PathBuf],
+    begun: SystemTime,
+    reader: &FileReader,
+) -> Option<FileStates> {
+    let mut files = scan.files;
+    for path in read {
+        // A file that was written while the compiler ran may not be what the compiler saw.
+        let settled =
+            fs::metadata(path).and_then(|metadata| metadata.modified()).is_ok_and(|time| time < begun);
+        if !files.contains_key(path) {
+            files.insert(path.clone(), Some(reader.hash(path).filter(|_| settled)?));
+        }
+    }
+    scan.complete.then_some(files)
 }
 
 /// What a person can do about a cache without room.

@@ -6,6 +6,8 @@
 
 use evo_protocol::verdict::{Verdict, VerdictKind};
 
+use super::directives::{include_operand, joined};
+
 /// Assembler directives that read files.
 const ASSEMBLER: &[&str] = &[".incbin", ".include"];
 
@@ -17,9 +19,7 @@ pub fn check(text: &str) -> Result<(), Box<Verdict>> {
             Verdict::new(VerdictKind::StaticReject, format!("the source {what}, which is not allowed"));
         Err(Box::new(verdict.with_cause("include")))
     };
-    // A directive may be split by a line continuation, or begin after a block comment. The compiler joins
-    // both, so the guard has to.
-    let text = without_comments(&text.replace("\\\n", ""));
+    let text = joined(text);
     for line in text.lines() {
         let Some(operand) = include_operand(line) else { continue };
         let Some(name) = operand.strip_prefix(['<', '"']) else {
@@ -41,57 +41,6 @@ pub fn check(text: &str) -> Result<(), Box<Verdict>> {
 fn names_file(text: &str, directive: &str) -> bool {
     let followed = |rest: &str| rest.trim_start().starts_with(['"', '\\']);
     text.match_indices(directive).any(|(position, _)| followed(&text[position + directive.len()..]))
-}
-
-/// What follows `#include`, `#include_next`, `#import` or `#embed`.
-fn include_operand(line: &str) -> Option<&str> {
-    let line = line.trim_start();
-    // `%:` is the digraph of `#`.
-    let directive = line.strip_prefix('#').or_else(|| line.strip_prefix("%:"))?.trim_start();
-    let end = directive
-        .find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_')
-        .unwrap_or(directive.len());
-    let (word, operand) = directive.split_at(end);
-    ["include", "include_next", "import", "embed"].contains(&word).then(|| operand.trim())
-}
-
-/// The text with block comments turned into spaces, except inside string literals.
-fn without_comments(text: &str) -> String {
-    let mut kept = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(position) = rest.find(['"', '/']) {
-        let (before, found) = rest.split_at(position);
-        kept.push_str(before);
-        if let Some(comment) = found.strip_prefix("/*") {
-            kept.push(' ');
-            rest = comment.split_once("*/").map_or("", |(_, after)| after);
-            continue;
-        }
-        // A line comment or a string is kept whole, so that a `/*` in it opens no block comment.
-        let length = if found.starts_with("//") {
-            found.find('\n').unwrap_or(found.len())
-        } else if found.starts_with('"') {
-            string_length(found)
-        } else {
-            1
-        };
-        kept.push_str(&found[..length]);
-        rest = &found[length..];
-    }
-    kept + rest
-}
-
-/// Length of the string literal at the start, which ends at its line's end at the latest.
-fn string_length(text: &str) -> usize {
-    let mut escaped = false;
-    for (position, letter) in text.char_indices().skip(1) {
-        match letter {
-            '\n' => return position,
-            '"' if !escaped => return position + 1,
-            _ => escaped = letter == '\\' && !escaped,
-        }
-    }
-    text.len()
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! The CUDA-on-CPU header is long, so it is precompiled once per compiler, header and flags. That is
 //! done for g++ only, whose precompiled header is found by its name beside the header.
 
+use std::collections::HashSet;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cache::Cache;
 use super::compiled::Compiled;
+use super::dependencies;
 use super::error::CompileSetupError;
 use super::locate::output_within;
 use super::toolbox::Toolbox;
@@ -44,6 +46,9 @@ pub struct HostCompiler {
     pub command: Vec<String>,
     /// First line of `--version`.
     pub version: String,
+    /// Hash of everything that tells it from other compilers: its arguments, all of `--version`, and the
+    /// include folders of the environment.
+    pub identity: ContentHash,
 }
 
 /// Finds a C++ compiler as this process's environment suggests: `$CXX`, `c++`, `g++`, `clang++`.
@@ -63,13 +68,23 @@ pub fn locate_with(toolbox: &Toolbox) -> Result<HostCompiler, CompileSetupError>
         version.args(arguments).arg("--version");
         let text = output_within(version, VERSION_DEADLINE)?;
         let version = text.lines().next().filter(|line| !line.trim().is_empty())?.trim().to_string();
-        Some(HostCompiler { command: command.clone(), version })
+        let identity = identity(command, &text, &toolbox.include_folders);
+        Some(HostCompiler { command: command.clone(), version, identity })
     };
     candidates.iter().find_map(answer).ok_or_else(|| {
         let origin = if toolbox.cxx.is_some() { " ($CXX)" } else { "" };
         let tried = candidates.iter().map(|command| format!("{}{origin}", command.join(" "))).collect();
         CompileSetupError::NoHostCompiler { tried, hint: INSTALL_HINT }
     })
+}
+
+fn identity(command: &[String], version: &str, include_folders: &[PathBuf]) -> ContentHash {
+    let mut parts: Vec<String> = vec![version.to_string()];
+    parts.extend(command.iter().cloned());
+    // So that an argument and a folder of the same name are not confused.
+    parts.push("folders".to_string());
+    parts.extend(include_folders.iter().map(|folder| folder.display().to_string()));
+    ContentHash::of_parts(parts.iter().map(String::as_bytes))
 }
 
 impl HostCompiler {
@@ -102,6 +117,8 @@ pub struct HostToolchain {
     instrumented_flags: Vec<String>,
     include: PathBuf,
     scratch: PathBuf,
+    /// Files that evo's own header reads; the compiler's version stands for them.
+    own_files: HashSet<PathBuf>,
 }
 
 impl HostToolchain {
@@ -112,7 +129,7 @@ impl HostToolchain {
         scratch: &Path,
     ) -> Result<HostToolchain, CompileSetupError> {
         let flags = translate::flags();
-        let mut parts: Vec<&[u8]> = vec![compiler.version.as_bytes()];
+        let mut parts: Vec<&[u8]> = vec![compiler.identity.as_str().as_bytes()];
         let instrumented_flags = translate::instrumented_flags(compiler.is_gcc());
         parts.extend(flags.iter().chain(&instrumented_flags).map(String::as_bytes));
         for (name, text) in translate::headers() {
@@ -122,7 +139,7 @@ impl HostToolchain {
         let fingerprint = ContentHash::of_parts(parts);
         let include = Cache::open(cache)?.folder("include").join(fingerprint.as_str());
         write_headers(&include, scratch).map_err(|error| CompileSetupError::cache(cache, error))?;
-        let toolchain = HostToolchain {
+        let mut toolchain = HostToolchain {
             compiler: compiler.clone(),
             name: compiler.name(),
             fingerprint,
@@ -130,8 +147,12 @@ impl HostToolchain {
             instrumented_flags,
             include,
             scratch: scratch.to_path_buf(),
+            own_files: HashSet::new(),
         };
         toolchain.precompile();
+        // Without the list (no precompiled header, no list), every file that a source reads is hashed.
+        let list = fs::read_to_string(toolchain.own_list()).unwrap_or_default();
+        toolchain.own_files = dependencies::parse(&list).into_iter().collect();
         Ok(toolchain)
     }
 
@@ -152,11 +173,13 @@ impl HostToolchain {
         let (input, output) = (self.scratch.join("unit.cpp"), self.scratch.join("unit.so"));
         // An output left by the source before must not pass for this one's if the compiler writes nothing.
         let _ = fs::remove_file(&output);
+        let list = self.scratch.join("unit.d");
+        let _ = fs::remove_file(&list);
         fs::write(&input, unit).map_err(|error| harness("write the translated source", &error))?;
         let options = translate::options(&source.options);
         let (status, log) = match source.instrumented {
-            true => self.build_instrumented(&input, &options, &output),
-            false => self.step(&self.flags, &options, &input, &output),
+            true => self.build_instrumented(&input, &options, &output, &list),
+            false => self.step(&self.flags, &options, &input, &output, Some(&list)),
         }
         .map_err(|error| harness("start the C++ compiler", &error))?;
         let text = log.text();
@@ -183,6 +206,7 @@ impl HostToolchain {
             resources: source.entries.iter().map(entry).collect(),
             log: warnings,
             log_truncated: cut || log.truncated(),
+            read: self.read(&list),
             compile_ms: start.elapsed().as_secs_f64() * 1e3,
         })
     }
@@ -193,27 +217,47 @@ impl HostToolchain {
         input: &Path,
         options: &[String],
         output: &Path,
+        list: &Path,
     ) -> io::Result<(ExitStatus, CappedLog)> {
         let object = self.scratch.join("unit.o");
-        let compiled = self.step(&self.instrumented_flags, options, input, &object)?;
+        let compiled = self.step(&self.instrumented_flags, options, input, &object, Some(list))?;
         match compiled.0.success() {
-            true => self.step(&translate::link_flags(), &[], &object, output),
+            true => self.step(&translate::link_flags(), &[], &object, output, None),
             false => Ok(compiled),
         }
     }
 
-    /// One call of the compiler.
+    /// One call of the compiler; where it compiles, it writes the list of the files that it read.
     fn step(
         &self,
         flags: &[String],
         options: &[String],
         input: &Path,
         output: &Path,
+        list: Option<&Path>,
     ) -> io::Result<(ExitStatus, CappedLog)> {
         let mut command = self.compiler.start();
-        command.args(flags).args(options);
-        command.arg("-I").arg(&self.include).arg("-pipe").arg("-o").arg(output).arg(input);
+        command.args(flags).args(options).arg("-I").arg(&self.include).arg("-pipe");
+        if let Some(list) = list {
+            command.arg("-MD").arg("-MF").arg(list);
+        }
+        command.arg("-o").arg(output).arg(input);
         self.run(command)
+    }
+
+    /// The files that a compilation read, without the source and what the fingerprint stands for.
+    fn read(&self, list: &Path) -> Vec<PathBuf> {
+        let foreign = |path: &PathBuf| {
+            let own = path.starts_with(&self.include) || path.starts_with(&self.scratch);
+            !own && !self.own_files.contains(path)
+        };
+        let read = dependencies::parse(&fs::read_to_string(list).unwrap_or_default());
+        read.into_iter().filter(foreign).collect()
+    }
+
+    /// The list of the files that evo's own header reads, made along with its precompiled form.
+    fn own_list(&self) -> PathBuf {
+        self.include.join(format!("{HEADER_NAME}.d"))
     }
 
     /// Builds the precompiled header under another name and renames it, so that no other process sees half of it. A failure is
@@ -229,10 +273,12 @@ impl HostToolchain {
             .flags
             .iter()
             .filter(|flag| !NOT_FOR_HEADERS.contains(&flag.as_str()) && !flag.starts_with("-Wl,"));
-        command.args(["-x", "c++-header"]).args(flags);
+        let list = self.scratch.join("header.d");
+        command.args(["-x", "c++-header"]).args(flags).arg("-MD").arg("-MF").arg(&list);
         command.arg("-o").arg(&temporary).arg(self.include.join(HEADER_NAME));
         if self.run(command).is_ok_and(|(status, _)| status.success()) {
-            let _ = fs::rename(&temporary, &target);
+            // The list first: other processes look for the header.
+            let _ = fs::rename(&list, self.own_list()).and_then(|()| fs::rename(&temporary, &target));
         }
     }
 
@@ -277,7 +323,9 @@ mod tests {
     use super::*;
 
     fn check(version: &str, expected: &str) {
-        let compiler = HostCompiler { command: vec!["c++".to_string()], version: version.to_string() };
+        let command = vec!["c++".to_string()];
+        let identity = identity(&command, version, &[]);
+        let compiler = HostCompiler { command, version: version.to_string(), identity };
         assert_eq!(compiler.name(), expected);
     }
 
@@ -285,6 +333,24 @@ mod tests {
     fn versions_are_shortened() {
         check("g++ (Debian 12.2.0-14+deb12u1) 12.2.0", "g++ 12.2.0");
         check("Debian clang version 14.0.6", "Debian clang version 14.0.6");
+    }
+
+    #[test]
+    fn arguments_version_and_folders_make_another_compiler() {
+        let words = |text: &str| text.split(' ').map(String::from).collect::<Vec<_>>();
+        let of = |command: &str, version: &str, folders: &[&str]| {
+            let folders: Vec<PathBuf> = folders.iter().map(PathBuf::from).collect();
+            identity(&words(command), version, &folders)
+        };
+        let plain = of("g++", "12\nCopyright", &[]);
+        assert_eq!(plain, of("g++", "12\nCopyright", &[]));
+        for other in [
+            of("g++ -DX=1", "12\nCopyright", &[]),
+            of("g++", "12\nother", &[]),
+            of("g++", "12\nCopyright", &["x"]),
+        ] {
+            assert_ne!(plain, other);
+        }
     }
 
     #[test]

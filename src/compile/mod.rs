@@ -2,6 +2,8 @@
 //!
 //! - The pool: `farm` holds the queue, `starter` starts a worker process, `serve` runs inside it, `wire` lists the messages
 //!   between them, `cache` keeps results, `guard` refuses sources that would read this machine's files.
+//! - Included files: `includes` finds and hashes them, `search_path` knows where they may be, `directives` reads the lines that
+//!   name them, `dependencies` reads what a C++ compiler says of them, `manifest` tells which result belongs to them.
 //! - The compilers: `toolchain` puts `nvrtc` and `hostcxx` behind one call, `locate` and `toolbox` find them, `compiled` is
 //!   their common result.
 //! - Reading results: `image` and `ptxas_log` read the resources of a binary, `diagnose` turns logs into verdicts, `facts` and
@@ -9,18 +11,23 @@
 
 pub mod cache;
 mod compiled;
+mod dependencies;
 pub mod diagnose;
+mod directives;
 pub mod error;
 pub mod facts;
 pub mod farm;
 mod guard;
 pub mod hostcxx;
 pub mod image;
+pub mod includes;
 mod locate;
+mod manifest;
 pub mod nvrtc;
 pub mod occupancy;
 pub mod options;
 mod ptxas_log;
+pub mod search_path;
 mod serve;
 mod starter;
 pub mod support;

@@ -107,7 +107,9 @@ impl NvrtcLibrary {
         // key.
         let keyed =
             KEYED_HEADERS.iter().map(|name| headers.and_then(|folder| std::fs::read(folder.join(name)).ok()));
-        let mut parts = vec![format!("nvrtc {major}.{minor} {}", file.display()).into_bytes()];
+        // NVRTC tells no patch level; its size does in most cases.
+        let size = std::fs::metadata(&self.path).map_or(0, |metadata| metadata.len());
+        let mut parts = vec![format!("nvrtc {major}.{minor} {} {size}", file.display()).into_bytes()];
         parts.extend(keyed.map(Option::unwrap_or_default));
         Ok(Nvrtc {
             functions,
@@ -193,7 +195,8 @@ impl Nvrtc {
         let resources = resources(source, &image.kernels, &reported)?;
         let (log, log_truncated) = diagnose::cap(&text, diagnose::WARNINGS_MAX);
         let compile_ms = start.elapsed().as_secs_f64() * 1e3;
-        Ok(Compiled { bytes, code_hash: image.code_hash, resources, log, log_truncated, compile_ms })
+        let (code_hash, read) = (image.code_hash, Vec::new());
+        Ok(Compiled { bytes, code_hash, resources, log, log_truncated, read, compile_ms })
     }
 
     fn options(&self, source: &KernelSource, arch: &str) -> Result<Vec<CString>, Box<Verdict>> {

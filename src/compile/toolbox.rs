@@ -16,6 +16,8 @@ pub struct Toolbox {
     pub cuda_homes: Vec<PathBuf>,
     /// `$CXX`: the host compiler, with arguments if need be.
     pub cxx: Option<String>,
+    /// Include folders of `$CPATH`, `$CPLUS_INCLUDE_PATH` and `$C_INCLUDE_PATH`, which C++ compilers read.
+    pub include_folders: Vec<PathBuf>,
     /// Started as a compile worker instead of what `process::worker_program` names.
     pub program: Option<PathBuf>,
 }
@@ -32,6 +34,11 @@ impl Toolbox {
                 .map(PathBuf::from)
                 .collect(),
             cxx: variable("CXX").and_then(|text| text.into_string().ok()),
+            include_folders: ["CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH"]
+                .into_iter()
+                .filter_map(variable)
+                .flat_map(|folders| env::split_paths(&folders).collect::<Vec<_>>())
+                .collect(),
             program: None,
         }
     }

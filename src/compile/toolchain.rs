@@ -38,12 +38,23 @@ impl FoundCompiler {
     }
 }
 
+impl FoundCompiler {
+    /// What tells it from other compilers beside its name and version: a C++ compiler's arguments and
+    /// environment.
+    pub fn identity(&self) -> Option<&ContentHash> {
+        match self {
+            FoundCompiler::Nvrtc(_) => None,
+            FoundCompiler::Host(host) => Some(&host.identity),
+        }
+    }
+}
+
 /// A compiler ready for work.
 pub enum Toolchain {
     /// NVRTC, loaded.
     Nvrtc(Box<Nvrtc>),
     /// A C++ compiler with its header folder prepared.
-    Host(HostToolchain),
+    Host(Box<HostToolchain>),
 }
 
 impl Toolchain {
@@ -61,7 +72,7 @@ impl Toolchain {
                 Ok(Toolchain::Nvrtc(Box::new(nvrtc)))
             }
             FoundCompiler::Host(compiler) => {
-                Ok(Toolchain::Host(HostToolchain::prepare(compiler, cache, scratch)?))
+                Ok(Toolchain::Host(Box::new(HostToolchain::prepare(compiler, cache, scratch)?)))
             }
         }
     }

@@ -43,6 +43,6 @@ pub enum CompileAnswer {
     Ready { toolchain: String, fingerprint: ContentHash },
     /// Cannot be set up.
     Refused { message: String, hint: Option<String> },
-    /// What became of a source.
-    Done { outcome: CompileOutcome },
+    /// What became of a source, and the files that the compiler says it read.
+    Done { outcome: CompileOutcome, read: Vec<PathBuf> },
 }

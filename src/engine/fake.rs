@@ -1,6 +1,6 @@
 //! Compilers, a device and a recipe that cost nothing, for tests of the engine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
@@ -8,13 +8,14 @@ use std::sync::{Arc, Mutex};
 
 use evo_protocol::binary::EntryResources;
 use evo_protocol::device::{DeviceInfo, DeviceKind, DeviceLimits, Telemetry};
+use evo_protocol::evaluation::Evaluation;
 use evo_protocol::facts::Facts;
 use evo_protocol::leaderboard::{Environment, PairedDecision, PairedProblem};
 use evo_protocol::measurement::{Measurement, RankingMode, StopRule, TimingMode};
 use evo_protocol::verdict::{Cause, Gate, GateReport, GateState, VERDICT_VERSION, Verdict, VerdictKind};
 use evo_search::registry::{StrategyOptions, create};
 use evo_search::strategy::Strategy;
-use evo_space::genome::{Configuration, ContentHash};
+use evo_space::genome::{Configuration, ContentHash, Genome};
 use evo_space::space::SearchSpace;
 
 use super::error::EngineError;
@@ -23,6 +24,7 @@ use super::ports::{
     BuildRecord, Compilers, Evaluate, Identity, Inbox, JobOrder, Message, Recipe, Refused, Rivals,
 };
 use super::run::{Engine, Parts};
+use super::variant::Variant;
 use crate::budget::Budget;
 use crate::event::{Event, Observer};
 use crate::journal::record::{FORMAT, ProblemWork, StudyHeader};
@@ -126,6 +128,10 @@ pub(super) struct Log {
     pub cancelled: Vec<usize>,
     pub evaluated: Vec<String>,
     pub deep: Vec<String>,
+    /// Paired comparisons made.
+    pub paired: usize,
+    /// The baseline's drifts in the comparisons to come; none after the last.
+    pub drifts: VecDeque<f64>,
 }
 
 impl Compilers<FakePrepared> for FakeCompilers {
@@ -182,6 +188,8 @@ impl Evaluate<FakeJob> for FakeDevice {
     fn pair(&mut self, rivals: &Rivals<FakeJob>) -> Result<PairedProblem, String> {
         let [baseline_ns, finalist_ns] = [&rivals.baseline, &rivals.finalist].map(objective_of);
         let ratio = finalist_ns / baseline_ns;
+        let mut log = self.log.lock().unwrap();
+        log.paired += 1;
         Ok(PairedProblem {
             problem: "p".into(),
             ratio,
@@ -192,6 +200,7 @@ impl Evaluate<FakeJob> for FakeDevice {
             decision: if ratio < 1.0 { PairedDecision::Faster } else { PairedDecision::Same },
             baseline_ns,
             finalist_ns,
+            baseline_drift: log.drifts.pop_front(),
         })
     }
 
@@ -287,6 +296,8 @@ pub(super) struct TestStudy {
     pub space: SearchSpace,
     pub strategy: &'static str,
     pub options: Options,
+    /// How the baseline drifts in the first comparisons.
+    pub drifts: Vec<f64>,
 }
 
 /// The result of one run.
@@ -307,7 +318,8 @@ impl TestStudy {
             valid,
             run_all: false,
         };
-        TestStudy { out: tempfile::tempdir().unwrap(), space, strategy: "exhaustive", options }
+        let (out, drifts) = (tempfile::tempdir().unwrap(), Vec::new());
+        TestStudy { out, space, strategy: "exhaustive", options, drifts }
     }
 
     pub(super) fn journal(&self) -> PathBuf {
@@ -344,7 +356,8 @@ impl TestStudy {
         script: impl FnOnce(Sender<Message<FakeBinary>>) -> Script,
     ) -> Result<Ran, EngineError> {
         let mut study = self.open();
-        let log = Arc::new(Mutex::new(Log::default()));
+        let log = Log { drifts: self.drifts.clone().into(), ..Log::default() };
+        let log = Arc::new(Mutex::new(log));
         let inbox = Inbox::new();
         let script = script(inbox.sender());
         let mut watcher = Watcher { journal: self.journal(), events: Vec::new() };
@@ -393,6 +406,7 @@ pub(crate) fn header() -> StudyHeader {
         kernel: "fake".into(),
         space: "fake.toml".into(),
         space_hash: ContentHash::of(b"space"),
+        inputs: Vec::new(),
         valid: "1".into(),
         problems: vec!["p".into()],
         checked: Vec::new(),
@@ -400,6 +414,7 @@ pub(crate) fn header() -> StudyHeader {
         strategy: "exhaustive".into(),
         population: 4,
         ranking: RankingMode::Hot,
+        allow_trade: false,
         device: DeviceInfo {
             kind: DeviceKind::Host,
             name: "fake".into(),
@@ -417,4 +432,15 @@ pub(crate) fn header() -> StudyHeader {
         environment: Environment::default(),
         started_at: "2026-01-01T00:00:00Z".into(),
     }
+}
+
+/// An evaluation with nothing but a verdict.
+pub(crate) fn evaluation(
+    number: u64,
+    configuration: Configuration,
+    origin: &str,
+    verdict: Verdict,
+) -> Evaluation {
+    let variant: Variant<()> = Variant::new(number, Genome(Box::default()), configuration, origin, false);
+    variant.evaluation(verdict, Vec::new())
 }

@@ -67,8 +67,10 @@ impl Evaluate<Job> for Lane {
                 || processes.len() as u32 >= PROCESSES_MAX
                 || began.elapsed() >= EXTENDED_WITHIN;
             if enough {
+                let drift = paired::drift(&baseline_ns);
                 let times = [median(&baseline_ns), median(&finalist_ns)];
-                return outcome(rivals, &processes, comparison, times);
+                let pair = outcome(rivals, &processes, comparison, times)?;
+                return Ok(PairedProblem { baseline_drift: drift, ..pair });
             }
         }
     }
@@ -102,5 +104,6 @@ fn outcome(
         decision: comparison.decision,
         baseline_ns,
         finalist_ns,
+        baseline_drift: None,
     })
 }

@@ -82,9 +82,9 @@ pub trait Evaluate<J>: Send {
 /// Hashes that tell whether two configurations can share work.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// Equal for equal source text and options: such configurations are compiled once.
+    /// Equal for equal source text, included files and options: such configurations are compiled once.
     pub source: ContentHash,
-    /// Hash of the whole text, for the journal; absent where there is no source.
+    /// Hash of the whole text and of the included files, for the journal; absent where there is no source.
     pub text: Option<ContentHash>,
     /// Equal for equal grids, blocks and shapes: the part of the outcome that machine code does not
     /// decide.

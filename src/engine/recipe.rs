@@ -10,6 +10,8 @@ use evo_space::genome::{Configuration, ContentHash};
 
 use super::ports::{BuildRecord, CompileAnswer, Identity, JobOrder, Recipe, Refused};
 use crate::compile::facts;
+use crate::compile::includes::FileReader;
+use crate::compile::search_path::SearchPath;
 use crate::journal::record::{LaunchWork, ProblemWork};
 use crate::kernel::limits::{launch, memory, resources as compiled_limits};
 use crate::kernel::render::render;
@@ -32,11 +34,14 @@ pub struct KernelRecipe<'a> {
     check: CheckPlan,
     /// Whether the device can watch instrumented builds.
     watched: bool,
+    /// Where included files are looked for beside the kernel's own options.
+    search: SearchPath,
+    files: FileReader,
 }
 
 impl<'a> KernelRecipe<'a> {
     /// A recipe for the given problems. `reference` is the compiled naive kernel with its entries,
-    /// where the kernel is checked against one; `seed` decides the inputs.
+    /// where the kernel is checked against one; `seed` decides the inputs, by a hash.
     pub fn new(
         kernel: &'a KernelSpec,
         limits: DeviceLimits,
@@ -58,7 +63,15 @@ impl<'a> KernelRecipe<'a> {
             reference: reference.map(|(binary, entries)| (BinaryRef::of(&binary), entries)),
             check: check_plan(kernel, seed),
             watched: false,
+            search: SearchPath::default(),
+            files: FileReader::default(),
         }
+    }
+
+    /// The same where the environment names include folders: what is in included files is part of a
+    /// variant's identity.
+    pub fn searching(self, search: SearchPath) -> KernelRecipe<'a> {
+        KernelRecipe { search, ..self }
     }
 
     /// The same for a kind of device: the host watches instrumented builds.
@@ -90,7 +103,14 @@ impl<'a> KernelRecipe<'a> {
             keep(&mut refused, launch::check_timed(plan));
         }
         let source = keep(&mut refused, render(self.kernel, configuration));
-        KernelDraft { source, tiny, checked, timed, refused }
+        let included = source.as_ref().and_then(|source| self.included(source));
+        KernelDraft { source, included, tiny, checked, timed, refused }
+    }
+
+    /// A hash of the files that a source includes; `None` where there are none but the toolchain's.
+    fn included(&self, source: &KernelSource) -> Option<ContentHash> {
+        let search = self.search.with_options(source.options.iter().map(String::as_str));
+        self.files.scan(&source.text, &search).digest()
     }
 
     /// Refuses a plan that the device cannot take, as far as that is known before compiling.
@@ -171,7 +191,7 @@ fn check_plan(kernel: &KernelSpec, seed: u64) -> CheckPlan {
         atol: check.atol,
         rtol: check.rtol,
         trusted_factor: check.trusted_factor,
-        seed,
+        seed: input_seed(seed),
         seeds: check.seeds,
         families: check.families.clone(),
         deterministic: check.deterministic,
@@ -181,6 +201,14 @@ fn check_plan(kernel: &KernelSpec, seed: u64) -> CheckPlan {
         flushes_subnormals: fast_math || flushes,
         reference_f64: matches!(check.reference, ReferenceSpec::Kernel { real: true, .. }),
     }
+}
+
+/// The secret seed of the inputs. A hash, so that the study's seed, which is printed and also drives the
+/// search, is not itself what a generator of inputs starts from.
+fn input_seed(seed: u64) -> u64 {
+    let hash = ContentHash::of_parts([b"inputs".as_slice(), seed.to_le_bytes().as_slice()]);
+    // The hash is 32 hexadecimal digits; half of them make the number.
+    u64::from_str_radix(&hash.as_str()[..16], 16).unwrap_or(seed)
 }
 
 fn refusal(verdict: Box<Verdict>) -> Refused {
@@ -196,6 +224,8 @@ fn refusal(verdict: Box<Verdict>) -> Refused {
 pub struct KernelDraft {
     /// Absent where rendering failed.
     pub source: Option<KernelSource>,
+    /// Hash of the files that the source includes, if there are any.
+    pub included: Option<ContentHash>,
     /// Small shapes, listed or derived.
     pub tiny: TinyShapes,
     /// Problems that are checked and not timed.
@@ -210,7 +240,7 @@ impl KernelDraft {
     pub fn refused(gate: Gate, verdict: Box<Verdict>) -> KernelDraft {
         let refused = Some(Refused { gate, verdict });
         let (tiny, none) = (TinyShapes::default(), Vec::new);
-        KernelDraft { source: None, tiny, checked: none(), timed: none(), refused }
+        KernelDraft { source: None, included: None, tiny, checked: none(), timed: none(), refused }
     }
 
     /// The plans by which a variant may be refused, timed ones first.
@@ -220,9 +250,9 @@ impl KernelDraft {
 
     /// Ready for the compilers, unless it is refused.
     fn ready(self) -> Result<PreparedKernel, Refused> {
-        let KernelDraft { source, tiny, checked, timed, refused } = self;
+        let KernelDraft { source, included, tiny, checked, timed, refused } = self;
         match (refused, source) {
-            (None, Some(source)) => Ok(PreparedKernel { source, tiny, checked, timed }),
+            (None, Some(source)) => Ok(PreparedKernel { source, included, tiny, checked, timed }),
             (Some(refused), _) => Err(refused),
             (None, None) => {
                 Err(refusal(Box::new(Verdict::new(VerdictKind::RenderError, "no source was rendered"))))
@@ -245,6 +275,8 @@ fn binding<'a>(
 #[derive(Clone, Debug)]
 pub struct PreparedKernel {
     pub source: KernelSource,
+    /// Hash of the files that the source includes, if there are any.
+    pub included: Option<ContentHash>,
     /// Small shapes, listed or derived.
     pub tiny: TinyShapes,
     /// Problems that are checked and not timed.
@@ -253,6 +285,14 @@ pub struct PreparedKernel {
 }
 
 impl PreparedKernel {
+    /// A hash of the source joined with that of the files that it includes.
+    fn with_included(&self, own: ContentHash) -> ContentHash {
+        match &self.included {
+            None => own,
+            Some(included) => ContentHash::of_parts([own.as_str().as_bytes(), included.as_str().as_bytes()]),
+        }
+    }
+
     /// A hash of everything but the code that decides the outcome: grids, blocks, shapes. Two
     /// configurations with the same machine code may still differ here.
     fn plan_hash(&self) -> ContentHash {
@@ -273,8 +313,8 @@ impl Recipe for KernelRecipe<'_> {
 
     fn identity(&self, prepared: &PreparedKernel) -> Identity {
         Identity {
-            source: prepared.source.code_hash(),
-            text: Some(ContentHash::of(prepared.source.text.as_bytes())),
+            source: prepared.with_included(prepared.source.code_hash()),
+            text: Some(prepared.with_included(ContentHash::of(prepared.source.text.as_bytes()))),
             plan: prepared.plan_hash(),
         }
     }
@@ -350,5 +390,18 @@ fn work_of(plan: &ProblemPlan) -> ProblemWork {
         bytes: plan.bytes,
         half: plan.buffers.iter().any(|buffer| matches!(buffer.dtype, DType::F16 | DType::Bf16)),
         launches: launches.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inputs_do_not_start_from_the_printed_seed() {
+        let seeds: Vec<u64> = (0..100).map(input_seed).collect();
+        assert!((0..100).zip(&seeds).all(|(seed, own)| seed != *own));
+        assert_eq!(seeds[1], input_seed(1), "a seed repeats its inputs");
+        assert_eq!(seeds.iter().collect::<std::collections::BTreeSet<_>>().len(), 100);
     }
 }

@@ -266,6 +266,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         let event = Event::Started {
             study: header.study.clone(),
             device: header.device.name.clone(),
+            seed: header.seed,
             valid: self.options.valid,
             // A budget below what was done already is used up, not overdrawn.
             total: self.options.total().map(|total| total.max(earlier.evaluations)),

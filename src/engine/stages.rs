@@ -312,11 +312,28 @@ impl<R: Recipe> Engine<'_, R> {
             facts: evaluation.facts,
         });
         let best = self.improve_standing(&evaluation);
+        let failed_default = self.failed_default(genome, &evaluation);
         self.observer.observe(&Event::Finished { evaluation: Box::new(evaluation), best });
+        failed_default.map_or(Ok(()), |message| self.notice(message))?;
         if is_last {
             self.write_generation(generation)?;
         }
         Ok(())
+    }
+
+    /// What to say at once where the default configuration failed: a mistake in the space file or in the reference
+    /// shows there first, and the rest of the sweep is then likely to be for nothing.
+    fn failed_default(&self, genome: &Genome, evaluation: &Evaluation) -> Option<String> {
+        let verdict = &evaluation.verdict;
+        if verdict.is_pass() || !evaluation.is_counted() || *genome != self.space.default_genome() {
+            return None;
+        }
+        Some(format!(
+            "the default configuration `{}` failed: {}: {}",
+            evaluation.configuration,
+            verdict.label(),
+            verdict.message.lines().next().unwrap_or_default()
+        ))
     }
 
     /// Takes a better evaluation as what newcomers are measured against.

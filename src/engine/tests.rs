@@ -345,6 +345,25 @@ fn finalists_are_confirmed_and_those_that_fail_make_room() {
 }
 
 #[test]
+fn a_comparison_whose_baseline_drifts_is_repeated() {
+    let check = |drifts: &[f64], attempts: usize, kept: Option<f64>| {
+        let mut bench = TestStudy::new("[parameters]\nA = { values = [0, 1], default = 1 }\n");
+        bench.options.finalists = 1;
+        bench.drifts = drifts.to_vec();
+        let ran = bench.run(all_pass());
+        assert_eq!(ran.log.paired, attempts, "{drifts:?}");
+        let study = bench.open();
+        let pairs = study.history.confirmations.iter().flat_map(|one| &one.pairs);
+        assert_eq!(pairs.last().unwrap().baseline_drift, kept, "{drifts:?}");
+    };
+    // The fake's noise floor is 1 %.
+    check(&[0.009], 1, Some(0.009));
+    check(&[0.05, 0.002], 2, Some(0.002));
+    check(&[0.05, 0.02, 0.03, 0.0], 3, Some(0.02));
+    check(&[], 1, None);
+}
+
+#[test]
 fn strategies_that_evolve_run_too() {
     let mut bench = TestStudy::new(PLAIN);
     bench.strategy = "genetic";

@@ -1,36 +1,44 @@
-//! Computes the ranking that other programs read from journals: a section per kernel, problem set and device.
-//! Only freshly confirmed numbers enter it. The file's types are `evo_protocol::leaderboard`.
+//! Computes a study's section of the leaderboard from its journal. Only freshly confirmed numbers enter it.
+//! The file's types are `evo_protocol::leaderboard`; `rank` orders the entries, `champion` decides which
+//! study holds a section.
 
 use std::collections::BTreeMap;
 
 use evo_protocol::device::{DeviceInfo, DeviceKind};
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::leaderboard::{
-    Baseline, Leaderboard, LeaderboardSection, ModeResult, PairedDecision, PairedProblem, ProblemResult,
-    RankedEntry, StudySummary,
+    Baseline, LeaderboardSection, ModeResult, PairedDecision, PairedProblem, ProblemResult, RankedEntry,
+    StudySummary,
 };
 use evo_protocol::verdict::{Gate, GateState};
 use evo_space::genome::Configuration;
 use evo_space::shell::quote;
 
-use super::record::{Confirmation, ProblemWork, StudyHeader};
+use super::rank::{Speed, is_noisy, rank, traded};
+use super::reader::Journal;
+use super::record::{Confirmation, JournalRecord, ProblemWork, StudyHeader};
 use super::replay::History;
-use crate::timing::stats::median;
 
 /// Most runners-up in a section.
 const RUNNERS_UP: usize = 10;
 
-/// Puts a section into a board, in the place of the one for the same kernel, problems and device.
-pub fn merge(board: &mut Leaderboard, section: LeaderboardSection) {
-    let key = |section: &LeaderboardSection| {
-        (section.kernel.clone(), section.problems.clone(), section.device.name.clone())
-    };
-    match board.sections.iter_mut().find(|own| key(own) == key(&section)) {
-        Some(own) => *own = section,
-        None => board.sections.push(section),
+/// The section that each run of a study wrote when it ended, in order, with the time of its end. A run that
+/// died or confirmed nothing wrote none.
+pub fn sections(records: &[JournalRecord]) -> Vec<(String, LeaderboardSection)> {
+    let mut sections = Vec::new();
+    let mut confirmed = false;
+    for (position, record) in records.iter().enumerate() {
+        match record {
+            JournalRecord::Study(_) => confirmed = false,
+            JournalRecord::Confirmation(one) => confirmed |= one.evaluation.passed_through(Gate::Honesty),
+            JournalRecord::End(end) if confirmed => {
+                let journal = Journal { records: records[..=position].to_vec(), ..Journal::default() };
+                sections.extend(section(&History::replay(journal)).map(|section| (end.at.clone(), section)));
+            }
+            _ => {}
+        }
     }
-    // Sorted, so that the file does not depend on which sweep ended first.
-    board.sections.sort_by_key(key);
+    sections
 }
 
 /// The section of a study; `None` if it has confirmed nothing that passed, and of a replay: nothing in it
@@ -45,20 +53,19 @@ pub fn section(history: &History) -> Option<LeaderboardSection> {
     // Ratios to different baselines cannot be compared, so only confirmations against the newest baseline
     // count.
     let good = confirmed(history, newest.baseline);
-    let base_ns = baseline_ns(&good, newest.baseline)?;
-    let mut entries: Vec<RankedEntry> = good.iter().map(|one| entry(header, one, base_ns)).collect();
-    entries.sort_by(|a, b| a.objective_ns.total_cmp(&b.objective_ns));
+    let own = good.iter().find(|one| one.number == newest.baseline);
+    let own = own.map_or(&[][..], |one| &one.evaluation.measurements);
+    let baseline_speed = Speed::of_baseline(own.iter().filter(|one| one.mode == header.ranking.timing()));
+    let mut entries: Vec<RankedEntry> = good.iter().filter_map(|one| entry(header, one)).collect();
+    rank(&mut entries, baseline_speed, newest.noise_floor.unwrap_or(0.0), header.allow_trade);
     entries.truncate(RUNNERS_UP + 1);
-    let best_ns = entries.first()?.objective_ns;
-    let floor = newest.noise_floor.unwrap_or(0.0);
-    for (position, entry) in entries.iter_mut().enumerate() {
-        entry.rank = position as u32 + 1;
-        // A difference below the noise floor would also appear between two runs of the same binary.
-        entry.tie_with_champion = position > 0 && entry.objective_ns / best_ns - 1.0 <= floor;
+    if entries.is_empty() {
+        return None;
     }
     let champion = entries.remove(0);
     Some(LeaderboardSection {
         kernel: header.kernel.clone(),
+        space_hash: header.space_hash.clone(),
         problems: header.problems.clone(),
         device: header.device.clone(),
         ranking: header.ranking,
@@ -70,6 +77,7 @@ pub fn section(history: &History) -> Option<LeaderboardSection> {
             configuration: baseline.configuration.clone(),
             is_default: baseline.is_default(),
         },
+        history: Vec::new(),
         study: summary(header, history),
         environment: header.environment.clone(),
         confirmed_at: newest.at.clone(),
@@ -88,25 +96,6 @@ fn confirmed(history: &History, baseline: u64) -> Vec<&Confirmation> {
         compared && one.evaluation.may_rank() && one.evaluation.objective_ns.is_some()
     };
     newest.into_values().filter(counts).collect()
-}
-
-/// The baseline's objective in the paired runs; its own measurement where there were none.
-fn baseline_ns(good: &[&Confirmation], baseline: u64) -> Option<f64> {
-    let mut times = BTreeMap::<&str, Vec<f64>>::new();
-    for pair in good.iter().flat_map(|one| &one.pairs) {
-        times.entry(&pair.problem).or_default().push(pair.baseline_ns);
-    }
-    let own = good.iter().find(|one| one.number == baseline).and_then(|one| one.evaluation.objective_ns);
-    let Some(work) = good.iter().find(|one| !one.pairs.is_empty()).map(|one| &one.work) else { return own };
-    let (mut sum, mut weights) = (0.0, 0.0);
-    for (problem, times) in &times {
-        let weight = weight_of(work, problem);
-        // Logarithms: the objective is a weighted geometric mean over problems. The median is taken over all
-        // finalists, each of which was timed beside the baseline anew.
-        sum += weight * median(times).ln();
-        weights += weight;
-    }
-    Some((sum / weights).exp()).filter(|value| value.is_finite())
 }
 
 fn weight_of(work: &[ProblemWork], problem: &str) -> f64 {
@@ -138,8 +127,10 @@ pub fn verdict_mix(evaluations: &[Evaluation]) -> BTreeMap<String, u64> {
     mix
 }
 
-fn entry(header: &StudyHeader, confirmation: &Confirmation, base_ns: f64) -> RankedEntry {
+fn entry(header: &StudyHeader, confirmation: &Confirmation) -> Option<RankedEntry> {
     let evaluation = &confirmation.evaluation;
+    let objective_ns = evaluation.objective_ns?;
+    let mut ranking = evaluation.measurements.iter().filter(|one| one.mode == header.ranking.timing());
     let speed = speedup(&confirmation.pairs, &confirmation.work);
     let mut gates: BTreeMap<String, GateState> = Gate::ALL
         .iter()
@@ -151,20 +142,21 @@ fn entry(header: &StudyHeader, confirmation: &Confirmation, base_ns: f64) -> Ran
     let decision = decide(&confirmation.pairs);
     // Replaces `not_run`: an evaluation knows nothing of the comparison that came after it.
     gates.insert(Gate::Confirmation.as_str().to_string(), confirmation_state(decision));
-    RankedEntry {
+    Some(RankedEntry {
         rank: 0,
         number: confirmation.number,
         configuration: evaluation.configuration.clone(),
         configuration_hash: evaluation.configuration_hash.clone(),
         // From the ratio: the entry's own time was measured at another moment than the baseline's.
-        objective_ns: speed.map_or(base_ns, |(speed, _, _)| base_ns / speed),
-        measured_ns: evaluation.objective_ns,
+        objective_ns,
         screened_ns: confirmation.screened_ns,
         speedup: speed.map(|(value, _, _)| value),
         speedup_low: speed.map(|(_, low, _)| low),
         speedup_high: speed.map(|(_, _, high)| high),
         decision,
         tie_with_champion: false,
+        noisy: is_noisy(&mut ranking),
+        traded: traded(&confirmation.pairs),
         results: confirmation.work.iter().map(|work| result(header, evaluation, work)).collect(),
         pairs: confirmation.pairs.clone(),
         resources: evaluation.resources.clone(),
@@ -175,7 +167,7 @@ fn entry(header: &StudyHeader, confirmation: &Confirmation, base_ns: f64) -> Ran
         code_hash: evaluation.code_hash.clone(),
         gates,
         repro: repro(header, &evaluation.configuration),
-    }
+    })
 }
 
 /// The command that evaluates a configuration again.

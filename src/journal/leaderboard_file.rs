@@ -5,14 +5,18 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use evo_protocol::leaderboard::{Leaderboard, LeaderboardSection, VERSION};
+use serde_json::Value;
 
+use super::champion::{self, Succession};
 use super::error::JournalError;
-use super::leaderboard;
+use super::rank::NOISY;
 
 /// What merging did beside writing.
 #[derive(Debug)]
 pub struct Merged {
     pub path: PathBuf,
+    /// What became of each section, in order.
+    pub placements: Vec<Succession>,
     /// Where an unreadable older file went.
     pub put_aside: Option<PathBuf>,
 }
@@ -25,11 +29,54 @@ pub fn load(folder: &Path) -> Result<Option<Result<Leaderboard, String>>, Journa
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(JournalError::io("read", &path, error)),
     };
-    Ok(Some(match serde_json::from_slice::<Leaderboard>(&text) {
-        Ok(board) if board.version <= VERSION => Ok(board),
-        Ok(board) => Err(format!("version {} is newer than this evo's {VERSION}", board.version)),
-        Err(error) => Err(error.to_string()),
-    }))
+    Ok(Some(parse(&text)))
+}
+
+fn parse(text: &[u8]) -> Result<Leaderboard, String> {
+    let mut value: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    let version = value["version"].as_u64().ok_or("it names no version")?;
+    if version > u64::from(VERSION) {
+        return Err(format!("version {version} is newer than this evo's {VERSION}"));
+    }
+    if version < 2 {
+        from_first_version(&mut value);
+    }
+    let mut board: Leaderboard = serde_json::from_value(value).map_err(|error| error.to_string())?;
+    for section in &mut board.sections {
+        if section.history.is_empty() {
+            section.history = vec![champion::change(section, None)];
+        }
+    }
+    Ok(board)
+}
+
+/// Brings a file of version 1 to today's form. Its times followed from the paired runs and its samples stood
+/// beside them; today one measurement gives all numbers of a row.
+fn from_first_version(board: &mut Value) {
+    board["version"] = VERSION.into();
+    for section in board["sections"].as_array_mut().into_iter().flatten() {
+        section["space_hash"] = section["study"]["space_hash"].clone();
+        let ranking = section["ranking"].as_str().unwrap_or_default().to_string();
+        let (champion, others) = (section["champion"].take(), section["runners_up"].take());
+        let others = others.as_array().cloned().unwrap_or_default();
+        let mut entries: Vec<Value> = std::iter::once(champion).chain(others).collect();
+        for entry in &mut entries {
+            if entry["measured_ns"].is_number() {
+                entry["objective_ns"] = entry["measured_ns"].clone();
+            }
+            entry.as_object_mut().and_then(|entry| entry.remove("measured_ns"));
+            entry["noisy"] = is_noisy(entry, &ranking).into();
+        }
+        section["champion"] = entries.remove(0);
+        section["runners_up"] = entries.into();
+    }
+}
+
+/// Whether an entry of a file scatters widely in the timing mode that ranks, as `rank::is_noisy` has it.
+fn is_noisy(entry: &Value, ranking: &str) -> bool {
+    let modes = entry["results"].as_array().into_iter().flatten().map(|result| &result["modes"][ranking]);
+    let times = modes.filter_map(|mode| Some((mode["p50_ns"].as_f64()?, mode["p90_ns"].as_f64()?)));
+    times.into_iter().any(|(p50, p90)| p90 > NOISY * p50)
 }
 
 /// Merges sections into `folder/leaderboard.json`. Two sweeps that end at once take turns.
@@ -43,11 +90,9 @@ pub fn merge(folder: &Path, sections: Vec<LeaderboardSection>, now: &str) -> Res
         Some(Err(_)) => (Leaderboard::empty(now.to_string()), Some(put_aside(&path)?)),
     };
     board.updated_at = now.to_string();
-    for section in sections {
-        leaderboard::merge(&mut board, section);
-    }
+    let placements = sections.into_iter().map(|section| champion::merge(&mut board, section)).collect();
     write_json(&path, &board)?;
-    Ok(Merged { path, put_aside })
+    Ok(Merged { path, placements, put_aside })
 }
 
 /// Writes a whole board in the place of what is there; an unreadable file is put aside.
@@ -59,7 +104,7 @@ pub fn replace(folder: &Path, board: &Leaderboard) -> Result<Merged, JournalErro
         Some(Ok(_)) | None => None,
     };
     write_json(&path, board)?;
-    Ok(Merged { path, put_aside })
+    Ok(Merged { path, placements: Vec::new(), put_aside })
 }
 
 /// Held while the file is read and replaced.

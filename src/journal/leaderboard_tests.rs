@@ -6,16 +6,17 @@ use std::path::Path;
 use evo_protocol::binary::EntryResources;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::leaderboard::{
-    Leaderboard, LeaderboardSection, PairedDecision, PairedProblem, StudySummary,
+    Leaderboard, LeaderboardSection, PairedDecision, PairedProblem, StudySummary, Throughput,
 };
 use evo_protocol::measurement::{Measurement, StopRule, TimingMode};
 use evo_protocol::verdict::{Gate, GateReport, GateState, VERDICT_VERSION, Verdict};
 use evo_space::genome::{Configuration, ContentHash};
 use serde_json::{Value, json};
 
-use super::leaderboard::{merge, section};
+use super::champion::{Succession, merge};
+use super::leaderboard::{section, sections};
 use super::leaderboard_file;
-use super::record::{Confirmation, LaunchWork, ProblemWork, StudyHeader};
+use super::record::{Confirmation, JournalRecord, LaunchWork, ProblemWork, StudyHeader};
 use super::replay::History;
 use crate::engine::fake;
 
@@ -86,6 +87,7 @@ fn confirmation(number: u64, time: f64, baseline: f64) -> Confirmation {
         decision: if ratio < 0.98 { PairedDecision::Faster } else { PairedDecision::Same },
         baseline_ns: baseline,
         finalist_ns: time,
+        baseline_drift: None,
     };
     let launch = LaunchWork { entry: "gemm".into(), blocks: 64, threads: 128, shared_bytes: 4096 };
     Confirmation {
@@ -145,6 +147,178 @@ fn the_fastest_is_champion_and_ties_are_called_ties() {
     assert!((result.tflops.unwrap() - 0.33).abs() < 1e-9);
     assert!((result.roofline_share.unwrap() - 0.33).abs() < 1e-9);
     assert_eq!(section.champion.gates["confirmation"], GateState::Pass);
+}
+
+/// A study whose finalists took these times; the first is the default.
+fn study(name: &str, times: &[f64]) -> LeaderboardSection {
+    section(&past(name, times)).expect("confirmed finalists make a section")
+}
+
+fn past(name: &str, times: &[f64]) -> History {
+    let mut past = history();
+    past.header.as_mut().unwrap().study = name.into();
+    let numbered = || (0u64..).zip(times.iter().copied());
+    past.evaluations = numbered().map(|(number, time)| evaluation(number, time)).collect();
+    past.confirmations = numbered().map(|(number, time)| confirmation(number, time, times[0])).collect();
+    past
+}
+
+#[test]
+fn a_row_shows_one_measurement_and_its_ratio_beside_it() {
+    let mut history = history();
+    // The machine was twice as slow when the pairs were timed; the ratio is the same.
+    for pair in history.confirmations.iter_mut().flat_map(|one| &mut one.pairs) {
+        pair.baseline_ns *= 2.0;
+        pair.finalist_ns *= 2.0;
+    }
+    let section = section(&history).unwrap();
+    for entry in section.entries() {
+        let result = &entry.results[0];
+        assert_eq!(entry.objective_ns, result.modes["hot"].p50_ns);
+        assert_eq!(result.gigabytes_per_second, Some(7.8e5 / entry.objective_ns));
+    }
+    assert!((section.champion.speedup.unwrap() - 2.0).abs() < 1e-9);
+}
+
+#[test]
+fn wide_samples_are_called_noisy() {
+    let mut history = history();
+    assert!(!section(&history).unwrap().champion.noisy);
+    history.confirmations[1].evaluation.measurements[0].p90_ns = 200_001.0;
+    let section = section(&history).unwrap();
+    assert!(section.champion.noisy && !section.runners_up[0].noisy);
+    let text = crate::report::text::section(&section, 100);
+    assert!(text.contains("  noisy\n") && text.contains("noisy: a tenth of the samples"), "{text}");
+}
+
+#[test]
+fn a_tie_takes_the_baselines_interval_into_account() {
+    // 1 % faster than a baseline whose own time is known to 3 %.
+    let mut past = past("s", &[200_000.0, 194_000.0]);
+    let pair = &mut past.confirmations[1].pairs[0];
+    (pair.ratio_low, pair.ratio_high) = (0.969, 0.971);
+    let tie = |past: &History| section(past).unwrap().runners_up[0].tie_with_champion;
+    past.confirmations[0].evaluation.measurements[0].ci_low_ns = 199_000.0;
+    past.confirmations[0].evaluation.measurements[0].ci_high_ns = 201_000.0;
+    assert!(!tie(&past));
+    past.confirmations[0].evaluation.measurements[0].ci_low_ns = 194_000.0;
+    assert!(tie(&past));
+}
+
+/// A history of two problems in which finalist 1 is far faster on one and this much slower on the other.
+fn trading(ratio: f64, low: f64) -> History {
+    let mut history = past("s", &[200_000.0, 100_000.0, 150_000.0]);
+    for one in &mut history.confirmations {
+        let small = ProblemWork { problem: "small".into(), ..one.work[0].clone() };
+        one.work.push(small);
+        if let Some(pair) = one.pairs.first().cloned() {
+            let (ratio, low) = if one.number == 1 { (ratio, low) } else { (0.9, 0.89) };
+            let pair = PairedProblem { problem: "small".into(), ratio, ratio_low: low, ..pair };
+            one.pairs.push(PairedProblem { ratio_high: ratio * 1.01, ..pair });
+        }
+    }
+    history
+}
+
+#[test]
+fn who_trades_a_problem_is_not_first_by_the_mean() {
+    let champion = |history: &History| section(history).unwrap().champion.number;
+    assert_eq!(champion(&trading(1.041, 1.03)), 2);
+    assert_eq!(champion(&trading(1.041, 1.01)), 1, "the interval does not exclude 2 %");
+    let mut allowed = trading(1.041, 1.03);
+    allowed.header.as_mut().unwrap().allow_trade = true;
+    assert_eq!(champion(&allowed), 1);
+    for history in [trading(1.041, 1.03), allowed] {
+        let section = section(&history).unwrap();
+        let text = crate::report::text::section(&section, 100);
+        assert!(text.contains("slower on `small` by 4.1 %"), "{text}");
+    }
+}
+
+#[test]
+fn a_champion_falls_only_to_a_faster_one() {
+    let mut board = Leaderboard::empty("2026-01-01T00:00:00Z".into());
+    assert_eq!(merge(&mut board, study("long", &[200.0, 110.0, 100.0])), Succession::Taken);
+    let long = board.sections[0].clone();
+    let kept = Succession::Kept { study: "long".into(), speedup: long.champion.speedup };
+    // Shorter studies: only the default, a slower variant, a tie, the champion again on a slow day.
+    for times in [&[200.0][..], &[200.0, 150.0], &[200.0, 99.5], &[300.0, 310.0, 160.0]] {
+        assert_eq!(merge(&mut board, study("short", times)), kept, "{times:?}");
+        assert_eq!(board.sections, std::slice::from_ref(&long), "{times:?}");
+    }
+    assert_eq!(merge(&mut board, study("better", &[210.0, 84.0, 105.0])), Succession::Taken);
+    let held = &board.sections[0];
+    assert_eq!((held.study.name.as_str(), held.champion.number, held.history.len()), ("better", 1, 2));
+    assert_eq!(held.history[0].study, "long");
+    assert!(
+        (held.history[1].ratio_to_previous.unwrap() - 0.8).abs() < 1e-9,
+        "both were measured by `better`"
+    );
+    // More of the study that holds the section is its new state, without a change of the champion.
+    merge(&mut board, study("better", &[210.0, 84.0, 105.0, 90.0]));
+    assert_eq!((board.sections[0].runners_up.len(), board.sections[0].history.len()), (3, 2));
+    let text = crate::report::text::board(&board, 100);
+    assert!(
+        text.contains(
+            "champions: 2.00× by `long` (2026-01-01), then 2.50× by `better` (2026-01-01, 1.25× the"
+        ),
+        "{text}"
+    );
+}
+
+#[test]
+fn another_space_of_the_same_name_is_another_section() {
+    let mut board = Leaderboard::empty("2026-01-01T00:00:00Z".into());
+    merge(&mut board, study("a", &[200.0, 100.0]));
+    let mut other = past("b", &[200.0, 150.0]);
+    other.header.as_mut().unwrap().space_hash = ContentHash::of(b"another");
+    assert_eq!(merge(&mut board, section(&other).unwrap()), Succession::Taken);
+    assert_eq!(board.sections.len(), 2);
+    let text = crate::report::text::board(&board, 100);
+    for section in &board.sections {
+        assert!(text.contains(&format!("· space {}", section.space_hash.short())), "{text}");
+    }
+}
+
+#[test]
+fn a_history_is_bounded() {
+    let mut board = Leaderboard::empty("2026-01-01T00:00:00Z".into());
+    for step in 0..60 {
+        let time = 5e5 / 1.1f64.powi(step);
+        // Two variants take turns: a variant does not follow itself.
+        let times = if step % 2 == 0 { vec![1e6, time] } else { vec![1e6, 1.2e6, time] };
+        assert_eq!(merge(&mut board, study(&format!("s{step}"), &times)), Succession::Taken, "{step}");
+    }
+    let history = &board.sections[0].history;
+    assert_eq!((history.len(), history[0].study.as_str(), history[49].study.as_str()), (50, "s10", "s59"));
+}
+
+#[test]
+fn rebuilding_gives_what_the_runs_wrote_step_by_step() {
+    let end = |at: &str| -> JournalRecord {
+        let end = json!({"at": at, "reason": "space_exhausted", "evaluations": 1, "evaluations_this_run": 1,
+            "throughput": Throughput::default()});
+        JournalRecord::End(Box::new(serde_json::from_value(end).unwrap()))
+    };
+    let header = || JournalRecord::Study(Box::new(history().header.unwrap()));
+    let all = past("s", &[200.0, 150.0, 100.0]);
+    let mut records = vec![header()];
+    records.extend(all.evaluations.iter().map(|one| JournalRecord::Evaluation(Box::new(one.clone()))));
+    let confirmed = |number: usize| JournalRecord::Confirmation(Box::new(all.confirmations[number].clone()));
+    records.extend([confirmed(0), confirmed(1), end("2026-01-01T00:00:00Z")]);
+    // A run that confirms nothing, one that dies, and one that finds more.
+    records.extend([header(), end("2026-01-02T00:00:00Z"), header(), confirmed(2), header(), confirmed(2)]);
+    records.push(end("2026-01-03T00:00:00Z"));
+    let written = sections(&records);
+    let told: Vec<(&str, u64)> =
+        written.iter().map(|(at, section)| (at.as_str(), section.champion.number)).collect();
+    assert_eq!(told, [("2026-01-01T00:00:00Z", 1), ("2026-01-03T00:00:00Z", 2)]);
+    let mut board = Leaderboard::empty("2026-01-01T00:00:00Z".into());
+    for (_, section) in written {
+        merge(&mut board, section);
+    }
+    let history: Vec<u64> = board.sections[0].history.iter().map(|one| one.number).collect();
+    assert_eq!(history, [1, 2]);
 }
 
 #[test]
@@ -268,7 +442,7 @@ fn the_table_explains_what_ambiguous_means() {
     gemm on fake · square
       #  BLOCK_M  VEC      time  speed       95 %  TFLOP/s  GB/s  roof  regs  spill
       1       32    4  100.0 µs  2.00×  1.98–2.02    0.330  7.80  33 %    64      0
-      2       64    4  194.0 µs  1.03×  1.01–1.05    0.328  7.76  33 %    64      0  ambiguous
+      2       64    4  100.5 µs  1.03×  1.01–1.05    0.328  7.76  33 %    64      0  ambiguous
       3       16    4  200.0 µs      -          -    0.165  3.90  16 %    64      0  baseline
     time: hot, confirmed; speed: paired with the default (16 4) in fresh processes; noise floor 1.00 %
     ambiguous: the 95 % interval lies partly within ±2.00 % of the baseline, too close for this noise

@@ -1,11 +1,13 @@
 //! The journal is the only source of truth: every verdict is appended and synced before it is used. Resume,
 //! leaderboard and reports are computed from it, so a crash loses one line at most.
 
+pub mod champion;
 pub mod error;
 pub mod leaderboard;
 pub mod leaderboard_file;
 pub mod line;
 pub mod lock;
+pub mod rank;
 pub mod reader;
 pub mod record;
 pub mod replay;

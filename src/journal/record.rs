@@ -47,8 +47,12 @@ pub struct StudyHeader {
     pub kernel: String,
     /// The space file as given on the command line.
     pub space: String,
-    /// Hash of the space file and of the kernel's text: what must not change between resumes.
+    /// Hash of `inputs`: what must not change between resumes. In headers without `inputs` it is that of the
+    /// space file and the kernel's text.
     pub space_hash: ContentHash,
+    /// The texts and tools behind `space_hash`, so that a change can be named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<StudyInput>,
     /// Valid points, in decimal (it may exceed 64 bits).
     pub valid: String,
     /// Names of the timed problems, in order: with kernel and device the leaderboard's key.
@@ -61,10 +65,61 @@ pub struct StudyHeader {
     pub population: u32,
     /// Which timing ranks.
     pub ranking: RankingMode,
+    /// Whether a variant that is slower than the baseline on one problem may rank first by its mean.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub allow_trade: bool,
     pub device: DeviceInfo,
     pub environment: Environment,
     /// UTC, RFC 3339.
     pub started_at: String,
+}
+
+/// Something that decides what a study finds: a file or a compiler.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StudyInput {
+    pub role: InputRole,
+    /// A path as the space file or the command line says it, or the compiler's name and version.
+    pub name: String,
+    pub hash: ContentHash,
+}
+
+/// What an input is to a study.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InputRole {
+    /// The space file.
+    Space,
+    /// The kernel's source or template.
+    Kernel,
+    /// The source of the reference kernel, or a file with its answers.
+    Reference,
+    /// A file with input values.
+    Data,
+    /// A file that one of the sources includes.
+    Include,
+    /// The compiler with its arguments.
+    Compiler,
+}
+
+impl StudyInput {
+    /// For messages: `` `inc/op.h` ``, `the compiler`.
+    pub fn shown(&self) -> String {
+        match self.role {
+            InputRole::Compiler => "the compiler".to_string(),
+            _ => format!("`{}`", self.name),
+        }
+    }
+}
+
+/// The hash of a study's inputs. The names of included files count, since they decide which file is found;
+/// the other names do not, since a space file may be named in several ways.
+pub fn space_hash(inputs: &[StudyInput]) -> ContentHash {
+    let mut parts: Vec<String> = Vec::new();
+    for input in inputs {
+        let name = if input.role == InputRole::Include { input.name.as_str() } else { "" };
+        parts.extend([format!("{:?}", input.role), name.to_string(), input.hash.to_string()]);
+    }
+    ContentHash::of_parts(parts.iter().map(String::as_bytes))
 }
 
 /// What one call of a finalist amounts to on one problem.
@@ -128,6 +183,10 @@ pub struct RunEnd {
     pub device_at_start: Option<Telemetry>,
     #[serde(default)]
     pub device_at_end: Option<Telemetry>,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// The time now as files say it.

@@ -8,7 +8,7 @@ use evo_space::genome::Configuration;
 
 use super::error::JournalError;
 use super::reader::Journal;
-use super::record::{Confirmation, FORMAT, JournalRecord, RunEnd, StudyHeader};
+use super::record::{Confirmation, FORMAT, InputRole, JournalRecord, RunEnd, StudyHeader, StudyInput};
 use crate::budget::StopReason;
 
 /// A configuration that was on the device when a run died.
@@ -93,6 +93,11 @@ impl History {
             let (found, known) = (written.format, FORMAT);
             return Err(JournalError::Newer { path: path.to_path_buf(), found, known });
         }
+        let changes = changes(written, current);
+        if written.kernel == current.kernel && written.space_hash != current.space_hash && !changes.is_empty()
+        {
+            return Err(JournalError::Edited { path: path.to_path_buf(), changes });
+        }
         let describe = |header: &StudyHeader| format!("{} {}", header.kernel, header.space_hash);
         let device = |header: &StudyHeader| format!("{} ({})", header.device.name, header.device.arch);
         let problems = |header: &StudyHeader| header.problems.join(", ");
@@ -108,6 +113,35 @@ impl History {
         }
         Ok(())
     }
+}
+
+/// What differs between the inputs of two headers, in words; nothing where one of them does not list its
+/// inputs.
+fn changes(written: &StudyHeader, current: &StudyHeader) -> Vec<String> {
+    let (before, after) = (&written.inputs, &current.inputs);
+    if before.is_empty() || after.is_empty() {
+        return Vec::new();
+    }
+    // Names of space files and kernels depend on the folder that evo runs in; there is one of each.
+    let single = |role| matches!(role, InputRole::Space | InputRole::Kernel | InputRole::Compiler);
+    let same = |a: &StudyInput, b: &StudyInput| a.role == b.role && (single(a.role) || a.name == b.name);
+    let mut changes = Vec::new();
+    for one in before {
+        match after.iter().find(|other| same(one, other)) {
+            None => changes.push(format!("{} is not used any more", one.shown())),
+            Some(other) if one.hash == other.hash => {}
+            Some(other) if one.role == InputRole::Compiler => {
+                changes.push(format!(
+                    "the compiler or its arguments have changed (`{}`, now `{}`)",
+                    one.name, other.name
+                ));
+            }
+            Some(other) => changes.push(format!("{} has changed", other.shown())),
+        }
+    }
+    let new = after.iter().filter(|one| !before.iter().any(|other| same(one, other)));
+    changes.extend(new.map(|one| format!("{} is new", one.shown())));
+    changes
 }
 
 fn strike(in_flight: &mut BTreeMap<u64, Configuration>, struck: &mut BTreeMap<u64, Struck>) {

@@ -14,6 +14,7 @@ use evo_space::value::Value;
 use super::resolve::Names;
 use super::spec::{KernelSpec, KernelText, ReferenceSpec, SourceKind};
 use super::template;
+use crate::compile::search_path::SearchPath;
 
 /// The symbol that holds the configuration's hash as a zero-terminated text of 32 digits.
 pub const HASH_SYMBOL: &str = "evo_variant_hash";
@@ -44,16 +45,18 @@ pub fn render(kernel: &KernelSpec, configuration: &Configuration) -> Result<Kern
     })
 }
 
-/// The source of the user's naive reference kernel, if the file names one. It gets no parameter as a macro:
-/// its answer must not depend on the configuration. One that writes its types as `REAL` computes in double
-/// precision.
+/// The source of the user's naive reference kernel, if the file names one. It gets the kernel's include
+/// folders and no parameter as a macro: its answer must not depend on the configuration. One that writes its
+/// types as `REAL` computes in double precision.
 pub fn render_reference(kernel: &KernelSpec) -> Option<KernelSource> {
     let ReferenceSpec::Kernel { source, entry, real, .. } = &kernel.check.reference else { return None };
     let hash = ContentHash::of(source.text.as_bytes());
     let lines = [format!("evo: reference of {}", kernel.name)];
+    let search = SearchPath::default().with_options(kernel.options.iter().map(String::as_str));
+    let folders = search.folders.iter().map(|folder| format!("-I{}", folder.display()));
     Some(KernelSource {
         text: with_header(&lines, &hash, source, &source.text),
-        options: if *real { vec!["-DREAL=double".to_string()] } else { Vec::new() },
+        options: folders.chain(real.then(|| "-DREAL=double".to_string())).collect(),
         entries: vec![entry.clone()],
         file_name: source_name(source),
         variant_hash: hash,

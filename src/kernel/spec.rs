@@ -230,4 +230,6 @@ pub struct ObjectiveSpec {
     pub flops: Option<Expr>,
     /// Compulsory bytes of one call, for GB/s and the roofline.
     pub bytes: Option<Expr>,
+    /// Whether a variant that is slower than the default on one timed problem may rank first by its mean.
+    pub allow_trade: bool,
 }

@@ -1,7 +1,7 @@
 //! One line at the end of a sweep: which parameters mattered, when the best was found, how random search would
 //! have done, which values were never tried.
 
-use evo_search::insight::{Basis, ENOUGH, Importance, Insight, RandomSearch, Values};
+use evo_search::insight::{Basis, DeadParameter, ENOUGH, Importance, Insight, RandomSearch, Values};
 
 /// Values that are named; the others are counted.
 const NAMED: usize = 4;
@@ -36,6 +36,7 @@ pub fn line(insight: &Insight) -> Option<String> {
             calibration.measured
         ));
     }
+    parts.extend(nothing(&insight.dead));
     parts.extend(values("never tried", &insight.untried));
     parts.extend(values("never passed", &insight.never_passed));
     Some(format!("insight: {}", parts.join("; ")))
@@ -85,6 +86,16 @@ fn more(factor: f64) -> String {
         percent if percent < 10.0 => format!("{percent:.1} %"),
         percent if percent < 100.0 => format!("{percent:.0} %"),
         _ => format!("{factor:.1} times"),
+    }
+}
+
+/// Parameters that could as well be left out of the space.
+fn nothing(dead: &[DeadParameter]) -> Option<String> {
+    let names: Vec<String> = dead.iter().map(|one| format!("`{}`", one.parameter)).collect();
+    match names.len() {
+        0 => None,
+        1 => Some(format!("{} changes nothing: the code is the same for all its values", names[0])),
+        _ => Some(format!("{} change nothing: the code is the same for all their values", names.join(", "))),
     }
 }
 
@@ -142,6 +153,7 @@ mod tests {
             importance: Some(Importance { observations: 180, explained: 0.9, parameters }),
             untried: vec![values],
             never_passed: Vec::new(),
+            dead: Vec::new(),
             random: Some(random(Basis::Model, Some(1310.0))),
             calibration: None,
             operators: BTreeMap::new(),
@@ -188,6 +200,11 @@ mod tests {
         );
         check(Insight { importance: None, passing: 19, ..insight() }, "too few measurements");
         check(Insight { importance: None, ..insight() }, "all variants took the same time");
+        let dead = |names: &[&str]| -> Vec<DeadParameter> {
+            names.iter().map(|name| DeadParameter { parameter: name.to_string(), pairs: 9 }).collect()
+        };
+        check(Insight { dead: dead(&["VEC"]), ..insight() }, "`VEC` changes nothing: the code is the same");
+        check(Insight { dead: dead(&["VEC", "PAD"]), ..insight() }, "`VEC`, `PAD` change nothing: ");
         let calibration = ModelCalibration {
             expected: 170,
             measured: 150,

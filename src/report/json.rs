@@ -62,8 +62,8 @@ pub fn generation(generation: u32, slice: &[Evaluation]) -> Vec<u8> {
 /// One event as one JSON object.
 pub fn event(event: &Event) -> Value {
     match event {
-        Event::Started { study, device, valid, total, earlier } => json!({
-            "event": "started", "study": study, "device": device, "valid": valid.to_string(),
+        Event::Started { study, device, seed, valid, total, earlier } => json!({
+            "event": "started", "study": study, "device": device, "seed": seed, "valid": valid.to_string(),
             "total": total, "resumed": earlier.evaluations,
             "best_ns": earlier.best.as_ref().map(|(objective, _)| objective),
         }),

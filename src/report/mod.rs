@@ -1,6 +1,7 @@
 //! Views of a study for people and programs; they only read.
 
 pub mod csv;
+pub mod failures;
 pub mod insight;
 pub mod json;
 pub mod single;

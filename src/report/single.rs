@@ -16,13 +16,18 @@ pub struct Setting {
     pub space: String,
     pub kernel: String,
     pub device: String,
+    /// Of the inputs.
+    pub seed: u64,
     /// A command that does the same again.
     pub repro: String,
 }
 
 /// The text form.
 pub fn text(setting: &Setting, evaluation: &Evaluation, attributes: &[EntryAttributes]) -> String {
-    let mut text = format!("{} on {}: {}\n", setting.kernel, setting.device, evaluation.configuration);
+    let mut text = format!(
+        "{} on {}: {}, seed {}\n",
+        setting.kernel, setting.device, evaluation.configuration, setting.seed
+    );
     for report in &evaluation.gates {
         let state = match report.state {
             GateState::Pass => "pass",
@@ -119,6 +124,7 @@ pub fn json(setting: &Setting, evaluation: &Evaluation, attributes: &[EntryAttri
         "space": setting.space,
         "kernel": setting.kernel,
         "device": setting.device,
+        "seed": setting.seed,
         "configuration": evaluation.configuration,
         "configuration_hash": evaluation.configuration_hash,
         "gates": evaluation.gates,

@@ -1,4 +1,4 @@
-//! Tables that fit the terminal. When a table is too wide, it gives up columns in this order: parameters
+//! Tables that fit the terminal. Columns of numbers that no row has are left out. When a table is too wide, it gives up columns in this order: parameters
 //! with the same value in all rows move to a line below, where nothing is lost; then numbers go, the least
 //! important first; then parameters, the widest first. Files and JSON always have everything.
 
@@ -31,6 +31,9 @@ pub enum Keep {
     Rank(u8),
 }
 
+/// The cell of a number that is not known.
+pub const UNKNOWN: &str = "-";
+
 /// Blanks before each column.
 const GAP: usize = 2;
 
@@ -45,6 +48,11 @@ impl TableColumn {
         let first = self.cells.first()?;
         let same = self.keep == Keep::Parameter && self.cells.iter().all(|cell| cell == first);
         same.then(|| format!("{}={first}", self.head))
+    }
+
+    /// Whether it is a number that no row has.
+    fn is_unknown(&self) -> bool {
+        matches!(self.keep, Keep::Rank(_)) && self.cells.iter().all(|cell| cell == UNKNOWN)
     }
 
     /// The name for people; the column of remarks has no head.
@@ -62,7 +70,8 @@ impl FittedTable {
     /// The table with the lines below it, at most `width` characters wide if its columns that always stay
     /// allow that.
     pub fn text(&self, width: usize) -> String {
-        let mut shown: Vec<&TableColumn> = self.columns.iter().collect();
+        let mut shown: Vec<&TableColumn> =
+            self.columns.iter().filter(|column| !column.is_unknown()).collect();
         let too_wide = |shown: &[&TableColumn]| total(shown) > width;
         let (mut shared, mut left_out) = (Vec::new(), Vec::new());
         if too_wide(&shown) {
@@ -170,6 +179,9 @@ mod tests {
           speed, remarks,
           STAGES
         ");
+        let mut table = table();
+        table.add("TFLOP/s", Keep::Rank(9), vec!["-".to_string(); 2]);
+        assert_eq!(table.text(120), text(120), "a number that no row has has no column");
         for width in 20..70 {
             assert!(text(width).lines().all(|line| line.chars().count() <= width), "{width}");
         }

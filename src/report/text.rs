@@ -13,6 +13,7 @@ use evo_space::genome::Configuration;
 use super::table::{FittedTable, Keep};
 use super::width::wrapped;
 use crate::journal::leaderboard::verdict_mix;
+use crate::journal::rank::is_noisy;
 use crate::journal::record::RunEnd;
 use crate::timing::paired::claimable;
 
@@ -37,13 +38,48 @@ pub fn board(board: &Leaderboard, width: usize) -> String {
     if board.sections.is_empty() {
         return "the leaderboard is empty\n".to_string();
     }
-    board.sections.iter().map(|one| section(one, width)).collect::<Vec<_>>().join("\n")
+    let title = |one: &LeaderboardSection| {
+        let rival = |other: &&LeaderboardSection| same_title(one, other);
+        // Sections that differ in their space alone would look alike.
+        match board.sections.iter().filter(rival).count() {
+            1 => title(one),
+            _ => format!("{} · space {}", title(one), one.space_hash.short()),
+        }
+    };
+    let text = |one| format!("{}{}", titled(one, &title(one), width), history(one, width));
+    board.sections.iter().map(text).collect::<Vec<_>>().join("\n")
+}
+
+fn same_title(one: &LeaderboardSection, other: &LeaderboardSection) -> bool {
+    title(one) == title(other)
+}
+
+fn title(section: &LeaderboardSection) -> String {
+    format!("{} on {} · {}", section.kernel, section.device.name, section.problems.join(", "))
+}
+
+/// How the champion's place changed hands, if it did; the newest last.
+fn history(section: &LeaderboardSection, width: usize) -> String {
+    if section.history.len() < 2 {
+        return String::new();
+    }
+    let told = section.history.iter().map(|one| {
+        let speed = one.speedup.map_or("baseline".to_string(), |speed| format!("{speed:.2}×"));
+        let day = one.at.split('T').next().unwrap_or_default();
+        let lead = one
+            .ratio_to_previous
+            .map_or(String::new(), |ratio| format!(", {:.2}× the champion before it", 1.0 / ratio));
+        format!("{speed} by `{}` ({day}{lead})", one.study)
+    });
+    wrapped(&format!("champions: {}", told.collect::<Vec<_>>().join(", then ")), width)
 }
 
 /// One section as a ranked table.
 pub fn section(section: &LeaderboardSection, width: usize) -> String {
-    let problems = section.problems.join(", ");
-    let title = format!("{} on {} · {problems}", section.kernel, section.device.name);
+    titled(section, &title(section), width)
+}
+
+fn titled(section: &LeaderboardSection, title: &str, width: usize) -> String {
     let floor = match section.noise_floor {
         Some(floor) => format!("noise floor {:.2} %", floor * 100.0),
         None => "noise floor not measured".to_string(),
@@ -57,7 +93,7 @@ pub fn section(section: &LeaderboardSection, width: usize) -> String {
     // The command is to be copied, so it is not broken.
     format!(
         "{}{}{}{}again: {}\n",
-        wrapped(&title, width),
+        wrapped(title, width),
         ranking(section).text(width),
         wrapped(&method, width),
         legend(section, width),
@@ -67,42 +103,25 @@ pub fn section(section: &LeaderboardSection, width: usize) -> String {
 
 /// An explanation of the remarks that do not explain themselves, if there are any.
 fn legend(section: &LeaderboardSection, width: usize) -> String {
-    ambiguous_legend(section, width) + &tails_legend(section, width)
-}
-
-/// Not a remark in a row, which a narrow table leaves out.
-fn tails_legend(section: &LeaderboardSection, width: usize) -> String {
-    let unchecked =
-        |entry: &&RankedEntry| entry.gates.get(Gate::TinyShapes.as_str()) == Some(&GateState::NotRun);
-    let ranks: Vec<String> =
-        entries(section).filter(unchecked).map(|entry| format!("#{}", entry.rank)).collect();
-    if ranks.is_empty() {
-        return String::new();
+    let mut text = String::new();
+    let is_baseline = |entry: &RankedEntry| entry.number == section.baseline.number;
+    if section.entries().any(|entry| standing(entry, is_baseline(entry)) == AMBIGUOUS) {
+        let least = claimable(section.noise_floor.unwrap_or(0.0)) * 100.0;
+        let why = format!(
+            "{AMBIGUOUS}: the 95 % interval lies partly within ±{least:.2} % of the baseline, too close for this \
+             noise floor to tell, or the problems disagree; more blocks are needed"
+        );
+        text += &wrapped(&why, width);
     }
-    let text = format!(
-        "{TAILS}: {} ran at the sizes of the problems only, where a wrong tail may not show; `evo space` says why",
-        ranks.join(", ")
-    );
-    wrapped(&text, width)
-}
-
-fn ambiguous_legend(section: &LeaderboardSection, width: usize) -> String {
-    let is_ambiguous =
-        |entry: &RankedEntry| remark(entry, entry.number == section.baseline.number) == AMBIGUOUS;
-    if !entries(section).any(is_ambiguous) {
-        return String::new();
+    if section.entries().any(|entry| entry.noisy) {
+        text += &wrapped(&format!("{NOISY}: a tenth of the samples took over twice the median"), width);
     }
-    let least = claimable(section.noise_floor.unwrap_or(0.0)) * 100.0;
-    let text = format!(
-        "{AMBIGUOUS}: the 95 % interval lies partly within ±{least:.2} % of the baseline, too close for this noise \
-         floor to tell, or the problems disagree; more blocks are needed"
-    );
-    wrapped(&text, width)
+    text + &tails_legend(section, width)
 }
 
 /// The ranked entries. What tells most about a variant is dropped last.
 fn ranking(section: &LeaderboardSection) -> FittedTable {
-    let entries: Vec<&RankedEntry> = entries(section).collect();
+    let entries: Vec<&RankedEntry> = section.entries().collect();
     let cells =
         |of: &dyn Fn(&RankedEntry) -> String| entries.iter().map(|entry| of(entry)).collect::<Vec<_>>();
     let number =
@@ -127,14 +146,9 @@ fn ranking(section: &LeaderboardSection) -> FittedTable {
     table.add("regs", Keep::Rank(2), cells(&|entry| most(entry, |one| one.registers.map(u64::from))));
     let spilled = |one: &EntryResources| Some(one.spill_store_bytes? + one.spill_load_bytes?);
     table.add("spill", Keep::Rank(1), cells(&|entry| most(entry, spilled)));
-    let remark = |entry: &RankedEntry| remark(entry, entry.number == section.baseline.number).to_string();
+    let remark = |entry: &RankedEntry| remark(entry, entry.number == section.baseline.number);
     table.add("", Keep::Rank(7), cells(&remark));
     table
-}
-
-/// The champion and the runners-up.
-fn entries(section: &LeaderboardSection) -> impl Iterator<Item = &RankedEntry> {
-    std::iter::once(&section.champion).chain(&section.runners_up)
 }
 
 /// A column for each parameter.
@@ -158,11 +172,40 @@ fn most(entry: &RankedEntry, of: fn(&EntryResources) -> Option<u64>) -> String {
 }
 
 const AMBIGUOUS: &str = "ambiguous";
+const NOISY: &str = "noisy";
 
 /// No small shape was there at which a wrong tail would have shown.
 const TAILS: &str = "tails not checked";
 
-fn remark(entry: &RankedEntry, is_baseline: bool) -> &'static str {
+/// Not a remark in a row, which a narrow table leaves out.
+fn tails_legend(section: &LeaderboardSection, width: usize) -> String {
+    let unchecked =
+        |entry: &&RankedEntry| entry.gates.get(Gate::TinyShapes.as_str()) == Some(&GateState::NotRun);
+    let ranks: Vec<String> =
+        section.entries().filter(unchecked).map(|entry| format!("#{}", entry.rank)).collect();
+    if ranks.is_empty() {
+        return String::new();
+    }
+    let text = format!(
+        "{TAILS}: {} ran at the sizes of the problems only, where a wrong tail may not show; `evo space` says why",
+        ranks.join(", ")
+    );
+    wrapped(&text, width)
+}
+
+/// What there is to say of an entry beside its numbers.
+fn remark(entry: &RankedEntry, is_baseline: bool) -> String {
+    let standing = Some(standing(entry, is_baseline).to_string()).filter(|text| !text.is_empty());
+    let traded = entry
+        .traded
+        .iter()
+        .map(|one| format!("slower on `{}` by {:.1} %", one.problem, (one.ratio - 1.0) * 100.0));
+    let noisy = entry.noisy.then(|| NOISY.to_string());
+    standing.into_iter().chain(traded).chain(noisy).collect::<Vec<_>>().join(", ")
+}
+
+/// How an entry stands to the champion and to the baseline.
+fn standing(entry: &RankedEntry, is_baseline: bool) -> &'static str {
     match (is_baseline, entry.tie_with_champion, entry.decision) {
         (true, true, _) => "baseline, tie with 1",
         (true, ..) => "baseline",
@@ -200,11 +243,12 @@ fn unconfirmed(evaluations: &[Evaluation], count: usize, remark: &str, width: us
     table.add("#", Keep::Always, (1..=passing.len()).map(|rank| rank.to_string()).collect());
     add_parameters(&mut table, passing.iter().map(|(_, one)| &one.configuration));
     table.add("time", Keep::Always, passing.iter().map(|(objective, _)| time(*objective)).collect());
-    let remark = |one: &Evaluation| match one.gate(Gate::TinyShapes).is_some_and(GateReport::lacks_shapes) {
-        true => format!("{remark}, {TAILS}"),
-        false => remark.to_string(),
-    };
-    table.add("", Keep::Always, passing.iter().map(|(_, one)| remark(one)).collect());
+    let remarks = passing.iter().map(|(_, one)| {
+        let tails = one.gate(Gate::TinyShapes).is_some_and(GateReport::lacks_shapes).then_some(TAILS);
+        let noisy = is_noisy(one.measurements.iter()).then_some(NOISY);
+        [Some(remark), tails, noisy].into_iter().flatten().collect::<Vec<_>>().join(", ")
+    });
+    table.add("", Keep::Always, remarks.collect());
     table.text(width)
 }
 

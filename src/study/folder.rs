@@ -7,6 +7,8 @@ use thiserror::Error;
 
 use crate::journal::error::JournalError;
 use crate::journal::lock::StudyLock;
+use crate::journal::reader;
+use crate::journal::replay::History;
 
 /// Where a study should live.
 #[derive(Clone, Copy, Debug)]
@@ -122,6 +124,18 @@ pub fn find(request: &StudyRequest<'_>) -> Result<(PathBuf, StudyLock), StudyErr
 fn take(path: &Path) -> Result<StudyLock, JournalError> {
     std::fs::create_dir_all(path).map_err(|error| JournalError::io("create", path, error))?;
     StudyLock::take(path)
+}
+
+/// The seed of the study that a request resumes; `None` where there is nothing to resume.
+pub fn resumed_seed(request: &StudyRequest<'_>) -> Option<u64> {
+    let with_journal = |path: &PathBuf| path.join("journal.jsonl").exists();
+    let folder = match request.name {
+        _ if !request.resume => return None,
+        Some(name) => request.out.join(name),
+        None => family(request).take_while(with_journal).last()?,
+    };
+    let journal = reader::read(&folder.join("journal.jsonl")).ok()?;
+    History::replay(journal).header.map(|header| header.seed)
 }
 
 /// `name`, `name-2`, `name-3`, …

@@ -3,5 +3,5 @@
 mod folder;
 mod open_study;
 
-pub use folder::{StudyError, StudyRequest};
+pub use folder::{StudyError, StudyRequest, resumed_seed};
 pub use open_study::Study;

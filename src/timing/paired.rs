@@ -54,6 +54,17 @@ pub fn compare(processes: &[Vec<f64>], noise_floor: f64, seed: u64) -> PairedCom
     PairedComparison { decision, log_ratio: median(&all), low, high, delta }
 }
 
+/// How far the baseline drifted during a comparison: the relative difference between the medians of its
+/// first and its second half of blocks, in the order in which they ran. `None` for fewer than four blocks.
+pub fn drift(baseline_ns: &[f64]) -> Option<f64> {
+    if baseline_ns.len() < 4 {
+        return None;
+    }
+    let (first, second) = baseline_ns.split_at(baseline_ns.len() / 2);
+    let (first, second) = (median(first), median(second));
+    Some((second / first - 1.0).abs()).filter(|drift| drift.is_finite())
+}
+
 fn decide(low: f64, high: f64, delta: f64) -> PairedDecision {
     // The whole interval has to lie beyond the smallest claimable difference: a median alone may be luck.
     if high < -delta {
@@ -133,6 +144,16 @@ mod tests {
         check(-0.05, 0.02, 0.05, PairedDecision::Same);
         assert_eq!(compare(&[vec![-0.5; 5]], 0.0, 1).decision, PairedDecision::Ambiguous);
         assert_eq!(compare(&[], 0.0, 1).decision, PairedDecision::Ambiguous);
+    }
+
+    #[test]
+    fn a_baseline_that_changes_its_pace_has_drifted() {
+        assert_eq!(drift(&[100.0; 3]), None);
+        assert_eq!(drift(&[100.0; 24]), Some(0.0));
+        // One disturbed block is not a drift.
+        assert_eq!(drift(&[100.0, 100.0, 100.0, 900.0, 100.0, 100.0]), Some(0.0));
+        let slower: Vec<f64> = (0..24).map(|block| if block < 12 { 100.0 } else { 110.0 }).collect();
+        assert!((drift(&slower).unwrap() - 0.1).abs() < 1e-12);
     }
 
     #[test]

@@ -90,7 +90,7 @@ impl Bench {
 
     /// Scratch folders and half-written files that are left.
     pub fn leftovers(&self) -> Vec<PathBuf> {
-        let folder = self.options.cache.join("v1/tmp");
+        let folder = self.options.cache.join("v2/tmp");
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
     }
 }
@@ -237,6 +237,58 @@ fn check_cache(bench: &Bench) {
     assert!(!repaired.cached);
     assert_eq!(ContentHash::of(&fs::read(&repaired.path).unwrap()), repaired.hash);
     assert!(bench.leftovers().is_empty(), "{:?}", bench.leftovers());
+}
+
+/// Edits of a header are seen in the same cache, and so is a new header that shadows the old one.
+fn check_headers(bench: &Bench) {
+    let folder = |name: &str| bench.folder.path().join(name);
+    let write = |name: &str, value: i32| {
+        fs::create_dir_all(folder(name).parent().unwrap()).unwrap();
+        fs::write(folder(name), format!("#define OFFSET {value}\n")).unwrap();
+    };
+    fs::create_dir_all(folder("first")).unwrap();
+    write("second/offset.h", 1);
+    let mut source = source("a", &SCALE.replace("= FACTOR", "= OFFSET + FACTOR"), "scale");
+    source.text =
+        source.text.replace("#include <cuda_fp16.h>", "#include <cuda_fp16.h>\n#include \"offset.h\"");
+    let include = |name: &str| format!("-I{}", folder(name).display());
+    source.options.extend([include("first"), include("second")]);
+    let compile = || bench.binary(source.clone());
+    let first = compile();
+    assert!(!first.cached && compile().cached);
+    write("second/offset.h", 2);
+    let edited = compile();
+    assert!(!edited.cached && edited.code_hash != first.code_hash);
+    write("first/offset.h", 3);
+    let shadowed = compile();
+    assert!(!shadowed.cached && shadowed.code_hash != edited.code_hash);
+    assert!(compile().cached);
+    fs::remove_file(folder("first/offset.h")).unwrap();
+    write("second/offset.h", 1);
+    let back = compile();
+    assert!(back.cached && back.hash == first.hash, "the first answer is still there");
+}
+
+#[test]
+fn an_edited_or_shadowed_header_is_compiled_again() {
+    check_headers(&Bench::host());
+    if toolchain::lacks_nvrtc() {
+        return;
+    }
+    check_headers(&Bench::cuda("sm_80"));
+}
+
+#[test]
+fn arguments_of_the_compiler_are_part_of_the_key() {
+    let mut bench = Bench::host();
+    let source = source("a", &SCALE.replace("= FACTOR", "= X + FACTOR"), "scale");
+    let mut compile = |cxx: &str| {
+        bench.toolbox.cxx = Some(cxx.to_string());
+        bench.binary(source.clone())
+    };
+    let (one, two) = (compile("c++ -DX=1"), compile("c++ -DX=2"));
+    assert!(!two.cached && one.code_hash != two.code_hash);
+    assert!(compile("c++ -DX=1").cached);
 }
 
 #[test]

@@ -396,3 +396,31 @@ fn the_documented_file_loads() {
         }
     }
 }
+
+/// The saxpy space with one edit of its text, in a folder of its own.
+fn edited(from: &str, to: &str) -> (tempfile::TempDir, SpaceFile) {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["saxpy.toml", "saxpy.cu", "naive.cu"] {
+        let text = std::fs::read_to_string(data("saxpy").join(name)).unwrap();
+        std::fs::write(folder.path().join(name), text.replace(from, to)).unwrap();
+    }
+    let file = load::load_file(&folder.path().join("saxpy.toml")).unwrap();
+    (folder, file)
+}
+
+#[test]
+fn trades_are_allowed_only_where_the_file_says_so() {
+    assert!(!kernel_of(&saxpy()).objective.allow_trade);
+    let (_folder, file) = edited("bytes = \"12 * N\"", "allow_trade = true");
+    assert!(kernel_of(&file).objective.allow_trade);
+}
+
+#[test]
+fn a_reference_gets_the_include_folders_and_nothing_else() {
+    let (_folder, file) = edited(
+        "source = \"saxpy.cu\"",
+        "source = \"saxpy.cu\"\noptions = [\"-I\", \"inc\", \"--use_fast_math\", \"--include-path=more\"]",
+    );
+    let reference = render::render_reference(kernel_of(&file)).unwrap();
+    assert_eq!(reference.options, ["-Iinc", "-Imore"]);
+}

@@ -7,6 +7,7 @@ mod compiled_facts;
 mod derived_shapes;
 mod golden;
 mod honest;
+mod included_files;
 mod insight;
 mod instrumented;
 mod kernel;

@@ -7,7 +7,7 @@ fn sweep(folder: &Path, study: &str, words: &[&str]) -> (i32, String) {
     let recording = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/stencil__invented.json");
     let device = format!("replay:{}", recording.display());
     let mut command = assert_cmd::Command::cargo_bin("evo").unwrap();
-    let fixed = ["sweep", "--device", &device, "--budget", "24", "--study", study];
+    let fixed = ["sweep", "--device", &device, "--budget", "24", "--seed", "1", "--study", study];
     let output = command.current_dir(folder).args(fixed).args(words).output().unwrap();
     (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
 }

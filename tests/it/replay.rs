@@ -36,7 +36,7 @@ impl Bench {
 
     fn sweep(&self, recording: &str, words: &[&str]) -> Assert {
         let device = format!("replay:{recording}");
-        self.evo(&[&["sweep", "--device", &device, "--study", "s"], words].concat())
+        self.evo(&[&["sweep", "--device", &device, "--study", "s", "--seed", "1"], words].concat())
     }
 
     fn history(&self) -> History {
@@ -170,6 +170,31 @@ fn long_recording() -> String {
 }
 
 #[test]
+fn a_replay_in_which_nothing_passed_fails_too() {
+    let bench = Bench::new();
+    let (a, ones) = (vec![1, 2, 3], vec![1.0; 3]);
+    let recording = serde_json::json!({
+        "format": "tuning-data/1", "kernel": "broken", "gpu": "Toy",
+        "objective": { "name": "time", "unit": "us", "direction": "min" },
+        "params": [{ "name": "A", "values": a }], "constraints": [], "size": 3, "exhaustive": true,
+        "rows": {
+            "config": { "A": [0, 1, 2] }, "objective": [null, null, null], "status": [1, 2, 1],
+            "compile_ms": ones, "validate_ms": ones, "runs_ms": ones, "framework_ms": ones,
+        },
+    });
+    std::fs::write(bench.0.path().join("broken.json"), recording.to_string()).unwrap();
+    let failed = bench.sweep("broken.json", &["--strategy", "exhaustive"]).failure().code(1);
+    let page = out(&failed);
+    assert!(page.contains("nothing passed; the first failure of each verdict:\n  compile_error"), "{page}");
+    assert!(page.contains("again: evo sweep --device replay:broken.json --seed 1"), "{page}");
+    let failed = bench.evo(&["sweep", "--device", "replay:broken.json", "--json"]).failure().code(1);
+    let result: Value = serde_json::from_str(out(&failed).lines().last().unwrap()).unwrap();
+    let verdicts: Vec<&str> =
+        result["failures"].as_array().unwrap().iter().filter_map(|one| one["verdict"].as_str()).collect();
+    assert_eq!((&result["passed"], verdicts.len()), (&Value::from(0), 2), "{verdicts:?}");
+}
+
+#[test]
 fn an_interrupted_replay_ends_with_code_5_and_is_resumed() {
     let bench = Bench::new();
     std::fs::write(bench.0.path().join("long.json"), long_recording()).unwrap();
@@ -248,6 +273,9 @@ fn json_lines_name_the_replay() {
         "study",
         "leaderboard",
         "verdicts",
+        "passed",
+        "failures",
+        "default_failure",
         "section",
         "insight",
     ];

@@ -9,7 +9,7 @@ use evo::journal::reader;
 use evo::journal::replay::History;
 use serde_json::Value;
 
-const KERNEL: &str = r#"
+pub const KERNEL: &str = r#"
 extern "C" __global__ void scale(const float *x, float *y, int n) {
     for (int i = (blockIdx.x * blockDim.x + threadIdx.x) * VEC; i < n; i += gridDim.x * blockDim.x * VEC) {
         for (int j = i; j < i + VEC && j < n; j++) y[j] = FACTOR * x[j];
@@ -17,14 +17,14 @@ extern "C" __global__ void scale(const float *x, float *y, int n) {
 }
 "#;
 
-const NAIVE: &str = r#"
+pub const NAIVE: &str = r#"
 extern "C" __global__ void naive(const float *x, float *y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) y[i] = 2.0f * x[i];
 }
 "#;
 
-const SPACE: &str = r#"
+pub const SPACE: &str = r#"
 [kernel]
 name = "scale"
 source = "scale.cu"
@@ -64,12 +64,12 @@ bytes = "8 * N"
 "#;
 
 /// A folder with the kernel, and the command to run in it.
-struct Bench {
+pub struct Bench {
     folder: tempfile::TempDir,
 }
 
 impl Bench {
-    fn new() -> Bench {
+    pub fn new() -> Bench {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in [("scale.toml", SPACE), ("scale.cu", KERNEL), ("naive.cu", NAIVE)] {
             std::fs::write(folder.path().join(name), text).unwrap();
@@ -77,22 +77,22 @@ impl Bench {
         Bench { folder }
     }
 
-    fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    fn command(&self, words: &[&str]) -> Command {
+    pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
         command.current_dir(self.path()).args(words).stdin(Stdio::null());
         command
     }
 
-    fn run(&self, words: &[&str]) -> Output {
+    pub fn run(&self, words: &[&str]) -> Output {
         self.command(words).output().unwrap()
     }
 
     /// `sweep scale.toml --device host` with more words, in study `s`.
-    fn sweep(&self, words: &[&str]) -> Vec<String> {
+    pub fn sweep(&self, words: &[&str]) -> Vec<String> {
         let fixed = ["sweep", "scale.toml", "--device", "host", "--study", "s"];
         fixed.iter().chain(words).map(|word| word.to_string()).collect()
     }
@@ -102,7 +102,7 @@ impl Bench {
         self.command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
-    fn verdicts(&self) -> BTreeMap<String, String> {
+    pub fn verdicts(&self) -> BTreeMap<String, String> {
         let journal = reader::read(&self.path().join("evidence/s/journal.jsonl")).unwrap();
         let history = History::replay(journal);
         let pair = |one: &evo_protocol::evaluation::Evaluation| {
@@ -129,7 +129,7 @@ impl Bench {
     }
 }
 
-fn words(list: &[String]) -> Vec<&str> {
+pub fn words(list: &[String]) -> Vec<&str> {
     list.iter().map(String::as_str).collect()
 }
 
@@ -150,7 +150,7 @@ fn right_or_wrong(verdicts: BTreeMap<String, String>) -> BTreeMap<String, String
     verdicts.into_iter().map(|(name, verdict)| (name, merge(verdict))).collect()
 }
 
-fn text(bytes: &[u8]) -> String {
+pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
@@ -197,6 +197,95 @@ fn a_sweep_ends_with_a_ranked_table_and_a_leaderboard() {
         "{}",
         text(&foreign.stderr)
     );
+}
+
+#[test]
+fn a_sweep_in_which_nothing_passes_fails_and_says_why() {
+    let bench = Bench::new();
+    let wrong =
+        SPACE.replace("FACTOR = { values = [2, 3], default = 2", "FACTOR = { values = [3], default = 3");
+    std::fs::write(bench.path().join("scale.toml"), wrong).unwrap();
+    let output = bench.run(&words(&bench.sweep(&["--seed", "7"])));
+    let (page, talk) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{page}{talk}");
+    assert!(page.contains("nothing passed; the first failure of each verdict:\n  wrong_answer"), "{page}");
+    let again = "again: evo test-one scale.toml BLOCK=32 VEC=1 FACTOR=3 --device host --seed 7";
+    assert!(page.contains(again), "{page}");
+    let told = talk.find("note: the default configuration `BLOCK=32 VEC=1 FACTOR=3` failed: wrong_answer");
+    let at_the_end = talk.rfind("the default configuration failed: wrong_answer");
+    assert!(told.is_some() && told < at_the_end, "{talk}");
+
+    let output = bench.run(&["sweep", "scale.toml", "--device", "host", "--json", "--no-prior"]);
+    assert_eq!(output.status.code(), Some(1));
+    let result: Value = serde_json::from_str(text(&output.stdout).lines().last().unwrap()).unwrap();
+    assert_eq!(result["passed"], 0);
+    assert_eq!(result["failures"][0]["verdict"], "wrong_answer");
+    assert_eq!(result["failures"][0]["first"]["configuration"]["FACTOR"], 3);
+    let repro = result["failures"][0]["repro"].as_str().unwrap();
+    assert!(repro.starts_with("evo test-one scale.toml BLOCK="), "{repro}");
+    assert_eq!(result["default_failure"]["verdict"], "wrong_answer");
+}
+
+#[test]
+fn seeds_are_random_and_a_named_one_repeats_a_run() {
+    let bench = Bench::new();
+    let header = |study: &str| -> Value {
+        let path = bench.path().join("evidence").join(study).join("study.json");
+        serde_json::from_slice::<Value>(&std::fs::read(path).unwrap()).unwrap()["header"].clone()
+    };
+    let sweep = |study: &str, more: &[&str]| {
+        let fixed = [
+            "sweep",
+            "scale.toml",
+            "--device",
+            "host",
+            "--finalists",
+            "0",
+            "--budget",
+            "1",
+            "--study",
+            study,
+        ];
+        let output = bench.run(&[&fixed[..], more].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let seed = header(study)["seed"].as_u64().unwrap();
+        assert!(text(&output.stderr).contains(&format!(", seed {seed}\n")), "{}", text(&output.stderr));
+        seed
+    };
+    let (a, b) = (sweep("a", &[]), sweep("b", &[]));
+    assert_ne!(a, b);
+    assert_eq!(sweep("a", &["--resume"]), a, "a resumed study keeps its seed");
+    assert_eq!(sweep("c", &["--seed", "5"]), 5);
+    let words = ["test-one", "scale.toml", "--device", "host"];
+    let seeds = [&[][..], &["--seed", "5"][..]].map(|more| {
+        let output = text(&bench.run(&[&words[..], more].concat()).stdout);
+        output.lines().next().unwrap().rsplit_once(", seed ").unwrap().1.parse::<u64>().unwrap()
+    });
+    assert!(seeds[0] != a && seeds[0] != b && seeds[1] == 5, "{seeds:?}");
+}
+
+#[test]
+fn a_later_and_shorter_study_leaves_the_champion_and_a_rebuild_agrees() {
+    let bench = Bench::new();
+    let board = |words: &[&str]| -> Value {
+        let output = bench.run(&[&["leaderboard", "--json"], words].concat());
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let sweep = |study: &str, more: &[&str]| {
+        let fixed =
+            ["sweep", "scale.toml", "--device", "host", "--no-prior", "--study", study, "--seed", "1"];
+        let output = bench.run(&[&fixed[..], more].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    sweep("long", &["--finalists", "2"]);
+    let first = board(&[])["sections"].clone();
+    assert_eq!(first[0]["history"].as_array().unwrap().len(), 1);
+    // Only the default configuration is evaluated; where it is the champion itself, it stays so.
+    let talk = sweep("short", &["--finalists", "1", "--budget", "1"]);
+    assert!(talk.contains("the leaderboard keeps the champion of study `long`"), "{talk}");
+    assert_eq!(board(&[])["sections"], first);
+    assert_eq!(board(&["--rebuild"])["sections"], first);
 }
 
 #[test]

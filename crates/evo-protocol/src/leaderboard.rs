@@ -16,10 +16,14 @@ use crate::schema_forms::{ConfigurationObject, HashText};
 use crate::verdict::GateState;
 
 /// Raised by any change that an older reader would misread.
-pub const VERSION: u32 = 1;
+///
+/// 1: a section is the newest study of its kernel, problems and device, and `objective_ns` follows from the
+/// paired runs. 2: a section keeps the best confirmed of all studies of one space, with its history, and all
+/// numbers of an entry come from the same samples.
+pub const VERSION: u32 = 2;
 
-/// The ranking that `evo sweep` writes: one section per kernel, set of timed problems and device. Only freshly
-/// confirmed numbers enter it. Times are nanoseconds, sizes bytes; null means not known or not measured, never
+/// The ranking that `evo sweep` writes: one section per kernel, space, set of timed problems and class of
+/// device. Only freshly confirmed numbers enter it. Times are nanoseconds, sizes bytes; null means not known or not measured, never
 /// zero.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Leaderboard {
@@ -27,12 +31,12 @@ pub struct Leaderboard {
     #[schemars(extend("const" = "evo.leaderboard"))]
     pub schema: String,
     /// Raised by any change that an older reader would misread.
-    #[schemars(extend("const" = 1))]
+    #[schemars(extend("const" = 2))]
     pub version: u32,
     /// UTC, RFC 3339.
     #[schemars(extend("format" = "date-time"))]
     pub updated_at: String,
-    /// In order of kernel, problems and device.
+    /// In order of kernel, space, problems and device.
     pub sections: Vec<LeaderboardSection>,
 }
 
@@ -43,18 +47,24 @@ impl Leaderboard {
     }
 }
 
-/// One kernel, one set of problems, one device.
+/// One space of one kernel, one set of problems, one class of device: the study with the best confirmed
+/// champion so far.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LeaderboardSection {
     /// The kernel's name.
     pub kernel: String,
+    /// Hash of everything that decides what a variant is: see `StudySummary::space_hash`. Another space of the
+    /// same kernel has another section.
+    #[schemars(with = "HashText")]
+    pub space_hash: ContentHash,
     /// Names of the timed problems.
     pub problems: Vec<String>,
     /// The device that everything in this section was measured on.
     pub device: DeviceInfo,
     /// The timing mode that ranks.
     pub ranking: RankingMode,
-    /// The fastest.
+    /// The fastest by its paired ratio to the baseline, among those that are not slower than the baseline on
+    /// any problem.
     pub champion: RankedEntry,
     /// The next, at most ten.
     #[schemars(length(max = 10))]
@@ -63,6 +73,11 @@ pub struct LeaderboardSection {
     pub noise_floor: Option<f64>,
     /// The evaluation that `speedup` compares with.
     pub baseline: Baseline,
+    /// Each change of the champion, oldest first; the last one is the champion's own. At most 50: the oldest
+    /// are dropped.
+    #[serde(default)]
+    #[schemars(length(max = 50))]
+    pub history: Vec<ChampionChange>,
     /// The search behind this section.
     pub study: StudySummary,
     /// The conditions outside the device.
@@ -70,6 +85,37 @@ pub struct LeaderboardSection {
     /// UTC, RFC 3339.
     #[schemars(extend("format" = "date-time"))]
     pub confirmed_at: String,
+}
+
+/// A variant that became the champion of its section.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ChampionChange {
+    /// The study that confirmed it.
+    pub study: String,
+    /// When; UTC, RFC 3339.
+    #[schemars(extend("format" = "date-time"))]
+    pub at: String,
+    /// Number of its evaluation in that study.
+    pub number: u64,
+    /// Its values.
+    #[schemars(with = "ConfigurationObject")]
+    pub configuration: Configuration,
+    /// Its `objective_ns` then.
+    pub objective_ns: f64,
+    /// Its `speedup` then; null for the baseline.
+    pub speedup: Option<f64>,
+    /// Its time over that of the champion before it, where the same study compared both with the same
+    /// baseline; below 1 is faster.
+    pub ratio_to_previous: Option<f64>,
+}
+
+/// A problem on which an entry is slower than the baseline.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TradedProblem {
+    /// The problem's name.
+    pub problem: String,
+    /// Its time over the baseline's, by the paired runs.
+    pub ratio: f64,
 }
 
 /// The configuration that the finalists were compared with.
@@ -91,7 +137,8 @@ pub struct StudySummary {
     pub name: String,
     /// The space file, as the command line named it.
     pub space: String,
-    /// Hash of the space file and of the kernel's text.
+    /// Hash of the space file, the kernel's text, the reference's, the files that they include, and the
+    /// compiler. Studies of before evo hashed all of these have that of the first two.
     #[schemars(with = "HashText")]
     pub space_hash: ContentHash,
     /// Valid points, in decimal; may exceed 64 bits.
@@ -120,6 +167,33 @@ pub fn first_verdict_version() -> u32 {
     1
 }
 
+/// What makes a section: studies with equal keys compete for one champion.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SectionKey {
+    kernel: String,
+    space_hash: String,
+    problems: Vec<String>,
+    device: (String, String, String),
+}
+
+impl LeaderboardSection {
+    /// The section's key. Devices of one kind, name and architecture are one class.
+    pub fn key(&self) -> SectionKey {
+        let device = &self.device;
+        SectionKey {
+            kernel: self.kernel.clone(),
+            space_hash: self.space_hash.to_string(),
+            problems: self.problems.clone(),
+            device: (device.kind.as_str().to_string(), device.name.clone(), device.arch.clone()),
+        }
+    }
+
+    /// The champion and the runners-up.
+    pub fn entries(&self) -> impl Iterator<Item = &RankedEntry> {
+        std::iter::once(&self.champion).chain(&self.runners_up)
+    }
+}
+
 /// One confirmed configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RankedEntry {
@@ -133,11 +207,9 @@ pub struct RankedEntry {
     /// Hash of its values.
     #[schemars(with = "HashText")]
     pub configuration_hash: ContentHash,
-    /// Confirmed: weighted geometric mean over the timed problems, nanoseconds: the baseline's time in
-    /// the paired runs times this one's ratio to it.
+    /// Weighted geometric mean over the timed problems, nanoseconds, from the samples of `results`. What ranks
+    /// is `speedup`.
     pub objective_ns: f64,
-    /// The same from its own full measurement, minutes before or after.
-    pub measured_ns: Option<f64>,
     /// The same from the screening; the difference is the luck of the draw.
     pub screened_ns: Option<f64>,
     /// Baseline's time over this one's, from paired blocks in fresh processes; above 1 is faster.
@@ -148,8 +220,14 @@ pub struct RankedEntry {
     pub speedup_high: Option<f64>,
     /// How the comparison with the baseline ended, over all problems.
     pub decision: Option<PairedDecision>,
-    /// Within the noise floor of the champion.
+    /// Whether the champion's lead may be within the noise floor, given the intervals of both.
     pub tie_with_champion: bool,
+    /// Whether a tenth of its samples took more than twice the median on some problem.
+    #[serde(default)]
+    pub noisy: bool,
+    /// Problems on which it is certainly slower than the baseline by more than 2 %.
+    #[serde(default)]
+    pub traded: Vec<TradedProblem>,
     /// Measurements, a timed problem each.
     pub results: Vec<ProblemResult>,
     /// Comparisons with the baseline, a timed problem each.
@@ -160,7 +238,7 @@ pub struct RankedEntry {
     pub attributes: Vec<EntryAttributes>,
     /// Compiler and version.
     pub toolchain: String,
-    /// Hash of the rendered source.
+    /// Hash of the rendered source and of the files that it includes.
     #[schemars(with = "Option<HashText>")]
     pub source_hash: Option<ContentHash>,
     /// Hash of the binary.
@@ -258,6 +336,9 @@ pub struct PairedProblem {
     pub baseline_ns: f64,
     /// Median of the finalist's blocks.
     pub finalist_ns: f64,
+    /// Relative difference between the baseline's first and second half of blocks; absent in files of version 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline_drift: Option<f64>,
 }
 
 /// The conditions outside the device.

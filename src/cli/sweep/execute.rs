@@ -13,6 +13,7 @@ use crate::cli::error::CliError;
 use crate::cli::{environment, progress};
 use crate::engine::{Engine, Inbox, Parts, Recipe, RunSummary, interrupt};
 use crate::event::{Event, Observer};
+use crate::journal::champion::Succession;
 use crate::journal::record::{FORMAT, StudyHeader, now};
 use crate::journal::{leaderboard, leaderboard_file};
 use crate::study::Study;
@@ -83,6 +84,7 @@ fn header(plan: &SweepPlan, identity: StudyIdentity) -> StudyHeader {
         kernel: identity.kernel,
         space: identity.space,
         space_hash: identity.space_hash,
+        inputs: identity.inputs,
         valid: plan.subject.space().count().to_string(),
         problems: identity.problems,
         checked: identity.checked,
@@ -90,6 +92,7 @@ fn header(plan: &SweepPlan, identity: StudyIdentity) -> StudyHeader {
         strategy: plan.strategy.clone(),
         population: plan.population.get(),
         ranking: identity.ranking,
+        allow_trade: identity.allow_trade,
         device: identity.device,
         environment: environment::look(),
         started_at: now(),
@@ -121,6 +124,13 @@ fn rank(
         .map_err(|error| CliError::while_running(&error))?;
     if let Some(aside) = &merged.put_aside {
         let message = format!("an unreadable leaderboard was put aside as `{}`", aside.display());
+        observer.observe(&Event::Notice { message });
+    }
+    if let Some(Succession::Kept { study, speedup }) = merged.placements.first() {
+        let speed = speedup.map_or(String::new(), |speed| format!(" ({speed:.2}× the baseline)"));
+        let message = format!(
+            "the leaderboard keeps the champion of study `{study}`{speed}: this study found none that is faster"
+        );
         observer.observe(&Event::Notice { message });
     }
     Ok(merged.path)

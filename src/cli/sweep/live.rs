@@ -3,8 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 
 use evo_protocol::binary::Binary;
-use evo_space::genome::ContentHash;
 
+use super::inputs;
 use super::stage::{Stage, StudyIdentity};
 use crate::cli::args::SweepArgs;
 use crate::cli::error::CliError;
@@ -12,6 +12,7 @@ use crate::cli::session::{self, DeviceSetup};
 use crate::compile::CompileFarm;
 use crate::engine::recipe::KernelRecipe;
 use crate::engine::{Inbox, Message};
+use crate::journal::record::space_hash;
 use crate::kernel::catalog;
 use crate::kernel::spec::SpaceFile;
 
@@ -58,13 +59,16 @@ impl LiveSubject {
             let some = problems.iter().filter(|one| one.timed == timed);
             some.map(|one| one.name.clone()).collect::<Vec<_>>()
         };
+        let inputs = inputs::of(&self.file, kernel, &session::search(&self.setup), &farm);
         let identity = StudyIdentity {
             kernel: kernel.name.clone(),
             space: session::space_word(&self.file),
-            space_hash: ContentHash::of_parts([self.file.text.as_bytes(), kernel.source.text.as_bytes()]),
+            space_hash: space_hash(&inputs),
+            inputs,
             problems: names(true),
             checked: names(false),
             ranking: kernel.objective.ranking,
+            allow_trade: kernel.objective.allow_trade,
             device: lane.info().clone(),
         };
         Ok(Stage { recipe, compilers: Box::new(farm), device: Box::new(lane), identity, notices: Vec::new() })

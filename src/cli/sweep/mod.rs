@@ -6,6 +6,7 @@
 
 mod command;
 mod execute;
+mod inputs;
 mod live;
 mod plan;
 mod prior;

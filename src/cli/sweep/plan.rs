@@ -14,9 +14,10 @@ use super::replayed::ReplayedSubject;
 use crate::budget::Budget;
 use crate::cli::args::SweepArgs;
 use crate::cli::error::CliError;
+use crate::cli::seed;
 use crate::engine::Options;
 use crate::replay::device::PREFIX;
-use crate::study::StudyRequest;
+use crate::study::{StudyRequest, resumed_seed};
 
 /// A search that would not end by itself gets this many generations.
 const DEFAULT_GENERATIONS: u32 = 50;
@@ -26,6 +27,7 @@ pub struct SweepPlan {
     pub subject: SweepSubject,
     /// The strategy's name; known to exist.
     pub strategy: String,
+    /// The user's, the resumed study's, or a random one.
     pub seed: u64,
     /// Evaluations in a generation.
     pub population: NonZeroU32,
@@ -98,9 +100,9 @@ impl SweepPlan {
             SweepSubject::Live(_) => arguments.finalists,
             SweepSubject::Replayed(_) => 0,
         };
-        let plan = SweepPlan {
+        let mut plan = SweepPlan {
             strategy: strategy.to_string(),
-            seed: arguments.seed,
+            seed: 0,
             population,
             budget: budget(arguments, strategy)?,
             finalists,
@@ -114,6 +116,10 @@ impl SweepPlan {
             subject,
         };
         plan.request().check()?;
+        plan.seed = match arguments.seed.or_else(|| resumed_seed(&plan.request())) {
+            Some(seed) => seed,
+            None => seed::random()?,
+        };
         Ok(plan)
     }
 

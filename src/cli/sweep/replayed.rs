@@ -58,9 +58,11 @@ impl ReplayedSubject {
             kernel: recording.kernel.clone(),
             space: self.space.clone(),
             space_hash: space_hash(recording, &self.space_text),
+            inputs: Vec::new(),
             problems: vec![recording.problem.clone()],
             checked: Vec::new(),
             ranking: RankingMode::Hot,
+            allow_trade: false,
             device: info(recording),
         };
         Stage {

@@ -13,6 +13,7 @@ use crate::cli::output;
 use crate::engine::RunSummary;
 use crate::journal::leaderboard::verdict_mix;
 use crate::replay::device::PREFIX;
+use crate::report::failures::{self, FirstFailure};
 use crate::report::width::stdout_width;
 use crate::report::{insight, text};
 
@@ -29,23 +30,37 @@ pub fn report(plan: &SweepPlan, outcome: &SweepOutcome) -> Result<ExitCode, CliE
         if let Some(line) = outcome.summary.insight.as_ref().and_then(insight::line) {
             output::say(&line);
         }
+        // Again at the end: the announcement is far up by now.
+        let (header, evaluations) = (outcome.study.header(), &outcome.study.history.evaluations);
+        if let Some(failure) = failures::of_default(header, evaluations) {
+            output::say(&format!(
+                "the default configuration failed: {}\nagain: {}",
+                failure.said(),
+                failure.repro
+            ));
+        }
     }
-    Ok(exit_code(&outcome.summary))
+    Ok(exit_code(&outcome.summary, &outcome.study.history.evaluations))
 }
 
-fn exit_code(summary: &RunSummary) -> ExitCode {
+fn exit_code(summary: &RunSummary, evaluations: &[Evaluation]) -> ExitCode {
     match summary.end.reason {
         // A script has to tell a run that it can resume, or that lost its device, from one that reached its
-        // goal. A sweep in which no variant passed has still done its work.
+        // goal.
         StopReason::Interrupted => ExitCode::Interrupted,
         StopReason::DeviceLost => ExitCode::DeviceLost,
-        _ => ExitCode::Done,
+        // Single variants may fail; a sweep that found nothing usable has failed.
+        _ if failures::passed(evaluations) > 0 => ExitCode::Done,
+        _ if failures::is_all_harness(evaluations) => ExitCode::Harness,
+        _ => ExitCode::Failed,
     }
 }
 
 /// The last object of `--json`.
 fn object(subject: &SweepSubject, outcome: &SweepOutcome) -> Value {
     let (end, evaluations) = (&outcome.summary.end, &outcome.study.history.evaluations);
+    let header = outcome.study.header();
+    let failures = failures::first_of_each(header, evaluations);
     let mut object = json!({
         "event": "result",
         "reason": end.reason,
@@ -57,6 +72,9 @@ fn object(subject: &SweepSubject, outcome: &SweepOutcome) -> Value {
         "study": outcome.study.folder().display().to_string(),
         "leaderboard": outcome.leaderboard.as_ref().map(|path| path.display().to_string()),
         "verdicts": verdict_mix(evaluations),
+        "passed": failures::passed(evaluations),
+        "failures": failures.iter().map(FirstFailure::json).collect::<Vec<_>>(),
+        "default_failure": failures::of_default(header, evaluations).as_ref().map(FirstFailure::json),
         "section": outcome.section,
         "insight": outcome.summary.insight,
     });
@@ -83,13 +101,13 @@ fn page(subject: &SweepSubject, outcome: &SweepOutcome, width: usize) -> String 
         SweepSubject::Live(_) => {
             let table = match &outcome.section {
                 Some(section) => text::section(section, width),
-                None => text::screened(evaluations, ROWS, width),
+                None => unconfirmed(outcome, text::screened(evaluations, ROWS, width)),
             };
             let (more, last) = (text::more(evaluations), text::last_line(&outcome.summary.end));
             format!("{table}verdicts: {mix}\n{more}study: {folder}\n{last}\n")
         }
         SweepSubject::Replayed(replayed) => {
-            let table = text::replayed(evaluations, ROWS, width);
+            let table = unconfirmed(outcome, text::replayed(evaluations, ROWS, width));
             format!(
                 "{}{table}verdicts: {mix}\n{}study: {folder}\n{}\n",
                 title(replayed),
@@ -97,6 +115,15 @@ fn page(subject: &SweepSubject, outcome: &SweepOutcome, width: usize) -> String 
                 text::last_line_of_replay(&outcome.summary.end)
             )
         }
+    }
+}
+
+/// A table without confirmed rows, or what failed where it has no rows at all.
+fn unconfirmed(outcome: &SweepOutcome, table: String) -> String {
+    let evaluations = &outcome.study.history.evaluations;
+    match failures::passed(evaluations) {
+        0 => failures::text(&failures::first_of_each(outcome.study.header(), evaluations)),
+        _ => table,
     }
 }
 
@@ -129,4 +156,40 @@ fn best(evaluations: &[Evaluation]) -> Option<&Evaluation> {
     let passing = evaluations.iter().filter(|one| one.verdict.is_pass());
     let timed = passing.filter_map(|one| Some((one.objective_ns?, one)));
     timed.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, one)| one)
+}
+
+#[cfg(test)]
+mod tests {
+    use evo_protocol::verdict::{Verdict, VerdictKind};
+    use evo_space::genome::Configuration;
+    use serde_json::json;
+
+    use super::*;
+    use crate::engine::fake;
+
+    #[track_caller]
+    fn check(reason: &str, kinds: &[VerdictKind], expected: ExitCode) {
+        let end = json!({
+            "at": "", "reason": reason, "evaluations": kinds.len(), "evaluations_this_run": kinds.len(),
+            "throughput": evo_protocol::leaderboard::Throughput::default(),
+        });
+        let end = serde_json::from_value(end).unwrap();
+        let summary = RunSummary { end, confirmed: 0, insight: None };
+        let evaluation = |kind: &VerdictKind| {
+            fake::evaluation(0, Configuration::new(Vec::new()), "random", Verdict::new(*kind, ""))
+        };
+        let evaluations: Vec<Evaluation> = kinds.iter().map(evaluation).collect();
+        assert_eq!(exit_code(&summary, &evaluations), expected, "{reason} {kinds:?}");
+    }
+
+    #[test]
+    fn a_sweep_without_a_passing_variant_has_failed() {
+        use VerdictKind::{HarnessError, Pass, PassedOver, WrongAnswer};
+        check("space_exhausted", &[WrongAnswer, Pass], ExitCode::Done);
+        check("wall", &[WrongAnswer, HarnessError], ExitCode::Failed);
+        check("wall", &[], ExitCode::Failed);
+        check("space_exhausted", &[HarnessError, PassedOver, HarnessError], ExitCode::Harness);
+        check("interrupted", &[WrongAnswer], ExitCode::Interrupted);
+        check("device_lost", &[HarnessError], ExitCode::DeviceLost);
+    }
 }

@@ -5,6 +5,7 @@ use evo_protocol::measurement::RankingMode;
 use evo_space::genome::ContentHash;
 
 use crate::engine::{Compilers, Evaluate, Recipe};
+use crate::journal::record::StudyInput;
 
 /// Compilers and a device, or a recording in their place, ready for the engine.
 pub struct Stage<'a, R: Recipe> {
@@ -23,10 +24,14 @@ pub struct StudyIdentity {
     pub space: String,
     /// What must not change between the runs of a study.
     pub space_hash: ContentHash,
+    /// The texts and tools behind that hash; none for a recording.
+    pub inputs: Vec<StudyInput>,
     /// Names of the timed problems, and of those that are only checked.
     pub problems: Vec<String>,
     pub checked: Vec<String>,
     /// The timing mode that ranks.
     pub ranking: RankingMode,
+    /// Whether the space allows trades between problems.
+    pub allow_trade: bool,
     pub device: DeviceInfo,
 }

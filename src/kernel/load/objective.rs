@@ -12,17 +12,22 @@ const MODES: &[(&str, RankingMode)] = &[("hot", RankingMode::Hot), ("cold", Rank
 /// Reads the table; an absent one ranks by hot time.
 pub(super) fn read(reader: &mut Reader, node: Option<&Node>, names: &KnownNames) -> Option<ObjectiveSpec> {
     let Some(node) = node else {
-        return Some(ObjectiveSpec { ranking: RankingMode::Hot, flops: None, bytes: None });
+        let ranking = RankingMode::Hot;
+        return Some(ObjectiveSpec { ranking, flops: None, bytes: None, allow_trade: false });
     };
-    let fields = reader.fields(node, "`objective`", &["ranking", "flops", "bytes"])?;
+    let fields = reader.fields(node, "`objective`", &["ranking", "flops", "bytes", "allow_trade"])?;
     let ranking = match fields.get("ranking") {
         Some(node) => reader.choice(node, &fields.name("ranking"), MODES),
         None => Some(RankingMode::Hot),
+    };
+    let allow_trade = match fields.get("allow_trade") {
+        Some(node) => reader.boolean(node, &fields.name("allow_trade")),
+        None => Some(false),
     };
     let mut work = |key: &str| match fields.get(key) {
         Some(node) => reader.expression(node, &fields.name(key), names).map(Some),
         None => Some(None),
     };
     let (flops, bytes) = (work("flops"), work("bytes"));
-    Some(ObjectiveSpec { ranking: ranking?, flops: flops?, bytes: bytes? })
+    Some(ObjectiveSpec { ranking: ranking?, flops: flops?, bytes: bytes?, allow_trade: allow_trade? })
 }

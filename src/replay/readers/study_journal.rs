@@ -8,7 +8,7 @@ use evo_space::space::SearchSpace;
 
 use super::observed::Observed;
 use crate::journal::reader;
-use crate::journal::record::{FORMAT, StudyHeader};
+use crate::journal::record::{FORMAT, InputRole, StudyHeader};
 use crate::journal::replay::History;
 use crate::kernel::catalog;
 use crate::replay::draft::{Draft, DraftRow, Valid};
@@ -100,7 +100,16 @@ fn space(header: &StudyHeader) -> Result<SearchSpace, String> {
     let name = &header.space;
     let file = catalog::open(name).map_err(|_| format!("`{name}` is not there"))?;
     let source = file.kernel.as_ref().map_or("", |kernel| kernel.source.text.as_str());
-    if ContentHash::of_parts([file.text.as_bytes(), source.as_bytes()]) != header.space_hash {
+    let is_same = match header.inputs.is_empty() {
+        true => ContentHash::of_parts([file.text.as_bytes(), source.as_bytes()]) == header.space_hash,
+        // Other inputs decide times and verdicts, not which points there are.
+        false => header.inputs.iter().all(|input| match input.role {
+            InputRole::Space => input.hash == ContentHash::of(file.text.as_bytes()),
+            InputRole::Kernel => input.hash == ContentHash::of(source.as_bytes()),
+            _ => true,
+        }),
+    };
+    if !is_same {
         return Err(format!("`{name}` has changed since the study was made"));
     }
     Ok(file.space)

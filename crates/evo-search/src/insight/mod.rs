@@ -1,5 +1,5 @@
 //! What a finished study says beyond its winner: which parameters decided the time, which values were
-//! never tried, when the best variant came, how random search would have done, and whether the model's
+//! never tried or change nothing, when the best variant came, how random search would have done, and whether the model's
 //! expectations were right.
 //!
 //! Everything follows from the evaluations, the space and a seed, whatever strategy proposed the points,
@@ -7,6 +7,7 @@
 
 mod baseline;
 mod calibration;
+mod dead;
 mod importance;
 mod observation;
 mod study;
@@ -16,6 +17,7 @@ mod tests;
 
 pub use self::baseline::{Basis, RandomSearch};
 pub use self::calibration::ModelCalibration;
+pub use self::dead::DeadParameter;
 pub use self::importance::{Importance, ParameterShare};
 pub use self::observation::ENOUGH;
 pub use self::study::{Best, Insight, OperatorCounts, Values};

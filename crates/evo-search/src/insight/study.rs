@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::baseline::{RandomSearch, random_search};
 use super::calibration::{ModelCalibration, calibration};
+use super::dead::{DeadParameter, dead};
 use super::importance::{Importance, importance};
 use super::observation::{Fate, Observation, observations};
 
@@ -29,6 +30,9 @@ pub struct Insight {
     pub untried: Vec<Values>,
     /// Values that were tried and never passed, by parameter.
     pub never_passed: Vec<Values>,
+    /// Parameters that change neither the machine code nor the launches.
+    #[serde(default)]
+    pub dead: Vec<DeadParameter>,
     /// How random search would have done; `None` if there is too little to learn from.
     pub random: Option<RandomSearch>,
     /// How good the model's expectations were; `None` if no proposal came from a model.
@@ -87,6 +91,7 @@ impl Insight {
             importance: importance(space, &known, seed),
             untried: never_tried,
             never_passed,
+            dead: dead(space.parameters().iter().map(|parameter| &*parameter.name), &known),
             random: random_search(space, &known, seed),
             calibration: calibration(&known),
             operators: operators(&known),

@@ -229,3 +229,31 @@ fn thinning_keeps_the_number_and_the_order() {
         assert!(kept.is_sorted());
     }
 }
+
+#[test]
+fn parameters_without_effect_are_named() {
+    let space = space_of("[parameters]\nA = [1, 2]\nB = [1]\nC = [1, 2, 4]\nD = [1, 2]\nE = [0]\n");
+    let genomes: Vec<Genome> = (0..12).map(|index| space.genome_at(index).unwrap()).collect();
+    let code = |text: String| Some(evo_space::genome::ContentHash::of(text.as_bytes()));
+    let mut all = study(&space, &genomes, "random");
+    let mut first = std::collections::HashMap::new();
+    for one in &mut all {
+        let [a, launch] = ["A", "D"].map(|name| value(&one.configuration, name));
+        // D decides the launches alone: the code is the same, and yet no twin is found.
+        one.code_hash = code(format!("{a}"));
+        let ran = *first.entry((a as i64, launch as i64)).or_insert(one.number);
+        one.duplicate_of = (ran != one.number).then_some(ran);
+    }
+    let dead = |all: &[Evaluation]| Insight::of(&space, all, 1).dead;
+    // 4 groups of 3 values.
+    assert_eq!(dead(&all), [DeadParameter { parameter: "C".into(), pairs: 12 }]);
+    let few: Vec<Evaluation> =
+        all.iter().filter(|one| value(&one.configuration, "C") < 4.0).cloned().collect();
+    assert_eq!(dead(&few[..2]), [], "two variants are too few");
+    let mut other = all.clone();
+    other[11].code_hash = code("other".into());
+    other[11].duplicate_of = None;
+    assert_eq!(dead(&other), [], "one pair that differs is enough");
+    other.iter_mut().for_each(|one| one.code_hash = None);
+    assert_eq!(dead(&other), [], "without code nothing is known");
+}

@@ -1,0 +1,33 @@
+//! The seed of a run whose user names none: random, so that no kernel can be made for the inputs that it
+//! will meet. It is printed and stored, and `--seed` repeats the run.
+
+use std::fs::File;
+use std::io::Read;
+
+use super::error::CliError;
+
+/// Bits of a random seed. JSON readers that hold numbers as doubles keep this many.
+const BITS: u32 = 53;
+
+/// A seed from the operating system.
+pub fn random() -> Result<u64, CliError> {
+    let mut bytes = [0; 8];
+    let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
+    read.map_err(|error| {
+        CliError::environment(format!("cannot draw a seed from `/dev/urandom`: {error}"))
+            .with_hint("name one with `--seed`")
+    })?;
+    Ok(u64::from_le_bytes(bytes) >> (u64::BITS - BITS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_differ_and_fit_a_double() {
+        let [one, two] = [random().unwrap(), random().unwrap()];
+        assert_ne!(one, two);
+        assert!([one, two].iter().all(|seed| *seed as f64 as u64 == *seed && *seed < 1 << 53));
+    }
+}
