@@ -19,7 +19,7 @@ use crate::timing::stats::below;
 
 /// What must become of a fault on a device.
 #[derive(Clone, Copy, Debug)]
-pub enum Outcome {
+pub enum FaultOutcome {
     /// One of these verdicts, by kind or by kind and cause.
     Is(&'static [&'static str]),
     /// It is honest.
@@ -33,15 +33,15 @@ pub enum Outcome {
 pub struct FaultRow {
     /// The value of the parameter `FAULT`.
     pub name: &'static str,
-    pub cuda: Outcome,
-    pub host: Outcome,
+    pub cuda: FaultOutcome,
+    pub host: FaultOutcome,
     /// A word that the message must have, so that a person learns the cause.
     pub says: &'static str,
 }
 
-use Outcome::{Is, Open, Passes};
+use FaultOutcome::{Is, Open, Passes};
 
-const fn row(name: &'static str, cuda: Outcome, host: Outcome, says: &'static str) -> FaultRow {
+const fn row(name: &'static str, cuda: FaultOutcome, host: FaultOutcome, says: &'static str) -> FaultRow {
     FaultRow { name, cuda, host, says }
 }
 
@@ -50,8 +50,8 @@ const fn both(name: &'static str, verdicts: &'static [&'static str], says: &'sta
     row(name, Is(verdicts), Is(verdicts), says)
 }
 
-const NEEDS_MEMCHECK: Outcome = Open("an access right behind a buffer needs a memory checker");
-const NEEDS_RACECHECK: Outcome = Open("this order of threads hides it; a race checker is needed");
+const NEEDS_MEMCHECK: FaultOutcome = Open("an access right behind a buffer needs a memory checker");
+const NEEDS_RACECHECK: FaultOutcome = Open("this order of threads hides it; a race checker is needed");
 
 /// Every row, in the order of the template.
 pub const FAULTS: &[FaultRow] = &[

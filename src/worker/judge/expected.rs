@@ -17,7 +17,7 @@ use super::compare::{AnswerScale, OutputShape};
 use super::element;
 use super::inputs::{self, Draw, Family};
 use super::npy::{self, task_error};
-use super::perturb;
+use super::perturb::{self, NaiveKernel};
 use super::reference::{self, Operands, ReferenceAnswer};
 
 /// Right answers of one case.
@@ -58,9 +58,6 @@ pub fn output_shape(plan: &ProblemPlan, buffer: usize) -> OutputShape {
         length: inputs as f64 / own.elements().max(1) as f64,
     }
 }
-
-/// Runs the user's naive kernel on these inputs (by buffer position): outputs by buffer position.
-pub type NaiveKernel<'a> = dyn FnMut(&[Vec<u8>]) -> Result<Vec<(usize, Vec<f64>)>, DeviceError> + 'a;
 
 /// The contents of every input buffer, by position; empty for outputs and scratch.
 pub fn input_bytes(plan: &ProblemPlan, draw: Draw) -> Result<Vec<Vec<u8>>, DeviceError> {

@@ -12,8 +12,10 @@ use evo_protocol::plan::{Fill, ProblemPlan, Role};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-use super::expected::NaiveKernel;
 use super::reference::{ReferenceAnswer, rms};
+
+/// Runs the user's naive kernel on these inputs (by buffer position): outputs by buffer position.
+pub type NaiveKernel<'a> = dyn FnMut(&[Vec<u8>]) -> Result<Vec<(usize, Vec<f64>)>, DeviceError> + 'a;
 
 /// Runs on changed inputs: few outputs make one difference a matter of luck.
 const RUNS_FEW: u32 = 4;

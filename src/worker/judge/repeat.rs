@@ -81,7 +81,8 @@ fn bitwise(
     prepared.run(judge.device.as_mut(), &mut judge.pool, RunSetting::plain(Poison::B), phase)?;
     let first = prepared.output_hash(judge.device.as_mut())?;
     let seed = judge.slot(prepared.slot)?.candidate.check.seed;
-    let order = |repeat: u32| seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(u64::from(repeat));
+    // Neighboring repetitions run in opposite orders.
+    let order = |repeat: u32| (seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) & !1).wrapping_add(u64::from(repeat));
     let plain = RunSetting::plain(Poison::B);
     for repeat in 1..repeats {
         let mut setting = plain;

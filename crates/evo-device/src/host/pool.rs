@@ -15,7 +15,7 @@ use super::fault::{self, Range, RangeKind, Registered};
 use super::machine;
 use super::module::HostModule;
 use super::preempt::{self, InterruptSection, SliceTicker, TurnClock, TurnClocks};
-use super::runner::{BlockOrder, RUNTIME, Runner, WINDOW, Work, give_way};
+use super::runner::{BlockSequence, RUNTIME, Runner, WINDOW, Work, give_way};
 use super::tls;
 use super::zones::{self, SharedVariable};
 
@@ -73,7 +73,7 @@ impl SharedLaunch {
         let _ = fault::prepare_thread();
         seat.begin(self.work);
         let statics = if self.pattern.is_some() { self.statics.locate() } else { None };
-        let order = BlockOrder::new(blocks, self.work.order);
+        let order = BlockSequence::new(blocks, self.work.order);
         fault::in_kernel(true);
         preempt::enter(&seat.clock, seat.section(self.statics.code()));
         // `Relaxed` will do: who sees the stop late runs one block too many, and the first error is kept.

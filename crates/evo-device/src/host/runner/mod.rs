@@ -9,5 +9,5 @@ mod residue;
 mod scheduler;
 
 pub use callbacks::{RUNTIME, give_way};
-pub use order::{BlockOrder, WINDOW};
+pub use order::{BlockSequence, WINDOW};
 pub use scheduler::{Runner, THREADS_MAX, Work};

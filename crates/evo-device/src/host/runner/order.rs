@@ -65,15 +65,15 @@ pub const WINDOW: u64 = 16;
 /// order and runs many at once, so kernels may wait for an earlier block; were all blocks permuted, that block might
 /// never get a processor thread.
 #[derive(Clone, Copy, Debug)]
-pub struct BlockOrder {
+pub struct BlockSequence {
     blocks: u64,
     seed: Option<u64>,
 }
 
-impl BlockOrder {
+impl BlockSequence {
     /// The order of so many blocks.
-    pub fn new(blocks: u64, seed: Option<u64>) -> BlockOrder {
-        BlockOrder { blocks, seed }
+    pub fn new(blocks: u64, seed: Option<u64>) -> BlockSequence {
+        BlockSequence { blocks, seed }
     }
 
     /// The block at a position, which is less than the number of blocks.
@@ -146,7 +146,7 @@ mod tests {
     fn blocks_are_permuted_near_their_place_and_neighboring_seeds_are_opposite() {
         for blocks in [1u64, 2, 3, 7, 16, 17, 1000] {
             let order = |seed| -> Vec<u64> {
-                (0..blocks).map(|at| BlockOrder::new(blocks, Some(seed)).at(at)).collect()
+                (0..blocks).map(|at| BlockSequence::new(blocks, Some(seed)).at(at)).collect()
             };
             let (forward, back) = (order(8), order(9));
             for (forward, back) in forward.chunks(16).zip(back.chunks(16)) {
@@ -158,7 +158,7 @@ mod tests {
             assert!(blocks < 7 || (0..blocks).ne(forward));
         }
         let most = u64::from(u32::MAX) * 65_535;
-        assert!(BlockOrder::new(most, Some(4)).at(most - 1) < most);
-        assert_eq!(BlockOrder::new(9, None).at(4), 4);
+        assert!(BlockSequence::new(most, Some(4)).at(most - 1) < most);
+        assert_eq!(BlockSequence::new(9, None).at(4), 4);
     }
 }
