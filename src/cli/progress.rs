@@ -211,7 +211,7 @@ impl Observer for Bars {
                 self.main.set_length(self.tally.total.unwrap_or(0));
                 self.main.set_position(self.tally.done);
                 self.found();
-                // What earlier runs evaluated is no speed of this one.
+                // What earlier runs evaluated does not count towards the speed of this one.
                 self.main.reset_eta();
                 self.main.enable_steady_tick(Duration::from_millis(200));
             }

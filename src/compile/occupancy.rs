@@ -74,7 +74,7 @@ impl Multiprocessor {
         let units =
             needs.shared_bytes.saturating_add(self.shared_reserve_bytes).div_ceil(self.shared_unit_bytes);
         let by_shared =
-            // No units: neither the block nor a reserve takes shared memory, so it is no limit.
+            // No units: neither the block nor a reserve takes shared memory, so it does not limit anything.
             (self.shared_bytes / self.shared_unit_bytes).checked_div(units).unwrap_or(self.blocks);
         self.blocks.min(self.warps / warps).min(warps_by_registers / warps).min(by_shared)
     }

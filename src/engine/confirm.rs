@@ -144,7 +144,7 @@ impl<R: Recipe> Engine<'_, R> {
         }
         let attributes = result.attributes.clone();
         let mut evaluation = variant.judged(*result);
-        // It is no new evaluation, so it stays in the generation in which the search found it.
+        // It is not a new evaluation, so it stays in the generation in which the search found it.
         evaluation.generation = screened.generation;
         let work = variant.prepared.as_ref().map(|(own, _)| self.recipe.work(own)).unwrap_or_default();
         let toolchain = variant.build.toolchain;

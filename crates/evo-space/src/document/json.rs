@@ -221,7 +221,7 @@ impl JsonReader<'_> {
             return None;
         }
         self.at += 2;
-        // Characters beyond 16 bits are two surrogates, and one alone is no character.
+        // Characters beyond 16 bits are two surrogates, and one alone is not a character.
         let low = self.hex4().filter(|low| (0xdc00..0xe000).contains(low))?;
         char::from_u32(0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00))
     }

@@ -2,6 +2,7 @@
 //! where a buffer lies gives another output under one of a few conditions. What does not, does not.
 
 use super::*;
+use crate::device::SampleOrder;
 
 /// Outputs of a kernel `k(int* out)` with 256 zeros under some conditions, on one processor thread.
 fn outputs(text: &str, grid: u32, threads: u32, conditions: &[RunConditions]) -> Vec<Vec<i32>> {
@@ -153,7 +154,9 @@ fn samples_are_taken_under_the_default_conditions() {
     bench.device.set_conditions(conditions).unwrap();
     let bound = bench.bound(1, 32, 0, vec![buffer(out)]);
     let mode = evo_protocol::measurement::TimingMode::Hot;
-    bench.device.sample(bench.module, std::slice::from_ref(&bound), mode, 2, 3).unwrap();
+    let rotation = &[vec![bound.clone()]];
+    let order = SampleOrder { rotation, mode, samples: 2, batch: 3, untouched: false };
+    bench.device.sample(bench.module, order).unwrap();
     assert_eq!(bench.values::<i32>(out)[..2], [6, 4096 - 1024]);
     bench.device.launch(bench.module, &[bound]).unwrap();
     assert_eq!(bench.values::<i32>(out)[..2], [7, 0]);

@@ -3,6 +3,7 @@
 use evo_protocol::verdict::VerdictKind;
 
 use super::*;
+use crate::device::SampleOrder;
 
 /// The message of the error that a kernel `k(int* out, int n)` of one block gets for what it does to shared memory.
 fn damage(body: &str, n: i32) -> Option<String> {
@@ -14,7 +15,9 @@ fn damage(body: &str, n: i32) -> Option<String> {
     assert!(!error.sticky);
     let bound = bench.bound(1, 32, 100, vec![buffer(out), int(n)]);
     let mode = evo_protocol::measurement::TimingMode::Hot;
-    bench.device.sample(bench.module, &[bound], mode, 1, 1).unwrap();
+    let rotation = &[vec![bound]];
+    let order = SampleOrder { rotation, mode, samples: 1, batch: 1, untouched: false };
+    bench.device.sample(bench.module, order).unwrap();
     Some(error.message)
 }
 
