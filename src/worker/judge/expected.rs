@@ -12,8 +12,8 @@ use evo_protocol::plan::{BufferPlan, Fill, ProblemPlan, Role};
 use evo_protocol::worker::{CheckPlan, ReferencePlan};
 use evo_space::genome::ContentHash;
 
+use super::bounds::{AnswerScale, OutputShape};
 use super::case::Case;
-use super::compare::{AnswerScale, OutputShape};
 use super::element;
 use super::inputs::{self, Draw, Family};
 use super::npy::{self, task_error};

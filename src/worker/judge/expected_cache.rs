@@ -13,7 +13,7 @@ use evo_protocol::dtype::DType;
 use evo_space::genome::ContentHash;
 use serde::{Deserialize, Serialize};
 
-use super::compare::AnswerScale;
+use super::bounds::AnswerScale;
 use super::element;
 use super::expected::{ExpectedOutput, ExpectedSet};
 

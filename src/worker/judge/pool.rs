@@ -12,7 +12,7 @@ use evo_protocol::plan::BufferPlan;
 use evo_protocol::verdict::VerdictKind;
 use evo_space::genome::ContentHash;
 
-use super::compare::Bounds;
+use super::bounds::Bounds;
 
 /// A case's data on the device.
 #[derive(Debug)]

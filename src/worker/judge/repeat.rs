@@ -17,7 +17,7 @@ use super::{disagree, inputs, wrong};
 /// Repetitions at quick depth; at full depth the space file decides.
 const REPEATS_QUICK: u32 = 8;
 /// Calls of one problem whose outputs are all looked at, and how long that may take: a contender's share of the
-/// device is dearer than a finalist's.
+/// device costs more than a finalist's.
 const RARE_CALLS: u32 = 2_000;
 const RARE_FULL: Duration = Duration::from_millis(4);
 const RARE_DEEP: Duration = Duration::from_millis(300);

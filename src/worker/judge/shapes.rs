@@ -89,18 +89,7 @@ pub(super) fn check(
         }
     }
     found.report.evidence.insert("relative_norm_max", wrong::number(worst));
-    found.report.message = format!("{} cases right", found.report.cases);
-    if !unanswered.is_empty() {
-        found.report.evidence.insert("families_without_answer", json!(unanswered));
-    }
-    if skipped > 0 {
-        found.report.evidence.insert("problems_without_reference", skipped);
-        if found.report.cases == 0 {
-            found.report.state = GateState::NotRun;
-        }
-        found.report.message =
-            format!("{}; {skipped} problems have no matching reference file", found.report.message);
-    }
+    tell_what_was_left_out(&mut found, &unanswered, skipped);
     if failed_at.is_some() {
         if let Some(verdict) = wrong::classify(&judge.slot(slot)?.history) {
             found.refuse(only_large(judge, slot, gate, verdict));
@@ -109,6 +98,22 @@ pub(super) fn check(
         return Ok(GateAnswer::not_run(gate, "no problem to check"));
     }
     Ok(found)
+}
+
+/// Says how many cases were right, and which ones had no answer to compare with.
+fn tell_what_was_left_out(found: &mut GateAnswer, unanswered: &BTreeSet<&str>, skipped: usize) {
+    let report = &mut found.report;
+    report.message = format!("{} cases right", report.cases);
+    if !unanswered.is_empty() {
+        report.evidence.insert("families_without_answer", json!(unanswered));
+    }
+    if skipped > 0 {
+        report.evidence.insert("problems_without_reference", skipped);
+        if report.cases == 0 {
+            report.state = GateState::NotRun;
+        }
+        report.message = format!("{}; {skipped} problems have no matching reference file", report.message);
+    }
 }
 
 /// Whether the reference has no usable answer to this case, which is not one that every task must answer.

@@ -17,8 +17,8 @@ use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_protocol::worker::{Candidate, CheckPlan, Phase};
 use evo_space::genome::ContentHash;
 
+use super::bounds::{self, OutputShape};
 use super::case::Case;
-use super::compare::{self, OutputShape};
 use super::element::{self, Poison};
 use super::expected::{self, ExpectedSet, compared_as};
 use super::expected_cache::ExpectedCache;
@@ -274,7 +274,7 @@ impl Judge {
                 let plan = &plans[output.buffer];
                 let shape =
                     OutputShape { family: case.family, ..expected::output_shape(&case.plan, output.buffer) };
-                let bounds = compare::bounds(check, shape, &output.scale);
+                let bounds = bounds::bounds(check, shape, &output.scale);
                 let values = element::f64_bytes(&output.values);
                 (output.buffer, plan, values, bounds, output.scale.rms)
             })

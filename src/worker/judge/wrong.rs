@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use evo_device::device::GuardDamage;
+use evo_device::device::{Comparison, GuardDamage};
 use evo_protocol::device::DeviceError;
 use evo_protocol::plan::BufferPlan;
 use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
@@ -111,28 +111,7 @@ pub fn mismatch(prepared: &PreparedCase, mismatch: &Mismatch) -> Verdict {
     if let Some(block) = mismatch.block {
         verdict = verdict.with("worst_row", block.index).with("worst_row_error", number(block.ratio));
     }
-    // 64-bit integers are compared as pairs of words.
-    let words = compared_as(plan.dtype).bytes() != plan.dtype.bytes();
-    let place = match comparison.first_bad {
-        Some(index) if words => {
-            let at = coordinates(index / 2, &plan.shape);
-            let half = if index.is_multiple_of(2) { "low" } else { "high" };
-            let (got, expected) = (comparison.first_bad_actual, comparison.first_bad_expected);
-            verdict = verdict.with("first_bad_index", index / 2).with("first_bad_at", json!(at));
-            format!(", first at {at:?}: its {half} word is `{got}`, expected `{expected}`")
-        }
-        Some(index) => {
-            let at = coordinates(index, &plan.shape);
-            let (got, expected) = (comparison.first_bad_actual, comparison.first_bad_expected);
-            verdict = verdict
-                .with("first_bad_index", index)
-                .with("first_bad_at", json!(at))
-                .with("actual", number(got))
-                .with("expected", number(expected));
-            format!(", first at {at:?}: got `{got:.6e}`, expected `{expected:.6e}`")
-        }
-        None => String::new(),
-    };
+    let (mut verdict, place) = first_bad(verdict, plan, comparison);
     let what = match (mismatch.breach, mismatch.block) {
         (Breach::Block, Some(block)) => format!("row {} is farther off than rounding explains", block.index),
         (breach, _) => breach.describe().to_string(),
@@ -143,6 +122,27 @@ pub fn mismatch(prepared: &PreparedCase, mismatch: &Mismatch) -> Verdict {
         plan.name, comparison.mismatches, comparison.elements, comparison.abs_error_max, relative
     );
     about(verdict, &prepared.case)
+}
+
+/// Adds the first bad element, and says where it is; nothing where every element is within its tolerance.
+fn first_bad(verdict: Verdict, plan: &BufferPlan, comparison: &Comparison) -> (Verdict, String) {
+    let Some(index) = comparison.first_bad else { return (verdict, String::new()) };
+    let (got, expected) = (comparison.first_bad_actual, comparison.first_bad_expected);
+    // 64-bit integers are compared as pairs of words.
+    if compared_as(plan.dtype).bytes() != plan.dtype.bytes() {
+        let at = coordinates(index / 2, &plan.shape);
+        let half = if index.is_multiple_of(2) { "low" } else { "high" };
+        let place = format!(", first at {at:?}: its {half} word is `{got}`, expected `{expected}`");
+        return (verdict.with("first_bad_index", index / 2).with("first_bad_at", json!(at)), place);
+    }
+    let at = coordinates(index, &plan.shape);
+    let place = format!(", first at {at:?}: got `{got:.6e}`, expected `{expected:.6e}`");
+    let verdict = verdict
+        .with("first_bad_index", index)
+        .with("first_bad_at", json!(at))
+        .with("actual", number(got))
+        .with("expected", number(expected));
+    (verdict, place)
 }
 
 /// Some elements were never written.

@@ -1,0 +1,239 @@
+//! From an answer to the numbers that an output is compared with, rule by rule of `compare`.
+//!
+//! Every number is a share of the answer's own size, or a multiple of the error that a trusted computation or the
+//! reference itself makes on the same inputs.
+
+use evo_device::device::Tolerance;
+use evo_protocol::dtype::DType;
+use evo_protocol::worker::CheckPlan;
+use serde::{Deserialize, Serialize};
+
+use super::element::{self, Precision};
+use super::inputs::Family;
+use super::reference::{ReferenceAnswer, max_abs, rms};
+
+/// Error of the trusted computation against fp64.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TrustedError {
+    /// Largest absolute error.
+    pub max: f64,
+    /// ‖error‖ (Frobenius).
+    pub norm: f64,
+    /// Mean signed error.
+    #[serde(default)]
+    pub mean: f64,
+    /// ⟨error, expected⟩ / ⟨expected, expected⟩.
+    #[serde(default)]
+    pub slope: f64,
+}
+
+/// What the policy needs to know of an expected output.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AnswerScale {
+    pub elements: u64,
+    /// Root mean square of the finite values.
+    pub rms: f64,
+    pub max: f64,
+    /// Root mean square of the distance from the mean: what the inputs decide.
+    pub spread: f64,
+    /// Elements whose expected value is finite.
+    pub finite: u64,
+    /// No error allowed.
+    pub exact: bool,
+    pub noise_max: f64,
+    pub noise_rms: f64,
+    pub trusted: Option<TrustedError>,
+}
+
+impl AnswerScale {
+    /// Measures an answer.
+    pub fn of(answer: &ReferenceAnswer) -> AnswerScale {
+        let finite: Vec<f64> = answer.expected.iter().copied().filter(|value| value.is_finite()).collect();
+        let mean = finite.iter().sum::<f64>() / finite.len().max(1) as f64;
+        let distances: Vec<f64> = finite.iter().map(|value| value - mean).collect();
+        AnswerScale {
+            elements: answer.expected.len() as u64,
+            rms: rms(&finite),
+            max: max_abs(&finite),
+            spread: rms(&distances),
+            finite: finite.len() as u64,
+            exact: answer.exact,
+            noise_max: answer.noise.max,
+            noise_rms: answer.noise.rms,
+            trusted: answer.trusted.as_ref().map(|trusted| trusted_error(trusted, &answer.expected)),
+        }
+    }
+}
+
+fn trusted_error(trusted: &[f64], expected: &[f64]) -> TrustedError {
+    let (mut max, mut square, mut sum, mut dot, mut size) = (0.0f64, 0.0, 0.0, 0.0, 0.0);
+    for (t, e) in trusted.iter().zip(expected).filter(|(t, e)| t.is_finite() && e.is_finite()) {
+        let error = t - e;
+        max = max.max(error.abs());
+        square += error * error;
+        sum += error;
+        dot += error * e;
+        size += e * e;
+    }
+    let slope = if size > 0.0 { dot / size } else { 0.0 };
+    TrustedError { max, norm: square.sqrt(), mean: sum / expected.len().max(1) as f64, slope }
+}
+
+/// The numbers that an output is compared with.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Bounds {
+    /// Rule 2.
+    pub tolerance: Tolerance,
+    /// Rule 3: largest ‖error‖.
+    pub norm: f64,
+    /// Rule 4: largest error of an element.
+    pub max: Option<f64>,
+    /// Rule 5: largest ‖error‖ of a block beside its size.
+    pub block: Option<BlockBound>,
+    /// Rule 6.
+    pub bias: Option<BiasBound>,
+    /// Rule 7: largest ‖error‖ of an output that depends on its inputs.
+    pub varied: Option<f64>,
+}
+
+/// Rule 5.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct BlockBound {
+    /// Elements of a block.
+    pub elements: u64,
+    /// Largest ‖error‖ / (‖expected‖ + floor·√elements).
+    pub ratio: f64,
+    /// What an element may miss in a block of zeros, as a size of the answer.
+    pub floor: f64,
+}
+
+/// Rule 6: what is left of the mean error and of the error's slope when rounding has averaged out.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct BiasBound {
+    /// Of |Σ error| / n, in units of the output.
+    pub mean: f64,
+    /// Of |⟨error, expected⟩| / ⟨expected, expected⟩.
+    pub slope: f64,
+}
+
+/// Default shares by data type, for references without a trusted computation.
+struct ToleranceShares {
+    atol: f64,
+    rtol: f64,
+    norm: f64,
+    /// Relative error that may be the same in all elements: approximate exp and reciprocals have a little.
+    bias: f64,
+    /// Spacings allowed for approximate exp, division and reordering, in units of rounding.
+    units: f64,
+}
+
+fn shares(dtype: DType) -> ToleranceShares {
+    match dtype {
+        // Rounding the output alone gives a norm of 2e-4 (f16) and 1.7e-3 (bf16). Twice that is usual, since
+        // kernels and references may round on the way as well.
+        DType::F16 => ToleranceShares { atol: 1e-2, rtol: 1e-2, norm: 1e-3, bias: 6e-5, units: 2.0 },
+        DType::Bf16 => ToleranceShares { atol: 5e-2, rtol: 5e-2, norm: 8e-3, bias: 5e-4, units: 2.0 },
+        // A chain of a thousand f32 additions has a norm of about 2e-6; rounding to 14 bits has 2e-5.
+        DType::F32 => ToleranceShares { atol: 1e-4, rtol: 1e-4, norm: 1e-5, bias: 2.5e-6, units: 64.0 },
+        _ => ToleranceShares { atol: 1e-9, rtol: 1e-9, norm: 1e-10, bias: 2.5e-11, units: 64.0 },
+    }
+}
+
+/// Errors of a sum grow with the root of its length: from this length on the default shares grow too.
+const LENGTH: f64 = 65_536.0;
+/// Rule 5: a row's error varies more than the whole output's.
+const BLOCK_FACTOR: f64 = 4.0;
+/// Rule 5: elements this far below the output's root mean square count as nothing.
+const BLOCK_FLOOR: f64 = 0.05;
+/// Rows shorter than this, and longer than that, are not looked at row by row.
+const BLOCK_MIN: u64 = 8;
+const BLOCK_MAX: u64 = 1 << 16;
+/// Rule 7: the share of the answer's variation that the error may take.
+const UNEXPLAINED: f64 = 0.5;
+
+/// What the bounds of an output depend on beside its answer.
+#[derive(Clone, Copy, Debug)]
+pub struct OutputShape {
+    pub dtype: DType,
+    pub family: Family,
+    /// Elements of its last extent: a row.
+    pub row: u64,
+    /// How many input elements there are for each element of the output: about the length of its sums.
+    pub length: f64,
+}
+
+/// The bounds for one output of one case.
+pub fn bounds(check: &CheckPlan, shape: OutputShape, scale: &AnswerScale) -> Bounds {
+    let OutputShape { dtype, family, .. } = shape;
+    // Integers and data movement do not round, so nothing but equality is right.
+    let Some(precision) = element::precision(dtype).filter(|_| !scale.exact) else {
+        return Bounds { max: Some(0.0), ..Bounds::default() };
+    };
+    let mut shares = shares(dtype);
+    let growth = (shape.length / LENGTH).sqrt().max(1.0);
+    shares.norm *= growth;
+    shares.bias *= growth;
+    let count = scale.finite.max(1) as f64;
+    let size = scale.rms * count.sqrt();
+    // A few subnormal spacings: where the answer is zero, every relative bound is zero too.
+    let smallest = 4.0 * precision.smallest;
+    let trusted = scale.trusted.filter(|_| check.trusted_factor > 0.0);
+    let (max, norm) = match trusted {
+        Some(trusted) => {
+            let slack = slack(&precision, shares.units, family, dtype);
+            let max = check.trusted_factor * trusted.max + slack * scale.max + scale.noise_max + smallest;
+            // A trusted computation may be exact by luck, above all on a small output. Plain rounding must
+            // pass even then.
+            let floor = slack / 2.0 * (1.0 + 2.0 / count.sqrt()) * size;
+            let norm = (check.trusted_factor * trusted.norm).max(floor)
+                + (scale.noise_rms + smallest) * count.sqrt();
+            (Some(max), norm)
+        }
+        None => {
+            // Both sides round, and the stress families amplify that rounding.
+            let stress = if family == Family::Normal { 1.0 } else { 10.0 };
+            (None, stress * shares.norm * size + (scale.noise_rms + smallest) * count.sqrt())
+        }
+    };
+    let stress = if trusted.is_none() && family != Family::Normal { 10.0 } else { 1.0 };
+    let relative = (stress * shares.atol * scale.rms + scale.noise_max).max(max.unwrap_or(0.0)) + smallest;
+    let tolerance = match (check.atol, check.rtol) {
+        (None, None) => Tolerance { atol: relative, rtol: stress * shares.rtol },
+        (atol, rtol) => {
+            // Declared for the kernel; the reference's own error comes on top.
+            let own = atol.unwrap_or(0.0) + scale.noise_max;
+            // An absolute tolerance is meant for the file's own inputs; other families scale.
+            let atol = if family == Family::Normal { own } else { own.max(relative) };
+            Tolerance { atol, rtol: rtol.unwrap_or(0.0) }
+        }
+    };
+    // A declared relative tolerance says how accurate the kernel means to be.
+    let norm = norm.max(check.rtol.unwrap_or(0.0) * size);
+    let plain = family == Family::Normal && count >= 64.0;
+    let relative_norm = if size > 0.0 { norm / size } else { 0.0 };
+    let is_row = (BLOCK_MIN..=BLOCK_MAX).contains(&shape.row) && shape.row < scale.elements;
+    let block = (plain && is_row).then_some(BlockBound {
+        elements: shape.row,
+        ratio: BLOCK_FACTOR * relative_norm,
+        floor: BLOCK_FLOOR * scale.rms,
+    });
+    let share = shares.bias.max(check.rtol.unwrap_or(0.0) / 2.0);
+    // Answers that are nearly equal round alike, and then rounding is a bias.
+    let varied_enough = scale.spread > 0.1 * scale.rms;
+    let noise = scale.noise_rms;
+    let bias = (plain && varied_enough).then(|| BiasBound {
+        mean: share * scale.rms + noise + 3.0 * trusted.map_or(0.0, |own| own.mean.abs()),
+        slope: share + noise / scale.rms.max(smallest) + 3.0 * trusted.map_or(0.0, |own| own.slope.abs()),
+    });
+    let resolution = (4.0 * precision.unit * scale.rms + scale.noise_rms + smallest) * count.sqrt();
+    let varied = plain.then(|| (UNEXPLAINED * scale.spread * count.sqrt()).max(resolution));
+    Bounds { tolerance, norm, max, block, bias, varied }
+}
+
+/// Rounding that any order of f32 operations may show, relative to the output.
+fn slack(precision: &Precision, units: f64, family: Family, dtype: DType) -> f64 {
+    // Equal or sorted terms round the same way again and again: the errors of a sum add up instead of
+    // canceling.
+    let biased = matches!(family, Family::Constant | Family::Ramp) && dtype == DType::F32;
+    units * precision.unit * if biased { 8.0 } else { 1.0 }
+}
