@@ -87,8 +87,7 @@ fn permitted(check: &CheckPlan, family: Family) -> bool {
     match family {
         Family::Special => special && !check.fast_math,
         Family::Huge => special && !check.fast_math,
-        // In fp64 a reference keeps squares of subnormals that every f32 kernel loses.
-        Family::Subnormal => special && !check.flushes_subnormals && !check.reference_f64,
+        Family::Subnormal => special && !check.flushes_subnormals,
         _ => true,
     }
 }

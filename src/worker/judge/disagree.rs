@@ -10,8 +10,8 @@ use super::state::Judge;
 use super::wrong;
 
 /// Names the cause. The runs are given by their settings and the hashes of their outputs. One thing is changed
-/// at a time from the second setting to the first: nothing, workspace, outputs, what shared memory and stacks
-/// hold, the order of threads, the placement of buffers; finally the module itself is loaded again.
+/// at a time from the second setting to the first: nothing, the order of threads, what shared memory and stacks
+/// hold, workspace, outputs, the placement of buffers; finally the module itself is loaded again.
 pub(super) fn explain(
     judge: &mut Judge,
     prepared: &PreparedCase,
@@ -57,11 +57,13 @@ enum SettingPart {
     Placement,
 }
 
+/// The order of threads comes first: a thread that reads too early finds what memory held before, and the missing
+/// barrier is the cause.
 const STEPS: [SettingPart; 5] = [
+    SettingPart::Order,
+    SettingPart::Residue,
     SettingPart::Scratch,
     SettingPart::Outputs,
-    SettingPart::Residue,
-    SettingPart::Order,
     SettingPart::Placement,
 ];
 

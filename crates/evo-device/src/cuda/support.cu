@@ -196,17 +196,14 @@ COMPARE(u16, unsigned short)
 COMPARE(u32, unsigned)
 COMPARE(u64, u64)
 
-// Leaves a pattern in the shared memory and the local memory of every multiprocessor, where the next kernel finds
-// it if it reads what it has not written. Each block takes all shared memory, so there is one block to a
-// multiprocessor at a time.
+// Leaves a pattern in the shared memory of every multiprocessor, where the next kernel finds it if it reads what it
+// has not written. Each block takes all shared memory, so there is one block to a multiprocessor at a time.
 extern "C" __global__ void __launch_bounds__(1024) evo_smear(unsigned pattern, unsigned words) {
     extern __shared__ volatile unsigned shared[];
     for (unsigned i = threadIdx.x; i < words; i += blockDim.x) shared[i] = pattern;
-    volatile unsigned local[128];
-    for (unsigned i = 0; i < 128; i++) local[(i * 37 + threadIdx.x) % 128] = pattern;
     __syncthreads();
-    // A use, so that nothing above is dropped; the patterns never meet.
-    if (shared[threadIdx.x % words] == ~pattern && local[threadIdx.x % 128] == ~pattern) __trap();
+    // A use, so that nothing above is dropped.
+    if (shared[threadIdx.x % words] == ~pattern) __trap();
 }
 
 // Keeps parts of the multiprocessors busy for a while that differs from block to block, so that the blocks of the

@@ -249,7 +249,7 @@ impl Support {
         Ok(values)
     }
 
-    /// Leaves a pattern in shared and local memory of every multiprocessor.
+    /// Leaves a pattern in the shared memory of every multiprocessor.
     pub fn smear(&self, pattern: u32, multiprocessors: u32, shared_bytes: u64) -> Result<(), DeviceError> {
         let function = self.functions["evo_smear"];
         let attribute = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
@@ -261,7 +261,9 @@ impl Support {
             check(set, "cannot ask for all shared memory")?;
             let result = sys::cuLaunchKernel(
                 function,
-                multiprocessors,
+                // Several times as many blocks: one that ends early makes room for a second on its
+                // multiprocessor, and none must be left out.
+                4 * multiprocessors,
                 1,
                 1,
                 1024,
