@@ -357,12 +357,16 @@ impl FillRule {
         let huge = self.magnitude.min(largest);
         // So few that most of the answer stays finite, even where a value spreads over a row and a column.
         let share = if self.family == Family::Huge { 64 } else { 8 };
+        // Each kind at least once, however small the tensor.
+        let sure = [0, 1, 2].map(|kind| (self.spike + kind * (self.count / 3)) % self.count);
         for (offset, value) in values.iter_mut().enumerate() {
             let dice = source.next_u32();
-            if dice % 65_536 >= share && start + offset != self.spike {
+            let sure = sure.iter().position(|place| *place == start + offset);
+            if dice % 65_536 >= share && sure.is_none() {
                 continue;
             }
-            *value = match (self.family, (dice >> 16) % 4) {
+            let kind = sure.map_or((dice >> 16) % 4, |kind| 2 - kind as u32);
+            *value = match (self.family, kind) {
                 (Family::Huge, 0 | 1) => huge,
                 (Family::Huge, _) => -huge,
                 (_, 0) => f64::INFINITY,

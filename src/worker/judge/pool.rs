@@ -70,9 +70,11 @@ pub struct Pool {
     tick: u64,
 }
 
-/// Buffers kept at most: tiny shapes differ from variant to variant and would pile up.
+/// Buffers kept at most: tiny shapes differ from variant to variant and would pile up. A contender meets about
+/// sixty sets, and the large ones of the last contender must still be there: drawing them again takes longer
+/// than everything else that is done with them.
 const WORKING_MAX: usize = 192;
-const SETS_MAX: usize = 192;
+const SETS_MAX: usize = 512;
 
 impl Pool {
     /// A pool of at most `limit` bytes.
