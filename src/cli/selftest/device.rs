@@ -270,7 +270,7 @@ fn sampling(device: &mut dyn Device, module: ModuleId) -> Answer {
     for (mode, batch) in
         [(TimingMode::Hot, 1), (TimingMode::Hot, 20), (TimingMode::Cold, 1), (TimingMode::Eager, 1)]
     {
-        let rotation = &[launches.clone()];
+        let rotation = std::slice::from_ref(&launches);
         let order = SampleOrder { rotation, mode, samples: 33, batch, untouched: false };
         let mut samples = device.sample(module, order).map_err(text)?;
         demand(samples.len() == 33, format!("{} samples of 33", samples.len()))?;
