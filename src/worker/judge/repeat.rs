@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use evo_device::device::{BufferId, Placement, Tolerance};
-use evo_protocol::device::DeviceError;
+use evo_protocol::device::{DeviceError, DeviceKind};
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Gate, Verdict, VerdictKind};
 use evo_protocol::worker::{Depth, GateAnswer};
@@ -83,6 +83,9 @@ fn bitwise(
     let seed = judge.slot(prepared.slot)?.candidate.check.seed;
     // Neighboring repetitions run in opposite orders.
     let order = |repeat: u32| (seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) & !1).wrapping_add(u64::from(repeat));
+    // On a GPU a disturbed run costs more than all the others together.
+    let everywhere = judge.device.info().kind == DeviceKind::Host;
+    let disturbs = |repeat: u32| everywhere || repeat + 1 == repeats;
     let plain = RunSetting::plain(Poison::B);
     for repeat in 1..repeats {
         let mut setting = plain;
@@ -93,7 +96,10 @@ fn bitwise(
         } else {
             // Poisons and orders alternate, so that a run that reads stale memory, or depends on who comes
             // first, differs from its neighbor.
-            setting = RunSetting::disturbed(poison(repeat), Some(order(repeat)), Placement::End);
+            setting = match disturbs(repeat) {
+                true => RunSetting::disturbed(poison(repeat), Some(order(repeat)), Placement::End),
+                false => RunSetting::plain(poison(repeat)),
+            };
             prepared.run(judge.device.as_mut(), &mut judge.pool, setting, phase)?;
         }
         let hash = prepared.output_hash(judge.device.as_mut())?;
