@@ -70,11 +70,11 @@ pub struct Pool {
     tick: u64,
 }
 
-/// Buffers kept at most: tiny shapes differ from variant to variant and would pile up. A contender meets about
-/// sixty sets, and the large ones of the last contender must still be there: drawing them again takes longer
-/// than everything else that is done with them.
+/// Buffers kept at most: tiny shapes differ from variant to variant and would pile up, and each live buffer has guard
+/// zones that are rewritten and checked again and again. A contender meets about sixty sets, and the large ones of
+/// the last contender should still be there.
 const WORKING_MAX: usize = 192;
-const SETS_MAX: usize = 512;
+const SETS_MAX: usize = 192;
 
 impl Pool {
     /// A pool of at most `limit` bytes.

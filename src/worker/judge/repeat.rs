@@ -83,7 +83,7 @@ fn bitwise(
     let seed = judge.slot(prepared.slot)?.candidate.check.seed;
     // Neighboring repetitions run in opposite orders.
     let order = |repeat: u32| (seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) & !1).wrapping_add(u64::from(repeat));
-    // On a GPU a disturbed run costs more than all the others together.
+    // On a GPU a disturbed run takes two more kernels, and one such run is enough to compare with.
     let everywhere = judge.device.info().kind == DeviceKind::Host;
     let disturbs = |repeat: u32| everywhere || repeat + 1 == repeats;
     let plain = RunSetting::plain(Poison::B);

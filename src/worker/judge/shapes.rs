@@ -271,8 +271,8 @@ struct ObservedRun {
 }
 
 /// The settings of a case's runs. Every case has two. The case that a contender's problem meets first has a third,
-/// and on a GPU only this case, at problems of the file, has other contents of shared memory and a disturbed order:
-/// such a run takes about 5 ms longer there (H200, 2026-11-22).
+/// and on a GPU only this case, at problems of the file, has other contents of shared memory and a disturbed order,
+/// because each of both is a kernel of its own there.
 fn settings(seed: u64, prepared: &PreparedCase, depth: Depth, kind: DeviceKind) -> Vec<RunSetting> {
     let case = &prepared.case;
     // Moving large buffers to their other end costs more than the launch.
