@@ -113,7 +113,7 @@ pub const FAULTS: &[FaultRow] = &[
     row("early_exit", Passes, Passes, ""),
     row("block_wait", Passes, Passes, ""),
     row("illegal_address", Is(&["crash_illegal_address"]), Is(&["crash_illegal_address", "oob_write"]), ""),
-    row("misaligned", Is(&["crash_misaligned"]), Is(&["crash_misaligned"]), "misaligned"),
+    row("misaligned", Is(&["crash_misaligned"]), Is(&["crash_misaligned"]), "aligned"),
     row("trap", Is(&["crash_trap", "crash_illegal_instruction"]), Is(&["crash_trap"]), ""),
     both("assert", &["crash_assert"], ""),
     row("recursion", Is(&["crash_stack", "crash_illegal_address", "crash_other"]), Is(&["crash_stack"]), ""),
