@@ -24,6 +24,8 @@ pub trait SampleSource {
     fn sample(&mut self, mode: TimingMode, samples: u32, batch: u32) -> Result<Vec<f64>, DeviceError>;
     /// Clocks, power and heat now.
     fn telemetry(&mut self) -> Telemetry;
+    /// Calls that a sample really takes where `wanted` would be enough for the clock.
+    fn batch(&self, mode: TimingMode, wanted: u32) -> u32;
     /// Checks the outputs of calls that were just sampled so; a verdict if they are wrong. May take one more
     /// sample of the same kind.
     fn check_outputs(&mut self, mode: TimingMode, batch: u32) -> Result<Option<Box<Verdict>>, DeviceError>;
@@ -58,13 +60,13 @@ pub fn measure(
     seed: u64,
 ) -> Result<MeasureAnswer, DeviceError> {
     let first_ns = first_call(bench, mode)?;
-    let batch = batch_size(mode, first_ns);
+    let batch = bench.batch(mode, batch_size(mode, first_ns));
     if policy.screen {
         return screen(bench, problem, mode, batch, first_ns, policy);
     }
     let steady_ns = warm_up(bench, mode, batch, first_ns, policy)?;
     // Sized again: the first call includes lazy loading, which makes the batch too small.
-    let batch = batch_size(mode, steady_ns);
+    let batch = bench.batch(mode, batch_size(mode, steady_ns));
     let mut run = Run::new(mode, batch, steady_ns, seed);
     loop {
         // Before a chunk, so that even the first timed samples may follow a check.
@@ -387,6 +389,9 @@ mod tests {
             let hot = self.now_ms < self.throttled_until_ms;
             let reason = if hot { "SW_THERMAL_SLOWDOWN" } else { "SW_POWER_CAP" };
             Telemetry { throttle_reasons: vec![reason.into()], ..Telemetry::default() }
+        }
+        fn batch(&self, _mode: TimingMode, wanted: u32) -> u32 {
+            wanted
         }
         fn check_outputs(
             &mut self,

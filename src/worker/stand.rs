@@ -46,6 +46,10 @@ impl SampleSource for Stand<'_> {
         self.judge.device().telemetry()
     }
 
+    fn batch(&self, mode: TimingMode, wanted: u32) -> u32 {
+        self.timed.batch(mode, wanted)
+    }
+
     fn check_outputs(&mut self, mode: TimingMode, batch: u32) -> Result<Option<Box<Verdict>>, DeviceError> {
         self.wire.phase(Phase::Checking, &self.plan.name);
         self.judge.check_sampled(self.timed, mode, batch)
@@ -81,7 +85,7 @@ impl BlockSize {
     ) -> Result<BlockSize, DeviceError> {
         let first_ns = median(&bench.sample(mode, 1, 1)?);
         let call_ns = median(&bench.sample(mode, affordable(3, first_ns), 1)?);
-        let batch = batch_size(mode, call_ns);
+        let batch = bench.batch(mode, batch_size(mode, call_ns));
         let sample_ms = call_ns * f64::from(batch) / 1e6;
         let samples = (block_ms / sample_ms.max(1e-3)).clamp(1.0, 200.0) as u32;
         Ok(BlockSize { samples, batch })

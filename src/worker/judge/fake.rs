@@ -307,9 +307,13 @@ impl Device for FakeDevice {
 
     /// A call takes a microsecond, or what the kernel asks for.
     fn sample(&mut self, module: ModuleId, order: SampleOrder<'_>) -> Result<Vec<f64>, DeviceError> {
-        let one = |call: u32| {
-            self.took_ns = 1000.0;
-            self.launch(module, &order.rotation[call as usize % order.rotation.len()])?;
+        let batch = order.batch.max(1) as usize;
+        let one = |sample: u32| {
+            let first = if batch > 1 { 0 } else { sample as usize };
+            for call in first..first + batch {
+                self.took_ns = 1000.0;
+                self.launch(module, &order.rotation[call % order.rotation.len()])?;
+            }
             Ok(self.took_ns)
         };
         (0..order.samples).map(one).collect()

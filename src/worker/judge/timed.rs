@@ -49,8 +49,10 @@ pub struct TimedProblem {
     outputs: usize,
     /// Whether a call uses up what its buffers hold.
     used_up: bool,
-    /// Calls of the last sample, counted as [`SampleOrder::rotation`] counts them.
-    last_calls: Cell<usize>,
+    /// The turn with which the last order began, and its calls from there on.
+    last: Cell<(usize, usize)>,
+    /// The turn of the next call.
+    next: Cell<usize>,
 }
 
 /// Copies of buffers that calls use up: so many calls make a hot sample at most.
@@ -78,11 +80,14 @@ impl TimedProblem {
         &self.turns[0]
     }
 
-    /// Calls of a hot sample: what a sample can hold where calls use up their buffers.
-    fn batch(&self, mode: TimingMode, batch: u32) -> u32 {
+    /// Calls of a sample, where `wanted` would be enough for the clock. Where calls use up their buffers, a hot
+    /// sample holds no more calls than there are copies. Otherwise it goes round all turns, because it begins
+    /// with the first one each time: after part of a round an output would meet the input whose answer it holds.
+    pub fn batch(&self, mode: TimingMode, wanted: u32) -> u32 {
+        let turns = self.turns.len() as u32;
         match (mode, self.used_up) {
-            (TimingMode::Hot, true) => batch.min(self.turns.len() as u32),
-            (TimingMode::Hot, false) => batch,
+            (TimingMode::Hot, true) => wanted.min(turns),
+            (TimingMode::Hot, false) if wanted > 1 => wanted.next_multiple_of(turns),
             _ => 1,
         }
     }
@@ -96,7 +101,11 @@ fn sets(plan: &ProblemPlan, info: &DeviceInfo, seeds: u32) -> (u32, u32) {
     };
     let (inputs, outputs) = (bytes(&[Role::Input]), bytes(&[Role::Output, Role::Scratch]));
     let varies = plan.buffers.iter().any(inputs::varies);
-    let wanted = if varies { INPUT_SETS.min(seeds).max(1) } else { 1 };
+    let wanted = if varies { INPUT_SETS.min(seeds) } else { 1 };
+    // With one input an output that takes its turn again would hold the right answer already.
+    if wanted < 2 {
+        return (1, 1);
+    }
     let all = u64::from(wanted) * inputs + u64::from(wanted + 1) * outputs;
     // In a cache that holds one set and not all of them, rotation would turn hot calls into cold ones. Beyond
     // the cache nothing stays from call to call in any case.
@@ -155,7 +164,8 @@ impl Judge {
         }
         let rotation = cases.iter().map(|own| own.launches.clone()).collect();
         let module = cases[0].module;
-        Ok(TimedProblem { module, turns: cases, rotation, outputs, used_up, last_calls: Cell::new(0) })
+        let (last, next) = (Cell::new((0, 0)), Cell::new(0));
+        Ok(TimedProblem { module, turns: cases, rotation, outputs, used_up, last, next })
     }
 
     /// Takes samples, nanoseconds per call.
@@ -169,10 +179,9 @@ impl Judge {
         let batch = timed.batch(mode, batch);
         let order = SampleOrder { rotation: &timed.rotation, mode, samples, batch, untouched: timed.used_up };
         if !timed.used_up {
-            timed.last_calls.set(if batch > 1 { batch } else { samples } as usize);
-            return self.device.sample(timed.module, order);
+            return self.sample_in_turn(timed, order);
         }
-        timed.last_calls.set(batch as usize);
+        timed.last.set((0, batch as usize));
         let mut times = Vec::with_capacity(samples as usize);
         for _ in 0..samples {
             for turn in &timed.turns[..batch as usize] {
@@ -182,6 +191,22 @@ impl Judge {
             times.extend(self.device.sample(timed.module, SampleOrder { samples: 1, ..order })?);
         }
         Ok(times)
+    }
+
+    /// Goes on with the turn at which the last order ended.
+    fn sample_in_turn(
+        &mut self,
+        timed: &TimedProblem,
+        order: SampleOrder<'_>,
+    ) -> Result<Vec<f64>, DeviceError> {
+        let calls = if order.batch > 1 { order.batch } else { order.samples } as usize;
+        // A batch is whole rounds, so it may begin anywhere, and the graph of one can be replayed.
+        let begin = timed.next.get();
+        timed.last.set((begin, calls));
+        timed.next.set((begin + calls) % timed.turns.len());
+        let mut rotation = timed.rotation.clone();
+        rotation.rotate_left(begin);
+        self.device.sample(timed.module, SampleOrder { rotation: &rotation, ..order })
     }
 
     /// Checks what the calls of the last sample wrote. With one set the outputs are poisoned and one more sample
@@ -197,10 +222,10 @@ impl Judge {
             timed.first().poison_outputs(device, Poison::A)?;
             self.sample(timed, mode, 1, batch)?;
         }
-        let calls = timed.last_calls.get();
+        let (begin, calls) = timed.last.get();
         let kept = if timed.used_up { calls } else { timed.outputs };
         for call in calls.saturating_sub(kept)..calls {
-            let turn = &timed.turns[call % timed.turns.len()];
+            let turn = &timed.turns[(begin + call) % timed.turns.len()];
             if let Some(verdict) = shapes::check_written(self, turn)? {
                 return Ok(Some(Box::new(verdict)));
             }
@@ -364,7 +389,8 @@ mod tests {
     fn sets_rotate_where_the_cache_holds_all_or_not_even_one() {
         let device = DeviceInfo { l2_bytes: 1 << 20, ..info() };
         assert_eq!(sets(&problem(1 << 10), &device, 3), (2, 3));
-        assert_eq!(sets(&problem(1 << 10), &device, 1), (1, 2));
+        // One input: an output would hold the right answer when its turn comes again.
+        assert_eq!(sets(&problem(1 << 10), &device, 1), (1, 1));
         // One set of 800 kB fits the cache, five halves of it do not.
         assert_eq!(sets(&problem(100_000), &device, 3), (1, 1));
         assert_eq!(sets(&problem(1 << 20), &device, 3), (2, 3));

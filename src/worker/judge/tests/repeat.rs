@@ -97,6 +97,49 @@ fn a_kernel_that_tires_of_honesty_is_caught_under_timing() {
     }
 }
 
+#[test]
+fn no_output_holds_the_answer_that_a_timed_call_is_about_to_write() {
+    for (samples, batch) in [(1, 1), (2, 1), (7, 1), (1, 2), (3, 4), (2, 7)] {
+        let found = Rc::new(Cell::new(0));
+        let counted = found.clone();
+        let watching = kernel(move |call| {
+            let before = call.load(2);
+            honest(call);
+            counted.set(counted.get() + u32::from(before == call.load(2)));
+        });
+        let mut judge = judge_of(watching, check_plan("gemm"));
+        let timed = judge.prepare_timed(0, &shapes()[1], Turns::Several, &mut { QUIET }).unwrap();
+        for _ in 0..9 {
+            judge.sample(&timed, TimingMode::Hot, samples, batch).unwrap();
+            assert!(judge.check_sampled(&timed, TimingMode::Hot, batch).unwrap().is_none());
+        }
+        assert_eq!(found.get(), 0, "{samples} samples of {batch}");
+    }
+}
+
+#[test]
+fn fixed_inputs_leave_no_right_answer_for_a_lazy_kernel() {
+    let tired = Rc::new(Cell::new(false));
+    let asleep = tired.clone();
+    let lazy = kernel(move |call| {
+        if !asleep.get() {
+            honest(call);
+        }
+    });
+    let mut fixed = gemm(5, 7, 16);
+    fixed.buffers[0].fill = Fill::Constant { value: 0.5 };
+    fixed.buffers[1].fill = Fill::Constant { value: 0.25 };
+    let mut judge = judge_of(lazy, check_plan("gemm"));
+    assert!(checked(&mut judge, std::slice::from_ref(&fixed), Depth::Quick).is_none());
+    // Right answers stand in the outputs when the kernel stops working.
+    let timed = judge.prepare_timed(0, &fixed, Turns::Several, &mut { QUIET }).unwrap();
+    judge.sample(&timed, TimingMode::Hot, 9, 1).unwrap();
+    tired.set(true);
+    judge.sample(&timed, TimingMode::Hot, 9, 1).unwrap();
+    let verdict = judge.check_sampled(&timed, TimingMode::Hot, 1).unwrap().unwrap();
+    assert_eq!(verdict.label(), "timing_escape:phase_dependent");
+}
+
 /// Works honestly, and takes a tenth of the time where `knows` says that there is nothing to do.
 fn skipping(knows: impl Fn(&mut Call<'_>) -> bool + 'static) -> Kernel {
     kernel(move |call| {
