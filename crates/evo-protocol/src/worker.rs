@@ -363,7 +363,7 @@ pub enum SpecialValues {
     /// The reference decides, and declared compiler options may relax it.
     #[default]
     Reference,
-    /// Like the default configuration.
+    /// Like the default configuration. Its answers are not taken yet, so such inputs are not tried either.
     AsDefault,
     /// Such inputs are not tried.
     Ignore,
