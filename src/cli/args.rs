@@ -49,7 +49,9 @@ pub enum Command {
     #[command(after_help = "Example: evo preflight --device cuda")]
     Preflight(PreflightArgs),
     /// Test evo itself on this machine's device
-    #[command(after_help = "Example: evo selftest device --device cuda")]
+    #[command(
+        after_help = "Example: evo selftest device --device cuda\n         evo selftest gates --device host --only bias"
+    )]
     Selftest(SelftestArgs),
     /// Serve as a device worker or a compile worker on stdin and stdout
     #[command(hide = true)]
@@ -305,10 +307,10 @@ pub struct SelftestArgs {
     /// `auto`, `host`, `cuda` or `cuda:INDEX`
     #[arg(long, default_value = "auto")]
     pub device: String,
-    /// `faults`: only the rows whose name contains this
+    /// `faults`, `gates`: only rows, or checks, whose name contains this; a fault's number (`W13`) works too
     #[arg(long, value_name = "ROW")]
     pub only: Option<String>,
-    /// `faults`: the order of the rows and the inputs; random when absent
+    /// `faults`, `gates`: the inputs and, for `faults`, the order of the rows; random when absent
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
     /// One JSON object on stdout
@@ -325,6 +327,8 @@ pub enum SelftestSubject {
     Latency,
     /// Broken kernels between good ones: verdicts, recovery, nothing left behind
     Faults,
+    /// Each check inside the gates left out in turn: which broken kernel then slips through
+    Gates,
 }
 
 /// `evo worker`

@@ -26,3 +26,4 @@ pub mod words;
 mod worker;
 
 pub use entry::{finish, main};
+pub use selftest::gate_fixtures;

@@ -15,7 +15,7 @@ use crate::compile::{FarmOptions, compile_one, support};
 use crate::engine::recipe::{KernelRecipe, problems_on};
 use crate::kernel::render::render_reference;
 use crate::kernel::spec::{KernelSpec, ProblemSpec, SpaceFile};
-use crate::supervise::lane::{Lane, LaneError, LaneOptions};
+use crate::supervise::lane::{Lane, LaneError, LaneLimits, LaneOptions};
 
 /// A device and the compilers for it, neither started yet.
 #[derive(Debug)]
@@ -88,6 +88,11 @@ pub fn problems<'a>(
 
 /// Starts the device's lane.
 pub fn lane(setup: &DeviceSetup, command: Option<&str>) -> Result<Lane, CliError> {
+    lane_within(setup, command, LaneLimits::default())
+}
+
+/// The same with limits of the caller's own.
+pub fn lane_within(setup: &DeviceSetup, command: Option<&str>, limits: LaneLimits) -> Result<Lane, CliError> {
     let command = match command.map(|text| text.split_whitespace().map(String::from).collect::<Vec<_>>()) {
         Some(words) if words.is_empty() => {
             return Err(CliError::usage("`--worker-command` is empty"));
@@ -101,7 +106,7 @@ pub fn lane(setup: &DeviceSetup, command: Option<&str>) -> Result<Lane, CliError
         cache: setup.farm.cache.clone(),
         support_cubin: support_cubin(setup)?,
     };
-    Lane::start(options).map_err(|error| not_started(setup, foreign, &error))
+    Lane::start_with(options, limits).map_err(|error| not_started(setup, foreign, &error))
 }
 
 /// Why a lane does not start; `foreign` for a worker command of the user's.

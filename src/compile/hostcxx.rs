@@ -304,7 +304,9 @@ fn write_headers(include: &Path, scratch: &Path) -> io::Result<()> {
     let temporary = scratch.join("include");
     fs::create_dir_all(&temporary)?;
     for (name, text) in translate::headers() {
-        fs::write(temporary.join(name), text)?;
+        let path = temporary.join(name);
+        fs::create_dir_all(path.parent().unwrap_or(&temporary))?;
+        fs::write(path, text)?;
     }
     fs::create_dir_all(include.parent().unwrap_or(include))?;
     match fs::rename(&temporary, include) {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
+use evo_protocol::check::CheckSet;
 use evo_protocol::device::DeviceKind;
 
 use super::cache;
@@ -24,6 +25,8 @@ pub struct FarmOptions {
     pub memory_bytes: u64,
     /// The cache folder (`cache::default_dir`).
     pub cache: PathBuf,
+    /// Which checks judge a source: all, except in the self-test of the gates.
+    pub checks: CheckSet,
 }
 
 impl FarmOptions {
@@ -39,6 +42,7 @@ impl FarmOptions {
             deadline: Duration::from_secs(120),
             memory_bytes: share.clamp(2 << 30, 8 << 30),
             cache: cache::default_dir(),
+            checks: CheckSet::default(),
         }
     }
 }

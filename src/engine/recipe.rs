@@ -1,6 +1,7 @@
 //! The real recipe: a kernel's description, rendered and resolved for a device.
 
 use evo_protocol::binary::{Binary, EntryResources, KernelSource};
+use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::device::{DeviceInfo, DeviceKind, DeviceLimits};
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::ProblemPlan;
@@ -32,8 +33,8 @@ pub struct KernelRecipe<'a> {
     checked: Vec<&'a ProblemSpec>,
     reference: Option<(BinaryRef, Vec<String>)>,
     check: CheckPlan,
-    /// Whether the device can watch instrumented builds.
-    watched: bool,
+    /// What it runs on: the host watches instrumented builds, and shapes near the timed ones follow the problems.
+    kind: Option<DeviceKind>,
     /// Where included files are looked for beside the kernel's own options.
     search: SearchPath,
     files: FileReader,
@@ -62,7 +63,7 @@ impl<'a> KernelRecipe<'a> {
             checked: select(|problem| problem.checked && !problem.timed),
             reference: reference.map(|(binary, entries)| (BinaryRef::of(&binary), entries)),
             check: check_plan(kernel, seed),
-            watched: false,
+            kind: None,
             search: SearchPath::default(),
             files: FileReader::default(),
         }
@@ -76,7 +77,13 @@ impl<'a> KernelRecipe<'a> {
 
     /// The same for a kind of device: the host watches instrumented builds.
     pub fn on_kind(self, kind: DeviceKind) -> KernelRecipe<'a> {
-        KernelRecipe { watched: kind == DeviceKind::Host, ..self }
+        KernelRecipe { kind: Some(kind), ..self }
+    }
+
+    /// The same where only these checks judge: for the self-test of the gates.
+    pub fn judged_by(mut self, checks: CheckSet) -> KernelRecipe<'a> {
+        self.check.checks = checks;
+        self
     }
 
     /// The same for a known device: facts then include the occupancy, and problems must fit its memory.
@@ -95,16 +102,26 @@ impl<'a> KernelRecipe<'a> {
         let (timed, checked) = (resolve_all(&self.timed), resolve_all(&self.checked));
         let fits = |plan: &ProblemPlan| self.check_plan(plan).is_ok();
         let tiny = keep(&mut refused, tiny::shapes(self.kernel, configuration, &fits)).unwrap_or_default();
+        let tiny = self.under_checks(tiny);
         // Problems first: a message about a shape that nobody asked for is harder to understand.
         for plan in timed.iter().chain(&checked).chain(&tiny.plans) {
             keep(&mut refused, self.check_plan(plan));
         }
         for plan in &timed {
-            keep(&mut refused, launch::check_timed(plan));
+            keep(&mut refused, launch::check_timed(plan, self.check.checks));
         }
         let source = keep(&mut refused, render(self.kernel, configuration));
         let included = source.as_ref().and_then(|source| self.included(source));
         KernelDraft { source, included, tiny, checked, timed, refused }
+    }
+
+    /// The small shapes, where their check is not left out.
+    fn under_checks(&self, tiny: TinyShapes) -> TinyShapes {
+        let check = if tiny.derived { GateCheck::DerivedShapes } else { GateCheck::ListedShapes };
+        match self.check.checks.include(check) {
+            true => tiny,
+            false => TinyShapes { absent: "left out".to_string(), ..TinyShapes::default() },
+        }
     }
 
     /// A hash of the files that a source includes; `None` where there are none but the toolchain's.
@@ -115,10 +132,10 @@ impl<'a> KernelRecipe<'a> {
 
     /// Refuses a plan that the device cannot take, as far as that is known before compiling.
     fn check_plan(&self, plan: &ProblemPlan) -> Result<(), Box<Verdict>> {
-        if let Some(cap) = self.memory_cap {
+        if let Some(cap) = self.memory_cap.filter(|_| self.check.checks.include(GateCheck::LimitMemory)) {
             memory::check(plan, cap)?;
         }
-        launch::check(plan, &self.limits)
+        launch::check(plan, &self.limits, self.check.checks)
     }
 
     /// Refuses what the compiler's report forbids: spills beyond the space's rule, or launches that
@@ -128,8 +145,14 @@ impl<'a> KernelRecipe<'a> {
         mut plans: impl Iterator<Item = &'p ProblemPlan>,
         resources: &[EntryResources],
     ) -> Result<(), Refused> {
-        compiled_limits::check_spills(resources, self.kernel.check.spill_bytes_max)
-            .and_then(|()| plans.try_for_each(|plan| compiled_limits::check(resources, plan, &self.limits)))
+        let checks = self.check.checks;
+        let spills = self.kernel.check.spill_bytes_max.filter(|_| checks.include(GateCheck::Spills));
+        let fits = |plan| match checks.include(GateCheck::CompiledLimits) {
+            true => compiled_limits::check(resources, plan, &self.limits),
+            false => Ok(()),
+        };
+        compiled_limits::check_spills(resources, spills)
+            .and_then(|()| plans.try_for_each(fits))
             .map_err(|verdict| Refused { gate: Gate::Compile, verdict })
     }
 }
@@ -145,8 +168,7 @@ impl KernelRecipe<'_> {
             let absent = tiny.absent.clone();
             return (tiny.plans.clone(), TinyNotes { absent, ..TinyNotes::default() });
         }
-        let mut plans = tiny.plans.clone();
-        plans.retain(|plan| compiled_limits::check(resources, plan, &self.limits).is_ok());
+        let plans = self.launchable(tiny.plans.clone(), resources);
         let absent = match plans.is_empty() {
             true => {
                 "no shape can be derived: the kernel cannot be launched at any; tails not checked".to_string()
@@ -154,6 +176,23 @@ impl KernelRecipe<'_> {
             false => String::new(),
         };
         (plans, TinyNotes { absent, hint: Some(DERIVED_HINT) })
+    }
+
+    /// Those of evo's own shapes at which the compiled kernel can be launched.
+    fn launchable(&self, mut plans: Vec<ProblemPlan>, resources: &[EntryResources]) -> Vec<ProblemPlan> {
+        plans.retain(|plan| compiled_limits::check(resources, plan, &self.limits).is_ok());
+        plans
+    }
+
+    /// Shapes just below the timed ones, and shapes drawn by lot, by a seed that no kernel knows.
+    fn drawn_shapes(&self, configuration: &Configuration) -> Vec<ProblemPlan> {
+        let fits = |plan: &ProblemPlan| self.check_plan(plan).is_ok();
+        let problems = self.kind.map_or(Vec::new(), |kind| problems_on(self.kernel, kind));
+        let timed = problems.into_iter().filter(|problem| problem.timed);
+        let mut plans: Vec<ProblemPlan> =
+            timed.flat_map(|problem| tiny::near_shapes(self.kernel, configuration, problem, &fits)).collect();
+        plans.extend(tiny::drawn_shapes(self.kernel, configuration, self.check.seed, &fits));
+        plans
     }
 }
 
@@ -196,10 +235,12 @@ fn check_plan(kernel: &KernelSpec, seed: u64) -> CheckPlan {
         families: check.families.clone(),
         deterministic: check.deterministic,
         repeats: check.repeats,
+        allow_state: check.allow_state,
         special_values: check.special_values,
         fast_math,
         flushes_subnormals: fast_math || flushes,
         reference_f64: matches!(check.reference, ReferenceSpec::Kernel { real: true, .. }),
+        checks: CheckSet::default(),
     }
 }
 
@@ -249,10 +290,13 @@ impl KernelDraft {
     }
 
     /// Ready for the compilers, unless it is refused.
-    fn ready(self) -> Result<PreparedKernel, Refused> {
+    fn ready(self, configuration: &Configuration) -> Result<PreparedKernel, Refused> {
         let KernelDraft { source, included, tiny, checked, timed, refused } = self;
         match (refused, source) {
-            (None, Some(source)) => Ok(PreparedKernel { source, included, tiny, checked, timed }),
+            (None, Some(source)) => {
+                let configuration = configuration.clone();
+                Ok(PreparedKernel { configuration, source, included, tiny, checked, timed })
+            }
             (Some(refused), _) => Err(refused),
             (None, None) => {
                 Err(refusal(Box::new(Verdict::new(VerdictKind::RenderError, "no source was rendered"))))
@@ -274,6 +318,7 @@ fn binding<'a>(
 /// A rendered and resolved configuration of a kernel.
 #[derive(Clone, Debug)]
 pub struct PreparedKernel {
+    pub configuration: Configuration,
     pub source: KernelSource,
     /// Hash of the files that the source includes, if there are any.
     pub included: Option<ContentHash>,
@@ -297,7 +342,8 @@ impl PreparedKernel {
     /// configurations with the same machine code may still differ here.
     fn plan_hash(&self) -> ContentHash {
         let text = |plans: &Vec<ProblemPlan>| serde_json::to_vec(plans).unwrap_or_default();
-        let parts = [text(&self.tiny.plans), text(&self.checked), text(&self.timed)];
+        let small = [&self.tiny.plans, &self.tiny.several];
+        let parts = [text(small[0]), text(small[1]), text(&self.checked), text(&self.timed)];
         ContentHash::of_parts(parts.iter().map(Vec::as_slice))
     }
 }
@@ -308,7 +354,7 @@ impl Recipe for KernelRecipe<'_> {
     type Job = Job;
 
     fn prepare(&self, configuration: &Configuration) -> Result<PreparedKernel, Refused> {
-        self.draft(configuration).ready()
+        self.draft(configuration).ready(configuration)
     }
 
     fn identity(&self, prepared: &PreparedKernel) -> Identity {
@@ -335,6 +381,7 @@ impl Recipe for KernelRecipe<'_> {
         let plans = binding(&prepared.timed, &prepared.checked, &prepared.tiny);
         self.check_compiled(plans, &binary.resources)?;
         let (tiny, tiny_notes) = self.launchable_shapes(&prepared.tiny, &binary.resources);
+        let drawn = if order.deep { self.drawn_shapes(&prepared.configuration) } else { Vec::new() };
         Ok(Job {
             number: order.number,
             candidate: Candidate {
@@ -347,6 +394,8 @@ impl Recipe for KernelRecipe<'_> {
                 instrumented: None,
             },
             tiny,
+            several: self.launchable(prepared.tiny.several.clone(), &binary.resources),
+            drawn: self.launchable(drawn, &binary.resources),
             tiny_notes,
             checked: prepared.checked.clone(),
             timed: prepared.timed.clone(),
@@ -357,7 +406,7 @@ impl Recipe for KernelRecipe<'_> {
 
     fn instrumented(&self, prepared: &PreparedKernel) -> Option<PreparedKernel> {
         let source = KernelSource { instrumented: true, ..prepared.source.clone() };
-        self.watched.then(|| PreparedKernel { source, ..prepared.clone() })
+        (self.kind == Some(DeviceKind::Host)).then(|| PreparedKernel { source, ..prepared.clone() })
     }
 
     fn add_instrumented(&self, job: &mut Job, answer: &CompileAnswer<Binary>) {

@@ -38,6 +38,11 @@ pub fn open(name_or_path: &str) -> Result<SpaceFile, LoadError> {
     Err(LoadError::Unknown { name: name_or_path.to_string(), hint })
 }
 
+/// Reads a space from a text of evo's own, which can name embedded files only. `name` stands for it in messages.
+pub fn from_text(name: &str, text: String) -> Result<SpaceFile, LoadError> {
+    load::load_text(PathBuf::from(name), name, text, None)
+}
+
 fn is_path(word: &str) -> bool {
     word.contains('/') || word.ends_with(".toml") || word.ends_with(".json")
 }

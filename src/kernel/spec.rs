@@ -178,6 +178,8 @@ pub struct CheckSpec {
     /// Sizes that the kernel supports only as multiples of an expression over parameters and sizes;
     /// derived shapes keep to it.
     pub multiple_of: BTreeMap<String, Expr>,
+    /// Whether `__device__` variables may change with every call.
+    pub allow_state: bool,
     /// How outputs for NaN, infinite, subnormal and huge inputs are judged.
     pub special_values: SpecialValues,
     /// Whether two runs must agree to the bit.

@@ -9,6 +9,7 @@
 
 use std::time::Instant;
 
+use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::device::DeviceError;
 use evo_protocol::measurement::{Measurement, StopRule, TimingMode};
 use evo_protocol::plan::ProblemPlan;
@@ -68,6 +69,7 @@ pub fn run<S: Station>(
         }
     };
     complete(&mut judgement.gates, &why);
+    mark(&mut judgement.gates, job.candidate.check.checks);
     result
 }
 
@@ -98,6 +100,14 @@ fn complete(gates: &mut Vec<GateReport>, why: &str) {
         }
     }
     gates.sort_by_key(|report| report.gate);
+}
+
+/// Every report says which checks were left out, so that nobody takes it for a variant's that may rank.
+fn mark(gates: &mut [GateReport], checks: CheckSet) {
+    let names: Vec<&str> = checks.left_out().map(GateCheck::as_str).collect();
+    for report in gates.iter_mut().filter(|_| !checks.are_all()) {
+        report.evidence.insert(CheckSet::EVIDENCE, names.clone());
+    }
 }
 
 /// The report of the tiny gate where there is no shape to run. The evidence lets a variant rank without
@@ -145,11 +155,18 @@ impl<S: Station> GateWalk<'_, S> {
         }
         // Every correctness gate comes before the full measurement: only a correct variant's time may rank.
         // Small shapes meet every input family: there it is cheap, and tails meet them too.
+        let depth = if job.deep { Depth::Deep } else { Depth::Full };
         if !job.tiny.is_empty() {
-            self.gate(Gate::TinyShapes, Depth::Full, &job.tiny)?;
+            let small = [&job.tiny[..], &job.several[..]].concat();
+            self.gate(Gate::TinyShapes, Depth::Full, &small)?;
+            // More questions of the same kind, as many as time allows: for few variants that is worth it.
+            if job.deep {
+                let further = if job.drawn.is_empty() { &job.tiny } else { &job.drawn };
+                self.gate(Gate::TinyShapes, Depth::Deep, further)?;
+            }
         }
-        self.gate(Gate::FullShapes, Depth::Full, &all)?;
-        self.gate(Gate::Repeatability, if job.deep { Depth::Deep } else { Depth::Full }, &all)?;
+        self.gate(Gate::FullShapes, depth, &all)?;
+        self.gate(Gate::Repeatability, depth, &all)?;
         self.measure_all()
     }
 
@@ -176,12 +193,14 @@ impl<S: Station> GateWalk<'_, S> {
         Err(WalkEnd::Verdict(Box::new(self.job.tiny_notes.about(gate, *verdict))))
     }
 
-    /// Adds a report; a gate that ran before keeps its place and adds up cases and time.
+    /// Adds a report; a gate that ran before keeps its place and its evidence, and adds up cases and time.
     fn note(&mut self, report: GateReport) {
         match self.found.gates.iter_mut().find(|own| own.gate == report.gate) {
             Some(own) => {
                 let (cases, elapsed_ms) = (own.cases + report.cases, own.elapsed_ms + report.elapsed_ms);
-                *own = GateReport { cases, elapsed_ms, ..report };
+                let mut evidence = std::mem::take(&mut own.evidence);
+                report.evidence.iter().for_each(|(name, value)| evidence.insert(name, value.clone()));
+                *own = GateReport { cases, elapsed_ms, evidence, ..report };
             }
             None => self.found.gates.push(report),
         }
@@ -189,6 +208,7 @@ impl<S: Station> GateWalk<'_, S> {
 
     /// The cheap path: a quick check and few samples, problem by problem. Slow variants end here.
     fn screen(&mut self) -> Result<(), WalkEnd<S::Broken>> {
+        let races = self.job.candidate.check.checks.include(GateCheck::Screening);
         let mut plans: Vec<&ProblemPlan> = self.job.timed.iter().collect();
         // The cheapest problem first, so that a loser costs as little as possible.
         plans.sort_by(|a, b| self.cost(a).total_cmp(&self.cost(b)));
@@ -197,7 +217,7 @@ impl<S: Station> GateWalk<'_, S> {
             // Checked before it is timed: a kernel that skips work is fast.
             self.gate(Gate::FullShapes, Depth::Quick, std::slice::from_ref(plan))?;
             let hopeless = if self.job.timed.len() > 1 { HOPELESS_OF_MANY } else { HOPELESS_ONE };
-            let incumbent = self.standing.problems.get(&plan.name).copied();
+            let incumbent = self.standing.problems.get(&plan.name).copied().filter(|_| races);
             let policy = policy::screen(incumbent.map(|ns| ns * hopeless));
             let measurement = self.measure(plan, self.job.ranking.timing(), &policy)?;
             let abandoned = measurement.stop == StopRule::Abandoned;

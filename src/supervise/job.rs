@@ -18,6 +18,10 @@ pub struct Job {
     pub candidate: Candidate,
     /// Small shapes cut from the configuration's own tiles.
     pub tiny: Vec<ProblemPlan>,
+    /// Small shapes of several tiles; contenders meet them beside `tiny`.
+    pub several: Vec<ProblemPlan>,
+    /// Small shapes drawn by lot, in the order in which a deep job looks at them, as far as time allows.
+    pub drawn: Vec<ProblemPlan>,
     pub tiny_notes: TinyNotes,
     /// Problems whose answers are checked. Timed problems are checked whether or not they are listed here.
     pub checked: Vec<ProblemPlan>,
@@ -114,6 +118,7 @@ impl Judgement {
 /// Jobs for tests of the modules that pass them on.
 #[cfg(test)]
 pub(crate) mod example {
+    use evo_protocol::check::CheckSet;
     use evo_protocol::worker::{BinaryRef, CheckPlan, ReferencePlan, SpecialValues};
     use evo_space::genome::ContentHash;
 
@@ -148,10 +153,12 @@ pub(crate) mod example {
             families: Vec::new(),
             deterministic: true,
             repeats: 10,
+            allow_state: false,
             special_values: SpecialValues::default(),
             fast_math: false,
             flushes_subnormals: false,
             reference_f64: false,
+            checks: CheckSet::default(),
         };
         Job {
             number: 1,
@@ -165,6 +172,8 @@ pub(crate) mod example {
                 instrumented: None,
             },
             tiny: vec![plan("tiny:1", 1.0)],
+            several: Vec::new(),
+            drawn: Vec::new(),
             tiny_notes: TinyNotes::default(),
             checked: Vec::new(),
             timed: timed.iter().map(|(name, flops)| plan(name, *flops)).collect(),

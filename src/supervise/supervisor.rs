@@ -157,8 +157,17 @@ impl Supervisor {
         request: &Request,
         deadlines: &Deadlines,
     ) -> Result<WorkerAnswer, LaneError> {
+        let deadlines = self.limits.deadlines.unwrap_or(*deadlines);
+        self.request_within(request, &deadlines)
+    }
+
+    /// The same within these deadlines, whatever the limits say.
+    pub(crate) fn request_within(
+        &mut self,
+        request: &Request,
+        deadlines: &Deadlines,
+    ) -> Result<WorkerAnswer, LaneError> {
         let why = || LaneError::Lost { why: self.lost.clone().unwrap_or_else(|| "no worker".into()) };
-        let deadlines = self.limits.deadlines.as_ref().unwrap_or(deadlines);
         let child = self.current.as_mut().ok_or_else(why)?;
         child.request(request, deadlines).map_err(LaneError::died)
     }

@@ -209,3 +209,55 @@ fn a_range_may_depend_on_sizes() {
     let shapes = derive(&loaded);
     assert_eq!(shapes.plans[0].buffers[0].fill, Fill::Uniform { low: 0.0, high: 256.0, inclusive: true });
 }
+
+#[test]
+fn contenders_meet_several_tiles_and_finalists_shapes_by_lot() {
+    let several = |text: &str, changes: &[(&str, &str)]| {
+        let loaded = load(text, changes);
+        let shapes = tiny::shapes(loaded.kernel(), &loaded.default(), &|_| true).unwrap();
+        shapes.several.into_iter().map(|plan| plan.name).collect::<Vec<_>>()
+    };
+    assert_eq!(several(VECTOR, &[]), ["tiny:N=1281"]);
+    // Too large to be cheap.
+    assert_eq!(several(VECTOR, &[("[64]", "[4096]")]), [""; 0]);
+    assert_eq!(several(VECTOR, &[("N = 100000", "N = 1280")]), [""; 0]);
+
+    let loaded = load(MATRIX, &[]);
+    let drawn = |seed| tiny::drawn_shapes(loaded.kernel(), &loaded.default(), seed, &|_| true);
+    let plans = drawn(1);
+    assert!(plans.len() > 100, "{}", plans.len());
+    let elements = |plan: &evo_protocol::plan::ProblemPlan| -> u64 {
+        plan.buffers.iter().map(|buffer| buffer.elements()).sum()
+    };
+    assert!(plans.iter().all(|plan| elements(plan) <= 1 << 16 && plan.sizes["ROWS"] != plan.sizes["COLS"]));
+    assert!((0..2).all(|flag| plans.iter().any(|plan| plan.sizes["FLAG"] == flag)));
+    assert!(plans.iter().all(|plan| plan.sizes["D"] == 64));
+    let names = |seed| drawn(seed).into_iter().map(|plan| plan.name).collect::<Vec<_>>();
+    assert_eq!(names(1), names(1));
+    assert_ne!(names(1), names(2));
+
+    // A file that lists its shapes says which sizes its kernel supports.
+    for tiny in ["tiny = [{ N = 65 }]", "tiny = \"none\""] {
+        let loaded = load(VECTOR, &[("block = 64 } }", &format!("block = 64 }}, {tiny} }}"))]);
+        assert!(tiny::drawn_shapes(loaded.kernel(), &loaded.default(), 1, &|_| true).is_empty());
+    }
+}
+
+#[test]
+fn finalists_meet_sizes_just_below_the_timed_ones() {
+    let near = |text: &str, changes: &[(&str, &str)], problem: usize| {
+        let loaded = load(text, changes);
+        let kernel = loaded.kernel();
+        let plans = tiny::near_shapes(kernel, &loaded.default(), &kernel.problems[problem], &|_| true);
+        plans.into_iter().map(|plan| plan.name).collect::<Vec<_>>()
+    };
+    assert_eq!(near(VECTOR, &[], 0), ["tiny:N=99999", "tiny:N=99971"]);
+    let stepped = [("block = 64 } }", "block = 64 }, multiple_of = { N = 16 } }")];
+    assert_eq!(near(VECTOR, &stepped, 0), ["tiny:N=99984"]);
+    // Beyond what is looked at on the way.
+    assert_eq!(near(VECTOR, &[("N = 100000", "N = 100000000")], 0), [""; 0]);
+    let small = [("ROWS = 512, COLS = 512", "ROWS = 64, COLS = 96"), ("D = 64", "D = 4")];
+    let shapes = near(MATRIX, &small, 0);
+    assert_eq!(shapes.len(), 2);
+    assert!(shapes.iter().all(|name| name.contains("ROWS=") && !name.contains("D=")), "{shapes:?}");
+}

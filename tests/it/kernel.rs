@@ -6,6 +6,7 @@ use assert_cmd::Command;
 use evo::kernel::limits::launch;
 use evo::kernel::spec::{FillSpec, KernelSpec, ReferenceSpec, SpaceFile};
 use evo::kernel::{catalog, load, render, resolve, tiny};
+use evo_protocol::check::CheckSet;
 use evo_protocol::plan::{Fill, LaunchPlan, ProblemPlan};
 use evo_space::genome::Configuration;
 
@@ -158,7 +159,8 @@ fn embedded_spaces_load_resolve_and_render() {
             plans.push(resolve::resolve(kernel, &configuration, problem).unwrap());
         }
         for plan in &plans {
-            launch::check(plan, &limits).unwrap_or_else(|verdict| panic!("{name}: {}", verdict.message));
+            launch::check(plan, &limits, CheckSet::default())
+                .unwrap_or_else(|verdict| panic!("{name}: {}", verdict.message));
         }
         render::render(kernel, &configuration).unwrap();
     }

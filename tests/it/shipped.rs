@@ -8,6 +8,7 @@ use evo::compile::{CompileFarm, FarmOptions};
 use evo::kernel::limits::launch;
 use evo::kernel::spec::{KernelSpec, SpaceFile};
 use evo::kernel::{catalog, load, render, resolve, tiny};
+use evo_protocol::check::CheckSet;
 use evo_protocol::device::{DeviceKind, DeviceLimits};
 use evo_space::genome::Configuration;
 use evo_space::rng::seeded;
@@ -97,7 +98,8 @@ fn plans_resolve_and_the_default_fits_every_target() {
             }
             for arch in ["sm_80", "sm_89", "sm_90a"] {
                 let limits = DeviceLimits::of_arch(arch).expect("is known");
-                let refused = plans.iter().find_map(|plan| launch::check(plan, &limits).err());
+                let refused =
+                    plans.iter().find_map(|plan| launch::check(plan, &limits, CheckSet::default()).err());
                 assert!(place > 0 || refused.is_none(), "{} {arch}: {refused:?}", kernel.name);
             }
         }

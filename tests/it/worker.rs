@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use evo::supervise::deadline::Deadlines;
 use evo::supervise::job::{Job, Judgement, Standing, TinyNotes};
 use evo::supervise::lane::{Lane, LaneError, LaneLimits, LaneOptions};
+use evo_protocol::check::CheckSet;
 use evo_protocol::evaluation::RecoveryLevel;
 use evo_protocol::measurement::RankingMode;
 use evo_protocol::plan::ProblemPlan;
@@ -83,10 +84,12 @@ fn job(label: &str) -> Job {
         families: Vec::new(),
         deterministic: true,
         repeats: 2,
+        allow_state: false,
         special_values: SpecialValues::default(),
         fast_math: false,
         flushes_subnormals: false,
         reference_f64: false,
+        checks: CheckSet::default(),
     };
     Job {
         number: 1,
@@ -100,6 +103,8 @@ fn job(label: &str) -> Job {
             instrumented: None,
         },
         tiny: vec![plan("tiny:1", 1.0)],
+        several: Vec::new(),
+        drawn: Vec::new(),
         tiny_notes: TinyNotes::default(),
         checked: Vec::new(),
         timed: vec![plan("big", 1e6)],

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::device::{DeviceError, DeviceInfo, EntryAttributes, Telemetry};
 use evo_protocol::dtype::DType;
 use evo_protocol::measurement::TimingMode;
@@ -120,6 +121,15 @@ pub struct Tolerance {
     pub rtol: f64,
 }
 
+/// One of a module's own variables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VariableState {
+    /// Its name in the source.
+    pub name: String,
+    /// A hash of what it holds; equal contents give equal hashes within one process.
+    pub hash: u64,
+}
+
 /// A guard zone that no longer holds its pattern.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GuardDamage {
@@ -141,6 +151,22 @@ pub struct RunConditions {
     pub residue: Option<u32>,
     /// Which end of a buffer touches its guard.
     pub placement: Placement,
+    /// What a thread's clock shows when it is first read; time if none. The next few readings are one apart, and from
+    /// then on they differ as time does, so that waiting for a while ends as ever.
+    pub clock: Option<u64>,
+}
+
+impl RunConditions {
+    /// The conditions that are left by these checks.
+    pub fn under(self, checks: CheckSet) -> RunConditions {
+        let placement = if checks.include(GateCheck::Placement) { self.placement } else { Placement::End };
+        RunConditions {
+            order: self.order.filter(|_| checks.include(GateCheck::ThreadOrder)),
+            residue: self.residue,
+            placement,
+            clock: self.clock.filter(|_| checks.include(GateCheck::ClockStart)),
+        }
+    }
 }
 
 /// Which end of a buffer touches its guard to the byte, as far as alignment allows.
@@ -233,6 +259,10 @@ pub trait Device {
     /// What it is.
     fn info(&self) -> &DeviceInfo;
 
+    /// Which checks judge the kernels of later calls; all if this is never called. A device leaves out those of its own
+    /// checks that are not among them.
+    fn set_checks(&mut self, _checks: CheckSet) {}
+
     /// Loads a binary (cubin, or shared object) whose entry points are `entries`.
     fn load(&mut self, binary: &[u8], entries: &[String]) -> Result<ModuleId, DeviceError>;
 
@@ -313,6 +343,23 @@ pub trait Device {
     /// The buffer does not exist, or its protection cannot be changed.
     fn protect(&mut self, _buffer: BufferId, _read_only: bool) -> Result<bool, DeviceError> {
         Ok(false)
+    }
+
+    /// What a module's own variables (`__device__`, static locals) hold after everything enqueued. Empty where it has
+    /// none, or where the device cannot find them.
+    ///
+    /// # Errors
+    /// The module does not exist, or work enqueued before has failed.
+    fn variables(&mut self, _module: ModuleId) -> Result<Vec<VariableState>, DeviceError> {
+        Ok(Vec::new())
+    }
+
+    /// Makes a module's own variables what they were when it was loaded.
+    ///
+    /// # Errors
+    /// As for `variables`.
+    fn restore_variables(&mut self, _module: ModuleId) -> Result<(), DeviceError> {
+        Ok(())
     }
 
     /// What launches since the last call did that is allowed and worth a remark, such as threads that return before a

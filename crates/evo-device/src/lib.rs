@@ -31,6 +31,7 @@ pub mod device;
 pub mod host;
 pub mod open;
 pub mod probe;
+mod symbols;
 pub mod telemetry;
 
 pub use arch::cuda_arch;

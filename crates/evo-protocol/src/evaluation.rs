@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::binary::EntryResources;
+use crate::check::CheckSet;
 use crate::facts::Facts;
 use crate::measurement::Measurement;
 use crate::schema_forms::{ConfigurationObject, HashText};
@@ -152,9 +153,12 @@ impl Evaluation {
     }
 
     /// Whether it may rank: every gate up to `honesty` passed. `tiny_shapes` alone may be missing, and only
-    /// where there was no shape to run; whoever shows the rank then says that tails were not checked.
+    /// where there was no shape to run; whoever shows the rank then says that tails were not checked. What the
+    /// self-test judged without one of the checks never ranks.
     pub fn may_rank(&self) -> bool {
-        let good = |report: &GateReport| report.state == GateState::Pass || report.lacks_shapes();
+        let whole = |report: &GateReport| report.evidence.get(CheckSet::EVIDENCE).is_none();
+        let good =
+            |report: &GateReport| whole(report) && (report.state == GateState::Pass || report.lacks_shapes());
         let mut gates = Gate::ALL.iter().take_while(|gate| **gate <= Gate::Honesty);
         gates.all(|gate| self.gate(*gate).is_some_and(good))
     }

@@ -7,6 +7,7 @@
 #![warn(missing_docs)]
 
 pub mod binary;
+pub mod check;
 pub mod device;
 pub mod dtype;
 pub mod evaluation;

@@ -10,6 +10,7 @@ use evo_space::genome::ContentHash;
 use serde::{Deserialize, Serialize};
 
 use crate::binary::Binary;
+use crate::check::CheckSet;
 use crate::device::{DeviceError, DeviceInfo, EntryAttributes, Telemetry};
 use crate::measurement::{Measurement, TimingMode};
 use crate::plan::ProblemPlan;
@@ -268,7 +269,7 @@ pub enum Depth {
     Quick,
     /// All seeds and families.
     Full,
-    /// The same, with many more repetitions: finalists, and variants judged alone.
+    /// The same, with many more repetitions, seeds and shapes, as time allows: finalists, and variants judged alone.
     Deep,
 }
 
@@ -342,6 +343,9 @@ pub struct CheckPlan {
     pub deterministic: bool,
     /// How often the repeatability gate repeats a problem.
     pub repeats: u32,
+    /// Whether variables of the module may change with every call.
+    #[serde(default)]
+    pub allow_state: bool,
     /// How outputs for NaN, infinite, subnormal and huge inputs are judged.
     #[serde(default)]
     pub special_values: SpecialValues,
@@ -354,6 +358,9 @@ pub struct CheckPlan {
     /// Whether the reference kernel computes in fp64 and takes fp64 buffers for floating-point arguments.
     #[serde(default)]
     pub reference_f64: bool,
+    /// Which checks judge: all, except in the self-test of the gates.
+    #[serde(default, skip_serializing_if = "CheckSet::are_all")]
+    pub checks: CheckSet,
 }
 
 /// How outputs for inputs with NaN, infinities, subnormal and huge numbers are judged.

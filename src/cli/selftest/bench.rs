@@ -8,12 +8,12 @@ use evo_space::value::Value;
 
 use crate::cli::error::CliError;
 use crate::cli::session::{self, DeviceSetup};
-use crate::compile::compile_one;
+use crate::compile::{FarmOptions, compile_one};
 use crate::engine::recipe::{KernelRecipe, PreparedKernel};
 use crate::engine::single;
 use crate::kernel::spec::SpaceFile;
-use crate::supervise::job::{Job, Judgement, Standing};
-use crate::supervise::lane::Lane;
+use crate::supervise::job::Job;
+use crate::supervise::lane::{Lane, LaneLimits};
 
 /// One kernel on one device.
 pub struct SelftestBench<'a> {
@@ -31,8 +31,18 @@ impl<'a> SelftestBench<'a> {
         setup: &'a DeviceSetup,
         seed: u64,
     ) -> Result<SelftestBench<'a>, CliError> {
+        SelftestBench::start_with(file, setup, seed, LaneLimits::default())
+    }
+
+    /// The same with limits of the caller's own.
+    pub fn start_with(
+        file: &'a SpaceFile,
+        setup: &'a DeviceSetup,
+        seed: u64,
+        limits: LaneLimits,
+    ) -> Result<SelftestBench<'a>, CliError> {
         let kernel = session::kernel_of(file)?;
-        let lane = session::lane(setup, None)?;
+        let lane = session::lane_within(setup, None, limits)?;
         let problems = session::problems(kernel, setup.choice.kind, &[])?;
         let recipe = session::recipe(kernel, &problems, setup, &lane, seed)?;
         Ok(SelftestBench { file, recipe, setup, lane })
@@ -59,34 +69,28 @@ impl<'a> SelftestBench<'a> {
         configuration: &Configuration,
         deep: bool,
     ) -> Result<Result<Job, Box<Verdict>>, CliError> {
+        self.job_with(&self.setup.farm, configuration, deep)
+    }
+
+    /// The same with compilers of the caller's own.
+    ///
+    /// # Errors
+    /// The compilers cannot be used.
+    pub fn job_with(
+        &self,
+        farm: &FarmOptions,
+        configuration: &Configuration,
+        deep: bool,
+    ) -> Result<Result<Job, Box<Verdict>>, CliError> {
         let genome = self
             .file
             .space
             .genome(configuration)
             .ok_or_else(|| CliError::harness("a value is not one of the parameter's"))?;
         let compile = |prepared: &PreparedKernel| -> Result<_, CliError> {
-            Ok(compile_one(&self.setup.farm, prepared.source.clone())?)
+            Ok(compile_one(farm, prepared.source.clone())?)
         };
         let job = single::job(&self.recipe, genome, configuration.clone(), deep, compile)?;
         Ok(job.map(|(_, job)| job).map_err(|refused| Box::new(refused.verdict)))
-    }
-
-    /// Takes a configuration through everything; what never reached the device has no lane result.
-    ///
-    /// # Errors
-    /// The compilers cannot be used.
-    pub fn judge(
-        &mut self,
-        configuration: &Configuration,
-        standing: &Standing,
-        deep: bool,
-    ) -> Result<(Verdict, Option<Judgement>), CliError> {
-        match self.job(configuration, deep)? {
-            Err(verdict) => Ok((*verdict, None)),
-            Ok(job) => {
-                let result = self.lane.evaluate(&job, standing);
-                Ok((result.verdict.clone(), Some(result)))
-            }
-        }
     }
 }

@@ -9,7 +9,7 @@ use evo_space::genome::ContentHash;
 
 use super::bench::SelftestBench;
 use super::checks::SelftestReport;
-use super::{device, faults, latency};
+use super::{device, faults, gates, latency};
 use crate::cli::args::{SelftestArgs, SelftestSubject};
 use crate::cli::error::CliError;
 use crate::cli::exit_code::ExitCode;
@@ -21,9 +21,13 @@ use crate::kernel::catalog;
 /// Runs the command: 0 when nothing failed, 1 otherwise.
 pub fn run(arguments: &SelftestArgs) -> Result<ExitCode, CliError> {
     let setup = session::setup(&arguments.device, None)?;
+    if arguments.subject == SelftestSubject::Gates {
+        return gates::run(arguments, &setup, seed(arguments));
+    }
     let (info, report) = match arguments.subject {
         SelftestSubject::Device => on_device(&setup)?,
-        SelftestSubject::Faults | SelftestSubject::Latency => on_lane(&setup, arguments)?,
+        SelftestSubject::Faults => faults_on(&setup, arguments)?,
+        SelftestSubject::Latency | SelftestSubject::Gates => on_lane(&setup, arguments)?,
     };
     print(arguments, &info, &report)?;
     Ok(if report.passed() { ExitCode::Done } else { ExitCode::Failed })
@@ -53,23 +57,29 @@ fn on_device(setup: &DeviceSetup) -> Result<(serde_json::Value, SelftestReport),
     Ok((info, report))
 }
 
+fn faults_on(
+    setup: &DeviceSetup,
+    arguments: &SelftestArgs,
+) -> Result<(serde_json::Value, SelftestReport), CliError> {
+    let seed = seed(arguments);
+    eprintln!("seed {seed}: repeat with --seed {seed}");
+    let (info, report) = faults::run(setup, arguments.only.as_deref(), seed)?;
+    Ok((serde_json::to_value(info)?, report))
+}
+
 fn on_lane(
     setup: &DeviceSetup,
     arguments: &SelftestArgs,
 ) -> Result<(serde_json::Value, SelftestReport), CliError> {
     let file = catalog::open("faults")?;
-    // Another order each time: a fault may spoil its neighbor only in some orders.
-    let seed = arguments.seed.unwrap_or_else(|| RandomState::new().build_hasher().finish() >> 32);
-    let mut bench = SelftestBench::start(&file, setup, seed)?;
+    let mut bench = SelftestBench::start(&file, setup, seed(arguments))?;
     let info = serde_json::to_value(bench.lane.info())?;
-    let report = match arguments.subject {
-        SelftestSubject::Faults => {
-            eprintln!("seed {seed}: repeat with --seed {seed}");
-            faults::run(&mut bench, arguments.only.as_deref(), seed)?
-        }
-        _ => latency::run(&mut bench, setup)?,
-    };
-    Ok((info, report))
+    Ok((info, latency::run(&mut bench, setup)?))
+}
+
+/// Another order and other inputs each time: a fault may spoil its neighbor only in some orders.
+fn seed(arguments: &SelftestArgs) -> u64 {
+    arguments.seed.unwrap_or_else(|| RandomState::new().build_hasher().finish() >> 32)
 }
 
 fn print(
@@ -84,14 +94,7 @@ fn print(
     }
     let mut text =
         format!("{} ({})\n", info["name"].as_str().unwrap_or("?"), info["driver"].as_str().unwrap_or("?"));
-    for check in &report.checks {
-        let mark = match check.passed {
-            Some(true) => "pass   ",
-            Some(false) => "FAIL   ",
-            None => "not_run",
-        };
-        text.push_str(&format!("{mark} {:<24} {}\n", check.name, check.message));
-    }
+    text.push_str(&report.table());
     output::stdout(&text)?;
     Ok(())
 }

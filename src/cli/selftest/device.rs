@@ -1,6 +1,8 @@
 //! `evo selftest device`: every call of the `Device` trait against known answers.
 
-use evo_device::device::{BoundArgument, BoundLaunch, BufferId, Device, ModuleId, SampleOrder, Tolerance};
+use evo_device::device::{
+    BoundArgument, BoundLaunch, BufferId, Device, ModuleId, SampleOrder, Tolerance, VariableState,
+};
 use evo_protocol::device::{DeviceError, DeviceKind};
 use evo_protocol::dtype::DType;
 use evo_protocol::measurement::TimingMode;
@@ -12,7 +14,7 @@ use super::checks::SelftestReport;
 /// Kernels that the checks launch.
 pub const PROBES: &str = include_str!("probes.cu");
 /// Entry points in `PROBES`.
-pub const ENTRIES: [&str; 5] = ["affine", "increment", "stray", "shared_sum", "crash"];
+pub const ENTRIES: [&str; 6] = ["affine", "increment", "stray", "shared_sum", "remember", "crash"];
 
 type Answer = Result<String, String>;
 
@@ -33,6 +35,7 @@ pub fn run(device: &mut dyn Device, binary: &[u8], hash: &ContentHash) -> Selfte
         }
     };
     report.add("echo", echo(device, module, hash));
+    report.add("module_variables", module_variables(device, module));
     report.add("launch_in_order", launch_in_order(device, module));
     report.add("attributes", attributes(device, module));
     report.add("dynamic_shared_memory", dynamic_shared(device, module));
@@ -304,6 +307,36 @@ fn launch_attributes(device: &mut dyn Device, module: ModuleId) -> Answer {
         "cooperative, programmatic, clusters {}",
         if clusters > 1 { "of 2" } else { "not on this device" }
     ))
+}
+
+/// What a kernel keeps in variables is seen and restored.
+fn module_variables(device: &mut dyn Device, module: ModuleId) -> Answer {
+    let names = |states: &[VariableState]| {
+        let mut names: Vec<String> = states.iter().map(|own| own.name.clone()).collect();
+        names.sort();
+        names.join(", ")
+    };
+    let loaded = device.variables(module).map_err(text)?;
+    demand(
+        names(&loaded) == "hidden_calls, known_calls, local_calls, table",
+        format!("the module has {}", names(&loaded)),
+    )?;
+    let y = device.allocate("y", 12).map_err(text)?;
+    let remember = [call("remember", 1, 1, vec![BoundArgument::Buffer(y)])];
+    for expected in [[1, 6, 1], [2, 7, 2]] {
+        device.launch(module, &remember).map_err(text)?;
+        let bytes = device.read(y).map_err(text)?;
+        let found: Vec<i32> =
+            bytes.chunks_exact(4).map(|own| i32::from_le_bytes([own[0], own[1], own[2], own[3]])).collect();
+        demand(found == expected, format!("calls counted {found:?}, not {expected:?}"))?;
+    }
+    let after = device.variables(module).map_err(text)?;
+    let same = loaded.iter().zip(&after).filter(|(before, after)| before.hash == after.hash).count();
+    demand(same == 0, "a variable changed and its hash did not")?;
+    device.restore_variables(module).map_err(text)?;
+    demand(device.variables(module).map_err(text)? == loaded, "a variable was not restored")?;
+    device.free(y).map_err(text)?;
+    Ok(format!("{} are seen, and restored", names(&loaded)))
 }
 
 fn guard_zones(device: &mut dyn Device, module: ModuleId) -> Answer {

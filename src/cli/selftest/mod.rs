@@ -7,6 +7,8 @@ mod checks;
 mod command;
 mod device;
 mod faults;
+mod gates;
 mod latency;
 
 pub use command::run;
+pub use gates::sources as gate_fixtures;

@@ -31,6 +31,21 @@ extern "C" __global__ void shared_sum(const float* x, float* y, int n) {
     }
 }
 
+__device__ int known_calls;
+static __device__ int hidden_calls = 5;
+namespace {
+__device__ float table[3] = {1.0f, 2.0f, 3.0f};
+}
+
+// Leaves something in every kind of variable.
+extern "C" __global__ void remember(int* y) {
+    static int local_calls;
+    y[0] = ++known_calls;
+    y[1] = ++hidden_calls;
+    y[2] = ++local_calls;
+    table[1] += 1.0f;
+}
+
 extern "C" __global__ void crash(float* y) {
     y[1ull << 40] = 1.0f;
 }

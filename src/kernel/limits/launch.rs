@@ -4,6 +4,7 @@
 //! costs microseconds instead of a compile. Each refusal says the number, the limit, the launch
 //! and the problem, because "too much shared memory" alone has sent people hunting hangs.
 
+use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::device::DeviceLimits;
 use evo_protocol::plan::{LaunchPlan, ProblemPlan};
 use evo_protocol::verdict::{Verdict, VerdictKind};
@@ -12,21 +13,28 @@ const AXES: [&str; 3] = ["x", "y", "z"];
 
 /// Refuses a plan that the device cannot launch (`static_reject` with the cause `threads`, `grid`, `smem`,
 /// `cluster` or `cooperative`). A plan without launches is legal: a call at a size of 0 may have nothing to do.
-pub fn check(plan: &ProblemPlan, limits: &DeviceLimits) -> Result<(), Box<Verdict>> {
+pub fn check(plan: &ProblemPlan, limits: &DeviceLimits, checks: CheckSet) -> Result<(), Box<Verdict>> {
+    let limit =
+        |check, answer: Result<(), Box<Verdict>>| answer.or_else(|verdict| pass(checks, check, verdict));
     for launch in &plan.launches {
         let check = LaunchCheck { plan, launch, limits };
-        check.threads()?;
-        check.grid()?;
-        check.shared_memory()?;
-        check.cluster()?;
+        limit(GateCheck::LimitThreads, check.threads())?;
+        limit(GateCheck::LimitGrid, check.grid())?;
+        limit(GateCheck::LimitShared, check.shared_memory())?;
+        limit(GateCheck::LimitCluster, check.cluster())?;
         check.cooperative()?;
     }
     Ok(())
 }
 
+/// The verdict, unless its check is left out.
+fn pass(checks: CheckSet, check: GateCheck, verdict: Box<Verdict>) -> Result<(), Box<Verdict>> {
+    if checks.include(check) { Err(verdict) } else { Ok(()) }
+}
+
 /// Refuses a timed problem without launches (`static_reject:zero_work`): there is nothing to time.
-pub fn check_timed(plan: &ProblemPlan) -> Result<(), Box<Verdict>> {
-    if plan.launches.is_empty() {
+pub fn check_timed(plan: &ProblemPlan, checks: CheckSet) -> Result<(), Box<Verdict>> {
+    if plan.launches.is_empty() && checks.include(GateCheck::LimitWork) {
         let message =
             format!("no launch of timed problem `{}` takes place: every `when` is false", plan.name);
         return Err(refusal(plan, "zero_work", message));
@@ -198,7 +206,7 @@ mod tests {
         change(&mut changed);
         let limits = DeviceLimits::of_arch(arch).unwrap();
         // A good launch goes first: every launch counts, not only the first.
-        let shown = match check(&plan(vec![launch(), changed]), &limits) {
+        let shown = match check(&plan(vec![launch(), changed]), &limits, CheckSet::default()) {
             Ok(()) => "ok".to_string(),
             Err(verdict) => {
                 assert_eq!(verdict.kind, VerdictKind::StaticReject);
@@ -291,18 +299,23 @@ mod tests {
         );
         let mut limits = DeviceLimits::of_arch("sm_90a").unwrap();
         limits.cooperative = false;
-        let verdict = check(&plan(vec![LaunchPlan { cooperative: true, ..launch() }]), &limits).unwrap_err();
+        let verdict =
+            check(&plan(vec![LaunchPlan { cooperative: true, ..launch() }]), &limits, CheckSet::default())
+                .unwrap_err();
         assert_eq!(verdict.label(), "static_reject:cooperative");
     }
 
     #[test]
     fn no_launch_is_zero_work_and_evidence_has_numbers() {
         let limits = DeviceLimits::of_arch("sm_90a").unwrap();
-        assert!(check(&plan(vec![]), &limits).is_ok());
-        assert_eq!(check_timed(&plan(vec![])).unwrap_err().label(), "static_reject:zero_work");
-        assert!(check_timed(&plan(vec![launch()])).is_ok());
+        assert!(check(&plan(vec![]), &limits, CheckSet::default()).is_ok());
+        assert_eq!(
+            check_timed(&plan(vec![]), CheckSet::default()).unwrap_err().label(),
+            "static_reject:zero_work"
+        );
+        assert!(check_timed(&plan(vec![launch()]), CheckSet::default()).is_ok());
         let too_much = LaunchPlan { shared_bytes: 300_000, ..launch() };
-        let verdict = check(&plan(vec![too_much]), &limits).unwrap_err();
+        let verdict = check(&plan(vec![too_much]), &limits, CheckSet::default()).unwrap_err();
         assert_eq!(verdict.evidence.get("shared_bytes"), Some(&300_000.into()));
         assert_eq!(verdict.evidence.get("shared_bytes_limit"), Some(&232_448.into()));
         assert_eq!(verdict.evidence.get("problem"), Some(&"p".into()));

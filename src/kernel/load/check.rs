@@ -23,6 +23,7 @@ const KEYS: &[&str] = &[
     "seeds",
     "tiny",
     "multiple_of",
+    "allow_state",
     "special_values",
     "deterministic",
     "repeats",
@@ -44,6 +45,10 @@ const FAMILIES: &[(&str, &str)] = &[
     ("special", "special"),
     ("wide", "wide"),
     ("extremes", "extremes"),
+    ("low", "low"),
+    ("lowest", "lowest"),
+    ("round", "round"),
+    ("spread", "spread"),
 ];
 
 const SPECIAL_VALUES: &[(&str, SpecialValues)] = &[
@@ -107,6 +112,10 @@ pub(super) fn read(
         Some(node) => size_table(reader, node, "`multiple_of` of `check`", &names.first_problem()),
         None => Some(BTreeMap::new()),
     };
+    let allow_state = match fields.get("allow_state") {
+        Some(node) => reader.boolean(node, &fields.name("allow_state")),
+        None => Some(false),
+    };
     let special_values = match fields.get("special_values") {
         Some(node) => reader.choice(node, &fields.name("special_values"), SPECIAL_VALUES),
         None => Some(SpecialValues::default()),
@@ -123,6 +132,7 @@ pub(super) fn read(
         seeds: seeds?,
         tiny: tiny?,
         multiple_of: multiple_of?,
+        allow_state: allow_state?,
         special_values: special_values?,
         deterministic: deterministic?,
         repeats: repeats?,

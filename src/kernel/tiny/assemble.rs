@@ -40,6 +40,19 @@ pub(super) fn assemble(roles: &BTreeMap<String, SizeRole>, threads: i64) -> Vec<
     shapes
 }
 
+/// One shape for each size with a tile: several tiles of it, and little of all others. Many tiles meet code
+/// that two tiles never reach, and small other sizes keep that cheap.
+pub(super) fn several_tiles(roles: &BTreeMap<String, SizeRole>) -> Vec<Shape> {
+    let long = |(name, role): (&String, &SizeRole)| match role {
+        SizeRole::Free { tile: Some(tile), step, most } => {
+            let value = candidates::several_tiles(*tile, *step, *most)?;
+            Some(reduced(roles, &Shape::from([(name.clone(), value)]), Some(name)))
+        }
+        _ => None,
+    };
+    roles.iter().filter_map(long).collect()
+}
+
 /// The free sizes with their candidates.
 fn lists(roles: &BTreeMap<String, SizeRole>, threads: i64) -> Vec<(&str, Vec<i64>)> {
     let list = |role: &SizeRole| match role {
@@ -97,7 +110,7 @@ pub(super) fn reduced(roles: &BTreeMap<String, SizeRole>, shape: &Shape, focus: 
 }
 
 /// Sizes that follow others.
-fn tie(roles: &BTreeMap<String, SizeRole>, shape: &mut Shape) {
+pub(super) fn tie(roles: &BTreeMap<String, SizeRole>, shape: &mut Shape) {
     for (name, role) in roles {
         if let SizeRole::Tied { leader, factor, offset } = role
             && let Some(value) = shape.get(leader)
@@ -135,6 +148,14 @@ mod tests {
         let shapes = shown(&[("M", free(Some(64))), ("N", free(Some(64)))]);
         let expected = ["M=65,N=63", "M=63,N=1", "M=1,N=129", "M=129,N=64", "M=64,N=193", "M=193,N=65"];
         assert_eq!(shapes, expected);
+    }
+
+    #[test]
+    fn each_tiled_size_is_several_tiles_long_once() {
+        let roles = [("K", free(None)), ("M", free(Some(64))), ("N", free(Some(1000)))];
+        let roles = roles.map(|(name, role)| (name.to_string(), role)).into();
+        let shapes = several_tiles(&roles);
+        assert_eq!(shapes, [Shape::from([("K".into(), 3), ("M".into(), 321), ("N".into(), 5)])]);
     }
 
     #[test]

@@ -23,6 +23,16 @@ pub(super) fn of_tile(tile: i64, step: i64, most: i64) -> Vec<i64> {
     values
 }
 
+/// One element more than so many tiles. Code that depends on the number of tiles (a pipeline that fills, a loop that
+/// is unrolled four times) has met every case by then.
+const SEVERAL: i64 = 5;
+
+/// A size of several tiles and a bit; `None` where no problem is that large.
+pub(super) fn several_tiles(tile: i64, step: i64, most: i64) -> Option<i64> {
+    let value = tile.checked_mul(SEVERAL)?.checked_add(step)? / step * step;
+    (value <= most).then_some(value)
+}
+
 /// Values of a size that no tile divides: small primes, and primes above a block's threads, so that loops
 /// over it run more than once. All are multiples of `step` and at most `most`.
 pub(super) fn untiled(threads: i64, step: i64, most: i64) -> Vec<i64> {
@@ -67,6 +77,15 @@ mod tests {
         assert_eq!(of_tile(64, 1, 100), [65, 63, 1, 64]);
         assert_eq!(of_tile(2, 1, 100), [3, 1, 5, 2, 7]);
         assert_eq!(of_tile(i64::MAX, 1, 7), [1]);
+    }
+
+    #[test]
+    fn several_tiles_and_a_bit() {
+        assert_eq!(several_tiles(64, 1, 4096), Some(321));
+        assert_eq!(several_tiles(64, 8, 4096), Some(328));
+        assert_eq!(several_tiles(64, 64, 4096), Some(384));
+        assert_eq!(several_tiles(64, 1, 320), None);
+        assert_eq!(several_tiles(i64::MAX, 1, i64::MAX), None);
     }
 
     #[test]

@@ -7,14 +7,25 @@ use evo_space::genome::Configuration;
 use evo_space::value::Value;
 
 use super::assemble::{self, Shape};
+use super::drawn;
 use super::roles::{self, SizeRole};
 use crate::kernel::resolve::{self, Names, Resolver, whole};
-use crate::kernel::spec::{KernelSpec, ProblemSpec, ReferenceSpec};
+use crate::kernel::spec::{KernelSpec, ProblemSpec, ReferenceSpec, TinySpec};
 
 /// Most shapes that are derived.
 const SHAPES: usize = 8;
 /// Most elements that the buffers of a shape have together.
 const ELEMENTS: u64 = 1 << 20;
+/// The same for shapes of several tiles: contenders meet them with all seeds and families, as they do all others.
+const ELEMENTS_SEVERAL: u64 = 1 << 15;
+/// And for every other shape drawn by lot, in turn: many small ones meet more residues, a few large ones more tiles.
+const ELEMENTS_DRAWN: [u64; 2] = [1 << 13, 1 << 16];
+
+/// The same for shapes just below a problem's, whose reference is computed where the kernel runs.
+const ELEMENTS_NEAR: u64 = 1 << 24;
+/// How far below the problem's own each size is, in two shapes: one that leaves all but an element of the last block, and
+/// one that leaves some.
+const NEAR: [[i64; 4]; 2] = [[1, 3, 5, 7], [29, 43, 61, 83]];
 
 /// The plans of derived shapes, or why there are none. A shape that does not resolve, launches nothing or
 /// does not fit the device is left out: it is ours, and no reason to refuse a variant.
@@ -23,13 +34,9 @@ pub(super) fn derive(
     configuration: &Configuration,
     fits: &dyn Fn(&ProblemPlan) -> bool,
 ) -> Result<Vec<ProblemPlan>, &'static str> {
-    let first = kernel.problems.first().ok_or("there is no problem")?;
-    if let ReferenceSpec::Npy { .. } = kernel.check.reference {
-        return Err("the expected outputs come from files, which are made for one shape");
-    }
-    let roles = roles::roles(kernel, configuration, first);
-    let threads = threads(kernel, configuration, first);
-    let shapes = assemble::assemble(&roles, threads);
+    let own = Derivation::of(kernel, configuration, fits)?;
+    let roles = &own.roles;
+    let shapes = assemble::assemble(roles, own.threads);
     if shapes.is_empty() {
         return Err("no size changes of which the kernel is told");
     }
@@ -40,24 +47,129 @@ pub(super) fn derive(
         .collect();
     let mut plans: Vec<ProblemPlan> = Vec::new();
     for (turn, shape) in shapes.iter().enumerate() {
-        let attempt = |shape: &Shape| {
-            let problem = problem_of(first, shape)?;
-            let plan = resolve::resolve(kernel, configuration, &problem).ok()?;
-            (elements(&plan) <= ELEMENTS && !plan.launches.is_empty() && fits(&plan)).then_some(plan)
-        };
         let focus = tiled.get(turn % tiled.len().max(1)).map_or("", |name| name.as_str());
-        let smaller = |focus| attempt(&assemble::reduced(&roles, shape, focus));
+        let attempt = |shape: &Shape| own.plan(shape, ELEMENTS);
+        let smaller = |focus| attempt(&assemble::reduced(roles, shape, focus));
         let plan = attempt(shape).or_else(|| smaller(None)).or_else(|| smaller(Some(focus)));
-        let Some(plan) = plan else { continue };
-        if !plans.iter().any(|other| other.sizes == plan.sizes) {
-            plans.push(plan);
-        }
+        keep(&mut plans, plan);
     }
     plans.truncate(SHAPES);
     if plans.is_empty() {
         return Err("every small shape is beyond the device's limits or has no launch plan");
     }
     Ok(plans)
+}
+
+/// Shapes of several tiles, as far as they are cheap.
+pub(super) fn several_tiles(
+    kernel: &KernelSpec,
+    configuration: &Configuration,
+    fits: &dyn Fn(&ProblemPlan) -> bool,
+) -> Vec<ProblemPlan> {
+    let Ok(own) = Derivation::of(kernel, configuration, fits) else { return Vec::new() };
+    let shapes = assemble::several_tiles(&own.roles);
+    let mut plans = Vec::new();
+    shapes.iter().for_each(|shape| keep(&mut plans, own.plan(shape, ELEMENTS_SEVERAL)));
+    plans
+}
+
+/// Shapes drawn by lot, for finalists; none where the file lists its small shapes or has none, because it says then
+/// which sizes the kernel supports.
+pub fn drawn_shapes(
+    kernel: &KernelSpec,
+    configuration: &Configuration,
+    seed: u64,
+    fits: &dyn Fn(&ProblemPlan) -> bool,
+) -> Vec<ProblemPlan> {
+    let derives = matches!(kernel.check.tiny, TinySpec::Derived);
+    let Some(own) = Derivation::of(kernel, configuration, fits).ok().filter(|_| derives) else {
+        return Vec::new();
+    };
+    let mut plans = Vec::new();
+    for (turn, versions) in drawn::draw(&own.roles, own.threads, seed).iter().enumerate() {
+        let plan = versions.iter().find_map(|shape| own.plan(shape, ELEMENTS_DRAWN[turn % 2]));
+        // Large tiles have no version that is as small as that.
+        let smallest = || own.plan(versions.last()?, ELEMENTS_DRAWN[1]);
+        keep(&mut plans, plan.or_else(smallest));
+    }
+    plans
+}
+
+/// Shapes just below a problem's, for finalists: a path for large sizes has tails of its own, which no small shape
+/// meets. None where the file says which sizes the kernel supports.
+pub fn near_shapes(
+    kernel: &KernelSpec,
+    configuration: &Configuration,
+    problem: &ProblemSpec,
+    fits: &dyn Fn(&ProblemPlan) -> bool,
+) -> Vec<ProblemPlan> {
+    let derives = matches!(kernel.check.tiny, TinySpec::Derived);
+    let Some(own) = Derivation::of(kernel, configuration, fits).ok().filter(|_| derives) else {
+        return Vec::new();
+    };
+    // A built-in reference is computed on the processor, where large shapes take seconds.
+    let most = match kernel.check.reference {
+        ReferenceSpec::Kernel { .. } => ELEMENTS_NEAR,
+        _ => ELEMENTS,
+    };
+    let sizes = problem.sizes.iter().filter_map(|(name, value)| Some((name.clone(), whole(value).ok()?)));
+    let sizes: Shape = sizes.collect();
+    let mut plans = Vec::new();
+    for below in NEAR {
+        let mut shape = sizes.clone();
+        let free = own.roles.iter().filter_map(|(name, role)| match role {
+            SizeRole::Free { step, .. } => Some((name, *step)),
+            _ => None,
+        });
+        for ((name, step), below) in free.zip(below) {
+            if let Some(value) = shape.get_mut(name) {
+                *value = ((*value - below).max(1) + step - 1) / step * step;
+            }
+        }
+        assemble::tie(&own.roles, &mut shape);
+        keep(&mut plans, own.plan(&shape, most));
+    }
+    plans
+}
+
+/// Adds a plan unless there is one of the same sizes.
+fn keep(plans: &mut Vec<ProblemPlan>, plan: Option<ProblemPlan>) {
+    plans.extend(plan.filter(|plan| !plans.iter().any(|other| other.sizes == plan.sizes)));
+}
+
+/// What shapes are derived from.
+struct Derivation<'a> {
+    kernel: &'a KernelSpec,
+    configuration: &'a Configuration,
+    first: &'a ProblemSpec,
+    roles: BTreeMap<String, SizeRole>,
+    /// Threads of a block.
+    threads: i64,
+    fits: &'a dyn Fn(&ProblemPlan) -> bool,
+}
+
+impl<'a> Derivation<'a> {
+    fn of(
+        kernel: &'a KernelSpec,
+        configuration: &'a Configuration,
+        fits: &'a dyn Fn(&ProblemPlan) -> bool,
+    ) -> Result<Derivation<'a>, &'static str> {
+        let first = kernel.problems.first().ok_or("there is no problem")?;
+        if let ReferenceSpec::Npy { .. } = kernel.check.reference {
+            return Err("the expected outputs come from files, which are made for one shape");
+        }
+        let roles = roles::roles(kernel, configuration, first);
+        let threads = threads(kernel, configuration, first);
+        Ok(Derivation { kernel, configuration, first, roles, threads, fits })
+    }
+
+    /// The plan of a shape; `None` where it does not resolve, launches nothing, or is too large.
+    fn plan(&self, shape: &Shape, elements_max: u64) -> Option<ProblemPlan> {
+        let problem = problem_of(self.first, shape)?;
+        let plan = resolve::resolve(self.kernel, self.configuration, &problem).ok()?;
+        let fits = elements(&plan) <= elements_max && !plan.launches.is_empty() && (self.fits)(&plan);
+        fits.then_some(plan)
+    }
 }
 
 /// Sizes that a tile divides, with the tile, of which no listed shape leaves a partial tile in this

@@ -7,11 +7,12 @@
 mod assemble;
 mod candidates;
 mod derived;
+mod drawn;
 mod listed;
 mod roles;
 mod shapes;
 mod tiles;
 
-pub use derived::{fixed_tiles, untouched_tiles};
+pub use derived::{drawn_shapes, fixed_tiles, near_shapes, untouched_tiles};
 pub use listed::resolve as resolve_listed;
 pub use shapes::{DERIVED_HINT, TinyShapes, shapes};

@@ -15,6 +15,8 @@ pub const DERIVED_HINT: &str = "evo derived this shape from the kernel's sizes a
 #[derive(Clone, Debug, Default)]
 pub struct TinyShapes {
     pub plans: Vec<ProblemPlan>,
+    /// Shapes of several tiles, for contenders. evo derives them or there are none.
+    pub several: Vec<ProblemPlan>,
     /// Whether evo derived them. A variant is never refused because such a shape cannot be launched.
     pub derived: bool,
     /// Why there are none; empty where there are.
@@ -38,7 +40,11 @@ pub fn shapes(
             Ok(TinyShapes { plans, ..TinyShapes::default() })
         }
         TinySpec::Derived => match derived::derive(kernel, configuration, fits) {
-            Ok(plans) => Ok(TinyShapes { plans, derived: true, absent: String::new() }),
+            Ok(plans) => {
+                let mut several = derived::several_tiles(kernel, configuration, fits);
+                several.retain(|plan| !plans.iter().any(|own| own.sizes == plan.sizes));
+                Ok(TinyShapes { plans, several, derived: true, absent: String::new() })
+            }
             Err(why) => Ok(absent(&format!("no shape can be derived: {why}"))),
         },
     }

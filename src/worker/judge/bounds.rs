@@ -5,7 +5,7 @@
 
 use evo_device::device::Tolerance;
 use evo_protocol::dtype::DType;
-use evo_protocol::worker::CheckPlan;
+use evo_protocol::worker::{CheckPlan, ReferencePlan};
 use serde::{Deserialize, Serialize};
 
 use super::element::{self, Precision};
@@ -135,12 +135,17 @@ fn shares(dtype: DType) -> ToleranceShares {
         DType::Bf16 => ToleranceShares { atol: 5e-2, rtol: 5e-2, norm: 8e-3, bias: 5e-4, units: 2.0 },
         // A chain of a thousand f32 additions has a norm of about 2e-6; rounding to 14 bits has 2e-5.
         DType::F32 => ToleranceShares { atol: 1e-4, rtol: 1e-4, norm: 1e-5, bias: 2.5e-6, units: 64.0 },
-        _ => ToleranceShares { atol: 1e-9, rtol: 1e-9, norm: 1e-10, bias: 2.5e-11, units: 64.0 },
+        // The same multiples of rounding as f32, and some more for references in another order.
+        _ => ToleranceShares { atol: 5e-13, rtol: 5e-13, norm: 5e-14, bias: 1e-14, units: 64.0 },
     }
 }
 
 /// Errors of a sum grow with the root of its length: from this length on the default shares grow too.
 const LENGTH: f64 = 65_536.0;
+/// The same for sums of equal or sorted terms.
+const LENGTH_ALIKE: f64 = 4096.0;
+/// Terms that a chain of sums has at least, as a root: a few hundred are within what the shares allow.
+const CHAIN: f64 = 16.0;
 /// Rule 5: a row's error varies more than the whole output's.
 const BLOCK_FACTOR: f64 = 4.0;
 /// Rule 5: elements this far below the output's root mean square count as nothing.
@@ -162,21 +167,44 @@ pub struct OutputShape {
     pub length: f64,
 }
 
+/// The noise of a user's reference, larger for long sums. The last bits of the inputs do not show all that a chain of sums
+/// adds in f32: its partial sums are larger than their terms by the root of their number.
+fn with_chains(check: &CheckPlan, shape: OutputShape, scale: &AnswerScale) -> AnswerScale {
+    let own = matches!(check.reference, ReferencePlan::Kernel);
+    let chain = if own { (shape.length.sqrt() / CHAIN).max(1.0) } else { 1.0 };
+    let (noise_max, noise_rms) = (scale.noise_max * chain, scale.noise_rms * chain);
+    AnswerScale { noise_max, noise_rms, ..scale.clone() }
+}
+
+/// How errors grow with the length of a sum. Equal or sorted terms round alike, and their errors add up instead of
+/// canceling.
+fn growth(shape: OutputShape) -> f64 {
+    match shape.family {
+        Family::Constant | Family::Ramp => (shape.length / LENGTH_ALIKE).max(1.0),
+        _ => (shape.length / LENGTH).sqrt().max(1.0),
+    }
+}
+
 /// The bounds for one output of one case.
 pub fn bounds(check: &CheckPlan, shape: OutputShape, scale: &AnswerScale) -> Bounds {
     let OutputShape { dtype, family, .. } = shape;
+    let scale = &with_chains(check, shape, scale);
     // Integers and data movement do not round, so nothing but equality is right.
     let Some(precision) = element::precision(dtype).filter(|_| !scale.exact) else {
         return Bounds { max: Some(0.0), ..Bounds::default() };
     };
     let mut shares = shares(dtype);
-    let growth = (shape.length / LENGTH).sqrt().max(1.0);
+    let growth = growth(shape);
     shares.norm *= growth;
     shares.bias *= growth;
     let count = scale.finite.max(1) as f64;
     let size = scale.rms * count.sqrt();
     // A few subnormal spacings: where the answer is zero, every relative bound is zero too.
-    let smallest = 4.0 * precision.smallest;
+    let spacing = 4.0 * precision.smallest;
+    // fp64 holds what underflows on the way in a smaller type, so there a few times the smallest normal number may be 0.
+    let wide = check.reference_f64 || matches!(check.reference, ReferencePlan::Builtin { .. });
+    let flushed = family == Family::Subnormal && wide;
+    let smallest = if flushed { 2.0 * precision.smallest / precision.unit } else { spacing };
     let trusted = scale.trusted.filter(|_| check.trusted_factor > 0.0);
     let (max, norm) = match trusted {
         Some(trusted) => {
@@ -197,16 +225,7 @@ pub fn bounds(check: &CheckPlan, shape: OutputShape, scale: &AnswerScale) -> Bou
     };
     let stress = if trusted.is_none() && family != Family::Normal { 10.0 } else { 1.0 };
     let relative = (stress * shares.atol * scale.rms + scale.noise_max).max(max.unwrap_or(0.0)) + smallest;
-    let tolerance = match (check.atol, check.rtol) {
-        (None, None) => Tolerance { atol: relative, rtol: stress * shares.rtol },
-        (atol, rtol) => {
-            // Declared for the kernel; the reference's own error comes on top.
-            let own = atol.unwrap_or(0.0) + scale.noise_max;
-            // An absolute tolerance is meant for the file's own inputs; other families scale.
-            let atol = if family == Family::Normal { own } else { own.max(relative) };
-            Tolerance { atol, rtol: rtol.unwrap_or(0.0) }
-        }
-    };
+    let tolerance = tolerance(check, family, Tolerance { atol: relative, rtol: stress * shares.rtol }, scale);
     // A declared relative tolerance says how accurate the kernel means to be.
     let norm = norm.max(check.rtol.unwrap_or(0.0) * size);
     let plain = family == Family::Normal && count >= 64.0;
@@ -228,6 +247,20 @@ pub fn bounds(check: &CheckPlan, shape: OutputShape, scale: &AnswerScale) -> Bou
     let resolution = (4.0 * precision.unit * scale.rms + scale.noise_rms + smallest) * count.sqrt();
     let varied = plain.then(|| (UNEXPLAINED * scale.spread * count.sqrt()).max(resolution));
     Bounds { tolerance, norm, max, block, bias, varied }
+}
+
+/// Rule 2: what the file declares, or else what the answer's size gives.
+fn tolerance(check: &CheckPlan, family: Family, derived: Tolerance, scale: &AnswerScale) -> Tolerance {
+    match (check.atol, check.rtol) {
+        (None, None) => derived,
+        (atol, rtol) => {
+            // Declared for the kernel; the reference's own error comes on top.
+            let own = atol.unwrap_or(0.0) + scale.noise_max;
+            // An absolute tolerance is meant for the file's own inputs; other families scale.
+            let atol = if family == Family::Normal { own } else { own.max(derived.atol) };
+            Tolerance { atol, rtol: rtol.unwrap_or(0.0) }
+        }
+    }
 }
 
 /// Rounding that any order of f32 operations may show, relative to the output.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use evo_protocol::check::GateCheck;
 use evo_protocol::device::DeviceError;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::worker::{CheckPlan, Depth, SpecialValues};
@@ -36,11 +37,12 @@ impl Case {
 
 /// The largest problem of at most so many elements meets the families that explore the data type's range; the
 /// smallest of all where none is so small. Others have no other values, and a large one's answers are expensive.
-const RANGE_ELEMENTS: u64 = 1 << 18;
+const RANGE_ELEMENTS: u64 = 1 << 16;
 
 /// The cases of several problems. `Quick` runs one each. `Full` runs every seed with the file's own inputs
 /// and every other family once. Families vary the arithmetic and seeds vary the values; their product would
-/// find the same faults many times. `explored` says that this candidate has met the range of its data type.
+/// find the same faults many times. `explored` says that this candidate has met the range of its data type. `Deep` adds
+/// zeros at the largest problem: counters overflow and branches go one way only where very much is equal.
 pub fn cases(
     check: &CheckPlan,
     plans: &[&ProblemPlan],
@@ -55,7 +57,22 @@ pub fn cases(
         let explores = chosen.is_some_and(|chosen| std::ptr::eq(*chosen, *plan));
         out.extend(cases_of(check, plan, depth, explores)?);
     }
+    let largest = plans.iter().max_by_key(|plan| size(plan)).filter(|_| depth == Depth::Deep);
+    if let Some(plan) = largest.filter(|plan| !has_zeros(&out, plan)) {
+        let asks = |family: &Family| families(check).is_ok_and(|all| all.contains(family));
+        let zero = Some(Family::Zero).filter(asks).filter(|family| changes(plan, *family));
+        out.extend(zero.map(|family| Case { plan: (*plan).clone(), seed_index: 0, family }));
+    }
     Ok(out)
+}
+
+/// Whether there is such a case of this problem already.
+fn has_zeros(cases: &[Case], plan: &ProblemPlan) -> bool {
+    cases.iter().any(|case| case.plan.name == plan.name && case.family == Family::Zero)
+}
+
+fn changes(plan: &ProblemPlan, family: Family) -> bool {
+    plan.buffers.iter().any(|buffer| inputs::varies_in(buffer, family))
 }
 
 fn cases_of(
@@ -68,12 +85,13 @@ fn cases_of(
     if depth == Depth::Quick {
         return Ok(out);
     }
-    let changes = |family: &Family| plan.buffers.iter().any(|buffer| inputs::varies_in(buffer, *family));
     let families = families(check)?.into_iter().filter(|family| permitted(check, *family));
-    let families = families.filter(|family| explores || !family.explores_range()).filter(changes);
+    let families = families.filter(|family| explores || !family.explores_range());
+    let families = families.filter(|family| changes(plan, *family));
+    let families = families.filter(|family| family.check().is_none_or(|own| check.checks.include(own)));
     let case = |seed_index, family| Case { plan: plan.clone(), seed_index, family };
     // Without random inputs every seed would repeat the same case.
-    if plan.buffers.iter().any(inputs::varies) {
+    if plan.buffers.iter().any(inputs::varies) && check.checks.include(GateCheck::MoreSeeds) {
         out.extend((1..check.seeds).map(|index| case(index, Family::Normal)));
     }
     out.extend(families.filter(|family| *family != Family::Normal).map(|family| case(0, family)));
@@ -85,9 +103,9 @@ fn cases_of(
 fn permitted(check: &CheckPlan, family: Family) -> bool {
     let special = check.special_values == SpecialValues::Reference;
     match family {
-        Family::Special => special && !check.fast_math,
-        Family::Huge => special && !check.fast_math,
-        Family::Subnormal => special && !check.flushes_subnormals,
+        Family::Special | Family::Huge | Family::Lowest => special && !check.fast_math,
+        // Float atomics, for which a file allows runs to differ, lose subnormal numbers on a GPU.
+        Family::Subnormal => special && !check.flushes_subnormals && check.deterministic,
         _ => true,
     }
 }

@@ -22,6 +22,8 @@
 use evo_device::device::Tolerance;
 use evo_device::device::{BlockError, Comparison};
 
+use evo_protocol::check::{CheckSet, GateCheck};
+
 use super::bounds::{BiasBound, Bounds};
 
 /// Rule 6: standard errors allowed on top of the share.
@@ -65,29 +67,29 @@ impl Breach {
 }
 
 /// The first rule that a comparison breaks; `block` is there where rule 5 applies.
-pub fn breach(comparison: &Comparison, block: Option<&BlockError>, bounds: &Bounds) -> Option<Breach> {
+pub fn breach(
+    comparison: &Comparison,
+    block: Option<&BlockError>,
+    bounds: &Bounds,
+    checks: CheckSet,
+) -> Option<Breach> {
     // Written so that a NaN in a sum counts as a breach.
-    let within = |value: f64, bound: f64| value <= bound;
+    let beyond = |value: f64, bound: Option<f64>| bound.is_some_and(|bound| value.is_nan() || value > bound);
+    let error = comparison.error_square_sum.sqrt();
+    let row = bounds.block.zip(block).is_some_and(|(bound, block)| beyond(block.ratio, Some(bound.ratio)));
+    let leaning = || bounds.bias.is_some_and(|bound| leans(comparison, bound));
     // NaN first: it is the clearest finding, and the error sums leave it out.
-    if comparison.non_finite > 0 {
-        Some(Breach::NonFinite)
-    } else if comparison.special > 0 {
-        Some(Breach::Special)
-    } else if comparison.mismatches > 0 {
-        Some(Breach::Elements)
-    } else if !within(comparison.error_square_sum.sqrt(), bounds.norm) {
-        Some(Breach::Norm)
-    } else if !bounds.max.is_none_or(|bound| within(comparison.abs_error_max, bound)) {
-        Some(Breach::Trusted)
-    } else if !bounds.varied.is_none_or(|bound| within(comparison.error_square_sum.sqrt(), bound)) {
-        Some(Breach::Insensitive)
-    } else if !bounds.block.zip(block).is_none_or(|(bound, block)| within(block.ratio, bound.ratio)) {
-        Some(Breach::Block)
-    } else if bounds.bias.is_some_and(|bound| leans(comparison, bound)) {
-        Some(Breach::Bias)
-    } else {
-        None
-    }
+    let rules = [
+        (Breach::NonFinite, GateCheck::FiniteAnswers, comparison.non_finite > 0),
+        (Breach::Special, GateCheck::SpecialAnswers, comparison.special > 0),
+        (Breach::Elements, GateCheck::ElementError, comparison.mismatches > 0),
+        (Breach::Norm, GateCheck::ErrorNorm, beyond(error, Some(bounds.norm))),
+        (Breach::Trusted, GateCheck::TrustedError, beyond(comparison.abs_error_max, bounds.max)),
+        (Breach::Insensitive, GateCheck::InputDependence, beyond(error, bounds.varied)),
+        (Breach::Block, GateCheck::RowError, row),
+        (Breach::Bias, GateCheck::Bias, leaning()),
+    ];
+    rules.into_iter().find(|(_, check, broken)| *broken && checks.include(*check)).map(|(own, ..)| own)
 }
 
 /// Whether the mean error or the error's slope is larger than its bound and chance explain.
@@ -360,7 +362,7 @@ mod tests {
 
     fn judged(actual: &[f64], expected: &[f64], bounds: &Bounds) -> Option<Breach> {
         let blocks = bounds.block.map(|own| blocks_on_host(actual, expected, own.elements, own.floor));
-        breach(&on_host(actual, expected, bounds.tolerance), blocks.as_ref(), bounds)
+        breach(&on_host(actual, expected, bounds.tolerance), blocks.as_ref(), bounds, CheckSet::default())
     }
 
     /// An answer of 4,096 rows of 16, and what a kernel makes of it that rounds to f32 and then lies.

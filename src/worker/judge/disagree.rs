@@ -1,5 +1,6 @@
 //! Two runs on the same input gave different outputs: what did the second one depend on?
 
+use evo_protocol::check::GateCheck;
 use evo_protocol::device::DeviceError;
 use evo_protocol::plan::Role;
 use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
@@ -11,7 +12,7 @@ use super::wrong;
 
 /// Names the cause. The runs are given by their settings and the hashes of their outputs. One thing is changed
 /// at a time from the second setting to the first: nothing, the order of threads, what shared memory and stacks
-/// hold, workspace, outputs, the placement of buffers; finally the module itself is loaded again.
+/// hold, workspace, outputs, the placement of buffers, the clock; finally the module itself is loaded again.
 pub(super) fn explain(
     judge: &mut Judge,
     prepared: &PreparedCase,
@@ -19,6 +20,9 @@ pub(super) fn explain(
     phase: &mut PhaseSink<'_>,
 ) -> Result<Verdict, DeviceError> {
     let (from, base) = (first.0, second.0);
+    if !prepared.checks.include(GateCheck::NameDisagreement) {
+        return reloaded(judge, prepared, phase);
+    }
     // The same setting gave another output, so it does not depend on the setting: chance or state is left.
     if ask(judge, prepared, base, phase)? != second.1 {
         return reloaded(judge, prepared, phase);
@@ -55,16 +59,18 @@ enum SettingPart {
     Residue,
     Order,
     Placement,
+    Clock,
 }
 
 /// The order of threads comes first: a thread that reads too early finds what memory held before, and the missing
 /// barrier is the cause.
-const STEPS: [SettingPart; 5] = [
+const STEPS: [SettingPart; 6] = [
     SettingPart::Order,
     SettingPart::Residue,
     SettingPart::Scratch,
     SettingPart::Outputs,
     SettingPart::Placement,
+    SettingPart::Clock,
 ];
 
 impl SettingPart {
@@ -77,6 +83,7 @@ impl SettingPart {
             SettingPart::Residue => changed.conditions.residue = other.conditions.residue,
             SettingPart::Order => changed.conditions.order = other.conditions.order,
             SettingPart::Placement => changed.conditions.placement = other.conditions.placement,
+            SettingPart::Clock => changed.conditions.clock = other.conditions.clock,
         }
         changed
     }
@@ -106,6 +113,10 @@ impl SettingPart {
                 let what = "the output depends on where a buffer lies in memory";
                 verdict(prepared, VerdictKind::OobRead, "placement", what)
             }
+            SettingPart::Clock => {
+                let what = "the output depends on what the clock shows";
+                verdict(prepared, VerdictKind::Nondeterministic, "clock", what)
+            }
         }
     }
 }
@@ -124,14 +135,20 @@ fn reloaded(
     prepared: &PreparedCase,
     phase: &mut PhaseSink<'_>,
 ) -> Result<Verdict, DeviceError> {
+    let chance = |prepared: &PreparedCase| {
+        let what = "the same input gives different outputs";
+        Ok(verdict(prepared, VerdictKind::Nondeterministic, "race", what))
+    };
+    if !prepared.checks.include(GateCheck::NameState) {
+        return chance(prepared);
+    }
     let first = sequence(judge, prepared, phase)?;
     let second = sequence(judge, prepared, phase)?;
     if first == second && first.iter().any(|answer| *answer != first[0]) {
         let what = "the output depends on earlier launches, in the same way after every load";
         return Ok(verdict(prepared, VerdictKind::Stateful, "module_state", what));
     }
-    let what = "the same input gives different outputs";
-    Ok(verdict(prepared, VerdictKind::Nondeterministic, "race", what))
+    chance(prepared)
 }
 
 fn sequence(
@@ -143,6 +160,7 @@ fn sequence(
     let fresh = PreparedCase {
         slot: prepared.slot,
         module,
+        checks: prepared.checks,
         launches: prepared.launches.clone(),
         case: prepared.case.clone(),
         buffers: prepared.buffers.clone(),

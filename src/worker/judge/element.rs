@@ -3,6 +3,7 @@
 //! References read inputs in their rounded type, so everything that crosses between bytes and numbers
 //! goes through here and nowhere else.
 
+use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::dtype::DType;
 use half::{bf16, f16};
 use rayon::prelude::*;
@@ -111,6 +112,15 @@ pub enum Poison {
     B,
     /// Finite, large and negative: a maximum that starts from what is there hides the others.
     C,
+}
+
+impl Poison {
+    /// The poison in its place where these checks leave it out.
+    pub fn under(self, checks: CheckSet) -> Poison {
+        let third = if checks.include(GateCheck::ThirdPoison) { Poison::C } else { Poison::B };
+        let own = if self == Poison::C { third } else { self };
+        if own == Poison::B && !checks.include(GateCheck::SecondPoison) { Poison::A } else { own }
+    }
 }
 
 /// The 4-byte fill pattern of a poison. Both halves are equal, and for integers all four bytes, so

@@ -87,14 +87,19 @@ impl ExpectedCache {
         set
     }
 
+    /// Gives up what is in memory.
+    pub fn forget(&mut self, key: &ContentHash) {
+        if let Some(position) = self.memory.iter().rposition(|(own, _)| own == key) {
+            self.memory_bytes -= size(&self.memory.remove(position).1);
+        }
+    }
+
     fn path(&self, key: &ContentHash) -> Option<PathBuf> {
         self.folder.as_ref().map(|folder| folder.join(format!("{key}.expected")))
     }
 
     fn remember(&mut self, key: &ContentHash, set: Arc<ExpectedSet>) {
-        if let Some(position) = self.memory.iter().position(|(own, _)| own == key) {
-            self.memory_bytes -= size(&self.memory.remove(position).1);
-        }
+        self.forget(key);
         self.memory_bytes += size(&set);
         self.memory.push((key.clone(), set));
         // The newest set stays even if it is larger than the limit, because it is about to be used.
@@ -191,5 +196,7 @@ mod tests {
         cache.put(&key, set(2.0));
         assert_eq!(cache.get(&key).unwrap().outputs[0].values[0], 2.0);
         assert_eq!(cache.memory_bytes, 400);
+        cache.forget(&key);
+        assert!(cache.memory_bytes == 0 && cache.get(&key).is_none());
     }
 }

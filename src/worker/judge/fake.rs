@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use evo_device::device::{
     BlockError, BoundArgument, BoundLaunch, BufferId, Comparison, Device, GuardDamage, ModuleId, SampleOrder,
-    Tolerance,
+    Tolerance, VariableState,
 };
 use evo_protocol::device::{DeviceError, DeviceInfo, DeviceKind, DeviceLimits, EntryAttributes, Telemetry};
 use evo_protocol::dtype::DType;
@@ -100,6 +100,8 @@ pub struct FakeDevice {
     launches: u64,
     took_ns: f64,
     pub echo: Option<String>,
+    /// Whether the global variable of a module is to be found by its name.
+    pub names_variables: bool,
     pub attributes: EntryAttributes,
     /// Buffers larger than this do not fit.
     pub memory: u64,
@@ -135,6 +137,7 @@ impl FakeDevice {
             launches: 0,
             took_ns: 1000.0,
             echo: None,
+            names_variables: false,
             attributes: EntryAttributes {
                 registers: 32,
                 threads_max: 1024,
@@ -285,6 +288,16 @@ impl Device for FakeDevice {
             buffer.bytes[GUARD..end].copy_from_slice(&own);
             buffer.pattern = pattern;
         }
+        Ok(())
+    }
+
+    fn variables(&mut self, module: ModuleId) -> Result<Vec<VariableState>, DeviceError> {
+        let state = VariableState { name: "global".into(), hash: self.modules[&module.0] };
+        Ok(if self.names_variables { vec![state] } else { Vec::new() })
+    }
+
+    fn restore_variables(&mut self, module: ModuleId) -> Result<(), DeviceError> {
+        self.modules.insert(module.0, 0);
         Ok(())
     }
 

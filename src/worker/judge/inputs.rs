@@ -13,112 +13,13 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
+pub use super::family::Family;
+
 use super::element;
 use super::npy;
 
 /// Elements per random stream; a multiple of what one task needs to be worth its start.
 const CHUNK: usize = 1 << 15;
-
-/// A way to fill the random inputs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Family {
-    /// As the space file says.
-    Normal,
-    /// Magnified: finds missing max-subtraction and overflow.
-    Large,
-    /// Times 1e-3: finds flushed subnormals and absolute tolerances.
-    Small,
-    /// All elements of a tensor equal: biased sums, ties everywhere.
-    Constant,
-    /// Monotone over the tensor, up or down: a running maximum changes at every step, or never.
-    Ramp,
-    /// One element in about a thousand is huge.
-    Spikes,
-    /// All elements 0.
-    Zero,
-    /// A large offset: differences of sums and squares cancel.
-    Offset,
-    /// One element in about a thousand is near the end of the data type's range.
-    Huge,
-    /// All elements are subnormal.
-    Subnormal,
-    /// A few elements are NaN or infinite.
-    Special,
-    /// Integers: every bit pattern. Floats and declared ranges have other families for that.
-    Wide,
-    /// Integers: the ends of the range, and what lies round zero.
-    Extremes,
-}
-
-impl Family {
-    /// Every family, `Normal` first.
-    pub const ALL: [Family; 13] = [
-        Family::Normal,
-        Family::Large,
-        Family::Small,
-        Family::Constant,
-        Family::Ramp,
-        Family::Spikes,
-        Family::Zero,
-        Family::Offset,
-        Family::Huge,
-        Family::Subnormal,
-        Family::Special,
-        Family::Wide,
-        Family::Extremes,
-    ];
-
-    /// The name in space files and messages.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Family::Normal => "normal",
-            Family::Large => "large",
-            Family::Small => "small",
-            Family::Constant => "constant",
-            Family::Ramp => "ramp",
-            Family::Spikes => "spikes",
-            Family::Zero => "zero",
-            Family::Offset => "offset",
-            Family::Huge => "huge",
-            Family::Subnormal => "subnormal",
-            Family::Special => "special",
-            Family::Wide => "wide",
-            Family::Extremes => "extremes",
-        }
-    }
-
-    /// The family of that name.
-    pub fn parse(name: &str) -> Option<Family> {
-        Family::ALL.into_iter().find(|family| family.as_str() == name)
-    }
-
-    /// Magnitudes to try in turn, until the right answer fits its data type: an f16 product of large
-    /// inputs overflows, which says nothing about a kernel.
-    pub fn magnitudes(self) -> &'static [f64] {
-        match self {
-            Family::Large => &[30.0, 8.0, 2.0],
-            Family::Spikes => &[1000.0, 100.0, 10.0, 2.0],
-            Family::Small => &[1e-3],
-            // A sum of equal terms grows with their number.
-            Family::Constant | Family::Ramp => &[1.0, 0.1, 0.01],
-            Family::Offset => &[1000.0, 30.0, 4.0],
-            // The last ones leave room for squares and products in f32 and f16.
-            Family::Huge => &[1e30, 1e12, 1e4, 100.0],
-            _ => &[1.0],
-        }
-    }
-
-    /// Whether its values are such that kernels disagree about the answer.
-    pub fn is_special(self) -> bool {
-        matches!(self, Family::Huge | Family::Subnormal | Family::Special)
-    }
-
-    /// Whether it goes to the edge of the data type. Such families need no large shapes: what they find
-    /// depends on values, and a small shape has as many kinds of values as a large one.
-    pub fn explores_range(self) -> bool {
-        self >= Family::Zero
-    }
-}
 
 /// Which inputs a case has.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -146,18 +47,25 @@ pub fn varies(buffer: &BufferPlan) -> bool {
 
 /// Whether a family changes this buffer. A declared range is hard, so only families that stay inside it do.
 pub fn varies_in(buffer: &BufferPlan, family: Family) -> bool {
-    use Family::{Constant, Extremes, Huge, Large, Normal, Offset, Ramp, Small, Special, Spikes};
-    use Family::{Subnormal, Wide, Zero};
+    use Family::{
+        Constant, Extremes, Huge, Large, Low, Lowest, Normal, Offset, Ramp, Round, Small, Special, Spikes,
+    };
+    use Family::{Spread, Subnormal, Wide, Zero};
     if !varies(buffer) {
         return false;
     }
     match (&buffer.fill, buffer.dtype.is_float(), family) {
         (_, _, Normal | Constant | Ramp) => true,
+        // A range that holds a few round numbers.
+        (Fill::Uniform { low, high, .. }, _, Round) => high - low >= 4.0,
+        (_, _, Round) => true,
+        (Fill::Uniform { .. }, _, Spread) => false,
+        (_, _, Spread) => true,
         (Fill::Uniform { low, high, .. }, _, Zero) => *low <= 0.0 && *high > 0.0,
         (Fill::Uniform { .. }, _, Extremes) => true,
         (Fill::Uniform { .. }, _, _) => false,
         (_, _, Zero) => true,
-        (_, true, Large | Small | Spikes | Offset | Huge | Subnormal | Special) => true,
+        (_, true, Large | Small | Spikes | Offset | Huge | Subnormal | Special | Low | Lowest) => true,
         (_, false, Wide | Extremes) => true,
         _ => false,
     }
@@ -230,6 +138,12 @@ struct FillRule {
     descending: bool,
     /// Where the positive spike is.
     spike: usize,
+    /// Elements of the last extent.
+    row: usize,
+    /// Decides what each row is.
+    rows: u64,
+    /// Between -1 and 1; the same for all buffers of a case.
+    decade: f64,
 }
 
 fn random(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw, shape: Distribution) -> Vec<u8> {
@@ -249,6 +163,9 @@ fn random(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw, shape: Distributi
         level,
         descending: once.next_u32() % 2 == 1,
         spike: (once.next_u64() % count as u64) as usize,
+        row: buffer.shape.last().map_or(count, |row| (*row).max(1) as usize),
+        rows: once.next_u64(),
+        decade: decade(draw),
     };
     let size = buffer.dtype.bytes() as usize;
     let mut bytes = vec![0u8; count * size];
@@ -264,6 +181,13 @@ fn random(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw, shape: Distributi
         store(&values, recipe.dtype, out);
     });
     bytes
+}
+
+/// Where between the smallest and the largest order of magnitude a case lies.
+fn decade(draw: Draw) -> f64 {
+    let mut dice =
+        ChaCha8Rng::seed_from_u64(draw.seed ^ u64::from(draw.index).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    2.0 * unit(dice.next_u32()) - 1.0
 }
 
 impl FillRule {
@@ -290,24 +214,7 @@ impl FillRule {
                 };
                 (start..start + length).map(at).collect()
             }
-            (Family::Spikes, shape) => {
-                let mut values = base(source, shape, self.dtype, length);
-                let mut dice = vec![0u8; length * 2];
-                source.fill_bytes(&mut dice);
-                for (offset, value) in values.iter_mut().enumerate() {
-                    let at = start + offset;
-                    if u16::from_le_bytes([dice[2 * offset], dice[2 * offset + 1]]) < 64 {
-                        *value *= self.magnitude;
-                    }
-                    // One of each sign whatever the dice say; the positive one overflows a plain exp.
-                    if at == self.spike {
-                        *value = self.level.abs() * self.magnitude * shape.size();
-                    } else if at == (self.spike + self.count / 2) % self.count && shape.signed() {
-                        *value = -self.level.abs() * self.magnitude * shape.size();
-                    }
-                }
-                values
-            }
+            (Family::Spikes, shape) => self.spikes(source, shape, start, length),
             (Family::Normal, shape) => base(source, shape, self.dtype, length),
             (Family::Large | Family::Small, shape) => {
                 let mut values = base(source, shape, self.dtype, length);
@@ -333,13 +240,110 @@ impl FillRule {
                 values.iter_mut().for_each(|value| *value *= tiny);
                 values
             }
+            (Family::Low | Family::Lowest, shape) => self.lowered_rows(source, shape, start, length),
+            (Family::Spread, shape) if self.dtype.is_float() => {
+                let largest = element::precision(self.dtype).map_or(f64::MAX, |own| own.largest) / 8.0;
+                let scale = 10f64.powf(self.decade * self.magnitude).min(largest);
+                let mut values = base(source, shape, self.dtype, length);
+                values.iter_mut().for_each(|value| *value *= scale / shape.size());
+                values
+            }
+            (Family::Spread, _) => (0..length).map(|_| self.any_length(source.next_u64())).collect(),
+            (Family::Round, shape) => {
+                let at = start..start + length;
+                at.map(|index| self.round(index, source.next_u32(), shape)).collect()
+            }
             (Family::Wide | Family::Extremes, shape) => self.integers(source, shape, length),
         }
+    }
+
+    fn spikes(&self, source: &mut ChaCha8Rng, shape: Distribution, start: usize, length: usize) -> Vec<f64> {
+        let mut values = base(source, shape, self.dtype, length);
+        let mut dice = vec![0u8; length * 2];
+        source.fill_bytes(&mut dice);
+        for (offset, value) in values.iter_mut().enumerate() {
+            let at = start + offset;
+            if u16::from_le_bytes([dice[2 * offset], dice[2 * offset + 1]]) < 64 {
+                *value *= self.magnitude;
+            }
+            // One of each sign whatever the dice say; the positive one overflows a plain exp.
+            if at == self.spike {
+                *value = self.level.abs() * self.magnitude * shape.size();
+            } else if at == (self.spike + self.count / 2) % self.count && shape.signed() {
+                *value = -self.level.abs() * self.magnitude * shape.size();
+            }
+        }
+        values
+    }
+
+    /// An integer of any number of bits.
+    fn any_length(&self, dice: u64) -> f64 {
+        let (sign, part) = (dice & 1 == 1, (dice >> 12) as f64 * 2f64.powi(-52));
+        let mantissa = f64::from(dice as u32 >> 1 & 0x7ff) / 2048.0;
+        let (low, high) = integer_range(self.dtype);
+        let value = 2f64.powf((part * (high + 1.0).log2()).floor()) * (1.0 + mantissa);
+        (if sign && low < 0.0 { -value } else { value }).clamp(low, high).trunc()
+    }
+
+    /// A round number. Of every three rows (of 64 elements where there is one row) one has -1, 0 and 1 only, one has
+    /// small numbers and eighths, one has whole numbers up to a few hundred too. A declared range gives the
+    /// numbers at its ends.
+    fn round(&self, index: usize, dice: u32, shape: Distribution) -> f64 {
+        let row = if self.row < self.count { self.row } else { 64 };
+        let (kind, part) = (dice % 2, dice >> 1);
+        let within = |most: u32| f64::from(part % (2 * most + 1)) - f64::from(most);
+        let value = match (index / row % 3, kind) {
+            (0, _) => within(1),
+            (2, 1) if self.magnitude == 1.0 => within(300),
+            (1, 1) => within(32) / 8.0,
+            _ => within(8),
+        };
+        let value = if shape.signed() { value } else { value.abs() };
+        let (low, high) = if self.declared { shape.ends(self.dtype) } else { integer_range(self.dtype) };
+        let value = match (self.declared, self.dtype.is_float()) {
+            (true, _) => {
+                let (first, last) = (low.ceil(), high.floor());
+                let offset = value.abs() % (last - first + 1.0).max(1.0);
+                (if dice >> 31 == 0 { first + offset } else { last - offset }).clamp(low, high)
+            }
+            (false, true) => value,
+            (false, false) => value.clamp(low, high),
+        };
+        self.whole(value)
     }
 
     /// Integers get whole values.
     fn whole(&self, value: f64) -> f64 {
         if self.dtype.is_float() { value } else { value.floor() }
+    }
+
+    fn lowered_rows(
+        &self,
+        source: &mut ChaCha8Rng,
+        shape: Distribution,
+        start: usize,
+        length: usize,
+    ) -> Vec<f64> {
+        let values = (start..).zip(base(source, shape, self.dtype, length));
+        values.map(|(at, value)| self.lowered(at / self.row, value, shape.size())).collect()
+    }
+
+    /// A value as it is in a row far below zero. The first row always lies there; one in three of the others stays
+    /// where it was, so that no level fits all rows.
+    fn lowered(&self, row: usize, value: f64, size: f64) -> f64 {
+        let mut dice = ChaCha8Rng::seed_from_u64(self.rows.wrapping_add(row as u64));
+        if row > 0 && dice.next_u32().is_multiple_of(3) {
+            return value;
+        }
+        if self.family == Family::Low {
+            // Halves tell neighbors apart up to here, nearly.
+            let most = if matches!(self.dtype, DType::F16 | DType::Bf16) { 200.0 } else { f64::INFINITY };
+            return value - self.magnitude.min(most) * (0.75 + 0.25 * unit(dice.next_u32())) * size;
+        }
+        let largest = element::precision(self.dtype).map_or(f64::MAX, |own| own.largest) / 4.0;
+        // Four scales either way are as good as all that a bell gives.
+        let within = (value / (4.0 * size)).clamp(-1.0, 1.0);
+        -self.magnitude.min(largest) * (0.85 + 0.15 * within)
     }
 
     /// The largest offset at which neighboring values of the type still tell a unit apart.
@@ -462,110 +466,5 @@ fn stream_seed(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw) -> [u8; 32] 
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use super::*;
-
-    fn buffer(name: &str, dtype: DType, count: u64, fill: Fill) -> BufferPlan {
-        BufferPlan { name: name.into(), dtype, shape: vec![count], role: Role::Input, fill }
-    }
-
-    fn plan(buffers: Vec<BufferPlan>) -> ProblemPlan {
-        ProblemPlan {
-            name: "p".into(),
-            sizes: BTreeMap::new(),
-            weight: 1.0,
-            buffers,
-            scalars: vec![],
-            launches: vec![],
-            reference_launches: vec![],
-            flops: None,
-            bytes: None,
-        }
-    }
-
-    fn values(name: &str, dtype: DType, count: u64, fill: Fill, family: Family, seed: u64) -> Vec<f64> {
-        let buffer = buffer(name, dtype, count, fill);
-        let draw = Draw { seed, index: 0, family, magnitude: family.magnitudes()[0] };
-        let bytes = generate(&plan(vec![buffer.clone()]), &buffer, draw).unwrap();
-        element::widen(&bytes, dtype)
-    }
-
-    const BELL: Fill = Fill::Normal { scale: 1.0 };
-
-    #[test]
-    fn the_bell_has_mean_0_and_variance_1() {
-        let values = values("x", DType::F64, 200_000, BELL, Family::Normal, 1);
-        let count = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / count;
-        let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / count;
-        assert!(mean.abs() < 0.01 && (variance - 1.0).abs() < 0.01, "{mean} {variance}");
-    }
-
-    #[test]
-    fn the_same_seed_gives_the_same_tensor_and_names_give_others() {
-        let draw = |name: &str, seed| values(name, DType::F16, 70_000, BELL, Family::Normal, seed);
-        assert_eq!(draw("k", 7), draw("k", 7));
-        assert_ne!(draw("k", 7), draw("v", 7));
-        assert_ne!(draw("k", 7), draw("k", 8));
-        // Chunks are streams of their own: no chunk repeats another.
-        let long = draw("k", 7);
-        assert_ne!(long[..CHUNK], long[CHUNK..2 * CHUNK]);
-    }
-
-    #[test]
-    fn families_do_what_their_names_say() {
-        let rms = |v: &[f64]| (v.iter().map(|v| v * v).sum::<f64>() / v.len() as f64).sqrt();
-        let draw = |family| values("x", DType::F32, 4096, BELL, family, 3);
-        assert!((rms(&draw(Family::Large)) / 30.0 - 1.0).abs() < 0.1);
-        assert!((rms(&draw(Family::Small)) / 1e-3 - 1.0).abs() < 0.1);
-        let constant = draw(Family::Constant);
-        assert!(constant[0].abs() >= 0.5 && constant.iter().all(|v| *v == constant[0]));
-        let ramp = draw(Family::Ramp);
-        let up = ramp[1] > ramp[0];
-        assert!(ramp.windows(2).all(|pair| (pair[1] > pair[0]) == up));
-        let spikes = draw(Family::Spikes).iter().filter(|v| v.abs() > 20.0).count();
-        assert!((1..40).contains(&spikes), "{spikes}");
-        let single = values("x", DType::F32, 1, BELL, Family::Spikes, 3);
-        assert!(single[0].abs() > 1.0);
-    }
-
-    #[test]
-    fn no_family_leaves_a_declared_range() {
-        for family in Family::ALL {
-            let fill = Fill::Uniform { low: 0.0, high: 10.0, inclusive: false };
-            let drawn = values("i", DType::I32, 5000, fill.clone(), family, 5);
-            assert!(drawn.iter().all(|v| (0.0..10.0).contains(v) && v.fract() == 0.0), "{family:?}");
-            if !matches!(family, Family::Constant | Family::Zero) {
-                assert!(drawn.contains(&0.0) && drawn.contains(&9.0), "{family:?}");
-            }
-            let floats = values("f", DType::F32, 5000, fill.clone(), family, 5);
-            assert!(floats.iter().all(|v| (0.0..10.0).contains(v)), "{family:?}");
-            let closed = Fill::Uniform { low: 0.0, high: 9.0, inclusive: true };
-            assert_eq!(values("i", DType::I32, 5000, closed, family, 5), drawn);
-            let fixed = values("c", DType::F16, 10, Fill::Constant { value: 2.5 }, family, 5);
-            assert_eq!(fixed, vec![2.5; 10]);
-        }
-    }
-
-    #[test]
-    fn families_go_to_the_edge_of_the_type_where_nothing_is_declared() {
-        let floats = |dtype, family| values("x", dtype, 4096, Fill::Unrestricted, family, 3);
-        assert!(floats(DType::F32, Family::Special).iter().any(|v| !v.is_finite()));
-        assert!(floats(DType::F32, Family::Special).iter().filter(|v| !v.is_finite()).count() < 40);
-        assert!(floats(DType::F32, Family::Huge).iter().any(|v| v.abs() >= 1e30));
-        assert!(floats(DType::F16, Family::Huge).iter().any(|v| v.abs() > 16_000.0 && v.is_finite()));
-        let tiny = floats(DType::F32, Family::Subnormal);
-        assert!(
-            tiny.iter().all(|v| v.abs() <= f64::from(f32::MIN_POSITIVE)) && tiny.iter().any(|v| *v != 0.0)
-        );
-        assert!(floats(DType::F32, Family::Offset).iter().all(|v| *v > 900.0));
-        assert!(floats(DType::F16, Family::Zero).iter().all(|v| *v == 0.0));
-        let bytes = |family| values("b", DType::U8, 4096, Fill::Unrestricted, family, 3);
-        assert!(bytes(Family::Wide).iter().any(|v| *v >= 128.0));
-        assert!(bytes(Family::Extremes).contains(&255.0) && !bytes(Family::Extremes).contains(&-1.0));
-        let longs = values("l", DType::I64, 4096, Fill::Unrestricted, Family::Extremes, 3);
-        assert!(longs.contains(&-2f64.powi(63)) && longs.contains(&-1.0));
-    }
-}
+#[path = "inputs_tests.rs"]
+mod tests;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use evo_device::device::{
     AccessNote, NoteKind, RunConditions, Watch, WatchReport, WatchedBuffer, WatchedContents,
 };
+use evo_protocol::check::GateCheck;
 use evo_protocol::device::DeviceError;
 use evo_protocol::plan::{ProblemPlan, Role};
 use evo_protocol::verdict::{Gate, GateState, Verdict, VerdictKind};
@@ -84,8 +85,9 @@ pub(super) fn extend(
     let Some(own) = judge.slots.get_mut(&slot) else { return };
     let Some(build) = own.candidate.instrumented.clone() else { return };
     match answer.report.gate {
-        Gate::TinyShapes => own.instrumented.tiny = plans.to_vec(),
-        Gate::FullShapes if depth == Depth::Full && answer.report.state == GateState::Pass => {
+        // Shapes that were looked at in passing are too many.
+        Gate::TinyShapes if depth != Depth::Deep => own.instrumented.tiny = plans.to_vec(),
+        Gate::FullShapes if depth != Depth::Quick && answer.report.state == GateState::Pass => {
             let refused = own.instrumented.refused.clone();
             let ready = match (build, own.instrumented.module, refused) {
                 (InstrumentedBuild::Failed { why }, ..) => Err(why),
@@ -183,7 +185,10 @@ fn run_case(
     phase: &mut PhaseSink<'_>,
     found: &mut WatchedCases,
 ) -> Result<Option<Verdict>, Unable> {
-    let deterministic = judge.slot(slot)?.candidate.check.deterministic;
+    let (deterministic, checks) = {
+        let check = &judge.slot(slot)?.candidate.check;
+        (check.deterministic, check.checks)
+    };
     let Some(module) = judge.slot(slot)?.instrumented.module else { return Err(Unable::NotWatched) };
     let prepared = PreparedCase { module, ..judge.prepare_case(slot, case, phase)? };
     let mut first_hash = None;
@@ -197,7 +202,9 @@ fn run_case(
         found.runs += 1;
         found.accesses += report.accesses;
         for note in report.notes {
-            if note.what == NoteKind::Unwritten && unwritten.is_none() {
+            let matters =
+                note.what == NoteKind::Unwritten && checks.include(GateCheck::InstrumentedUnwritten);
+            if matters && unwritten.is_none() {
                 unwritten = Some(note.clone());
                 runs.extend(MORE_RUNS);
             }
@@ -210,10 +217,13 @@ fn run_case(
         if mismatch.is_none() && !differs {
             continue;
         }
-        if let Some(note) = unwritten {
+        if let Some(note) = unwritten.filter(|_| checks.include(GateCheck::InstrumentedUnwritten)) {
             let mut verdict = note.error.verdict();
             verdict.message = format!("{}, and the output depends on it", verdict.message);
             return Ok(Some(wrong::about(verdict, case)));
+        }
+        if !checks.include(GateCheck::InstrumentedOrder) {
+            return Ok(None);
         }
         let symptom = mismatch.map(|own| wrong::mismatch(&prepared, &own).message);
         return Ok(Some(by_order(case, setting.order, symptom)));
@@ -246,7 +256,8 @@ fn run_once(
     prepared.restore(device, pool)?;
     prepared.poison_outputs(device, outputs)?;
     for (plan, buffer) in prepared.case.plan.buffers.iter().zip(&prepared.buffers) {
-        if plan.role == Role::Scratch && run::starts_as(plan).is_none() {
+        let poisoned = prepared.checks.include(GateCheck::WorkspacePoison);
+        if poisoned && plan.role == Role::Scratch && run::starts_as(plan).is_none() {
             device.fill(*buffer, residue)?;
         }
     }

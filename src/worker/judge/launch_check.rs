@@ -1,6 +1,7 @@
 //! The launch gate: the module carries its own hash, and every launch fits the device.
 
 use evo_device::device::BoundLaunch;
+use evo_protocol::check::GateCheck;
 use evo_protocol::device::{DeviceError, DeviceInfo, DeviceLimits, EntryAttributes};
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Gate, Verdict, VerdictKind};
@@ -15,13 +16,15 @@ const BLOCKS_PER_MULTIPROCESSOR: u64 = 4;
 /// Registers are handed out to warps in units of 256.
 const REGISTER_UNIT: u64 = 256;
 
-/// Checks echo and resources; nothing is launched.
+/// CheckSet echo and resources; nothing is launched.
 pub(super) fn check(judge: &mut Judge, slot: u8, plans: &[ProblemPlan]) -> Result<GateAnswer, DeviceError> {
     let own = judge.slot(slot)?;
     let (module, hash) = (own.module, own.candidate.variant_hash.clone());
+    let checks = own.candidate.check.checks;
     let mut found = GateAnswer::begin(Gate::Launch);
     // The hash first: the resources of a stale binary would be those of another variant.
     match judge.device.echo(module)? {
+        _ if !checks.include(GateCheck::VariantHash) => {}
         Some(echo) if echo == hash.as_str() => found.report.evidence.insert("echo", "matches"),
         Some(echo) => {
             let message = format!("the binary carries hash `{echo}`, the variant's is `{hash}`");
@@ -37,6 +40,9 @@ pub(super) fn check(judge: &mut Judge, slot: u8, plans: &[ProblemPlan]) -> Resul
         for launch in &plan.launches {
             found.report.cases += 1;
             let bound = run::geometry(launch)?;
+            if !checks.include(GateCheck::LaunchResources) {
+                continue;
+            }
             let attributes = judge.device.attributes(module, &bound)?;
             if let Some(verdict) = refuse(&bound, &attributes, &info) {
                 found.refuse(verdict.with("problem", plan.name.clone()));

@@ -7,17 +7,21 @@
 mod bounds;
 mod case;
 mod compare;
+mod deep;
 mod disagree;
 mod element;
 mod expected;
 mod expected_cache;
 #[cfg(test)]
 mod fake;
+mod family;
 mod gates;
 pub mod honesty;
 mod inputs;
 mod instrumented;
 mod launch_check;
+mod module_state;
+mod moves;
 mod npy;
 mod npy_header;
 mod perturb;

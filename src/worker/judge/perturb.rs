@@ -5,13 +5,19 @@
 //! that draws all its rounding errors anew, and the distance between both answers shows how large they are,
 //! together with what the inputs' own rounding means for the answer (a sum that cancels, a badly conditioned
 //! case). This error is the reference's and the case's, so it is not charged to a variant.
+//!
+//! Equal or sorted terms round the same way again and again, and the last bits of the inputs change nothing about
+//! that. There the reference also runs on inputs scaled by 1 + h, 1 + 2h, …: of a smooth function the second
+//! differences are of the order h², so whatever is left beyond that is the reference's own rounding.
 
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
-use evo_protocol::plan::{Fill, ProblemPlan, Role};
+use evo_protocol::plan::{BufferPlan, Fill, ProblemPlan, Role};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
+use super::element;
+use super::inputs::Family;
 use super::reference::{ReferenceAnswer, rms};
 
 /// Runs the user's naive kernel on these inputs (by buffer position): outputs by buffer position.
@@ -23,14 +29,21 @@ const RUNS: u32 = 1;
 const FEW: usize = 1024;
 /// Errors are independent between the reference and a variant, and a variant may take a worse order.
 const FACTOR: f64 = 3.0;
-/// No more than this share of the answer is ever put down to rounding: a reference that jumps (a comparison, an
+/// The step h: its square is far below what f32 tolerances allow, and it changes all low bits.
+const STEP: f64 = 1.0 / 512.0;
+/// Scaled runs; the largest of their second differences counts, because any one of them may be small by chance.
+const STEPS: u32 = 5;
+/// No more than this share of a plain answer is ever put down to rounding: a reference that jumps (a comparison, an
 /// argmax) must not open the gate.
 const SHARE_MAX: f64 = 0.01;
+/// From this share on an answer is mostly noise.
+const NOISE_SHARE: f64 = 0.05;
 
 /// Fills in the noise of floating-point answers.
 pub fn estimate_noise(
     plan: &ProblemPlan,
     bytes: &[Vec<u8>],
+    family: Family,
     answers: &mut [ReferenceAnswer],
     naive: &mut NaiveKernel<'_>,
 ) -> Result<(), DeviceError> {
@@ -38,28 +51,80 @@ pub fn estimate_noise(
     let smallest = answers.iter_mut().filter(float).map(|answer| answer.expected.len()).min();
     let Some(smallest) = smallest else { return Ok(()) };
     for run in 0..if smallest < FEW { RUNS_FEW } else { RUNS } {
-        let nudged: Vec<Vec<u8>> = (plan.buffers.iter().zip(bytes).enumerate())
-            .map(|(position, (buffer, bytes))| {
-                // A declared range, a constant or a file is meant as it is: an index must stay an index.
-                let free = matches!(buffer.fill, Fill::Unrestricted | Fill::Normal { .. });
-                let read = matches!(buffer.role, Role::Input | Role::Inout);
-                let seed = u64::from(run) << 32 | position as u64;
-                if free && read { nudge(bytes, buffer.dtype, seed) } else { bytes.clone() }
-            })
-            .collect();
+        let nudged = changed(plan, bytes, |position, buffer, bytes| {
+            nudge(bytes, buffer.dtype, u64::from(run) << 32 | position as u64)
+        });
         for (buffer, values) in naive(&nudged)? {
             if let Some(answer) = answers.iter_mut().filter(float).find(|own| own.buffer == buffer) {
-                add(answer, &values);
+                let distances = answer.expected.iter().zip(&values).map(|(own, other)| (own - other).abs());
+                let distances = distances.filter(|distance| distance.is_finite()).collect();
+                add(answer, family, distances);
             }
         }
+    }
+    if matches!(family, Family::Constant | Family::Ramp) {
+        add_second_differences(plan, bytes, family, answers, naive)?;
     }
     Ok(())
 }
 
-/// Widens an answer's noise by its distance from another run.
-fn add(answer: &mut ReferenceAnswer, other: &[f64]) {
-    let pairs = answer.expected.iter().zip(other).map(|(own, other)| (own - other).abs());
-    let mut distances: Vec<f64> = pairs.filter(|distance| distance.is_finite()).collect();
+/// Widens the noise by what scaling all inputs shows beyond the smooth part of the function.
+fn add_second_differences(
+    plan: &ProblemPlan,
+    bytes: &[Vec<u8>],
+    family: Family,
+    answers: &mut [ReferenceAnswer],
+    naive: &mut NaiveKernel<'_>,
+) -> Result<(), DeviceError> {
+    let scaled = |factor: f64| {
+        changed(plan, bytes, |_, buffer, bytes| {
+            let values = element::widen(bytes, buffer.dtype).into_iter().map(|value| value * factor);
+            element::narrow(&values.collect::<Vec<_>>(), buffer.dtype)
+        })
+    };
+    let mut runs = Vec::new();
+    for step in 1..=STEPS {
+        runs.push(naive(&scaled(1.0 + f64::from(step) * STEP))?);
+    }
+    for answer in answers.iter_mut().filter(|own| plan.buffers[own.buffer].dtype.is_float()) {
+        let of = |run: &Vec<(usize, Vec<f64>)>| {
+            run.iter().find(|own| own.0 == answer.buffer).map(|own| own.1.clone())
+        };
+        let scaled: Vec<Vec<f64>> = runs.iter().filter_map(of).collect();
+        let all: Vec<&Vec<f64>> = std::iter::once(&answer.expected).chain(&scaled).collect();
+        let mut largest = vec![0.0f64; answer.expected.len()];
+        for three in all.windows(3) {
+            for (index, largest) in largest.iter_mut().enumerate() {
+                let [first, second, third] = [0, 1, 2].map(|at| three[at].get(index).copied().unwrap_or(0.0));
+                *largest = largest.max((first - 2.0 * second + third).abs());
+            }
+        }
+        largest.retain(|distance| distance.is_finite());
+        add(answer, family, largest);
+    }
+    Ok(())
+}
+
+/// The buffers with those changed that a kernel reads and that hold free values: a declared range, a constant or a
+/// file is meant as it is, and an index must stay an index.
+fn changed(
+    plan: &ProblemPlan,
+    bytes: &[Vec<u8>],
+    change: impl Fn(usize, &BufferPlan, &[u8]) -> Vec<u8>,
+) -> Vec<Vec<u8>> {
+    let one = |(position, (buffer, bytes)): (usize, (&BufferPlan, &Vec<u8>))| {
+        let free = matches!(buffer.fill, Fill::Unrestricted | Fill::Normal { .. });
+        let read = matches!(buffer.role, Role::Input | Role::Inout);
+        match free && read && buffer.dtype.is_float() {
+            true => change(position, buffer, bytes),
+            false => bytes.clone(),
+        }
+    };
+    plan.buffers.iter().zip(bytes).enumerate().map(one).collect()
+}
+
+/// Widens an answer's noise by distances that rounding alone explains.
+fn add(answer: &mut ReferenceAnswer, family: Family, mut distances: Vec<f64>) {
     if distances.is_empty() {
         return;
     }
@@ -70,10 +135,25 @@ fn add(answer: &mut ReferenceAnswer, other: &[f64]) {
     let mut usual = below.to_vec();
     usual.push(limit);
     let finite: Vec<f64> = answer.expected.iter().copied().filter(|value| value.is_finite()).collect();
-    // A single sum may cancel to less than its error, so few outputs have no such limit.
-    let most = if answer.expected.len() < FEW { f64::INFINITY } else { SHARE_MAX * rms(&finite) };
-    answer.noise.rms = answer.noise.rms.max((FACTOR * rms(&usual)).min(most));
+    let (own, noise) = (rms(&finite), FACTOR * rms(&usual));
+    // What other families ask is left out where the answer is mostly noise, so nothing has to be capped there. And a
+    // single sum may cancel to less than its error, so few outputs have no such limit.
+    let capped = family == Family::Normal && answer.expected.len() >= FEW;
+    let most = if capped { SHARE_MAX * own } else { f64::INFINITY };
+    answer.noise.rms = answer.noise.rms.max(noise.min(most));
     answer.noise.max = answer.noise.max.max((2.0 * FACTOR * limit).min(most));
+    // The size of a few errors says little about the next few.
+    if answer.expected.len() < FEW {
+        answer.noise.rms = answer.noise.rms.max(answer.noise.max);
+    }
+}
+
+/// Whether so much of an answer is rounding that it tells nothing about a kernel.
+pub fn is_mostly_noise(answer: &ReferenceAnswer, dtype: DType) -> bool {
+    let finite: Vec<f64> = answer.expected.iter().copied().filter(|value| value.is_finite()).collect();
+    // The last bit of a zero is a subnormal number, which is not noise to speak of.
+    let normal = element::precision(dtype).map_or(0.0, |own| own.smallest / (2.0 * own.unit));
+    answer.noise.rms > NOISE_SHARE * rms(&finite) + normal
 }
 
 /// The values with their last bit changed, up or down. A half has so few bits that its last one is an error
@@ -98,7 +178,6 @@ fn nudge(bytes: &[u8], dtype: DType, seed: u64) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::worker::judge::element;
     use crate::worker::judge::reference::testing::{buffer, plan};
 
     /// Sums in f32, one after the other, as a naive kernel does.
@@ -123,7 +202,7 @@ mod tests {
         let error = (expected[0] - exact).abs();
         let mut answers = [ReferenceAnswer { buffer: 1, expected, ..ReferenceAnswer::default() }];
         let mut naive = |bytes: &[Vec<u8>]| Ok(vec![(1, vec![chain(bytes)])]);
-        estimate_noise(&own, &bytes, &mut answers, &mut naive).unwrap();
+        estimate_noise(&own, &bytes, Family::Normal, &mut answers, &mut naive).unwrap();
         let noise = answers[0].noise.max;
         assert!(noise > error && noise < 1e4 * error, "{noise} beside {error}");
     }
@@ -138,7 +217,53 @@ mod tests {
         let mut answers =
             [ReferenceAnswer { buffer: 1, expected: vec![1.0; 4096], ..ReferenceAnswer::default() }];
         let mut naive = |_: &[Vec<u8>]| Ok(vec![(1, vec![-1.0; 4096])]);
-        estimate_noise(&own, &[vec![0; 4 * 4096], Vec::new()], &mut answers, &mut naive).unwrap();
+        estimate_noise(&own, &[vec![0; 4 * 4096], Vec::new()], Family::Normal, &mut answers, &mut naive)
+            .unwrap();
         assert!(answers[0].noise.max <= 0.01, "{:?}", answers[0].noise);
+    }
+
+    /// What a naive kernel gives for one family: the noise of `answer` beside its true error.
+    fn noise_of(family: Family, values: &[f64], kernel: impl Fn(&[f32]) -> Vec<f32>) -> ReferenceAnswer {
+        let count = values.len() as u64;
+        let buffers = vec![
+            buffer("x", DType::F32, &[count], Role::Input),
+            buffer("y", DType::F32, &[count], Role::Output),
+        ];
+        let mut own = plan("p", &[], buffers);
+        own.buffers[0].fill = Fill::Unrestricted;
+        let run = |bytes: &[Vec<u8>]| {
+            let values: Vec<f32> =
+                element::widen(&bytes[0], DType::F32).into_iter().map(|own| own as f32).collect();
+            kernel(&values).into_iter().map(f64::from).collect::<Vec<_>>()
+        };
+        let bytes = vec![element::narrow(values, DType::F32), Vec::new()];
+        let mut answers =
+            [ReferenceAnswer { buffer: 1, expected: run(&bytes), ..ReferenceAnswer::default() }];
+        let mut naive = |bytes: &[Vec<u8>]| Ok(vec![(1, run(bytes))]);
+        estimate_noise(&own, &bytes, family, &mut answers, &mut naive).unwrap();
+        let [answer] = answers;
+        answer
+    }
+
+    #[test]
+    fn a_sum_of_equal_terms_is_known_to_be_biased() {
+        let sum = |values: &[f32]| vec![values.iter().fold(0.0f32, |sum, value| sum + value)];
+        for value in [0.64f64, 0.31, 1.7] {
+            let answer = noise_of(Family::Constant, &vec![value; 1 << 20], sum);
+            let error = (answer.expected[0] - f64::from(value as f32) * f64::from(1 << 20)).abs();
+            assert!(answer.noise.max > error, "{value}: {} beside {error}", answer.noise.max);
+        }
+    }
+
+    #[test]
+    fn differences_of_equal_values_are_no_question_and_zeros_are_one() {
+        let centered = |values: &[f32]| {
+            let mean = values.iter().sum::<f32>() / values.len() as f32;
+            values.iter().map(|value| (value - mean) * 316.0).collect()
+        };
+        assert!(is_mostly_noise(&noise_of(Family::Constant, &[3.7; 131], centered), DType::F32));
+        assert!(!is_mostly_noise(&noise_of(Family::Zero, &[0.0; 131], centered), DType::F32));
+        let ramp: Vec<f64> = (0..131).map(f64::from).collect();
+        assert!(!is_mostly_noise(&noise_of(Family::Ramp, &ramp, centered), DType::F32));
     }
 }

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use evo_device::device::{BufferId, Placement, Tolerance};
+use evo_protocol::check::GateCheck;
 use evo_protocol::device::{DeviceError, DeviceKind};
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Gate, Verdict, VerdictKind};
@@ -12,14 +13,14 @@ use super::case::Case;
 use super::element::{self, Poison};
 use super::run::{PhaseSink, PreparedCase, RunSetting};
 use super::state::Judge;
-use super::{disagree, inputs, wrong};
+use super::{disagree, inputs, module_state, wrong};
 
 /// Repetitions at quick depth; at full depth the space file decides.
 const REPEATS_QUICK: u32 = 8;
 /// Calls of one problem whose outputs are all looked at, and how long that may take: a contender's share of the
 /// device costs more than a finalist's.
 const RARE_CALLS: u32 = 2_000;
-const RARE_FULL: Duration = Duration::from_millis(4);
+const RARE_FULL: Duration = Duration::from_millis(2);
 const RARE_DEEP: Duration = Duration::from_millis(300);
 /// Larger cases are not interleaved with other data: its answer would have to be computed as well.
 const OTHER_ELEMENTS: u64 = 1 << 24;
@@ -42,10 +43,18 @@ pub(super) fn check(
         return Ok(GateAnswer::not_run(Gate::Repeatability, why));
     }
     let mut found = GateAnswer::begin(Gate::Repeatability);
-    for plan in plans {
+    for (number, plan) in plans.iter().enumerate() {
         let case = Case::first(plan);
         found.report.cases += 1;
+        // A variable that counts calls does so at every problem.
+        let judged = check.checks.include(GateCheck::ModuleState) && !check.allow_state;
+        let looks_at_state = judged && number == 0 && depth != Depth::Quick;
         let repeated = judge.prepare_case(slot, &case, phase).and_then(|prepared| {
+            if looks_at_state
+                && let Some(verdict) = module_state::changes_with_every_call(judge, &prepared, phase)?
+            {
+                return Ok(Some(verdict));
+            }
             if check.deterministic {
                 bitwise(judge, &prepared, repeats, depth, phase)
             } else {
@@ -87,7 +96,8 @@ fn bitwise(
     let everywhere = judge.device.info().kind == DeviceKind::Host;
     let disturbs = |repeat: u32| everywhere || repeat + 1 == repeats;
     let plain = RunSetting::plain(Poison::B);
-    for repeat in 1..repeats {
+    let repeated = prepared.checks.include(GateCheck::Repeats);
+    for repeat in (1..repeats).filter(|_| repeated) {
         let mut setting = plain;
         // The first half runs back to back, so that caches are hot and blocks are scheduled freely.
         let hot = repeat <= repeats / 2 && !prepared.accumulates();
@@ -113,7 +123,8 @@ fn bitwise(
     if let Some(verdict) = rare(judge, prepared, first, depth, phase)? {
         return Ok(Some(verdict));
     }
-    let other_data = depth != Depth::Quick
+    let other_data = prepared.checks.include(GateCheck::OtherData)
+        && depth != Depth::Quick
         && prepared.case.elements() <= OTHER_ELEMENTS
         && prepared.case.plan.buffers.iter().any(inputs::varies);
     if other_data { after_other_data(judge, prepared, first, phase) } else { Ok(None) }
@@ -133,7 +144,7 @@ fn rare(
         Depth::Full => RARE_FULL,
         Depth::Deep => RARE_DEEP,
     };
-    if prepared.accumulates() {
+    if prepared.accumulates() || !prepared.checks.include(GateCheck::RareRepeats) {
         return Ok(None);
     }
     let began = Instant::now();
@@ -203,7 +214,8 @@ fn spread(
             let verdict = Verdict { kind: VerdictKind::Nondeterministic, ..wrong.clone() };
             return Ok(Some(verdict.with_cause("spread").with("symptom", wrong.label())));
         }
-        for (target, baseline) in prepared.set.targets.iter().zip(&baselines) {
+        let targets = prepared.set.targets.iter().zip(&baselines);
+        for (target, baseline) in targets.filter(|_| prepared.checks.include(GateCheck::RepeatSpread)) {
             let dtype = prepared.case.plan.buffers[target.position].dtype;
             let own = target.bounds.tolerance;
             let quarter = Tolerance { atol: own.atol / 4.0, rtol: own.rtol / 4.0 };

@@ -6,6 +6,7 @@ use evo_device::device::{
     BlockError, BoundArgument, BoundLaunch, BufferId, Comparison, Device, GuardDamage, ModuleId, Placement,
     RunConditions,
 };
+use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::{ArgumentRef, BufferPlan, Fill, LaunchPlan, ProblemPlan, Role, ScalarPlan};
@@ -37,6 +38,12 @@ impl RunSetting {
         RunSetting { outputs: poison, scratch: poison, conditions: RunConditions::default() }
     }
 
+    /// The same with clocks that start at a reading.
+    pub fn at_clock(mut self, reading: u64) -> RunSetting {
+        self.conditions.clock = Some(reading);
+        self
+    }
+
     /// Everything of a setting changed at once: another poison, other contents of shared memory and stacks, and
     /// with a seed another order of threads.
     pub fn disturbed(poison: Poison, order: Option<u64>, placement: Placement) -> RunSetting {
@@ -44,7 +51,7 @@ impl RunSetting {
         RunSetting {
             outputs: poison,
             scratch: poison,
-            conditions: RunConditions { order, residue, placement },
+            conditions: RunConditions { order, residue, placement, clock: None },
         }
     }
 }
@@ -54,6 +61,8 @@ impl RunSetting {
 pub struct PreparedCase {
     pub slot: u8,
     pub module: ModuleId,
+    /// Which checks judge it.
+    pub checks: CheckSet,
     pub launches: Vec<BoundLaunch>,
     pub case: Case,
     /// Working buffers by position in the plan.
@@ -85,6 +94,13 @@ pub struct Mismatch {
 impl PreparedCase {
     fn plan(&self) -> &ProblemPlan {
         &self.case.plan
+    }
+
+    fn poisons(&self, role: Role) -> bool {
+        self.checks.include(match role {
+            Role::Scratch => GateCheck::WorkspacePoison,
+            _ => GateCheck::OutputPoison,
+        })
     }
 
     fn with_role(&self, roles: &'static [Role]) -> impl Iterator<Item = (&BufferPlan, BufferId)> {
@@ -119,12 +135,12 @@ impl PreparedCase {
 
     /// Poisons outputs, or gives them the constant that the file asks for.
     pub fn poison_outputs(&self, device: &mut dyn Device, poison: Poison) -> Result<(), DeviceError> {
-        self.start(device, &[Role::Output], poison)
+        self.start(device, &[Role::Output], poison.under(self.checks))
     }
 
     /// The same for workspace.
     pub fn poison_scratch(&self, device: &mut dyn Device, poison: Poison) -> Result<(), DeviceError> {
-        self.start(device, &[Role::Scratch], poison)
+        self.start(device, &[Role::Scratch], poison.under(self.checks))
     }
 
     fn start(
@@ -135,6 +151,7 @@ impl PreparedCase {
     ) -> Result<(), DeviceError> {
         for (plan, buffer) in self.with_role(roles) {
             match starts_as(plan) {
+                None if !self.poisons(plan.role) => {}
                 None => device.fill(buffer, element::poison(plan.dtype, poison))?,
                 Some(0.0) => device.fill(buffer, 0)?,
                 Some(value) => {
@@ -198,11 +215,35 @@ impl PreparedCase {
         let mut counts = Vec::new();
         for (position, plan) in self.plan().buffers.iter().enumerate() {
             if plan.role == Role::Output && starts_as(plan).is_none() && plan.elements() > 0 {
-                let pattern = element::poison(plan.dtype, poison);
+                let pattern = element::poison(plan.dtype, poison.under(self.checks));
                 counts.push((position, device.count_pattern(self.buffers[position], plan.dtype, pattern)?));
             }
         }
         Ok(counts)
+    }
+
+    /// The first buffer without elements that a run with these poisons has written to all the same: it is passed as
+    /// one element, which nobody reads.
+    pub fn written_although_empty(
+        &self,
+        device: &mut dyn Device,
+        setting: RunSetting,
+    ) -> Result<Option<usize>, DeviceError> {
+        for (position, plan) in self.plan().buffers.iter().enumerate() {
+            let poison = match plan.role {
+                Role::Output => setting.outputs,
+                Role::Scratch => setting.scratch,
+                Role::Input | Role::Inout => continue,
+            };
+            if plan.elements() > 0 || starts_as(plan).is_some() {
+                continue;
+            }
+            let pattern = element::poison(plan.dtype, poison);
+            if device.count_pattern(self.buffers[position], plan.dtype, pattern)? == 0 {
+                return Ok(Some(position));
+            }
+        }
+        Ok(None)
     }
 
     /// Compares every output that has an answer.
@@ -226,7 +267,7 @@ impl PreparedCase {
     pub fn mismatch(&self, comparisons: &[ComparedOutput]) -> Option<Mismatch> {
         let judge = |ComparedOutput { position, comparison, block }: &ComparedOutput| {
             let target = self.target(*position)?;
-            let breach = compare::breach(comparison, block.as_ref(), &target.bounds)?;
+            let breach = compare::breach(comparison, block.as_ref(), &target.bounds, self.checks)?;
             Some(Mismatch { position: *position, comparison: comparison.clone(), block: *block, breach })
         };
         comparisons.iter().filter_map(judge).min_by_key(|mismatch| mismatch.breach)
@@ -239,6 +280,9 @@ impl PreparedCase {
 
     /// The first input that is no longer what it was. Its working copy is refreshed before the next run.
     pub fn mutated(&self, device: &mut dyn Device, pool: &mut Pool) -> Result<Option<usize>, DeviceError> {
+        if !self.checks.include(GateCheck::InputHash) {
+            return Ok(None);
+        }
         for input in &self.set.inputs {
             let own = self.buffers[input.position];
             let read_only = self.plan().buffers[input.position].role == Role::Input;

@@ -65,7 +65,7 @@ pub struct Judge {
     pub(super) slots: BTreeMap<u8, LoadedSlot>,
     pub(super) expected: ExpectedCache,
     /// Naive reference kernels stay loaded: all variants of a study share one.
-    references: BTreeMap<ContentHash, ModuleId>,
+    references: BTreeMap<(ContentHash, Vec<String>), ModuleId>,
     sticky: bool,
 }
 
@@ -107,6 +107,7 @@ impl Judge {
                 self.device.unload(module)?;
             }
         }
+        self.device.set_checks(candidate.check.checks);
         let start = Instant::now();
         let module = self.note(|judge| judge.device.load(binary, &candidate.entries))?;
         let elapsed = start.elapsed().as_secs_f64() * 1e3;
@@ -132,11 +133,13 @@ impl Judge {
         entries: &[String],
         bytes: &[u8],
     ) -> Result<ModuleId, DeviceError> {
-        if let Some(module) = self.references.get(hash) {
+        // The same file may serve another kernel by another entry point.
+        let key = (hash.clone(), entries.to_vec());
+        if let Some(module) = self.references.get(&key) {
             return Ok(*module);
         }
         let module = self.device.load(bytes, entries).map_err(reference_trouble)?;
-        self.references.insert(hash.clone(), module);
+        self.references.insert(key, module);
         Ok(module)
     }
 
@@ -219,7 +222,17 @@ impl Judge {
             buffers.push(buffer);
         }
         let launches = run::bind(&case.plan.launches, &buffers, &case.plan.scalars)?;
-        Ok(PreparedCase { slot, module, launches, case: case.clone(), buffers, set })
+        Ok(PreparedCase { slot, module, checks: check.checks, launches, case: case.clone(), buffers, set })
+    }
+
+    /// Gives up a case's data, because no later case asks for it.
+    pub(super) fn forget_case(&mut self, slot: u8, case: &Case) -> Result<(), DeviceError> {
+        let candidate = &self.slot(slot)?.candidate;
+        let naive_hash = candidate.reference.as_ref().map(|(binary, _)| &binary.hash);
+        let key = expected::key(&candidate.check, case, naive_hash);
+        self.pool.drop_set(self.device.as_mut(), &key);
+        self.expected.forget(&key);
+        Ok(())
     }
 
     fn build(

@@ -14,6 +14,7 @@
 use std::cell::Cell;
 
 use evo_device::device::{BoundLaunch, Device, ModuleId, SampleOrder};
+use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::device::{DeviceError, DeviceInfo};
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::{BufferPlan, ProblemPlan, Role};
@@ -27,7 +28,7 @@ use super::element::Poison;
 use super::inputs::{self, Draw, Family};
 use super::run::{PhaseSink, PreparedCase, starts_as};
 use super::state::{CaseRefusal, Judge};
-use super::{shapes, wrong};
+use super::{module_state, shapes, wrong};
 use crate::timing::stats::{below, median, sorted};
 
 /// How many sets take turns.
@@ -49,6 +50,8 @@ pub struct TimedProblem {
     outputs: usize,
     /// Whether a call uses up what its buffers hold.
     used_up: bool,
+    /// Whether a call leaves something in the module's variables, which are restored before each timed call.
+    keeps_state: bool,
     /// The turn with which the last order began, and its calls from there on.
     last: Cell<(usize, usize)>,
     /// The turn of the next call.
@@ -62,8 +65,9 @@ const COPIES_BYTES: u64 = 256 << 20;
 /// Input sets that take turns.
 const INPUT_SETS: u32 = 2;
 
-/// Rounds of the comparison with fresh contents.
-const ROUNDS: usize = 6;
+/// Rounds of the comparison with fresh contents, two calls of each kind in a round. Four are the fewest of which the
+/// outermost times can be left out on both sides.
+const ROUNDS: usize = 4;
 /// Bytes of each input that are new in a fresh call: drawing a whole large tensor would take longer than
 /// everything else, and one changed element is enough to make an old answer wrong.
 const FRESH_BYTES: u64 = 1 << 16;
@@ -80,12 +84,18 @@ impl TimedProblem {
         &self.turns[0]
     }
 
+    /// Which checks judge it.
+    pub fn checks(&self) -> CheckSet {
+        self.first().checks
+    }
+
     /// Calls of a sample, where `wanted` would be enough for the clock. Where calls use up their buffers, a hot
     /// sample holds no more calls than there are copies. Otherwise it goes round all turns, because it begins
     /// with the first one each time: after part of a round an output would meet the input whose answer it holds.
     pub fn batch(&self, mode: TimingMode, wanted: u32) -> u32 {
         let turns = self.turns.len() as u32;
         match (mode, self.used_up) {
+            (TimingMode::Hot, _) if self.keeps_state => 1,
             (TimingMode::Hot, true) => wanted.min(turns),
             (TimingMode::Hot, false) if wanted > 1 => wanted.next_multiple_of(turns),
             _ => 1,
@@ -138,7 +148,9 @@ impl Judge {
         turns: Turns,
         phase: &mut PhaseSink<'_>,
     ) -> Result<TimedProblem, DeviceError> {
-        let seeds = self.slot(slot)?.candidate.check.seeds;
+        let check = &self.slot(slot)?.candidate.check;
+        let seeds = check.seeds;
+        let turns = if check.checks.include(GateCheck::Rotation) { turns } else { Turns::One };
         let used_up = accumulates(plan);
         let lanes: Vec<(u32, u32)> = if used_up {
             let copies = if turns == Turns::One { 1 } else { copies(plan) };
@@ -164,8 +176,9 @@ impl Judge {
         }
         let rotation = cases.iter().map(|own| own.launches.clone()).collect();
         let module = cases[0].module;
+        let keeps_state = module_state::is_kept(self, &cases[0], phase)?;
         let (last, next) = (Cell::new((0, 0)), Cell::new(0));
-        Ok(TimedProblem { module, turns: cases, rotation, outputs, used_up, last, next })
+        Ok(TimedProblem { module, turns: cases, rotation, outputs, used_up, keeps_state, last, next })
     }
 
     /// Takes samples, nanoseconds per call.
@@ -177,9 +190,13 @@ impl Judge {
         batch: u32,
     ) -> Result<Vec<f64>, DeviceError> {
         let batch = timed.batch(mode, batch);
-        let order = SampleOrder { rotation: &timed.rotation, mode, samples, batch, untouched: timed.used_up };
+        let untouched = timed.used_up || timed.keeps_state;
+        let order = SampleOrder { rotation: &timed.rotation, mode, samples, batch, untouched };
         if !timed.used_up {
-            return self.sample_in_turn(timed, order);
+            return match timed.keeps_state {
+                false => self.sample_in_turn(timed, order),
+                true => self.sample_as_loaded(timed, order),
+            };
         }
         timed.last.set((0, batch as usize));
         let mut times = Vec::with_capacity(samples as usize);
@@ -188,8 +205,27 @@ impl Judge {
                 turn.restore(self.device.as_mut(), &mut self.pool)?;
                 turn.poison_outputs(self.device.as_mut(), Poison::A)?;
             }
+            if timed.keeps_state {
+                self.device.restore_variables(timed.module)?;
+            }
             times.extend(self.device.sample(timed.module, SampleOrder { samples: 1, ..order })?);
         }
+        Ok(times)
+    }
+
+    /// Each call with the module's variables as they were when it was loaded.
+    fn sample_as_loaded(
+        &mut self,
+        timed: &TimedProblem,
+        order: SampleOrder<'_>,
+    ) -> Result<Vec<f64>, DeviceError> {
+        let mut times = Vec::with_capacity(order.samples as usize);
+        let begin = timed.next.get();
+        for _ in 0..order.samples {
+            self.device.restore_variables(timed.module)?;
+            times.extend(self.sample_in_turn(timed, SampleOrder { samples: 1, ..order })?);
+        }
+        timed.last.set((begin, order.samples as usize));
         Ok(times)
     }
 
@@ -209,7 +245,7 @@ impl Judge {
         self.device.sample(timed.module, SampleOrder { rotation: &rotation, ..order })
     }
 
-    /// Checks what the calls of the last sample wrote. With one set the outputs are poisoned and one more sample
+    /// CheckSet what the calls of the last sample wrote. With one set the outputs are poisoned and one more sample
     /// is taken, because an answer of an earlier call could not be told from one of the last.
     pub fn check_sampled(
         &mut self,
@@ -217,6 +253,9 @@ impl Judge {
         mode: TimingMode,
         batch: u32,
     ) -> Result<Option<Box<Verdict>>, DeviceError> {
+        if !timed.checks().include(GateCheck::TimedOutputs) {
+            return Ok(None);
+        }
         if timed.turns.len() == 1 && !timed.used_up {
             let device = self.device.as_mut();
             timed.first().poison_outputs(device, Poison::A)?;
@@ -241,7 +280,8 @@ impl Judge {
         phase: &mut PhaseSink<'_>,
     ) -> Result<Option<Box<Verdict>>, DeviceError> {
         let varies = timed.first().case.plan.buffers.iter().any(inputs::varies);
-        if timed.used_up || !varies {
+        // Where variables are restored, nothing is kept that a repeated call could be faster with.
+        if timed.used_up || timed.keeps_state || !varies || !timed.checks().include(GateCheck::FreshCalls) {
             return Ok(None);
         }
         let mut found = None;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evo_device::device::{Comparison, GuardDamage};
+use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::device::DeviceError;
 use evo_protocol::plan::BufferPlan;
 use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
@@ -174,7 +175,7 @@ pub fn out_of_bounds(damage: &[GuardDamage], case: &Case) -> Option<Verdict> {
 
 /// The failure with the smallest case. Its cause is widened by what the failing cases share and the
 /// passing ones lack: a family, a flag, a ragged size.
-pub fn classify(results: &[CaseResult]) -> Option<Verdict> {
+pub fn classify(results: &[CaseResult], checks: CheckSet) -> Option<Verdict> {
     let failing: Vec<&CaseResult> = results.iter().filter(|result| result.failure.is_some()).collect();
     let passing: Vec<&CaseResult> = results.iter().filter(|result| result.failure.is_none()).collect();
     // The smallest failing case is the easiest one to debug.
@@ -186,7 +187,8 @@ pub fn classify(results: &[CaseResult]) -> Option<Verdict> {
         .with("passing_cases", passing.len());
     // Constant output is a finding of its own, whatever the cases share.
     let says_enough = [Cause::Constant, Cause::Bias, Cause::SpecialValues, Cause::Uninitialized];
-    let named = says_enough.into_iter().any(|cause| verdict.has_cause(cause));
+    let named = says_enough.into_iter().any(|cause| verdict.has_cause(cause))
+        || !checks.include(GateCheck::NameSharedCause);
     if verdict.kind != VerdictKind::WrongAnswer || named || passing.is_empty() {
         return Some(verdict);
     }
@@ -273,7 +275,7 @@ mod tests {
             .iter()
             .map(|(s, causal, family, failed)| result(&[("CAUSAL", *causal), ("S", *s)], *family, *failed))
             .collect();
-        classify(&results).map(|verdict| verdict.cause.unwrap())
+        classify(&results, CheckSet::default()).map(|verdict| verdict.cause.unwrap())
     }
 
     #[test]
@@ -305,7 +307,7 @@ mod tests {
             result(&[("S", 64)], Family::Normal, Some("value")),
             result(&[("S", 32)], Family::Normal, Some("precision")),
         ];
-        let verdict = classify(&results).unwrap();
+        let verdict = classify(&results, CheckSet::default()).unwrap();
         assert_eq!(verdict.cause.as_deref(), Some("precision"));
         assert_eq!(verdict.evidence.get("failing_cases").unwrap().as_array().unwrap().len(), 2);
     }

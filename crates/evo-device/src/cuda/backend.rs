@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use cudarc::driver::sys;
+use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::device::{DeviceError, DeviceInfo, EntryAttributes, Telemetry};
 use evo_protocol::dtype::DType;
 use evo_protocol::measurement::TimingMode;
@@ -13,7 +14,7 @@ use super::support::Support;
 use super::{driver, info, timing};
 use crate::device::{
     BlockError, BoundLaunch, BufferId, Comparison, Device, GuardDamage, ModuleId, RunConditions, SampleOrder,
-    Tolerance,
+    Tolerance, VariableState,
 };
 use crate::telemetry::TelemetrySource;
 
@@ -24,6 +25,7 @@ pub struct CudaDevice {
     support: Support,
     telemetry: Option<TelemetrySource>,
     conditions: RunConditions,
+    checks: CheckSet,
     /// Where kernels run that disturb the launches of checked runs.
     beside: sys::CUstream,
 }
@@ -44,13 +46,25 @@ impl CudaDevice {
         let support = Support::load(&image, stream)?;
         let telemetry = TelemetrySource::of_uuid(&info.uuid);
         let (context, beside) = (CudaContext::new(stream), driver::create_stream()?);
-        Ok(CudaDevice { info, context, support, telemetry, conditions: RunConditions::default(), beside })
+        Ok(CudaDevice {
+            info,
+            context,
+            support,
+            telemetry,
+            conditions: RunConditions::default(),
+            checks: CheckSet::default(),
+            beside,
+        })
     }
 }
 
 impl Device for CudaDevice {
     fn info(&self) -> &DeviceInfo {
         &self.info
+    }
+
+    fn set_checks(&mut self, checks: CheckSet) {
+        self.checks = checks;
     }
 
     fn load(&mut self, binary: &[u8], entries: &[String]) -> Result<ModuleId, DeviceError> {
@@ -67,6 +81,15 @@ impl Device for CudaDevice {
 
     fn attributes(&mut self, module: ModuleId, launch: &BoundLaunch) -> Result<EntryAttributes, DeviceError> {
         self.context.module(module)?.attributes(launch)
+    }
+
+    fn variables(&mut self, module: ModuleId) -> Result<Vec<VariableState>, DeviceError> {
+        self.context.module(module)?.variables.states(&self.support)
+    }
+
+    fn restore_variables(&mut self, module: ModuleId) -> Result<(), DeviceError> {
+        let stream = self.context.stream;
+        self.context.module(module)?.variables.restore(stream)
     }
 
     fn allocate(&mut self, name: &str, bytes: u64) -> Result<BufferId, DeviceError> {
@@ -127,22 +150,24 @@ impl Device for CudaDevice {
     }
 
     fn check_guards(&mut self) -> Result<Vec<GuardDamage>, DeviceError> {
-        self.context.memory.check_guards(&self.support)
+        let damage = self.context.memory.check_guards(&self.support)?;
+        Ok(if self.checks.include(GateCheck::GuardZones) { damage } else { Vec::new() })
     }
 
     fn arm_guards(&mut self, pattern: u32) -> Result<(), DeviceError> {
-        self.context.memory.arm_guards(pattern)
+        self.context.memory.arm_guards(&self.support, pattern)
     }
 
     /// Placement has no meaning here: both ends of a buffer have a guard zone.
     fn set_conditions(&mut self, conditions: RunConditions) -> Result<(), DeviceError> {
-        self.conditions = conditions;
+        self.conditions = conditions.under(self.checks);
         Ok(())
     }
 
     fn launch(&mut self, module: ModuleId, launches: &[BoundLaunch]) -> Result<(), DeviceError> {
         let multiprocessors = self.info.multiprocessors;
-        if let Some(pattern) = self.conditions.residue {
+        let residue = self.conditions.residue.filter(|_| self.checks.include(GateCheck::SharedResidue));
+        if let Some(pattern) = residue {
             self.support.smear(pattern, multiprocessors, self.info.limits.shared_optin_bytes)?;
         }
         if let Some(seed) = self.conditions.order {

@@ -10,6 +10,7 @@ use evo_protocol::verdict::VerdictKind;
 
 use super::driver::check;
 use super::memory::GuardedMemory;
+use super::variables::DeviceVariables;
 use crate::device::{BoundArgument, BoundLaunch};
 
 /// Static plus dynamic shared memory above this needs an explicit opt-in.
@@ -19,6 +20,8 @@ const SHARED_DEFAULT_BYTES: u32 = 48 << 10;
 pub struct CudaModule {
     handle: sys::CUmodule,
     entries: HashMap<String, CudaFunction>,
+    /// Its own variables.
+    pub variables: DeviceVariables,
 }
 
 struct CudaFunction {
@@ -34,7 +37,8 @@ impl CudaModule {
         unsafe {
             check(sys::cuModuleLoadData(&mut handle, binary.as_ptr().cast::<c_void>()), "cannot load")?;
         }
-        let mut module = CudaModule { handle, entries: HashMap::new() };
+        let variables = DeviceVariables::of(handle, binary);
+        let mut module = CudaModule { handle, entries: HashMap::new(), variables };
         for name in entries {
             let function = module.find(name)?;
             module

@@ -13,6 +13,7 @@ use evo_protocol::verdict::VerdictKind;
 use super::buffer::{Buffer, GUARD_BYTES, Zone};
 use super::driver::check;
 use super::support::Support;
+use super::zone_table::ZoneTable;
 use crate::device::{BufferId, GuardDamage};
 
 /// What zones hold until they are armed otherwise: NaN in every float format.
@@ -24,12 +25,23 @@ pub struct GuardedMemory {
     buffers: BTreeMap<BufferId, Buffer>,
     next: u32,
     pattern: u32,
+    table: ZoneTable,
+    /// Whether buffers came or went since the table was written.
+    stale: bool,
 }
 
 impl GuardedMemory {
     /// No buffers yet.
     pub fn new(stream: sys::CUstream) -> GuardedMemory {
-        GuardedMemory { stream, buffers: BTreeMap::new(), next: 0, pattern: GUARD_PATTERN }
+        let table = ZoneTable::new(stream);
+        GuardedMemory {
+            stream,
+            buffers: BTreeMap::new(),
+            next: 0,
+            pattern: GUARD_PATTERN,
+            table,
+            stale: true,
+        }
     }
 
     /// A live buffer.
@@ -56,11 +68,13 @@ impl GuardedMemory {
         let id = BufferId(self.next);
         self.next += 1;
         self.buffers.insert(id, buffer);
+        self.stale = true;
         Ok(id)
     }
 
     /// Frees a buffer; nothing may be running on it.
     pub fn free(&mut self, id: BufferId) -> Result<(), DeviceError> {
+        self.stale = true;
         match self.buffers.remove(&id) {
             // SAFETY: the base came from cuMemAlloc and is freed once, since it left the map.
             Some(buffer) => unsafe { check(sys::cuMemFree_v2(buffer.base), "cannot free a buffer") },
@@ -122,16 +136,26 @@ impl GuardedMemory {
     }
 
     /// Rewrites all guard zones.
-    pub fn arm_guards(&mut self, pattern: u32) -> Result<(), DeviceError> {
+    pub fn arm_guards(&mut self, support: &Support, pattern: u32) -> Result<(), DeviceError> {
         self.pattern = pattern;
-        self.buffers.values().try_for_each(|buffer| self.arm(buffer, pattern))
+        self.refresh()?;
+        support.fill_zones(&self.table, pattern)
+    }
+
+    fn refresh(&mut self) -> Result<(), DeviceError> {
+        if self.stale {
+            let zones: Vec<Zone> = self.buffers.values().flat_map(Buffer::zones).collect();
+            self.table.set(&zones)?;
+            self.stale = false;
+        }
+        Ok(())
     }
 
     /// Zones that no longer hold their pattern; damaged ones are armed again.
     pub fn check_guards(&mut self, support: &Support) -> Result<Vec<GuardDamage>, DeviceError> {
-        let zones: Vec<Zone> = self.buffers.values().flat_map(Buffer::zones).collect();
+        self.refresh()?;
         let damage: Vec<GuardDamage> = support
-            .check_zones(&zones, self.pattern)?
+            .check_zones(&self.table, self.pattern)?
             .into_iter()
             // The map is ordered, so zones `2n` and `2n + 1` belong to its buffer `n`.
             .map(|(zone, first, changed)| {
@@ -146,7 +170,7 @@ impl GuardedMemory {
             .collect();
         // Otherwise the next check would find the same damage and blame it on another launch.
         if !damage.is_empty() {
-            self.arm_guards(self.pattern)?;
+            self.arm_guards(support, self.pattern)?;
         }
         Ok(damage)
     }

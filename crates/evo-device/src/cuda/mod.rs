@@ -1,9 +1,9 @@
 //! The CUDA device: driver API only, loaded at run time.
 //!
 //! All `unsafe` of the GPU side lives in this folder. `driver` is a checked skin over the driver
-//! calls, `buffer` and `memory` own guarded buffers, `support` the helper kernels that fill, hash and compare on
-//! the device, `launch` turns plans into
-//! launches and graphs, `context` holds what they run on, `timing` takes samples, `backend` is the device.
+//! calls, `buffer` and `memory` own guarded buffers, `zone_table` lists their guard zones on the device, `support`
+//! has the helper kernels that fill, hash and compare there, `launch` turns plans into launches and graphs,
+//! `variables` reads and restores what a module keeps between calls, `context` holds what they run on, `timing` takes samples, `backend` is the device.
 
 mod backend;
 mod buffer;
@@ -14,6 +14,8 @@ mod launch;
 mod memory;
 mod support;
 mod timing;
+mod variables;
+mod zone_table;
 
 pub use backend::CudaDevice;
 pub use support::SUPPORT_SOURCE;

@@ -8,25 +8,65 @@
 typedef unsigned long long u64;
 
 struct Zone {
-    const unsigned char* start;
+    unsigned char* start;
     u64 bytes;
 };
 
-// Blocks in x are zones, blocks in y share a zone. result[2*zone] = first changed offset (or ~0),
-// result[2*zone+1] = changed bytes.
-extern "C" __global__ void evo_check_zones(const Zone* zones, unsigned pattern, u64* result) {
-    Zone zone = zones[blockIdx.x];
+// A guard zone as single bytes up to the first 16-byte boundary, words of 16 bytes, and the bytes behind them.
+struct ZoneParts {
+    unsigned char* start;
+    u64 head, words, bytes;
+    unsigned pattern, shifted;
+
+    __device__ ZoneParts(Zone zone, unsigned pattern) : start((unsigned char*)zone.start), bytes(zone.bytes), pattern(pattern) {
+        head = (16 - (u64)zone.start % 16) % 16;
+        if (head > bytes) head = bytes;
+        words = (bytes - head) / 16;
+        // The pattern's phase is that of the zone's start, so the first word begins `head` bytes into it.
+        shifted = __funnelshift_r(pattern, pattern, 8 * (head % 4));
+    }
+
+    __device__ unsigned char byte(u64 i) const { return (unsigned char)(pattern >> (8 * (i % 4))); }
+};
+
+// Blocks in x are zones, blocks in y share a zone.
+extern "C" __global__ void evo_fill_zones(const Zone* zones, unsigned pattern) {
+    ZoneParts own(zones[blockIdx.x], pattern);
+    u64 first = (u64)blockIdx.y * blockDim.x + threadIdx.x, step = (u64)gridDim.y * blockDim.x;
+    uint4* words = (uint4*)(own.start + own.head);
+    for (u64 i = first; i < own.words; i += step) words[i] = make_uint4(own.shifted, own.shifted, own.shifted, own.shifted);
+    for (u64 i = first; i < own.head; i += step) own.start[i] = own.byte(i);
+    for (u64 i = own.head + 16 * own.words + first; i < own.bytes; i += step) own.start[i] = own.byte(i);
+}
+
+// The same blocks. report[2*zone] = first changed offset (or ~0), report[2*zone+1] = changed bytes; total counts
+// the changed bytes of all zones.
+extern "C" __global__ void evo_check_zones(const Zone* zones, unsigned pattern, u64* report, u64* total) {
+    ZoneParts own(zones[blockIdx.x], pattern);
+    u64 begin = (u64)blockIdx.y * blockDim.x + threadIdx.x, step = (u64)gridDim.y * blockDim.x;
     u64 first = ~0ull, changed = 0;
-    for (u64 i = blockIdx.y * blockDim.x + threadIdx.x; i < zone.bytes; i += gridDim.y * blockDim.x) {
-        unsigned char want = (unsigned char)(pattern >> (8 * (i % 4)));
-        if (zone.start[i] != want) {
-            changed++;
-            if (i < first) first = i;
+    auto look = [&](u64 from, u64 to) {
+        for (u64 i = from; i < to; i++) {
+            if (own.start[i] != own.byte(i)) {
+                changed++;
+                if (i < first) first = i;
+            }
+        }
+    };
+    const uint4* words = (const uint4*)(own.start + own.head);
+    for (u64 i = begin; i < own.words; i += step) {
+        uint4 word = words[i];
+        if (((word.x ^ own.shifted) | (word.y ^ own.shifted) | (word.z ^ own.shifted) | (word.w ^ own.shifted)) != 0) {
+            look(own.head + 16 * i, own.head + 16 * (i + 1));
         }
     }
+    if (begin < own.head) look(begin, begin + 1);
+    u64 tail = own.head + 16 * own.words + begin;
+    if (tail < own.bytes) look(tail, tail + 1);
     if (changed) {
-        atomicMin(&result[2 * blockIdx.x], first);
-        atomicAdd(&result[2 * blockIdx.x + 1], changed);
+        atomicMin(&report[2 * blockIdx.x], first);
+        atomicAdd(&report[2 * blockIdx.x + 1], changed);
+        atomicAdd(total, changed);
     }
 }
 

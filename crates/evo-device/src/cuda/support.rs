@@ -9,8 +9,9 @@ use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
 use evo_protocol::verdict::VerdictKind;
 
-use super::buffer::{Buffer, Zone};
+use super::buffer::Buffer;
 use super::driver::{self, check};
+use super::zone_table::ZoneTable;
 use crate::device::{BlockError, Comparison, Tolerance};
 
 /// Source of the helper kernels; compiled once per architecture into the cache.
@@ -22,8 +23,7 @@ const BLOCKS_MAX: u64 = 1056;
 const ZONE_BLOCKS: u32 = 16;
 /// Most cycles that a block of the delaying kernel spins: some tens of microseconds.
 const DELAY_CYCLES: u32 = 40_000;
-/// Bytes of the scratch area for parameters and results: zones (16 B) and results (16 B) of up to
-/// 4,096 zones, or `BLOCKS_MAX` partial comparisons.
+/// Bytes of the area for results: `BLOCKS_MAX` partial comparisons fit.
 const AREA_BYTES: usize = 1 << 17;
 
 /// A block's share of a comparison; laid out as the kernel's `Partial`.
@@ -50,18 +50,18 @@ struct BlockPartial {
     index: u64,
 }
 
-/// The loaded helper module with a small device area of its own.
+/// The loaded helper module with a small device area for results.
 pub struct Support {
     stream: sys::CUstream,
     functions: HashMap<&'static str, sys::CUfunction>,
-    area: sys::CUdeviceptr,
     results: sys::CUdeviceptr,
 }
 
-const NAMES: [&str; 32] = [
+const NAMES: [&str; 33] = [
     "evo_smear",
     "evo_delay",
     "evo_check_zones",
+    "evo_fill_zones",
     "evo_hash",
     "evo_count_1",
     "evo_count_2",
@@ -96,7 +96,7 @@ const NAMES: [&str; 32] = [
 impl Support {
     /// Loads the helper cubin.
     pub fn load(image: &[u8], stream: sys::CUstream) -> Result<Support, DeviceError> {
-        let (mut module, mut area, mut results) = (ptr::null_mut(), 0, 0);
+        let (mut module, mut results) = (ptr::null_mut(), 0);
         let mut functions = HashMap::new();
         // SAFETY: the image is a whole cubin; all pointers are to live locals; a context is current.
         unsafe {
@@ -110,34 +110,44 @@ impl Support {
                 check(sys::cuModuleGetFunction(&mut function, module, text.as_ptr()), name)?;
                 functions.insert(name, function);
             }
-            check(sys::cuMemAlloc_v2(&mut area, AREA_BYTES), "cannot allocate the helpers' area")?;
             check(sys::cuMemAlloc_v2(&mut results, AREA_BYTES), "cannot allocate the helpers' area")?;
         }
-        Ok(Support { stream, functions, area, results })
+        Ok(Support { stream, functions, results })
+    }
+
+    /// Rewrites all zones of the table.
+    pub fn fill_zones(&self, table: &ZoneTable, pattern: u32) -> Result<(), DeviceError> {
+        let (count, zones) = (table.len() as u32, table.zones());
+        match count {
+            0 => Ok(()),
+            _ => self.launch("evo_fill_zones", [count, ZONE_BLOCKS], &mut [arg(&zones), arg(&pattern)]),
+        }
     }
 
     /// Damaged zones as (zone, first changed offset, changed bytes).
-    pub fn check_zones(&self, zones: &[Zone], pattern: u32) -> Result<Vec<(usize, u64, u64)>, DeviceError> {
-        let mut damage = Vec::new();
-        for (chunk_number, chunk) in zones.chunks(4096).enumerate() {
-            // The kernel takes a minimum of offsets and adds up counts, so it starts from these.
-            let initial: Vec<[u64; 2]> = vec![[u64::MAX, 0]; chunk.len()];
-            self.upload(self.area, chunk)?;
-            self.upload(self.results, &initial)?;
-            let grid = [chunk.len() as u32, ZONE_BLOCKS];
-            let (area, results) = (self.area, self.results);
-            self.launch("evo_check_zones", grid, &mut [arg(&area), arg(&pattern), arg(&results)])?;
-            let found: Vec<[u64; 2]> = self.download(chunk.len())?;
-            for (index, [first, changed]) in found.into_iter().enumerate().filter(|(_, pair)| pair[1] > 0) {
-                damage.push((chunk_number * 4096 + index, first, changed));
-            }
+    pub fn check_zones(
+        &self,
+        table: &ZoneTable,
+        pattern: u32,
+    ) -> Result<Vec<(usize, u64, u64)>, DeviceError> {
+        let (count, zones, reports, total) =
+            (table.len() as u32, table.zones(), table.reports(), table.total());
+        if count == 0 {
+            return Ok(Vec::new());
         }
-        Ok(damage)
+        let mut arguments = [arg(&zones), arg(&pattern), arg(&reports), arg(&total)];
+        self.launch("evo_check_zones", [count, ZONE_BLOCKS], &mut arguments)?;
+        table.damaged()
     }
 
     /// A hash of a buffer's contents.
     pub fn hash(&self, buffer: &Buffer) -> Result<u64, DeviceError> {
-        let (data, bytes, results) = (buffer.pointer(), buffer.bytes, self.results);
+        self.hash_range(buffer.pointer(), buffer.bytes)
+    }
+
+    /// A hash of any range that begins at a multiple of four bytes.
+    pub fn hash_range(&self, data: sys::CUdeviceptr, bytes: u64) -> Result<u64, DeviceError> {
+        let results = self.results;
         self.upload(self.results, &[0u64])?;
         let grid = blocks(bytes / 4);
         self.launch("evo_hash", [grid, 1], &mut [arg(&data), arg(&bytes), arg(&results)])?;

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::device::{DeviceError, DeviceInfo, EntryAttributes, Telemetry};
 use evo_protocol::dtype::DType;
 use evo_protocol::measurement::TimingMode;
@@ -22,7 +23,7 @@ use super::runner::Work;
 use super::{launch, machine, numbers, stop};
 use crate::device::{
     BlockError, BoundArgument, BoundLaunch, BufferId, Comparison, Device, GuardDamage, ModuleId,
-    RunConditions, SampleOrder, Tolerance, Watch, WatchReport, WatchedContents,
+    RunConditions, SampleOrder, Tolerance, VariableState, Watch, WatchReport, WatchedContents,
 };
 
 /// Most bytes that a flush of the last-level cache writes; twice the cache where that is less.
@@ -30,6 +31,9 @@ const FLUSH_MAX: u64 = 256 << 20;
 
 /// What shared memory holds in checked runs that do not say it: a NaN of every floating type, -1 of every integer.
 const PATTERN: u32 = u32::MAX;
+
+/// Bytes on each side of a buffer that kernels may use where pages do not guard it.
+const UNGUARDED: usize = 64 << 10;
 
 /// For how long a thread that others of its block wait for may keep a processor thread.
 const SLICE: Duration = Duration::from_millis(10);
@@ -45,6 +49,7 @@ pub struct HostDevice {
     /// Whether one processor thread runs all blocks, so that what a check finds is the same each time.
     alone: bool,
     conditions: RunConditions,
+    checks: CheckSet,
     /// What launches had to say since `notes` was called.
     notes: Vec<String>,
 }
@@ -77,6 +82,7 @@ impl HostDevice {
             flush: Vec::new(),
             alone: false,
             conditions: RunConditions::default(),
+            checks: CheckSet::default(),
             notes: Vec::new(),
         })
     }
@@ -152,13 +158,17 @@ impl HostDevice {
             block: bound.block,
             shared_bytes: bound.shared_bytes,
             order: conditions.order,
-            residue: conditions.residue,
+            residue: conditions.residue.filter(|_| self.checks.include(GateCheck::StackResidue)),
+            waits_when_stuck: !self.checks.include(GateCheck::BarrierDivergence),
+            clock: conditions.clock,
         };
         let blocks = bound.grid.iter().fold(1usize, |all, &extent| all.saturating_mul(extent as usize));
         // The blocks of a cooperative launch wait for each other.
         let seats = if self.alone && !bound.cooperative { 1 } else { blocks };
-        let pattern = checked.then(|| conditions.residue.unwrap_or(PATTERN));
-        let job = SharedLaunch::new(work, module, pattern, seats);
+        let residue = conditions.residue.filter(|_| self.checks.include(GateCheck::SharedResidue));
+        let pattern = checked.then(|| residue.unwrap_or(PATTERN));
+        let mut job = SharedLaunch::new(work, module, pattern, seats);
+        job.looks_beside = self.checks.include(GateCheck::SharedZones);
         self.pool.run(job).map_err(|error| launch::with_entry(error, &bound.entry))
     }
 
@@ -266,6 +276,10 @@ impl Device for HostDevice {
         &self.info
     }
 
+    fn set_checks(&mut self, checks: CheckSet) {
+        self.checks = checks;
+    }
+
     fn load(&mut self, binary: &[u8], entries: &[String]) -> Result<ModuleId, DeviceError> {
         let module = HostModule::load(binary, entries)?;
         let id = ModuleId(self.next_number());
@@ -283,6 +297,17 @@ impl Device for HostDevice {
         Ok(self.module(module)?.hash().map(str::to_string))
     }
 
+    fn variables(&mut self, module: ModuleId) -> Result<Vec<VariableState>, DeviceError> {
+        // SAFETY: the module is loaded, and launches have ended when they return.
+        Ok(unsafe { self.module(module)?.variables.states() })
+    }
+
+    fn restore_variables(&mut self, module: ModuleId) -> Result<(), DeviceError> {
+        // SAFETY: as above.
+        unsafe { self.module(module)?.variables.restore() };
+        Ok(())
+    }
+
     /// Registers and local memory of a kernel on a CPU mean nothing: they are 0.
     fn attributes(&mut self, module: ModuleId, launch: &BoundLaunch) -> Result<EntryAttributes, DeviceError> {
         let entry = self.module(module)?.entry(&launch.entry)?;
@@ -297,7 +322,8 @@ impl Device for HostDevice {
     }
 
     fn allocate(&mut self, name: &str, bytes: u64) -> Result<BufferId, DeviceError> {
-        let mut buffer = GuardedBuffer::new(name, bytes)
+        let margin = if self.checks.include(GateCheck::GuardPages) { 0 } else { UNGUARDED };
+        let mut buffer = GuardedBuffer::with_margin(name, bytes, margin)
             .map_err(|error| stop::no_memory(&format!("the {bytes} bytes of `{name}`"), &error))?;
         buffer.place(self.conditions.placement).map_err(|error| cannot_protect(name, &error))?;
         let id = BufferId(self.next_number());
@@ -386,6 +412,9 @@ impl Device for HostDevice {
     }
 
     fn check_guards(&mut self) -> Result<Vec<GuardDamage>, DeviceError> {
+        if !self.checks.include(GateCheck::GuardZones) {
+            return Ok(Vec::new());
+        }
         let mut damages: Vec<GuardDamage> = self.buffers.values().flat_map(GuardedBuffer::damage).collect();
         // Buffers are in a hash map, and what is reported first must not depend on its order.
         damages.sort_by(|a, b| (&a.buffer, a.offset).cmp(&(&b.buffer, b.offset)));
@@ -401,6 +430,7 @@ impl Device for HostDevice {
 
     /// Applies all of them. Kernels' addresses change with the placement.
     fn set_conditions(&mut self, conditions: RunConditions) -> Result<(), DeviceError> {
+        let conditions = conditions.under(self.checks);
         for buffer in self.buffers.values_mut() {
             buffer.place(conditions.placement).map_err(|error| cannot_protect(buffer.name(), &error))?;
         }
@@ -409,6 +439,7 @@ impl Device for HostDevice {
     }
 
     fn protect(&mut self, buffer: BufferId, read_only: bool) -> Result<bool, DeviceError> {
+        let read_only = read_only && self.checks.include(GateCheck::ReadOnlyInputs);
         let buffer = self.buffer_mut(buffer)?;
         buffer.protect(read_only).map_err(|error| cannot_protect(buffer.name(), &error))?;
         Ok(true)
@@ -434,6 +465,7 @@ impl Device for HostDevice {
         let options = CheckerOptions {
             order: watch.order,
             residue: watch.residue,
+            checks: self.checks,
             accesses_max: watch.accesses_max,
             deadline: Instant::now() + watch.time_max,
         };

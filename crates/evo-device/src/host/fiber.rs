@@ -31,7 +31,8 @@ pub struct ThreadRecord {
     pub thread: [u32; 3],
     pub linear: u32,
     pub block: [u32; 3],
-    pub spare: u32,
+    /// Whether the clock shows what `clock_start` says, and not time.
+    pub clock: u32,
     pub block_dim: [u32; 3],
     pub threads: u32,
     pub grid_dim: [u32; 3],
@@ -45,7 +46,12 @@ pub struct ThreadRecord {
     pub yielder: *const c_void,
     /// The fiber's number.
     pub fiber: u64,
-    pub unused: [u64; 3],
+    /// The first reading of the clock.
+    pub clock_start: u64,
+    /// When that was; kept by the C++ side.
+    pub clock_began: u64,
+    /// Readings so far.
+    pub clock_readings: u64,
 }
 
 /// Mirror of `evo_runtime`.

@@ -32,14 +32,15 @@ pub struct GuardedBuffer {
 }
 
 impl GuardedBuffer {
-    /// Maps a buffer of zeros.
-    pub fn new(name: &str, bytes: u64) -> io::Result<GuardedBuffer> {
+    /// Maps a buffer of zeros. `margin` bytes of the pages before and behind it, a multiple of a page, are open and not
+    /// looked at: none unless a self-test leaves these pages out.
+    pub fn with_margin(name: &str, bytes: u64, margin: usize) -> io::Result<GuardedBuffer> {
         let bytes = usize::try_from(bytes).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
         // An empty buffer gets a page too, so that it has an address of its own.
         let open_bytes = round_up(bytes.max(1), page_bytes());
         let mapping = Mapping::reserve(open_bytes + 2 * GUARD)?;
         let open = mapping.start() + GUARD;
-        mapping.open(open, open_bytes)?;
+        mapping.open(open - margin, open_bytes + 2 * margin)?;
         let start = open + open_bytes - round_up(bytes, 16);
         let range = Range {
             kind: RangeKind::Buffer,
@@ -188,7 +189,7 @@ mod tests {
     }
 
     fn check(bytes: u64) {
-        let mut buffer = GuardedBuffer::new("x", bytes).unwrap();
+        let mut buffer = GuardedBuffer::with_margin("x", bytes, 0).unwrap();
         let size = bytes as usize;
         assert_eq!(buffer.address() % 16, 0);
         assert!(buffer.mapping.end() - GUARD - buffer.address() - size < 16);
@@ -219,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_protected_buffer_can_be_changed_moved_and_armed() {
-        let mut buffer = GuardedBuffer::new("x", 100).unwrap();
+        let mut buffer = GuardedBuffer::with_margin("x", 100, 0).unwrap();
         buffer.protect(true).unwrap();
         buffer.change(|contents| contents.fill(3)).unwrap();
         buffer.place(Placement::Start).unwrap();

@@ -26,6 +26,7 @@ mod tests;
 mod tls;
 mod tokens;
 pub mod translate;
+mod variables;
 mod warp;
 mod zones;
 

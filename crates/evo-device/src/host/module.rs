@@ -1,6 +1,7 @@
 //! A loaded shared object: its table of entry points, its hash, its static shared memory.
 
 use std::collections::HashMap;
+use std::error::Error;
 use std::ffi::{CStr, c_char, c_void};
 use std::fs::File;
 use std::io::Write;
@@ -17,6 +18,7 @@ use rustix::fs::MemfdFlags;
 use super::fiber::ABI;
 use super::instrument::ModuleImage;
 use super::tls;
+use super::variables::HostVariables;
 use super::zones::{self, SharedVariable};
 use crate::device::BoundArgument;
 
@@ -75,6 +77,8 @@ pub struct HostModule {
     pub statics: tls::Statics,
     /// What checks need to know, if it was compiled for them.
     pub image: Option<ModuleImage>,
+    /// Its own variables.
+    pub variables: HostVariables,
     /// Static shared variables between zones.
     pub zoned: Arc<[SharedVariable]>,
     _library: Library,
@@ -104,6 +108,8 @@ impl HostModule {
         let statics = tls::Statics::of(std::ptr::from_ref(record) as usize, record.touch);
         // SAFETY: the table is the module's, so the module is loaded there.
         let zoned = unsafe { zones::variables(binary, statics.base()) };
+        // SAFETY: as above; no entry point has been called.
+        let variables = unsafe { HostVariables::of(binary, statics.base()) };
         // SAFETY: the table holds `count` entries.
         let records = unsafe { std::slice::from_raw_parts(record.entries, record.count as usize) };
         // SAFETY: each entry's pointers are to constants of the library.
@@ -127,6 +133,7 @@ impl HostModule {
             hash,
             statics,
             image,
+            variables,
             zoned: zoned.into(),
             _library: library,
             _file: file,
@@ -195,8 +202,13 @@ fn open_library(binary: &[u8]) -> Result<(Library, File), DeviceError> {
     // SAFETY: a variant has no constructors but those of the C++ runtime; loading it runs no kernel code.
     let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_LOCAL) };
     // The path means nothing to a reader of the error.
-    let library = library.map_err(|error| refused(error.to_string().replace(&path, "the module")))?;
+    let library = library.map_err(|error| refused(reason(&error).replace(&path, "the module")))?;
     Ok((library, file))
+}
+
+/// What the loader says; the error itself says only that it failed.
+fn reason(error: &libloading::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), |source| source.to_string())
 }
 
 unsafe fn read_entry(record: &EntryRecord) -> HostFunction {

@@ -29,6 +29,8 @@ pub struct SharedLaunch {
     pub zoned: Arc<[SharedVariable]>,
     /// Processor threads that may take part.
     pub seats: usize,
+    /// Whether what lies beside shared variables is looked at after a block.
+    pub looks_beside: bool,
     next: AtomicU64,
     stop: AtomicBool,
     /// Line of a barrier at which threads waited that others had left before; 0 if there was none.
@@ -50,6 +52,7 @@ impl SharedLaunch {
             statics: module.statics,
             zoned: Arc::clone(&module.zoned),
             seats,
+            looks_beside: true,
             next: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             early_exit: AtomicI32::new(0),
@@ -120,7 +123,10 @@ impl SharedLaunch {
         let runner: *mut Runner = &mut *seat.runner;
         // SAFETY: `begin` was called; only this thread touches the runner.
         unsafe { Runner::run_block(runner, block) }?;
-        let damage = self.pattern.and_then(|pattern| self.damage(seat, pattern, block, statics));
+        let damage = self
+            .pattern
+            .filter(|_| self.looks_beside)
+            .and_then(|pattern| self.damage(seat, pattern, block, statics));
         damage.map_or(Ok(()), Err)
     }
 

@@ -18,6 +18,8 @@ pub const HEADER: &str = concat!(
     include_str!("include/evo_atomic.h"),
     include_str!("include/evo_warp.h"),
     include_str!("include/evo_matrix.h"),
+    include_str!("include/evo_memory.h"),
+    include_str!("include/evo_groups.h"),
 );
 
 /// What an instrumented source includes behind it.
@@ -49,6 +51,10 @@ pub fn headers() -> &'static [(&'static str, &'static str)] {
         ("cassert", SEE_HEADER),
         ("float.h", SEE_HEADER),
         ("cfloat", SEE_HEADER),
+        ("stdlib.h", SEE_HEADER),
+        ("cstdlib", SEE_HEADER),
+        ("cooperative_groups.h", SEE_HEADER),
+        ("cooperative_groups/reduce.h", SEE_HEADER),
     ]
 }
 

@@ -1,5 +1,6 @@
 //! Small problems for the tests of every reference.
 
+use evo_protocol::check::CheckSet;
 use evo_protocol::plan::Fill;
 use evo_protocol::worker::{CheckPlan, ReferencePlan, SpecialValues};
 
@@ -22,10 +23,12 @@ pub fn check_plan(reference: &str) -> CheckPlan {
         families: vec![],
         deterministic: true,
         repeats: 4,
+        allow_state: false,
         special_values: SpecialValues::default(),
         fast_math: false,
         flushes_subnormals: false,
         reference_f64: false,
+        checks: CheckSet::default(),
     }
 }
 

@@ -10,14 +10,16 @@ use evo_protocol::verdict::{Gate, GateState, Verdict, VerdictKind};
 use evo_protocol::worker::{BinaryRef, Candidate, CheckPlan, Depth, Phase, ReferencePlan};
 use evo_space::genome::ContentHash;
 
-use super::case::Case;
+use super::case::{self, Case};
 use super::expected::{self, ExpectedSet};
 use super::fake::{Call, FakeDevice, Kernel};
+use super::inputs::{self, Draw, Family};
 use super::reference::testing::{buffer, check_plan, plan};
 use super::state::Judge;
 use super::timed::Turns;
 
 mod device;
+mod module_state;
 mod repeat;
 mod softmax_attention;
 
@@ -148,8 +150,10 @@ fn sizes_of_0_are_legal() {
 }
 
 fn judge_of(kernel: Kernel, check: CheckPlan) -> Judge {
-    let naive = self::kernel(honest);
-    let device = FakeDevice::new(vec![("k", kernel), ("naive", naive)]);
+    judge_on(FakeDevice::new(vec![("k", kernel), ("naive", self::kernel(honest))]), check)
+}
+
+fn judge_on(device: FakeDevice, check: CheckPlan) -> Judge {
     let mut judge = Judge::new(Box::new(device), None);
     let candidate = candidate(check);
     let reference = candidate.reference.as_ref().map(|_| b"naive".as_slice());
@@ -311,6 +315,60 @@ fn reads_outside_change_the_output_in_deep_checks() {
     // What the quick look misses is why the deep one exists.
     let quick = verdict_at(reads(), check_plan("gemm"), &shapes(), Depth::Quick);
     assert!(quick.is_none());
+}
+
+#[test]
+fn finalists_meet_more_shapes_and_more_seeds() {
+    let tiny = |(m, n, k)| ProblemPlan { name: format!("tiny:M={m},N={n},K={k}"), ..gemm(m, n, k) };
+    let usual = [(17, 15, 16), (1, 33, 5)].map(tiny);
+    let drawn = [(7, 40, 3), (53, 19, 4), (2, 2, 2)].map(tiny);
+    // The 21st set of values of the smallest shape that has enough of them.
+    let draw = Draw { seed: check_plan("gemm").seed, index: 21, family: Family::Normal, magnitude: 1.0 };
+    let bytes = inputs::generate(&drawn[0], &drawn[0].buffers[0], draw).unwrap();
+    let bad = f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    let unlucky = || {
+        lying(move |call| {
+            if call.load(0)[0] == bad {
+                call.store(2, 0, 99.0);
+            }
+        })
+    };
+    let narrow = || {
+        lying(|call| {
+            let (m, n, _) = extents(call);
+            if m % 16 == 5 && n % 16 == 3 {
+                call.store(2, m * n - 1, 99.0);
+            }
+        })
+    };
+    for (kernel, wrong) in [(unlucky(), true), (narrow(), true), (kernel(honest), false)] {
+        let mut judge = judge_of(kernel, check_plan("gemm"));
+        let full = judge.gate(0, Gate::TinyShapes, Depth::Full, &usual, &mut { QUIET });
+        assert_eq!(full.report.state, GateState::Pass, "{}", full.report.message);
+        let deep = judge.gate(0, Gate::TinyShapes, Depth::Deep, &drawn, &mut { QUIET });
+        assert_eq!(deep.verdict.map(|verdict| verdict.kind), wrong.then_some(VerdictKind::WrongAnswer));
+        let evidence = |name| deep.report.evidence.get(name).and_then(|count| count.as_u64()).unwrap();
+        assert!(evidence("further_shapes") == 3 && (evidence("further_seeds") > 0 || wrong));
+        // Nobody asks for them again.
+        assert!(
+            judge.expected.get(&expected::key(&check_plan("gemm"), &Case::first(&drawn[0]), None)).is_none()
+        );
+    }
+}
+
+#[test]
+fn seeds_are_tried_without_small_shapes_too() {
+    let mut judge = judge_of(kernel(honest), check_plan("gemm"));
+    let full = judge.gate(0, Gate::FullShapes, Depth::Deep, &shapes(), &mut { QUIET });
+    assert!(full.report.evidence.get("further_seeds").is_some(), "{:?}", full.report);
+    let plans = shapes();
+    let largest = plans.iter().collect::<Vec<_>>();
+    let names = |depth| {
+        let cases = case::cases(&check_plan("gemm"), &largest, depth, true).unwrap();
+        cases.iter().map(Case::name).filter(|name| name.ends_with("zero")).collect::<Vec<_>>()
+    };
+    assert_eq!(names(Depth::Full), [""; 0]);
+    assert_eq!(names(Depth::Deep), [format!("{} seed 0 zero", plans[2].name)]);
 }
 
 #[test]

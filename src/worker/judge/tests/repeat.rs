@@ -2,6 +2,8 @@
 
 use std::cell::{Cell, RefCell};
 
+use evo_protocol::check::{CheckSet, GateCheck};
+
 use super::*;
 
 #[test]
@@ -176,4 +178,59 @@ fn a_rare_fault_shows_among_thousands_of_calls() {
     let plan = [gemm(5, 7, 16)];
     let found = verdict_at(rare, check_plan("gemm"), &plan, Depth::Deep).unwrap();
     assert_eq!(found.kind, VerdictKind::Nondeterministic, "{}", found.message);
+}
+
+/// What the rotation is for: without it, the right answer stands where the next timed call is about to write.
+#[test]
+fn without_the_rotation_right_answers_stand_in_outputs() {
+    let found = Rc::new(Cell::new(0));
+    let counted = found.clone();
+    let watching = kernel(move |call| {
+        let before = call.load(2);
+        honest(call);
+        counted.set(counted.get() + u32::from(before == call.load(2)));
+    });
+    let checks = CheckSet::without(GateCheck::Rotation, None);
+    let mut judge = judge_of(watching, CheckPlan { checks, ..check_plan("gemm") });
+    let timed = judge.prepare_timed(0, &shapes()[1], Turns::Several, &mut { QUIET }).unwrap();
+    judge.sample(&timed, TimingMode::Hot, 9, 1).unwrap();
+    assert!(found.get() >= 8, "{}", found.get());
+}
+
+/// A kernel that works only where it sees poison is found by the rotation, and by nothing else.
+#[test]
+fn a_kernel_that_recognizes_poison_needs_the_rotation() {
+    let watched = || {
+        kernel(|call| {
+            if call.load(2).iter().any(|value| value.is_nan() || value.abs() > 1e30) {
+                honest(call);
+            }
+        })
+    };
+    assert_eq!(label(watched()), "timing_escape:phase_dependent");
+    let checks = CheckSet::without(GateCheck::Rotation, None);
+    let plan = CheckPlan { checks, ..check_plan("gemm") };
+    assert!(verdict_at(watched(), plan, &shapes(), Depth::Full).is_none());
+}
+
+#[test]
+fn wrong_answers_that_may_differ_are_called_wrong() {
+    let may_differ = || CheckPlan { deterministic: false, ..check_plan("gemm") };
+    let found = |kernel| verdict_at(kernel, may_differ(), &shapes(), Depth::Full).unwrap().label();
+    let wrong = found(lying(|call| call.store(2, 1, 7.0)));
+    assert!(wrong.starts_with("wrong_answer"), "{wrong}");
+    let noisy = found(lying(|call| call.store(2, 1, 7.0 + (call.noise % 7) as f32)));
+    assert!(noisy.starts_with("wrong_answer"), "{noisy}");
+}
+
+/// Right at the first launch after loading, and never again.
+#[test]
+fn a_counter_that_is_not_reset_is_state() {
+    let counts = lying(|call| {
+        *call.global += 1;
+        if *call.global > 1 {
+            call.store(2, 0, 0.25);
+        }
+    });
+    assert_eq!(label(counts), "stateful:module_state");
 }

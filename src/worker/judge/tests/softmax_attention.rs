@@ -1,7 +1,6 @@
 //! Softmax and attention: faults that only some families or flags show.
 
 use super::*;
-use crate::worker::judge::inputs::Family;
 
 /// Arguments of `k`: x, y, ROWS, COLS.
 fn softmax(rows: i64, columns: i64) -> ProblemPlan {
@@ -17,11 +16,16 @@ fn softmax_row(row: &[f32], max: f32) -> Vec<f32> {
 }
 
 fn softmax_kernel(with_max: bool) -> Kernel {
+    softmax_from(f32::NEG_INFINITY, with_max)
+}
+
+/// A softmax whose maximum starts here.
+fn softmax_from(start: f32, with_max: bool) -> Kernel {
     kernel(move |call| {
         let columns = call.scalar(3) as usize;
         let x = call.load(0);
         for (row, values) in x.chunks(columns).enumerate() {
-            let max = values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            let max = values.iter().copied().fold(start, f32::max);
             let out = softmax_row(values, if with_max { max } else { 0.0 });
             out.iter().enumerate().for_each(|(at, y)| call.store(1, (row * columns + at) as i64, *y));
         }
@@ -37,6 +41,20 @@ fn a_softmax_without_its_maximum_fails_for_large_inputs_only() {
     let verdict = judge(false, Depth::Full).unwrap();
     assert_eq!(verdict.label(), "wrong_answer:range");
     assert_eq!(verdict.evidence.get("family").unwrap(), Family::Spikes.as_str());
+}
+
+#[test]
+fn a_maximum_that_starts_too_high_fails_for_rows_below_it() {
+    let plans = [softmax(5, 64)];
+    let judge = |start, families: &[&str]| {
+        let families = families.iter().map(ToString::to_string).collect();
+        let check = CheckPlan { families, ..check_plan("softmax") };
+        verdict_at(softmax_from(start, true), check, &plans, Depth::Full)
+    };
+    let family = |verdict: Option<Box<Verdict>>| verdict.unwrap().evidence.get("family").unwrap().clone();
+    assert_eq!(family(judge(0.0, &["normal", "low"])), "low");
+    assert_eq!(family(judge(-1e30, &["normal", "low", "lowest"])), "lowest");
+    assert!(judge(f32::MIN, &["low", "lowest"]).is_none());
 }
 
 /// Arguments of `k`: q, k, v, o, SQ, SKV, CAUSAL.

@@ -27,7 +27,9 @@
 #define __constant__
 #define __managed__
 #define __grid_constant__
-#define __shared__ thread_local
+// CUDA promises the alignment of the type; compilers for GPUs give arrays 16 bytes, and what is misaligned should be so
+// wherever a variable comes to lie.
+#define __shared__ thread_local __attribute__((aligned(16)))
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__ __attribute__((noinline))
 #define __align__(n) __attribute__((aligned(n)))
@@ -79,7 +81,7 @@ enum { EVO_WATCH_BEGIN, EVO_WATCH_ARRIVE, EVO_WATCH_BARRIER, EVO_WATCH_WARP, EVO
 static void evo_watch_sync(int moment, unsigned detail);
 // Without the attribute the compiler takes a variable that nothing writes for zeros and never reads it.
 #undef __shared__
-#define __shared__ thread_local __attribute__((used))
+#define __shared__ thread_local __attribute__((used, aligned(16)))
 #else
 #define EVO_UNCHECKED
 EVO_INLINE void evo_watch_sync(int, unsigned) {}
@@ -110,12 +112,13 @@ struct evo_runtime {
 // One thread of a block.
 struct evo_thread {
     unsigned thread_x, thread_y, thread_z, linear;
-    unsigned block_x, block_y, block_z, spare;
+    unsigned block_x, block_y, block_z, clock;
     unsigned block_dim_x, block_dim_y, block_dim_z, threads;
     unsigned grid_dim_x, grid_dim_y, grid_dim_z, spare_too;
     void* shared;
     const evo_runtime* runtime;
-    uint64_t owner[6];
+    uint64_t owner[3];
+    uint64_t clock_start, clock_began, clock_readings;
 };
 
 enum { EVO_SYNC, EVO_SYNC_COUNT, EVO_SYNC_AND, EVO_SYNC_OR };
@@ -199,7 +202,7 @@ struct evo_zone {
 #define EVO_SHARED(number, name, kernel, ...) static __shared__ __VA_ARGS__;
 #else
 #define EVO_SHARED(number, name, kernel, ...)                                                      \
-    struct evo_zoned_##number {                                                                    \
+    struct __attribute__((aligned(16))) evo_zoned_##number {                                       \
         unsigned char evo_before[EVO_ZONE];                                                        \
         __VA_ARGS__;                                                                               \
         unsigned char evo_behind[EVO_ZONE];                                                        \
@@ -254,12 +257,25 @@ EVO_INLINE void __nanosleep(unsigned) {
     evo_thread* self = evo_self();
     self->runtime->relax(self);
 }
-EVO_INLINE long long clock64() {
+EVO_INLINE uint64_t evo_time() {
 #if defined(__x86_64__)
-    return (long long)__builtin_ia32_rdtsc();
+    return __builtin_ia32_rdtsc();
 #else
-    return (long long)__builtin_readcyclecounter();
+    return __builtin_readcyclecounter();
 #endif
+}
+// Some checked runs ask for a clock that starts where they like: a kernel that is wrong at one moment in a thousand is
+// then wrong here. Readings are one apart at first, later they differ as time does: a wait for some ticks still ends.
+__attribute__((noinline, unused)) static uint64_t evo_other_clock(evo_thread* self) {
+    const uint64_t steps = 16;
+    uint64_t now = evo_time(), readings = self->clock_readings++;
+    if (readings == 0) self->clock_began = now;
+    if (readings < steps) return self->clock_start + readings;
+    return self->clock_start + steps + (now - self->clock_began);
+}
+EVO_INLINE long long clock64() {
+    evo_thread* self = evo_self();
+    return (long long)(self->clock ? evo_other_clock(self) : evo_time());
 }
 EVO_INLINE long clock() { return (long)clock64(); }
 EVO_INLINE unsigned long long globaltimer() { return (unsigned long long)clock64(); }

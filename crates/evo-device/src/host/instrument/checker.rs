@@ -7,6 +7,7 @@
 
 use std::time::Instant;
 
+use evo_protocol::check::CheckSet;
 use evo_protocol::device::DeviceError;
 
 use super::access::{SeenAccess, ThreadPlace};
@@ -16,6 +17,7 @@ use super::order::{BlockOrder, LaunchOrder};
 use super::regions::{Region, RegionKind, Regions};
 use super::shadow::{ANYBODY, AccessKind, AccessRecord, ShadowCell};
 use super::symbols::Variable;
+use super::unfenced::{Doubts, Publications, SeenPublications, VolatileRead};
 use crate::device::{AccessNote, NoteKind};
 use crate::host::tls::Statics;
 
@@ -26,6 +28,8 @@ pub struct CheckerOptions {
     pub order: u64,
     /// What shared memory holds when a block begins.
     pub residue: u32,
+    /// Faults of other checks are not found.
+    pub checks: CheckSet,
     pub accesses_max: u64,
     pub deadline: Instant,
 }
@@ -85,6 +89,9 @@ struct RunningBlock {
     /// Number among all blocks of the run: the stamp of its shared memory.
     serial: u32,
     order: BlockOrder,
+    observed: SeenPublications,
+    /// Whether one of its threads has stored to volatile global memory.
+    stores_volatile: bool,
     gave_way: Vec<bool>,
     /// Its shared memory, dynamic and static.
     shared: [(usize, usize); 2],
@@ -105,6 +112,8 @@ pub struct AccessChecker {
     regions: Regions,
     launch: Option<LaunchShape>,
     order: LaunchOrder,
+    publications: Publications,
+    doubts: Doubts,
     blocks: Vec<RunningBlock>,
     stamp: u32,
     serial: u32,
@@ -127,6 +136,8 @@ impl AccessChecker {
             regions,
             launch: None,
             order: LaunchOrder::default(),
+            publications: Publications::default(),
+            doubts: Doubts::default(),
             blocks: Vec::new(),
             stamp: 0,
             serial: 0,
@@ -143,6 +154,7 @@ impl AccessChecker {
     pub fn begin_launch(&mut self, shape: LaunchShape) {
         self.stamp += 1;
         self.order = LaunchOrder::default();
+        self.publications = Publications::default();
         for block in self.blocks.drain(..) {
             self.regions.remove_shared(block.runner);
         }
@@ -155,6 +167,8 @@ impl AccessChecker {
     /// The finding.
     pub fn end_launch(&mut self, image: &ModuleImage) -> Result<(), DeviceError> {
         self.settle();
+        let doubtful = self.doubts.settle();
+        self.finding = self.finding.take().or(doubtful);
         let shape = self.launch.take();
         let extents =
             shape.map_or(LaunchExtents::default(), |own| LaunchExtents { grid: own.grid, block: own.block });
@@ -175,6 +189,7 @@ impl AccessChecker {
     /// A thread announces an access.
     pub fn access(&mut self, place: &ThreadPlace, access: &SeenAccess) -> Reply {
         self.settle();
+        self.end_read(place);
         if self.finding.is_some() {
             return Reply::EndLaunch;
         }
@@ -185,13 +200,14 @@ impl AccessChecker {
         if self.gives_way(place, access) {
             return Reply::GiveWay;
         }
-        self.finding = self.judge(place, access);
+        self.finding = self.judge(place, access).filter(|finding| self.looks_for(&finding.fault));
         if self.finding.is_some() { Reply::EndLaunch } else { Reply::GoOn }
     }
 
     /// A thread comes to something that orders accesses.
     pub fn sync(&mut self, place: &ThreadPlace, moment: SyncMoment) {
         self.settle();
+        self.end_read(place);
         if moment == SyncMoment::Begin {
             self.begin_thread(place);
         }
@@ -205,7 +221,7 @@ impl AccessChecker {
         }
     }
 
-    /// A thread is about to use an address that its type forbids.
+    /// A thread is about to use an address that its type forbids. Gives whether that is a finding.
     pub fn misaligned(
         &mut self,
         place: &ThreadPlace,
@@ -213,7 +229,7 @@ impl AccessChecker {
         alignment: u32,
         write: bool,
         line: u32,
-    ) {
+    ) -> bool {
         self.settle();
         let access = SeenAccess {
             address,
@@ -223,17 +239,47 @@ impl AccessChecker {
             kind: AccessKind::Plain,
             from: 0,
         };
+        let fault = Fault::Misaligned { alignment, line };
+        if !self.looks_for(&fault) {
+            return false;
+        }
         let at = self.regions.find(address);
-        let finding = self.finding_of(Fault::Misaligned { alignment, line }, place, &access, at);
+        let finding = self.finding_of(fault, place, &access, at);
         self.finding.get_or_insert(finding);
+        true
     }
 }
 
 impl AccessChecker {
+    fn looks_for(&self, fault: &Fault) -> bool {
+        fault.check().is_none_or(|check| self.options.checks.include(check))
+    }
+
     fn is_over_budget(&mut self) -> bool {
         self.accesses += 1;
         self.accesses > self.options.accesses_max
             || self.accesses.is_multiple_of(4096) && Instant::now() > self.options.deadline
+    }
+
+    /// A thread that read a flag has its value now. Not earlier: another block may have set the flag after the
+    /// read was announced and before it happened.
+    fn end_read(&mut self, place: &ThreadPlace) {
+        let Some(block) = self.blocks.iter_mut().find(|own| own.runner == place.runner) else { return };
+        if block.order.block() != place.block {
+            return;
+        }
+        let Some(address) = block.order.end_read(place.thread) else { return };
+        block.order.acquire(&self.order, place.thread, address);
+        block.observed.observe(&self.publications, address);
+        let Some(at) = self.regions.find(address) else { return };
+        let region = self.regions.get_mut(at);
+        let stamp = if region.kind == RegionKind::Shared { block.serial } else { self.stamp };
+        let first = region.shadow.elements(address - region.start, 4).start;
+        let flag = region.shadow.cell(first).writes[AccessKind::Plain.slot()];
+        let by_one = flag.stamp == stamp && flag.thread != ANYBODY;
+        if by_one && !block.order.is_after(&self.order, place.thread, &flag) {
+            block.order.acquire_plain(&flag);
+        }
     }
 
     fn gives_way(&mut self, place: &ThreadPlace, access: &SeenAccess) -> bool {
@@ -296,6 +342,9 @@ impl AccessChecker {
         // is the one that calls, or waits.
         let now = unsafe { std::slice::from_raw_parts(access.address as *const u8, access.bytes) };
         if *now != pending.before[..access.bytes] {
+            if !self.looks_for(&pending.finding.fault) {
+                return;
+            }
             self.finding.get_or_insert(pending.finding);
             return;
         }
@@ -342,6 +391,8 @@ impl AccessChecker {
             runner: place.runner,
             serial: self.serial,
             order: BlockOrder::new(place.block, threads),
+            observed: SeenPublications::default(),
+            stores_volatile: false,
             gave_way: vec![false; threads],
             shared,
         });
@@ -371,6 +422,12 @@ impl AccessChecker {
             };
             self.note(what, Fault::Unwritten, place, access, at);
         }
+        if let Some(other) = seen.unfenced {
+            let finding = self.finding_of(Fault::Unfenced { other }, place, access, Some(at));
+            if self.looks_for(&finding.fault) {
+                self.doubts.add(seen.from, finding);
+            }
+        }
         let conflict = seen.conflict?;
         let fault = Fault::Race { other: conflict.other, other_writes: conflict.other_writes };
         if conflict.maybe_honest {
@@ -399,19 +456,32 @@ impl AccessChecker {
         let mut record = block.order.record(place.thread);
         (record.stamp, record.kind) = (stamp, access.kind);
         record.from = access.from.wrapping_sub(module) as u32;
+        record.number = self.accesses as u32;
         let flag = access.kind != AccessKind::Plain;
         if flag && access.read {
-            block.order.acquire(&self.order, access.address);
+            block.order.acquire(&self.order, place.thread, access.address);
         }
         let tracked = matches!(region.kind, RegionKind::Shared | RegionKind::Output | RegionKind::Scratch);
         let elements = region.shadow.elements(access.address - region.start, access.bytes);
-        let mut met = Met { elements: elements.len(), undefined: 0, conflict: None };
+        let mut met =
+            Met { elements: elements.len(), undefined: 0, conflict: None, unfenced: None, from: record.from };
+        let doubted = !shared && region.kind != RegionKind::Input && access.read && !access.write;
         for element in elements {
             let cell = region.shadow.cell(element);
             let defined = if shared { cell.defined == stamp } else { cell.defined != 0 };
             met.undefined += usize::from(access.read && tracked && !defined);
+            let ground = Ground { launch: &self.order, record: &record, access, shared };
+            if doubted {
+                match block.observed.judge(&block.order, &self.order, cell, &record) {
+                    VolatileRead::InOrder => {}
+                    VolatileRead::Flag => self.doubts.clear(record.from),
+                    VolatileRead::Data(other) if self.doubts.is_open(record.from) => {
+                        met.unfenced = Some(other)
+                    }
+                    VolatileRead::Data(_) => {}
+                }
+            }
             if met.conflict.is_none() {
-                let ground = Ground { launch: &self.order, record: &record, access, shared };
                 met.conflict = conflict(&mut block.order, cell, &ground);
             }
             if access.read {
@@ -423,6 +493,13 @@ impl AccessChecker {
         }
         if flag && access.write {
             block.order.release(&mut self.order, place.thread, access.address);
+            block.stores_volatile |= !shared && access.kind == AccessKind::Volatile;
+            if !shared && (block.stores_volatile || record.fences > 0) {
+                self.publications.publish(access.address, &record);
+            }
+        }
+        if flag && access.read {
+            block.order.begin_read(place.thread, access.address);
         }
         Some(met)
     }
@@ -434,6 +511,10 @@ struct Met {
     /// How many of them nobody wrote.
     undefined: usize,
     conflict: Option<Conflict>,
+    /// A write of another block that a fence was to precede.
+    unfenced: Option<AccessRecord>,
+    /// Address of the instruction, from the module's start.
+    from: u32,
 }
 
 /// Another access that is not in order with this one.

@@ -15,7 +15,7 @@ struct evo_watch {
     void* checker;
     int (*access)(void* checker, evo_thread*, uintptr_t address, uint64_t bytes, uint32_t kind, uintptr_t from);
     void (*sync)(void* checker, evo_thread*, uint32_t moment, uint32_t detail);
-    void (*misaligned)(void* checker, evo_thread*, uintptr_t address, uint32_t alignment, uint32_t write, uint32_t line);
+    int (*misaligned)(void* checker, evo_thread*, uintptr_t address, uint32_t alignment, uint32_t write, uint32_t line);
 };
 extern "C" {
 // Null outside watched launches: initializers of global variables run when no thread of a block exists.
@@ -129,7 +129,8 @@ EVO_HOOK void __ubsan_handle_type_mismatch_v1(evo_mismatch* mismatch, uintptr_t 
     const evo_watch* watch = evo_watch_slot;
     if (!watch) return;
     evo_thread* self = evo_self();
-    watch->misaligned(watch->checker, self, address, 1u << mismatch->log_alignment, mismatch->kind == 1, mismatch->line);
+    bool write = mismatch->kind == 1;
+    if (!watch->misaligned(watch->checker, self, address, 1u << mismatch->log_alignment, write, mismatch->line)) return;
     self->runtime->stop(self, EVO_STOP_TRAP, 0, "");
 }
 

@@ -1,5 +1,6 @@
 //! What was found, in words: who did what where, at which line.
 
+use evo_protocol::check::GateCheck;
 use evo_protocol::device::DeviceError;
 use evo_protocol::verdict::VerdictKind;
 use serde_json::json;
@@ -19,10 +20,26 @@ pub enum Fault {
     Input,
     /// Not in order with this access of another thread.
     Race { other: AccessRecord, other_writes: bool },
+    /// A read of what another block wrote before a flag, with no fence between both.
+    Unfenced { other: AccessRecord },
     /// A read of what nobody wrote.
     Unwritten,
     /// More accesses or time than the run may take.
     Budget,
+}
+
+impl Fault {
+    /// The check that finds it.
+    pub fn check(&self) -> Option<GateCheck> {
+        match self {
+            Fault::Outside => Some(GateCheck::InstrumentedBounds),
+            Fault::Misaligned { .. } => Some(GateCheck::InstrumentedAlignment),
+            Fault::Input => Some(GateCheck::InstrumentedInputs),
+            Fault::Race { .. } | Fault::Unfenced { .. } => Some(GateCheck::InstrumentedRaces),
+            Fault::Unwritten => Some(GateCheck::InstrumentedUnwritten),
+            Fault::Budget => None,
+        }
+    }
 }
 
 /// The range that an access concerns.
@@ -82,7 +99,7 @@ impl AccessFinding {
             evidence.insert("offset_bytes".into(), json!(offset));
             evidence.insert("size_bytes".into(), json!(region.bytes));
         }
-        if let Fault::Race { other, .. } = &self.fault {
+        if let Fault::Race { other, .. } | Fault::Unfenced { other } = &self.fault {
             if other.thread != ANYBODY {
                 evidence.insert("other_thread".into(), json!(index(other.thread.into(), extents.block)));
             }
@@ -100,7 +117,7 @@ impl AccessFinding {
             Fault::Outside => (VerdictKind::OobRead, shared),
             Fault::Misaligned { .. } => (VerdictKind::CrashMisaligned, None),
             Fault::Input => (VerdictKind::InputMutated, None),
-            Fault::Race { .. } => (VerdictKind::Nondeterministic, Some("race")),
+            Fault::Race { .. } | Fault::Unfenced { .. } => (VerdictKind::Nondeterministic, Some("race")),
             Fault::Unwritten => (VerdictKind::WrongAnswer, Some("uninitialized")),
             Fault::Budget => (VerdictKind::HarnessError, Some("budget")),
         }
@@ -123,6 +140,16 @@ impl AccessFinding {
                 format!("{who} reads {}, which nothing has written{at}", self.element("memory"))
             }
             Fault::Budget => "the instrumented run takes too long".to_string(),
+            Fault::Unfenced { other } => {
+                let there = at_line(image.line(image.range.0 + other.from as usize));
+                let thread = dotted(index(other.thread.into(), extents.block));
+                let other_block = dotted(index(other.block, extents.grid));
+                format!(
+                    "{who} reads {}{at} that thread {thread} of block {other_block} writes{there} before it \
+                     publishes that, with no `__threadfence` in between",
+                    self.element("memory")
+                )
+            }
             Fault::Race { other, other_writes } => {
                 let theirs = if *other_writes { "writes" } else { "reads" };
                 let there = at_line(image.line(image.range.0 + other.from as usize));

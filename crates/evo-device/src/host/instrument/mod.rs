@@ -2,7 +2,7 @@
 //!
 //! The compiler inserts the calls (`evo_instrument.h`), `table` receives them, `checker` judges them with the
 //! help of `shadow` (what happened to each element), `order` (which accesses a barrier, a warp operation or
-//! an atomic operation puts in order) and `regions` (what lies where). `finding` words what was found; `image`,
+//! an atomic operation puts in order), `unfenced` (which volatile reads miss a fence) and `regions` (what lies where). `finding` words what was found; `image`,
 //! `lines` and `symbols` read names and lines from the module itself.
 
 mod access;
@@ -15,6 +15,7 @@ mod regions;
 mod shadow;
 mod symbols;
 mod table;
+mod unfenced;
 
 pub use checker::{AccessChecker, CheckerOptions, LaunchShape};
 pub use image::ModuleImage;

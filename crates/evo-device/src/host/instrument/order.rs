@@ -78,6 +78,8 @@ struct ThreadOrder {
     clock: LaneClock,
     /// Its clock when it came to the last synchronizing call.
     published: LaneClock,
+    /// Address that it reads just now and at which others may have published.
+    reading: Option<usize>,
 }
 
 /// A block while it runs.
@@ -167,10 +169,25 @@ impl BlockOrder {
         }
     }
 
-    /// A thread reads what others may have published at an address.
-    pub fn acquire(&mut self, launch: &LaunchOrder, address: usize) {
-        if let Some(place) = launch.places.get(&address) {
-            self.known.join(place);
+    /// A thread is about to read what others may have published at an address.
+    pub fn begin_read(&mut self, thread: u16, address: usize) {
+        self.threads[usize::from(thread)].reading = Some(address);
+    }
+
+    /// A thread goes on: gives the address that it has read meanwhile.
+    pub fn end_read(&mut self, thread: u16) -> Option<usize> {
+        self.threads.get_mut(usize::from(thread))?.reading.take()
+    }
+
+    /// A thread has read what others may have published at an address.
+    pub fn acquire(&mut self, launch: &LaunchOrder, thread: u16, address: usize) {
+        let Some(place) = launch.places.get(&address) else { return };
+        self.known.blurred |= place.blurred;
+        for one in &place.snapshots {
+            // Its own state would tell the block's other threads what they have not seen.
+            if (one.block, one.thread) != (self.block, thread) {
+                self.known.add(one);
+            }
         }
     }
 
@@ -291,7 +308,7 @@ mod tests {
             before(&mut first, &mut launch);
             first.release(&mut launch, 0, FLAG);
             let unfenced = first.record(0);
-            second.acquire(&launch, FLAG);
+            second.acquire(&launch, 0, FLAG);
             assert_eq!(second.is_after(&launch, 9, &earlier), expected);
             assert!(!second.is_after(&launch, 9, &unfenced));
         };
@@ -315,13 +332,13 @@ mod tests {
         let mut earlier: Option<AccessRecord> = None;
         for number in 0..3 {
             let mut block = BlockOrder::new(number, 1);
-            block.acquire(&launch, FLAG);
+            block.acquire(&launch, 0, FLAG);
             block.release(&mut launch, 0, FLAG);
             block.fence(&mut launch, 0, true);
             assert!(earlier.is_none_or(|own| block.is_after(&launch, 0, &own)), "block {number}");
             earlier = Some(block.record(0));
             block.fence(&mut launch, 0, true);
-            block.acquire(&launch, FLAG);
+            block.acquire(&launch, 0, FLAG);
             block.release(&mut launch, 0, FLAG);
         }
     }
@@ -332,14 +349,14 @@ mod tests {
         let earlier = first.record(0);
         first.fence(&mut launch, 0, true);
         first.release(&mut launch, 0, FLAG);
-        second.acquire(&launch, FLAG);
+        second.acquire(&launch, 0, FLAG);
         second.fence(&mut launch, 3, true);
         second.release(&mut launch, 3, 2 * FLAG);
         // Its own earlier state, met again, takes nothing back.
-        first.acquire(&launch, 2 * FLAG);
-        first.acquire(&launch, FLAG);
+        first.acquire(&launch, 0, 2 * FLAG);
+        first.acquire(&launch, 0, FLAG);
         let mut third = BlockOrder::new(2, 64);
-        third.acquire(&launch, 2 * FLAG);
+        third.acquire(&launch, 0, 2 * FLAG);
         assert!(third.is_after(&launch, 1, &earlier));
         for block in 10..100 {
             let mut other = BlockOrder::new(block, 1);
@@ -347,7 +364,7 @@ mod tests {
             other.release(&mut launch, 0, FLAG);
         }
         let mut last = BlockOrder::new(200, 64);
-        last.acquire(&launch, FLAG);
+        last.acquire(&launch, 0, FLAG);
         assert!(last.is_after(&launch, 0, &AccessRecord { block: 7, ..AccessRecord::default() }));
     }
 }

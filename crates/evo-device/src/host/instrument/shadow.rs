@@ -35,6 +35,8 @@ pub struct AccessRecord {
     pub epoch: u32,
     /// Synchronizing calls that the thread had made.
     pub tick: u32,
+    /// Number of the access in the run.
+    pub number: u32,
     /// Address of the instruction, from the module's start.
     pub from: u32,
     pub kind: AccessKind,

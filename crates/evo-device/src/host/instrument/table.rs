@@ -20,7 +20,7 @@ pub struct WatchTable {
     checker: *const Mutex<AccessChecker>,
     access: extern "C" fn(*const Mutex<AccessChecker>, *mut ThreadRecord, usize, u64, u32, usize) -> i32,
     sync: extern "C" fn(*const Mutex<AccessChecker>, *mut ThreadRecord, u32, u32),
-    misaligned: extern "C" fn(*const Mutex<AccessChecker>, *mut ThreadRecord, usize, u32, u32, u32),
+    misaligned: extern "C" fn(*const Mutex<AccessChecker>, *mut ThreadRecord, usize, u32, u32, u32) -> i32,
 }
 
 impl WatchTable {
@@ -95,6 +95,6 @@ extern "C" fn on_misaligned(
     alignment: u32,
     write: u32,
     line: u32,
-) {
-    lock(checker).misaligned(&place(record), address, alignment, write != 0, line);
+) -> i32 {
+    lock(checker).misaligned(&place(record), address, alignment, write != 0, line).into()
 }

@@ -11,6 +11,7 @@
 use std::ffi::c_void;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use corosensei::{Coroutine, Yielder};
 use evo_protocol::device::DeviceError;
@@ -45,6 +46,10 @@ pub struct Work {
     pub order: Option<u64>,
     /// What the stacks of threads hold before they begin.
     pub residue: Option<u32>,
+    /// What the clocks of threads show first; time if there is none.
+    pub clock: Option<u64>,
+    /// Whether a block in which nobody can go on waits for ever, as a GPU may.
+    pub waits_when_stuck: bool,
 }
 
 /// The blocks of one processor thread, one at a time.
@@ -161,6 +166,9 @@ impl Runner {
             }
             if this.somebody_can_go_on() || this.release_barrier(this.returned()) {
                 continue;
+            }
+            while this.work.is_some_and(|work| work.waits_when_stuck) {
+                std::thread::sleep(Duration::from_secs(1));
             }
             let error = divergence::describe(block, &this.standings());
             this.abandon();
@@ -413,6 +421,8 @@ impl Runner {
         record.threads = self.threads;
         record.grid_dim = work.grid;
         record.shared = self.shared.start();
+        record.clock = u32::from(work.clock.is_some());
+        (record.clock_start, record.clock_readings) = (work.clock.unwrap_or(0), 0);
         (work.run, work.arguments)
     }
 }

@@ -6,7 +6,7 @@ use super::*;
 use crate::device::{NoteKind, Watch, WatchReport, WatchedBuffer, WatchedContents};
 
 /// A kernel `k(const float* in, float* out, float* work, int* count, int n)` with 100 floats in `in` and `out`, 256
-/// in `work`, 4 zeros in `count`, and `n` = 100.
+/// in `work`, 128 zeros in `count`, and `n` = 100.
 struct Watched {
     grid: u32,
     block: u32,
@@ -19,11 +19,13 @@ const USUAL: Watched = Watched { grid: 2, block: 64, shared: 256 };
 /// Kernels by name, compiled together.
 struct Kernels {
     cases: Vec<(String, Watched, String, String)>,
+    /// Blocks run side by side.
+    cooperative: bool,
 }
 
 impl Kernels {
     fn new() -> Kernels {
-        Kernels { cases: Vec::new() }
+        Kernels { cases: Vec::new(), cooperative: false }
     }
 
     /// Adds a kernel with what must be found; `prefix` stands before it.
@@ -39,6 +41,10 @@ impl Kernels {
     }
 
     fn check(&self) {
+        self.check_with(&[1, 0x1234_5678_9abc_def0]);
+    }
+
+    fn check_with(&self, seeds: &[u64]) {
         let entries: Vec<&str> = self.cases.iter().map(|(name, ..)| name.as_str()).collect();
         let text: Vec<&str> = self.cases.iter().map(|(_, _, text, _)| text.as_str()).collect();
         let binary = compile_as(&text.join("\n"), &entries, true);
@@ -46,8 +52,8 @@ impl Kernels {
         let names: Vec<String> = entries.iter().map(|name| name.to_string()).collect();
         let module = device.load(&binary, &names).unwrap();
         for (name, shape, text, expected) in &self.cases {
-            for order in [1u64, 0x1234_5678_9abc_def0] {
-                let found = watch(&mut device, module, name, shape, order);
+            for order in seeds {
+                let found = watch(&mut device, module, name, shape, *order, self.cooperative);
                 let found = match &found {
                     Ok(report) => report.notes.iter().map(|note| format!("{:?}", note.what)).collect(),
                     Err(error) => {
@@ -81,8 +87,9 @@ fn watch(
     entry: &str,
     shape: &Watched,
     order: u64,
+    cooperative: bool,
 ) -> Result<WatchReport, DeviceError> {
-    let buffers = [("in", 400), ("out", 400), ("work", 1024), ("count", 16)].map(|(name, bytes)| {
+    let buffers = [("in", 400), ("out", 400), ("work", 1024), ("count", 512)].map(|(name, bytes)| {
         let id = device.allocate(name, bytes).unwrap();
         device.fill(id, if name == "count" { 0 } else { 0x3f80_0000 }).unwrap();
         id
@@ -94,7 +101,7 @@ fn watch(
         buffers: pairs.map(|(buffer, contents)| WatchedBuffer { buffer: *buffer, contents }).collect(),
         order,
         residue: 0xffff_ffff,
-        accesses_max: 1 << 20,
+        accesses_max: 1 << 22,
         time_max: Duration::from_secs(20),
     };
     let mut arguments: Vec<BoundArgument> = buffers.map(buffer).into();
@@ -105,7 +112,7 @@ fn watch(
         block: [shape.block, 1, 1],
         shared_bytes: shape.shared,
         cluster: None,
-        cooperative: false,
+        cooperative,
         programmatic: false,
         arguments,
     };
@@ -244,6 +251,102 @@ fn honest_oddities_pass() {
         // Read first, then lower.
         .add(wide(), "", "int* least = count; if (*least > -t) atomicMin(least, -t);", "UnorderedAtomic")
         .check();
+}
+
+/// Seeds of tests in which blocks wait for each other, so that what overlaps differs.
+const SEEDS: [u64; 6] = [1, 2, 3, 0x1234_5678_9abc_def0, 77, 0x9e37_79b9_7f4a_7c15];
+
+/// A grid barrier by hand: how thread 0 arrives and waits, and the fences around that.
+fn grid_barrier(before: &str, wait: &str, after: &str) -> String {
+    let write = "work[b * 64 + t] = 2 * in[t];";
+    let read = "out[b * 32 + t % 32] = ((volatile float*)work)[127 - b * 64 - t % 32];";
+    format!(
+        "unsigned* c = (unsigned*)count; {write} {before} if (t == 0) {{ {wait} }} {after} if (t < 32) {read}"
+    )
+}
+
+#[test]
+fn grid_barriers_by_hand_are_in_order() {
+    let mut kernels = Kernels { cooperative: true, ..Kernels::new() };
+    let all = "__threadfence(); __syncthreads();";
+    let one = "__syncthreads(); if (t == 0) __threadfence();";
+    let spin = "atomicAdd(c, 1u); while (*(volatile unsigned*)c < gridDim.x) {}";
+    let spin_atomic = "atomicAdd(c, 1u); while (atomicAdd(c, 0u) < gridDim.x) {}";
+    let last = "if (atomicAdd(c, 1u) < gridDim.x - 1) while (*(volatile unsigned*)c < gridDim.x) {}";
+    let generation = "volatile unsigned* g = c + 1; unsigned old = *g; __threadfence(); if (atomicAdd(c, 1u) == gridDim.x - 1) { *c = 0; __threadfence(); *g = old + 1; } else while (*g == old) {}";
+    for wait in [spin, spin_atomic, last, generation] {
+        for before in [all, one] {
+            for after in ["__threadfence(); __syncthreads();", "__syncthreads();"] {
+                kernels.add(USUAL, "", &grid_barrier(before, wait, after), "honest");
+            }
+        }
+    }
+    let missing = "nondeterministic:race | *`work[*";
+    kernels
+        .add(USUAL, "", &grid_barrier("__syncthreads();", spin, "__syncthreads();"), missing)
+        .add(
+            USUAL,
+            "",
+            &grid_barrier("__threadfence_block(); __syncthreads();", spin, "__syncthreads();"),
+            missing,
+        )
+        .check_with(&SEEDS);
+}
+
+/// Each block leaves a partial result; the last one reads them all.
+fn last_block(store: &str, load: &str) -> String {
+    format!(
+        "__shared__ bool last; volatile float* part = work; (void)part; if (t == 0) {{ {store} last = \
+         atomicInc((unsigned*)count, gridDim.x - 1) == gridDim.x - 1; }} __syncthreads(); if (last && t == 0) {{ \
+         float sum = 0; for (int i = 0; i < gridDim.x; i++) sum += {load}; out[0] = sum; }}"
+    )
+}
+
+#[test]
+fn a_volatile_access_needs_a_fence_as_any_other() {
+    let mut kernels = Kernels::new();
+    let wide = || Watched { grid: 12, block: 32, shared: 0 };
+    let missing = "nondeterministic:race | thread 0,0,0 of block * reads `work[*";
+    kernels
+        .add(wide(), "", &last_block("part[b] = in[b]; __threadfence();", "part[i]"), "honest")
+        .add(wide(), "", &last_block("part[b] = in[b]; __threadfence();", "__ldcg(&work[i])"), "honest")
+        .add(wide(), "", &last_block("work[b] = in[b]; __threadfence();", "part[i]"), "honest")
+        .add(wide(), "", &last_block("part[b] = in[b];", "part[i]"), missing)
+        .add(wide(), "", &last_block("__threadfence(); part[b] = in[b];", "part[i]"), missing)
+        .add(wide(), "", &last_block("__threadfence(); work[b] = in[b];", "part[i]"), missing)
+        .add(wide(), "", &last_block("part[b] = in[b]; __threadfence_block();", "part[i]"), missing)
+        .add(wide(), "", &last_block("part[b] = in[b];", "work[i]"), missing)
+        .check_with(&SEEDS);
+}
+
+#[test]
+fn scans_that_look_back_need_one_fence() {
+    let mut kernels = Kernels::new();
+    let wide = || Watched { grid: 12, block: 32, shared: 0 };
+    // A ticket, then a sum and a flag of its own for each block: `count[1 + id]` says that `work[id]` is there.
+    let chain = |fence: &str, set: &str, poll: &str, load: &str| {
+        format!(
+            "if (t == 0) {{ volatile float* sums = work; volatile int* flag = count + 1; \
+             int id = atomicAdd(count, 1); float before = 0; if (id) {{ {poll} {load} }} sums[id] = before + in[id]; \
+             {fence} {set} out[id] = before; }}"
+        )
+    };
+    let atomic = "while (atomicAdd((int*)&flag[id - 1], 0) != 7) {}";
+    let volatile = "while (flag[id - 1] != 7) {}";
+    let fenced = "__threadfence(); before = sums[id - 1];";
+    let missing = "nondeterministic:race | thread 0,0,0 of block * reads `work[*";
+    for (set, poll) in [("atomicExch((int*)&flag[id], 7);", atomic), ("flag[id] = 7;", volatile)] {
+        for load in [fenced, "before = sums[id - 1];", "__threadfence(); before = __ldcg(&work[id - 1]);"] {
+            kernels.add(wide(), "", &chain("__threadfence();", set, poll, load), "honest");
+            kernels.add(wide(), "", &chain("", set, poll, load), missing);
+        }
+    }
+    // Flag and sum in one word need no fence, also where blocks draw one ticket after the other.
+    let packed = "volatile unsigned long long* state = (unsigned long long*)count + 1; if (t == 0) for (;;) { int id = atomicAdd(count, 1); if (id >= 48) break; int sum = 0; for (int i = id - 1; i >= 0; i--) { unsigned long long seen; do seen = state[i]; while (seen >> 32 != 7 && seen >> 32 != 8); sum += (int)seen; if (seen >> 32 == 8) break; } if (id % 3) state[id] = 7ull << 32 | 1u; state[id] = 8ull << 32 | (unsigned)(sum + 1); out[id] = sum; }";
+    for grid in [2, 4, 12] {
+        kernels.add(Watched { grid, block: 32, shared: 0 }, "", packed, "honest");
+    }
+    kernels.check_with(&SEEDS);
 }
 
 /// A counter that threads read and write without atomic operations loses counts only where they take turns in

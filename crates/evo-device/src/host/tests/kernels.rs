@@ -67,7 +67,9 @@ fn an_unknown_entry_and_a_broken_file_do_not_load() {
         (error.kind, error.message.as_str()),
         (VerdictKind::LoadError, "the module has no entry point `sub`")
     );
-    assert_eq!(device.load(b"nonsense", &[]).unwrap_err().kind, VerdictKind::LoadError);
+    let error = device.load(b"nonsense", &[]).unwrap_err();
+    assert_eq!(error.kind, VerdictKind::LoadError);
+    assert!(error.message.starts_with("the module: "), "{}", error.message);
 }
 
 #[test]

@@ -4,10 +4,12 @@ mod conditions;
 mod faults;
 mod instrument;
 mod kernels;
+mod library;
 mod numerics;
 mod shared_zones;
 mod slices;
 mod sync;
+mod variables;
 
 use std::path::Path;
 use std::process::Command;
@@ -31,7 +33,9 @@ fn compile_as(text: &str, entries: &[&str], instrumented: bool) -> Vec<u8> {
     let include = INCLUDE.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in translate::headers() {
-            std::fs::write(folder.path().join(name), text).unwrap();
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
         }
         folder
     });

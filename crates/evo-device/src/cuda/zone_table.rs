@@ -1,0 +1,122 @@
+//! The list of guard zones as it lies on the device, so that one kernel rewrites or checks all of them.
+//!
+//! A device holds hundreds of buffers, and their zones are checked after every checked run. Two memory operations for
+//! each zone would cost milliseconds of calls; one kernel over all zones costs some tens of microseconds.
+
+use std::ffi::c_void;
+
+use cudarc::driver::sys;
+use evo_protocol::device::DeviceError;
+
+use super::buffer::Zone;
+use super::driver::{self, check};
+
+/// What a zone without damage reports: no first byte, no changed bytes.
+const CLEAN: [u64; 2] = [u64::MAX, 0];
+/// Zones of the first table; it doubles when they are more.
+const CAPACITY_FIRST: usize = 1024;
+
+/// Zones, what each reports, and one count of all changed bytes, in one allocation.
+pub struct ZoneTable {
+    stream: sys::CUstream,
+    base: sys::CUdeviceptr,
+    capacity: usize,
+    count: usize,
+}
+
+impl ZoneTable {
+    /// An empty table; nothing is allocated yet.
+    pub fn new(stream: sys::CUstream) -> ZoneTable {
+        ZoneTable { stream, base: 0, capacity: 0, count: 0 }
+    }
+
+    /// Zones in the table.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Address of the zones.
+    pub fn zones(&self) -> sys::CUdeviceptr {
+        self.base
+    }
+
+    /// Address of what each zone reports: its first changed offset and the number of its changed bytes.
+    pub fn reports(&self) -> sys::CUdeviceptr {
+        self.base + (self.capacity * size_of::<Zone>()) as u64
+    }
+
+    /// Address of the count of all changed bytes.
+    pub fn total(&self) -> sys::CUdeviceptr {
+        self.reports() + (self.capacity * size_of_val(&CLEAN)) as u64
+    }
+
+    /// Replaces the zones; all of them start clean.
+    pub fn set(&mut self, zones: &[Zone]) -> Result<(), DeviceError> {
+        if zones.len() > self.capacity {
+            self.grow(zones.len())?;
+        }
+        self.count = zones.len();
+        self.upload(self.zones(), zones)?;
+        self.clear()
+    }
+
+    /// Forgets all reports.
+    pub fn clear(&self) -> Result<(), DeviceError> {
+        self.upload(self.reports(), &vec![CLEAN; self.count])?;
+        self.upload(self.total(), &[0u64])
+    }
+
+    /// Damaged zones as (zone, first changed offset, changed bytes), after the checking kernel.
+    pub fn damaged(&self) -> Result<Vec<(usize, u64, u64)>, DeviceError> {
+        let mut total = [0u64];
+        self.download(self.total(), &mut total)?;
+        if total[0] == 0 {
+            return Ok(Vec::new());
+        }
+        let mut reports = vec![CLEAN; self.count];
+        self.download(self.reports(), &mut reports)?;
+        self.clear()?;
+        let damaged = reports.into_iter().enumerate().filter(|(_, report)| *report != CLEAN);
+        Ok(damaged.map(|(zone, [first, changed])| (zone, first, changed)).collect())
+    }
+
+    fn grow(&mut self, least: usize) -> Result<(), DeviceError> {
+        let capacity = least.next_power_of_two().max(CAPACITY_FIRST);
+        let bytes = capacity * (size_of::<Zone>() + size_of_val(&CLEAN)) + size_of::<u64>();
+        let mut base = 0;
+        // SAFETY: the pointer is to a live local; a context is current. The old table is freed once, after all
+        // kernels that read it, because the stream is waited for.
+        unsafe {
+            check(sys::cuMemAlloc_v2(&mut base, bytes), "cannot allocate the table of guard zones")?;
+            if self.capacity > 0 {
+                driver::synchronize(self.stream)?;
+                check(sys::cuMemFree_v2(self.base), "cannot free the table of guard zones")?;
+            }
+        }
+        (self.base, self.capacity) = (base, capacity);
+        Ok(())
+    }
+
+    fn upload<T: Copy>(&self, target: sys::CUdeviceptr, values: &[T]) -> Result<(), DeviceError> {
+        if values.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: `target` is one of the three parts, each long enough for `count` entries; the driver stages
+        // pageable memory before it returns.
+        unsafe {
+            let source = values.as_ptr().cast::<c_void>();
+            let copy = sys::cuMemcpyHtoDAsync_v2(target, source, size_of_val(values), self.stream);
+            check(copy, "cannot copy to the device")
+        }
+    }
+
+    fn download<T: Copy>(&self, source: sys::CUdeviceptr, values: &mut [T]) -> Result<(), DeviceError> {
+        // SAFETY: as above; the slice outlives the synchronization.
+        unsafe {
+            let target = values.as_mut_ptr().cast::<c_void>();
+            let copy = sys::cuMemcpyDtoHAsync_v2(target, source, size_of_val(values), self.stream);
+            check(copy, "cannot copy from the device")?;
+        }
+        driver::synchronize(self.stream)
+    }
+}

@@ -1,0 +1,48 @@
+//! What a module keeps from call to call.
+
+use super::*;
+
+#[test]
+fn variables_are_found_hashed_and_restored() {
+    let text = r#"
+        __device__ int calls;
+        __device__ float table[4] = {1, 2, 3, 4};
+        __constant__ float fixed[2] = {5, 6};
+        namespace { __device__ unsigned hidden; }
+        extern "C" __global__ void counts(int* y) {
+            static int local = 7;
+            y[0] = ++calls;
+            y[1] = (int)(table[0] + fixed[1]);
+            y[2] = ++local;
+            y[3] = (int)++hidden;
+            table[0] += 1;
+        }
+    "#;
+    let mut bench = Bench::new(text, "counts");
+    let y = bench.buffer("y", &[0i32; 4]);
+    let module = bench.module;
+    let loaded = bench.device.variables(module).unwrap();
+    let mut names: Vec<&str> = loaded.iter().map(|own| own.name.as_str()).collect();
+    names.sort();
+    // Constant memory is memory like any other here.
+    assert_eq!(names, ["calls", "fixed", "hidden", "local", "table"]);
+    let call = |bench: &mut Bench| {
+        bench.run(1, 1, 0, vec![buffer(y)]).unwrap();
+        bench.values::<i32>(y)
+    };
+    assert_eq!(call(&mut bench), [1, 7, 8, 1]);
+    assert_eq!(call(&mut bench), [2, 8, 9, 2]);
+    let after = bench.device.variables(module).unwrap();
+    let same = loaded.iter().zip(&after).filter(|(before, after)| before.hash == after.hash);
+    assert_eq!(same.map(|(own, _)| own.name.as_str()).collect::<Vec<_>>(), ["fixed"]);
+    bench.device.restore_variables(module).unwrap();
+    assert_eq!(bench.device.variables(module).unwrap(), loaded);
+    assert_eq!(call(&mut bench), [1, 7, 8, 1]);
+}
+
+#[test]
+fn a_kernel_without_variables_has_none() {
+    let text = r#"extern "C" __global__ void plain(int* y) { __shared__ int own; own = 1; y[0] = own; }"#;
+    let mut bench = Bench::new(text, "plain");
+    assert_eq!(bench.device.variables(bench.module).unwrap(), []);
+}

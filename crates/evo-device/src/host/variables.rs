@@ -1,0 +1,66 @@
+//! A loaded module's own variables: what they hold, and what they held when the module was loaded.
+
+use super::numbers;
+use crate::device::VariableState;
+use crate::symbols;
+
+/// A `__device__` variable or a static local.
+#[derive(Debug)]
+struct HostVariable {
+    name: String,
+    address: usize,
+    bytes: usize,
+    /// What it held after loading; zeros where there is nothing.
+    initial: Option<Box<[u8]>>,
+}
+
+/// All of a module's.
+#[derive(Debug)]
+pub struct HostVariables(Vec<HostVariable>);
+
+impl HostVariables {
+    /// The variables of a module that has just been loaded.
+    ///
+    /// # Safety
+    /// The module made of `binary` is loaded at `base`, and none of its code is running.
+    pub unsafe fn of(binary: &[u8], base: usize) -> HostVariables {
+        let own = symbols::variables(binary).into_iter().map(|place| {
+            let (address, bytes) = (base + place.address as usize, place.bytes as usize);
+            // SAFETY: as the caller promises; the symbol lies in a section that is loaded.
+            let now = || unsafe { std::slice::from_raw_parts(address as *const u8, bytes) };
+            let initial = (!place.zero).then(|| now().into());
+            HostVariable { name: place.name, address, bytes, initial }
+        });
+        HostVariables(own.collect())
+    }
+
+    /// What each holds now.
+    ///
+    /// # Safety
+    /// The module is loaded, and none of its code is running.
+    pub unsafe fn states(&self) -> Vec<VariableState> {
+        let state = |own: &HostVariable| {
+            // SAFETY: as the caller promises.
+            let now = unsafe { std::slice::from_raw_parts(own.address as *const u8, own.bytes) };
+            VariableState { name: own.name.clone(), hash: numbers::hash(now) }
+        };
+        self.0.iter().map(state).collect()
+    }
+
+    /// Makes all of them what they were after loading.
+    ///
+    /// # Safety
+    /// The module is loaded, and none of its code is running.
+    pub unsafe fn restore(&self) {
+        for own in &self.0 {
+            let target = own.address as *mut u8;
+            // SAFETY: as the caller promises; the copy is as long as the variable.
+            unsafe {
+                match &own.initial {
+                    Some(initial) => target.copy_from_nonoverlapping(initial.as_ptr(), own.bytes),
+                    None => target.write_bytes(0, own.bytes),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! What a fault may leave behind: processes, files, open descriptors. Read from `/proc` and the cache folder.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// The worker and its spare.
+const CHILDREN_MAX: usize = 2;
+/// Libraries may open some of their own late; a leak in each row is more.
+const DESCRIPTORS_MORE: usize = 8;
+/// Dying takes a moment, and a compiler's folder goes after its process.
+const PATIENCE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Looks for leftovers after each row.
+#[derive(Debug)]
+pub struct LeftoverWatch {
+    /// The compile cache, which belongs to this self-test alone.
+    cache: PathBuf,
+    /// Process groups of all workers so far.
+    groups: BTreeSet<u32>,
+    descriptors: usize,
+}
+
+impl LeftoverWatch {
+    /// Begins while the lane is up and nothing is under way.
+    pub fn begin(cache: &Path) -> LeftoverWatch {
+        let mut watch = LeftoverWatch { cache: cache.to_path_buf(), groups: BTreeSet::new(), descriptors: 0 };
+        // The first look tells what is normal.
+        watch.descriptors = descriptors();
+        watch.look();
+        watch
+    }
+
+    /// What is still there after a moment of patience.
+    pub fn find(&mut self) -> Vec<String> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let found = self.look();
+            if found.is_empty() || Instant::now() >= until {
+                return found;
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    fn look(&mut self) -> Vec<String> {
+        let own = std::process::id();
+        let all = processes();
+        let children: Vec<&ProcessLine> = all.iter().filter(|process| process.parent == own).collect();
+        let mut found = Vec::new();
+        if children.len() > CHILDREN_MAX {
+            found.push(format!("{} child processes instead of {CHILDREN_MAX}", children.len()));
+        }
+        found.extend(
+            children.iter().filter(|child| child.state == 'Z').map(|child| format!("zombie {}", child.pid)),
+        );
+        let leads = |group: u32| children.iter().any(|child| child.group == group);
+        // What a dead worker started has its group, whoever is its parent now.
+        let orphans =
+            all.iter().filter(|process| self.groups.contains(&process.group) && !leads(process.group));
+        found.extend(orphans.map(|orphan| format!("process {} of a dead worker", orphan.pid)));
+        self.groups
+            .extend(children.iter().map(|child| child.group).filter(|group| *group != own_group(&all, own)));
+        found.extend(scratch(&self.cache).iter().map(|path| format!("`{}`", path.display())));
+        let open = descriptors();
+        if open > self.descriptors + DESCRIPTORS_MORE {
+            found.push(format!("{} open descriptors more", open - self.descriptors));
+        }
+        found
+    }
+}
+
+fn own_group(all: &[ProcessLine], own: u32) -> u32 {
+    all.iter().find(|process| process.pid == own).map_or(0, |process| process.group)
+}
+
+/// A process, as `/proc/PID/stat` has it.
+#[derive(Debug, PartialEq, Eq)]
+struct ProcessLine {
+    pid: u32,
+    state: char,
+    parent: u32,
+    group: u32,
+}
+
+/// Every process of this machine; none where there is no `/proc`.
+fn processes() -> Vec<ProcessLine> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let stat = |entry: fs::DirEntry| fs::read_to_string(entry.path().join("stat")).ok();
+    entries.flatten().filter_map(stat).filter_map(|line| parse(&line)).collect()
+}
+
+/// `pid (name) state parent group …`; a name may hold anything, `)` and spaces too.
+fn parse(line: &str) -> Option<ProcessLine> {
+    let (pid, rest) = line.split_once(" (")?;
+    let mut words = rest.rsplit_once(") ")?.1.split(' ');
+    Some(ProcessLine {
+        pid: pid.parse().ok()?,
+        state: words.next()?.chars().next()?,
+        parent: words.next()?.parse().ok()?,
+        group: words.next()?.parse().ok()?,
+    })
+}
+
+fn descriptors() -> usize {
+    fs::read_dir("/proc/self/fd").map_or(0, Iterator::count)
+}
+
+/// What lies in the folders in which compilers work.
+fn scratch(cache: &Path) -> Vec<PathBuf> {
+    let folders = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    folders(cache).flat_map(|version| folders(&version.join("tmp")).collect::<Vec<_>>()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn names_of_processes_hold_anything() {
+        let line = "17 (a) b (c) S 4 9 9 0 -1 4194560";
+        assert_eq!(parse(line), Some(ProcessLine { pid: 17, state: 'S', parent: 4, group: 9 }));
+        assert_eq!(parse("17 sleep"), None);
+    }
+
+    #[test]
+    fn files_and_processes_that_stay_are_found() {
+        let cache = tempfile::tempdir().unwrap();
+        let folder = cache.path().join("v1/tmp/worker-x");
+        fs::create_dir_all(&folder).unwrap();
+        assert_eq!(scratch(cache.path()), [folder]);
+        let mut child = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().unwrap();
+        let own = std::process::id();
+        assert!(processes().iter().any(|process| process.pid == child.id() && process.parent == own));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!processes().iter().any(|process| process.pid == child.id()));
+    }
+}

@@ -1,0 +1,246 @@
+//! Plays good, fault, good, fault, … on a lane, the same way as a sweep, and fills the matrix: a row a fault, a
+//! cell for each thing that must hold.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use evo_protocol::device::{DeviceInfo, DeviceKind};
+use evo_protocol::evaluation::Recovery;
+use evo_protocol::verdict::Verdict;
+use evo_protocol::worker::BinaryRef;
+use evo_space::genome::ContentHash;
+use evo_space::value::Value;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng;
+
+use super::absent::ABSENT;
+use super::catalogue;
+use super::heads::HEADS;
+use super::leftovers::LeftoverWatch;
+use super::neighbor::{GoodNeighbor, gates_only};
+use super::row::FaultOutcome::{Is, Open, Passes};
+use super::row::{FaultRow, FaultSetup, SHORT_COMPILE, SMALL_COMPILE};
+use super::rows::{FAULTS, OUTSIDE};
+use crate::cli::error::CliError;
+use crate::cli::selftest::bench::SelftestBench;
+use crate::cli::selftest::checks::{FaultCells, SelftestReport};
+use crate::cli::session::DeviceSetup;
+use crate::compile::FarmOptions;
+use crate::kernel::catalog;
+use crate::supervise::deadline::Deadlines;
+use crate::supervise::job::{Job, Standing};
+use crate::supervise::lane::LaneLimits;
+use crate::timing::stats::below;
+
+/// Spaces and their rows, in the order in which they are played.
+pub const SPACES: &[(&str, &[&[FaultRow]])] = &[("faults", &[FAULTS, OUTSIDE]), ("faults_heads", &[HEADS])];
+
+/// What a variant may print here; a sweep gives it sixteen times as much.
+const OUTPUT_MAX: u64 = 1 << 20;
+/// The number of no machine, as a shared object has it.
+const ELF_MACHINE_NONE: [u8; 2] = [0xff, 0xff];
+/// The host's deadline of a launch here; a sweep waits twice as long.
+const HOST_LAUNCH: Duration = Duration::from_secs(5);
+
+/// Plays the rows whose name contains `only` or that have this number, or all. What is compiled goes to a folder that ends with the
+/// self-test.
+///
+/// # Errors
+/// The compilers cannot be used, or a good variant does not pass before any fault.
+pub fn run(
+    setup: &DeviceSetup,
+    only: Option<&str>,
+    seed: u64,
+) -> Result<(Option<DeviceInfo>, SelftestReport), CliError> {
+    let cache = tempfile::tempdir()?;
+    let farm = FarmOptions { cache: cache.path().to_path_buf(), ..setup.farm.clone() };
+    let setup = DeviceSetup { choice: setup.choice.clone(), farm };
+    let (mut info, mut report) = (None, SelftestReport::default());
+    let wanted =
+        |name: &str, numbers: &[&str]| only.is_none_or(|only| name.contains(only) || numbers.contains(&only));
+    for (space, lists) in SPACES {
+        let rows = lists.iter().copied().flatten();
+        let rows: Vec<&FaultRow> = rows.filter(|row| wanted(row.name, row.catalogue)).collect();
+        if rows.is_empty() {
+            continue;
+        }
+        let file = catalog::open(space)?;
+        let mut bench = SelftestBench::start_with(&file, &setup, seed, limits(setup.choice.kind))?;
+        info = Some(bench.lane.info().clone());
+        let mut stage = FaultStage::begin(&mut bench, &setup)?;
+        let (median, fastest, slowest) = stage.good.first();
+        let first = [median, fastest, slowest].map(|ns| format!("{:.2}", ns / 1e3));
+        report.add(space, Ok(format!("good variant: {} µs (min {}, max {})", first[0], first[1], first[2])));
+        for row in shuffled(rows, seed) {
+            stage.play(row, &mut report)?;
+        }
+    }
+    for row in ABSENT.iter().filter(|row| wanted("", &[row.catalogue])) {
+        let test = row.test.map_or(String::new(), |(file, name)| format!(" (`{file}`: `{name}`)"));
+        let title = catalogue::title(row.catalogue);
+        report.skip(row.catalogue, &format!("{title}: not played; {}{test}", row.why));
+    }
+    match only.filter(|_| report.checks.is_empty()) {
+        Some(only) => Err(CliError::usage(format!("no fault has `{only}` in its name or as its number"))
+            .with_hint("docs/FAULTS.md lists the faults; without `--only` all of them are played")),
+        None => Ok((info, report)),
+    }
+}
+
+fn limits(kind: DeviceKind) -> LaneLimits {
+    let short = Deadlines::tiny(kind).with_launched(HOST_LAUNCH);
+    let deadlines = (kind == DeviceKind::Host).then_some(short);
+    LaneLimits { deadlines, output_bytes_max: OUTPUT_MAX, ..LaneLimits::default() }
+}
+
+/// Rows in the order of a seed.
+fn shuffled(mut rows: Vec<&'static FaultRow>, seed: u64) -> Vec<&'static FaultRow> {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    for last in (1..rows.len()).rev() {
+        rows.swap(last, below(&mut random, last + 1));
+    }
+    rows
+}
+
+/// A lane with a good variant that has shown what it is.
+struct FaultStage<'a, 'b> {
+    bench: &'a mut SelftestBench<'b>,
+    setup: &'a DeviceSetup,
+    good: GoodNeighbor,
+    watch: LeftoverWatch,
+    /// Binaries that are tampered with.
+    folder: tempfile::TempDir,
+}
+
+/// What became of a fault.
+struct Judged {
+    verdict: Verdict,
+    recovery: Option<Recovery>,
+    took: Duration,
+}
+
+impl<'a, 'b> FaultStage<'a, 'b> {
+    fn begin(
+        bench: &'a mut SelftestBench<'b>,
+        setup: &'a DeviceSetup,
+    ) -> Result<FaultStage<'a, 'b>, CliError> {
+        let good = GoodNeighbor::begin(bench)?;
+        let watch = LeftoverWatch::begin(&setup.farm.cache);
+        Ok(FaultStage { bench, setup, good, watch, folder: tempfile::tempdir()? })
+    }
+
+    fn play(&mut self, row: &FaultRow, report: &mut SelftestReport) -> Result<(), CliError> {
+        let kind = self.setup.choice.kind;
+        let outcome = row.outcome(kind);
+        if let Open(why) = outcome {
+            report.skip(row.name, &format!("open: {why}"));
+            return Ok(());
+        }
+        let Judged { verdict, recovery, took } = self.judge(row, matches!(outcome, Passes))?;
+        let label = verdict.label();
+        let named =
+            |wanted: &[&str]| wanted.iter().any(|want| label == *want || verdict.kind.as_str() == *want);
+        let (right, told) = match outcome {
+            Is(wanted) => (named(wanted), row.says.iter().any(|word| verdict.message.contains(word))),
+            _ => (verdict.is_pass(), true),
+        };
+        // The neighbor comes first: what a fault leaves on the device must not be waited for.
+        let neighbor = self.good.judge(&mut self.bench.lane);
+        let left_behind = self.watch.find();
+        let limit = row.delay_max(kind);
+        let cells = FaultCells {
+            catalogue: row.catalogue,
+            does: row.does,
+            verdict: right,
+            evidence: told,
+            neighbor: neighbor.as_ref().is_ok_and(|time| time.within),
+            leftovers: left_behind.is_empty(),
+            delay: took <= limit,
+            label,
+            neighbor_ratio: neighbor.as_ref().ok().map(|time| time.ratio),
+            delay_ms: took.as_secs_f64() * 1e3,
+            delay_max_ms: limit.as_secs_f64() * 1e3,
+            recovery,
+            left_behind,
+        };
+        report.add_fault(row.name, cells, &verdict.message, neighbor.err());
+        Ok(())
+    }
+
+    /// The path of a sweep first; what passes there is judged as a finalist.
+    fn judge(&mut self, row: &FaultRow, honest: bool) -> Result<Judged, CliError> {
+        let began = Instant::now();
+        let standing = match row.setup {
+            FaultSetup::Incumbent => self.good.standing.clone(),
+            _ => Standing::default(),
+        };
+        let mut recovery = None;
+        let mut verdict = match self.job(row, false)? {
+            Err(verdict) => *verdict,
+            Ok(job) => {
+                let result = self.bench.lane.evaluate(&job, &standing);
+                recovery = result.recovery;
+                result.verdict
+            }
+        };
+        if verdict.is_pass() && row.setup != FaultSetup::CompilerOnly {
+            verdict = match self.job(row, true)? {
+                Err(verdict) => *verdict,
+                Ok(job) => {
+                    // An honest variant's time has been judged; seconds of more samples would add nothing.
+                    let job = if honest { gates_only(&job) } else { job };
+                    let result = self.bench.lane.evaluate(&job, &standing);
+                    recovery = result.recovery;
+                    result.verdict
+                }
+            };
+        }
+        Ok(Judged { verdict, recovery, took: began.elapsed() })
+    }
+
+    fn job(&mut self, row: &FaultRow, deep: bool) -> Result<Result<Job, Box<Verdict>>, CliError> {
+        if row.setup.is_outside() {
+            return self.tampered(row.setup);
+        }
+        let configuration = self.bench.configuration(&[("FAULT", Value::from(row.name))]);
+        let farm = &self.setup.farm;
+        let farm = match row.setup {
+            FaultSetup::ShortCompile => FarmOptions { deadline: SHORT_COMPILE, ..farm.clone() },
+            FaultSetup::SmallCompile => FarmOptions { memory_bytes: SMALL_COMPILE, ..farm.clone() },
+            _ => farm.clone(),
+        };
+        self.bench.job_with(&farm, &configuration, deep)
+    }
+
+    /// The good variant with something wrong around it.
+    fn tampered(&mut self, setup: FaultSetup) -> Result<Result<Job, Box<Verdict>>, CliError> {
+        let mut job = self.good.job();
+        match setup {
+            FaultSetup::StaleBinary => job.candidate.variant_hash = ContentHash::of(b"another variant"),
+            FaultSetup::ForeignBinary if self.setup.choice.kind == DeviceKind::Cuda => {
+                let own = &self.setup.choice.arch;
+                let other = if own.starts_with("sm_8") { "sm_90" } else { "sm_80" };
+                let farm = FarmOptions { arch: other.into(), ..self.setup.farm.clone() };
+                let good = self.bench.configuration(&[]);
+                return self.bench.job_with(&farm, &good, false);
+            }
+            FaultSetup::ForeignBinary => job.candidate.binary = self.foreign(&job.candidate.binary)?,
+            _ => job.timed.iter_mut().for_each(|plan| plan.bytes = plan.bytes.map(|bytes| bytes * 1000.0)),
+        }
+        Ok(Ok(job))
+    }
+
+    /// A shared object with another machine in its header, in a file of its own.
+    fn foreign(&self, binary: &BinaryRef) -> Result<BinaryRef, CliError> {
+        let path: PathBuf =
+            binary.path.clone().ok_or_else(|| CliError::harness("a binary without a file"))?;
+        let mut bytes = std::fs::read(path)?;
+        // `e_machine` of an ELF header, 64 bits wide or 32.
+        if let Some(machine) = bytes.get_mut(18..20) {
+            machine.copy_from_slice(&ELF_MACHINE_NONE);
+        }
+        let path = self.folder.path().join("foreign.so");
+        std::fs::write(&path, &bytes)?;
+        Ok(BinaryRef { hash: ContentHash::of(&bytes), path: Some(path) })
+    }
+}

@@ -1,0 +1,175 @@
+//! Shapes drawn by lot, for finalists.
+//!
+//! A fault may depend on what is left over of a tile, on the number of tiles, or on both of two sizes; nobody can
+//! list what to try. So each size takes the residues of its tile in random order, none twice before all had their
+//! turn, with zero to eight whole tiles before them. The study's seed decides, which kernels do not know.
+
+use std::collections::BTreeMap;
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+use super::assemble::{self, Shape};
+use super::roles::SizeRole;
+
+/// Shapes that are drawn. How many of them are looked at is a matter of time, so there are enough for kernels whose
+/// shapes cost a millisecond.
+const SHAPES: usize = 384;
+/// Whole tiles of the size that a shape is long in, at most.
+const TILES: i64 = 8;
+/// And of the others: enough that two of them can have neighbors on both sides.
+const TILES_BESIDE: i64 = 2;
+
+/// Shapes of random sizes; each with versions of itself, every one smaller than the last, for where the first has too
+/// many elements. `threads` is how many threads a block has: sizes without a tile are divided by these.
+pub(super) fn draw(roles: &BTreeMap<String, SizeRole>, threads: i64, seed: u64) -> Vec<Vec<Shape>> {
+    // Not the stream that inputs start from.
+    let mut source = ChaCha8Rng::seed_from_u64(seed);
+    source.set_stream(1);
+    let mut sizes: Vec<DrawnSize> =
+        roles.iter().filter_map(|(name, role)| DrawnSize::of(name, role, threads)).collect();
+    if sizes.is_empty() {
+        return Vec::new();
+    }
+    (0..SHAPES).map(|_| versions(roles, &mut sizes, &mut source)).collect()
+}
+
+/// A free size and the residues that are still to come.
+struct DrawnSize {
+    name: String,
+    period: i64,
+    step: i64,
+    most: i64,
+    residues: Vec<i64>,
+}
+
+impl DrawnSize {
+    fn of(name: &str, role: &SizeRole, threads: i64) -> Option<DrawnSize> {
+        let SizeRole::Free { tile, step, most } = role else { return None };
+        // More residues than shapes cannot have their turn, however large the tile is.
+        let period = tile.unwrap_or(threads).clamp(1, (*most).max(1));
+        Some(DrawnSize { name: name.to_string(), period, step: *step, most: *most, residues: Vec::new() })
+    }
+
+    /// The next residue; all have their turn before one comes again.
+    fn residue(&mut self, source: &mut ChaCha8Rng) -> i64 {
+        if self.residues.is_empty() {
+            let count = (self.period as u64).div_ceil(self.step as u64).min(1 << 16) as i64;
+            self.residues = (0..count).map(|residue| residue * self.step).collect();
+            shuffle(&mut self.residues, source);
+        }
+        self.residues.pop().unwrap_or(0)
+    }
+
+    /// A value of so many tiles and a residue, or of fewer tiles where no problem is that large.
+    fn value(&self, tiles: i64, residue: i64) -> i64 {
+        let at = |tiles: i64| (tiles * self.period + residue + self.step - 1) / self.step * self.step;
+        let value = (0..=tiles).rev().map(at).find(|value| *value <= self.most);
+        value.filter(|value| *value > 0).unwrap_or_else(|| (self.most / self.step * self.step).min(at(1)))
+    }
+}
+
+/// A shape, and itself with fewer tiles.
+fn versions(
+    roles: &BTreeMap<String, SizeRole>,
+    sizes: &mut [DrawnSize],
+    source: &mut ChaCha8Rng,
+) -> Vec<Shape> {
+    let long = below(source, sizes.len() as i64) as usize;
+    let flags = source.next_u64();
+    let drawn: Vec<(i64, i64)> = (sizes.iter_mut().enumerate())
+        .map(|(position, size)| {
+            let tiles = match position == long {
+                // The larger of two: few tiles are what every other shape has.
+                true => 1 + below(source, TILES).max(below(source, TILES)),
+                false => below(source, TILES_BESIDE + 1),
+            };
+            (tiles, size.residue(source))
+        })
+        .collect();
+    let with = |tiles_of: &dyn Fn(usize, i64) -> i64| {
+        let mut shape = Shape::new();
+        for (position, (size, (tiles, residue))) in sizes.iter().zip(&drawn).enumerate() {
+            let mut value = size.value(tiles_of(position, *tiles), *residue);
+            // Equal extents hide swapped strides.
+            if shape.values().any(|taken| *taken == value) {
+                value = if value > size.step { value - size.step } else { value + size.step };
+            }
+            if (1..=size.most).contains(&value) {
+                shape.insert(size.name.clone(), value);
+            }
+        }
+        let switches = roles.iter().filter(|(_, role)| **role == SizeRole::Flag);
+        shape.extend(
+            switches.enumerate().map(|(at, (name, _))| (name.clone(), (flags >> (at % 64) & 1) as i64)),
+        );
+        assemble::tie(roles, &mut shape);
+        shape
+    };
+    let mut all = vec![with(&|_, tiles| tiles)];
+    for most in [TILES, TILES / 2, 2, 1, 0] {
+        let fewer = with(&|position, tiles| if position == long { tiles.min(most) } else { 0 });
+        if all.last() != Some(&fewer) {
+            all.push(fewer);
+        }
+    }
+    all
+}
+
+/// A number from 0 to `end`, exclusive. The ends are small, so the remainder leans to none.
+fn below(source: &mut ChaCha8Rng, end: i64) -> i64 {
+    (source.next_u64() % end.max(1) as u64) as i64
+}
+
+fn shuffle(values: &mut [i64], source: &mut ChaCha8Rng) {
+    for last in (1..values.len()).rev() {
+        values.swap(last, below(source, last as i64 + 1) as usize);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn roles(sizes: &[(&str, Option<i64>, i64)]) -> BTreeMap<String, SizeRole> {
+        let free = |(name, tile, step): &(&str, Option<i64>, i64)| {
+            ((*name).to_string(), SizeRole::Free { tile: *tile, step: *step, most: 2048 })
+        };
+        sizes.iter().map(free).collect()
+    }
+
+    #[test]
+    fn every_residue_has_its_turn_with_few_and_with_many_tiles() {
+        let drawn = draw(&roles(&[("C", None, 1), ("N", Some(256), 1)]), 64, 7);
+        let values = |name: &str| drawn.iter().map(|shapes| shapes[0][name]).collect::<Vec<_>>();
+        for (name, period) in [("N", 256), ("C", 64)] {
+            let mut residues: Vec<i64> = values(name).iter().map(|value| value % period).collect();
+            residues.sort_unstable();
+            residues.dedup();
+            // A value that two sizes share moves on by one, so a few residues may be missing.
+            assert!(residues.len() as i64 > period * 9 / 10, "{name} {}", residues.len());
+        }
+        let tiles: Vec<i64> = values("N").iter().map(|value| value / 256).collect();
+        assert!((0..8).all(|count| tiles.contains(&count)), "{tiles:?}");
+        assert!(drawn.iter().flatten().all(|shape| shape["N"] != shape["C"] && shape["N"] <= 2048));
+    }
+
+    #[test]
+    fn smaller_versions_keep_what_is_left_over() {
+        for shapes in draw(&roles(&[("M", Some(64), 1), ("N", Some(128), 1)]), 128, 7) {
+            let area = |shape: &Shape| shape["M"] * shape["N"];
+            assert!(shapes.windows(2).all(|pair| area(&pair[1]) <= area(&pair[0])), "{shapes:?}");
+            assert!(area(shapes.last().unwrap()) <= 65 * 129, "{shapes:?}");
+        }
+    }
+
+    #[test]
+    fn steps_and_seeds_are_kept() {
+        let own = roles(&[("N", Some(64), 16), ("S", Some(8), 32)]);
+        let drawn = draw(&own, 128, 1);
+        assert!(drawn.iter().flatten().all(|shape| shape["N"] % 16 == 0 && shape["S"] % 32 == 0));
+        assert_eq!(drawn, draw(&own, 128, 1));
+        assert_ne!(drawn, draw(&own, 128, 2));
+        assert!(draw(&roles(&[]), 128, 1).is_empty());
+    }
+}

@@ -1,0 +1,152 @@
+//! Families of inputs: what kinds of values a kernel meets beside those that its file asks for.
+
+use evo_protocol::check::GateCheck;
+
+/// A way to fill the random inputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Family {
+    /// As the space file says.
+    Normal,
+    /// Magnified: finds missing max-subtraction and overflow.
+    Large,
+    /// Times 1e-3: finds flushed subnormals and absolute tolerances.
+    Small,
+    /// All elements of a tensor equal: biased sums, ties everywhere.
+    Constant,
+    /// Monotone over the tensor, up or down: a running maximum changes at every step, or never.
+    Ramp,
+    /// One element in about a thousand is huge.
+    Spikes,
+    /// All elements 0.
+    Zero,
+    /// A large offset: differences of sums and squares cancel.
+    Offset,
+    /// One element in about a thousand is near the end of the data type's range.
+    Huge,
+    /// All elements are subnormal.
+    Subnormal,
+    /// A few elements are NaN or infinite.
+    Special,
+    /// Integers: every bit pattern. Floats and declared ranges have other families for that.
+    Wide,
+    /// Integers: the ends of the range, and what lies round zero.
+    Extremes,
+    /// Two rows in three lie far below zero, each at a level of its own: `exp` gives 0 there unless the row's own
+    /// maximum is subtracted, and a maximum that starts at 0 is wrong.
+    Low,
+    /// Two rows in three hold huge negative numbers only, below every number with which maxima are started.
+    Lowest,
+    /// Whole numbers and eighths near zero, many of them equal: ties, halves that round either way, powers of two.
+    Round,
+    /// Floats at one order of magnitude, which each seed draws; integers of every length.
+    Spread,
+}
+
+impl Family {
+    /// Every family, `Normal` first.
+    pub const ALL: [Family; 17] = [
+        Family::Normal,
+        Family::Large,
+        Family::Small,
+        Family::Constant,
+        Family::Ramp,
+        Family::Spikes,
+        Family::Zero,
+        Family::Offset,
+        Family::Huge,
+        Family::Subnormal,
+        Family::Special,
+        Family::Wide,
+        Family::Extremes,
+        Family::Low,
+        Family::Lowest,
+        Family::Round,
+        Family::Spread,
+    ];
+
+    /// The name in space files and messages.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Family::Normal => "normal",
+            Family::Large => "large",
+            Family::Small => "small",
+            Family::Constant => "constant",
+            Family::Ramp => "ramp",
+            Family::Spikes => "spikes",
+            Family::Zero => "zero",
+            Family::Offset => "offset",
+            Family::Huge => "huge",
+            Family::Subnormal => "subnormal",
+            Family::Special => "special",
+            Family::Wide => "wide",
+            Family::Extremes => "extremes",
+            Family::Low => "low",
+            Family::Lowest => "lowest",
+            Family::Round => "round",
+            Family::Spread => "spread",
+        }
+    }
+
+    /// The family of that name.
+    pub fn parse(name: &str) -> Option<Family> {
+        Family::ALL.into_iter().find(|family| family.as_str() == name)
+    }
+
+    /// Magnitudes to try in turn, until the right answer fits its data type: an f16 product of large
+    /// inputs overflows, which says nothing about a kernel.
+    pub fn magnitudes(self) -> &'static [f64] {
+        match self {
+            Family::Large => &[30.0, 8.0, 2.0],
+            Family::Spikes => &[1000.0, 100.0, 10.0, 2.0],
+            Family::Small => &[1e-3],
+            // A sum of equal terms grows with their number.
+            Family::Constant | Family::Ramp => &[1.0, 0.1, 0.01],
+            Family::Offset => &[1000.0, 30.0, 4.0],
+            // The last ones leave room for squares and products in f32 and f16.
+            Family::Huge => &[1e30, 1e12, 1e4, 100.0],
+            // exp(-100) is the smallest number of f32, and exp(-700) nearly that of f64.
+            Family::Low => &[1000.0, 200.0, 30.0, 4.0],
+            // Rows lie at 0.7 times this and below: maxima are often started at -1e30 or -1e4.
+            Family::Lowest => &[1.5e30, 1.5e12, 1.5e4, 150.0],
+            // Smaller numbers leave room for products in f16.
+            Family::Round => &[1.0, 0.1],
+            // Decades on each side of 1: all that f32 has, what leaves room for products, and what f16 has.
+            Family::Spread => &[36.0, 18.0, 8.0, 3.0],
+            _ => &[1.0],
+        }
+    }
+
+    /// The check that tries it; plain inputs always are.
+    pub fn check(self) -> Option<GateCheck> {
+        match self {
+            Family::Normal => None,
+            Family::Large => Some(GateCheck::InputsLarge),
+            Family::Small => Some(GateCheck::InputsSmall),
+            Family::Constant => Some(GateCheck::InputsConstant),
+            Family::Ramp => Some(GateCheck::InputsRamp),
+            Family::Spikes => Some(GateCheck::InputsSpikes),
+            Family::Zero => Some(GateCheck::InputsZero),
+            Family::Offset => Some(GateCheck::InputsOffset),
+            Family::Huge => Some(GateCheck::InputsHuge),
+            Family::Subnormal => Some(GateCheck::InputsSubnormal),
+            Family::Special => Some(GateCheck::InputsSpecial),
+            Family::Wide => Some(GateCheck::InputsWide),
+            Family::Extremes => Some(GateCheck::InputsExtremes),
+            Family::Low => Some(GateCheck::InputsLow),
+            Family::Lowest => Some(GateCheck::InputsLowest),
+            Family::Round => Some(GateCheck::InputsRound),
+            Family::Spread => Some(GateCheck::InputsSpread),
+        }
+    }
+
+    /// Whether its values are such that kernels disagree about the answer.
+    pub fn is_special(self) -> bool {
+        matches!(self, Family::Huge | Family::Subnormal | Family::Special | Family::Lowest)
+    }
+
+    /// Whether it goes to the edge of the data type. Such families need no large shapes: what they find
+    /// depends on values, and a small shape has as many kinds of values as a large one.
+    pub fn explores_range(self) -> bool {
+        self >= Family::Zero
+    }
+}

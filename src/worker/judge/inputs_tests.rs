@@ -1,0 +1,127 @@
+//! What each family draws.
+
+use std::collections::BTreeMap;
+
+use super::*;
+
+fn buffer(name: &str, dtype: DType, count: u64, fill: Fill) -> BufferPlan {
+    BufferPlan { name: name.into(), dtype, shape: vec![count], role: Role::Input, fill }
+}
+
+fn plan(buffers: Vec<BufferPlan>) -> ProblemPlan {
+    ProblemPlan {
+        name: "p".into(),
+        sizes: BTreeMap::new(),
+        weight: 1.0,
+        buffers,
+        scalars: vec![],
+        launches: vec![],
+        reference_launches: vec![],
+        flops: None,
+        bytes: None,
+    }
+}
+
+fn values(name: &str, dtype: DType, count: u64, fill: Fill, family: Family, seed: u64) -> Vec<f64> {
+    let buffer = buffer(name, dtype, count, fill);
+    let draw = Draw { seed, index: 0, family, magnitude: family.magnitudes()[0] };
+    let bytes = generate(&plan(vec![buffer.clone()]), &buffer, draw).unwrap();
+    element::widen(&bytes, dtype)
+}
+
+const BELL: Fill = Fill::Normal { scale: 1.0 };
+
+#[test]
+fn the_bell_has_mean_0_and_variance_1() {
+    let values = values("x", DType::F64, 200_000, BELL, Family::Normal, 1);
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / count;
+    assert!(mean.abs() < 0.01 && (variance - 1.0).abs() < 0.01, "{mean} {variance}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_tensor_and_names_give_others() {
+    let draw = |name: &str, seed| values(name, DType::F16, 70_000, BELL, Family::Normal, seed);
+    assert_eq!(draw("k", 7), draw("k", 7));
+    assert_ne!(draw("k", 7), draw("v", 7));
+    assert_ne!(draw("k", 7), draw("k", 8));
+    // Chunks are streams of their own: no chunk repeats another.
+    let long = draw("k", 7);
+    assert_ne!(long[..CHUNK], long[CHUNK..2 * CHUNK]);
+}
+
+#[test]
+fn families_do_what_their_names_say() {
+    let rms = |v: &[f64]| (v.iter().map(|v| v * v).sum::<f64>() / v.len() as f64).sqrt();
+    let draw = |family| values("x", DType::F32, 4096, BELL, family, 3);
+    assert!((rms(&draw(Family::Large)) / 30.0 - 1.0).abs() < 0.1);
+    assert!((rms(&draw(Family::Small)) / 1e-3 - 1.0).abs() < 0.1);
+    let constant = draw(Family::Constant);
+    assert!(constant[0].abs() >= 0.5 && constant.iter().all(|v| *v == constant[0]));
+    let ramp = draw(Family::Ramp);
+    let up = ramp[1] > ramp[0];
+    assert!(ramp.windows(2).all(|pair| (pair[1] > pair[0]) == up));
+    let spikes = draw(Family::Spikes).iter().filter(|v| v.abs() > 20.0).count();
+    assert!((1..40).contains(&spikes), "{spikes}");
+    let single = values("x", DType::F32, 1, BELL, Family::Spikes, 3);
+    assert!(single[0].abs() > 1.0);
+}
+
+#[test]
+fn no_family_leaves_a_declared_range() {
+    for family in Family::ALL {
+        let fill = Fill::Uniform { low: 0.0, high: 10.0, inclusive: false };
+        let drawn = values("i", DType::I32, 5000, fill.clone(), family, 5);
+        assert!(drawn.iter().all(|v| (0.0..10.0).contains(v) && v.fract() == 0.0), "{family:?}");
+        if !matches!(family, Family::Constant | Family::Zero) {
+            assert!(drawn.contains(&0.0) && drawn.contains(&9.0), "{family:?}");
+        }
+        let floats = values("f", DType::F32, 5000, fill.clone(), family, 5);
+        assert!(floats.iter().all(|v| (0.0..10.0).contains(v)), "{family:?}");
+        let closed = Fill::Uniform { low: 0.0, high: 9.0, inclusive: true };
+        assert_eq!(values("i", DType::I32, 5000, closed, family, 5), drawn);
+        let fixed = values("c", DType::F16, 10, Fill::Constant { value: 2.5 }, family, 5);
+        assert_eq!(fixed, vec![2.5; 10]);
+    }
+}
+
+#[test]
+fn families_go_to_the_edge_of_the_type_where_nothing_is_declared() {
+    let floats = |dtype, family| values("x", dtype, 4096, Fill::Unrestricted, family, 3);
+    assert!(floats(DType::F32, Family::Special).iter().any(|v| !v.is_finite()));
+    assert!(floats(DType::F32, Family::Special).iter().filter(|v| !v.is_finite()).count() < 40);
+    assert!(floats(DType::F32, Family::Huge).iter().any(|v| v.abs() >= 1e30));
+    assert!(floats(DType::F16, Family::Huge).iter().any(|v| v.abs() > 16_000.0 && v.is_finite()));
+    let tiny = floats(DType::F32, Family::Subnormal);
+    assert!(tiny.iter().all(|v| v.abs() <= f64::from(f32::MIN_POSITIVE)) && tiny.iter().any(|v| *v != 0.0));
+    assert!(floats(DType::F32, Family::Offset).iter().all(|v| *v > 900.0));
+    assert!(floats(DType::F16, Family::Zero).iter().all(|v| *v == 0.0));
+    assert!(floats(DType::F32, Family::Lowest).iter().all(|v| *v < -1e30 && *v > -1.6e30));
+    assert!(floats(DType::F16, Family::Lowest).iter().all(|v| *v < -1e4 && v.is_finite()));
+    let bytes = |family| values("b", DType::U8, 4096, Fill::Unrestricted, family, 3);
+    assert!(bytes(Family::Wide).iter().any(|v| *v >= 128.0));
+    assert!(bytes(Family::Extremes).contains(&255.0) && !bytes(Family::Extremes).contains(&-1.0));
+    let longs = values("l", DType::I64, 4096, Fill::Unrestricted, Family::Extremes, 3);
+    assert!(longs.contains(&-2f64.powi(63)) && longs.contains(&-1.0));
+}
+
+#[test]
+fn rows_lie_far_below_zero_at_levels_of_their_own() {
+    let buffer = BufferPlan { shape: vec![64, 33], ..buffer("x", DType::F32, 0, BELL) };
+    let drawn = |family: Family| {
+        let draw = Draw { seed: 3, index: 0, family, magnitude: family.magnitudes()[0] };
+        element::widen(&generate(&plan(vec![buffer.clone()]), &buffer, draw).unwrap(), DType::F32)
+    };
+    let low = drawn(Family::Low);
+    assert!(low[..33].iter().all(|v| (-1005.0..-745.0).contains(v)), "{:?}", &low[..33]);
+    for (family, below) in [(Family::Low, -700.0), (Family::Lowest, -1e30)] {
+        let values = drawn(family);
+        let down: Vec<bool> = values.chunks(33).map(|row| row.iter().all(|v| *v < below)).collect();
+        let usual = values.chunks(33).filter(|row| row.iter().all(|v| v.abs() < 6.0)).count();
+        let low = down.iter().filter(|down| **down).count();
+        assert!(down[0] && low + usual == 64 && (10..40).contains(&usual), "{family:?} {low} {usual}");
+        // Elements of a row still differ.
+        assert!(values[..33].windows(2).any(|pair| pair[0] != pair[1]));
+    }
+}

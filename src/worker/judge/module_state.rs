@@ -1,0 +1,82 @@
+//! What a kernel keeps in its own variables from call to call.
+//!
+//! A variable that changes with every call of the same input (a count of calls, a clock) can make any later call
+//! another one than those that were checked, and no number of calls tells otherwise. One that depends on the input
+//! only (a table of earlier results, scratch) is allowed, but timed calls then start from the variables as they were
+//! when the module was loaded, so that nothing kept from an earlier call saves work while it is timed.
+
+use std::collections::BTreeSet;
+
+use evo_device::device::VariableState;
+use evo_protocol::device::DeviceError;
+use evo_protocol::verdict::{Verdict, VerdictKind};
+use serde_json::json;
+
+use super::element::Poison;
+use super::run::{PhaseSink, PreparedCase, RunSetting};
+use super::state::Judge;
+use super::wrong;
+
+/// Calls of the same input. The first may fill tables; two differences after it are a habit.
+const CALLS: usize = 4;
+
+/// The variable of the host's headers that counts what is in use of the device heap.
+const HEAP: &str = "evo_heap_in_use";
+
+/// A verdict if a variable of the module changes with every call of the same input.
+pub(super) fn changes_with_every_call(
+    judge: &mut Judge,
+    prepared: &PreparedCase,
+    phase: &mut PhaseSink<'_>,
+) -> Result<Option<Verdict>, DeviceError> {
+    let module = prepared.module;
+    if judge.device.variables(module)?.is_empty() {
+        return Ok(None);
+    }
+    let mut seen = Vec::new();
+    for _ in 0..CALLS {
+        prepared.run(judge.device.as_mut(), &mut judge.pool, RunSetting::plain(Poison::B), phase)?;
+        seen.push(judge.device.variables(module)?);
+    }
+    let pairs = seen.windows(2).skip(1).map(|pair| changed(&pair[0], &pair[1]));
+    let Some(names) = pairs.reduce(|all, own| &all & &own).filter(|names| !names.is_empty()) else {
+        return Ok(None);
+    };
+    if names.contains(HEAP) {
+        let what =
+            "every call keeps memory of the device heap: it calls `malloc` and does not `free` all of it";
+        let verdict = Verdict::new(VerdictKind::Stateful, what).with_cause("memory_leak");
+        return Ok(Some(wrong::about(verdict, &prepared.case)));
+    }
+    let list = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    let message = format!(
+        "{list} changes with every call of the same input, so no call tells what a later one does; reset it \
+         before the kernel ends, or say allow_state = true under [check]"
+    );
+    let verdict = Verdict::new(VerdictKind::Stateful, message).with_cause("module_state");
+    Ok(Some(wrong::about(verdict.with("variables", json!(names)), &prepared.case)))
+}
+
+/// Whether calls of a case leave the module's variables other than they were when it was loaded. They are as loaded
+/// afterwards.
+pub(super) fn is_kept(
+    judge: &mut Judge,
+    prepared: &PreparedCase,
+    phase: &mut PhaseSink<'_>,
+) -> Result<bool, DeviceError> {
+    let module = prepared.module;
+    if judge.device.variables(module)?.is_empty() {
+        return Ok(false);
+    }
+    judge.device.restore_variables(module)?;
+    let loaded = judge.device.variables(module)?;
+    prepared.call(judge.device.as_mut(), phase)?;
+    let kept = !changed(&loaded, &judge.device.variables(module)?).is_empty();
+    judge.device.restore_variables(module)?;
+    Ok(kept)
+}
+
+fn changed(before: &[VariableState], after: &[VariableState]) -> BTreeSet<String> {
+    let pairs = before.iter().zip(after).filter(|(before, after)| before.hash != after.hash);
+    pairs.map(|(before, _)| before.name.clone()).collect()
+}

@@ -1,0 +1,94 @@
+//! Kernels that are wrong where evo seldom looks: at certain shapes, for certain values, at certain moments.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+const KERNEL: &str = r#"
+extern "C" __global__ void twice(const float *x, float *y, int n) {
+    int i = blockIdx.x * 64 + threadIdx.x;
+    if (i >= n) return;
+    float own = 2.0f * x[i];
+    if (MODE == 1 && n % 64 == 1 && n > 256 && i == n - 1) own = 0.0f;
+    if (MODE == 2 && n % 64 >= 20 && n % 64 < 28 && i == n - 1) own = 0.0f;
+    if (MODE == 3 && i == 0 && (clock64() >> 4 & 2047) == 0) own += 1.0f;
+    if (MODE == 4 && i == 0 && (clock() & 2047) == 2047) own += 1.0f;
+    if (MODE == 5 && (__float_as_int(x[n / 2]) >> 3 & 15) == 11) own += 1.0f;
+    if (MODE == 6) {
+        // An honest wait.
+        long long began = clock64();
+        while (clock64() - began < 2000) {}
+    }
+    y[i] = own;
+}
+"#;
+
+const NAIVE: &str = r#"
+extern "C" __global__ void naive(const float *x, float *y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = 2.0f * x[i];
+}
+"#;
+
+const SPACE: &str = r#"
+kernel = { name = "twice", source = "twice.cu" }
+parameters = { MODE = [0, 1, 2, 3, 4, 5, 6] }
+arguments = [
+    { name = "x", dtype = "f32", shape = ["N"], role = "input" },
+    { name = "y", dtype = "f32", shape = ["N"], role = "output" },
+    { name = "n", dtype = "i32", value = "N" },
+]
+launches = [{ entry = "twice", grid = ["ceil_div(N, 64)"], block = [64] }]
+problems = [{ name = "small", sizes = { N = 1024 } }]
+check = { reference = { source = "naive.cu", entry = "naive", grid = ["ceil_div(N, 64)"], block = [64] } }
+"#;
+
+/// Verdict and message of one mode, and the report of the gate `tiny_shapes`.
+fn test_one(mode: u32) -> (String, Value) {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in [("twice.cu", KERNEL), ("naive.cu", NAIVE), ("twice.toml", SPACE)] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_evo"))
+        .args(["test-one", "./twice.toml", &format!("MODE={mode}"), "--device", "host", "--json"])
+        .args(["--seed", "7"])
+        .current_dir(folder.path())
+        .env("EVO_CACHE_DIR", folder.path().join("cache"))
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let answer: Value = serde_json::from_str(&text)
+        .unwrap_or_else(|_| panic!("{text}\n{}", String::from_utf8_lossy(&output.stderr)));
+    let gates = answer["gates"].as_array().unwrap();
+    let tiny = gates.iter().find(|gate| gate["gate"] == "tiny_shapes").unwrap().clone();
+    let verdict = [&answer["verdict"], &answer["cause"], &answer["message"]];
+    (verdict.map(|part| part.as_str().unwrap_or_default()).join(" "), tiny)
+}
+
+#[test]
+fn honest_kernels_pass_and_the_report_says_what_was_asked() {
+    for mode in [0, 6] {
+        let (verdict, tiny) = test_one(mode);
+        assert!(verdict.starts_with("pass"), "{mode}: {verdict}");
+        let count = |name: &str| tiny["evidence"][name].as_u64().unwrap();
+        assert!(count("further_shapes") > 0 && count("further_seeds") > 0, "{tiny}");
+    }
+}
+
+#[test]
+fn tails_behind_many_tiles_and_at_certain_residues_are_met() {
+    for mode in [1, 2] {
+        let (verdict, _) = test_one(mode);
+        assert!(verdict.starts_with("wrong_answer"), "{mode}: {verdict}");
+    }
+}
+
+#[test]
+fn moments_and_data_sets_are_met() {
+    for (mode, expected) in
+        [(3, "nondeterministic clock"), (4, "nondeterministic clock"), (5, "wrong_answer")]
+    {
+        let (verdict, _) = test_one(mode);
+        assert!(verdict.starts_with(expected), "{mode}: {verdict}");
+    }
+}
