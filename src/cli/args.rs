@@ -307,12 +307,15 @@ pub struct SelftestArgs {
     /// `auto`, `host`, `cuda` or `cuda:INDEX`
     #[arg(long, default_value = "auto")]
     pub device: String,
-    /// `faults`, `gates`: only rows, or checks, whose name contains this; a fault's number (`W13`) works too
+    /// Only faults, checks or, for `alarms`, spaces whose name contains this; a fault's number (`W13`) works too
     #[arg(long, value_name = "ROW")]
     pub only: Option<String>,
-    /// `faults`, `gates`: the inputs and, for `faults`, the order of the rows; random when absent
+    /// `faults`, `gates`, `alarms`: inputs, the order of faults, configurations; random when absent
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
+    /// `alarms`: configurations, shared out to the spaces
+    #[arg(long, value_name = "N", default_value_t = 60)]
+    pub count: usize,
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,
@@ -329,6 +332,8 @@ pub enum SelftestSubject {
     Faults,
     /// Each check inside the gates left out in turn: which broken kernel then slips through
     Gates,
+    /// Random configurations of the kernels that ship, judged again by plain loops: is an honest one refused?
+    Alarms,
 }
 
 /// `evo worker`
@@ -337,6 +342,9 @@ pub struct WorkerArgs {
     /// Compile for this toolchain instead of owning a device
     #[arg(long, value_name = "cuda|host")]
     pub compile: Option<String>,
+    /// Run variants beside plain loops, for `evo selftest alarms`
+    #[arg(long, conflicts_with = "compile")]
+    pub plain: bool,
 }
 
 /// `evo completions`

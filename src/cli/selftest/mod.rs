@@ -2,6 +2,7 @@
 //!
 //! Continuous integration has no GPU, so these commands and their output show that the CUDA device works.
 
+mod alarms;
 mod bench;
 mod checks;
 mod command;
@@ -10,5 +11,6 @@ mod faults;
 mod gates;
 mod latency;
 
+pub use alarms::serve as serve_plain;
 pub use command::run;
 pub use gates::sources as gate_fixtures;
