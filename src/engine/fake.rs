@@ -415,6 +415,7 @@ pub(crate) fn header() -> StudyHeader {
         population: 4,
         ranking: RankingMode::Hot,
         allow_trade: false,
+        warnings: Vec::new(),
         device: DeviceInfo {
             kind: DeviceKind::Host,
             name: "fake".into(),

@@ -78,6 +78,7 @@ pub fn section(history: &History) -> Option<LeaderboardSection> {
             is_default: baseline.is_default(),
         },
         history: Vec::new(),
+        warnings: header.warnings.clone(),
         study: summary(header, history),
         environment: header.environment.clone(),
         confirmed_at: newest.at.clone(),

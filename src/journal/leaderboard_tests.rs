@@ -355,6 +355,16 @@ fn a_kernel_without_small_shapes_ranks_with_a_remark() {
 }
 
 #[test]
+fn what_a_space_file_leaves_unchecked_stands_below_the_table() {
+    let mut history = history();
+    assert!(!serde_json::to_string(&section(&history).unwrap()).unwrap().contains("warnings"));
+    history.header.as_mut().unwrap().warnings = vec!["`M`, `N` are equal in every problem".into()];
+    let section = section(&history).unwrap();
+    let text = crate::report::text::section(&section, 100);
+    assert!(text.contains("\nwarning: `M`, `N` are equal in every problem\n"), "{text}");
+}
+
+#[test]
 fn the_table_reads_well() {
     insta::assert_snapshot!(crate::report::text::section(&example(), 100), @"
     gemm on fake · square

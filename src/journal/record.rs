@@ -68,6 +68,9 @@ pub struct StudyHeader {
     /// Whether a variant that is slower than the baseline on one problem may rank first by its mean.
     #[serde(default, skip_serializing_if = "is_false")]
     pub allow_trade: bool,
+    /// What the space file leaves unchecked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     pub device: DeviceInfo,
     pub environment: Environment,
     /// UTC, RFC 3339.

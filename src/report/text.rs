@@ -116,7 +116,11 @@ fn legend(section: &LeaderboardSection, width: usize) -> String {
     if section.entries().any(|entry| entry.noisy) {
         text += &wrapped(&format!("{NOISY}: a tenth of the samples took over twice the median"), width);
     }
-    text + &tails_legend(section, width)
+    text += &tails_legend(section, width);
+    for warning in &section.warnings {
+        text += &wrapped(&format!("warning: {warning}"), width);
+    }
+    text
 }
 
 /// The ranked entries. What tells most about a variant is dropped last.

@@ -78,6 +78,10 @@ pub struct LeaderboardSection {
     #[serde(default)]
     #[schemars(length(max = 50))]
     pub history: Vec<ChampionChange>,
+    /// What the space file leaves unchecked, as `evo space` says it: sizes that are equal in every problem, for
+    /// example, hide swapped strides.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// The search behind this section.
     pub study: StudySummary,
     /// The conditions outside the device.

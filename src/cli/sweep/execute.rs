@@ -93,6 +93,7 @@ fn header(plan: &SweepPlan, identity: StudyIdentity) -> StudyHeader {
         population: plan.population.get(),
         ranking: identity.ranking,
         allow_trade: identity.allow_trade,
+        warnings: identity.warnings,
         device: identity.device,
         environment: environment::look(),
         started_at: now(),

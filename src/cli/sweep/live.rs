@@ -13,8 +13,8 @@ use crate::compile::CompileFarm;
 use crate::engine::recipe::KernelRecipe;
 use crate::engine::{Inbox, Message};
 use crate::journal::record::space_hash;
-use crate::kernel::catalog;
 use crate::kernel::spec::SpaceFile;
+use crate::kernel::{catalog, lint};
 
 /// The kernel of a space file on a device of this machine.
 pub struct LiveSubject {
@@ -60,6 +60,9 @@ impl LiveSubject {
             some.map(|one| one.name.clone()).collect::<Vec<_>>()
         };
         let inputs = inputs::of(&self.file, kernel, &session::search(&self.setup), &farm);
+        let warnings =
+            lint::warnings(kernel, &self.file.space.configuration(&self.file.space.default_genome()));
+        let notices = warnings.iter().map(|warning| format!("warning: {warning}")).collect();
         let identity = StudyIdentity {
             kernel: kernel.name.clone(),
             space: session::space_word(&self.file),
@@ -69,9 +72,10 @@ impl LiveSubject {
             checked: names(false),
             ranking: kernel.objective.ranking,
             allow_trade: kernel.objective.allow_trade,
+            warnings,
             device: lane.info().clone(),
         };
-        Ok(Stage { recipe, compilers: Box::new(farm), device: Box::new(lane), identity, notices: Vec::new() })
+        Ok(Stage { recipe, compilers: Box::new(farm), device: Box::new(lane), identity, notices })
     }
 }
 

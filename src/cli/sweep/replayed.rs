@@ -63,6 +63,7 @@ impl ReplayedSubject {
             checked: Vec::new(),
             ranking: RankingMode::Hot,
             allow_trade: false,
+            warnings: Vec::new(),
             device: info(recording),
         };
         Stage {

@@ -33,5 +33,7 @@ pub struct StudyIdentity {
     pub ranking: RankingMode,
     /// Whether the space allows trades between problems.
     pub allow_trade: bool,
+    /// What the space file leaves unchecked.
+    pub warnings: Vec<String>,
     pub device: DeviceInfo,
 }
