@@ -1,7 +1,7 @@
 //! Buffers that end at an unmapped page and begin behind one.
 //!
-//! The end of a buffer touches the page behind it, to the last 16 bytes: a start must stay 16-byte aligned for
-//! vector accesses. The few bytes of slack there, and the rest of the first page before the start, hold a
+//! The end of a buffer touches the page behind it, to the last 32 bytes: a start must stay 32-byte aligned for
+//! vectors and structs. The few bytes of slack there, and the rest of the first page before the start, hold a
 //! pattern that is checked: what does not fault there is found afterwards. Placed the other way round, the
 //! start touches the page before it to the byte, and the slack lies behind the end.
 
@@ -14,6 +14,9 @@ use crate::device::{GuardDamage, Placement};
 
 /// Unmapped space on each side, bytes: wide enough for a wrong row, not only for a wrong element.
 const GUARD: usize = 16 << 20;
+
+/// Starts are this well aligned, as far as vectors and structs ask for on a GPU: 32 bytes are its widest access.
+const ALIGNMENT: usize = 32;
 
 /// Pattern of the slack until `arm` sets another.
 const PATTERN: u32 = 0x7ff7_a5a5;
@@ -41,7 +44,7 @@ impl GuardedBuffer {
         let mapping = Mapping::reserve(open_bytes + 2 * GUARD)?;
         let open = mapping.start() + GUARD;
         mapping.open(open - margin, open_bytes + 2 * margin)?;
-        let start = open + open_bytes - round_up(bytes, 16);
+        let start = open + open_bytes - round_up(bytes, ALIGNMENT);
         let range = Range {
             kind: RangeKind::Buffer,
             whole: (mapping.start(), mapping.end()),
@@ -71,7 +74,7 @@ impl GuardedBuffer {
         let (open, open_bytes) = self.pages();
         let start = match placement {
             Placement::Start => open,
-            Placement::End => open + open_bytes - round_up(self.bytes, 16),
+            Placement::End => open + open_bytes - round_up(self.bytes, ALIGNMENT),
         };
         self.while_writable(|buffer| {
             // SAFETY: both ranges lie in the open pages; `copy` allows that they overlap.
@@ -191,14 +194,14 @@ mod tests {
     fn check(bytes: u64) {
         let mut buffer = GuardedBuffer::with_margin("x", bytes, 0).unwrap();
         let size = bytes as usize;
-        assert_eq!(buffer.address() % 16, 0);
-        assert!(buffer.mapping.end() - GUARD - buffer.address() - size < 16);
+        assert_eq!(buffer.address() % ALIGNMENT, 0);
+        assert!(buffer.mapping.end() - GUARD - buffer.address() - size < ALIGNMENT);
         buffer.change(|contents| contents.fill(7)).unwrap();
         assert_eq!(buffer.damage(), []);
-        let whole = size.next_multiple_of(16).is_multiple_of(page_bytes());
+        let whole = size.next_multiple_of(ALIGNMENT).is_multiple_of(page_bytes());
         let mut expected = Vec::new();
         expected.extend((!whole).then_some(-1));
-        expected.extend((!size.is_multiple_of(16)).then_some(bytes as i64));
+        expected.extend((!size.is_multiple_of(ALIGNMENT)).then_some(bytes as i64));
         assert_eq!(damaged(&mut buffer), expected, "of {bytes} bytes");
         buffer.place(Placement::Start).unwrap();
         assert_eq!(buffer.address(), buffer.mapping.start() + GUARD);

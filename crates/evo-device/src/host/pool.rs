@@ -260,7 +260,7 @@ impl ProcessorPool {
     /// Runs a launch to its end. Gives the line of a barrier at which threads waited that others had left before, if
     /// there was one.
     pub fn run(&mut self, job: SharedLaunch) -> Result<Option<i32>, DeviceError> {
-        if job.seats > 1 && (!self.helpers.is_empty() || job.work.order.is_some()) {
+        if job.seats > 1 {
             self.run_together(job)
         } else {
             job.take_part(&mut self.own);
@@ -326,8 +326,9 @@ fn help(board: &Board, mut seat: Seat, number: usize) {
     }
 }
 
-/// Starts processor threads for a launch in a seeded order whose blocks wait for blocks that have not begun. As many
-/// blocks as change places can then run at once, so a kernel that relies on an earlier block having begun ends.
+/// Starts processor threads for a launch whose blocks wait for blocks that have not begun, at a barrier of the whole
+/// grid for example, or because a seeded order has changed their places. So a few more blocks than processor threads
+/// can be resident, as on the smallest GPU.
 struct Relief {
     board: Arc<Board>,
     clocks: TurnClocks,
@@ -338,9 +339,7 @@ impl Relief {
     /// Starts one more thread if the launch has blocks for it; says whether.
     fn start(&self) -> bool {
         let mut state = lock(&self.board.state);
-        let Some(job) = state.job.clone().filter(|job| job.work.order.is_some() && job.has_blocks()) else {
-            return false;
-        };
+        let Some(job) = state.job.clone().filter(|job| job.has_blocks()) else { return false };
         if state.relief >= self.most {
             return false;
         }

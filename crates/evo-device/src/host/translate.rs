@@ -18,6 +18,7 @@ pub const HEADER: &str = concat!(
     include_str!("include/evo_atomic.h"),
     include_str!("include/evo_warp.h"),
     include_str!("include/evo_matrix.h"),
+    include_str!("include/evo_round.h"),
     include_str!("include/evo_memory.h"),
     include_str!("include/evo_groups.h"),
 );

@@ -79,12 +79,14 @@ enum { EVO_WATCH_BEGIN, EVO_WATCH_ARRIVE, EVO_WATCH_BARRIER, EVO_WATCH_WARP, EVO
 #ifdef EVO_INSTRUMENTED
 #define EVO_UNCHECKED __attribute__((no_sanitize("thread", "alignment")))
 static void evo_watch_sync(int moment, unsigned detail);
+static void evo_watch_heap(void* block, size_t bytes);
 // Without the attribute the compiler takes a variable that nothing writes for zeros and never reads it.
 #undef __shared__
 #define __shared__ thread_local __attribute__((used, aligned(16)))
 #else
 #define EVO_UNCHECKED
 EVO_INLINE void evo_watch_sync(int, unsigned) {}
+EVO_INLINE void evo_watch_heap(void*, size_t) {}
 #endif
 
 struct uint3 {

@@ -77,22 +77,16 @@ template <unsigned Size, class Parent> EVO_INLINE thread_block_tile<Size, Parent
     return thread_block_tile<Size, Parent>();
 }
 
+// Which lanes are together is the device's choice (ibid., "Coalesced Groups"). Here each lane is a group by itself: lanes
+// that wait at one line may be in different rounds of a loop, where no GPU would put them together.
 class coalesced_group : public evo_lanes {
   public:
-    explicit coalesced_group(unsigned members) : evo_lanes(members, 32) {}
-    template <class T> T shfl(T value, int rank, EVO_LINE) const {
-        return __shfl_sync(evo_members, value, evo_lane(rank), 32, line);
-    }
-
-  private:
-    int evo_lane(int rank) const {
-        int lane = 0;
-        for (; lane < 31; lane++)
-            if (evo_members >> lane & 1 && rank-- == 0) break;
-        return lane;
-    }
+    coalesced_group() : evo_lanes(1u << evo_rank_in_block() % 32, 32) {}
+    template <class T> T shfl(T value, int, EVO_LINE) const { return (void)line, value; }
+    template <class T> T shfl_up(T value, unsigned, EVO_LINE) const { return (void)line, value; }
+    template <class T> T shfl_down(T value, unsigned, EVO_LINE) const { return (void)line, value; }
 };
-EVO_INLINE coalesced_group coalesced_threads(EVO_LINE) { return coalesced_group(__activemask(line)); }
+EVO_INLINE coalesced_group coalesced_threads() { return coalesced_group(); }
 
 template <class Group> EVO_INLINE void sync(const Group& group, EVO_LINE) { group.sync(line); }
 template <class Group> EVO_INLINE unsigned thread_rank(const Group& group) { return group.thread_rank(); }
@@ -109,6 +103,8 @@ EVO_INLINE T reduce(const thread_block_tile<Size, Parent>& tile, T value, Operat
     for (int lanes = Size / 2; lanes > 0; lanes /= 2) value = operation(value, tile.shfl_xor(value, lanes, line));
     return value;
 }
+
+template <class T, class Operation> EVO_INLINE T reduce(const coalesced_group&, T value, Operation) { return value; }
 
 } // namespace cooperative_groups
 

@@ -99,16 +99,6 @@ EVO_INLINE float __int_as_float(int x) { float y; __builtin_memcpy(&y, &x, 4); r
 EVO_INLINE float __uint_as_float(unsigned x) { float y; __builtin_memcpy(&y, &x, 4); return y; }
 EVO_INLINE long long __double_as_longlong(double x) { long long y; __builtin_memcpy(&y, &x, 8); return y; }
 EVO_INLINE double __longlong_as_double(long long x) { double y; __builtin_memcpy(&y, &x, 8); return y; }
-EVO_INLINE int __float2int_rn(float x) { return (int)__builtin_rintf(x); }
-EVO_INLINE int __float2int_rz(float x) { return (int)x; }
-EVO_INLINE int __float2int_rd(float x) { return (int)__builtin_floorf(x); }
-EVO_INLINE int __float2int_ru(float x) { return (int)__builtin_ceilf(x); }
-EVO_INLINE unsigned __float2uint_rn(float x) { return (unsigned)__builtin_rintf(x); }
-EVO_INLINE unsigned __float2uint_rz(float x) { return (unsigned)x; }
-EVO_INLINE float __int2float_rn(int x) { return (float)x; }
-EVO_INLINE float __uint2float_rn(unsigned x) { return (float)x; }
-EVO_INLINE double __int2double_rn(int x) { return (double)x; }
-EVO_INLINE float __double2float_rn(double x) { return (float)x; }
 
 EVO_INLINE int __popc(unsigned x) { return __builtin_popcount(x); }
 EVO_INLINE int __popcll(unsigned long long x) { return __builtin_popcountll(x); }

@@ -204,6 +204,16 @@ impl AccessChecker {
         if self.finding.is_some() { Reply::EndLaunch } else { Reply::GoOn }
     }
 
+    /// A thread has got a block of the device heap, or given it back: then `bytes` is 0.
+    pub fn heap(&mut self, address: usize, bytes: usize) {
+        self.settle();
+        self.regions.remove_heap(address);
+        if bytes > 0 {
+            self.order.forget(address, bytes);
+            self.regions.add(Region::new(RegionKind::Heap, "a block of the device heap", address, bytes));
+        }
+    }
+
     /// A thread comes to something that orders accesses.
     pub fn sync(&mut self, place: &ThreadPlace, moment: SyncMoment) {
         self.settle();
@@ -461,7 +471,10 @@ impl AccessChecker {
         if flag && access.read {
             block.order.acquire(&self.order, place.thread, access.address);
         }
-        let tracked = matches!(region.kind, RegionKind::Shared | RegionKind::Output | RegionKind::Scratch);
+        let tracked = matches!(
+            region.kind,
+            RegionKind::Shared | RegionKind::Output | RegionKind::Scratch | RegionKind::Heap
+        );
         let elements = region.shadow.elements(access.address - region.start, access.bytes);
         let mut met =
             Met { elements: elements.len(), undefined: 0, conflict: None, unfenced: None, from: record.from };

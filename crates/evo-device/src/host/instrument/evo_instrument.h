@@ -16,6 +16,7 @@ struct evo_watch {
     int (*access)(void* checker, evo_thread*, uintptr_t address, uint64_t bytes, uint32_t kind, uintptr_t from);
     void (*sync)(void* checker, evo_thread*, uint32_t moment, uint32_t detail);
     int (*misaligned)(void* checker, evo_thread*, uintptr_t address, uint32_t alignment, uint32_t write, uint32_t line);
+    void (*heap)(void* checker, uintptr_t address, uint64_t bytes);
 };
 extern "C" {
 // Null outside watched launches: initializers of global variables run when no thread of a block exists.
@@ -49,6 +50,10 @@ EVO_QUIET void evo_seen(const volatile void* at, uint64_t bytes, uint32_t kind, 
 EVO_UNCHECKED static __attribute__((noinline)) void evo_watch_sync(int moment, unsigned detail) {
     const evo_watch* watch = evo_watch_slot;
     if (watch) watch->sync(watch->checker, evo_self(), (uint32_t)moment, detail);
+}
+EVO_UNCHECKED static __attribute__((noinline)) void evo_watch_heap(void* block, size_t bytes) {
+    const evo_watch* watch = evo_watch_slot;
+    if (watch) watch->heap(watch->checker, (uintptr_t)block, bytes);
 }
 
 EVO_HOOK void __tsan_init() {}

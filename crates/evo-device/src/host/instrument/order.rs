@@ -14,7 +14,7 @@ use super::shadow::AccessRecord;
 type LaneClock = [u32; 32];
 
 /// More snapshots than this in one place, and everything is taken to be known there.
-const SNAPSHOTS_MAX: usize = 64;
+const SNAPSHOTS_MAX: usize = 512;
 
 /// What a thread published by an atomic operation or a volatile store.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,6 +17,8 @@ pub enum RegionKind {
     Shared,
     /// A `__device__` variable.
     Variable,
+    /// A block of the device heap.
+    Heap,
 }
 
 /// A range of memory that kernels may use.
@@ -64,6 +66,12 @@ impl Regions {
     /// Removes the shared memory of a processor thread.
     pub fn remove_shared(&mut self, owner: usize) {
         self.list.retain(|own| own.kind != RegionKind::Shared || own.owner != owner);
+        self.last = 0;
+    }
+
+    /// Removes the block of the device heap at an address.
+    pub fn remove_heap(&mut self, start: usize) {
+        self.list.retain(|own| own.kind != RegionKind::Heap || own.start != start);
         self.last = 0;
     }
 

@@ -21,12 +21,13 @@ pub struct WatchTable {
     access: extern "C" fn(*const Mutex<AccessChecker>, *mut ThreadRecord, usize, u64, u32, usize) -> i32,
     sync: extern "C" fn(*const Mutex<AccessChecker>, *mut ThreadRecord, u32, u32),
     misaligned: extern "C" fn(*const Mutex<AccessChecker>, *mut ThreadRecord, usize, u32, u32, u32) -> i32,
+    heap: extern "C" fn(*const Mutex<AccessChecker>, usize, u64),
 }
 
 impl WatchTable {
     /// A table that tells this checker, which must outlive the launches that use it.
     pub fn of(checker: &Mutex<AccessChecker>) -> WatchTable {
-        WatchTable { checker, access: on_access, sync: on_sync, misaligned: on_misaligned }
+        WatchTable { checker, access: on_access, sync: on_sync, misaligned: on_misaligned, heap: on_heap }
     }
 }
 
@@ -97,4 +98,8 @@ extern "C" fn on_misaligned(
     line: u32,
 ) -> i32 {
     lock(checker).misaligned(&place(record), address, alignment, write != 0, line).into()
+}
+
+extern "C" fn on_heap(checker: *const Mutex<AccessChecker>, address: usize, bytes: u64) {
+    lock(checker).heap(address, bytes as usize);
 }

@@ -143,6 +143,26 @@ fn accesses_outside_of_memory_are_found_to_the_byte() {
 }
 
 #[test]
+fn blocks_of_the_device_heap_are_memory_like_any_other() {
+    let mut kernels = Kernels::new();
+    kernels
+        .add(
+            USUAL,
+            "",
+            "__shared__ float* own; if (t == 0) own = (float*)malloc(4 * blockDim.x); __syncthreads(); own[t] = in[t]; \
+             __syncthreads(); if (b == 0) out[t] = own[blockDim.x - 1 - t]; __syncthreads(); if (t == 0) free(own);",
+            "honest",
+        )
+        .add(
+            USUAL,
+            "",
+            "float* own = (float*)malloc(8); own[0] = in[t]; own[t == 3 ? 2 : 1] = 1; out[t] = own[0]; free(own);",
+            "oob_write | thread 3,0,0 of block *,0,0 writes directly behind the end of `a block of the device heap`*",
+        );
+    kernels.check();
+}
+
+#[test]
 fn misaligned_accesses_are_found_before_the_processor_takes_them() {
     let mut kernels = Kernels::new();
     kernels

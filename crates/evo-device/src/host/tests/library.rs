@@ -58,7 +58,8 @@ fn groups_synchronize_shuffle_and_reduce() {
     let values = bench.values::<i32>(y);
     for rank in 0..64 {
         let first = rank / 16 * 16;
-        let odd = if rank % 2 == 1 { 1600 + rank % 32 / 2 } else { 0 };
+        // A lane is a group by itself.
+        let odd = if rank % 2 == 1 { 100 } else { 0 };
         let expected = [
             16 * first + 120,
             first + 15,
@@ -69,4 +70,88 @@ fn groups_synchronize_shuffle_and_reduce() {
         ];
         assert_eq!(values[6 * rank as usize..][..6], expected, "thread {rank}");
     }
+}
+
+/// Sums that lanes share by opportunity add up whatever the lanes' paths.
+#[test]
+fn lanes_in_different_rounds_of_a_loop_are_not_one_group() {
+    let text = r#"
+        #include <cooperative_groups.h>
+        namespace cg = cooperative_groups;
+        extern "C" __global__ void count(const int* x, int* bits) {
+            for (int bit = 0; bit < 4; bit++) {
+                if (x[threadIdx.x] >> bit & 1) {
+                    auto group = cg::coalesced_threads();
+                    if (group.thread_rank() == 0) atomicAdd(bits + bit, (int)group.size());
+                }
+            }
+        }
+    "#;
+    let mut bench = Bench::new(text, "count");
+    let input: Vec<i32> = (0..32).collect();
+    let (x, bits) = (bench.buffer("x", &input), bench.buffer("bits", &[0i32; 4]));
+    bench.run(1, 32, 0, vec![buffer(x), buffer(bits)]).unwrap();
+    assert_eq!(bench.values::<i32>(bits), [16; 4]);
+}
+
+#[test]
+fn conversions_saturate_and_round_as_they_say() {
+    let text = r#"
+        extern "C" __global__ void convert(const float* x, int* y) {
+            int i = threadIdx.x;
+            y[6 * i] = __float2int_rn(x[i]);
+            y[6 * i + 1] = __float2int_rd(x[i]);
+            y[6 * i + 2] = __float2int_ru(x[i]);
+            y[6 * i + 3] = (int)__float2uint_rz(x[i]);
+            y[6 * i + 4] = (int)__double2uint_rz((double)x[i]);
+            y[6 * i + 5] = (int)(__float2ll_rz(x[i]) >> 32);
+        }
+    "#;
+    let mut bench = Bench::new(text, "convert");
+    let x = bench.buffer("x", &[2.5f32, -2.5, 1e30, -1e30, f32::NAN, 3e9]);
+    let y = bench.buffer("y", &[0i32; 36]);
+    bench.run(1, 6, 0, vec![buffer(x), buffer(y)]).unwrap();
+    let (most, least) = (i32::MAX, i32::MIN);
+    assert_eq!(
+        bench.values::<i32>(y),
+        [
+            [2, 2, 3, 2, 2, 0],
+            [-2, -3, -2, 0, 0, -1],
+            [most, most, most, -1, -1, most],
+            [least, least, least, 0, 0, least],
+            [0, 0, 0, 0, least, least],
+            [most, most, most, -1_294_967_296, -1_294_967_296, 0],
+        ]
+        .concat()
+    );
+}
+
+#[test]
+fn directed_rounding_multiples_of_pi_and_parts_of_words() {
+    let text = r#"
+        extern "C" __global__ void rounded(float* y, unsigned* parts) {
+            y[0] = __fadd_rd(1.0f, 1e-10f);
+            y[1] = __fadd_ru(1.0f, 1e-10f);
+            y[2] = __fmaf_rd(0.1f, 0.1f, 0.0f) < __fmaf_ru(0.1f, 0.1f, 0.0f) ? 1.0f : 0.0f;
+            y[3] = __fdiv_rz(-1.0f, 3.0f) > __fdiv_rd(-1.0f, 3.0f) ? 1.0f : 0.0f;
+            y[4] = 1.0f + 1e-10f;
+            sincospif(-2.5f, y + 5, y + 6);
+            y[7] = cospif(1e9f);
+            parts[0] = __vadd4(0x01ff7f80u, 0x01010101u);
+            parts[1] = __vaddss4(0x01ff7f80u, 0x01010180u);
+            parts[2] = __vabsdiffu4(0x00ff1020u, 0xff002010u);
+            parts[3] = __vsadu4(0x00ff1020u, 0xff002010u);
+            parts[4] = __vmaxs2(0x8000ffffu, 0x00010001u);
+            parts[5] = __vcmpgtu2(0x8000ffffu, 0x00010001u);
+        }
+    "#;
+    let mut bench = Bench::new(text, "rounded");
+    let (y, parts) = (bench.buffer("y", &[0f32; 8]), bench.buffer("parts", &[0u32; 6]));
+    bench.run(1, 1, 0, vec![buffer(y), buffer(parts)]).unwrap();
+    let above = 1.0 + f32::EPSILON;
+    assert_eq!(bench.values::<f32>(y), [1.0, above, 1.0, 1.0, 1.0, -1.0, 0.0, 1.0]);
+    assert_eq!(
+        bench.values::<u32>(parts),
+        [0x0200_8081, 0x0200_7f80, 0xffff_1010, 0x21e, 0x0001_0001, 0xffff_ffff]
+    );
 }

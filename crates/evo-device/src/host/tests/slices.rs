@@ -88,6 +88,34 @@ fn blocks_that_wait_for_earlier_ones_end_in_every_order() {
     }
 }
 
+#[test]
+fn more_blocks_than_processor_threads_meet_at_a_barrier_of_the_grid() {
+    let text = r#"__global__ void k(int* out, unsigned* bar) {
+        for (int round = 0; round < 3; round++) {
+            if (threadIdx.x == 0) {
+                ((volatile int*)out)[blockIdx.x + 8 * round] = round == 0 ? 1 : ((volatile int*)out)[(blockIdx.x + 1) % 5 + 8 * (round - 1)] + 1;
+                __threadfence();
+                unsigned ticket = atomicAdd(bar, 1u), target = (ticket / gridDim.x + 1) * gridDim.x;
+                while (*(volatile unsigned*)bar < target) __nanosleep(40);
+            }
+            __syncthreads();
+        }
+    }"#;
+    for threads in [1, 2] {
+        let mut bench = Bench::on(HostDevice::with_threads(threads).unwrap(), text, "k");
+        for order in [None, Some(4)] {
+            bench.device.set_conditions(RunConditions { order, ..RunConditions::default() }).unwrap();
+            let (out, bar) = (bench.buffer("out", &[0i32; 24]), bench.buffer("bar", &[0u32]));
+            bench.run(5, 64, 0, vec![buffer(out), buffer(bar)]).unwrap();
+            let rounds = bench.values::<i32>(out);
+            assert_eq!(
+                rounds.chunks(8).map(|own| own[..5].to_vec()).collect::<Vec<_>>(),
+                [[1; 5], [2; 5], [3; 5]]
+            );
+        }
+    }
+}
+
 /// Long arithmetic in many registers, vectors and x87 numbers among them.
 const ARITHMETIC: &str = r#"__global__ void k(double* out, int n) {
     double a[16];
