@@ -23,9 +23,9 @@ const ELEMENTS_DRAWN: [u64; 2] = [1 << 13, 1 << 16];
 
 /// The same for shapes just below a problem's, whose reference is computed where the kernel runs.
 const ELEMENTS_NEAR: u64 = 1 << 24;
-/// How far below the problem's own each size is, in two shapes: one that leaves all but an element of the last block, and
-/// one that leaves some.
-const NEAR: [[i64; 4]; 2] = [[1, 3, 5, 7], [29, 43, 61, 83]];
+/// How far below the problem's own each size is, in three shapes: one that leaves all but an element of the last block,
+/// one that leaves some, and one that leaves whole vectors of four of them, which a path for aligned sizes takes.
+const NEAR: [[i64; 4]; 3] = [[1, 3, 5, 7], [29, 43, 61, 83], [20, 12, 36, 44]];
 
 /// The plans of derived shapes, or why there are none. A shape that does not resolve, launches nothing or
 /// does not fit the device is left out: it is ours, and no reason to refuse a variant.

@@ -2,7 +2,7 @@
 //!
 //! A fault may depend on what is left over of a tile, on the number of tiles, or on both of two sizes; nobody can
 //! list what to try. So each size takes the residues of its tile in random order, none twice before all had their
-//! turn, with zero to eight whole tiles before them. The study's seed decides, which kernels do not know.
+//! turn, with zero to eight whole tiles before them. One shape in four leaves the same at every border. The study's seed decides, which kernels do not know.
 
 use std::collections::BTreeMap;
 
@@ -19,6 +19,9 @@ const SHAPES: usize = 384;
 const TILES: i64 = 8;
 /// And of the others: enough that two of them can have neighbors on both sides.
 const TILES_BESIDE: i64 = 2;
+
+/// Of so many shapes one leaves a single element of a tile in every size, and one leaves all but one.
+const CORNERS: i64 = 8;
 
 /// Shapes of random sizes; each with versions of itself, every one smaller than the last, for where the first has too
 /// many elements. `threads` is how many threads a block has: sizes without a tile are divided by these.
@@ -77,14 +80,25 @@ fn versions(
 ) -> Vec<Shape> {
     let long = below(source, sizes.len() as i64) as usize;
     let flags = source.next_u64();
+    // What is right at each border may be wrong where all of them meet.
+    let corner = match below(source, CORNERS) {
+        0 => Some(1i64),
+        1 => Some(-1),
+        _ => None,
+    };
     let drawn: Vec<(i64, i64)> = (sizes.iter_mut().enumerate())
         .map(|(position, size)| {
-            let tiles = match position == long {
+            let tiles = match (position == long, corner) {
                 // The larger of two: few tiles are what every other shape has.
-                true => 1 + below(source, TILES).max(below(source, TILES)),
-                false => below(source, TILES_BESIDE + 1),
+                (true, _) => 1 + below(source, TILES).max(below(source, TILES)),
+                (false, Some(_)) => TILES_BESIDE,
+                (false, None) => below(source, TILES_BESIDE + 1),
             };
-            (tiles, size.residue(source))
+            let residue = match corner {
+                Some(own) => own.rem_euclid(size.period),
+                None => size.residue(source),
+            };
+            (tiles, residue)
         })
         .collect();
     let with = |tiles_of: &dyn Fn(usize, i64) -> i64| {

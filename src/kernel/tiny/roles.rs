@@ -128,7 +128,8 @@ impl<'a> SizeEvidence<'a> {
         let values = self.values(name);
         let most = values.iter().copied().max().unwrap_or(0);
         if !self.extents.contains(name) {
-            let switch = values.iter().all(|value| (0..=1).contains(value));
+            // A count that is 1 everywhere may divide something: a switch is off in some problem.
+            let switch = values.iter().all(|value| (0..=1).contains(value)) && values.contains(&0);
             return if switch && self.told.contains(name) { SizeRole::Flag } else { SizeRole::Kept };
         }
         let tile = self.tiles.get(name).copied();

@@ -38,10 +38,16 @@ pub struct AnswerScale {
     pub spread: f64,
     /// Elements whose expected value is finite.
     pub finite: u64,
+    /// √(n Σ expected⁴) / Σ expected²: 1 where all elements are alike, large where a few outweigh the rest.
+    #[serde(default)]
+    pub tail: f64,
     /// No error allowed.
     pub exact: bool,
     pub noise_max: f64,
     pub noise_rms: f64,
+    /// Elements that rounding alone decides.
+    #[serde(default)]
+    pub jumps: u64,
     pub trusted: Option<TrustedError>,
 }
 
@@ -57,12 +63,27 @@ impl AnswerScale {
             max: max_abs(&finite),
             spread: rms(&distances),
             finite: finite.len() as u64,
+            tail: tail(&finite),
             exact: answer.exact,
             noise_max: answer.noise.max,
             noise_rms: answer.noise.rms,
+            jumps: answer.jumps,
             trusted: answer.trusted.as_ref().map(|trusted| trusted_error(trusted, &answer.expected)),
         }
     }
+}
+
+/// How much a few elements outweigh the rest.
+fn tail(values: &[f64]) -> f64 {
+    let largest = max_abs(values);
+    if largest <= 0.0 {
+        return 1.0;
+    }
+    // Scaled, because fourth powers overflow early.
+    let squares = values.iter().map(|value| (value / largest) * (value / largest));
+    let (sum, fourth) =
+        squares.fold((0.0, 0.0), |(sum, fourth), square| (sum + square, fourth + square * square));
+    (values.len() as f64 * fourth).sqrt() / sum
 }
 
 fn trusted_error(trusted: &[f64], expected: &[f64]) -> TrustedError {
@@ -84,6 +105,8 @@ fn trusted_error(trusted: &[f64], expected: &[f64]) -> TrustedError {
 pub struct Bounds {
     /// Rule 2.
     pub tolerance: Tolerance,
+    /// Rule 2: how many elements may be outside.
+    pub jumps: u64,
     /// Rule 3: largest ‖error‖.
     pub norm: f64,
     /// Rule 4: largest error of an element.
@@ -114,6 +137,8 @@ pub struct BiasBound {
     pub mean: f64,
     /// Of |⟨error, expected⟩| / ⟨expected, expected⟩.
     pub slope: f64,
+    /// Standard errors of the slope beside those of an answer whose elements are all alike.
+    pub tail: f64,
 }
 
 /// Default shares by data type, for references without a trusted computation.
@@ -153,6 +178,8 @@ const BLOCK_FLOOR: f64 = 0.05;
 /// Rows shorter than this, and longer than that, are not looked at row by row.
 const BLOCK_MIN: u64 = 8;
 const BLOCK_MAX: u64 = 1 << 16;
+/// Integers that rounding decides: how many more of them there may be than the reference showed.
+const JUMPS_FACTOR: u64 = 2;
 /// Rule 7: the share of the answer's variation that the error may take.
 const UNEXPLAINED: f64 = 0.5;
 
@@ -191,6 +218,11 @@ pub fn bounds(check: &CheckPlan, shape: OutputShape, scale: &AnswerScale) -> Bou
     let scale = &with_chains(check, shape, scale);
     // Integers and data movement do not round, so nothing but equality is right.
     let Some(precision) = element::precision(dtype).filter(|_| !scale.exact) else {
+        if scale.jumps > 0 {
+            // Few runs of the reference do not show all of them.
+            let jumps = JUMPS_FACTOR * scale.jumps;
+            return Bounds { jumps, norm: f64::INFINITY, ..Bounds::default() };
+        }
         return Bounds { max: Some(0.0), ..Bounds::default() };
     };
     let mut shares = shares(dtype);
@@ -226,8 +258,9 @@ pub fn bounds(check: &CheckPlan, shape: OutputShape, scale: &AnswerScale) -> Bou
     let stress = if trusted.is_none() && family != Family::Normal { 10.0 } else { 1.0 };
     let relative = (stress * shares.atol * scale.rms + scale.noise_max).max(max.unwrap_or(0.0)) + smallest;
     let tolerance = tolerance(check, family, Tolerance { atol: relative, rtol: stress * shares.rtol }, scale);
-    // A declared relative tolerance says how accurate the kernel means to be.
-    let norm = norm.max(check.rtol.unwrap_or(0.0) * size);
+    // A declared tolerance says how accurate the kernel means to be, a table with few entries for example.
+    let declared = check.atol.unwrap_or(0.0) * count.sqrt() + check.rtol.unwrap_or(0.0) * size;
+    let norm = norm.max(declared);
     let plain = family == Family::Normal && count >= 64.0;
     let relative_norm = if size > 0.0 { norm / size } else { 0.0 };
     let is_row = (BLOCK_MIN..=BLOCK_MAX).contains(&shape.row) && shape.row < scale.elements;
@@ -236,17 +269,19 @@ pub fn bounds(check: &CheckPlan, shape: OutputShape, scale: &AnswerScale) -> Bou
         ratio: BLOCK_FACTOR * relative_norm,
         floor: BLOCK_FLOOR * scale.rms,
     });
-    let share = shares.bias.max(check.rtol.unwrap_or(0.0) / 2.0);
+    let declared = if size > 0.0 { declared / size } else { 0.0 };
+    let share = shares.bias.max(declared / 2.0);
     // Answers that are nearly equal round alike, and then rounding is a bias.
     let varied_enough = scale.spread > 0.1 * scale.rms;
     let noise = scale.noise_rms;
     let bias = (plain && varied_enough).then(|| BiasBound {
         mean: share * scale.rms + noise + 3.0 * trusted.map_or(0.0, |own| own.mean.abs()),
         slope: share + noise / scale.rms.max(smallest) + 3.0 * trusted.map_or(0.0, |own| own.slope.abs()),
+        tail: scale.tail.max(1.0),
     });
     let resolution = (4.0 * precision.unit * scale.rms + scale.noise_rms + smallest) * count.sqrt();
     let varied = plain.then(|| (UNEXPLAINED * scale.spread * count.sqrt()).max(resolution));
-    Bounds { tolerance, norm, max, block, bias, varied }
+    Bounds { tolerance, jumps: 0, norm, max, block, bias, varied }
 }
 
 /// Rule 2: what the file declares, or else what the answer's size gives.

@@ -13,8 +13,11 @@
 //!    slope of the error over the answer vanish;
 //! 7. ‖error‖ well below ‖expected − mean‖: an output that ignores its inputs explains nothing of the answer.
 //!
-//! A space file's own `atol` and `rtol` replace rule 2, and `rtol` widens rules 3, 5 and 6 to the accuracy that
-//! it declares; `trusted_factor = 0` switches rule 4 and the calibrated part of 3 off (for kernels that use
+//! Integers are compared exactly, except where the reference's own integers change with the last bits of its
+//! floating-point inputs: then that many of them, and as many again, may differ.
+//!
+//! A space file's own `atol` and `rtol` replace rule 2, and widen rules 3, 5 and 6 to the accuracy that they
+//! declare; `trusted_factor = 0` switches rule 4 and the calibrated part of 3 off (for kernels that use
 //! tf32 on purpose). Rules 5 and 6 look at plain inputs only: where values are equal or sorted, they round
 //! alike.
 
@@ -82,7 +85,7 @@ pub fn breach(
     let rules = [
         (Breach::NonFinite, GateCheck::FiniteAnswers, comparison.non_finite > 0),
         (Breach::Special, GateCheck::SpecialAnswers, comparison.special > 0),
-        (Breach::Elements, GateCheck::ElementError, comparison.mismatches > 0),
+        (Breach::Elements, GateCheck::ElementError, comparison.mismatches > bounds.jumps),
         (Breach::Norm, GateCheck::ErrorNorm, beyond(error, Some(bounds.norm))),
         (Breach::Trusted, GateCheck::TrustedError, beyond(comparison.abs_error_max, bounds.max)),
         (Breach::Insensitive, GateCheck::InputDependence, beyond(error, bounds.varied)),
@@ -100,7 +103,7 @@ fn leans(comparison: &Comparison, bound: BiasBound) -> bool {
     let mean = comparison.error_sum / count;
     let slope = if size > 0.0 { comparison.error_dot_sum / (size * size) } else { 0.0 };
     mean.abs() > bound.mean + SIGMAS * error_rms / count.sqrt()
-        || slope.abs() > bound.slope + SIGMAS * error_rms / size.max(f64::MIN_POSITIVE)
+        || slope.abs() > bound.slope + SIGMAS * bound.tail * error_rms / size.max(f64::MIN_POSITIVE)
 }
 
 /// Compares on the processor: the definition that a device's own `compare` follows.
@@ -467,6 +470,66 @@ mod tests {
         assert_eq!(judge(&[1.0, 2.0, 3.0]), None);
         assert_eq!(judge(&[1.0, 2.0, 3.0 + 1e-9]), Some(Breach::Elements));
         assert_eq!(judge(&[1.0, f64::NAN, 3.0]), Some(Breach::NonFinite));
+    }
+
+    #[test]
+    fn a_declared_absolute_tolerance_holds_for_every_rule() {
+        let own = problem("softmax", DType::F32, false);
+        let scale = AnswerScale {
+            elements: 4096,
+            finite: 4096,
+            rms: 0.2,
+            spread: 0.1,
+            tail: 1.0,
+            ..AnswerScale::default()
+        };
+        let kernel = CheckPlan { reference: evo_protocol::worker::ReferencePlan::Kernel, ..check_plan("") };
+        let off = Comparison {
+            elements: 4096,
+            abs_error_max: 8e-5,
+            error_square_sum: 4096.0 * 5e-5 * 5e-5,
+            error_sum: 4096.0 * 3e-5,
+            expected_square_sum: 4096.0 * 0.2 * 0.2,
+            ..Comparison::default()
+        };
+        let found = |check: &CheckPlan| {
+            let bounds = bounds(check, output_shape(&own, 1), &scale);
+            breach(&off, None, &bounds, evo_protocol::check::CheckSet::default())
+        };
+        assert_eq!(found(&kernel), Some(Breach::Norm));
+        assert_eq!(found(&CheckPlan { atol: Some(1e-4), ..kernel.clone() }), None);
+        assert!(found(&CheckPlan { atol: Some(2e-5), ..kernel }).is_some());
+    }
+
+    #[test]
+    fn as_many_integers_may_differ_as_rounding_decides() {
+        let own = plan(
+            "p",
+            &[],
+            vec![buffer("x", DType::F32, &[64], Role::Input), buffer("y", DType::I32, &[64], Role::Output)],
+        );
+        let kernel = CheckPlan { reference: evo_protocol::worker::ReferencePlan::Kernel, ..check_plan("") };
+        let found = |jumps, mismatches| {
+            let scale =
+                AnswerScale { elements: 64, finite: 64, exact: true, jumps, ..AnswerScale::default() };
+            let comparison = Comparison {
+                elements: 64,
+                mismatches,
+                error_square_sum: mismatches as f64,
+                abs_error_max: mismatches as f64,
+                ..Comparison::default()
+            };
+            breach(
+                &comparison,
+                None,
+                &bounds(&kernel, output_shape(&own, 1), &scale),
+                evo_protocol::check::CheckSet::default(),
+            )
+        };
+        assert_eq!(found(0, 0), None);
+        assert!(found(0, 1).is_some());
+        assert_eq!(found(2, 4), None);
+        assert_eq!(found(2, 5), Some(Breach::Elements));
     }
 
     #[test]

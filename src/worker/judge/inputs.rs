@@ -81,10 +81,12 @@ pub fn generate(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw) -> Result<V
         Fill::Unrestricted if buffer.dtype.is_float() => {
             Ok(random(plan, buffer, draw, Distribution::Bell { scale: 1.0 }))
         }
-        Fill::Unrestricted => Ok(random(plan, buffer, draw, Distribution::Flat { low: 0.0, high: 100.0 })),
+        Fill::Unrestricted => {
+            Ok(random(plan, buffer, draw, Distribution::Flat { low: 0.0, high: 100.0, closed: false }))
+        }
         Fill::Uniform { low, high, inclusive } => {
             let high = if *inclusive && !buffer.dtype.is_float() { high + 1.0 } else { *high };
-            Ok(random(plan, buffer, draw, Distribution::Flat { low: *low, high }))
+            Ok(random(plan, buffer, draw, Distribution::Flat { low: *low, high, closed: *inclusive }))
         }
     }
 }
@@ -92,8 +94,15 @@ pub fn generate(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw) -> Result<V
 /// The distribution before the family changes it.
 #[derive(Clone, Copy)]
 enum Distribution {
-    Bell { scale: f64 },
-    Flat { low: f64, high: f64 },
+    Bell {
+        scale: f64,
+    },
+    /// `closed`: a floating-point range holds its upper end.
+    Flat {
+        low: f64,
+        high: f64,
+        closed: bool,
+    },
 }
 
 impl Distribution {
@@ -101,7 +110,7 @@ impl Distribution {
     fn size(self) -> f64 {
         match self {
             Distribution::Bell { scale } => scale,
-            Distribution::Flat { low, high } => high.abs().max(low.abs()),
+            Distribution::Flat { low, high, .. } => high.abs().max(low.abs()),
         }
     }
 
@@ -109,8 +118,9 @@ impl Distribution {
     fn ends(self, dtype: DType) -> (f64, f64) {
         match self {
             Distribution::Bell { scale } => (-4.0 * scale, 4.0 * scale),
-            Distribution::Flat { low, high } if dtype.is_float() => (low, low + (high - low) * 0.999),
-            Distribution::Flat { low, high } => (low, high - 1.0),
+            Distribution::Flat { low, high, closed: true } if dtype.is_float() => (low, high),
+            Distribution::Flat { low, high, .. } if dtype.is_float() => (low, low + (high - low) * 0.999),
+            Distribution::Flat { low, high, .. } => (low, high - 1.0),
         }
     }
 
@@ -196,7 +206,7 @@ impl FillRule {
             (Family::Constant, shape) => {
                 let value = match shape {
                     Distribution::Bell { scale } => scale * self.level * self.magnitude,
-                    Distribution::Flat { low, high } => low + (high - low) * (self.level.abs() - 0.5),
+                    Distribution::Flat { low, high, .. } => low + (high - low) * (self.level.abs() - 0.5),
                 };
                 vec![self.whole(value); length]
             }
@@ -235,8 +245,12 @@ impl FillRule {
             }
             (Family::Subnormal, _) => {
                 let tiny = smallest_normal(self.dtype);
-                let mut values =
-                    base(source, Distribution::Flat { low: -1.0, high: 1.0 }, self.dtype, length);
+                let mut values = base(
+                    source,
+                    Distribution::Flat { low: -1.0, high: 1.0, closed: false },
+                    self.dtype,
+                    length,
+                );
                 values.iter_mut().for_each(|value| *value *= tiny);
                 values
             }
@@ -365,6 +379,12 @@ impl FillRule {
         let sure = [0, 1, 2].map(|kind| (self.spike + kind * (self.count / 3)) % self.count);
         for (offset, value) in values.iter_mut().enumerate() {
             let dice = source.next_u32();
+            if self.family == Family::Special
+                && let Some(special) = self.at_border(start + offset, dice)
+            {
+                *value = special;
+                continue;
+            }
             let sure = sure.iter().position(|place| *place == start + offset);
             if dice % 65_536 >= share && sure.is_none() {
                 continue;
@@ -380,6 +400,21 @@ impl FillRule {
         }
     }
 
+    /// Special values where kernels begin and end: NaN in the first or the last place of some rows, zeros with a sign
+    /// anywhere, and of many rows one that holds -Inf only, as a mask leaves it.
+    fn at_border(&self, index: usize, dice: u32) -> Option<f64> {
+        let (row, column, rows) = (index / self.row, index % self.row, self.count / self.row);
+        let masked = (self.spike / self.row + rows / 2) % rows.max(1);
+        if rows >= ROWS_TO_MASK && row == masked {
+            return Some(f64::NEG_INFINITY);
+        }
+        let border = column == 0 || column + 1 == self.row;
+        if rows >= ROWS_TO_MASK && border && (dice >> 8).is_multiple_of(16) {
+            return Some(f64::NAN);
+        }
+        (dice >> 8).is_multiple_of(61).then_some(-0.0)
+    }
+
     /// Integers as bit patterns; `store` takes them from the low bits. Values of 64 bits do not fit fp64,
     /// so the extremes are what fits, and `wide_bytes` draws the rest.
     fn integers(&self, source: &mut ChaCha8Rng, shape: Distribution, length: usize) -> Vec<f64> {
@@ -389,6 +424,9 @@ impl FillRule {
         (0..length).map(|_| inside[source.next_u32() as usize % inside.len()]).collect()
     }
 }
+
+/// With fewer rows nothing would be left of some columns.
+const ROWS_TO_MASK: usize = 8;
 
 /// The smallest normal value of a float type.
 fn smallest_normal(dtype: DType) -> f64 {
@@ -415,7 +453,7 @@ fn base(source: &mut ChaCha8Rng, shape: Distribution, dtype: DType, length: usiz
             source.fill_bytes(&mut bytes);
             bytes.chunks_exact(16).map(|raw| bell(raw) * scale).collect()
         }
-        Distribution::Flat { low, high } => {
+        Distribution::Flat { low, high, .. } => {
             let mut bytes = vec![0u8; length * 8];
             source.fill_bytes(&mut bytes);
             let draw = |raw: &[u8]| {

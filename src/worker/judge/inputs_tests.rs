@@ -125,3 +125,31 @@ fn rows_lie_far_below_zero_at_levels_of_their_own() {
         assert!(values[..33].windows(2).any(|pair| pair[0] != pair[1]));
     }
 }
+
+#[test]
+fn special_values_stand_at_the_borders_and_fill_a_row() {
+    let (rows, columns) = (40, 25);
+    let shape = vec![rows as u64, columns as u64];
+    let own = BufferPlan { shape, ..buffer("x", DType::F32, 1, BELL) };
+    let mut first_columns = 0;
+    let mut negative_zeros = 0;
+    for seed in 0..8 {
+        let draw = Draw { seed, index: 0, family: Family::Special, magnitude: 1.0 };
+        let bytes = generate(&plan(vec![own.clone()]), &own, draw).unwrap();
+        let values = element::widen(&bytes, DType::F32);
+        let masked = values.chunks(columns).filter(|row| row.iter().all(|own| *own == f64::NEG_INFINITY));
+        assert_eq!(masked.count(), 1, "seed {seed}");
+        first_columns += values.chunks(columns).filter(|row| row[0].is_nan()).count();
+        negative_zeros += values.iter().filter(|own| **own == 0.0 && own.is_sign_negative()).count();
+    }
+    assert!(first_columns > 0 && negative_zeros > 0, "{first_columns} {negative_zeros}");
+}
+
+#[test]
+fn a_closed_range_of_floats_has_both_ends() {
+    let closed = Fill::Uniform { low: 0.0, high: 1.0, inclusive: true };
+    let open = Fill::Uniform { low: 0.0, high: 1.0, inclusive: false };
+    let most = |fill| values("x", DType::F32, 512, fill, Family::Extremes, 3).into_iter().fold(0.0, f64::max);
+    assert_eq!(most(closed), 1.0);
+    assert!(most(open) < 1.0);
+}

@@ -22,8 +22,8 @@ use super::run::{self, PhaseSink, PreparedCase};
 use super::state::Judge;
 use super::wrong;
 
-/// Larger problems are not run: an instrumented access takes about fifty times as long as a plain one.
-const ELEMENTS_MAX: u64 = 1 << 18;
+/// Larger problems are not run: the record of their accesses would not fit the memory.
+const ELEMENTS_MAX: u64 = 1 << 21;
 /// One run may take this many accesses and this long.
 const ACCESSES_MAX: u64 = 40_000_000;
 const TIME_MAX: Duration = Duration::from_secs(4);
@@ -47,9 +47,11 @@ const RUNS: [WatchSetting; 2] = [
     WatchSetting { order: 0xd1b5_4a32_d192_ed03, residue: 0xfbff_fbff, outputs: Poison::B },
 ];
 /// And under these if it reads what nobody wrote.
-const MORE_RUNS: [WatchSetting; 2] = [
+const MORE_RUNS: [WatchSetting; 3] = [
     WatchSetting { order: 0x8cb9_2ba7_2f3d_8dd7, residue: 0, outputs: Poison::A },
     WatchSetting { order: 0xe703_7ed1_a0b4_28db, residue: 0x7bff_7bff, outputs: Poison::B },
+    // What a truth value or a counter leaves.
+    WatchSetting { order: 0xb492_b66f_be98_f273, residue: 1, outputs: Poison::A },
 ];
 
 impl Judge {

@@ -4,6 +4,7 @@
 //! candidate; each gate has a file. The judge decides what an answer means. What it means for the
 //! variant's way through the gates is decided in the parent (`supervise::cascade`).
 
+mod afterwards;
 mod bounds;
 mod case;
 mod compare;

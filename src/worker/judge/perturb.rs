@@ -17,7 +17,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::element;
-use super::inputs::Family;
+use super::inputs::{self, Family};
 use super::reference::{ReferenceAnswer, rms};
 
 /// Runs the user's naive kernel on these inputs (by buffer position): outputs by buffer position.
@@ -26,6 +26,10 @@ pub type NaiveKernel<'a> = dyn FnMut(&[Vec<u8>]) -> Result<Vec<(usize, Vec<f64>)
 /// Runs on changed inputs: few outputs make one difference a matter of luck.
 const RUNS_FEW: u32 = 4;
 const RUNS: u32 = 1;
+/// And for integers, which jump or do not: of two candidates either may win twice in a row.
+const RUNS_WHOLE: u32 = 6;
+/// No more than this share of integers is ever put down to rounding.
+const JUMPS_MAX: f64 = 0.05;
 const FEW: usize = 1024;
 /// Errors are independent between the reference and a variant, and a variant may take a worse order.
 const FACTOR: f64 = 3.0;
@@ -47,11 +51,12 @@ pub fn estimate_noise(
     answers: &mut [ReferenceAnswer],
     naive: &mut NaiveKernel<'_>,
 ) -> Result<(), DeviceError> {
+    count_jumps(plan, bytes, answers, naive)?;
     let float = |answer: &&mut ReferenceAnswer| plan.buffers[answer.buffer].dtype.is_float();
     let smallest = answers.iter_mut().filter(float).map(|answer| answer.expected.len()).min();
     let Some(smallest) = smallest else { return Ok(()) };
     for run in 0..if smallest < FEW { RUNS_FEW } else { RUNS } {
-        let nudged = changed(plan, bytes, |position, buffer, bytes| {
+        let nudged = changed(plan, bytes, is_free, |position, buffer, bytes| {
             nudge(bytes, buffer.dtype, u64::from(run) << 32 | position as u64)
         });
         for (buffer, values) in naive(&nudged)? {
@@ -77,7 +82,7 @@ fn add_second_differences(
     naive: &mut NaiveKernel<'_>,
 ) -> Result<(), DeviceError> {
     let scaled = |factor: f64| {
-        changed(plan, bytes, |_, buffer, bytes| {
+        changed(plan, bytes, is_free, |_, buffer, bytes| {
             let values = element::widen(bytes, buffer.dtype).into_iter().map(|value| value * factor);
             element::narrow(&values.collect::<Vec<_>>(), buffer.dtype)
         })
@@ -105,17 +110,72 @@ fn add_second_differences(
     Ok(())
 }
 
-/// The buffers with those changed that a kernel reads and that hold free values: a declared range, a constant or a
-/// file is meant as it is, and an index must stay an index.
+/// Counts integers that follow from a comparison of floating-point numbers which rounding decides: the nearest of two
+/// centers at one distance, the bin of a value at its border. They change when all inputs change in their last bits.
+fn count_jumps(
+    plan: &ProblemPlan,
+    bytes: &[Vec<u8>],
+    answers: &mut [ReferenceAnswer],
+    naive: &mut NaiveKernel<'_>,
+) -> Result<(), DeviceError> {
+    let whole = |answer: &ReferenceAnswer| !plan.buffers[answer.buffer].dtype.is_float();
+    let real = |buffer: &BufferPlan| buffer.dtype.is_float() && inputs::varies(buffer);
+    if !answers.iter().any(whole) || !plan.buffers.iter().any(real) {
+        return Ok(());
+    }
+    let mut jumped: Vec<Vec<bool>> = answers.iter().map(|own| vec![false; own.expected.len()]).collect();
+    for run in 0..RUNS_WHOLE {
+        let nudged = changed(plan, bytes, inputs::varies, |position, buffer, bytes| {
+            let own = jiggle(bytes, buffer.dtype, u64::from(run) << 32 | position as u64);
+            within(buffer, bytes, own)
+        });
+        for (buffer, values) in naive(&nudged)? {
+            for (answer, jumped) in answers.iter().zip(&mut jumped).filter(|(own, _)| own.buffer == buffer) {
+                for ((own, other), jumped) in answer.expected.iter().zip(&values).zip(jumped) {
+                    *jumped |= own != other;
+                }
+            }
+        }
+    }
+    for (answer, jumped) in answers.iter_mut().zip(jumped).filter(|(own, _)| whole(own)) {
+        let count = jumped.into_iter().filter(|own| *own).count() as u64;
+        // An answer of which more than a part jumps follows the bits of its inputs, a hash for example.
+        let many = count as f64 > JUMPS_MAX * answer.expected.len() as f64;
+        answer.jumps = if many { 0 } else { count };
+    }
+    Ok(())
+}
+
+/// The values of the second list where they stay in the range that the file declares, and the first elsewhere.
+fn within(buffer: &BufferPlan, bytes: &[u8], mut changed: Vec<u8>) -> Vec<u8> {
+    let Fill::Uniform { low, high, .. } = buffer.fill else { return changed };
+    let size = buffer.dtype.bytes() as usize;
+    let values = element::widen(&changed, buffer.dtype);
+    for (index, value) in values.iter().enumerate() {
+        if !(low..high).contains(value) {
+            let at = index * size..(index + 1) * size;
+            changed[at.clone()].copy_from_slice(&bytes[at]);
+        }
+    }
+    changed
+}
+
+/// Whether the file leaves the values to evo: a declared range, a constant or a file is meant as it is.
+fn is_free(buffer: &BufferPlan) -> bool {
+    matches!(buffer.fill, Fill::Unrestricted | Fill::Normal { .. })
+}
+
+/// The buffers with those changed that a kernel reads as floating-point numbers and that are `chosen`; an index stays
+/// an index.
 fn changed(
     plan: &ProblemPlan,
     bytes: &[Vec<u8>],
+    chosen: fn(&BufferPlan) -> bool,
     change: impl Fn(usize, &BufferPlan, &[u8]) -> Vec<u8>,
 ) -> Vec<Vec<u8>> {
     let one = |(position, (buffer, bytes)): (usize, (&BufferPlan, &Vec<u8>))| {
-        let free = matches!(buffer.fill, Fill::Unrestricted | Fill::Normal { .. });
         let read = matches!(buffer.role, Role::Input | Role::Inout);
-        match free && read && buffer.dtype.is_float() {
+        match chosen(buffer) && read && buffer.dtype.is_float() {
             true => change(position, buffer, bytes),
             false => bytes.clone(),
         }
@@ -175,6 +235,22 @@ fn nudge(bytes: &[u8], dtype: DType, seed: u64) -> Vec<u8> {
     out
 }
 
+/// The values with their last four bits drawn anew: the error of a few operations in f32. Halves change as `nudge` does.
+fn jiggle(bytes: &[u8], dtype: DType, seed: u64) -> Vec<u8> {
+    if !matches!(dtype, DType::F32 | DType::F64) {
+        return nudge(bytes, dtype, seed);
+    }
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut out = bytes.to_vec();
+    for element in out.chunks_exact_mut(dtype.bytes() as usize) {
+        // A zero stays what it is: its last bits are subnormal numbers.
+        if element.iter().any(|byte| *byte != 0) {
+            element[0] ^= (random.next_u32() >> 28) as u8;
+        }
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,6 +296,35 @@ mod tests {
         estimate_noise(&own, &[vec![0; 4 * 4096], Vec::new()], Family::Normal, &mut answers, &mut naive)
             .unwrap();
         assert!(answers[0].noise.max <= 0.01, "{:?}", answers[0].noise);
+    }
+
+    /// Which of two numbers is larger, where one pair in 64 is nearly equal.
+    #[test]
+    fn integers_that_rounding_decides_are_counted_and_hashes_are_not() {
+        let count = 1024;
+        let x = BufferPlan { fill: Fill::Unrestricted, ..buffer("x", DType::F32, &[count, 2], Role::Input) };
+        let own = plan("p", &[], vec![x, buffer("y", DType::I32, &[count], Role::Output)]);
+        let mut random = ChaCha8Rng::seed_from_u64(5);
+        let mut drawn = || f64::from(random.next_u32()) / 2f64.powi(31) + 0.5;
+        let pairs = (0..count).flat_map(|index| {
+            let first = drawn();
+            [first, if index % 64 == 0 { first } else { drawn() }]
+        });
+        let bytes = vec![element::narrow(&pairs.collect::<Vec<_>>(), DType::F32), Vec::new()];
+        let jumps = |kernel: fn(&[f64]) -> f64| {
+            let run = |bytes: &[Vec<u8>]| -> Vec<f64> {
+                element::widen(&bytes[0], DType::F32).chunks(2).map(kernel).collect()
+            };
+            let expected = run(&bytes);
+            let mut answers =
+                [ReferenceAnswer { buffer: 1, expected, exact: true, ..ReferenceAnswer::default() }];
+            let mut naive = |bytes: &[Vec<u8>]| Ok(vec![(1, run(bytes))]);
+            estimate_noise(&own, &bytes, Family::Normal, &mut answers, &mut naive).unwrap();
+            answers[0].jumps
+        };
+        let larger = jumps(|pair| f64::from(u8::from(pair[1] > pair[0])));
+        assert!((12..=17).contains(&larger), "{larger}");
+        assert_eq!(jumps(|pair| f64::from((pair[0] as f32).to_bits() % 1024)), 0);
     }
 
     /// What a naive kernel gives for one family: the noise of `answer` beside its true error.

@@ -58,7 +58,7 @@ pub(super) fn check(
             if check.deterministic {
                 bitwise(judge, &prepared, repeats, depth, phase)
             } else {
-                spread(judge, &prepared, repeats, phase)
+                spread(judge, &prepared, repeats, depth, phase)
             }
         });
         let failure = repeated.unwrap_or_else(|error| {
@@ -139,11 +139,7 @@ fn rare(
     depth: Depth,
     phase: &mut PhaseSink<'_>,
 ) -> Result<Option<Verdict>, DeviceError> {
-    let limit = match depth {
-        Depth::Quick => return Ok(None),
-        Depth::Full => RARE_FULL,
-        Depth::Deep => RARE_DEEP,
-    };
+    let Some(limit) = rare_limit(depth) else { return Ok(None) };
     if prepared.accumulates() || !prepared.checks.include(GateCheck::RareRepeats) {
         return Ok(None);
     }
@@ -201,6 +197,7 @@ fn spread(
     judge: &mut Judge,
     prepared: &PreparedCase,
     repeats: u32,
+    depth: Depth,
     phase: &mut PhaseSink<'_>,
 ) -> Result<Option<Verdict>, DeviceError> {
     prepared.run(judge.device.as_mut(), &mut judge.pool, RunSetting::plain(Poison::B), phase)?;
@@ -234,7 +231,44 @@ fn spread(
             }
         }
     }
+    rarely_wrong(judge, prepared, depth, phase)
+}
+
+/// The counterpart of `rare` for kernels that may differ: every call right.
+fn rarely_wrong(
+    judge: &mut Judge,
+    prepared: &PreparedCase,
+    depth: Depth,
+    phase: &mut PhaseSink<'_>,
+) -> Result<Option<Verdict>, DeviceError> {
+    let Some(limit) = rare_limit(depth) else { return Ok(None) };
+    if prepared.accumulates() || !prepared.checks.include(GateCheck::RareRepeats) {
+        return Ok(None);
+    }
+    let began = Instant::now();
+    let mut calls = 0;
+    while calls < RARE_CALLS && began.elapsed() < limit {
+        prepared.call(judge.device.as_mut(), phase)?;
+        calls += 1;
+        let comparisons = prepared.compare(judge.device.as_mut())?;
+        if let Some(mismatch) = prepared.mismatch(&comparisons) {
+            let wrong = wrong::mismatch(prepared, &mismatch);
+            let message = format!("call {calls} of the same input is wrong: {}", wrong.message);
+            let verdict = Verdict { kind: VerdictKind::Nondeterministic, message, ..wrong.clone() };
+            let verdict = verdict.with_cause("rare").with("symptom", wrong.label());
+            return Ok(Some(verdict.with("calls", calls)));
+        }
+    }
     Ok(None)
+}
+
+/// How long calls of one problem are looked at.
+fn rare_limit(depth: Depth) -> Option<Duration> {
+    match depth {
+        Depth::Quick => None,
+        Depth::Full => Some(RARE_FULL),
+        Depth::Deep => Some(RARE_DEEP),
+    }
 }
 
 /// Copies of the outputs as fp64, in the order of the targets.

@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 use evo_device::device::Placement;
 use evo_protocol::check::GateCheck;
 use evo_protocol::device::{DeviceError, DeviceKind};
-use evo_protocol::dtype::DType;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Cause, Gate, GateState, Verdict, VerdictKind};
 use evo_protocol::worker::{Depth, GateAnswer, ReferencePlan};
 use serde_json::json;
 
+use super::afterwards::{self, PROBE_ELEMENTS};
 use super::case::{self, Case};
-use super::element::{self, Poison};
-use super::run::{self, ComparedOutput, Mismatch, PhaseSink, PreparedCase, RunSetting};
+use super::element::Poison;
+use super::run::{self, ComparedOutput, PhaseSink, PreparedCase, RunSetting};
 use super::state::Judge;
 use super::wrong::{self, CaseResult};
 use super::{deep, disagree, inputs};
@@ -23,8 +23,8 @@ use super::{deep, disagree, inputs};
 const CASES_AFTER_FAILURE: usize = 12;
 /// And for no longer than this.
 const TIME_AFTER_FAILURE: Duration = Duration::from_secs(1);
-/// A failing kernel is examined further only where that is cheap.
-const PROBE_ELEMENTS: u64 = 1 << 20;
+/// The first case of a problem is moved to the other end of its buffers up to this size.
+const MOVED_ELEMENTS: u64 = 1 << 25;
 
 /// Readings at which clocks start in two of a problem's runs. A kernel that looks for a moment looks at the low bits or
 /// at a remainder, and zero is a multiple of everything.
@@ -308,29 +308,10 @@ fn attempt(
     // hold, the order of threads, and which end of a buffer is watched. An element that is never written shows
     // the poison of each run, and stale contents that happen to be right do not survive.
     let settings = settings(check.seed, prepared, questions, judge.device.info().kind);
-    let mut runs = Vec::new();
-    for setting in settings {
-        prepared.run(judge.device.as_mut(), &mut judge.pool, setting, phase)?;
-        // Damage outside the outputs is looked for first: after a stray write no other finding is reliable.
-        if let Some(verdict) = wrong::out_of_bounds(&run::guards(judge.device.as_mut())?, case) {
-            return failed(verdict);
-        }
-        if let Some(position) = prepared.written_although_empty(judge.device.as_mut(), setting)? {
-            let name = &case.plan.buffers[position].name;
-            let verdict =
-                Verdict::new(VerdictKind::OobWrite, format!("writes to `{name}`, which has no elements"));
-            return failed(wrong::about(verdict.with("buffer", name.clone()), case));
-        }
-        // Counted before the next run fills the outputs again.
-        let poisoned = prepared.poisoned(judge.device.as_mut(), setting.outputs)?;
-        let hash = prepared.output_hash(judge.device.as_mut())?;
-        // Where runs may differ, each of them has to be right.
-        let outputs = match deterministic {
-            true => Vec::new(),
-            false => prepared.compare(judge.device.as_mut())?,
-        };
-        runs.push(ObservedRun { setting, poisoned, hash, outputs });
-    }
+    let runs = match observe(judge, prepared, settings, phase)? {
+        Ok(runs) => runs,
+        Err(verdict) => return failed(verdict),
+    };
     if let Some(position) = prepared.mutated(judge.device.as_mut(), &mut judge.pool)? {
         return failed(input_mutated(prepared, position));
     }
@@ -353,15 +334,56 @@ fn attempt(
         true => Some(prepared.output_hash(judge.device.as_mut())?),
         false => None,
     };
-    let failure = match prepared.mismatch(&outputs) {
-        Some(mismatch) => Some(explain(judge, prepared, &mismatch, hash, phase)?),
+    let mismatch = prepared.mismatch(&outputs);
+    if let (None, Some(hash), true) = (&mismatch, hash, questions.is_thorough())
+        && let Some(verdict) = afterwards::called_again(judge, prepared, hash)?
+    {
+        return failed(verdict);
+    }
+    let failure = match mismatch {
+        Some(mismatch) => Some(afterwards::explain(judge, prepared, &mismatch, hash, phase)?),
         // Once for each problem: whether a kernel reads outside depends on the shape more than on the values.
         None if questions.is_thorough() && case.seed_index == 0 && case.family == inputs::Family::Normal => {
-            reads_outside(judge, prepared, hash, phase)?
+            afterwards::reads_outside(judge, prepared, hash, phase)?
         }
         None => None,
     };
     Ok(Seen { failure, relative_norm })
+}
+
+/// Runs a case under each setting. The inner error is what the runs did outside their outputs.
+fn observe(
+    judge: &mut Judge,
+    prepared: &PreparedCase,
+    settings: Vec<RunSetting>,
+    phase: &mut PhaseSink<'_>,
+) -> Result<Result<Vec<ObservedRun>, Verdict>, DeviceError> {
+    let case = &prepared.case;
+    let deterministic = judge.slot(prepared.slot)?.candidate.check.deterministic;
+    let mut runs = Vec::new();
+    for setting in settings {
+        prepared.run(judge.device.as_mut(), &mut judge.pool, setting, phase)?;
+        // Damage outside the outputs is looked for first: after a stray write no other finding is reliable.
+        if let Some(verdict) = wrong::out_of_bounds(&run::guards(judge.device.as_mut())?, case) {
+            return Ok(Err(verdict));
+        }
+        if let Some(position) = prepared.written_although_empty(judge.device.as_mut(), setting)? {
+            let name = &case.plan.buffers[position].name;
+            let verdict =
+                Verdict::new(VerdictKind::OobWrite, format!("writes to `{name}`, which has no elements"));
+            return Ok(Err(wrong::about(verdict.with("buffer", name.clone()), case)));
+        }
+        // Counted before the next run fills the outputs again.
+        let poisoned = prepared.poisoned(judge.device.as_mut(), setting.outputs)?;
+        let hash = prepared.output_hash(judge.device.as_mut())?;
+        // Where runs may differ, each of them has to be right.
+        let outputs = match deterministic {
+            true => Vec::new(),
+            false => prepared.compare(judge.device.as_mut())?,
+        };
+        runs.push(ObservedRun { setting, poisoned, hash, outputs });
+    }
+    Ok(Ok(runs))
 }
 
 /// One run of a case and what it left.
@@ -381,15 +403,15 @@ fn settings(seed: u64, prepared: &PreparedCase, questions: Questions, kind: Devi
     if let Questions::InPassing { runs } = questions {
         return [Poison::A, Poison::B].into_iter().take(runs).map(RunSetting::plain).collect();
     }
+    let first = questions.is_thorough() && case.seed_index == 0 && case.family == inputs::Family::Normal;
     // Moving large buffers to their other end costs more than the launch.
-    let small = case.elements() <= PROBE_ELEMENTS;
+    let small = case.elements() <= if first { MOVED_ELEMENTS } else { PROBE_ELEMENTS };
     let other_end = if small { Placement::Start } else { Placement::End };
     let mut hasher = blake3::Hasher::new();
     hasher.update(&seed.to_le_bytes()).update(case.name().as_bytes());
     let drawn = u64::from_le_bytes(hasher.finalize().as_bytes()[..8].try_into().unwrap_or_default());
     // The host's orders of an even seed and the next one are opposite: what matters comes first in one of them.
     let order = |number: u64| Some((drawn & !1) + number);
-    let first = questions.is_thorough() && case.seed_index == 0 && case.family == inputs::Family::Normal;
     let small_shape = case.plan.name.starts_with("tiny:");
     if kind == DeviceKind::Cuda && (!first || small_shape) {
         return vec![RunSetting::plain(Poison::A), RunSetting::plain(Poison::B)];
@@ -421,117 +443,6 @@ fn unwritten(prepared: &PreparedCase, first: &[(usize, u64)], second: &[(usize, 
     let mut pairs = first.iter().zip(second);
     let ((position, _), (_, count)) = pairs.find(|((_, first), (_, second))| *first > 0 && *second > 0)?;
     Some(wrong::unwritten(prepared, &prepared.case.plan.buffers[*position], *count))
-}
-
-/// Why an answer is wrong, as far as cheap tests tell. NaN needs no explanation; an output that follows
-/// the guard zones was read from them; an output without variety is constant.
-fn explain(
-    judge: &mut Judge,
-    prepared: &PreparedCase,
-    mismatch: &Mismatch,
-    hash: Option<u64>,
-    phase: &mut PhaseSink<'_>,
-) -> Result<Verdict, DeviceError> {
-    let verdict = wrong::mismatch(prepared, mismatch);
-    // Without a hash of a right answer, a wrong one that stays wrong says nothing about the guard zones.
-    if hash.is_some()
-        && prepared.case.elements() <= PROBE_ELEMENTS
-        && let Some(outside) = reads_outside(judge, prepared, hash, phase)?
-        && outside.kind == VerdictKind::OobRead
-    {
-        return Ok(outside);
-    }
-    if verdict.has_cause(Cause::NanInf) {
-        return Ok(verdict);
-    }
-    name_constant(judge, prepared, mismatch.position, verdict, phase)
-}
-
-/// Calls a wrong output constant if all its elements are equal, or if other inputs give the same.
-fn name_constant(
-    judge: &mut Judge,
-    prepared: &PreparedCase,
-    position: usize,
-    verdict: Verdict,
-    phase: &mut PhaseSink<'_>,
-) -> Result<Verdict, DeviceError> {
-    let case = &prepared.case;
-    let plan = &case.plan.buffers[position];
-    let random = case.plan.buffers.iter().any(inputs::varies);
-    let named = prepared.checks.include(GateCheck::NameConstant);
-    if !named || case.family != inputs::Family::Normal || case.elements() > PROBE_ELEMENTS || !random {
-        return Ok(verdict);
-    }
-    let values = element::widen(&judge.device.read(prepared.buffers[position])?, plan.dtype);
-    if values.len() > 1 && values.iter().all(|value| *value == values[0]) {
-        let message = format!("{}; every element is `{}`", verdict.message, values[0]);
-        return Ok(Verdict { message, ..verdict }.with_cause(Cause::Constant));
-    }
-    let hash = prepared.output_hash(judge.device.as_mut())?;
-    let other = Case { seed_index: case.seed_index + 1, ..case.clone() };
-    let other = judge.prepare_case(prepared.slot, &other, phase)?;
-    other.run(judge.device.as_mut(), &mut judge.pool, RunSetting::plain(Poison::B), phase)?;
-    let differs = other.target(position).map(|own| own.hash) != prepared.target(position).map(|own| own.hash);
-    if differs && other.output_hash(judge.device.as_mut())? == hash {
-        let message = format!("{}; other inputs give the same output", verdict.message);
-        return Ok(Verdict { message, ..verdict }.with_cause(Cause::Constant));
-    }
-    Ok(verdict)
-}
-
-/// Guard zones hold NaN, then huge values: an output that changes was computed from them. Without a
-/// hash to compare with (a kernel that may differ from run to run) the output must stay right.
-fn reads_outside(
-    judge: &mut Judge,
-    prepared: &PreparedCase,
-    hash: Option<u64>,
-    phase: &mut PhaseSink<'_>,
-) -> Result<Option<Verdict>, DeviceError> {
-    let mut found = None;
-    if !prepared.checks.include(GateCheck::GuardContents) {
-        return Ok(None);
-    }
-    for poison in [Poison::A, Poison::B] {
-        judge.device.arm_guards(element::poison(DType::F32, poison))?;
-        prepared.run(judge.device.as_mut(), &mut judge.pool, RunSetting::plain(Poison::B), phase)?;
-        // With other contents than usual, a write of the usual contents shows too.
-        if let Some(verdict) = wrong::out_of_bounds(&run::guards(judge.device.as_mut())?, &prepared.case) {
-            judge.device.arm_guards(run::GUARD_PATTERN)?;
-            return Ok(Some(verdict));
-        }
-        let changed = match hash {
-            Some(hash) => prepared.output_hash(judge.device.as_mut())? != hash,
-            None => {
-                let comparisons = prepared.compare(judge.device.as_mut())?;
-                prepared.mismatch(&comparisons).is_some()
-            }
-        };
-        if changed {
-            found = Some(poison);
-            break;
-        }
-    }
-    judge.device.arm_guards(run::GUARD_PATTERN)?;
-    let Some(poison) = found else { return Ok(None) };
-    if let Some(hash) = hash {
-        // The same run with the usual guards: do the guards matter, or was it chance?
-        prepared.run(judge.device.as_mut(), &mut judge.pool, RunSetting::plain(Poison::B), phase)?;
-        let now = prepared.output_hash(judge.device.as_mut())?;
-        let guards_matter = {
-            judge.device.arm_guards(element::poison(DType::F32, poison))?;
-            prepared.run(judge.device.as_mut(), &mut judge.pool, RunSetting::plain(Poison::B), phase)?;
-            let again = prepared.output_hash(judge.device.as_mut())?;
-            judge.device.arm_guards(run::GUARD_PATTERN)?;
-            again != now
-        };
-        if !guards_matter {
-            let setting = RunSetting::plain(Poison::B);
-            return disagree::explain(judge, prepared, [(setting, hash), (setting, now)], phase).map(Some);
-        }
-    }
-    let verdict = Verdict::new(VerdictKind::OobRead, "the output depends on what lies outside the buffers")
-        .with("guard_pattern", json!(if poison == Poison::A { "nan" } else { "huge" }));
-    Ok(Some(wrong::about(verdict, &prepared.case)))
 }
 
 /// What a timed call left behind.

@@ -12,7 +12,7 @@ use std::time::Instant;
 use evo_device::device::{BufferId, Device, ModuleId};
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
-use evo_protocol::plan::{ProblemPlan, Role};
+use evo_protocol::plan::{BufferPlan, ProblemPlan, Role};
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_protocol::worker::{Candidate, CheckPlan, Phase};
 use evo_space::genome::ContentHash;
@@ -319,7 +319,6 @@ fn naive_outputs(
                     device.write(own, &element::f64_bytes(&element::widen(bytes, declared.dtype)))?;
                 }
                 (Role::Input | Role::Inout, _) => device.write(own, bytes)?,
-                // An element that the reference leaves out shows as NaN and invalidates the task.
                 (_, None) => device.fill(own, element::poison(buffer.dtype, Poison::A))?,
                 (_, Some(value)) => {
                     let values = vec![value; buffer.elements().max(1) as usize];
@@ -337,6 +336,7 @@ fn naive_outputs(
         let mut outputs = Vec::new();
         for (position, buffer) in taken.buffers.iter().enumerate() {
             if matches!(buffer.role, Role::Output | Role::Inout) {
+                left_out(device, buffers[position], buffer)?;
                 let words = compared_as(buffer.dtype);
                 let mut values = element::widen(&device.read(buffers[position])?, words);
                 values.truncate((buffer.elements() * buffer.dtype.bytes() / words.bytes()) as usize);
@@ -346,6 +346,24 @@ fn naive_outputs(
         Ok(outputs)
     };
     run().map_err(reference_trouble)
+}
+
+/// An error if the reference leaves elements of an output as they were: then nothing tells what is right there.
+fn left_out(device: &mut dyn Device, own: BufferId, buffer: &BufferPlan) -> Result<(), DeviceError> {
+    // Integers may happen to equal the pattern.
+    if buffer.role != Role::Output || run::starts_as(buffer).is_some() || !buffer.dtype.is_float() {
+        return Ok(());
+    }
+    let count = device.count_pattern(own, buffer.dtype, element::poison(buffer.dtype, Poison::A))?;
+    let count = count.min(buffer.elements());
+    if count == 0 {
+        return Ok(());
+    }
+    let (name, elements) = (&buffer.name, buffer.elements());
+    Err(task_error(format!(
+        "the reference leaves {count} of {elements} elements of `{name}` unwritten\nhint: an output is written in full; \
+         if some elements are to stay as they are, give `{name}` the role `inout`"
+    )))
 }
 
 /// The plan as a kernel in double precision takes it. Scalars keep the value that their own type holds.

@@ -70,9 +70,13 @@ const ROUNDS: usize = 4;
 /// How often it is judged, with so many more rounds each time. Only a kernel that is suspected every time is refused:
 /// a machine that is disturbed once is not a kernel that cheats.
 const JUDGED: usize = 4;
-/// Bytes of each input that are new in a fresh call: drawing a whole large tensor would take longer than
-/// everything else, and one changed element is enough to make an old answer wrong.
-const FRESH_BYTES: u64 = 1 << 16;
+/// Inputs up to this size are new in a fresh call as a whole.
+const FRESH_WHOLE: u64 = 1 << 22;
+/// Of larger ones so many bytes are new, in as many pieces: drawing a whole large tensor would take longer than
+/// everything else. One changed element is enough to make an old answer wrong, but a kernel that recognizes its input
+/// looks at few of them. So pieces lie at the start, at the end, and at random between.
+const FRESH_PIECE: u64 = 1 << 12;
+const FRESH_PIECES: u64 = 64;
 /// A fresh call that takes this much longer than a repeated one needs an explanation.
 const FRESH_RATIO: f64 = 1.3;
 /// Differences below this are the clock's, nanoseconds.
@@ -204,6 +208,8 @@ impl Judge {
             for turn in &timed.turns[..batch as usize] {
                 turn.restore(self.device.as_mut(), &mut self.pool)?;
                 turn.poison_outputs(self.device.as_mut(), Poison::A)?;
+                // Its inputs come again, so an answer must not be found in the workspace.
+                turn.poison_scratch(self.device.as_mut(), Poison::A)?;
             }
             if timed.keeps_state {
                 self.device.restore_variables(timed.module)?;
@@ -344,7 +350,7 @@ impl Judge {
                 let buffer = turn.buffers[input.position];
                 device.copy(input.buffer, buffer)?;
                 if again {
-                    write_start(device, turn, input.position, draw)?;
+                    write_pieces(device, turn, input.position, draw)?;
                     self.pool.note(buffer, None);
                 }
             }
@@ -361,8 +367,8 @@ impl Judge {
     }
 }
 
-/// Writes the first elements of an input as `draw` gives them.
-fn write_start(
+/// Writes an input, or pieces of a large one, as `draw` gives them.
+fn write_pieces(
     device: &mut dyn Device,
     turn: &PreparedCase,
     position: usize,
@@ -373,9 +379,24 @@ fn write_start(
     if !inputs::varies(buffer) {
         return Ok(());
     }
-    let elements = buffer.elements().min(FRESH_BYTES / buffer.dtype.bytes());
-    let start = BufferPlan { shape: vec![elements], ..buffer.clone() };
-    device.write(turn.buffers[position], &inputs::generate(plan, &start, draw)?)
+    if buffer.bytes() <= FRESH_WHOLE {
+        return device.write(turn.buffers[position], &inputs::generate(plan, buffer, draw)?);
+    }
+    let piece = FRESH_PIECE / buffer.dtype.bytes();
+    let pieces = BufferPlan { shape: vec![piece * FRESH_PIECES], ..buffer.clone() };
+    let drawn = inputs::generate(plan, &pieces, draw)?;
+    let mut bytes = device.read(turn.buffers[position])?;
+    let mut random = ChaCha8Rng::seed_from_u64(draw.seed ^ u64::from(draw.index));
+    let places = (buffer.bytes() / FRESH_PIECE) as usize;
+    for (number, piece) in drawn.chunks(FRESH_PIECE as usize).enumerate() {
+        let place = match number {
+            0 => 0,
+            1 => bytes.len() - piece.len(),
+            _ => below(&mut random, places) * FRESH_PIECE as usize,
+        };
+        bytes[place..place + piece.len()].copy_from_slice(piece);
+    }
+    device.write(turn.buffers[position], &bytes)
 }
 
 /// The ratio between the two groups, where fresh calls are longer than chance explains.

@@ -21,6 +21,11 @@ const GROSS: f64 = 0.3;
 /// Special inputs have no agreed answer in many kernels.
 const SPECIAL_HINT: &str = "; where such inputs do not matter, say special_values = \"ignore\" under [check]";
 
+/// Up to this share of the answer an error may be what the kernel's own precision costs, as angles in f32 do.
+const SMALL: f64 = 1e-3;
+const PRECISION_HINT: &str =
+    "; if the kernel means to be no more accurate than this, say so by atol or rtol under [check]";
+
 /// The result of one case.
 #[derive(Clone, Debug)]
 pub struct CaseResult {
@@ -117,7 +122,12 @@ pub fn mismatch(prepared: &PreparedCase, mismatch: &Mismatch) -> Verdict {
         (Breach::Block, Some(block)) => format!("row {} is farther off than rounding explains", block.index),
         (breach, _) => breach.describe().to_string(),
     };
-    let hint = if verdict.has_cause(Cause::SpecialValues) { SPECIAL_HINT } else { "" };
+    let small = plan.dtype.is_float() && relative <= SMALL && comparison.non_finite == 0;
+    let hint = match verdict.has_cause(Cause::SpecialValues) {
+        true => SPECIAL_HINT,
+        false if small => PRECISION_HINT,
+        false => "",
+    };
     verdict.message = format!(
         "`{}`: {what}; {} of {} elements, largest error {:.3e}, error norm {:.3e} of the answer's{place}{hint}",
         plan.name, comparison.mismatches, comparison.elements, comparison.abs_error_max, relative

@@ -142,7 +142,7 @@ value = "COLS"
 "#;
 
 /// Beyond what instrumented runs take (`worker/judge/instrumented.rs`), by a workspace that hardly anything touches.
-const WORK: &str = "262144";
+const WORK: &str = "2097152";
 
 /// What the arguments of a task decide: their text, a thread's share, the problem's sizes, the small shapes.
 struct TaskShape {

@@ -30,6 +30,8 @@ pub struct ReferenceAnswer {
     pub exact: bool,
     /// Error that any f32 computation of this may have on these inputs, beyond the trusted one's.
     pub noise: Noise,
+    /// Integer elements that rounding alone decides, such as which of two equal distances is the smaller.
+    pub jumps: u64,
 }
 
 /// Absolute error that f32 arithmetic explains. It matters where few outputs make the trusted error a

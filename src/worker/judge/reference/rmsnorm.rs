@@ -35,7 +35,7 @@ pub fn compute(operands: &Operands<'_>) -> Result<Vec<ReferenceAnswer>, DeviceEr
         });
         values
     });
-    Ok(vec![ReferenceAnswer { buffer, expected, trusted, exact: false, noise: Noise::default() }])
+    Ok(vec![ReferenceAnswer { buffer, expected, trusted, exact: false, noise: Noise::default(), jumps: 0 }])
 }
 
 #[cfg(test)]

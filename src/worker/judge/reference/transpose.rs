@@ -15,7 +15,14 @@ pub fn compute(operands: &Operands<'_>) -> Result<Vec<ReferenceAnswer>, DeviceEr
             *value = x.values[row * columns + column];
         }
     });
-    Ok(vec![ReferenceAnswer { buffer, expected, trusted: None, exact: true, noise: Noise::default() }])
+    Ok(vec![ReferenceAnswer {
+        buffer,
+        expected,
+        trusted: None,
+        exact: true,
+        noise: Noise::default(),
+        jumps: 0,
+    }])
 }
 
 #[cfg(test)]

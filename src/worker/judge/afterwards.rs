@@ -1,0 +1,156 @@
+//! Questions after the comparison: why an answer is wrong, and whether a right one stays right.
+
+use evo_device::device::SampleOrder;
+use evo_protocol::check::GateCheck;
+use evo_protocol::device::DeviceError;
+use evo_protocol::dtype::DType;
+use evo_protocol::measurement::TimingMode;
+use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
+use serde_json::json;
+
+use super::case::Case;
+use super::element::{self, Poison};
+use super::run::{self, Mismatch, PhaseSink, PreparedCase, RunSetting};
+use super::state::Judge;
+use super::{disagree, inputs, wrong};
+
+/// A failing kernel is examined further only where that is cheap.
+pub(super) const PROBE_ELEMENTS: u64 = 1 << 20;
+
+/// Calls as they are when they are timed: workspace, outputs and shared memory hold what the call before has left. A
+/// kernel that finds its own marks there knows that nobody looks.
+pub(super) fn called_again(
+    judge: &mut Judge,
+    prepared: &PreparedCase,
+    hash: u64,
+) -> Result<Option<Verdict>, DeviceError> {
+    if prepared.accumulates() || prepared.launches.is_empty() || !prepared.checks.include(GateCheck::Repeats)
+    {
+        return Ok(None);
+    }
+    let order = SampleOrder {
+        rotation: std::slice::from_ref(&prepared.launches),
+        mode: TimingMode::Hot,
+        samples: 2,
+        batch: 1,
+        untouched: true,
+    };
+    judge.device.sample(prepared.module, order)?;
+    if prepared.output_hash(judge.device.as_mut())? == hash {
+        return Ok(None);
+    }
+    let what = "a call that finds what the call before has left gives another output";
+    let verdict = Verdict::new(VerdictKind::Stateful, what).with_cause("earlier_call");
+    Ok(Some(wrong::about(verdict, &prepared.case)))
+}
+
+/// Why an answer is wrong, as far as cheap tests tell. NaN needs no explanation; an output that follows
+/// the guard zones was read from them; an output without variety is constant.
+pub(super) fn explain(
+    judge: &mut Judge,
+    prepared: &PreparedCase,
+    mismatch: &Mismatch,
+    hash: Option<u64>,
+    phase: &mut PhaseSink<'_>,
+) -> Result<Verdict, DeviceError> {
+    let verdict = wrong::mismatch(prepared, mismatch);
+    // Without a hash of a right answer, a wrong one that stays wrong says nothing about the guard zones.
+    if hash.is_some()
+        && prepared.case.elements() <= PROBE_ELEMENTS
+        && let Some(outside) = reads_outside(judge, prepared, hash, phase)?
+        && outside.kind == VerdictKind::OobRead
+    {
+        return Ok(outside);
+    }
+    if verdict.has_cause(Cause::NanInf) {
+        return Ok(verdict);
+    }
+    name_constant(judge, prepared, mismatch.position, verdict, phase)
+}
+
+/// Calls a wrong output constant if all its elements are equal, or if other inputs give the same.
+fn name_constant(
+    judge: &mut Judge,
+    prepared: &PreparedCase,
+    position: usize,
+    verdict: Verdict,
+    phase: &mut PhaseSink<'_>,
+) -> Result<Verdict, DeviceError> {
+    let case = &prepared.case;
+    let plan = &case.plan.buffers[position];
+    let random = case.plan.buffers.iter().any(inputs::varies);
+    let named = prepared.checks.include(GateCheck::NameConstant);
+    if !named || case.family != inputs::Family::Normal || case.elements() > PROBE_ELEMENTS || !random {
+        return Ok(verdict);
+    }
+    let values = element::widen(&judge.device.read(prepared.buffers[position])?, plan.dtype);
+    if values.len() > 1 && values.iter().all(|value| *value == values[0]) {
+        let message = format!("{}; every element is `{}`", verdict.message, values[0]);
+        return Ok(Verdict { message, ..verdict }.with_cause(Cause::Constant));
+    }
+    let hash = prepared.output_hash(judge.device.as_mut())?;
+    let other = Case { seed_index: case.seed_index + 1, ..case.clone() };
+    let other = judge.prepare_case(prepared.slot, &other, phase)?;
+    other.run(judge.device.as_mut(), &mut judge.pool, RunSetting::plain(Poison::B), phase)?;
+    let differs = other.target(position).map(|own| own.hash) != prepared.target(position).map(|own| own.hash);
+    if differs && other.output_hash(judge.device.as_mut())? == hash {
+        let message = format!("{}; other inputs give the same output", verdict.message);
+        return Ok(Verdict { message, ..verdict }.with_cause(Cause::Constant));
+    }
+    Ok(verdict)
+}
+
+/// Guard zones hold NaN, then huge values: an output that changes was computed from them. Without a
+/// hash to compare with (a kernel that may differ from run to run) the output must stay right.
+pub(super) fn reads_outside(
+    judge: &mut Judge,
+    prepared: &PreparedCase,
+    hash: Option<u64>,
+    phase: &mut PhaseSink<'_>,
+) -> Result<Option<Verdict>, DeviceError> {
+    let mut found = None;
+    if !prepared.checks.include(GateCheck::GuardContents) {
+        return Ok(None);
+    }
+    for poison in [Poison::A, Poison::B] {
+        judge.device.arm_guards(element::poison(DType::F32, poison))?;
+        prepared.run(judge.device.as_mut(), &mut judge.pool, RunSetting::plain(Poison::B), phase)?;
+        // With other contents than usual, a write of the usual contents shows too.
+        if let Some(verdict) = wrong::out_of_bounds(&run::guards(judge.device.as_mut())?, &prepared.case) {
+            judge.device.arm_guards(run::GUARD_PATTERN)?;
+            return Ok(Some(verdict));
+        }
+        let changed = match hash {
+            Some(hash) => prepared.output_hash(judge.device.as_mut())? != hash,
+            None => {
+                let comparisons = prepared.compare(judge.device.as_mut())?;
+                prepared.mismatch(&comparisons).is_some()
+            }
+        };
+        if changed {
+            found = Some(poison);
+            break;
+        }
+    }
+    judge.device.arm_guards(run::GUARD_PATTERN)?;
+    let Some(poison) = found else { return Ok(None) };
+    if let Some(hash) = hash {
+        // The same run with the usual guards: do the guards matter, or was it chance?
+        prepared.run(judge.device.as_mut(), &mut judge.pool, RunSetting::plain(Poison::B), phase)?;
+        let now = prepared.output_hash(judge.device.as_mut())?;
+        let guards_matter = {
+            judge.device.arm_guards(element::poison(DType::F32, poison))?;
+            prepared.run(judge.device.as_mut(), &mut judge.pool, RunSetting::plain(Poison::B), phase)?;
+            let again = prepared.output_hash(judge.device.as_mut())?;
+            judge.device.arm_guards(run::GUARD_PATTERN)?;
+            again != now
+        };
+        if !guards_matter {
+            let setting = RunSetting::plain(Poison::B);
+            return disagree::explain(judge, prepared, [(setting, hash), (setting, now)], phase).map(Some);
+        }
+    }
+    let verdict = Verdict::new(VerdictKind::OobRead, "the output depends on what lies outside the buffers")
+        .with("guard_pattern", json!(if poison == Poison::A { "nan" } else { "huge" }));
+    Ok(Some(wrong::about(verdict, &prepared.case)))
+}
