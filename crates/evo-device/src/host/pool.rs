@@ -3,6 +3,7 @@
 //! The calling thread works too, so a launch of one block wakes nobody. The first error stops the
 //! rest; blocks are handed out in order, so a block that waits for an earlier one waits for work in progress.
 
+use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -60,14 +61,18 @@ impl SharedLaunch {
         }
     }
 
+    fn blocks(&self) -> u64 {
+        self.work.grid.map(u64::from).iter().product()
+    }
+
     /// Whether some blocks have not begun.
     fn has_blocks(&self) -> bool {
-        self.next.load(Ordering::Relaxed) < self.work.grid.map(u64::from).iter().product()
+        self.next.load(Ordering::Relaxed) < self.blocks()
     }
 
     /// Takes blocks until there are none, on this thread.
     fn take_part(&self, seat: &mut Seat) {
-        let blocks = self.work.grid.map(u64::from).iter().product();
+        let blocks = self.blocks();
         // A helper that wakes late spares itself the preparation.
         if self.next.load(Ordering::Relaxed) >= blocks {
             return;
@@ -192,6 +197,8 @@ struct BoardState {
     working: usize,
     /// How many of those that work are there for this launch only.
     relief: usize,
+    /// How many were started for this launch.
+    relieved: usize,
     end: bool,
 }
 
@@ -208,6 +215,10 @@ pub struct ProcessorPool {
     board: Arc<Board>,
     own: Seat,
     helpers: Vec<JoinHandle<()>>,
+    relief: Arc<Relief>,
+    /// How many threads more a kernel's last launch needed, by the address of its code and whether its order was seeded:
+    /// the next one gets them at once. Only for grids that can be resident as a whole, which may meet at a barrier.
+    needed: HashMap<(usize, bool), usize>,
     _ticker: SliceTicker,
 }
 
@@ -218,7 +229,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl ProcessorPool {
     /// A pool of `threads`, the caller included. A fiber that others wait for gives way after `slice`.
     pub fn new(threads: usize, slice: Duration) -> io::Result<ProcessorPool> {
-        let state = BoardState { epoch: 0, job: None, working: 0, relief: 0, end: false };
+        let state = BoardState { epoch: 0, job: None, working: 0, relief: 0, relieved: 0, end: false };
         let board = Arc::new(Board {
             state: Mutex::new(state),
             start: Condvar::new(),
@@ -231,13 +242,14 @@ impl ProcessorPool {
         lock(&clocks).extend(seats.iter().map(|seat| Arc::clone(&seat.clock)));
         let mut seats = seats.into_iter().enumerate();
         let own = seats.next().map(|(_, seat)| seat).expect("there is at least one seat");
-        let relief = Relief {
+        let relief = Arc::new(Relief {
             board: Arc::clone(&board),
             clocks: Arc::clone(&clocks),
             most: (WINDOW as usize).min(machine::blocks_max()).saturating_sub(threads),
-        };
-        let ticker = SliceTicker::start(clocks, slice, move || relief.start())?;
-        let mut pool = ProcessorPool { board, own, helpers: Vec::new(), _ticker: ticker };
+        });
+        let (tick, needed) = (Arc::clone(&relief), HashMap::new());
+        let ticker = SliceTicker::start(clocks, slice, move || tick.start())?;
+        let mut pool = ProcessorPool { board, own, helpers: Vec::new(), relief, needed, _ticker: ticker };
         for (number, seat) in seats {
             let board = Arc::clone(&pool.board);
             let builder = std::thread::Builder::new().name(format!("evo-host-{number}"));
@@ -273,10 +285,15 @@ impl ProcessorPool {
         {
             let mut state = lock(&self.board.state);
             state.epoch += 1;
+            state.relieved = 0;
             state.job = Some(Arc::clone(&job));
             self.board.epoch.store(state.epoch, Ordering::Release);
         }
         self.board.start.notify_all();
+        let kernel = (job.work.run as usize, job.work.order.is_some());
+        for _ in 0..self.needed.get(&kernel).copied().unwrap_or(0) {
+            self.relief.start();
+        }
         job.take_part(&mut self.own);
         // Who comes now finds nothing to do; who has begun is waited for.
         let mut state = lock(&self.board.state);
@@ -284,7 +301,13 @@ impl ProcessorPool {
         while state.working > 0 {
             state = self.board.done.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+        let relieved = state.relieved;
         drop(state);
+        // A module may be unloaded and another loaded in its place, so what is not needed is forgotten.
+        match relieved {
+            more if more > 0 && job.blocks() <= WINDOW => self.needed.insert(kernel, more),
+            _ => self.needed.remove(&kernel),
+        };
         job.outcome()
     }
 }
@@ -350,6 +373,7 @@ impl Relief {
         // The thread cannot end before this: it waits for the lock that is held here.
         state.working += usize::from(spawned);
         state.relief += usize::from(spawned);
+        state.relieved += usize::from(spawned);
         spawned
     }
 }
