@@ -151,10 +151,18 @@ fn interrupted_arithmetic_keeps_every_bit() {
         )
     };
     let (whole, none) = run(Duration::from_secs(3600));
-    let (sliced, some) = run(Duration::from_micros(200));
     assert_eq!(none, 0);
-    assert!(cfg!(not(target_arch = "x86_64")) || some > 20, "{some} interruptions");
-    assert_eq!(whole, sliced);
+    let mut interruptions = 0;
+    // On a busy machine the thread that interrupts may not have its turn during a whole run.
+    for _ in 0..50 {
+        let (sliced, some) = run(Duration::from_micros(200));
+        assert_eq!(whole, sliced);
+        interruptions += some;
+        if interruptions > 20 {
+            break;
+        }
+    }
+    assert!(cfg!(not(target_arch = "x86_64")) || interruptions > 20, "{interruptions} interruptions");
 }
 
 #[test]
