@@ -15,6 +15,7 @@ mod instrumented;
 mod kernel;
 mod kernel_errors;
 mod lane;
+mod limits;
 mod malformed;
 mod planted;
 mod prior;
