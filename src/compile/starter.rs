@@ -23,6 +23,9 @@ const SETUP_DEADLINE: Duration = Duration::from_secs(60);
 /// Compilers yield to the device's lane and to the engine, which are few and must not wait.
 const NICENESS: i32 = 5;
 
+/// The longest answer: it lists every file that a source includes, a thousand and more with some libraries.
+const ANSWER_MAX: usize = 4 << 20;
+
 /// A running compile worker.
 pub struct CompileProcess {
     conversation: Conversation<CompileOrder, CompileAnswer>,
@@ -76,7 +79,8 @@ impl WorkerStarter {
         process::limit(&mut command, ResourceLimits { memory_bytes, niceness: NICENESS });
         let log = CappedLog::new(diagnose::LOG_MAX);
         let conversation = Conversation::start(command, wire::VERSION, group.clone(), log)
-            .map_err(|error| failed(error.to_string()))?;
+            .map_err(|error| failed(error.to_string()))?
+            .with_line_max(ANSWER_MAX);
         let mut process = CompileProcess { conversation, _scratch: scratch };
         match process.ask(&CompileOrder::Setup(Box::new(setup)), SETUP_DEADLINE) {
             Ok(CompileAnswer::Ready { toolchain, fingerprint }) => {
