@@ -56,6 +56,9 @@ pub enum Command {
         after_help = "Example: evo selftest device --device cuda\n         evo selftest gates --device host --only bias"
     )]
     Selftest(SelftestArgs),
+    /// Show how large the compile cache is, or make it smaller
+    #[command(after_help = "Example: evo cache --prune")]
+    Cache(CacheArgs),
     /// Serve as a device worker or a compile worker on stdin and stdout
     #[command(hide = true)]
     Worker(WorkerArgs),
@@ -368,6 +371,17 @@ pub enum SelftestSubject {
     Faults,
     /// Each check inside the gates left out in turn: which broken kernel then slips through
     Gates,
+}
+
+/// `evo cache`
+#[derive(Debug, Args)]
+pub struct CacheArgs {
+    /// Remove what was used least recently, down to EVO_CACHE_BYTES
+    #[arg(long)]
+    pub prune: bool,
+    /// One JSON object on stdout
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `evo worker`

@@ -10,7 +10,7 @@ use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::output;
 use super::{
-    compile, completions, explain, leaderboard, man, preflight, render, selftest, space, sweep,
+    cache, compile, completions, explain, leaderboard, man, preflight, render, selftest, space, sweep,
     test_one, worker,
 };
 
@@ -62,6 +62,7 @@ fn dispatch(command: &Command) -> Result<ExitCode, CliError> {
         Command::Leaderboard(arguments) => leaderboard::run(arguments),
         Command::Preflight(arguments) => preflight::run(arguments),
         Command::Selftest(arguments) => selftest::run(arguments),
+        Command::Cache(arguments) => cache::run(arguments),
         Command::Worker(arguments) => worker::run(arguments),
         Command::Completions(arguments) => completions::run(arguments),
         Command::Man => man::run(),

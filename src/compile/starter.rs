@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
+use evo_protocol::check::GateCheck;
 use evo_space::genome::ContentHash;
 use tempfile::TempDir;
 
@@ -72,6 +73,7 @@ impl WorkerStarter {
             found: self.found.clone(),
             cache: self.options.cache.clone(),
             scratch: scratch.path().to_path_buf(),
+            judge_opened: self.options.checks.include(GateCheck::IncludePaths),
         };
         let mut command = Command::new(&self.program);
         command.args(["worker", "--compile", self.options.kind.as_str()]);

@@ -231,3 +231,17 @@ fn a_bomb_in_gzip_is_not_unpacked() {
     let output = evo(folder.path(), &["sweep", "--device", "replay:r.json.gz"]);
     refused(&output, &["r.json.gz", "larger than 512 MiB"]);
 }
+
+#[test]
+fn the_cache_tells_its_size() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = evo(folder.path(), &["cache", "--json"]);
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((answer["entries"].as_u64(), answer["bytes"].as_u64()), (Some(0), Some(0)));
+    assert_eq!(answer["bytes_max"].as_u64(), Some(10 << 30));
+    let pruned = evo(folder.path(), &["cache", "--prune"]);
+    assert!(String::from_utf8_lossy(&pruned.stdout).contains("removed  0 entries"), "{pruned:?}");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
+    command.arg("cache").env("EVO_CACHE_DIR", folder.path()).env("EVO_CACHE_BYTES", "10G");
+    refused(&command.output().unwrap(), &["EVO_CACHE_BYTES=`10G` is not a number of bytes", "hint: "]);
+}
