@@ -6,6 +6,7 @@ mod compile_ends;
 mod compiled_facts;
 mod derived_shapes;
 mod faults;
+mod fuzzed;
 mod gates;
 mod golden;
 mod honest;
