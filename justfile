@@ -28,6 +28,10 @@ bench:
 fuzz SECONDS='60':
     .ci/fuzz {{SECONDS}}
 
+# Licenses, duplicates and advisories of dependencies, where cargo-deny is installed.
+deny:
+    .ci/deny
+
 # Record the README's picture of a sweep again.
 record:
     .ci/record

@@ -2,6 +2,7 @@
 //! and membership agree.
 #![no_main]
 
+use evo_space::SpaceWatch;
 use evo_space::diagnostic::Diagnostics;
 use evo_space::document::{self, Data, Node};
 use evo_space::load;
@@ -20,7 +21,7 @@ fuzz_target!(|text: &str| {
     if root.as_ref().is_some_and(is_large) {
         return;
     }
-    let space = root.and_then(|root| load::read_space(&root, &mut diagnostics));
+    let space = root.and_then(|root| load::read_space(&root, &SpaceWatch::default(), &mut diagnostics));
     for diagnostic in diagnostics.list() {
         let inside = diagnostic.span.as_ref().is_none_or(|span| text.get(span.clone()).is_some());
         assert!(inside, "{diagnostic:?}");

@@ -4,9 +4,12 @@
 #![allow(rustdoc::broken_intra_doc_links)]
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::kernel::access::SpaceAccess;
 
 /// Finds the fastest variant of a CUDA kernel that still gives correct results, and shows the evidence for both claims
 #[derive(Debug, Parser)]
@@ -53,6 +56,9 @@ pub enum Command {
         after_help = "Example: evo selftest device --device cuda\n         evo selftest gates --device host --only bias"
     )]
     Selftest(SelftestArgs),
+    /// Show how large the compile cache is, or make it smaller
+    #[command(after_help = "Example: evo cache --prune")]
+    Cache(CacheArgs),
     /// Serve as a device worker or a compile worker on stdin and stdout
     #[command(hide = true)]
     Worker(WorkerArgs),
@@ -67,6 +73,32 @@ pub enum Command {
 /// A number of compile processes that a machine can hold.
 fn jobs() -> impl TypedValueParser<Value = usize> {
     clap::value_parser!(u16).range(1..=1024).map(usize::from)
+}
+
+/// Seconds, as a flag takes them: 0.1 s to a day.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let value: f64 = text.parse().map_err(|_| "it is not a number of seconds".to_string())?;
+    match (0.1..=86_400.0).contains(&value) {
+        true => Ok(Duration::from_secs_f64(value)),
+        false => Err("it is not between 0.1 and 86400".to_string()),
+    }
+}
+
+/// How a space may be opened.
+#[derive(Debug, Clone, Args)]
+pub struct SpaceAccessArgs {
+    /// Longest time for opening the space
+    #[arg(long = "limit-space", value_name = "SECONDS", default_value = "10", value_parser = seconds, allow_negative_numbers = true)]
+    limit_space: Duration,
+    /// Let the space file name files outside its own folder
+    #[arg(long = "allow-outside")]
+    allow_outside: bool,
+}
+
+impl SpaceAccessArgs {
+    pub fn access(&self) -> SpaceAccess {
+        SpaceAccess { limit: self.limit_space, allow_outside: self.allow_outside }
+    }
 }
 
 /// Where the space comes from.
@@ -130,6 +162,8 @@ pub struct SweepArgs {
     /// Number of finalists to confirm in fresh processes
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 3)]
     pub finalists: usize,
+    #[command(flatten)]
+    pub access: SpaceAccessArgs,
     /// One JSON object per event on stdout
     #[arg(long)]
     pub json: bool,
@@ -153,6 +187,8 @@ pub struct TestOneArgs {
     /// Command of a device worker instead of `evo worker`, split at spaces
     #[arg(long = "worker-command", value_name = "COMMAND")]
     pub worker_command: Option<String>,
+    #[command(flatten)]
+    pub access: SpaceAccessArgs,
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,
@@ -196,6 +232,8 @@ pub struct SpaceArgs {
     /// With --list: skip the first N
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub offset: Option<u128>,
+    #[command(flatten)]
+    pub access: SpaceAccessArgs,
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,
@@ -231,6 +269,8 @@ pub struct RenderArgs {
     /// [SPACE] then values in declared order or NAME=VALUE; missing ones take their default
     #[arg(value_name = "SPACE|VALUE|NAME=VALUE", allow_negative_numbers = true)]
     pub words: Vec<String>,
+    #[command(flatten)]
+    pub access: SpaceAccessArgs,
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,
@@ -257,6 +297,8 @@ pub struct CompileArgs {
     /// Compile processes (default: cores)
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = jobs())]
     pub jobs: Option<usize>,
+    #[command(flatten)]
+    pub access: SpaceAccessArgs,
     /// One JSON object per variant on stdout
     #[arg(long)]
     pub json: bool,
@@ -334,6 +376,17 @@ pub enum SelftestSubject {
     Gates,
     /// Random configurations of the kernels that ship, judged again by plain loops: is an honest one refused?
     Alarms,
+}
+
+/// `evo cache`
+#[derive(Debug, Args)]
+pub struct CacheArgs {
+    /// Remove what was used least recently, down to EVO_CACHE_BYTES
+    #[arg(long)]
+    pub prune: bool,
+    /// One JSON object on stdout
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `evo worker`

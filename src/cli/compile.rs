@@ -37,7 +37,7 @@ pub fn run(arguments: &CompileArgs) -> Result<ExitCode, CliError> {
     if many && (arguments.words.len() > 1 || arguments.words.iter().any(|word| word.contains('='))) {
         return Err(CliError::usage("--all and --sample take a space and no values"));
     }
-    let (file, _, genome) = words::parse(&arguments.words)?;
+    let (file, _, genome) = words::parse(&arguments.words, arguments.access.access())?;
     let kernel = session::kernel_to(&file, "compile")?;
     let target = CompileTarget::parse(&arguments.arch)?;
     let problems = problems_on(kernel, target.kind);

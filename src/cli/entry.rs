@@ -8,9 +8,10 @@ use clap::error::{ContextKind, ContextValue};
 use super::args::{Cli, Command};
 use super::error::CliError;
 use super::exit_code::ExitCode;
+use super::output;
 use super::{
-    compile, completions, explain, leaderboard, man, preflight, render, selftest, space, sweep, test_one,
-    worker,
+    cache, compile, completions, explain, leaderboard, man, preflight, render, selftest, space, sweep,
+    test_one, worker,
 };
 
 /// For people who ask for a command that was here in earlier versions.
@@ -44,7 +45,7 @@ pub fn finish(result: Result<ExitCode, CliError>) -> process::ExitCode {
         let text = error.to_string();
         // The errors of a space file come rendered, each with `error:` in front.
         let prefix = if text.starts_with("error") { "" } else { "error: " };
-        eprintln!("{prefix}{text}");
+        output::say(&format!("{prefix}{text}"));
         error.exit_code()
     });
     process::ExitCode::from(code as u8)
@@ -61,6 +62,7 @@ fn dispatch(command: &Command) -> Result<ExitCode, CliError> {
         Command::Leaderboard(arguments) => leaderboard::run(arguments),
         Command::Preflight(arguments) => preflight::run(arguments),
         Command::Selftest(arguments) => selftest::run(arguments),
+        Command::Cache(arguments) => cache::run(arguments),
         Command::Worker(arguments) => worker::run(arguments),
         Command::Completions(arguments) => completions::run(arguments),
         Command::Man => man::run(),

@@ -1,6 +1,7 @@
 //! Commands: arguments become a validated plan, the plan is run, the result is reported.
 
 pub mod args;
+mod cache;
 mod compile;
 mod compile_columns;
 mod compile_table;

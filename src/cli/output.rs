@@ -2,12 +2,14 @@
 
 use std::io::{self, Write};
 
+use evo_space::printable::printable;
+
 use super::error::CliError;
 
-/// Writes to stdout; a reader that has left (`| head`) is not an error.
+/// Writes to stdout, with what a terminal would obey written out; a reader that has left (`| head`) is not an error.
 pub fn stdout(text: &str) -> Result<(), CliError> {
     let mut stdout = io::stdout().lock();
-    written(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
+    written(stdout.write_all(printable(text).as_bytes()).and_then(|()| stdout.flush()))
 }
 
 /// What writing to stdout came to; a reader that has left is not an error.
@@ -27,5 +29,5 @@ pub fn print_json(value: &serde_json::Value) -> Result<(), CliError> {
 
 /// One line of talk on stderr. Nobody listening is not an error.
 pub fn say(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = writeln!(io::stderr().lock(), "{}", printable(text));
 }

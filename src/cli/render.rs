@@ -11,7 +11,7 @@ use crate::kernel::render;
 
 /// Runs the command: the text on stdout; options and warnings on stderr. With `--json` one object.
 pub fn run(arguments: &RenderArgs) -> Result<ExitCode, CliError> {
-    let (file, configuration, genome) = words::parse(&arguments.words)?;
+    let (file, configuration, genome) = words::parse(&arguments.words, arguments.access.access())?;
     let kernel = session::kernel_to(&file, "render")?;
     let source = render::render(kernel, &configuration).map_err(|verdict| {
         CliError::usage(format!("`{configuration}` does not render: {}", verdict.message))

@@ -17,7 +17,7 @@ use crate::supervise::job::Standing;
 
 /// Runs the command.
 pub fn run(arguments: &TestOneArgs) -> Result<ExitCode, CliError> {
-    let (file, configuration, genome) = words::parse(&arguments.words)?;
+    let (file, configuration, genome) = words::parse(&arguments.words, arguments.access.access())?;
     let kernel = session::kernel_of(&file)?;
     let setup = session::setup(&arguments.device, None)?;
     let problems = session::problems(kernel, setup.choice.kind, &arguments.problems)?;

@@ -13,6 +13,7 @@ use evo_space::space::SearchSpace;
 use evo_space::value::Value;
 
 use super::error::CliError;
+use crate::kernel::access::SpaceAccess;
 use crate::kernel::catalog;
 use crate::kernel::spec::SpaceFile;
 
@@ -21,13 +22,13 @@ const SHOWN_VALUES: usize = 24;
 
 /// The space that the words name, and the full configuration with its genome. It may violate
 /// constraints.
-pub fn parse(words: &[String]) -> Result<(SpaceFile, Configuration, Genome), CliError> {
+pub fn parse(words: &[String], access: SpaceAccess) -> Result<(SpaceFile, Configuration, Genome), CliError> {
     let named = words.first().filter(|word| catalog::looks_like_space(word) || names_file(word));
     let (space, values) = match named {
         Some(word) => (word.as_str(), &words[1..]),
         None => (catalog::DEFAULT, words),
     };
-    let file = catalog::open(space)?;
+    let file = catalog::open_with(space, access)?;
     let (configuration, genome) = point(&file.space, space, values)
         .map_err(|message| with_context(message, space, named.is_some(), values))?;
     Ok((file, configuration, genome))

@@ -6,6 +6,7 @@
 //! none; none is synced, because whatever a power cut tears is noticed by its hash and compiled again.
 
 use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use std::{env, fs};
@@ -14,6 +15,7 @@ use evo_protocol::binary::{CompileOutcome, KernelSource};
 use evo_protocol::device::DeviceKind;
 use evo_protocol::verdict::VerdictKind;
 use evo_space::genome::ContentHash;
+use rustix::process::geteuid;
 
 use super::error::CompileSetupError;
 
@@ -23,17 +25,49 @@ const VERSION: &str = "v2";
 /// Scratch folders of processes that are gone are removed when they are older than this.
 const SCRATCH_AGE: Duration = Duration::from_secs(24 * 3600);
 
+/// Entries used since then stay, however large the cache is.
+pub(super) const IN_USE: Duration = Duration::from_secs(3600);
+
 /// Reference answers belong to the seed of one study; those of studies that ended long ago are removed.
 const ANSWERS_AGE: Duration = Duration::from_secs(14 * 24 * 3600);
 
-/// The cache folder: `$EVO_CACHE_DIR`, else `$XDG_CACHE_HOME/evo`, else `~/.cache/evo`, else one below
+/// The cache folder: `$EVO_CACHE_DIR`, else `$XDG_CACHE_HOME/evo`, else `~/.cache/evo`, else one of this user's below
 /// the temporary folder.
 pub fn default_dir() -> PathBuf {
     let variable = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     variable("EVO_CACHE_DIR")
         .or_else(|| variable("XDG_CACHE_HOME").map(|folder| folder.join("evo")))
         .or_else(|| variable("HOME").map(|home| home.join(".cache/evo")))
-        .unwrap_or_else(|| env::temp_dir().join("evo-cache"))
+        .unwrap_or_else(|| env::temp_dir().join(format!("evo-cache-{}", geteuid().as_raw())))
+}
+
+/// Makes the cache's folder, for its owner alone, or checks that nobody else can write to the one that is there: its
+/// binaries are loaded and run.
+fn own(folder: &Path) -> io::Result<()> {
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    // A file in the folder's place: what is wrong is not that something exists.
+    made.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => io::Error::from_raw_os_error(libc::ENOTDIR),
+        _ => error,
+    })?;
+    let refuse = |why: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    let user = geteuid().as_raw();
+    // The link, too: somebody else's could lead elsewhere tomorrow.
+    for found in [fs::symlink_metadata(folder)?, fs::metadata(folder)?] {
+        if found.uid() != user {
+            return refuse(format!("it belongs to user {} and not to user {user}", found.uid()));
+        }
+    }
+    let mode = fs::metadata(folder)?.mode() & 0o777;
+    if mode & 0o022 != 0 {
+        return refuse(format!(
+            "others may write to it (mode {mode:03o}); `chmod 700` it if it is yours alone"
+        ));
+    }
+    if mode & 0o077 != 0 {
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
+    }
+    Ok(())
 }
 
 /// An open cache.
@@ -47,6 +81,7 @@ impl Cache {
     pub fn open(folder: &Path) -> Result<Cache, CompileSetupError> {
         let cache = Cache { root: folder.join(VERSION) };
         let prepare = || -> io::Result<()> {
+            own(folder)?;
             for part in ["objects", "keys", "manifests", "tmp"] {
                 fs::create_dir_all(cache.root.join(part))?;
             }
@@ -94,8 +129,10 @@ impl Cache {
             if ContentHash::of(&fs::read(&binary.path).ok()?) != binary.hash {
                 return None;
             }
+            touch(&binary.path);
             binary.cached = true;
         }
+        touch(&self.key_path(key));
         Some(outcome)
     }
 
@@ -168,6 +205,16 @@ impl Cache {
         if let Some(folder) = self.root.parent() {
             remove_old(folder, ANSWERS_AGE, is_answer);
         }
+    }
+}
+
+/// Notes that an entry was used, if that was not noted within the hour.
+pub(super) fn touch(path: &Path) {
+    let Ok(file) = fs::File::open(path) else { return };
+    let used = file.metadata().and_then(|found| found.modified()).ok();
+    if used.and_then(|used| used.elapsed().ok()).is_some_and(|age| age > IN_USE / 2) {
+        // A cache that belongs to somebody else can be read and not touched, which loses nothing.
+        let _ = file.set_modified(SystemTime::now());
     }
 }
 
@@ -297,5 +344,37 @@ mod tests {
         fs::write(root.path().join("file"), b"").unwrap();
         let error = Cache::open(&root.path().join("file/below")).unwrap_err();
         assert!(error.hint().unwrap().contains("EVO_CACHE_DIR"), "{error}");
+    }
+
+    #[test]
+    fn a_folder_that_others_can_write_to_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("cache");
+        let mode = || fs::metadata(&folder).unwrap().mode() & 0o777;
+        Cache::open(&folder).unwrap();
+        assert_eq!(mode(), 0o700);
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+        Cache::open(&folder).unwrap();
+        assert_eq!(mode(), 0o700, "what others could only read is closed to them");
+        for open in [0o777, 0o770, 0o702] {
+            fs::set_permissions(&folder, fs::Permissions::from_mode(open)).unwrap();
+            let error = Cache::open(&folder).unwrap_err();
+            assert!(error.hint().unwrap().contains("EVO_CACHE_DIR"), "{error}");
+            let source = std::error::Error::source(&error).unwrap().to_string();
+            assert!(source.contains(&format!("mode {open:03o}")), "{source}");
+        }
+    }
+
+    #[test]
+    fn a_folder_of_somebody_else_is_refused() {
+        // Only root can give a folder away; others can look at one of root's.
+        let root = tempfile::tempdir().unwrap();
+        let given = std::os::unix::fs::chown(root.path(), Some(12_345), None).is_ok();
+        let folder = if given { root.path() } else { Path::new("/") };
+        let error = Cache::open(folder).unwrap_err();
+        assert!(
+            std::error::Error::source(&error).unwrap().to_string().contains("it belongs to user"),
+            "{error}"
+        );
     }
 }

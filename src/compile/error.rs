@@ -28,6 +28,9 @@ pub enum CompileSetupError {
         #[source]
         source: io::Error,
     },
+    /// `EVO_CACHE_BYTES` is not a number.
+    #[error("EVO_CACHE_BYTES=`{value}` is not a number of bytes")]
+    CacheLimit { value: String },
     /// A compile worker does not start or dies before it is ready.
     #[error("cannot start a compile worker (`{program}`): {reason}")]
     Worker { program: String, reason: String },
@@ -51,6 +54,7 @@ impl CompileSetupError {
             | CompileSetupError::NoHostCompiler { hint, .. }
             | CompileSetupError::Unusable { hint, .. } => *hint,
             CompileSetupError::Cache { .. } => "set EVO_CACHE_DIR to a folder with free space that you own",
+            CompileSetupError::CacheLimit { .. } => "write a whole number, such as 10737418240 for 10 GiB",
             CompileSetupError::Refused { hint, .. } => return hint.clone(),
             CompileSetupError::UnknownArch { .. }
             | CompileSetupError::Worker { .. }

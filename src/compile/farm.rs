@@ -22,6 +22,7 @@ use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
 use evo_space::genome::ContentHash;
 
 use super::cache::{self, Cache};
+use super::cache_size;
 use super::error::CompileSetupError;
 use super::includes::{FileReader, FileStates, IncludeScan};
 use super::options::FarmOptions;
@@ -100,6 +101,7 @@ impl CompileFarm {
             .map_err(|error| CompileSetupError::cache(&options.cache, error))?;
         let found = FoundCompiler::locate(options.kind, toolbox)?;
         let cache = Cache::open(&options.cache)?;
+        cache.prune_sometimes(cache_size::limit()?);
         let program = worker_program(toolbox)?;
         let starter = WorkerStarter { program, options: options.clone(), found, cache: cache.clone() };
         let groups: Vec<ProcessGroup> = (0..options.jobs.max(1)).map(|_| ProcessGroup::default()).collect();
@@ -268,7 +270,7 @@ impl CompileLane {
     fn answer(&mut self, source: KernelSource) -> CompileOutcome {
         // Before the cache: a source that is refused must be refused whatever an older evo stored for it.
         if self.shared.options.checks.include(GateCheck::IncludePaths) {
-            guard::check(&source.text)?;
+            guard::check(&source.text, &source.file_name)?;
         }
         let shared = Arc::clone(&self.shared);
         let options = &shared.options;

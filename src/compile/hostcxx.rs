@@ -7,22 +7,26 @@ use std::collections::HashSet;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use evo_device::host::translate;
 use evo_protocol::binary::{EntryResources, KernelSource};
+use evo_protocol::device::DeviceKind;
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_space::genome::ContentHash;
 use serde::{Deserialize, Serialize};
 
-use super::cache::Cache;
+use super::cache::{Cache, touch};
 use super::compiled::Compiled;
 use super::dependencies;
 use super::error::CompileSetupError;
 use super::locate::output_within;
+use super::opened::{self, Roots};
+use super::search_path::SearchPath;
 use super::toolbox::Toolbox;
-use super::{diagnose, image};
+use super::{diagnose, guard, image};
 use crate::process::CappedLog;
 
 const INSTALL_HINT: &str = "install g++ (`apt install g++`) or set CXX";
@@ -119,6 +123,10 @@ pub struct HostToolchain {
     scratch: PathBuf,
     /// Files that evo's own header reads; the compiler's version stands for them.
     own_files: HashSet<PathBuf>,
+    /// Where the compiler may read, beside its own folders and those that options name.
+    roots: Roots,
+    /// The compiler's own folders, asked for when a source first reads a file that is nowhere else.
+    own_roots: OnceLock<Roots>,
 }
 
 impl HostToolchain {
@@ -148,12 +156,21 @@ impl HostToolchain {
             include,
             scratch: scratch.to_path_buf(),
             own_files: HashSet::new(),
+            roots: Roots::default(),
+            own_roots: OnceLock::new(),
         };
+        touch(&toolchain.include);
+        toolchain.roots = Roots::new(toolchain.readable());
         toolchain.precompile();
         // Without the list (no precompiled header, no list), every file that a source reads is hashed.
         let list = fs::read_to_string(toolchain.own_list()).unwrap_or_default();
         toolchain.own_files = dependencies::parse(&list).into_iter().collect();
         Ok(toolchain)
+    }
+
+    /// The same compiler, whose sources may open any file.
+    pub fn trusting(self) -> HostToolchain {
+        HostToolchain { roots: Roots::default(), ..self }
     }
 
     /// `g++ 12.2.0`.
@@ -182,7 +199,15 @@ impl HostToolchain {
             false => self.step(&self.flags, &options, &input, &output, Some(&list)),
         }
         .map_err(|error| harness("start the C++ compiler", &error))?;
-        let text = log.text();
+        // Only the start of a long log of a failure: the line that tells of a file may have been dropped, while
+        // what quotes the file may not. A compiler that succeeds lists all files.
+        let said = if status.success() { log.text() } else { log.start() };
+        let (text, mut opened) = opened::split(&said);
+        opened.extend(dependencies::parse(&fs::read_to_string(&list).unwrap_or_default()));
+        if let Some(file) = self.foreign(&options, &opened) {
+            // Without the log, which may quote the file.
+            return Err(guard::refusal(&format!("makes the compiler open `{}`", file.display())));
+        }
         if let Some(signal) = status.signal() {
             return Err(diagnose::died(&format!("signal {signal}"), &text));
         }
@@ -239,7 +264,7 @@ impl HostToolchain {
         let mut command = self.compiler.start();
         command.args(flags).args(options).arg("-I").arg(&self.include).arg("-pipe");
         if let Some(list) = list {
-            command.arg("-MD").arg("-MF").arg(list);
+            command.arg("-H").arg("-MD").arg("-MF").arg(list);
         }
         command.arg("-o").arg(output).arg(input);
         self.run(command)
@@ -253,6 +278,37 @@ impl HostToolchain {
         };
         let read = dependencies::parse(&fs::read_to_string(list).unwrap_or_default());
         read.into_iter().filter(foreign).collect()
+    }
+
+    /// Where any source may read: the folders of `$CXX` and of the environment, and evo's.
+    fn readable(&self) -> Vec<PathBuf> {
+        let environment = SearchPath::of_environment(DeviceKind::Host, &Toolbox::from_env());
+        let mut paths = environment.folders;
+        paths.extend(environment.forced.iter().map(PathBuf::from));
+        // Compilers read this file before every other, if it is there.
+        paths.push(PathBuf::from("/usr/include/stdc-predef.h"));
+        paths.extend([self.include.clone(), self.scratch.clone()]);
+        paths
+    }
+
+    /// The first file that the compiler opened and that is neither in its own folders nor in those that people name.
+    fn foreign<'f>(&self, options: &[String], opened: &'f [PathBuf]) -> Option<&'f PathBuf> {
+        let search = SearchPath::default().with_options(options.iter().map(String::as_str));
+        let forced = search.forced.iter().map(PathBuf::from);
+        let roots = self.roots.with(search.folders.iter().cloned().chain(forced));
+        let unknown = opened.iter().filter(|file| !self.own_files.contains(*file));
+        let unknown: Vec<&PathBuf> = unknown.filter(|file| roots.foreign([*file]).is_some()).collect();
+        if unknown.is_empty() {
+            return None;
+        }
+        let own = self.own_roots.get_or_init(|| {
+            let mut command = self.compiler.start();
+            command.args(["-E", "-v", "-x", "c++", "/dev/null"]);
+            // A compiler that does not tell its own folders cannot be judged by what it opens.
+            let told = self.run(command).map(|(_, log)| log.text()).unwrap_or_default();
+            Roots::new(opened::searched(&told))
+        });
+        own.foreign(unknown)
     }
 
     /// The list of the files that evo's own header reads, made along with its precompiled form.

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use evo_space::genome::ContentHash;
 
-use super::directives::{include_operand, joined};
+use super::preprocessor::{Piece, QUESTIONS, readings};
 use super::search_path::SearchPath;
 
 /// Paths and the hashes of what is there; `None` where there is no file.
@@ -26,9 +26,6 @@ const SETTLED: Duration = Duration::from_secs(2);
 /// Files that are hashed for a name that cannot be known (`#include NAME`): all in the search path, up to
 /// this number.
 const SWEPT_MAX: usize = 10_000;
-
-/// Operators that ask for a file as a directive would.
-const QUESTIONS: &[&str] = &["__has_include", "__has_embed"];
 
 /// Assembler directives that read files; what they read is not looked for.
 const ASSEMBLER: &[&str] = &[".incbin", ".include \""];
@@ -186,34 +183,42 @@ fn candidates(own: &Path, includes: &Includes, search: &SearchPath) -> Vec<PathB
 impl Includes {
     fn of(text: &str) -> Includes {
         let assembler = ASSEMBLER.iter().any(|directive| text.contains(directive));
-        let text = joined(text);
         let mut includes = Includes { assembler, ..Includes::default() };
-        for line in text.lines() {
-            if let Some(operand) = include_operand(line) {
-                includes.add(operand);
-            }
-            for question in QUESTIONS {
-                for (position, _) in line.match_indices(question) {
-                    let operand = line[position + question.len()..].trim_start().strip_prefix('(');
-                    operand.into_iter().for_each(|operand| includes.add(operand.trim_start()));
+        for pieces in readings(text) {
+            for (at, piece) in pieces.iter().enumerate() {
+                match (piece, &pieces[at + 1..]) {
+                    (Piece::Directive, [Piece::Name(word), rest @ ..]) if is_inclusion(word) => {
+                        includes.add(rest.first());
+                    }
+                    (Piece::Name(word), [Piece::Sign('('), file, ..])
+                        if QUESTIONS.contains(&word.as_str()) =>
+                    {
+                        includes.add(Some(file));
+                    }
+                    _ => {}
                 }
             }
         }
         includes
     }
 
-    /// The operand of a directive: `"name"`, `<name>`, or something that only the preprocessor can tell. A
-    /// template's expression in the name is such a thing too.
-    fn add(&mut self, operand: &str) {
-        let quoted = operand.starts_with('"');
-        let name = operand.strip_prefix(['<', '"']).and_then(|rest| rest.split(['>', '"']).next());
-        match name {
-            Some(name) if !name.contains('{') && !operand.starts_with("<{") => {
-                self.names.push((name.to_string(), quoted));
+    /// What a directive names: a file, or something that only the preprocessor can tell. A template's expression in
+    /// the name is such a thing too.
+    fn add(&mut self, operand: Option<&Piece>) {
+        match operand {
+            Some(Piece::File { name, quoted }) if !name.contains('{') => {
+                let found = (name.clone(), *quoted);
+                if !self.names.contains(&found) {
+                    self.names.push(found);
+                }
             }
             _ => self.computed = true,
         }
     }
+}
+
+fn is_inclusion(word: &str) -> bool {
+    ["include", "include_next", "import", "embed"].contains(&word)
 }
 
 /// All files below a folder, in no order; a relative folder without a name stands for none.

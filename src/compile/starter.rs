@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
+use evo_protocol::check::GateCheck;
 use evo_space::genome::ContentHash;
 use tempfile::TempDir;
 
@@ -22,6 +23,9 @@ const SETUP_DEADLINE: Duration = Duration::from_secs(60);
 
 /// Compilers yield to the device's lane and to the engine, which are few and must not wait.
 const NICENESS: i32 = 5;
+
+/// The longest answer: it lists every file that a source includes, a thousand and more with some libraries.
+const ANSWER_MAX: usize = 4 << 20;
 
 /// A running compile worker.
 pub struct CompileProcess {
@@ -69,6 +73,7 @@ impl WorkerStarter {
             found: self.found.clone(),
             cache: self.options.cache.clone(),
             scratch: scratch.path().to_path_buf(),
+            judge_opened: self.options.checks.include(GateCheck::IncludePaths),
         };
         let mut command = Command::new(&self.program);
         command.args(["worker", "--compile", self.options.kind.as_str()]);
@@ -76,7 +81,8 @@ impl WorkerStarter {
         process::limit(&mut command, ResourceLimits { memory_bytes, niceness: NICENESS });
         let log = CappedLog::new(diagnose::LOG_MAX);
         let conversation = Conversation::start(command, wire::VERSION, group.clone(), log)
-            .map_err(|error| failed(error.to_string()))?;
+            .map_err(|error| failed(error.to_string()))?
+            .with_line_max(ANSWER_MAX);
         let mut process = CompileProcess { conversation, _scratch: scratch };
         match process.ask(&CompileOrder::Setup(Box::new(setup)), SETUP_DEADLINE) {
             Ok(CompileAnswer::Ready { toolchain, fingerprint }) => {

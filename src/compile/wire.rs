@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::toolchain::FoundCompiler;
 
 /// Raised by any change that an older peer would misread.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Farm to worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -33,6 +33,9 @@ pub struct WorkerSetup {
     pub cache: PathBuf,
     /// A folder of the worker's own; the farm removes it.
     pub scratch: PathBuf,
+    /// Whether files that the compiler opens outside the include folders are refused: always, except in the self-test
+    /// of the gates.
+    pub judge_opened: bool,
 }
 
 /// Worker to farm.

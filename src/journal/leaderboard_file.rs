@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::champion::{self, Succession};
 use super::error::JournalError;
+use super::own_file;
 use super::rank::NOISY;
 
 /// What merging did beside writing.
@@ -24,7 +25,7 @@ pub struct Merged {
 /// Reads the board in a folder; `None` if there is none.
 pub fn load(folder: &Path) -> Result<Option<Result<Leaderboard, String>>, JournalError> {
     let path = folder.join("leaderboard.json");
-    let text = match std::fs::read(&path) {
+    let text = match own_file::read(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(JournalError::io("read", &path, error)),
@@ -32,7 +33,8 @@ pub fn load(folder: &Path) -> Result<Option<Result<Leaderboard, String>>, Journa
     Ok(Some(parse(&text)))
 }
 
-fn parse(text: &[u8]) -> Result<Leaderboard, String> {
+/// Reads the text of a board of this version or an older one, or says why it is none.
+pub fn parse(text: &[u8]) -> Result<Leaderboard, String> {
     let mut value: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     let version = value["version"].as_u64().ok_or("it names no version")?;
     if version > u64::from(VERSION) {

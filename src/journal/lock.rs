@@ -5,6 +5,7 @@ use std::io::{Read, Seek, Write};
 use std::path::Path;
 
 use super::error::JournalError;
+use super::own_file;
 
 /// Holds a study until dropped.
 #[derive(Debug)]
@@ -17,7 +18,8 @@ impl StudyLock {
     pub fn take(folder: &Path) -> Result<StudyLock, JournalError> {
         let path = folder.join("lock");
         // Not truncated: until the lock is ours, the number in the file is somebody else's.
-        let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+        let open =
+            own_file::open(&path, OpenOptions::new().read(true).write(true).create(true).truncate(false));
         let mut file = open.map_err(|error| JournalError::io("open", &path, error))?;
         match file.try_lock() {
             Ok(()) => {}

@@ -1,10 +1,13 @@
 //! Reads a journal whatever happened to it. A torn last line is left out and its position reported, a
 //! damaged line in the middle is set aside and named, and everything else is used.
 
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::error::JournalError;
 use super::line;
+use super::own_file;
 use super::record::JournalRecord;
 
 /// What a journal holds.
@@ -31,7 +34,7 @@ pub struct Rejected {
 
 /// Reads a file.
 pub fn read(path: &Path) -> Result<Journal, JournalError> {
-    let bytes = std::fs::read(path).map_err(|error| JournalError::io("read", path, error))?;
+    let bytes = own_file::read(path).map_err(|error| JournalError::io("read", path, error))?;
     Ok(parse(&bytes))
 }
 
@@ -75,7 +78,7 @@ pub fn set_aside<'a>(
 ) -> Result<(PathBuf, Vec<&'a Rejected>), JournalError> {
     let path = journal_path.with_file_name("journal.rejected");
     // Without an older file, or with one that cannot be read, every line is new.
-    let older = std::fs::read(&path).unwrap_or_default();
+    let older = own_file::read(&path).unwrap_or_default();
     let (mut bytes, mut rest, mut fresh) = (Vec::new(), older.as_slice(), Vec::new());
     for one in rejected {
         let block = [format!("line {}: {}\n", one.line, one.reason).as_bytes(), &one.bytes, b"\n"].concat();
@@ -87,7 +90,10 @@ pub fn set_aside<'a>(
         bytes.extend(block);
     }
     if bytes != older {
-        std::fs::write(&path, bytes).map_err(|error| JournalError::io("write", &path, error))?;
+        let mut options = OpenOptions::new();
+        let file = own_file::open(&path, options.write(true).create(true).truncate(true));
+        file.and_then(|mut file| file.write_all(&bytes))
+            .map_err(|error| JournalError::io("write", &path, error))?;
     }
     Ok((path, fresh))
 }

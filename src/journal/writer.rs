@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::JournalError;
 use super::line;
+use super::own_file;
 use super::record::JournalRecord;
 
 /// An open journal at its end.
@@ -30,7 +31,7 @@ impl JournalWriter {
     /// An existing journal, cut to `length` (where its last whole line ends).
     pub fn append_after(path: &Path, length: u64) -> Result<JournalWriter, JournalError> {
         let fail = |error| JournalError::io("open", path, error);
-        let mut file = OpenOptions::new().write(true).open(path).map_err(fail)?;
+        let mut file = own_file::open(path, OpenOptions::new().write(true)).map_err(fail)?;
         // Cuts off a torn line. The reader has told how far whole lines reach.
         file.set_len(length).map_err(fail)?;
         file.seek(SeekFrom::End(0)).map_err(fail)?;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use evo_space::diagnostic::nearest;
 
+use super::access::SpaceAccess;
 use super::embedded::SPACES;
 pub use super::embedded::names;
 use super::load::{self, LoadError};
@@ -20,16 +21,21 @@ pub fn looks_like_space(word: &str) -> bool {
     names().contains(&word) || is_path(word)
 }
 
-/// Opens an embedded space by name, else a file by path.
+/// Opens an embedded space by name, else a file by path, with the usual limits.
 pub fn open(name_or_path: &str) -> Result<SpaceFile, LoadError> {
+    open_with(name_or_path, SpaceAccess::default())
+}
+
+/// The same with limits of the caller's.
+pub fn open_with(name_or_path: &str, access: SpaceAccess) -> Result<SpaceFile, LoadError> {
     if let Some((file, text)) = SPACES.iter().find(|(file, _)| file.trim_end_matches(".toml") == name_or_path)
     {
         let shown = format!("search_spaces/{file}");
-        return load::load_text(PathBuf::from(name_or_path), &shown, (*text).to_string(), None);
+        return load::load_text(PathBuf::from(name_or_path), &shown, (*text).to_string(), None, access);
     }
     let path = Path::new(name_or_path);
     if is_path(name_or_path) || path.is_file() {
-        return load::load_file(path);
+        return load::load_file_with(path, access);
     }
     let hint = match nearest(name_or_path, names()) {
         Some(near) => format!("did you mean `{near}`?"),
@@ -40,7 +46,7 @@ pub fn open(name_or_path: &str) -> Result<SpaceFile, LoadError> {
 
 /// Reads a space from a text of evo's own, which can name embedded files only. `name` stands for it in messages.
 pub fn from_text(name: &str, text: String) -> Result<SpaceFile, LoadError> {
-    load::load_text(PathBuf::from(name), name, text, None)
+    load::load_text(PathBuf::from(name), name, text, None, SpaceAccess::default())
 }
 
 fn is_path(word: &str) -> bool {

@@ -1,7 +1,9 @@
 //! The kernel half of a space file, rendering, and launch plans.
 
+pub mod access;
 pub mod catalog;
 mod embedded;
+pub mod label;
 pub mod limits;
 pub mod lint;
 pub mod load;

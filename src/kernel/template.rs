@@ -6,6 +6,7 @@
 //! `//` where a whole number is meant.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
 
 use evo_space::diagnostic::nearest;
 use evo_space::genome::Configuration;
@@ -16,6 +17,15 @@ use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, State, Undefi
 use thiserror::Error;
 
 use super::spec::KernelText;
+
+/// Instructions of one rendering: a second or two of work, and a thousand times what the largest template here takes.
+const FUEL: u64 = 20_000_000;
+
+/// Depth of macros that call each other; each level takes a few kilobytes of stack.
+const RECURSION: usize = 100;
+
+/// A rendered source.
+const RENDERED_MAX: usize = 16 << 20;
 
 /// Names that templates may call besides those of minijinja itself.
 pub const FUNCTIONS: &[&str] = &["ceil_div", "min", "max", "abs", "fail"];
@@ -43,7 +53,49 @@ pub fn render(text: &KernelText, configuration: &Configuration) -> Result<String
     let file = file_name(text);
     let fault = |error: Error| template_error(&file, &text.text, &known, &error);
     let template = environment.template_from_named_str(&file, &text.text).map_err(fault)?;
-    template.render(variables(configuration)).map_err(fault)
+    let mut rendered = CappedText::default();
+    let result = template.render_captured_to(variables(configuration), &mut rendered).map(drop);
+    if rendered.is_over {
+        return Err(too_much(&file, result.err().and_then(|error| error.line())));
+    }
+    result.map_err(fault)?;
+    // Only whole texts are written to it.
+    Ok(String::from_utf8_lossy(&rendered.bytes).into_owned())
+}
+
+fn too_much(file: &str, line: Option<usize>) -> TemplateError {
+    TemplateError {
+        file: file.to_string(),
+        line,
+        message: format!("the rendered source is longer than {} MiB", RENDERED_MAX >> 20),
+        hint: Some(
+            "the longest kernels in use have some hundred kilobytes; look for a loop that runs too often"
+                .into(),
+        ),
+        name: None,
+    }
+}
+
+/// A rendered text that does not grow beyond what a compiler would take.
+#[derive(Default)]
+struct CappedText {
+    bytes: Vec<u8>,
+    is_over: bool,
+}
+
+impl Write for CappedText {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.bytes.len() + bytes.len() > RENDERED_MAX {
+            self.is_over = true;
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Checks a template without rendering it: its syntax, and that every name it reads is known.
@@ -94,6 +146,8 @@ fn template_value(value: &Value) -> TemplateValue {
 
 fn environment() -> Environment<'static> {
     let mut environment = Environment::new();
+    environment.set_fuel(Some(FUEL));
+    environment.set_recursion_limit(RECURSION);
     environment.set_syntax(syntax());
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     // The output is C++, which the escaping of HTML would damage.
@@ -161,6 +215,11 @@ fn template_error(file: &str, text: &str, known: &[&str], error: &Error) -> Temp
         && let Some(name) = snippet.filter(|name| is_name(name) && !known.contains(name))
     {
         return TemplateError { line: error.line(), ..unknown_name(file, text, known, name) };
+    }
+    if error.kind() == ErrorKind::OutOfFuel {
+        let hint = Some("look for a loop that runs too often".to_string());
+        let message = "the template takes too long to render".to_string();
+        return TemplateError { file: file.to_string(), line: error.line(), message, hint, name: None };
     }
     let cause = error.detail().map_or_else(|| error.kind().to_string(), str::to_string);
     let adds = |snippet: &&str| !snippet.is_empty() && !snippet.contains('\n') && !cause.contains(*snippet);
@@ -281,6 +340,19 @@ mod tests {
         check_render("a\n  <% if FAST %>\nb\n  <% endif %>\n<# note #>\nc\n", "a\nb\nc\n");
         check_render("<% for i in range(BLOCK // 50) %>\nx<{ i }>;\n<% endfor %>\n", "x0;\nx1;\n");
         check_render("<% if swizzle == 'xor' %>x<% else %>y<% endif %>", "x");
+    }
+
+    #[test]
+    fn a_template_that_does_not_end_is_an_error_with_its_line() {
+        let endless = "a\n<% for i in range(99999) %><% for j in range(99999) %><% endfor %><% endfor %>";
+        let error = render(&text(endless), &configuration()).unwrap_err();
+        assert_eq!(error.message, "the template takes too long to render");
+        assert_eq!((error.line, error.hint.is_some()), (Some(2), true));
+        let long = "a\n<% for i in range(9999) %><{ '0123456789' * 1000 }><% endfor %>";
+        let error = render(&text(long), &configuration()).unwrap_err();
+        assert_eq!(error.message, "the rendered source is longer than 16 MiB");
+        let deep = "<% macro f() %><{ f() }><% endmacro %><{ f() }>";
+        assert!(render(&text(deep), &configuration()).is_err());
     }
 
     #[test]

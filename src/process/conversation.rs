@@ -78,6 +78,13 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
         Ok(Conversation { process, pipe, version, last_id: 0, types: PhantomData })
     }
 
+    /// The same with answers of up to so many bytes.
+    #[must_use]
+    pub fn with_line_max(mut self, line_max: usize) -> Conversation<Q, R> {
+        self.pipe.set_line_max(line_max);
+        self
+    }
+
     /// What it printed on stderr, as far as it has been read.
     pub fn log(&self) -> &CappedLog {
         &self.pipe.stderr.log
@@ -172,7 +179,7 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
             match self.pipe.receive(until.min(Instant::now() + PULSE)) {
                 Incoming::Line(line) => return Ok(line),
                 Incoming::End => return Err(self.found_dead()),
-                Incoming::Overlong => return Err(self.break_off("a line without an end")),
+                Incoming::Overlong => return Err(self.break_off("a line longer than a message may be")),
                 // A grandchild may keep stdout open after the child's end. What the child wrote before still
                 // counts.
                 Incoming::Nothing if self.process.has_exited() && !self.pipe.has_input() => {
@@ -253,6 +260,9 @@ mod tests {
         assert_eq!(cause("setsid sleep 3 & exit 4"), exit(4 << 8));
         assert_eq!(cause("exec >&-; sleep 60"), found("it closed its stdout and went on running"));
         assert_eq!(cause("read line; echo words; sleep 60"), found("`words`"));
+        let long = "a line longer than a message may be";
+        assert_eq!(cause("read line; yes x | tr -d '\\n'; sleep 60"), found(long));
+        assert_eq!(cause("read line; head -c 300000 /dev/zero | tr '\\0' x; echo; sleep 60"), found(long));
         let other = "version 1 and answer 9 instead of 1 and 1";
         assert_eq!(cause("read line; echo '{\"v\":1,\"id\":9,\"body\":\"x\"}'; sleep 60"), found(other));
     }

@@ -92,6 +92,11 @@ impl CappedLog {
         format!("{head}\n[… {} bytes left out …]\n{tail}", self.dropped())
     }
 
+    /// All of it, or its start where something is missing.
+    pub fn start(&self) -> String {
+        if self.truncated() { String::from_utf8_lossy(&self.head).into_owned() } else { self.text() }
+    }
+
     /// The last `bytes` of the kept end, cut at a line where possible.
     pub fn tail(&self, bytes: usize) -> String {
         let skip = self.tail.len().saturating_sub(bytes);

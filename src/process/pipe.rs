@@ -9,8 +9,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::log::{CappedLog, LoggedStream};
 
-/// A longer line is not the protocol.
-const LINE_MAX: usize = 64 << 20;
+/// A longer line is not the protocol: ten thousand samples, the most that a worker sends, take some 200 KB.
+pub const LINE_MAX: usize = 256 << 10;
 
 /// Our ends of one child's pipes.
 #[derive(Debug)]
@@ -23,6 +23,7 @@ pub(super) struct LinePipe {
     /// Bytes of `inbox` known to hold no line end.
     scanned: usize,
     ended: bool,
+    line_max: usize,
 }
 
 /// What waiting brought.
@@ -48,7 +49,21 @@ impl LinePipe {
         rustix::io::ioctl_fionbio(&stdout, true)?;
         let stderr = LoggedStream::new(stderr, log)?;
         let (outbox, inbox) = (Vec::new(), Vec::new());
-        Ok(LinePipe { stdin: Some(stdin), stdout, stderr, outbox, inbox, scanned: 0, ended: false })
+        Ok(LinePipe {
+            stdin: Some(stdin),
+            stdout,
+            stderr,
+            outbox,
+            inbox,
+            scanned: 0,
+            ended: false,
+            line_max: LINE_MAX,
+        })
+    }
+
+    /// Takes lines of up to so many bytes.
+    pub fn set_line_max(&mut self, line_max: usize) {
+        self.line_max = line_max;
     }
 
     /// Queues a line and writes as much as the pipe takes at once; the rest goes out while waiting.
@@ -79,10 +94,12 @@ impl LinePipe {
     /// Waits for a line until `until`.
     pub fn receive(&mut self, until: Instant) -> Incoming {
         loop {
-            if let Some(line) = self.take_line() {
-                return Incoming::Line(line);
+            match self.take_line() {
+                Some(line) if line.len() <= self.line_max => return Incoming::Line(line),
+                Some(_) => return Incoming::Overlong,
+                None => {}
             }
-            if self.inbox.len() > LINE_MAX {
+            if self.inbox.len() > self.line_max {
                 return Incoming::Overlong;
             }
             if self.ended {
@@ -149,7 +166,7 @@ impl LinePipe {
         let mut buffer = [0u8; 64 * 1024];
         let before = self.inbox.len();
         // Bounded, so that a child that never ends its line cannot fill our memory.
-        while !self.ended && self.inbox.len() <= LINE_MAX {
+        while !self.ended && self.inbox.len() <= self.line_max {
             match self.stdout.read(&mut buffer) {
                 Ok(0) => self.ended = true,
                 Ok(count) => self.inbox.extend_from_slice(&buffer[..count]),

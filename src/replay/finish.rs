@@ -11,6 +11,7 @@ use super::draft::{Draft, Valid};
 use super::error::RecordingFault;
 use super::place::{self, Placed};
 use super::recording::Recording;
+use crate::kernel::access::SpaceAccess;
 
 /// The notice of a file without constraints.
 const LISTED: &str = "the recording has no constraints: its configurations are the space";
@@ -97,7 +98,8 @@ fn space_of(
     let constraints = list(constraints.iter().map(text).collect());
     let root = node(Data::Table(vec![entry("parameters", parameters), entry("constraints", constraints)]));
     let mut diagnostics = Diagnostics::default();
-    read_space(&root, &mut diagnostics).ok_or_else(|| unusable(diagnostics.list()))
+    let watch = SpaceAccess::default().watch();
+    read_space(&root, &watch, &mut diagnostics).ok_or_else(|| unusable(diagnostics.list()))
 }
 
 /// A node without a place in the text, which another reader has read already.

@@ -1,18 +1,32 @@
 //! `results.csv`: one evaluation a row, for spreadsheets and data frames.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use evo_protocol::evaluation::{Evaluation, Expectation};
+use evo_space::printable::printable;
 
 /// The table of a study's evaluations.
 pub fn table(evaluations: &[Evaluation]) -> Vec<u8> {
     let mut writer = csv::Writer::from_writer(Vec::new());
+    let cells =
+        |texts: Vec<String>| texts.iter().map(|text| cell(text).into_owned()).collect::<Vec<String>>();
     // Writing into memory cannot fail: every row has the header's length.
-    let _ = writer.write_record(header(evaluations));
+    let _ = writer.write_record(cells(header(evaluations)));
     for evaluation in evaluations {
-        let _ = writer.write_record(row(evaluation, &modes(evaluations)));
+        let _ = writer.write_record(cells(row(evaluation, &modes(evaluations))));
     }
     writer.into_inner().unwrap_or_default()
+}
+
+/// A text as the cell of a table that a spreadsheet may open: control characters are written out, and what would be
+/// taken for a formula gets a `'` in front, as spreadsheets write it themselves. Numbers stay numbers.
+pub fn cell(text: &str) -> Cow<'_, str> {
+    let shown = printable(text);
+    if shown.starts_with(['=', '+', '-', '@', '\t']) && text.parse::<f64>().is_err() {
+        return Cow::Owned(format!("'{shown}"));
+    }
+    shown
 }
 
 /// Problem and mode of every measurement in the study.
@@ -89,4 +103,24 @@ fn row(evaluation: &Evaluation, modes: &BTreeSet<(String, &'static str)>) -> Vec
         cells.push(number(found.map(|one| one.p50_ns)));
     }
     cells
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_cell_is_a_formula_or_moves_the_cursor() {
+        let check = |text: &str, expected: &str| assert_eq!(cell(text), expected);
+        check("row-major", "row-major");
+        check("-4", "-4");
+        check("-1.5e3", "-1.5e3");
+        check("=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0");
+        check("+1+1", "'+1+1");
+        check("-2+3", "'-2+3");
+        check("@SUM(A1)", "'@SUM(A1)");
+        check("\t=1", "'\t=1");
+        check("a\x1b[2Jb", r"a\u001b[2Jb");
+        check("two\nlines", "two\nlines");
+    }
 }

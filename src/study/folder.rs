@@ -7,8 +7,10 @@ use thiserror::Error;
 
 use crate::journal::error::JournalError;
 use crate::journal::lock::StudyLock;
+use crate::journal::own_file;
 use crate::journal::reader;
 use crate::journal::replay::History;
+use crate::kernel::label::{LABEL_HINT, is_label};
 
 /// Where a study should live.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +51,7 @@ impl StudyError {
                 "continue it with `--resume`, or choose another name with `--study` or another folder with `--out`"
             }
             StudyError::Unwritable { .. } => "choose another folder with `--out`",
-            StudyError::Name { .. } => "use letters, digits, `-`, `_` and `.`",
+            StudyError::Name { .. } => LABEL_HINT,
         };
         Some(hint.to_string())
     }
@@ -74,12 +76,7 @@ impl StudyRequest<'_> {
 }
 
 fn check_name(name: &str) -> Result<(), StudyError> {
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-    // No leading dot: `.` and `..` would put the study elsewhere.
-    if name.is_empty() || !name.chars().all(plain) || name.starts_with('.') {
-        return Err(StudyError::Name { name: name.to_string() });
-    }
-    Ok(())
+    if is_label(name) { Ok(()) } else { Err(StudyError::Name { name: name.to_string() }) }
 }
 
 /// Checks, without leaving anything behind, that files can be made in `folder`, which may not exist yet.
@@ -122,6 +119,7 @@ pub fn find(request: &StudyRequest<'_>) -> Result<(PathBuf, StudyLock), StudyErr
 }
 
 fn take(path: &Path) -> Result<StudyLock, JournalError> {
+    own_file::check_folder(path).map_err(|error| JournalError::io("open", path, error))?;
     std::fs::create_dir_all(path).map_err(|error| JournalError::io("create", path, error))?;
     StudyLock::take(path)
 }

@@ -11,6 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use evo_protocol::device::DeviceError;
 use evo_protocol::worker::{BinaryRef, PROTOCOL_VERSION, Phase, Request, Response};
 use evo_space::genome::ContentHash;
+use evo_space::printable::{printable, shortened};
 
 use super::deadline::Deadlines;
 use crate::process::{CappedLog, Conversation, DeathCause, ProcessDeath, ProcessGroup};
@@ -89,6 +90,9 @@ const LOG_MAX: usize = 64 * 1024;
 /// Bytes of it in a death's evidence.
 const LOG_TAIL: usize = 4 * 1024;
 
+/// Characters kept of what a phase is about.
+const DETAIL_MAX: usize = 200;
+
 /// One device worker. Dropping it kills its group and reaps it.
 #[derive(Debug)]
 pub struct DeviceWorker {
@@ -152,7 +156,16 @@ impl DeviceWorker {
             launched_max: Duration::ZERO,
             binaries: binaries(request),
         };
+        let begun = Instant::now();
         loop {
+            // Each phase starts a limit of its own, so a worker that reports one after the other would never
+            // be late.
+            if begun.elapsed() > deadlines.total {
+                let seconds = deadlines.total.as_secs_f64();
+                let found = format!("it reported phases for {seconds} s and gave no answer");
+                let death = self.conversation.break_off(found);
+                return Err(death_in(Some(&progress), death));
+            }
             let limit = deadlines.of(progress.phase.unwrap_or(progress.assumed));
             let frame = self.conversation.next(progress.since, limit);
             let frame = frame.map_err(|death| death_in(Some(&progress), death))?;
@@ -167,10 +180,17 @@ impl DeviceWorker {
                 Response::Need { hash } => {
                     let provided = self.provide(&hash, &progress.binaries);
                     provided.map_err(|death| death_in(Some(&progress), death))?;
+                    // It keeps what it got, so asking again is a fault that would not end.
+                    progress.binaries.retain(|binary| binary.hash != hash);
                     // Sending the binary took the parent's time, so the limit of the phase starts again.
                     progress.since = Instant::now();
                 }
                 response => {
+                    if let Some(fault) = response.fault() {
+                        let death =
+                            self.conversation.break_off(format!("its answer cannot be true: {fault}"));
+                        return Err(death_in(Some(&progress), death));
+                    }
                     progress.leave();
                     return Ok(WorkerAnswer { response, launched_max: progress.launched_max });
                 }
@@ -217,7 +237,7 @@ impl RequestProgress {
     fn enter(&mut self, phase: Phase, detail: String) {
         self.leave();
         self.phase = Some(phase);
-        self.detail = detail;
+        self.detail = printable(&shortened(&detail, DETAIL_MAX)).into_owned();
         self.since = Instant::now();
     }
 

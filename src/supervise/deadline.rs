@@ -22,7 +22,12 @@ pub struct Deadlines {
     pub checking: Duration,
     /// One chunk of samples.
     pub timing: Duration,
+    /// A whole request, however many phases it reports.
+    pub total: Duration,
 }
+
+/// The longest honest request, the deep gates of a large kernel on the host device, takes a few minutes.
+const LONGEST_REQUEST: Duration = Duration::from_secs(1800);
 
 impl Deadlines {
     /// The limits for work at tiny shapes. The host device gets 10 s instead of 2 s for a launch: it
@@ -42,6 +47,7 @@ impl Deadlines {
             // A chunk of samples is one launch or about a second of them (`affordable` in
             // `worker/measure.rs`).
             timing: launched + Duration::from_secs(5),
+            total: LONGEST_REQUEST,
         }
     }
 

@@ -88,6 +88,13 @@ def misbehave(fault, identity, answer):
         os.kill(os.getpid(), signal.SIGSEGV)
     elif fault == "twice":
         write(identity, answer)
+    elif fault == "long":
+        write(identity, {**answer, "padding": "x" * 300_000})
+        time.sleep(1000)
+    elif fault == "drip":
+        while True:
+            phase(identity, "preparing", "once more")
+            time.sleep(0.05)
     elif fault == "wrong_id":
         write(identity + 7, answer)
         time.sleep(1000)
@@ -132,7 +139,14 @@ for line in iter(sys.stdin.readline, ""):
             time.sleep(1000)
         write(identity, answer)
     elif kind == "measure":
-        write(identity, measured(request, label))
+        answer = measured(request, label)
+        if fault in ("negative", "zero"):
+            factor = -1.0 if fault == "negative" else 0.0
+            for key in [key for key in answer["measurement"] if key.endswith("_ns")]:
+                answer["measurement"][key] *= factor
+        elif fault == "unordered":
+            answer["measurement"]["p10_ns"] *= 3
+        write(identity, answer)
     elif kind == "pair":
         write(identity, {"type": "paired", "log_ratios": [0.1] * 12, "a_ns": [10.0], "b_ns": [11.0], "telemetry": {}})
     elif kind == "canary":

@@ -90,7 +90,7 @@ fn files_that_are_no_space_files_say_what_is_missing() {
         ("other/gemm.toml", "hint: the embedded space is called `gemm`"),
         ("my kernels/", "hint: name a file in that folder"),
         ("bytes.toml", "hint: a space file is a TOML or JSON text in UTF-8"),
-        ("/dev/zero", "it is larger than 16 MiB"),
+        ("/dev/zero", "it is larger than 4 MiB"),
         ("open.toml", "this `[` is not closed\n --> open.toml:2:5"),
     ];
     for (space, expected) in cases {

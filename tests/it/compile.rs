@@ -374,6 +374,36 @@ fn a_source_that_reads_this_machine_s_files_is_refused() {
 }
 
 #[test]
+fn what_the_compiler_opens_is_judged_whatever_names_it() {
+    let mut bench = Bench::host();
+    let folder = bench.folder.path().to_path_buf();
+    fs::create_dir(folder.join("inc")).unwrap();
+    // The include folder's author trusts a macro, which the kernel defines.
+    fs::write(folder.join("inc/lib.h"), "#include CONFIG\n").unwrap();
+    fs::write(folder.join("inc/config.h"), "#include <cfloat>\n").unwrap();
+    bench.options.jobs = 1;
+    let option = format!("-I{}", folder.join("inc").display());
+    let compile = |config: &str| {
+        let text = format!("#define CONFIG \"{config}\"\n#include \"lib.h\"\n{SCALE}");
+        let mut source = source("a", &text, "scale");
+        source.options.push(option.clone());
+        bench.compile(source)
+    };
+    compile("config.h").unwrap();
+    let secret = folder.join("secret.txt");
+    // Both a file that the compiler would quote in its errors, and one that compiles.
+    for text in ["the password is hunter2 ;\n", "static const int secret = 7;\n"] {
+        fs::write(&secret, text).unwrap();
+        let verdict = *compile(&secret.display().to_string()).unwrap_err();
+        assert_eq!(verdict.label(), "static_reject:include");
+        assert!(
+            verdict.message.contains("makes the compiler open") && verdict.message.contains("secret.txt")
+        );
+        assert!(!format!("{verdict:?}").contains("hunter2"), "{verdict:?}");
+    }
+}
+
+#[test]
 fn a_compiler_that_aborts_is_a_crash() {
     let verdict = Bench::fake("echo working; kill -ABRT $$").verdict(source("a", SCALE, "scale"));
     assert_eq!(verdict.kind, VerdictKind::CompilerCrash, "{verdict:?}");

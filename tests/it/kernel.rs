@@ -202,7 +202,7 @@ fn render_prints_exactly_what_the_compiler_gets() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let file = saxpy();
     let words = [path.display().to_string(), "64".into(), "UNROLL=false".into()];
-    let (_, configuration, _) = evo::cli::words::parse(&words).unwrap();
+    let (_, configuration, _) = evo::cli::words::parse(&words, Default::default()).unwrap();
     let source = render::render(kernel_of(&file), &configuration).unwrap();
     assert_eq!(String::from_utf8(output.stdout).unwrap(), source.text);
 
@@ -335,7 +335,7 @@ fn positional_values_read_back() {
             let configuration = file.space.configuration(&genome);
             let mut words = vec![name.to_string()];
             words.extend(configuration.positional().split(' ').map(str::to_string));
-            let (_, read, point) = evo::cli::words::parse(&words).unwrap();
+            let (_, read, point) = evo::cli::words::parse(&words, Default::default()).unwrap();
             assert_eq!((read.hash(), point), (configuration.hash(), genome), "{name} {configuration}");
         }
     }

@@ -46,6 +46,8 @@ impl Stage {
             launched: Duration::from_millis(500),
             checking: patient,
             timing: patient,
+            // Looked at between phases: a request with one answer may take longer.
+            total: Duration::from_secs(3),
         };
         let limits = LaneLimits { deadlines: Some(deadlines), spare, ..LaneLimits::default() };
         Lane::start_with(self.options(), limits)
@@ -193,6 +195,34 @@ fn broken_protocol() {
     check("FAULT=twice", "worker_died:protocol", "R2", 3);
     check("FAULT=wrong_id", "worker_died:protocol", "R2", 3);
     check("FAULT=wrong_id ONCE", "pass", "R2", 2);
+}
+
+#[test]
+fn a_worker_that_reports_phases_for_ever_is_ended() {
+    let (bad, _) = between_good_ones("FAULT=drip");
+    assert_eq!(bad.verdict.label(), "worker_died:protocol");
+    assert!(
+        bad.verdict.message.contains("it reported phases for 3 s and gave no answer"),
+        "{:?}",
+        bad.verdict
+    );
+}
+
+#[test]
+fn answers_that_cannot_be_true_are_no_answers() {
+    let said = |label: &str| {
+        let (bad, _) = between_good_ones(label);
+        assert_eq!(bad.verdict.label(), "worker_died:protocol", "{label}");
+        bad.verdict.message
+    };
+    let check = |label: &str, expected: &str| {
+        let message = said(label);
+        assert!(message.contains(expected), "{label}: {message}");
+    };
+    check("FAULT=long", "a line longer than a message may be");
+    check("FAULT=negative", "its answer cannot be true: min_ns is -1000");
+    check("FAULT=unordered", "its answer cannot be true: p10_ns is 3000, above p50_ns of 1000");
+    check("FAULT=zero", "its answer cannot be true: min_ns is 0");
 }
 
 #[test]

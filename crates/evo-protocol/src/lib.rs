@@ -15,6 +15,7 @@ pub mod facts;
 pub mod leaderboard;
 pub mod measurement;
 pub mod plan;
+mod sane;
 pub mod schema;
 mod schema_forms;
 pub mod verdict;

@@ -2,10 +2,17 @@
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
+use crate::printable::{printable, shortened};
 use crate::span::Span;
 
 /// A screen holds about this many; the rest are counted.
 const MAX_SHOWN: usize = 20;
+
+/// After so many, readers stop looking for more.
+const MAX_FOUND: usize = 1000;
+
+/// Characters of a message or a hint; what a file holds may be quoted in it.
+const MAX_MESSAGE: usize = 400;
 
 /// One error.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,6 +52,11 @@ impl Diagnostics {
         self.list.is_empty()
     }
 
+    /// Whether there are so many that nobody reads more.
+    pub fn is_full(&self) -> bool {
+        self.list.len() >= MAX_FOUND
+    }
+
     /// The errors.
     pub fn list(&self) -> &[Diagnostic] {
         &self.list
@@ -67,7 +79,8 @@ impl Diagnostics {
 }
 
 fn render_one(diagnostic: &Diagnostic, file_name: &str, text: &str) -> String {
-    let title = Level::ERROR.primary_title(diagnostic.message.as_str());
+    let message = shortened(&diagnostic.message, MAX_MESSAGE);
+    let title = Level::ERROR.primary_title(message.as_ref());
     let mut group = match &diagnostic.span {
         Some(span) => {
             let annotation = AnnotationKind::Primary.span(clamp(span, text));
@@ -78,11 +91,12 @@ fn render_one(diagnostic: &Diagnostic, file_name: &str, text: &str) -> String {
             Group::with_title(title).element(place)
         }
     };
-    if let Some(hint) = &diagnostic.hint {
-        group = group.element(Level::HELP.with_name("hint").message(hint.as_str()));
+    let hint = diagnostic.hint.as_ref().map(|hint| shortened(hint, MAX_MESSAGE));
+    if let Some(hint) = &hint {
+        group = group.element(Level::HELP.with_name("hint").message(hint.as_ref()));
     }
     let rendered = Renderer::plain().render(&[group]);
-    rendered.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+    printable(&rendered).lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
 /// The part of `span` on its first line, at character borders inside `text`. Tables span many lines,

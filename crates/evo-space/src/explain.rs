@@ -2,6 +2,7 @@
 
 use num_bigint::BigUint;
 use rand::RngExt;
+use rustc_hash::FxHashMap;
 
 use crate::constraint::Constraint;
 use crate::count::problem::Problem;
@@ -10,12 +11,19 @@ use crate::index::{Index, Limits};
 use crate::parameter::Parameter;
 use crate::rng::seeded;
 use crate::space::{SearchSpace, cartesian};
+use crate::watch::SpaceWatch;
 
 /// Values tried for one answer; a constraint that needs more is sampled.
-const MAX_STEPS: u64 = 1 << 20;
+pub(crate) const STEPS: u64 = 1 << 20;
+
+/// Values tried for the answers about all constraints of a space together.
+const ALL_STEPS: u64 = 1 << 26;
 
 /// Random points for a share that is not counted, and for finding points without a value.
-const SAMPLES: u32 = 4096;
+const SAMPLES: u64 = 4096;
+
+/// The same where a constraint is so long, or there are so many, that trying all of them would take minutes.
+const FEWEST_SAMPLES: u64 = 32;
 
 /// What one constraint does on its own.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,42 +39,55 @@ pub struct Removal {
 impl SearchSpace {
     /// What each constraint removes on its own, in declared order.
     pub fn removals(&self) -> Vec<Removal> {
-        self.constraints().iter().map(|constraint| removal(self.parameters(), constraint)).collect()
+        self.removals_watched(&SpaceWatch::default())
+    }
+
+    /// The same; constraints that are left when `watch` ends the work are sampled with few points.
+    pub fn removals_watched(&self, watch: &SpaceWatch) -> Vec<Removal> {
+        let share = ALL_STEPS / (self.constraints().len() as u64).max(1);
+        self.constraints().iter().map(|one| removal(self.parameters(), one, share, watch)).collect()
     }
 }
 
-/// What one constraint removes on its own.
-pub(crate) fn removal(parameters: &[Parameter], constraint: &Constraint) -> Removal {
-    let (refused, failure) = try_random_points(parameters, constraint);
-    match count(parameters, &[constraint]) {
+/// What one constraint removes on its own, found in about `steps` steps.
+pub(crate) fn removal(
+    parameters: &[Parameter],
+    constraint: &Constraint,
+    steps: u64,
+    watch: &SpaceWatch,
+) -> Removal {
+    // The parameters that it does not read multiply both numbers alike.
+    let read: Vec<Parameter> = constraint.parameters.iter().map(|slot| parameters[*slot].clone()).collect();
+    let most = if watch.is_over() { FEWEST_SAMPLES } else { SAMPLES };
+    let samples = (steps / constraint.expr.size() as u64).clamp(FEWEST_SAMPLES, most);
+    let (refused, failure) = try_random_points(&read, constraint, samples);
+    let counted = if watch.is_over() { None } else { count(&read, constraint, steps.min(STEPS), watch) };
+    match counted {
         Some(valid) => {
-            let all = cartesian(parameters);
+            let all = cartesian(&read);
             Removal { share: ratio(&(&all - valid), &all), exact: true, failure }
         }
-        None => Removal { share: f64::from(refused) / f64::from(SAMPLES), exact: false, failure },
+        None => Removal { share: refused as f64 / samples as f64, exact: false, failure },
     }
 }
 
 /// How many of the samples are refused, and why and where one has no value.
-fn try_random_points(parameters: &[Parameter], constraint: &Constraint) -> (u32, Option<String>) {
+fn try_random_points(read: &[Parameter], constraint: &Constraint, samples: u64) -> (u64, Option<String>) {
     // A fixed seed, because the same file must get the same message each time.
     let mut rng = seeded(0);
     let (mut refused, mut failure) = (0, None);
-    for _ in 0..SAMPLES {
-        let chosen: Vec<_> = constraint
-            .parameters
-            .iter()
-            .map(|slot| (&parameters[*slot], rng.random_range(0..parameters[*slot].values.len())))
-            .collect();
-        let lookup = |name: &str| {
-            chosen.iter().find(|(parameter, _)| &*parameter.name == name).map(|(p, at)| p.values[*at].clone())
-        };
+    let places: FxHashMap<&str, usize> =
+        read.iter().enumerate().map(|(at, parameter)| (&*parameter.name, at)).collect();
+    for _ in 0..samples {
+        let chosen: Vec<_> =
+            read.iter().map(|parameter| rng.random_range(0..parameter.values.len())).collect();
+        let lookup = |name: &str| places.get(name).map(|at| read[*at].values[chosen[*at]].clone());
         match constraint.evaluate(&lookup) {
-            Ok(holds) => refused += u32::from(!holds),
+            Ok(holds) => refused += u64::from(!holds),
             Err(error) => {
                 refused += 1;
                 failure = failure.or_else(|| {
-                    let at = chosen.iter().map(|(p, at)| format!("{}={}", p.name, p.values[*at]));
+                    let at = read.iter().zip(&chosen).map(|(p, at)| format!("{}={}", p.name, p.values[*at]));
                     Some(format!("{} at {}", error.message, at.collect::<Vec<_>>().join(" ")))
                 });
             }
@@ -79,9 +100,18 @@ fn try_random_points(parameters: &[Parameter], constraint: &Constraint) -> (u32,
 /// which every member is needed. Empty if the space is not
 /// empty, or too entangled to tell.
 pub fn conflict(parameters: &[Parameter], constraints: &[Constraint]) -> Vec<usize> {
+    conflict_watched(parameters, constraints, &SpaceWatch::default())
+}
+
+/// The same; empty too where `watch` ended the work.
+pub(crate) fn conflict_watched(
+    parameters: &[Parameter],
+    constraints: &[Constraint],
+    watch: &SpaceWatch,
+) -> Vec<usize> {
     let empty = |chosen: &[usize]| {
         let chosen: Vec<&Constraint> = chosen.iter().map(|at| &constraints[*at]).collect();
-        is_empty(parameters, &chosen)
+        is_empty(parameters, &chosen, watch)
     };
     let mut needed: Vec<usize> = (0..constraints.len()).collect();
     let alone: Vec<usize> = needed.iter().copied().filter(|at| empty(&[*at])).collect();
@@ -99,20 +129,31 @@ pub fn conflict(parameters: &[Parameter], constraints: &[Constraint]) -> Vec<usi
             needed = without;
         }
     }
-    needed
+    // What is left would be called needed although nobody tried to do without it.
+    if watch.is_over() { Vec::new() } else { needed }
 }
 
-/// The number of points that satisfy the constraints, if that can be told quickly.
-fn count(parameters: &[Parameter], constraints: &[&Constraint]) -> Option<BigUint> {
-    let index = Index::exact(&Problem::new(parameters, constraints), MAX_STEPS)?;
-    Some(index.total().clone())
+/// The number of points that satisfy a constraint, if that can be told quickly.
+fn count(
+    parameters: &[Parameter],
+    constraint: &Constraint,
+    steps: u64,
+    watch: &SpaceWatch,
+) -> Option<BigUint> {
+    let index = Index::exact(&Problem::new(parameters, &[constraint], watch), steps)?;
+    (!watch.is_over()).then(|| index.total().clone())
 }
 
 /// Whether it can be proven quickly that no point satisfies the constraints. A part of them may prove
 /// it where all together are too entangled to count.
-fn is_empty(parameters: &[Parameter], constraints: &[&Constraint]) -> bool {
+fn is_empty(parameters: &[Parameter], constraints: &[&Constraint], watch: &SpaceWatch) -> bool {
+    if watch.is_over() {
+        return false;
+    }
     let relax = RelaxLimits { trials: 24, ..RelaxLimits::default() };
-    Index::new(&Problem::new(parameters, constraints), Limits { steps: MAX_STEPS, relax }).is_empty()
+    let problem = Problem::new(parameters, constraints, watch);
+    let empty = Index::new(&problem, Limits { steps: STEPS, relax }).is_empty();
+    empty && !watch.is_over()
 }
 
 /// `part / whole`, for numbers of any size.

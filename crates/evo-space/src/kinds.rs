@@ -37,8 +37,15 @@ impl Kinds {
 /// All such mistakes in an expression over parameters.
 pub fn check(expr: &Expr, parameters: &[Parameter]) -> Vec<ExprError> {
     let parameter = |name: &str| parameters.iter().find(|parameter| &*parameter.name == name);
-    let named = expr.distinct_names().iter().map(|name| parameter(name)).collect();
-    let mut checker = Checker { named, errors: Vec::new() };
+    let named: Vec<_> = expr.distinct_names().iter().map(|name| parameter(name)).collect();
+    let of_values = |parameter: &Parameter| {
+        let none = Kinds { number: false, text: false };
+        parameter.values.iter().map(Kinds::of).fold(none, Kinds::or)
+    };
+    // An unknown name has its own error, so it must not cause a second one here.
+    let unknown = Kinds { number: true, text: true };
+    let kinds = named.iter().map(|named| named.map_or(unknown, of_values)).collect();
+    let mut checker = Checker { named, kinds, errors: Vec::new() };
     checker.kinds(expr.tree());
     checker.errors
 }
@@ -46,6 +53,8 @@ pub fn check(expr: &Expr, parameters: &[Parameter]) -> Vec<ExprError> {
 struct Checker<'a> {
     /// The parameter of each of the expression's names.
     named: Vec<Option<&'a Parameter>>,
+    /// What the values of each name are.
+    kinds: Vec<Kinds>,
     errors: Vec<ExprError>,
 }
 
@@ -53,15 +62,7 @@ impl Checker<'_> {
     fn kinds(&mut self, tree: &Tree) -> Kinds {
         match &tree.kind {
             Kind::Literal(value) => Kinds::of(value),
-            Kind::Name(slot) => match self.named[*slot] {
-                Some(parameter) => parameter
-                    .values
-                    .iter()
-                    .map(Kinds::of)
-                    .fold(Kinds { number: false, text: false }, Kinds::or),
-                // An unknown name has its own error, so it must not cause a second one here.
-                None => Kinds { number: true, text: true },
-            },
+            Kind::Name(slot) => self.kinds[*slot],
             Kind::List(items) => {
                 items.iter().map(|item| self.kinds(item)).reduce(Kinds::or).unwrap_or(NUMBER)
             }

@@ -59,6 +59,7 @@ mod low_discrepancy;
 mod neighbors;
 pub mod number;
 pub mod parameter;
+pub mod printable;
 pub mod program;
 mod quasi_random;
 pub mod rng;
@@ -71,6 +72,7 @@ mod subspace;
 #[cfg(test)]
 mod testing;
 pub mod value;
+mod watch;
 
 pub use constraint::Constraint;
 pub use count::relax::RelaxLimits;
@@ -84,3 +86,4 @@ pub use quasi_random::QuasiRandom;
 pub use space::{SearchSpace, Violation};
 pub use subspace::Subspace;
 pub use value::Value;
+pub use watch::SpaceWatch;

@@ -24,7 +24,7 @@ pub fn run(arguments: &SpaceArgs) -> Result<ExitCode, CliError> {
     let question = SpaceQuestion::of(arguments)?;
     let start = Instant::now();
     let name = arguments.source.space.as_str();
-    let file = catalog::open(name)?;
+    let file = catalog::open_with(name, arguments.access.access())?;
     let seconds = start.elapsed().as_secs_f64();
     let warnings = file.kernel.as_ref().map_or(Vec::new(), |kernel| {
         lint::warnings(kernel, &file.space.configuration(&file.space.default_genome()))

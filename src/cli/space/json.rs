@@ -110,7 +110,7 @@ pub fn object(inquiry: &SpaceInquiry, answer: SpaceAnswer) -> serde_json::Result
     let space = inquiry.space;
     let default = space.default_genome();
     let domains = space.effective_domains();
-    let removals = space.removals();
+    let removals = space.removals_watched(&inquiry.arguments.access.access().watch());
     let constraints = space.constraints().iter().zip(&removals);
     let shape = space.shape();
     let (valid, estimate) = estimate(space.size())?;

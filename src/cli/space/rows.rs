@@ -15,6 +15,7 @@ use super::inquiry::SpaceInquiry;
 use super::stream::{announce, stream};
 use crate::cli::args::RowFormat;
 use crate::cli::error::CliError;
+use crate::report::csv::cell;
 
 /// Rows made at once: enough for all threads, and little memory even if rows are wide.
 const BLOCK_ROWS: usize = 1 << 17;
@@ -121,7 +122,7 @@ impl RowTable {
 /// A text as a field of a CSV file, quoted if it has to be.
 fn csv_field(text: &str) -> Result<Vec<u8>, CliError> {
     let mut writer = csv::WriterBuilder::new().from_writer(Vec::new());
-    writer.write_record([text]).map_err(io::Error::from)?;
+    writer.write_record([&*cell(text)]).map_err(io::Error::from)?;
     let mut field = writer.into_inner().map_err(|error| error.into_error())?;
     // The record's end.
     field.pop();
@@ -141,6 +142,8 @@ mod tests {
         check("a,b", "\"a,b\"");
         check("say \"x\"", "\"say \"\"x\"\"\"");
         check("two\nlines", "\"two\nlines\"");
+        check("=1+1", "'=1+1");
+        check("-1", "-1");
     }
 
     #[test]

@@ -12,6 +12,9 @@ use num_bigint::BigUint;
 use super::inquiry::SpaceInquiry;
 use super::integers::grouped;
 
+/// Width of the column of names; longer ones push their line to the right.
+const MAX_NAME_COLUMN: usize = 60;
+
 /// Values shown of a parameter with many.
 const SHOWN_VALUES: usize = 12;
 
@@ -20,7 +23,7 @@ pub fn text(inquiry: &SpaceInquiry) -> String {
     let space = inquiry.space;
     let mut text = format!("{}\n\nparameters", inquiry.name);
     add_parameters(space, &mut text);
-    add_constraints(space, &mut text);
+    add_constraints(inquiry, &mut text);
     let cartesian = space.cartesian();
     let default = space.contains(&space.default_genome());
     let _ = writeln!(text, "\ncartesian  {}", grouped(&cartesian));
@@ -42,7 +45,8 @@ fn add_parameters(space: &SearchSpace, text: &mut String) {
         .collect();
     let unused = rows.iter().any(|(parameter, _, domain)| domain.len() < parameter.values.len());
     text.push_str(if unused { ", with values that no valid point has in parentheses\n" } else { "\n" });
-    let names = rows.iter().map(|(parameter, ..)| parameter.name.len()).max().unwrap_or(0);
+    let names =
+        rows.iter().map(|(parameter, ..)| parameter.name.len()).max().unwrap_or(0).min(MAX_NAME_COLUMN);
     let numbers = rows.iter().map(|(_, counts, _)| counts.len()).max().unwrap_or(0).max(5);
     for (parameter, counts, domain) in rows {
         let help = parameter.help.as_ref().map_or(String::new(), |help| format!("  # {help}"));
@@ -56,11 +60,13 @@ fn counts(all: usize, occurring: usize) -> String {
     if occurring == all { all.to_string() } else { format!("{occurring}/{all}") }
 }
 
-fn add_constraints(space: &SearchSpace, text: &mut String) {
+fn add_constraints(inquiry: &SpaceInquiry, text: &mut String) {
+    let space = inquiry.space;
+    let removals = space.removals_watched(&inquiry.arguments.access.access().watch());
     if !space.constraints().is_empty() {
         text.push_str("\nconstraints, with the share of all points that each refuses on its own\n");
     }
-    for (constraint, removal) in space.constraints().iter().zip(space.removals()) {
+    for (constraint, removal) in space.constraints().iter().zip(removals) {
         let about = if removal.exact { ' ' } else { '~' };
         let because = constraint.because.as_ref().map_or(String::new(), |because| format!("  # {because}"));
         let _ = writeln!(text, "  {about}{:>7}  {}{because}", percent(removal.share), constraint.expr.text());

@@ -29,7 +29,8 @@ pub struct LiveSubject {
 impl LiveSubject {
     /// Reads the space file and chooses the device.
     pub fn open(arguments: &SweepArgs) -> Result<LiveSubject, CliError> {
-        let file = catalog::open(arguments.space.as_deref().unwrap_or(catalog::DEFAULT))?;
+        let name = arguments.space.as_deref().unwrap_or(catalog::DEFAULT);
+        let file = catalog::open_with(name, arguments.access.access())?;
         let kernel = session::kernel_of(&file)?;
         let setup = session::setup(&arguments.device, arguments.jobs)?;
         // Only for its errors, before anything is started; `start` asks again.

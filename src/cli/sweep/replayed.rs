@@ -29,7 +29,9 @@ impl ReplayedSubject {
     /// Reads the recording at `path`.
     pub fn open(arguments: &SweepArgs, path: &Path) -> Result<ReplayedSubject, CliError> {
         refuse_others(arguments)?;
-        let named = arguments.space.as_deref().map(catalog::open).transpose()?;
+        let access = arguments.access.access();
+        let open = |name| catalog::open_with(name, access);
+        let named = arguments.space.as_deref().map(open).transpose()?;
         let (space, space_text) = match &named {
             Some(file) => (session::space_word(file), file.text.clone()),
             None => (arguments.device.clone(), String::new()),

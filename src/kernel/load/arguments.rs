@@ -68,7 +68,7 @@ fn argument(reader: &mut Reader, node: &Node, names: &KnownNames) -> Option<Argu
     };
     let fields = reader.fields(node, &what, KEYS)?;
     let name = reader.required(&fields, "name", "add name = \"…\"");
-    let name = name.and_then(|node| reader.string(node, &fields.name("name")));
+    let name = name.and_then(|node| reader.label(node, &fields.name("name")));
     let dtype = reader.required(&fields, "dtype", "add dtype = \"f16\", \"f32\", \"i32\", …");
     let dtype = dtype.and_then(|node| reader.choice(node, &fields.name("dtype"), DTYPES));
     if fields.get("value").is_some() {

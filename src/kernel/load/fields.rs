@@ -11,6 +11,8 @@ use evo_space::expr::{Expr, ExprError};
 use evo_space::value::Value;
 
 use super::names::KnownNames;
+use crate::kernel::access;
+use crate::kernel::label::{LABEL_HINT, is_label};
 
 /// One file being read.
 pub(super) struct Reader<'a> {
@@ -18,6 +20,8 @@ pub(super) struct Reader<'a> {
     pub(super) text: &'a str,
     /// Where files that it names are looked for; embedded spaces have none.
     pub(super) folder: Option<&'a Path>,
+    /// Whether they may be outside that folder.
+    pub(super) allow_outside: bool,
     pub(super) diagnostics: &'a mut Diagnostics,
 }
 
@@ -60,6 +64,9 @@ impl Reader<'_> {
             return None;
         };
         for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
+            if self.diagnostics.is_full() {
+                break;
+            }
             let hint = match nearest(&entry.key, known.iter().copied()) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("known keys: {}", known.join(", ")),
@@ -224,6 +231,20 @@ impl Reader<'_> {
 
     /// A file named in this one: relative to its folder.
     pub(super) fn path_beside(&self, name: &str) -> PathBuf {
-        self.folder.map_or_else(|| PathBuf::from(name), |folder| folder.join(name))
+        access::path_beside(self.folder, name)
+    }
+
+    /// A name that may become a file's, and stands in reports.
+    pub(super) fn label(&mut self, node: &Node, what: &str) -> Option<String> {
+        let text = self.string(node, what)?;
+        if is_label(&text) {
+            return Some(text);
+        }
+        self.hinted(
+            &node.span,
+            format!("{what} is `{text}`, which cannot be a name"),
+            Some(LABEL_HINT.into()),
+        );
+        None
     }
 }

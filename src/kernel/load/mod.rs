@@ -16,13 +16,15 @@ mod source;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use evo_space::diagnostic::Diagnostics;
+use evo_space::SpaceWatch;
+use evo_space::diagnostic::{Diagnostic, Diagnostics};
 use evo_space::document::{self, Node};
 use evo_space::load::read_space;
 use fields::Reader;
 use names::KnownNames;
 use thiserror::Error;
 
+use super::access::SpaceAccess;
 use super::embedded;
 use super::spec::{KernelSpec, SpaceFile};
 
@@ -35,8 +37,8 @@ const COMMON_KEYS: &[&str] = &["kernel", "parameters", "constraints", "descripti
 /// Further keys of a file that describes a space alone, as benchmark collections write them.
 const SPACE_KEYS: &[&str] = &["name", "expected_cartesian", "expected_valid", "rank_sum", "source"];
 
-/// A space file of a person or a program is far smaller.
-const MAX_BYTES: u64 = 16 << 20;
+/// A space file of a person or a program is far smaller. Read as a tree, a file takes up to a hundred times its size.
+const MAX_BYTES: u64 = 4 << 20;
 
 /// Why there is no space: always the user's to mend.
 #[derive(Debug, Error)]
@@ -67,8 +69,14 @@ impl LoadError {
     }
 }
 
-/// Reads a space file; files that it names are looked for beside it, then among the embedded ones.
+/// Reads a space file with the usual limits; files that it names are looked for beside it, then among the embedded
+/// ones.
 pub fn load_file(path: &Path) -> Result<SpaceFile, LoadError> {
+    load_file_with(path, SpaceAccess::default())
+}
+
+/// The same with limits of the caller's.
+pub fn load_file_with(path: &Path, access: SpaceAccess) -> Result<SpaceFile, LoadError> {
     let text = read_text(path).map_err(|cause| {
         let hint = way_out(path, &cause);
         LoadError::Unreadable { path: path.to_path_buf(), cause, hint }
@@ -77,7 +85,7 @@ pub fn load_file(path: &Path) -> Result<SpaceFile, LoadError> {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    load_text(path.to_path_buf(), &path.display().to_string(), text, Some(folder))
+    load_text(path.to_path_buf(), &path.display().to_string(), text, Some(folder), access)
 }
 
 /// Reads a file of any kind, pipes too, but no endless one.
@@ -86,7 +94,7 @@ fn read_text(path: &Path) -> io::Result<String> {
     // One byte more, which tells a file of exactly the limit from a longer one.
     std::fs::File::open(path)?.take(MAX_BYTES + 1).read_to_string(&mut text)?;
     if text.len() as u64 > MAX_BYTES {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 16 MiB"));
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 4 MiB"));
     }
     Ok(text)
 }
@@ -114,9 +122,24 @@ pub(super) fn load_text(
     shown: &str,
     text: String,
     folder: Option<&Path>,
+    access: SpaceAccess,
 ) -> Result<SpaceFile, LoadError> {
     let mut diagnostics = Diagnostics::default();
-    let file = read(&path, &text, folder, &mut diagnostics);
+    let watch = access.watch();
+    let mut reader =
+        Reader { text: &text, folder, allow_outside: access.allow_outside, diagnostics: &mut diagnostics };
+    let mut file = read(&path, &mut reader, &watch);
+    if watch.is_over() {
+        file = None;
+        let limit = access.limit.as_secs_f64();
+        let hint =
+            format!("opening the space took longer than {limit} s; `--limit-space SECONDS` allows more");
+        diagnostics.push(Diagnostic {
+            message: "the space takes too long to open".into(),
+            span: None,
+            hint: Some(hint),
+        });
+    }
     match file {
         Some(file) if diagnostics.is_empty() => Ok(file),
         _ => {
@@ -127,27 +150,26 @@ pub(super) fn load_text(
     }
 }
 
-fn read(path: &Path, text: &str, folder: Option<&Path>, diagnostics: &mut Diagnostics) -> Option<SpaceFile> {
-    let root = document::parse(text, diagnostics)?;
-    let mut reader = Reader { text, folder, diagnostics };
+fn read(path: &Path, reader: &mut Reader, watch: &SpaceWatch) -> Option<SpaceFile> {
+    let root = document::parse(reader.text, reader.diagnostics)?;
     let has_kernel = root.get("kernel").is_some();
     let known: Vec<&str> = [COMMON_KEYS, KERNEL_KEYS, if has_kernel { &[] } else { SPACE_KEYS }].concat();
     reader.fields(&root, "the file", &known)?;
     let kernel = if has_kernel {
-        read_kernel(&mut reader, &root).map(Some)
+        read_kernel(reader, &root).map(Some)
     } else {
-        kernel_is_absent(&mut reader, &root).then_some(None)
+        kernel_is_absent(reader, &root).then_some(None)
     };
-    let space = read_space(&root, reader.diagnostics);
+    let space = read_space(&root, watch, reader.diagnostics);
     // Both parts are read before either ends this, so that one pass shows the errors of both.
     let (space, kernel) = (space?, kernel?);
     if let Some(kernel) = &kernel
         // Only in a sound file, whose default cannot fail for a reason that is already reported.
         && reader.diagnostics.is_empty()
     {
-        prove::default_works(&mut reader, &root, &space, kernel);
+        prove::default_works(reader, &root, &space, kernel);
     }
-    Some(SpaceFile { path: path.to_path_buf(), text: text.to_string(), space, kernel })
+    Some(SpaceFile { path: path.to_path_buf(), text: reader.text.to_string(), space, kernel })
 }
 
 /// Complains of the first of a kernel's sections in a file without a kernel.

@@ -45,7 +45,7 @@ fn problem(reader: &mut Reader, node: &Node, names: &KnownNames) -> Option<Probl
     };
     let fields = reader.fields(node, &what, KEYS)?;
     let name = reader.required(&fields, "name", "add name = \"…\"");
-    let name = name.and_then(|node| reader.string(node, &fields.name("name")));
+    let name = name.and_then(|node| reader.label(node, &fields.name("name")));
     let sizes = reader.required(&fields, "sizes", "add sizes = { N = 1024 }");
     let sizes = sizes.and_then(|node| read_sizes(reader, node, &fields, names));
     let weight = match fields.get("weight") {

@@ -1,12 +1,14 @@
 //! `[kernel]`: its name, its text, compiler options; and the search for the files that it names.
 
-use std::path::PathBuf;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
 
 use evo_space::diagnostic::nearest;
 use evo_space::document::Node;
 
 use super::fields::{Fields, Reader};
 use super::names::KnownNames;
+use crate::kernel::access::{self, ARRAY_MAX};
 use crate::kernel::spec::{KernelText, SourceKind};
 use crate::kernel::template;
 
@@ -24,7 +26,7 @@ pub(super) struct Header {
 pub(super) fn read(reader: &mut Reader, node: &Node, names: &KnownNames, files: &Files) -> Option<Header> {
     let fields = reader.fields(node, "`kernel`", &["name", "template", "source", "options"])?;
     let name = reader.required(&fields, "name", "add name = \"…\"");
-    let name = name.and_then(|node| reader.string(node, &fields.name("name")));
+    let name = name.and_then(|node| reader.label(node, &fields.name("name")));
     let source = match (fields.get("template"), fields.get("source")) {
         (Some(node), None) => read_text(reader, node, &fields, "template", SourceKind::Template, files)
             .inspect(|text| check_template(reader, node, text, names)),
@@ -65,15 +67,16 @@ pub(super) fn read_text(
     let what = fields.name(key);
     let name = reader.string(node, &what)?;
     let beside = reader.path_beside(&name);
-    if reader.folder.is_some() && beside.exists() {
-        // A file that is there and cannot be read is an error: an embedded one must not take its place.
-        return match std::fs::read_to_string(&beside) {
-            Ok(text) => Some(KernelText { kind, path: beside, text }),
+    if let Some(folder) = reader.folder {
+        match access::read_beside(folder, &name, reader.allow_outside) {
+            Ok(text) => return Some(KernelText { kind, path: beside, text }),
+            Err(cause) if cause.kind() == ErrorKind::NotFound => {}
+            // A file that is there and cannot be read is an error: an embedded one must not take its place.
             Err(cause) => {
-                reader.error(&node.span, format!("{what}: cannot read `{}`: {cause}", beside.display()));
-                None
+                reader.unreadable(node, &what, &beside, &cause);
+                return None;
             }
-        };
+        }
     }
     if let Some((_, text)) = files.iter().find(|(own, _)| *own == name) {
         return Some(KernelText { kind, path: PathBuf::from(&name), text: (*text).to_string() });
@@ -103,11 +106,25 @@ impl Reader<'_> {
     pub(super) fn existing_file(&mut self, node: &Node, what: &str) -> Option<PathBuf> {
         let name = self.string(node, what)?;
         let path = self.path_beside(&name);
-        if path.is_file() {
-            return Some(path);
+        let folder = self.folder.unwrap_or(Path::new("."));
+        match access::open_beside(folder, &name, ARRAY_MAX, self.allow_outside) {
+            Ok(_) => return Some(path),
+            Err(cause) if cause.kind() == ErrorKind::NotFound => {}
+            Err(cause) => {
+                self.unreadable(node, what, &path, &cause);
+                return None;
+            }
         }
         let hint = format!("looked for `{}`", path.display());
         self.hinted(&node.span, format!("{what}: there is no file `{name}`"), Some(hint));
         None
+    }
+
+    fn unreadable(&mut self, node: &Node, what: &str, path: &Path, cause: &io::Error) {
+        let hint = access::is_outside(cause).then(|| {
+            "copy the file beside the space file, or pass `--allow-outside` if you trust the space"
+                .to_string()
+        });
+        self.hinted(&node.span, format!("{what}: cannot read `{}`: {cause}", path.display()), hint);
     }
 }

@@ -9,10 +9,11 @@ use rustc_hash::FxHashMap;
 use super::keys::{KeyEntry, KeyTable};
 use super::plan::{Closing, RegisterField, SearchPlan, SearchStep, Source, Then};
 use super::problem::Problem;
-use super::table::DEAD;
+use super::table::{DEAD, WATCH_STEPS};
 use super::value_set::{is_empty, members};
 use crate::number::Number;
 use crate::program::{Atom, Registers};
+use crate::watch::SpaceWatch;
 
 /// All valid points of a group as layers of nodes; edges lead from each layer to the next, the last
 /// layer's lead to the one end, 0.
@@ -32,6 +33,13 @@ pub type Edges = Box<[(u16, u32)]>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OverBudget;
 
+/// Edges of a search's diagram, equal nodes counted as often as they are found: 256 MiB at most, while the
+/// largest of the public spaces has some ten thousand.
+const MAX_EDGES: usize = 16 << 20;
+
+/// Planning costs this much for each step that the search may take.
+const PLAN_PER_STEP: u64 = 64;
+
 /// How much a search may take.
 #[derive(Clone, Copy, Debug)]
 pub struct SearchLimits {
@@ -43,6 +51,11 @@ pub struct SearchLimits {
 
 /// Searches one group in the given order.
 pub fn search(problem: &Problem, order: &[usize], limits: SearchLimits) -> Result<Layers, OverBudget> {
+    // Planning costs work and memory of its own, which a search with a small budget must not exceed.
+    let planned = SearchPlan::cost(problem, order);
+    if planned > limits.steps.saturating_mul(PLAN_PER_STEP) || planned > limits.words {
+        return Err(OverBudget);
+    }
     let SearchPlan { steps, registers } = SearchPlan::new(problem, order);
     let mut search = MergeSearch {
         memory: steps.iter().map(DepthMemory::new).collect(),
@@ -51,6 +64,9 @@ pub fn search(problem: &Problem, order: &[usize], limits: SearchLimits) -> Resul
         registers,
         steps_left: limits.steps,
         words_left: limits.words,
+        edges_left: MAX_EDGES,
+        unwatched: 0,
+        watch: &problem.watch,
     };
     search.go(0)?;
     let nodes = search.memory.into_iter().map(|memory| memory.nodes).collect();
@@ -105,6 +121,10 @@ struct MergeSearch<'a> {
     memory: Vec<DepthMemory>,
     steps_left: u64,
     words_left: u64,
+    edges_left: usize,
+    /// Steps since the clock was looked at.
+    unwatched: u64,
+    watch: &'a SpaceWatch,
 }
 
 impl MergeSearch<'_> {
@@ -124,18 +144,32 @@ impl MergeSearch<'_> {
         };
         let last = depth + 1 == steps.len();
         for at in members(allowed) {
-            self.steps_left = self.steps_left.checked_sub(1).ok_or(OverBudget)?;
+            self.spend(step.weight)?;
             // At the last slot every conjunct has become part of `allowed`, so each member is a valid point.
             let child = if last { 0 } else { self.child(depth, &state, at)? };
             if child != DEAD {
                 edges.push((step.positions[at], child));
             }
         }
+        self.edges_left = self.edges_left.checked_sub(edges.len()).ok_or(OverBudget)?;
         // Only nodes whose subtree is finished get here, so children already have their final numbers.
         let node = self.memory[depth].share(&edges);
         self.memory[depth].edges = edges;
         self.states[depth] = state;
         Ok(node)
+    }
+
+    /// Takes steps from the budget.
+    fn spend(&mut self, steps: u64) -> Result<(), OverBudget> {
+        self.steps_left = self.steps_left.checked_sub(steps).ok_or(OverBudget)?;
+        self.unwatched += steps;
+        if self.unwatched >= WATCH_STEPS {
+            self.unwatched = 0;
+            if self.watch.is_over() {
+                return Err(OverBudget);
+            }
+        }
+        Ok(())
     }
 
     /// The node behind one value.
@@ -160,6 +194,7 @@ impl MergeSearch<'_> {
                 // These count as steps, but the limit is only checked at the next value: a mask that
                 // is closed in part must not be remembered.
                 self.steps_left = self.steps_left.saturating_sub(tried);
+                self.unwatched += tried;
             }
             next.truncate(step.width);
         }
@@ -251,17 +286,17 @@ fn restrict(allowed: &mut [u64], row: &[u64]) {
     allowed.iter_mut().zip(row).for_each(|(word, other)| *word &= other);
 }
 
-/// Turns a conjunct into its last slot's allowed values; how many were tried.
+/// Turns a conjunct into its last slot's allowed values; the steps that took.
 fn close(closing: &Closing, step: &SearchStep, next: &mut [u64], registers: &mut Registers) -> u64 {
     let mask = &step.masks[closing.mask];
-    let mut tried = 0;
+    let (weight, mut tried) = (closing.program.weight(), 0);
     for (number, word) in next[mask.to..mask.to + mask.words].iter_mut().enumerate() {
         for bit in members(&[*word]) {
             registers.set(closing.slot as u32, Some(closing.values[number * 64 + bit]));
             if !closing.program.holds(registers) {
                 *word &= !(1 << bit);
             }
-            tried += 1;
+            tried += weight;
         }
     }
     tried

@@ -5,11 +5,14 @@
 //! one to finish wins. The index must follow the declared order, so the diagram is then sorted by swapping
 //! neighboring layers.
 
+use std::cmp::Reverse;
+
 use rustc_hash::FxHashMap;
 
 use super::merge::{Edges, Layers, OverBudget, SearchLimits, search};
-use super::problem::Problem;
+use super::problem::{Conjunct, Problem};
 use super::table::TruthTable;
+use crate::watch::SpaceWatch;
 
 /// Values tried by the first attempts; later ones have sixteen times as many.
 const FIRST_STEPS: u64 = 1 << 13;
@@ -23,6 +26,13 @@ const MAX_WORDS: u64 = 8 << 20;
 /// Edges of a diagram while its layers are being sorted.
 const MAX_EDGES: usize = 4 << 20;
 
+/// Paths of all swaps of a sort together: some seconds of work.
+const MAX_PATHS: u64 = 16 << 20;
+
+/// The same for each step that the search might have taken, where that is less: a search that may not take long is
+/// not followed by a sort that does.
+const PATHS_PER_STEP: u64 = 16;
+
 /// The diagram of a group, its layers in declared order. An attempt tries `max_steps` values at most.
 pub fn diagram(problem: &Problem, group: &[usize], max_steps: u64) -> Result<Layers, OverBudget> {
     if group.len() == 1 {
@@ -32,22 +42,39 @@ pub fn diagram(problem: &Problem, group: &[usize], max_steps: u64) -> Result<Lay
         return Ok(layers);
     }
     let greedy = greedy(problem, group);
-    let orders: &[&[usize]] = if greedy == group { &[group] } else { &[group, &greedy] };
+    let mut orders: Vec<&[usize]> = if greedy == group { vec![group] } else { vec![group, &greedy] };
+    problem.watch.at(costliest(problem, group));
+    let max_paths = max_steps.saturating_mul(PATHS_PER_STEP).min(MAX_PATHS);
     let mut steps = FIRST_STEPS.min(max_steps);
     // Budgets grow by sixteen, so all failed attempts together cost less than an eighth more than the
     // last pair of attempts does, and the worse order costs at most as much as the better one.
     loop {
-        for order in orders {
-            let limits = SearchLimits { steps, words: MAX_WORDS };
-            if let Ok(layers) = search(problem, order, limits).and_then(sorted) {
-                return Ok(layers);
+        let limits = SearchLimits { steps, words: MAX_WORDS };
+        let mut number = 0;
+        while let Some(order) = orders.get(number) {
+            match search(problem, order, limits).map(|layers| sorted(layers, max_paths, &problem.watch)) {
+                Ok(Ok(layers)) => return Ok(layers),
+                // More steps would find the same diagram again, which is as hard to sort.
+                Ok(Err(OverBudget)) => drop(orders.remove(number)),
+                Err(OverBudget) => number += 1,
             }
         }
-        if steps >= max_steps {
+        if steps >= max_steps || orders.is_empty() || problem.watch.is_over() {
             return Err(OverBudget);
         }
         steps = steps.saturating_mul(16).min(max_steps);
     }
+}
+
+/// The constraint that a person would look at first if a group is too much: the one whose conjunct reads the
+/// most parameters, and of those the one with the most combinations.
+fn costliest(problem: &Problem, group: &[usize]) -> Option<usize> {
+    let mine = problem.conjuncts.iter().filter(|conjunct| group.binary_search(&conjunct.slots[0]).is_ok());
+    let combinations = |conjunct: &Conjunct| {
+        conjunct.slots.iter().map(|slot| problem.values[*slot].len()).fold(1usize, usize::saturating_mul)
+    };
+    let worst = mine.max_by_key(|conjunct| (conjunct.slots.len(), combinations(conjunct)));
+    worst.map(|conjunct| conjunct.origin)
 }
 
 /// The diagram of a slot that no conjunct reads.
@@ -87,40 +114,91 @@ fn pair(problem: &Problem, group: &[usize]) -> Option<Layers> {
 /// Next the slot that completes the most conjuncts, then opens the fewest, then has the fewest values.
 fn greedy(problem: &Problem, group: &[usize]) -> Vec<usize> {
     let mut left = group.to_vec();
-    let mut assigned = vec![false; problem.values.len()];
+    let mut counts = GreedyCounts::new(problem, group);
     let mut order = Vec::with_capacity(group.len());
     while !left.is_empty() {
-        let score = |slot: usize| {
-            let mine = problem.conjuncts.iter().filter(|conjunct| conjunct.slots.contains(&slot));
-            let (mut completes, mut opens) = (0i64, 0i64);
-            for conjunct in mine {
-                let others = conjunct.slots.iter().filter(|other| **other != slot);
-                let (ready, open): (Vec<usize>, Vec<usize>) = others.partition(|other| assigned[**other]);
-                completes += i64::from(open.is_empty());
-                opens += i64::from(ready.is_empty());
-            }
-            // A completed conjunct drops out of the state, an opened one adds to it. Small states mean more
-            // merging.
-            (-completes, opens, problem.values[slot].len())
-        };
+        // A completed conjunct drops out of the state, an opened one adds to it. Small states mean more
+        // merging.
+        let score =
+            |slot: usize| (Reverse(counts.completes[slot]), counts.opens[slot], problem.values[slot].len());
         // Ties go to the declared order, so that the same file always gives the same diagram.
         let best = (0..left.len()).min_by_key(|at| score(left[*at])).unwrap_or(0);
         let slot = left.remove(best);
-        assigned[slot] = true;
+        counts.assign(slot);
         order.push(slot);
     }
     order
 }
 
+/// What deciding each slot next would do, kept up to date: counting anew for each slot would take the square
+/// of the slots times the conjuncts.
+struct GreedyCounts<'a> {
+    conjuncts: Vec<&'a [usize]>,
+    /// The conjuncts that read each slot.
+    reading: Vec<Vec<usize>>,
+    /// How many slots of each conjunct are open.
+    open: Vec<usize>,
+    assigned: Vec<bool>,
+    /// Conjuncts whose only open slot this is.
+    completes: Vec<usize>,
+    /// Conjuncts of which no slot is decided.
+    opens: Vec<usize>,
+}
+
+impl<'a> GreedyCounts<'a> {
+    fn new(problem: &'a Problem, group: &[usize]) -> GreedyCounts<'a> {
+        let slots = problem.values.len();
+        let mut counts = GreedyCounts {
+            conjuncts: Vec::new(),
+            reading: vec![Vec::new(); slots],
+            open: Vec::new(),
+            assigned: vec![false; slots],
+            completes: vec![0; slots],
+            opens: vec![0; slots],
+        };
+        let mine =
+            problem.conjuncts.iter().filter(|conjunct| group.binary_search(&conjunct.slots[0]).is_ok());
+        for (number, conjunct) in mine.enumerate() {
+            counts.conjuncts.push(&conjunct.slots);
+            counts.open.push(conjunct.slots.len());
+            conjunct.slots.iter().for_each(|slot| {
+                counts.reading[*slot].push(number);
+                counts.opens[*slot] += 1;
+                counts.completes[*slot] += usize::from(conjunct.slots.len() == 1);
+            });
+        }
+        counts
+    }
+
+    fn assign(&mut self, slot: usize) {
+        self.assigned[slot] = true;
+        for number in &self.reading[slot] {
+            let slots = self.conjuncts[*number];
+            if self.open[*number] == slots.len() {
+                slots.iter().for_each(|other| self.opens[*other] -= 1);
+            }
+            self.open[*number] -= 1;
+            if self.open[*number] == 1 {
+                let last = slots.iter().find(|other| !self.assigned[**other]);
+                last.into_iter().for_each(|last| self.completes[*last] += 1);
+            }
+        }
+    }
+}
+
 /// The same points with layers in ascending order of slots.
-fn sorted(mut layers: Layers) -> Result<Layers, OverBudget> {
+fn sorted(mut layers: Layers, max_paths: u64, watch: &SpaceWatch) -> Result<Layers, OverBudget> {
     // A bubble sort, because swapping neighbors is the only cheap move on a diagram: it touches the two
     // layers and no others (Rudell, Dynamic variable ordering for ordered BDDs, ICCAD 1993).
     let count = layers.slots.len();
+    let mut paths_left = max_paths;
     for end in (1..count).rev() {
         for upper in 0..end {
             if layers.slots[upper] > layers.slots[upper + 1] {
-                swap(&mut layers, upper)?;
+                paths_left = paths_left.checked_sub(swap(&mut layers, upper)?).ok_or(OverBudget)?;
+                if watch.is_over() {
+                    return Err(OverBudget);
+                }
             }
         }
     }
@@ -128,8 +206,8 @@ fn sorted(mut layers: Layers) -> Result<Layers, OverBudget> {
 }
 
 /// Swaps a layer with the next. Nodes of the upper layer keep their numbers, because each still
-/// stands for the same set of completions.
-fn swap(layers: &mut Layers, upper: usize) -> Result<(), OverBudget> {
+/// stands for the same set of completions. How many paths it had to follow.
+fn swap(layers: &mut Layers, upper: usize) -> Result<u64, OverBudget> {
     // Made anew from the paths, so that nodes that nothing leads to any more vanish.
     let mut lower: Vec<Edges> = Vec::new();
     let mut shared: FxHashMap<Edges, u32> = FxHashMap::default();
@@ -159,7 +237,7 @@ fn swap(layers: &mut Layers, upper: usize) -> Result<(), OverBudget> {
     }
     layers.nodes[upper + 1] = lower;
     layers.slots.swap(upper, upper + 1);
-    Ok(())
+    Ok((MAX_EDGES - edges_left) as u64)
 }
 
 #[cfg(test)]
@@ -169,7 +247,8 @@ mod tests {
 
     fn problem(text: &str) -> Problem {
         let space = space(text);
-        Problem::new(space.parameters(), &space.constraints().iter().collect::<Vec<_>>())
+        let constraints: Vec<_> = space.constraints().iter().collect();
+        Problem::new(space.parameters(), &constraints, &SpaceWatch::default())
     }
 
     /// All points in the order of the layers.
@@ -207,7 +286,8 @@ mod tests {
         let declared = search(&problem, &groups[0], limits).unwrap();
         let sizes = |layers: &Layers| layers.nodes.iter().map(Vec::len).collect::<Vec<_>>();
         for order in permutations(&groups[0]) {
-            let layers = sorted(search(&problem, &order, limits).unwrap()).unwrap();
+            let layers =
+                sorted(search(&problem, &order, limits).unwrap(), MAX_PATHS, &problem.watch).unwrap();
             assert_eq!(layers.slots, groups[0], "{order:?}");
             assert_eq!(points(&layers), points(&declared), "{order:?}");
             // Both are reduced, so not only the points but also the nodes agree.

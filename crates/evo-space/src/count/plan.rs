@@ -6,6 +6,8 @@
 //! slot's allowed values, so nothing is checked later, and permutations of equal consequences (as in
 //! pairwise-different parameters) are one state.
 
+use rustc_hash::{FxHashMap, FxHashSet};
+
 use super::problem::{Conjunct, Problem};
 use super::residual::{Precomputed, extract};
 use super::table::TableDiagram;
@@ -38,6 +40,8 @@ pub struct SearchStep {
     pub closings: Vec<Closing>,
     /// Words of the state after this step.
     pub width: usize,
+    /// What one value costs, in steps of the budget: 1 for a step of any sensible space.
+    pub weight: u64,
 }
 
 /// Where the allowed values of a slot are.
@@ -112,7 +116,23 @@ impl SearchStep {
     }
 }
 
+/// Words, table nodes and programs of a state that count as one step.
+const STEP_PARTS: usize = 64;
+
 impl SearchPlan {
+    /// About how much planning has to do, and keep: each conjunct is carried along from its first slot to its
+    /// last.
+    pub fn cost(problem: &Problem, order: &[usize]) -> u64 {
+        let mut depths = vec![usize::MAX; problem.values.len()];
+        order.iter().enumerate().for_each(|(depth, slot)| depths[*slot] = depth);
+        let carried = |conjunct: &Conjunct| {
+            let depths = conjunct.slots.iter().map(|slot| depths[*slot]);
+            let (first, last) = depths.fold((usize::MAX, 0), |(a, b), at| (a.min(at), b.max(at)));
+            if first == usize::MAX { 0 } else { (last - first) as u64 }
+        };
+        problem.conjuncts.iter().map(carried).sum()
+    }
+
     /// Plans the search of a group in the given order of its slots.
     pub fn new(problem: &Problem, order: &[usize]) -> SearchPlan {
         let mut planner = Planner::new(problem, order);
@@ -127,14 +147,15 @@ struct Planner<'a> {
     /// When each slot is decided; slots of other groups never are.
     depths: Vec<usize>,
     registers: Registers,
-    tracks: Vec<Track<'a>>,
+    tracks: Vec<Track>,
+    /// The tracks that take in each depth's slot.
+    touching: Vec<Vec<usize>>,
     /// Where each open slot's mask is in the state before the step.
     masks: Vec<Option<usize>>,
 }
 
 /// One conjunct on its way through the order.
-struct Track<'a> {
-    conjunct: &'a Conjunct,
+struct Track {
     /// When its slots are decided, ascending.
     depths: Vec<usize>,
     diagram: Option<TableDiagram>,
@@ -143,9 +164,13 @@ struct Track<'a> {
     residual: Code,
 }
 
-impl Track<'_> {
+impl Track {
+    fn last_depth(&self) -> usize {
+        self.depths.last().copied().expect("a conjunct has slots")
+    }
+
     fn open_after(&self, depth: usize) -> usize {
-        self.depths.iter().filter(|own| **own > depth).count()
+        self.depths.len() - self.depths.partition_point(|own| *own <= depth)
     }
 
     /// Open slots remain after `depth`, and it has begun.
@@ -163,13 +188,18 @@ impl<'a> Planner<'a> {
         // A conjunct links all of its slots into one group, so its first slot decides whether it belongs
         // here.
         let mine = problem.conjuncts.iter().filter(|conjunct| depths[conjunct.slots[0]] != usize::MAX);
-        let tracks = mine.map(|conjunct| track(conjunct, &depths)).collect();
+        let tracks: Vec<Track> = mine.map(|conjunct| track(conjunct, &depths)).collect();
+        let mut touching = vec![Vec::new(); order.len()];
+        for (number, track) in tracks.iter().enumerate() {
+            track.depths.iter().for_each(|depth| touching[*depth].push(number));
+        }
         let mut registers = Registers::new(problem.values.len());
         // Conjuncts may still read slots with one value. No step of this group sets those registers.
         for (slot, values) in problem.values.iter().enumerate() {
             registers.set(slot as Register, values.first().copied());
         }
-        Planner { problem, order, depths, registers, tracks, masks: vec![None; problem.values.len()] }
+        let masks = vec![None; problem.values.len()];
+        Planner { problem, order, depths, registers, tracks, touching, masks }
     }
 
     fn step(&mut self, depth: usize) -> SearchStep {
@@ -187,6 +217,10 @@ impl<'a> Planner<'a> {
         let (carried, nodes) = self.node_moves(depth, &masks, &mut width);
         let (key, closing) = self.register_fields(depth, &mut width);
         let closings = self.closings(depth, &masks);
+        let work = width + masks.len() + carried.len() + nodes.len();
+        let weight = 1
+            + work as u64 / STEP_PARTS as u64
+            + parts.iter().map(|part| part.program.weight() - 1).sum::<u64>();
         // Not earlier: everything above reads where the masks were before this step.
         self.masks.fill(None);
         masks.iter().for_each(|mask| self.masks[mask.slot] = Some(mask.to));
@@ -203,7 +237,14 @@ impl<'a> Planner<'a> {
             closing_registers: closing,
             closings,
             width,
+            weight,
         }
+    }
+
+    /// The tracks that have one open slot left after a step that takes one of theirs in.
+    fn closing(&self, depth: usize) -> impl Iterator<Item = &Track> {
+        let touching = self.touching[depth].iter().map(|number| &self.tracks[*number]);
+        touching.filter(move |track| track.open_after(depth) == 1)
     }
 
     fn source(&self, slot: usize) -> Source {
@@ -220,14 +261,15 @@ impl<'a> Planner<'a> {
     /// Tells conjuncts without a table about the new slot. Parts that become computable are computed once.
     fn advance_residuals(&mut self, depth: usize) -> Vec<Precomputed> {
         let mut parts = Vec::new();
-        let Planner { depths, registers, tracks, problem, .. } = self;
+        let Planner { depths, registers, tracks, touching, problem, .. } = self;
         // Constants of other groups do not exist; slots with one value count as decided.
         let decided =
             |at: usize| at >= problem.values.len() || depths[at] <= depth || problem.values[at].len() == 1;
-        for track in tracks.iter_mut().filter(|track| track.diagram.is_none()) {
+        for number in &touching[depth] {
+            let track = &mut tracks[*number];
             // A conjunct's last slot needs no residual: closing has tried all of that slot's values
             // already.
-            if track.depths.contains(&depth) && track.open_after(depth) > 0 {
+            if track.diagram.is_none() && track.open_after(depth) > 0 {
                 track.residual = extract(&track.residual, &decided, &mut parts, registers);
             }
         }
@@ -237,22 +279,22 @@ impl<'a> Planner<'a> {
     /// The open slots that are restricted after this step.
     fn mask_moves(&self, depth: usize) -> Vec<MaskMove> {
         let mut moves: Vec<MaskMove> = Vec::new();
-        for slot in &self.order[depth + 1..] {
-            let closes = |track: &&Track<'_>| {
-                track.conjunct.slots.contains(slot)
-                    && track.depths.contains(&depth)
-                    && track.open_after(depth) == 1
-            };
-            let mut closing = self.tracks.iter().filter(closes).peekable();
+        // The tracks that close at this step, by the depth of the slot that they close on.
+        let mut closing: FxHashMap<usize, Vec<&Track>> = FxHashMap::default();
+        for track in self.closing(depth) {
+            closing.entry(track.last_depth()).or_default().push(track);
+        }
+        for (at, slot) in self.order.iter().enumerate().skip(depth + 1) {
+            let closing = closing.remove(&at);
             // A slot that nothing has restricted yet takes no words, which would be the same in every
             // state.
-            if self.masks[*slot].is_none() && closing.peek().is_none() {
+            if self.masks[*slot].is_none() && closing.is_none() {
                 continue;
             }
             let words = words_for(self.problem.values[*slot].len());
             // A table of two slots has no node to remember, because the first value alone gives the row.
-            let pairs =
-                closing.filter_map(|track| track.diagram.as_ref()).filter(|diagram| diagram.steps.len() == 1);
+            let diagrams = closing.iter().flatten().filter_map(|track| track.diagram.as_ref());
+            let pairs = diagrams.filter(|diagram| diagram.steps.len() == 1);
             // Several tables may close on the same slot at this step; their rows are intersected once here
             // instead of at every visit.
             let rows = pairs.map(pair_rows).reduce(|mut all, more| {
@@ -317,18 +359,19 @@ impl<'a> Planner<'a> {
         // What only closings read is cut off the state once they have run: points that differ in it but
         // leave the same values to the last slot have the same completions.
         let (mut key, mut closing) = (RegisterField::default(), RegisterField::default());
+        let mut seen = FxHashSet::default();
         let evaluated = || self.tracks.iter().filter(|track| track.diagram.is_none());
-        let reads = |track: &Track<'_>| {
+        let reads = |track: &Track| {
             track.residual.slots().into_iter().filter(|at| !open(*at)).map(|at| at as Register)
         };
         for register in evaluated().filter(|track| track.is_pending(depth)).flat_map(reads) {
-            if !key.registers.contains(&register) {
+            if seen.insert(register) {
                 key.registers.push(register);
             }
         }
-        let closes = |track: &&Track<'_>| track.depths.contains(&depth) && track.open_after(depth) == 1;
-        for register in evaluated().filter(closes).flat_map(reads) {
-            if !key.registers.contains(&register) && !closing.registers.contains(&register) {
+        let closing_now = self.closing(depth).filter(|track| track.diagram.is_none());
+        for register in closing_now.flat_map(reads) {
+            if seen.insert(register) {
                 closing.registers.push(register);
             }
         }
@@ -341,12 +384,10 @@ impl<'a> Planner<'a> {
     }
 
     fn closings(&mut self, depth: usize, masks: &[MaskMove]) -> Vec<Closing> {
-        let Planner { registers, tracks, problem, order, .. } = self;
-        let closes = |track: &&Track<'_>| {
-            track.diagram.is_none() && track.depths.contains(&depth) && track.open_after(depth) == 1
-        };
-        let closing = |track: &Track<'_>| {
-            let slot = order[*track.depths.last().expect("a conjunct has slots")];
+        let Planner { registers, tracks, touching, problem, order, .. } = self;
+        let closes = |track: &&Track| track.diagram.is_none() && track.open_after(depth) == 1;
+        let closing = |track: &Track| {
+            let slot = order[track.last_depth()];
             let mask = masks.iter().position(|mask| mask.slot == slot);
             Closing {
                 slot,
@@ -356,16 +397,15 @@ impl<'a> Planner<'a> {
                 values: problem.values[slot].clone(),
             }
         };
-        tracks.iter().filter(closes).map(closing).collect()
+        touching[depth].iter().map(|number| &tracks[*number]).filter(closes).map(closing).collect()
     }
 }
 
-fn track<'a>(conjunct: &'a Conjunct, depths: &[usize]) -> Track<'a> {
+fn track(conjunct: &Conjunct, depths: &[usize]) -> Track {
     // The diagram reads its slots in the order of the search, so that each step follows exactly one level.
     let mut order: Vec<usize> = (0..conjunct.slots.len()).collect();
     order.sort_by_key(|number| depths[conjunct.slots[*number]]);
     Track {
-        conjunct,
         depths: order.iter().map(|number| depths[conjunct.slots[*number]]).collect(),
         diagram: conjunct.table.as_ref().map(|table| TableDiagram::new(table, &order)),
         node: None,

@@ -3,10 +3,13 @@
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use super::table::TruthTable;
 use crate::constraint::Constraint;
 use crate::parameter::Parameter;
 use crate::program::{Atom, Code, Domains, Program, Registers, Texts, conjuncts};
+use crate::watch::SpaceWatch;
 
 /// A constraint with at most this many combinations of values is tried out in full beforehand.
 const MAX_TABLE: usize = 1 << 14;
@@ -19,6 +22,8 @@ const MAX_TRIED: usize = 1 << 21;
 #[derive(Clone, Debug)]
 pub struct Conjunct {
     pub code: Code,
+    /// The number of the constraint that it is part of.
+    pub origin: usize,
     pub slots: Vec<usize>,
     /// Its truth for all combinations of the slots' remaining values, if these are few.
     pub table: Option<Arc<TruthTable>>,
@@ -35,11 +40,13 @@ pub struct Problem {
     pub conjuncts: Vec<Conjunct>,
     /// Already known to have no valid point.
     pub impossible: bool,
+    /// Ends the work on the problem, the search included.
+    pub watch: SpaceWatch,
 }
 
 impl Problem {
     /// Prepares a space, or a part of its constraints.
-    pub fn new(parameters: &[Parameter], constraints: &[&Constraint]) -> Problem {
+    pub fn new(parameters: &[Parameter], constraints: &[&Constraint], watch: &SpaceWatch) -> Problem {
         let values = parameters.iter().flat_map(|parameter| &parameter.values);
         let texts = Texts::collect(values, constraints.iter().map(|constraint| constraint.expr.tree()));
         let mut problem = Problem {
@@ -50,10 +57,11 @@ impl Problem {
                 .collect(),
             conjuncts: Vec::new(),
             impossible: parameters.iter().any(|parameter| parameter.values.is_empty()),
+            watch: watch.clone(),
         };
         // One budget for all rounds, so that lowering again cannot multiply the work.
         let mut tried = 0;
-        while !problem.impossible {
+        while !problem.impossible && !watch.is_over() {
             // A slot that filtering left with one value is a constant to the next round, in which more
             // folds and smaller tables are possible.
             problem.lower(parameters, constraints, &texts);
@@ -68,17 +76,22 @@ impl Problem {
 
     /// Translates the constraints with what is known about the slots now.
     fn lower(&mut self, parameters: &[Parameter], constraints: &[&Constraint], texts: &Texts) {
-        let domains = Domains { values: &self.values, texts };
-        let slot = |name: &str| parameters.iter().position(|parameter| &*parameter.name == name);
+        let domains = Domains::new(&self.values, texts);
+        let places: FxHashMap<&str, usize> =
+            parameters.iter().enumerate().map(|(slot, parameter)| (&*parameter.name, slot)).collect();
         self.conjuncts.clear();
-        for constraint in constraints {
+        for (origin, constraint) in constraints.iter().enumerate() {
+            self.watch.at(Some(origin));
+            if self.watch.is_over() {
+                return;
+            }
             let names = constraint.expr.distinct_names();
-            let slots: Vec<usize> = names.iter().filter_map(|name| slot(name)).collect();
+            let slots: Vec<usize> = names.iter().filter_map(|name| places.get(&**name).copied()).collect();
             // The loader has already rejected unknown names, so a name without a slot is a bug in evo.
             assert_eq!(slots.len(), names.len(), "constraints read only known names");
             for code in conjuncts(constraint.expr.tree(), &slots, &domains) {
                 let slots = code.slots();
-                self.conjuncts.push(Conjunct { code, slots, table: None });
+                self.conjuncts.push(Conjunct { code, origin, slots, table: None });
             }
         }
     }
@@ -117,13 +130,17 @@ impl Problem {
             // Sorted anew in each pass, because removed values change which tables are small.
             numbers.sort_by_key(|number| self.combinations(&self.conjuncts[*number]));
             for number in numbers {
+                if self.watch.is_over() {
+                    return;
+                }
                 let combinations = self.combinations(&self.conjuncts[number]);
-                let few = combinations <= MAX_TABLE && *tried + combinations <= MAX_TRIED;
+                let cost = combinations.saturating_mul(programs[number].weight() as usize);
+                let few = combinations <= MAX_TABLE && tried.saturating_add(cost) <= MAX_TRIED;
                 // A conjunct that reads one slot or none is always tabulated: the search only plans
                 // conjuncts of two or more slots.
                 let wanted = few || self.conjuncts[number].slots.len() < 2;
                 if wanted && !self.impossible && !self.is_current(&self.conjuncts[number]) {
-                    *tried += combinations;
+                    *tried = tried.saturating_add(cost);
                     changed |= self.tabulate(number, &programs[number], &mut registers);
                 }
             }
@@ -143,11 +160,15 @@ impl Problem {
 
     /// Makes the table of a conjunct and removes the values that it does not support; whether any went.
     fn tabulate(&mut self, number: usize, program: &Program, registers: &mut Registers) -> bool {
+        self.watch.at(Some(self.conjuncts[number].origin));
         let slots = self.conjuncts[number].slots.clone();
         let sizes = slots.iter().map(|slot| self.values[*slot].len()).collect();
-        let mut table = TruthTable::new(sizes, program, registers, |registers, digit, at| {
+        let set = |registers: &mut Registers, digit: usize, at: usize| {
             registers.set(slots[digit] as u32, Some(self.values[slots[digit]][at]));
-        });
+        };
+        let Some(mut table) = TruthTable::new(sizes, program, registers, &self.watch, set) else {
+            return false;
+        };
         self.impossible |= table.holding == 0;
         let supported = table.supported();
         let changed = supported.iter().any(|flags| flags.contains(&false));

@@ -38,7 +38,7 @@ pub struct Relaxed {
 
 /// Chooses what to count of a group.
 pub fn relax(problem: &Problem, group: &[usize], limits: RelaxLimits) -> Relaxed {
-    let mine = problem.conjuncts.iter().filter(|conjunct| group.contains(&conjunct.slots[0]));
+    let mine = problem.conjuncts.iter().filter(|conjunct| group.binary_search(&conjunct.slots[0]).is_ok());
     let mut conjuncts: Vec<Conjunct> = mine.cloned().collect();
     let combinations = |conjunct: &Conjunct| {
         conjunct.slots.iter().map(|slot| problem.values[*slot].len()).fold(1usize, usize::saturating_mul)
@@ -82,7 +82,7 @@ impl Choice<'_> {
         if batch.is_empty() || self.take(&batch) {
             return;
         }
-        if batch.len() == 1 || self.limits.trials == 0 {
+        if batch.len() == 1 || self.limits.trials == 0 || self.part.watch.is_over() {
             return self.left_out.extend(batch);
         }
         let second = batch.split_off(batch.len() / 2);
@@ -94,12 +94,17 @@ impl Choice<'_> {
     fn take(&mut self, batch: &[Conjunct]) -> bool {
         let taken = self.part.conjuncts.len();
         self.part.conjuncts.extend_from_slice(batch);
-        let touched = |slots: &[usize]| batch.iter().any(|conjunct| slots.contains(&conjunct.slots[0]));
+        let mut touched = vec![false; self.part.values.len()];
+        batch.iter().for_each(|conjunct| touched[conjunct.slots[0]] = true);
         let mut groups = self.part.groups();
-        groups.retain(|group| self.group.contains(&group[0]) && touched(group));
+        groups.retain(|group| {
+            self.group.binary_search(&group[0]).is_ok() && group.iter().any(|slot| touched[*slot])
+        });
         // Conjuncts that were taken before can link what the batch touches, so the groups are found anew
         // and the diagrams inside them are built again.
-        let is_replaced = |layers: &Layers| groups.iter().any(|group| group.contains(&layers.slots[0]));
+        let mut replaced = vec![false; self.part.values.len()];
+        groups.iter().flatten().for_each(|slot| replaced[*slot] = true);
+        let is_replaced = |layers: &Layers| replaced[layers.slots[0]];
         let kept: usize = self.diagrams.iter().filter(|layers| !is_replaced(layers)).map(edges).sum();
         let Some(built) = self.build(&groups, self.limits.edges.saturating_sub(kept)) else {
             // Leaving a conjunct out only adds points. The diagrams stay a superset of the valid points, and

@@ -3,6 +3,10 @@
 use super::keys::KeyTable;
 use super::value_set::words_for;
 use crate::program::{Program, Registers};
+use crate::watch::SpaceWatch;
+
+/// Steps between two looks at the clock.
+pub const WATCH_STEPS: u64 = 1 << 12;
 
 /// Marks a partial combination that has no completion.
 pub const DEAD: u32 = u32::MAX;
@@ -19,18 +23,29 @@ pub struct TruthTable {
 }
 
 impl TruthTable {
-    /// Tries `program` on all combinations. `slots` are registers; `values(slot, at)` sets one.
+    /// Tries `program` on all combinations, unless `watch` ends that. `slots` are registers; `set(slot, at)`
+    /// sets one.
     pub fn new(
         sizes: Vec<usize>,
         program: &Program,
         registers: &mut Registers,
+        watch: &SpaceWatch,
         set: impl Fn(&mut Registers, usize, usize),
-    ) -> TruthTable {
+    ) -> Option<TruthTable> {
         let combinations = sizes.iter().product();
         let mut bits = Vec::with_capacity(combinations);
         let mut at = vec![0usize; sizes.len()];
         (0..at.len()).for_each(|digit| set(registers, digit, 0));
+        // The clock is looked at after some thousand steps' worth of instructions.
+        let (weight, mut unwatched) = (program.weight(), 0);
         loop {
+            unwatched += weight;
+            if unwatched >= WATCH_STEPS {
+                unwatched = 0;
+                if watch.is_over() {
+                    return None;
+                }
+            }
             bits.push(program.holds(registers));
             // Counts up like an odometer with the last slot fastest, because `bits` is row-major.
             let Some(step) = (0..at.len()).rev().find(|digit| at[*digit] + 1 < sizes[*digit]) else { break };
@@ -39,7 +54,7 @@ impl TruthTable {
             (step..at.len()).for_each(|digit| set(registers, digit, at[digit]));
         }
         let holding = bits.iter().filter(|bit| **bit).count();
-        TruthTable { sizes, bits, holding }
+        Some(TruthTable { sizes, bits, holding })
     }
 
     /// Number of combinations.

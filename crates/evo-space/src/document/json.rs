@@ -5,12 +5,17 @@
 //! kept, is made for a laxer language; the limit on nesting, repeated keys and integers beyond 64 bits
 //! would still be checked here, and the messages would no longer match those of the other errors.
 
+use std::collections::HashSet;
+
 use super::node::{Data, Node, TableEntry};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::span::Span;
 
 /// Nesting beyond this is refused, so that no input overflows the stack.
 const MAX_DEPTH: usize = 100;
+
+/// Keys of a table that are compared one by one.
+const SMALL_TABLE: usize = 32;
 
 /// Reads one JSON value that fills the text. Reports the first error and gives `None`.
 pub fn parse(text: &str, diagnostics: &mut Diagnostics) -> Option<Node> {
@@ -69,6 +74,9 @@ impl JsonReader<'_> {
 
     fn table(&mut self) -> Read<Data> {
         let mut entries: Vec<TableEntry> = Vec::new();
+        // Looking through the entries for each key would make the work quadratic, and hashing keys would cost
+        // the small tables that are nearly all.
+        let mut known: HashSet<String> = HashSet::new();
         self.at += 1;
         self.skip_space();
         if self.take(b'}') {
@@ -87,7 +95,15 @@ impl JsonReader<'_> {
                 return Err(self.unexpected("`:`"));
             }
             let value = self.value()?;
-            if entries.iter().any(|entry| entry.key == key) {
+            let few = entries.len() < SMALL_TABLE;
+            if entries.len() == SMALL_TABLE && known.is_empty() {
+                known.extend(entries.iter().map(|entry| entry.key.clone()));
+            }
+            let is_known = match few {
+                true => entries.iter().any(|entry| entry.key == key),
+                false => !known.insert(key.clone()),
+            };
+            if is_known {
                 // Kept aside and not returned, so that reading goes on and all of them are reported at
                 // once.
                 self.duplicates.push(error(key_span, format!("duplicate key `{key}`"), None));

@@ -6,13 +6,16 @@
 
 use toml::de::Error;
 
-use crate::diagnostic::Diagnostics;
+use crate::diagnostic::{Diagnostic, Diagnostics};
+
+/// Errors that are looked at; each costs a walk through the text.
+const MAX_ERRORS: usize = 50;
 
 /// Adds the parser's errors, one a line.
 pub(crate) fn report(text: &str, errors: &[Error], diagnostics: &mut Diagnostics) {
     let mut last_line = None;
     let mut last_open = None;
-    for error in errors {
+    for error in errors.iter().take(MAX_ERRORS) {
         let span = error.span().unwrap_or(0..0);
         let at = span.start.min(text.len());
         let open = open_bracket(text, at);
@@ -31,6 +34,10 @@ pub(crate) fn report(text: &str, errors: &[Error], diagnostics: &mut Diagnostics
         if !noise {
             diagnostics.error(span, words(error.message()));
         }
+    }
+    if let Some(rest) = errors.len().checked_sub(MAX_ERRORS).filter(|rest| *rest > 0) {
+        let message = format!("{rest} more places are not valid TOML");
+        diagnostics.push(Diagnostic { message, span: None, hint: None });
     }
 }
 

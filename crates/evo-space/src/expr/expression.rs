@@ -65,6 +65,16 @@ impl Expr {
         &self.parsed.root
     }
 
+    /// The number of operations, names and constants.
+    pub fn size(&self) -> usize {
+        fn nodes(tree: &Tree) -> usize {
+            let mut sum = 1;
+            tree.for_children(&mut |child| sum += nodes(child));
+            sum
+        }
+        nodes(&self.parsed.root)
+    }
+
     /// The value; checked arithmetic, so overflow and division by zero are errors.
     pub fn evaluate(&self, scope: &dyn Scope) -> Result<Value, ExprError> {
         eval::evaluate(&self.parsed.root, &eval::Context { names: &self.parsed.names, scope })

@@ -1,5 +1,6 @@
 //! Tokens to a tree, by recursive descent with Python's precedence.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::error::ExprError;
@@ -48,7 +49,8 @@ pub fn parse(text: &str) -> Result<Parsed, ExprError> {
         return Err(ExprError::new(0..start, message).hint(hints::SPLIT));
     }
     let (tokens, broken) = tokens(text);
-    let mut parser = Parser { tokens, at: 0, depth: 0, names: Vec::new(), uses: Vec::new(), text };
+    let mut parser =
+        Parser { tokens, at: 0, depth: 0, names: Vec::new(), places: HashMap::new(), uses: Vec::new(), text };
     let root = parser.whole();
     // A parser that came as far as the broken place has nothing to say of what follows.
     let root = match broken {
@@ -64,6 +66,8 @@ struct Parser<'a> {
     at: usize,
     depth: usize,
     names: Vec<Arc<str>>,
+    /// Where each name is in `names`.
+    places: HashMap<Arc<str>, usize>,
     uses: Vec<(usize, Span)>,
     text: &'a str,
 }
@@ -301,9 +305,10 @@ impl Parser<'_> {
         if self.take("(") {
             return self.call(word, span);
         }
-        let known = self.names.iter().position(|name| &**name == word);
-        let slot = known.unwrap_or_else(|| {
-            self.names.push(Arc::from(word));
+        let slot = self.places.get(word).copied().unwrap_or_else(|| {
+            let name: Arc<str> = Arc::from(word);
+            self.places.insert(Arc::clone(&name), self.names.len());
+            self.names.push(name);
             self.names.len() - 1
         });
         self.uses.push((slot, span.clone()));

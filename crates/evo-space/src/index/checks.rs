@@ -27,8 +27,10 @@ pub struct CheckScratch(Registers);
 impl Checks {
     /// Checks of conjuncts that were left out of a problem.
     pub fn new(problem: &Problem, conjuncts: Vec<Conjunct>) -> Checks {
+        let mut read = vec![false; problem.values.len()];
+        conjuncts.iter().flat_map(|conjunct| &conjunct.slots).for_each(|slot| read[*slot] = true);
         let values = |slot: usize| {
-            if !conjuncts.iter().any(|conjunct| conjunct.slots.contains(&slot)) {
+            if !read[slot] {
                 return Vec::new();
             }
             let positions = &problem.positions[slot];
@@ -64,6 +66,11 @@ impl Checks {
     /// Number of checks.
     pub fn len(&self) -> usize {
         self.checks.len()
+    }
+
+    /// What making all of some checks costs, in steps.
+    pub fn weight(&self, checks: &[usize]) -> u64 {
+        checks.iter().map(|check| self.checks[*check].program.weight()).sum()
     }
 
     /// The slots that a check reads, ascending.

@@ -50,53 +50,114 @@ impl Part {
 
 /// The parts of a space.
 pub fn parts(diagrams: &[Diagram], places: &[(usize, usize)], checks: &Checks) -> Vec<Part> {
-    let mut part_of: Vec<usize> = (0..diagrams.len()).collect();
-    for check in 0..checks.len() {
-        let linked: Vec<usize> = checks.slots(check).iter().map(|slot| part_of[places[*slot].0]).collect();
-        // Every diagram of the linked parts moves, not only those that the check reads, so that earlier links
-        // are kept.
-        part_of.iter_mut().filter(|part| linked.contains(part)).for_each(|part| *part = linked[0]);
+    let read = |check: usize| checks.slots(check).iter().map(|slot| places[*slot].0);
+    let mut leader: Vec<usize> = (0..diagrams.len()).collect();
+    fn find(leader: &mut [usize], mut own: usize) -> usize {
+        while leader[own] != own {
+            leader[own] = leader[leader[own]];
+            own = leader[own];
+        }
+        own
     }
-    let mut found = Vec::new();
-    for own in 0..diagrams.len() {
-        let members: Vec<usize> = (0..diagrams.len()).filter(|at| part_of[*at] == own).collect();
-        if !members.is_empty() {
-            let mine = |check: &usize| part_of[places[checks.slots(*check)[0]].0] == own;
-            found.push(part(diagrams, members, checks, (0..checks.len()).filter(mine).collect()));
+    for check in 0..checks.len() {
+        let first = read(check).next().unwrap_or(0);
+        for other in read(check) {
+            // The leader of the check's first diagram leads what is linked now.
+            let (a, b) = (find(&mut leader, first), find(&mut leader, other));
+            leader[b] = a;
         }
     }
-    found
+    let (mut members, mut mine) = (vec![Vec::new(); diagrams.len()], vec![Vec::new(); diagrams.len()]);
+    (0..diagrams.len()).for_each(|own| members[find(&mut leader, own)].push(own));
+    for check in 0..checks.len() {
+        mine[find(&mut leader, read(check).next().unwrap_or(0))].push(check);
+    }
+    let found = members.into_iter().zip(mine).filter(|(members, _)| !members.is_empty());
+    found.map(|(members, mine)| part(diagrams, places, members, checks, mine)).collect()
 }
 
 /// Puts next the diagram that completes most checks, then the one that most of the begun checks wait
 /// for, so that a wrong turn shows early.
-fn part(diagrams: &[Diagram], mut left: Vec<usize>, checks: &Checks, mine: Vec<usize>) -> Part {
-    let mut decided: Vec<usize> = Vec::new();
+fn part(
+    diagrams: &[Diagram],
+    places: &[(usize, usize)],
+    mut left: Vec<usize>,
+    checks: &Checks,
+    mine: Vec<usize>,
+) -> Part {
     let mut part = Part { diagrams: Vec::new(), checks: mine, steps: Vec::new(), trial: OnceLock::new() };
-    let mut open = part.checks.clone();
+    let mut waiting = Waiting::new(diagrams.len(), places, checks, &part.checks);
+    let mut step_of = vec![0; places.len()];
     while !left.is_empty() {
-        let score = |diagram: usize| {
-            let own = |slot: &usize| diagrams[diagram].layers.iter().any(|layer| layer.slot == *slot);
-            let (mut closed, mut awaited) = (0, 0);
-            for check in &open {
-                let slots = checks.slots(*check);
-                closed += usize::from(slots.iter().all(|slot| own(slot) || decided.contains(slot)));
-                let begun = slots.iter().any(|slot| decided.contains(slot));
-                awaited += usize::from(begun && slots.iter().any(own));
-            }
-            (closed, awaited)
-        };
         // The first of the best.
-        let best = (0..left.len()).rev().max_by_key(|at| score(left[*at])).unwrap_or(0);
+        let score = |at: &usize| (waiting.closed[left[*at]], waiting.awaited[left[*at]]);
+        let best = (0..left.len()).rev().max_by_key(score).unwrap_or(0);
         let diagram = left.remove(best);
+        waiting.decide(diagram);
         for (depth, layer) in diagrams[diagram].layers.iter().enumerate() {
-            decided.push(layer.slot);
-            let is_closed = |check: &usize| checks.slots(*check).iter().all(|slot| decided.contains(slot));
-            let (closes, rest) = open.iter().partition(|check| is_closed(check));
-            open = rest;
-            part.steps.push(PartStep { diagram, depth, slot: layer.slot, closes });
+            step_of[layer.slot] = part.steps.len();
+            part.steps.push(PartStep { diagram, depth, slot: layer.slot, closes: Vec::new() });
         }
         part.diagrams.push(diagram);
     }
+    for check in &part.checks {
+        let last = checks.slots(*check).iter().map(|slot| step_of[*slot]).max();
+        last.into_iter().for_each(|last| part.steps[last].closes.push(*check));
+    }
     part
+}
+
+/// How many checks wait for each diagram, kept up to date while diagrams are decided.
+struct Waiting {
+    /// The diagrams of each check.
+    diagrams: Vec<Vec<usize>>,
+    /// The checks of each diagram.
+    checks: Vec<Vec<usize>>,
+    /// How many diagrams of each check are open.
+    open: Vec<usize>,
+    decided: Vec<bool>,
+    /// Checks whose only open diagram this is.
+    closed: Vec<usize>,
+    /// Checks that have begun, and are open, and read this diagram.
+    awaited: Vec<usize>,
+}
+
+impl Waiting {
+    fn new(count: usize, places: &[(usize, usize)], checks: &Checks, mine: &[usize]) -> Waiting {
+        let mut waiting = Waiting {
+            diagrams: Vec::new(),
+            checks: vec![Vec::new(); count],
+            open: Vec::new(),
+            decided: vec![false; count],
+            closed: vec![0; count],
+            awaited: vec![0; count],
+        };
+        for (number, check) in mine.iter().enumerate() {
+            let mut read: Vec<usize> = checks.slots(*check).iter().map(|slot| places[*slot].0).collect();
+            read.sort_unstable();
+            read.dedup();
+            read.iter().for_each(|diagram| waiting.checks[*diagram].push(number));
+            if let [only] = read[..] {
+                waiting.closed[only] += 1;
+            }
+            waiting.open.push(read.len());
+            waiting.diagrams.push(read);
+        }
+        waiting
+    }
+
+    fn decide(&mut self, diagram: usize) {
+        self.decided[diagram] = true;
+        for number in &self.checks[diagram] {
+            let read = &self.diagrams[*number];
+            if self.open[*number] == read.len() {
+                read.iter().for_each(|other| self.awaited[*other] += 1);
+            }
+            self.open[*number] -= 1;
+            if self.open[*number] == 1 {
+                let last = read.iter().find(|other| !self.decided[**other]);
+                last.into_iter().for_each(|last| self.closed[*last] += 1);
+            }
+        }
+    }
 }

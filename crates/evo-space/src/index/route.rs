@@ -212,11 +212,12 @@ mod tests {
     use crate::genome::Genome;
     use crate::load::read_space;
     use crate::space::SearchSpace;
+    use crate::watch::SpaceWatch;
 
     fn space(text: &str) -> SearchSpace {
         let mut diagnostics = Diagnostics::default();
         let root = document::parse(text, &mut diagnostics).unwrap();
-        read_space(&root, &mut diagnostics).unwrap()
+        read_space(&root, &SpaceWatch::default(), &mut diagnostics).unwrap()
     }
 
     /// The route goes both ways through every point of the listing.

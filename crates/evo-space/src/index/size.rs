@@ -9,6 +9,12 @@ use crate::rng::seeded;
 /// Points drawn for an estimate, per part.
 const DRAWS: u32 = 1 << 16;
 
+/// Steps that the checks of a part may take for all of the draws to be made.
+const USUAL_WEIGHT: u64 = 1 << 12;
+
+/// Points drawn of a part with checks of any length.
+const FEWEST_DRAWS: u32 = 1 << 8;
+
 /// Enough passed checks to stop early: they give the share to 3 %.
 const ENOUGH: u32 = 1 << 10;
 
@@ -58,7 +64,10 @@ impl Index {
             let mut positions = vec![0; self.places.len()];
             let mut scratch = self.checks.scratch();
             let mut trial = Trial { drawn: 0, held: 0 };
-            while trial.drawn < DRAWS && trial.held < ENOUGH {
+            // A point of a part with very many or very long checks costs as much as many points of others.
+            let weight = self.checks.weight(&part.checks).max(USUAL_WEIGHT);
+            let draws = ((u64::from(DRAWS) * USUAL_WEIGHT / weight) as u32).max(FEWEST_DRAWS);
+            while trial.drawn < draws && trial.held < ENOUGH {
                 trial.drawn += 1;
                 trial.held += u32::from(self.draw_once(part, &mut rng, &mut positions, &mut scratch));
             }

@@ -1,5 +1,7 @@
 //! The `constraints` of a file.
 
+use std::collections::HashSet;
+
 use super::fields::{expr_error, quoted, read_expr, read_text, refuse_unknown_keys};
 use crate::constraint::Constraint;
 use crate::diagnostic::{Diagnostics, nearest};
@@ -7,6 +9,13 @@ use crate::document::{Data, Node};
 use crate::expr::{Expr, ExprError};
 use crate::kinds;
 use crate::parameter::Parameter;
+use crate::watch::SpaceWatch;
+
+/// Constraints of one space; the largest public spaces have a few dozen.
+const MAX_CONSTRAINTS: usize = 10_000;
+
+/// Bytes of all constraints together.
+const MAX_BYTES: usize = 1 << 20;
 
 /// Names in expressions are checked only if all parameters could be read, so that one mistake is
 /// reported once.
@@ -14,6 +23,7 @@ pub fn read_constraints(
     root: &Node,
     parameters: &[Parameter],
     names_known: bool,
+    watch: &SpaceWatch,
     diagnostics: &mut Diagnostics,
 ) -> Vec<Constraint> {
     let Some(node) = root.get("constraints") else { return Vec::new() };
@@ -23,19 +33,42 @@ pub fn read_constraints(
         diagnostics.error_with_hint(node.span.clone(), message, hint);
         return Vec::new();
     };
+    if let Some(why) = too_many(items) {
+        let hint = "a space of this size is better listed: make a parameter of each group, whose values are its rows";
+        diagnostics.error_with_hint(node.span.clone(), why, hint);
+        return Vec::new();
+    }
     let mut constraints = Vec::new();
-    for item in items {
+    for (number, item) in items.iter().enumerate() {
+        watch.at(Some(number));
+        if watch.is_over() || diagnostics.is_full() {
+            break;
+        }
         let Some((expr, text, because)) = read_constraint(item, diagnostics) else { continue };
         // Kinds are checked only where all names are known, because one mistake should give one error.
         if names_known && check_names(&expr, text, parameters, diagnostics) {
             let errors = kinds::check(&expr, parameters);
             errors.iter().for_each(|error| expr_error(text, error, diagnostics));
         }
-        let reads = |parameter: &Parameter| expr.distinct_names().contains(&parameter.name);
-        let read = (0..parameters.len()).filter(|at| reads(&parameters[*at])).collect();
+        let names: HashSet<&str> = expr.distinct_names().iter().map(|name| &**name).collect();
+        let read = (0..parameters.len()).filter(|at| names.contains(&*parameters[*at].name)).collect();
         constraints.push(Constraint { expr, because, parameters: read, span: Some(text.span.clone()) });
     }
     constraints
+}
+
+/// Why there are more constraints than evo counts with. Each costs about two hundred times the memory of its text
+/// until the space is ready.
+fn too_many(items: &[Node]) -> Option<String> {
+    if items.len() > MAX_CONSTRAINTS {
+        return Some(format!("more than {MAX_CONSTRAINTS} constraints"));
+    }
+    let length = |item: &Node| match (&item.data, item.get("require").map(|node| &node.data)) {
+        (Data::Text(text), _) | (_, Some(Data::Text(text))) => text.len(),
+        _ => 0,
+    };
+    let bytes: usize = items.iter().map(length).sum();
+    (bytes > MAX_BYTES).then(|| format!("more than {} KiB of constraints", MAX_BYTES >> 10))
 }
 
 /// The expression, the node that holds it, and the reason.
@@ -58,9 +91,14 @@ fn read_constraint<'a>(
 
 fn check_names(expr: &Expr, node: &Node, parameters: &[Parameter], diagnostics: &mut Diagnostics) -> bool {
     let names: Vec<&str> = parameters.iter().map(|parameter| &*parameter.name).collect();
+    let known: HashSet<&str> = names.iter().copied().collect();
     let mut sound = true;
-    for (name, span) in expr.names().iter().filter(|(name, _)| !names.contains(&name.as_str())) {
+    for (name, span) in expr.names().iter().filter(|(name, _)| !known.contains(name.as_str())) {
         sound = false;
+        // Looking for a similar name takes far longer than the rest, and the reader has seen enough.
+        if diagnostics.is_full() {
+            break;
+        }
         let mut error =
             ExprError::new(span.clone(), format!("constraint reads `{name}`, which is not a parameter"));
         error.hint = match nearest(name, names.iter().copied()) {

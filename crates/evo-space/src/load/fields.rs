@@ -48,6 +48,9 @@ pub fn refuse_unknown_keys(
     diagnostics: &mut Diagnostics,
 ) {
     for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
+        if diagnostics.is_full() {
+            return;
+        }
         let hint = match nearest(&entry.key, known.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("known keys are {}", quoted(known)),

@@ -18,6 +18,9 @@ const MAX_VALUES: usize = u16::MAX as usize;
 /// The search recurses once per parameter.
 const MAX_PARAMETERS: usize = 500;
 
+/// Longer names fill a screen, and are beyond what a compiler is told on a command line.
+const MAX_NAME: usize = 128;
+
 /// Reads all parameters, as far as they are sound.
 pub fn read_parameters(root: &Node, diagnostics: &mut Diagnostics) -> Vec<Parameter> {
     let example = "write for example `[parameters]` and below it `BLOCK = [64, 128, 256]`";
@@ -46,6 +49,11 @@ pub fn read_parameters(root: &Node, diagnostics: &mut Diagnostics) -> Vec<Parame
 
 fn read_parameter(entry: &TableEntry, diagnostics: &mut Diagnostics) -> Option<Parameter> {
     let name = entry.key.as_str();
+    if name.len() > MAX_NAME {
+        let message = format!("the name of a parameter is longer than {MAX_NAME} letters");
+        diagnostics.error(entry.key_span.clone(), message);
+        return None;
+    }
     if !is_name(name) {
         let hint = "names are made of letters, digits and `_`, and are not words such as `and` or `if`";
         diagnostics.error_with_hint(

@@ -5,10 +5,12 @@ use super::parameters::read_parameters;
 use crate::constraint::Constraint;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::document::{self, Node};
-use crate::explain::{conflict, removal};
+use crate::explain::{STEPS, conflict_watched, removal};
+use crate::index::Limits;
 use crate::parameter::Parameter;
 use crate::space::SearchSpace;
 use crate::span::Span;
+use crate::watch::SpaceWatch;
 
 impl SearchSpace {
     /// Reads the `parameters` and `constraints` of a TOML or JSON text; every other key is ignored.
@@ -16,9 +18,18 @@ impl SearchSpace {
     /// # Errors
     /// All errors of the text at once, each with its place; `Diagnostics::render` prints them with carets.
     pub fn parse(text: &str) -> Result<SearchSpace, Diagnostics> {
+        SearchSpace::parse_watched(text, &SpaceWatch::default())
+    }
+
+    /// The same under a watch.
+    ///
+    /// # Errors
+    /// A space whose construction `watch` ended is an error too, which names the constraint that was being
+    /// worked on.
+    pub fn parse_watched(text: &str, watch: &SpaceWatch) -> Result<SearchSpace, Diagnostics> {
         let mut diagnostics = Diagnostics::default();
         let root = document::parse(text, &mut diagnostics);
-        let space = root.and_then(|root| read_space(&root, &mut diagnostics));
+        let space = root.and_then(|root| read_space(&root, watch, &mut diagnostics));
         space.ok_or(diagnostics)
     }
 }
@@ -26,40 +37,62 @@ impl SearchSpace {
 /// Reads `parameters` and `constraints` of a file's root table, and nothing else of it. `None` means
 /// that `diagnostics` holds at least one new error. A space that is proven to have no
 /// valid point is an error that names the constraints to blame.
-pub fn read_space(root: &Node, diagnostics: &mut Diagnostics) -> Option<SearchSpace> {
+pub fn read_space(root: &Node, watch: &SpaceWatch, diagnostics: &mut Diagnostics) -> Option<SearchSpace> {
     let before = diagnostics.list().len();
     let parameters = read_parameters(root, diagnostics);
     // After a bad parameter an unknown name in a constraint would be a second error for one mistake.
     let names_known = diagnostics.list().len() == before;
-    let constraints = read_constraints(root, &parameters, names_known, diagnostics);
+    let constraints = read_constraints(root, &parameters, names_known, watch, diagnostics);
     if diagnostics.list().len() > before {
         return None;
     }
     let place = root.get("parameters").map_or(0..0, |node| node.span.clone());
-    let space = SearchSpace::new(parameters, constraints);
+    let space = SearchSpace::watched(parameters, constraints, Limits::default(), watch);
+    if watch.is_over() {
+        refuse_unfinished(space.constraints(), watch, place, diagnostics);
+        return None;
+    }
     if space.count() == 0 {
-        explain_empty(space.parameters(), space.constraints(), place, diagnostics);
+        explain_empty(space.parameters(), space.constraints(), watch, place, diagnostics);
         return None;
     }
     Some(space)
 }
 
-fn explain_empty(
-    parameters: &[Parameter],
+/// The error of a construction that the watch ended.
+fn refuse_unfinished(
     constraints: &[Constraint],
+    watch: &SpaceWatch,
     place: Span,
     diagnostics: &mut Diagnostics,
 ) {
-    let guilty = conflict(parameters, constraints);
+    let constraint = watch.constraint().and_then(|at| constraints.get(at));
+    let span = constraint.and_then(|constraint| constraint.span.clone());
+    let message = match span {
+        Some(_) => "counting the valid points takes too long, and this constraint was being worked on",
+        None => "counting the valid points takes too long",
+    };
+    let hint = "simplify it, or split it into constraints that read fewer parameters each";
+    diagnostics.error_with_hint(span.unwrap_or(place), message, hint);
+}
+
+fn explain_empty(
+    parameters: &[Parameter],
+    constraints: &[Constraint],
+    watch: &SpaceWatch,
+    place: Span,
+    diagnostics: &mut Diagnostics,
+) {
+    let guilty = conflict_watched(parameters, constraints, watch);
     let alone = |constraint: &Constraint| {
         let single = std::slice::from_ref(constraint);
-        !conflict(parameters, single).is_empty()
+        !conflict_watched(parameters, single, watch).is_empty()
     };
     match guilty.as_slice() {
         [] => diagnostics.error(place, "the space has no valid point"),
         [first, ..] if alone(&constraints[*first]) => {
             for at in &guilty {
-                let failure = removal(parameters, &constraints[*at]).failure;
+                let failure = removal(parameters, &constraints[*at], STEPS, watch).failure;
                 let message = "no point satisfies this constraint, so the space has no valid point";
                 blame(&constraints[*at], message, failure, &place, diagnostics);
             }

@@ -4,10 +4,12 @@ use super::read_space;
 use crate::diagnostic::Diagnostics;
 use crate::document;
 use crate::value::Value;
+use crate::watch::SpaceWatch;
 
 fn errors(text: &str) -> String {
     let mut diagnostics = Diagnostics::default();
-    let space = document::parse(text, &mut diagnostics).and_then(|root| read_space(&root, &mut diagnostics));
+    let space = document::parse(text, &mut diagnostics)
+        .and_then(|root| read_space(&root, &SpaceWatch::default(), &mut diagnostics));
     assert!(space.is_none(), "{text} is sound");
     assert!(!diagnostics.is_empty(), "refused without an error");
     diagnostics.render("space.toml", text)
@@ -304,7 +306,7 @@ fn both_notations_give_the_same_space() {
     let read = |text: &str| {
         let mut diagnostics = Diagnostics::default();
         let root = document::parse(text, &mut diagnostics).unwrap();
-        read_space(&root, &mut diagnostics).unwrap()
+        read_space(&root, &SpaceWatch::default(), &mut diagnostics).unwrap()
     };
     let toml = read(
         "[parameters]\nB = { values = [1, 2.5, 'x', false], default = 'x', help = 'h' }\nA = [3]\n\
@@ -329,7 +331,7 @@ fn carets_point_into_the_text_of_an_expression() {
     let check = |text: &str, expected: &str| {
         let mut diagnostics = Diagnostics::default();
         let root = document::parse(text, &mut diagnostics).unwrap();
-        assert!(read_space(&root, &mut diagnostics).is_none());
+        assert!(read_space(&root, &SpaceWatch::default(), &mut diagnostics).is_none());
         let span = diagnostics.list()[0].span.clone().unwrap();
         assert_eq!(&text[span], expected, "{text}");
     };

@@ -65,7 +65,7 @@ impl CompiledExpr {
         let texts = Texts::collect(values, std::iter::once(tree));
         let atoms = |name: &usize| domains[*name].iter().map(|value| texts.atom(value)).collect();
         let values: Vec<Vec<Atom>> = names.iter().map(atoms).collect();
-        let code = lower(tree, &slots, &Domains { values: &values, texts: &texts });
+        let code = lower(tree, &slots, &Domains::new(&values, &texts));
         let mut initial = Registers::new(names.len());
         let program = Program::new(&code, &mut initial);
         CompiledExpr { program, initial, names, texts }

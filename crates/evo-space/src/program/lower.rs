@@ -9,8 +9,21 @@ use crate::number::{Number, Operator};
 /// What the lowering knows about each slot.
 pub struct Domains<'a> {
     /// Remaining values of each slot; never empty.
-    pub values: &'a [Vec<Atom>],
-    pub texts: &'a Texts,
+    values: &'a [Vec<Atom>],
+    texts: &'a Texts,
+    /// The greatest magnitude of each slot's values, if all are integers. Known beforehand, because long sums
+    /// ask for it once a term.
+    magnitudes: Vec<Option<i128>>,
+}
+
+impl<'a> Domains<'a> {
+    /// The remaining values of each slot, never empty, and the texts of the space.
+    pub fn new(values: &'a [Vec<Atom>], texts: &'a Texts) -> Domains<'a> {
+        let magnitude = |values: &Vec<Atom>| {
+            values.iter().map(|atom| magnitude(*atom)).try_fold(0, |most: i128, one| Some(most.max(one?)))
+        };
+        Domains { values, texts, magnitudes: values.iter().map(magnitude).collect() }
+    }
 }
 
 /// Splits a constraint into conjuncts; conjuncts that always hold are dropped, one that never holds is a
@@ -132,69 +145,78 @@ fn joined(operands: Vec<Code>, stop: bool) -> Code {
 }
 
 fn chain(first: Code, rest: impl Iterator<Item = (Operator, Code)>, domains: &Domains<'_>) -> Code {
-    let mut left = first;
+    let mut bounded = Bounded { bound: bound(&first, domains), code: first };
     for (operator, right) in rest {
         // Only two constants can fold; asking `fold` each time would walk a long sum once per operand.
-        let constant = matches!((&left, &right), (Code::Constant(_), Code::Constant(_)));
-        left = match operator {
-            Operator::Add | Operator::Subtract => add(left, operator == Operator::Subtract, right, domains),
-            Operator::Multiply => multiply(left, right, domains),
-            operator => append(left, operator, right),
+        let constant = matches!((&bounded.code, &right), (Code::Constant(_), Code::Constant(_)));
+        let right = Bounded { bound: bound(&right, domains), code: right };
+        bounded = match operator {
+            Operator::Add | Operator::Subtract => add(bounded, operator, right),
+            Operator::Multiply => multiply(bounded, right),
+            operator => append(bounded, operator, right),
         };
         if constant {
-            left = fold(left);
+            let code = fold(bounded.code);
+            bounded = Bounded { bound: bound(&code, domains), code };
         }
     }
-    left
+    bounded.code
+}
+
+/// A code with its `bound`, which a chain keeps up to date: computing it again for each of many operands
+/// would walk the chain once per operand.
+struct Bounded {
+    code: Code,
+    bound: Option<i128>,
 }
 
 /// `left operator right`, evaluated in the order as written.
-fn append(left: Code, operator: Operator, right: Code) -> Code {
-    match left {
+fn append(left: Bounded, operator: Operator, right: Bounded) -> Bounded {
+    let bound = left.bound.and_then(|left| chained(left, operator, right.bound));
+    let code = match left.code {
         Code::Chain(first, mut rest) => {
-            rest.push((operator, right));
+            rest.push((operator, right.code));
             Code::Chain(first, rest)
         }
-        first => Code::Chain(Box::new(first), vec![(operator, right)]),
-    }
+        first => Code::Chain(Box::new(first), vec![(operator, right.code)]),
+    };
+    Bounded { code, bound }
 }
 
-fn add(left: Code, negative: bool, right: Code, domains: &Domains<'_>) -> Code {
-    let sum = bound(&left, domains).zip(bound(&right, domains)).map(|(a, b)| a.saturating_add(b));
+fn add(left: Bounded, operator: Operator, right: Bounded) -> Bounded {
+    let sum = left.bound.zip(right.bound).map(|(a, b)| a.saturating_add(b));
     // Beyond the bound, reordering could turn a sum that overflows on the way into one that does not, so it
     // stays as written.
     if sum.is_none_or(|sum| sum > i128::from(i64::MAX)) {
-        let operator = if negative { Operator::Subtract } else { Operator::Add };
         return append(left, operator, right);
     }
-    let mut terms = match left {
+    let negative = operator == Operator::Subtract;
+    let mut terms = match left.code {
         Code::Sum(terms) => terms,
         other => vec![(false, other)],
     };
-    match right {
+    match right.code {
         Code::Sum(more) => terms.extend(more.into_iter().map(|(own, term)| (own != negative, term))),
         other => terms.push((negative, other)),
     }
-    Code::Sum(terms)
+    Bounded { code: Code::Sum(terms), bound: sum }
 }
 
-fn multiply(left: Code, right: Code, domains: &Domains<'_>) -> Code {
-    let product =
-        // A zero counts as 1: in another order the product of the other factors comes first and may
-        // overflow.
-        bound(&left, domains).zip(bound(&right, domains)).map(|(a, b)| a.max(1).saturating_mul(b.max(1)));
+fn multiply(left: Bounded, right: Bounded) -> Bounded {
+    // A zero counts as 1: in another order the product of the other factors comes first and may overflow.
+    let product = left.bound.zip(right.bound).map(|(a, b)| a.max(1).saturating_mul(b.max(1)));
     if product.is_none_or(|product| product > i128::from(i64::MAX)) {
         return append(left, Operator::Multiply, right);
     }
-    let mut factors = match left {
+    let mut factors = match left.code {
         Code::Product(factors) => factors,
         other => vec![other],
     };
-    match right {
+    match right.code {
         Code::Product(more) => factors.extend(more),
         other => factors.push(other),
     }
-    Code::Product(factors)
+    Bounded { code: Code::Product(factors), bound: product }
 }
 
 /// An upper bound of the absolute value of an expression that is an integer for certain and whose
@@ -203,10 +225,7 @@ fn bound(code: &Code, domains: &Domains<'_>) -> Option<i128> {
     let of = |code: &Code| bound(code, domains);
     match code {
         Code::Constant(atom) => magnitude(*atom),
-        Code::Slot(slot) => domains.values[*slot]
-            .iter()
-            .map(|atom| magnitude(*atom))
-            .try_fold(0, |most, one| Some(most.max(one?))),
+        Code::Slot(slot) => domains.magnitudes[*slot],
         Code::Negate(operand) => of(operand),
         Code::Sum(terms) => {
             terms.iter().try_fold(0i128, |total, (_, term)| Some(total.saturating_add(of(term)?)))
@@ -214,14 +233,8 @@ fn bound(code: &Code, domains: &Domains<'_>) -> Option<i128> {
         Code::Product(factors) => {
             factors.iter().try_fold(1i128, |total, factor| Some(total.saturating_mul(of(factor)?.max(1))))
         }
-        // A zero divisor does not matter: it fails whatever the order around it.
         Code::Chain(first, rest) => {
-            rest.iter().try_fold(of(first)?, |left, (operator, right)| match operator {
-                // Rounding down can move the quotient of two integers one further from zero.
-                Operator::FloorDivide => of(right).map(|_| left + 1),
-                Operator::Remainder => of(right),
-                _ => None,
-            })
+            rest.iter().try_fold(of(first)?, |left, (operator, right)| chained(left, *operator, of(right)))
         }
         Code::Not(_) | Code::Compare(..) | Code::Member(..) => Some(1),
         Code::If(parts) => of(&parts[1]).zip(of(&parts[2])).map(|(a, b)| a.max(b)),
@@ -229,6 +242,17 @@ fn bound(code: &Code, domains: &Domains<'_>) -> Option<i128> {
             arguments.iter().map(of).try_fold(0, |most, one| Some(most.max(one?))).map(|most: i128| most + 1)
         }
         Code::All(_) | Code::Any(_) => None,
+    }
+}
+
+/// The bound of a chain with one operand more. A zero divisor does not matter: it fails whatever the order
+/// around it.
+fn chained(left: i128, operator: Operator, right: Option<i128>) -> Option<i128> {
+    match operator {
+        // Rounding down can move the quotient of two integers one further from zero.
+        Operator::FloorDivide => right.map(|_| left.saturating_add(1)),
+        Operator::Remainder => right,
+        _ => None,
     }
 }
 

@@ -10,6 +10,13 @@ use super::code::{Atom, Code};
 use crate::expr::tree::{Function, Relation};
 use crate::number::{Number, Operator};
 
+/// Instructions that count as one step. Sensible constraints are shorter, so that limits on their
+/// work count runs.
+const STEP_INSTRUCTIONS: u64 = 64;
+
+/// From this length on a list of constants is searched by halves.
+const SEARCHED_ITEMS: usize = 32;
+
 /// The number of a register.
 pub type Register = u32;
 
@@ -53,6 +60,8 @@ impl Registers {
 #[derive(Clone, Debug)]
 pub struct Program {
     instructions: Box<[Instruction]>,
+    /// Long lists of constants that something is looked for in, in ascending order.
+    lists: Box<[Box<[Atom]>]>,
     result: Register,
 }
 
@@ -87,6 +96,8 @@ enum Operation {
     Least,
     Greatest,
     Copy,
+    /// Whether `a` is in the list of number `b`.
+    Among,
     JumpIfTrue,
     JumpIfFalse,
 }
@@ -94,9 +105,15 @@ enum Operation {
 impl Program {
     /// Compiles `code`, whose slots are registers; takes new registers for what it needs.
     pub fn new(code: &Code, registers: &mut Registers) -> Program {
-        let mut compiler = CodeCompiler { registers, instructions: Vec::new() };
+        let mut compiler = CodeCompiler { registers, instructions: Vec::new(), lists: Vec::new() };
         let result = compiler.compile(code);
-        Program { instructions: compiler.instructions.into_boxed_slice(), result }
+        let CodeCompiler { instructions, lists, .. } = compiler;
+        Program { instructions: instructions.into(), lists: lists.into(), result }
+    }
+
+    /// What a run costs, in steps: limits on work count a run of any sensible program as one step.
+    pub fn weight(&self) -> u64 {
+        self.instructions.len() as u64 / STEP_INSTRUCTIONS + 1
     }
 
     /// The value, or `None` where evaluation fails.
@@ -115,6 +132,10 @@ impl Program {
                     continue;
                 }
                 Operation::Copy => a,
+                Operation::Among => {
+                    let list = &self.lists[instruction.b as usize];
+                    Atom::bool(list.binary_search_by(|item| in_lists(*item, a)).is_ok())
+                }
                 Operation::Not => Atom::bool(!a.is_true()),
                 Operation::Negate => Atom::Number(a.number()?.negate().ok()?),
                 Operation::Absolute => Atom::Number(a.number()?.absolute().ok()?),
@@ -188,9 +209,15 @@ fn any(operation: Operation, a: Atom, b: Atom) -> Option<Atom> {
     Some(Atom::bool(truth))
 }
 
+/// The order of lists: numbers by their size, then texts.
+fn in_lists(a: Atom, b: Atom) -> Ordering {
+    a.compare(b).unwrap_or_else(|| a.number().is_none().cmp(&b.number().is_none()))
+}
+
 struct CodeCompiler<'a> {
     registers: &'a mut Registers,
     instructions: Vec<Instruction>,
+    lists: Vec<Box<[Atom]>>,
 }
 
 impl CodeCompiler<'_> {
@@ -282,6 +309,11 @@ impl CodeCompiler<'_> {
 
     fn member(&mut self, value: &Code, items: &[Code], out: Register) {
         let value = self.compile(value);
+        if let Some(list) = constants(items) {
+            let number = self.lists.len() as u32;
+            self.lists.push(list);
+            return self.push(Operation::Among, value, number, out);
+        }
         // The whole list is evaluated first, as in Python.
         // Slots are read as well, even where comparing stops before them.
         for slot in items.iter().filter(|item| matches!(item, Code::Slot(_))) {
@@ -340,6 +372,21 @@ impl CodeCompiler<'_> {
         let here = self.instructions.len() as u32;
         jumps.iter().for_each(|jump| self.instructions[*jump].b = here);
     }
+}
+
+/// The items of a list in ascending order, if it is long and holds constants alone. A short one is compared item
+/// by item, which takes no longer.
+fn constants(items: &[Code]) -> Option<Box<[Atom]>> {
+    let constant = |item: &Code| match item {
+        Code::Constant(atom) => Some(*atom),
+        _ => None,
+    };
+    let mut list: Vec<Atom> = items.iter().map(constant).collect::<Option<_>>()?;
+    if list.len() < SEARCHED_ITEMS {
+        return None;
+    }
+    list.sort_by(|a, b| in_lists(*a, *b));
+    Some(list.into())
 }
 
 fn arithmetic(operator: Operator) -> Operation {

@@ -23,7 +23,8 @@ fn check_on(text: &str, values: &[Value]) {
     let texts = Texts::collect(values.iter(), [expr.tree()].into_iter());
     let atoms: Vec<Atom> = values.iter().map(|value| texts.atom(value)).collect();
     let slots: Vec<usize> = names.iter().map(|name| usize::from(&**name == "b")).collect();
-    let domains = Domains { values: &[atoms.clone(), atoms.clone()], texts: &texts };
+    let both = [atoms.clone(), atoms.clone()];
+    let domains = Domains::new(&both, &texts);
     let mut registers = Registers::new(2);
     let codes = conjuncts(expr.tree(), &slots, &domains);
     let programs: Vec<Program> = codes.iter().map(|code| Program::new(code, &mut registers)).collect();

@@ -9,6 +9,7 @@ use crate::genome::{Configuration, Genome};
 use crate::index::{Index, Limits, Size};
 use crate::parameter::Parameter;
 use crate::value::Value;
+use crate::watch::SpaceWatch;
 
 /// Parameters, constraints and an index of the valid points in canonical order (lexicographic by
 /// value position).
@@ -65,7 +66,17 @@ impl SearchSpace {
         constraints: Vec<Constraint>,
         limits: Limits,
     ) -> SearchSpace {
-        let problem = Problem::new(&parameters, &constraints.iter().collect::<Vec<_>>());
+        SearchSpace::watched(parameters, constraints, limits, &SpaceWatch::default())
+    }
+
+    /// The same under a watch. If that ended the work, the space is not the one that was asked for.
+    pub(crate) fn watched(
+        parameters: Vec<Parameter>,
+        constraints: Vec<Constraint>,
+        limits: Limits,
+        watch: &SpaceWatch,
+    ) -> SearchSpace {
+        let problem = Problem::new(&parameters, &constraints.iter().collect::<Vec<_>>(), watch);
         let index = Index::new(&problem, limits);
         SearchSpace { parameters, constraints, index, has_default: true }
     }

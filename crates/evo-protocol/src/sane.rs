@@ -1,0 +1,175 @@
+//! What a worker's answer must be besides well-formed: times are positive and ordered, counts fit each other.
+//!
+//! A variant that writes over its worker's memory, or a worker of somebody else's, can send any numbers. One
+//! impossible time would rank first for good.
+
+use crate::measurement::Measurement;
+use crate::verdict::GateState;
+use crate::worker::{MeasureAnswer, PairedTimes, Response};
+
+/// A time of more than this, nanoseconds, is longer than any deadline: a day.
+const LONGEST_NS: f64 = 86_400e9;
+
+impl Response {
+    /// Why the answer cannot be true; `None` where it can.
+    pub fn fault(&self) -> Option<String> {
+        match self {
+            Response::Measured(answer) => answer.fault(),
+            Response::Paired(times) => times.fault(),
+            Response::Loaded { load_ms } => {
+                (!is_span(*load_ms)).then(|| format!("loading took {load_ms} ms"))
+            }
+            Response::Alive { canary_ns, .. } => {
+                (!is_span(*canary_ns)).then(|| format!("the health check took {canary_ns} ns"))
+            }
+            Response::GateDone(answer) => {
+                let failed = answer.report.state == GateState::Fail;
+                (failed != answer.verdict.is_some())
+                    .then(|| "a gate whose state and verdict contradict each other".to_string())
+            }
+            Response::Ready { .. }
+            | Response::Phase { .. }
+            | Response::Need { .. }
+            | Response::Clocks { .. }
+            | Response::Fault { .. }
+            | Response::Failed { .. } => None,
+        }
+    }
+}
+
+impl MeasureAnswer {
+    fn fault(&self) -> Option<String> {
+        match (&self.measurement, &self.verdict) {
+            (Some(measurement), None) => measurement.fault(),
+            (None, None) => Some("neither a measurement nor a verdict".to_string()),
+            // The worker itself refuses the variant, for its impossible times perhaps. Nothing ranks by them.
+            (_, Some(_)) => None,
+        }
+    }
+}
+
+impl Measurement {
+    /// Why these statistics cannot be of samples; `None` where they can.
+    pub fn fault(&self) -> Option<String> {
+        let ascending = [
+            ("min_ns", self.min_ns),
+            ("p10_ns", self.p10_ns),
+            ("p50_ns", self.p50_ns),
+            ("p90_ns", self.p90_ns),
+        ];
+        let interval = [("ci_low_ns", self.ci_low_ns), ("ci_high_ns", self.ci_high_ns)];
+        for (name, value) in ascending.iter().chain(&interval) {
+            if !is_time(*value) {
+                return Some(format!("{name} is {value}"));
+            }
+        }
+        for pair in ascending.windows(2).chain([&interval[..]]) {
+            if pair[0].1 > pair[1].1 {
+                return Some(format!("{} is {}, above {} of {}", pair[0].0, pair[0].1, pair[1].0, pair[1].1));
+            }
+        }
+        if !(0.0..=LONGEST_NS).contains(&self.mad_ns) {
+            return Some(format!("mad_ns is {}", self.mad_ns));
+        }
+        if self.samples == 0 || self.batch == 0 {
+            return Some(format!("{} samples of {} calls", self.samples, self.batch));
+        }
+        if self.outliers > self.samples {
+            return Some(format!("{} of {} samples are outliers", self.outliers, self.samples));
+        }
+        if self.raw_ns.len() > self.samples as usize {
+            return Some(format!("{} raw times of {} samples", self.raw_ns.len(), self.samples));
+        }
+        self.raw_ns.iter().find(|time| !is_time(**time)).map(|time| format!("a sample of {time} ns"))
+    }
+}
+
+impl PairedTimes {
+    fn fault(&self) -> Option<String> {
+        let times = self.a_ns.iter().chain(&self.b_ns);
+        if let Some(time) = times.clone().find(|time| !is_time(**time)) {
+            return Some(format!("a paired time of {time} ns"));
+        }
+        // The logarithm of the ratio of two times that are possible.
+        let most = LONGEST_NS.ln() + 30.0;
+        let ratio = self.log_ratios.iter().find(|ratio| !ratio.is_finite() || ratio.abs() > most);
+        ratio.map(|ratio| format!("a logarithm of a ratio of {ratio}"))
+    }
+}
+
+fn is_time(nanoseconds: f64) -> bool {
+    nanoseconds > 0.0 && nanoseconds <= LONGEST_NS
+}
+
+/// A duration that may be 0 where a clock is coarse.
+fn is_span(value: f64) -> bool {
+    (0.0..=LONGEST_NS).contains(&value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Telemetry;
+    use crate::measurement::{StopRule, TimingMode};
+
+    fn measurement() -> Measurement {
+        Measurement {
+            problem: "p".into(),
+            mode: TimingMode::Hot,
+            samples: 3,
+            batch: 1,
+            p10_ns: 10.0,
+            p50_ns: 11.0,
+            p90_ns: 12.0,
+            min_ns: 10.0,
+            mad_ns: 0.0,
+            ci_low_ns: 10.0,
+            ci_high_ns: 12.0,
+            outliers: 0,
+            dropped: 0,
+            stop: StopRule::Limit,
+            telemetry: Telemetry::default(),
+            raw_ns: vec![10.0, 11.0, 12.0],
+        }
+    }
+
+    #[track_caller]
+    fn check(change: impl Fn(&mut Measurement), expected: &str) {
+        let mut changed = measurement();
+        change(&mut changed);
+        let answer = MeasureAnswer { measurement: Some(Box::new(changed)), ..MeasureAnswer::default() };
+        assert_eq!(Response::Measured(Box::new(answer)).fault().as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn impossible_times_and_counts_are_told() {
+        assert_eq!(measurement().fault(), None);
+        check(|one| one.p50_ns = 0.0, "p50_ns is 0");
+        check(|one| one.min_ns = -1.0, "min_ns is -1");
+        check(|one| one.p90_ns = f64::NAN, "p90_ns is NaN");
+        check(|one| one.p90_ns = f64::INFINITY, "p90_ns is inf");
+        check(|one| one.p10_ns = 11.5, "p10_ns is 11.5, above p50_ns of 11");
+        check(|one| one.ci_low_ns = 13.0, "ci_low_ns is 13, above ci_high_ns of 12");
+        check(|one| one.mad_ns = -0.5, "mad_ns is -0.5");
+        check(|one| one.samples = 0, "0 samples of 1 calls");
+        check(|one| one.batch = 0, "3 samples of 0 calls");
+        check(|one| one.outliers = 4, "4 of 3 samples are outliers");
+        check(|one| one.raw_ns.push(1.0), "4 raw times of 3 samples");
+        check(|one| one.raw_ns[1] = -11.0, "a sample of -11 ns");
+        let nothing = Response::Measured(Box::default());
+        assert_eq!(nothing.fault().as_deref(), Some("neither a measurement nor a verdict"));
+    }
+
+    #[test]
+    fn paired_times_are_checked_too() {
+        let fault = |a_ns: f64, ratio: f64| {
+            let times = PairedTimes { a_ns: vec![a_ns], log_ratios: vec![ratio], ..PairedTimes::default() };
+            Response::Paired(times).fault()
+        };
+        assert_eq!(fault(5.0, -0.2), None);
+        assert_eq!(fault(-5.0, 0.0).as_deref(), Some("a paired time of -5 ns"));
+        assert!(fault(5.0, f64::NAN).is_some() && fault(5.0, 1e9).is_some());
+        assert!(Response::Alive { canary_ns: -1.0, memory_free: None }.fault().is_some());
+        assert_eq!(Response::Loaded { load_ms: 0.0 }.fault(), None);
+    }
+}

@@ -1,0 +1,111 @@
+//! What must hold for any bytes, one function a format. The fuzz targets run these under libFuzzer; `tests/it/fuzzed.rs`
+//! runs them on mutated seeds in every `cargo test`.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use evo::journal::reader;
+use evo::journal::record::JournalRecord;
+use evo::journal::replay::History;
+use evo::journal::{leaderboard_file, line};
+use evo::replay::Recording;
+use evo::report::text;
+use evo_protocol::worker::{Frame, Request, Response};
+use evo_space::diagnostic::Diagnostics;
+use evo_space::document;
+use evo_space::{Expr, SearchSpace, SpaceWatch};
+
+/// Questions of a watch until a space is given up: some milliseconds of work.
+const PATIENCE: u32 = 2000;
+
+/// A space file, TOML or JSON: a space, or errors with places inside the text; never more work than the watch allows.
+pub fn space_file(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let asked = AtomicU32::new(0);
+    let watch = SpaceWatch::new(move || asked.fetch_add(1, Ordering::Relaxed) > PATIENCE);
+    match SearchSpace::parse_watched(text, &watch) {
+        Ok(space) => {
+            let first = space.iter().next();
+            assert!(first.is_none_or(|genome| space.contains(&genome)));
+        }
+        Err(errors) => {
+            let inside = |span: &document::Span| text.get(span.clone()).is_some();
+            assert!(errors.list().iter().all(|error| error.span.as_ref().is_none_or(inside)), "{errors:?}");
+            let shown = errors.render("space.toml", text);
+            assert!(!shown.is_empty() && shown.len() < 200_000, "{} bytes", shown.len());
+            assert!(
+                !shown.chars().any(|letter| letter.is_control() && letter != '\n' && letter != '\t'),
+                "{shown}"
+            );
+        }
+    }
+    // The tree alone, of texts that are no spaces.
+    let _ = document::parse(text, &mut Diagnostics::default());
+}
+
+/// An expression: a tree with a value or a reason, or an error with its place.
+pub fn expression(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    match Expr::parse(text) {
+        Ok(expr) => {
+            let _ = expr.evaluate(&|name: &str| Some(evo_space::Value::Int(name.len() as i64)));
+        }
+        Err(error) => assert!(text.get(error.span.clone()).is_some(), "{error:?}"),
+    }
+}
+
+/// A line of the worker protocol: what is accepted has possible times.
+pub fn worker_line(bytes: &[u8]) {
+    if let Ok(frame) = serde_json::from_slice::<Frame<Response>>(bytes) {
+        if let (None, Response::Measured(answer)) = (frame.body.fault(), &frame.body)
+            && let (Some(measurement), None) = (&answer.measurement, &answer.verdict)
+        {
+            assert!(measurement.p50_ns.is_finite() && measurement.p50_ns > 0.0);
+            assert!(measurement.p10_ns <= measurement.p50_ns && measurement.p50_ns <= measurement.p90_ns);
+        }
+        let again = serde_json::to_vec(&frame).expect("what was read can be written");
+        assert!(serde_json::from_slice::<Frame<Response>>(&again).is_ok());
+    }
+    let _ = serde_json::from_slice::<Frame<Request>>(bytes);
+}
+
+/// A journal: whole lines are used, others are named, and nothing is counted twice.
+pub fn journal(bytes: &[u8]) {
+    let journal = reader::parse(bytes);
+    assert!(journal.length <= bytes.len() as u64);
+    let lines = bytes.split(|byte| *byte == b'\n').count();
+    assert!(journal.records.len() + journal.rejected.len() <= lines);
+    let again: String = journal
+        .records
+        .iter()
+        .map(|record| line::encode(record).expect("what was read can be written"))
+        .collect();
+    assert_eq!(reader::parse(again.as_bytes()).records.len(), journal.records.len());
+    let _ = History::replay(journal);
+    // A checksum keeps mutated records out, so they are sealed anew.
+    if let Ok(record) = serde_json::from_slice::<JournalRecord>(bytes) {
+        let sealed = line::encode(&record).expect("what was read can be written");
+        let _ = History::replay(reader::parse(sealed.as_bytes()));
+    }
+}
+
+/// A leaderboard: it is read and can be shown, or it is refused with a reason.
+pub fn leaderboard(bytes: &[u8]) {
+    match leaderboard_file::parse(bytes) {
+        Ok(board) => assert!(text::board(&board, 100).len() < 100 * (bytes.len() + 1000)),
+        Err(reason) => assert!(!reason.is_empty()),
+    }
+}
+
+/// A recording in any format: rows in its space, or a fault that says what is wrong.
+pub fn recording(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    match Recording::of_text(text, "kernel__device") {
+        Ok(recording) => {
+            let inside = |genome: &evo_space::Genome| {
+                recording.space.contains(genome) || recording.row(genome).is_some()
+            };
+            assert!(recording.space.iter().take(20).all(|genome| inside(&genome)));
+        }
+        Err(fault) => assert!(!fault.to_string().is_empty()),
+    }
+}

@@ -1,0 +1,175 @@
+//! How a space is opened: how long that may take, and which files it may name.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Component, Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use evo_space::SpaceWatch;
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+/// A text that a space names; the longest kernel in use has some hundred kilobytes.
+pub const SOURCE_MAX: u64 = 16 << 20;
+
+/// An array that a space names: as much as a large device holds.
+pub const ARRAY_MAX: u64 = 64 << 30;
+
+/// How a space is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct SpaceAccess {
+    /// Longest time for reading the file and counting its points.
+    pub limit: Duration,
+    /// Whether the file may name files outside its own folder.
+    pub allow_outside: bool,
+}
+
+impl Default for SpaceAccess {
+    fn default() -> SpaceAccess {
+        SpaceAccess { limit: Duration::from_secs(10), allow_outside: false }
+    }
+}
+
+impl SpaceAccess {
+    /// A watch that ends the construction of a space after the limit, counted from now.
+    pub fn watch(&self) -> SpaceWatch {
+        let deadline = Instant::now().checked_add(self.limit);
+        SpaceWatch::new(move || deadline.is_some_and(|deadline| Instant::now() >= deadline))
+    }
+}
+
+/// Opens a file that a space names, below the space's folder: a regular file of at most `limit` bytes, to which no
+/// link and no `..` leads from outside. With `allow_outside` it may be anywhere.
+///
+/// # Errors
+/// `NotFound` where there is nothing; for other refusals the message says why.
+pub fn open_beside(folder: &Path, name: &str, limit: u64, allow_outside: bool) -> io::Result<File> {
+    let file = if allow_outside {
+        // Not blocking, so that a pipe without a writer is refused and not waited for.
+        File::options().read(true).custom_flags(libc::O_NONBLOCK).open(folder.join(name))?
+    } else {
+        File::from(open_beneath(folder, name)?)
+    };
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(refused("it is not a regular file"));
+    }
+    if found.len() > limit {
+        let (size, limit) = (found.len(), limit);
+        let message = format!("it has {size} bytes, and at most {limit} are read");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+    }
+    Ok(file)
+}
+
+/// The text of a file that a space names.
+pub fn read_beside(folder: &Path, name: &str, allow_outside: bool) -> io::Result<String> {
+    let mut text = String::new();
+    // The length was checked, but the file may be growing.
+    open_beside(folder, name, SOURCE_MAX, allow_outside)?.take(SOURCE_MAX).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// What a refusal to leave the folder means to a person.
+pub fn is_outside(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::CrossesDevices || error.raw_os_error() == Some(libc::EXDEV)
+}
+
+fn open_beneath(folder: &Path, name: &str) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let place =
+        rustix::fs::open(folder, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    // The kernel resolves the whole path and refuses to leave the folder, links included, in one step.
+    let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    match rustix::fs::openat2(&place, name, flags, Mode::empty(), beneath) {
+        Ok(file) => Ok(file),
+        Err(Errno::XDEV) => Err(outside()),
+        // Older kernels and some containers do not have the call.
+        Err(Errno::NOSYS | Errno::PERM | Errno::INVAL) => open_canonical(folder, name, flags),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The same in two steps; between them nobody else may change the folder.
+fn open_canonical(folder: &Path, name: &str, flags: OFlags) -> io::Result<OwnedFd> {
+    let climbs = |part: Component<'_>| !matches!(part, Component::Normal(_) | Component::CurDir);
+    if Path::new(name).components().any(climbs) {
+        return Err(outside());
+    }
+    let path = folder.join(name).canonicalize()?;
+    if !path.starts_with(folder.canonicalize()?) {
+        return Err(outside());
+    }
+    Ok(rustix::fs::open(&path, flags | OFlags::NOFOLLOW, Mode::empty())?)
+}
+
+fn outside() -> io::Error {
+    io::Error::new(io::ErrorKind::CrossesDevices, "it is outside the folder of the space file")
+}
+
+fn refused(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, why)
+}
+
+/// The path of a file below a folder, as messages and workers name it.
+pub fn path_beside(folder: Option<&Path>, name: &str) -> PathBuf {
+    folder.map_or_else(|| PathBuf::from(OsStr::new(name)), |folder| folder.join(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn why(folder: &Path, name: &str) -> String {
+        read_beside(folder, name, false)
+            .map_or_else(|error| error.to_string(), |text| format!("read: {text}"))
+    }
+
+    #[test]
+    fn only_regular_files_below_the_folder_are_opened() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("space");
+        std::fs::create_dir_all(folder.join("sub")).unwrap();
+        std::fs::write(root.path().join("secret"), "secret").unwrap();
+        std::fs::write(folder.join("sub/k.cu"), "code").unwrap();
+        symlink("sub/k.cu", folder.join("inside.cu")).unwrap();
+        symlink("../secret", folder.join("out.cu")).unwrap();
+        symlink(root.path(), folder.join("up")).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            folder.join("pipe.cu"),
+            rustix::fs::FileType::Fifo,
+            Mode::from_raw_mode(0o600),
+            0,
+        )
+        .unwrap();
+        let outside = "it is outside the folder of the space file";
+        assert_eq!(why(&folder, "sub/k.cu"), "read: code");
+        assert_eq!(why(&folder, "inside.cu"), "read: code");
+        for name in ["../secret", "out.cu", "up/secret", "/etc/passwd", "sub/../../secret"] {
+            let error = read_beside(&folder, name, false).unwrap_err();
+            assert!(is_outside(&error), "{name}: {error}");
+            assert_eq!(why(&folder, name), outside, "{name}");
+            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+            let error = open_canonical(&folder, name, flags).unwrap_err();
+            assert_eq!(error.to_string(), outside, "{name}, without the system call");
+        }
+        assert_eq!(why(&folder, "pipe.cu"), "it is not a regular file");
+        assert_eq!(why(&folder, "sub"), "it is not a regular file");
+        assert_eq!(read_beside(&folder, "out.cu", true).unwrap(), "secret");
+        assert!(read_beside(&folder, "pipe.cu", true).is_err(), "a pipe is not waited for");
+    }
+
+    #[test]
+    fn a_file_beyond_the_limit_is_refused_before_it_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::File::create(folder.path().join("big.cu")).unwrap().set_len(SOURCE_MAX + 1).unwrap();
+        let error = read_beside(folder.path(), "big.cu", false).unwrap_err().to_string();
+        assert!(error.contains("at most 16777216"), "{error}");
+    }
+}
