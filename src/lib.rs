@@ -17,6 +17,7 @@ pub mod event;
 pub mod journal;
 pub mod kernel;
 pub mod process;
+pub mod regular;
 pub mod replay;
 pub mod report;
 pub mod study;

@@ -16,12 +16,10 @@ use evo_protocol::verdict::VerdictKind;
 use evo_space::genome::ContentHash;
 
 use super::error::CompileSetupError;
+use super::scratch::{ScratchFolder, ScratchPlace};
 
 /// Raised when the layout or the meaning of an entry changes; older entries are then not looked at.
 const VERSION: &str = "v2";
-
-/// Scratch folders of processes that are gone are removed when they are older than this.
-const SCRATCH_AGE: Duration = Duration::from_secs(24 * 3600);
 
 /// Reference answers belong to the seed of one study; those of studies that ended long ago are removed.
 const ANSWERS_AGE: Duration = Duration::from_secs(14 * 24 * 3600);
@@ -60,11 +58,12 @@ impl Cache {
     }
 
     /// A fresh scratch folder on the cache's file system, removed when dropped.
-    pub fn scratch(&self) -> Result<tempfile::TempDir, CompileSetupError> {
-        tempfile::Builder::new()
-            .prefix("worker-")
-            .tempdir_in(self.root.join("tmp"))
-            .map_err(|error| CompileSetupError::cache(&self.root, error))
+    pub fn scratch(&self) -> Result<ScratchFolder, CompileSetupError> {
+        self.place().folder().map_err(|error| CompileSetupError::cache(&self.root, error))
+    }
+
+    fn place(&self) -> ScratchPlace {
+        ScratchPlace::new(self.root.join("tmp"))
     }
 
     /// Free space where the cache is; `None` where the file system does not tell.
@@ -106,7 +105,7 @@ impl Cache {
         // succeed.
         let lasting = match outcome {
             Ok(_) => true,
-            Err(verdict) => verdict.kind == VerdictKind::CompileError,
+            Err(verdict) => verdict.kind == VerdictKind::CompileError && !verdict.is_in_doubt(),
         };
         if lasting {
             let body = serde_json::to_string(outcome).map_err(io::Error::other)?;
@@ -150,20 +149,14 @@ impl Cache {
     }
 
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        if let Some(folder) = path.parent().filter(|folder| !folder.is_dir()) {
-            fs::create_dir_all(folder)?;
-        }
         // Two processes may write the same entry at once. Each renames a whole file, so the last one wins and
         // readers never see a mixture.
-        let mut file = tempfile::Builder::new().prefix("entry-").tempfile_in(self.root.join("tmp"))?;
-        file.write_all(bytes)?;
-        file.persist(path).map(drop).map_err(|error| error.error)
+        self.place().write(path, bytes)
     }
 
-    /// Removes scratch that killed processes left behind, and answers of references that are old. Age decides,
-    /// not process numbers: the folder may be shared between machines.
+    /// Removes scratch that killed processes left behind, and answers of references that are old.
     fn sweep_scratch(&self) {
-        remove_old(&self.root.join("tmp"), SCRATCH_AGE, |_| true);
+        self.place().sweep();
         let is_answer = |path: &Path| path.extension().is_some_and(|extension| extension == "expected");
         if let Some(folder) = self.root.parent() {
             remove_old(folder, ANSWERS_AGE, is_answer);

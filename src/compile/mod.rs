@@ -1,7 +1,8 @@
 //! Compiling variants in processes that can be killed.
 //!
 //! - The pool: `farm` holds the queue, `starter` starts a worker process, `serve` runs inside it, `wire` lists the messages
-//!   between them, `cache` keeps results, `guard` refuses sources that would read this machine's files.
+//!   between them, `cache` keeps results, `scratch`
+//!   what is being made, `guard` refuses sources that would read this machine's files.
 //! - Included files: `includes` finds and hashes them, `search_path` knows where they may be, `directives` reads the lines that
 //!   name them, `dependencies` reads what a C++ compiler says of them, `manifest` tells which result belongs to them.
 //! - The compilers: `toolchain` puts `nvrtc` and `hostcxx` behind one call, `locate` and `toolbox` find them, `compiled` is
@@ -27,6 +28,7 @@ pub mod nvrtc;
 pub mod occupancy;
 pub mod options;
 mod ptxas_log;
+mod scratch;
 pub mod search_path;
 mod serve;
 mod starter;

@@ -5,12 +5,12 @@ use std::process::Command;
 use std::time::Duration;
 
 use evo_space::genome::ContentHash;
-use tempfile::TempDir;
 
 use super::cache::Cache;
 use super::diagnose;
 use super::error::CompileSetupError;
 use super::options::FarmOptions;
+use super::scratch::ScratchFolder;
 use super::toolbox::Toolbox;
 use super::toolchain::FoundCompiler;
 use super::wire::{self, CompileAnswer, CompileOrder, WorkerSetup};
@@ -27,7 +27,7 @@ const NICENESS: i32 = 5;
 pub struct CompileProcess {
     conversation: Conversation<CompileOrder, CompileAnswer>,
     // Removed when the worker is gone.
-    _scratch: TempDir,
+    _scratch: ScratchFolder,
 }
 
 impl CompileProcess {

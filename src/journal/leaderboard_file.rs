@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::champion::{self, Succession};
 use super::error::JournalError;
 use super::rank::NOISY;
+use crate::regular;
 
 /// What merging did beside writing.
 #[derive(Debug)]
@@ -24,7 +25,8 @@ pub struct Merged {
 /// Reads the board in a folder; `None` if there is none.
 pub fn load(folder: &Path) -> Result<Option<Result<Leaderboard, String>>, JournalError> {
     let path = folder.join("leaderboard.json");
-    let text = match std::fs::read(&path) {
+    JournalError::refuse_irregular(&path)?;
+    let text = match regular::read(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(JournalError::io("read", &path, error)),
@@ -110,6 +112,7 @@ pub fn replace(folder: &Path, board: &Leaderboard) -> Result<Merged, JournalErro
 /// Held while the file is read and replaced.
 fn turn(folder: &Path) -> Result<std::fs::File, JournalError> {
     let path = folder.join(".leaderboard.lock");
+    JournalError::refuse_irregular(&path)?;
     let file = std::fs::File::create(&path).map_err(|error| JournalError::io("create", &path, error))?;
     // A file of its own: a lock on `leaderboard.json` would be lost when the rename replaces that file.
     file.lock().map_err(|error| JournalError::io("lock", &path, error))?;
@@ -132,8 +135,19 @@ pub fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), Jour
     write_atomically(path, &text)
 }
 
-/// Replaces a file's contents, all or nothing.
+/// Replaces a file's contents, all or nothing. What lies at the path is never opened.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), JournalError> {
+    replace_with(path, bytes, true)
+}
+
+/// The same without waiting for the disk, for files that can be made again.
+pub fn write_view(path: &Path, bytes: &[u8]) -> Result<(), JournalError> {
+    replace_with(path, bytes, false)
+}
+
+fn replace_with(path: &Path, bytes: &[u8], synced: bool) -> Result<(), JournalError> {
+    // A rename would put the file in the place of a pipe that somebody made there for a reason.
+    JournalError::refuse_irregular(path)?;
     let fail = |error| JournalError::io("write", path, error);
     let folder = path.parent().unwrap_or(Path::new("."));
     // In the same folder, because a rename is atomic only within one file system.
@@ -144,7 +158,9 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), JournalError> {
     let readable = std::fs::Permissions::from_mode(0o644);
     file.as_file().set_permissions(readable).map_err(fail)?;
     // Synced before the rename: otherwise a power cut could leave the new name on an empty file.
-    file.as_file().sync_all().map_err(fail)?;
+    if synced {
+        file.as_file().sync_all().map_err(fail)?;
+    }
     file.persist(path).map_err(|error| fail(error.error))?;
     Ok(())
 }

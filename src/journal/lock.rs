@@ -16,6 +16,7 @@ impl StudyLock {
     /// Takes `folder/lock`, or says who holds it.
     pub fn take(folder: &Path) -> Result<StudyLock, JournalError> {
         let path = folder.join("lock");
+        JournalError::refuse_irregular(&path)?;
         // Not truncated: until the lock is ours, the number in the file is somebody else's.
         let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
         let mut file = open.map_err(|error| JournalError::io("open", &path, error))?;

@@ -4,8 +4,10 @@
 use std::path::{Path, PathBuf};
 
 use super::error::JournalError;
+use super::leaderboard_file::write_atomically;
 use super::line;
 use super::record::JournalRecord;
+use crate::regular;
 
 /// What a journal holds.
 #[derive(Debug, Default)]
@@ -31,7 +33,8 @@ pub struct Rejected {
 
 /// Reads a file.
 pub fn read(path: &Path) -> Result<Journal, JournalError> {
-    let bytes = std::fs::read(path).map_err(|error| JournalError::io("read", path, error))?;
+    JournalError::refuse_irregular(path)?;
+    let bytes = regular::read(path).map_err(|error| JournalError::io("read", path, error))?;
     Ok(parse(&bytes))
 }
 
@@ -75,7 +78,7 @@ pub fn set_aside<'a>(
 ) -> Result<(PathBuf, Vec<&'a Rejected>), JournalError> {
     let path = journal_path.with_file_name("journal.rejected");
     // Without an older file, or with one that cannot be read, every line is new.
-    let older = std::fs::read(&path).unwrap_or_default();
+    let older = regular::read(&path).unwrap_or_default();
     let (mut bytes, mut rest, mut fresh) = (Vec::new(), older.as_slice(), Vec::new());
     for one in rejected {
         let block = [format!("line {}: {}\n", one.line, one.reason).as_bytes(), &one.bytes, b"\n"].concat();
@@ -87,7 +90,8 @@ pub fn set_aside<'a>(
         bytes.extend(block);
     }
     if bytes != older {
-        std::fs::write(&path, bytes).map_err(|error| JournalError::io("write", &path, error))?;
+        // By a rename, which never opens what lies there.
+        write_atomically(&path, &bytes)?;
     }
     Ok((path, fresh))
 }

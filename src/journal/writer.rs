@@ -30,6 +30,7 @@ impl JournalWriter {
     /// An existing journal, cut to `length` (where its last whole line ends).
     pub fn append_after(path: &Path, length: u64) -> Result<JournalWriter, JournalError> {
         let fail = |error| JournalError::io("open", path, error);
+        JournalError::refuse_irregular(path)?;
         let mut file = OpenOptions::new().write(true).open(path).map_err(fail)?;
         // Cuts off a torn line. The reader has told how far whole lines reach.
         file.set_len(length).map_err(fail)?;

@@ -1,6 +1,5 @@
 //! Opens a recording: reads the file, unpacks it, finds the reader for its format.
 
-use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -56,7 +55,7 @@ fn stem(path: &Path) -> String {
 
 fn read_text(path: &Path) -> Result<String, RecordingError> {
     let own = || PathBuf::from(path);
-    let bytes = fs::read(path).map_err(|source| RecordingError::Read { path: own(), source })?;
+    let bytes = crate::regular::read(path).map_err(|source| RecordingError::Read { path: own(), source })?;
     // A gzip file may have several members, as when a tool appends to it.
     let bytes = if bytes.starts_with(&GZIP_MAGIC) {
         let mut unpacked = Vec::new();

@@ -12,6 +12,7 @@ mod honest;
 mod included_files;
 mod insight;
 mod instrumented;
+mod irregular;
 mod kernel;
 mod kernel_errors;
 mod lane;
