@@ -12,6 +12,7 @@
 pub mod budget;
 pub mod cli;
 pub mod compile;
+mod disk;
 pub mod engine;
 pub mod event;
 pub mod journal;

@@ -310,9 +310,12 @@ pub struct SelftestArgs {
     /// `faults`, `gates`: only rows, or checks, whose name contains this; a fault's number (`W13`) works too
     #[arg(long, value_name = "ROW")]
     pub only: Option<String>,
-    /// `faults`, `gates`: the inputs and, for `faults`, the order of the rows; random when absent
+    /// `faults`, `gates`: the inputs and, for `faults`, the order of the rows; `crash`: the moments; random when absent
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
+    /// `crash`: how many moments [default: 200]
+    #[arg(long, value_name = "N")]
+    pub count: Option<usize>,
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,
@@ -329,6 +332,8 @@ pub enum SelftestSubject {
     Faults,
     /// Each check inside the gates left out in turn: which broken kernel then slips through
     Gates,
+    /// evo, its workers and its compilers killed at moments of a sweep on the host, each resumed
+    Crash,
 }
 
 /// `evo worker`

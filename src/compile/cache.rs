@@ -5,7 +5,7 @@
 //! with. Every file is written under another name and renamed, so a reader sees all of it or
 //! none; none is synced, because whatever a power cut tears is noticed by its hash and compiled again.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use std::{env, fs};
@@ -48,9 +48,7 @@ impl Cache {
             for part in ["objects", "keys", "manifests", "tmp"] {
                 fs::create_dir_all(cache.root.join(part))?;
             }
-            // Create, write and close: a full disk may still let empty files be made.
-            let mut probe = tempfile::NamedTempFile::new_in(cache.root.join("tmp"))?;
-            probe.write_all(&[0u8; 4096])
+            cache.place().probe()
         };
         prepare().map_err(|error| CompileSetupError::cache(folder, error))?;
         cache.sweep_scratch();

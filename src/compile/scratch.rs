@@ -67,6 +67,13 @@ impl ScratchPlace {
         file.persist(path).map(drop).map_err(|error| error.error)
     }
 
+    /// Proves that files can be made and written here. A full disk may still let empty files be made.
+    pub fn probe(&self) -> io::Result<()> {
+        fs::create_dir_all(&self.root)?;
+        // Without a name, so that nothing is left of it however this process ends.
+        tempfile::tempfile_in(&self.root)?.write_all(&[0u8; 4096])
+    }
+
     /// Removes what killed processes left behind.
     pub fn sweep(&self) {
         let Ok(turn) = File::options().write(true).open(self.turn_path()) else { return };

@@ -28,7 +28,7 @@ use super::variant::Variant;
 use crate::budget::Budget;
 use crate::event::{Event, Observer};
 use crate::journal::record::{FORMAT, JournalRecord, ProblemWork, StudyHeader};
-use crate::study::{Study, StudyRequest};
+use crate::study::{Study, StudyError, StudyRequest};
 use crate::supervise::job::{Judgement, Standing};
 
 /// `A` and `B` change the source; `DEAD` changes nothing; `LATE` changes the source, not the machine
@@ -347,6 +347,15 @@ impl TestStudy {
         Study::open(&request, header()).unwrap()
     }
 
+    /// The same where the study may not open.
+    pub(super) fn try_open(&self) -> Result<Study, EngineError> {
+        let request = StudyRequest { out: self.out.path(), name: Some("s"), default_name: "s", resume: true };
+        Study::open(&request, header()).map_err(|error| match error {
+            StudyError::Journal(error) => error.into(),
+            other => panic!("{other}"),
+        })
+    }
+
     pub(super) fn run(&self, script: Script) -> Ran {
         self.run_with(|_| script)
     }
@@ -365,20 +374,37 @@ impl TestStudy {
         self.run_strategy(strategy.unwrap(), script)
     }
 
+    /// The same where the study may not open either.
+    pub(super) fn try_to_run<F>(&self, script: F) -> Result<Ran, EngineError>
+    where
+        F: FnOnce(Sender<Message<FakeBinary>>) -> Script,
+    {
+        let strategy = create(self.strategy, &self.space, StrategyOptions { seed: 1, population: 4 });
+        self.run_in(&mut self.try_open()?, strategy.unwrap(), script)
+    }
+
     /// The same with a strategy that is not registered.
     pub(super) fn run_strategy(
         &self,
         strategy: Box<dyn Strategy + '_>,
         script: impl FnOnce(Sender<Message<FakeBinary>>) -> Script,
     ) -> Result<Ran, EngineError> {
-        let mut study = self.open();
+        self.run_in(&mut self.open(), strategy, script)
+    }
+
+    fn run_in(
+        &self,
+        study: &mut Study,
+        strategy: Box<dyn Strategy + '_>,
+        script: impl FnOnce(Sender<Message<FakeBinary>>) -> Script,
+    ) -> Result<Ran, EngineError> {
         let log = Log { drifts: self.drifts.clone().into(), ..Log::default() };
         let log = Arc::new(Mutex::new(log));
         let inbox = Inbox::new();
         let script = script(inbox.sender());
         let mut watcher = Watcher { journal: self.journal(), events: Vec::new() };
         let parts = Parts {
-            study: &mut study,
+            study,
             space: &self.space,
             strategy,
             recipe: &FakeRecipe,

@@ -28,6 +28,8 @@ mod expected_tests;
 #[cfg(test)]
 pub(crate) mod fake;
 #[cfg(test)]
+mod fault_tests;
+#[cfg(test)]
 mod reconsider_tests;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,6 @@
 //! `leaderboard.json` on disk: other sections are kept, writing is all or nothing, and a file that
 //! cannot be read is put aside, never overwritten.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use evo_protocol::leaderboard::{Leaderboard, LeaderboardSection, VERSION};
@@ -10,7 +9,7 @@ use serde_json::Value;
 use super::champion::{self, Succession};
 use super::error::JournalError;
 use super::rank::NOISY;
-use crate::regular;
+use crate::disk;
 
 /// What merging did beside writing.
 #[derive(Debug)]
@@ -26,7 +25,7 @@ pub struct Merged {
 pub fn load(folder: &Path) -> Result<Option<Result<Leaderboard, String>>, JournalError> {
     let path = folder.join("leaderboard.json");
     JournalError::refuse_irregular(&path)?;
-    let text = match regular::read(&path) {
+    let text = match disk::read(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(JournalError::io("read", &path, error)),
@@ -116,6 +115,7 @@ fn turn(folder: &Path) -> Result<std::fs::File, JournalError> {
     let file = std::fs::File::create(&path).map_err(|error| JournalError::io("create", &path, error))?;
     // A file of its own: a lock on `leaderboard.json` would be lost when the rename replaces that file.
     file.lock().map_err(|error| JournalError::io("lock", &path, error))?;
+    sweep_unfinished(folder);
     Ok(file)
 }
 
@@ -126,6 +126,20 @@ fn put_aside(path: &Path) -> Result<PathBuf, JournalError> {
     std::fs::rename(path, &target).map_err(|error| JournalError::io("rename", path, error))?;
     Ok(target)
 }
+
+/// Removes what killed processes left of views that they were writing to a folder. For whoever holds the lock under
+/// which they are written.
+pub fn sweep_unfinished(folder: &Path) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let is_unfinished = entry.file_name().to_string_lossy().starts_with(UNFINISHED);
+        if is_unfinished && entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// How the names of files begin that are being written.
+const UNFINISHED: &str = ".evo-";
 
 /// Writes a value as pretty JSON: a temporary file in the same folder, sync, rename.
 pub fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), JournalError> {
@@ -151,16 +165,15 @@ fn replace_with(path: &Path, bytes: &[u8], synced: bool) -> Result<(), JournalEr
     let fail = |error| JournalError::io("write", path, error);
     let folder = path.parent().unwrap_or(Path::new("."));
     // In the same folder, because a rename is atomic only within one file system.
-    let mut file = tempfile::Builder::new().prefix(".evo-").tempfile_in(folder).map_err(fail)?;
-    file.write_all(bytes).map_err(fail)?;
+    let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(folder).map_err(fail)?;
+    disk::write_all(file.as_file_mut(), bytes).map_err(fail)?;
     use std::os::unix::fs::PermissionsExt;
     // Temporary files are private to their owner, but other users and programs read the leaderboard.
     let readable = std::fs::Permissions::from_mode(0o644);
     file.as_file().set_permissions(readable).map_err(fail)?;
     // Synced before the rename: otherwise a power cut could leave the new name on an empty file.
     if synced {
-        file.as_file().sync_all().map_err(fail)?;
+        disk::sync_all(file.as_file()).map_err(fail)?;
     }
-    file.persist(path).map_err(|error| fail(error.error))?;
-    Ok(())
+    disk::rename(file, path).map_err(fail)
 }

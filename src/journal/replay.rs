@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use evo_protocol::evaluation::Evaluation;
-use evo_space::genome::Configuration;
+use evo_space::genome::{Configuration, ContentHash};
 
 use super::error::JournalError;
 use super::reader::Journal;
@@ -34,6 +34,7 @@ pub struct History {
     /// Without a verdict, because evo or the machine failed; by number.
     pub not_final: Vec<Evaluation>,
     pub(super) numbers: HashSet<u64>,
+    pub(super) configurations: HashSet<ContentHash>,
 }
 
 impl History {
@@ -88,14 +89,19 @@ impl History {
         strike(&mut in_flight, &mut struck);
         history.struck = struck.into_values().collect();
         // A number that has a verdict keeps it, whatever stands around it.
-        not_final.retain(|number, _| !history.numbers.contains(number));
+        not_final.retain(|number, one| {
+            !history.numbers.contains(number) && !history.configurations.contains(&one.configuration_hash)
+        });
         history.not_final = not_final.into_values().collect();
         history
     }
 
-    /// A number counts once: the first verdict stays.
+    /// A number counts once, and so does a configuration: the first verdict stays. A line that was damaged and
+    /// mended may come back after its configuration was evaluated again.
     fn add(&mut self, evaluation: Evaluation) {
-        if self.numbers.insert(evaluation.number) {
+        let is_new = !self.configurations.contains(&evaluation.configuration_hash);
+        if is_new && self.numbers.insert(evaluation.number) {
+            self.configurations.insert(evaluation.configuration_hash.clone());
             self.evaluations.push(evaluation);
         }
     }

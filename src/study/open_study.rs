@@ -8,7 +8,7 @@ use evo_space::genome::Configuration;
 
 use super::folder::{self, StudyError, StudyRequest, check_writable};
 use crate::journal::error::JournalError;
-use crate::journal::leaderboard_file::{write_atomically, write_view};
+use crate::journal::leaderboard_file::{sweep_unfinished, write_atomically, write_view};
 use crate::journal::lock::StudyLock;
 use crate::journal::reader::{self, Rejected};
 use crate::journal::record::{Confirmation, JournalRecord, RunEnd, StudyHeader, now};
@@ -38,6 +38,7 @@ impl Study {
         let (folder, lock) = folder::find(request)?;
         let mut header = header;
         header.study = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        sweep_unfinished(&folder);
         let path = folder.join("journal.jsonl");
         if path.exists() {
             return Study::resume(folder, lock, header).map_err(StudyError::from);

@@ -4,6 +4,7 @@ mod compile;
 mod compile_command;
 mod compile_ends;
 mod compiled_facts;
+mod crash;
 mod derived_shapes;
 mod faults;
 mod gates;

@@ -5,6 +5,7 @@
 mod bench;
 mod checks;
 mod command;
+mod crash;
 mod device;
 mod faults;
 mod gates;
