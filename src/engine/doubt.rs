@@ -40,6 +40,13 @@ pub struct RunTrouble {
     pub hint: String,
 }
 
+impl RunTrouble {
+    /// With the usual way out.
+    pub(super) fn new(text: &str) -> RunTrouble {
+        RunTrouble { text: text.to_string(), hint: HINT.to_string() }
+    }
+}
+
 /// What one kind of trouble amounted to.
 #[derive(Clone, Debug, Default)]
 struct SaidTrouble {

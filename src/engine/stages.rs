@@ -5,7 +5,7 @@ use evo_protocol::verdict::{Gate, VerdictClass};
 use evo_search::strategy::Outcome;
 use evo_space::genome::{ContentHash, Genome};
 
-use super::doubt::Weight;
+use super::doubt::{RunTrouble, Weight};
 use super::error::EngineError;
 use super::lane::Task;
 use super::ports::{CompileAnswer, Message, Recipe, Refused};
@@ -278,16 +278,15 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     fn device_lost(&mut self, number: u64, result: &Judgement) -> Result<(), EngineError> {
-        let configuration =
-            self.flight.variants.get(&number).map(|variant| variant.configuration.to_string());
-        let message = format!(
-            "the device is lost while `{}` is on it: {}",
-            configuration.unwrap_or_default(),
-            result.verdict.message
-        );
-        self.study.note(message.clone())?;
-        self.observer.observe(&Event::Notice { message });
-        self.abandon(StopReason::DeviceLost);
+        // The next in the lane's queue hears of the same loss.
+        let Some(variant) = self.flight.variants.get(&number) else { return Ok(()) };
+        let (configuration, why) = (variant.configuration.to_string(), &result.verdict.message);
+        if result.verdict.is_trouble() {
+            self.stop_for(RunTrouble::new(why.as_str()))?;
+        } else {
+            self.notice(format!("the device is lost while `{configuration}` is on it: {why}"))?;
+            self.abandon(StopReason::DeviceLost);
+        }
         // `abandon` keeps what is on the lane, but nothing will come from a lost device.
         self.flight.variants.clear();
         self.flight.on_lane.clear();

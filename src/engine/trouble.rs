@@ -10,7 +10,7 @@ use evo_protocol::verdict::{Verdict, VerdictClass};
 use evo_search::strategy::Outcome;
 use evo_space::genome::Genome;
 
-use super::doubt::{Weight, weigh};
+use super::doubt::{RunTrouble, Weight, weigh};
 use super::error::EngineError;
 use super::ports::Recipe;
 use super::run::Engine;
@@ -67,8 +67,13 @@ impl<R: Recipe> Engine<'_, R> {
         let stop = self.troubles.note_trouble(&evaluation.verdict, evaluated);
         self.observer.observe(&Event::NotFinal { evaluation: Box::new(evaluation) });
         let Some(stop) = stop.filter(|_| !self.ending.is_early()) else { return Ok(()) };
-        self.study.note(stop.text.clone())?;
-        self.troubles.stopped = Some(stop);
+        self.stop_for(stop)
+    }
+
+    /// Ends the run because of the machine.
+    pub(super) fn stop_for(&mut self, trouble: RunTrouble) -> Result<(), EngineError> {
+        self.study.note(trouble.text.clone())?;
+        self.troubles.stopped = Some(trouble);
         self.abandon(StopReason::Harness);
         Ok(())
     }

@@ -209,3 +209,18 @@ fn a_generation_that_cannot_be_written_is_written_at_the_end() {
     );
     assert!(place.is_file());
 }
+
+#[test]
+fn a_worker_that_cannot_be_started_stops_the_run_and_not_the_device() {
+    let bench = TestStudy::new(PLAIN);
+    let ran = bench.run(Arc::new(|job| {
+        let mut result = lane_result(job, VerdictKind::HarnessError);
+        result.verdict.message = "two new workers failed in a row: cannot start the worker".into();
+        result.lost = true;
+        result
+    }));
+    assert_eq!(ran.summary.end.reason, StopReason::Harness);
+    assert!(ran.summary.trouble.unwrap().text.contains("cannot start the worker"));
+    bench.run(all_pass());
+    assert_eq!(bench.verdicts(), undisturbed(PLAIN));
+}

@@ -181,7 +181,7 @@ pub struct RunEnd {
     #[serde(default)]
     pub passed_over: u64,
     /// Variants of the study that have no verdict; `--resume` tries them again.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub not_final: u64,
     pub throughput: Throughput,
     /// The device's clocks, power and heat before the first and after the last task.
@@ -193,6 +193,10 @@ pub struct RunEnd {
 
 fn is_false(value: &bool) -> bool {
     !value
+}
+
+fn is_zero(value: &u64) -> bool {
+    *value == 0
 }
 
 /// The time now as files say it.

@@ -128,6 +128,10 @@ impl Lane {
         // Recovery has a field of its own in the record, so it does not count as the variant's time.
         judgement.device_ms = spent.began.elapsed().as_secs_f64() * 1e3 - recovery_ms;
         judgement.lost = self.supervisor.lost().is_some();
+        // A worker that cannot be started is the machine's trouble.
+        if let Some(why) = self.supervisor.lost().filter(|_| self.supervisor.is_unstarted()) {
+            judgement.verdict = Verdict::new(VerdictKind::HarnessError, why).with_cause(Cause::Machine);
+        }
         judgement
     }
 

@@ -24,6 +24,7 @@ mod rare_questions;
 mod replay;
 mod shipped;
 mod skip;
+mod soak;
 mod space;
 mod space_command;
 mod space_lists;
