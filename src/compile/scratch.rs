@@ -16,8 +16,9 @@ use tempfile::TempDir;
 /// be visible here.
 const FOREIGN_AGE: Duration = Duration::from_secs(24 * 3600);
 
-const FOLDER_PREFIX: &str = "worker-";
-const ENTRY_PREFIX: &str = "entry-";
+// Not the names of before there were locks (`worker-`, `entry-`): an older evo may be using those.
+const FOLDER_PREFIX: &str = "scratch-";
+const ENTRY_PREFIX: &str = "part-";
 
 /// A folder of one process's own, removed when dropped. Nobody sweeps it until then.
 #[derive(Debug)]
@@ -140,7 +141,7 @@ mod tests {
         let ScratchFolder { folder, _lock } = abandoned;
         let left = folder.keep();
         drop(_lock);
-        fs::write(root.path().join("tmp/entry-1"), "half").unwrap();
+        fs::write(root.path().join("tmp/part-1"), "half").unwrap();
         fs::write(root.path().join("tmp/mine"), "not evo's").unwrap();
         place.sweep();
         assert!(!left.exists() && held.path().join("unit.cpp").exists());
@@ -170,9 +171,9 @@ mod tests {
         let folder = root.path().join("tmp");
         let place = ScratchPlace::new(folder.clone());
         let turn = place.shared_turn().unwrap();
-        fs::write(folder.join("entry-1"), "half").unwrap();
+        fs::write(folder.join("part-1"), "half").unwrap();
         place.sweep();
-        assert_eq!(names(&folder), ["entry-1"]);
+        assert_eq!(names(&folder), ["part-1"]);
         drop(turn);
         place.sweep();
         assert!(names(&folder).is_empty());
