@@ -69,12 +69,19 @@ pub enum StopReason {
     Interrupted,
     /// The device is gone.
     DeviceLost,
+    /// Too many variants could not be judged, for reasons that were not theirs; resumable.
+    Harness,
 }
 
 impl StopReason {
     /// Whether the run was cut short and waits to be resumed.
     pub fn is_early(self) -> bool {
-        matches!(self, StopReason::Interrupted | StopReason::DeviceLost)
+        matches!(self, StopReason::Interrupted | StopReason::DeviceLost | StopReason::Harness)
+    }
+
+    /// Whether nothing more is begun, not even a variant that was begun before.
+    pub fn is_cut(self) -> bool {
+        self.is_early() || self == StopReason::Wall
     }
 
     /// In words, for the last line of a run.
@@ -87,6 +94,7 @@ impl StopReason {
             StopReason::Generations => "the last generation is complete",
             StopReason::Interrupted => "interrupted; continue with `--resume`",
             StopReason::DeviceLost => "the device is lost; continue with `--resume` once it is back",
+            StopReason::Harness => "too many variants could not be judged; continue with `--resume`",
         }
     }
 }

@@ -19,6 +19,8 @@ pub enum Event {
     Evaluating { number: u64 },
     /// It has its verdict.
     Finished { evaluation: Box<Evaluation>, best: bool },
+    /// It has no verdict, because evo or the machine failed; `--resume` tries it again.
+    NotFinal { evaluation: Box<Evaluation> },
     /// A generation's slice is complete.
     Generation { generation: u32, best_ns: Option<f64> },
     /// How busy the lanes are, in shares of elapsed time.

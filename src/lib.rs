@@ -12,11 +12,13 @@
 pub mod budget;
 pub mod cli;
 pub mod compile;
+mod disk;
 pub mod engine;
 pub mod event;
 pub mod journal;
 pub mod kernel;
 pub mod process;
+pub mod regular;
 pub mod replay;
 pub mod report;
 pub mod study;

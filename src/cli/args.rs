@@ -352,12 +352,12 @@ pub struct SelftestArgs {
     /// Only faults, checks or, for `alarms`, spaces whose name contains this; a fault's number (`W13`) works too
     #[arg(long, value_name = "ROW")]
     pub only: Option<String>,
-    /// `faults`, `gates`, `alarms`: inputs, the order of faults, configurations; random when absent
+    /// `faults`, `gates`, `alarms`: inputs, the order of faults, configurations; `crash`: the moments; random when absent
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
-    /// `alarms`: configurations, shared out to the spaces
-    #[arg(long, value_name = "N", default_value_t = 60)]
-    pub count: usize,
+    /// `alarms`: configurations, shared out to the spaces [default: 60]; `crash`: how many moments [default: 200]
+    #[arg(long, value_name = "N")]
+    pub count: Option<usize>,
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,
@@ -376,6 +376,8 @@ pub enum SelftestSubject {
     Gates,
     /// Random configurations of the kernels that ship, judged again by plain loops: is an honest one refused?
     Alarms,
+    /// evo, its workers and its compilers killed at moments of a sweep on the host, each resumed
+    Crash,
 }
 
 /// `evo cache`

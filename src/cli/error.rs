@@ -180,7 +180,7 @@ impl From<JournalError> for CliError {
         let explanation = Explanation::of(&error, error.hint());
         match error {
             JournalError::DiskFull { .. } => CliError::Harness(explanation),
-            JournalError::Io { .. } => CliError::Environment(explanation),
+            JournalError::Io { .. } | JournalError::NotAFile { .. } => CliError::Environment(explanation),
             JournalError::Locked { .. }
             | JournalError::Foreign { .. }
             | JournalError::Edited { .. }

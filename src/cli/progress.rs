@@ -103,6 +103,11 @@ fn started(event: &Event) -> Option<String> {
     Some(format!("study {study} on {device}: {valid} valid configurations{total}{resumed}, seed {seed}"))
 }
 
+fn not_final(evaluation: &Evaluation) -> String {
+    let why = evaluation.verdict.message.lines().next().unwrap_or_default();
+    format!("note: `{}` has no verdict: {why}; `--resume` tries it again", evaluation.configuration)
+}
+
 fn confirming(finalist: usize, of: usize) -> String {
     match finalist {
         0 => "measuring the baseline and the noise floor".to_string(),
@@ -141,6 +146,7 @@ impl Observer for Plain {
             Event::Recovered { level, elapsed_ms, .. } => {
                 output::say(&format!("worker replaced ({}) in {elapsed_ms:.0} ms", level.as_str()));
             }
+            Event::NotFinal { evaluation } => output::say(&not_final(evaluation)),
             Event::Confirming { finalist, of } => {
                 output::say(&format!("confirming finalist {finalist} of {of}"))
             }
@@ -221,6 +227,9 @@ impl Observer for Bars {
                 self.found();
             }
             Event::Lanes { .. } => self.lanes(event),
+            Event::NotFinal { evaluation } => {
+                let _ = self.all.println(not_final(evaluation));
+            }
             Event::Confirming { finalist, of } => {
                 self.compile.set_message("idle");
                 self.device.set_message(confirming(*finalist, *of));

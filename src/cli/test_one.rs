@@ -75,6 +75,7 @@ fn show(arguments: &TestOneArgs, setting: &Setting, single: &Single) -> Result<E
         // First, because what a lost device answers says nothing about the variant.
         (true, _) => ExitCode::DeviceLost,
         (_, true) => ExitCode::Done,
+        (_, false) if evaluation.verdict.is_trouble() => ExitCode::Harness,
         (_, false) => ExitCode::Failed,
     })
 }

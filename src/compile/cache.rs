@@ -5,7 +5,7 @@
 //! with. Every file is written under another name and renamed, so a reader sees all of it or
 //! none; none is synced, because whatever a power cut tears is noticed by its hash and compiled again.
 
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -18,12 +18,10 @@ use evo_space::genome::ContentHash;
 use rustix::process::geteuid;
 
 use super::error::CompileSetupError;
+use super::scratch::{ScratchFolder, ScratchPlace};
 
 /// Raised when the layout or the meaning of an entry changes; older entries are then not looked at.
 const VERSION: &str = "v2";
-
-/// Scratch folders of processes that are gone are removed when they are older than this.
-const SCRATCH_AGE: Duration = Duration::from_secs(24 * 3600);
 
 /// Entries used since then stay, however large the cache is.
 pub(super) const IN_USE: Duration = Duration::from_secs(3600);
@@ -85,9 +83,7 @@ impl Cache {
             for part in ["objects", "keys", "manifests", "tmp"] {
                 fs::create_dir_all(cache.root.join(part))?;
             }
-            // Create, write and close: a full disk may still let empty files be made.
-            let mut probe = tempfile::NamedTempFile::new_in(cache.root.join("tmp"))?;
-            probe.write_all(&[0u8; 4096])
+            cache.place().probe()
         };
         prepare().map_err(|error| CompileSetupError::cache(folder, error))?;
         cache.sweep_scratch();
@@ -95,11 +91,12 @@ impl Cache {
     }
 
     /// A fresh scratch folder on the cache's file system, removed when dropped.
-    pub fn scratch(&self) -> Result<tempfile::TempDir, CompileSetupError> {
-        tempfile::Builder::new()
-            .prefix("worker-")
-            .tempdir_in(self.root.join("tmp"))
-            .map_err(|error| CompileSetupError::cache(&self.root, error))
+    pub fn scratch(&self) -> Result<ScratchFolder, CompileSetupError> {
+        self.place().folder().map_err(|error| CompileSetupError::cache(&self.root, error))
+    }
+
+    fn place(&self) -> ScratchPlace {
+        ScratchPlace::new(self.root.join("tmp"))
     }
 
     /// Free space where the cache is; `None` where the file system does not tell.
@@ -143,7 +140,7 @@ impl Cache {
         // succeed.
         let lasting = match outcome {
             Ok(_) => true,
-            Err(verdict) => verdict.kind == VerdictKind::CompileError,
+            Err(verdict) => verdict.kind == VerdictKind::CompileError && !verdict.is_in_doubt(),
         };
         if lasting {
             let body = serde_json::to_string(outcome).map_err(io::Error::other)?;
@@ -187,20 +184,14 @@ impl Cache {
     }
 
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        if let Some(folder) = path.parent().filter(|folder| !folder.is_dir()) {
-            fs::create_dir_all(folder)?;
-        }
         // Two processes may write the same entry at once. Each renames a whole file, so the last one wins and
         // readers never see a mixture.
-        let mut file = tempfile::Builder::new().prefix("entry-").tempfile_in(self.root.join("tmp"))?;
-        file.write_all(bytes)?;
-        file.persist(path).map(drop).map_err(|error| error.error)
+        self.place().write(path, bytes)
     }
 
-    /// Removes scratch that killed processes left behind, and answers of references that are old. Age decides,
-    /// not process numbers: the folder may be shared between machines.
+    /// Removes scratch that killed processes left behind, and answers of references that are old.
     fn sweep_scratch(&self) {
-        remove_old(&self.root.join("tmp"), SCRATCH_AGE, |_| true);
+        self.place().sweep();
         let is_answer = |path: &Path| path.extension().is_some_and(|extension| extension == "expected");
         if let Some(folder) = self.root.parent() {
             remove_old(folder, ANSWERS_AGE, is_answer);

@@ -63,6 +63,20 @@ impl CompileSetupError {
         Some(hint.to_string())
     }
 
+    /// Whether a disk or a quota is used up.
+    pub fn is_full(&self) -> bool {
+        let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+        matches!(self, CompileSetupError::Cache { source, .. } if full.contains(&source.kind()))
+    }
+
+    /// The text with its cause, without the hint.
+    pub fn with_cause(&self) -> String {
+        match self {
+            CompileSetupError::Cache { source, .. } => format!("{self}: {source}"),
+            _ => self.to_string(),
+        }
+    }
+
     /// The text with the hint on a line of its own, for places that show nothing else.
     pub fn with_hint(&self) -> String {
         match self.hint() {

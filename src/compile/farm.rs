@@ -7,9 +7,7 @@
 
 use std::collections::VecDeque;
 use std::fs;
-use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::ExitStatus;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
@@ -23,6 +21,7 @@ use evo_space::genome::ContentHash;
 
 use super::cache::{self, Cache};
 use super::cache_size;
+use super::diagnose::MemoryUse;
 use super::error::CompileSetupError;
 use super::includes::{FileReader, FileStates, IncludeScan};
 use super::options::FarmOptions;
@@ -33,10 +32,6 @@ use super::toolchain::FoundCompiler;
 use super::wire::{CompileAnswer, CompileOrder};
 use super::{diagnose, guard, manifest};
 use crate::process::{DeathCause, ProcessDeath, ProcessGroup};
-
-/// A worker that dies while it uses more than this share of its memory limit counts as out of memory. The share is below 1
-/// because the allocation that failed is not in use yet, and because resident memory is compared with a limit on addresses.
-const MEMORY_SHARE: f64 = 0.6;
 
 /// Called with a ticket and its outcome, from a thread of the farm.
 pub type OnDone = Box<dyn Fn(u64, CompileOutcome) + Send + Sync>;
@@ -59,6 +54,9 @@ struct FarmShared {
     queue: Mutex<CompileQueue>,
     wake: Condvar,
     busy_ns: AtomicU64,
+    /// Counts troubles. A worker that started before the last one is not used again: what broke it, such as a folder that
+    /// was removed, may have broken the others as well.
+    troubles: AtomicU64,
     /// The process group of each lane's worker.
     groups: Vec<ProcessGroup>,
     on_done: OnDone,
@@ -121,11 +119,12 @@ impl CompileFarm {
             queue: Mutex::new(CompileQueue { work, ..CompileQueue::default() }),
             wake: Condvar::new(),
             busy_ns: AtomicU64::new(0),
+            troubles: AtomicU64::new(0),
             groups,
             on_done,
         });
         let mut farm = CompileFarm { shared, lanes: Vec::new() };
-        let mut worker = Some(first.process);
+        let mut worker = Some((first.process, 0));
         for number in 0..farm.shared.groups.len() {
             let lane = CompileLane { shared: Arc::clone(&farm.shared), number, worker: worker.take() };
             let thread = thread::Builder::new().name(format!("compile-{number}"));
@@ -250,8 +249,8 @@ const ROOM_BYTES: u64 = 4 << 20;
 struct CompileLane {
     shared: Arc<FarmShared>,
     number: usize,
-    /// Absent until the cache first has no answer, and after a loss.
-    worker: Option<CompileProcess>,
+    /// With the number of troubles before its start. Absent until the cache first has no answer, and after a loss.
+    worker: Option<(CompileProcess, u64)>,
 }
 
 impl CompileLane {
@@ -302,13 +301,17 @@ impl CompileLane {
     /// Asks the worker; with the answer come the files that the compiler read.
     fn compile(&mut self, source: KernelSource) -> (CompileOutcome, Vec<PathBuf>) {
         // Put back only after a good answer: every other way out drops the worker, which kills it.
-        let mut worker = match self.ready_worker() {
+        let (mut worker, troubles) = match self.ready_worker() {
             Ok(worker) => worker,
             Err(verdict) => return (Err(verdict), Vec::new()),
         };
         match worker.ask(&CompileOrder::Compile(Box::new(source)), self.shared.options.deadline) {
             Ok(CompileAnswer::Done { outcome, read }) => {
-                self.worker = Some(worker);
+                // Set before the answer is told: whoever asks again is to meet a fresh worker.
+                if outcome.as_ref().is_err_and(|one| one.is_trouble() || one.is_in_doubt()) {
+                    self.shared.troubles.fetch_add(1, Ordering::SeqCst);
+                }
+                self.worker = Some((worker, troubles));
                 (outcome, read)
             }
             Ok(other) => {
@@ -318,18 +321,21 @@ impl CompileLane {
         }
     }
 
-    fn ready_worker(&mut self) -> Result<CompileProcess, Box<Verdict>> {
+    fn ready_worker(&mut self) -> Result<(CompileProcess, u64), Box<Verdict>> {
+        let troubles = self.shared.troubles.load(Ordering::SeqCst);
         let worker = match self.worker.take() {
-            Some(worker) => worker,
-            None => {
+            Some((worker, since)) if since == troubles => worker,
+            older => {
+                // Ended first, because it shares its group's handle with the next.
+                drop(older);
                 let group = &self.shared.groups[self.number];
                 let started = self.shared.starter.start(group);
-                started.map_err(|error| harness(error.with_hint()))?.process
+                started.map_err(|error| not_started(&error))?.process
             }
         };
         // A worker started in the meantime was in no group when the others were killed.
         match self.shared.is_wanted(self.number) {
-            true => Ok(worker),
+            true => Ok((worker, troubles)),
             false => Err(harness("the compile farm does not want this any more".to_string())),
         }
     }
@@ -357,7 +363,11 @@ impl CompileLane {
     fn lost(&self, death: &ProcessDeath) -> Box<Verdict> {
         match &death.cause {
             DeathCause::Deadline { .. } => self.timeout(),
-            DeathCause::Exit(status) => self.died(*status, death),
+            DeathCause::Exit(status) => {
+                let limit = self.shared.options.memory_bytes;
+                let memory = MemoryUse { peak: death.memory_peak, limit };
+                diagnose::ended("the compile worker", *status, &death.log.text(), memory)
+            }
             DeathCause::Protocol { found } => {
                 harness(format!("a compile worker's answer cannot be read: {found}"))
             }
@@ -371,25 +381,6 @@ impl CompileLane {
             Verdict::new(VerdictKind::CompileTimeout, message)
                 .with("deadline_ms", deadline.as_millis() as u64),
         )
-    }
-
-    /// A worker that ended by itself. SIGKILL means that the kernel's out-of-memory killer chose it: we did not.
-    fn died(&self, status: ExitStatus, death: &ProcessDeath) -> Box<Verdict> {
-        let log = death.log.text();
-        let how = match (status.signal(), status.code()) {
-            (Some(signal), _) => format!("signal {signal}"),
-            (None, code) => format!("exit code {}", code.unwrap_or(-1)),
-        };
-        let limit = self.shared.options.memory_bytes;
-        let starved = limit > 0 && death.memory_peak as f64 > MEMORY_SHARE * limit as f64;
-        let mut verdict = match starved || status.signal() == Some(libc::SIGKILL) {
-            true => diagnose::out_of_memory(&log),
-            false => diagnose::died(&how, &log),
-        };
-        verdict.evidence.insert("ended", how);
-        verdict.evidence.insert("memory_peak_bytes", death.memory_peak);
-        verdict.evidence.insert("memory_limit_bytes", limit);
-        verdict
     }
 }
 
@@ -423,6 +414,18 @@ pub fn full_cache<B>(outcome: &Result<B, Box<Verdict>>) -> Option<String> {
     full.then(|| verdict.message.clone())
 }
 
+/// A worker that does not start is the machine's trouble; a disk that is full stops the run.
+fn not_started(error: &CompileSetupError) -> Box<Verdict> {
+    let verdict = diagnose::machine(error.with_cause(), error.hint().as_deref().unwrap_or(START_HINT));
+    match error.is_full() {
+        true => Box::new(verdict.with_cause(Cause::Cache)),
+        false => verdict,
+    }
+}
+
+/// What a person can do where no process can be started.
+const START_HINT: &str = "`evo preflight` shows what is missing; `ulimit -u` is the limit on processes";
+
 fn harness(message: String) -> Box<Verdict> {
     Box::new(Verdict::new(VerdictKind::HarnessError, message))
 }
@@ -443,7 +446,15 @@ pub fn compile_one_with(
         let _ = sender.send(outcome);
     });
     let farm = CompileFarm::start_with(FarmOptions { jobs: 1, ..options.clone() }, toolbox, on_done)?;
-    farm.submit(0, source);
-    let outcome = receiver.recv();
-    Ok(outcome.unwrap_or_else(|_| Err(harness("the compile farm ended early".to_string()))))
+    let compile = || {
+        farm.submit(0, source.clone());
+        let outcome = receiver.recv();
+        outcome.unwrap_or_else(|_| Err(harness("the compile farm ended early".to_string())))
+    };
+    let first = compile();
+    // What may be the machine's doing is asked once more, in a fresh worker.
+    match first.as_ref().is_err_and(|verdict| verdict.is_trouble() || verdict.is_in_doubt()) {
+        true => Ok(compile()),
+        false => Ok(first),
+    }
 }

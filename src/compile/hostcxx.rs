@@ -4,7 +4,6 @@
 //! done for g++ only, whose precompiled header is found by its name beside the header.
 
 use std::collections::HashSet;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
@@ -14,20 +13,21 @@ use std::{fs, io};
 use evo_device::host::translate;
 use evo_protocol::binary::{EntryResources, KernelSource};
 use evo_protocol::device::DeviceKind;
-use evo_protocol::verdict::{Verdict, VerdictKind};
+use evo_protocol::verdict::Verdict;
 use evo_space::genome::ContentHash;
 use serde::{Deserialize, Serialize};
 
 use super::cache::{Cache, touch};
 use super::compiled::Compiled;
 use super::dependencies;
+use super::diagnose::MemoryUse;
 use super::error::CompileSetupError;
 use super::locate::output_within;
 use super::opened::{self, Roots};
 use super::search_path::SearchPath;
 use super::toolbox::Toolbox;
 use super::{diagnose, guard, image};
-use crate::process::CappedLog;
+use crate::process::{self, CappedLog};
 
 const INSTALL_HINT: &str = "install g++ (`apt install g++`) or set CXX";
 
@@ -194,32 +194,26 @@ impl HostToolchain {
         let _ = fs::remove_file(&list);
         fs::write(&input, unit).map_err(|error| harness("write the translated source", &error))?;
         let options = translate::options(&source.options);
-        let (status, log) = match source.instrumented {
+        let end = match source.instrumented {
             true => self.build_instrumented(&input, &options, &output, &list),
             false => self.step(&self.flags, &options, &input, &output, Some(&list)),
         }
         .map_err(|error| harness("start the C++ compiler", &error))?;
         // Only the start of a long log of a failure: the line that tells of a file may have been dropped, while
         // what quotes the file may not. A compiler that succeeds lists all files.
-        let said = if status.success() { log.text() } else { log.start() };
+        let said = if end.status.success() { end.log.text() } else { end.log.start() };
         let (text, mut opened) = opened::split(&said);
         opened.extend(dependencies::parse(&fs::read_to_string(&list).unwrap_or_default()));
         if let Some(file) = self.foreign(&options, &opened) {
             // Without the log, which may quote the file.
             return Err(guard::refusal(&format!("makes the compiler open `{}`", file.display())));
         }
-        if let Some(signal) = status.signal() {
-            return Err(diagnose::died(&format!("signal {signal}"), &text));
+        if !end.status.success() {
+            return Err(self.failed(&end, &text, &input));
         }
-        if !status.success() {
-            let mut verdict = diagnose::refused(&text);
-            if log.truncated() {
-                verdict.evidence.insert("log_truncated", true);
-            }
-            return Err(verdict);
-        }
-        let bytes =
-            fs::read(&output).map_err(|_| diagnose::died("it ended well and wrote nothing", &text))?;
+        let bytes = fs::read(&output).map_err(|_| {
+            self.unless_removed(diagnose::died("it ended well and wrote nothing", &text), &input)
+        })?;
         let image = image::read(&bytes)
             .map_err(|error| diagnose::died(&format!("wrote a broken file: {error}"), &text))?;
         let (warnings, cut) = diagnose::cap(text.trim(), diagnose::WARNINGS_MAX);
@@ -230,10 +224,53 @@ impl HostToolchain {
             code_hash: image.code_hash,
             resources: source.entries.iter().map(entry).collect(),
             log: warnings,
-            log_truncated: cut || log.truncated(),
+            log_truncated: cut || end.log.truncated(),
             read: self.read(&list),
             compile_ms: start.elapsed().as_secs_f64() * 1e3,
         })
+    }
+
+    /// What a compiler that ended badly says about the source.
+    fn failed(&self, end: &CompilerEnd, text: &str, input: &Path) -> Box<Verdict> {
+        let memory = MemoryUse { peak: end.memory_peak, limit: process::memory_limit() };
+        let mut verdict = match end.status.code() {
+            Some(_) => diagnose::refused(text, memory),
+            None => diagnose::ended("the C++ compiler", end.status, text, memory),
+        };
+        if end.log.truncated() {
+            verdict.evidence.insert("log_truncated", true);
+        }
+        let verdict = self.unless_removed(verdict, input);
+        // A compiler that cannot compile anything says nothing about this source.
+        match diagnose::machine_line(text) {
+            Some(line) if !verdict.is_trouble() && !self.works() => {
+                let message =
+                    format!("the C++ compiler does not work on this machine any more: {}", line.trim());
+                diagnose::machine(message, "run the compiler by hand; `evo preflight` tries it, too")
+            }
+            _ => verdict,
+        }
+    }
+
+    /// The verdict, unless files were removed while the compiler needed them.
+    fn unless_removed(&self, verdict: Box<Verdict>, input: &Path) -> Box<Verdict> {
+        let hint = "leave the cache alone while evo runs; `EVO_CACHE_DIR` names another folder";
+        if !input.exists() {
+            return diagnose::machine("the compiler's scratch folder was removed while it was in use", hint);
+        }
+        match self.include.join(HEADER_NAME).exists() {
+            true => verdict,
+            false => diagnose::machine("evo's headers were removed from the cache while it was in use", hint),
+        }
+    }
+
+    /// Whether the compiler still compiles the simplest source.
+    fn works(&self) -> bool {
+        let (input, output) = (self.scratch.join("probe.cpp"), self.scratch.join("probe.so"));
+        let written = fs::write(&input, "int evo_probe;\n");
+        written
+            .and_then(|()| self.step(&self.flags, &[], &input, &output, None))
+            .is_ok_and(|end| end.status.success())
     }
 
     /// Compiles and links in two steps, so that the compiler does not link the sanitizers' libraries.
@@ -243,10 +280,10 @@ impl HostToolchain {
         options: &[String],
         output: &Path,
         list: &Path,
-    ) -> io::Result<(ExitStatus, CappedLog)> {
+    ) -> io::Result<CompilerEnd> {
         let object = self.scratch.join("unit.o");
         let compiled = self.step(&self.instrumented_flags, options, input, &object, Some(list))?;
-        match compiled.0.success() {
+        match compiled.status.success() {
             true => self.step(&translate::link_flags(), &[], &object, output, None),
             false => Ok(compiled),
         }
@@ -260,7 +297,7 @@ impl HostToolchain {
         input: &Path,
         output: &Path,
         list: Option<&Path>,
-    ) -> io::Result<(ExitStatus, CappedLog)> {
+    ) -> io::Result<CompilerEnd> {
         let mut command = self.compiler.start();
         command.args(flags).args(options).arg("-I").arg(&self.include).arg("-pipe");
         if let Some(list) = list {
@@ -305,7 +342,7 @@ impl HostToolchain {
             let mut command = self.compiler.start();
             command.args(["-E", "-v", "-x", "c++", "/dev/null"]);
             // A compiler that does not tell its own folders cannot be judged by what it opens.
-            let told = self.run(command).map(|(_, log)| log.text()).unwrap_or_default();
+            let told = self.run(command).map(|end| end.log.text()).unwrap_or_default();
             Roots::new(opened::searched(&told))
         });
         own.foreign(unknown)
@@ -332,31 +369,42 @@ impl HostToolchain {
         let list = self.scratch.join("header.d");
         command.args(["-x", "c++-header"]).args(flags).arg("-MD").arg("-MF").arg(&list);
         command.arg("-o").arg(&temporary).arg(self.include.join(HEADER_NAME));
-        if self.run(command).is_ok_and(|(status, _)| status.success()) {
+        if self.run(command).is_ok_and(|end| end.status.success()) {
             // The list first: other processes look for the header.
             let _ = fs::rename(&list, self.own_list()).and_then(|()| fs::rename(&temporary, &target));
         }
     }
 
     /// Runs the compiler with its temporary files in our scratch folder and both its outputs drained.
-    fn run(&self, mut command: Command) -> io::Result<(ExitStatus, CappedLog)> {
+    fn run(&self, mut command: Command) -> io::Result<CompilerEnd> {
         let (reader, writer) = io::pipe()?;
         // One pipe for both outputs, so that messages keep their order.
         command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).env("TMPDIR", &self.scratch);
-        let mut child = command.spawn()?;
+        let child = command.spawn()?;
         // Closes our copies of the writing end, so that the reader sees the end.
         drop(command);
         // Read to the end before waiting: a compiler that fills the pipe would otherwise never exit. More is
         // kept than a verdict takes, because `diagnose` looks for errors in all of it.
         let log = CappedLog::new(4 * diagnose::LOG_MAX).read_all(reader)?;
-        Ok((child.wait()?, log))
+        let (status, memory_peak) = process::wait_measured(child)?;
+        Ok(CompilerEnd { status, log, memory_peak })
     }
 }
 
+/// A compiler that has ended.
+struct CompilerEnd {
+    status: ExitStatus,
+    log: CappedLog,
+    /// Of it or of one of its parts, bytes.
+    memory_peak: u64,
+}
+
 fn write_headers(include: &Path, scratch: &Path) -> io::Result<()> {
-    if include.is_dir() {
+    if include.join(HEADER_NAME).is_file() {
         return Ok(());
     }
+    // A folder without its header was emptied under evo, and nothing in it can be trusted to be whole.
+    let _ = fs::remove_dir_all(include);
     let temporary = scratch.join("include");
     fs::create_dir_all(&temporary)?;
     for (name, text) in translate::headers() {
@@ -373,7 +421,7 @@ fn write_headers(include: &Path, scratch: &Path) -> io::Result<()> {
 }
 
 fn harness(doing: &str, error: &io::Error) -> Box<Verdict> {
-    Box::new(Verdict::new(VerdictKind::HarnessError, format!("cannot {doing}: {error}")))
+    diagnose::machine(format!("cannot {doing}: {error}"), "`evo preflight` shows what is missing")
 }
 
 #[cfg(test)]

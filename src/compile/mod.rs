@@ -1,7 +1,8 @@
 //! Compiling variants in processes that can be killed.
 //!
 //! - The pool: `farm` holds the queue, `starter` starts a worker process, `serve` runs inside it, `wire` lists the messages
-//!   between them, `cache` keeps results and `cache_size` forgets old ones, `guard` refuses sources that would read this machine's files.
+//!   between them, `cache` keeps results and `cache_size` forgets old ones, `scratch` holds what is being made, `guard` refuses
+//!   sources that would read this machine's files.
 //! - Included files: `includes` finds and hashes them, `search_path` knows where they may be, `preprocessor` reads the lines
 //!   that name them, `dependencies` and `opened` read what a C++ compiler says of them, `manifest` tells which result belongs
 //!   to them.
@@ -30,6 +31,7 @@ mod opened;
 pub mod options;
 mod preprocessor;
 mod ptxas_log;
+mod scratch;
 pub mod search_path;
 mod serve;
 mod starter;

@@ -15,10 +15,12 @@ use evo_space::genome::ContentHash;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LOCAL, RTLD_NOW};
 
 use super::compiled::Compiled;
+use super::diagnose::MemoryUse;
 use super::error::CompileSetupError;
 use super::locate::INSTALL_HINT;
 pub use super::locate::{NvrtcLibrary, locate, locate_with};
 use super::{diagnose, image, ptxas_log};
+use crate::process;
 
 type Program = *mut c_void;
 type Status = c_int;
@@ -211,12 +213,13 @@ impl Nvrtc {
     fn refusal(&self, status: Status, log: &str) -> Box<Verdict> {
         // SAFETY: NVRTC gives a static text for every number.
         let name = unsafe { CStr::from_ptr((self.functions.error_string)(status)) }.to_string_lossy();
+        let memory = own_memory();
         let mut verdict = match status {
-            OUT_OF_MEMORY => diagnose::out_of_memory(log),
-            COMPILATION => diagnose::refused(log),
+            OUT_OF_MEMORY => diagnose::out_of_memory(log, memory),
+            COMPILATION => diagnose::refused(log, memory),
             // Some failures come without a log, and then the status is all there is to say.
-            _ if log.trim().is_empty() => diagnose::refused(&name),
-            _ => diagnose::refused(log),
+            _ if log.trim().is_empty() => diagnose::refused(&name, memory),
+            _ => diagnose::refused(log, memory),
         };
         if !self.has_headers && log.contains("could not open source file") {
             verdict.message.push_str(&format!("\nhint: no CUDA headers were found; {INSTALL_HINT}"));
@@ -257,6 +260,11 @@ fn resources(
     Ok(merged.collect())
 }
 
+/// What this process may use; NVRTC compiles in it.
+fn own_memory() -> MemoryUse {
+    MemoryUse { peak: 0, limit: process::memory_limit() }
+}
+
 fn text(text: &str) -> Result<CString, Box<Verdict>> {
     CString::new(text).map_err(|_| {
         Box::new(Verdict::new(VerdictKind::CompileError, "the source or an option holds a zero byte"))
@@ -282,8 +290,11 @@ impl<'library> OpenProgram<'library> {
         };
         match status {
             SUCCESS => Ok(OpenProgram { functions, handle }),
-            OUT_OF_MEMORY => Err(diagnose::out_of_memory("")),
-            _ => Err(diagnose::refused(&format!("NVRTC does not accept the source (status {status})"))),
+            OUT_OF_MEMORY => Err(diagnose::out_of_memory("", own_memory())),
+            _ => {
+                let said = format!("NVRTC does not accept the source (status {status})");
+                Err(diagnose::refused(&said, own_memory()))
+            }
         }
     }
 

@@ -53,6 +53,10 @@ impl RequestHandler for CompileWorker {
     }
 }
 
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
 /// Everything a worker works with.
 struct CompileBench {
     setup: WorkerSetup,
@@ -86,7 +90,9 @@ impl CompileBench {
         };
         let (hash, path) = self.cache.store(&bytes, extension).map_err(|error| {
             let message = format!("cannot write the compile cache `{}`: {error}", self.setup.cache.display());
-            Verdict::new(VerdictKind::HarnessError, message).with_cause(Cause::Cache)
+            let verdict = Verdict::new(VerdictKind::HarnessError, message);
+            // Only a full disk fails every variant after this one. Other trouble is met once more, in a fresh worker.
+            verdict.with_cause(if is_full(&error) { Cause::Cache } else { Cause::Machine })
         })?;
         if log_truncated {
             log.push_str("\n[log_truncated]");

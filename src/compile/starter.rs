@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use evo_protocol::check::GateCheck;
 use evo_space::genome::ContentHash;
-use tempfile::TempDir;
 
 use super::cache::Cache;
 use super::diagnose;
 use super::error::CompileSetupError;
 use super::options::FarmOptions;
+use super::scratch::ScratchFolder;
 use super::toolbox::Toolbox;
 use super::toolchain::FoundCompiler;
 use super::wire::{self, CompileAnswer, CompileOrder, WorkerSetup};
@@ -31,7 +31,7 @@ const ANSWER_MAX: usize = 4 << 20;
 pub struct CompileProcess {
     conversation: Conversation<CompileOrder, CompileAnswer>,
     // Removed when the worker is gone.
-    _scratch: TempDir,
+    _scratch: ScratchFolder,
 }
 
 impl CompileProcess {

@@ -7,7 +7,10 @@
 use evo_protocol::device::EntryAttributes;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::leaderboard::PairedProblem;
+use evo_protocol::verdict::Verdict;
+use evo_space::genome::Configuration;
 
+use super::doubt::{Weight, weigh};
 use super::error::EngineError;
 use super::lane::Task;
 use super::ports::{CompileAnswer, LaneAnswer, Message, Recipe, Rivals};
@@ -16,6 +19,7 @@ use super::variant::Variant;
 use crate::budget::StopReason;
 use crate::event::Event;
 use crate::journal::record::{Confirmation, ProblemWork, now};
+use crate::supervise::job::Judgement;
 
 /// A finalist that fails at full depth makes room for the next; at most this many times as many
 /// candidates as wanted finalists are tried.
@@ -125,30 +129,70 @@ impl<R: Recipe> Engine<'_, R> {
             self.notice(message)?;
             return Ok(None);
         }
-        let Some(answer) = self.compile_now(number, prepared)? else { return Ok(None) };
+        let Some(answer) = self.compile_again(number, prepared)? else { return Ok(None) };
+        if let Some(verdict) = answer.as_ref().err().filter(|verdict| verdict.is_trouble()) {
+            self.not_confirmed(&variant.configuration, verdict)?;
+            return Ok(None);
+        }
         // Its own hash and never a twin's, because this compilation was ordered for this variant.
         let variant_hash = variant.configuration.hash();
         let Ok(mut job) = variant.job(self.recipe, &answer, &variant_hash, true) else { return Ok(None) };
         if let Some(instrumented) = variant.instrumented(self.recipe) {
-            let Some(answer) = self.compile_now(number, &instrumented)? else { return Ok(None) };
+            let Some(answer) = self.compile_again(number, &instrumented)? else { return Ok(None) };
             self.recipe.add_instrumented(&mut job, &answer);
         }
         // The compile time of the search is kept, because this time the cache has answered.
         variant.build.compile_ms = screened.compile_ms;
-        let standing = self.standing.clone();
-        self.lane.send(Task::Evaluate { number, job: Box::new(job.clone()), standing });
-        let Some(LaneAnswer::Evaluated { result, .. }) = self.lane_answer()? else { return Ok(None) };
-        if result.lost {
-            self.ending.stop = Some(StopReason::DeviceLost);
+        let Some(result) = self.judge_again(number, &job)? else { return Ok(None) };
+        if result.verdict.is_trouble() {
+            self.not_confirmed(&variant.configuration, &result.verdict)?;
             return Ok(None);
         }
         let attributes = result.attributes.clone();
-        let mut evaluation = variant.judged(*result);
+        let mut evaluation = variant.judged(result);
         // It is not a new evaluation, so it stays in the generation in which the search found it.
         evaluation.generation = screened.generation;
         let work = variant.prepared.as_ref().map(|(own, _)| self.recipe.work(own)).unwrap_or_default();
         let toolchain = variant.build.toolchain;
         Ok(Some(Deep { job, evaluation, attributes, work, toolchain }))
+    }
+
+    /// Compiles outside the search, once more where the machine may be at fault.
+    fn compile_again(
+        &mut self,
+        ticket: u64,
+        prepared: &R::Prepared,
+    ) -> Result<Option<CompileAnswer<R::Binary>>, EngineError> {
+        let Some(answer) = self.compile_now(ticket, prepared)? else { return Ok(None) };
+        let verdict = answer.as_ref().err();
+        match verdict.is_some_and(|one| weigh(None, one) == Weight::Again) {
+            true => self.compile_now(ticket, prepared),
+            false => Ok(Some(answer)),
+        }
+    }
+
+    /// Judges at full depth, once more where the machine may be at fault. `None` when the user wants out, or when
+    /// the device is lost.
+    fn judge_again(&mut self, number: u64, job: &R::Job) -> Result<Option<Judgement>, EngineError> {
+        for is_last in [false, true] {
+            let standing = self.standing.clone();
+            self.lane.send(Task::Evaluate { number, job: Box::new(job.clone()), standing });
+            let Some(LaneAnswer::Evaluated { result, .. }) = self.lane_answer()? else { return Ok(None) };
+            if result.lost {
+                self.ending.stop = Some(StopReason::DeviceLost);
+                return Ok(None);
+            }
+            if is_last || weigh(None, &result.verdict) != Weight::Again {
+                return Ok(Some(*result));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Says that a finalist is left out because evo or the machine failed, which says nothing about it.
+    fn not_confirmed(&mut self, configuration: &Configuration, trouble: &Verdict) -> Result<(), EngineError> {
+        let why = trouble.message.lines().next().unwrap_or_default();
+        self.notice(format!("`{configuration}` is not confirmed: {why}; `--resume` confirms again"))
     }
 
     /// Compiles outside the search; the cache answers at once for what was compiled before.

@@ -27,8 +27,8 @@ use super::run::{Engine, Parts};
 use super::variant::Variant;
 use crate::budget::Budget;
 use crate::event::{Event, Observer};
-use crate::journal::record::{FORMAT, ProblemWork, StudyHeader};
-use crate::study::{Study, StudyRequest};
+use crate::journal::record::{FORMAT, JournalRecord, ProblemWork, StudyHeader};
+use crate::study::{Study, StudyError, StudyRequest};
 use crate::supervise::job::{Judgement, Standing};
 
 /// `A` and `B` change the source; `DEAD` changes nothing; `LATE` changes the source, not the machine
@@ -118,12 +118,17 @@ pub(super) struct FakeCompilers {
     sender: Sender<Message<FakeBinary>>,
     log: Arc<Mutex<Log>>,
     compiling: usize,
+    trouble: Option<CompileTrouble>,
 }
+
+/// What goes wrong with a source that the compilers are given for the n-th time in this run, from 1.
+pub(super) type CompileTrouble = Arc<dyn Fn(&str, usize) -> Option<Verdict> + Send + Sync>;
 
 /// What fakes saw.
 #[derive(Default, Debug)]
 pub(super) struct Log {
     pub compiled: Vec<u64>,
+    pub sources: Vec<String>,
     /// How many sources were compiling at each cancellation.
     pub cancelled: Vec<usize>,
     pub evaluated: Vec<String>,
@@ -136,8 +141,16 @@ pub(super) struct Log {
 
 impl Compilers<FakePrepared> for FakeCompilers {
     fn submit(&mut self, ticket: u64, prepared: &FakePrepared) {
-        self.log.lock().unwrap().compiled.push(ticket);
         let source = &prepared.source;
+        let mut log = self.log.lock().unwrap();
+        log.compiled.push(ticket);
+        log.sources.push(source.clone());
+        let tries = log.sources.iter().filter(|own| *own == source).count();
+        drop(log);
+        if let Some(verdict) = self.trouble.as_ref().and_then(|trouble| trouble(source, tries)) {
+            let _ = self.sender.send(Message::Compiled(ticket, Err(Box::new(verdict))));
+            return;
+        }
         if source.starts_with("code 99 ") {
             self.compiling += 1;
             return;
@@ -279,12 +292,13 @@ pub(super) struct Watcher {
 
 impl Observer for Watcher {
     fn observe(&mut self, event: &Event) {
-        if let Event::Finished { evaluation, .. } = event {
+        if let Event::Finished { evaluation, .. } | Event::NotFinal { evaluation } = event {
             let journal = crate::journal::reader::read(&self.journal).unwrap();
             let last = journal.records.last().unwrap();
-            let written = matches!(last, crate::journal::record::JournalRecord::Evaluation(one)
-                if one.number == evaluation.number);
-            assert!(written, "a verdict was told before it was in the journal");
+            let (JournalRecord::Evaluation(one) | JournalRecord::NotFinal(one)) = last else {
+                panic!("told of {evaluation:?} after {last:?}");
+            };
+            assert_eq!(one.number, evaluation.number, "told before it was in the journal");
         }
         self.events.push(format!("{event:?}"));
     }
@@ -298,6 +312,8 @@ pub(super) struct TestStudy {
     pub options: Options,
     /// How the baseline drifts in the first comparisons.
     pub drifts: Vec<f64>,
+    /// What goes wrong with the compilers.
+    pub trouble: Option<CompileTrouble>,
 }
 
 /// The result of one run.
@@ -319,7 +335,7 @@ impl TestStudy {
             run_all: false,
         };
         let (out, drifts) = (tempfile::tempdir().unwrap(), Vec::new());
-        TestStudy { out, space, strategy: "exhaustive", options, drifts }
+        TestStudy { out, space, strategy: "exhaustive", options, drifts, trouble: None }
     }
 
     pub(super) fn journal(&self) -> PathBuf {
@@ -329,6 +345,15 @@ impl TestStudy {
     pub(super) fn open(&self) -> Study {
         let request = StudyRequest { out: self.out.path(), name: Some("s"), default_name: "s", resume: true };
         Study::open(&request, header()).unwrap()
+    }
+
+    /// The same where the study may not open.
+    pub(super) fn try_open(&self) -> Result<Study, EngineError> {
+        let request = StudyRequest { out: self.out.path(), name: Some("s"), default_name: "s", resume: true };
+        Study::open(&request, header()).map_err(|error| match error {
+            StudyError::Journal(error) => error.into(),
+            other => panic!("{other}"),
+        })
     }
 
     pub(super) fn run(&self, script: Script) -> Ran {
@@ -349,20 +374,37 @@ impl TestStudy {
         self.run_strategy(strategy.unwrap(), script)
     }
 
+    /// The same where the study may not open either.
+    pub(super) fn try_to_run<F>(&self, script: F) -> Result<Ran, EngineError>
+    where
+        F: FnOnce(Sender<Message<FakeBinary>>) -> Script,
+    {
+        let strategy = create(self.strategy, &self.space, StrategyOptions { seed: 1, population: 4 });
+        self.run_in(&mut self.try_open()?, strategy.unwrap(), script)
+    }
+
     /// The same with a strategy that is not registered.
     pub(super) fn run_strategy(
         &self,
         strategy: Box<dyn Strategy + '_>,
         script: impl FnOnce(Sender<Message<FakeBinary>>) -> Script,
     ) -> Result<Ran, EngineError> {
-        let mut study = self.open();
+        self.run_in(&mut self.open(), strategy, script)
+    }
+
+    fn run_in(
+        &self,
+        study: &mut Study,
+        strategy: Box<dyn Strategy + '_>,
+        script: impl FnOnce(Sender<Message<FakeBinary>>) -> Script,
+    ) -> Result<Ran, EngineError> {
         let log = Log { drifts: self.drifts.clone().into(), ..Log::default() };
         let log = Arc::new(Mutex::new(log));
         let inbox = Inbox::new();
         let script = script(inbox.sender());
         let mut watcher = Watcher { journal: self.journal(), events: Vec::new() };
         let parts = Parts {
-            study: &mut study,
+            study,
             space: &self.space,
             strategy,
             recipe: &FakeRecipe,
@@ -370,6 +412,7 @@ impl TestStudy {
                 sender: inbox.sender(),
                 log: Arc::clone(&log),
                 compiling: 0,
+                trouble: self.trouble.clone(),
             }),
             device: Box::new(FakeDevice { script, log: Arc::clone(&log) }),
             observer: &mut watcher,

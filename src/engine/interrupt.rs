@@ -1,21 +1,27 @@
-//! Ctrl-C and SIGTERM: the first asks for an orderly end, the second for an end now.
+//! Ctrl-C, SIGTERM and the end of the terminal (SIGHUP): the first asks for an orderly end, the second for an end
+//! now.
 
 use std::io;
 use std::sync::mpsc::Sender;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::ports::Message;
+use crate::process::is_ignored;
 
 /// Forwards signals to the engine from a thread of its own, for the rest of the process's life.
 pub fn watch<B: Send + 'static>(sender: Sender<Message<B>>) -> io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    // Under `nohup` the end of the terminal is not ours to hear of.
+    if !is_ignored(SIGHUP) {
+        signals.add_signal(SIGHUP)?;
+    }
     std::thread::spawn(move || {
-        for (count, _) in (1u32..).zip(signals.forever()) {
+        for (count, signal) in (1u32..).zip(signals.forever()) {
             if sender.send(Message::Interrupt(count)).is_err() {
                 // The engine is gone, so the signal gets its default action.
-                signal_hook::low_level::emulate_default_handler(SIGINT).ok();
+                signal_hook::low_level::emulate_default_handler(signal).ok();
             }
         }
     });

@@ -6,6 +6,7 @@
 //! before anything acts on it.
 
 mod confirm;
+mod doubt;
 pub mod error;
 pub mod interrupt;
 mod lane;
@@ -19,6 +20,7 @@ mod run;
 pub mod single;
 mod stages;
 mod state;
+mod trouble;
 mod variant;
 
 #[cfg(test)]
@@ -26,10 +28,15 @@ mod expected_tests;
 #[cfg(test)]
 pub(crate) mod fake;
 #[cfg(test)]
+mod fault_tests;
+#[cfg(test)]
 mod reconsider_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod trouble_tests;
 
+pub use doubt::RunTrouble;
 pub use error::EngineError;
 pub use options::{Options, RunSummary};
 pub use ports::{Compilers, Evaluate, Inbox, Message, Recipe, Refused};

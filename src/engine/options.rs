@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 
 use evo_search::insight::Insight;
 
+use super::doubt::RunTrouble;
 use crate::budget::{Budget, StopReason};
 use crate::journal::record::RunEnd;
 
@@ -51,4 +52,6 @@ pub struct RunSummary {
     pub confirmed: usize,
     /// What the study says beyond its winner; none where the user did not want to wait.
     pub insight: Option<Insight>,
+    /// What is wrong with the machine, where that ended the run.
+    pub trouble: Option<RunTrouble>,
 }

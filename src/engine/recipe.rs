@@ -1,5 +1,7 @@
 //! The real recipe: a kernel's description, rendered and resolved for a device.
 
+use std::{fs, io};
+
 use evo_protocol::binary::{Binary, EntryResources, KernelSource};
 use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::device::{DeviceInfo, DeviceKind, DeviceLimits};
@@ -13,6 +15,7 @@ use super::ports::{BuildRecord, CompileAnswer, Identity, JobOrder, Recipe, Refus
 use crate::compile::facts;
 use crate::compile::includes::FileReader;
 use crate::compile::search_path::SearchPath;
+use crate::journal::leaderboard_file::write_atomically;
 use crate::journal::record::{LaunchWork, ProblemWork};
 use crate::kernel::limits::{launch, memory, resources as compiled_limits};
 use crate::kernel::render::render;
@@ -31,13 +34,39 @@ pub struct KernelRecipe<'a> {
     memory_cap: Option<u64>,
     timed: Vec<&'a ProblemSpec>,
     checked: Vec<&'a ProblemSpec>,
-    reference: Option<(BinaryRef, Vec<String>)>,
+    reference: Option<CompiledReference>,
     check: CheckPlan,
     /// What it runs on: the host watches instrumented builds, and shapes near the timed ones follow the problems.
     kind: Option<DeviceKind>,
     /// Where included files are looked for beside the kernel's own options.
     search: SearchPath,
     files: FileReader,
+}
+
+/// The naive kernel, which every variant of a run needs. It is compiled once, so its bytes are kept: the cache
+/// may be removed while evo runs.
+#[derive(Clone, Debug)]
+struct CompiledReference {
+    binary: BinaryRef,
+    entries: Vec<String>,
+    bytes: Vec<u8>,
+}
+
+impl CompiledReference {
+    fn of(binary: &Binary, entries: Vec<String>) -> CompiledReference {
+        let bytes = fs::read(&binary.path).unwrap_or_default();
+        CompiledReference { binary: BinaryRef::of(binary), entries, bytes }
+    }
+
+    /// For a job, with its file in place.
+    fn whole(&self) -> (BinaryRef, Vec<String>) {
+        if let Some(path) = self.binary.path.as_ref().filter(|path| !path.exists()) {
+            // Where it cannot be written, the device worker says that it is gone.
+            let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
+            let _ = folder.and_then(|()| write_atomically(path, &self.bytes).map_err(io::Error::other));
+        }
+        (self.binary.clone(), self.entries.clone())
+    }
 }
 
 impl<'a> KernelRecipe<'a> {
@@ -61,7 +90,7 @@ impl<'a> KernelRecipe<'a> {
             timed: select(|problem| problem.timed),
             // A timed problem is checked as well (`Job::all_checked`), so it is not listed twice.
             checked: select(|problem| problem.checked && !problem.timed),
-            reference: reference.map(|(binary, entries)| (BinaryRef::of(&binary), entries)),
+            reference: reference.map(|(binary, entries)| CompiledReference::of(&binary, entries)),
             check: check_plan(kernel, seed),
             kind: None,
             search: SearchPath::default(),
@@ -389,7 +418,7 @@ impl Recipe for KernelRecipe<'_> {
                 variant_hash: order.variant_hash,
                 binary: BinaryRef::of(binary),
                 entries: prepared.source.entries.clone(),
-                reference: self.reference.clone(),
+                reference: self.reference.as_ref().map(CompiledReference::whole),
                 check: self.check.clone(),
                 instrumented: None,
             },

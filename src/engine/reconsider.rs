@@ -37,7 +37,7 @@ impl<R: Recipe> Engine<'_, R> {
     pub(super) fn is_worth_running(&mut self, number: u64) -> bool {
         let Some(variant) = self.flight.variants.get(&number) else { return true };
         let Some(facts) = variant.build.facts.filter(|_| !self.options.run_all) else { return true };
-        let is_exempt = variant.struck || variant.genome == self.space.default_genome();
+        let is_exempt = variant.runs_alone() || variant.genome == self.space.default_genome();
         let worth = is_exempt
             || self.ledger.passed_over_in_a_row >= IN_A_ROW
             || self.strategy.reconsider(&variant.genome, &facts);

@@ -10,6 +10,7 @@ use evo_search::insight::Insight;
 use evo_search::strategy::{Outcome, Strategy};
 use evo_space::space::SearchSpace;
 
+use super::doubt::Troubles;
 use super::error::EngineError;
 use super::lane::{LaneHandle, Task};
 use super::options::{Options, RunSummary};
@@ -54,6 +55,10 @@ pub struct Engine<'a, R: Recipe> {
     /// The incumbent's times: what newcomers are measured against.
     pub(super) standing: Standing,
     pub(super) ending: Ending,
+    /// Variants of this run that have no verdict.
+    pub(super) troubles: Troubles,
+    /// Generations whose file could not be written.
+    pub(super) unwritten: Vec<u32>,
     pub(super) clock: RunClock,
 }
 
@@ -95,6 +100,8 @@ impl<'a, R: Recipe> Engine<'a, R> {
             ledger: Ledger::new(finished_before, passed_over),
             standing: Standing::default(),
             ending: Ending::default(),
+            troubles: Troubles::default(),
+            unwritten: Vec::new(),
             clock: RunClock::new(device_at_start),
         }
     }
@@ -229,6 +236,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
                 _ => self.flight.again.push_back(variant),
             }
         }
+        self.queue_not_final();
         // In journal order: what a strategy proposes depends on the order in which it hears of outcomes.
         for position in 0..self.study.history.evaluations.len() {
             self.remember(position);
@@ -241,6 +249,21 @@ impl<'a, R: Recipe> Engine<'a, R> {
             self.record(&variant.genome.clone(), evaluation)?;
         }
         Ok(())
+    }
+
+    /// Queues the variants that earlier runs could not judge, whatever the budget: they were proposed within it.
+    fn queue_not_final(&mut self) {
+        for one in &self.study.history.not_final {
+            let Some(genome) = self.space.genome(&one.configuration) else { continue };
+            self.ledger.use_number(one.number);
+            // A crash may have struck the same variant, which is then queued already.
+            if self.ledger.known.insert(genome.clone()) {
+                let configuration = one.configuration.clone();
+                let mut variant = Variant::new(one.number, genome, configuration, &one.origin, false);
+                variant.expected = one.expected;
+                self.flight.again.push_back(variant);
+            }
+        }
     }
 
     fn remember(&mut self, position: usize) {
@@ -345,18 +368,21 @@ impl<'a, R: Recipe> Engine<'a, R> {
             evaluations,
             evaluations_this_run,
             passed_over: self.ledger.passed_over,
+            not_final: self.study.history.not_final.len() as u64,
             throughput,
             device_at_start,
             device_at_end,
         };
         // The journal comes first: views can be computed from it again, but not the other way round.
         self.study.end(end.clone())?;
-        self.write_open_generation()?;
+        self.write_open_generations();
         let (evaluations, seed) = (&self.study.history.evaluations, self.study.header().seed);
         // Fitting models takes time, and a user who interrupted twice does not want to wait.
         let insight = (!self.ending.at_once).then(|| Insight::of(self.space, evaluations, seed));
-        self.study.write_views(insight.as_ref())?;
+        for error in self.study.write_views(insight.as_ref()) {
+            self.warn_of_view(&error, "everything is in the journal, and `--resume` writes it again");
+        }
         self.observer.observe(&Event::Stopped { reason });
-        Ok(RunSummary { end, confirmed, insight })
+        Ok(RunSummary { end, confirmed, insight, trouble: self.troubles.stopped })
     }
 }

@@ -5,14 +5,16 @@ use evo_protocol::verdict::{Gate, VerdictClass};
 use evo_search::strategy::Outcome;
 use evo_space::genome::{ContentHash, Genome};
 
+use super::doubt::{RunTrouble, Weight};
 use super::error::EngineError;
 use super::lane::Task;
-use super::ports::{CompileAnswer, Message, Recipe};
+use super::ports::{CompileAnswer, Message, Recipe, Refused};
 use super::run::{Engine, LANE_DEPTH};
 use super::variant::{Twin, Variant, code_and_plan};
 use crate::budget::StopReason;
 use crate::compile::full_cache;
 use crate::event::Event;
+use crate::journal::error::JournalError;
 use crate::supervise::job::{Judgement, Standing};
 
 /// Variants in flight before anything has been evaluated.
@@ -34,12 +36,18 @@ impl<R: Recipe> Engine<'_, R> {
         let mut proposed = 0;
         // `proposed` bounds the loop too: variants that are refused at once never enter the flight, and the
         // device must be fed in between.
-        while proposed < ahead && self.flight.variants.len() < ahead && self.ending.stop.is_none() {
-            // A struck variant shares the device with no other, so that another crash is certainly its own.
-            if self.flight.variants.values().any(|variant| variant.struck) {
+        while proposed < ahead && self.flight.variants.len() < ahead {
+            // Such a variant shares machine and device with no other, so that another crash is certainly its own.
+            if self.flight.variants.values().any(Variant::runs_alone) {
                 break;
             }
-            let Some(variant) = self.next_variant() else { break };
+            // A retry belongs to what was proposed before the run began to end.
+            let next = match self.ending.stop {
+                None => self.next_variant(),
+                Some(_) if self.flight.variants.is_empty() => self.flight.retries.pop_front(),
+                Some(_) => None,
+            };
+            let Some(variant) = next else { break };
             proposed += 1;
             self.begin(variant)?;
         }
@@ -53,6 +61,9 @@ impl<R: Recipe> Engine<'_, R> {
         let alone = self.flight.variants.is_empty();
         if !self.flight.again.is_empty() {
             return if alone { self.flight.again.pop_front() } else { None };
+        }
+        if !self.flight.retries.is_empty() {
+            return if alone { self.flight.retries.pop_front() } else { None };
         }
         // What is in flight counts as evaluated here; `pass_over` gives the place back. Suspects keep their
         // share of the budget although they run last.
@@ -94,7 +105,7 @@ impl<R: Recipe> Engine<'_, R> {
 
     /// Prepares a variant and sends it to the compilers, unless a twin with the same source is there
     /// already.
-    fn begin(&mut self, mut variant: Variant<R::Prepared>) -> Result<(), EngineError> {
+    pub(super) fn begin(&mut self, mut variant: Variant<R::Prepared>) -> Result<(), EngineError> {
         let number = variant.number;
         if let Err(evaluation) = variant.prepare(self.recipe) {
             return self.record(&variant.genome, *evaluation);
@@ -142,6 +153,16 @@ impl<R: Recipe> Engine<'_, R> {
         // The variant was abandoned while it was compiled.
         let Some(variant) = self.flight.variants.get(&number) else { return Ok(()) };
         let Some(key) = variant.source_key() else { return Ok(()) };
+        if let Err(verdict) = &answer {
+            match self.weigh(number, verdict) {
+                Weight::Final => {}
+                Weight::Again => return self.try_again(number, (**verdict).clone()),
+                Weight::NotFinal => {
+                    let refused = Refused { gate: Gate::Compile, verdict: verdict.clone() };
+                    return self.give_up(*variant.refused(refused));
+                }
+            }
+        }
         // The hash that is compiled into the binary. The launch gate must expect this one for twins too.
         let answer = (answer, variant.configuration.hash());
         let waiting = Twin::resolve(self.twins.sources.get_mut(&key), answer);
@@ -241,16 +262,15 @@ impl<R: Recipe> Engine<'_, R> {
         }
         let code = variant.code.clone();
         let evaluation = variant.judged(result);
-        // Read here, because `settle` consumes the evaluation. The original is settled before its twins,
-        // which copy their result from the history.
-        let trouble = evaluation.verdict.kind.class() == VerdictClass::Harness;
+        match self.weigh(number, &evaluation.verdict) {
+            Weight::Final => {}
+            Weight::Again => return self.try_again(number, evaluation.verdict),
+            Weight::NotFinal => return self.give_up(evaluation),
+        }
+        // The original is settled before its twins, which copy their result from the history.
         self.settle(evaluation)?;
         let Some(code) = code else { return Ok(()) };
-        // Our own trouble says nothing about the code. Twins that waited share the verdict; later ones run.
         let waiting = Twin::resolve(self.twins.codes.get_mut(&code), ());
-        if trouble {
-            self.twins.codes.remove(&code);
-        }
         for twin in waiting {
             self.settle_as_twin(twin, number)?;
         }
@@ -258,16 +278,15 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     fn device_lost(&mut self, number: u64, result: &Judgement) -> Result<(), EngineError> {
-        let configuration =
-            self.flight.variants.get(&number).map(|variant| variant.configuration.to_string());
-        let message = format!(
-            "the device is lost while `{}` is on it: {}",
-            configuration.unwrap_or_default(),
-            result.verdict.message
-        );
-        self.study.note(message.clone())?;
-        self.observer.observe(&Event::Notice { message });
-        self.abandon(StopReason::DeviceLost);
+        // The next in the lane's queue hears of the same loss.
+        let Some(variant) = self.flight.variants.get(&number) else { return Ok(()) };
+        let (configuration, why) = (variant.configuration.to_string(), &result.verdict.message);
+        if result.verdict.is_trouble() {
+            self.stop_for(RunTrouble::new(why.as_str()))?;
+        } else {
+            self.notice(format!("the device is lost while `{configuration}` is on it: {why}"))?;
+            self.abandon(StopReason::DeviceLost);
+        }
         // `abandon` keeps what is on the lane, but nothing will come from a lost device.
         self.flight.variants.clear();
         self.flight.on_lane.clear();
@@ -303,6 +322,7 @@ impl<R: Recipe> Engine<'_, R> {
         // something that a resumed run does not know.
         self.study.record(&evaluation)?;
         self.note_verdict();
+        self.troubles.note_verdict();
         self.ledger.index.insert(evaluation.number, position);
         self.ledger.known.insert(genome.clone());
         self.strategy.tell(&Outcome {
@@ -316,7 +336,7 @@ impl<R: Recipe> Engine<'_, R> {
         self.observer.observe(&Event::Finished { evaluation: Box::new(evaluation), best });
         failed_default.map_or(Ok(()), |message| self.notice(message))?;
         if is_last {
-            self.write_generation(generation)?;
+            self.write_generation(generation);
         }
         Ok(())
     }
@@ -366,21 +386,35 @@ impl<R: Recipe> Engine<'_, R> {
         }
     }
 
-    fn write_generation(&mut self, generation: u32) -> Result<(), EngineError> {
+    /// Writes a slice. A view that cannot be written never stops a run: it is tried again at the end.
+    fn write_generation(&mut self, generation: u32) {
         let slice = self.slice(generation);
         // A run that ends on a boundary has written its last slice already.
         if slice.is_empty() {
-            return Ok(());
+            return;
         }
-        self.study.write_generation(generation, slice)?;
+        if let Err(error) = self.study.write_generation(generation, slice) {
+            self.unwritten.push(generation);
+            self.warn_of_view(&error, "it is tried again at the end");
+        }
         let best_ns = self.standing.objective_ns;
         self.observer.observe(&Event::Generation { generation, best_ns });
-        Ok(())
     }
 
-    /// Writes the last slice even though it is not complete.
-    pub(super) fn write_open_generation(&mut self) -> Result<(), EngineError> {
-        self.write_generation((self.counted() / u64::from(self.options.population.get())) as u32)
+    /// Writes the last slice even though it is not complete, and those that could not be written before.
+    pub(super) fn write_open_generations(&mut self) {
+        for generation in std::mem::take(&mut self.unwritten) {
+            if let Err(error) = self.study.write_generation(generation, self.slice(generation)) {
+                self.warn_of_view(&error, "the journal has its evaluations");
+            }
+        }
+        self.write_generation((self.counted() / u64::from(self.options.population.get())) as u32);
+    }
+
+    /// Says that a view is missing, and what becomes of it. Not in the journal, whose disk may be the same.
+    pub(super) fn warn_of_view(&mut self, error: &JournalError, what_now: &str) {
+        let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
+        self.observer.observe(&Event::Notice { message: format!("{error}{cause}; {what_now}") });
     }
 
     /// Waits for the lane's answer or a compiler's, outside the search.

@@ -23,8 +23,11 @@ pub(super) struct Flight<R: Recipe> {
     pub ready: BTreeMap<u64, R::Job>,
     /// Numbers given to the lane, in order.
     pub on_lane: Vec<u64>,
-    /// Variants that were in flight at a crash; they run before everything else.
+    /// Variants that have no verdict from an earlier run: in flight at a crash, or not final. They run before
+    /// everything else.
     pub again: VecDeque<Variant<R::Prepared>>,
+    /// Variants whose first try ended in trouble; each runs alone.
+    pub retries: VecDeque<Variant<R::Prepared>>,
     /// Variants that were in flight at two crashes. They run last, so that a third crash costs nothing else.
     pub suspects: VecDeque<Variant<R::Prepared>>,
 }
@@ -37,6 +40,7 @@ impl<R: Recipe> Flight<R> {
             ready: BTreeMap::new(),
             on_lane: Vec::new(),
             again: VecDeque::new(),
+            retries: VecDeque::new(),
             suspects: VecDeque::new(),
         }
     }
@@ -50,8 +54,10 @@ impl<R: Recipe> Flight<R> {
         // An answer that a compiler still sends finds no variant, and the engine ignores it.
         self.compiling = 0;
         self.ready.clear();
-        // The journal keeps their strikes, so the next run of the study queues them again.
+        // The journal keeps their strikes, so the next run of the study queues them again. Retries were never
+        // judged, so the next run proposes them again.
         self.again.clear();
+        self.retries.clear();
         self.suspects.clear();
     }
 }

@@ -29,6 +29,8 @@ pub(crate) struct Variant<P> {
     pub code: Option<ContentHash>,
     /// Whether it was in flight at a crash; it then runs alone.
     pub struck: bool,
+    /// What the first try ended with, if it was no verdict; the second try runs alone.
+    pub trouble: Option<Box<Verdict>>,
 }
 
 /// The variant that answers for a source or for machine code, and those that wait for its answer.
@@ -50,6 +52,14 @@ pub(crate) type Sources<B> = HashMap<ContentHash, Twin<SourceAnswer<B>>>;
 pub(crate) type Codes = HashMap<ContentHash, Twin<()>>;
 
 impl<T> Twin<T> {
+    /// The variants that wait for an answer that will not come.
+    pub(crate) fn into_waiting(self) -> Vec<u64> {
+        match self {
+            Twin::Pending { waiting, .. } => waiting,
+            Twin::Known { .. } => Vec::new(),
+        }
+    }
+
     /// Takes the variants that wait for `owner`, leaving the answer.
     pub(crate) fn resolve(entry: Option<&mut Twin<T>>, answer: T) -> Vec<u64> {
         let Some(twin) = entry else { return Vec::new() };
@@ -88,7 +98,18 @@ impl<P> Variant<P> {
             build: BuildRecord::default(),
             code: None,
             struck,
+            trouble: None,
         }
+    }
+
+    /// The same variant before its first stage; what its first try ended with is kept.
+    pub(crate) fn restarted(self) -> Variant<P> {
+        Variant { prepared: None, build: BuildRecord::default(), code: None, ..self }
+    }
+
+    /// Whether no other variant may be in flight with it.
+    pub(crate) fn runs_alone(&self) -> bool {
+        self.struck || self.trouble.is_some()
     }
 
     /// Makes it ready for the compilers; the error is its evaluation.

@@ -5,12 +5,17 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+use crate::regular;
+
 /// Trouble with a journal, a lock, or another file of a study.
 #[derive(Debug, Error)]
 pub enum JournalError {
     /// The file system reported an error.
     #[error("cannot {action} `{}`", path.display())]
     Io { action: &'static str, path: PathBuf, source: io::Error },
+    /// Something else lies where a file belongs.
+    #[error("`{}` is {what}, not a file", path.display())]
+    NotAFile { path: PathBuf, what: &'static str },
     /// There is no room left.
     #[error("no space left on the device that holds `{}`", path.display())]
     DiskFull { path: PathBuf },
@@ -44,10 +49,21 @@ impl JournalError {
         }
     }
 
+    /// Refuses a path at which something else than a file lies. Nothing is opened.
+    pub fn refuse_irregular(path: &Path) -> Result<(), JournalError> {
+        regular::irregular(path).map_or(Ok(()), |what| {
+            let path = path.to_path_buf();
+            Err(JournalError::NotAFile { path, what })
+        })
+    }
+
     /// What a person can do about it.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
             JournalError::Io { .. } => return None,
+            JournalError::NotAFile { .. } => {
+                "move it away, or choose another folder with `--study` or `--out`"
+            }
             JournalError::DiskFull { .. } => {
                 "everything before this record is safe; make room and run the same command with `--resume`"
             }

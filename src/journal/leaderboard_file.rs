@@ -1,7 +1,6 @@
 //! `leaderboard.json` on disk: other sections are kept, writing is all or nothing, and a file that
 //! cannot be read is put aside, never overwritten.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use evo_protocol::leaderboard::{Leaderboard, LeaderboardSection, VERSION};
@@ -11,6 +10,7 @@ use super::champion::{self, Succession};
 use super::error::JournalError;
 use super::own_file;
 use super::rank::NOISY;
+use crate::disk;
 
 /// What merging did beside writing.
 #[derive(Debug)]
@@ -25,6 +25,7 @@ pub struct Merged {
 /// Reads the board in a folder; `None` if there is none.
 pub fn load(folder: &Path) -> Result<Option<Result<Leaderboard, String>>, JournalError> {
     let path = folder.join("leaderboard.json");
+    JournalError::refuse_irregular(&path)?;
     let text = match own_file::read(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -112,9 +113,11 @@ pub fn replace(folder: &Path, board: &Leaderboard) -> Result<Merged, JournalErro
 /// Held while the file is read and replaced.
 fn turn(folder: &Path) -> Result<std::fs::File, JournalError> {
     let path = folder.join(".leaderboard.lock");
+    JournalError::refuse_irregular(&path)?;
     let file = std::fs::File::create(&path).map_err(|error| JournalError::io("create", &path, error))?;
     // A file of its own: a lock on `leaderboard.json` would be lost when the rename replaces that file.
     file.lock().map_err(|error| JournalError::io("lock", &path, error))?;
+    sweep_unfinished(folder);
     Ok(file)
 }
 
@@ -126,6 +129,20 @@ fn put_aside(path: &Path) -> Result<PathBuf, JournalError> {
     Ok(target)
 }
 
+/// Removes what killed processes left of views that they were writing to a folder. For whoever holds the lock under
+/// which they are written.
+pub fn sweep_unfinished(folder: &Path) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let is_unfinished = entry.file_name().to_string_lossy().starts_with(UNFINISHED);
+        if is_unfinished && entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// How the names of files begin that are being written.
+const UNFINISHED: &str = ".evo-";
+
 /// Writes a value as pretty JSON: a temporary file in the same folder, sync, rename.
 pub fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), JournalError> {
     let fail = |error| JournalError::io("write", path, error);
@@ -134,19 +151,31 @@ pub fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), Jour
     write_atomically(path, &text)
 }
 
-/// Replaces a file's contents, all or nothing.
+/// Replaces a file's contents, all or nothing. What lies at the path is never opened.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), JournalError> {
+    replace_with(path, bytes, true)
+}
+
+/// The same without waiting for the disk, for files that can be made again.
+pub fn write_view(path: &Path, bytes: &[u8]) -> Result<(), JournalError> {
+    replace_with(path, bytes, false)
+}
+
+fn replace_with(path: &Path, bytes: &[u8], synced: bool) -> Result<(), JournalError> {
+    // A rename would put the file in the place of a pipe that somebody made there for a reason.
+    JournalError::refuse_irregular(path)?;
     let fail = |error| JournalError::io("write", path, error);
     let folder = path.parent().unwrap_or(Path::new("."));
     // In the same folder, because a rename is atomic only within one file system.
-    let mut file = tempfile::Builder::new().prefix(".evo-").tempfile_in(folder).map_err(fail)?;
-    file.write_all(bytes).map_err(fail)?;
+    let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(folder).map_err(fail)?;
+    disk::write_all(file.as_file_mut(), bytes).map_err(fail)?;
     use std::os::unix::fs::PermissionsExt;
     // Temporary files are private to their owner, but other users and programs read the leaderboard.
     let readable = std::fs::Permissions::from_mode(0o644);
     file.as_file().set_permissions(readable).map_err(fail)?;
     // Synced before the rename: otherwise a power cut could leave the new name on an empty file.
-    file.as_file().sync_all().map_err(fail)?;
-    file.persist(path).map_err(|error| fail(error.error))?;
-    Ok(())
+    if synced {
+        disk::sync_all(file.as_file()).map_err(fail)?;
+    }
+    disk::rename(file, path).map_err(fail)
 }

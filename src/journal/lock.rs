@@ -17,6 +17,7 @@ impl StudyLock {
     /// Takes `folder/lock`, or says who holds it.
     pub fn take(folder: &Path) -> Result<StudyLock, JournalError> {
         let path = folder.join("lock");
+        JournalError::refuse_irregular(&path)?;
         // Not truncated: until the lock is ours, the number in the file is somebody else's.
         let open =
             own_file::open(&path, OpenOptions::new().read(true).write(true).create(true).truncate(false));

@@ -2,12 +2,15 @@
 //! write wherever it leads. Only the output folder itself may be reached through links.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Opens a file of the output folder, unless it is a link.
+use crate::{disk, regular};
+
+/// Opens a file of the output folder, unless it is a link or not a file at all.
 pub fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    regular::check(path)?;
     options.custom_flags(libc::O_NOFOLLOW).open(path).map_err(|error| match error.raw_os_error() {
         Some(libc::ELOOP) => is_link(),
         _ => error,
@@ -16,9 +19,7 @@ pub fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
 
 /// The contents of a file of the output folder.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    open(path, OpenOptions::new().read(true))?.read_to_end(&mut bytes)?;
-    Ok(bytes)
+    disk::read(&mut open(path, OpenOptions::new().read(true))?)
 }
 
 /// Refuses a folder of the output folder that is a link.

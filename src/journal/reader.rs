@@ -1,11 +1,10 @@
 //! Reads a journal whatever happened to it. A torn last line is left out and its position reported, a
 //! damaged line in the middle is set aside and named, and everything else is used.
 
-use std::fs::OpenOptions;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::error::JournalError;
+use super::leaderboard_file::write_atomically;
 use super::line;
 use super::own_file;
 use super::record::JournalRecord;
@@ -33,10 +32,27 @@ pub struct Rejected {
 }
 
 /// Reads a file.
+///
+/// Damage is believed when two reads agree on it: whoever continues the journal cuts a torn line off, which
+/// must not happen to a line that was only read wrongly.
 pub fn read(path: &Path) -> Result<Journal, JournalError> {
-    let bytes = own_file::read(path).map_err(|error| JournalError::io("read", path, error))?;
-    Ok(parse(&bytes))
+    JournalError::refuse_irregular(path)?;
+    let fail = |error| JournalError::io("read", path, error);
+    let mut last: Option<Vec<u8>> = None;
+    for _ in 0..READS {
+        let bytes = own_file::read(path).map_err(fail)?;
+        let journal = parse(&bytes);
+        let is_whole = !journal.torn && journal.rejected.is_empty();
+        if is_whole || last.as_ref() == Some(&bytes) {
+            return Ok(journal);
+        }
+        last = Some(bytes);
+    }
+    Err(fail(std::io::Error::other("it reads differently each time")))
 }
+
+/// Reads of a damaged journal until two of them agree.
+const READS: usize = 5;
 
 /// Reads a journal's bytes.
 pub fn parse(bytes: &[u8]) -> Journal {
@@ -90,10 +106,8 @@ pub fn set_aside<'a>(
         bytes.extend(block);
     }
     if bytes != older {
-        let mut options = OpenOptions::new();
-        let file = own_file::open(&path, options.write(true).create(true).truncate(true));
-        file.and_then(|mut file| file.write_all(&bytes))
-            .map_err(|error| JournalError::io("write", &path, error))?;
+        // By a rename, which never opens what lies there.
+        write_atomically(&path, &bytes)?;
     }
     Ok((path, fresh))
 }

@@ -26,6 +26,9 @@ pub enum JournalRecord {
     Started { number: u64, configuration: Configuration },
     /// A verdict.
     Evaluation(Box<Evaluation>),
+    /// A variant without a verdict: what its two tries met was not its doing. Its number is free for the
+    /// verdict that a later run finds.
+    NotFinal(Box<Evaluation>),
     /// A finalist measured afresh.
     Confirmation(Box<Confirmation>),
     /// Something a person should know.
@@ -180,6 +183,9 @@ pub struct RunEnd {
     /// Variants of the study that were compiled and not run; they do not count as evaluations.
     #[serde(default)]
     pub passed_over: u64,
+    /// Variants of the study that have no verdict; `--resume` tries them again.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub not_final: u64,
     pub throughput: Throughput,
     /// The device's clocks, power and heat before the first and after the last task.
     #[serde(default)]
@@ -190,6 +196,10 @@ pub struct RunEnd {
 
 fn is_false(value: &bool) -> bool {
     !value
+}
+
+fn is_zero(value: &u64) -> bool {
+    *value == 0
 }
 
 /// The time now as files say it.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use evo_protocol::evaluation::Evaluation;
-use evo_space::genome::Configuration;
+use evo_space::genome::{Configuration, ContentHash};
 
 use super::error::JournalError;
 use super::reader::Journal;
@@ -31,7 +31,10 @@ pub struct History {
     /// In flight at a crash and not evaluated since, by number.
     pub struck: Vec<Struck>,
     pub ends: Vec<RunEnd>,
+    /// Without a verdict, because evo or the machine failed; by number.
+    pub not_final: Vec<Evaluation>,
     pub(super) numbers: HashSet<u64>,
+    pub(super) configurations: HashSet<ContentHash>,
 }
 
 impl History {
@@ -41,6 +44,7 @@ impl History {
         let mut in_flight = BTreeMap::<u64, Configuration>::new();
         // By number, so that every resume takes struck variants up in the same order.
         let mut struck = BTreeMap::<u64, Struck>::new();
+        let mut not_final = BTreeMap::<u64, Evaluation>::new();
         for record in journal.records {
             match record {
                 JournalRecord::Study(header) => {
@@ -51,6 +55,17 @@ impl History {
                 }
                 JournalRecord::Started { number, configuration } => {
                     in_flight.insert(number, configuration);
+                }
+                JournalRecord::NotFinal(evaluation) => {
+                    in_flight.remove(&evaluation.number);
+                    struck.remove(&evaluation.number);
+                    not_final.insert(evaluation.number, *evaluation);
+                }
+                // Journals of before `not_final` kept trouble as a verdict, which no resume could repair.
+                JournalRecord::Evaluation(evaluation) if evaluation.verdict.is_trouble() => {
+                    in_flight.remove(&evaluation.number);
+                    struck.remove(&evaluation.number);
+                    not_final.insert(evaluation.number, *evaluation);
                 }
                 JournalRecord::Evaluation(evaluation) => {
                     in_flight.remove(&evaluation.number);
@@ -73,12 +88,20 @@ impl History {
         }
         strike(&mut in_flight, &mut struck);
         history.struck = struck.into_values().collect();
+        // A number that has a verdict keeps it, whatever stands around it.
+        not_final.retain(|number, one| {
+            !history.numbers.contains(number) && !history.configurations.contains(&one.configuration_hash)
+        });
+        history.not_final = not_final.into_values().collect();
         history
     }
 
-    /// A number counts once: the first verdict stays.
+    /// A number counts once, and so does a configuration: the first verdict stays. A line that was damaged and
+    /// mended may come back after its configuration was evaluated again.
     fn add(&mut self, evaluation: Evaluation) {
-        if self.numbers.insert(evaluation.number) {
+        let is_new = !self.configurations.contains(&evaluation.configuration_hash);
+        if is_new && self.numbers.insert(evaluation.number) {
+            self.configurations.insert(evaluation.configuration_hash.clone());
             self.evaluations.push(evaluation);
         }
     }

@@ -1,13 +1,14 @@
 //! Appends records, one write each. `append` syncs, so that an appended record survives a power cut.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use super::error::JournalError;
 use super::line;
 use super::own_file;
 use super::record::JournalRecord;
+use crate::{disk, regular};
 
 /// An open journal at its end.
 #[derive(Debug)]
@@ -31,6 +32,7 @@ impl JournalWriter {
     /// An existing journal, cut to `length` (where its last whole line ends).
     pub fn append_after(path: &Path, length: u64) -> Result<JournalWriter, JournalError> {
         let fail = |error| JournalError::io("open", path, error);
+        JournalError::refuse_irregular(path)?;
         let mut file = own_file::open(path, OpenOptions::new().write(true)).map_err(fail)?;
         // Cuts off a torn line. The reader has told how far whole lines reach.
         file.set_len(length).map_err(fail)?;
@@ -46,7 +48,7 @@ impl JournalWriter {
         self.append_unsynced(record)?;
         // One sync per record: the search uses a verdict at once, so it must not be lost while later records
         // depend on it. The data alone is enough, and it includes the new length of the file.
-        self.file.sync_data().map_err(|error| JournalError::io("sync", &self.path, error))
+        disk::sync_data(&self.file).map_err(|error| JournalError::io("sync", &self.path, error))
     }
 
     /// Appends one record without waiting for the disk: it survives the death of this process, and
@@ -58,7 +60,7 @@ impl JournalWriter {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), JournalError> {
-        if let Err(error) = self.file.write_all(bytes) {
+        if let Err(error) = disk::write_all(&mut self.file, bytes) {
             // A part of the line may be there; without it the journal is whole. Failing here changes
             // nothing for the reader, who repairs a torn last line anyway.
             let _ = self.file.set_len(self.length).and_then(|()| self.file.seek(SeekFrom::End(0)));
@@ -70,7 +72,7 @@ impl JournalWriter {
 
     /// Gives a last line that lost only its newline its newline back.
     fn end_line(&mut self) -> Result<(), JournalError> {
-        let text = std::fs::read(&self.path).map_err(|error| JournalError::io("read", &self.path, error))?;
+        let text = regular::read(&self.path).map_err(|error| JournalError::io("read", &self.path, error))?;
         if text.last().is_some_and(|byte| *byte != b'\n') { self.write(b"\n") } else { Ok(()) }
     }
 }

@@ -117,21 +117,42 @@ impl Drop for ChildProcess {
 fn reap(pid: Pid) -> Remains {
     let until = Instant::now() + REAP_LIMIT;
     loop {
-        let mut status = 0;
-        // `wait4` and not `Child::wait`: it reports the peak of memory, and with WNOHANG it can be given up.
-        // SAFETY: all-zero is a valid `rusage`, a plain structure of integers.
-        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-        // SAFETY: two live structures; the process is our child and nothing else waits for it.
-        let reaped =
-            unsafe { libc::wait4(pid.as_raw_nonzero().get(), &mut status, libc::WNOHANG, &mut usage) };
-        if reaped > 0 {
-            // Linux counts `ru_maxrss` in KiB.
-            let memory_peak = u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024;
-            return Remains { status: Some(ExitStatus::from_raw(status)), memory_peak };
+        match wait_with_usage(pid.as_raw_nonzero().get(), libc::WNOHANG) {
+            Ok(Some((status, memory_peak))) => return Remains { status: Some(status), memory_peak },
+            Ok(None) if Instant::now() < until => std::thread::sleep(Duration::from_micros(500)),
+            Ok(None) | Err(_) => return Remains::default(),
         }
-        if reaped < 0 || Instant::now() >= until {
-            return Remains::default();
+    }
+}
+
+/// Waits until a child ends: its status, and the largest resident size of it or of a process that it waited
+/// for, bytes. The standard library tells the status alone.
+pub fn wait_measured(child: Child) -> io::Result<(ExitStatus, u64)> {
+    let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
+    loop {
+        match wait_with_usage(pid, 0) {
+            Ok(Some(end)) => return Ok(end),
+            Ok(None) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
-        std::thread::sleep(Duration::from_micros(500));
+    }
+}
+
+/// `wait4`, which reports the peak of memory, bytes, and with `WNOHANG` can be given up.
+fn wait_with_usage(pid: i32, options: i32) -> io::Result<Option<(ExitStatus, u64)>> {
+    let mut status = 0;
+    // SAFETY: all-zero is a valid `rusage`, a plain structure of integers.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: two live structures; the process is our child and nothing else waits for it.
+    let reaped = unsafe { libc::wait4(pid, &mut status, options, &mut usage) };
+    match reaped {
+        ..0 => Err(io::Error::last_os_error()),
+        0 => Ok(None),
+        // Linux counts `ru_maxrss` in KiB.
+        1.. => {
+            let peak = u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024;
+            Ok(Some((ExitStatus::from_raw(status), peak)))
+        }
     }
 }

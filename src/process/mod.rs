@@ -13,12 +13,14 @@ mod pipe;
 mod program;
 mod run;
 mod serve;
+mod signal;
 mod spawn;
 
-pub use child::ProcessGroup;
+pub use child::{ProcessGroup, wait_measured};
 pub use conversation::{Conversation, DeathCause, ProcessDeath};
 pub use log::CappedLog;
 pub use program::worker_program;
 pub use run::{Ended, RunLimits, run};
 pub use serve::{Orphaned, ParentLink, REQUEST, RequestHandler, serve};
-pub use spawn::{ResourceLimits, limit};
+pub use signal::{is_fault, is_ignored, signal_name};
+pub use spawn::{ResourceLimits, limit, memory_limit};

@@ -42,6 +42,11 @@ pub fn limit(command: &mut Command, limits: ResourceLimits) {
     }
 }
 
+/// The limit on this process's own address space, bytes; 0 for none.
+pub fn memory_limit() -> u64 {
+    rustix::process::getrlimit(Resource::As).current.unwrap_or(0)
+}
+
 /// Starts a command in its own process group; it is killed when this process ends, however that happens.
 pub(super) fn spawn(mut command: Command) -> io::Result<Child> {
     command.process_group(0);

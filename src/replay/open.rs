@@ -1,6 +1,5 @@
 //! Opens a recording: reads the file, unpacks it, finds the reader for its format.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -78,7 +77,8 @@ fn read_text(path: &Path) -> Result<String, RecordingError> {
     let own = || PathBuf::from(path);
     let read = |source| RecordingError::Read { path: own(), source };
     let mut bytes = Vec::new();
-    File::open(path).map_err(read)?.take(TEXT_MAX + 1).read_to_end(&mut bytes).map_err(read)?;
+    let file = crate::regular::open(path).map_err(read)?;
+    file.take(TEXT_MAX + 1).read_to_end(&mut bytes).map_err(read)?;
     if bytes.len() as u64 > TEXT_MAX {
         return Err(too_large(path));
     }

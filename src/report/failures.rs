@@ -47,10 +47,11 @@ pub fn of_default<'a>(header: &StudyHeader, evaluations: &'a [Evaluation]) -> Op
     Some(FirstFailure { first, count: 1, repro: repro(header, first) })
 }
 
-/// Whether evo itself failed every time, so that nothing is known of any variant.
-pub fn is_all_harness(evaluations: &[Evaluation]) -> bool {
+/// Whether evo itself failed every time, so that nothing is known of any variant; `not_final` have no verdict.
+pub fn is_all_harness(evaluations: &[Evaluation], not_final: u64) -> bool {
     let mut counted = evaluations.iter().filter(|one| one.is_counted()).peekable();
-    counted.peek().is_some() && counted.all(|one| one.verdict.kind == VerdictKind::HarnessError)
+    let is_something = not_final > 0 || counted.peek().is_some();
+    is_something && counted.all(|one| one.verdict.kind == VerdictKind::HarnessError)
 }
 
 fn repro(header: &StudyHeader, one: &Evaluation) -> String {
@@ -170,8 +171,9 @@ mod tests {
     #[test]
     fn our_own_trouble_alone_is_told_apart() {
         let harness = (VerdictKind::HarnessError, "no");
-        assert!(is_all_harness(&evaluations(&[harness, harness, (VerdictKind::PassedOver, "")])));
-        assert!(!is_all_harness(&evaluations(&[harness, (VerdictKind::CompileError, "")])));
-        assert!(!is_all_harness(&[]));
+        assert!(is_all_harness(&evaluations(&[harness, harness, (VerdictKind::PassedOver, "")]), 0));
+        assert!(!is_all_harness(&evaluations(&[harness, (VerdictKind::CompileError, "")]), 1));
+        assert!(!is_all_harness(&[], 0));
+        assert!(is_all_harness(&[], 1));
     }
 }

@@ -30,6 +30,7 @@ pub fn study(header: &StudyHeader, history: &History, insight: Option<&Insight>)
         "header": header,
         "evaluations": history.evaluations.iter().filter(|one| one.is_counted()).count(),
         "verdicts": verdict_mix(&history.evaluations),
+        "not_final": history.not_final.iter().map(not_final).collect::<Vec<_>>(),
         "best_screened": best.map(|(objective, one)| json!({
             "number": one.number, "objective_ns": objective, "configuration": one.configuration,
         })),
@@ -39,9 +40,14 @@ pub fn study(header: &StudyHeader, history: &History, insight: Option<&Insight>)
     }))
 }
 
+/// A variant without a verdict, and why it has none.
+fn not_final(one: &Evaluation) -> Value {
+    json!({ "number": one.number, "configuration": one.configuration, "reason": one.verdict })
+}
+
 /// The header kept in a study's `study.json`, for a journal whose own header is damaged.
 pub fn read_header(folder: &Path) -> Option<StudyHeader> {
-    let text = std::fs::read(folder.join("study.json")).ok()?;
+    let text = crate::regular::read(&folder.join("study.json")).ok()?;
     let mut value: Value = serde_json::from_slice(&text).ok()?;
     serde_json::from_value(value.get_mut("header")?.take()).ok()
 }
@@ -74,6 +80,7 @@ pub fn event(event: &Event) -> Value {
         Event::Finished { evaluation, best } => json!({
             "event": "finished", "best": best, "evaluation": evaluation,
         }),
+        Event::NotFinal { evaluation } => json!({ "event": "not_final", "evaluation": evaluation }),
         Event::Generation { generation, best_ns } => json!({
             "event": "generation", "generation": generation, "best_ns": best_ns,
         }),

@@ -301,5 +301,12 @@ fn counted(end: &RunEnd) -> String {
         0 => String::new(),
         count => format!(" and {count} variants compiled but not run"),
     };
-    format!("{} evaluations ({} in this run){passed_over}", end.evaluations, end.evaluations_this_run)
+    let not_final = match end.not_final {
+        0 => String::new(),
+        count => format!("; {count} without a verdict, which `--resume` tries again"),
+    };
+    format!(
+        "{} evaluations ({} in this run){passed_over}{not_final}",
+        end.evaluations, end.evaluations_this_run
+    )
 }

@@ -8,7 +8,7 @@ use evo_space::genome::Configuration;
 
 use super::folder::{self, StudyError, StudyRequest, check_writable};
 use crate::journal::error::JournalError;
-use crate::journal::leaderboard_file::write_atomically;
+use crate::journal::leaderboard_file::{sweep_unfinished, write_atomically, write_view};
 use crate::journal::lock::StudyLock;
 use crate::journal::reader::{self, Rejected};
 use crate::journal::record::{Confirmation, JournalRecord, RunEnd, StudyHeader, now};
@@ -38,6 +38,7 @@ impl Study {
         let (folder, lock) = folder::find(request)?;
         let mut header = header;
         header.study = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        sweep_unfinished(&folder);
         let path = folder.join("journal.jsonl");
         if path.exists() {
             return Study::resume(folder, lock, header).map_err(StudyError::from);
@@ -111,7 +112,16 @@ impl Study {
     pub fn record(&mut self, evaluation: &Evaluation) -> Result<(), JournalError> {
         // The journal first: nothing may act on a verdict that could not be written.
         self.writer.append(&JournalRecord::Evaluation(Box::new(evaluation.clone())))?;
+        self.history.not_final.retain(|one| one.number != evaluation.number);
         self.history.evaluations.push(evaluation.clone());
+        Ok(())
+    }
+
+    /// Records a variant without a verdict; on return it is on the disk.
+    pub fn record_not_final(&mut self, evaluation: &Evaluation) -> Result<(), JournalError> {
+        self.writer.append(&JournalRecord::NotFinal(Box::new(evaluation.clone())))?;
+        self.history.not_final.retain(|one| one.number != evaluation.number);
+        self.history.not_final.push(evaluation.clone());
         Ok(())
     }
 
@@ -138,16 +148,16 @@ impl Study {
     pub fn write_generation(&self, generation: u32, slice: &[Evaluation]) -> Result<(), JournalError> {
         let path = self.folder.join(format!("gen-{generation:03}.json"));
         // A view of the journal that can be made again: the loop does not wait for the disk.
-        std::fs::write(&path, report::json::generation(generation, slice))
-            .map_err(|error| JournalError::io("write", &path, error))
+        write_view(&path, &report::json::generation(generation, slice))
     }
 
     /// Writes `study.json`, with what the study says beyond its winner where that was looked at, and
-    /// `results.csv`.
-    pub fn write_views(&self, insight: Option<&Insight>) -> Result<(), JournalError> {
+    /// `results.csv`. Each is tried whatever became of the other; gives what could not be written.
+    pub fn write_views(&self, insight: Option<&Insight>) -> Vec<JournalError> {
         let study = report::json::study(&self.header, &self.history, insight);
-        write_atomically(&self.folder.join("study.json"), &study)?;
-        write_atomically(&self.folder.join("results.csv"), &report::csv::table(&self.history.evaluations))
+        let results = report::csv::table(&self.history.evaluations);
+        let write = |name: &str, bytes: &[u8]| write_atomically(&self.folder.join(name), bytes).err();
+        [write("study.json", &study), write("results.csv", &results)].into_iter().flatten().collect()
     }
 }
 

@@ -1,23 +1,26 @@
 //! From a worker's death to a verdict: who is to blame, and whether one failure is enough.
 //!
-//! While a launch or a sample is under way the variant is to blame at once: there is a phase, a shape
-//! and a deadline. In any other phase evo's own code was at work, so the job runs once more in a fresh
-//! worker, and only a second failure counts.
+//! A launch or a sample that misses its deadline, and a fault that the worker's handler names, are the
+//! variant's doing at once: there is a phase, a shape and a deadline. Every other end is looked at twice. A
+//! worker that ends by itself in a launch may have been killed from outside, and in any other phase evo's own
+//! code was at work, so the job runs once more in a fresh worker. Only what happens again in the same way
+//! counts; the rest is trouble, which is nobody's verdict.
 
 use std::time::Duration;
 
 use evo_protocol::evaluation::RecoveryLevel;
-use evo_protocol::verdict::{Verdict, VerdictKind};
+use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
 use evo_protocol::worker::Phase;
 
 use super::child::{Death, DeathHow};
 use super::deadline::LaunchPrediction;
+use crate::process::{is_fault, signal_name};
 
 /// What a death means for the variant, for the job and for the process that comes next.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Blame {
     pub verdict: Verdict,
-    /// Whether evo's own code was at work: the job is tried once more before the verdict counts.
+    /// Whether somebody else may be at fault: the job is tried once more before the verdict counts.
     pub second_chance: bool,
     /// How much is in doubt.
     pub doubt: RecoveryLevel,
@@ -48,9 +51,22 @@ pub fn blame(death: &Death, prediction: Option<&LaunchPrediction>) -> Blame {
             blame.verdict.evidence.insert("deadline_ms", limit.as_millis() as u64);
             blame
         }
+        // No variant's code runs outside a launch but constructors, and evo's own code sends no signals.
+        DeathHow::Exit { signal: Some(signal), .. } if !launched && !is_fault(*signal) => {
+            own(killed(*signal))
+        }
         DeathHow::Exit { code, signal } => {
-            let cause = signal.map_or_else(|| format!("exit_{}", code.unwrap_or(-1)), signal_name);
-            own(Verdict::new(VerdictKind::WorkerDied, death.describe()).with_cause(cause))
+            let cause = signal.map_or_else(|| format!("exit_{}", code.unwrap_or(-1)), cause_of);
+            let verdict = Verdict::new(VerdictKind::WorkerDied, death.describe()).with_cause(cause);
+            // Somebody who kills processes may hit two launches in a row.
+            let outside = signal.is_some_and(|signal| !is_fault(signal));
+            let verdict = if outside { verdict.in_doubt() } else { verdict };
+            Blame { second_chance: true, ..own(verdict) }
+        }
+        // A second try would miss it, too: the variant has to be compiled again.
+        DeathHow::Missing { .. } => {
+            let verdict = Verdict::new(VerdictKind::HarnessError, MISSING).with_cause(Cause::Machine);
+            Blame { second_chance: false, ..own(verdict.with(Verdict::HINT, MISSING_HINT)) }
         }
         // Garbage on the wire may mean that the variant wrote over the worker's memory. The device is in
         // doubt (R2), but evo's own code may be at fault too, hence the second chance.
@@ -112,26 +128,51 @@ fn with_place(mut verdict: Verdict, death: &Death) -> Verdict {
     verdict
 }
 
-fn signal_name(signal: i32) -> String {
-    let name = match signal {
-        libc::SIGABRT => "sigabrt",
-        libc::SIGBUS => "sigbus",
-        libc::SIGFPE => "sigfpe",
-        libc::SIGILL => "sigill",
-        libc::SIGKILL => "sigkill",
-        libc::SIGSEGV => "sigsegv",
-        libc::SIGTERM => "sigterm",
-        libc::SIGTRAP => "sigtrap",
-        other => return format!("signal_{other}"),
-    };
-    name.to_string()
+const MISSING: &str = "a compiled variant is gone from the cache";
+const MISSING_HINT: &str = "leave the cache alone while evo runs; `EVO_CACHE_DIR` names another folder";
+
+/// A worker that somebody else ended.
+fn killed(signal: i32) -> Verdict {
+    let message = format!("the device worker was killed by {}", signal_name(signal));
+    let hint = "see whether the kernel's out-of-memory killer or another program ends processes (`dmesg`)";
+    Verdict::new(VerdictKind::HarnessError, message).with_cause(Cause::Killed).with(Verdict::HINT, hint)
+}
+
+/// `sigsegv`, `signal_34`.
+fn cause_of(signal: i32) -> String {
+    signal_name(signal).to_lowercase().replace(' ', "_")
+}
+
+/// What two broken tries of one job come to: the second verdict if the first was the same, and otherwise trouble.
+pub fn after_two(first: &Verdict, second: Verdict) -> Verdict {
+    if first.label() == second.label() || second.is_trouble() {
+        return second;
+    }
+    let message = format!("the device worker died twice, each time in another way: {}", second.label());
+    let hint =
+        "another program or a failing machine may be at work; `evo selftest faults` checks this device";
+    Verdict::new(VerdictKind::HarnessError, message)
+        .with_cause(Cause::Killed)
+        .with("first", first.label())
+        .with("second", second.label())
+        .with(Verdict::HINT, hint)
 }
 
 #[cfg(test)]
 mod tests {
     use evo_protocol::device::DeviceError;
+    use evo_space::genome::ContentHash;
 
     use super::*;
+
+    #[test]
+    fn only_what_happens_twice_in_the_same_way_counts() {
+        let died = |cause: &str| Verdict::new(VerdictKind::WorkerDied, "").with_cause(cause);
+        assert_eq!(after_two(&died("sigkill"), died("sigkill")).label(), "worker_died:sigkill");
+        assert_eq!(after_two(&died("sigkill"), died("exit_1")).label(), "harness_error:killed");
+        assert_eq!(after_two(&died("sigkill"), killed(libc::SIGKILL)).label(), "harness_error:killed");
+        assert_eq!(after_two(&killed(libc::SIGKILL), died("sigkill")).label(), "harness_error:killed");
+    }
 
     fn check(how: DeathHow, phase: Option<Phase>, expected: &str, second_chance: bool, doubt: RecoveryLevel) {
         let death = Death {
@@ -157,8 +198,20 @@ mod tests {
         check(deadline(), Some(Phase::Preparing), "worker_hang", true, R1);
         check(deadline(), None, "worker_hang", true, R1);
         let signal = |signal| DeathHow::Exit { code: None, signal: Some(signal) };
-        check(signal(libc::SIGSEGV), Some(Phase::Launched), "worker_died:sigsegv", false, R2);
+        check(signal(libc::SIGSEGV), Some(Phase::Launched), "worker_died:sigsegv", true, R2);
         check(signal(libc::SIGSEGV), Some(Phase::Checking), "worker_died:sigsegv", true, R1);
+        check(signal(libc::SIGKILL), Some(Phase::Launched), "worker_died:sigkill", true, R2);
+        check(signal(libc::SIGKILL), Some(Phase::Checking), "harness_error:killed", true, R1);
+        check(signal(libc::SIGTERM), None, "harness_error:killed", true, R1);
+        check(
+            DeathHow::Exit { code: Some(1), signal: None },
+            Some(Phase::Timing),
+            "worker_died:exit_1",
+            true,
+            R2,
+        );
+        let missing = DeathHow::Missing { hash: ContentHash::of(b"gone") };
+        check(missing, Some(Phase::Loading), "harness_error:machine", false, R1);
         check(DeathHow::Exit { code: Some(0), signal: None }, None, "worker_died:exit_0", true, R1);
         let garbage = DeathHow::Protocol { found: "`what`".into() };
         check(garbage, Some(Phase::Launched), "worker_died:protocol", true, R2);

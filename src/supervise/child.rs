@@ -14,7 +14,7 @@ use evo_space::genome::ContentHash;
 use evo_space::printable::{printable, shortened};
 
 use super::deadline::Deadlines;
-use crate::process::{CappedLog, Conversation, DeathCause, ProcessDeath, ProcessGroup};
+use crate::process::{CappedLog, Conversation, DeathCause, ProcessDeath, ProcessGroup, signal_name};
 
 /// How a worker died.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +25,8 @@ pub enum DeathHow {
     Exit { code: Option<i32>, signal: Option<i32> },
     /// It said something that is not the protocol.
     Protocol { found: String },
+    /// A compiled variant that it asked for is gone from the cache.
+    Missing { hash: ContentHash },
     /// Its fault handler named the reason.
     Fault { error: Box<DeviceError> },
 }
@@ -61,12 +63,13 @@ impl Death {
         let what = match &self.how {
             DeathHow::Deadline { limit } => format!("no answer within {} ms", limit.as_millis()),
             DeathHow::Exit { signal: Some(signal), .. } => {
-                format!("the worker was killed by signal {signal}")
+                format!("the worker was killed by {}", signal_name(*signal))
             }
             DeathHow::Exit { code, .. } => {
                 format!("the worker exited with {} before it answered", code.unwrap_or(-1))
             }
             DeathHow::Protocol { found } => format!("the worker broke the protocol: {found}"),
+            DeathHow::Missing { hash } => format!("the compiled variant `{hash}` is gone from the cache"),
             DeathHow::Fault { error } => error.message.clone(),
         };
         match self.phase {
@@ -178,8 +181,7 @@ impl DeviceWorker {
             match response.map_err(|death| death_in(Some(&progress), death))? {
                 Response::Phase { phase, detail } => progress.enter(phase, detail),
                 Response::Need { hash } => {
-                    let provided = self.provide(&hash, &progress.binaries);
-                    provided.map_err(|death| death_in(Some(&progress), death))?;
+                    self.provide(&hash, &progress)?;
                     // It keeps what it got, so asking again is a fault that would not end.
                     progress.binaries.retain(|binary| binary.hash != hash);
                     // Sending the binary took the parent's time, so the limit of the phase starts again.
@@ -199,15 +201,21 @@ impl DeviceWorker {
     }
 
     /// Sends a binary that the worker lacks.
-    fn provide(&mut self, hash: &ContentHash, binaries: &[BinaryRef]) -> Result<(), ProcessDeath> {
-        let known = binaries.iter().find(|binary| binary.hash == *hash);
-        let bytes = known.and_then(|binary| binary.path.as_ref()).map(std::fs::read);
-        let Some(Ok(bytes)) = bytes else {
-            let found = format!("it needs the binary `{hash}`, which cannot be read here");
-            // The worker waits for nothing else and would only run into the limit for loading.
-            return Err(self.conversation.break_off(found));
+    fn provide(&mut self, hash: &ContentHash, progress: &RequestProgress) -> Result<(), Death> {
+        let known = progress.binaries.iter().find(|binary| binary.hash == *hash);
+        let Some(path) = known.and_then(|binary| binary.path.as_ref()) else {
+            let death =
+                self.conversation.break_off(format!("it needs the binary `{hash}`, which nobody gave it"));
+            return Err(death_in(Some(progress), death));
         };
-        self.conversation.send(&Request::Provide { hash: hash.clone(), data: STANDARD.encode(&bytes) })
+        let Ok(bytes) = std::fs::read(path) else {
+            // The worker waits for nothing else and would only run into the limit for loading.
+            let death = self.conversation.break_off("it needs a binary that is gone");
+            let how = DeathHow::Missing { hash: hash.clone() };
+            return Err(Death { how, ..death_in(Some(progress), death) });
+        };
+        let provide = Request::Provide { hash: hash.clone(), data: STANDARD.encode(&bytes) };
+        self.conversation.send(&provide).map_err(|death| death_in(Some(progress), death))
     }
 
     /// Asks the worker to end, and ends it after `grace`. Whether it is gone.

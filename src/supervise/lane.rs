@@ -7,10 +7,10 @@ use evo_protocol::device::{DeviceError, DeviceInfo, Telemetry};
 use evo_protocol::evaluation::{Recovery, RecoveryLevel};
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::ProblemPlan;
-use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
+use evo_protocol::verdict::{Cause, Gate, GateReport, GateState, Verdict, VerdictKind};
 use evo_protocol::worker::{Depth, GateAnswer, MeasureAnswer, PairedTimes, Request, Response, SamplePolicy};
 
-use super::blame::{Blame, blame};
+use super::blame::{Blame, after_two, blame};
 use super::cascade::{self, Station};
 use super::child::DeviceWorker;
 use super::deadline::{Deadlines, LaunchPrediction, work};
@@ -80,20 +80,26 @@ impl Lane {
             return lost(why);
         }
         let mut spent = Spent { began: Instant::now(), recovery: None };
-        // A death in evo's own code is tried once more in a fresh worker before it counts.
-        for last in [false, true] {
+        // What may be evo's own fault or the machine's is tried once more in a fresh worker before it counts.
+        let mut first: Option<Verdict> = None;
+        loop {
+            let last = first.is_some();
             // The second try starts from nothing: reports from a broken process are not kept.
             let mut judgement = Judgement::begin();
             let checks = job.candidate.check.checks;
             let mut shift = Shift::new(&mut self.supervisor, standing, checks);
             match cascade::run(&mut shift, job, standing, &mut judgement) {
                 Ok(sticky) => {
-                    if sticky {
+                    let trouble = judgement.verdict.is_trouble();
+                    if sticky || trouble {
                         // Only the end of the process clears a sticky error. Without it every later variant
                         // would inherit the error.
                         spent.add(self.supervisor.recover(RecoveryLevel::R2));
                     }
-                    return self.finish(judgement, spent);
+                    if !trouble || last || self.supervisor.lost().is_some() {
+                        return self.finish(judgement, spent);
+                    }
+                    first = Some(judgement.verdict);
                 }
                 Err((gate, Trouble { blame, objective_ns })) => {
                     // Recovery comes before the verdict, which has to say whether the device was lost on the
@@ -101,14 +107,19 @@ impl Lane {
                     spent.add(self.supervisor.recover(blame.doubt));
                     if last || !blame.second_chance || self.supervisor.lost().is_some() {
                         judgement.objective_ns = objective_ns;
-                        judgement.verdict = job.tiny_notes.about(gate, blame.verdict);
+                        // A verdict that needs no second look counts whatever the first try ended with.
+                        let verdict = match first.filter(|_| blame.second_chance) {
+                            Some(first) => after_two(&first, blame.verdict),
+                            None => blame.verdict,
+                        };
+                        judgement.verdict = job.tiny_notes.about(gate, verdict);
                         refuse(&mut judgement.gates, gate, &judgement.verdict);
                         return self.finish(judgement, spent);
                     }
+                    first = Some(blame.verdict);
                 }
             }
         }
-        lost("a job was not judged in two tries")
     }
 
     fn finish(&self, mut judgement: Judgement, spent: Spent) -> Judgement {
@@ -117,6 +128,10 @@ impl Lane {
         // Recovery has a field of its own in the record, so it does not count as the variant's time.
         judgement.device_ms = spent.began.elapsed().as_secs_f64() * 1e3 - recovery_ms;
         judgement.lost = self.supervisor.lost().is_some();
+        // A worker that cannot be started is the machine's trouble.
+        if let Some(why) = self.supervisor.lost().filter(|_| self.supervisor.is_unstarted()) {
+            judgement.verdict = Verdict::new(VerdictKind::HarnessError, why).with_cause(Cause::Machine);
+        }
         judgement
     }
 
@@ -290,7 +305,10 @@ impl<'a> Shift<'a> {
         };
         let answer = answer.map_err(|error| match error {
             LaneError::Died { death } => self.trouble(blame(&death, prediction), prediction),
-            other => Trouble::of(Verdict::new(VerdictKind::HarnessError, other.to_string())),
+            other => {
+                let verdict = Verdict::new(VerdictKind::HarnessError, other.to_string());
+                Trouble::of(verdict.with_cause(Cause::Machine))
+            }
         })?;
         // Counted for each job: the worker lives on, and so does its total.
         let printed = self.supervisor.printed() - self.printed_before;

@@ -107,6 +107,8 @@ pub(crate) struct Supervisor {
     spare_settled: bool,
     memory_free: Option<u64>,
     lost: Option<String>,
+    /// Whether the last worker could not even be started, which is not the device's fault.
+    unstarted: bool,
 }
 
 impl Supervisor {
@@ -129,6 +131,7 @@ impl Supervisor {
             spare_settled: true,
             memory_free: None,
             lost: None,
+            unstarted: false,
         };
         // Read before a spare exists, whose context takes memory too: later checks compare with this value.
         supervisor.memory_free = supervisor.canary()?;
@@ -144,6 +147,11 @@ impl Supervisor {
     /// Why the device is lost, if it is.
     pub(crate) fn lost(&self) -> Option<&str> {
         self.lost.as_deref()
+    }
+
+    /// Whether it counts as lost because no worker can be started on this machine.
+    pub(crate) fn is_unstarted(&self) -> bool {
+        self.unstarted
     }
 
     /// The limits for small work on this device.
@@ -227,7 +235,10 @@ impl Supervisor {
                     self.prepare_spare();
                     return Ok(());
                 }
-                Err(error) => why = format!("two new workers failed in a row: {error}"),
+                Err(error) => {
+                    self.unstarted = matches!(error, LaneError::Spawn { .. });
+                    why = format!("two new workers failed in a row: {error}");
+                }
             }
             if !self.current.take().is_none_or(|mut child| child.bury()) {
                 return Err("a killed worker cannot be reaped".into());

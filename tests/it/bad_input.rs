@@ -90,7 +90,7 @@ fn files_that_are_no_space_files_say_what_is_missing() {
         ("other/gemm.toml", "hint: the embedded space is called `gemm`"),
         ("my kernels/", "hint: name a file in that folder"),
         ("bytes.toml", "hint: a space file is a TOML or JSON text in UTF-8"),
-        ("/dev/zero", "it is larger than 4 MiB"),
+        ("/dev/zero", "it is a device, not a file"),
         ("open.toml", "this `[` is not closed\n --> open.toml:2:5"),
     ];
     for (space, expected) in cases {
@@ -115,7 +115,7 @@ fn a_board_that_cannot_be_read_is_the_users_to_mend() {
     let root = bench();
     std::fs::create_dir_all(root.path().join("board/leaderboard.json")).unwrap();
     let output = evo(root.path()).args(["leaderboard", "--out", "board"]).output().unwrap();
-    refused(root.path(), &output, "cannot read `board/leaderboard.json`: Is a directory");
+    refused(root.path(), &output, "`board/leaderboard.json` is a folder, not a file");
     let output = evo(root.path()).args(["leaderboard", "--rebuild", "--out", "board"]).output().unwrap();
     refused(root.path(), &output, "no study under `board` has a journal\nhint: ");
 }

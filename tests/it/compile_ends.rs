@@ -142,3 +142,56 @@ fn a_cancelled_farm_compiles_nothing_old_and_everything_new() {
     drop(farm);
     assert!(bench.leftovers().is_empty(), "{:?}", bench.leftovers());
 }
+
+/// Two tries of a compiler that misbehaves: the verdict after the second.
+fn fails(body: &str) -> evo_protocol::verdict::Verdict {
+    let bench = Bench::fake(body);
+    let verdict = bench.verdict(source("a", SCALE, "scale"));
+    assert!(bench.leftovers().is_empty(), "{:?}", bench.leftovers());
+    verdict
+}
+
+#[test]
+fn a_killed_compiler_is_nobodys_verdict_and_has_not_run_out_of_memory() {
+    let killed = |body: &str, message: &str| {
+        let verdict = fails(body);
+        assert_eq!((verdict.label().as_str(), verdict.message.as_str()), ("harness_error:killed", message));
+        let bytes = |name: &str| verdict.evidence.get(name).unwrap().as_u64().unwrap();
+        assert!(bytes("memory_peak_bytes") < bytes("memory_limit_bytes") / 2, "{verdict:?}");
+    };
+    killed("kill -9 $$", "the C++ compiler was killed by SIGKILL");
+    killed("kill -TERM $$", "the C++ compiler was killed by SIGTERM");
+    killed(
+        "echo 'g++: fatal error: Killed signal terminated program cc1plus' >&2; exit 1",
+        "the C++ compiler was killed by SIGKILL",
+    );
+    killed("kill -9 $PPID; sleep 60", "the compile worker was killed by SIGKILL");
+}
+
+#[test]
+fn one_kill_is_made_up_for_by_a_fresh_worker() {
+    let bench = Bench::fake("");
+    let once = bench.folder.path().join("once");
+    let script =
+        format!("[ -e {0} ] || {{ touch {0}; kill -9 $PPID; sleep 60; }}\nexec g++ \"$@\"", once.display());
+    let bench = rewritten(bench, &script);
+    let options = &bench.options;
+    let outcome =
+        evo::compile::compile_one_with(options, &bench.toolbox, source("a", SCALE, "scale")).unwrap();
+    assert!(outcome.is_ok(), "{outcome:?}");
+}
+
+#[test]
+fn a_compiler_without_its_folder_or_its_parts_is_the_machines_trouble() {
+    let removed =
+        fails("for last; do true; done; rm -rf $(dirname $last); echo \"$last: No such file\" >&2; exit 1");
+    assert_eq!(removed.label(), "harness_error:machine", "{removed:?}");
+    assert_eq!(removed.message, "the compiler's scratch folder was removed while it was in use");
+    let parts =
+        fails("echo \"g++: fatal error: cannot execute 'cc1plus': No such file or directory\" >&2; exit 1");
+    assert_eq!(parts.label(), "harness_error:machine", "{parts:?}");
+    // A source that makes the same words is refused for itself.
+    let says =
+        fails("for last; do true; done; echo \"$last:1:2: error: No space left on device\" >&2; exit 1");
+    assert_eq!(says.kind, VerdictKind::CompileError, "{says:?}");
+}

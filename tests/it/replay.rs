@@ -269,6 +269,8 @@ fn json_lines_name_the_replay() {
         "evaluations",
         "evaluations_this_run",
         "passed_over",
+        "not_final",
+        "trouble",
         "throughput",
         "study",
         "leaderboard",

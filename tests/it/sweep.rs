@@ -114,7 +114,7 @@ impl Bench {
     }
 
     /// Waits until the journal holds this many evaluations.
-    fn wait_for(&self, evaluations: usize, child: &mut Child) {
+    pub fn wait_for(&self, evaluations: usize, child: &mut Child) {
         let path = self.path().join("evidence/s/journal.jsonl");
         let patience = Instant::now() + Duration::from_secs(120);
         while Instant::now() < patience {

@@ -115,7 +115,7 @@ verdict_kinds! {
     OutputFlood = "output_flood", Crash;
     /// The run was interrupted while it was in flight.
     Interrupted = "interrupted", Harness;
-    /// Our own trouble; says nothing about the variant.
+    /// Trouble of evo or of the machine; says nothing about the variant, so a journal keeps it as `not_final`.
     HarnessError = "harness_error", Harness;
 }
 
@@ -199,6 +199,29 @@ impl Verdict {
         self
     }
 
+    /// The evidence by which a verdict says that the machine may be at fault as well as the variant, such as
+    /// after a crash of the compiler. It counts only after it has been seen again in a fresh process.
+    pub const IN_DOUBT: &'static str = "in_doubt";
+
+    /// The evidence with what a person can do about trouble that is not the variant's.
+    pub const HINT: &'static str = "hint";
+
+    /// Whether this is trouble of evo or of the machine, which says nothing about the variant and is never its
+    /// verdict. What a recording calls an error is the recording's own verdict.
+    pub fn is_trouble(&self) -> bool {
+        self.kind == VerdictKind::HarnessError && !self.has_cause(Cause::Recorded)
+    }
+
+    /// The same verdict, to be believed only when it is seen again.
+    pub fn in_doubt(self) -> Verdict {
+        self.with(Verdict::IN_DOUBT, true)
+    }
+
+    /// Whether it has to be seen again before it counts.
+    pub fn is_in_doubt(&self) -> bool {
+        self.evidence.get(Verdict::IN_DOUBT).is_some()
+    }
+
     /// Whether this is the passing verdict.
     pub fn is_pass(&self) -> bool {
         self.kind == VerdictKind::Pass
@@ -224,12 +247,20 @@ pub enum Cause {
     Cache,
     /// `wrong_answer`: the same output for all elements or all inputs.
     Constant,
+    /// `harness_error`: a process of evo's was killed by a signal that evo did not send.
+    Killed,
+    /// `harness_error`: a tool, a file or a folder that evo needs is missing or does not work.
+    Machine,
     /// `wrong_answer`: NaN or infinity where the answer is finite.
     NanInf,
     /// `wrong_answer`: small errors only.
     Precision,
+    /// Any verdict of a replay: the recording says that the configuration failed, and not how.
+    Recorded,
     /// `wrong_answer`: wrong only where inputs are NaN, infinite, subnormal or huge.
     SpecialValues,
+    /// `harness_error`: the space file's reference or inputs cannot be used.
+    Task,
     /// `wrong_answer`: right at small shapes, grossly wrong at timed ones.
     TimedShape,
     /// `wrong_answer`: memory is read before it is written.
@@ -246,9 +277,13 @@ impl Cause {
         Cause::Bias,
         Cause::Cache,
         Cause::Constant,
+        Cause::Killed,
+        Cause::Machine,
         Cause::NanInf,
         Cause::Precision,
+        Cause::Recorded,
         Cause::SpecialValues,
+        Cause::Task,
         Cause::TimedShape,
         Cause::Uninitialized,
         Cause::Unwritten,
@@ -261,9 +296,13 @@ impl Cause {
             Cause::Bias => "bias",
             Cause::Cache => "cache",
             Cause::Constant => "constant",
+            Cause::Killed => "killed",
+            Cause::Machine => "machine",
             Cause::NanInf => "nan_inf",
             Cause::Precision => "precision",
+            Cause::Recorded => "recorded",
             Cause::SpecialValues => "special_values",
+            Cause::Task => "task",
             Cause::TimedShape => "timed_shape",
             Cause::Uninitialized => "uninitialized",
             Cause::Unwritten => "unwritten",
@@ -421,6 +460,14 @@ impl GateReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn trouble_is_told_from_verdicts() {
+        assert!(Verdict::new(VerdictKind::HarnessError, "").is_trouble());
+        assert!(!Verdict::new(VerdictKind::HarnessError, "").with_cause(Cause::Recorded).is_trouble());
+        let crash = Verdict::new(VerdictKind::CompilerCrash, "");
+        assert!(!crash.is_trouble() && !crash.is_in_doubt() && crash.in_doubt().is_in_doubt());
+    }
 
     #[test]
     fn names_in_files_are_the_names_in_messages() {

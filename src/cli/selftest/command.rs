@@ -9,7 +9,7 @@ use evo_space::genome::ContentHash;
 
 use super::bench::SelftestBench;
 use super::checks::SelftestReport;
-use super::{alarms, device, faults, gates, latency};
+use super::{alarms, crash, device, faults, gates, latency};
 use crate::cli::args::{SelftestArgs, SelftestSubject};
 use crate::cli::error::CliError;
 use crate::cli::exit_code::ExitCode;
@@ -20,13 +20,17 @@ use crate::kernel::catalog;
 
 /// Runs the command: 0 when nothing failed, 1 otherwise.
 pub fn run(arguments: &SelftestArgs) -> Result<ExitCode, CliError> {
+    // It starts evo itself, always on the host, so it needs no device here.
+    if arguments.subject == SelftestSubject::Crash {
+        return crash::run(arguments, seed(arguments));
+    }
     let setup = session::setup(&arguments.device, None)?;
     let (info, report) = match arguments.subject {
         SelftestSubject::Gates => return gates::run(arguments, &setup, seed(arguments)),
         SelftestSubject::Alarms => return alarms::run(arguments, &setup, seed(arguments)),
         SelftestSubject::Device => on_device(&setup)?,
         SelftestSubject::Faults => faults_on(&setup, arguments)?,
-        SelftestSubject::Latency => on_lane(&setup, arguments)?,
+        SelftestSubject::Latency | SelftestSubject::Crash => on_lane(&setup, arguments)?,
     };
     print(arguments, &info, &report)?;
     Ok(if report.passed() { ExitCode::Done } else { ExitCode::Failed })

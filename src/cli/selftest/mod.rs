@@ -6,6 +6,7 @@ mod alarms;
 mod bench;
 mod checks;
 mod command;
+mod crash;
 mod device;
 mod faults;
 mod gates;

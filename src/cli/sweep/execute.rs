@@ -70,7 +70,7 @@ fn execute_on<'a, R: Recipe>(
     let summary = Engine::new(parts, plan.options()).run()?;
     // Without a confirmation in this run, the board stays as earlier runs left it.
     let section = if summary.confirmed > 0 { leaderboard::section(&study.history) } else { None };
-    let leaderboard = section.as_ref().map(|section| rank(plan, section, &mut *observer)).transpose()?;
+    let leaderboard = section.as_ref().and_then(|section| rank(plan, section, &mut *observer));
     Ok(SweepOutcome { study, summary, section, leaderboard })
 }
 
@@ -115,14 +115,19 @@ fn inherit(
     Ok(())
 }
 
-/// Writes the study's section into the leaderboard; the file's path.
-fn rank(
-    plan: &SweepPlan,
-    section: &LeaderboardSection,
-    observer: &mut dyn Observer,
-) -> Result<PathBuf, CliError> {
-    let merged = leaderboard_file::merge(&plan.out, vec![section.clone()], &now())
-        .map_err(|error| CliError::while_running(&error))?;
+/// Writes the study's section into the leaderboard; the file's path. A leaderboard that cannot be written is said
+/// and stops nothing: it can be made again from the journals.
+fn rank(plan: &SweepPlan, section: &LeaderboardSection, observer: &mut dyn Observer) -> Option<PathBuf> {
+    let merged = match leaderboard_file::merge(&plan.out, vec![section.clone()], &now()) {
+        Ok(merged) => merged,
+        Err(error) => {
+            let said = CliError::while_running(&error);
+            let message =
+                format!("{said}; `evo leaderboard --rebuild` makes the leaderboard from the journals");
+            observer.observe(&Event::Notice { message });
+            return None;
+        }
+    };
     if let Some(aside) = &merged.put_aside {
         let message = format!("an unreadable leaderboard was put aside as `{}`", aside.display());
         observer.observe(&Event::Notice { message });
@@ -134,5 +139,5 @@ fn rank(
         );
         observer.observe(&Event::Notice { message });
     }
-    Ok(merged.path)
+    Some(merged.path)
 }

@@ -40,6 +40,10 @@ pub fn report(plan: &SweepPlan, outcome: &SweepOutcome) -> Result<ExitCode, CliE
             ));
         }
     }
+    // Last, so that nothing stands between it and the prompt.
+    if let Some(trouble) = &outcome.summary.trouble {
+        return Err(CliError::harness(trouble.text.as_str()).with_hint(trouble.hint.as_str()));
+    }
     Ok(exit_code(&outcome.summary, &outcome.study.history.evaluations))
 }
 
@@ -49,9 +53,10 @@ fn exit_code(summary: &RunSummary, evaluations: &[Evaluation]) -> ExitCode {
         // goal.
         StopReason::Interrupted => ExitCode::Interrupted,
         StopReason::DeviceLost => ExitCode::DeviceLost,
+        StopReason::Harness => ExitCode::Harness,
         // Single variants may fail; a sweep that found nothing usable has failed.
         _ if failures::passed(evaluations) > 0 => ExitCode::Done,
-        _ if failures::is_all_harness(evaluations) => ExitCode::Harness,
+        _ if failures::is_all_harness(evaluations, summary.end.not_final) => ExitCode::Harness,
         _ => ExitCode::Failed,
     }
 }
@@ -67,6 +72,8 @@ fn object(subject: &SweepSubject, outcome: &SweepOutcome) -> Value {
         "evaluations": end.evaluations,
         "evaluations_this_run": end.evaluations_this_run,
         "passed_over": end.passed_over,
+        "not_final": end.not_final,
+        "trouble": outcome.summary.trouble.as_ref().map(|one| json!({ "message": one.text, "hint": one.hint })),
         "throughput": end.throughput,
         // Paths as text: they need not be UTF-8.
         "study": outcome.study.folder().display().to_string(),
@@ -174,7 +181,7 @@ mod tests {
             "throughput": evo_protocol::leaderboard::Throughput::default(),
         });
         let end = serde_json::from_value(end).unwrap();
-        let summary = RunSummary { end, confirmed: 0, insight: None };
+        let summary = RunSummary { end, confirmed: 0, insight: None, trouble: None };
         let evaluation = |kind: &VerdictKind| {
             fake::evaluation(0, Configuration::new(Vec::new()), "random", Verdict::new(*kind, ""))
         };
@@ -191,5 +198,6 @@ mod tests {
         check("space_exhausted", &[HarnessError, PassedOver, HarnessError], ExitCode::Harness);
         check("interrupted", &[WrongAnswer], ExitCode::Interrupted);
         check("device_lost", &[HarnessError], ExitCode::DeviceLost);
+        check("harness", &[Pass], ExitCode::Harness);
     }
 }

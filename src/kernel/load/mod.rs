@@ -88,11 +88,11 @@ pub fn load_file_with(path: &Path, access: SpaceAccess) -> Result<SpaceFile, Loa
     load_text(path.to_path_buf(), &path.display().to_string(), text, Some(folder), access)
 }
 
-/// Reads a file of any kind, pipes too, but no endless one.
+/// Reads a file, but no endless one.
 fn read_text(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     // One byte more, which tells a file of exactly the limit from a longer one.
-    std::fs::File::open(path)?.take(MAX_BYTES + 1).read_to_string(&mut text)?;
+    crate::regular::open(path)?.take(MAX_BYTES + 1).read_to_string(&mut text)?;
     if text.len() as u64 > MAX_BYTES {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 4 MiB"));
     }
@@ -111,6 +111,7 @@ fn way_out(path: &Path, cause: &io::Error) -> String {
         io::ErrorKind::NotFound => "check the path, or name an embedded space".to_string(),
         io::ErrorKind::IsADirectory => "name a file in that folder".to_string(),
         io::ErrorKind::PermissionDenied => "make it readable for you".to_string(),
+        io::ErrorKind::InvalidInput => "write the space to a file first".to_string(),
         _ => "a space file is a TOML or JSON text in UTF-8".to_string(),
     }
 }

@@ -194,10 +194,17 @@ struct SignalInfo {
 }
 
 extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    if !IN_KERNEL.get() {
+    // SAFETY: the kernel passes a valid siginfo to a handler installed with SA_SIGINFO.
+    let foreign = unsafe { sent_by_another(&*info) };
+    if foreign || !IN_KERNEL.get() {
         // Not a kernel's: die of it as if nobody had listened.
         // SAFETY: resetting a signal to its default is async-signal-safe.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
+        if foreign {
+            // A signal that was sent does not come again by itself, as the one of a faulting instruction does.
+            // SAFETY: both are async-signal-safe; the signal is delivered once this handler returns.
+            unsafe { libc::kill(libc::getpid(), signal) };
+        }
         return;
     }
     // SAFETY: the kernel passes a valid siginfo and ucontext to a handler installed with SA_SIGINFO.
@@ -217,6 +224,16 @@ extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *mut libc
     }
     // SAFETY: ends the process without running anything else.
     unsafe { libc::_exit(139) }
+}
+
+/// Whether another process sent the signal: nothing that a kernel did.
+///
+/// # Safety
+/// `info` is what a signal handler was given.
+unsafe fn sent_by_another(info: &libc::siginfo_t) -> bool {
+    // Codes above 0 are the kernel's, which names no sender.
+    // SAFETY: for signals that were sent, `si_pid` is set; `getpid` is async-signal-safe.
+    info.si_code <= 0 && unsafe { info.si_pid() != libc::getpid() }
 }
 
 /// # Safety

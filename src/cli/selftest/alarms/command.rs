@@ -24,6 +24,9 @@ use crate::supervise::job::{Job, Standing};
 /// The spaces that ship for users.
 const SPACES: &[&str] = &["attention_simt", "gemm", "reduction", "rmsnorm", "softmax", "transpose"];
 
+/// Configurations unless the command line says how many.
+const CONFIGURATIONS: usize = 60;
+
 /// Opening a device, and one variant on all of its problems with the loops on this processor.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -64,11 +67,12 @@ pub fn run(arguments: &SelftestArgs, setup: &DeviceSetup, seed: u64) -> Result<E
             .with_hint(format!("the spaces are {}", SPACES.join(", "))));
     }
     output::say(&format!("seed {seed}: repeat with --seed {seed}"));
+    let wanted = arguments.count.unwrap_or(CONFIGURATIONS);
     let mut tallies = Vec::new();
     let mut info = serde_json::Value::Null;
     for (number, space) in spaces.iter().enumerate() {
         // What does not divide goes to the first spaces.
-        let count = arguments.count / spaces.len() + usize::from(number < arguments.count % spaces.len());
+        let count = wanted / spaces.len() + usize::from(number < wanted % spaces.len());
         let (device, tally) = space_tally(space, count, setup, seed)?;
         info = device;
         if !arguments.json {

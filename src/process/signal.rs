@@ -1,0 +1,67 @@
+//! Signals by their names, and which of them a program brings upon itself.
+
+/// `SIGKILL`; a number for signals without a name here.
+pub fn signal_name(signal: i32) -> String {
+    let name = match signal {
+        libc::SIGABRT => "SIGABRT",
+        libc::SIGALRM => "SIGALRM",
+        libc::SIGBUS => "SIGBUS",
+        libc::SIGFPE => "SIGFPE",
+        libc::SIGHUP => "SIGHUP",
+        libc::SIGILL => "SIGILL",
+        libc::SIGINT => "SIGINT",
+        libc::SIGKILL => "SIGKILL",
+        libc::SIGPIPE => "SIGPIPE",
+        libc::SIGQUIT => "SIGQUIT",
+        libc::SIGSEGV => "SIGSEGV",
+        libc::SIGSYS => "SIGSYS",
+        libc::SIGTERM => "SIGTERM",
+        libc::SIGTRAP => "SIGTRAP",
+        libc::SIGUSR1 => "SIGUSR1",
+        libc::SIGUSR2 => "SIGUSR2",
+        libc::SIGXCPU => "SIGXCPU",
+        libc::SIGXFSZ => "SIGXFSZ",
+        other => return format!("signal {other}"),
+    };
+    name.to_string()
+}
+
+/// Whether the kernel sends this signal for something that the process itself did. Any other comes from
+/// another process or from the kernel's out-of-memory killer.
+pub fn is_fault(signal: i32) -> bool {
+    let faults =
+        [libc::SIGABRT, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGSEGV, libc::SIGSYS, libc::SIGTRAP];
+    faults.contains(&signal)
+}
+
+/// Whether this process was started to ignore a signal, as `nohup` does with SIGHUP.
+pub fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask >> (signal - 1) & 1 == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn signals_have_their_names() {
+        assert_eq!([9, 11, 34].map(signal_name), ["SIGKILL", "SIGSEGV", "signal 34"]);
+        assert!(is_fault(libc::SIGSEGV) && !is_fault(libc::SIGKILL));
+    }
+
+    #[test]
+    fn only_what_is_ignored_counts_as_ignored() {
+        assert!(!is_ignored(libc::SIGSEGV));
+        // The form of the line that `is_ignored` reads, from a process that ignores SIGHUP.
+        let script = "trap '' HUP; grep SigIgn: /proc/self/status";
+        let shown = Command::new("sh").args(["-c", script]).output().unwrap();
+        let line = String::from_utf8(shown.stdout).unwrap();
+        let mask = u64::from_str_radix(line.trim_start_matches("SigIgn:").trim(), 16).unwrap();
+        assert_eq!(mask & 1, 1, "{line}");
+    }
+}

@@ -1,0 +1,76 @@
+//! Files that are files. Opening a named pipe waits for its other end, for ever if nobody has it, and a device
+//! may do anything; so a path is looked at before it is opened.
+
+use std::fs::{self, File, FileType};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+/// What a path is where a file should be: `a named pipe`; `None` for a file, and where there is nothing.
+pub fn irregular(path: &Path) -> Option<&'static str> {
+    word(fs::metadata(path).ok()?.file_type())
+}
+
+/// The same as an error: `it is a named pipe, not a file`.
+pub fn check(path: &Path) -> io::Result<()> {
+    irregular(path).map_or(Ok(()), |what| Err(refused(what)))
+}
+
+/// Opens a file for reading, and nothing else.
+pub fn open(path: &Path) -> io::Result<File> {
+    check(path)?;
+    // Not waiting for the other end, should a pipe have taken the file's place since.
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    match word(file.metadata()?.file_type()) {
+        None => Ok(file),
+        Some(what) => Err(refused(what)),
+    }
+}
+
+/// Reads a whole file, and nothing else.
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn word(kind: FileType) -> Option<&'static str> {
+    match kind {
+        kind if kind.is_file() => None,
+        kind if kind.is_dir() => Some("a folder"),
+        kind if kind.is_fifo() => Some("a named pipe"),
+        kind if kind.is_socket() => Some("a socket"),
+        _ => Some("a device"),
+    }
+}
+
+fn refused(what: &str) -> io::Error {
+    let kind = if what == "a folder" { io::ErrorKind::IsADirectory } else { io::ErrorKind::InvalidInput };
+    io::Error::new(kind, format!("it is {what}, not a file"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn only_files_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let said = |path: &Path| read(path).unwrap_err().to_string();
+        assert_eq!(said(&pipe), "it is a named pipe, not a file");
+        assert_eq!(said(folder.path()), "it is a folder, not a file");
+        assert_eq!(said(Path::new("/dev/zero")), "it is a device, not a file");
+        // Through a link it is what the link leads to.
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&pipe, &link).unwrap();
+        assert_eq!(said(&link), "it is a named pipe, not a file");
+        let file = folder.path().join("file");
+        assert_eq!(read(&file).unwrap_err().kind(), io::ErrorKind::NotFound);
+        fs::write(&file, "x").unwrap();
+        assert_eq!(read(&file).unwrap(), b"x");
+    }
+}

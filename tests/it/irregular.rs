@@ -1,0 +1,111 @@
+//! Pipes, devices and folders where files belong are refused, and never opened; files that are views of the
+//! journal never stop a run; the end of the terminal is an orderly end.
+
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::sweep::{Bench, text, words};
+
+fn make_pipe(path: &Path) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+/// The end of a command that must not wait for anything.
+fn ends(bench: &Bench, words: &[&str]) -> Output {
+    let mut child = bench.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let patience = Instant::now() + Duration::from_secs(120);
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() > patience {
+            child.kill().unwrap();
+            panic!("{words:?} waits for the other end of a pipe");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child.wait_with_output().unwrap()
+}
+
+const SWEEP: [&str; 11] = [
+    "sweep",
+    "scale.toml",
+    "--device",
+    "host",
+    "--study",
+    "s",
+    "--strategy",
+    "exhaustive",
+    "--finalists",
+    "1",
+    "--resume",
+];
+
+#[test]
+fn a_pipe_where_a_file_belongs_is_refused_with_place_and_hint() {
+    let refused = |bench: &Bench, words: &[&str], place: &str, hint: &str| {
+        let output = ends(bench, words);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
+        for expected in [place, "a named pipe, not a file", hint] {
+            assert!(said.contains(expected), "{words:?} lacks `{expected}`: {said}");
+        }
+    };
+    for file in ["evidence/s/journal.jsonl", "evidence/s/lock"] {
+        let bench = Bench::new();
+        make_pipe(&bench.path().join(file));
+        refused(&bench, &SWEEP, file, "hint: move it away");
+    }
+    let bench = Bench::new();
+    make_pipe(&bench.path().join("evidence/leaderboard.json"));
+    refused(&bench, &["leaderboard"], "evidence/leaderboard.json", "hint: move it away");
+    make_pipe(&bench.path().join("pipe.toml"));
+    refused(&bench, &["space", "pipe.toml"], "pipe.toml", "hint: write the space to a file first");
+    make_pipe(&bench.path().join("pipe.json"));
+    refused(&bench, &["sweep", "--device", "replay:pipe.json"], "pipe.json", "hint: `replay:` takes a file");
+}
+
+#[test]
+fn views_that_cannot_be_written_warn_and_stop_nothing() {
+    let bench = Bench::new();
+    let study = bench.path().join("evidence/s");
+    make_pipe(&study.join("gen-000.json"));
+    make_pipe(&bench.path().join("evidence/leaderboard.json"));
+    for folder in ["study.json", "results.csv"] {
+        std::fs::create_dir(study.join(folder)).unwrap();
+    }
+    let output = ends(&bench, &SWEEP);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    for file in ["gen-000.json", "study.json", "results.csv", "leaderboard.json"] {
+        assert!(said.contains(&format!("{file}` is a")), "nothing is said of {file}: {said}");
+    }
+    assert_eq!(bench.verdicts().len(), 10);
+    // Once they are out of the way, a run without an evaluation writes them.
+    for file in ["study.json", "results.csv"] {
+        std::fs::remove_dir(study.join(file)).unwrap();
+    }
+    std::fs::remove_file(study.join("gen-000.json")).unwrap();
+    std::fs::remove_file(bench.path().join("evidence/leaderboard.json")).unwrap();
+    assert_eq!(ends(&bench, &SWEEP).status.code(), Some(0));
+    for file in ["s/study.json", "s/results.csv", "leaderboard.json"] {
+        assert!(bench.path().join("evidence").join(file).is_file(), "{file}");
+    }
+}
+
+#[test]
+fn the_end_of_the_terminal_ends_a_sweep_in_order() {
+    let bench = Bench::new();
+    let start = || -> Child {
+        let list = bench.sweep(&["--strategy", "exhaustive", "--resume", "--finalists", "0", "--jobs", "1"]);
+        bench.command(&words(&list)).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    };
+    let mut child = start();
+    bench.wait_for(2, &mut child);
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-HUP", &pid]).status().unwrap().success());
+    let code = child.wait().unwrap().code();
+    // A fast machine may have been done.
+    assert!(matches!(code, Some(5 | 0)), "{code:?}");
+    let journal = std::fs::read_to_string(bench.path().join("evidence/s/journal.jsonl")).unwrap();
+    assert!(journal.lines().last().unwrap().contains("\"kind\":\"end\""), "it ended by itself");
+}
