@@ -10,7 +10,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
-use evo_device::host::translate;
+use evo_device::host::{initializers, translate};
 use evo_protocol::binary::{EntryResources, KernelSource};
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_space::genome::ContentHash;
@@ -36,8 +36,8 @@ const USUAL: &[&str] = &["c++", "g++", "clang++"];
 /// The header that is precompiled, by the name that translated sources include.
 const HEADER_NAME: &str = "evo_cuda.h";
 
-/// Flags that shape linking and input, which a header's compilation must not see.
-const NOT_FOR_HEADERS: &[&str] = &["-shared", "-x", "c++"];
+/// Flags that shape input, which a header's compilation must not see any more than those of the linker.
+const NOT_FOR_HEADERS: &[&str] = &["-x", "c++"];
 
 /// A C++ compiler that answered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -186,6 +186,9 @@ impl HostToolchain {
         if let Some(signal) = status.signal() {
             return Err(diagnose::died(&format!("signal {signal}"), &text));
         }
+        if let Some(verdict) = fenced(status, &text) {
+            return Err(verdict);
+        }
         if !status.success() {
             let mut verdict = diagnose::refused(&text);
             if log.truncated() {
@@ -193,10 +196,11 @@ impl HostToolchain {
             }
             return Err(verdict);
         }
-        let bytes =
+        let mut bytes =
             fs::read(&output).map_err(|_| diagnose::died("it ended well and wrote nothing", &text))?;
         let image = image::read(&bytes)
             .map_err(|error| diagnose::died(&format!("wrote a broken file: {error}"), &text))?;
+        check_initializers(&mut bytes, source.instrumented)?;
         let (warnings, cut) = diagnose::cap(text.trim(), diagnose::WARNINGS_MAX);
         // A C++ compiler reports no registers and no shared memory. Empty fields pass the limits on them.
         let entry = |entry: &String| EntryResources { entry: entry.clone(), ..EntryResources::default() };
@@ -272,7 +276,7 @@ impl HostToolchain {
         let flags = self
             .flags
             .iter()
-            .filter(|flag| !NOT_FOR_HEADERS.contains(&flag.as_str()) && !flag.starts_with("-Wl,"));
+            .filter(|flag| !NOT_FOR_HEADERS.contains(&flag.as_str()) && !translate::links(flag));
         let list = self.scratch.join("header.d");
         command.args(["-x", "c++-header"]).args(flags).arg("-MD").arg("-MF").arg(&list);
         command.arg("-o").arg(&temporary).arg(self.include.join(HEADER_NAME));
@@ -294,6 +298,42 @@ impl HostToolchain {
         // kept than a verdict takes, because `diagnose` looks for errors in all of it.
         let log = CappedLog::new(4 * diagnose::LOG_MAX).read_all(reader)?;
         Ok((child.wait()?, log))
+    }
+}
+
+/// The verdict on a source that met a fence: inline assembly, or objects whose destructors would run at the end.
+fn fenced(status: ExitStatus, log: &str) -> Option<Box<Verdict>> {
+    if status.success() {
+        return None;
+    }
+    let refuse = |cause: &str, message: String| {
+        let verdict = Verdict::new(VerdictKind::StaticReject, message).with_cause(cause);
+        Some(Box::new(verdict.with("log", diagnose::cap(log.trim(), diagnose::LOG_MAX).0)))
+    };
+    if let Some(line) = translate::about_assembly(log) {
+        return refuse("asm", format!("inline assembly is not allowed in kernels on the host device: {line}"));
+    }
+    // Defined by the start files that modules are linked without, and used where destructors are registered.
+    if log.contains("__dso_handle") {
+        return refuse("constructor", initializers::message("a destructor of a static object"));
+    }
+    None
+}
+
+/// Refuses a module that would run code when it is loaded. The compiler adds a constructor to instrumented modules;
+/// theirs are taken out of the loader's table, since the module without checks has shown that it has none.
+fn check_initializers(bytes: &mut [u8], instrumented: bool) -> Result<(), Box<Verdict>> {
+    if instrumented {
+        initializers::silence(bytes).map_err(|why| diagnose::died("it wrote a broken file", &why))?;
+    }
+    let refuse = |message: String| {
+        let verdict = Verdict::new(VerdictKind::StaticReject, initializers::message(&message));
+        Box::new(verdict.with_cause("constructor"))
+    };
+    match initializers::find(bytes) {
+        Ok(None) => Ok(()),
+        Ok(Some(what)) => Err(refuse(what)),
+        Err(why) => Err(diagnose::died("it wrote a broken file", &why)),
     }
 }
 

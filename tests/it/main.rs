@@ -9,6 +9,7 @@ mod faults;
 mod gates;
 mod golden;
 mod honest;
+mod host_fences;
 mod included_files;
 mod insight;
 mod instrumented;

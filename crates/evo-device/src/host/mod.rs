@@ -6,6 +6,7 @@ mod backend;
 mod divergence;
 pub mod fault;
 mod fiber;
+pub mod initializers;
 mod instrument;
 mod launch;
 mod machine;
