@@ -115,6 +115,9 @@ pub struct SweepArgs {
     /// Command of a device worker instead of `evo worker`, split at spaces
     #[arg(long = "worker-command", value_name = "COMMAND")]
     pub worker_command: Option<String>,
+    /// Whether native code of the host device runs behind fences; `off` keeps it in a process of its own only
+    #[arg(long, value_enum, default_value_t = SandboxMode::On, value_name = "on|off", hide_possible_values = true)]
+    pub sandbox: SandboxMode,
     /// Only these problems (repeatable)
     #[arg(long = "problem", value_name = "NAME")]
     pub problems: Vec<String>,
@@ -153,6 +156,9 @@ pub struct TestOneArgs {
     /// Command of a device worker instead of `evo worker`, split at spaces
     #[arg(long = "worker-command", value_name = "COMMAND")]
     pub worker_command: Option<String>,
+    /// Whether native code of the host device runs behind fences; `off` keeps it in a process of its own only
+    #[arg(long, value_enum, default_value_t = SandboxMode::On, value_name = "on|off", hide_possible_values = true)]
+    pub sandbox: SandboxMode,
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,
@@ -293,6 +299,9 @@ pub struct PreflightArgs {
     /// `auto`, `host`, `cuda` or `cuda:INDEX`
     #[arg(long, default_value = "auto")]
     pub device: String,
+    /// Whether native code of the host device runs behind fences; `off` keeps it in a process of its own only
+    #[arg(long, value_enum, default_value_t = SandboxMode::On, value_name = "on|off", hide_possible_values = true)]
+    pub sandbox: SandboxMode,
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,
@@ -313,6 +322,9 @@ pub struct SelftestArgs {
     /// `faults`, `gates`: the inputs and, for `faults`, the order of the rows; random when absent
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
+    /// Whether native code of the host device runs behind fences; `off` keeps it in a process of its own only
+    #[arg(long, value_enum, default_value_t = SandboxMode::On, value_name = "on|off", hide_possible_values = true)]
+    pub sandbox: SandboxMode,
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,
@@ -337,6 +349,22 @@ pub struct WorkerArgs {
     /// Compile for this toolchain instead of owning a device
     #[arg(long, value_name = "cuda|host")]
     pub compile: Option<String>,
+    /// Start the processes in which host variants run, on a socket that is the standard input
+    #[arg(long, conflicts_with = "compile")]
+    pub executor: bool,
+    /// Whether native code of the host device runs behind fences; `off` keeps it in a process of its own only
+    #[arg(long, value_enum, default_value_t = SandboxMode::On, value_name = "on|off", hide_possible_values = true)]
+    pub sandbox: SandboxMode,
+}
+
+/// Whether host variants run behind fences.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum SandboxMode {
+    /// As many fences as this machine has.
+    #[default]
+    On,
+    /// None; variants still run in processes of their own.
+    Off,
 }
 
 /// `evo completions`

@@ -1,6 +1,8 @@
 //! `evo worker`: a compile worker or a device worker on stdin and stdout.
 
-use super::args::WorkerArgs;
+use evo_device::host::room;
+
+use super::args::{SandboxMode, WorkerArgs};
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use crate::compile;
@@ -8,6 +10,12 @@ use crate::worker::serve;
 
 /// Runs the command.
 pub fn run(arguments: &WorkerArgs) -> Result<ExitCode, CliError> {
+    let fenced = arguments.sandbox == SandboxMode::On;
+    if arguments.executor {
+        room::serve(fenced)
+            .map_err(|error| CliError::harness(format!("the nursery of executors: {error}")))?;
+        return Ok(ExitCode::Done);
+    }
     match arguments.compile.as_deref() {
         Some("cuda" | "host") => {
             compile::serve().map_err(|error| CliError::harness(format!("the farm is gone: {error}")))?;
@@ -16,7 +24,8 @@ pub fn run(arguments: &WorkerArgs) -> Result<ExitCode, CliError> {
             return Err(CliError::usage(format!("`--compile {other}`: expected `cuda` or `host`")));
         }
         None => {
-            serve::run().map_err(|error| CliError::harness(format!("cannot talk to the parent: {error}")))?;
+            serve::run(fenced)
+                .map_err(|error| CliError::harness(format!("cannot talk to the parent: {error}")))?;
         }
     }
     Ok(ExitCode::Done)

@@ -311,7 +311,10 @@ fn fenced(status: ExitStatus, log: &str) -> Option<Box<Verdict>> {
         Some(Box::new(verdict.with("log", diagnose::cap(log.trim(), diagnose::LOG_MAX).0)))
     };
     if let Some(line) = translate::about_assembly(log) {
-        return refuse("asm", format!("inline assembly is not allowed in kernels on the host device: {line}"));
+        return refuse(
+            "asm",
+            format!("inline assembly is not allowed in kernels on the host device: {line}"),
+        );
     }
     // Defined by the start files that modules are linked without, and used where destructors are registered.
     if log.contains("__dso_handle") {

@@ -31,7 +31,7 @@ impl LiveSubject {
     pub fn open(arguments: &SweepArgs) -> Result<LiveSubject, CliError> {
         let file = catalog::open(arguments.space.as_deref().unwrap_or(catalog::DEFAULT))?;
         let kernel = session::kernel_of(&file)?;
-        let setup = session::setup(&arguments.device, arguments.jobs)?;
+        let setup = session::setup(&arguments.device, arguments.jobs)?.fenced(arguments.sandbox);
         // Only for its errors, before anything is started; `start` asks again.
         session::problems(kernel, setup.choice.kind, &arguments.problems)?;
         let (problems, worker_command) = (arguments.problems.clone(), arguments.worker_command.clone());

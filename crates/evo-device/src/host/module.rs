@@ -17,9 +17,9 @@ use rustix::fs::MemfdFlags;
 
 use super::fiber::ABI;
 use super::instrument::ModuleImage;
-use super::{initializers, tls};
 use super::variables::HostVariables;
 use super::zones::{self, SharedVariable};
+use super::{initializers, tls};
 use crate::device::BoundArgument;
 
 /// Mirror of `evo_argument`.

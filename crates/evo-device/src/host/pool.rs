@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use evo_protocol::device::DeviceError;
 
+use super::calls;
 use super::fault::{self, Range, RangeKind, Registered};
 use super::machine;
 use super::module::HostModule;
@@ -74,6 +75,7 @@ impl SharedLaunch {
         }
         // Without its own signal stack a stack overflow on this thread would be nameless, not wrong.
         let _ = fault::prepare_thread();
+        calls::restrict_thread();
         seat.begin(self.work);
         let statics = if self.pattern.is_some() { self.statics.locate() } else { None };
         let order = BlockSequence::new(blocks, self.work.order);
