@@ -147,6 +147,9 @@ pub struct SweepArgs {
     /// Command of a device worker instead of `evo worker`, split at spaces
     #[arg(long = "worker-command", value_name = "COMMAND")]
     pub worker_command: Option<String>,
+    /// Whether native code of the host device runs behind fences; `off` keeps it in a process of its own only
+    #[arg(long, value_enum, default_value_t = SandboxMode::On, value_name = "on|off", hide_possible_values = true)]
+    pub sandbox: SandboxMode,
     /// Only these problems (repeatable)
     #[arg(long = "problem", value_name = "NAME")]
     pub problems: Vec<String>,
@@ -189,6 +192,9 @@ pub struct TestOneArgs {
     pub worker_command: Option<String>,
     #[command(flatten)]
     pub access: SpaceAccessArgs,
+    /// Whether native code of the host device runs behind fences; `off` keeps it in a process of its own only
+    #[arg(long, value_enum, default_value_t = SandboxMode::On, value_name = "on|off", hide_possible_values = true)]
+    pub sandbox: SandboxMode,
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,
@@ -335,6 +341,9 @@ pub struct PreflightArgs {
     /// `auto`, `host`, `cuda` or `cuda:INDEX`
     #[arg(long, default_value = "auto")]
     pub device: String,
+    /// Whether native code of the host device runs behind fences; `off` keeps it in a process of its own only
+    #[arg(long, value_enum, default_value_t = SandboxMode::On, value_name = "on|off", hide_possible_values = true)]
+    pub sandbox: SandboxMode,
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,
@@ -358,6 +367,9 @@ pub struct SelftestArgs {
     /// `alarms`: configurations, shared out to the spaces [default: 60]; `crash`: how many moments [default: 200]
     #[arg(long, value_name = "N")]
     pub count: Option<usize>,
+    /// Whether native code of the host device runs behind fences; `off` keeps it in a process of its own only
+    #[arg(long, value_enum, default_value_t = SandboxMode::On, value_name = "on|off", hide_possible_values = true)]
+    pub sandbox: SandboxMode,
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,
@@ -398,8 +410,34 @@ pub struct WorkerArgs {
     #[arg(long, value_name = "cuda|host")]
     pub compile: Option<String>,
     /// Run variants beside plain loops, for `evo selftest alarms`
-    #[arg(long, conflicts_with = "compile")]
+    #[arg(long, conflicts_with_all = ["compile", "executor"])]
     pub plain: bool,
+    /// Start the processes in which host variants run, on a socket that is the standard input
+    #[arg(long, conflicts_with = "compile")]
+    pub executor: bool,
+    /// Whether native code of the host device runs behind fences; `off` keeps it in a process of its own only
+    #[arg(long, value_enum, default_value_t = SandboxMode::On, value_name = "on|off", hide_possible_values = true)]
+    pub sandbox: SandboxMode,
+}
+
+/// Whether host variants run behind fences.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum SandboxMode {
+    /// As many fences as this machine has.
+    #[default]
+    On,
+    /// None; variants still run in processes of their own.
+    Off,
+}
+
+impl SandboxMode {
+    /// The value of `--sandbox`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            SandboxMode::On => "on",
+            SandboxMode::Off => "off",
+        }
+    }
 }
 
 /// `evo completions`

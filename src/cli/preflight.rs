@@ -1,6 +1,7 @@
 //! `evo preflight`: is everything here that a sweep on this device needs? Looks, starts one worker,
 //! writes nothing but a probe file in the cache.
 
+use evo_device::host::room;
 use evo_device::telemetry;
 use evo_protocol::device::DeviceKind;
 use serde::Serialize;
@@ -33,13 +34,14 @@ impl Finding {
 
 /// Runs the command: 0 when a sweep can start, 1 otherwise.
 pub fn run(arguments: &PreflightArgs) -> Result<ExitCode, CliError> {
-    let setup = session::setup(&arguments.device, None)?;
+    let setup = session::setup(&arguments.device, None)?.fenced(arguments.sandbox);
     let cuda = setup.choice.kind == DeviceKind::Cuda;
     let findings = vec![
         Finding::of("gpu", cuda, gpus()),
         Finding::of("nvrtc", cuda, nvrtc_library()),
         Finding::of("c++ compiler", !cuda, host_compiler()),
         Finding::of("cache", true, cache_folder()),
+        Finding::of("sandbox", false, sandbox(&setup)),
         Finding::of("worker", true, worker(&setup)),
     ];
     let ready = findings.iter().all(|finding| finding.ok != Some(false));
@@ -74,6 +76,14 @@ fn cache_folder() -> Result<String, String> {
     let folder = cache::default_dir();
     let probe = Cache::open(&folder).and_then(|cache| cache.scratch());
     probe.map(|_| folder.display().to_string()).map_err(|error| error.with_hint())
+}
+
+/// The fences round host variants: found where all of them hold, or where they were declined.
+fn sandbox(setup: &DeviceSetup) -> Result<String, String> {
+    let report = session::rooms(setup.sandbox).and_then(|rooms| room::fences(&rooms));
+    let report = report.map_err(|error| error.to_string())?;
+    let text = report.to_string();
+    if report.on && !report.missing().is_empty() { Err(text) } else { Ok(text) }
 }
 
 /// Starts a worker as a sweep would and ends it again.

@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 
 use evo_device::cuda::SUPPORT_SOURCE;
+use evo_device::host::RoomOptions;
 use evo_device::probe::{self, DeviceChoice};
 use evo_protocol::binary::Binary;
 use evo_protocol::device::DeviceKind;
 use evo_space::explain::conflict;
 
+use super::args::SandboxMode;
 use super::error::CliError;
 use crate::compile::search_path::SearchPath;
 use crate::compile::toolbox::Toolbox;
@@ -15,13 +17,24 @@ use crate::compile::{FarmOptions, compile_one, support};
 use crate::engine::recipe::{KernelRecipe, problems_on};
 use crate::kernel::render::render_reference;
 use crate::kernel::spec::{KernelSpec, ProblemSpec, SpaceFile};
+use crate::process::worker_program;
 use crate::supervise::lane::{Lane, LaneError, LaneLimits, LaneOptions};
+use crate::worker::serve;
 
 /// A device and the compilers for it, neither started yet.
 #[derive(Debug)]
 pub struct DeviceSetup {
     pub choice: DeviceChoice,
     pub farm: FarmOptions,
+    /// Whether host variants run behind fences.
+    pub sandbox: SandboxMode,
+}
+
+impl DeviceSetup {
+    /// The same with or without fences.
+    pub fn fenced(self, sandbox: SandboxMode) -> DeviceSetup {
+        DeviceSetup { sandbox, ..self }
+    }
 }
 
 /// Chooses a device and its compilers.
@@ -31,7 +44,7 @@ pub fn setup(device: &str, jobs: Option<usize>) -> Result<DeviceSetup, CliError>
     if let Some(jobs) = jobs {
         farm.jobs = jobs;
     }
-    Ok(DeviceSetup { choice, farm })
+    Ok(DeviceSetup { choice, farm, sandbox: SandboxMode::On })
 }
 
 /// The kernel of a space file, if the file has one and the space has points.
@@ -101,12 +114,27 @@ pub fn lane_within(setup: &DeviceSetup, command: Option<&str>, limits: LaneLimit
     };
     let foreign = command.is_some();
     let options = LaneOptions {
-        command,
+        // A command of the user's own says for itself what it wants.
+        command: match setup.sandbox {
+            SandboxMode::Off if !foreign => Some(unfenced_worker()?),
+            _ => command,
+        },
         device: setup.choice.spec.clone(),
         cache: setup.farm.cache.clone(),
         support_cubin: support_cubin(setup)?,
     };
     Lane::start_with(options, limits).map_err(|error| not_started(setup, foreign, &error))
+}
+
+/// The command of this program's own worker without fences.
+fn unfenced_worker() -> Result<Vec<String>, CliError> {
+    let program = worker_program()?.to_string_lossy().into_owned();
+    Ok(vec![program, "worker".to_string(), "--sandbox".to_string(), "off".to_string()])
+}
+
+/// How this program starts the processes in which host variants run.
+pub fn rooms(sandbox: SandboxMode) -> std::io::Result<RoomOptions> {
+    serve::rooms(sandbox == SandboxMode::On)
 }
 
 /// Why a lane does not start; `foreign` for a worker command of the user's.

@@ -19,7 +19,7 @@ use crate::supervise::job::Standing;
 pub fn run(arguments: &TestOneArgs) -> Result<ExitCode, CliError> {
     let (file, configuration, genome) = words::parse(&arguments.words, arguments.access.access())?;
     let kernel = session::kernel_of(&file)?;
-    let setup = session::setup(&arguments.device, None)?;
+    let setup = session::setup(&arguments.device, None)?.fenced(arguments.sandbox);
     let problems = session::problems(kernel, setup.choice.kind, &arguments.problems)?;
     let seed = arguments.seed.map_or_else(seed::random, Ok)?;
     let mut setting = setting(seed, &file, &setup, &configuration);

@@ -1,6 +1,8 @@
 //! `evo worker`: a compile worker, a device worker or the child of a self-test on stdin and stdout.
 
-use super::args::WorkerArgs;
+use evo_device::host::room;
+
+use super::args::{SandboxMode, WorkerArgs};
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::selftest;
@@ -10,8 +12,14 @@ use crate::worker::serve;
 /// Runs the command.
 pub fn run(arguments: &WorkerArgs) -> Result<ExitCode, CliError> {
     let gone = |error| CliError::harness(format!("cannot talk to the parent: {error}"));
+    let fenced = arguments.sandbox == SandboxMode::On;
     if arguments.plain {
-        selftest::serve_plain().map_err(gone)?;
+        selftest::serve_plain(fenced).map_err(gone)?;
+        return Ok(ExitCode::Done);
+    }
+    if arguments.executor {
+        room::serve(fenced)
+            .map_err(|error| CliError::harness(format!("the nursery of executors: {error}")))?;
         return Ok(ExitCode::Done);
     }
     match arguments.compile.as_deref() {
@@ -22,7 +30,7 @@ pub fn run(arguments: &WorkerArgs) -> Result<ExitCode, CliError> {
             return Err(CliError::usage(format!("`--compile {other}`: expected `cuda` or `host`")));
         }
         None => {
-            serve::run().map_err(gone)?;
+            serve::run(fenced).map_err(gone)?;
         }
     }
     Ok(ExitCode::Done)

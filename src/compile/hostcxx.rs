@@ -10,10 +10,10 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
-use evo_device::host::translate;
+use evo_device::host::{initializers, translate};
 use evo_protocol::binary::{EntryResources, KernelSource};
 use evo_protocol::device::DeviceKind;
-use evo_protocol::verdict::Verdict;
+use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_space::genome::ContentHash;
 use serde::{Deserialize, Serialize};
 
@@ -40,8 +40,8 @@ const USUAL: &[&str] = &["c++", "g++", "clang++"];
 /// The header that is precompiled, by the name that translated sources include.
 const HEADER_NAME: &str = "evo_cuda.h";
 
-/// Flags that shape linking and input, which a header's compilation must not see.
-const NOT_FOR_HEADERS: &[&str] = &["-shared", "-x", "c++"];
+/// Flags that shape input, which a header's compilation must not see any more than those of the linker.
+const NOT_FOR_HEADERS: &[&str] = &["-x", "c++"];
 
 /// A C++ compiler that answered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -208,14 +208,18 @@ impl HostToolchain {
             // Without the log, which may quote the file.
             return Err(guard::refusal(&format!("makes the compiler open `{}`", file.display())));
         }
+        if let Some(verdict) = fenced(end.status, &text) {
+            return Err(verdict);
+        }
         if !end.status.success() {
             return Err(self.failed(&end, &text, &input));
         }
-        let bytes = fs::read(&output).map_err(|_| {
+        let mut bytes = fs::read(&output).map_err(|_| {
             self.unless_removed(diagnose::died("it ended well and wrote nothing", &text), &input)
         })?;
         let image = image::read(&bytes)
             .map_err(|error| diagnose::died(&format!("wrote a broken file: {error}"), &text))?;
+        check_initializers(&mut bytes, source.instrumented)?;
         let (warnings, cut) = diagnose::cap(text.trim(), diagnose::WARNINGS_MAX);
         // A C++ compiler reports no registers and no shared memory. Empty fields pass the limits on them.
         let entry = |entry: &String| EntryResources { entry: entry.clone(), ..EntryResources::default() };
@@ -365,7 +369,7 @@ impl HostToolchain {
         let flags = self
             .flags
             .iter()
-            .filter(|flag| !NOT_FOR_HEADERS.contains(&flag.as_str()) && !flag.starts_with("-Wl,"));
+            .filter(|flag| !NOT_FOR_HEADERS.contains(&flag.as_str()) && !translate::links(flag));
         let list = self.scratch.join("header.d");
         command.args(["-x", "c++-header"]).args(flags).arg("-MD").arg("-MF").arg(&list);
         command.arg("-o").arg(&temporary).arg(self.include.join(HEADER_NAME));
@@ -397,6 +401,45 @@ struct CompilerEnd {
     log: CappedLog,
     /// Of it or of one of its parts, bytes.
     memory_peak: u64,
+}
+
+/// The verdict on a source that met a fence: inline assembly, or objects whose destructors would run at the end.
+fn fenced(status: ExitStatus, log: &str) -> Option<Box<Verdict>> {
+    if status.success() {
+        return None;
+    }
+    let refuse = |cause: &str, message: String| {
+        let verdict = Verdict::new(VerdictKind::StaticReject, message).with_cause(cause);
+        Some(Box::new(verdict.with("log", diagnose::cap(log.trim(), diagnose::LOG_MAX).0)))
+    };
+    if let Some(line) = translate::about_assembly(log) {
+        return refuse(
+            "asm",
+            format!("inline assembly is not allowed in kernels on the host device: {line}"),
+        );
+    }
+    // Defined by the start files that modules are linked without, and used where destructors are registered.
+    if log.contains("__dso_handle") {
+        return refuse("constructor", initializers::message("a destructor of a static object"));
+    }
+    None
+}
+
+/// Refuses a module that would run code when it is loaded. The compiler adds a constructor to instrumented modules;
+/// theirs are taken out of the loader's table, since the module without checks has shown that it has none.
+fn check_initializers(bytes: &mut [u8], instrumented: bool) -> Result<(), Box<Verdict>> {
+    if instrumented {
+        initializers::silence(bytes).map_err(|why| diagnose::died("it wrote a broken file", &why))?;
+    }
+    let refuse = |message: String| {
+        let verdict = Verdict::new(VerdictKind::StaticReject, initializers::message(&message));
+        Box::new(verdict.with_cause("constructor"))
+    };
+    match initializers::find(bytes) {
+        Ok(None) => Ok(()),
+        Ok(Some(what)) => Err(refuse(what)),
+        Err(why) => Err(diagnose::died("it wrote a broken file", &why)),
+    }
 }
 
 fn write_headers(include: &Path, scratch: &Path) -> io::Result<()> {

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use evo_device::host::RoomOptions;
 use evo_protocol::check::GateCheck;
 use evo_protocol::device::{DeviceError, DeviceInfo};
 use evo_protocol::measurement::TimingMode;
@@ -25,14 +26,23 @@ use crate::process::{self, Orphaned, REQUEST, RequestHandler};
 use crate::timing::paired::interleave;
 
 /// Serves requests until stdin closes or `Shutdown` comes.
-pub fn run() -> io::Result<()> {
+///
+/// Host variants run behind fences if `sandbox`.
+pub fn run(sandbox: bool) -> io::Result<()> {
     let wire = Wire::take_over(PROTOCOL_VERSION, Orphaned::Exits)?;
     evo_device::host::fault::install(&REQUEST, wire.descriptor())?;
-    process::serve(&mut Server { wire, judge: None, seed: 0 })
+    process::serve(&mut Server { wire, rooms: rooms(sandbox)?, judge: None, seed: 0 })
+}
+
+/// How this program starts the processes in which host variants run.
+pub fn rooms(sandbox: bool) -> io::Result<RoomOptions> {
+    let words = ["worker", "--executor", "--sandbox", if sandbox { "on" } else { "off" }];
+    Ok(RoomOptions { program: std::env::current_exe()?, arguments: words.map(String::from).into() })
 }
 
 struct Server {
     wire: Wire,
+    rooms: RoomOptions,
     /// There once a device is open.
     judge: Option<Judge>,
     /// Decides which timed iterations are checked; from the loaded candidate's secret seed.
@@ -60,7 +70,7 @@ impl Server {
         match request {
             Request::Hello { device, expected_cache, support_cubin } => {
                 self.wire.phase(Phase::Opening, &device);
-                let device = evo_device::open::open(&device, support_cubin.as_deref())?;
+                let device = evo_device::open::open(&device, support_cubin.as_deref(), self.rooms.clone())?;
                 let info = Box::new(device.info().clone());
                 self.judge = Some(Judge::new(device, expected_cache));
                 Ok(Response::Ready { protocol: PROTOCOL_VERSION, pid: std::process::id(), info })
@@ -142,7 +152,7 @@ impl Server {
         mode: TimingMode,
         policy: &SamplePolicy,
     ) -> Result<Response, DeviceError> {
-        let Server { wire, judge, seed } = self;
+        let Server { wire, judge, seed, .. } = self;
         let judge = judge.as_mut().ok_or_else(no_device)?;
         // A screening tells who is far behind, and for that one set is enough.
         let turns = if policy.screen { Turns::One } else { Turns::Several };

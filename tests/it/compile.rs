@@ -53,7 +53,7 @@ impl Bench {
         Bench::new(DeviceKind::Cuda, arch, toolchain::toolbox())
     }
 
-    fn host() -> Bench {
+    pub fn host() -> Bench {
         Bench::new(DeviceKind::Host, "host", toolchain::host_toolbox())
     }
 
@@ -76,7 +76,7 @@ impl Bench {
         Bench { folder, toolbox, options }
     }
 
-    fn compile(&self, source: KernelSource) -> CompileOutcome {
+    pub fn compile(&self, source: KernelSource) -> CompileOutcome {
         compile_one_with(&self.options, &self.toolbox, source).unwrap()
     }
 

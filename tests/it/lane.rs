@@ -39,7 +39,7 @@ fn compile(source: KernelSource) -> Binary {
     compile_one_with(&options, &toolchain::host_toolbox(), source).unwrap().unwrap()
 }
 
-fn lane() -> Lane {
+pub fn lane() -> Lane {
     let options = LaneOptions {
         command: Some(vec![env!("CARGO_BIN_EXE_evo").into(), "worker".into()]),
         device: "host".into(),
@@ -62,7 +62,7 @@ fn rounds(rounds: i64) -> Job {
     job_of(space, &[("ROUNDS", Value::Int(rounds))], false)
 }
 
-fn job_of(space: &str, values: &[(&str, Value)], deep: bool) -> Job {
+pub fn job_of(space: &str, values: &[(&str, Value)], deep: bool) -> Job {
     let file = catalog::open(space).unwrap();
     let kernel = file.kernel.as_ref().unwrap();
     let pairs = values.iter().map(|(name, value)| ((*name).into(), value.clone()));

@@ -9,17 +9,18 @@ use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::device::{DeviceError, DeviceInfo, EntryAttributes, Telemetry};
 use evo_protocol::dtype::DType;
 use evo_protocol::measurement::TimingMode;
+use serde::{Deserialize, Serialize};
 
 /// A loaded binary.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ModuleId(pub u32);
 
 /// A guarded buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BufferId(pub u32);
 
 /// One launch with its arguments bound.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BoundLaunch {
     /// Name of the entry point.
     pub entry: String,
@@ -40,7 +41,7 @@ pub struct BoundLaunch {
 }
 
 /// An argument value.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum BoundArgument {
     /// Address of a buffer.
     Buffer(BufferId),
@@ -122,7 +123,7 @@ pub struct Tolerance {
 }
 
 /// One of a module's own variables.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VariableState {
     /// Its name in the source.
     pub name: String,
@@ -142,7 +143,7 @@ pub struct GuardDamage {
 }
 
 /// What surrounds the launches of a checked run. An honest kernel gives the same output under all of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunConditions {
     /// Seed of the order in which threads, warps and blocks take turns; ascending where there is none.
     /// On the host, seeds `2k` and `2k + 1` give opposite orders: a pair shows what one of them hides.
@@ -170,7 +171,7 @@ impl RunConditions {
 }
 
 /// Which end of a buffer touches its guard to the byte, as far as alignment allows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Placement {
     /// The last element, so that an access behind the buffer shows.
     #[default]
@@ -180,7 +181,7 @@ pub enum Placement {
 }
 
 /// How a launch of an instrumented module is watched.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Watch {
     /// Every buffer that kernels may use; an access of another is out of bounds.
     pub buffers: Vec<WatchedBuffer>,
@@ -195,7 +196,7 @@ pub struct Watch {
 }
 
 /// A buffer of a watched launch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchedBuffer {
     /// Which buffer.
     pub buffer: BufferId,
@@ -204,7 +205,7 @@ pub struct WatchedBuffer {
 }
 
 /// What a call finds in a buffer, and whether it may change it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WatchedContents {
     /// Values that are only read.
     Input,
@@ -217,7 +218,7 @@ pub enum WatchedContents {
 }
 
 /// What a watched run showed besides faults.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WatchReport {
     /// Accesses of buffers, shared memory and module variables.
     pub accesses: u64,
@@ -226,7 +227,7 @@ pub struct WatchReport {
 }
 
 /// Something that may be honest.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AccessNote {
     /// What it is.
     pub what: NoteKind,
@@ -237,7 +238,7 @@ pub struct AccessNote {
 }
 
 /// What is noted and not refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NoteKind {
     /// Several threads stored one value without an order.
     SameValue,

@@ -7,15 +7,20 @@ use evo_protocol::verdict::VerdictKind;
 
 use super::cuda::CudaDevice;
 use super::device::Device;
-use super::host::HostDevice;
+use super::host::{RoomDevice, RoomOptions};
 
-/// Opens `host`, `cuda` or `cuda:INDEX`; CUDA needs the compiled helper kernels.
+/// Opens `host`, `cuda` or `cuda:INDEX`; CUDA needs the compiled helper kernels. On the host each module runs in a
+/// process of its own, which `room` starts.
 ///
 /// # Errors
 /// The device does not exist or cannot be opened; the message says why.
-pub fn open(spec: &str, support_cubin: Option<&Path>) -> Result<Box<dyn Device>, DeviceError> {
+pub fn open(
+    spec: &str,
+    support_cubin: Option<&Path>,
+    room: RoomOptions,
+) -> Result<Box<dyn Device>, DeviceError> {
     if spec == "host" {
-        return Ok(Box::new(HostDevice::open()?));
+        return Ok(Box::new(RoomDevice::open(room)?));
     }
     let index = match spec.split_once(':') {
         None if spec == "cuda" => 0,

@@ -24,7 +24,7 @@ pub fn run(arguments: &SelftestArgs) -> Result<ExitCode, CliError> {
     if arguments.subject == SelftestSubject::Crash {
         return crash::run(arguments, seed(arguments));
     }
-    let setup = session::setup(&arguments.device, None)?;
+    let setup = session::setup(&arguments.device, None)?.fenced(arguments.sandbox);
     let (info, report) = match arguments.subject {
         SelftestSubject::Gates => return gates::run(arguments, &setup, seed(arguments)),
         SelftestSubject::Alarms => return alarms::run(arguments, &setup, seed(arguments)),
@@ -52,8 +52,9 @@ fn on_device(setup: &DeviceSetup) -> Result<(serde_json::Value, SelftestReport),
     })?;
     let image = std::fs::read(&binary.path)?;
     let cubin = session::support_cubin(setup)?;
-    let mut device: Box<dyn Device> = open(&setup.choice.spec, cubin.as_deref())
-        .map_err(|error| CliError::environment(error.to_string()))?;
+    let mut device: Box<dyn Device> =
+        open(&setup.choice.spec, cubin.as_deref(), session::rooms(setup.sandbox)?)
+            .map_err(|error| CliError::environment(error.to_string()))?;
     let info = serde_json::to_value(device.info())?;
     let mut report = latency::overheads(device.as_mut());
     report.checks.extend(device::run(device.as_mut(), &image, &hash).checks);

@@ -32,7 +32,7 @@ impl LiveSubject {
         let name = arguments.space.as_deref().unwrap_or(catalog::DEFAULT);
         let file = catalog::open_with(name, arguments.access.access())?;
         let kernel = session::kernel_of(&file)?;
-        let setup = session::setup(&arguments.device, arguments.jobs)?;
+        let setup = session::setup(&arguments.device, arguments.jobs)?.fenced(arguments.sandbox);
         // Only for its errors, before anything is started; `start` asks again.
         session::problems(kernel, setup.choice.kind, &arguments.problems)?;
         let (problems, worker_command) = (arguments.problems.clone(), arguments.worker_command.clone());

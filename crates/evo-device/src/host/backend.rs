@@ -11,45 +11,37 @@ use evo_protocol::device::{DeviceError, DeviceInfo, EntryAttributes, Telemetry};
 use evo_protocol::dtype::DType;
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::verdict::VerdictKind;
-use rayon::prelude::*;
 
+use super::flush::CacheFlush;
 use super::instrument::{
     AccessChecker, CheckerOptions, LaunchShape, ModuleImage, Region, RegionKind, WatchTable,
 };
-use super::memory::GuardedBuffer;
 use super::module::HostModule;
 use super::pool::{ProcessorPool, SharedLaunch};
 use super::runner::Work;
-use super::{launch, machine, numbers, stop};
+use super::store::{BufferStore, cannot_protect, misuse};
+use super::{launch, machine};
 use crate::device::{
     BlockError, BoundArgument, BoundLaunch, BufferId, Comparison, Device, GuardDamage, ModuleId,
     RunConditions, SampleOrder, Tolerance, VariableState, Watch, WatchReport, WatchedContents,
 };
 
-/// Most bytes that a flush of the last-level cache writes; twice the cache where that is less.
-const FLUSH_MAX: u64 = 256 << 20;
-
 /// What shared memory holds in checked runs that do not say it: a NaN of every floating type, -1 of every integer.
 const PATTERN: u32 = u32::MAX;
 
-/// Bytes on each side of a buffer that kernels may use where pages do not guard it.
-const UNGUARDED: usize = 64 << 10;
-
 /// For how long a thread that others of its block wait for may keep a processor thread.
-const SLICE: Duration = Duration::from_millis(10);
+pub(super) const SLICE: Duration = Duration::from_millis(10);
 
 /// This machine's processor as a device.
 pub struct HostDevice {
     info: DeviceInfo,
     pool: ProcessorPool,
     modules: HashMap<ModuleId, HostModule>,
-    buffers: HashMap<BufferId, GuardedBuffer>,
+    store: BufferStore,
     next: u32,
-    flush: Vec<u8>,
+    flush: CacheFlush,
     /// Whether one processor thread runs all blocks, so that what a check finds is the same each time.
     alone: bool,
-    conditions: RunConditions,
-    checks: CheckSet,
     /// What launches had to say since `notes` was called.
     notes: Vec<String>,
 }
@@ -70,21 +62,33 @@ impl HostDevice {
 
     /// The same; a thread that others of its block wait for gives way after `slice`.
     pub(super) fn with_slice(threads: usize, slice: Duration) -> Result<HostDevice, DeviceError> {
+        HostDevice::described(machine::describe(), threads, slice)
+    }
+
+    /// The same on a machine that was looked at before.
+    pub(super) fn described(
+        info: DeviceInfo,
+        threads: usize,
+        slice: Duration,
+    ) -> Result<HostDevice, DeviceError> {
         let pool = ProcessorPool::new(threads, slice).map_err(|error| {
             DeviceError::plain(VerdictKind::HarnessError, format!("the host device does not open: {error}"))
         })?;
         Ok(HostDevice {
-            info: machine::describe(),
+            info,
             pool,
             modules: HashMap::new(),
-            buffers: HashMap::new(),
+            store: BufferStore::default(),
             next: 0,
-            flush: Vec::new(),
+            flush: CacheFlush::default(),
             alone: false,
-            conditions: RunConditions::default(),
-            checks: CheckSet::default(),
             notes: Vec::new(),
         })
+    }
+
+    /// The buffers, for a process in which somebody else decides what they hold.
+    pub(super) fn store(&mut self) -> &mut BufferStore {
+        &mut self.store
     }
 
     /// How often fibers of the calling thread were interrupted.
@@ -95,14 +99,6 @@ impl HostDevice {
 
     fn module(&self, id: ModuleId) -> Result<&HostModule, DeviceError> {
         self.modules.get(&id).ok_or_else(|| misuse(format!("there is no module {}", id.0)))
-    }
-
-    fn buffer(&self, id: BufferId) -> Result<&GuardedBuffer, DeviceError> {
-        self.buffers.get(&id).ok_or_else(|| misuse(format!("there is no buffer {}", id.0)))
-    }
-
-    fn buffer_mut(&mut self, id: BufferId) -> Result<&mut GuardedBuffer, DeviceError> {
-        self.buffers.get_mut(&id).ok_or_else(|| misuse(format!("there is no buffer {}", id.0)))
     }
 
     fn next_number(&mut self) -> u32 {
@@ -132,7 +128,7 @@ impl HostDevice {
         bound: &BoundLaunch,
         checked: bool,
     ) -> Result<Option<i32>, DeviceError> {
-        let conditions = if checked { self.conditions } else { RunConditions::default() };
+        let conditions = if checked { self.store.conditions } else { RunConditions::default() };
         let module = self.module(module)?;
         let entry = module.entry(&bound.entry)?;
         launch::check(bound, entry, &self.info.limits, self.pool.threads())?;
@@ -140,7 +136,7 @@ impl HostDevice {
         let mut values = Vec::with_capacity(bound.arguments.len());
         for argument in &bound.arguments {
             values.push(match argument {
-                BoundArgument::Buffer(id) => self.buffer(*id)?.address() as u64,
+                BoundArgument::Buffer(id) => self.store.get(*id)?.address() as u64,
                 BoundArgument::Scalar(bytes) => {
                     let mut value = [0; 8];
                     value[..bytes.len()].copy_from_slice(bytes);
@@ -158,17 +154,17 @@ impl HostDevice {
             block: bound.block,
             shared_bytes: bound.shared_bytes,
             order: conditions.order,
-            residue: conditions.residue.filter(|_| self.checks.include(GateCheck::StackResidue)),
-            waits_when_stuck: !self.checks.include(GateCheck::BarrierDivergence),
+            residue: conditions.residue.filter(|_| self.store.checks.include(GateCheck::StackResidue)),
+            waits_when_stuck: !self.store.checks.include(GateCheck::BarrierDivergence),
             clock: conditions.clock,
         };
         let blocks = bound.grid.iter().fold(1usize, |all, &extent| all.saturating_mul(extent as usize));
         // The blocks of a cooperative launch wait for each other.
         let seats = if self.alone && !bound.cooperative { 1 } else { blocks };
-        let residue = conditions.residue.filter(|_| self.checks.include(GateCheck::SharedResidue));
+        let residue = conditions.residue.filter(|_| self.store.checks.include(GateCheck::SharedResidue));
         let pattern = checked.then(|| residue.unwrap_or(PATTERN));
         let mut job = SharedLaunch::new(work, module, pattern, seats);
-        job.looks_beside = self.checks.include(GateCheck::SharedZones);
+        job.looks_beside = self.store.checks.include(GateCheck::SharedZones);
         self.pool.run(job).map_err(|error| launch::with_entry(error, &bound.entry))
     }
 
@@ -210,7 +206,7 @@ impl HostDevice {
     fn regions(&self, watch: &Watch, image: &ModuleImage) -> Result<Vec<Region>, DeviceError> {
         let mut regions = Vec::new();
         for watched in &watch.buffers {
-            let buffer = self.buffer(watched.buffer)?;
+            let buffer = self.store.get(watched.buffer)?;
             let kind = match watched.contents {
                 WatchedContents::Input => RegionKind::Input,
                 WatchedContents::Given => RegionKind::Buffer,
@@ -232,7 +228,7 @@ impl HostDevice {
         let mut times = Vec::with_capacity(samples as usize);
         for sample in 0..samples as usize {
             if mode == TimingMode::Cold {
-                self.flush_caches();
+                self.flush.run(self.info.l2_bytes);
             }
             let first = if mode == TimingMode::Hot && batch > 1 { 0 } else { sample };
             let start = Instant::now();
@@ -243,32 +239,6 @@ impl HostDevice {
         }
         Ok(times)
     }
-
-    /// Pushes everything else out of the caches.
-    fn flush_caches(&mut self) {
-        // The size is 0 where the operating system does not tell it, hence the lower bound.
-        let bytes = (2 * self.info.l2_bytes).clamp(16 << 20, FLUSH_MAX) as usize;
-        self.flush.resize(bytes, 0);
-        self.flush.par_chunks_mut(1 << 16).for_each(|chunk| {
-            // One write per cache line evicts as much as writing every byte.
-            for byte in chunk.iter_mut().step_by(64) {
-                *byte = byte.wrapping_add(1);
-            }
-        });
-    }
-}
-
-/// The pages of a buffer keep their protection.
-fn cannot_protect(name: &str, error: &std::io::Error) -> DeviceError {
-    DeviceError::plain(
-        VerdictKind::HarnessError,
-        format!("the protection of `{name}` does not change: {error}"),
-    )
-}
-
-/// A request that no plan of evo's should make.
-fn misuse(message: String) -> DeviceError {
-    DeviceError::plain(VerdictKind::HarnessError, message)
 }
 
 impl Device for HostDevice {
@@ -277,7 +247,7 @@ impl Device for HostDevice {
     }
 
     fn set_checks(&mut self, checks: CheckSet) {
-        self.checks = checks;
+        self.store.checks = checks;
     }
 
     fn load(&mut self, binary: &[u8], entries: &[String]) -> Result<ModuleId, DeviceError> {
@@ -322,66 +292,37 @@ impl Device for HostDevice {
     }
 
     fn allocate(&mut self, name: &str, bytes: u64) -> Result<BufferId, DeviceError> {
-        let margin = if self.checks.include(GateCheck::GuardPages) { 0 } else { UNGUARDED };
-        let mut buffer = GuardedBuffer::with_margin(name, bytes, margin)
-            .map_err(|error| stop::no_memory(&format!("the {bytes} bytes of `{name}`"), &error))?;
-        buffer.place(self.conditions.placement).map_err(|error| cannot_protect(name, &error))?;
         let id = BufferId(self.next_number());
-        self.buffers.insert(id, buffer);
+        self.store.allocate(id, name, bytes)?;
         Ok(id)
     }
 
     fn free(&mut self, buffer: BufferId) -> Result<(), DeviceError> {
-        self.buffer(buffer)?;
-        self.buffers.remove(&buffer);
-        Ok(())
+        self.store.free(buffer)
     }
 
     fn write(&mut self, buffer: BufferId, bytes: &[u8]) -> Result<(), DeviceError> {
-        let target = self.buffer_mut(buffer)?;
-        let (size, name) = (target.bytes().len(), target.name().to_string());
-        if bytes.len() > size {
-            return Err(misuse(format!("{} bytes do not fit `{name}` of {size}", bytes.len())));
-        }
-        let result = target.change(|room| room[..bytes.len()].copy_from_slice(bytes));
-        result.map_err(|error| cannot_protect(&name, &error))
+        self.store.write(buffer, bytes)
     }
 
     fn read(&mut self, buffer: BufferId) -> Result<Vec<u8>, DeviceError> {
-        Ok(self.buffer(buffer)?.bytes().to_vec())
+        self.store.read(buffer)
     }
 
     fn copy(&mut self, from: BufferId, to: BufferId) -> Result<(), DeviceError> {
-        if from == to {
-            return self.buffer(from).map(|_| ());
-        }
-        // Taken out of the map while both are borrowed, one of them to be changed.
-        let target = self.buffers.remove(&to);
-        let mut target = target.ok_or_else(|| misuse(format!("there is no buffer {}", to.0)))?;
-        let result = match self.buffer(from) {
-            Ok(source) if source.bytes().len() == target.bytes().len() => {
-                let result = target.change(|room| room.copy_from_slice(source.bytes()));
-                result.map_err(|error| cannot_protect(target.name(), &error))
-            }
-            Ok(source) => Err(misuse(format!("`{}` and `{}` differ in size", source.name(), target.name()))),
-            Err(error) => Err(error),
-        };
-        self.buffers.insert(to, target);
-        result
+        self.store.copy(from, to)
     }
 
     fn fill(&mut self, buffer: BufferId, pattern: u32) -> Result<(), DeviceError> {
-        let target = self.buffer_mut(buffer)?;
-        let result = target.change(|bytes| numbers::fill(bytes, pattern));
-        result.map_err(|error| cannot_protect(target.name(), &error))
+        self.store.fill(buffer, pattern)
     }
 
     fn hash(&mut self, buffer: BufferId) -> Result<u64, DeviceError> {
-        Ok(numbers::hash(self.buffer(buffer)?.bytes()))
+        self.store.hash(buffer)
     }
 
     fn count_pattern(&mut self, buffer: BufferId, dtype: DType, pattern: u32) -> Result<u64, DeviceError> {
-        Ok(numbers::count_pattern(self.buffer(buffer)?.bytes(), dtype, pattern))
+        self.store.count_pattern(buffer, dtype, pattern)
     }
 
     fn compare(
@@ -391,12 +332,7 @@ impl Device for HostDevice {
         expected: BufferId,
         tolerance: Tolerance,
     ) -> Result<Comparison, DeviceError> {
-        let (actual, expected) = (self.buffer(actual)?, self.buffer(expected)?);
-        if actual.bytes().len() as u64 / dtype.bytes() != expected.bytes().len() as u64 / 8 {
-            let (actual, expected) = (actual.name(), expected.name());
-            return Err(misuse(format!("`{actual}` and `{expected}` differ in their number of elements")));
-        }
-        Ok(numbers::compare(actual.bytes(), dtype, expected.bytes(), tolerance))
+        self.store.compare(actual, dtype, expected, tolerance)
     }
 
     fn compare_blocks(
@@ -407,40 +343,25 @@ impl Device for HostDevice {
         block: u64,
         floor: f64,
     ) -> Result<BlockError, DeviceError> {
-        let (actual, expected) = (self.buffer(actual)?, self.buffer(expected)?);
-        Ok(numbers::compare_blocks(actual.bytes(), dtype, expected.bytes(), block, floor))
+        self.store.compare_blocks(actual, dtype, expected, block, floor)
     }
 
     fn check_guards(&mut self) -> Result<Vec<GuardDamage>, DeviceError> {
-        if !self.checks.include(GateCheck::GuardZones) {
-            return Ok(Vec::new());
-        }
-        let mut damages: Vec<GuardDamage> = self.buffers.values().flat_map(GuardedBuffer::damage).collect();
-        // Buffers are in a hash map, and what is reported first must not depend on its order.
-        damages.sort_by(|a, b| (&a.buffer, a.offset).cmp(&(&b.buffer, b.offset)));
-        Ok(damages)
+        Ok(self.store.check_guards())
     }
 
     fn arm_guards(&mut self, pattern: u32) -> Result<(), DeviceError> {
-        for buffer in self.buffers.values_mut() {
-            buffer.arm(pattern).map_err(|error| cannot_protect(buffer.name(), &error))?;
-        }
-        Ok(())
+        self.store.arm_guards(pattern)
     }
 
     /// Applies all of them. Kernels' addresses change with the placement.
     fn set_conditions(&mut self, conditions: RunConditions) -> Result<(), DeviceError> {
-        let conditions = conditions.under(self.checks);
-        for buffer in self.buffers.values_mut() {
-            buffer.place(conditions.placement).map_err(|error| cannot_protect(buffer.name(), &error))?;
-        }
-        self.conditions = conditions;
-        Ok(())
+        self.store.set_conditions(conditions)
     }
 
     fn protect(&mut self, buffer: BufferId, read_only: bool) -> Result<bool, DeviceError> {
-        let read_only = read_only && self.checks.include(GateCheck::ReadOnlyInputs);
-        let buffer = self.buffer_mut(buffer)?;
+        let read_only = read_only && self.store.checks.include(GateCheck::ReadOnlyInputs);
+        let buffer = self.store.get_mut(buffer)?;
         buffer.protect(read_only).map_err(|error| cannot_protect(buffer.name(), &error))?;
         Ok(true)
     }
@@ -465,7 +386,7 @@ impl Device for HostDevice {
         let options = CheckerOptions {
             order: watch.order,
             residue: watch.residue,
-            checks: self.checks,
+            checks: self.store.checks,
             accesses_max: watch.accesses_max,
             deadline: Instant::now() + watch.time_max,
         };
@@ -484,7 +405,7 @@ impl Device for HostDevice {
     /// By the monotonic clock. Shared memory is not filled before blocks here: that would be charged to
     /// variants that use much of it.
     fn sample(&mut self, module: ModuleId, order: SampleOrder<'_>) -> Result<Vec<f64>, DeviceError> {
-        let conditions = self.conditions;
+        let conditions = self.store.conditions;
         self.set_conditions(RunConditions::default())?;
         let times = self.time(module, order);
         self.set_conditions(conditions)?;

@@ -9,7 +9,8 @@ use std::fmt::Write;
 use std::io;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
-use evo_protocol::worker::PROTOCOL_VERSION;
+use evo_protocol::device::DeviceError;
+use evo_protocol::worker::{Frame, PROTOCOL_VERSION, Response};
 
 use super::fiber::{REGION, ThreadRecord, record_address};
 use super::mapping::{Mapping, page_bytes};
@@ -167,7 +168,7 @@ pub fn install(request_id: &'static AtomicU64, fd: i32) -> io::Result<()> {
     REQUEST.store(std::ptr::from_ref(request_id).cast_mut(), Ordering::Release);
     OUTPUT.store(fd, Ordering::Release);
     prepare_thread()?;
-    for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT] {
+    for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT, libc::SIGSYS] {
         // SAFETY: all zeros is a valid `sigaction`; the handler has the signature that SA_SIGINFO asks for.
         let status = unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
@@ -191,9 +192,17 @@ struct SignalInfo {
     write: bool,
     stack: usize,
     misaligned: bool,
+    /// The system call that a fence stopped.
+    call: Option<i64>,
 }
 
 extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    if signal == libc::SIGSYS && !IN_KERNEL.get() {
+        // The C library tries calls and takes no for an answer.
+        // SAFETY: the kernel passes a valid ucontext to a handler installed with SA_SIGINFO.
+        unsafe { refuse_call(context) };
+        return;
+    }
     // SAFETY: the kernel passes a valid siginfo to a handler installed with SA_SIGINFO.
     let foreign = unsafe { sent_by_another(&*info) };
     if foreign || !IN_KERNEL.get() {
@@ -236,12 +245,72 @@ unsafe fn sent_by_another(info: &libc::siginfo_t) -> bool {
     info.si_code <= 0 && unsafe { info.si_pid() != libc::getpid() }
 }
 
+/// The system call that was not made, and where its result goes.
+///
+/// # Safety
+/// `context` is the ucontext of a handler of SIGSYS.
+unsafe fn call_registers<'a>(context: *mut libc::c_void) -> (i64, &'a mut i64) {
+    // SAFETY: as the caller promises.
+    let machine = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext };
+    #[cfg(target_arch = "x86_64")]
+    {
+        let result = &mut machine.gregs[libc::REG_RAX as usize];
+        (*result, result)
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let number = machine.regs[8] as i64;
+        // SAFETY: the two types differ in their sign only.
+        (number, unsafe { &mut *(&raw mut machine.regs[0]).cast::<i64>() })
+    }
+}
+
+/// Lets a call that was not made fail.
+///
+/// # Safety
+/// As for `call_registers`.
+unsafe fn refuse_call(context: *mut libc::c_void) {
+    // SAFETY: as the caller promises.
+    let (_, result) = unsafe { call_registers(context) };
+    *result = -i64::from(libc::EPERM);
+}
+
+/// What a system call is for, to be read behind the thread that makes it.
+fn call_purpose(number: i64) -> &'static str {
+    match number {
+        libc::SYS_openat | libc::SYS_openat2 => "opens a file, which kernels may not",
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_open | libc::SYS_creat => "opens a file, which kernels may not",
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_fork | libc::SYS_vfork => "starts a process, which kernels may not",
+        libc::SYS_clone | libc::SYS_clone3 => "starts a process or a thread, which kernels may not",
+        libc::SYS_execve | libc::SYS_execveat => "starts a program, which kernels may not",
+        libc::SYS_socket | libc::SYS_socketpair | libc::SYS_connect => {
+            "makes a socket, which kernels may not"
+        }
+        libc::SYS_ptrace | libc::SYS_process_vm_readv | libc::SYS_process_vm_writev => {
+            "reaches for another process, which kernels may not"
+        }
+        libc::SYS_kill | libc::SYS_tgkill | libc::SYS_tkill => {
+            "signals another process, which kernels may not"
+        }
+        libc::SYS_rt_sigaction => "changes how signals are handled, which kernels may not",
+        libc::SYS_setitimer | libc::SYS_timer_create | libc::SYS_timerfd_create => {
+            "sets a timer, which kernels may not"
+        }
+        libc::SYS_mmap | libc::SYS_mprotect => "makes memory executable, which kernels may not",
+        _ => "makes a system call that kernels may not make",
+    }
+}
+
 /// # Safety
 /// `context` is the ucontext of a signal handler.
 unsafe fn read_fault(signal: i32, info: &libc::siginfo_t, context: *mut libc::c_void) -> SignalInfo {
     // SAFETY: for these signals `si_addr` is set.
     let address = unsafe { info.si_addr() } as usize;
     let protection = signal == libc::SIGSEGV && info.si_code == libc::SI_KERNEL;
+    // SAFETY: as the caller promises.
+    let call = (signal == libc::SIGSYS).then(|| unsafe { call_registers(context) }.0);
     #[cfg(target_arch = "x86_64")]
     {
         // SAFETY: as the caller promises.
@@ -257,13 +326,14 @@ unsafe fn read_fault(signal: i32, info: &libc::siginfo_t, context: *mut libc::c_
             // SAFETY: the processor has just read this instruction; the longest prefix looked at is shorter
             // than any vector move.
             misaligned: protection && unsafe { demands_alignment(instruction) },
+            call,
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
     {
         let _ = context;
         let misaligned = signal == libc::SIGBUS;
-        SignalInfo { signal, address, protection, write: false, stack: 0, misaligned }
+        SignalInfo { signal, address, protection, write: false, stack: 0, misaligned, call }
     }
 }
 
@@ -284,6 +354,37 @@ unsafe fn demands_alignment(instruction: *const u8) -> bool {
         _ => return false,
     };
     matches!(opcode, 0x28 | 0x29 | 0x2b | 0x6f | 0x7f | 0xe7)
+}
+
+/// Whether this process is a worker, whose parent hears last words.
+pub fn is_installed() -> bool {
+    OUTPUT.load(Ordering::Acquire) >= 0
+}
+
+/// Last words of another process than this one: what `body` says, under the number of the request that is served.
+/// Ends this process as a fault of its own would.
+pub fn pass_on(error: &DeviceError) -> ! {
+    // SAFETY: `install` stores a reference that lives for ever.
+    let id = unsafe { REQUEST.load(Ordering::Acquire).as_ref() }.map_or(0, |own| own.load(Ordering::Acquire));
+    let body = Response::Fault { error: Box::new(error.clone()) };
+    let line = serde_json::to_string(&Frame { v: PROTOCOL_VERSION, id, body }).unwrap_or_default();
+    say_and_exit(&line)
+}
+
+/// Tells the parent something that is not the protocol, and ends this process.
+pub fn break_off(found: &str) -> ! {
+    let clean: String = found.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect();
+    // Never a frame, whatever it holds.
+    say_and_exit(&format!("not the protocol: {clean}"))
+}
+
+fn say_and_exit(line: &str) -> ! {
+    // SAFETY: the descriptor is the worker's for its frames, the text is alive, and the process ends.
+    unsafe {
+        let text = format!("{line}\n");
+        libc::write(OUTPUT.load(Ordering::Acquire), text.as_ptr().cast(), text.len());
+        libc::_exit(139)
+    }
 }
 
 struct Line {
@@ -310,6 +411,9 @@ struct FaultJudgement {
 
 fn judge(fault: &SignalInfo) -> FaultJudgement {
     let plain = |kind, cause, what| FaultJudgement { kind, cause, what, slot: None };
+    if let Some(number) = fault.call {
+        return plain("crash_other", Some("system_call"), call_purpose(number));
+    }
     match fault.signal {
         // These signals carry no address of data, so the table has no answer for them.
         libc::SIGFPE => return plain("crash_other", Some("divide"), "divides an integer by zero"),
@@ -375,6 +479,9 @@ fn write_response(line: &mut Line, fault: &SignalInfo) -> std::fmt::Result {
         r#"","code":{},"sticky":true,"evidence":{{"address":"0x{:x}""#,
         fault.signal, fault.address
     )?;
+    if let Some(number) = fault.call {
+        write!(line, r#","system_call":{number}"#)?;
+    }
     if let Some(slot) = judgement.slot {
         let (name, offset, bytes) = about(slot, fault.address);
         write!(line, r#","buffer":"{name}","offset_bytes":{offset},"size_bytes":{bytes}"#)?;

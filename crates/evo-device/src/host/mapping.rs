@@ -1,6 +1,7 @@
 //! Address space from the kernel: reserved without access, opened where it is needed.
 
 use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 
 /// Size of a page of this machine, bytes.
@@ -57,6 +58,23 @@ impl Mapping {
     /// Makes a page-aligned range inside it readable only.
     pub fn close_for_writes(&self, start: usize, bytes: usize) -> io::Result<()> {
         self.allow(start, bytes, libc::PROT_READ)
+    }
+
+    /// Maps the start of a file over a page-aligned range inside it, shared with everybody who maps it.
+    pub fn map_file(
+        &self,
+        start: usize,
+        bytes: usize,
+        file: BorrowedFd<'_>,
+        writable: bool,
+    ) -> io::Result<()> {
+        assert!(start >= self.start() && start + bytes <= self.end(), "the range lies inside the mapping");
+        let access = if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
+        let flags = libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_POPULATE;
+        // SAFETY: the range lies inside this mapping, which nobody else manages; what was there is given up.
+        let mapped =
+            unsafe { libc::mmap(start as *mut libc::c_void, bytes, access, flags, file.as_raw_fd(), 0) };
+        if mapped == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
     fn allow(&self, start: usize, bytes: usize, access: libc::c_int) -> io::Result<()> {

@@ -5,7 +5,11 @@
 //! pattern that is checked: what does not fault there is found afterwards. Placed the other way round, the
 //! start touches the page before it to the byte, and the slack lies behind the end.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{MemfdFlags, SealFlags};
 
 use super::fault::{Range, RangeKind, Registered};
 use super::mapping::{Mapping, page_bytes, round_up};
@@ -31,19 +35,97 @@ pub struct GuardedBuffer {
     pattern: u32,
     placement: Placement,
     read_only: bool,
+    /// Open bytes before and behind the open pages that nobody looks at.
+    margin: usize,
+    /// The memory as a file, once another process maps it too.
+    file: Option<SharedFile>,
+    /// Whether the contents belong to another process, which places them.
+    mirror: bool,
     registered: Registered,
+}
+
+/// Memory that two processes map.
+#[derive(Debug)]
+struct SharedFile {
+    writable: OwnedFd,
+    /// The same, opened for reading: no mapping of it can ever be written.
+    readable: OwnedFd,
 }
 
 impl GuardedBuffer {
     /// Maps a buffer of zeros. `margin` bytes of the pages before and behind it, a multiple of a page, are open and not
     /// looked at: none unless a self-test leaves these pages out.
     pub fn with_margin(name: &str, bytes: u64, margin: usize) -> io::Result<GuardedBuffer> {
+        let mut buffer = GuardedBuffer::closed(name, bytes, margin)?;
+        let (open, open_bytes) = buffer.pages();
+        buffer.mapping.open(open - margin, open_bytes + 2 * margin)?;
+        buffer.arm(PATTERN)?;
+        Ok(buffer)
+    }
+
+    /// Maps memory that another process has made with `share`, under the same name and with the same sizes.
+    pub fn mirror(
+        name: &str,
+        bytes: u64,
+        margin: usize,
+        file: BorrowedFd<'_>,
+        read_only: bool,
+    ) -> io::Result<GuardedBuffer> {
+        let mut buffer = GuardedBuffer::closed(name, bytes, margin)?;
+        buffer.mirror = true;
+        buffer.map_file(file, read_only)?;
+        Ok(buffer)
+    }
+
+    /// Puts the file's memory in the place of what is mapped there; addresses stay.
+    pub fn map_file(&mut self, file: BorrowedFd<'_>, read_only: bool) -> io::Result<()> {
+        let (open, open_bytes) = self.pages();
+        self.mapping.map_file(open - self.margin, open_bytes + 2 * self.margin, file, !read_only)?;
+        self.read_only = read_only;
+        Ok(())
+    }
+
+    /// Makes the memory one that another process can map, to write it or only to read it. Whatever that process does,
+    /// the memory keeps its size, so that nothing here faults.
+    pub fn share(&mut self) -> io::Result<()> {
+        if self.file.is_none() {
+            self.file = Some(self.move_to_file()?);
+        }
+        Ok(())
+    }
+
+    /// What another process maps, once the memory is shared.
+    pub fn shared(&self, read_only: bool) -> Option<BorrowedFd<'_>> {
+        let file = self.file.as_ref()?;
+        Some(if read_only { file.readable.as_fd() } else { file.writable.as_fd() })
+    }
+
+    fn move_to_file(&mut self) -> io::Result<SharedFile> {
+        let (open, open_bytes) = self.pages();
+        let (start, bytes) = (open - self.margin, open_bytes + 2 * self.margin);
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let writable = rustix::fs::memfd_create("evo-buffer", flags)?;
+        let mut file = File::from(writable);
+        // SAFETY: the range is open, and launches are over whenever safe code holds the buffer.
+        file.write_all(unsafe { std::slice::from_raw_parts(start as *const u8, bytes) })?;
+        let writable = OwnedFd::from(file);
+        rustix::fs::fcntl_add_seals(&writable, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        let readable = File::open(format!("/proc/self/fd/{}", writable.as_raw_fd()))?.into();
+        self.mapping.map_file(start, bytes, writable.as_fd(), true)?;
+        Ok(SharedFile { writable, readable })
+    }
+
+    /// The sizes and the margin that a mirror of it takes.
+    pub fn shape(&self) -> (u64, usize) {
+        (self.bytes as u64, self.margin)
+    }
+
+    fn closed(name: &str, bytes: u64, margin: usize) -> io::Result<GuardedBuffer> {
         let bytes = usize::try_from(bytes).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
         // An empty buffer gets a page too, so that it has an address of its own.
         let open_bytes = round_up(bytes.max(1), page_bytes());
         let mapping = Mapping::reserve(open_bytes + 2 * GUARD)?;
         let open = mapping.start() + GUARD;
-        mapping.open(open - margin, open_bytes + 2 * margin)?;
         let start = open + open_bytes - round_up(bytes, ALIGNMENT);
         let range = Range {
             kind: RangeKind::Buffer,
@@ -52,7 +134,7 @@ impl GuardedBuffer {
             name,
         };
         let registered = Registered::new(range);
-        let mut buffer = GuardedBuffer {
+        Ok(GuardedBuffer {
             name: name.to_string(),
             mapping,
             start,
@@ -60,10 +142,11 @@ impl GuardedBuffer {
             pattern: PATTERN,
             placement: Placement::End,
             read_only: false,
+            margin,
+            file: None,
+            mirror: false,
             registered,
-        };
-        buffer.arm(PATTERN)?;
-        Ok(buffer)
+        })
     }
 
     /// Moves the contents to one end of the open pages.
@@ -76,6 +159,12 @@ impl GuardedBuffer {
             Placement::Start => open,
             Placement::End => open + open_bytes - round_up(self.bytes, ALIGNMENT),
         };
+        if self.mirror {
+            // The contents have moved already.
+            (self.start, self.placement) = (start, placement);
+            self.registered.set_inner(start, self.bytes);
+            return Ok(());
+        }
         self.while_writable(|buffer| {
             // SAFETY: both ranges lie in the open pages; `copy` allows that they overlap.
             unsafe { std::ptr::copy(buffer.start as *const u8, start as *mut u8, buffer.bytes) };
@@ -112,7 +201,8 @@ impl GuardedBuffer {
     /// Its contents.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: the range is open, initialized by the kernel with zeros, and launches are over whenever
-        // safe code holds the device.
+        // safe code holds the device. A hostile executor may go on writing shared memory; then these bytes are any
+        // bytes, which is all that their readers assume.
         unsafe { std::slice::from_raw_parts(self.start as *const u8, self.bytes) }
     }
 

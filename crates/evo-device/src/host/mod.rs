@@ -3,9 +3,12 @@
 //! overrun is a fault with a name. Its timings are those of this processor and are labelled so.
 
 mod backend;
+mod calls;
 mod divergence;
 pub mod fault;
 mod fiber;
+mod flush;
+pub mod initializers;
 mod instrument;
 mod launch;
 mod machine;
@@ -17,10 +20,12 @@ mod pattern;
 mod pool;
 mod preempt;
 mod rewrite;
+pub mod room;
 mod runner;
 mod shared;
 mod static_shared;
 mod stop;
+mod store;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -32,3 +37,4 @@ mod zones;
 
 pub use backend::HostDevice;
 pub use machine::limits;
+pub use room::{RoomDevice, RoomOptions};

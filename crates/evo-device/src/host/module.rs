@@ -17,9 +17,9 @@ use rustix::fs::MemfdFlags;
 
 use super::fiber::ABI;
 use super::instrument::ModuleImage;
-use super::tls;
 use super::variables::HostVariables;
 use super::zones::{self, SharedVariable};
+use super::{initializers, tls};
 use crate::device::BoundArgument;
 
 /// Mirror of `evo_argument`.
@@ -93,6 +93,7 @@ fn refused(message: impl Into<String>) -> DeviceError {
 impl HostModule {
     /// Loads a shared object that has all `entries`.
     pub fn load(binary: &[u8], entries: &[String]) -> Result<HostModule, DeviceError> {
+        initializers::check(binary)?;
         let (library, file) = open_library(binary)?;
         // SAFETY: the symbol, if it exists, is the `evo_module` that `translate` wrote.
         let record = unsafe { library.get::<*const ModuleRecord>(b"evo_module_table\0") }
@@ -199,7 +200,8 @@ fn open_library(binary: &[u8]) -> Result<(Library, File), DeviceError> {
     file.write_all(binary).map_err(failed)?;
     let detour: String = (0..40).map(|bit| if number >> bit & 1 == 1 { "//." } else { "/." }).collect();
     let path = format!("/proc/self/fd{detour}/{}", file.as_raw_fd());
-    // SAFETY: a variant has no constructors but those of the C++ runtime; loading it runs no kernel code.
+    // SAFETY: loading runs no code of the module: `load` has refused one with constructors, destructors or indirect
+    // functions in the tables that the loader reads.
     let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_LOCAL) };
     // The path means nothing to a reader of the error.
     let library = library.map_err(|error| refused(reason(&error).replace(&path, "the module")))?;

@@ -5,13 +5,14 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use evo_protocol::device::DeviceError;
 
+use super::calls;
 use super::fault::{self, Range, RangeKind, Registered};
 use super::machine;
 use super::module::HostModule;
@@ -79,6 +80,7 @@ impl SharedLaunch {
         }
         // Without its own signal stack a stack overflow on this thread would be nameless, not wrong.
         let _ = fault::prepare_thread();
+        calls::restrict_thread();
         seat.begin(self.work);
         let statics = if self.pattern.is_some() { self.statics.locate() } else { None };
         let order = BlockSequence::new(blocks, self.work.order);
@@ -219,7 +221,7 @@ pub struct ProcessorPool {
     /// How many threads more a kernel's last launch needed, by the address of its code and whether its order was seeded:
     /// the next one gets them at once. Only for grids that can be resident as a whole, which may meet at a barrier.
     needed: HashMap<(usize, bool), usize>,
-    _ticker: SliceTicker,
+    ticker: SliceTicker,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -246,10 +248,11 @@ impl ProcessorPool {
             board: Arc::clone(&board),
             clocks: Arc::clone(&clocks),
             most: (WINDOW as usize).min(machine::blocks_max()).saturating_sub(threads),
+            wanted: AtomicUsize::new(0),
         });
-        let (tick, needed) = (Arc::clone(&relief), HashMap::new());
-        let ticker = SliceTicker::start(clocks, slice, move || tick.start())?;
-        let mut pool = ProcessorPool { board, own, helpers: Vec::new(), relief, needed, _ticker: ticker };
+        let (at_once, tick, needed) = (Arc::clone(&relief), Arc::clone(&relief), HashMap::new());
+        let ticker = SliceTicker::start(clocks, slice, move || at_once.start_wanted(), move || tick.start())?;
+        let mut pool = ProcessorPool { board, own, helpers: Vec::new(), relief, needed, ticker };
         for (number, seat) in seats {
             let board = Arc::clone(&pool.board);
             let builder = std::thread::Builder::new().name(format!("evo-host-{number}"));
@@ -291,8 +294,10 @@ impl ProcessorPool {
         }
         self.board.start.notify_all();
         let kernel = (job.work.run as usize, job.work.order.is_some());
-        for _ in 0..self.needed.get(&kernel).copied().unwrap_or(0) {
-            self.relief.start();
+        if let Some(needed) = self.needed.get(&kernel) {
+            // By the ticker, because threads that run kernels may be forbidden to start others.
+            self.relief.wanted.store(*needed, Ordering::Release);
+            self.ticker.wake();
         }
         job.take_part(&mut self.own);
         // Who comes now finds nothing to do; who has begun is waited for.
@@ -356,9 +361,18 @@ struct Relief {
     board: Arc<Board>,
     clocks: TurnClocks,
     most: usize,
+    /// How many threads the launch that has begun needed the last time.
+    wanted: AtomicUsize,
 }
 
 impl Relief {
+    /// Starts the threads that are wanted at once.
+    fn start_wanted(&self) {
+        for _ in 0..self.wanted.swap(0, Ordering::Acquire) {
+            self.start();
+        }
+    }
+
     /// Starts one more thread if the launch has blocks for it; says whether.
     fn start(&self) -> bool {
         let mut state = lock(&self.board.state);

@@ -28,6 +28,22 @@ const INSTRUMENT: &str = include_str!("instrument/evo_instrument.h");
 
 const SEE_HEADER: &str = "#include \"evo_cuda.h\"\n";
 
+/// Declarations of the C library that carry names for the assembler; sources that include other headers get them first.
+const BEFORE_FENCE: &str = "#include <string.h>\n#include <wchar.h>\n";
+
+/// From here on the preprocessor refuses inline assembly, also where it is pasted, spliced or made by a macro. The
+/// names behind the three keywords are macros of headers that expand to them.
+const ASSEMBLY_FENCE: &str =
+    "#pragma GCC poison asm __asm __asm__ __REDIRECT __REDIRECT_NTH __REDIRECT_NTHNL EVO_FIELD\n";
+
+/// Words of g++ and of clang++ about a name behind the fence.
+const FENCE_WORDS: [&str; 2] = ["attempt to use poisoned \"", "attempt to use a poisoned identifier"];
+
+/// The compiler's line about inline assembly in a source, if its log has one.
+pub fn about_assembly(log: &str) -> Option<&str> {
+    log.lines().map(str::trim).find(|line| FENCE_WORDS.iter().any(|words| line.contains(words)))
+}
+
 /// Every file of the include folder, by name. CUDA's own headers, and those of the C library whose
 /// declarations would clash with CUDA's overloads, resolve to ours.
 pub fn headers() -> &'static [(&'static str, &'static str)] {
@@ -86,6 +102,8 @@ pub fn flags() -> Vec<String> {
         "-fvisibility=hidden",
         "-fPIC",
         "-shared",
+        // Their constructors and destructors would be the only ones in an honest module (`initializers.rs`).
+        "-nostartfiles",
         "-Wl,-Bsymbolic,--as-needed",
         "-w",
     ]
@@ -101,8 +119,7 @@ pub fn flags() -> Vec<String> {
 /// Little is optimized, so that accesses stay those of the source; wide accesses of the compiler's own making
 /// would look misaligned.
 pub fn instrumented_flags(gcc: bool) -> Vec<String> {
-    let linked = |flag: &String| *flag == "-shared" || flag.starts_with("-Wl,");
-    let mut flags: Vec<String> = flags().into_iter().filter(|flag| !linked(flag) && *flag != "-O2").collect();
+    let mut flags: Vec<String> = flags().into_iter().filter(|flag| !links(flag) && *flag != "-O2").collect();
     let own: &[&str] = match gcc {
         true => &[
             "--param=tsan-distinguish-volatile=1",
@@ -126,7 +143,12 @@ pub fn instrumented_flags(gcc: bool) -> Vec<String> {
 
 /// Flags that link an instrumented object file.
 pub fn link_flags() -> Vec<String> {
-    flags().into_iter().filter(|flag| *flag == "-shared" || flag.starts_with("-Wl,")).collect()
+    flags().into_iter().filter(|flag| links(flag)).collect()
+}
+
+/// Whether a flag is of interest to the linker only.
+pub fn links(flag: &str) -> bool {
+    flag == "-shared" || flag == "-nostartfiles" || flag.starts_with("-Wl,")
 }
 
 /// Those of a kernel's options that a C++ compiler gets on its command line: include folders. NVRTC's own
@@ -191,6 +213,11 @@ pub fn translation_unit(source: &KernelSource) -> Result<String, Box<Verdict>> {
     if source.instrumented {
         text.push_str("#include \"evo_instrument.h\"\n");
     }
+    if includes_others(&source.text) {
+        text.push_str(BEFORE_FENCE);
+    }
+    // Before the options' macros too, since a macro that is older than the fence may still say `asm`.
+    text.push_str(ASSEMBLY_FENCE);
     text.push_str(&directives(&source.options));
     // Compiler messages and barrier lines then count from the rendered kernel's first line.
     text.push_str(&format!("#line 1 \"{file_name}\"\n"));
@@ -208,6 +235,12 @@ pub fn translation_unit(source: &KernelSource) -> Result<String, Box<Verdict>> {
     }
     text.push_str(&entry_table(source, &rewritten.launch_bounds));
     Ok(text)
+}
+
+/// Whether a source includes more than headers that evo brings. Where the text does not tell, it does.
+fn includes_others(text: &str) -> bool {
+    let own = |line: &str| headers().iter().any(|(name, _)| line.contains(&format!("<{name}>")));
+    text.lines().any(|line| line.contains("include") && !own(line))
 }
 
 fn entry_table(source: &KernelSource, launch_bounds: &[(String, String)]) -> String {
@@ -272,8 +305,21 @@ mod tests {
         );
         assert!(at("__global__ void a()") < at("#undef no_sanitize"));
         let flags = instrumented_flags(true);
-        assert!(!flags.iter().any(|flag| flag == "-shared" || flag.starts_with("-Wl,") || flag == "-O2"));
+        assert!(!flags.iter().any(|flag| links(flag) || flag == "-O2"));
         assert!(!link_flags().iter().any(|flag| flag.contains("sanitize")));
+    }
+
+    #[test]
+    fn the_fence_stands_before_the_options_macros() {
+        let own = KernelSource {
+            options: vec!["-DX=asm".to_string()],
+            ..source("#include <cstring>\n__global__ void a() {}", &["a"])
+        };
+        let unit = translation_unit(&own).unwrap();
+        let at = |text: &str| unit.find(text).unwrap_or_else(|| panic!("{text} in {unit}"));
+        assert!(at("evo_cuda.h") < at("<string.h>") && at("<string.h>") < at("poison asm"));
+        assert!(at("poison asm") < at("#define X asm"));
+        assert!(!translation_unit(&source("#include <cmath>\n", &[])).unwrap().contains("<string.h>"));
     }
 
     #[test]

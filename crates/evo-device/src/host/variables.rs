@@ -1,8 +1,13 @@
 //! A loaded module's own variables: what they hold, and what they held when the module was loaded.
 
-use super::numbers;
 use crate::device::VariableState;
 use crate::symbols;
+
+/// A hash of a variable. On the calling thread, which may not start others where variants run behind fences.
+fn hash(bytes: &[u8]) -> u64 {
+    let whole = blake3::hash(bytes);
+    u64::from_le_bytes(whole.as_bytes()[..8].try_into().expect("a hash has more than eight bytes"))
+}
 
 /// A `__device__` variable or a static local.
 #[derive(Debug)]
@@ -42,7 +47,7 @@ impl HostVariables {
         let state = |own: &HostVariable| {
             // SAFETY: as the caller promises.
             let now = unsafe { std::slice::from_raw_parts(own.address as *const u8, own.bytes) };
-            VariableState { name: own.name.clone(), hash: numbers::hash(now) }
+            VariableState { name: own.name.clone(), hash: hash(now) }
         };
         self.0.iter().map(state).collect()
     }

@@ -174,7 +174,7 @@ impl SecondJudge<'_> {
 
 fn start(setup: &DeviceSetup) -> Result<Conversation<PlainOrder, PlainReply>, CliError> {
     let mut command = Command::new(process::worker_program()?);
-    command.args(["worker", "--plain"]);
+    command.args(["worker", "--plain", "--sandbox", setup.sandbox.as_str()]);
     let (group, log) = (ProcessGroup::default(), CappedLog::of_end(1 << 16));
     let mut child = Conversation::start(command, VERSION, group, log)?;
     let support_cubin = session::support_cubin(setup)?;

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use evo_device::device::{BoundArgument, BoundLaunch, BufferId, Device, ModuleId};
+use evo_device::host::RoomOptions;
 use evo_device::open::open;
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::{ArgumentRef, BufferPlan, Fill, LaunchPlan, ProblemPlan, Role};
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::loops;
 use crate::process::{self, Orphaned, ParentLink, RequestHandler};
+use crate::worker::serve::rooms;
 
 /// Of the protocol between the self-test and its child, which are always of one build.
 pub const VERSION: u32 = 1;
@@ -53,17 +55,18 @@ pub enum PlainReply {
     },
 }
 
-/// Serves until stdin ends.
+/// Serves until stdin ends; `sandbox`: whether variants on the host run behind fences.
 ///
 /// # Errors
 /// The pipes to the parent are broken.
-pub fn serve() -> std::io::Result<()> {
+pub fn serve(sandbox: bool) -> std::io::Result<()> {
     let link = ParentLink::take_over(VERSION, Orphaned::Exits)?;
-    process::serve(&mut PlainWorker { link, device: None })
+    process::serve(&mut PlainWorker { link, rooms: rooms(sandbox)?, device: None })
 }
 
 struct PlainWorker {
     link: ParentLink<PlainOrder, PlainReply>,
+    rooms: RoomOptions,
     device: Option<Box<dyn Device>>,
 }
 
@@ -78,7 +81,8 @@ impl RequestHandler for PlainWorker {
     fn answer(&mut self, order: PlainOrder) -> Option<PlainReply> {
         let reply = match order {
             PlainOrder::Open { device, support_cubin } => {
-                open(&device, support_cubin.as_deref()).map_err(|error| error.to_string()).map(|device| {
+                let opened = open(&device, support_cubin.as_deref(), self.rooms.clone());
+                opened.map_err(|error| error.to_string()).map(|device| {
                     self.device = Some(device);
                     PlainReply::Opened
                 })

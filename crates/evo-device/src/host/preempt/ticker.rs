@@ -29,22 +29,31 @@ pub struct SliceTicker {
 
 impl SliceTicker {
     /// Watches over processor threads; a fiber that others wait for runs for at most two slices at a stretch.
-    /// `relieve` is called when a block makes no progress; it tells whether it has started another processor thread.
+    /// `look` is called at each look and after `wake`. `relieve` is called when a block makes no progress; it tells whether
+    /// it has started another processor thread.
     ///
     /// # Errors
     /// The operating system refuses a thread or a signal handler.
     pub fn start(
         clocks: TurnClocks,
         slice: Duration,
+        look: impl Fn() + Send + 'static,
         relieve: impl Fn() -> bool + Send + 'static,
     ) -> io::Result<SliceTicker> {
         let end = Arc::new((Mutex::new(false), Condvar::new()));
         let mut ticker = SliceTicker { end: Arc::clone(&end), thread: None };
         if signal::install()? {
             let builder = std::thread::Builder::new().name("evo-host-ticker".to_string());
-            ticker.thread = Some(builder.spawn(move || watch(&clocks, slice, &relieve, &end))?);
+            ticker.thread = Some(builder.spawn(move || watch(&clocks, slice, (&look, &relieve), &end))?);
         }
         Ok(ticker)
+    }
+}
+
+impl SliceTicker {
+    /// Has it look at once.
+    pub fn wake(&self) {
+        self.end.1.notify_all();
     }
 }
 
@@ -67,12 +76,18 @@ struct LastLook {
     looks: u32,
 }
 
-fn watch(clocks: &TurnClocks, slice: Duration, relieve: &dyn Fn() -> bool, end: &(Mutex<bool>, Condvar)) {
+fn watch(
+    clocks: &TurnClocks,
+    slice: Duration,
+    (look, relieve): (&dyn Fn(), &dyn Fn() -> bool),
+    end: &(Mutex<bool>, Condvar),
+) {
     let mut seen = Vec::new();
     let mut pause = slice;
     let mut ended = end.0.lock().unwrap_or_else(PoisonError::into_inner);
     while !*ended {
         ended = end.1.wait_timeout(ended, pause).unwrap_or_else(PoisonError::into_inner).0;
+        look();
         pause = IDLE * slice;
         let now = clocks.lock().unwrap_or_else(PoisonError::into_inner).clone();
         seen.resize_with(now.len(), LastLook::default);

@@ -19,7 +19,7 @@ use evo_protocol::binary::KernelSource;
 use evo_protocol::device::DeviceError;
 use evo_space::genome::ContentHash;
 
-use super::{HostDevice, translate};
+use super::{HostDevice, initializers, translate};
 use crate::device::{BoundArgument, BoundLaunch, BufferId, Device, ModuleId, Placement, RunConditions};
 
 /// Compiles with `c++` and gives the shared object's bytes.
@@ -64,7 +64,11 @@ fn compile_as(text: &str, entries: &[&str], instrumented: bool) -> Vec<u8> {
     } else {
         run(translate::flags(), &input, &output);
     }
-    std::fs::read(&output).unwrap()
+    let mut binary = std::fs::read(&output).unwrap();
+    if instrumented {
+        initializers::silence(&mut binary).unwrap();
+    }
+    binary
 }
 
 /// A device with one loaded kernel.

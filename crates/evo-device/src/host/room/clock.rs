@@ -1,0 +1,112 @@
+//! Times that an executor tells, compared with the worker's own clock.
+//!
+//! Samples are taken where the kernel runs, so that a call costs what it costs. A variant that rewrites its
+//! executor could tell any number. It cannot tell samples that last longer than the whole request took, and it
+//! cannot make requests short that are not: a variant whose times are much shorter than every one of many requests
+//! is found out. Waiting for a busy processor lengthens some requests but not all of them, so the shortest excess of
+//! several counts.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use evo_protocol::device::DeviceError;
+use evo_protocol::verdict::VerdictKind;
+use serde_json::json;
+
+/// Requests that are looked at together.
+const WINDOW: usize = 8;
+
+/// An excess below this is what messages and wake-ups take.
+const EXCESS_MIN: Duration = Duration::from_millis(2);
+
+/// An excess below this share of the samples says nothing.
+const EXCESS_SHARE: f64 = 0.5;
+
+/// How much longer than a request its samples may seem: what clocks of one machine differ by.
+const ROUNDING: Duration = Duration::from_micros(5);
+
+/// The last requests of one executor.
+#[derive(Debug, Default)]
+pub struct ClockCheck {
+    /// What a request took beyond its samples, and its samples, nanoseconds.
+    requests: VecDeque<(f64, f64)>,
+}
+
+impl ClockCheck {
+    /// Takes in a request that took `taken` by the worker's clock.
+    pub fn add(
+        &mut self,
+        samples: &[f64],
+        batch: u32,
+        asked: u32,
+        taken: Duration,
+    ) -> Result<(), DeviceError> {
+        let plausible = |time: &f64| time.is_finite() && *time >= 0.0;
+        if samples.len() != asked as usize || !samples.iter().all(plausible) {
+            return Err(refuse("the times of the samples are not numbers of their kind", json!({})));
+        }
+        let (told, taken) = (samples.iter().sum::<f64>() * f64::from(batch), taken.as_nanos() as f64);
+        let evidence = json!({ "told_ns": told, "taken_ns": taken });
+        if told > taken + ROUNDING.as_nanos() as f64 {
+            return Err(refuse("the samples last longer than the request for them took", evidence));
+        }
+        if self.requests.len() == WINDOW {
+            self.requests.pop_front();
+        }
+        self.requests.push_back((taken - told, told));
+        let long = |(excess, told): &(f64, f64)| {
+            *excess > EXCESS_MIN.as_nanos() as f64 && *excess > EXCESS_SHARE * told
+        };
+        if self.requests.len() == WINDOW && self.requests.iter().all(long) {
+            let message =
+                format!("the samples are much shorter than each of the last {WINDOW} requests for them");
+            return Err(refuse(&message, evidence));
+        }
+        Ok(())
+    }
+}
+
+fn refuse(what: &str, evidence: serde_json::Value) -> DeviceError {
+    let mut error = DeviceError::plain(VerdictKind::TimingEscape, what).with_cause("forged_time").sticky();
+    if let serde_json::Value::Object(evidence) = evidence {
+        error.evidence = evidence;
+    }
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(check: &mut ClockCheck, sample_ns: f64, taken_ms: u64) -> Option<String> {
+        let taken = Duration::from_millis(taken_ms);
+        check.add(&[sample_ns; 10], 2, 10, taken).err().and_then(|error| error.cause)
+    }
+
+    #[test]
+    fn times_that_cannot_be_are_refused_at_once() {
+        for wrong in [f64::NAN, -1.0, f64::INFINITY, 2e6] {
+            assert!(told(&mut ClockCheck::default(), wrong, 20).is_some(), "{wrong}");
+        }
+        let missing = ClockCheck::default().add(&[1.0], 1, 2, Duration::from_secs(1));
+        assert_eq!(missing.unwrap_err().verdict().label(), "timing_escape:forged_time");
+    }
+
+    #[test]
+    fn times_that_are_always_too_short_are_found_out() {
+        let mut check = ClockCheck::default();
+        let seen: Vec<bool> = (0..WINDOW).map(|_| told(&mut check, 0.5e6, 20).is_some()).collect();
+        assert_eq!(seen.iter().position(|refused| *refused), Some(WINDOW - 1));
+    }
+
+    #[test]
+    fn one_undisturbed_request_among_many_is_enough() {
+        let mut check = ClockCheck::default();
+        for number in 0..50 {
+            let taken_ms = if number % WINDOW == 0 { 21 } else { 90 };
+            assert_eq!(told(&mut check, 1e6, taken_ms), None);
+        }
+        let mut quick = ClockCheck::default();
+        assert!((0..50).all(|_| told(&mut quick, 10.0, 1).is_none()));
+    }
+}

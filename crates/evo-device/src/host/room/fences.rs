@@ -1,0 +1,234 @@
+//! What a nursery and its executors may reach: namespaces of their own, system libraries to read, limits.
+//!
+//! Every fence stands alone: where the system refuses one, the others hold, and the report says so.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
+    RulesetStatus, Scope, path_beneath_rules,
+};
+use rustix::process::{Resource, Rlimit, Signal};
+use serde::{Deserialize, Serialize};
+
+use crate::host::calls;
+
+/// Where system libraries lie. The user's own folders of `LD_LIBRARY_PATH` join them.
+const LIBRARIES: [&str; 6] =
+    ["/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache"];
+
+/// Threads of all executors of a worker.
+const THREADS_MAX: u64 = 4096;
+
+/// Processor seconds of an executor, for each processor.
+const SECONDS_MAX: u64 = 3600;
+
+/// Which fences hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FenceReport {
+    /// Whether there were to be any.
+    pub on: bool,
+    /// Kinds of namespaces that executors are alone in.
+    pub namespaces: Vec<String>,
+    /// Whether files are out of reach but for system libraries, and after loading those too.
+    pub landlock: bool,
+    /// Whether kernels may make only a few system calls.
+    pub system_calls: bool,
+    /// Whether memory, files and processes are limited.
+    pub limits: bool,
+}
+
+impl FenceReport {
+    /// The fences that should hold and do not.
+    pub fn missing(&self) -> Vec<String> {
+        let mut missing = Vec::new();
+        for (name, _) in NAMESPACES.iter().filter(|(name, _)| !self.namespaces.iter().any(|own| own == name))
+        {
+            missing.push(format!("{name} namespace"));
+        }
+        missing.extend((!self.landlock).then(|| "landlock".to_string()));
+        missing.extend((!self.system_calls).then(|| "seccomp".to_string()));
+        missing.extend((!self.limits).then(|| "limits".to_string()));
+        missing
+    }
+}
+
+impl std::fmt::Display for FenceReport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if !self.on {
+            return f.write_str("off: host variants run in processes of their own without further fences");
+        }
+        let mut held = Vec::new();
+        if !self.namespaces.is_empty() {
+            held.push(format!("namespaces ({})", self.namespaces.join(", ")));
+        }
+        held.extend(self.landlock.then(|| "landlock".to_string()));
+        held.extend(self.system_calls.then(|| "seccomp".to_string()));
+        held.extend(self.limits.then(|| "limits".to_string()));
+        write!(f, "{}", if held.is_empty() { "none".to_string() } else { held.join(", ") })?;
+        let missing = self.missing();
+        if missing.is_empty() { Ok(()) } else { write!(f, "; not here: {}", missing.join(", ")) }
+    }
+}
+
+const NAMESPACES: [(&str, libc::c_int); 4] = [
+    ("user", libc::CLONE_NEWUSER),
+    ("pid", libc::CLONE_NEWPID),
+    ("network", libc::CLONE_NEWNET),
+    ("ipc", libc::CLONE_NEWIPC),
+];
+
+/// Shuts this process in. It has one thread, and no child yet. It may go on as a child of itself.
+///
+/// `memory` is this machine's in bytes, `cores` how many executors may use.
+pub fn enter(memory: u64, cores: u64) -> io::Result<FenceReport> {
+    let mut report = FenceReport { on: true, namespaces: namespaces(), ..FenceReport::default() };
+    // Other credentials take the request back.
+    die_with_parent(None)?;
+    if report.namespaces.iter().any(|name| name == "pid") {
+        begin_namespace()?;
+    }
+    report.landlock = close_files();
+    report.limits = limit(memory, cores, report.namespaces.iter().any(|name| name == "user"));
+    drop_capabilities();
+    die_with_parent(None)?;
+    report.system_calls = calls::are_supported();
+    Ok(report)
+}
+
+/// Leaves the namespaces that can be left.
+fn namespaces() -> Vec<String> {
+    // SAFETY: asks for this process's own numbers.
+    let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+    let mut held = Vec::new();
+    // The first gives the right to leave the others.
+    for (name, flag) in NAMESPACES {
+        // SAFETY: this process has one thread; namespaces concern nothing in its memory.
+        if unsafe { libc::unshare(flag) } != 0 {
+            continue;
+        }
+        held.push(name.to_string());
+        if flag == libc::CLONE_NEWUSER {
+            // Nobody in there: what it may do to files is what everybody may.
+            let _ = fs::write("/proc/self/setgroups", "deny");
+            let _ = fs::write("/proc/self/uid_map", format!("65534 {user} 1"));
+            let _ = fs::write("/proc/self/gid_map", format!("65534 {group} 1"));
+        }
+    }
+    held
+}
+
+/// Goes on as the first process of the new namespace, whose end is the end of all in it.
+fn begin_namespace() -> io::Result<()> {
+    // SAFETY: this process has one thread, so its child may go on as if it were alone.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => die_with_parent(None),
+        child => {
+            // The socket must be the child's alone: the worker's end then tells when the child is gone.
+            close_descriptors_from(0);
+            let mut status = 0;
+            // SAFETY: waits for the child and ends; nothing of this process is of use any more.
+            unsafe {
+                while libc::waitpid(child, &mut status, 0) < 0
+                    && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
+                {}
+                libc::_exit(if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { 1 })
+            }
+        }
+    }
+}
+
+/// Asks for SIGKILL at the end of the parent. With `Some` the parent is visible, and may have ended before.
+pub fn die_with_parent(visible: Option<()>) -> io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    let orphaned = visible.is_some() && rustix::process::getppid().is_none();
+    if orphaned { Err(io::Error::from_raw_os_error(libc::ESRCH)) } else { Ok(()) }
+}
+
+/// Leaves system libraries to be read, and nothing to be written, in the network or beyond.
+fn close_files() -> bool {
+    let own = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let own: Vec<_> = std::env::split_paths(OsStr::new(&own)).filter(|folder| folder.is_absolute()).collect();
+    let libraries = LIBRARIES.iter().map(std::path::PathBuf::from).chain(own);
+    let read = AccessFs::ReadFile | AccessFs::ReadDir | AccessFs::Execute;
+    let restricted = || -> Result<RulesetStatus, landlock::RulesetError> {
+        let ruleset = Ruleset::default()
+            .set_compatibility(CompatLevel::BestEffort)
+            .handle_access(AccessFs::from_all(ABI::V5))?
+            .handle_access(AccessNet::from_all(ABI::V4))?
+            .scope(Scope::from_all(ABI::V6))?
+            .create()?
+            .add_rules(path_beneath_rules(libraries, read))?;
+        Ok(ruleset.restrict_self()?.ruleset)
+    };
+    restricted().is_ok_and(|status| status != RulesetStatus::NotEnforced)
+}
+
+/// Limits that are far above what an honest variant needs.
+fn limit(memory: u64, cores: u64, alone: bool) -> bool {
+    let exactly = |value: u64| Rlimit { current: Some(value), maximum: Some(value) };
+    // Each processor thread reserves stacks, each buffer reserves what lies beside it; nothing of that is memory.
+    let reserved = (cores + 16) * (256 << 20) + (64 << 30);
+    let mut limits = vec![
+        (Resource::Core, 0),
+        (Resource::As, memory.saturating_mul(2).saturating_add(reserved)),
+        (Resource::Cpu, SECONDS_MAX * cores),
+    ];
+    if alone {
+        // Elsewhere the user's other processes count too.
+        limits.push((Resource::Nproc, THREADS_MAX));
+    }
+    let set: Vec<bool> = limits
+        .into_iter()
+        .map(|(what, value)| rustix::process::setrlimit(what, exactly(value)).is_ok())
+        .collect();
+    !set.contains(&false)
+}
+
+/// Lets no file grow any more: for an executor whose module is loaded.
+pub fn write_no_files() {
+    // A write that the limit stops is an error like others, not a signal.
+    // SAFETY: ignores a signal that nothing here waits for.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+    let nothing = Rlimit { current: Some(0), maximum: Some(0) };
+    let _ = rustix::process::setrlimit(Resource::Fsize, nothing);
+}
+
+/// Gives up the rights that the first process of a user namespace has in it.
+fn drop_capabilities() {
+    // SAFETY: changes what this process may do, and nothing in its memory.
+    unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
+    let none = rustix::thread::CapabilitySet::empty();
+    let sets = rustix::thread::CapabilitySets { effective: none, permitted: none, inheritable: none };
+    let _ = rustix::thread::set_capabilities(None, sets);
+}
+
+/// Removes all variables of the environment.
+pub fn clear_environment() {
+    // Kept until the loader's folders have been read: `close_files` asks for them.
+    let kept = std::env::var_os("LD_LIBRARY_PATH");
+    // SAFETY: this process has one thread, so nobody reads the environment meanwhile.
+    unsafe {
+        libc::clearenv();
+        if let Some(folders) = kept {
+            std::env::set_var("LD_LIBRARY_PATH", folders);
+        }
+    }
+}
+
+/// Closes every descriptor from a number on.
+pub fn close_descriptors_from(first: u32) {
+    // SAFETY: closes descriptors by number. Values of this process that own one of them are not used any more.
+    unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) };
+}
+
+/// All bytes of a file from its start.
+pub fn read_all(file: OwnedFd) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::from(file).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

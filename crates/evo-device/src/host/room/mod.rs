@@ -1,0 +1,33 @@
+//! The host device with its variants in rooms of their own.
+//!
+//! A host variant is native code. Whoever shares an address space with it cannot keep anything from it: expected
+//! answers could be read, comparisons rewritten, answers to the parent forged. So each loaded module runs in a
+//! process of its own, an *executor*, and the worker's device is a proxy that asks it over a socket.
+//!
+//! ```text
+//! worker (judge, answers, protocol) ── socket ── executor (one module, its kernels)
+//!    │          └─ buffers bound to a launch: memory that both map, inputs read-only in the executor
+//!    └─ nursery: one clean process that forks each executor, fenced in before the first
+//! ```
+//!
+//! `proxy` is the worker's side, `executor` the other one, `order` and `wire` what they say to each other. `nursery`
+//! starts executors and tells how they ended, `fences` and `super::calls` are what an executor may not do, and `ending`
+//! lets a fault look to the parent as if the variant had run in the worker itself. `clock` compares the times that an
+//! executor tells with the worker's own.
+//!
+//! Nothing that an executor says is believed beyond what a variant may claim about itself: outputs are compared by
+//! the worker in its own mapping, errors must be of a kind that speaks against the variant, and times must fit the
+//! worker's clock.
+
+mod clock;
+mod ending;
+mod executor;
+mod fences;
+mod nursery;
+mod order;
+mod proxy;
+mod wire;
+
+pub use fences::FenceReport;
+pub use nursery::{RoomOptions, fences, serve};
+pub use proxy::RoomDevice;

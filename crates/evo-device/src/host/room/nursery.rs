@@ -1,0 +1,230 @@
+//! Where executors come from: one clean process, fenced in, that forks each of them.
+//!
+//! The nursery is this program started anew, so it holds nothing of the worker's: no answers, no environment, no
+//! descriptors. It has one thread and never runs a kernel, so each executor begins as the first one did, whatever
+//! earlier variants made of theirs. Where the system allows it the nursery is the first process of a namespace: when
+//! it ends, the kernel ends everything in there.
+
+use std::io;
+use std::os::fd::{AsFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use evo_protocol::device::DeviceInfo;
+use serde::{Deserialize, Serialize};
+
+use super::executor;
+use super::fences::{self, FenceReport};
+use super::wire::RoomSocket;
+use crate::host::machine;
+
+/// The descriptor of an executor's socket, behind the three that every process has.
+const EXECUTOR_SOCKET: i32 = 3;
+
+/// How a nursery is started.
+#[derive(Clone, Debug)]
+pub struct RoomOptions {
+    /// A program that calls [`serve`] when it gets these arguments.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+}
+
+/// What a worker asks of its nursery.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum NurseryOrder {
+    /// Starts an executor on the socket that comes along.
+    Start,
+    /// Ends an executor, after it has had so long to end by itself, and tells how it ended.
+    End { pid: i32, grace_ms: u64 },
+}
+
+/// What a nursery tells.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum NurseryReply {
+    Ready {
+        report: FenceReport,
+    },
+    Started {
+        pid: i32,
+    },
+    /// As `waitpid` says it; absent if it had to be killed.
+    Ended {
+        status: Option<i32>,
+    },
+    Failed {
+        why: String,
+    },
+}
+
+/// A nursery and the way to it. It ends with this.
+#[derive(Debug)]
+pub struct Nursery {
+    socket: RoomSocket,
+    process: Child,
+    report: FenceReport,
+}
+
+impl Nursery {
+    /// Starts one. The calling thread must live as long: the nursery ends with it.
+    pub fn start(options: &RoomOptions) -> io::Result<Nursery> {
+        let (socket, theirs) = RoomSocket::pair()?;
+        let mut command = Command::new(&options.program);
+        command.args(&options.arguments).env_clear().stdin(Stdio::from(theirs.into_descriptor()));
+        // For libraries that only the user's environment leads to; the executors lose it again.
+        if let Some(folders) = std::env::var_os("LD_LIBRARY_PATH") {
+            command.env("LD_LIBRARY_PATH", folders);
+        }
+        // What kernels print must not mix with what this process prints on its standard output.
+        command.stdout(Stdio::from(io::stderr().as_fd().try_clone_to_owned()?));
+        // SAFETY: the closure makes one system call between fork and exec.
+        unsafe { command.pre_exec(|| fences::die_with_parent(None)) };
+        let process = command.spawn()?;
+        // The command holds a copy of the nursery's end: with it here, its death would go unnoticed.
+        drop(command);
+        let mut nursery = Nursery { socket, process, report: FenceReport::default() };
+        match nursery.hear()? {
+            NurseryReply::Ready { report } => nursery.report = report,
+            other => return Err(io::Error::other(format!("the nursery says {other:?}"))),
+        }
+        Ok(nursery)
+    }
+
+    /// Which fences hold.
+    pub fn report(&self) -> &FenceReport {
+        &self.report
+    }
+
+    /// An executor: our end of the socket to it, and its number.
+    pub fn bear(&self) -> io::Result<(RoomSocket, i32)> {
+        let (socket, theirs) = RoomSocket::pair()?;
+        self.socket.send(&NurseryOrder::Start, &[theirs.as_fd()])?;
+        match self.hear()? {
+            NurseryReply::Started { pid } => Ok((socket, pid)),
+            other => Err(io::Error::other(format!("the nursery says {other:?}"))),
+        }
+    }
+
+    /// Ends an executor that may have `grace` to end by itself. Gives how it did, nothing if it did not.
+    pub fn bury(&self, pid: i32, grace: Duration) -> io::Result<Option<i32>> {
+        let grace_ms = grace.as_millis() as u64;
+        self.socket.send(&NurseryOrder::End { pid, grace_ms }, &[])?;
+        match self.hear()? {
+            NurseryReply::Ended { status } => Ok(status),
+            other => Err(io::Error::other(format!("the nursery says {other:?}"))),
+        }
+    }
+
+    fn hear(&self) -> io::Result<NurseryReply> {
+        let message = self.socket.receive()?;
+        message.ok_or_else(|| io::Error::other("the nursery of executors has ended"))?.parse()
+    }
+}
+
+impl Drop for Nursery {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Which fences hold on this machine, as a nursery finds them.
+///
+/// # Errors
+/// No nursery starts.
+pub fn fences(options: &RoomOptions) -> io::Result<FenceReport> {
+    Nursery::start(options).map(|nursery| nursery.report().clone())
+}
+
+/// Is a nursery, until the worker is gone: the socket is this process's standard input. Without `sandbox` only the
+/// addresses are apart.
+///
+/// # Errors
+/// The socket is none, or is broken.
+pub fn serve(sandbox: bool) -> io::Result<()> {
+    fences::close_descriptors_from(3);
+    fences::clear_environment();
+    // SAFETY: the worker made standard input its socket, and nobody else in this process uses it.
+    let socket = RoomSocket::of(unsafe { OwnedFd::from_raw_fd(0) });
+    // Looked at before files are out of reach; executors need not look again.
+    let info = machine::describe();
+    let threads = machine::cores().min(machine::blocks_max());
+    let report = match sandbox {
+        true => fences::enter(info.memory_bytes, machine::cores() as u64)?,
+        false => FenceReport::default(),
+    };
+    socket.send(&NurseryReply::Ready { report: report.clone() }, &[])?;
+    while let Some(mut message) = socket.receive()? {
+        let reply = match message.parse()? {
+            NurseryOrder::Start => match message.descriptors.pop() {
+                None => NurseryReply::Failed { why: "an executor needs a socket".to_string() },
+                // SAFETY: this process has one thread, so its child may go on as if it were alone.
+                Some(descriptor) => match unsafe { libc::fork() } {
+                    -1 => NurseryReply::Failed { why: io::Error::last_os_error().to_string() },
+                    0 => become_executor(descriptor, &info, threads, report.system_calls),
+                    pid => NurseryReply::Started { pid },
+                },
+            },
+            NurseryOrder::End { pid, grace_ms } => {
+                NurseryReply::Ended { status: end(pid, Duration::from_millis(grace_ms)) }
+            }
+        };
+        socket.send(&reply, &[])?;
+    }
+    Ok(())
+}
+
+/// The rest of an executor's life.
+fn become_executor(descriptor: OwnedFd, info: &DeviceInfo, threads: usize, fenced: bool) -> ! {
+    let lived = || -> io::Result<()> {
+        fences::die_with_parent(Some(()))?;
+        // The folders of libraries, which the loader has taken in.
+        // SAFETY: this process has one thread, so nobody reads the environment meanwhile.
+        unsafe { libc::clearenv() };
+        let given = descriptor.into_raw_fd();
+        // SAFETY: dup2 touches no memory. The nursery's own socket goes too: an executor reaches only its worker.
+        if given != EXECUTOR_SOCKET && unsafe { libc::dup2(given, EXECUTOR_SOCKET) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        fences::close_descriptors_from(EXECUTOR_SOCKET.cast_unsigned() + 1);
+        // SAFETY: the descriptors are this process's, and from here on the second is this value's.
+        let socket = unsafe {
+            libc::close(0);
+            RoomSocket::of(OwnedFd::from_raw_fd(EXECUTOR_SOCKET))
+        };
+        executor::run(socket, info, threads, fenced)
+    };
+    let code = match lived() {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("the executor: {error}");
+            70
+        }
+    };
+    // SAFETY: ends the process without running what a variant may have registered.
+    unsafe { libc::_exit(code) }
+}
+
+/// How a child ended by itself within `grace`; killed and reaped otherwise.
+fn end(pid: i32, grace: Duration) -> Option<i32> {
+    let until = Instant::now() + grace;
+    let mut status = 0;
+    loop {
+        // SAFETY: waits for a child of this process and writes to a live integer.
+        match unsafe { libc::waitpid(pid, &mut status, libc::WNOHANG) } {
+            0 if Instant::now() < until => std::thread::sleep(Duration::from_micros(200)),
+            0 => break,
+            found => return (found == pid).then_some(status),
+        }
+    }
+    // SAFETY: the child has not been reaped, so the number is still its own.
+    unsafe {
+        libc::kill(pid, libc::SIGKILL);
+        libc::waitpid(pid, &mut status, 0);
+    }
+    None
+}

@@ -1,0 +1,110 @@
+//! What a worker asks of an executor, and what an executor answers.
+
+use evo_protocol::check::CheckSet;
+use evo_protocol::device::{DeviceError, EntryAttributes};
+use evo_protocol::measurement::TimingMode;
+use serde::{Deserialize, Serialize};
+
+use crate::device::{BoundArgument, BoundLaunch, BufferId, RunConditions, VariableState, Watch, WatchReport};
+
+/// A request. Descriptors come in the order of `map`; `Load` has the module's before them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RoomRequest {
+    /// Repeated in the answer.
+    pub number: u64,
+    /// Buffers that are gone.
+    pub drop: Vec<BufferId>,
+    /// Buffers to map, or to map otherwise than before.
+    pub map: Vec<MappedBuffer>,
+    pub checks: CheckSet,
+    pub conditions: RunConditions,
+    pub order: RoomOrder,
+}
+
+/// A buffer that the worker shares.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MappedBuffer {
+    pub buffer: BufferId,
+    pub name: String,
+    pub bytes: u64,
+    pub margin: usize,
+    pub read_only: bool,
+}
+
+/// What to do.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RoomOrder {
+    Load {
+        entries: Vec<String>,
+    },
+    /// Nothing but mapping buffers.
+    Map,
+    Attributes {
+        launch: BoundLaunch,
+    },
+    Launch {
+        launches: Vec<BoundLaunch>,
+    },
+    Watch {
+        launches: Vec<BoundLaunch>,
+        watch: Watch,
+    },
+    Sample {
+        rotation: Vec<Vec<BoundLaunch>>,
+        mode: TimingMode,
+        samples: u32,
+        batch: u32,
+        untouched: bool,
+    },
+    Variables,
+    RestoreVariables,
+}
+
+impl RoomOrder {
+    /// The buffers that kernels get.
+    pub fn buffers(&self) -> Vec<BufferId> {
+        let of = |launches: &[BoundLaunch]| -> Vec<BufferId> {
+            let arguments = launches.iter().flat_map(|launch| &launch.arguments);
+            let buffer = |argument: &BoundArgument| match argument {
+                BoundArgument::Buffer(buffer) => Some(*buffer),
+                BoundArgument::Scalar(_) => None,
+            };
+            arguments.filter_map(buffer).collect()
+        };
+        let mut all = match self {
+            RoomOrder::Launch { launches } => of(launches),
+            RoomOrder::Watch { launches, watch } => {
+                let watched = watch.buffers.iter().map(|own| own.buffer);
+                of(launches).into_iter().chain(watched).collect()
+            }
+            RoomOrder::Sample { rotation, .. } => rotation.iter().flat_map(|call| of(call)).collect(),
+            _ => Vec::new(),
+        };
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+}
+
+/// An answer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RoomReply {
+    /// Of the request.
+    pub number: u64,
+    pub result: Result<RoomAnswer, DeviceError>,
+    /// What launches had to say.
+    pub notes: Vec<String>,
+}
+
+/// What was asked for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RoomAnswer {
+    Done,
+    Loaded { echo: Option<String> },
+    Attributes(EntryAttributes),
+    Watched(Option<WatchReport>),
+    Samples(Vec<f64>),
+    Variables(Vec<VariableState>),
+}

@@ -1,0 +1,172 @@
+//! The buffers of a host device: what they hold, compared and hashed, and where kernels find them.
+
+use std::collections::HashMap;
+
+use evo_protocol::check::{CheckSet, GateCheck};
+use evo_protocol::device::DeviceError;
+use evo_protocol::dtype::DType;
+use evo_protocol::verdict::VerdictKind;
+
+use super::memory::GuardedBuffer;
+use super::{numbers, stop};
+use crate::device::{BlockError, BufferId, Comparison, GuardDamage, RunConditions, Tolerance};
+
+/// Bytes on each side of a buffer that kernels may use where pages do not guard it.
+const UNGUARDED: usize = 64 << 10;
+
+/// Buffers by number, and what decides where they lie.
+#[derive(Debug, Default)]
+pub struct BufferStore {
+    buffers: HashMap<BufferId, GuardedBuffer>,
+    pub conditions: RunConditions,
+    pub checks: CheckSet,
+}
+
+impl BufferStore {
+    pub fn get(&self, id: BufferId) -> Result<&GuardedBuffer, DeviceError> {
+        self.buffers.get(&id).ok_or_else(|| misuse(format!("there is no buffer {}", id.0)))
+    }
+
+    pub fn get_mut(&mut self, id: BufferId) -> Result<&mut GuardedBuffer, DeviceError> {
+        self.buffers.get_mut(&id).ok_or_else(|| misuse(format!("there is no buffer {}", id.0)))
+    }
+
+    /// Bytes beside a buffer that are open and not looked at.
+    pub fn margin(&self) -> usize {
+        if self.checks.include(GateCheck::GuardPages) { 0 } else { UNGUARDED }
+    }
+
+    /// Makes a buffer of that number.
+    pub fn allocate(&mut self, id: BufferId, name: &str, bytes: u64) -> Result<(), DeviceError> {
+        let mut buffer = GuardedBuffer::with_margin(name, bytes, self.margin())
+            .map_err(|error| stop::no_memory(&format!("the {bytes} bytes of `{name}`"), &error))?;
+        buffer.place(self.conditions.placement).map_err(|error| cannot_protect(name, &error))?;
+        self.buffers.insert(id, buffer);
+        Ok(())
+    }
+
+    /// Takes over a buffer that was made elsewhere.
+    pub fn insert(&mut self, id: BufferId, buffer: GuardedBuffer) {
+        self.buffers.insert(id, buffer);
+    }
+
+    pub fn free(&mut self, id: BufferId) -> Result<(), DeviceError> {
+        self.get(id)?;
+        self.buffers.remove(&id);
+        Ok(())
+    }
+
+    pub fn write(&mut self, id: BufferId, bytes: &[u8]) -> Result<(), DeviceError> {
+        let target = self.get_mut(id)?;
+        let (size, name) = (target.bytes().len(), target.name().to_string());
+        if bytes.len() > size {
+            return Err(misuse(format!("{} bytes do not fit `{name}` of {size}", bytes.len())));
+        }
+        let result = target.change(|room| room[..bytes.len()].copy_from_slice(bytes));
+        result.map_err(|error| cannot_protect(&name, &error))
+    }
+
+    pub fn read(&self, id: BufferId) -> Result<Vec<u8>, DeviceError> {
+        Ok(self.get(id)?.bytes().to_vec())
+    }
+
+    pub fn copy(&mut self, from: BufferId, to: BufferId) -> Result<(), DeviceError> {
+        if from == to {
+            return self.get(from).map(|_| ());
+        }
+        // Taken out of the map while both are borrowed, one of them to be changed.
+        let target = self.buffers.remove(&to);
+        let mut target = target.ok_or_else(|| misuse(format!("there is no buffer {}", to.0)))?;
+        let result = match self.get(from) {
+            Ok(source) if source.bytes().len() == target.bytes().len() => {
+                let result = target.change(|room| room.copy_from_slice(source.bytes()));
+                result.map_err(|error| cannot_protect(target.name(), &error))
+            }
+            Ok(source) => Err(misuse(format!("`{}` and `{}` differ in size", source.name(), target.name()))),
+            Err(error) => Err(error),
+        };
+        self.buffers.insert(to, target);
+        result
+    }
+
+    pub fn fill(&mut self, id: BufferId, pattern: u32) -> Result<(), DeviceError> {
+        let target = self.get_mut(id)?;
+        let result = target.change(|bytes| numbers::fill(bytes, pattern));
+        result.map_err(|error| cannot_protect(target.name(), &error))
+    }
+
+    pub fn hash(&self, id: BufferId) -> Result<u64, DeviceError> {
+        Ok(numbers::hash(self.get(id)?.bytes()))
+    }
+
+    pub fn count_pattern(&self, id: BufferId, dtype: DType, pattern: u32) -> Result<u64, DeviceError> {
+        Ok(numbers::count_pattern(self.get(id)?.bytes(), dtype, pattern))
+    }
+
+    pub fn compare(
+        &self,
+        actual: BufferId,
+        dtype: DType,
+        expected: BufferId,
+        tolerance: Tolerance,
+    ) -> Result<Comparison, DeviceError> {
+        let (actual, expected) = (self.get(actual)?, self.get(expected)?);
+        if actual.bytes().len() as u64 / dtype.bytes() != expected.bytes().len() as u64 / 8 {
+            let (actual, expected) = (actual.name(), expected.name());
+            return Err(misuse(format!("`{actual}` and `{expected}` differ in their number of elements")));
+        }
+        Ok(numbers::compare(actual.bytes(), dtype, expected.bytes(), tolerance))
+    }
+
+    pub fn compare_blocks(
+        &self,
+        actual: BufferId,
+        dtype: DType,
+        expected: BufferId,
+        block: u64,
+        floor: f64,
+    ) -> Result<BlockError, DeviceError> {
+        let (actual, expected) = (self.get(actual)?, self.get(expected)?);
+        Ok(numbers::compare_blocks(actual.bytes(), dtype, expected.bytes(), block, floor))
+    }
+
+    pub fn check_guards(&self) -> Vec<GuardDamage> {
+        if !self.checks.include(GateCheck::GuardZones) {
+            return Vec::new();
+        }
+        let mut damages: Vec<GuardDamage> = self.buffers.values().flat_map(GuardedBuffer::damage).collect();
+        // Buffers are in a hash map, and what is reported first must not depend on its order.
+        damages.sort_by(|a, b| (&a.buffer, a.offset).cmp(&(&b.buffer, b.offset)));
+        damages
+    }
+
+    pub fn arm_guards(&mut self, pattern: u32) -> Result<(), DeviceError> {
+        for buffer in self.buffers.values_mut() {
+            buffer.arm(pattern).map_err(|error| cannot_protect(buffer.name(), &error))?;
+        }
+        Ok(())
+    }
+
+    /// Applies the conditions that buffers have, and keeps all of them.
+    pub fn set_conditions(&mut self, conditions: RunConditions) -> Result<(), DeviceError> {
+        let conditions = conditions.under(self.checks);
+        for buffer in self.buffers.values_mut() {
+            buffer.place(conditions.placement).map_err(|error| cannot_protect(buffer.name(), &error))?;
+        }
+        self.conditions = conditions;
+        Ok(())
+    }
+}
+
+/// The pages of a buffer keep their protection.
+pub fn cannot_protect(name: &str, error: &std::io::Error) -> DeviceError {
+    DeviceError::plain(
+        VerdictKind::HarnessError,
+        format!("the protection of `{name}` does not change: {error}"),
+    )
+}
+
+/// A request that no plan of evo's should make.
+pub fn misuse(message: String) -> DeviceError {
+    DeviceError::plain(VerdictKind::HarnessError, message)
+}

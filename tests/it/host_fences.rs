@@ -1,0 +1,79 @@
+//! What a variant for the host device may not hold: code that runs when it is loaded, and inline assembly.
+
+use evo_protocol::binary::KernelSource;
+
+use crate::compile::{Bench, source};
+
+const KERNEL: &str = "extern \"C\" __global__ void k(float* x) { x[threadIdx.x] = 1.0f; }\n";
+
+fn variant(number: usize, text: &str) -> KernelSource {
+    source(&format!("fenced {number}"), &format!("{text}\n{KERNEL}"), "k")
+}
+
+/// The label of each source's verdict; `pass` where it compiles.
+fn check(expected: &str, texts: &[&str]) {
+    let bench = Bench::host();
+    for (number, text) in texts.iter().enumerate() {
+        let outcome = bench.compile(variant(number, text));
+        let label = outcome.as_ref().map_or_else(|verdict| verdict.label(), |_| "pass".to_string());
+        assert_eq!(label, expected, "{text}\n{outcome:?}");
+    }
+}
+
+#[test]
+fn code_that_runs_when_a_module_is_loaded_is_refused() {
+    check(
+        "static_reject:constructor",
+        &[
+            "extern \"C\" int puts(const char*); __attribute__((constructor)) static void c() { puts(\"x\"); }",
+            "extern \"C\" int puts(const char*); __attribute__((destructor)) static void d() { puts(\"x\"); }",
+            "extern \"C\" int puts(const char*); struct S { S() { puts(\"x\"); } } s;",
+            "extern \"C\" int puts(const char*); struct S { ~S() { puts(\"x\"); } } s;",
+            "extern \"C\" int getpid(); int number = getpid();",
+            "static void c() {} __attribute__((section(\".init_array\"), used)) static void (*const p)() = c;",
+            "static void c() {} __attribute__((section(\".ctors\"), used)) static void (*p)() = c;",
+            // The name of an entry of the start files, which other modules have.
+            "extern \"C\" int puts(const char*); __attribute__((constructor)) static void frame_dummy() { puts(\"x\"); }",
+            "extern \"C\" void _init() {}",
+            "extern \"C\" { static void one() {} static void (*pick())() { return one; } \
+             void two() __attribute__((ifunc(\"pick\"), visibility(\"default\"))); } \
+             void use() { two(); }",
+        ],
+    );
+}
+
+#[test]
+fn inline_assembly_is_refused_however_it_is_written() {
+    check(
+        "static_reject:asm",
+        &[
+            "__device__ void f() { asm(\"nop\"); }",
+            "__device__ void f() { __asm(\"nop\"); }",
+            "__device__ void f() { __asm__ volatile(\"nop\"); }",
+            "asm(\".globl x\");",
+            "__device__ void f() { a\\\nsm(\"nop\"); }",
+            "#define JOIN(a, b) a##b\n__device__ void f() { JOIN(__a, sm__)(\"nop\"); }",
+            "#define WORD asm\n__device__ void f() { WORD(\"nop\"); }",
+            "int f() __asm(\"g\");",
+            // A macro of the C library that makes a name for the assembler.
+            "__REDIRECT(int f, (), g);",
+        ],
+    );
+}
+
+#[test]
+fn what_only_looks_like_either_compiles() {
+    check(
+        "pass",
+        &[
+            "// asm(\"nop\");\n__device__ const char text[] = \"asm\"; struct Row { int assembly; };",
+            "#ifndef EVO_HOST\nasm(\"nop\");\n#endif",
+            "#include <cstring>\n#include <cstdint>\n#include <type_traits>\n__device__ void f(char* a, const char* b) { memcpy(a, b, 4); }",
+            "#include <atomic>\n#include <limits>\n#include <array>\n#include <cmath>\n#include <cuda_fp16.h>",
+            "struct S { int x; constexpr S() : x(3) {} }; __device__ S s; __device__ int table[4] = {1, 2, 3, 4};",
+        ],
+    );
+    let bench = Bench::host();
+    let checked = KernelSource { instrumented: true, ..variant(0, "") };
+    assert!(bench.compile(checked).is_ok());
+}
