@@ -43,8 +43,8 @@ fn calls_of_the_system_are_refused_by_name() {
 #[test]
 fn ends_and_words_of_an_executor_are_its_variants_own() {
     check(&[
-        ("kill", "worker_died:sigkill", "signal 9"),
-        ("term", "worker_died:sigterm", "signal 15"),
+        ("kill", "worker_died:sigkill", "SIGKILL"),
+        ("term", "worker_died:sigterm", "SIGTERM"),
         ("abort", "crash_assert:abort", "aborts"),
         ("write_all", "worker_died:protocol", "not the protocol"),
         ("speak", "worker_died:protocol", "not the protocol"),

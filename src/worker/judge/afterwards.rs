@@ -6,6 +6,7 @@ use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
+use evo_protocol::worker::Phase;
 use serde_json::json;
 
 use super::case::Case;
@@ -23,6 +24,7 @@ pub(super) fn called_again(
     judge: &mut Judge,
     prepared: &PreparedCase,
     hash: u64,
+    phase: &mut PhaseSink<'_>,
 ) -> Result<Option<Verdict>, DeviceError> {
     if prepared.accumulates() || prepared.launches.is_empty() || !prepared.checks.include(GateCheck::Repeats)
     {
@@ -35,7 +37,10 @@ pub(super) fn called_again(
         batch: 1,
         untouched: true,
     };
+    let name = prepared.case.name();
+    phase(Phase::Launched, &name);
     judge.device.sample(prepared.module, order)?;
+    phase(Phase::Checking, &name);
     if prepared.output_hash(judge.device.as_mut())? == hash {
         return Ok(None);
     }

@@ -336,7 +336,7 @@ fn attempt(
     };
     let mismatch = prepared.mismatch(&outputs);
     if let (None, Some(hash), true) = (&mismatch, hash, questions.is_thorough())
-        && let Some(verdict) = afterwards::called_again(judge, prepared, hash)?
+        && let Some(verdict) = afterwards::called_again(judge, prepared, hash, phase)?
     {
         return failed(verdict);
     }

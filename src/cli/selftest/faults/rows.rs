@@ -11,6 +11,7 @@ const HOST_REGISTERS: FaultOutcome = Open("the host's compiler reports no regist
 const REMEMBERS: &[&str] = &["stateful", "timing_escape", "nondeterministic", "wrong_answer"];
 const REMEMBERS_SAYS: &[&str] = &[
     "earlier launches",
+    "call before",
     "old output",
     "wrong when timed",
     "work is skipped",

@@ -11,11 +11,12 @@ use evo_protocol::check::CheckSet;
 use evo_protocol::device::DeviceError;
 
 use super::access::{SeenAccess, ThreadPlace};
+use super::conflict::{Conflict, Ground, conflict, note_read};
 use super::finding::{AccessFinding, Fault, FaultRegion, LaunchExtents};
 use super::image::ModuleImage;
 use super::order::{BlockOrder, LaunchOrder};
 use super::regions::{Region, RegionKind, Regions};
-use super::shadow::{ANYBODY, AccessKind, AccessRecord, ShadowCell};
+use super::shadow::{ANYBODY, AccessKind, AccessRecord};
 use super::symbols::Variable;
 use super::unfenced::{Doubts, Publications, SeenPublications, VolatileRead};
 use crate::device::{AccessNote, NoteKind};
@@ -528,70 +529,6 @@ struct Met {
     unfenced: Option<AccessRecord>,
     /// Address of the instruction, from the module's start.
     from: u32,
-}
-
-/// Another access that is not in order with this one.
-struct Conflict {
-    other: AccessRecord,
-    other_writes: bool,
-    /// Global memory that one side updates atomically: a read before an atomic minimum is usual.
-    maybe_honest: bool,
-}
-
-/// What a conflict is looked for with.
-struct Ground<'a> {
-    launch: &'a LaunchOrder,
-    record: &'a AccessRecord,
-    access: &'a SeenAccess,
-    shared: bool,
-}
-
-/// The first access of another thread to this element with which the new one is not in order.
-fn conflict(order: &mut BlockOrder, cell: &ShadowCell, ground: &Ground<'_>) -> Option<Conflict> {
-    let Ground { launch, record, access, shared } = *ground;
-    let plain = access.kind == AccessKind::Plain;
-    let open = |order: &BlockOrder, other: &AccessRecord| {
-        other.stamp == record.stamp && !order.is_after(launch, record.thread, other)
-    };
-    for other in cell.writes {
-        // A value that several threads stored may be read by each of them.
-        let common = other.thread == ANYBODY && !access.write;
-        if !open(order, &other) || common {
-            continue;
-        }
-        let other_plain = other.kind == AccessKind::Plain;
-        let flag = access.read && !plain && other_plain;
-        let honest = !plain && !other_plain || flag && order.acquire_plain(&other);
-        if !honest {
-            let maybe_honest = !shared && plain && !other_plain && !access.write;
-            return Some(Conflict { other, other_writes: true, maybe_honest });
-        }
-    }
-    if !access.write {
-        return None;
-    }
-    for other in cell.reads {
-        if !open(order, &other) {
-            continue;
-        }
-        let other_plain = other.kind == AccessKind::Plain;
-        // A flag is polled before it is set.
-        let polled = !other_plain && plain && record.fences > 0;
-        if !plain && !other_plain || polled {
-            continue;
-        }
-        let maybe_honest = !shared && !plain && other_plain;
-        return Some(Conflict { other, other_writes: false, maybe_honest });
-    }
-    None
-}
-
-/// Keeps the reads of two threads, later ones in place of those before the last barrier.
-fn note_read(cell: &mut ShadowCell, record: &AccessRecord) {
-    let [first, second] = &mut cell.reads;
-    let own = (first.block, first.thread) == (record.block, record.thread);
-    let past = first.stamp != record.stamp || first.block == record.block && first.epoch < record.epoch;
-    *if own || past { first } else { second } = *record;
 }
 
 /// Fills memory with a repeated 4-byte pattern.

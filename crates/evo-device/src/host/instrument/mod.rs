@@ -7,6 +7,7 @@
 
 mod access;
 mod checker;
+mod conflict;
 mod finding;
 mod image;
 mod lines;

@@ -358,12 +358,12 @@ mod tests {
         let mut third = BlockOrder::new(2, 64);
         third.acquire(&launch, 0, 2 * FLAG);
         assert!(third.is_after(&launch, 1, &earlier));
-        for block in 10..100 {
+        for block in 10..10 + SNAPSHOTS_MAX as u32 + 20 {
             let mut other = BlockOrder::new(block, 1);
             other.fence(&mut launch, 0, true);
             other.release(&mut launch, 0, FLAG);
         }
-        let mut last = BlockOrder::new(200, 64);
+        let mut last = BlockOrder::new(9, 64);
         last.acquire(&launch, 0, FLAG);
         assert!(last.is_after(&launch, 0, &AccessRecord { block: 7, ..AccessRecord::default() }));
     }

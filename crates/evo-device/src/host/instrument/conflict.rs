@@ -1,0 +1,69 @@
+//! Which of the accesses that the shadow remembers is not in order with a new one.
+
+use super::access::SeenAccess;
+use super::order::{BlockOrder, LaunchOrder};
+use super::shadow::{ANYBODY, AccessKind, AccessRecord, ShadowCell};
+
+/// Another access that is not in order with this one.
+pub struct Conflict {
+    pub other: AccessRecord,
+    pub other_writes: bool,
+    /// Global memory that one side updates atomically: a read before an atomic minimum is usual.
+    pub maybe_honest: bool,
+}
+
+/// What a conflict is looked for with.
+pub struct Ground<'a> {
+    pub launch: &'a LaunchOrder,
+    pub record: &'a AccessRecord,
+    pub access: &'a SeenAccess,
+    pub shared: bool,
+}
+
+/// The first access of another thread to this element with which the new one is not in order.
+pub fn conflict(order: &mut BlockOrder, cell: &ShadowCell, ground: &Ground<'_>) -> Option<Conflict> {
+    let Ground { launch, record, access, shared } = *ground;
+    let plain = access.kind == AccessKind::Plain;
+    let open = |order: &BlockOrder, other: &AccessRecord| {
+        other.stamp == record.stamp && !order.is_after(launch, record.thread, other)
+    };
+    for other in cell.writes {
+        // A value that several threads stored may be read by each of them.
+        let common = other.thread == ANYBODY && !access.write;
+        if !open(order, &other) || common {
+            continue;
+        }
+        let other_plain = other.kind == AccessKind::Plain;
+        let flag = access.read && !plain && other_plain;
+        let honest = !plain && !other_plain || flag && order.acquire_plain(&other);
+        if !honest {
+            let maybe_honest = !shared && plain && !other_plain && !access.write;
+            return Some(Conflict { other, other_writes: true, maybe_honest });
+        }
+    }
+    if !access.write {
+        return None;
+    }
+    for other in cell.reads {
+        if !open(order, &other) {
+            continue;
+        }
+        let other_plain = other.kind == AccessKind::Plain;
+        // A flag is polled before it is set.
+        let polled = !other_plain && plain && record.fences > 0;
+        if !plain && !other_plain || polled {
+            continue;
+        }
+        let maybe_honest = !shared && !plain && other_plain;
+        return Some(Conflict { other, other_writes: false, maybe_honest });
+    }
+    None
+}
+
+/// Keeps the reads of two threads, later ones in place of those before the last barrier.
+pub fn note_read(cell: &mut ShadowCell, record: &AccessRecord) {
+    let [first, second] = &mut cell.reads;
+    let own = (first.block, first.thread) == (record.block, record.thread);
+    let past = first.stamp != record.stamp || first.block == record.block && first.epoch < record.epoch;
+    *if own || past { first } else { second } = *record;
+}
