@@ -115,7 +115,7 @@ pub const FAULTS: &[FaultRow] = &[
         &["T6"],
         "works only where the output holds poison, so where it is checked",
         REMEMBERS,
-        &["wrong when timed", "outside the tolerance", "gives different outputs", "old output", "reads", "work is skipped"],
+        &["wrong when timed", "outside the tolerance", "gives different outputs", "old output", "reads", "work is skipped", "call before"],
     ),
     both("ahead", &["T4"], "writes the outputs of the next calls in one call", REMEMBERS, REMEMBERS_SAYS),
     both("warm_cheat", &["T3"], "does nothing after 20 calls", REMEMBERS, REMEMBERS_SAYS),

@@ -192,7 +192,7 @@ pub const ROWS: &[GateRow] = &[
         .host_only(NO_MARKS),
     row(C::ThreadOrder, Wide, "hidden_race", &["nondeterministic:race"]).host_only(NO_ORDER),
     row(C::Placement, Wide, "before_start", &["oob_read"]).host_only(NO_PLACES),
-    row(C::RunAgreement, Wide, "address_bit", &["oob_read:placement"]).host_only(NO_PLACES),
+    row(C::RunAgreement, Wide, "address_bit", &["oob_read:placement"]).worth(NamesCause).host_only(NO_PLACES),
     row(C::RunAgreement, Line, "first_value", &["nondeterministic:uninit_read"])
         .host(Absent("instrumented runs find it too; `address_bit` is the fixture here")),
     row(C::GuardPages, Wide, "beyond_end", &["oob_read"]).host_only(NO_PAGES),
