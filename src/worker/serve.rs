@@ -186,8 +186,7 @@ impl Server {
         let judge = judge.as_mut().ok_or_else(no_device)?;
         let mut prepared = Vec::new();
         for (slot, plan) in (0u8..).zip(plans) {
-            let ready = judge
-                .prepare_timed(slot, plan, Turns::Several, &mut |phase, detail| wire.phase(phase, detail));
+            let ready = judge.prepare_paired(slot, plan, &mut |phase, detail| wire.phase(phase, detail));
             prepared.push(ready.map_err(refusal_error)?);
         }
         // Each rival's block is sized once, so that all of its blocks are alike.
