@@ -87,9 +87,10 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(confirmed)
     }
 
-    /// Passing evaluations, best first, one for each machine code.
+    /// Evaluations with a time that can rank, best first, one for each machine code. Those that lost a race have met
+    /// few questions; as finalists they meet all of them.
     fn ranked(&self) -> Vec<u64> {
-        let passing = |one: &&Evaluation| one.verdict.is_pass() && one.duplicate_of.is_none();
+        let passing = |one: &&Evaluation| one.is_timed() && one.duplicate_of.is_none();
         let mut ranked: Vec<(f64, u64)> = self
             .study
             .history
@@ -103,10 +104,10 @@ impl<R: Recipe> Engine<'_, R> {
         ranked.into_iter().map(|(_, number)| number).collect()
     }
 
-    /// The default configuration if it passed, else the first that did.
+    /// The default configuration if it may be confirmed, else the first that passed.
     fn baseline(&self, ranked: &[u64]) -> Option<u64> {
         let evaluations = &self.study.history.evaluations;
-        let default = evaluations.iter().find(|one| one.is_default() && one.verdict.is_pass());
+        let default = evaluations.iter().find(|one| one.is_default() && one.is_timed());
         default.map(|one| one.number).or_else(|| ranked.iter().min().copied())
     }
 

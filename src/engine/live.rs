@@ -13,15 +13,18 @@ use crate::supervise::lane::Lane;
 use crate::timing::paired::{self, PairedComparison};
 use crate::timing::stats::median;
 
-/// Fresh processes of a paired comparison.
-const PROCESSES: u32 = 3;
+/// Fresh processes of a paired comparison whose interval decides at once: one may be lucky.
+const PROCESSES_MIN: usize = 2;
+
+/// Fresh processes of one that is not decided yet, on any machine.
+const PROCESSES: usize = 3;
 
 /// Blocks A B B A in each of them.
 const BLOCKS: u32 = 4;
 
 /// An inconclusive comparison is extended up to this many processes, while it has taken less than
 /// `EXTENDED_WITHIN`: on a GPU always, on a slow host never.
-const PROCESSES_MAX: u32 = 9;
+const PROCESSES_MAX: usize = 9;
 const EXTENDED_WITHIN: Duration = Duration::from_secs(3);
 
 impl Compilers<PreparedKernel> for CompileFarm {
@@ -52,21 +55,21 @@ impl Evaluate<Job> for Lane {
         let mut processes = Vec::new();
         let (mut baseline_ns, mut finalist_ns) = (Vec::new(), Vec::new());
         loop {
-            for _ in 0..PROCESSES {
-                let paired = Lane::pair(self, &rivals.baseline, &rivals.finalist, rivals.problem, BLOCKS)
-                    .map_err(|error| error.to_string())?;
-                baseline_ns.extend(paired.a_ns);
-                finalist_ns.extend(paired.b_ns);
-                // Kept apart by process, because the interval is resampled within processes.
-                processes.push(paired.log_ratios);
+            let paired = Lane::pair(self, &rivals.baseline, &rivals.finalist, rivals.problem, BLOCKS)
+                .map_err(|error| error.to_string())?;
+            baseline_ns.extend(paired.a_ns);
+            finalist_ns.extend(paired.b_ns);
+            // Kept apart by process, because the interval is resampled within processes.
+            processes.push(paired.log_ratios);
+            if processes.len() < PROCESSES_MIN {
+                continue;
             }
             let comparison =
                 // Resampling is seeded by the job, so that the same ratios always give the same interval.
                 paired::compare(&processes, rivals.noise_floor, rivals.finalist.candidate.check.seed);
-            let enough = comparison.decision != PairedDecision::Ambiguous
-                || processes.len() as u32 >= PROCESSES_MAX
-                || began.elapsed() >= EXTENDED_WITHIN;
-            if enough {
+            let decided = comparison.decision != PairedDecision::Ambiguous;
+            let spent = processes.len() >= PROCESSES_MAX || began.elapsed() >= EXTENDED_WITHIN;
+            if decided || processes.len() >= PROCESSES && spent {
                 let drift = paired::drift(&baseline_ns);
                 let times = [median(&baseline_ns), median(&finalist_ns)];
                 let pair = outcome(rivals, &processes, comparison, times)?;

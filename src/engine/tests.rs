@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use evo_protocol::verdict::{Gate, VerdictKind};
+use evo_protocol::verdict::{Gate, Verdict, VerdictKind};
 
-use super::fake::{Script, TestStudy, all_pass, lane_result, verdicts_in};
+use super::fake::{Script, TestStudy, all_pass, lane_result, objective_of, verdicts_in};
 use super::ports::Message;
 use super::stages::look_ahead;
 use crate::budget::StopReason;
@@ -342,6 +342,27 @@ fn finalists_are_confirmed_and_those_that_fail_make_room() {
     let speed = section.champion.speedup.unwrap();
     assert!((speed - 1030.0 / 1001.0).abs() < 1e-9, "{speed}");
     assert!(section.runners_up[0].tie_with_champion, "1010 and 1001 ns are within the floor of 1 %");
+}
+
+#[test]
+fn losers_of_races_may_be_finalists_and_those_of_screenings_may_not() {
+    let mut bench = TestStudy::new("[parameters]\nA = { values = [0, 1, 2, 3], default = 3 }\n");
+    bench.options.finalists = 2;
+    let ran = bench.run(Arc::new(|job| {
+        if job.deep || job.label == "A=3" || job.label == "A=2" {
+            return lane_result(job, VerdictKind::Pass);
+        }
+        let mut slow = lane_result(job, VerdictKind::TooSlow);
+        slow.objective_ns = Some(objective_of(job));
+        if job.label == "A=1" {
+            slow.verdict = slow.verdict.with(Verdict::RACED, true);
+        }
+        slow
+    }));
+    assert_eq!(ran.log.deep, ["A=3", "A=1", "A=2"]);
+    let study = bench.open();
+    let section = leaderboard::section(&study.history).unwrap();
+    assert_eq!(section.champion.configuration.to_string(), "A=1", "at full depth it has met every gate");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use evo_protocol::check::{CheckSet, GateCheck};
-use evo_protocol::device::{DeviceError, DeviceInfo, Telemetry};
+use evo_protocol::device::{DeviceError, DeviceInfo, DeviceKind, Telemetry};
 use evo_protocol::evaluation::{Recovery, RecoveryLevel};
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::ProblemPlan;
@@ -27,8 +27,14 @@ pub struct Lane {
     pairings: u32,
 }
 
-/// A block of a paired run.
-const BLOCK_MS: f64 = 20.0;
+/// A block of a paired run: on a GPU fifty samples, on the host more, because other programs share its cores.
+fn block_ms(kind: DeviceKind) -> f64 {
+    match kind {
+        DeviceKind::Host => 20.0,
+        DeviceKind::Cuda | DeviceKind::Replay => 10.0,
+    }
+}
+
 /// A noise floor takes this many processes of this many blocks.
 const NOISE_PROCESSES: u32 = 2;
 const NOISE_BLOCKS: u32 = 6;
@@ -151,7 +157,8 @@ impl Lane {
             let unknown = LaunchPrediction::default().launched(self.info().kind);
             self.supervisor.deadlines().with_launched(unknown)
         });
-        let paired = pair_in(&mut child, [first, second], problem, blocks, &deadlines);
+        let size = (blocks, block_ms(self.info().kind));
+        let paired = pair_in(&mut child, [first, second], problem, size, &deadlines);
         // A process that cannot be reaped leaves the device in doubt.
         if !child.shutdown(Duration::from_secs(2)) {
             self.supervisor.recover(RecoveryLevel::R2);
@@ -220,7 +227,7 @@ fn pair_in(
     child: &mut DeviceWorker,
     jobs: [&Job; 2],
     problem: usize,
-    blocks: u32,
+    (blocks, block_ms): (u32, f64),
     deadlines: &Deadlines,
 ) -> Result<PairedTimes, LaneError> {
     let [first, second] = jobs;
@@ -240,7 +247,7 @@ fn pair_in(
         plans: Box::new([first_plan, second_plan]),
         mode: first.ranking.timing(),
         blocks,
-        block_ms: BLOCK_MS,
+        block_ms,
     };
     match child.request(&request, deadlines).map_err(LaneError::died)?.response {
         Response::Paired(paired) => Ok(paired),

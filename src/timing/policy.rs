@@ -1,7 +1,7 @@
-//! The sampling policies of the cascade: a screening for every variant, a contender's measurement, and
-//! the deep one of finalists and of `evo test-one`.
+//! The sampling policies of the cascade: a screening for every variant, a race for those that are close, the
+//! measurement of those that could enter the board, and the deep one of finalists and of `evo test-one`.
 
-use evo_protocol::worker::SamplePolicy;
+use evo_protocol::worker::{RacePolicy, SamplePolicy};
 
 /// A screening: one warm-up call and three to seven samples, abandoned above `abandon_above_ns`.
 pub fn screen(abandon_above_ns: Option<f64>) -> SamplePolicy {
@@ -13,23 +13,53 @@ pub fn screen(abandon_above_ns: Option<f64>) -> SamplePolicy {
         warmup_ms: 0.0,
         limit_ms: 2_000.0,
         abandon_above_ns,
+        race: None,
+    }
+}
+
+/// A race: few samples, and more until the median's interval lies to one side of `rival_ns` or is tight. It has no
+/// warm-up of its own: the screening has just run the same kernel.
+pub fn race(rival_ns: Option<f64>) -> SamplePolicy {
+    SamplePolicy {
+        // The fewest of which an order statistic's 95 % interval leaves out the extremes.
+        samples_min: 9,
+        samples_max: 60,
+        interval: 0.005,
+        limit_ms: 100.0,
+        race: Some(RacePolicy { rival_ns }),
+        ..screen(None)
     }
 }
 
 /// A contender's measurement. Its warm-up is shorter than the deep one's, because the lane that
-/// screens without a pause has kept the device warm.
+/// screens and races without a pause has kept the device warm.
 pub fn contender() -> SamplePolicy {
     SamplePolicy {
         screen: false,
         samples_min: 30,
         samples_max: 1_000,
         interval: 0.005,
-        warmup_ms: 40.0,
+        // A window of samples or two, which must agree (40 ms until 2026-11-22, two thirds of a contender's time).
+        warmup_ms: 10.0,
         // Short, so that a noisy host does not hold the lane (since 2026-11-21).
         limit_ms: 500.0,
         abandon_above_ns: None,
+        race: None,
     }
 }
+
+/// The same in a mode that does not rank: reported, so 1 % will do.
+pub fn contender_beside() -> SamplePolicy {
+    SamplePolicy { samples_max: 200, interval: 0.01, limit_ms: 150.0, ..contender() }
+}
+
+/// The same for a device that has just been kept busy by the measurement before.
+pub fn warm(policy: SamplePolicy) -> SamplePolicy {
+    SamplePolicy { warmup_ms: policy.warmup_ms.min(WARM_MS), ..policy }
+}
+
+/// A window of samples or two of the kernel itself: caches, and a batch of the right size.
+const WARM_MS: f64 = 30.0;
 
 /// The deep measurement: warm-up by time to a steady state, then 5 s at most. A quiet device reaches the
 /// interval in a tenth of that; on a noisy one, more samples of the same noise would not help.
@@ -42,5 +72,6 @@ pub fn deep() -> SamplePolicy {
         warmup_ms: 300.0,
         limit_ms: 5_000.0,
         abandon_above_ns: None,
+        race: None,
     }
 }

@@ -5,7 +5,7 @@
 //! abandoned as soon as even its fastest sample is hopeless.
 
 use evo_protocol::measurement::StopRule;
-use evo_protocol::worker::SamplePolicy;
+use evo_protocol::worker::{RacePolicy, SamplePolicy};
 
 use super::stats::{order_interval, quantile, sorted};
 
@@ -25,6 +25,9 @@ pub fn decide(samples_ns: &[f64], elapsed_ms: f64, policy: &SamplePolicy) -> Opt
     // Before the minimum is asked for: a hopeless variant should not take up that many samples.
     if hopeless(&ascending, policy) {
         return Some(StopRule::Abandoned);
+    }
+    if let Some(rule) = policy.race {
+        return race(&ascending, elapsed_ms, policy, rule);
     }
     if policy.screen {
         return screen(&ascending, elapsed_ms, policy);
@@ -61,6 +64,22 @@ fn screen(ascending: &[f64], elapsed_ms: f64, policy: &SamplePolicy) -> Option<S
         return Some(StopRule::Screen);
     }
     limit(ascending.len(), elapsed_ms, policy).map(|_| StopRule::Screen)
+}
+
+/// A race ends when more samples would not change the decision: the interval lies to one side of the time to beat,
+/// or is as tight as it has to be for a ranking.
+fn race(ascending: &[f64], elapsed_ms: f64, policy: &SamplePolicy, rule: RacePolicy) -> Option<StopRule> {
+    if ascending.len() < policy.samples_min as usize {
+        return limit(ascending.len(), elapsed_ms, policy);
+    }
+    let interval = order_interval(ascending);
+    if rule.rival_ns.is_some_and(|rival| interval.low > rival || interval.high < rival) {
+        return Some(StopRule::Separated);
+    }
+    if interval.relative_half_width(quantile(ascending, 0.5)) < policy.interval {
+        return Some(StopRule::Interval);
+    }
+    limit(ascending.len(), elapsed_ms, policy)
 }
 
 fn limit(samples: usize, elapsed_ms: f64, policy: &SamplePolicy) -> Option<StopRule> {
@@ -117,6 +136,22 @@ mod tests {
         check(&[400.0], 1.0, &policy, None);
         check(&[400.0, 390.0], 1.0, &policy, Some(StopRule::Abandoned));
         check(&[400.0, 99.0], 1.0, &policy, None);
+    }
+
+    #[test]
+    fn a_race_ends_when_it_is_decided() {
+        let series =
+            |base: f64, n: usize| -> Vec<f64> { (0..n).map(|i| base + (i * 7 % 5) as f64).collect() };
+        let policy = policy::race(Some(100.0));
+        check(&series(110.0, 8), 1.0, &policy, None);
+        check(&series(110.0, 9), 1.0, &policy, Some(StopRule::Separated));
+        check(&series(80.0, 9), 1.0, &policy, Some(StopRule::Separated));
+        check(&series(98.0, 20), 1.0, &policy, None);
+        check(&[100.0; 20], 1.0, &policy, Some(StopRule::Interval));
+        check(&series(98.0, 60), 1.0, &policy, Some(StopRule::Limit));
+        check(&series(98.0, 20), policy.limit_ms, &policy, Some(StopRule::Limit));
+        // Without a time to beat it goes on until the interval is tight.
+        check(&series(110.0, 9), 1.0, &policy::race(None), None);
     }
 
     #[test]

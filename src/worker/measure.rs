@@ -43,6 +43,8 @@ const BATCH_MAX: f64 = 10_000.0;
 /// Samples are taken in chunks of about this long; clocks are judged once a chunk.
 const CHUNK_NS: f64 = 20e6;
 const CHUNK_SAMPLES: f64 = 32.0;
+/// Samples that a race takes at once after its first few.
+const RACE_STEP: u32 = 5;
 /// How often a throttled chunk is repeated before the measurement is called noisy.
 const THROTTLE_REPEATS: u32 = 3;
 /// Two successive windows of the warm-up must agree to within this share.
@@ -137,7 +139,7 @@ fn screen(
                 ..MeasureAnswer::default()
             });
         }
-        want = 2;
+        want = if policy.race.is_some() { RACE_STEP } else { 2 };
     }
 }
 
@@ -430,7 +432,7 @@ mod tests {
 
     #[test]
     fn a_contender_is_warmed_checked_and_summarized() {
-        let mut bench = scripted(|call| if call < 1_500 { 20_000.0 } else { 10_000.0 });
+        let mut bench = scripted(|call| if call < 300 { 20_000.0 } else { 10_000.0 });
         let outcome = run(&mut bench, TimingMode::Hot, policy::contender());
         let measurement = outcome.measurement.unwrap();
         assert_eq!(measurement.p50_ns, 10_000.0);

@@ -154,8 +154,9 @@ impl Server {
     ) -> Result<Response, DeviceError> {
         let Server { wire, judge, seed, .. } = self;
         let judge = judge.as_mut().ok_or_else(no_device)?;
-        // A screening tells who is far behind, and for that one set is enough.
-        let turns = if policy.screen { Turns::One } else { Turns::Several };
+        // A screening tells who is far behind, and for that one set is enough. A race's times stand beside those of
+        // full measurements.
+        let turns = if policy.screen && policy.race.is_none() { Turns::One } else { Turns::Several };
         let mut report = |phase, detail: &str| wire.phase(phase, detail);
         let prepared = match judge.prepare_timed(slot, plan, turns, &mut report) {
             Ok(prepared) => prepared,
@@ -186,8 +187,7 @@ impl Server {
         let judge = judge.as_mut().ok_or_else(no_device)?;
         let mut prepared = Vec::new();
         for (slot, plan) in (0u8..).zip(plans) {
-            let ready = judge
-                .prepare_timed(slot, plan, Turns::Several, &mut |phase, detail| wire.phase(phase, detail));
+            let ready = judge.prepare_paired(slot, plan, &mut |phase, detail| wire.phase(phase, detail));
             prepared.push(ready.map_err(refusal_error)?);
         }
         // Each rival's block is sized once, so that all of its blocks are alike.

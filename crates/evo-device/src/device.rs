@@ -283,13 +283,28 @@ pub trait Device {
     fn free(&mut self, buffer: BufferId) -> Result<(), DeviceError>;
 
     /// Copies from the host to the start of the buffer.
-    fn write(&mut self, buffer: BufferId, bytes: &[u8]) -> Result<(), DeviceError>;
+    fn write(&mut self, buffer: BufferId, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.write_at(buffer, 0, bytes)
+    }
+
+    /// Copies from the host into the buffer, from `offset` bytes behind its start.
+    ///
+    /// # Errors
+    /// The bytes do not fit.
+    fn write_at(&mut self, buffer: BufferId, offset: u64, bytes: &[u8]) -> Result<(), DeviceError>;
 
     /// Copies the whole buffer to the host.
     fn read(&mut self, buffer: BufferId) -> Result<Vec<u8>, DeviceError>;
 
     /// Copies one buffer over another of the same size.
     fn copy(&mut self, from: BufferId, to: BufferId) -> Result<(), DeviceError>;
+
+    /// Copies a buffer over another of the same size, turned by so many bytes: the byte at `turn` comes first, and
+    /// those before it come last.
+    ///
+    /// # Errors
+    /// The sizes differ, or `turn` is behind the end.
+    fn copy_turned(&mut self, from: BufferId, to: BufferId, turn: u64) -> Result<(), DeviceError>;
 
     /// Fills the buffer with a repeated little-endian 4-byte pattern.
     fn fill(&mut self, buffer: BufferId, pattern: u32) -> Result<(), DeviceError>;

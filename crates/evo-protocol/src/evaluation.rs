@@ -138,6 +138,16 @@ impl Evaluation {
         self.verdict.kind != VerdictKind::PassedOver
     }
 
+    /// Whether its time is that of a race, whose samples go on until they decide, and not of a screening.
+    pub fn is_raced(&self) -> bool {
+        self.verdict.evidence.get(Verdict::RACED).is_some_and(|own| *own == true)
+    }
+
+    /// Whether its objective is a time that can rank, and neither an estimate nor a lower bound.
+    pub fn is_timed(&self) -> bool {
+        self.verdict.is_pass() || self.is_raced()
+    }
+
     /// The report of one gate.
     pub fn gate(&self, gate: Gate) -> Option<&GateReport> {
         self.gates.iter().find(|report| report.gate == gate)

@@ -58,6 +58,8 @@ pub enum StopRule {
     Screen,
     /// Even the fastest sample is above the policy's limit.
     Abandoned,
+    /// The interval lies to one side of the time to beat.
+    Separated,
 }
 
 /// How samples are taken.

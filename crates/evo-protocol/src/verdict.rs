@@ -172,6 +172,9 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// The name in `evidence` of a time that a race has measured.
+    pub const RACED: &str = "raced";
+
     /// A verdict with a message.
     pub fn new(kind: VerdictKind, message: impl Into<String>) -> Verdict {
         Verdict { kind, cause: None, message: message.into(), evidence: Evidence::default() }

@@ -411,4 +411,15 @@ pub struct SamplePolicy {
     pub limit_ms: f64,
     /// Abandon (with what was seen) once the fastest sample so far is above this.
     pub abandon_above_ns: Option<f64>,
+    /// A race: how a screening goes on for a variant that is close to those to beat.
+    #[serde(default)]
+    pub race: Option<RacePolicy>,
+}
+
+/// When a race on one problem is over before the interval is as tight as was asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RacePolicy {
+    /// The time to beat, nanoseconds: the race ends once the median's interval lies to one side of it. `None` where
+    /// one problem alone does not decide.
+    pub rival_ns: Option<f64>,
 }

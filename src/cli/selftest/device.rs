@@ -85,6 +85,17 @@ fn round_trip(device: &mut dyn Device) -> Answer {
         let twin = device.allocate("twin", size as u64).map_err(text)?;
         device.copy(buffer, twin).map_err(text)?;
         demand(device.read(twin).map_err(text)? == data, format!("{size} bytes were copied wrongly"))?;
+        demand(device.write_at(twin, size as u64, &[1]).is_err(), "a byte was written behind a buffer")?;
+        let middle = size / 2;
+        device.write_at(twin, middle as u64, &data[..size - middle]).map_err(text)?;
+        let parts = [&data[..middle], &data[..size - middle]].concat();
+        demand(
+            device.read(twin).map_err(text)? == parts,
+            format!("part of {size} bytes was written elsewhere"),
+        )?;
+        device.copy_turned(buffer, twin, middle as u64).map_err(text)?;
+        let turned = [&data[middle..], &data[..middle]].concat();
+        demand(device.read(twin).map_err(text)? == turned, format!("{size} bytes were turned wrongly"))?;
         device.free(buffer).map_err(text)?;
         device.free(twin).map_err(text)?;
     }

@@ -89,8 +89,8 @@ fn row(one: &Evaluation) -> DraftRow {
         name: Some(one.number.to_string()),
         positions: Vec::new(),
         kind: one.verdict.kind,
-        // `too_slow` carries an estimate or a lower bound, which is not a measured time.
-        objective_ns: one.objective_ns.filter(|_| one.verdict.is_pass()),
+        // `too_slow` carries an estimate or a lower bound, which is not a measured time, unless a race measured it.
+        objective_ns: one.objective_ns.filter(|_| one.is_timed()),
         cost,
     }
 }
@@ -173,6 +173,14 @@ mod tests {
         let records = evaluations.map(|one| JournalRecord::Evaluation(Box::new(one)));
         let all = std::iter::once(JournalRecord::Study(Box::new(header))).chain(records);
         all.map(|record| line::encode(&record).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_race_has_measured_a_time_and_a_screening_has_not() {
+        let mut one = evaluation(1, 1, 1, VerdictKind::TooSlow);
+        assert_eq!(row(&one).objective_ns, None);
+        one.verdict = one.verdict.with(Verdict::RACED, true);
+        assert_eq!(row(&one).objective_ns, Some(200.0));
     }
 
     #[test]

@@ -6,11 +6,12 @@
 use evo_device::device::Tolerance;
 use evo_protocol::dtype::DType;
 use evo_protocol::worker::{CheckPlan, ReferencePlan};
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::element::{self, Precision};
 use super::inputs::Family;
-use super::reference::{ReferenceAnswer, max_abs, rms};
+use super::reference::{ReferenceAnswer, finite_sums, max_abs, pair_sums};
 
 /// Error of the trusted computation against fp64.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -54,16 +55,23 @@ pub struct AnswerScale {
 impl AnswerScale {
     /// Measures an answer.
     pub fn of(answer: &ReferenceAnswer) -> AnswerScale {
-        let finite: Vec<f64> = answer.expected.iter().copied().filter(|value| value.is_finite()).collect();
-        let mean = finite.iter().sum::<f64>() / finite.len().max(1) as f64;
-        let distances: Vec<f64> = finite.iter().map(|value| value - mean).collect();
+        let max = max_abs(&answer.expected);
+        let [finite, sum] = finite_sums(&answer.expected, |value| [1.0, value]);
+        let (count, mean) = (finite.max(1.0), sum / finite.max(1.0));
+        // Scaled where powers would overflow early.
+        let largest = if max > 0.0 { max } else { 1.0 };
+        let [square, distance, scaled_square, scaled_fourth] = finite_sums(&answer.expected, |value| {
+            let scaled = (value / largest) * (value / largest);
+            [value * value, (value - mean) * (value - mean), scaled, scaled * scaled]
+        });
         AnswerScale {
             elements: answer.expected.len() as u64,
-            rms: rms(&finite),
-            max: max_abs(&finite),
-            spread: rms(&distances),
-            finite: finite.len() as u64,
-            tail: tail(&finite),
+            rms: (square / count).sqrt(),
+            max,
+            spread: (distance / count).sqrt(),
+            finite: finite as u64,
+            // How much a few elements outweigh the rest.
+            tail: if max > 0.0 { (finite * scaled_fourth).sqrt() / scaled_square } else { 1.0 },
             exact: answer.exact,
             noise_max: answer.noise.max,
             noise_rms: answer.noise.rms,
@@ -73,32 +81,21 @@ impl AnswerScale {
     }
 }
 
-/// How much a few elements outweigh the rest.
-fn tail(values: &[f64]) -> f64 {
-    let largest = max_abs(values);
-    if largest <= 0.0 {
-        return 1.0;
-    }
-    // Scaled, because fourth powers overflow early.
-    let squares = values.iter().map(|value| (value / largest) * (value / largest));
-    let (sum, fourth) =
-        squares.fold((0.0, 0.0), |(sum, fourth), square| (sum + square, fourth + square * square));
-    (values.len() as f64 * fourth).sqrt() / sum
-}
-
 fn trusted_error(trusted: &[f64], expected: &[f64]) -> TrustedError {
-    let (mut max, mut square, mut sum, mut dot, mut size) = (0.0f64, 0.0, 0.0, 0.0, 0.0);
-    for (t, e) in trusted.iter().zip(expected).filter(|(t, e)| t.is_finite() && e.is_finite()) {
-        let error = t - e;
-        max = max.max(error.abs());
-        square += error * error;
-        sum += error;
-        dot += error * e;
-        size += e * e;
-    }
+    let error = |t: f64, e: f64| if t.is_finite() && e.is_finite() { t - e } else { 0.0 };
+    let [square, sum, dot, size] = pair_sums(trusted, expected, |t, e| {
+        let error = error(t, e);
+        let e = if t.is_finite() && e.is_finite() { e } else { 0.0 };
+        [error * error, error, error * e, e * e]
+    });
+    let pairs = trusted.par_iter().zip(expected);
+    let max = pairs.with_min_len(CHUNK).map(|(t, e)| error(*t, *e).abs()).reduce(|| 0.0, f64::max);
     let slope = if size > 0.0 { dot / size } else { 0.0 };
     TrustedError { max, norm: square.sqrt(), mean: sum / expected.len().max(1) as f64, slope }
 }
+
+/// Elements that one task looks at.
+const CHUNK: usize = 1 << 16;
 
 /// The numbers that an output is compared with.
 #[derive(Clone, Debug, Default, PartialEq)]

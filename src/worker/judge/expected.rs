@@ -12,6 +12,7 @@ use evo_protocol::dtype::DType;
 use evo_protocol::plan::{BufferPlan, Fill, ProblemPlan, Role};
 use evo_protocol::worker::{CheckPlan, ReferencePlan};
 use evo_space::genome::ContentHash;
+use rayon::prelude::*;
 
 use super::bounds::{AnswerScale, OutputShape};
 use super::case::Case;
@@ -205,8 +206,6 @@ fn mostly_noise(plan: &ProblemPlan, answer: &ReferenceAnswer) -> Option<String> 
 /// Why an answer cannot be used to judge a kernel, if so.
 fn unusable(plan: &ProblemPlan, family: Family, answer: &ReferenceAnswer) -> Option<String> {
     let buffer = &plan.buffers[answer.buffer];
-    let finite =
-        |values: &[f64]| values.iter().copied().filter(|value| value.is_finite()).collect::<Vec<_>>();
     // Special inputs may give special answers. Plain ones may give infinities, as the logarithm of a zero
     // does or a mask of -inf, but not everywhere; and NaN only by mistake.
     let bad = |value: &f64| match family {
@@ -214,18 +213,18 @@ fn unusable(plan: &ProblemPlan, family: Family, answer: &ReferenceAnswer) -> Opt
         Family::Normal => value.is_nan(),
         _ => !value.is_finite(),
     };
-    if let Some(index) = answer.expected.iter().position(bad) {
+    if let Some(index) = answer.expected.par_iter().position_first(bad) {
         return Some(format!("it gives `{}` for `{}`, element {index}", answer.expected[index], buffer.name));
     }
-    let expected = finite(&answer.expected);
-    if expected.is_empty() && !answer.expected.is_empty() && family == Family::Normal {
+    let none = || !answer.expected.par_iter().any(|value| value.is_finite());
+    if family == Family::Normal && !answer.expected.is_empty() && none() {
         return Some(format!("it gives no finite value for `{}`", buffer.name));
     }
     // A cancellation, or equal values whose differences are their rounding.
     let largest = element::precision(buffer.dtype).map_or(f64::INFINITY, |precision| precision.largest);
-    let max = reference::max_abs(&expected);
+    let max = reference::max_abs(&answer.expected);
     let overflows = |trusted: &Vec<f64>| {
-        trusted.iter().zip(&answer.expected).any(|(t, e)| !t.is_finite() && e.is_finite())
+        trusted.par_iter().zip(&answer.expected).any(|(t, e)| !t.is_finite() && e.is_finite())
     };
     if max > largest / 2.0 || answer.trusted.as_ref().is_some_and(overflows) {
         let dtype = buffer.dtype.as_str();

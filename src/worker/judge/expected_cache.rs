@@ -8,6 +8,7 @@ use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use evo_protocol::dtype::DType;
 use evo_space::genome::ContentHash;
@@ -31,6 +32,9 @@ pub struct ExpectedCache {
 const MEMORY_LIMIT: usize = 1 << 30;
 /// Smaller sets of answers are computed faster than a file is written.
 const FILE_MIN: usize = 1 << 18;
+/// What a file must save beside the time to write it and to read it back, at so many bytes a second.
+const FILE_SAVES: f64 = 4.0;
+const FILE_RATE: f64 = 1e9;
 /// First bytes of a file.
 const MAGIC: &[u8] = b"evo-expected-3\n";
 
@@ -67,9 +71,10 @@ impl ExpectedCache {
         Some(set)
     }
 
-    /// Keeps answers. A file that cannot be written costs time later, nothing else.
-    pub fn put(&mut self, key: &ContentHash, set: ExpectedSet) -> Arc<ExpectedSet> {
-        let large = size(&set) >= self.file_min;
+    /// Keeps answers that took so long to compute. A file that cannot be written costs time later, nothing else.
+    pub fn put(&mut self, key: &ContentHash, set: ExpectedSet, took: Duration) -> Arc<ExpectedSet> {
+        let saves = took.as_secs_f64() > FILE_SAVES * size(&set) as f64 / FILE_RATE;
+        let large = size(&set) >= self.file_min && saves;
         if let (Some(path), Some(folder), true) = (self.path(key), &self.folder, large) {
             let write = || -> std::io::Result<()> {
                 fs::create_dir_all(folder)?;
@@ -163,7 +168,12 @@ mod tests {
         let (set, key) = (set(0.25), ContentHash::of(b"a case"));
         let mut cache = ExpectedCache::new(Some(folder.path().into()));
         cache.file_min = 0;
-        cache.put(&key, set.clone());
+        cache.put(&key, set.clone(), Duration::ZERO);
+        assert!(
+            !folder.path().join(format!("{key}.expected")).exists(),
+            "computed faster than it is read back"
+        );
+        cache.put(&key, set.clone(), Duration::from_secs(1));
         let fresh = || ExpectedCache::new(Some(folder.path().into())).get(&key);
         assert_eq!(*fresh().unwrap(), set);
         let path = folder.path().join(format!("{key}.expected"));
@@ -182,7 +192,7 @@ mod tests {
         cache.memory_limit = 1000;
         let name = |text: &str| ContentHash::of(text.as_bytes());
         for text in ["a", "b", "c"] {
-            cache.put(&name(text), set(1.0));
+            cache.put(&name(text), set(1.0), Duration::ZERO);
         }
         assert_eq!(cache.get(&name("a")), None);
         assert!(cache.get(&name("c")).is_some());
@@ -192,8 +202,8 @@ mod tests {
     fn new_answers_take_the_place_of_old_ones() {
         let mut cache = ExpectedCache::new(None);
         let key = ContentHash::of(b"a case");
-        cache.put(&key, set(1.0));
-        cache.put(&key, set(2.0));
+        cache.put(&key, set(1.0), Duration::ZERO);
+        cache.put(&key, set(2.0), Duration::ZERO);
         assert_eq!(cache.get(&key).unwrap().outputs[0].values[0], 2.0);
         assert_eq!(cache.memory_bytes, 400);
         cache.forget(&key);

@@ -205,8 +205,8 @@ impl Device for FakeDevice {
             .ok_or_else(|| DeviceError::plain(VerdictKind::HarnessError, "freed twice"))
     }
 
-    fn write(&mut self, buffer: BufferId, bytes: &[u8]) -> Result<(), DeviceError> {
-        self.contents(buffer)[..bytes.len()].copy_from_slice(bytes);
+    fn write_at(&mut self, buffer: BufferId, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.contents(buffer)[offset as usize..][..bytes.len()].copy_from_slice(bytes);
         Ok(())
     }
 
@@ -216,6 +216,13 @@ impl Device for FakeDevice {
 
     fn copy(&mut self, from: BufferId, to: BufferId) -> Result<(), DeviceError> {
         let bytes = self.contents(from).to_vec();
+        self.contents(to).copy_from_slice(&bytes);
+        Ok(())
+    }
+
+    fn copy_turned(&mut self, from: BufferId, to: BufferId, turn: u64) -> Result<(), DeviceError> {
+        let mut bytes = self.contents(from).to_vec();
+        bytes.rotate_left(turn as usize);
         self.contents(to).copy_from_slice(&bytes);
         Ok(())
     }

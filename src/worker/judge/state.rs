@@ -36,6 +36,14 @@ pub struct CaseRefusal {
     pub sticky: bool,
 }
 
+/// Whether outputs will be compared with answers. A paired run compares times only, and computing answers anew in
+/// each of its fresh processes would take longer than the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answers {
+    Needed,
+    NotNeeded,
+}
+
 /// The instrumented build of a loaded candidate, and what is kept for its runs.
 #[derive(Debug, Default)]
 pub(super) struct InstrumentedSlot {
@@ -188,7 +196,7 @@ impl Judge {
         case: &Case,
         phase: &mut PhaseSink<'_>,
     ) -> Result<PreparedCase, DeviceError> {
-        self.prepare_lane(slot, case, (0, 0), phase)
+        self.prepare_lane(slot, case, (0, 0), Answers::Needed, phase)
     }
 
     /// The same in buffers of their own: calls that take turns have lanes for inputs and for the rest.
@@ -197,17 +205,22 @@ impl Judge {
         slot: u8,
         case: &Case,
         lanes: (u32, u32),
+        answers: Answers,
         phase: &mut PhaseSink<'_>,
     ) -> Result<PreparedCase, DeviceError> {
         let own = self.slot(slot)?;
         let (module, check, naive) = (own.module, own.candidate.check.clone(), own.reference);
         let naive_hash = own.candidate.reference.as_ref().map(|(binary, _)| binary.hash.clone());
         let key = expected::key(&check, case, naive_hash.as_ref());
-        let set = match self.pool.set(&key) {
-            Some(set) => set,
-            None => {
+        let set = match (self.pool.set(&key), answers) {
+            (Some(set), _) => set,
+            (None, Answers::Needed) => {
                 phase(Phase::Preparing, &case.name());
                 self.build(&key, &check, case, naive)?
+            }
+            (None, Answers::NotNeeded) => {
+                phase(Phase::Preparing, &case.name());
+                self.inputs_only(&key, &check, case)?
             }
         };
         let mut buffers = Vec::new();
@@ -235,6 +248,25 @@ impl Judge {
         Ok(())
     }
 
+    /// Puts a case's inputs on the device, for calls whose outputs nobody compares.
+    fn inputs_only(
+        &mut self,
+        key: &ContentHash,
+        check: &CheckPlan,
+        case: &Case,
+    ) -> Result<std::rc::Rc<CaseSet>, DeviceError> {
+        // Under a name of its own: who needs answers must not find a set without them.
+        let key = ContentHash::of_parts([key.as_str().as_bytes(), b"inputs"]);
+        if let Some(set) = self.pool.set(&key) {
+            return Ok(set);
+        }
+        let magnitude = case.family.magnitudes().first().copied().unwrap_or(1.0);
+        let draw = Draw { seed: check.seed, index: case.seed_index, family: case.family, magnitude };
+        let bytes = expected::input_bytes(&case.plan, draw)?;
+        let inputs = read_buffers(&case.plan, bytes);
+        self.pool.add(self.device.as_mut(), &key, magnitude, &inputs, &[])
+    }
+
     fn build(
         &mut self,
         key: &ContentHash,
@@ -251,8 +283,9 @@ impl Judge {
         let (device, pool) = (self.device.as_mut(), &mut self.pool);
         let wide = check.reference_f64;
         let mut run_naive = |inputs: &[Vec<u8>]| naive_outputs(device, pool, naive, &case.plan, inputs, wide);
+        let began = Instant::now();
         let answers = expected::compute(check, case, &mut run_naive)?;
-        let answers = self.expected.put(key, answers);
+        let answers = self.expected.put(key, answers, began.elapsed());
         let set = self.upload(key, check, case, &answers)?;
         set.ok_or_else(|| task_error(format!("the inputs of `{}` are not the same twice", case.name())))
     }
@@ -272,12 +305,7 @@ impl Judge {
         if expected::hash_inputs(&bytes) != answers.inputs {
             return Ok(None);
         }
-        let inputs: Vec<_> = bytes
-            .into_iter()
-            .enumerate()
-            .filter(|(position, _)| matches!(plans[*position].role, Role::Input | Role::Inout))
-            .map(|(position, bytes)| (position, &plans[position], bytes))
-            .collect();
+        let inputs = read_buffers(&case.plan, bytes);
         let targets: Vec<_> = answers
             .outputs
             .iter()
@@ -294,6 +322,13 @@ impl Judge {
             .collect();
         self.pool.add(self.device.as_mut(), key, magnitude, &inputs, &targets).map(Some)
     }
+}
+
+/// The contents of the buffers that kernels read, by position.
+fn read_buffers(plan: &ProblemPlan, bytes: Vec<Vec<u8>>) -> Vec<(usize, &BufferPlan, Vec<u8>)> {
+    let all = plan.buffers.iter().zip(bytes).enumerate();
+    let read = all.filter(|(_, (buffer, _))| matches!(buffer.role, Role::Input | Role::Inout));
+    read.map(|(position, (buffer, bytes))| (position, buffer, bytes)).collect()
 }
 
 /// Runs the user's naive kernel and reads its outputs back as fp64. Where `wide`, it is compiled in double

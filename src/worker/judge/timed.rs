@@ -26,8 +26,9 @@ use rand_chacha::rand_core::SeedableRng;
 use super::case::Case;
 use super::element::Poison;
 use super::inputs::{self, Draw, Family};
+use super::pool::Pristine;
 use super::run::{PhaseSink, PreparedCase, starts_as};
-use super::state::{CaseRefusal, Judge};
+use super::state::{Answers, CaseRefusal, Judge};
 use super::{module_state, shapes, wrong};
 use crate::timing::stats::{below, median, sorted};
 
@@ -70,13 +71,13 @@ const ROUNDS: usize = 4;
 /// How often it is judged, with so many more rounds each time. Only a kernel that is suspected every time is refused:
 /// a machine that is disturbed once is not a kernel that cheats.
 const JUDGED: usize = 4;
-/// Inputs up to this size are new in a fresh call as a whole.
-const FRESH_WHOLE: u64 = 1 << 22;
-/// Of larger ones so many bytes are new, in as many pieces: drawing a whole large tensor would take longer than
-/// everything else. One changed element is enough to make an old answer wrong, but a kernel that recognizes its input
-/// looks at few of them. So pieces lie at the start, at the end, and at random between.
+/// Inputs up to this size are drawn anew for a fresh call.
+const FRESH_WHOLE: u64 = 1 << 18;
+/// Drawing a large one would take longer than everything else. Its own contents are turned by a random distance
+/// instead, so that no element stays where it was, and pieces of so many bytes are drawn anew: at the start, at the end,
+/// and so many at random between. A sum over all elements, by which a kernel might recognize its input, changes with them.
 const FRESH_PIECE: u64 = 1 << 12;
-const FRESH_PIECES: u64 = 64;
+const FRESH_PIECES: u64 = 8;
 /// A fresh call that takes this much longer than a repeated one needs an explanation.
 const FRESH_RATIO: f64 = 1.3;
 /// Differences below this are the clock's, nanoseconds.
@@ -137,8 +138,23 @@ impl Judge {
         turns: Turns,
         phase: &mut PhaseSink<'_>,
     ) -> Result<TimedProblem, CaseRefusal> {
-        let ready = self.bind_turns(slot, plan, turns, phase);
-        ready.map_err(|error| {
+        let ready = self.bind_turns(slot, plan, turns, Answers::Needed, phase);
+        self.or_refusal(plan, ready)
+    }
+
+    /// The same without answers, for a paired run.
+    pub fn prepare_paired(
+        &mut self,
+        slot: u8,
+        plan: &ProblemPlan,
+        phase: &mut PhaseSink<'_>,
+    ) -> Result<TimedProblem, CaseRefusal> {
+        let ready = self.bind_turns(slot, plan, Turns::Several, Answers::NotNeeded, phase);
+        self.or_refusal(plan, ready)
+    }
+
+    fn or_refusal<T>(&mut self, plan: &ProblemPlan, done: Result<T, DeviceError>) -> Result<T, CaseRefusal> {
+        done.map_err(|error| {
             self.note_error(&error);
             let verdict = Box::new(wrong::from_error(&error, Some(&Case::first(plan))));
             CaseRefusal { verdict, sticky: self.is_sticky() }
@@ -150,6 +166,7 @@ impl Judge {
         slot: u8,
         plan: &ProblemPlan,
         turns: Turns,
+        answers: Answers,
         phase: &mut PhaseSink<'_>,
     ) -> Result<TimedProblem, DeviceError> {
         let check = &self.slot(slot)?.candidate.check;
@@ -171,7 +188,7 @@ impl Judge {
         let mut cases = Vec::new();
         for lane in lanes {
             let case = Case { seed_index: lane.0, ..Case::first(plan) };
-            let prepared = self.prepare_lane(slot, &case, lane, phase)?;
+            let prepared = self.prepare_lane(slot, &case, lane, answers, phase)?;
             prepared.restore(self.device.as_mut(), &mut self.pool)?;
             // The first output check means something only if nothing right stands there before.
             prepared.poison_outputs(self.device.as_mut(), Poison::A)?;
@@ -329,7 +346,7 @@ impl Judge {
     }
 
     /// One call after an untimed call on the first turn's own contents: on the same contents again, or on new
-    /// ones. Both take the same steps, so that caches are in the same state.
+    /// ones. In both cases every input is written just before, so that caches are in the same state.
     fn single_call(
         &mut self,
         timed: &TimedProblem,
@@ -340,7 +357,7 @@ impl Judge {
         let check = &self.slot(turn.slot)?.candidate.check;
         let own =
             Draw { seed: check.seed, index: turn.case.seed_index, family: Family::Normal, magnitude: 1.0 };
-        let draw = new.map_or(own, |number| inputs::another(own, number));
+        let draw = new.map(|number| inputs::another(own, number));
         let device = self.device.as_mut();
         let name = &turn.case.plan.name;
         for again in [false, true] {
@@ -348,10 +365,12 @@ impl Judge {
             phase(Phase::Preparing, &format!("new contents for `{name}`"));
             for input in &turn.set.inputs {
                 let buffer = turn.buffers[input.position];
-                device.copy(input.buffer, buffer)?;
-                if again {
-                    write_pieces(device, turn, input.position, draw)?;
-                    self.pool.note(buffer, None);
+                match draw.filter(|_| again && inputs::varies(&turn.case.plan.buffers[input.position])) {
+                    Some(draw) => {
+                        write_fresh(device, turn, input, draw)?;
+                        self.pool.note(buffer, None);
+                    }
+                    None => device.copy(input.buffer, buffer)?,
                 }
             }
             phase(Phase::Timing, &format!("`{name}` on new contents"));
@@ -367,36 +386,34 @@ impl Judge {
     }
 }
 
-/// Writes an input, or pieces of a large one, as `draw` gives them.
-fn write_pieces(
+/// Gives an input contents that no call has seen.
+fn write_fresh(
     device: &mut dyn Device,
     turn: &PreparedCase,
-    position: usize,
+    input: &Pristine,
     draw: Draw,
 ) -> Result<(), DeviceError> {
     let plan = &turn.case.plan;
-    let buffer = &plan.buffers[position];
-    if !inputs::varies(buffer) {
-        return Ok(());
-    }
+    let (buffer, own) = (&plan.buffers[input.position], turn.buffers[input.position]);
     if buffer.bytes() <= FRESH_WHOLE {
-        return device.write(turn.buffers[position], &inputs::generate(plan, buffer, draw)?);
+        return device.write(own, &inputs::generate(plan, buffer, draw)?);
     }
-    let piece = FRESH_PIECE / buffer.dtype.bytes();
-    let pieces = BufferPlan { shape: vec![piece * FRESH_PIECES], ..buffer.clone() };
-    let drawn = inputs::generate(plan, &pieces, draw)?;
-    let mut bytes = device.read(turn.buffers[position])?;
     let mut random = ChaCha8Rng::seed_from_u64(draw.seed ^ u64::from(draw.index));
+    let size = buffer.dtype.bytes();
+    let distance = 1 + below(&mut random, (buffer.elements() - 1) as usize) as u64;
+    device.copy_turned(input.buffer, own, distance * size)?;
+    let pieces = BufferPlan { shape: vec![FRESH_PIECE / size * FRESH_PIECES], ..buffer.clone() };
+    let drawn = inputs::generate(plan, &pieces, draw)?;
     let places = (buffer.bytes() / FRESH_PIECE) as usize;
     for (number, piece) in drawn.chunks(FRESH_PIECE as usize).enumerate() {
         let place = match number {
             0 => 0,
-            1 => bytes.len() - piece.len(),
-            _ => below(&mut random, places) * FRESH_PIECE as usize,
+            1 => buffer.bytes() - piece.len() as u64,
+            _ => below(&mut random, places) as u64 * FRESH_PIECE,
         };
-        bytes[place..place + piece.len()].copy_from_slice(piece);
+        device.write_at(own, place, piece)?;
     }
-    device.write(turn.buffers[position], &bytes)
+    Ok(())
 }
 
 /// The ratio between the two groups, where fresh calls are longer than chance explains.

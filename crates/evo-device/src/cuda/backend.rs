@@ -102,8 +102,8 @@ impl Device for CudaDevice {
         self.context.memory.free(buffer)
     }
 
-    fn write(&mut self, buffer: BufferId, bytes: &[u8]) -> Result<(), DeviceError> {
-        self.context.memory.write(buffer, bytes)
+    fn write_at(&mut self, buffer: BufferId, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.context.memory.write_at(buffer, offset, bytes)
     }
 
     fn read(&mut self, buffer: BufferId) -> Result<Vec<u8>, DeviceError> {
@@ -112,6 +112,10 @@ impl Device for CudaDevice {
 
     fn copy(&mut self, from: BufferId, to: BufferId) -> Result<(), DeviceError> {
         self.context.memory.copy(from, to)
+    }
+
+    fn copy_turned(&mut self, from: BufferId, to: BufferId, turn: u64) -> Result<(), DeviceError> {
+        self.context.memory.copy_turned(from, to, turn)
     }
 
     fn fill(&mut self, buffer: BufferId, pattern: u32) -> Result<(), DeviceError> {

@@ -82,21 +82,22 @@ impl GuardedMemory {
         }
     }
 
-    /// Copies from the host to the buffer's start; the copy is complete on return.
-    pub fn write(&self, id: BufferId, bytes: &[u8]) -> Result<(), DeviceError> {
+    /// Copies from the host into the buffer, in the stream's order.
+    pub fn write_at(&self, id: BufferId, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
         let buffer = self.get(id)?;
-        if bytes.len() as u64 > buffer.bytes {
-            let text = format!("{} bytes do not fit `{}` ({} bytes)", bytes.len(), buffer.name, buffer.bytes);
+        let length = bytes.len() as u64;
+        if offset.checked_add(length).is_none_or(|end| end > buffer.bytes) {
+            let text =
+                format!("{length} bytes at {offset} do not fit `{}` ({} bytes)", buffer.name, buffer.bytes);
             return Err(DeviceError::plain(VerdictKind::HarnessError, text));
         }
         let source = bytes.as_ptr().cast::<c_void>();
-        // SAFETY: the length was checked against the allocation; pageable host memory is copied before
-        // the stream's synchronization below returns.
+        // SAFETY: the length was checked against the allocation; the driver stages pageable host memory before it
+        // returns, so the caller may change it at once.
         unsafe {
-            let copy = sys::cuMemcpyHtoDAsync_v2(buffer.pointer(), source, bytes.len(), self.stream);
-            check(copy, "cannot copy to the device")?;
+            let copy = sys::cuMemcpyHtoDAsync_v2(buffer.pointer() + offset, source, bytes.len(), self.stream);
+            check(copy, "cannot copy to the device")
         }
-        super::driver::synchronize(self.stream)
     }
 
     /// Copies the whole buffer to the host, after all work enqueued before.
@@ -122,6 +123,28 @@ impl GuardedMemory {
             let copy = sys::cuMemcpyDtoDAsync_v2(to.pointer(), from.pointer(), bytes, self.stream);
             check(copy, "cannot copy on the device")
         }
+    }
+
+    /// The same, turned by so many bytes.
+    pub fn copy_turned(&self, from: BufferId, to: BufferId, turn: u64) -> Result<(), DeviceError> {
+        let (from, to) = (self.get(from)?, self.get(to)?);
+        if from.bytes != to.bytes || turn > from.bytes {
+            let (from, to) = (&from.name, &to.name);
+            let text = format!("`{from}` and `{to}` differ in size, or are turned too far");
+            return Err(DeviceError::plain(VerdictKind::HarnessError, text));
+        }
+        let behind = from.bytes - turn;
+        for (source, target, bytes) in [(turn, 0, behind), (0, behind, turn)] {
+            if bytes > 0 {
+                // SAFETY: both ranges lie inside allocations of `from.bytes`.
+                unsafe {
+                    let (source, target) = (from.pointer() + source, to.pointer() + target);
+                    let copy = sys::cuMemcpyDtoDAsync_v2(target, source, bytes as usize, self.stream);
+                    check(copy, "cannot copy on the device")?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Fills the buffer with a repeated 4-byte pattern.

@@ -301,8 +301,8 @@ impl Device for HostDevice {
         self.store.free(buffer)
     }
 
-    fn write(&mut self, buffer: BufferId, bytes: &[u8]) -> Result<(), DeviceError> {
-        self.store.write(buffer, bytes)
+    fn write_at(&mut self, buffer: BufferId, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.store.write_at(buffer, offset, bytes)
     }
 
     fn read(&mut self, buffer: BufferId) -> Result<Vec<u8>, DeviceError> {
@@ -311,6 +311,10 @@ impl Device for HostDevice {
 
     fn copy(&mut self, from: BufferId, to: BufferId) -> Result<(), DeviceError> {
         self.store.copy(from, to)
+    }
+
+    fn copy_turned(&mut self, from: BufferId, to: BufferId, turn: u64) -> Result<(), DeviceError> {
+        self.store.copy_turned(from, to, turn)
     }
 
     fn fill(&mut self, buffer: BufferId, pattern: u32) -> Result<(), DeviceError> {

@@ -56,13 +56,13 @@ impl BufferStore {
         Ok(())
     }
 
-    pub fn write(&mut self, id: BufferId, bytes: &[u8]) -> Result<(), DeviceError> {
+    pub fn write_at(&mut self, id: BufferId, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
         let target = self.get_mut(id)?;
         let (size, name) = (target.bytes().len(), target.name().to_string());
-        if bytes.len() > size {
-            return Err(misuse(format!("{} bytes do not fit `{name}` of {size}", bytes.len())));
-        }
-        let result = target.change(|room| room[..bytes.len()].copy_from_slice(bytes));
+        let Some(end) = end_of(offset, bytes, size) else {
+            return Err(misuse(format!("{} bytes at {offset} do not fit `{name}` of {size}", bytes.len())));
+        };
+        let result = target.change(|room| room[end - bytes.len()..end].copy_from_slice(bytes));
         result.map_err(|error| cannot_protect(&name, &error))
     }
 
@@ -71,18 +71,31 @@ impl BufferStore {
     }
 
     pub fn copy(&mut self, from: BufferId, to: BufferId) -> Result<(), DeviceError> {
-        if from == to {
+        self.copy_turned(from, to, 0)
+    }
+
+    pub fn copy_turned(&mut self, from: BufferId, to: BufferId, turn: u64) -> Result<(), DeviceError> {
+        if from == to && turn == 0 {
             return self.get(from).map(|_| ());
         }
         // Taken out of the map while both are borrowed, one of them to be changed.
         let target = self.buffers.remove(&to);
         let mut target = target.ok_or_else(|| misuse(format!("there is no buffer {}", to.0)))?;
         let result = match self.get(from) {
-            Ok(source) if source.bytes().len() == target.bytes().len() => {
-                let result = target.change(|room| room.copy_from_slice(source.bytes()));
+            Ok(source)
+                if source.bytes().len() == target.bytes().len() && turn <= source.bytes().len() as u64 =>
+            {
+                let (before, behind) = source.bytes().split_at(turn as usize);
+                let result = target.change(|room| {
+                    room[..behind.len()].copy_from_slice(behind);
+                    room[behind.len()..].copy_from_slice(before);
+                });
                 result.map_err(|error| cannot_protect(target.name(), &error))
             }
-            Ok(source) => Err(misuse(format!("`{}` and `{}` differ in size", source.name(), target.name()))),
+            Ok(source) => {
+                let (source, target) = (source.name(), target.name());
+                Err(misuse(format!("`{source}` and `{target}` differ in size, or are turned too far")))
+            }
             Err(error) => Err(error),
         };
         self.buffers.insert(to, target);
@@ -156,6 +169,12 @@ impl BufferStore {
         self.conditions = conditions;
         Ok(())
     }
+}
+
+/// Where bytes at an offset end, if they fit.
+fn end_of(offset: u64, bytes: &[u8], size: usize) -> Option<usize> {
+    let end = usize::try_from(offset).ok()?.checked_add(bytes.len())?;
+    (end <= size).then_some(end)
 }
 
 /// The pages of a buffer keep their protection.

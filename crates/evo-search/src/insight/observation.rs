@@ -43,6 +43,8 @@ pub(super) fn observations<'a>(space: &SearchSpace, evaluations: &'a [Evaluation
         match (one.verdict.kind.class(), time) {
             (VerdictClass::Harness | VerdictClass::PassedOver, _) => None,
             (VerdictClass::Ok, Some(time)) => Some(Fate::Measured(time)),
+            // A race measures as well as a full measurement does; a screening stops as soon as it can.
+            (VerdictClass::Slow, Some(time)) if one.is_raced() => Some(Fate::Measured(time)),
             (VerdictClass::Slow, Some(time)) => Some(Fate::Beyond(time)),
             _ => Some(Fate::Failed),
         }

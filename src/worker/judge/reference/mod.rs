@@ -16,4 +16,4 @@ pub(super) mod testing;
 mod transpose;
 
 pub use builtin::find;
-pub use operands::{Operands, ReferenceAnswer, max_abs, rms};
+pub use operands::{Operands, ReferenceAnswer, finite_sums, max_abs, pair_sums, rms};

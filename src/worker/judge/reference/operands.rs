@@ -3,6 +3,7 @@
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::{BufferPlan, ProblemPlan, Role};
+use rayon::prelude::*;
 
 use crate::worker::judge::npy::task_error;
 
@@ -130,14 +131,37 @@ pub fn to_f32(values: &[f64]) -> Vec<f32> {
     values.iter().map(|value| *value as f32).collect()
 }
 
+/// Values that one task adds up.
+const CHUNK: usize = 1 << 16;
+
+/// Sums over pairs of neighboring values of two equally long slices, on all cores. Chunks are added in their
+/// order, so that a sum does not depend on the number of threads.
+pub fn pair_sums<const N: usize>(
+    left: &[f64],
+    right: &[f64],
+    terms: impl Fn(f64, f64) -> [f64; N] + Sync,
+) -> [f64; N] {
+    let add = |sums: [f64; N], own: [f64; N]| std::array::from_fn(|index| sums[index] + own[index]);
+    let chunks = left.par_chunks(CHUNK).zip(right.par_chunks(CHUNK));
+    let parts: Vec<[f64; N]> = chunks
+        .map(|(left, right)| left.iter().zip(right).fold([0.0; N], |sums, (l, r)| add(sums, terms(*l, *r))))
+        .collect();
+    parts.into_iter().fold([0.0; N], add)
+}
+
+/// Sums over the finite values.
+pub fn finite_sums<const N: usize>(values: &[f64], terms: impl Fn(f64) -> [f64; N] + Sync) -> [f64; N] {
+    pair_sums(values, values, |value, _| if value.is_finite() { terms(value) } else { [0.0; N] })
+}
+
 /// Root mean square of the finite values; 0 for nothing.
 pub fn rms(values: &[f64]) -> f64 {
-    let finite = values.iter().filter(|value| value.is_finite());
-    let (square, count) = finite.fold((0.0, 0u64), |(sum, count), value| (sum + value * value, count + 1));
-    (square / count.max(1) as f64).sqrt()
+    let [square, count] = finite_sums(values, |value| [value * value, 1.0]);
+    (square / count.max(1.0)).sqrt()
 }
 
 /// Largest finite magnitude; 0 for nothing.
 pub fn max_abs(values: &[f64]) -> f64 {
-    values.iter().filter(|value| value.is_finite()).fold(0.0, |max, value| max.max(value.abs()))
+    let magnitude = |value: &f64| if value.is_finite() { value.abs() } else { 0.0 };
+    values.par_iter().with_min_len(CHUNK).map(magnitude).reduce(|| 0.0, f64::max)
 }

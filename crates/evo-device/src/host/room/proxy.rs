@@ -359,8 +359,8 @@ impl Device for RoomDevice {
         Ok(())
     }
 
-    fn write(&mut self, buffer: BufferId, bytes: &[u8]) -> Result<(), DeviceError> {
-        self.store.write(buffer, bytes)
+    fn write_at(&mut self, buffer: BufferId, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.store.write_at(buffer, offset, bytes)
     }
 
     fn read(&mut self, buffer: BufferId) -> Result<Vec<u8>, DeviceError> {
@@ -369,6 +369,10 @@ impl Device for RoomDevice {
 
     fn copy(&mut self, from: BufferId, to: BufferId) -> Result<(), DeviceError> {
         self.store.copy(from, to)
+    }
+
+    fn copy_turned(&mut self, from: BufferId, to: BufferId, turn: u64) -> Result<(), DeviceError> {
+        self.store.copy_turned(from, to, turn)
     }
 
     fn fill(&mut self, buffer: BufferId, pattern: u32) -> Result<(), DeviceError> {
