@@ -182,3 +182,4 @@ pub(crate) mod example {
         }
     }
 }
+                reference_single: None,
