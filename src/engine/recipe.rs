@@ -213,7 +213,7 @@ impl KernelRecipe<'_> {
             }
             false => String::new(),
         };
-        (plans, TinyNotes { absent, hint: Some(DERIVED_HINT) })
+        (plans, TinyNotes { absent, hint: Some(DERIVED_HINT), ..TinyNotes::default() })
     }
 
     /// Those of evo's own shapes at which the compiled kernel can be launched.

@@ -1,11 +1,10 @@
 //! The order of the gates: cheap gates run on every variant, expensive gates run only on contenders. A
 //! plain sequential function over a small trait, so that tests need no worker.
 //!
-//! Every variant is loaded, checked against the device's resources, and run at tiny shapes. Each timed
-//! problem, cheapest first, then gets a quick check at full size and a screening of a few samples. A
-//! variant that is too far behind the incumbent ends as `too_slow`, with the measured time. Contenders go
-//! on: every seed and input family, repeatability, full measurements in both modes with output checks in
-//! between. A job marked `deep` runs everything.
+//! Every variant is loaded, checked against the device's resources, and run at tiny shapes. Each timed problem, cheapest
+//! first, then gets a quick check at full size and a screening of a few samples. A variant that is too far behind the
+//! incumbent ends as `too_slow`, with the measured time. Contenders go on: every seed and input family, repeatability,
+//! full measurements in both modes with output checks in between. A job marked `deep` runs everything.
 
 use std::time::Instant;
 
@@ -195,6 +194,7 @@ impl<S: Station> GateWalk<'_, S> {
 
     /// Adds a report; a gate that ran before keeps its place and its evidence, and adds up cases and time.
     fn note(&mut self, report: GateReport) {
+        let report = self.job.tiny_notes.told(report);
         match self.found.gates.iter_mut().find(|own| own.gate == report.gate) {
             Some(own) => {
                 let (cases, elapsed_ms) = (own.cases + report.cases, own.elapsed_ms + report.elapsed_ms);
