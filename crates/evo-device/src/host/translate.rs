@@ -44,8 +44,8 @@ pub fn about_assembly(log: &str) -> Option<&str> {
     log.lines().map(str::trim).find(|line| FENCE_WORDS.iter().any(|words| line.contains(words)))
 }
 
-/// Cooperative groups that span more than a block.
-const GROUPS: [&str; 5] = ["this_grid", "grid_group", "this_multi_grid", "this_cluster", "cluster_group"];
+/// Cooperative groups that the host device has not.
+const GROUPS: [&str; 4] = ["this_multi_grid", "multi_grid_group", "this_cluster", "cluster_group"];
 
 /// The CUDA header or function that a compiler's log misses, if that is why it refused the source: the host device has
 /// not all of them, and the source is not at fault.
@@ -374,10 +374,10 @@ mod tests {
             "k.cu:1:10: fatal error: cuda_fp8.h: No such file or directory\n    1 | #include <cuda_fp8.h>";
         assert_eq!(missing(gcc), "`cuda_fp8.h`");
         assert_eq!(missing("k.cu:1:10: fatal error: 'cuda/barrier' file not found"), "`cuda/barrier`");
-        let groups = "k.cu:9:12: error: 'this_grid' is not a member of 'cg'";
-        assert_eq!(missing(groups), "`cooperative_groups::this_grid`");
-        let clang = "k.cu:9:12: error: no member named 'this_grid' in namespace 'cooperative_groups'";
-        assert_eq!(missing(clang), "`cooperative_groups::this_grid`");
+        let groups = "k.cu:9:12: error: 'this_cluster' is not a member of 'cg'";
+        assert_eq!(missing(groups), "`cooperative_groups::this_cluster`");
+        let clang = "k.cu:9:12: error: no member named 'this_cluster' in namespace 'cooperative_groups'";
+        assert_eq!(missing(clang), "`cooperative_groups::this_cluster`");
         for own in [
             "k.cu:1:10: fatal error: mine.h: No such file or directory",
             "k.cu:3:1: error: x was not declared",
