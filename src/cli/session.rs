@@ -15,7 +15,7 @@ use crate::compile::search_path::SearchPath;
 use crate::compile::toolbox::Toolbox;
 use crate::compile::{FarmOptions, compile_one, support};
 use crate::engine::recipe::{KernelRecipe, problems_on};
-use crate::kernel::render::render_reference;
+use crate::kernel::render::{render_reference, render_single_reference};
 use crate::kernel::spec::{KernelSpec, ProblemSpec, SpaceFile};
 use crate::process::worker_program;
 use crate::supervise::lane::{Lane, LaneError, LaneLimits, LaneOptions};
@@ -187,7 +187,17 @@ pub fn recipe<'a>(
     let reference: Option<(Binary, Vec<String>)> = reference.transpose()?;
     let info = lane.info();
     let recipe = KernelRecipe::new(kernel, info.limits.clone(), problems, reference, seed);
+    let recipe = recipe.with_single(single_reference(kernel, setup)?.as_ref());
     Ok(recipe.on_device(info).on_kind(info.kind).searching(search(setup)))
+}
+
+/// The naive kernel in single precision; none where that does not compile, because only the answers in double
+/// precision are needed.
+fn single_reference(kernel: &KernelSpec, setup: &DeviceSetup) -> Result<Option<Binary>, CliError> {
+    match render_single_reference(kernel) {
+        Some(source) => Ok(compile_one(&setup.farm, source)?.ok()),
+        None => Ok(None),
+    }
 }
 
 /// Where the environment lets a device's compiler look for included files.

@@ -418,6 +418,11 @@ fn fenced(status: ExitStatus, log: &str) -> Option<Box<Verdict>> {
             format!("inline assembly is not allowed in kernels on the host device: {line}"),
         );
     }
+    if let Some(missing) = translate::about_missing(log) {
+        let message = format!("the host device has no {missing}; run on --device cuda");
+        let verdict = Verdict::new(VerdictKind::CompileError, message).with_cause("host_lacks");
+        return Some(Box::new(verdict.with("log", diagnose::cap(log.trim(), diagnose::LOG_MAX).0)));
+    }
     // Defined by the start files that modules are linked without, and used where destructors are registered.
     if log.contains("__dso_handle") {
         return refuse("constructor", initializers::message("a destructor of a static object"));

@@ -35,6 +35,8 @@ pub struct KernelRecipe<'a> {
     timed: Vec<&'a ProblemSpec>,
     checked: Vec<&'a ProblemSpec>,
     reference: Option<CompiledReference>,
+    /// The same in single precision.
+    reference_single: Option<CompiledReference>,
     check: CheckPlan,
     /// What it runs on: the host watches instrumented builds, and shapes near the timed ones follow the problems.
     kind: Option<DeviceKind>,
@@ -91,6 +93,7 @@ impl<'a> KernelRecipe<'a> {
             // A timed problem is checked as well (`Job::all_checked`), so it is not listed twice.
             checked: select(|problem| problem.checked && !problem.timed),
             reference: reference.map(|(binary, entries)| CompiledReference::of(&binary, entries)),
+            reference_single: None,
             check: check_plan(kernel, seed),
             kind: None,
             search: SearchPath::default(),
@@ -102,6 +105,12 @@ impl<'a> KernelRecipe<'a> {
     /// variant's identity.
     pub fn searching(self, search: SearchPath) -> KernelRecipe<'a> {
         KernelRecipe { search, ..self }
+    }
+
+    /// The same where the naive kernel is there in single precision too, which tells what f32 costs in each case.
+    pub fn with_single(self, binary: Option<&Binary>) -> KernelRecipe<'a> {
+        let reference_single = binary.map(|binary| CompiledReference::of(binary, Vec::new()));
+        KernelRecipe { reference_single, ..self }
     }
 
     /// The same for a kind of device: the host watches instrumented builds.
@@ -204,7 +213,7 @@ impl KernelRecipe<'_> {
             }
             false => String::new(),
         };
-        (plans, TinyNotes { absent, hint: Some(DERIVED_HINT) })
+        (plans, TinyNotes { absent, hint: Some(DERIVED_HINT), ..TinyNotes::default() })
     }
 
     /// Those of evo's own shapes at which the compiled kernel can be launched.
@@ -419,6 +428,7 @@ impl Recipe for KernelRecipe<'_> {
                 binary: BinaryRef::of(binary),
                 entries: prepared.source.entries.clone(),
                 reference: self.reference.as_ref().map(CompiledReference::whole),
+                reference_single: self.reference_single.as_ref().map(|own| own.whole().0),
                 check: self.check.clone(),
                 instrumented: None,
             },

@@ -1,11 +1,13 @@
 //! Remarks on a space file that is valid and checks less than its author may think.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use evo_protocol::plan::{Fill, Role};
+use evo_protocol::worker::SpecialValues;
 use evo_space::genome::Configuration;
 use evo_space::value::Value;
 
+use super::resolve::whole;
 use super::spec::{ArgumentSpec, BufferSpec, FillSpec, KernelSpec, ProblemSpec};
 use super::tiny;
 
@@ -13,7 +15,12 @@ use super::tiny;
 pub fn warnings(kernel: &KernelSpec, configuration: &Configuration) -> Vec<String> {
     let mut warnings: Vec<String> =
         buffers(kernel).filter_map(|buffer| open_integers(kernel, buffer)).collect();
-    warnings.extend(square_problems(kernel));
+    warnings.extend(
+        square_problems(kernel).map_or_else(|| equal_extents(kernel, configuration), |own| vec![own]),
+    );
+    warnings.extend(batches_of_one(kernel, configuration));
+    warnings.extend(built_in_values(kernel));
+    warnings.extend(untried_values(kernel));
     warnings.extend(untested_tails(kernel, configuration));
     warnings
 }
@@ -46,6 +53,77 @@ fn square_problems(kernel: &KernelSpec) -> Option<String> {
         "{names} are equal in every problem, which hides swapped strides: add a problem with timed = false in \
          which they differ"
     ))
+}
+
+/// The values of a size in every problem that is run and every small shape.
+fn met_values(kernel: &KernelSpec, configuration: &Configuration, name: &str) -> Vec<i64> {
+    let used = kernel.problems.iter().filter(|one| one.timed || one.checked);
+    let own = used.filter_map(|problem| whole(problem.sizes.get(name)?).ok());
+    let small = tiny::shapes(kernel, configuration, &|_| true).unwrap_or_default();
+    own.chain(small.plans.iter().filter_map(|plan| plan.sizes.get(name).copied())).collect()
+}
+
+/// Extents that are equal in every problem and every small shape: swapped, they give the same answer.
+fn equal_extents(kernel: &KernelSpec, configuration: &Configuration) -> Vec<String> {
+    let mut alike: BTreeMap<Vec<i64>, Vec<String>> = BTreeMap::new();
+    for name in extents(kernel) {
+        let values = met_values(kernel, configuration, &name);
+        if values.iter().any(|value| *value > 1) {
+            alike.entry(values).or_default().push(format!("`{name}`"));
+        }
+    }
+    let warn = |names: Vec<String>| {
+        let names = names.join(", ");
+        format!(
+            "{names} are equal to each other in every problem and small shape, which hides that a kernel swaps them: \
+             add a problem with timed = false in which they differ"
+        )
+    };
+    alike.into_values().filter(|names| names.len() > 1).map(warn).collect()
+}
+
+/// Extents that are 1 wherever the kernel runs: one that ignores them passes.
+fn batches_of_one(kernel: &KernelSpec, configuration: &Configuration) -> Vec<String> {
+    let alone = |name: &String| {
+        let values = met_values(kernel, configuration, name);
+        !values.is_empty() && values.iter().all(|value| *value == 1)
+    };
+    let warn = |name: String| {
+        format!(
+            "`{name}` is 1 in every problem and small shape, so a kernel that ignores it passes: add a problem with \
+             timed = false in which it is 2"
+        )
+    };
+    extents(kernel).into_iter().filter(alone).map(warn).collect()
+}
+
+/// Scalars and constant inputs that never change: a kernel may have their value built in.
+fn built_in_values(kernel: &KernelSpec) -> Option<String> {
+    let scalar = |argument: &ArgumentSpec| match argument {
+        ArgumentSpec::Scalar(scalar) => scalar.value.distinct_names().is_empty().then(|| scalar.name.clone()),
+        ArgumentSpec::Buffer(buffer) => {
+            let constant = matches!(buffer.fill, FillSpec::Fixed(Fill::Constant { .. }));
+            (constant && buffer.role == Role::Input).then(|| buffer.name.clone())
+        }
+    };
+    let names: Vec<String> =
+        kernel.arguments.iter().filter_map(scalar).map(|name| format!("`{name}`")).collect();
+    let (names, verb) = (names.join(", "), if names.len() == 1 { "has" } else { "have" });
+    (!names.is_empty()).then(|| {
+        format!(
+            "{names} {verb} one value in every problem, so a kernel that ignores it passes: make it a size with \
+             another value in a problem with timed = false, if that matters"
+        )
+    })
+}
+
+/// A wish that nothing fulfills yet.
+fn untried_values(kernel: &KernelSpec) -> Option<String> {
+    (kernel.check.special_values == SpecialValues::AsDefault).then(|| {
+        "special_values = \"as_default\": NaN, infinite, subnormal and huge inputs are not tried, because the answers \
+         of the default configuration are not taken; \"reference\" compares them with the reference"
+            .to_string()
+    })
 }
 
 /// Sizes that are extents of more than one element in some problem, by name.

@@ -49,14 +49,26 @@ pub fn render(kernel: &KernelSpec, configuration: &Configuration) -> Result<Kern
 /// folders and no parameter as a macro: its answer must not depend on the configuration. One that writes its
 /// types as `REAL` computes in double precision.
 pub fn render_reference(kernel: &KernelSpec) -> Option<KernelSource> {
-    let ReferenceSpec::Kernel { source, entry, real, .. } = &kernel.check.reference else { return None };
+    let ReferenceSpec::Kernel { real, .. } = &kernel.check.reference else { return None };
+    reference_with(kernel, real.then_some("double"))
+}
+
+/// The same in single precision, where `render_reference` computes in double precision: what both answers differ by
+/// is what f32 costs.
+pub fn render_single_reference(kernel: &KernelSpec) -> Option<KernelSource> {
+    let ReferenceSpec::Kernel { real: true, .. } = &kernel.check.reference else { return None };
+    reference_with(kernel, Some("float"))
+}
+
+fn reference_with(kernel: &KernelSpec, real: Option<&str>) -> Option<KernelSource> {
+    let ReferenceSpec::Kernel { source, entry, .. } = &kernel.check.reference else { return None };
     let hash = ContentHash::of(source.text.as_bytes());
     let lines = [format!("evo: reference of {}", kernel.name)];
     let search = SearchPath::default().with_options(kernel.options.iter().map(String::as_str));
     let folders = search.folders.iter().map(|folder| format!("-I{}", folder.display()));
     Some(KernelSource {
         text: with_header(&lines, &hash, source, &source.text),
-        options: folders.chain(real.then(|| "-DREAL=double".to_string())).collect(),
+        options: folders.chain(real.map(|real| format!("-DREAL={real}"))).collect(),
         entries: vec![entry.clone()],
         file_name: source_name(source),
         variant_hash: hash,

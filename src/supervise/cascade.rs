@@ -224,6 +224,7 @@ impl<'a, S: Station> GateWalk<'a, S> {
 
     /// Adds a report; a gate that ran before keeps its place and its evidence, and adds up cases and time.
     fn note(&mut self, report: GateReport) {
+        let report = self.job.tiny_notes.told(report);
         match self.found.gates.iter_mut().find(|own| own.gate == report.gate) {
             Some(own) => {
                 let (cases, elapsed_ms) = (own.cases + report.cases, own.elapsed_ms + report.elapsed_ms);

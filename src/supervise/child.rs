@@ -270,5 +270,6 @@ fn assumed_phase(request: &Request) -> Phase {
 fn binaries(request: &Request) -> Vec<BinaryRef> {
     let Request::Load { candidate, .. } = request else { return Vec::new() };
     let reference = candidate.reference.iter().map(|(binary, _)| binary.clone());
-    std::iter::once(candidate.binary.clone()).chain(reference).collect()
+    let single = candidate.reference_single.clone();
+    std::iter::once(candidate.binary.clone()).chain(reference).chain(single).collect()
 }

@@ -1,12 +1,12 @@
 //! What the engine hands to a lane: one compiled variant, and how good the best so far is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use evo_protocol::device::EntryAttributes;
 use evo_protocol::evaluation::Recovery;
 use evo_protocol::measurement::{Measurement, RankingMode};
 use evo_protocol::plan::ProblemPlan;
-use evo_protocol::verdict::{Gate, GateReport, Verdict};
+use evo_protocol::verdict::{Cause, Gate, GateReport, Verdict, VerdictClass, VerdictKind};
 use evo_protocol::worker::Candidate;
 
 /// One variant to be judged and timed.
@@ -40,17 +40,54 @@ pub struct TinyNotes {
     pub absent: String,
     /// What a person can do about a failure at one of them, if the shapes are not the file's.
     pub hint: Option<&'static str>,
+    /// Shapes that were left out, because the reference does not take them.
+    pub not_taken: Vec<String>,
 }
 
 impl TinyNotes {
     /// The verdict of a gate, with the hint where small shapes were run.
     pub fn about(&self, gate: Gate, verdict: Verdict) -> Verdict {
-        match self.hint.filter(|_| gate == Gate::TinyShapes) {
+        let may_depend = depends_on_shape(&verdict);
+        match self.hint.filter(|_| gate == Gate::TinyShapes && may_depend) {
             Some(hint) => verdict.with("hint", hint),
             None => verdict,
         }
     }
+
+    /// The report of small shapes with the names of those that the reference does not take.
+    pub fn told(&self, mut report: GateReport) -> GateReport {
+        let told = report.evidence.get(GateReport::NOT_TAKEN).and_then(|names| names.as_array());
+        let told = told.into_iter().flatten().filter_map(|name| name.as_str().map(str::to_string));
+        let names: BTreeSet<String> = self.not_taken.iter().cloned().chain(told).collect();
+        if names.is_empty() || report.gate != Gate::TinyShapes {
+            return report;
+        }
+        let shown: Vec<&str> =
+            names.iter().map(|name| name.trim_start_matches("tiny:")).take(SHOWN).collect();
+        let more = names.len().saturating_sub(SHOWN);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        report.message =
+            format!("{}; the reference does not take {}{more}", report.message, shown.join("; "));
+        report.evidence.insert(GateReport::NOT_TAKEN, names.into_iter().collect::<Vec<_>>());
+        report
+    }
 }
+
+/// Whether a failure may be that the kernel does not support the shape. A hang at the smallest shape, or an answer that
+/// is off by little everywhere, is something else.
+fn depends_on_shape(verdict: &Verdict) -> bool {
+    let kind = verdict.kind;
+    let elsewhere =
+        [Cause::Precision, Cause::Bias, Cause::SpecialValues, Cause::Constant, Cause::Uninitialized];
+    match kind {
+        VerdictKind::WrongAnswer => !elsewhere.into_iter().any(|cause| verdict.has_cause(cause)),
+        VerdictKind::OobRead | VerdictKind::OobWrite => true,
+        _ => kind.class() == VerdictClass::Crash && kind != VerdictKind::WorkerDied,
+    }
+}
+
+/// Shapes that a message names.
+const SHOWN: usize = 4;
 
 impl Job {
     /// Every problem whose answers are checked, timed ones first, each once.
@@ -168,6 +205,7 @@ pub(crate) mod example {
                 binary,
                 entries: vec!["kernel".into()],
                 reference: None,
+                reference_single: None,
                 check,
                 instrumented: None,
             },

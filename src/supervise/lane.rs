@@ -17,6 +17,7 @@ use super::deadline::{Deadlines, LaunchPrediction, work};
 use super::job::{Job, Judgement, Standing};
 use super::supervisor::Supervisor;
 pub use super::supervisor::{LaneError, LaneLimits, LaneOptions};
+use super::unfit::UnfitShapes;
 use crate::timing::noise::{self, NoiseFloor};
 
 /// One device, its worker and the spare.
@@ -25,6 +26,7 @@ pub struct Lane {
     supervisor: Supervisor,
     /// Paired runs so far; every other one swaps the slots.
     pairings: u32,
+    unfit: UnfitShapes,
 }
 
 /// A block of a paired run: on a GPU fifty samples, on the host more, because other programs share its cores.
@@ -52,7 +54,11 @@ impl Lane {
 
     /// The same with limits of the caller's own.
     pub fn start_with(options: LaneOptions, limits: LaneLimits) -> Result<Lane, LaneError> {
-        Ok(Lane { supervisor: Supervisor::start(options, limits)?, pairings: 0 })
+        Ok(Lane {
+            supervisor: Supervisor::start(options, limits)?,
+            pairings: 0,
+            unfit: UnfitShapes::default(),
+        })
     }
 
     /// What the device is.
@@ -88,19 +94,27 @@ impl Lane {
         let mut spent = Spent { began: Instant::now(), recovery: None };
         // What may be evo's own fault or the machine's is tried once more in a fresh worker before it counts.
         let mut first: Option<Verdict> = None;
+        let whole = job;
         loop {
             let last = first.is_some();
+            let job = &*self.unfit.without(whole);
             // The second try starts from nothing: reports from a broken process are not kept.
             let mut judgement = Judgement::begin();
             let checks = job.candidate.check.checks;
             let mut shift = Shift::new(&mut self.supervisor, standing, checks);
             match cascade::run(&mut shift, job, standing, &mut judgement) {
                 Ok(sticky) => {
+                    let failed = judgement.gates.iter().find(|report| report.state == GateState::Fail);
+                    let unfit = failed.map(|report| report.gate);
+                    let unfit = unfit.is_some_and(|gate| self.unfit.learn(job, gate, &judgement.verdict));
                     let trouble = judgement.verdict.is_trouble();
                     if sticky || trouble {
                         // Only the end of the process clears a sticky error. Without it every later variant
                         // would inherit the error.
                         spent.add(self.supervisor.recover(RecoveryLevel::R2));
+                    }
+                    if unfit && self.supervisor.lost().is_none() {
+                        continue;
                     }
                     if !trouble || last || self.supervisor.lost().is_some() {
                         return self.finish(judgement, spent);
@@ -111,6 +125,10 @@ impl Lane {
                     // Recovery comes before the verdict, which has to say whether the device was lost on the
                     // way.
                     spent.add(self.supervisor.recover(blame.doubt));
+                    // What the reference does not take says nothing about the variant.
+                    if self.unfit.learn(job, gate, &blame.verdict) && self.supervisor.lost().is_none() {
+                        continue;
+                    }
                     if last || !blame.second_chance || self.supervisor.lost().is_some() {
                         judgement.objective_ns = objective_ns;
                         // A verdict that needs no second look counts whatever the first try ended with.

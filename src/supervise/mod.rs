@@ -10,3 +10,4 @@ pub mod deadline;
 pub mod job;
 pub mod lane;
 mod supervisor;
+mod unfit;

@@ -18,7 +18,7 @@ use evo_protocol::worker::{
 use evo_space::genome::ContentHash;
 
 use super::canary;
-use super::judge::{CaseRefusal, Judge, Turns, honesty};
+use super::judge::{CaseRefusal, Judge, ReferenceBinaries, Turns, honesty};
 use super::measure::measure;
 use super::stand::{BlockSize, Stand};
 use super::wire::Wire;
@@ -104,8 +104,13 @@ impl Server {
             Some((reference, _)) => Some(self.binary(reference)?),
             None => None,
         };
+        let single = match &candidate.reference_single {
+            Some(single) => Some(self.binary(single)?),
+            None => None,
+        };
         self.seed = candidate.check.seed;
-        let load_ms = self.judge()?.load(slot, candidate, &binary, reference.as_deref())?;
+        let references = ReferenceBinaries { own: reference.as_deref(), single: single.as_deref() };
+        let load_ms = self.judge()?.load(slot, candidate, &binary, references)?;
         if let Some(InstrumentedBuild::Binary(build)) = &candidate.instrumented {
             let binary = self.binary(build)?;
             self.judge()?.load_instrumented(slot, &binary);

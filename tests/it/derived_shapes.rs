@@ -261,3 +261,39 @@ fn finalists_meet_sizes_just_below_the_timed_ones() {
     assert_eq!(shapes.len(), 3);
     assert!(shapes.iter().all(|name| name.contains("ROWS=") && !name.contains("D=")), "{shapes:?}");
 }
+
+/// A batch of one, of which the kernel is told.
+#[test]
+fn a_batch_of_one_becomes_three_where_it_only_multiplies() {
+    let one = [("{ H = 4,", "{ H = 1,"), ("{ H = 8,", "{ H = 1,")];
+    let shapes = shown(MATRIX, &one);
+    assert!(!shapes.is_empty() && shapes.iter().all(|name| name.contains("H=3")), "{shapes:?}");
+    let warned = |changes: &[(&str, &str)]| {
+        let loaded = load(MATRIX, changes);
+        let warnings = evo::kernel::lint::warnings(loaded.kernel(), &loaded.default());
+        warnings.into_iter().filter(|own| own.contains("1 in every problem")).collect::<Vec<_>>()
+    };
+    assert_eq!(warned(&one), [""; 0]);
+    // Something else depends on it, so nobody knows what more of it means.
+    let mut divided = one.to_vec();
+    divided.push(("value = \"FLAG\"", "value = \"COLS // H\""));
+    assert!(shown(MATRIX, &divided).iter().all(|name| !name.contains("H=")));
+    assert!(warned(&divided)[0].starts_with("`H` is 1 in every problem and small shape"));
+}
+
+#[test]
+fn equal_extents_and_built_in_values_are_named() {
+    let warned = |changes: &[(&str, &str)]| {
+        let loaded = load(MATRIX, changes);
+        evo::kernel::lint::warnings(loaded.kernel(), &loaded.default()).join("\n")
+    };
+    // Derived shapes tell rows from columns, and listed ones may not.
+    assert_eq!(warned(&[]), "");
+    let listed = [("check = {", "check = { tiny = [{ ROWS = 33, COLS = 33, H = 2 }],")];
+    assert!(
+        warned(&listed)
+            .starts_with("`COLS`, `ROWS` are equal to each other in every problem and small shape")
+    );
+    let scalar = warned(&[("value = \"FLAG\"", "value = 3")]);
+    assert!(scalar.contains("`transposed` has one value in every problem"), "{scalar}");
+}

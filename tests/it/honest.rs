@@ -164,3 +164,100 @@ fn a_problem_that_no_memory_holds_is_refused_before_it_is_allocated() {
     assert_eq!(label(&threads), "static_reject:threads", "{threads:#}");
     assert_eq!(threads["evidence"]["problem"], "p");
 }
+
+/// Rows of `N` elements that lie `LD` apart, which is right where `LD` is at least `N`.
+const STRIDED: &str = r#"
+kernel = { name = "strided", source = "strided.cu" }
+parameters = { BLOCK = [64] }
+arguments = [
+    { name = "x", dtype = "f32", shape = ["M", "LD"], role = "input" },
+    { name = "y", dtype = "f32", shape = ["M", "N"], role = "output" },
+    { name = "m", dtype = "i32", value = "M" },
+    { name = "n", dtype = "i32", value = "N" },
+    { name = "ld", dtype = "i32", value = "LD" },
+]
+launches = [{ entry = "strided", grid = "ceil_div(M * N, BLOCK)", block = "BLOCK" }]
+problems = [{ name = "p", sizes = { M = 50, N = 100, LD = 128 } }]
+check = { seeds = 1, repeats = 2, reference = { source = "naive.cu", entry = "naive", grid = "ceil_div(M * N, 64)", block = 64 } }
+"#;
+
+const STRIDED_SOURCE: &str = r#"
+extern "C" __global__ void strided(const float* x, float* y, int m, int n, int ld) {
+    int i = blockIdx.x * BLOCK + threadIdx.x;
+    if (i < m * n) y[i] = 2.0f * x[i / n * ld + i % n];
+}
+"#;
+
+const STRIDED_NAIVE: &str = r#"
+extern "C" __global__ void naive(const REAL* x, REAL* y, int m, int n, int ld) {
+    int i = blockIdx.x * 64 + threadIdx.x;
+    if (i < m * n) y[i] = 2 * x[i / n * ld + i % n];
+}
+"#;
+
+/// A derived shape with `LD` below `N` is beyond the reference as well.
+#[test]
+fn a_derived_shape_that_the_reference_does_not_take_is_left_out() {
+    let files = [("strided.toml", STRIDED), ("strided.cu", STRIDED_SOURCE), ("naive.cu", STRIDED_NAIVE)];
+    let answer = judge(files, &[], &[]);
+    assert_eq!(label(&answer), "pass", "{answer:#}");
+    let tiny = gate(&answer, "tiny_shapes");
+    assert!(tiny["message"].as_str().unwrap().contains("the reference does not take "), "{tiny:#}");
+    assert!(!tiny["evidence"]["shapes_not_taken"].as_array().unwrap().is_empty(), "{tiny:#}");
+}
+
+/// The source is not at fault where the host device lacks a part of CUDA.
+#[test]
+fn what_the_host_device_lacks_is_said() {
+    let lacking =
+        "#include <cuda_fp8.h>\nextern \"C\" __global__ void scale(const float* x, float* y, int n) {}\n";
+    let files = [("scale.toml", SCALE), ("scale.cu", lacking), ("naive.cu", SCALE_NAIVE)];
+    let answer = judge(files, &[], &["FAULT=0"]);
+    assert_eq!(label(&answer), "compile_error:host_lacks", "{answer:#}");
+    assert_eq!(answer["message"], "the host device has no `cuda_fp8.h`; run on --device cuda");
+    let piped = SCALE_SOURCE.replace("extern", "#include <cuda_pipeline.h>\nextern").replace(
+        "if (i < n) y[i] =",
+        "__shared__ float kept[BLOCK];\n    if (i < n) __pipeline_memcpy_async(&kept[threadIdx.x], &x[i], 4);\n    \
+         __pipeline_commit();\n    __pipeline_wait_prior(0);\n    x = kept - (i - (int)threadIdx.x);\n    if (i < n) y[i] =",
+    );
+    let files = [("scale.toml", SCALE), ("scale.cu", piped.as_str()), ("naive.cu", SCALE_NAIVE)];
+    let answer = judge(files, &[], &["FAULT=0"]);
+    assert_eq!(label(&answer), "pass", "{answer:#}");
+}
+
+/// A batch of one in every problem, of which the kernel is told.
+const BATCHED: &str = r#"
+kernel = { name = "batched", source = "batched.cu" }
+parameters = { BLOCK = [64], FAULT = [0, 1] }
+arguments = [
+    { name = "x", dtype = "f32", shape = ["B", "N"], role = "input" },
+    { name = "y", dtype = "f32", shape = ["B", "N"], role = "output" },
+    { name = "n", dtype = "i32", value = "N" },
+]
+launches = [{ entry = "batched", grid = ["ceil_div(N, BLOCK)", "B"], block = "BLOCK" }]
+problems = [{ name = "p", sizes = { B = 1, N = 500 } }, { name = "q", sizes = { B = 1, N = 777 }, timed = false }]
+check = { seeds = 1, repeats = 2, reference = { source = "naive.cu", entry = "naive", grid = ["ceil_div(N, 64)", "B"], block = 64 } }
+"#;
+
+const BATCHED_SOURCE: &str = r#"
+extern "C" __global__ void batched(const float* x, float* y, int n) {
+    int i = blockIdx.x * BLOCK + threadIdx.x, b = blockIdx.y;
+    if (i < n) y[b * n + i] = 2.0f * x[(FAULT ? 0 : b * n) + i];
+}
+"#;
+
+const BATCHED_NAIVE: &str = r#"
+extern "C" __global__ void naive(const REAL* x, REAL* y, int n) {
+    int i = blockIdx.x * 64 + threadIdx.x, b = blockIdx.y;
+    if (i < n) y[b * n + i] = 2 * x[b * n + i];
+}
+"#;
+
+#[test]
+fn a_batch_of_one_does_not_hide_a_stride_that_is_ignored() {
+    let files = [("batched.toml", BATCHED), ("batched.cu", BATCHED_SOURCE), ("naive.cu", BATCHED_NAIVE)];
+    assert_eq!(label(&judge(files, &[], &["FAULT=0"])), "pass");
+    let bad = judge(files, &[], &["FAULT=1"]);
+    assert_eq!(bad["verdict"], "wrong_answer", "{bad:#}");
+    assert_eq!(bad["evidence"]["sizes"]["B"], 3, "{bad:#}");
+}

@@ -7,7 +7,7 @@ use evo::compile::{FarmOptions, compile_one_with};
 use evo::engine::ports::{JobOrder, Recipe};
 use evo::engine::recipe::{KernelRecipe, problems_on};
 use evo::kernel::catalog;
-use evo::kernel::render::render_reference;
+use evo::kernel::render::{render_reference, render_single_reference};
 use evo::supervise::cascade::objective;
 use evo::supervise::deadline::Deadlines;
 use evo::supervise::job::{Job, Judgement, Standing};
@@ -69,7 +69,9 @@ pub fn job_of(space: &str, values: &[(&str, Value)], deep: bool) -> Job {
     let configuration = Configuration::new(pairs.collect());
     let reference = render_reference(kernel).map(|source| (compile(source.clone()), source.entries));
     let problems = problems_on(kernel, DeviceKind::Host);
+    let single = render_single_reference(kernel).map(compile);
     let recipe = KernelRecipe::new(kernel, evo_device::host::limits(), &problems, reference, 1);
+    let recipe = recipe.with_single(single.as_ref());
     let prepared = recipe.prepare(&configuration).unwrap();
     let binary = compile(prepared.source.clone());
     let variant_hash = prepared.source.variant_hash.clone();

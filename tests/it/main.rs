@@ -1,4 +1,5 @@
 //! Whole-program tests: one binary, a module a subject.
+mod accuracy;
 mod alarms;
 mod bad_input;
 mod compile;

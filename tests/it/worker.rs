@@ -101,6 +101,7 @@ fn job(label: &str) -> Job {
             binary,
             entries: vec!["kernel".into()],
             reference: None,
+            reference_single: None,
             check,
             instrumented: None,
         },

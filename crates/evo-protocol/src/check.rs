@@ -81,6 +81,7 @@ gate_checks! {
     ElementError "element_error" FullShapes "The error of each element."
     ErrorNorm "error_norm" FullShapes "The norm of the error."
     TrustedError "trusted_error" FullShapes "The largest error beside that of a trusted computation."
+    SinglePrecision "single_precision" FullShapes "Errors beside those of the reference in single precision."
     InputDependence "input_dependence" FullShapes "The output follows its inputs."
     RowError "row_error" FullShapes "The norm of the error of each row."
     Bias "bias" FullShapes "Errors do not lean to one side."

@@ -439,6 +439,8 @@ impl GateReport {
     pub const TAILS: &'static str = "tails";
     /// See [`Self::TAILS`].
     pub const NOT_CHECKED: &'static str = "not_checked";
+    /// The evidence that names derived shapes which the reference does not take.
+    pub const NOT_TAKEN: &'static str = "shapes_not_taken";
 
     /// Whether this is `tiny_shapes` without a shape to run: nothing was skipped, and tails were not checked.
     pub fn lacks_shapes(&self) -> bool {

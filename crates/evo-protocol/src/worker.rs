@@ -286,6 +286,9 @@ pub struct Candidate {
     pub entries: Vec<String>,
     /// The user's naive kernel and its entry points, if that is the reference.
     pub reference: Option<(BinaryRef, Vec<String>)>,
+    /// The same kernel in single precision, where `reference` computes in fp64.
+    #[serde(default)]
+    pub reference_single: Option<BinaryRef>,
     /// How its answers are judged.
     pub check: CheckPlan,
     /// A second build in which the device sees every access, for variants that could enter the leaderboard.

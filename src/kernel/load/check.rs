@@ -89,7 +89,7 @@ pub(super) fn read(
     };
     let (atol, rtol) = (tolerance(reader, "atol"), tolerance(reader, "rtol"));
     let trusted_factor = match fields.get("trusted_factor") {
-        Some(node) => reader.positive(node, &fields.name("trusted_factor"), false),
+        Some(node) => reader.positive(node, &fields.name("trusted_factor"), true),
         None => Some(3.0),
     };
     let deterministic = match fields.get("deterministic") {

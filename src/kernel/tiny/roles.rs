@@ -12,7 +12,7 @@ use evo_space::genome::Configuration;
 
 use super::tiles;
 use crate::kernel::resolve::{Names, Resolver, whole};
-use crate::kernel::spec::{ArgumentSpec, BufferSpec, FillSpec, KernelSpec, ProblemSpec};
+use crate::kernel::spec::{ArgumentSpec, BufferSpec, FillSpec, KernelSpec, LaunchSpec, ProblemSpec};
 
 /// What derived shapes do with a size.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,9 @@ pub(super) enum SizeRole {
     /// It follows another size: that size times `factor`, plus `offset`.
     Tied { leader: String, factor: i64, offset: i64 },
 }
+
+/// What a batch of one becomes: more than two, so that a stride that is off by one does not fit by chance.
+const BATCH: i64 = 3;
 
 /// The role of every size of the first problem.
 pub(super) fn roles(
@@ -132,6 +135,9 @@ impl<'a> SizeEvidence<'a> {
             let switch = values.iter().all(|value| (0..=1).contains(value)) && values.contains(&0);
             return if switch && self.told.contains(name) { SizeRole::Flag } else { SizeRole::Kept };
         }
+        if let Some(step) = self.batch_step(name, &values) {
+            return SizeRole::Free { tile: None, step, most: BATCH };
+        }
         let tile = self.tiles.get(name).copied();
         if !self.told.contains(name) || self.never_varies(&values) || self.comes_from_a_file(name) {
             return SizeRole::Kept;
@@ -143,6 +149,32 @@ impl<'a> SizeEvidence<'a> {
             Some(step) => SizeRole::Free { tile, step, most },
             None => SizeRole::Kept,
         }
+    }
+
+    /// The step of a batch of one: a size that is 1 in every problem, of which the kernel is told, and that only
+    /// multiplies. A kernel that ignores it would pass.
+    fn batch_step(&self, name: &str, values: &[i64]) -> Option<i64> {
+        let expressions = || {
+            let launches = self.kernel.launches.iter();
+            let launches =
+                launches.flat_map(|own| own.grid.iter().chain(&own.block).chain(&own.shared_bytes));
+            let scalars = self.kernel.arguments.iter().filter_map(|argument| match argument {
+                ArgumentSpec::Scalar(scalar) => Some(&scalar.value),
+                ArgumentSpec::Buffer(_) => None,
+            });
+            launches.chain(scalars).chain(buffers(self.kernel).flat_map(|buffer| &buffer.shape))
+        };
+        let alone = !values.is_empty() && values.iter().all(|value| *value == 1);
+        let batch = alone && self.told.contains(name) && !self.comes_from_a_file(name);
+        let multiplies = || expressions().all(|expr| tiles::only_multiplies(expr, name));
+        // Blocks and shared memory do not grow with a batch.
+        let launches = || {
+            let fixed =
+                |own: &LaunchSpec| own.block.iter().chain(&own.shared_bytes).all(|expr| !reads(expr, name));
+            self.kernel.launches.iter().all(fixed)
+        };
+        let held = || buffers(self.kernel).flat_map(|buffer| &buffer.shape).any(|extent| reads(extent, name));
+        self.step(name).filter(|step| batch && *step <= BATCH && held() && multiplies() && launches())
     }
 
     /// The size's value in each problem that has it.

@@ -27,6 +27,14 @@ pub(super) fn undivided(expr: &Expr) -> Vec<String> {
     names
 }
 
+/// Whether an expression reads a name only as a sum or a product does: twice as much of it is a value too.
+pub(super) fn only_multiplies(expr: &Expr, name: &str) -> bool {
+    let count = |names: &[String]| names.iter().filter(|own| *own == name).count();
+    let mut all = Vec::new();
+    collect_names(expr, expr.tree(), &mut all);
+    count(&all) == count(&undivided(expr))
+}
+
 struct TileSearch<'a> {
     expr: &'a Expr,
     /// The values of parameters; sizes are not among them.
@@ -124,6 +132,13 @@ pub(super) fn parameters_only(configuration: &Configuration) -> impl Scope + '_ 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_batch_multiplies_and_a_group_divides() {
+        let only = |text: &str| only_multiplies(&Expr::parse(text).unwrap(), "B");
+        assert!(["B", "B * N", "ceil_div(N, 64) * B", "N", "B + 1"].into_iter().all(only));
+        assert!(!["N // B", "ceil_div(N, B)", "ceil_div(B * N, 64)", "B * (N // B)"].into_iter().any(only));
+    }
 
     #[track_caller]
     fn check(text: &str, expected: &str) {

@@ -4,6 +4,7 @@
 //! reference itself makes on the same inputs.
 
 use evo_device::device::Tolerance;
+use evo_protocol::check::GateCheck;
 use evo_protocol::dtype::DType;
 use evo_protocol::worker::{CheckPlan, ReferencePlan};
 use rayon::prelude::*;
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::element::{self, Precision};
 use super::inputs::Family;
+use super::perturb::{FEW, SHARE_MAX};
 use super::reference::{ReferenceAnswer, finite_sums, max_abs, pair_sums};
 
 /// Error of the trusted computation against fp64.
@@ -50,6 +52,12 @@ pub struct AnswerScale {
     #[serde(default)]
     pub jumps: u64,
     pub trusted: Option<TrustedError>,
+    /// The error of the reference kernel in single precision, uncertain elements left out.
+    #[serde(default)]
+    pub single: Option<TrustedError>,
+    /// How many elements are far less certain than the others.
+    #[serde(default)]
+    pub uncertain: u64,
 }
 
 impl AnswerScale {
@@ -77,8 +85,18 @@ impl AnswerScale {
             noise_rms: answer.noise.rms,
             jumps: answer.jumps,
             trusted: answer.trusted.as_ref().map(|trusted| trusted_error(trusted, &answer.expected)),
+            single: answer.single.as_ref().map(|single| single_error(single, answer)),
+            uncertain: answer.uncertain.len() as u64,
         }
     }
+}
+
+fn single_error(single: &[f64], answer: &ReferenceAnswer) -> TrustedError {
+    let mut certain = single.to_vec();
+    for (index, _) in &answer.uncertain {
+        certain[*index as usize] = answer.expected[*index as usize];
+    }
+    trusted_error(&certain, &answer.expected)
 }
 
 fn trusted_error(trusted: &[f64], expected: &[f64]) -> TrustedError {
@@ -180,6 +198,38 @@ const JUMPS_FACTOR: u64 = 2;
 /// Rule 7: the share of the answer's variation that the error may take.
 const UNEXPLAINED: f64 = 0.5;
 
+/// The bounds of integers and of data that only moves.
+fn exact(scale: &AnswerScale) -> Bounds {
+    // Few runs of the reference do not show all jumps.
+    let jumps = JUMPS_FACTOR * scale.jumps;
+    match scale.jumps {
+        0 => Bounds { max: Some(0.0), ..Bounds::default() },
+        _ => Bounds { jumps, norm: f64::INFINITY, ..Bounds::default() },
+    }
+}
+
+/// Rule 6, for plain inputs; `known` is the error of an honest computation.
+fn bias(scale: &AnswerScale, share: f64, known: Option<TrustedError>, smallest: f64) -> Option<BiasBound> {
+    let noise = scale.noise_rms;
+    let (mean, slope) = known.map_or((0.0, 0.0), |own| (own.mean.abs(), own.slope.abs()));
+    // Answers that are nearly equal round alike, and then rounding is a bias.
+    (scale.spread > 0.1 * scale.rms).then(|| BiasBound {
+        mean: share * scale.rms + noise + 3.0 * mean,
+        slope: share + noise / scale.rms.max(smallest) + 3.0 * slope,
+        tail: scale.tail.max(1.0),
+    })
+}
+
+/// What single precision may cost a kernel beside the reference: the same angle by another formula, the same sum in
+/// another order, is a few times as far off.
+const SINGLE: f64 = 8.0;
+/// The least norm of errors that an output is held to where single precision costs the reference less, in units of
+/// rounding: other orders of a sum, approximate exp and reciprocals stay below, and rounding an operand to 16 bits is
+/// above.
+const STRICT_NORM: f64 = 40.0;
+/// The same for an error that all elements share.
+const STRICT_BIAS: f64 = 16.0;
+
 /// What the bounds of an output depend on beside its answer.
 #[derive(Clone, Copy, Debug)]
 pub struct OutputShape {
@@ -189,12 +239,16 @@ pub struct OutputShape {
     pub row: u64,
     /// How many input elements there are for each element of the output: about the length of its sums.
     pub length: f64,
+    /// Whether every floating-point buffer is f32: halves may meet in a tensor core, which rounds sums down.
+    pub all_f32: bool,
 }
 
 /// The noise of a user's reference, larger for long sums. The last bits of the inputs do not show all that a chain of sums
 /// adds in f32: its partial sums are larger than their terms by the root of their number.
 fn with_chains(check: &CheckPlan, shape: OutputShape, scale: &AnswerScale) -> AnswerScale {
-    let own = matches!(check.reference, ReferencePlan::Kernel);
+    // Single precision shows what a chain costs, if there are outputs enough.
+    let shown = scale.single.is_some() && scale.elements >= FEW as u64;
+    let own = matches!(check.reference, ReferencePlan::Kernel) && !shown;
     let chain = if own { (shape.length.sqrt() / CHAIN).max(1.0) } else { 1.0 };
     let (noise_max, noise_rms) = (scale.noise_max * chain, scale.noise_rms * chain);
     AnswerScale { noise_max, noise_rms, ..scale.clone() }
@@ -215,12 +269,7 @@ pub fn bounds(check: &CheckPlan, shape: OutputShape, scale: &AnswerScale) -> Bou
     let scale = &with_chains(check, shape, scale);
     // Integers and data movement do not round, so nothing but equality is right.
     let Some(precision) = element::precision(dtype).filter(|_| !scale.exact) else {
-        if scale.jumps > 0 {
-            // Few runs of the reference do not show all of them.
-            let jumps = JUMPS_FACTOR * scale.jumps;
-            return Bounds { jumps, norm: f64::INFINITY, ..Bounds::default() };
-        }
-        return Bounds { max: Some(0.0), ..Bounds::default() };
+        return exact(scale);
     };
     let mut shares = shares(dtype);
     let growth = growth(shape);
@@ -235,6 +284,12 @@ pub fn bounds(check: &CheckPlan, shape: OutputShape, scale: &AnswerScale) -> Bou
     let flushed = family == Family::Subnormal && wide;
     let smallest = if flushed { 2.0 * precision.smallest / precision.unit } else { spacing };
     let trusted = scale.trusted.filter(|_| check.trusted_factor > 0.0);
+    let cost = SingleCost::of(check, shape, scale, size);
+    let strict = cost.filter(|own| own.is_strict);
+    if strict.is_some() {
+        (shares.norm, shares.bias) =
+            (STRICT_NORM * precision.unit * growth, STRICT_BIAS * precision.unit * growth);
+    }
     let (max, norm) = match trusted {
         Some(trusted) => {
             let slack = slack(&precision, shares.units, family, dtype);
@@ -249,11 +304,15 @@ pub fn bounds(check: &CheckPlan, shape: OutputShape, scale: &AnswerScale) -> Bou
         None => {
             // Both sides round, and the stress families amplify that rounding.
             let stress = if family == Family::Normal { 1.0 } else { 10.0 };
-            (None, stress * shares.norm * size + (scale.noise_rms + smallest) * count.sqrt())
+            let slack = slack(&precision, shares.units, family, dtype);
+            let max = strict.map(|own| own.max + slack * scale.max + scale.noise_max + smallest);
+            let norm = (stress * shares.norm * size).max(cost.map_or(0.0, |own| own.norm));
+            (max, norm + (scale.noise_rms + smallest) * count.sqrt())
         }
     };
     let stress = if trusted.is_none() && family != Family::Normal { 10.0 } else { 1.0 };
     let relative = (stress * shares.atol * scale.rms + scale.noise_max).max(max.unwrap_or(0.0)) + smallest;
+    let relative = relative.max(cost.map_or(0.0, |own| own.max + scale.noise_max));
     let tolerance = tolerance(check, family, Tolerance { atol: relative, rtol: stress * shares.rtol }, scale);
     // A declared tolerance says how accurate the kernel means to be, a table with few entries for example.
     let declared = check.atol.unwrap_or(0.0) * count.sqrt() + check.rtol.unwrap_or(0.0) * size;
@@ -268,17 +327,38 @@ pub fn bounds(check: &CheckPlan, shape: OutputShape, scale: &AnswerScale) -> Bou
     });
     let declared = if size > 0.0 { declared / size } else { 0.0 };
     let share = shares.bias.max(declared / 2.0);
-    // Answers that are nearly equal round alike, and then rounding is a bias.
-    let varied_enough = scale.spread > 0.1 * scale.rms;
-    let noise = scale.noise_rms;
-    let bias = (plain && varied_enough).then(|| BiasBound {
-        mean: share * scale.rms + noise + 3.0 * trusted.map_or(0.0, |own| own.mean.abs()),
-        slope: share + noise / scale.rms.max(smallest) + 3.0 * trusted.map_or(0.0, |own| own.slope.abs()),
-        tail: scale.tail.max(1.0),
-    });
+    let known = trusted.or(scale.single.filter(|_| cost.is_some()));
+    let bias = bias(scale, share, known, smallest).filter(|_| plain);
     let resolution = (4.0 * precision.unit * scale.rms + scale.noise_rms + smallest) * count.sqrt();
     let varied = plain.then(|| (UNEXPLAINED * scale.spread * count.sqrt()).max(resolution));
     Bounds { tolerance, jumps: 0, norm, max, block, bias, varied }
+}
+
+/// What single precision may cost a kernel in a case: a few times what it costs the reference.
+#[derive(Clone, Copy, Debug)]
+struct SingleCost {
+    max: f64,
+    norm: f64,
+    /// Whether that says enough to judge more strictly than by the default shares.
+    is_strict: bool,
+}
+
+impl SingleCost {
+    fn of(check: &CheckPlan, shape: OutputShape, scale: &AnswerScale, size: f64) -> Option<SingleCost> {
+        let judged = check.trusted_factor > 0.0 && check.checks.include(GateCheck::SinglePrecision);
+        let own = scale.single.filter(|_| judged)?;
+        let many = scale.elements >= FEW as u64;
+        let plain = shape.family == Family::Normal;
+        // A reference that takes another branch in f32 must not open the gate.
+        let most = if plain && many { SHARE_MAX * size } else { f64::INFINITY };
+        let declared = check.atol.is_some() || check.rtol.is_some() || check.fast_math;
+        let exact = shape.all_f32 && !declared && scale.uncertain == 0;
+        Some(SingleCost {
+            max: SINGLE * own.max,
+            norm: (SINGLE * own.norm).min(most),
+            is_strict: plain && many && exact,
+        })
+    }
 }
 
 /// Rule 2: what the file declares, or else what the answer's size gives.

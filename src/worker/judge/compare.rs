@@ -21,9 +21,7 @@
 //! tf32 on purpose). Rules 5 and 6 look at plain inputs only: where values are equal or sorted, they round
 //! alike.
 
-#[cfg(test)]
-use evo_device::device::Tolerance;
-use evo_device::device::{BlockError, Comparison};
+use evo_device::device::{BlockError, Comparison, Tolerance};
 
 use evo_protocol::check::{CheckSet, GateCheck};
 
@@ -107,7 +105,6 @@ fn leans(comparison: &Comparison, bound: BiasBound) -> bool {
 }
 
 /// Compares on the processor: the definition that a device's own `compare` follows.
-#[cfg(test)]
 pub fn on_host(actual: &[f64], expected: &[f64], tolerance: Tolerance) -> Comparison {
     let mut result = Comparison { elements: expected.len() as u64, ..Comparison::default() };
     for (index, (a, e)) in actual.iter().zip(expected).enumerate() {
@@ -141,7 +138,6 @@ pub fn on_host(actual: &[f64], expected: &[f64], tolerance: Tolerance) -> Compar
 }
 
 /// The same for blocks of elements.
-#[cfg(test)]
 pub fn blocks_on_host(actual: &[f64], expected: &[f64], block: u64, floor: f64) -> BlockError {
     let block = block.max(1) as usize;
     let mut worst = BlockError::default();
@@ -360,7 +356,7 @@ mod tests {
 
     /// A plain output without rows.
     fn vector(dtype: DType) -> OutputShape {
-        OutputShape { dtype, family: Family::Normal, row: 1, length: 1.0 }
+        OutputShape { dtype, family: Family::Normal, row: 1, length: 1.0, all_f32: true }
     }
 
     fn judged(actual: &[f64], expected: &[f64], bounds: &Bounds) -> Option<Breach> {
@@ -499,6 +495,42 @@ mod tests {
         assert_eq!(found(&kernel), Some(Breach::Norm));
         assert_eq!(found(&CheckPlan { atol: Some(1e-4), ..kernel.clone() }), None);
         assert!(found(&CheckPlan { atol: Some(2e-5), ..kernel }).is_some());
+    }
+
+    #[test]
+    fn what_single_precision_costs_widens_and_tightens() {
+        let own = problem("softmax", DType::F32, false);
+        let kernel = CheckPlan { reference: evo_protocol::worker::ReferencePlan::Kernel, ..check_plan("") };
+        let norm_of = |check: &CheckPlan, error: f64, uncertain: u64| {
+            let single = crate::worker::judge::bounds::TrustedError {
+                max: 3.0 * error,
+                norm: 64.0 * error,
+                ..Default::default()
+            };
+            let scale = AnswerScale {
+                elements: 4096,
+                finite: 4096,
+                rms: 1.0,
+                max: 4.0,
+                spread: 1.0,
+                tail: 1.0,
+                single: Some(single),
+                uncertain,
+                ..AnswerScale::default()
+            };
+            bounds(check, output_shape(&own, 1), &scale).norm / 64.0
+        };
+        assert!(norm_of(&kernel, 1e-7, 0) < 2.5e-6);
+        assert!((norm_of(&kernel, 1e-4, 0) - 8e-4).abs() < 1e-6);
+        assert!(norm_of(&kernel, 0.1, 0) < 0.011, "a reference that jumps does not open the gate");
+        for lenient in [
+            CheckPlan { trusted_factor: 0.0, ..kernel.clone() },
+            CheckPlan { fast_math: true, ..kernel.clone() },
+            CheckPlan { rtol: Some(1e-7), ..kernel.clone() },
+        ] {
+            assert!((norm_of(&lenient, 1e-7, 0) - 1e-5).abs() < 1e-7);
+        }
+        assert!(norm_of(&kernel, 1e-7, 3) > 9e-6);
     }
 
     #[test]

@@ -20,8 +20,9 @@ use super::element;
 use super::inputs::{self, Draw, Family};
 use super::moves;
 use super::npy::{self, task_error};
-use super::perturb::{self, NaiveKernel};
+use super::perturb::{self, NaiveAnswers};
 use super::reference::{self, Operands, ReferenceAnswer};
+use super::single_precision;
 
 /// Right answers of one case.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,6 +42,25 @@ pub struct ExpectedOutput {
     /// In the type of [`compared_as`].
     pub values: Vec<f64>,
     pub scale: AnswerScale,
+    /// Elements far less certain than the others, and how far f32 may be off there (`single_precision`).
+    pub uncertain: Vec<(u64, f64)>,
+}
+
+/// The user's naive kernel, as often as it is asked.
+pub trait NaiveReference {
+    /// Its answers to these inputs, by buffer position.
+    fn answers(&mut self, inputs: &[Vec<u8>]) -> Result<NaiveAnswers, DeviceError>;
+
+    /// The same in single precision, where `answers` computes in double precision and there is such a build.
+    fn single(&mut self, _inputs: &[Vec<u8>]) -> Result<Option<NaiveAnswers>, DeviceError> {
+        Ok(None)
+    }
+}
+
+impl<F: FnMut(&[Vec<u8>]) -> Result<NaiveAnswers, DeviceError>> NaiveReference for F {
+    fn answers(&mut self, inputs: &[Vec<u8>]) -> Result<NaiveAnswers, DeviceError> {
+        self(inputs)
+    }
 }
 
 /// The type in which an output is compared. 64-bit integers do not fit fp64, so they are compared as twice as
@@ -59,6 +79,7 @@ pub fn output_shape(plan: &ProblemPlan, buffer: usize) -> OutputShape {
         family: Family::Normal,
         row: own.shape.last().copied().unwrap_or(1),
         length: inputs as f64 / own.elements().max(1) as f64,
+        all_f32: plan.buffers.iter().all(|own| !own.dtype.is_float() || own.dtype == DType::F32),
     }
 }
 
@@ -80,7 +101,7 @@ pub fn hash_inputs(bytes: &[Vec<u8>]) -> ContentHash {
 pub fn compute(
     check: &CheckPlan,
     case: &Case,
-    naive: &mut NaiveKernel<'_>,
+    naive: &mut dyn NaiveReference,
 ) -> Result<ExpectedSet, DeviceError> {
     let mut why = String::new();
     // The largest magnitude first: the harder the inputs, the more they find.
@@ -91,8 +112,14 @@ pub fn compute(
         let mut answers = answers(check, &case.plan, &bytes, naive)?;
         // The last bit of an infinity makes it NaN, and that of a round number leaves nothing of what it is for.
         let nudges = !matches!(case.family, Family::Special | Family::Round);
-        if matches!(check.reference, ReferencePlan::Kernel) && nudges {
-            perturb::estimate_noise(&case.plan, &bytes, case.family, &mut answers, naive)?;
+        let own_kernel = matches!(check.reference, ReferencePlan::Kernel);
+        if own_kernel && case.family != Family::Special {
+            single_precision::add(&case.plan, &mut answers, naive.single(&bytes)?);
+        }
+        if own_kernel && nudges {
+            let mut run = |bytes: &[Vec<u8>]| naive.answers(bytes);
+            perturb::estimate_noise(&case.plan, &bytes, case.family, &mut answers, &mut run)?;
+            single_precision::find_uncertain(&case.plan, &bytes, &mut answers, &mut run)?;
         }
         // Other families hold few values, which an answer may share by accident; and a declared tolerance is meant.
         if matches!(check.reference, ReferencePlan::Kernel) && case.family == Family::Normal {
@@ -115,6 +142,7 @@ pub fn compute(
                 let output = |answer: ReferenceAnswer| ExpectedOutput {
                     buffer: answer.buffer,
                     scale: AnswerScale::of(&answer),
+                    uncertain: answer.uncertain,
                     values: answer.expected,
                 };
                 let outputs = answers.into_iter().map(output).collect();
@@ -144,7 +172,7 @@ fn answers(
     check: &CheckPlan,
     plan: &ProblemPlan,
     bytes: &[Vec<u8>],
-    naive: &mut NaiveKernel<'_>,
+    naive: &mut dyn NaiveReference,
 ) -> Result<Vec<ReferenceAnswer>, DeviceError> {
     let plain = |(buffer, expected): (usize, Vec<f64>)| ReferenceAnswer {
         exact: !plan.buffers[buffer].dtype.is_float(),
@@ -172,7 +200,7 @@ fn answers(
             }
             Ok(answers)
         }
-        ReferencePlan::Kernel => Ok(naive(bytes)?.into_iter().map(plain).collect()),
+        ReferencePlan::Kernel => Ok(naive.answers(bytes)?.into_iter().map(plain).collect()),
         ReferencePlan::Npy { outputs } => {
             if let Some(buffer) = plan.buffers.iter().find(|buffer| inputs::varies(buffer)) {
                 return Err(task_error(format!(
@@ -226,7 +254,9 @@ fn unusable(plan: &ProblemPlan, family: Family, answer: &ReferenceAnswer) -> Opt
     let overflows = |trusted: &Vec<f64>| {
         trusted.par_iter().zip(&answer.expected).any(|(t, e)| !t.is_finite() && e.is_finite())
     };
-    if max > largest / 2.0 || answer.trusted.as_ref().is_some_and(overflows) {
+    // Plain inputs are to be met as they are, whatever single precision makes of them.
+    let single = answer.single.as_ref().filter(|_| family != Family::Normal);
+    if max > largest / 2.0 || answer.trusted.as_ref().or(single).is_some_and(overflows) {
         let dtype = buffer.dtype.as_str();
         return Some(format!("`{}` grows to {max:.3e}, too large for {dtype}", buffer.name));
     }
@@ -237,7 +267,7 @@ fn unusable(plan: &ProblemPlan, family: Family, answer: &ReferenceAnswer) -> Opt
 /// `reference_hash` is the naive kernel's binary.
 pub fn key(check: &CheckPlan, case: &Case, reference_hash: Option<&ContentHash>) -> ContentHash {
     let plan = &case.plan;
-    let mut text = format!("evo expected 3\n{}\n{:?}\n", plan.name, plan.sizes);
+    let mut text = format!("evo expected 4\n{}\n{:?}\n", plan.name, plan.sizes);
     // Workspace is left out: its size follows from the configuration, and answers do not.
     for buffer in plan.buffers.iter().filter(|buffer| buffer.role != Role::Scratch) {
         text.push_str(&format!("{buffer:?}\n"));
@@ -263,7 +293,7 @@ pub fn key(check: &CheckPlan, case: &Case, reference_hash: Option<&ContentHash>)
         }
     }
     // An answer that was not looked at is not found by those who look.
-    for own in [GateCheck::UsableReference, GateCheck::MovedData] {
+    for own in [GateCheck::UsableReference, GateCheck::MovedData, GateCheck::SinglePrecision] {
         if !check.checks.include(own) {
             text.push_str(&format!("without {}\n", own.as_str()));
         }

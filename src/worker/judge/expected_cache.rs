@@ -36,14 +36,22 @@ const FILE_MIN: usize = 1 << 18;
 const FILE_SAVES: f64 = 4.0;
 const FILE_RATE: f64 = 1e9;
 /// First bytes of a file.
-const MAGIC: &[u8] = b"evo-expected-3\n";
+const MAGIC: &[u8] = b"evo-expected-4\n";
 
 /// The head of a file; values follow as little-endian fp64, then the BLAKE3 hash of all before it.
 #[derive(Serialize, Deserialize)]
 struct FileHead {
     magnitude: f64,
     inputs: ContentHash,
-    outputs: Vec<(usize, usize, AnswerScale)>,
+    outputs: Vec<HeadOutput>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct HeadOutput {
+    buffer: usize,
+    values: usize,
+    scale: AnswerScale,
+    uncertain: Vec<(u64, f64)>,
 }
 
 impl ExpectedCache {
@@ -121,7 +129,13 @@ fn size(set: &ExpectedSet) -> usize {
 }
 
 fn encode(set: &ExpectedSet) -> Vec<u8> {
-    let outputs = set.outputs.iter().map(|own| (own.buffer, own.values.len(), own.scale.clone())).collect();
+    let output = |own: &ExpectedOutput| HeadOutput {
+        buffer: own.buffer,
+        values: own.values.len(),
+        scale: own.scale.clone(),
+        uncertain: own.uncertain.clone(),
+    };
+    let outputs = set.outputs.iter().map(output).collect();
     let (magnitude, inputs) = (set.magnitude, set.inputs.clone());
     let head = serde_json::to_vec(&FileHead { magnitude, inputs, outputs }).unwrap_or_default();
     let mut bytes = [MAGIC, &(head.len() as u64).to_le_bytes(), &head].concat();
@@ -144,10 +158,11 @@ fn decode(bytes: &[u8]) -> Option<ExpectedSet> {
     let (head, mut rest) = rest.split_at_checked(u64::from_le_bytes(length.try_into().ok()?) as usize)?;
     let head: FileHead = serde_json::from_slice(head).ok()?;
     let mut outputs = Vec::new();
-    for (buffer, count, scale) in head.outputs {
-        let (values, behind) = rest.split_at_checked(count * 8)?;
+    for HeadOutput { buffer, values, scale, uncertain } in head.outputs {
+        let (values, behind) = rest.split_at_checked(values.checked_mul(8)?)?;
         rest = behind;
-        outputs.push(ExpectedOutput { buffer, values: element::widen(values, DType::F64), scale });
+        let values = element::widen(values, DType::F64);
+        outputs.push(ExpectedOutput { buffer, values, scale, uncertain });
     }
     Some(ExpectedSet { magnitude: head.magnitude, inputs: head.inputs, outputs })
 }
@@ -157,8 +172,12 @@ mod tests {
     use super::*;
 
     fn set(value: f64) -> ExpectedSet {
-        let outputs =
-            vec![ExpectedOutput { buffer: 0, values: vec![value; 50], scale: AnswerScale::default() }];
+        let outputs = vec![ExpectedOutput {
+            buffer: 0,
+            values: vec![value; 50],
+            scale: AnswerScale::default(),
+            uncertain: vec![(7, 0.5)],
+        }];
         ExpectedSet { magnitude: 1.0, inputs: ContentHash::of(b"inputs"), outputs }
     }
 

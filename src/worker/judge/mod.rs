@@ -23,6 +23,7 @@ mod instrumented;
 mod launch_check;
 mod module_state;
 mod moves;
+mod naive;
 mod npy;
 mod npy_header;
 mod perturb;
@@ -31,11 +32,12 @@ mod reference;
 mod repeat;
 mod run;
 mod shapes;
+mod single_precision;
 mod state;
 #[cfg(test)]
 mod tests;
 mod timed;
 mod wrong;
 
-pub use state::{CaseRefusal, Judge};
+pub use state::{CaseRefusal, Judge, ReferenceBinaries};
 pub use timed::{TimedProblem, Turns};

@@ -20,17 +20,22 @@ use super::element;
 use super::inputs::{self, Family};
 use super::reference::{ReferenceAnswer, rms};
 
-/// Runs the user's naive kernel on these inputs (by buffer position): outputs by buffer position.
-pub type NaiveKernel<'a> = dyn FnMut(&[Vec<u8>]) -> Result<Vec<(usize, Vec<f64>)>, DeviceError> + 'a;
+/// Outputs by buffer position.
+pub type NaiveAnswers = Vec<(usize, Vec<f64>)>;
+
+/// Runs the user's naive kernel on these inputs (by buffer position).
+pub type NaiveKernel<'a> = dyn FnMut(&[Vec<u8>]) -> Result<NaiveAnswers, DeviceError> + 'a;
 
 /// Runs on changed inputs: few outputs make one difference a matter of luck.
 const RUNS_FEW: u32 = 4;
 const RUNS: u32 = 1;
+/// And more of them where some elements are far less certain than the others: one run may meet such an element by luck.
+const RUNS_MORE: u32 = 6;
 /// And for integers, which jump or do not: of two candidates either may win twice in a row.
 const RUNS_WHOLE: u32 = 6;
 /// No more than this share of integers is ever put down to rounding.
 const JUMPS_MAX: f64 = 0.05;
-const FEW: usize = 1024;
+pub const FEW: usize = 1024;
 /// Errors are independent between the reference and a variant, and a variant may take a worse order.
 const FACTOR: f64 = 3.0;
 /// The step h: its square is far below what f32 tolerances allow, and it changes all low bits.
@@ -39,7 +44,7 @@ const STEP: f64 = 1.0 / 512.0;
 const STEPS: u32 = 5;
 /// No more than this share of a plain answer is ever put down to rounding: a reference that jumps (a comparison, an
 /// argmax) must not open the gate.
-const SHARE_MAX: f64 = 0.01;
+pub const SHARE_MAX: f64 = 0.01;
 /// From this share on an answer is mostly noise.
 const NOISE_SHARE: f64 = 0.05;
 
@@ -56,21 +61,56 @@ pub fn estimate_noise(
     let smallest = answers.iter_mut().filter(float).map(|answer| answer.expected.len()).min();
     let Some(smallest) = smallest else { return Ok(()) };
     for run in 0..if smallest < FEW { RUNS_FEW } else { RUNS } {
-        let nudged = changed(plan, bytes, is_free, |position, buffer, bytes| {
-            nudge(bytes, buffer.dtype, u64::from(run) << 32 | position as u64)
-        });
-        for (buffer, values) in naive(&nudged)? {
+        for (buffer, values) in naive(&nudged(plan, bytes, run))? {
             if let Some(answer) = answers.iter_mut().filter(float).find(|own| own.buffer == buffer) {
                 let distances = answer.expected.iter().zip(&values).map(|(own, other)| (own - other).abs());
-                let distances = distances.filter(|distance| distance.is_finite()).collect();
-                add(answer, family, distances);
+                let distances: Vec<f64> = distances.collect();
+                widen(&mut answer.distances, &distances);
+                add(answer, family, distances.into_iter().filter(|distance| distance.is_finite()).collect());
             }
         }
     }
-    if matches!(family, Family::Constant | Family::Ramp) {
+    // What a reference in double precision rounds away is nothing to a kernel; `single_precision` shows the rest.
+    if matches!(family, Family::Constant | Family::Ramp) && answers.iter().all(|own| own.single.is_none()) {
         add_second_differences(plan, bytes, family, answers, naive)?;
     }
     Ok(())
+}
+
+/// The inputs with their last bits drawn anew, for the first time or once more.
+fn nudged(plan: &ProblemPlan, bytes: &[Vec<u8>], run: u32) -> Vec<Vec<u8>> {
+    changed(plan, bytes, is_free, |position, buffer, bytes| {
+        nudge(bytes, buffer.dtype, u64::from(run) << 32 | position as u64)
+    })
+}
+
+/// Widens the distances of answers by a few more runs on such inputs.
+pub fn nudge_again(
+    plan: &ProblemPlan,
+    bytes: &[Vec<u8>],
+    answers: &mut [ReferenceAnswer],
+    naive: &mut NaiveKernel<'_>,
+) -> Result<(), DeviceError> {
+    for run in RUNS_FEW..RUNS_FEW + RUNS_MORE {
+        for (buffer, values) in naive(&nudged(plan, bytes, run))? {
+            for answer in answers.iter_mut().filter(|own| own.buffer == buffer) {
+                let distances = answer.expected.iter().zip(&values).map(|(own, other)| (own - other).abs());
+                widen(&mut answer.distances, &distances.collect::<Vec<_>>());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Elementwise the larger of two lists, the first of which may be missing yet.
+pub fn widen(largest: &mut Vec<f64>, more: &[f64]) {
+    if largest.is_empty() {
+        *largest = more.to_vec();
+        return;
+    }
+    for (largest, more) in largest.iter_mut().zip(more) {
+        *largest = largest.max(*more);
+    }
 }
 
 /// Widens the noise by what scaling all inputs shows beyond the smooth part of the function.

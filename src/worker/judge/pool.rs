@@ -13,6 +13,7 @@ use evo_protocol::verdict::VerdictKind;
 use evo_space::genome::ContentHash;
 
 use super::bounds::Bounds;
+use super::expected::ExpectedOutput;
 
 /// A case's data on the device.
 #[derive(Debug)]
@@ -44,6 +45,19 @@ pub struct ExpectedBuffer {
     pub hash: u64,
     pub bounds: Bounds,
     pub rms: f64,
+    /// Elements far less certain than the others, and how far f32 may be off there.
+    pub uncertain: Vec<(u64, f64)>,
+}
+
+/// An answer on its way to the device.
+pub struct TargetUpload<'a> {
+    /// Position in `ProblemPlan::buffers`.
+    pub position: usize,
+    pub plan: &'a BufferPlan,
+    /// fp64.
+    pub values: Vec<u8>,
+    pub bounds: Bounds,
+    pub answer: &'a ExpectedOutput,
 }
 
 struct Working {
@@ -97,7 +111,7 @@ impl Pool {
         key: &ContentHash,
         magnitude: f64,
         inputs: &[(usize, &BufferPlan, Vec<u8>)],
-        targets: &[(usize, &BufferPlan, Vec<u8>, Bounds, f64)],
+        targets: &[TargetUpload<'_>],
     ) -> Result<Rc<CaseSet>, DeviceError> {
         let mut set =
             CaseSet { key: key.clone(), magnitude, inputs: Vec::new(), targets: Vec::new(), bytes: 0 };
@@ -120,7 +134,7 @@ impl Pool {
         device: &mut dyn Device,
         set: &mut CaseSet,
         inputs: &[(usize, &BufferPlan, Vec<u8>)],
-        targets: &[(usize, &BufferPlan, Vec<u8>, Bounds, f64)],
+        targets: &[TargetUpload<'_>],
     ) -> Result<(), DeviceError> {
         for (position, plan, bytes) in inputs {
             let buffer = self.allocate(device, &format!("{} (pristine)", plan.name), bytes.len() as u64)?;
@@ -128,12 +142,19 @@ impl Pool {
             set.inputs.push(Pristine { position: *position, buffer, hash: 0 });
             device.write(buffer, bytes)?;
         }
-        for (position, plan, bytes, bounds, rms) in targets {
-            let expected = self.allocate(device, &format!("{} (expected)", plan.name), bytes.len() as u64)?;
-            set.bytes += bytes.len() as u64;
-            let bounds = bounds.clone();
-            set.targets.push(ExpectedBuffer { position: *position, expected, hash: 0, bounds, rms: *rms });
-            device.write(expected, bytes)?;
+        for target in targets {
+            let size = target.values.len() as u64;
+            let expected = self.allocate(device, &format!("{} (expected)", target.plan.name), size)?;
+            set.bytes += size;
+            set.targets.push(ExpectedBuffer {
+                position: target.position,
+                expected,
+                hash: 0,
+                bounds: target.bounds.clone(),
+                rms: target.answer.scale.rms,
+                uncertain: target.answer.uncertain.clone(),
+            });
+            device.write(expected, &target.values)?;
         }
         // Hashed on the device after every upload: later checks compare with what the device really holds.
         for input in &mut set.inputs {

@@ -7,8 +7,8 @@ use evo_device::device::Placement;
 use evo_protocol::check::GateCheck;
 use evo_protocol::device::{DeviceError, DeviceKind};
 use evo_protocol::plan::ProblemPlan;
-use evo_protocol::verdict::{Cause, Gate, GateState, Verdict, VerdictKind};
-use evo_protocol::worker::{Depth, GateAnswer, ReferencePlan};
+use evo_protocol::verdict::{Cause, Gate, GateReport, GateState, Verdict, VerdictKind};
+use evo_protocol::worker::{Depth, GateAnswer, ReferencePlan, SpecialValues};
 use serde_json::json;
 
 use super::afterwards::{self, PROBE_ELEMENTS};
@@ -81,6 +81,7 @@ pub(super) fn check(
     }
     let failed = walk.failed_at.is_some();
     let mut found = walk.conclude(skipped);
+    tell_of_special_values(&mut found, check.special_values);
     if passing {
         found.report.message =
             format!("{}, at shapes drawn by lot and with more seeds", found.report.message);
@@ -90,7 +91,7 @@ pub(super) fn check(
             found.refuse(only_large(judge, slot, gate, verdict));
         }
     } else if found.report.cases == 0 && skipped == 0 && !passing {
-        return Ok(GateAnswer::not_run(gate, "no problem to check"));
+        return Ok(nothing_checked(gate, found));
     }
     Ok(found)
 }
@@ -116,6 +117,8 @@ struct CaseWalk {
     found: GateAnswer,
     worst: f64,
     unanswered: BTreeSet<&'static str>,
+    /// Derived shapes at which the reference has no answer to plain inputs.
+    not_taken: BTreeSet<String>,
     /// When the first answer was wrong, and which case it was.
     failed_at: Option<(Instant, usize)>,
     number: usize,
@@ -126,7 +129,15 @@ struct CaseWalk {
 impl CaseWalk {
     fn begin(gate: Gate) -> CaseWalk {
         let found = GateAnswer::begin(gate);
-        CaseWalk { found, worst: 0.0, unanswered: BTreeSet::new(), failed_at: None, number: 0, ended: false }
+        CaseWalk {
+            found,
+            worst: 0.0,
+            unanswered: BTreeSet::new(),
+            not_taken: BTreeSet::new(),
+            failed_at: None,
+            number: 0,
+            ended: false,
+        }
     }
 
     /// Runs these cases too; how many were run.
@@ -142,6 +153,9 @@ impl CaseWalk {
         for case in cases {
             if self.ended || self.knows_enough() {
                 break;
+            }
+            if self.not_taken.contains(&case.plan.name) {
+                continue;
             }
             self.number += 1;
             let seen = run_case(judge, slot, &case, questions, phase);
@@ -164,6 +178,10 @@ impl CaseWalk {
         let seen = match seen {
             Ok(seen) => seen,
             // A family for which the reference has no answer asks no question.
+            Err(error) if no_question(&error, case) && case.family == inputs::Family::Normal => {
+                self.not_taken.insert(case.plan.name.clone());
+                return;
+            }
             Err(error) if no_question(&error, case) => {
                 self.unanswered.insert(case.family.as_str());
                 return;
@@ -196,10 +214,36 @@ impl CaseWalk {
 
     /// The answer, if no wrong one is to be named; `skipped` problems had no matching reference file.
     fn conclude(self, skipped: usize) -> GateAnswer {
-        let CaseWalk { mut found, worst, unanswered, .. } = self;
+        let CaseWalk { mut found, worst, unanswered, not_taken, .. } = self;
+        if !not_taken.is_empty() {
+            found.report.evidence.insert(GateReport::NOT_TAKEN, json!(not_taken));
+        }
         found.report.evidence.insert("relative_norm_max", wrong::number(worst));
         tell_what_was_left_out(&mut found, &unanswered, skipped);
         found
+    }
+}
+
+/// No case had an answer, or there was none. The reference may take none of the derived shapes.
+fn nothing_checked(gate: Gate, found: GateAnswer) -> GateAnswer {
+    let Some(shapes) = found.report.evidence.get(GateReport::NOT_TAKEN).cloned() else {
+        return GateAnswer::not_run(gate, "no problem to check");
+    };
+    let mut answer = GateAnswer::not_run(gate, "no small shape has an answer; tails not checked");
+    answer.report.evidence.insert(GateReport::NOT_TAKEN, shapes);
+    answer.report.evidence.insert(GateReport::TAILS, GateReport::NOT_CHECKED);
+    answer
+}
+
+/// Says that inputs are not tried whose answers the file wants to be those of the default configuration.
+fn tell_of_special_values(found: &mut GateAnswer, wanted: SpecialValues) {
+    if wanted == SpecialValues::AsDefault {
+        let report = &mut found.report;
+        report.evidence.insert("special_values", "not_run");
+        report.message = format!(
+            "{}; special values not tried (`as_default`: the default configuration's answers are not taken)",
+            report.message
+        );
     }
 }
 

@@ -4,14 +4,12 @@
 //! fails is a verdict with its case attached; after a sticky error the judge says so in every answer,
 //! because nothing that happens in this process can be trusted any more.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use evo_device::device::{BufferId, Device, ModuleId};
+use evo_device::device::{Device, ModuleId};
 use evo_protocol::device::DeviceError;
-use evo_protocol::dtype::DType;
 use evo_protocol::plan::{BufferPlan, ProblemPlan, Role};
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_protocol::worker::{Candidate, CheckPlan, Phase};
@@ -19,12 +17,13 @@ use evo_space::genome::ContentHash;
 
 use super::bounds::{self, OutputShape};
 use super::case::Case;
-use super::element::{self, Poison};
-use super::expected::{self, ExpectedSet, compared_as};
+use super::element;
+use super::expected::{self, ExpectedSet};
 use super::expected_cache::ExpectedCache;
 use super::inputs::Draw;
+use super::naive::{NaiveModules, NaiveRunner, reference_trouble};
 use super::npy::task_error;
-use super::pool::{CaseSet, Pool};
+use super::pool::{CaseSet, Pool, TargetUpload};
 use super::run::{self, PhaseSink, PreparedCase};
 use super::wrong::CaseResult;
 
@@ -60,10 +59,21 @@ pub(super) struct LoadedSlot {
     pub binary: Vec<u8>,
     pub module: ModuleId,
     pub reference: Option<ModuleId>,
+    /// The reference in single precision.
+    pub single: Option<ModuleId>,
     /// Cases since it was loaded: a failure at a full shape is judged together with the tiny ones that
     /// passed.
     pub history: Vec<CaseResult>,
     pub instrumented: InstrumentedSlot,
+}
+
+/// The binaries of a naive reference kernel.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReferenceBinaries<'a> {
+    /// The one that gives the answers.
+    pub own: Option<&'a [u8]>,
+    /// The same kernel in single precision.
+    pub single: Option<&'a [u8]>,
 }
 
 /// A device with the candidates loaded on it; `gates` runs gates on them.
@@ -105,7 +115,7 @@ impl Judge {
         slot: u8,
         candidate: &Candidate,
         binary: &[u8],
-        reference: Option<&[u8]>,
+        references: ReferenceBinaries<'_>,
     ) -> Result<f64, DeviceError> {
         // Removed before it is unloaded: if unloading fails, the slot must not name a module that is half
         // gone.
@@ -119,8 +129,14 @@ impl Judge {
         let start = Instant::now();
         let module = self.note(|judge| judge.device.load(binary, &candidate.entries))?;
         let elapsed = start.elapsed().as_secs_f64() * 1e3;
-        let reference = match (&candidate.reference, reference) {
+        let reference = match (&candidate.reference, references.own) {
             (Some((own, entries)), Some(bytes)) => Some(self.load_reference(&own.hash, entries, bytes)?),
+            _ => None,
+        };
+        let single = match (&candidate.reference, &candidate.reference_single, references.single) {
+            (Some((_, entries)), Some(own), Some(bytes)) => {
+                Some(self.load_reference(&own.hash, entries, bytes)?)
+            }
             _ => None,
         };
         let loaded = LoadedSlot {
@@ -128,6 +144,7 @@ impl Judge {
             binary: binary.to_vec(),
             module,
             reference,
+            single,
             history: Vec::new(),
             instrumented: InstrumentedSlot::default(),
         };
@@ -209,8 +226,9 @@ impl Judge {
         phase: &mut PhaseSink<'_>,
     ) -> Result<PreparedCase, DeviceError> {
         let own = self.slot(slot)?;
-        let (module, check, naive) = (own.module, own.candidate.check.clone(), own.reference);
-        let naive_hash = own.candidate.reference.as_ref().map(|(binary, _)| binary.hash.clone());
+        let (module, check) = (own.module, own.candidate.check.clone());
+        let naive = NaiveModules { own: own.reference, single: own.single };
+        let naive_hash = reference_hash(&own.candidate);
         let key = expected::key(&check, case, naive_hash.as_ref());
         let set = match (self.pool.set(&key), answers) {
             (Some(set), _) => set,
@@ -241,8 +259,7 @@ impl Judge {
     /// Gives up a case's data, because no later case asks for it.
     pub(super) fn forget_case(&mut self, slot: u8, case: &Case) -> Result<(), DeviceError> {
         let candidate = &self.slot(slot)?.candidate;
-        let naive_hash = candidate.reference.as_ref().map(|(binary, _)| &binary.hash);
-        let key = expected::key(&candidate.check, case, naive_hash);
+        let key = expected::key(&candidate.check, case, reference_hash(candidate).as_ref());
         self.pool.drop_set(self.device.as_mut(), &key);
         self.expected.forget(&key);
         Ok(())
@@ -272,7 +289,7 @@ impl Judge {
         key: &ContentHash,
         check: &CheckPlan,
         case: &Case,
-        naive: Option<ModuleId>,
+        modules: NaiveModules,
     ) -> Result<std::rc::Rc<CaseSet>, DeviceError> {
         // Kept answers count only if they belong to these very inputs; otherwise they are computed again.
         if let Some(answers) = self.expected.get(key)
@@ -282,9 +299,9 @@ impl Judge {
         }
         let (device, pool) = (self.device.as_mut(), &mut self.pool);
         let wide = check.reference_f64;
-        let mut run_naive = |inputs: &[Vec<u8>]| naive_outputs(device, pool, naive, &case.plan, inputs, wide);
+        let mut naive = NaiveRunner { device, pool, modules, plan: &case.plan, wide };
         let began = Instant::now();
-        let answers = expected::compute(check, case, &mut run_naive)?;
+        let answers = expected::compute(check, case, &mut naive)?;
         let answers = self.expected.put(key, answers, began.elapsed());
         let set = self.upload(key, check, case, &answers)?;
         set.ok_or_else(|| task_error(format!("the inputs of `{}` are not the same twice", case.name())))
@@ -317,7 +334,7 @@ impl Judge {
                     OutputShape { family: case.family, ..expected::output_shape(&case.plan, output.buffer) };
                 let bounds = bounds::bounds(check, shape, &output.scale);
                 let values = element::f64_bytes(&output.values);
-                (output.buffer, plan, values, bounds, output.scale.rms)
+                TargetUpload { position: output.buffer, plan, values, bounds, answer: output }
             })
             .collect();
         self.pool.add(self.device.as_mut(), key, magnitude, &inputs, &targets).map(Some)
@@ -331,93 +348,13 @@ fn read_buffers(plan: &ProblemPlan, bytes: Vec<Vec<u8>>) -> Vec<(usize, &BufferP
     read.map(|(position, (buffer, bytes))| (position, buffer, bytes)).collect()
 }
 
-/// Runs the user's naive kernel and reads its outputs back as fp64. Where `wide`, it is compiled in double
-/// precision and takes every floating-point argument so: with the value that the variant sees, widened.
-fn naive_outputs(
-    device: &mut dyn Device,
-    pool: &mut Pool,
-    module: Option<ModuleId>,
-    plan: &ProblemPlan,
-    inputs: &[Vec<u8>],
-    wide: bool,
-) -> Result<Vec<(usize, Vec<f64>)>, DeviceError> {
-    let module = module.ok_or_else(|| task_error("the reference kernel was not loaded"))?;
-    let taken = if wide { Cow::Owned(widened(plan)) } else { Cow::Borrowed(plan) };
-    let mut run = || -> Result<Vec<(usize, Vec<f64>)>, DeviceError> {
-        let mut buffers: Vec<BufferId> = Vec::new();
-        for ((declared, buffer), bytes) in plan.buffers.iter().zip(&taken.buffers).zip(inputs) {
-            let own = pool.working(device, &buffer.name, run::allocated_bytes(buffer))?;
-            pool.note(own, None);
-            device.protect(own, false)?;
-            match (buffer.role, run::starts_as(buffer)) {
-                (Role::Input | Role::Inout, _) if buffer.dtype != declared.dtype => {
-                    device.write(own, &element::f64_bytes(&element::widen(bytes, declared.dtype)))?;
-                }
-                (Role::Input | Role::Inout, _) => device.write(own, bytes)?,
-                (_, None) => device.fill(own, element::poison(buffer.dtype, Poison::A))?,
-                (_, Some(value)) => {
-                    let values = vec![value; buffer.elements().max(1) as usize];
-                    device.write(own, &element::narrow(&values, buffer.dtype))?;
-                }
-            }
-            buffers.push(own);
+/// What decides a naive kernel's answers and their bounds: both of its builds.
+fn reference_hash(candidate: &Candidate) -> Option<ContentHash> {
+    let (own, _) = candidate.reference.as_ref()?;
+    Some(match &candidate.reference_single {
+        Some(single) => {
+            ContentHash::of_parts([own.hash.as_str().as_bytes(), single.hash.as_str().as_bytes()])
         }
-        let launches = run::bind(&taken.reference_launches, &buffers, &taken.scalars)?;
-        // At a size of 0 there may be nothing to launch.
-        if !launches.is_empty() {
-            device.launch(module, &launches)?;
-            device.synchronize()?;
-        }
-        let mut outputs = Vec::new();
-        for (position, buffer) in taken.buffers.iter().enumerate() {
-            if matches!(buffer.role, Role::Output | Role::Inout) {
-                left_out(device, buffers[position], buffer)?;
-                let words = compared_as(buffer.dtype);
-                let mut values = element::widen(&device.read(buffers[position])?, words);
-                values.truncate((buffer.elements() * buffer.dtype.bytes() / words.bytes()) as usize);
-                outputs.push((position, values));
-            }
-        }
-        Ok(outputs)
-    };
-    run().map_err(reference_trouble)
-}
-
-/// An error if the reference leaves elements of an output as they were: then nothing tells what is right there.
-fn left_out(device: &mut dyn Device, own: BufferId, buffer: &BufferPlan) -> Result<(), DeviceError> {
-    // Integers may happen to equal the pattern.
-    if buffer.role != Role::Output || run::starts_as(buffer).is_some() || !buffer.dtype.is_float() {
-        return Ok(());
-    }
-    let count = device.count_pattern(own, buffer.dtype, element::poison(buffer.dtype, Poison::A))?;
-    let count = count.min(buffer.elements());
-    if count == 0 {
-        return Ok(());
-    }
-    let (name, elements) = (&buffer.name, buffer.elements());
-    Err(task_error(format!(
-        "the reference leaves {count} of {elements} elements of `{name}` unwritten\nhint: an output is written in full; \
-         if some elements are to stay as they are, give `{name}` the role `inout`"
-    )))
-}
-
-/// The plan as a kernel in double precision takes it. Scalars keep the value that their own type holds.
-fn widened(plan: &ProblemPlan) -> ProblemPlan {
-    let mut plan = plan.clone();
-    for buffer in plan.buffers.iter_mut().filter(|buffer| buffer.dtype.is_float()) {
-        buffer.dtype = DType::F64;
-    }
-    for scalar in plan.scalars.iter_mut().filter(|scalar| scalar.dtype.is_float()) {
-        let rounded = element::widen(&element::narrow(&[scalar.value], scalar.dtype), scalar.dtype);
-        scalar.value = rounded.first().copied().unwrap_or(scalar.value);
-        scalar.dtype = DType::F64;
-    }
-    plan
-}
-
-/// Trouble with the user's reference is never the variant's fault.
-fn reference_trouble(error: DeviceError) -> DeviceError {
-    let sticky = error.sticky;
-    let own = task_error(format!("the reference kernel failed: {error}"));
-    if sticky { own.sticky() } else { own }
+        None => own.hash.clone(),
+    })
 }

@@ -24,7 +24,7 @@ use super::zones::{self, SharedVariable};
 /// A launch that all processor threads share.
 pub struct SharedLaunch {
     pub work: Work,
-    /// What shared memory is filled with before each block; nothing in timed runs.
+    /// What shared memory is filled with before each block.
     pub pattern: Option<u32>,
     pub statics: tls::Statics,
     /// Static shared variables between zones.
@@ -111,7 +111,7 @@ impl SharedLaunch {
         lock(&self.error).take().map_or(Ok((line != 0).then_some(line)), Err)
     }
 
-    /// Runs a block, in a checked run on memory that holds the pattern.
+    /// Runs a block on shared memory that holds the pattern.
     fn run_block(
         &self,
         seat: &mut Seat,

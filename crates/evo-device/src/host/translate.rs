@@ -44,6 +44,36 @@ pub fn about_assembly(log: &str) -> Option<&str> {
     log.lines().map(str::trim).find(|line| FENCE_WORDS.iter().any(|words| line.contains(words)))
 }
 
+/// Cooperative groups that the host device has not.
+const GROUPS: [&str; 4] = ["this_multi_grid", "multi_grid_group", "this_cluster", "cluster_group"];
+
+/// The CUDA header or function that a compiler's log misses, if that is why it refused the source: the host device has
+/// not all of them, and the source is not at fault.
+pub fn about_missing(log: &str) -> Option<String> {
+    let quoted = |line: &str| line.split(['\'', '`', '‘', '’']).nth(1).map(str::to_string);
+    log.lines().find_map(|line| {
+        let (_, said) = line.split_once("error: ")?;
+        let header = said.strip_suffix(": No such file or directory").map(str::to_string);
+        let header = header.or_else(|| quoted(said).filter(|_| said.ends_with("file not found")));
+        if let Some(header) = header.filter(|own| is_of_cuda(own)) {
+            return Some(format!("`{header}`"));
+        }
+        // Under whatever name the source knows the namespace.
+        let member = said.contains("is not a member of") || said.contains("no member named");
+        let name = quoted(said).filter(|name| member && GROUPS.contains(&name.as_str()));
+        name.map(|name| format!("`cooperative_groups::{name}`"))
+    })
+}
+
+/// Whether a header comes with the CUDA toolkit.
+fn is_of_cuda(header: &str) -> bool {
+    let folders = ["cuda/", "cooperative_groups/", "cub/", "thrust/", "nv/", "crt/"];
+    let names = ["cuda", "cublas", "curand", "cusparse", "device_", "sm_", "vector_", "texture_", "surface_"];
+    let file = header.rsplit('/').next().unwrap_or(header);
+    folders.iter().any(|own| header.starts_with(own))
+        || (!header.contains('/') && names.iter().any(|own| file.starts_with(own)))
+}
+
 /// Every file of the include folder, by name. CUDA's own headers, and those of the C library whose
 /// declarations would clash with CUDA's overloads, resolve to ours.
 pub fn headers() -> &'static [(&'static str, &'static str)] {
@@ -72,6 +102,8 @@ pub fn headers() -> &'static [(&'static str, &'static str)] {
         ("cstdlib", SEE_HEADER),
         ("cooperative_groups.h", SEE_HEADER),
         ("cooperative_groups/reduce.h", SEE_HEADER),
+        ("cuda_pipeline.h", SEE_HEADER),
+        ("cuda_pipeline_primitives.h", SEE_HEADER),
     ]
 }
 
@@ -333,6 +365,25 @@ mod tests {
     fn a_strange_entry_name_is_a_compile_error() {
         let verdict = translation_unit(&source("", &["a\"; system("])).unwrap_err();
         assert_eq!(verdict.label(), "compile_error:entry");
+    }
+
+    #[test]
+    fn what_the_device_lacks_is_told_from_mistakes() {
+        let missing = |log: &str| about_missing(log).unwrap_or_default();
+        let gcc =
+            "k.cu:1:10: fatal error: cuda_fp8.h: No such file or directory\n    1 | #include <cuda_fp8.h>";
+        assert_eq!(missing(gcc), "`cuda_fp8.h`");
+        assert_eq!(missing("k.cu:1:10: fatal error: 'cuda/barrier' file not found"), "`cuda/barrier`");
+        let groups = "k.cu:9:12: error: 'this_cluster' is not a member of 'cg'";
+        assert_eq!(missing(groups), "`cooperative_groups::this_cluster`");
+        let clang = "k.cu:9:12: error: no member named 'this_cluster' in namespace 'cooperative_groups'";
+        assert_eq!(missing(clang), "`cooperative_groups::this_cluster`");
+        for own in [
+            "k.cu:1:10: fatal error: mine.h: No such file or directory",
+            "k.cu:3:1: error: x was not declared",
+        ] {
+            assert_eq!(missing(own), "", "{own}");
+        }
     }
 
     #[test]

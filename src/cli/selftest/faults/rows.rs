@@ -45,6 +45,8 @@ pub const FAULTS: &[FaultRow] = &[
     both("tail", &["W2"], "rounds its grid down", &["wrong_answer:unwritten", "wrong_answer:tail"], &["never written"]),
     both("drop", &["W6"], "writes 0 to one element in 100", &["wrong_answer"], &["`y`"]),
     both("half", &["W6"], "rounds to the 11 bits of a half", &["wrong_answer:precision"], &["error"]),
+    both("sixteen_bits", &["W6"], "rounds its input to 16 bits", &["wrong_answer:precision"], &["error"]),
+    both("lean", &["W6"], "is 0.0002 % too large everywhere", &["wrong_answer:bias"], &["lean"]),
     both("bias", &["W6"], "is 0.002 % too large everywhere", &["wrong_answer:bias", "wrong_answer:precision"], &["error"]),
     both("offset", &["W6"], "adds 0.00003 everywhere", &["wrong_answer:bias", "wrong_answer:precision"], &["error"]),
     both("nan", &["W5"], "divides 0 by 0 for one element", &["wrong_answer:nan_inf"], &["NaN"]),

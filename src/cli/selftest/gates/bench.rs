@@ -19,7 +19,7 @@ use crate::cli::session::{self, DeviceSetup};
 use crate::compile::{CompileFarm, FarmOptions, compile_one};
 use crate::engine::recipe::{KernelRecipe, PreparedKernel};
 use crate::engine::single;
-use crate::kernel::render::{render, render_reference};
+use crate::kernel::render::{render, render_reference, render_single_reference};
 use crate::kernel::spec::SpaceFile;
 use crate::supervise::deadline::Deadlines;
 use crate::supervise::job::{Job, Standing};
@@ -70,7 +70,8 @@ impl Fixture<'_> {
         };
         let instrumented = KernelSource { instrumented: true, ..source.clone() };
         let second = (kind == DeviceKind::Host && self.row.slips_through()).then_some(instrumented);
-        Ok(render_reference(kernel).into_iter().chain([source]).chain(second).collect())
+        let references = render_reference(kernel).into_iter().chain(render_single_reference(kernel));
+        Ok(references.chain([source]).chain(second).collect())
     }
 }
 
@@ -190,8 +191,13 @@ impl<'a> GateBench<'a> {
             }
             None => None,
         };
+        let single = match render_single_reference(kernel) {
+            Some(source) => compile(&source)?.ok(),
+            None => None,
+        };
         let info = self.lane.info();
         let recipe = KernelRecipe::new(kernel, info.limits.clone(), &problems, reference, self.seed);
+        let recipe = recipe.with_single(single.as_ref());
         let recipe = recipe.on_device(info).on_kind(info.kind).judged_by(checks);
         let configuration = fixture.configuration();
         let genome = fixture.file.space.genome(&configuration);

@@ -81,7 +81,7 @@ use CheckWorth::{NamesCause, Needed, RefusesEarly};
 use FixtureTask::{
     Derived, Flat, Hurried, Idle, InPlace, Integers, Line, Loose, Masked, Moved, Norm, Padded, Rows, Single,
 };
-use FixtureTask::{Spilling, Undefined, Wide};
+use FixtureTask::{Spilling, Strict, Undefined, Wide};
 use GateCheck as C;
 use Handling::{Contender, Finalist, NewWorker};
 use RowPlan::{Absent, Behind, Shows};
@@ -214,6 +214,7 @@ pub const ROWS: &[GateRow] = &[
     row(C::ElementError, Wide, "one_element", &["wrong_answer"]),
     row(C::ErrorNorm, Line, "fourteen_bits", &["wrong_answer:precision"]),
     row(C::TrustedError, Norm, "one_of_row", &["wrong_answer:precision"]),
+    row(C::SinglePrecision, Strict, "two_millionths", &["wrong_answer:bias"]),
     row(C::InputDependence, Flat, "middle", &["wrong_answer:constant"]),
     row(C::RowError, Rows, "one_row", &["wrong_answer:precision"]),
     row(C::Bias, Line, "leaning", &["wrong_answer:bias"]),

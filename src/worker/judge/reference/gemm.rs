@@ -28,7 +28,14 @@ pub fn compute(operands: &Operands<'_>) -> Result<Vec<ReferenceAnswer>, DeviceEr
     let natural = (k as f64).sqrt() * rms(a.values) * rms(b.values);
     let rms = (16.0 + (k as f64).sqrt() / 2.0) * UNIT_F32 * natural;
     let noise = Noise { max: 4.0 * rms, rms };
-    Ok(vec![ReferenceAnswer { buffer, expected, trusted, exact: !dtype.is_float(), noise, jumps: 0 }])
+    Ok(vec![ReferenceAnswer {
+        buffer,
+        expected,
+        trusted,
+        exact: !dtype.is_float(),
+        noise,
+        ..ReferenceAnswer::default()
+    }])
 }
 
 /// The product with each sum in plain order of `k`; the loop over columns is the inner one, so that it

@@ -33,6 +33,12 @@ pub struct ReferenceAnswer {
     pub noise: Noise,
     /// Integer elements that rounding alone decides, such as which of two equal distances is the smaller.
     pub jumps: u64,
+    /// The reference kernel in single precision on the same inputs.
+    pub single: Option<Vec<f64>>,
+    /// How far each element moved when the last bits of the inputs did; absent where that was not tried.
+    pub distances: Vec<f64>,
+    /// Elements far less certain than the others, and how far f32 may be off there.
+    pub uncertain: Vec<(u64, f64)>,
 }
 
 /// Absolute error that f32 arithmetic explains. It matters where few outputs make the trusted error a

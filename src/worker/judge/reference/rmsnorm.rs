@@ -35,7 +35,14 @@ pub fn compute(operands: &Operands<'_>) -> Result<Vec<ReferenceAnswer>, DeviceEr
         });
         values
     });
-    Ok(vec![ReferenceAnswer { buffer, expected, trusted, exact: false, noise: Noise::default(), jumps: 0 }])
+    Ok(vec![ReferenceAnswer {
+        buffer,
+        expected,
+        trusted,
+        exact: false,
+        noise: Noise::default(),
+        ..ReferenceAnswer::default()
+    }])
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ pub fn compute(operands: &Operands<'_>) -> Result<Vec<ReferenceAnswer>, DeviceEr
         trusted: None,
         exact: true,
         noise: Noise::default(),
-        jumps: 0,
+        ..ReferenceAnswer::default()
     }])
 }
 

@@ -15,7 +15,7 @@ use super::expected::{self, ExpectedSet};
 use super::fake::{Call, FakeDevice, Kernel};
 use super::inputs::{self, Draw, Family};
 use super::reference::testing::{buffer, check_plan, plan};
-use super::state::Judge;
+use super::state::{Judge, ReferenceBinaries};
 use super::timed::Turns;
 
 mod device;
@@ -41,6 +41,7 @@ fn candidate(check: CheckPlan) -> Candidate {
         entries: vec!["k".into()],
         reference: (check.reference == ReferencePlan::Kernel)
             .then(|| (BinaryRef { hash, path: None }, vec!["naive".into()])),
+        reference_single: None,
         check,
         instrumented: None,
     }
@@ -149,6 +150,10 @@ fn sizes_of_0_are_legal() {
     assert_eq!(verdict.map(|verdict| verdict.label()), Some("wrong_answer:unwritten".to_string()));
 }
 
+fn own_reference(own: Option<&[u8]>) -> ReferenceBinaries<'_> {
+    ReferenceBinaries { own, single: None }
+}
+
 fn judge_of(kernel: Kernel, check: CheckPlan) -> Judge {
     judge_on(FakeDevice::new(vec![("k", kernel), ("naive", self::kernel(honest))]), check)
 }
@@ -157,7 +162,7 @@ fn judge_on(device: FakeDevice, check: CheckPlan) -> Judge {
     let mut judge = Judge::new(Box::new(device), None);
     let candidate = candidate(check);
     let reference = candidate.reference.as_ref().map(|_| b"naive".as_slice());
-    judge.load(0, &candidate, b"binary", reference).unwrap();
+    judge.load(0, &candidate, b"binary", own_reference(reference)).unwrap();
     judge
 }
 
@@ -410,7 +415,7 @@ fn a_naive_kernel_serves_as_reference_and_its_own_faults_are_the_tasks() {
     // The reference leaves its output unwritten: NaN, hence an invalid task, not a wildcard.
     let device = FakeDevice::new(vec![("k", kernel(honest)), ("naive", kernel(|_| {}))]);
     let mut judge = Judge::new(Box::new(device), None);
-    judge.load(0, &candidate(check()), b"binary", Some(b"naive")).unwrap();
+    judge.load(0, &candidate(check()), b"binary", own_reference(Some(b"naive"))).unwrap();
     let answer = judge.gate(0, Gate::TinyShapes, Depth::Quick, &shapes(), &mut { QUIET });
     assert_eq!(answer.verdict.unwrap().label(), "harness_error:task");
 }
@@ -436,7 +441,7 @@ fn damage_by_an_earlier_variant_is_not_blamed_on_the_next() {
             judge.device().launch(timed.first().module, &timed.first().launches).unwrap();
         }
         drop(timed);
-        judge.load(0, &candidate(check_plan("gemm")), b"binary", None).unwrap();
+        judge.load(0, &candidate(check_plan("gemm")), b"binary", ReferenceBinaries::default()).unwrap();
         for _ in 0..2 {
             let answer = judge.gate(0, Gate::TinyShapes, Depth::Quick, &plans, &mut { QUIET });
             assert_eq!(answer.report.state, GateState::Pass, "{victim} {first}: {}", answer.report.message);
@@ -472,7 +477,7 @@ fn kept_answers_to_other_inputs_are_computed_anew() {
     let check = check_plan("gemm");
     let mut judge = judge_of(kernel(honest), check.clone());
     let case = Case::first(&shapes()[0]);
-    let right = expected::compute(&check, &case, &mut |_| unreachable!()).unwrap();
+    let right = expected::compute(&check, &case, &mut |_: &[Vec<u8>]| unreachable!()).unwrap();
     let mut stale = ExpectedSet { inputs: ContentHash::of(b"of another program"), ..right };
     stale.outputs[0].values[3] += 1.0;
     judge.expected.put(&expected::key(&check, &case, None), stale, std::time::Duration::ZERO);

@@ -1,5 +1,5 @@
-// Cooperative groups of a block: the block, tiles of a warp, and the lanes that are active together (CUDA C++
-// Programming Guide, "Cooperative Groups"). Groups of a whole grid need a launch that this device rarely has room for.
+// Cooperative groups: the grid, the block, tiles of a warp, and the lanes that are active together (CUDA C++ Programming
+// Guide, "Cooperative Groups").
 #ifndef EVO_GROUPS_H
 #define EVO_GROUPS_H
 #pragma GCC system_header
@@ -24,6 +24,45 @@ class thread_block {
     dim3 dim_threads() const { return group_dim(); }
 };
 EVO_INLINE thread_block this_thread_block() { return thread_block(); }
+
+// A barrier of the grid for any number of uses: who has arrived waits for the others, and who comes back waits until
+// all have left. Both counters are zero again behind it, so the module keeps no state.
+static unsigned evo_grid_arrived, evo_grid_left;
+
+// Needs a cooperative launch, as on a GPU: blocks that are not resident never arrive.
+class grid_group {
+  public:
+    void sync(EVO_LINE) const {
+        evo_barrier(EVO_SYNC, line, 0);
+        if (evo_rank_in_block() == 0) {
+            unsigned blocks = (unsigned)num_blocks();
+            while (*(volatile unsigned*)&evo_grid_left != 0) {}
+            __threadfence();
+            atomicAdd(&evo_grid_arrived, 1u);
+            while (*(volatile unsigned*)&evo_grid_arrived < blocks) {}
+            __threadfence();
+            if (atomicAdd(&evo_grid_left, 1u) == blocks - 1) {
+                atomicExch(&evo_grid_arrived, 0u);
+                __threadfence();
+                atomicExch(&evo_grid_left, 0u);
+            }
+        }
+        evo_barrier(EVO_SYNC, line, 0);
+    }
+    bool is_valid() const { return true; }
+    unsigned long long num_blocks() const { return (unsigned long long)gridDim.x * gridDim.y * gridDim.z; }
+    unsigned long long block_rank() const {
+        return ((unsigned long long)blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+    }
+    dim3 group_dim() const { return dim3(gridDim.x, gridDim.y, gridDim.z); }
+    dim3 dim_blocks() const { return group_dim(); }
+    unsigned long long size() const { return num_blocks() * this_thread_block().size(); }
+    unsigned long long num_threads() const { return size(); }
+    unsigned long long thread_rank() const {
+        return block_rank() * this_thread_block().size() + evo_rank_in_block();
+    }
+};
+EVO_INLINE grid_group this_grid() { return grid_group(); }
 
 // Lanes of one warp; `evo_members` are their bits, `evo_width` how far shuffles reach.
 class evo_lanes {

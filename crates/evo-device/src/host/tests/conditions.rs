@@ -166,6 +166,21 @@ fn samples_are_taken_under_the_default_conditions() {
 }
 
 #[test]
+fn nothing_stays_in_shared_memory_from_block_to_block_or_call_to_call() {
+    let text = "__global__ void k(int* out) { __shared__ int a; extern __shared__ int b[]; if (threadIdx.x == 0) { \
+                if (((volatile int*)&a)[0] == 77) atomicAdd(out, 1); if (((volatile int*)b)[5] == 78) atomicAdd(out, 1); \
+                ((volatile int*)&a)[0] = 77; ((volatile int*)b)[5] = 78; } }";
+    let mut bench = Bench::new(text, "k");
+    let out = bench.buffer("out", &[0i32; 1]);
+    let bound = bench.bound(50, 32, 64, vec![buffer(out)]);
+    let mode = evo_protocol::measurement::TimingMode::Hot;
+    let rotation = &[vec![bound]];
+    let order = SampleOrder { rotation, mode, samples: 3, batch: 4, untouched: false };
+    bench.device.sample(bench.module, order).unwrap();
+    assert_eq!(bench.values::<i32>(out), [0]);
+}
+
+#[test]
 fn a_buffer_placed_at_its_start_keeps_contents_and_finds_other_slack() {
     let text = "__global__ void k(float* out, int n) { out[n] = 1; out[0] += 2; }";
     let mut bench = Bench::new(text, "k");

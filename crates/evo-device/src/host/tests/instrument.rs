@@ -301,6 +301,8 @@ fn grid_barriers_by_hand_are_in_order() {
             }
         }
     }
+    let group = "cooperative_groups::this_grid().sync();";
+    kernels.add(USUAL, "", &grid_barrier(group, "", ""), "honest");
     let missing = "nondeterministic:race | *`work[*";
     kernels
         .add(USUAL, "", &grid_barrier("__syncthreads();", spin, "__syncthreads();"), missing)

@@ -24,6 +24,31 @@ fn the_device_heap_is_small_and_what_is_kept_of_it_shows() {
 }
 
 #[test]
+fn a_grid_waits_for_all_its_blocks_again_and_again() {
+    let text = r#"
+        #include <cooperative_groups.h>
+        extern "C" __global__ void rounds(volatile int* y, int n) {
+            auto grid = cooperative_groups::this_grid();
+            int rank = (int)grid.thread_rank(), all = (int)grid.size();
+            for (int round = 0; round < n; round++) {
+                int other = y[(rank + 32) % all];
+                grid.sync();
+                y[rank] = other + 1;
+                grid.sync();
+            }
+        }
+    "#;
+    let mut bench = Bench::on(HostDevice::with_threads(2).unwrap(), text, "rounds");
+    let y = bench.buffer("y", &(0..64).collect::<Vec<i32>>());
+    let bound = bench.bound(2, 32, 0, vec![buffer(y), int(50)]);
+    let loaded = bench.device.variables(bench.module).unwrap();
+    bench.device.launch(bench.module, &[BoundLaunch { cooperative: true, ..bound }]).unwrap();
+    // An even number of rounds: each value is back where it was.
+    assert_eq!(bench.values::<i32>(y), (50..114).collect::<Vec<i32>>());
+    assert_eq!(bench.device.variables(bench.module).unwrap(), loaded);
+}
+
+#[test]
 fn groups_synchronize_shuffle_and_reduce() {
     let text = r#"
         #include <cooperative_groups.h>

@@ -1,0 +1,146 @@
+//! The user's naive reference kernel: its answers, and the answers of its build in single precision.
+
+use std::borrow::Cow;
+
+use evo_device::device::{BufferId, Device, ModuleId};
+use evo_protocol::device::DeviceError;
+use evo_protocol::dtype::DType;
+use evo_protocol::plan::{BufferPlan, ProblemPlan, Role};
+
+use super::element::{self, Poison};
+use super::expected::{NaiveReference, compared_as};
+use super::npy::task_error;
+use super::perturb::NaiveAnswers;
+use super::pool::Pool;
+use super::run;
+
+/// The builds of a naive kernel that are loaded.
+#[derive(Clone, Copy, Debug)]
+pub struct NaiveModules {
+    pub own: Option<ModuleId>,
+    /// In single precision, where `own` computes in double precision.
+    pub single: Option<ModuleId>,
+}
+
+/// Runs a naive kernel at one problem.
+pub struct NaiveRunner<'a> {
+    pub device: &'a mut dyn Device,
+    pub pool: &'a mut Pool,
+    pub modules: NaiveModules,
+    pub plan: &'a ProblemPlan,
+    /// Whether `modules.own` computes in double precision.
+    pub wide: bool,
+}
+
+impl NaiveReference for NaiveRunner<'_> {
+    fn answers(&mut self, inputs: &[Vec<u8>]) -> Result<NaiveAnswers, DeviceError> {
+        let dtype = self.wide.then_some(DType::F64);
+        naive_outputs(self.device, self.pool, self.modules.own, self.plan, inputs, dtype)
+    }
+
+    fn single(&mut self, inputs: &[Vec<u8>]) -> Result<Option<NaiveAnswers>, DeviceError> {
+        if self.modules.single.is_none() {
+            return Ok(None);
+        }
+        let module = self.modules.single;
+        let found = naive_outputs(self.device, self.pool, module, self.plan, inputs, Some(DType::F32));
+        match found {
+            Ok(answers) => Ok(Some(answers)),
+            Err(error) if error.sticky => Err(error),
+            // The answers in double precision are there; what f32 costs stays unknown.
+            Err(_) => Ok(None),
+        }
+    }
+}
+
+/// Runs the user's naive kernel and reads its outputs back as fp64. Where it is compiled for one
+/// floating-point type, it takes every such argument so: with the value that the variant sees, converted.
+fn naive_outputs(
+    device: &mut dyn Device,
+    pool: &mut Pool,
+    module: Option<ModuleId>,
+    plan: &ProblemPlan,
+    inputs: &[Vec<u8>],
+    dtype: Option<DType>,
+) -> Result<NaiveAnswers, DeviceError> {
+    let module = module.ok_or_else(|| task_error("the reference kernel was not loaded"))?;
+    let taken = dtype.map_or(Cow::Borrowed(plan), |dtype| Cow::Owned(retyped(plan, dtype)));
+    let mut run = || -> Result<NaiveAnswers, DeviceError> {
+        let mut buffers: Vec<BufferId> = Vec::new();
+        for ((declared, buffer), bytes) in plan.buffers.iter().zip(&taken.buffers).zip(inputs) {
+            let own = pool.working(device, &buffer.name, run::allocated_bytes(buffer))?;
+            pool.note(own, None);
+            device.protect(own, false)?;
+            match (buffer.role, run::starts_as(buffer)) {
+                (Role::Input | Role::Inout, _) if buffer.dtype != declared.dtype => {
+                    device
+                        .write(own, &element::narrow(&element::widen(bytes, declared.dtype), buffer.dtype))?;
+                }
+                (Role::Input | Role::Inout, _) => device.write(own, bytes)?,
+                (_, None) => device.fill(own, element::poison(buffer.dtype, Poison::A))?,
+                (_, Some(value)) => {
+                    let values = vec![value; buffer.elements().max(1) as usize];
+                    device.write(own, &element::narrow(&values, buffer.dtype))?;
+                }
+            }
+            buffers.push(own);
+        }
+        let launches = run::bind(&taken.reference_launches, &buffers, &taken.scalars)?;
+        // At a size of 0 there may be nothing to launch.
+        if !launches.is_empty() {
+            device.launch(module, &launches)?;
+            device.synchronize()?;
+        }
+        let mut outputs = Vec::new();
+        for (position, buffer) in taken.buffers.iter().enumerate() {
+            if matches!(buffer.role, Role::Output | Role::Inout) {
+                left_out(device, buffers[position], buffer)?;
+                let words = compared_as(buffer.dtype);
+                let mut values = element::widen(&device.read(buffers[position])?, words);
+                values.truncate((buffer.elements() * buffer.dtype.bytes() / words.bytes()) as usize);
+                outputs.push((position, values));
+            }
+        }
+        Ok(outputs)
+    };
+    run().map_err(reference_trouble)
+}
+
+/// An error if the reference leaves elements of an output as they were: then nothing tells what is right there.
+fn left_out(device: &mut dyn Device, own: BufferId, buffer: &BufferPlan) -> Result<(), DeviceError> {
+    // Integers may happen to equal the pattern.
+    if buffer.role != Role::Output || run::starts_as(buffer).is_some() || !buffer.dtype.is_float() {
+        return Ok(());
+    }
+    let count = device.count_pattern(own, buffer.dtype, element::poison(buffer.dtype, Poison::A))?;
+    let count = count.min(buffer.elements());
+    if count == 0 {
+        return Ok(());
+    }
+    let (name, elements) = (&buffer.name, buffer.elements());
+    Err(task_error(format!(
+        "the reference leaves {count} of {elements} elements of `{name}` unwritten\nhint: an output is written in full; \
+         if some elements are to stay as they are, give `{name}` the role `inout`"
+    )))
+}
+
+/// The plan as a kernel of one floating-point type takes it. Scalars keep the value that their own type holds.
+fn retyped(plan: &ProblemPlan, dtype: DType) -> ProblemPlan {
+    let mut plan = plan.clone();
+    for buffer in plan.buffers.iter_mut().filter(|buffer| buffer.dtype.is_float()) {
+        buffer.dtype = dtype;
+    }
+    for scalar in plan.scalars.iter_mut().filter(|scalar| scalar.dtype.is_float()) {
+        let rounded = element::widen(&element::narrow(&[scalar.value], scalar.dtype), scalar.dtype);
+        scalar.value = rounded.first().copied().unwrap_or(scalar.value);
+        scalar.dtype = dtype;
+    }
+    plan
+}
+
+/// Trouble with the user's reference is never the variant's fault.
+pub(super) fn reference_trouble(error: DeviceError) -> DeviceError {
+    let sticky = error.sticky;
+    let own = task_error(format!("the reference kernel failed: {error}"));
+    if sticky { own.sticky() } else { own }
+}

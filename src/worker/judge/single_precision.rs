@@ -1,0 +1,126 @@
+//! What f32 costs in a case: the user's reference once more, in single precision, beside its answers in double.
+//!
+//! A reference that writes its types as `REAL` is compiled for both. The distance between both answers is the error of
+//! one honest f32 kernel on exactly these inputs, in one order of many. It works in two directions.
+//!
+//! - An angle that grows with the position, a matrix that is nearly singular: where f32 costs more than the default
+//!   bounds allow, they widen by a small factor of that cost (`bounds`). Elements that are far less certain than all
+//!   others have an allowance of their own instead, because one of them would open the bounds for everything else.
+//!   One run may meet such an element with a small error by luck, so there the reference also runs on inputs with
+//!   other last bits, several times.
+//! - Where f32 costs far less than the default bounds allow, they tighten, never below what other honest orders and
+//!   approximate functions take. Only plain outputs in f32 of many elements are judged so strictly: few errors say
+//!   little about the next few, and a tensor core that multiplies halves rounds its sums down.
+
+use evo_protocol::device::DeviceError;
+use evo_protocol::dtype::DType;
+use evo_protocol::plan::ProblemPlan;
+
+use super::element;
+use super::perturb::{self, FEW, NaiveAnswers, NaiveKernel};
+use super::reference::ReferenceAnswer;
+
+/// From this multiple of the usual error on, an element counts as far less certain than the others.
+const UNCERTAIN: f64 = 8.0;
+/// Its error is also more than so many units of rounding of its own value: a large value has a large error.
+const UNITS: f64 = 32.0;
+/// No more than this share of an answer is uncertain: beyond, the answer as a whole is what it is.
+const SHARE: f64 = 0.05;
+/// An honest kernel may be off by so many times the largest error that was seen at an uncertain element.
+const ALLOWED: f64 = 10.0;
+
+/// Takes over the answers in single precision, for outputs that are not finer than that.
+pub fn add(plan: &ProblemPlan, answers: &mut [ReferenceAnswer], single: Option<NaiveAnswers>) {
+    for (buffer, values) in single.unwrap_or_default() {
+        let dtype = plan.buffers[buffer].dtype;
+        let fits = matches!(dtype, DType::F32 | DType::F16 | DType::Bf16);
+        if let Some(own) = answers.iter_mut().find(|own| own.buffer == buffer && fits && !own.exact) {
+            own.single = Some(values);
+        }
+    }
+}
+
+/// Fills in the elements that are far less certain than the others. Rare: then the reference runs a few times more.
+pub fn find_uncertain(
+    plan: &ProblemPlan,
+    bytes: &[Vec<u8>],
+    answers: &mut [ReferenceAnswer],
+    naive: &mut NaiveKernel<'_>,
+) -> Result<(), DeviceError> {
+    let unit = |dtype: DType| element::precision(dtype).map_or(0.0, |own| own.unit);
+    let found = |own: &ReferenceAnswer| uncertain(own, unit(plan.buffers[own.buffer].dtype));
+    if answers.iter().all(|own| found(own).is_empty()) {
+        return Ok(());
+    }
+    perturb::nudge_again(plan, bytes, answers, naive)?;
+    for answer in answers {
+        answer.uncertain = found(answer);
+    }
+    Ok(())
+}
+
+/// The uncertain elements with their allowances, in order.
+fn uncertain(answer: &ReferenceAnswer, unit: f64) -> Vec<(u64, f64)> {
+    let Some(single) = answer.single.as_ref().filter(|own| own.len() >= FEW) else { return Vec::new() };
+    let mut errors: Vec<f64> =
+        single.iter().zip(&answer.expected).map(|(own, expected)| (own - expected).abs()).collect();
+    perturb::widen(&mut errors, &answer.distances);
+    let mut sorted: Vec<f64> = errors.iter().copied().filter(|error| error.is_finite()).collect();
+    if sorted.is_empty() {
+        return Vec::new();
+    }
+    // What a share of the elements can do to the usual error is left out of it.
+    let place = ((sorted.len() - 1) as f64 * (1.0 - SHARE)) as usize;
+    sorted.select_nth_unstable_by(place, f64::total_cmp);
+    let usual = super::reference::rms(&sorted[..=place]);
+    let far = |(index, error): (usize, &f64)| {
+        let own = UNITS * unit * answer.expected[index].abs();
+        (error.is_finite() && *error > UNCERTAIN * usual && *error > own)
+            .then_some((index as u64, ALLOWED * error))
+    };
+    let found: Vec<(u64, f64)> = errors.iter().enumerate().filter_map(far).collect();
+    if found.len() as f64 > SHARE * errors.len() as f64 { Vec::new() } else { found }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers that single precision misses by a unit of rounding, but for these elements.
+    fn answer(count: usize, off: &[(usize, f64)]) -> ReferenceAnswer {
+        let expected: Vec<f64> = (0..count).map(|index| 1.0 + (index % 7) as f64).collect();
+        let mut single: Vec<f64> = expected.iter().map(|own| own * (1.0 + 1e-7)).collect();
+        for (index, error) in off {
+            single[*index] += error;
+        }
+        ReferenceAnswer { expected, single: Some(single), ..ReferenceAnswer::default() }
+    }
+
+    #[test]
+    fn elements_far_less_certain_than_the_others_are_found() {
+        let unit = element::precision(DType::F32).unwrap().unit;
+        let places = |own: &ReferenceAnswer| -> Vec<u64> {
+            uncertain(own, unit).into_iter().map(|(index, _)| index).collect()
+        };
+        assert!(places(&answer(4096, &[])).is_empty());
+        assert_eq!(places(&answer(4096, &[(5, 0.1), (99, -0.2)])), [5, 99]);
+        // A few outputs tell too little, and where much is uncertain the whole answer is.
+        assert!(places(&answer(64, &[(5, 0.1)])).is_empty());
+        let many: Vec<(usize, f64)> = (0..400).map(|index| (10 * index, 0.1)).collect();
+        assert!(places(&answer(4096, &many)).is_empty());
+        // Lucky in single precision, and seen on inputs with other last bits.
+        let mut lucky = answer(4096, &[]);
+        lucky.distances = vec![1e-7; 4096];
+        lucky.distances[7] = 0.3;
+        let found = uncertain(&lucky, unit);
+        assert!(found.len() == 1 && found[0].0 == 7 && found[0].1 > 2.9, "{found:?}");
+    }
+
+    #[test]
+    fn a_large_value_has_a_large_error() {
+        let mut own = answer(4096, &[]);
+        let single = own.single.as_mut().unwrap();
+        (own.expected[3], single[3]) = (1e6, 1e6 * (1.0 + 1e-7));
+        assert!(uncertain(&own, element::precision(DType::F32).unwrap().unit).is_empty());
+    }
+}
