@@ -27,6 +27,7 @@ use super::run::{Engine, Parts};
 use super::variant::Variant;
 use crate::budget::Budget;
 use crate::event::{Event, Observer};
+use crate::journal::own_folder::OwnFolder;
 use crate::journal::record::{FORMAT, JournalRecord, ProblemWork, StudyHeader};
 use crate::study::{Study, StudyError, StudyRequest};
 use crate::supervise::job::{Judgement, Standing};
@@ -340,6 +341,10 @@ impl TestStudy {
 
     pub(super) fn journal(&self) -> PathBuf {
         self.out.path().join("s/journal.jsonl")
+    }
+
+    pub(super) fn folder(&self) -> OwnFolder {
+        OwnFolder::open(&self.out.path().join("s")).unwrap()
     }
 
     pub(super) fn open(&self) -> Study {

@@ -160,7 +160,7 @@ fn journals_in_which_trouble_is_a_verdict_are_repaired() {
     std::fs::write(bench.journal(), kept.join("\n") + "\n").unwrap();
     older.verdict = killed();
     let length = std::fs::metadata(bench.journal()).unwrap().len();
-    let mut writer = JournalWriter::append_after(&bench.journal(), length).unwrap();
+    let mut writer = JournalWriter::append_after(&bench.folder(), length).unwrap();
     writer.append(&JournalRecord::Evaluation(Box::new(older))).unwrap();
     drop(writer);
     assert_eq!(bench.verdicts().len(), 17);

@@ -9,8 +9,10 @@ use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use evo_space::SpaceWatch;
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+
+use crate::beneath::{self, Links};
 
 /// A text that a space names; the longest kernel in use has some hundred kilobytes.
 pub const SOURCE_MAX: u64 = 16 << 20;
@@ -82,13 +84,10 @@ fn open_beneath(folder: &Path, name: &str) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let place =
         rustix::fs::open(folder, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    // The kernel resolves the whole path and refuses to leave the folder, links included, in one step.
-    let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    match rustix::fs::openat2(&place, name, flags, Mode::empty(), beneath) {
-        Ok(file) => Ok(file),
+    match beneath::open(&place, name, flags, Mode::empty(), Links::Inside) {
+        Ok(Some(file)) => Ok(file),
         Err(Errno::XDEV) => Err(outside()),
-        // Older kernels and some containers do not have the call.
-        Err(Errno::NOSYS | Errno::PERM | Errno::INVAL) => open_canonical(folder, name, flags),
+        Ok(None) => open_canonical(folder, name, flags),
         Err(error) => Err(error.into()),
     }
 }
