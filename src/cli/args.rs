@@ -87,7 +87,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 /// How a space may be opened.
 #[derive(Debug, Clone, Args)]
 pub struct SpaceAccessArgs {
-    /// Longest time for opening the space
+    /// Longest processor time for opening the space
     #[arg(long = "limit-space", value_name = "SECONDS", default_value = "10", value_parser = seconds, allow_negative_numbers = true)]
     limit_space: Duration,
     /// Let the space file name files outside its own folder

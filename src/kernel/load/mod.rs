@@ -132,9 +132,11 @@ pub(super) fn load_text(
     let mut file = read(&path, &mut reader, &watch);
     if watch.is_over() {
         file = None;
-        let limit = access.limit.as_secs_f64();
-        let hint =
-            format!("opening the space took longer than {limit} s; `--limit-space SECONDS` allows more");
+        let (limit, patience) = (access.limit.as_secs_f64(), access.patience().as_secs_f64());
+        let hint = format!(
+            "opening the space took longer than {limit} s of processor time, or {patience} s in all; \
+             `--limit-space SECONDS` allows more"
+        );
         diagnostics.push(Diagnostic {
             message: "the space takes too long to open".into(),
             span: None,
