@@ -33,7 +33,8 @@ use crate::study::{Study, StudyError, StudyRequest};
 use crate::supervise::job::{Judgement, Standing};
 
 /// `A` and `B` change the source; `DEAD` changes nothing; `LATE` changes the source, not the machine
-/// code; `GRID` changes the plan only. `A = 7` is refused, `A = 6` does not compile; else it takes 10 + `A` registers.
+/// code; `GRID` changes the plan only. `A = 7` is refused, `A = 8` cannot
+/// be rendered for reasons of the machine, `A = 6` does not compile; else it takes 10 + `A` registers.
 pub(super) struct FakeRecipe;
 
 fn int(configuration: &Configuration, name: &str) -> i64 {
@@ -69,6 +70,10 @@ impl Recipe for FakeRecipe {
         if a == 7 {
             let verdict = Box::new(Verdict::new(VerdictKind::StaticReject, "A is 7").with_cause("seven"));
             return Err(Refused { gate: Gate::StaticLimits, verdict });
+        }
+        if a == 8 {
+            let verdict = Verdict::new(VerdictKind::HarnessError, "it cannot be rendered here");
+            return Err(Refused { gate: Gate::StaticLimits, verdict: Box::new(verdict) });
         }
         Ok(FakePrepared { source: format!("code {a} {b} // {late}"), grid })
     }

@@ -28,11 +28,14 @@ pub struct SpaceAccess {
     pub limit: Duration,
     /// Whether the file may name files outside its own folder.
     pub allow_outside: bool,
+    /// Whether templates of files are rendered in a process with little memory. Its program is the one that starts
+    /// workers, so a program that has none renders by itself.
+    pub render_apart: bool,
 }
 
 impl Default for SpaceAccess {
     fn default() -> SpaceAccess {
-        SpaceAccess { limit: Duration::from_secs(10), allow_outside: false }
+        SpaceAccess { limit: Duration::from_secs(10), allow_outside: false, render_apart: false }
     }
 }
 

@@ -17,6 +17,9 @@ use rustix::process::{Resource, Rlimit, Signal};
 pub struct ResourceLimits {
     /// Address space of each process, bytes; 0 for no limit.
     pub memory_bytes: u64,
+    /// What each process may write to in memory, bytes; 0 for no limit. Unlike its address space it does not include
+    /// the program's own code.
+    pub data_bytes: u64,
     /// Added to our own niceness.
     pub niceness: i32,
 }
@@ -30,6 +33,9 @@ pub fn limit(command: &mut Command, limits: ResourceLimits) {
         let _ = rustix::process::setrlimit(Resource::Core, exactly(0));
         if limits.memory_bytes > 0 {
             let _ = rustix::process::setrlimit(Resource::As, exactly(limits.memory_bytes));
+        }
+        if limits.data_bytes > 0 {
+            let _ = rustix::process::setrlimit(Resource::Data, exactly(limits.data_bytes));
         }
         if limits.niceness != 0 {
             let _ = rustix::process::nice(limits.niceness);
