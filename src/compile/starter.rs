@@ -82,7 +82,10 @@ impl WorkerStarter {
         process::limit(&mut command, limits);
         let log = CappedLog::new(diagnose::LOG_MAX);
         let conversation = Conversation::start(command, wire::VERSION, group.clone(), log)
-            .map_err(|error| failed(error.to_string()))?
+            .map_err(|source| match process::is_exhausted(&source) {
+                true => CompileSetupError::Exhausted { what: "a compile worker".to_string(), source },
+                false => failed(source.to_string()),
+            })?
             .with_line_max(ANSWER_MAX);
         let mut process = CompileProcess { conversation, _scratch: scratch };
         match process.ask(&CompileOrder::Setup(Box::new(setup)), SETUP_DEADLINE) {

@@ -428,7 +428,7 @@ impl TestStudy {
             observer: &mut watcher,
             inbox,
         };
-        let summary = Engine::new(parts, self.options.clone()).run()?;
+        let summary = Engine::new(parts, self.options.clone())?.run()?;
         let log = std::mem::take(&mut *log.lock().unwrap());
         Ok(Ran { summary, log, events: watcher.events })
     }

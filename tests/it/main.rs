@@ -7,6 +7,7 @@ mod compile_ends;
 mod compiled_facts;
 mod crash;
 mod derived_shapes;
+mod exhausted;
 mod faults;
 mod fuzzed;
 mod gates;

@@ -68,7 +68,7 @@ fn execute_on<'a, R: Recipe>(
         observer: &mut *observer,
         inbox,
     };
-    let summary = Engine::new(parts, plan.options()).run()?;
+    let summary = Engine::new(parts, plan.options())?.run()?;
     // Without a confirmation in this run, the board stays as earlier runs left it.
     let section = if summary.confirmed > 0 { leaderboard::section(&study.history) } else { None };
     let leaderboard = section.as_ref().and_then(|section| rank(study.out(), section, &mut *observer));
