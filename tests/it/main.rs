@@ -1,4 +1,26 @@
 //! Whole-program tests: one binary, a module a subject.
+
+/// The arguments of a kernel from a vector to another one, in a space file.
+macro_rules! vectors {
+    () => {
+        r#"[[arguments]]
+name = "x"
+dtype = "f32"
+shape = ["N"]
+role = "input"
+[[arguments]]
+name = "y"
+dtype = "f32"
+shape = ["N"]
+role = "output"
+[[arguments]]
+name = "n"
+dtype = "i32"
+value = "N"
+"#
+    };
+}
+
 mod alarms;
 mod bad_input;
 mod compile;
