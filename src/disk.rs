@@ -3,9 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::path::Path;
-
-use tempfile::NamedTempFile;
+use std::os::fd::AsFd;
 
 /// Writes all bytes. After an error a part of them may be in the file.
 pub fn write_all(file: &mut File, bytes: &[u8]) -> io::Result<()> {
@@ -32,10 +30,10 @@ pub fn sync_all(file: &File) -> io::Result<()> {
 }
 
 /// Gives a finished file its name.
-pub fn rename(file: NamedTempFile, path: &Path) -> io::Result<()> {
+pub fn rename(folder: impl AsFd, unfinished: &str, name: &str) -> io::Result<()> {
     #[cfg(test)]
     faults::rename()?;
-    file.persist(path).map(drop).map_err(|error| error.error)
+    Ok(rustix::fs::renameat(&folder, unfinished, &folder, name)?)
 }
 
 /// Reads the whole of an open file.

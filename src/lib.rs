@@ -9,6 +9,7 @@
 //! journal (`journal`) before it is used. One loop (`engine`) drives all of this. Reports and commands
 //! (`report`, `cli`) only read the result.
 
+mod beneath;
 pub mod budget;
 pub mod cli;
 pub mod compile;

@@ -1,14 +1,16 @@
 //! Files that are files. Opening a named pipe waits for its other end, for ever if nobody has it, and a device
 //! may do anything; so a path is looked at before it is opened.
 
-use std::fs::{self, File, FileType};
+use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
+
+use rustix::fs::FileType;
 
 /// What a path is where a file should be: `a named pipe`; `None` for a file, and where there is nothing.
 pub fn irregular(path: &Path) -> Option<&'static str> {
-    word(fs::metadata(path).ok()?.file_type())
+    word(FileType::from_raw_mode(fs::metadata(path).ok()?.mode()))
 }
 
 /// The same as an error: `it is a named pipe, not a file`.
@@ -21,7 +23,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     check(path)?;
     // Not waiting for the other end, should a pipe have taken the file's place since.
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-    match word(file.metadata()?.file_type()) {
+    match word(FileType::from_raw_mode(file.metadata()?.mode())) {
         None => Ok(file),
         Some(what) => Err(refused(what)),
     }
@@ -34,17 +36,19 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn word(kind: FileType) -> Option<&'static str> {
+/// What is not a file, in words.
+pub fn word(kind: FileType) -> Option<&'static str> {
     match kind {
-        kind if kind.is_file() => None,
-        kind if kind.is_dir() => Some("a folder"),
-        kind if kind.is_fifo() => Some("a named pipe"),
-        kind if kind.is_socket() => Some("a socket"),
+        FileType::RegularFile => None,
+        FileType::Directory => Some("a folder"),
+        FileType::Fifo => Some("a named pipe"),
+        FileType::Socket => Some("a socket"),
         _ => Some("a device"),
     }
 }
 
-fn refused(what: &str) -> io::Error {
+/// The refusal of what is not a file.
+pub fn refused(what: &str) -> io::Error {
     let kind = if what == "a folder" { io::ErrorKind::IsADirectory } else { io::ErrorKind::InvalidInput };
     io::Error::new(kind, format!("it is {what}, not a file"))
 }

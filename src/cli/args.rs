@@ -87,7 +87,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 /// How a space may be opened.
 #[derive(Debug, Clone, Args)]
 pub struct SpaceAccessArgs {
-    /// Longest time for opening the space
+    /// Longest processor time for opening the space
     #[arg(long = "limit-space", value_name = "SECONDS", default_value = "10", value_parser = seconds, allow_negative_numbers = true)]
     limit_space: Duration,
     /// Let the space file name files outside its own folder
@@ -97,7 +97,7 @@ pub struct SpaceAccessArgs {
 
 impl SpaceAccessArgs {
     pub fn access(&self) -> SpaceAccess {
-        SpaceAccess { limit: self.limit_space, allow_outside: self.allow_outside }
+        SpaceAccess { limit: self.limit_space, allow_outside: self.allow_outside, render_apart: true }
     }
 }
 
@@ -415,6 +415,9 @@ pub struct WorkerArgs {
     /// Start the processes in which host variants run, on a socket that is the standard input
     #[arg(long, conflicts_with = "compile")]
     pub executor: bool,
+    /// Render templates
+    #[arg(long, conflicts_with_all = ["compile", "executor", "plain"])]
+    pub render: bool,
     /// Whether native code of the host device runs behind fences; `off` keeps it in a process of its own only
     #[arg(long, value_enum, default_value_t = SandboxMode::On, value_name = "on|off", hide_possible_values = true)]
     pub sandbox: SandboxMode,

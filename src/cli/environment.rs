@@ -49,10 +49,15 @@ fn git(arguments: &[&str]) -> Option<String> {
         .ok()?;
     let mut stdout = child.stdout.take()?;
     // Read beside the wait below: a long status would fill the pipe and git would never end.
-    let reader = std::thread::spawn(move || {
+    let reader = std::thread::Builder::new().spawn(move || {
         let mut text = String::new();
         stdout.read_to_string(&mut text).ok().map(|_| text)
     });
+    let Ok(reader) = reader else {
+        let _ = child.kill();
+        let _ = child.wait();
+        return None;
+    };
     let began = Instant::now();
     loop {
         match child.try_wait() {

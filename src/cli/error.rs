@@ -169,6 +169,7 @@ impl From<CompileSetupError> for CliError {
         match error {
             // A full disk is nothing that the caller got wrong, so it does not share the code of wrong usage.
             CompileSetupError::Cache { source, .. } if is_full(&source) => CliError::Harness(explanation),
+            CompileSetupError::Exhausted { .. } => CliError::Harness(explanation),
             _ => CliError::Environment(explanation),
         }
     }

@@ -1,5 +1,6 @@
 //! `evo leaderboard`: shows the board, or computes it again from the journals.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use evo_protocol::device::DeviceKind;
@@ -9,8 +10,11 @@ use super::args::LeaderboardArgs;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::output;
+use crate::journal::error::JournalError;
+use crate::journal::own_folder::OwnFolder;
+use crate::journal::reader::{self, JOURNAL};
 use crate::journal::record::{JournalRecord, now};
-use crate::journal::{champion, leaderboard, leaderboard_file, reader};
+use crate::journal::{champion, leaderboard, leaderboard_file};
 use crate::report::text;
 use crate::report::width::stdout_width;
 
@@ -20,7 +24,12 @@ pub fn run(arguments: &LeaderboardArgs) -> Result<ExitCode, CliError> {
         rebuild(&arguments.out)?;
     }
     let path = arguments.out.join("leaderboard.json");
-    let board = match leaderboard_file::load(&arguments.out)? {
+    let board = match OwnFolder::open(&arguments.out) {
+        Ok(out) => leaderboard_file::load(&out)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(JournalError::io("open", &arguments.out, error).into()),
+    };
+    let board = match board {
         Some(Ok(board)) => board,
         Some(Err(reason)) => {
             return Err(CliError::usage(format!("`{}` cannot be read: {reason}", path.display()))
@@ -40,10 +49,12 @@ pub fn run(arguments: &LeaderboardArgs) -> Result<ExitCode, CliError> {
 
 /// Writes the board that the journals under `out` give.
 fn rebuild(out: &Path) -> Result<(), CliError> {
+    let out = OwnFolder::open(out).map_err(|error| unreadable(out, &error))?;
     let mut board = Leaderboard::empty(now());
     let mut sections: Vec<(String, LeaderboardSection)> = Vec::new();
-    for path in journals(out)? {
-        let journal = reader::read(&path)?;
+    for study in studies(&out)? {
+        let journal = reader::read_in(&study)?;
+        let path = study.place(JOURNAL);
         for rejected in &journal.rejected {
             eprintln!("note: line {} of `{}` is damaged: {}", rejected.line, path.display(), rejected.reason);
         }
@@ -61,7 +72,7 @@ fn rebuild(out: &Path) -> Result<(), CliError> {
     for (_, section) in sections {
         champion::merge(&mut board, section);
     }
-    leaderboard_file::replace(out, &board)?;
+    leaderboard_file::replace(&out, &board)?;
     Ok(())
 }
 
@@ -73,21 +84,37 @@ fn is_replay(records: &[JournalRecord]) -> bool {
     header.is_some_and(|header| header.device.kind == DeviceKind::Replay)
 }
 
-fn journals(out: &Path) -> Result<Vec<PathBuf>, CliError> {
-    let entries = std::fs::read_dir(out).map_err(|error| {
-        CliError::usage(format!("cannot read the folder `{}`: {error}", out.display()))
-            .with_hint("`--out` names the folder that `evo sweep` wrote to")
-    })?;
-    let mut paths: Vec<PathBuf> = entries
-        .flatten()
-        .map(|entry| entry.path().join("journal.jsonl"))
-        .filter(|path| path.is_file())
-        .collect();
+/// The folders of the studies in `out`.
+fn studies(out: &OwnFolder) -> Result<Vec<OwnFolder>, CliError> {
+    let mut names = out.names().map_err(|error| unreadable(out.path(), &error))?;
     // A folder has no order of its own, and a rebuilt board must not depend on one.
-    paths.sort();
-    if paths.is_empty() {
-        return Err(CliError::usage(format!("no study under `{}` has a journal", out.display()))
-            .with_hint("`--out` names another folder"));
+    names.sort();
+    let studies: Vec<OwnFolder> = names.iter().filter_map(|name| study(out, name)).collect();
+    if studies.is_empty() {
+        let text = format!("no study under `{}` has a journal", out.path().display());
+        return Err(CliError::usage(text).with_hint("`--out` names another folder"));
     }
-    Ok(paths)
+    Ok(studies)
+}
+
+/// The folder of a study with a journal, neither of which is a link.
+fn study(out: &OwnFolder, name: &str) -> Option<OwnFolder> {
+    let skip = |link: PathBuf| {
+        eprintln!("note: `{}` is a link, which evo does not follow: it is left out", link.display());
+    };
+    let Ok(folder) = out.folder(name) else {
+        if out.place(name).is_dir() {
+            skip(out.place(name));
+        }
+        return None;
+    };
+    if folder.has_link(JOURNAL) {
+        skip(folder.place(JOURNAL));
+    }
+    folder.has_file(JOURNAL).then_some(folder)
+}
+
+fn unreadable(out: &Path, error: &io::Error) -> CliError {
+    CliError::usage(format!("cannot read the folder `{}`: {error}", out.display()))
+        .with_hint("`--out` names the folder that `evo sweep` wrote to")
 }

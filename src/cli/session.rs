@@ -17,7 +17,7 @@ use crate::compile::{FarmOptions, compile_one, support};
 use crate::engine::recipe::{KernelRecipe, problems_on};
 use crate::kernel::render::{render_reference, render_single_reference};
 use crate::kernel::spec::{KernelSpec, ProblemSpec, SpaceFile};
-use crate::process::worker_program;
+use crate::process::{self, worker_program};
 use crate::supervise::lane::{Lane, LaneError, LaneLimits, LaneOptions};
 use crate::worker::serve;
 
@@ -141,6 +141,9 @@ pub fn rooms(sandbox: SandboxMode) -> std::io::Result<RoomOptions> {
 fn not_started(setup: &DeviceSetup, foreign: bool, error: &LaneError) -> CliError {
     let device = &setup.choice.spec;
     match error {
+        LaneError::Spawn { source, .. } if process::is_exhausted(source) => {
+            CliError::harness(error.to_string()).with_hint(process::EXHAUSTED_HINT)
+        }
         LaneError::Open { .. } | LaneError::Spawn { .. } => {
             CliError::environment(format!("cannot open the device `{device}`: {error}"))
                 .with_hint(format!("`evo preflight --device {device}` shows what is missing"))

@@ -1,4 +1,5 @@
-//! `evo worker`: a compile worker, a device worker or the child of a self-test on stdin and stdout.
+//! `evo worker`: a compile worker, a device worker, a renderer of templates or the child of a self-test on stdin and
+//! stdout.
 
 use evo_device::host::room;
 
@@ -7,6 +8,7 @@ use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::selftest;
 use crate::compile;
+use crate::kernel::apart;
 use crate::worker::serve;
 
 /// Runs the command.
@@ -20,6 +22,10 @@ pub fn run(arguments: &WorkerArgs) -> Result<ExitCode, CliError> {
     if arguments.executor {
         room::serve(fenced)
             .map_err(|error| CliError::harness(format!("the nursery of executors: {error}")))?;
+        return Ok(ExitCode::Done);
+    }
+    if arguments.render {
+        apart::serve().map_err(gone)?;
         return Ok(ExitCode::Done);
     }
     match arguments.compile.as_deref() {

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+use crate::process::EXHAUSTED_HINT;
+
 /// Why compiling cannot start at all. A variant that fails is a `Verdict` instead. The text says what is wrong; the way out is
 /// `hint`.
 #[derive(Debug, Error)]
@@ -34,6 +36,13 @@ pub enum CompileSetupError {
     /// A compile worker does not start or dies before it is ready.
     #[error("cannot start a compile worker (`{program}`): {reason}")]
     Worker { program: String, reason: String },
+    /// The machine starts no process or thread.
+    #[error("cannot start {what}")]
+    Exhausted {
+        what: String,
+        #[source]
+        source: io::Error,
+    },
     /// A compile worker says why it cannot serve, in the words of one of the errors above.
     #[error("{message}")]
     Refused { message: String, hint: Option<String> },
@@ -55,6 +64,7 @@ impl CompileSetupError {
             | CompileSetupError::Unusable { hint, .. } => *hint,
             CompileSetupError::Cache { .. } => "set EVO_CACHE_DIR to a folder with free space that you own",
             CompileSetupError::CacheLimit { .. } => "write a whole number, such as 10737418240 for 10 GiB",
+            CompileSetupError::Exhausted { .. } => EXHAUSTED_HINT,
             CompileSetupError::Refused { hint, .. } => return hint.clone(),
             CompileSetupError::UnknownArch { .. }
             | CompileSetupError::Worker { .. }
@@ -72,7 +82,9 @@ impl CompileSetupError {
     /// The text with its cause, without the hint.
     pub fn with_cause(&self) -> String {
         match self {
-            CompileSetupError::Cache { source, .. } => format!("{self}: {source}"),
+            CompileSetupError::Cache { source, .. } | CompileSetupError::Exhausted { source, .. } => {
+                format!("{self}: {source}")
+            }
             _ => self.to_string(),
         }
     }

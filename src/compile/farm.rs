@@ -130,9 +130,9 @@ impl CompileFarm {
             let thread = thread::Builder::new().name(format!("compile-{number}"));
             match thread.spawn(move || lane.run()) {
                 Ok(thread) => farm.lanes.push(thread),
-                Err(error) if number == 0 => {
-                    let (program, reason) = ("a thread of the farm".to_string(), error.to_string());
-                    return Err(CompileSetupError::Worker { program, reason });
+                Err(source) if number == 0 => {
+                    let what = "a thread for compile workers".to_string();
+                    return Err(CompileSetupError::Exhausted { what, source });
                 }
                 // Fewer lanes than asked for are enough.
                 Err(_) => break,

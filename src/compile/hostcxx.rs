@@ -22,7 +22,7 @@ use super::compiled::Compiled;
 use super::dependencies;
 use super::diagnose::MemoryUse;
 use super::error::CompileSetupError;
-use super::locate::output_within;
+use super::locate::answer_within;
 use super::opened::{self, Roots};
 use super::search_path::SearchPath;
 use super::toolbox::Toolbox;
@@ -66,16 +66,32 @@ pub fn locate_with(toolbox: &Toolbox) -> Result<HostCompiler, CompileSetupError>
         Some(cxx) => vec![cxx.split_whitespace().map(str::to_string).collect()],
         None => USUAL.iter().map(|name| vec![name.to_string()]).collect(),
     };
-    let answer = |command: &Vec<String>| {
-        let (program, arguments) = command.split_first()?;
+    let answer = |command: &Vec<String>| -> io::Result<Option<HostCompiler>> {
+        let Some((program, arguments)) = command.split_first() else { return Ok(None) };
         let mut version = Command::new(program);
         version.args(arguments).arg("--version");
-        let text = output_within(version, VERSION_DEADLINE)?;
-        let version = text.lines().next().filter(|line| !line.trim().is_empty())?.trim().to_string();
+        let text = answer_within(version, VERSION_DEADLINE)?.unwrap_or_default();
+        let Some(version) = text.lines().next().filter(|line| !line.trim().is_empty()) else {
+            return Ok(None);
+        };
         let identity = identity(command, &text, &toolbox.include_folders);
-        Some(HostCompiler { command: command.clone(), version, identity })
+        Ok(Some(HostCompiler { command: command.clone(), version: version.trim().to_string(), identity }))
     };
-    candidates.iter().find_map(answer).ok_or_else(|| {
+    let mut found = None;
+    for command in &candidates {
+        found = match answer(command) {
+            // Nothing is known of the compiler where no process can be started.
+            Err(source) if process::is_exhausted(&source) => {
+                let what = format!("the C++ compiler `{}`", command.join(" "));
+                return Err(CompileSetupError::Exhausted { what, source });
+            }
+            answered => answered.ok().flatten(),
+        };
+        if found.is_some() {
+            break;
+        }
+    }
+    found.ok_or_else(|| {
         let origin = if toolbox.cxx.is_some() { " ($CXX)" } else { "" };
         let tried = candidates.iter().map(|command| format!("{}{origin}", command.join(" "))).collect();
         CompileSetupError::NoHostCompiler { tried, hint: INSTALL_HINT }

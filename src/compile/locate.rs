@@ -4,6 +4,7 @@
 //! `$EVO_NVRTC_DIR` that holds no NVRTC is an error: quietly using another compiler would be worse.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -164,10 +165,15 @@ fn python_sites() -> Vec<PathBuf> {
 
 /// What a short-lived helper prints, or nothing if it fails or is too slow.
 pub(crate) fn output_within(command: Command, deadline: Duration) -> Option<String> {
+    answer_within(command, deadline).ok().flatten()
+}
+
+/// The same; the error is that it does not start.
+pub(crate) fn answer_within(command: Command, deadline: Duration) -> io::Result<Option<String>> {
     // A helper has nothing to put in order, and whoever waits for it wants to go on.
     let limits = RunLimits { grace: Duration::ZERO, ..RunLimits::new(deadline) };
-    let ended = process::run(command, &limits).ok()?;
-    ended.succeeded().then(|| ended.stdout.text())
+    let ended = process::run(command, &limits)?;
+    Ok(ended.succeeded().then(|| ended.stdout.text()))
 }
 
 fn find_includes(library: &Path, toolbox: &Toolbox) -> Vec<PathBuf> {

@@ -78,10 +78,14 @@ impl WorkerStarter {
         let mut command = Command::new(&self.program);
         command.args(["worker", "--compile", self.options.kind.as_str()]);
         let memory_bytes = self.options.memory_bytes;
-        process::limit(&mut command, ResourceLimits { memory_bytes, niceness: NICENESS });
+        let limits = ResourceLimits { memory_bytes, niceness: NICENESS, ..ResourceLimits::default() };
+        process::limit(&mut command, limits);
         let log = CappedLog::new(diagnose::LOG_MAX);
         let conversation = Conversation::start(command, wire::VERSION, group.clone(), log)
-            .map_err(|error| failed(error.to_string()))?
+            .map_err(|source| match process::is_exhausted(&source) {
+                true => CompileSetupError::Exhausted { what: "a compile worker".to_string(), source },
+                false => failed(source.to_string()),
+            })?
             .with_line_max(ANSWER_MAX);
         let mut process = CompileProcess { conversation, _scratch: scratch };
         match process.ask(&CompileOrder::Setup(Box::new(setup)), SETUP_DEADLINE) {

@@ -1,9 +1,12 @@
 //! Errors that stop the engine. A variant cannot cause one.
 
+use std::io;
+
 use thiserror::Error;
 
 use crate::compile::FULL_CACHE_HINT;
 use crate::journal::error::JournalError;
+use crate::process::EXHAUSTED_HINT;
 
 /// Trouble that is evo's own.
 #[derive(Debug, Error)]
@@ -14,6 +17,9 @@ pub enum EngineError {
     /// There is no room for compiled variants.
     #[error("{0}")]
     CacheFull(String),
+    /// No thread can be started.
+    #[error("cannot start a thread for the device")]
+    Thread(#[source] io::Error),
     /// A thread ended without an answer.
     #[error("the {0} stopped unexpectedly")]
     Stopped(&'static str),
@@ -25,6 +31,7 @@ impl EngineError {
         match self {
             EngineError::Journal(error) => error.hint(),
             EngineError::CacheFull(_) => Some(FULL_CACHE_HINT.to_string()),
+            EngineError::Thread(_) => Some(EXHAUSTED_HINT.to_string()),
             EngineError::Stopped(_) => None,
         }
     }

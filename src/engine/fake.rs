@@ -27,12 +27,14 @@ use super::run::{Engine, Parts};
 use super::variant::Variant;
 use crate::budget::Budget;
 use crate::event::{Event, Observer};
+use crate::journal::own_folder::OwnFolder;
 use crate::journal::record::{FORMAT, JournalRecord, ProblemWork, StudyHeader};
 use crate::study::{Study, StudyError, StudyRequest};
 use crate::supervise::job::{Judgement, Standing};
 
 /// `A` and `B` change the source; `DEAD` changes nothing; `LATE` changes the source, not the machine
-/// code; `GRID` changes the plan only. `A = 7` is refused, `A = 6` does not compile; else it takes 10 + `A` registers.
+/// code; `GRID` changes the plan only. `A = 7` is refused, `A = 8` cannot
+/// be rendered for reasons of the machine, `A = 6` does not compile; else it takes 10 + `A` registers.
 pub(super) struct FakeRecipe;
 
 fn int(configuration: &Configuration, name: &str) -> i64 {
@@ -68,6 +70,10 @@ impl Recipe for FakeRecipe {
         if a == 7 {
             let verdict = Box::new(Verdict::new(VerdictKind::StaticReject, "A is 7").with_cause("seven"));
             return Err(Refused { gate: Gate::StaticLimits, verdict });
+        }
+        if a == 8 {
+            let verdict = Verdict::new(VerdictKind::HarnessError, "it cannot be rendered here");
+            return Err(Refused { gate: Gate::StaticLimits, verdict: Box::new(verdict) });
         }
         Ok(FakePrepared { source: format!("code {a} {b} // {late}"), grid })
     }
@@ -342,6 +348,10 @@ impl TestStudy {
         self.out.path().join("s/journal.jsonl")
     }
 
+    pub(super) fn folder(&self) -> OwnFolder {
+        OwnFolder::open(&self.out.path().join("s")).unwrap()
+    }
+
     pub(super) fn open(&self) -> Study {
         let request = StudyRequest { out: self.out.path(), name: Some("s"), default_name: "s", resume: true };
         Study::open(&request, header()).unwrap()
@@ -418,7 +428,7 @@ impl TestStudy {
             observer: &mut watcher,
             inbox,
         };
-        let summary = Engine::new(parts, self.options.clone()).run()?;
+        let summary = Engine::new(parts, self.options.clone())?.run()?;
         let log = std::mem::take(&mut *log.lock().unwrap());
         Ok(Ran { summary, log, events: watcher.events })
     }

@@ -17,13 +17,14 @@ pub fn watch<B: Send + 'static>(sender: Sender<Message<B>>) -> io::Result<()> {
     if !is_ignored(SIGHUP) {
         signals.add_signal(SIGHUP)?;
     }
-    std::thread::spawn(move || {
+    let thread = std::thread::Builder::new().name("signals".into());
+    thread.spawn(move || {
         for (count, signal) in (1u32..).zip(signals.forever()) {
             if sender.send(Message::Interrupt(count)).is_err() {
                 // The engine is gone, so the signal gets its default action.
                 signal_hook::low_level::emulate_default_handler(signal).ok();
             }
         }
-    });
+    })?;
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! The device lane: one thread that owns a device's supervisor and works through tasks in order.
 
 use std::collections::VecDeque;
+use std::io;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -76,10 +77,11 @@ impl<J: Send + 'static> LaneHandle<J> {
     pub(crate) fn start<B: Send + 'static>(
         device: Box<dyn Evaluate<J>>,
         answers: Sender<Message<B>>,
-    ) -> LaneHandle<J> {
+    ) -> io::Result<LaneHandle<J>> {
         let shared = Arc::new(SharedQueue::new());
         let own = Arc::clone(&shared);
-        let thread = std::thread::spawn(move || {
+        let thread = std::thread::Builder::new().name("lane".into());
+        let thread = thread.spawn(move || {
             let mut device = device;
             while let Some(task) = own.next() {
                 let answer = perform(&mut *device, &task);
@@ -90,8 +92,8 @@ impl<J: Send + 'static> LaneHandle<J> {
                     return;
                 }
             }
-        });
-        LaneHandle { shared, thread: Some(thread) }
+        })?;
+        Ok(LaneHandle { shared, thread: Some(thread) })
     }
 
     /// Queues a task.

@@ -1,6 +1,6 @@
 //! The real recipe: a kernel's description, rendered and resolved for a device.
 
-use std::{fs, io};
+use std::fs;
 
 use evo_protocol::binary::{Binary, EntryResources, KernelSource};
 use evo_protocol::check::{CheckSet, GateCheck};
@@ -15,7 +15,7 @@ use super::ports::{BuildRecord, CompileAnswer, Identity, JobOrder, Recipe, Refus
 use crate::compile::facts;
 use crate::compile::includes::FileReader;
 use crate::compile::search_path::SearchPath;
-use crate::journal::leaderboard_file::write_atomically;
+use crate::journal::own_folder::OwnFolder;
 use crate::journal::record::{LaunchWork, ProblemWork};
 use crate::kernel::limits::{launch, memory, resources as compiled_limits};
 use crate::kernel::render::render;
@@ -64,8 +64,9 @@ impl CompiledReference {
     fn whole(&self) -> (BinaryRef, Vec<String>) {
         if let Some(path) = self.binary.path.as_ref().filter(|path| !path.exists()) {
             // Where it cannot be written, the device worker says that it is gone.
-            let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
-            let _ = folder.and_then(|()| write_atomically(path, &self.bytes).map_err(io::Error::other));
+            let folder = path.parent().and_then(|folder| OwnFolder::create(folder).ok());
+            let name = path.file_name().and_then(|name| name.to_str());
+            let _ = folder.zip(name).map(|(folder, name)| folder.replace(name, &self.bytes, true));
         }
         (self.binary.clone(), self.entries.clone())
     }

@@ -76,16 +76,19 @@ pub struct Parts<'a, R: Recipe> {
 
 impl<'a, R: Recipe> Engine<'a, R> {
     /// An engine that is ready to run.
-    pub fn new(parts: Parts<'a, R>, options: Options) -> Engine<'a, R> {
+    ///
+    /// # Errors
+    /// The system starts no thread for the device.
+    pub fn new(parts: Parts<'a, R>, options: Options) -> Result<Engine<'a, R>, EngineError> {
         let mut device = parts.device;
         // Read here, because from the next line on the lane's thread owns the device.
         let device_at_start = device.telemetry();
-        let lane = LaneHandle::start(device, parts.inbox.sender());
+        let lane = LaneHandle::start(device, parts.inbox.sender()).map_err(EngineError::Thread)?;
         let evaluations = &parts.study.history.evaluations;
         // The history holds variants that were passed over too, but no budget counts them.
         let passed_over = evaluations.iter().filter(|one| !one.is_counted()).count() as u64;
         let finished_before = evaluations.len() as u64 - passed_over;
-        Engine {
+        Ok(Engine {
             study: parts.study,
             space: parts.space,
             strategy: parts.strategy,
@@ -103,7 +106,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
             troubles: Troubles::default(),
             unwritten: Vec::new(),
             clock: RunClock::new(device_at_start),
-        }
+        })
     }
 
     /// Runs until a limit, the end of the space, or an interrupt; then confirms the finalists.

@@ -108,7 +108,7 @@ impl<R: Recipe> Engine<'_, R> {
     pub(super) fn begin(&mut self, mut variant: Variant<R::Prepared>) -> Result<(), EngineError> {
         let number = variant.number;
         if let Err(evaluation) = variant.prepare(self.recipe) {
-            return self.record(&variant.genome, *evaluation);
+            return self.unprepared(variant, *evaluation);
         }
         let Some(key) = variant.source_key() else { return Ok(()) };
         match self.twins.sources.get_mut(&key) {
@@ -136,6 +136,21 @@ impl<R: Recipe> Engine<'_, R> {
             }
         }
         Ok(())
+    }
+
+    /// A variant that is refused before the compilers, or could not be rendered.
+    fn unprepared(
+        &mut self,
+        variant: Variant<R::Prepared>,
+        evaluation: Evaluation,
+    ) -> Result<(), EngineError> {
+        let number = variant.number;
+        self.flight.variants.insert(number, variant);
+        match self.weigh(number, &evaluation.verdict) {
+            Weight::Final => self.settle(evaluation),
+            Weight::Again => self.try_again(number, evaluation.verdict),
+            Weight::NotFinal => self.give_up(evaluation),
+        }
     }
 
     /// A compiler's answer.

@@ -292,7 +292,7 @@ fn what_was_in_flight_at_three_crashes_is_given_up() {
     let configuration = bench.space.configuration(&bench.space.default_genome());
     for crash in 1..=3 {
         let length = std::fs::metadata(bench.journal()).unwrap().len();
-        let mut writer = JournalWriter::append_after(&bench.journal(), length).unwrap();
+        let mut writer = JournalWriter::append_after(&bench.folder(), length).unwrap();
         writer.append(&JournalRecord::Started { number: 0, configuration: configuration.clone() }).unwrap();
         let study = bench.open();
         assert_eq!(study.history.struck[0].strikes, crash);
@@ -311,7 +311,7 @@ fn after_one_crash_it_goes_first_and_after_two_last() {
         let configuration = bench.space.configuration(&bench.space.genome_at(2).unwrap());
         for _ in 0..crashes {
             let length = std::fs::metadata(bench.journal()).unwrap().len();
-            let mut writer = JournalWriter::append_after(&bench.journal(), length).unwrap();
+            let mut writer = JournalWriter::append_after(&bench.folder(), length).unwrap();
             writer
                 .append(&JournalRecord::Started { number: 5, configuration: configuration.clone() })
                 .unwrap();

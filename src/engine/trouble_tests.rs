@@ -50,6 +50,15 @@ fn trouble_that_passes_leaves_no_trace_in_the_verdicts() {
 }
 
 #[test]
+fn trouble_before_the_compilers_is_nobodys_verdict_either() {
+    let bench = TestStudy::new("[parameters]\nA = [0, 8]\nB = [0, 1]\n");
+    let ran = bench.run(all_pass());
+    assert_eq!((ran.summary.end.evaluations, ran.summary.end.not_final), (2, 2));
+    assert!(bench.verdicts().keys().all(|name| name.starts_with("A=0")), "{:?}", bench.verdicts());
+    assert!(ran.events.iter().any(|event| event.contains("is tried again")));
+}
+
+#[test]
 fn a_variant_without_a_verdict_uses_no_budget_and_is_tried_again_by_a_resume() {
     let mut bench = TestStudy::new(PLAIN);
     bench.options.budget.evaluations = Some(7);
@@ -160,7 +169,7 @@ fn journals_in_which_trouble_is_a_verdict_are_repaired() {
     std::fs::write(bench.journal(), kept.join("\n") + "\n").unwrap();
     older.verdict = killed();
     let length = std::fs::metadata(bench.journal()).unwrap().len();
-    let mut writer = JournalWriter::append_after(&bench.journal(), length).unwrap();
+    let mut writer = JournalWriter::append_after(&bench.folder(), length).unwrap();
     writer.append(&JournalRecord::Evaluation(Box::new(older))).unwrap();
     drop(writer);
     assert_eq!(bench.verdicts().len(), 17);

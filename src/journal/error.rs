@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use crate::regular;
+use super::own_folder::OwnFolder;
 
 /// Trouble with a journal, a lock, or another file of a study.
 #[derive(Debug, Error)]
@@ -49,10 +49,10 @@ impl JournalError {
         }
     }
 
-    /// Refuses a path at which something else than a file lies. Nothing is opened.
-    pub fn refuse_irregular(path: &Path) -> Result<(), JournalError> {
-        regular::irregular(path).map_or(Ok(()), |what| {
-            let path = path.to_path_buf();
+    /// Refuses a name at which something else than a file lies. Nothing is opened.
+    pub fn refuse_irregular(folder: &OwnFolder, name: &str) -> Result<(), JournalError> {
+        folder.irregular(name).map_or(Ok(()), |what| {
+            let path = folder.place(name);
             Err(JournalError::NotAFile { path, what })
         })
     }

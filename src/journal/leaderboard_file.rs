@@ -1,16 +1,18 @@
 //! `leaderboard.json` on disk: other sections are kept, writing is all or nothing, and a file that
 //! cannot be read is put aside, never overwritten.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use evo_protocol::leaderboard::{Leaderboard, LeaderboardSection, VERSION};
 use serde_json::Value;
 
 use super::champion::{self, Succession};
 use super::error::JournalError;
-use super::own_file;
+use super::own_folder::OwnFolder;
 use super::rank::NOISY;
-use crate::disk;
+
+/// The file's name.
+const BOARD: &str = "leaderboard.json";
 
 /// What merging did beside writing.
 #[derive(Debug)]
@@ -23,13 +25,12 @@ pub struct Merged {
 }
 
 /// Reads the board in a folder; `None` if there is none.
-pub fn load(folder: &Path) -> Result<Option<Result<Leaderboard, String>>, JournalError> {
-    let path = folder.join("leaderboard.json");
-    JournalError::refuse_irregular(&path)?;
-    let text = match own_file::read(&path) {
+pub fn load(folder: &OwnFolder) -> Result<Option<Result<Leaderboard, String>>, JournalError> {
+    JournalError::refuse_irregular(folder, BOARD)?;
+    let text = match folder.read(BOARD) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(JournalError::io("read", &path, error)),
+        Err(error) => return Err(JournalError::io("read", &folder.place(BOARD), error)),
     };
     Ok(Some(parse(&text)))
 }
@@ -83,99 +84,67 @@ fn is_noisy(entry: &Value, ranking: &str) -> bool {
 }
 
 /// Merges sections into `folder/leaderboard.json`. Two sweeps that end at once take turns.
-pub fn merge(folder: &Path, sections: Vec<LeaderboardSection>, now: &str) -> Result<Merged, JournalError> {
-    let path = folder.join("leaderboard.json");
+pub fn merge(
+    folder: &OwnFolder,
+    sections: Vec<LeaderboardSection>,
+    now: &str,
+) -> Result<Merged, JournalError> {
     // Before the file is read: a section that another sweep adds in between would be lost.
     let _turn = turn(folder)?;
     let (mut board, put_aside) = match load(folder)? {
         None => (Leaderboard::empty(now.to_string()), None),
         Some(Ok(board)) => (board, None),
-        Some(Err(_)) => (Leaderboard::empty(now.to_string()), Some(put_aside(&path)?)),
+        Some(Err(_)) => (Leaderboard::empty(now.to_string()), Some(put_aside(folder)?)),
     };
     board.updated_at = now.to_string();
     let placements = sections.into_iter().map(|section| champion::merge(&mut board, section)).collect();
-    write_json(&path, &board)?;
-    Ok(Merged { path, placements, put_aside })
+    write(folder, &board)?;
+    Ok(Merged { path: folder.place(BOARD), placements, put_aside })
 }
 
 /// Writes a whole board in the place of what is there; an unreadable file is put aside.
-pub fn replace(folder: &Path, board: &Leaderboard) -> Result<Merged, JournalError> {
-    let path = folder.join("leaderboard.json");
+pub fn replace(folder: &OwnFolder, board: &Leaderboard) -> Result<Merged, JournalError> {
     let _turn = turn(folder)?;
     let put_aside = match load(folder)? {
-        Some(Err(_)) => Some(put_aside(&path)?),
+        Some(Err(_)) => Some(put_aside(folder)?),
         Some(Ok(_)) | None => None,
     };
-    write_json(&path, board)?;
-    Ok(Merged { path, placements: Vec::new(), put_aside })
+    write(folder, board)?;
+    Ok(Merged { path: folder.place(BOARD), placements: Vec::new(), put_aside })
 }
 
 /// Held while the file is read and replaced.
-fn turn(folder: &Path) -> Result<std::fs::File, JournalError> {
-    let path = folder.join(".leaderboard.lock");
-    JournalError::refuse_irregular(&path)?;
-    let file = std::fs::File::create(&path).map_err(|error| JournalError::io("create", &path, error))?;
+fn turn(folder: &OwnFolder) -> Result<std::fs::File, JournalError> {
     // A file of its own: a lock on `leaderboard.json` would be lost when the rename replaces that file.
-    file.lock().map_err(|error| JournalError::io("lock", &path, error))?;
-    sweep_unfinished(folder);
+    let name = ".leaderboard.lock";
+    JournalError::refuse_irregular(folder, name)?;
+    let fail = |action| move |error| JournalError::io(action, &folder.place(name), error);
+    let file = folder.edit_or_create(name).map_err(fail("create"))?;
+    file.lock().map_err(fail("lock"))?;
+    folder.sweep_unfinished();
     Ok(file)
 }
 
 /// Renames an unreadable file to the first free `leaderboard.unreadable-N.json`.
-fn put_aside(path: &Path) -> Result<PathBuf, JournalError> {
-    let free = (1..).map(|n| path.with_file_name(format!("leaderboard.unreadable-{n}.json")));
-    let target = free.into_iter().find(|path| !path.exists()).expect("numbers do not end");
-    std::fs::rename(path, &target).map_err(|error| JournalError::io("rename", path, error))?;
-    Ok(target)
+fn put_aside(folder: &OwnFolder) -> Result<PathBuf, JournalError> {
+    let free = (1..).map(|n| format!("leaderboard.unreadable-{n}.json"));
+    let target = free.into_iter().find(|name| !folder.exists(name)).expect("numbers do not end");
+    let renamed = folder.rename(BOARD, &target);
+    renamed.map_err(|error| JournalError::io("rename", &folder.place(BOARD), error))?;
+    Ok(folder.place(&target))
 }
 
-/// Removes what killed processes left of views that they were writing to a folder. For whoever holds the lock under
-/// which they are written.
-pub fn sweep_unfinished(folder: &Path) {
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        let is_unfinished = entry.file_name().to_string_lossy().starts_with(UNFINISHED);
-        if is_unfinished && entry.file_type().is_ok_and(|kind| kind.is_file()) {
-            let _ = std::fs::remove_file(entry.path());
-        }
-    }
-}
-
-/// How the names of files begin that are being written.
-const UNFINISHED: &str = ".evo-";
-
-/// Writes a value as pretty JSON: a temporary file in the same folder, sync, rename.
-pub fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), JournalError> {
-    let fail = |error| JournalError::io("write", path, error);
-    let mut text = serde_json::to_vec_pretty(value).map_err(|error| fail(error.into()))?;
+/// Writes a board as pretty JSON.
+fn write(folder: &OwnFolder, board: &Leaderboard) -> Result<(), JournalError> {
+    let text = serde_json::to_vec_pretty(board);
+    let mut text = text.map_err(|error| JournalError::io("write", &folder.place(BOARD), error.into()))?;
     text.push(b'\n');
-    write_atomically(path, &text)
+    write_view(folder, BOARD, &text, true)
 }
 
-/// Replaces a file's contents, all or nothing. What lies at the path is never opened.
-pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), JournalError> {
-    replace_with(path, bytes, true)
-}
-
-/// The same without waiting for the disk, for files that can be made again.
-pub fn write_view(path: &Path, bytes: &[u8]) -> Result<(), JournalError> {
-    replace_with(path, bytes, false)
-}
-
-fn replace_with(path: &Path, bytes: &[u8], synced: bool) -> Result<(), JournalError> {
-    // A rename would put the file in the place of a pipe that somebody made there for a reason.
-    JournalError::refuse_irregular(path)?;
-    let fail = |error| JournalError::io("write", path, error);
-    let folder = path.parent().unwrap_or(Path::new("."));
-    // In the same folder, because a rename is atomic only within one file system.
-    let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(folder).map_err(fail)?;
-    disk::write_all(file.as_file_mut(), bytes).map_err(fail)?;
-    use std::os::unix::fs::PermissionsExt;
-    // Temporary files are private to their owner, but other users and programs read the leaderboard.
-    let readable = std::fs::Permissions::from_mode(0o644);
-    file.as_file().set_permissions(readable).map_err(fail)?;
-    // Synced before the rename: otherwise a power cut could leave the new name on an empty file.
-    if synced {
-        disk::sync_all(file.as_file()).map_err(fail)?;
-    }
-    disk::rename(file, path).map_err(fail)
+/// Replaces a view, unless a pipe, a device or a folder has its name: a rename would put the file in its place,
+/// which somebody may have made for a reason.
+pub fn write_view(folder: &OwnFolder, name: &str, bytes: &[u8], synced: bool) -> Result<(), JournalError> {
+    JournalError::refuse_irregular(folder, name)?;
+    folder.replace(name, bytes, synced).map_err(|error| JournalError::io("write", &folder.place(name), error))
 }

@@ -1,7 +1,6 @@
 //! The leaderboard: schema, merging, ranking, and the table made of it.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use evo_protocol::binary::EntryResources;
 use evo_protocol::evaluation::Evaluation;
@@ -16,6 +15,7 @@ use serde_json::{Value, json};
 use super::champion::{Succession, merge};
 use super::leaderboard::{section, sections};
 use super::leaderboard_file;
+use super::own_folder::OwnFolder;
 use super::record::{Confirmation, JournalRecord, LaunchWork, ProblemWork, StudyHeader};
 use super::replay::History;
 use crate::engine::fake;
@@ -479,23 +479,23 @@ fn what_the_pairs_contradict_or_leave_open_is_not_confirmed() {
 
 #[test]
 fn sections_of_others_stay_and_an_unreadable_file_is_put_aside() {
-    let folder = tempfile::tempdir().unwrap();
-    let write =
-        |section| leaderboard_file::merge(folder.path(), vec![section], "2026-01-01T00:00:00Z").unwrap();
+    let root = tempfile::tempdir().unwrap();
+    let folder = OwnFolder::open(root.path()).unwrap();
+    let write = |section| leaderboard_file::merge(&folder, vec![section], "2026-01-01T00:00:00Z").unwrap();
     let mut other = example();
     other.kernel = "softmax".into();
     write(other);
     write(example());
     write(example());
-    let kernels = |folder: &Path| {
+    let kernels = |folder: &OwnFolder| {
         let board = leaderboard_file::load(folder).unwrap().unwrap().unwrap();
         board.sections.iter().map(|section| section.kernel.clone()).collect::<Vec<_>>()
     };
-    assert_eq!(kernels(folder.path()), ["gemm", "softmax"]);
-    std::fs::write(folder.path().join("leaderboard.json"), "{ broken").unwrap();
+    assert_eq!(kernels(&folder), ["gemm", "softmax"]);
+    std::fs::write(folder.place("leaderboard.json"), "{ broken").unwrap();
     let aside = write(example()).put_aside.expect("put aside");
     assert_eq!(std::fs::read_to_string(aside).unwrap(), "{ broken");
-    assert_eq!(kernels(folder.path()), ["gemm"]);
+    assert_eq!(kernels(&folder), ["gemm"]);
 }
 
 #[test]

@@ -1,11 +1,10 @@
 //! One writer for a study: a lock file that the operating system releases when its holder dies.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, Write};
-use std::path::Path;
 
 use super::error::JournalError;
-use super::own_file;
+use super::own_folder::OwnFolder;
 
 /// Holds a study until dropped.
 #[derive(Debug)]
@@ -15,12 +14,11 @@ pub struct StudyLock {
 
 impl StudyLock {
     /// Takes `folder/lock`, or says who holds it.
-    pub fn take(folder: &Path) -> Result<StudyLock, JournalError> {
-        let path = folder.join("lock");
-        JournalError::refuse_irregular(&path)?;
+    pub fn take(folder: &OwnFolder) -> Result<StudyLock, JournalError> {
+        let path = folder.place("lock");
+        JournalError::refuse_irregular(folder, "lock")?;
         // Not truncated: until the lock is ours, the number in the file is somebody else's.
-        let open =
-            own_file::open(&path, OpenOptions::new().read(true).write(true).create(true).truncate(false));
+        let open = folder.edit_or_create("lock");
         let mut file = open.map_err(|error| JournalError::io("open", &path, error))?;
         match file.try_lock() {
             Ok(()) => {}
@@ -28,7 +26,7 @@ impl StudyLock {
                 let mut holder = String::new();
                 let _ = file.read_to_string(&mut holder);
                 let holder = if holder.trim().is_empty() { "?".into() } else { holder.trim().to_string() };
-                return Err(JournalError::Locked { path: folder.to_path_buf(), holder });
+                return Err(JournalError::Locked { path: folder.path().to_path_buf(), holder });
             }
             Err(TryLockError::Error(error)) => return Err(JournalError::io("lock", &path, error)),
         }
@@ -48,10 +46,11 @@ mod tests {
     #[test]
     fn the_second_is_refused_until_the_first_is_gone() {
         let folder = tempfile::tempdir().unwrap();
-        let first = StudyLock::take(folder.path()).unwrap();
-        let error = StudyLock::take(folder.path()).unwrap_err().to_string();
+        let folder = OwnFolder::open(folder.path()).unwrap();
+        let first = StudyLock::take(&folder).unwrap();
+        let error = StudyLock::take(&folder).unwrap_err().to_string();
         assert!(error.contains(&format!("in use by process {}", std::process::id())), "{error}");
         drop(first);
-        StudyLock::take(folder.path()).unwrap();
+        StudyLock::take(&folder).unwrap();
     }
 }

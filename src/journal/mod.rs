@@ -7,7 +7,7 @@ pub mod leaderboard;
 pub mod leaderboard_file;
 pub mod line;
 pub mod lock;
-pub mod own_file;
+pub mod own_folder;
 pub mod rank;
 pub mod reader;
 pub mod record;

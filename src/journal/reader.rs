@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use super::error::JournalError;
-use super::leaderboard_file::write_atomically;
+use super::leaderboard_file::write_view;
 use super::line;
-use super::own_file;
+use super::own_folder::OwnFolder;
 use super::record::JournalRecord;
 
 /// What a journal holds.
@@ -31,16 +31,29 @@ pub struct Rejected {
     pub bytes: Vec<u8>,
 }
 
-/// Reads a file.
-///
+/// The file's name in a study's folder.
+pub const JOURNAL: &str = "journal.jsonl";
+
+/// Reads a file by its path, of which only the last name must not be a link.
+pub fn read(path: &Path) -> Result<Journal, JournalError> {
+    let fail = |error| JournalError::io("read", path, error);
+    let folder = OwnFolder::open(path.parent().unwrap_or(Path::new(""))).map_err(fail)?;
+    read_named(&folder, path.file_name().and_then(|name| name.to_str()).unwrap_or_default())
+}
+
+/// Reads the journal of a study's folder.
+pub fn read_in(folder: &OwnFolder) -> Result<Journal, JournalError> {
+    read_named(folder, JOURNAL)
+}
+
 /// Damage is believed when two reads agree on it: whoever continues the journal cuts a torn line off, which
 /// must not happen to a line that was only read wrongly.
-pub fn read(path: &Path) -> Result<Journal, JournalError> {
-    JournalError::refuse_irregular(path)?;
-    let fail = |error| JournalError::io("read", path, error);
+fn read_named(folder: &OwnFolder, name: &str) -> Result<Journal, JournalError> {
+    JournalError::refuse_irregular(folder, name)?;
+    let fail = |error| JournalError::io("read", &folder.place(name), error);
     let mut last: Option<Vec<u8>> = None;
     for _ in 0..READS {
-        let bytes = own_file::read(path).map_err(fail)?;
+        let bytes = folder.read(name).map_err(fail)?;
         let journal = parse(&bytes);
         let is_whole = !journal.torn && journal.rejected.is_empty();
         if is_whole || last.as_ref() == Some(&bytes) {
@@ -89,12 +102,12 @@ pub fn parse(bytes: &[u8]) -> Journal {
 /// The journal itself keeps them: it is never rewritten. Gives the file's path and the lines that the
 /// file did not hold yet.
 pub fn set_aside<'a>(
-    journal_path: &Path,
+    folder: &OwnFolder,
     rejected: &'a [Rejected],
 ) -> Result<(PathBuf, Vec<&'a Rejected>), JournalError> {
-    let path = journal_path.with_file_name("journal.rejected");
+    let name = "journal.rejected";
     // Without an older file, or with one that cannot be read, every line is new.
-    let older = own_file::read(&path).unwrap_or_default();
+    let older = folder.read(name).unwrap_or_default();
     let (mut bytes, mut rest, mut fresh) = (Vec::new(), older.as_slice(), Vec::new());
     for one in rejected {
         let block = [format!("line {}: {}\n", one.line, one.reason).as_bytes(), &one.bytes, b"\n"].concat();
@@ -107,9 +120,9 @@ pub fn set_aside<'a>(
     }
     if bytes != older {
         // By a rename, which never opens what lies there.
-        write_atomically(&path, &bytes)?;
+        write_view(folder, name, &bytes, true)?;
     }
-    Ok((path, fresh))
+    Ok((folder.place(name), fresh))
 }
 
 #[cfg(test)]
@@ -147,12 +160,12 @@ mod tests {
         #[test]
         fn what_was_written_is_read(records in prop::collection::vec(record(), 0..8)) {
             let folder = tempfile::tempdir().unwrap();
-            let path = folder.path().join("journal.jsonl");
-            let mut writer = JournalWriter::create(&path).unwrap();
+            let folder = OwnFolder::open(folder.path()).unwrap();
+            let mut writer = JournalWriter::create(&folder).unwrap();
             for record in &records {
                 writer.append(record).unwrap();
             }
-            let journal = read(&path).unwrap();
+            let journal = read_in(&folder).unwrap();
             prop_assert_eq!(journal.records, records);
             prop_assert!(journal.rejected.is_empty() && !journal.torn);
         }
@@ -171,11 +184,11 @@ mod tests {
 
             // Appending after the repair gives a journal without a scar.
             let folder = tempfile::tempdir().unwrap();
-            let path = folder.path().join("journal.jsonl");
-            std::fs::write(&path, &bytes[..cut]).unwrap();
-            let mut writer = JournalWriter::append_after(&path, journal.length).unwrap();
+            let folder = OwnFolder::open(folder.path()).unwrap();
+            std::fs::write(folder.place(JOURNAL), &bytes[..cut]).unwrap();
+            let mut writer = JournalWriter::append_after(&folder, journal.length).unwrap();
             writer.append(&records[0]).unwrap();
-            let again = read(&path).unwrap();
+            let again = read_in(&folder).unwrap();
             prop_assert_eq!(again.records.len(), journal.records.len() + 1);
             prop_assert!(again.rejected.is_empty() && !again.torn);
         }
@@ -222,12 +235,12 @@ mod tests {
             (2, "the checksum does not match")
         );
         let folder = tempfile::tempdir().unwrap();
-        let place = folder.path().join("journal.jsonl");
+        let folder = OwnFolder::open(folder.path()).unwrap();
         let fresh = |rejected: &[Rejected]| -> Vec<usize> {
-            set_aside(&place, rejected).unwrap().1.iter().map(|one| one.line).collect()
+            set_aside(&folder, rejected).unwrap().1.iter().map(|one| one.line).collect()
         };
         assert_eq!(fresh(&journal.rejected), [2]);
-        let kept = std::fs::read_to_string(folder.path().join("journal.rejected")).unwrap();
+        let kept = std::fs::read_to_string(folder.place("journal.rejected")).unwrap();
         assert!(kept.starts_with("line 2: the checksum does not match\n{\"crc\""), "{kept}");
         // Each line is new once, wherever the next one is.
         let damaged = |line| Rejected { line, reason: "torn".into(), bytes: b"{".to_vec() };

@@ -1,14 +1,16 @@
 //! Appends records, one write each. `append` syncs, so that an appended record survives a power cut.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 
 use super::error::JournalError;
 use super::line;
-use super::own_file;
+use super::own_folder::OwnFolder;
+use super::reader::JOURNAL;
 use super::record::JournalRecord;
-use crate::{disk, regular};
+use crate::disk;
 
 /// An open journal at its end.
 #[derive(Debug)]
@@ -20,24 +22,24 @@ pub struct JournalWriter {
 }
 
 impl JournalWriter {
-    /// A new journal; the file must not exist.
-    pub fn create(path: &Path) -> Result<JournalWriter, JournalError> {
-        let mut options = OpenOptions::new();
+    /// A new journal in a study's folder, which must not have one.
+    pub fn create(folder: &OwnFolder) -> Result<JournalWriter, JournalError> {
+        let path = folder.place(JOURNAL);
         // Never over an existing file, whose evaluations would be lost.
-        let file = options.create_new(true).write(true).open(path);
-        let file = file.map_err(|error| JournalError::io("create", path, error))?;
-        Ok(JournalWriter { file, path: path.to_path_buf(), length: 0 })
+        let file = folder.create_new(JOURNAL).map_err(|error| JournalError::io("create", &path, error))?;
+        Ok(JournalWriter { file, path, length: 0 })
     }
 
-    /// An existing journal, cut to `length` (where its last whole line ends).
-    pub fn append_after(path: &Path, length: u64) -> Result<JournalWriter, JournalError> {
-        let fail = |error| JournalError::io("open", path, error);
-        JournalError::refuse_irregular(path)?;
-        let mut file = own_file::open(path, OpenOptions::new().write(true)).map_err(fail)?;
+    /// The journal of a study's folder, cut to `length` (where its last whole line ends).
+    pub fn append_after(folder: &OwnFolder, length: u64) -> Result<JournalWriter, JournalError> {
+        let path = folder.place(JOURNAL);
+        JournalError::refuse_irregular(folder, JOURNAL)?;
+        let fail = |error| JournalError::io("open", &path, error);
+        let mut file = folder.edit(JOURNAL).map_err(fail)?;
         // Cuts off a torn line. The reader has told how far whole lines reach.
         file.set_len(length).map_err(fail)?;
         file.seek(SeekFrom::End(0)).map_err(fail)?;
-        let mut writer = JournalWriter { file, path: path.to_path_buf(), length };
+        let mut writer = JournalWriter { file, path, length };
         writer.end_line()?;
         Ok(writer)
     }
@@ -72,19 +74,24 @@ impl JournalWriter {
 
     /// Gives a last line that lost only its newline its newline back.
     fn end_line(&mut self) -> Result<(), JournalError> {
-        let text = regular::read(&self.path).map_err(|error| JournalError::io("read", &self.path, error))?;
-        if text.last().is_some_and(|byte| *byte != b'\n') { self.write(b"\n") } else { Ok(()) }
+        let Some(before) = self.length.checked_sub(1) else { return Ok(()) };
+        let mut last = [0];
+        let read = self.file.read_exact_at(&mut last, before);
+        read.map_err(|error| JournalError::io("read", &self.path, error))?;
+        if last == *b"\n" { Ok(()) } else { self.write(b"\n") }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
     fn a_full_disk_is_told_apart() {
         let path = Path::new("/dev/full");
-        let file = OpenOptions::new().write(true).open(path).expect("Linux has /dev/full");
+        let file = File::options().write(true).open(path).expect("Linux has /dev/full");
         let mut writer = JournalWriter { file, path: path.to_path_buf(), length: 0 };
         let error =
             writer.append(&JournalRecord::Note { at: String::new(), message: String::new() }).unwrap_err();

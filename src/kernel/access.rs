@@ -9,8 +9,10 @@ use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use evo_space::SpaceWatch;
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+
+use crate::beneath::{self, Links};
 
 /// A text that a space names; the longest kernel in use has some hundred kilobytes.
 pub const SOURCE_MAX: u64 = 16 << 20;
@@ -21,24 +23,47 @@ pub const ARRAY_MAX: u64 = 64 << 30;
 /// How a space is opened.
 #[derive(Clone, Copy, Debug)]
 pub struct SpaceAccess {
-    /// Longest time for reading the file and counting its points.
+    /// Longest processor time for reading the file and counting its points. On the clock it may be six times
+    /// as much.
     pub limit: Duration,
     /// Whether the file may name files outside its own folder.
     pub allow_outside: bool,
+    /// Whether templates of files are rendered in a process with little memory. Its program is the one that starts
+    /// workers, so a program that has none renders by itself.
+    pub render_apart: bool,
 }
 
 impl Default for SpaceAccess {
     fn default() -> SpaceAccess {
-        SpaceAccess { limit: Duration::from_secs(10), allow_outside: false }
+        SpaceAccess { limit: Duration::from_secs(10), allow_outside: false, render_apart: false }
     }
 }
 
 impl SpaceAccess {
-    /// A watch that ends the construction of a space after the limit, counted from now.
+    /// A watch that ends the construction of a space after the limit, counted from now and in this thread.
     pub fn watch(&self) -> SpaceWatch {
-        let deadline = Instant::now().checked_add(self.limit);
-        SpaceWatch::new(move || deadline.is_some_and(|deadline| Instant::now() >= deadline))
+        let (limit, patience) = (self.limit, self.patience());
+        let (start, start_of_work) = (Instant::now(), processor_time());
+        // Processor time alone would wait for a swapping machine as long as it likes; time on the clock alone would
+        // refuse a slow space on a busy machine.
+        SpaceWatch::new(move || {
+            start.elapsed() >= patience || processor_time().saturating_sub(start_of_work) >= limit
+        })
     }
+
+    /// Longest time on the clock.
+    pub fn patience(&self) -> Duration {
+        self.limit.saturating_mul(PATIENCE)
+    }
+}
+
+/// How much longer than its processor time opening a space may take: six builds may share a core with it.
+const PATIENCE: u32 = 6;
+
+/// Processor time of this thread.
+fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
 }
 
 /// Opens a file that a space names, below the space's folder: a regular file of at most `limit` bytes, to which no
@@ -82,13 +107,10 @@ fn open_beneath(folder: &Path, name: &str) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let place =
         rustix::fs::open(folder, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    // The kernel resolves the whole path and refuses to leave the folder, links included, in one step.
-    let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    match rustix::fs::openat2(&place, name, flags, Mode::empty(), beneath) {
-        Ok(file) => Ok(file),
+    match beneath::open(&place, name, flags, Mode::empty(), Links::Inside) {
+        Ok(Some(file)) => Ok(file),
         Err(Errno::XDEV) => Err(outside()),
-        // Older kernels and some containers do not have the call.
-        Err(Errno::NOSYS | Errno::PERM | Errno::INVAL) => open_canonical(folder, name, flags),
+        Ok(None) => open_canonical(folder, name, flags),
         Err(error) => Err(error.into()),
     }
 }
@@ -163,6 +185,21 @@ mod tests {
         assert_eq!(why(&folder, "sub"), "it is not a regular file");
         assert_eq!(read_beside(&folder, "out.cu", true).unwrap(), "secret");
         assert!(read_beside(&folder, "pipe.cu", true).is_err(), "a pipe is not waited for");
+    }
+
+    #[test]
+    fn waiting_for_a_processor_is_not_held_against_a_space() {
+        let watch =
+            |limit| SpaceAccess { limit: Duration::from_millis(limit), ..SpaceAccess::default() }.watch();
+        let (patient, impatient) = (watch(500), watch(10));
+        std::thread::sleep(Duration::from_millis(600));
+        assert!(!patient.is_over(), "the thread slept");
+        assert!(impatient.is_over(), "six times the limit have passed");
+        let start = Instant::now();
+        while !patient.is_over() {
+            assert!(start.elapsed() < Duration::from_secs(60));
+        }
+        assert!(start.elapsed() >= Duration::from_millis(490));
     }
 
     #[test]

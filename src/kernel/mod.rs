@@ -1,6 +1,7 @@
 //! The kernel half of a space file, rendering, and launch plans.
 
 pub mod access;
+pub mod apart;
 pub mod catalog;
 mod embedded;
 pub mod label;

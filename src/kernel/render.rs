@@ -7,10 +7,11 @@
 use std::collections::BTreeMap;
 
 use evo_protocol::binary::{HEADER_END, KernelSource};
-use evo_protocol::verdict::{Verdict, VerdictKind};
+use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
 use evo_space::genome::{Configuration, ContentHash};
 use evo_space::value::Value;
 
+use super::apart::RenderFailure;
 use super::resolve::Names;
 use super::spec::{KernelSpec, KernelText, ReferenceSpec, SourceKind};
 use super::template;
@@ -77,7 +78,14 @@ fn reference_with(kernel: &KernelSpec, real: Option<&str>) -> Option<KernelSourc
 }
 
 fn template_body(kernel: &KernelSpec, configuration: &Configuration) -> Result<String, Box<Verdict>> {
-    template::render(&kernel.source, configuration).map_err(|error| {
+    let KernelText { path, text, renderer, .. } = &kernel.source;
+    renderer.render(path, text, configuration).map_err(|failure| {
+        let error = match failure {
+            RenderFailure::Template(error) => error,
+            RenderFailure::Machine(message) => {
+                return Box::new(Verdict::new(VerdictKind::HarnessError, message).with_cause(Cause::Machine));
+            }
+        };
         let mut message = error.to_string();
         if let Some(hint) = &error.hint {
             message.push_str(&format!("; {hint}"));
@@ -155,7 +163,7 @@ fn quotable(name: &str) -> String {
 
 /// `gemm.cu.j2` renders to `gemm.cu`.
 fn source_name(text: &KernelText) -> String {
-    let name = template::file_name(text);
+    let name = template::file_name(&text.path);
     match text.kind {
         SourceKind::Template => name.strip_suffix(".j2").unwrap_or(&name).to_string(),
         SourceKind::Plain => name,

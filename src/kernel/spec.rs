@@ -14,6 +14,8 @@ use evo_space::expr::Expr;
 use evo_space::space::SearchSpace;
 use evo_space::value::Value;
 
+use super::apart::Renderer;
+
 /// A whole space file.
 #[derive(Debug)]
 pub struct SpaceFile {
@@ -57,6 +59,8 @@ pub struct KernelText {
     pub path: PathBuf,
     /// The file's text.
     pub text: String,
+    /// Where a template is rendered.
+    pub renderer: Renderer,
 }
 
 /// How parameters reach the source.

@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
+use std::path::Path;
 
 use evo_space::diagnostic::nearest;
 use evo_space::genome::Configuration;
@@ -14,9 +15,8 @@ use evo_space::value::Value;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Rest, Value as TemplateValue, ValueKind};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, State, UndefinedBehavior};
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
-
-use super::spec::KernelText;
 
 /// Instructions of one rendering: a second or two of work, and a thousand times what the largest template here takes.
 const FUEL: u64 = 20_000_000;
@@ -25,13 +25,13 @@ const FUEL: u64 = 20_000_000;
 const RECURSION: usize = 100;
 
 /// A rendered source.
-const RENDERED_MAX: usize = 16 << 20;
+pub const RENDERED_MAX: usize = 16 << 20;
 
 /// Names that templates may call besides those of minijinja itself.
 pub const FUNCTIONS: &[&str] = &["ceil_div", "min", "max", "abs", "fail"];
 
 /// Why a template gives no text. Displays as `FILE:LINE: cause`.
-#[derive(Clone, Debug, PartialEq, Error)]
+#[derive(Clone, Debug, PartialEq, Error, Serialize, Deserialize)]
 #[error("{}: {message}", place(.file, *.line))]
 pub struct TemplateError {
     /// The template file's name.
@@ -46,21 +46,23 @@ pub struct TemplateError {
     pub name: Option<String>,
 }
 
-/// Renders a template with the parameters' values as variables.
-pub fn render(text: &KernelText, configuration: &Configuration) -> Result<String, TemplateError> {
+/// Renders the text of a template with the parameters' values as variables, in this process; `path` names it in
+/// messages.
+pub fn render(path: &Path, text: &str, configuration: &Configuration) -> Result<String, TemplateError> {
     let known: Vec<&str> = configuration.iter().map(|(name, _)| name).collect();
     let environment = environment();
-    let file = file_name(text);
-    let fault = |error: Error| template_error(&file, &text.text, &known, &error);
-    let template = environment.template_from_named_str(&file, &text.text).map_err(fault)?;
+    let file = file_name(path);
+    let fault = |error: Error| template_error(&file, text, &known, &error);
+    let template = environment.template_from_named_str(&file, text).map_err(fault)?;
     let mut rendered = CappedText::default();
     let result = template.render_captured_to(variables(configuration), &mut rendered).map(drop);
     if rendered.is_over {
         return Err(too_much(&file, result.err().and_then(|error| error.line())));
     }
     result.map_err(fault)?;
-    // Only whole texts are written to it.
-    Ok(String::from_utf8_lossy(&rendered.bytes).into_owned())
+    // Only whole texts are written to it; this does not copy them.
+    Ok(String::from_utf8(rendered.bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
 fn too_much(file: &str, line: Option<usize>) -> TemplateError {
@@ -100,26 +102,26 @@ impl Write for CappedText {
 
 /// Checks a template without rendering it: its syntax, and that every name it reads is known.
 /// A name that the template itself tests with `is defined` may be unknown.
-pub fn check(text: &KernelText, known: &[&str]) -> Vec<TemplateError> {
+pub fn check(path: &Path, text: &str, known: &[&str]) -> Vec<TemplateError> {
     let environment = environment();
-    let file = file_name(text);
-    let template = match environment.template_from_named_str(&file, &text.text) {
+    let file = file_name(path);
+    let template = match environment.template_from_named_str(&file, text) {
         Ok(template) => template,
-        Err(error) => return vec![template_error(&file, &text.text, known, &error)],
+        Err(error) => return vec![template_error(&file, text, known, &error)],
     };
     let globals: BTreeSet<String> = environment.globals().map(|(name, _)| name.to_string()).collect();
     let mut unknown: Vec<String> = template.undeclared_variables(false).into_iter().collect();
     unknown.retain(|name| !known.contains(&name.as_str()) && !globals.contains(name));
-    unknown.retain(|name| !tests_definition(&text.text, name));
+    unknown.retain(|name| !tests_definition(text, name));
     unknown.sort();
-    unknown.iter().map(|name| unknown_name(&file, &text.text, known, name)).collect()
+    unknown.iter().map(|name| unknown_name(&file, text, known, name)).collect()
 }
 
-/// The name of the text's file without its folders.
-pub(super) fn file_name(text: &KernelText) -> String {
-    match text.path.file_name() {
+/// The name of a text's file without its folders.
+pub(super) fn file_name(path: &Path) -> String {
+    match path.file_name() {
         Some(name) => name.to_string_lossy().into_owned(),
-        None => text.path.display().to_string(),
+        None => path.display().to_string(),
     }
 }
 
@@ -288,10 +290,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::kernel::spec::SourceKind;
 
-    fn text(text: &str) -> KernelText {
-        KernelText { kind: SourceKind::Template, path: "dir/k.cu.j2".into(), text: text.to_string() }
+    fn place() -> &'static Path {
+        Path::new("dir/k.cu.j2")
     }
 
     fn configuration() -> Configuration {
@@ -306,7 +307,7 @@ mod tests {
 
     #[track_caller]
     fn check_render(template: &str, expected: &str) {
-        let shown = match render(&text(template), &configuration()) {
+        let shown = match render(place(), template, &configuration()) {
             Ok(shown) => shown,
             Err(error) => match &error.hint {
                 Some(hint) => format!("{error} | hint: {hint}"),
@@ -345,14 +346,14 @@ mod tests {
     #[test]
     fn a_template_that_does_not_end_is_an_error_with_its_line() {
         let endless = "a\n<% for i in range(99999) %><% for j in range(99999) %><% endfor %><% endfor %>";
-        let error = render(&text(endless), &configuration()).unwrap_err();
+        let error = render(place(), endless, &configuration()).unwrap_err();
         assert_eq!(error.message, "the template takes too long to render");
         assert_eq!((error.line, error.hint.is_some()), (Some(2), true));
         let long = "a\n<% for i in range(9999) %><{ '0123456789' * 1000 }><% endfor %>";
-        let error = render(&text(long), &configuration()).unwrap_err();
+        let error = render(place(), long, &configuration()).unwrap_err();
         assert_eq!(error.message, "the rendered source is longer than 16 MiB");
         let deep = "<% macro f() %><{ f() }><% endmacro %><{ f() }>";
-        assert!(render(&text(deep), &configuration()).is_err());
+        assert!(render(place(), deep, &configuration()).is_err());
     }
 
     #[test]
@@ -364,7 +365,7 @@ mod tests {
         check_render("\n\n<{ BLOCK // 0 }>", "k.cu.j2:3: unable to calculate 100 // 0 in `BLOCK // 0`");
         check_render("<{ fail('no ' ~ swizzle) }>", "k.cu.j2:1: no xor in `fail('no ' ~ swizzle)`");
         check_render("<{ ceil_div(1, 0) }>", "k.cu.j2:1: ceil_div by zero in `ceil_div(1, 0)`");
-        let error = render(&text("x\n<% if FAST %>"), &configuration()).unwrap_err();
+        let error = render(place(), "x\n<% if FAST %>", &configuration()).unwrap_err();
         assert_eq!(error.line, Some(2), "{error}");
     }
 
@@ -372,7 +373,7 @@ mod tests {
     fn check_finds_unknown_names_in_branches_never_taken() {
         let known = ["BLOCK", "FAST"];
         let list = |template: &str| -> Vec<String> {
-            check(&text(template), &known).iter().map(ToString::to_string).collect()
+            check(place(), template, &known).iter().map(ToString::to_string).collect()
         };
         assert_eq!(list("<% if FAST %><{ range(BLOCK)|length + ceil_div(1,2) }><% endif %>"), [""; 0]);
         assert_eq!(

@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn memory_is_limited() {
-        let resources = ResourceLimits { memory_bytes: 200 << 20, niceness: 0 };
+        let resources = ResourceLimits { memory_bytes: 200 << 20, ..ResourceLimits::default() };
         let limits = RunLimits { resources, ..patient() };
         let mut command = Command::new("python3");
         command.args(["-c", "x = bytearray(1 << 30)"]);

@@ -6,8 +6,8 @@
 
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
-use std::sync::OnceLock;
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Mutex, PoisonError};
 use std::{io, thread};
 
 use rustix::process::{Resource, Rlimit, Signal};
@@ -17,6 +17,9 @@ use rustix::process::{Resource, Rlimit, Signal};
 pub struct ResourceLimits {
     /// Address space of each process, bytes; 0 for no limit.
     pub memory_bytes: u64,
+    /// What each process may write to in memory, bytes; 0 for no limit. Unlike its address space it does not include
+    /// the program's own code.
+    pub data_bytes: u64,
     /// Added to our own niceness.
     pub niceness: i32,
 }
@@ -30,6 +33,9 @@ pub fn limit(command: &mut Command, limits: ResourceLimits) {
         let _ = rustix::process::setrlimit(Resource::Core, exactly(0));
         if limits.memory_bytes > 0 {
             let _ = rustix::process::setrlimit(Resource::As, exactly(limits.memory_bytes));
+        }
+        if limits.data_bytes > 0 {
+            let _ = rustix::process::setrlimit(Resource::Data, exactly(limits.data_bytes));
         }
         if limits.niceness != 0 {
             let _ = rustix::process::nice(limits.niceness);
@@ -53,28 +59,36 @@ pub(super) fn spawn(mut command: Command) -> io::Result<Child> {
     die_with_parent(&mut command);
     let (answer, answered) = channel();
     let gone = || io::Error::other("the thread that starts processes is gone");
-    spawner().send((command, answer)).map_err(|_| gone())?;
+    spawner()?.send((command, answer)).map_err(|_| gone())?;
     answered.recv().map_err(|_| gone())?
 }
 
 type SpawnRequest = (Command, Sender<io::Result<Child>>);
 
-/// The way to the one thread that starts processes.
-fn spawner() -> &'static Sender<SpawnRequest> {
-    static SPAWNER: OnceLock<Sender<SpawnRequest>> = OnceLock::new();
-    SPAWNER.get_or_init(|| {
-        let (send, requests) = channel::<SpawnRequest>();
-        thread::Builder::new()
-            .name("spawner".into())
-            .spawn(move || {
-                for (mut command, answer) in requests {
-                    let _ = answer.send(command.spawn());
-                }
-            })
-            .expect("the system can start one thread");
-        send
-    })
+/// The way to the one thread that starts processes. Where the system starts no thread, the next caller tries again.
+fn spawner() -> io::Result<Sender<SpawnRequest>> {
+    static SPAWNER: Mutex<Option<Sender<SpawnRequest>>> = Mutex::new(None);
+    let mut spawner = SPAWNER.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(running) = &*spawner {
+        return Ok(running.clone());
+    }
+    let (send, requests) = channel::<SpawnRequest>();
+    thread::Builder::new().name("spawner".into()).spawn(move || {
+        for (mut command, answer) in requests {
+            let _ = answer.send(command.spawn());
+        }
+    })?;
+    Ok(spawner.insert(send).clone())
 }
+
+/// Whether the machine refuses a process, a thread or memory that it may grant another time.
+pub fn is_exhausted(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory)
+}
+
+/// What a person can do about it.
+pub const EXHAUSTED_HINT: &str =
+    "this user may start no more processes and threads, or memory is used up: see `ulimit -u` and `free`";
 
 fn die_with_parent(command: &mut Command) {
     let parent = rustix::process::getpid();

@@ -1,7 +1,5 @@
 //! JSON views of a study: `study.json`, `gen-NNN.json`, and events for `--json`.
 
-use std::path::Path;
-
 use evo_protocol::evaluation::Evaluation;
 use evo_search::insight::Insight;
 use serde_json::{Value, json};
@@ -45,10 +43,9 @@ fn not_final(one: &Evaluation) -> Value {
     json!({ "number": one.number, "configuration": one.configuration, "reason": one.verdict })
 }
 
-/// The header kept in a study's `study.json`, for a journal whose own header is damaged.
-pub fn read_header(folder: &Path) -> Option<StudyHeader> {
-    let text = crate::regular::read(&folder.join("study.json")).ok()?;
-    let mut value: Value = serde_json::from_slice(&text).ok()?;
+/// The header kept in the text of a study's `study.json`, for a journal whose own header is damaged.
+pub fn read_header(text: &[u8]) -> Option<StudyHeader> {
+    let mut value: Value = serde_json::from_slice(text).ok()?;
     serde_json::from_value(value.get_mut("header")?.take()).ok()
 }
 

@@ -7,8 +7,8 @@ use thiserror::Error;
 
 use crate::journal::error::JournalError;
 use crate::journal::lock::StudyLock;
-use crate::journal::own_file;
-use crate::journal::reader;
+use crate::journal::own_folder::OwnFolder;
+use crate::journal::reader::{self, JOURNAL};
 use crate::journal::replay::History;
 use crate::kernel::label::{LABEL_HINT, is_label};
 
@@ -63,11 +63,11 @@ impl StudyRequest<'_> {
     pub fn check(&self) -> Result<(), StudyError> {
         if let Some(name) = self.name {
             check_name(name)?;
-            let path = self.out.join(name);
-            if !self.resume && path.join("journal.jsonl").exists() {
-                return Err(match StudyLock::take(&path) {
+            let begun = OwnFolder::open(self.out).ok().and_then(|out| begun(&out, name));
+            if let Some(folder) = begun.filter(|_| !self.resume) {
+                return Err(match StudyLock::take(&folder) {
                     Err(locked @ JournalError::Locked { .. }) => locked.into(),
-                    _ => StudyError::Taken { path },
+                    _ => StudyError::Taken { path: folder.path().to_path_buf() },
                 });
             }
         }
@@ -104,55 +104,77 @@ fn probe(folder: &Path) -> io::Result<()> {
     file.sync_data()
 }
 
-/// The folder and the lock on it. Without `--resume` it has no journal.
-pub fn find(request: &StudyRequest<'_>) -> Result<(PathBuf, StudyLock), StudyError> {
-    let Some(name) = request.name else {
-        return if request.resume { latest(request) } else { fresh(request) };
-    };
-    check_name(name)?;
-    let path = request.out.join(name);
-    let lock = take(&path)?;
-    if !request.resume && path.join("journal.jsonl").exists() {
-        return Err(StudyError::Taken { path });
-    }
-    Ok((path, lock))
+/// A study's folder and the lock on it.
+#[derive(Debug)]
+pub struct FoundStudy {
+    /// The evidence folder.
+    pub out: OwnFolder,
+    /// The study's folder in it.
+    pub folder: OwnFolder,
+    /// The study's name.
+    pub name: String,
+    /// Held as long as the study is open.
+    _lock: StudyLock,
 }
 
-fn take(path: &Path) -> Result<StudyLock, JournalError> {
-    own_file::check_folder(path).map_err(|error| JournalError::io("open", path, error))?;
-    std::fs::create_dir_all(path).map_err(|error| JournalError::io("create", path, error))?;
-    StudyLock::take(path)
+/// Finds or makes the study's folder. Without `--resume` it has no journal.
+pub fn find(request: &StudyRequest<'_>) -> Result<FoundStudy, StudyError> {
+    let out = OwnFolder::create(request.out);
+    let out = out.map_err(|error| JournalError::io("create", request.out, error))?;
+    let Some(name) = request.name else {
+        return if request.resume { latest(request, &out) } else { fresh(request, &out) };
+    };
+    check_name(name)?;
+    let found = take(&out, name.to_string())?;
+    if !request.resume && found.folder.exists(JOURNAL) {
+        return Err(StudyError::Taken { path: found.folder.path().to_path_buf() });
+    }
+    Ok(found)
+}
+
+fn take(out: &OwnFolder, name: String) -> Result<FoundStudy, JournalError> {
+    let folder = out.create_folder(&name);
+    let folder = folder.map_err(|error| JournalError::io("open", &out.place(&name), error))?;
+    let lock = StudyLock::take(&folder)?;
+    Ok(FoundStudy { out: out.clone(), folder, name, _lock: lock })
 }
 
 /// The seed of the study that a request resumes; `None` where there is nothing to resume.
 pub fn resumed_seed(request: &StudyRequest<'_>) -> Option<u64> {
-    let with_journal = |path: &PathBuf| path.join("journal.jsonl").exists();
+    if !request.resume {
+        return None;
+    }
+    let out = OwnFolder::open(request.out).ok()?;
     let folder = match request.name {
-        _ if !request.resume => return None,
-        Some(name) => request.out.join(name),
-        None => family(request).take_while(with_journal).last()?,
+        Some(name) => begun(&out, name)?,
+        None => family(request).map_while(|name| begun(&out, &name)).last()?,
     };
-    let journal = reader::read(&folder.join("journal.jsonl")).ok()?;
-    History::replay(journal).header.map(|header| header.seed)
+    History::replay(reader::read_in(&folder).ok()?).header.map(|header| header.seed)
+}
+
+/// The folder of a study that has a journal.
+fn begun(out: &OwnFolder, name: &str) -> Option<OwnFolder> {
+    out.folder(name).ok().filter(|folder| folder.exists(JOURNAL))
 }
 
 /// `name`, `name-2`, `name-3`, …
-fn family<'a>(request: &'a StudyRequest<'_>) -> impl Iterator<Item = PathBuf> + 'a {
-    (1u32..).map(|number| match number {
-        1 => request.out.join(request.default_name),
-        _ => request.out.join(format!("{}-{number}", request.default_name)),
+fn family(request: &StudyRequest<'_>) -> impl Iterator<Item = String> {
+    let name = request.default_name.to_string();
+    (1u32..).map(move |number| match number {
+        1 => name.clone(),
+        _ => format!("{name}-{number}"),
     })
 }
 
 /// The first of the family that has no journal and that nobody holds.
-fn fresh(request: &StudyRequest<'_>) -> Result<(PathBuf, StudyLock), StudyError> {
-    for path in family(request) {
-        if path.join("journal.jsonl").exists() {
+fn fresh(request: &StudyRequest<'_>, out: &OwnFolder) -> Result<FoundStudy, StudyError> {
+    for name in family(request) {
+        if begun(out, &name).is_some() {
             continue;
         }
-        match take(&path) {
+        match take(out, name) {
             // Another process may have begun a study between the test and the lock.
-            Ok(lock) if !path.join("journal.jsonl").exists() => return Ok((path, lock)),
+            Ok(found) if !found.folder.exists(JOURNAL) => return Ok(found),
             Ok(_) | Err(JournalError::Locked { .. }) => {}
             Err(error) => return Err(error.into()),
         }
@@ -161,11 +183,10 @@ fn fresh(request: &StudyRequest<'_>) -> Result<(PathBuf, StudyLock), StudyError>
 }
 
 /// The last of the family that has a journal, or a fresh one.
-fn latest(request: &StudyRequest<'_>) -> Result<(PathBuf, StudyLock), StudyError> {
-    let with_journal = family(request).take_while(|path| path.join("journal.jsonl").exists()).last();
-    match with_journal {
-        Some(path) => Ok((path.clone(), take(&path)?)),
-        None => fresh(request),
+fn latest(request: &StudyRequest<'_>, out: &OwnFolder) -> Result<FoundStudy, StudyError> {
+    match family(request).take_while(|name| begun(out, name).is_some()).last() {
+        Some(name) => Ok(take(out, name)?),
+        None => fresh(request, out),
     }
 }
 
@@ -178,10 +199,9 @@ mod tests {
         let out = tempfile::tempdir().unwrap();
         let request = |resume| StudyRequest { out: out.path(), name: None, default_name: "k-host", resume };
         let begin = |resume| {
-            let (path, lock) = find(&request(resume)).unwrap();
-            std::fs::write(path.join("journal.jsonl"), "").unwrap();
-            drop(lock);
-            path.file_name().unwrap().to_string_lossy().into_owned()
+            let found = find(&request(resume)).unwrap();
+            std::fs::write(found.folder.place(JOURNAL), "").unwrap();
+            found.name
         };
         assert_eq!([begin(false), begin(false), begin(true)], ["k-host", "k-host-2", "k-host-2"]);
     }
@@ -191,10 +211,10 @@ mod tests {
         let out = tempfile::tempdir().unwrap();
         let request =
             |resume| StudyRequest { out: out.path(), name: Some("mine"), default_name: "x", resume };
-        let (path, lock) = find(&request(false)).unwrap();
+        let found = find(&request(false)).unwrap();
         assert!(matches!(find(&request(true)), Err(StudyError::Journal(JournalError::Locked { .. }))));
-        std::fs::write(path.join("journal.jsonl"), "").unwrap();
-        drop(lock);
+        std::fs::write(found.folder.place(JOURNAL), "").unwrap();
+        drop(found);
         assert!(matches!(find(&request(false)), Err(StudyError::Taken { .. })));
         assert!(find(&request(true)).is_ok());
     }

@@ -1,32 +1,34 @@
 //! An open study: appends to its journal, keeps its history, writes the views of it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use evo_protocol::evaluation::Evaluation;
 use evo_search::insight::Insight;
 use evo_space::genome::Configuration;
 
-use super::folder::{self, StudyError, StudyRequest, check_writable};
+use super::folder::{self, FoundStudy, StudyError, StudyRequest, check_writable};
 use crate::journal::error::JournalError;
-use crate::journal::leaderboard_file::{sweep_unfinished, write_atomically, write_view};
-use crate::journal::lock::StudyLock;
-use crate::journal::reader::{self, Rejected};
+use crate::journal::leaderboard_file::write_view;
+use crate::journal::own_folder::OwnFolder;
+use crate::journal::reader::{self, JOURNAL, Rejected};
 use crate::journal::record::{Confirmation, JournalRecord, RunEnd, StudyHeader, now};
 use crate::journal::replay::History;
 use crate::journal::writer::JournalWriter;
 use crate::report;
 
+/// The view that holds a copy of the header.
+const STUDY: &str = "study.json";
+
 /// An open study; nobody else writes to it.
 #[derive(Debug)]
 pub struct Study {
-    folder: PathBuf,
+    place: FoundStudy,
     writer: JournalWriter,
     header: StudyHeader,
     /// What earlier runs and this one have found.
     pub history: History,
     /// Things a person should know about how the study was opened.
     pub notices: Vec<String>,
-    _lock: StudyLock,
 }
 
 impl Study {
@@ -35,33 +37,33 @@ impl Study {
     pub fn open(request: &StudyRequest<'_>, header: StudyHeader) -> Result<Study, StudyError> {
         // Before `find`, which creates the study's folder.
         check_writable(request.out)?;
-        let (folder, lock) = folder::find(request)?;
-        let mut header = header;
-        header.study = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        sweep_unfinished(&folder);
-        let path = folder.join("journal.jsonl");
-        if path.exists() {
-            return Study::resume(folder, lock, header).map_err(StudyError::from);
+        let place = folder::find(request)?;
+        let header = StudyHeader { study: place.name.clone(), ..header };
+        place.folder.sweep_unfinished();
+        if place.folder.exists(JOURNAL) {
+            return Study::resume(place, header).map_err(StudyError::from);
         }
-        let writer = JournalWriter::create(&path)?;
+        let writer = JournalWriter::create(&place.folder)?;
         let notices = match request.resume {
-            true => vec![format!("nothing to resume in `{}`: a new study begins", folder.display())],
+            true => {
+                vec![format!("nothing to resume in `{}`: a new study begins", place.folder.path().display())]
+            }
             false => Vec::new(),
         };
         let history = History::default();
-        let study = Study { folder, writer, header, history, notices, _lock: lock };
+        let study = Study { place, writer, header, history, notices };
         Ok(study.begin()?)
     }
 
-    fn resume(folder: PathBuf, lock: StudyLock, header: StudyHeader) -> Result<Study, JournalError> {
-        let path = folder.join("journal.jsonl");
-        let journal = reader::read(&path)?;
+    fn resume(place: FoundStudy, header: StudyHeader) -> Result<Study, JournalError> {
+        let path = place.folder.place(JOURNAL);
+        let journal = reader::read_in(&place.folder)?;
         let mut notices = Vec::new();
         if journal.torn {
             notices.push(format!("the last line of `{}` was torn and is left out", path.display()));
         }
         if !journal.rejected.is_empty() {
-            let (aside, fresh) = reader::set_aside(&path, &journal.rejected)?;
+            let (aside, fresh) = reader::set_aside(&place.folder, &journal.rejected)?;
             if !fresh.is_empty() {
                 notices.push(rejected_notice(&path, &aside, &fresh));
             }
@@ -71,15 +73,16 @@ impl Study {
         if history.header.is_none() {
             // A damaged first line would otherwise make the whole journal unusable; `study.json` holds a copy
             // of the header.
-            history.header = report::json::read_header(&folder);
+            let copy = place.folder.read(STUDY).ok();
+            history.header = copy.and_then(|text| report::json::read_header(&text));
         }
         // A journal that was cut before its first record is a study that has not begun.
         if history.header.is_some() || length > 0 {
             history.check_belongs(&path, &header)?;
         }
         // Only now, because this cuts the file: the journal of another study has been refused above.
-        let writer = JournalWriter::append_after(&path, length)?;
-        Study { folder, writer, header, history, notices, _lock: lock }.begin()
+        let writer = JournalWriter::append_after(&place.folder, length)?;
+        Study { place, writer, header, history, notices }.begin()
     }
 
     /// Writes this run's header.
@@ -92,9 +95,14 @@ impl Study {
         Ok(self)
     }
 
-    /// The study's folder.
+    /// Where the study's folder is.
     pub fn folder(&self) -> &Path {
-        &self.folder
+        self.place.folder.path()
+    }
+
+    /// The evidence folder, in which the study's folder and the leaderboard are.
+    pub fn out(&self) -> &OwnFolder {
+        &self.place.out
     }
 
     /// What this study is.
@@ -146,9 +154,9 @@ impl Study {
 
     /// Writes `gen-NNN.json` for a slice of evaluations.
     pub fn write_generation(&self, generation: u32, slice: &[Evaluation]) -> Result<(), JournalError> {
-        let path = self.folder.join(format!("gen-{generation:03}.json"));
+        let name = format!("gen-{generation:03}.json");
         // A view of the journal that can be made again: the loop does not wait for the disk.
-        write_view(&path, &report::json::generation(generation, slice))
+        write_view(&self.place.folder, &name, &report::json::generation(generation, slice), false)
     }
 
     /// Writes `study.json`, with what the study says beyond its winner where that was looked at, and
@@ -156,8 +164,8 @@ impl Study {
     pub fn write_views(&self, insight: Option<&Insight>) -> Vec<JournalError> {
         let study = report::json::study(&self.header, &self.history, insight);
         let results = report::csv::table(&self.history.evaluations);
-        let write = |name: &str, bytes: &[u8]| write_atomically(&self.folder.join(name), bytes).err();
-        [write("study.json", &study), write("results.csv", &results)].into_iter().flatten().collect()
+        let write = |name: &str, bytes: &[u8]| write_view(&self.place.folder, name, bytes, true).err();
+        [write(STUDY, &study), write("results.csv", &results)].into_iter().flatten().collect()
     }
 }
 

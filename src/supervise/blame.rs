@@ -57,11 +57,23 @@ pub fn blame(death: &Death, prediction: Option<&LaunchPrediction>) -> Blame {
         }
         DeathHow::Exit { code, signal } => {
             let cause = signal.map_or_else(|| format!("exit_{}", code.unwrap_or(-1)), cause_of);
-            let verdict = Verdict::new(VerdictKind::WorkerDied, death.describe()).with_cause(cause);
+            let message = match signal {
+                Some(libc::SIGSYS) => format!("{FORBIDDEN}: {}", death.describe()),
+                _ => death.describe(),
+            };
+            let verdict = Verdict::new(VerdictKind::WorkerDied, message).with_cause(cause);
             // Somebody who kills processes may hit two launches in a row.
             let outside = signal.is_some_and(|signal| !is_fault(signal));
             let verdict = if outside { verdict.in_doubt() } else { verdict };
             Blame { second_chance: true, ..own(verdict) }
+        }
+        // A worker whose variant's process was killed says so. The variant may have done that in any phase, so no
+        // phase is an excuse; and so may somebody else.
+        DeathHow::Fault { error } if error.kind == VerdictKind::WorkerDied => {
+            let signal = error.code.unwrap_or(libc::SIGKILL);
+            let message = format!("the variant's process was killed by {}", signal_name(signal));
+            let verdict = Verdict::new(VerdictKind::WorkerDied, message).with_cause(cause_of(signal));
+            Blame { second_chance: true, ..Blame::plain(verdict.in_doubt()) }
         }
         // A second try would miss it, too: the variant has to be compiled again.
         DeathHow::Missing { .. } => {
@@ -127,6 +139,9 @@ fn with_place(mut verdict: Verdict, death: &Death) -> Verdict {
     }
     verdict
 }
+
+/// What SIGSYS means where no handler could name the call.
+const FORBIDDEN: &str = "the variant makes a system call that the sandbox forbids";
 
 const MISSING: &str = "a compiled variant is gone from the cache";
 const MISSING_HINT: &str = "leave the cache alone while evo runs; `EVO_CACHE_DIR` names another folder";
@@ -219,6 +234,26 @@ mod tests {
         let fault = || DeathHow::Fault { error: Box::new(error.clone()) };
         check(fault(), Some(Phase::Launched), "oob_write", false, R2);
         check(fault(), Some(Phase::Preparing), "harness_error:task", true, R2);
+    }
+
+    #[test]
+    fn a_forbidden_system_call_is_named() {
+        let how = DeathHow::Exit { code: None, signal: Some(libc::SIGSYS) };
+        let (detail, elapsed, log) = ("`small`".into(), Duration::from_secs(1), String::new());
+        let death = Death { how, phase: Some(Phase::Launched), detail, elapsed, log, reaped: true };
+        let verdict = blame(&death, None).verdict;
+        assert_eq!(verdict.label(), "worker_died:sigsys");
+        assert!(verdict.message.starts_with("the variant makes a system call that the sandbox forbids"));
+    }
+
+    #[test]
+    fn a_variant_cannot_choose_a_phase_in_which_its_end_does_not_count() {
+        let mut killed = DeviceError::plain(VerdictKind::WorkerDied, "the variant's process was killed");
+        killed.code = Some(libc::SIGTERM);
+        let fault = || DeathHow::Fault { error: Box::new(killed.clone()) };
+        for phase in [Phase::Preparing, Phase::Launched, Phase::Checking] {
+            check(fault(), Some(phase), "worker_died:sigterm", true, RecoveryLevel::R2);
+        }
     }
 
     #[test]

@@ -70,6 +70,7 @@ impl Server {
         match request {
             Request::Hello { device, expected_cache, support_cubin } => {
                 self.wire.phase(Phase::Opening, &device);
+                start_threads()?;
                 let device = evo_device::open::open(&device, support_cubin.as_deref(), self.rooms.clone())?;
                 let info = Box::new(device.info().clone());
                 self.judge = Some(Judge::new(device, expected_cache));
@@ -93,6 +94,17 @@ impl Server {
 
     fn judge(&mut self) -> Result<&mut Judge, DeviceError> {
         self.judge.as_mut().ok_or_else(no_device)
+    }
+}
+
+/// Starts the threads that compare and make inputs. Left to their first use, a machine without room for them would end
+/// the worker in the middle of a variant, which would look like the variant's doing.
+fn start_threads() -> Result<(), DeviceError> {
+    match rayon::ThreadPoolBuilder::new().build_global() {
+        Ok(()) => Ok(()),
+        // They run already; the error has no kind to ask for.
+        Err(error) if error.to_string().contains("already been initialized") => Ok(()),
+        Err(error) => Err(harness(format!("the worker cannot start its threads: {error}"))),
     }
 }
 

@@ -7,6 +7,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use crate::exhausted::on_small_disk;
+
 const BLUR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/box_blur");
 
 /// A folder with the example, in a folder whose name has a blank.
@@ -143,25 +145,11 @@ fn a_full_stdout_is_an_error_and_a_closed_one_is_none() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
 }
 
-/// A sweep of 200 recorded configurations into a disk of so many bytes that is mounted for it alone, in
-/// `disk`; `None`, said aloud, where mounting is not allowed.
+/// A sweep of 200 recorded configurations into a disk of so many bytes.
 fn sweep_on_small_disk(root: &Path, bytes: u32) -> Option<Output> {
-    let mount = format!("mount -t tmpfs -o size={bytes} tmpfs disk");
-    std::fs::create_dir_all(root.join("disk")).unwrap();
-    let in_namespace = |script: &str| {
-        let mut command = Command::new("unshare");
-        command.current_dir(root).stdin(Stdio::null()).args(["--user", "--map-root-user", "--mount"]);
-        command.args(["sh", "-c", script, env!("CARGO_BIN_EXE_evo")]);
-        command
-    };
-    let may_mount = in_namespace(&mount).output().is_ok_and(|output| output.status.success());
-    if !may_mount {
-        crate::skip::skipped("it may not mount a small disk");
-        return None;
-    }
     let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/stencil__invented.json");
     let sweep = "exec \"$0\" sweep --device replay:$RECORDING --out disk/evidence --budget 200";
-    let mut command = in_namespace(&format!("{mount} && {sweep}"));
+    let mut command = on_small_disk(root, bytes, sweep)?;
     Some(command.env("RECORDING", recording).output().unwrap())
 }
 

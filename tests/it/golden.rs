@@ -5,6 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use evo::journal::own_folder::OwnFolder;
 use evo::journal::{leaderboard_file, line, reader};
 
 fn golden(name: &str) -> PathBuf {
@@ -23,14 +24,15 @@ fn a_journal_is_read_and_written_again_as_it_was() {
 #[test]
 fn a_leaderboard_is_read_and_written_again_as_it_was() {
     // Made from the file of version 1 by the reader of version 2.
-    let board = leaderboard_file::load(&golden("")).unwrap().unwrap().unwrap();
+    let board = leaderboard_file::load(&OwnFolder::open(&golden("")).unwrap()).unwrap().unwrap().unwrap();
     let again = serde_json::to_string_pretty(&board).unwrap() + "\n";
     assert_eq!(again, fs::read_to_string(golden("leaderboard.json")).unwrap());
 }
 
 #[test]
 fn a_leaderboard_of_the_first_version_is_read_into_todays_form() {
-    let board = leaderboard_file::load(&golden("version_1")).unwrap().unwrap().unwrap();
+    let board =
+        leaderboard_file::load(&OwnFolder::open(&golden("version_1")).unwrap()).unwrap().unwrap().unwrap();
     let again = serde_json::to_string_pretty(&board).unwrap() + "\n";
     assert_eq!(again, fs::read_to_string(golden("leaderboard.json")).unwrap());
     let section = &board.sections[0];

@@ -3,6 +3,7 @@
 use evo_protocol::binary::KernelSource;
 
 use crate::compile::{Bench, source};
+use crate::sweep;
 
 const KERNEL: &str = "extern \"C\" __global__ void k(float* x) { x[threadIdx.x] = 1.0f; }\n";
 
@@ -76,4 +77,48 @@ fn what_only_looks_like_either_compiles() {
     let bench = Bench::host();
     let checked = KernelSource { instrumented: true, ..variant(0, "") };
     assert!(bench.compile(checked).is_ok());
+}
+
+/// What `evo preflight` says of the fences, and whether it found all of them.
+fn fences(words: &[&str]) -> (String, Option<bool>) {
+    let output = sweep::Bench::new().run(&[&["preflight", "--device", "host", "--json"], words].concat());
+    assert!(output.status.success(), "{}", sweep::text(&output.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let findings = report["findings"].as_array().unwrap();
+    let own = findings.iter().find(|one| one["name"] == "sandbox").expect("a line about the fences");
+    (own["message"].as_str().unwrap().to_string(), own["ok"].as_bool())
+}
+
+#[test]
+fn preflight_says_of_each_fence_whether_it_holds() {
+    let (said, all) = fences(&[]);
+    for fence in ["user", "pid", "network", "ipc", "landlock", "seccomp", "limits"] {
+        assert!(said.contains(fence), "nothing is said of {fence}: {said}");
+    }
+    assert_eq!(all, (!said.contains("not here")).then_some(true), "{said}");
+    let text = sweep::text(&sweep::Bench::new().run(&["preflight", "--device", "host"]).stdout);
+    assert!(text.lines().any(|line| line.contains("sandbox") && line.contains(&said)), "{text}");
+}
+
+#[test]
+fn without_the_sandbox_variants_run_and_preflight_says_so() {
+    let (said, found) = fences(&["--sandbox", "off"]);
+    assert_eq!(found, Some(true), "what was declined is not missing: {said}");
+    assert!(said.starts_with("off: host variants run in processes of their own"), "{said}");
+    let bench = sweep::Bench::new();
+    let variant = ["test-one", "scale.toml", "BLOCK=32", "VEC=1", "FACTOR=2", "--device", "host"];
+    for sandbox in ["on", "off"] {
+        let output = bench.run(&[&variant[..], &["--sandbox", sandbox]].concat());
+        assert_eq!(output.status.code(), Some(0), "{sandbox}: {}", sweep::text(&output.stdout));
+    }
+    let list = bench.sweep(&["--sandbox", "off", "--strategy", "exhaustive", "--finalists", "0"]);
+    assert!(bench.run(&sweep::words(&list)).status.success());
+    assert_eq!(sweep::right_or_wrong(bench.verdicts()), sweep::expected());
+    // The fence is really gone: a kernel that opens a file is refused with it alone.
+    let intruder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/intruder/intruder.toml");
+    for (sandbox, code) in [("on", 1), ("off", 0)] {
+        let words = ["test-one", intruder, "ATTACK=open", "--device", "host", "--sandbox", sandbox];
+        let output = bench.run(&words);
+        assert_eq!(output.status.code(), Some(code), "{sandbox}: {}", sweep::text(&output.stdout));
+    }
 }

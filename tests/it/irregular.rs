@@ -1,7 +1,8 @@
 //! Pipes, devices and folders where files belong are refused, and never opened; files that are views of the
 //! journal never stop a run; the end of the terminal is an orderly end.
 
-use std::path::Path;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -90,6 +91,74 @@ fn views_that_cannot_be_written_warn_and_stop_nothing() {
     for file in ["s/study.json", "s/results.csv", "leaderboard.json"] {
         assert!(bench.path().join("evidence").join(file).is_file(), "{file}");
     }
+}
+
+/// Puts links to one file outside into the evidence folder; gives the file.
+fn plant(bench: &Bench, names: &[&str]) -> PathBuf {
+    let theirs = bench.path().join("theirs.txt");
+    std::fs::write(&theirs, "theirs").unwrap();
+    for name in names {
+        let place = bench.path().join("evidence").join(name);
+        std::fs::create_dir_all(place.parent().unwrap()).unwrap();
+        symlink(&theirs, place).unwrap();
+    }
+    theirs
+}
+
+#[test]
+fn a_link_in_the_output_folder_is_never_followed() {
+    for name in ["s/journal.jsonl", "s/lock"] {
+        let bench = Bench::new();
+        let theirs = plant(&bench, &[name]);
+        let output = ends(&bench, &SWEEP);
+        let said = text(&output.stderr);
+        assert_ne!(output.status.code(), Some(0), "{name}: {said}");
+        assert!(said.contains(name) && said.contains("it is a link"), "{name}: {said}");
+        assert_eq!(std::fs::read_to_string(theirs).unwrap(), "theirs", "{name}");
+    }
+    // Views are replaced where nothing of them is read. The leaderboard is read.
+    let bench = Bench::new();
+    let views = ["s/study.json", "s/results.csv", "s/gen-000.json"];
+    let theirs = plant(&bench, &[&views[..], &[".leaderboard.lock"]].concat());
+    let output = ends(&bench, &SWEEP);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains(".leaderboard.lock`: it is a link"), "{said}");
+    for name in views {
+        assert!(bench.path().join("evidence").join(name).symlink_metadata().unwrap().is_file(), "{name}");
+    }
+    std::fs::remove_file(bench.path().join("evidence/.leaderboard.lock")).unwrap();
+    symlink(&theirs, bench.path().join("evidence/leaderboard.json")).unwrap();
+    let output = ends(&bench, &["leaderboard", "--rebuild"]);
+    assert!(text(&output.stderr).contains("leaderboard.json`: it is a link"), "{output:?}");
+    assert_eq!(std::fs::read_to_string(theirs).unwrap(), "theirs");
+}
+
+#[test]
+fn a_link_in_the_place_of_the_running_study_gets_nothing() {
+    let bench = Bench::new();
+    let list = bench.sweep(&["--strategy", "exhaustive", "--finalists", "1", "--jobs", "1"]);
+    let mut child = bench.command(&words(&list)).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    bench.wait_for(1, &mut child);
+    let [evidence, moved, theirs] = ["evidence", "moved", "theirs"].map(|name| bench.path().join(name));
+    std::fs::create_dir_all(theirs.join("s")).unwrap();
+    std::fs::rename(&evidence, &moved).unwrap();
+    symlink(&theirs, &evidence).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(std::fs::read_dir(theirs.join("s")).unwrap().count(), 0);
+    assert_eq!(std::fs::read_dir(&theirs).unwrap().count(), 1);
+    for file in ["s/study.json", "s/results.csv", "s/gen-000.json", "leaderboard.json"] {
+        assert!(moved.join(file).is_file(), "{file}");
+    }
+    // A study that is a link is not resumed.
+    std::fs::remove_file(&evidence).unwrap();
+    std::fs::create_dir(&evidence).unwrap();
+    symlink(moved.join("s"), evidence.join("s")).unwrap();
+    let before = std::fs::read(moved.join("s/journal.jsonl")).unwrap();
+    let output = ends(&bench, &SWEEP);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("evidence/s`: it is a link"), "{}", text(&output.stderr));
+    assert_eq!(std::fs::read(moved.join("s/journal.jsonl")).unwrap(), before);
 }
 
 #[test]

@@ -245,3 +245,51 @@ fn the_cache_tells_its_size() {
     command.arg("cache").env("EVO_CACHE_DIR", folder.path()).env("EVO_CACHE_BYTES", "10G");
     refused(&command.output().unwrap(), &["EVO_CACHE_BYTES=`10G` is not a number of bytes", "hint: "]);
 }
+
+/// A space whose kernel is a template.
+fn template(text: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let space = crate::sweep::SPACE.replace("source = \"scale.cu\"", "template = \"k.cu.j2\"");
+    for (name, text) in [("s.toml", &*space), ("naive.cu", crate::sweep::NAIVE), ("k.cu.j2", text)] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn a_template_that_doubles_a_text_is_refused_before_it_fills_the_memory() {
+    let doubled = "<% set x = x ~ x %>".repeat(40);
+    let captured = "<% set x %><{ x }><{ x }><% endset %>".repeat(40);
+    let listed = "<% set l = [x, x, x, x, x, x, x, x, x, x] %><% set x = l | join(x) %>".repeat(12);
+    for growth in [doubled, captured, listed, "<% set x = 'x' * 99999999 ~ 'x' * 99999999 %>".into()] {
+        let folder = template(&format!("<% set x = 'evo' %>{growth}\n{}", crate::sweep::KERNEL));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
+        command.current_dir(folder.path()).args(["space", "s.toml"]).stdin(Stdio::null());
+        let said = std::fs::File::create(folder.path().join("said")).unwrap();
+        let child = command.stdout(Stdio::null()).stderr(said).spawn().unwrap();
+        let (status, peak) = evo::process::wait_measured(child).unwrap();
+        let said = std::fs::read_to_string(folder.path().join("said")).unwrap();
+        assert_eq!(status.code(), Some(2), "{said}");
+        for words in ["k.cu.j2: rendering needs more than 96 MiB of memory", "look for a text or a list"] {
+            assert!(said.contains(words), "no `{words}` in: {said}");
+        }
+        assert!(peak < 200 << 20, "evo and its children took {} MiB: {growth}", peak >> 20);
+    }
+}
+
+#[test]
+fn a_template_of_a_file_is_rendered_as_one_that_ships_is() {
+    let text = format!("#define HALF <{{ BLOCK // 2 }}>\n{}", crate::sweep::KERNEL);
+    let folder = template(&text);
+    let output = evo(folder.path(), &["render", "s.toml"]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("#define HALF 16\n"), "{output:?}");
+    let folder = template("a\n<{ BLOK }>\n");
+    refused(
+        &evo(folder.path(), &["render", "s.toml"]),
+        &["k.cu.j2:2: the template reads `BLOK`", "`BLOCK`?"],
+    );
+    // An error of the rendering itself comes back with its line.
+    let folder = template("a\n<{ fail('not ' ~ BLOCK) }>\n");
+    refused(&evo(folder.path(), &["render", "s.toml"]), &["k.cu.j2:2: not 32"]);
+}

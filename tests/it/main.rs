@@ -1,4 +1,26 @@
 //! Whole-program tests: one binary, a module a subject.
+
+/// The arguments of a kernel from a vector to another one, in a space file.
+macro_rules! vectors {
+    () => {
+        r#"[[arguments]]
+name = "x"
+dtype = "f32"
+shape = ["N"]
+role = "input"
+[[arguments]]
+name = "y"
+dtype = "f32"
+shape = ["N"]
+role = "output"
+[[arguments]]
+name = "n"
+dtype = "i32"
+value = "N"
+"#
+    };
+}
+
 mod accuracy;
 mod alarms;
 mod bad_input;
@@ -8,6 +30,7 @@ mod compile_ends;
 mod compiled_facts;
 mod crash;
 mod derived_shapes;
+mod exhausted;
 mod faults;
 mod fuzzed;
 mod gates;

@@ -165,28 +165,17 @@ extern "C" __global__ void soak(const float *x, float *y, int n) {
 fn space(variants: usize) -> String {
     let pads: Vec<String> = (0..variants.div_ceil(6)).map(|pad| pad.to_string()).collect();
     format!(
-        r#"
+        concat!(
+            r#"
 [kernel]
 name = "soak"
 source = "soak.cu"
 [parameters]
 CASE = {{ values = [0, 1, 2, 3, 4, 5], default = 0 }}
 PAD = {{ values = [{}], default = 0 }}
-[[arguments]]
-name = "x"
-dtype = "f32"
-shape = ["N"]
-role = "input"
-[[arguments]]
-name = "y"
-dtype = "f32"
-shape = ["N"]
-role = "output"
-[[arguments]]
-name = "n"
-dtype = "i32"
-value = "N"
-[[launches]]
+"#,
+            vectors!(),
+            r#"[[launches]]
 entry = "soak"
 grid = ["ceil_div(N, 64)"]
 block = ["64"]
@@ -196,7 +185,8 @@ sizes = {{ N = 256 }}
 [check]
 reference = {{ source = "naive.cu", entry = "naive", grid = ["ceil_div(N, 64)"], block = [64] }}
 tiny = [ {{ N = 1 }} ]
-"#,
+"#
+        ),
         pads.join(", ")
     )
 }

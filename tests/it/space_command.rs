@@ -265,7 +265,7 @@ fn the_help_names_every_option() {
                                          values: csv, jsonl, text]
           --limit <N>                    With --list or --neighbors: print at most N
           --offset <N>                   With --list: skip the first N
-          --limit-space <SECONDS>        Longest time for opening the space [default: 10]
+          --limit-space <SECONDS>        Longest processor time for opening the space [default: 10]
           --allow-outside                Let the space file name files outside its own folder
           --json                         One JSON object on stdout
       -h, --help                         Print help (see more with '--help')

@@ -24,7 +24,8 @@ extern "C" __global__ void naive(const float *x, float *y, int n) {
 }
 "#;
 
-pub const SPACE: &str = r#"
+pub const SPACE: &str = concat!(
+    r#"
 [kernel]
 name = "scale"
 source = "scale.cu"
@@ -35,21 +36,9 @@ FACTOR = { values = [2, 3], default = 2, help = "3 is a wrong answer" }
 [[constraints]]
 require = "BLOCK * VEC <= 128"
 because = "the test wants an invalid corner"
-[[arguments]]
-name = "x"
-dtype = "f32"
-shape = ["N"]
-role = "input"
-[[arguments]]
-name = "y"
-dtype = "f32"
-shape = ["N"]
-role = "output"
-[[arguments]]
-name = "n"
-dtype = "i32"
-value = "N"
-[[launches]]
+"#,
+    vectors!(),
+    r#"[[launches]]
 entry = "scale"
 grid = ["ceil_div(N, BLOCK * VEC)"]
 block = ["BLOCK"]
@@ -61,7 +50,8 @@ reference = { source = "naive.cu", entry = "naive", grid = ["ceil_div(N, 64)"], 
 tiny = [ { N = 1 }, { N = "BLOCK * VEC + 1" } ]
 [objective]
 bytes = "8 * N"
-"#;
+"#
+);
 
 /// A folder with the kernel, and the command to run in it.
 pub struct Bench {
@@ -134,7 +124,7 @@ pub fn words(list: &[String]) -> Vec<&str> {
 }
 
 /// What the space's ten valid points must give.
-fn expected() -> BTreeMap<String, String> {
+pub fn expected() -> BTreeMap<String, String> {
     let mut expected = BTreeMap::new();
     for (block, vec) in [(32, 1), (32, 2), (32, 4), (64, 1), (64, 2)] {
         for (factor, verdict) in [(2, "pass"), (3, "wrong_answer")] {
@@ -145,7 +135,7 @@ fn expected() -> BTreeMap<String, String> {
 }
 
 /// Pass and too slow are both answers of a correct variant; which one depends on the clock.
-fn right_or_wrong(verdicts: BTreeMap<String, String>) -> BTreeMap<String, String> {
+pub fn right_or_wrong(verdicts: BTreeMap<String, String>) -> BTreeMap<String, String> {
     let merge = |verdict: String| if verdict == "too_slow" { "pass".to_string() } else { verdict };
     verdicts.into_iter().map(|(name, verdict)| (name, merge(verdict))).collect()
 }

@@ -2,6 +2,30 @@
 //!
 //! Continuous integration has no GPU, so these commands and their output show that the CUDA device works.
 
+/// The lines by which a space file declares a buffer.
+macro_rules! buffer {
+    ($name:literal, $dtype:literal, $shape:literal, $role:literal) => {
+        concat!(
+            "[[arguments]]\nname = \"",
+            $name,
+            "\"\ndtype = \"",
+            $dtype,
+            "\"\nshape = [",
+            $shape,
+            "]\nrole = \"",
+            $role,
+            "\"\n"
+        )
+    };
+}
+
+/// The lines by which a space file declares a number of elements.
+macro_rules! count {
+    ($name:literal, $value:literal) => {
+        concat!("[[arguments]]\nname = \"", $name, "\"\ndtype = \"i32\"\nvalue = \"", $value, "\"\n")
+    };
+}
+
 mod alarms;
 mod bench;
 mod checks;

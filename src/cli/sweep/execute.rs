@@ -14,6 +14,7 @@ use crate::cli::{environment, progress};
 use crate::engine::{Engine, Inbox, Parts, Recipe, RunSummary, interrupt};
 use crate::event::{Event, Observer};
 use crate::journal::champion::Succession;
+use crate::journal::own_folder::OwnFolder;
 use crate::journal::record::{FORMAT, StudyHeader, now};
 use crate::journal::{leaderboard, leaderboard_file};
 use crate::study::Study;
@@ -67,10 +68,10 @@ fn execute_on<'a, R: Recipe>(
         observer: &mut *observer,
         inbox,
     };
-    let summary = Engine::new(parts, plan.options()).run()?;
+    let summary = Engine::new(parts, plan.options())?.run()?;
     // Without a confirmation in this run, the board stays as earlier runs left it.
     let section = if summary.confirmed > 0 { leaderboard::section(&study.history) } else { None };
-    let leaderboard = section.as_ref().and_then(|section| rank(plan, section, &mut *observer));
+    let leaderboard = section.as_ref().and_then(|section| rank(study.out(), section, &mut *observer));
     Ok(SweepOutcome { study, summary, section, leaderboard })
 }
 
@@ -107,7 +108,7 @@ fn inherit(
     strategy: &mut dyn Strategy,
     observer: &mut dyn Observer,
 ) -> Result<(), CliError> {
-    let prior = plan.prior.studies(plan.subject.kernel(), plan.subject.space(), study.folder());
+    let prior = plan.prior.studies(plan.subject.kernel(), plan.subject.space(), study);
     if let Some(message) = prior.give(strategy) {
         study.note(message.clone()).map_err(|error| CliError::while_running(&error))?;
         observer.observe(&Event::Notice { message });
@@ -117,8 +118,8 @@ fn inherit(
 
 /// Writes the study's section into the leaderboard; the file's path. A leaderboard that cannot be written is said
 /// and stops nothing: it can be made again from the journals.
-fn rank(plan: &SweepPlan, section: &LeaderboardSection, observer: &mut dyn Observer) -> Option<PathBuf> {
-    let merged = match leaderboard_file::merge(&plan.out, vec![section.clone()], &now()) {
+fn rank(out: &OwnFolder, section: &LeaderboardSection, observer: &mut dyn Observer) -> Option<PathBuf> {
+    let merged = match leaderboard_file::merge(out, vec![section.clone()], &now()) {
         Ok(merged) => merged,
         Err(error) => {
             let said = CliError::while_running(&error);

@@ -1,7 +1,6 @@
 //! Earlier studies of the same kernel, for strategies that can use them.
 
 use std::borrow::Cow;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use evo_search::prior::PriorStudy;
@@ -9,7 +8,10 @@ use evo_search::strategy::Strategy;
 use evo_space::space::SearchSpace;
 
 use crate::cli::error::CliError;
+use crate::journal::own_folder::OwnFolder;
+use crate::journal::reader::JOURNAL;
 use crate::replay::Recording;
+use crate::study::Study;
 
 /// Where earlier outcomes come from.
 pub enum PriorSource {
@@ -22,8 +24,8 @@ pub enum PriorSource {
 }
 
 impl PriorSource {
-    /// The studies for a run of `kernel` whose own study is in the folder `own`.
-    pub fn studies(&self, kernel: &str, space: &SearchSpace, own: &Path) -> Cow<'_, Prior> {
+    /// The studies for a run of `kernel`.
+    pub fn studies(&self, kernel: &str, space: &SearchSpace, own: &Study) -> Cow<'_, Prior> {
         match self {
             PriorSource::Named(prior) => Cow::Borrowed(prior),
             PriorSource::Beside => Cow::Owned(Prior::beside(kernel, space, own)),
@@ -54,14 +56,15 @@ impl Prior {
         Ok(prior)
     }
 
-    /// The studies of `kernel` beside the one in `own`. What cannot be read or is of another space is left
+    /// The studies of `kernel` beside the run's own. What cannot be read or is of another space is left
     /// out: the user did not ask for it.
-    fn beside(kernel: &str, space: &SearchSpace, own: &Path) -> Prior {
+    fn beside(kernel: &str, space: &SearchSpace, own: &Study) -> Prior {
         let mut prior = Prior::default();
-        for path in beside(own) {
-            let recording = Recording::open(&path).ok().filter(|recording| recording.kernel == kernel);
-            if let Some(recording) = recording {
-                prior.add(&path, &recording, space);
+        for study in beside(own) {
+            let text = study.read(JOURNAL).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+            let recording = text.and_then(|text| Recording::of_text(&text, JOURNAL).ok());
+            if let Some(recording) = recording.filter(|recording| recording.kernel == kernel) {
+                prior.add(study.path(), &recording, space);
             }
         }
         prior
@@ -91,13 +94,12 @@ impl Prior {
     }
 }
 
-/// The other studies in the folder of a study, in order of name.
-fn beside(own: &Path) -> Vec<PathBuf> {
-    let Some(entries) = own.parent().and_then(|out| fs::read_dir(out).ok()) else { return Vec::new() };
-    let folders = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    let mut studies: Vec<PathBuf> =
-        folders.filter(|folder| folder != own && folder.join("journal.jsonl").is_file()).collect();
+/// The other studies in the evidence folder of a study, in order of name.
+fn beside(own: &Study) -> Vec<OwnFolder> {
+    let mut names = own.out().names().unwrap_or_default();
+    names.retain(|name| *name != own.header().study);
     // A folder has no order of its own, and the same seed has to meet the same priors.
-    studies.sort();
-    studies
+    names.sort();
+    let folders = names.iter().filter_map(|name| own.out().folder(name).ok());
+    folders.filter(|folder| folder.has_file(JOURNAL)).collect()
 }

@@ -12,6 +12,7 @@ use evo_space::value::Value;
 
 use super::names::KnownNames;
 use crate::kernel::access;
+use crate::kernel::apart::Renderer;
 use crate::kernel::label::{LABEL_HINT, is_label};
 
 /// One file being read.
@@ -22,6 +23,8 @@ pub(super) struct Reader<'a> {
     pub(super) folder: Option<&'a Path>,
     /// Whether they may be outside that folder.
     pub(super) allow_outside: bool,
+    /// Where templates of files are rendered.
+    pub(super) renderer: Renderer,
     pub(super) diagnostics: &'a mut Diagnostics,
 }
 

@@ -15,6 +15,7 @@ mod source;
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use evo_space::SpaceWatch;
 use evo_space::diagnostic::{Diagnostic, Diagnostics};
@@ -25,6 +26,7 @@ use names::KnownNames;
 use thiserror::Error;
 
 use super::access::SpaceAccess;
+use super::apart::Renderer;
 use super::embedded;
 use super::spec::{KernelSpec, SpaceFile};
 
@@ -127,14 +129,17 @@ pub(super) fn load_text(
 ) -> Result<SpaceFile, LoadError> {
     let mut diagnostics = Diagnostics::default();
     let watch = access.watch();
-    let mut reader =
-        Reader { text: &text, folder, allow_outside: access.allow_outside, diagnostics: &mut diagnostics };
+    let renderer = if access.render_apart { Renderer::Apart(Arc::default()) } else { Renderer::Here };
+    let allow_outside = access.allow_outside;
+    let mut reader = Reader { text: &text, folder, allow_outside, renderer, diagnostics: &mut diagnostics };
     let mut file = read(&path, &mut reader, &watch);
     if watch.is_over() {
         file = None;
-        let limit = access.limit.as_secs_f64();
-        let hint =
-            format!("opening the space took longer than {limit} s; `--limit-space SECONDS` allows more");
+        let (limit, patience) = (access.limit.as_secs_f64(), access.patience().as_secs_f64());
+        let hint = format!(
+            "opening the space took longer than {limit} s of processor time, or {patience} s in all; \
+             `--limit-space SECONDS` allows more"
+        );
         diagnostics.push(Diagnostic {
             message: "the space takes too long to open".into(),
             span: None,

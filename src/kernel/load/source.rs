@@ -9,8 +9,8 @@ use evo_space::document::Node;
 use super::fields::{Fields, Reader};
 use super::names::KnownNames;
 use crate::kernel::access::{self, ARRAY_MAX};
+use crate::kernel::apart::{RenderFailure, Renderer};
 use crate::kernel::spec::{KernelText, SourceKind};
-use crate::kernel::template;
 
 /// Embedded files that a space file may name: name and text.
 pub(super) type Files = [(&'static str, &'static str)];
@@ -69,7 +69,9 @@ pub(super) fn read_text(
     let beside = reader.path_beside(&name);
     if let Some(folder) = reader.folder {
         match access::read_beside(folder, &name, reader.allow_outside) {
-            Ok(text) => return Some(KernelText { kind, path: beside, text }),
+            Ok(text) => {
+                return Some(KernelText { kind, path: beside, text, renderer: reader.renderer.clone() });
+            }
             Err(cause) if cause.kind() == ErrorKind::NotFound => {}
             // A file that is there and cannot be read is an error: an embedded one must not take its place.
             Err(cause) => {
@@ -79,7 +81,8 @@ pub(super) fn read_text(
         }
     }
     if let Some((_, text)) = files.iter().find(|(own, _)| *own == name) {
-        return Some(KernelText { kind, path: PathBuf::from(&name), text: (*text).to_string() });
+        let (path, renderer) = (PathBuf::from(&name), Renderer::Here);
+        return Some(KernelText { kind, path, text: (*text).to_string(), renderer });
     }
     let hint = match nearest(&name, files.iter().map(|(own, _)| *own)) {
         Some(near) => format!("did you mean the embedded `{near}`?"),
@@ -91,7 +94,12 @@ pub(super) fn read_text(
 
 fn check_template(reader: &mut Reader, node: &Node, text: &KernelText, names: &KnownNames) {
     let sizes = names.sizes();
-    for error in template::check(text, &names.parameters()) {
+    let errors = match text.renderer.check(&text.path, &text.text, &names.parameters()) {
+        Ok(errors) => errors,
+        Err(RenderFailure::Template(error)) => vec![error],
+        Err(RenderFailure::Machine(message)) => return reader.hinted(&node.span, message, None),
+    };
+    for error in errors {
         let is_size = error.name.as_deref().is_some_and(|name| sizes.contains(name));
         let hint = match is_size {
             true => Some("a size of problems is an argument, not a template variable".to_string()),

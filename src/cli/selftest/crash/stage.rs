@@ -22,28 +22,19 @@ use crate::process;
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Right, wrong, out of bounds and uncompilable variants, each of them three times.
-const SPACE: &str = r#"
+const SPACE: &str = concat!(
+    r#"
 [kernel]
 name = "crash"
 source = "crash.cu"
 [parameters]
 BLOCK = { values = [32, 64, 96], default = 32 }
 CASE = { values = [0, 1, 2, 3], default = 0, help = "1 is wrong, 2 does not compile, 3 writes out of bounds" }
-[[arguments]]
-name = "x"
-dtype = "f32"
-shape = ["N"]
-role = "input"
-[[arguments]]
-name = "y"
-dtype = "f32"
-shape = ["N"]
-role = "output"
-[[arguments]]
-name = "n"
-dtype = "i32"
-value = "N"
-[[launches]]
+"#,
+    buffer!("x", "f32", "\"N\"", "input"),
+    buffer!("y", "f32", "\"N\"", "output"),
+    count!("n", "N"),
+    r#"[[launches]]
 entry = "crash"
 grid = ["ceil_div(N, BLOCK)"]
 block = ["BLOCK"]
@@ -53,7 +44,8 @@ sizes = { N = 4096 }
 [check]
 reference = { source = "naive.cu", entry = "naive", grid = ["ceil_div(N, 64)"], block = [64] }
 tiny = [ { N = 1 }, { N = "BLOCK + 1" } ]
-"#;
+"#
+);
 
 const KERNEL: &str = r#"
 #if CASE == 2

@@ -14,6 +14,7 @@ use super::processes::{self, ProcessId};
 use super::stage::{CrashStage, Sweep, Verdicts};
 use crate::cli::error::CliError;
 use crate::journal::lock::StudyLock;
+use crate::journal::own_folder::OwnFolder;
 
 /// Moments in a study.
 pub const MOMENTS: usize = 4;
@@ -185,7 +186,8 @@ impl Play<'_> {
                 None => problems.push(format!("`{name}` has no verdict")),
             }
         }
-        if let Err(error) = StudyLock::take(&self.stage.study(&self.name)) {
+        let folder = OwnFolder::open(&self.stage.study(&self.name));
+        if let Some(Err(error)) = folder.ok().map(|folder| StudyLock::take(&folder)) {
             problems.push(format!("the study's lock is still held: {error}"));
         }
         problems.extend(

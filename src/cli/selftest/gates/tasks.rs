@@ -45,103 +45,32 @@ pub enum FixtureTask {
     Norm,
 }
 
-const LINE: &str = r#"
-[[arguments]]
-name = "x"
-dtype = "f32"
-shape = ["N"]
-role = "input"
-[[arguments]]
-name = "y"
-dtype = "f32"
-shape = ["N"]
-role = "output"
-[[arguments]]
-name = "w"
-dtype = "f32"
-shape = ["1125899906842624 if FIXTURE == 'vast' and N > 1000 else WORK"]
-role = "scratch"
-[[arguments]]
-name = "n"
-dtype = "i32"
-value = "N"
-"#;
+const LINE: &str = concat!(
+    buffer!("x", "f32", "\"N\"", "input"),
+    buffer!("y", "f32", "\"N\"", "output"),
+    buffer!("w", "f32", "\"1125899906842624 if FIXTURE == 'vast' and N > 1000 else WORK\"", "scratch"),
+    count!("n", "N"),
+);
 
-const INTEGERS: &str = r#"
-[[arguments]]
-name = "a"
-dtype = "i32"
-shape = ["N"]
-role = "input"
-[[arguments]]
-name = "b"
-dtype = "i32"
-shape = ["N"]
-role = "output"
-[[arguments]]
-name = "n"
-dtype = "i32"
-value = "N"
-"#;
+const INTEGERS: &str =
+    concat!(buffer!("a", "i32", "\"N\"", "input"), buffer!("b", "i32", "\"N\"", "output"), count!("n", "N"),);
 
-const IN_PLACE: &str = r#"
-[[arguments]]
-name = "y"
-dtype = "f32"
-shape = ["N"]
-role = "inout"
-[[arguments]]
-name = "n"
-dtype = "i32"
-value = "N"
-"#;
+const IN_PLACE: &str = concat!(buffer!("y", "f32", "\"N\"", "inout"), count!("n", "N"));
 
-const ROWS: &str = r#"
-[[arguments]]
-name = "x"
-dtype = "f32"
-shape = ["ROWS", "COLS"]
-role = "input"
-[[arguments]]
-name = "y"
-dtype = "f32"
-shape = ["ROWS", "COLS"]
-role = "output"
-[[arguments]]
-name = "m"
-dtype = "i32"
-value = "ROWS"
-[[arguments]]
-name = "n"
-dtype = "i32"
-value = "COLS"
-"#;
+const ROWS: &str = concat!(
+    buffer!("x", "f32", "\"ROWS\", \"COLS\"", "input"),
+    buffer!("y", "f32", "\"ROWS\", \"COLS\"", "output"),
+    count!("m", "ROWS"),
+    count!("n", "COLS"),
+);
 
-const NORM: &str = r#"
-[[arguments]]
-name = "x"
-dtype = "f32"
-shape = ["ROWS", "COLS"]
-role = "input"
-[[arguments]]
-name = "w"
-dtype = "f32"
-shape = ["COLS"]
-role = "input"
-[[arguments]]
-name = "y"
-dtype = "f32"
-shape = ["ROWS", "COLS"]
-role = "output"
-[[arguments]]
-name = "m"
-dtype = "i32"
-value = "ROWS"
-[[arguments]]
-name = "n"
-dtype = "i32"
-value = "COLS"
-"#;
+const NORM: &str = concat!(
+    buffer!("x", "f32", "\"ROWS\", \"COLS\"", "input"),
+    buffer!("w", "f32", "\"COLS\"", "input"),
+    buffer!("y", "f32", "\"ROWS\", \"COLS\"", "output"),
+    count!("m", "ROWS"),
+    count!("n", "COLS"),
+);
 
 /// Beyond what instrumented runs take (`worker/judge/instrumented.rs`), by a workspace that hardly anything touches.
 const WORK: &str = "2097152";

@@ -11,22 +11,40 @@ use evo_protocol::worker::{Frame, Response};
 use super::wire::RoomMessage;
 use crate::host::fault;
 
+/// What an executor was asked, as far as it decides what is believed of the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// To load its module. No code of the variant has run, so evo's own code speaks.
+    Load,
+    /// To run a call and watch its accesses. Where that takes too long, the call is left out.
+    Watch,
+    /// Anything else.
+    Other,
+}
+
 /// What an executor's last packet is, if it is a fault's last words.
 pub fn last_words(message: &RoomMessage) -> Option<DeviceError> {
     let frame: Frame<Response> = message.parse().ok()?;
     match frame.body {
-        Response::Fault { error } if is_believed(&error) => Some(*error),
+        Response::Fault { error } if is_believed(&error, Asked::Other) => Some(*error),
         _ => None,
     }
 }
 
-/// Whether an executor may say this of its variant. Nothing that it says may speak for it.
-pub fn is_believed(error: &DeviceError) -> bool {
+/// Whether an executor may say this of its variant. Nothing that it says may speak for it, and trouble of the harness
+/// would keep the variant from a verdict for ever: once the variant's code has run, only the worker may claim that.
+pub fn is_believed(error: &DeviceError, asked: Asked) -> bool {
     let kind = error.kind;
     let class = kind.class();
     let against = matches!(class, VerdictClass::Launch | VerdictClass::Crash | VerdictClass::Wrong);
     let own = matches!(kind, VerdictKind::WorkerDied | VerdictKind::StaleBinary);
-    against && !own || kind == VerdictKind::HarnessError
+    let too_long = || error.cause.as_deref() == Some("budget");
+    let excused = match asked {
+        Asked::Load => true,
+        Asked::Watch => too_long(),
+        Asked::Other => false,
+    };
+    against && !own || kind == VerdictKind::HarnessError && excused
 }
 
 /// A kernel's fault.
@@ -42,11 +60,16 @@ pub fn of_nonsense(found: &str) -> DeviceError {
     died(format!("the variant broke the protocol: {found}"), "protocol")
 }
 
-/// An exit or a signal, as `waitpid` tells it. Without a status the executor lived on behind a closed socket.
+/// An exit or a signal, as `waitpid` tells it. A signal that a process does not bring upon itself is told in words:
+/// from the worker's own end by it, the parent would conclude that somebody killed the worker. Without a status the executor lived on behind a closed socket.
 pub fn of_status(status: Option<i32>) -> DeviceError {
     let Some(status) = status else { return of_nonsense("it closed its socket and went on running") };
     let exited = libc::WIFEXITED(status);
     let number = if exited { libc::WEXITSTATUS(status) } else { libc::WTERMSIG(status) };
+    if !exited && fault::is_installed() && !FAULTS.contains(&number) {
+        let killed = DeviceError::plain(VerdictKind::WorkerDied, "the variant's process was killed");
+        fault::pass_on(&DeviceError { code: Some(number), ..killed });
+    }
     if fault::is_installed() {
         // SAFETY: ends this process, in the way in which the variant has ended its own.
         unsafe {
@@ -63,6 +86,23 @@ pub fn of_status(status: Option<i32>) -> DeviceError {
     }
 }
 
+/// Signals that a process brings upon itself.
+const FAULTS: [i32; 7] =
+    [libc::SIGABRT, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGSEGV, libc::SIGSYS, libc::SIGTRAP];
+
+/// The end of an executor that was loading its module: the machine's doing, as no code of the variant has run. Nothing
+/// where loading itself crashed.
+pub fn of_unborn(status: Option<i32>) -> Option<DeviceError> {
+    let status = status?;
+    let how = match libc::WIFEXITED(status) {
+        true => format!("ended with code {}", libc::WEXITSTATUS(status)),
+        false if FAULTS.contains(&libc::WTERMSIG(status)) => return None,
+        false => format!("was killed by signal {}", libc::WTERMSIG(status)),
+    };
+    let message = format!("the process that loads the variant {how} before it was ready");
+    Some(DeviceError::plain(VerdictKind::HarnessError, message).sticky())
+}
+
 fn died(message: String, cause: &str) -> DeviceError {
     DeviceError::plain(VerdictKind::WorkerDied, message).with_cause(cause).sticky()
 }
@@ -72,19 +112,39 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_variant_cannot_claim_that_the_harness_failed() {
+        let trouble = DeviceError::plain(VerdictKind::HarnessError, "the machine is broken, so it says");
+        let late = trouble.clone().with_cause("budget");
+        let believed =
+            |error| [Asked::Load, Asked::Watch, Asked::Other].map(|asked| is_believed(error, asked));
+        assert_eq!(believed(&trouble), [true, false, false]);
+        assert_eq!(believed(&late), [true, true, false]);
+    }
+
+    #[test]
+    fn an_executor_that_never_loaded_says_nothing_about_its_variant() {
+        let kind = |status| of_unborn(Some(status)).map(|error| error.kind);
+        assert_eq!(kind(70 << 8), Some(VerdictKind::HarnessError));
+        assert_eq!(kind(libc::SIGKILL), Some(VerdictKind::HarnessError));
+        assert_eq!(kind(libc::SIGSEGV), None);
+        assert!(of_unborn(None).is_none());
+    }
+
+    #[test]
     fn nothing_that_speaks_for_a_variant_is_believed() {
+        let believes = |kind| is_believed(&DeviceError::plain(kind, "so it says"), Asked::Other);
         for kind in VerdictKind::ALL {
-            let believed = is_believed(&DeviceError::plain(*kind, "so it says"));
+            let believed = believes(*kind);
             let name = kind.as_str();
             let speaks_against = name.starts_with("crash_")
                 || name.starts_with("oob_")
-                || ["harness_error", "out_of_memory", "launch_fail", "load_error"].contains(&name);
+                || ["out_of_memory", "launch_fail", "load_error"].contains(&name);
             assert!(believed || !speaks_against, "{name}");
         }
         for kind in
             [VerdictKind::Pass, VerdictKind::PassedOver, VerdictKind::WorkerDied, VerdictKind::TooSlow]
         {
-            assert!(!is_believed(&DeviceError::plain(kind, "so it says")));
+            assert!(!believes(kind));
         }
         let forged = RoomMessage {
             bytes: br#"{"v":1,"id":0,"body":{"type":"fault","error":{"kind":"pass","cause":null,"message":"","code":null,"sticky":false}}}"#.to_vec(),

@@ -5,6 +5,7 @@ use evo_protocol::device::{DeviceError, EntryAttributes};
 use evo_protocol::measurement::TimingMode;
 use serde::{Deserialize, Serialize};
 
+use super::ending::Asked;
 use crate::device::{BoundArgument, BoundLaunch, BufferId, RunConditions, VariableState, Watch, WatchReport};
 
 /// A request. Descriptors come in the order of `map`; `Load` has the module's before them.
@@ -62,6 +63,15 @@ pub enum RoomOrder {
 }
 
 impl RoomOrder {
+    /// What decides how much of an answer is believed.
+    pub fn asked(&self) -> Asked {
+        match self {
+            RoomOrder::Load { .. } => Asked::Load,
+            RoomOrder::Watch { .. } => Asked::Watch,
+            _ => Asked::Other,
+        }
+    }
+
     /// The buffers that kernels get.
     pub fn buffers(&self) -> Vec<BufferId> {
         let of = |launches: &[BoundLaunch]| -> Vec<BufferId> {

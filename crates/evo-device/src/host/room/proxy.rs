@@ -14,7 +14,7 @@ use rustix::fs::MemfdFlags;
 use rustix::process::{Resource, Rlimit};
 
 use super::clock::ClockCheck;
-use super::ending;
+use super::ending::{self, Asked};
 use super::nursery::{Nursery, RoomOptions};
 use super::order::{MappedBuffer, RoomAnswer, RoomOrder, RoomReply, RoomRequest};
 use super::wire::{DESCRIPTORS_MAX, RoomMessage, RoomSocket};
@@ -194,19 +194,22 @@ impl Tenant {
             return Err(self.unexpected());
         }
         self.number = request.number;
+        let asked = request.order.asked();
         if self.socket.send(request, descriptors).is_err() {
-            return Err(self.ended(nursery));
+            return Err(self.ended(nursery, asked));
         }
         let message = match self.socket.receive() {
             Ok(Some(message)) => message,
-            Ok(None) | Err(_) => return Err(self.ended(nursery)),
+            Ok(None) | Err(_) => return Err(self.ended(nursery, asked)),
         };
         if let Some(error) = ending::last_words(&message) {
             return Err(ending::of_fault(error));
         }
         match message.parse::<RoomReply>() {
             Ok(reply) if reply.number == self.number => match &reply.result {
-                Err(error) if !ending::is_believed(error) => Err(ending::of_nonsense(&shown(&message))),
+                Err(error) if !ending::is_believed(error, asked) => {
+                    Err(ending::of_nonsense(&shown(&message)))
+                }
                 _ => Ok(reply),
             },
             _ => Err(ending::of_nonsense(&shown(&message))),
@@ -224,9 +227,12 @@ impl Tenant {
     }
 
     /// What became of an executor that closed its end.
-    fn ended(&self, nursery: &Nursery) -> DeviceError {
+    fn ended(&self, nursery: &Nursery, asked: Asked) -> DeviceError {
         match nursery.bury(self.pid, GRACE) {
-            Ok(status) => ending::of_status(status),
+            Ok(status) => {
+                let unborn = (asked == Asked::Load).then(|| ending::of_unborn(status)).flatten();
+                unborn.unwrap_or_else(|| ending::of_status(status))
+            }
             Err(error) => DeviceError::plain(VerdictKind::HarnessError, error.to_string()).sticky(),
         }
     }

@@ -1,0 +1,121 @@
+//! Machines that run out of something while variants are compiled and judged: processes, room on the disk. What fails
+//! then is nobody's verdict, and a resume on a machine that has room comes to the verdicts of an undisturbed run.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use crate::skip::skipped;
+use crate::sweep::{Bench, expected, right_or_wrong, text};
+
+const SWEEP: &str = "sweep scale.toml --device host --study s --strategy exhaustive --finalists 0 --resume";
+
+/// The verdicts that a sweep has come to, each that of an undisturbed run.
+#[track_caller]
+fn right_so_far(bench: &Bench) -> BTreeMap<String, String> {
+    if !bench.path().join("evidence/s/journal.jsonl").exists() {
+        return BTreeMap::new();
+    }
+    let (verdicts, expected) = (right_or_wrong(bench.verdicts()), expected());
+    for (name, verdict) in &verdicts {
+        assert_eq!(Some(verdict), expected.get(name), "{name}");
+    }
+    verdicts
+}
+
+/// evo as a user of its own, of whom there may be so many processes and threads; `None` where this test may not be
+/// another user.
+fn evo_of_few(bench: &Bench, user: u32, most: Option<u32>) -> Option<Command> {
+    let user = user.to_string();
+    let mut command = Command::new("timeout");
+    command.args(["-k", "5", "60", "setpriv", "--reuid", &user, "--regid", &user, "--clear-groups"]);
+    if let Some(most) = most {
+        command.args(["prlimit", &format!("--nproc={most}:{most}")]);
+    }
+    let (cache, folder) = (bench.path().join("cache"), bench.path());
+    command.arg(env!("CARGO_BIN_EXE_evo")).env("EVO_CACHE_DIR", cache).env("HOME", folder);
+    command.current_dir(folder).stdin(Stdio::null());
+    Some(command).filter(|_| rustix::process::geteuid().is_root())
+}
+
+#[test]
+fn a_user_who_may_start_no_more_processes_gets_no_wrong_verdict() {
+    let bench = Bench::new();
+    std::fs::set_permissions(bench.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    // Nobody's number, so that no other process counts.
+    let user = 61_000 + std::process::id() % 4_000;
+    let usable = evo_of_few(&bench, user, Some(1000))
+        .and_then(|mut command| command.arg("--version").output().ok())
+        .is_some_and(|output| output.status.success());
+    if !usable {
+        return skipped("it may not run evo as another user (it takes root, `setpriv` and `prlimit`)");
+    }
+    let run = |most: Option<u32>| -> Output {
+        let mut command = evo_of_few(&bench, user, most).unwrap();
+        command.args(SWEEP.split(' ')).output().unwrap()
+    };
+    for most in [1, 3, 6, 10, 13, 26, 28] {
+        let output = run(Some(most));
+        let said = text(&output.stderr);
+        assert!(!said.contains("panicked"), "with {most}: {said}");
+        // 5: it was ended in order, because compilers that cannot start others wait for long.
+        assert!(
+            matches!(output.status.code(), Some(0 | 2 | 4 | 5)),
+            "with {most}: {:?} {said}",
+            output.status
+        );
+        if most == 1 {
+            assert_eq!(output.status.code(), Some(4), "{said}");
+            assert!(
+                said.contains("Resource temporarily unavailable") && said.contains("ulimit -u"),
+                "{said}"
+            );
+        }
+        right_so_far(&bench);
+    }
+    let output = run(None);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(right_so_far(&bench), expected());
+}
+
+/// A script that runs in `root` with a disk of so many bytes that is mounted for it alone, in `disk`; evo is `$0`.
+/// `None`, said aloud, where mounting is not allowed.
+pub fn on_small_disk(root: &Path, bytes: u32, script: &str) -> Option<Command> {
+    let mount = format!("mount -t tmpfs -o size={bytes} tmpfs disk");
+    std::fs::create_dir_all(root.join("disk")).unwrap();
+    let in_namespace = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.current_dir(root).stdin(Stdio::null()).args(["--user", "--map-root-user", "--mount"]);
+        command.args(["sh", "-c", script, env!("CARGO_BIN_EXE_evo")]);
+        command
+    };
+    if in_namespace(&mount).output().is_ok_and(|output| output.status.success()) {
+        return Some(in_namespace(&format!("{mount} && {script}")));
+    }
+    skipped("it may not mount a small disk");
+    None
+}
+
+#[test]
+fn a_disk_that_fills_while_variants_are_compiled_is_nobodys_verdict() {
+    let bench = Bench::new();
+    // Everything that evo makes once is there; then so little is left that a few variants fill it.
+    let script = format!(
+        "export EVO_CACHE_DIR=$PWD/disk/cache TMPDIR=$PWD/disk/tmp && mkdir -m 700 disk/cache disk/tmp && \
+         \"$0\" test-one scale.toml BLOCK=32 VEC=1 FACTOR=2 --device host > said-1 2>&1 && \
+         head -c $((($(df -k --output=avail disk | tail -n 1) - 150) * 1024)) /dev/zero > disk/filler; \
+         \"$0\" {SWEEP} > said-2 2>&1; echo $? > code-2; cp -r evidence first; rm disk/filler; \
+         \"$0\" {SWEEP} > said-3 2>&1; echo $? > code-3"
+    );
+    let Some(mut command) = on_small_disk(bench.path(), 256 << 20, &script) else { return };
+    assert!(command.status().unwrap().success());
+    let read = |name: &str| std::fs::read_to_string(bench.path().join(name)).unwrap();
+    let said = read("said-2");
+    assert_eq!(read("code-2").trim(), "4", "{said}");
+    assert!(said.contains("the disk of the compile cache") && said.contains("is full"), "{said}");
+    assert!(said.contains("hint: make room"), "{said}");
+    assert!(read("first/s/journal.jsonl").matches("\"kind\":\"evaluation\"").count() < expected().len());
+    assert_eq!(read("code-3").trim(), "0", "{}", read("said-3"));
+    assert_eq!(right_so_far(&bench), expected());
+}
