@@ -21,6 +21,7 @@ use evo_protocol::worker::{Depth, GateAnswer, MeasureAnswer, SamplePolicy};
 
 use super::deadline::work;
 use super::job::{Job, Judgement, Standing};
+use super::race::{ScreenRace, least, objective};
 use crate::timing::policy;
 
 /// Does the work: a worker process, or a script in tests.
@@ -49,8 +50,6 @@ const CONTENDER: f64 = 1.10;
 /// A race is lost where the time is certainly above the incumbent's by more than this: within it two measurements of
 /// one variant differ from one minute to the next.
 const WITHIN_NOISE: f64 = 1.01;
-/// How far a screening's median may be above the median of many samples.
-const SCREENED: f64 = 0.97;
 
 /// Takes a job through the gates. `judgement` receives the findings, also those of a walk that broke off.
 /// Returns whether the process has seen a sticky error and must be replaced.
@@ -79,41 +78,6 @@ pub fn run<S: Station>(
     complete(&mut judgement.gates, &why);
     mark(&mut judgement.gates, job.candidate.check.checks);
     result
-}
-
-/// The weighted geometric mean of p50 over timed problems in one mode; none while one is missing.
-pub fn objective(measurements: &[Measurement], timed: &[ProblemPlan], mode: TimingMode) -> Option<f64> {
-    mean_of(measurements, timed, mode, |own| own.p50_ns)
-}
-
-/// The least that the objective can be: the lower ends of all intervals.
-fn least(measurements: &[Measurement], timed: &[ProblemPlan], mode: TimingMode) -> Option<f64> {
-    let low = |own: &Measurement| match own.stop {
-        // Too few samples for an interval.
-        StopRule::Screen => own.p50_ns * SCREENED,
-        _ => own.ci_low_ns,
-    };
-    mean_of(measurements, timed, mode, low)
-}
-
-fn mean_of(
-    measurements: &[Measurement],
-    timed: &[ProblemPlan],
-    mode: TimingMode,
-    time: impl Fn(&Measurement) -> f64,
-) -> Option<f64> {
-    let (mut sum, mut weights) = (0.0, 0.0);
-    for plan in timed {
-        let own = measurements.iter().find(|own| own.mode == mode && own.problem == plan.name)?;
-        let time = time(own);
-        if !(time.is_finite() && time > 0.0) {
-            return None;
-        }
-        // Logarithms, so that a ratio on a short problem counts as much as the same ratio on a long one.
-        sum += plan.weight * time.ln();
-        weights += plan.weight;
-    }
-    (weights > 0.0).then(|| (sum / weights).exp())
 }
 
 /// The gates that a lane answers for.
@@ -239,7 +203,7 @@ impl<'a, S: Station> GateWalk<'a, S> {
     /// The cheap path: a quick check and few samples, problem by problem. Slow variants end here.
     fn screen(&mut self) -> Result<(), WalkEnd<S::Broken>> {
         let races = self.job.candidate.check.checks.include(GateCheck::Screening);
-        let mut race = Race::default();
+        let mut race = ScreenRace::default();
         for plan in self.cheapest_first() {
             // Checked before it is timed: a kernel that skips work is fast.
             self.gate(Gate::FullShapes, Depth::Quick, std::slice::from_ref(plan))?;
@@ -312,7 +276,7 @@ impl<'a, S: Station> GateWalk<'a, S> {
         self.standing.problems.get(&plan.name).copied().unwrap_or_else(|| work(plan))
     }
 
-    fn too_slow(&mut self, race: &Race, abandoned: bool) -> WalkEnd<S::Broken> {
+    fn too_slow(&mut self, race: &ScreenRace, abandoned: bool) -> WalkEnd<S::Broken> {
         let ratio = race.ratio().unwrap_or(f64::NAN);
         // An estimate for the strategy, which learns more from a number than from a bare `too_slow`.
         self.found.objective_ns = self.standing.objective_ns.map(|best| best * ratio);
@@ -425,320 +389,6 @@ impl<'a, S: Station> GateWalk<'a, S> {
     }
 }
 
-/// The newcomer against the incumbent, problem by problem.
-#[derive(Default)]
-struct Race {
-    log_sum: f64,
-    weights: f64,
-    last: (String, f64, f64),
-}
-
-impl Race {
-    fn add(&mut self, plan: &ProblemPlan, seen_ns: f64, incumbent_ns: f64) {
-        self.log_sum += plan.weight * (seen_ns / incumbent_ns).ln();
-        self.weights += plan.weight;
-        self.last = (plan.name.clone(), seen_ns, incumbent_ns);
-    }
-
-    /// The weighted geometric mean of the ratios so far, by which the objective is estimated.
-    fn ratio(&self) -> Option<f64> {
-        (self.weights > 0.0).then(|| (self.log_sum / self.weights).exp())
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use evo_protocol::device::Telemetry;
-
-    use super::*;
-    use crate::supervise::job::example;
-
-    /// Answers every gate with pass, and every measurement with the problem's time.
-    #[derive(Default)]
-    struct Script {
-        times: Vec<(&'static str, f64)>,
-        fail: Option<(Gate, VerdictKind)>,
-        die_at: Option<Gate>,
-        load_error: Option<DeviceError>,
-        asked: Vec<String>,
-    }
-
-    impl Station for Script {
-        type Broken = &'static str;
-
-        fn load(&mut self, _job: &Job) -> Result<Result<f64, DeviceError>, &'static str> {
-            self.asked.push("load".into());
-            Ok(self.load_error.clone().map_or(Ok(1.0), Err))
-        }
-
-        fn gate(
-            &mut self,
-            gate: Gate,
-            depth: Depth,
-            plans: &[ProblemPlan],
-        ) -> Result<GateAnswer, &'static str> {
-            let names: Vec<&str> = plans.iter().map(|plan| plan.name.as_str()).collect();
-            self.asked.push(format!("{} {depth:?} {}", gate.as_str(), names.join(",")));
-            if self.die_at == Some(gate) {
-                return Err("dead");
-            }
-            let verdict = self
-                .fail
-                .filter(|(own, _)| *own == gate)
-                .map(|(_, kind)| Box::new(Verdict::new(kind, "so it is")));
-            let state = if verdict.is_some() { GateState::Fail } else { GateState::Pass };
-            let report = GateReport { state, cases: plans.len() as u32, ..GateReport::not_run(gate, "") };
-            Ok(GateAnswer { report, verdict, attributes: Vec::new(), sticky: false })
-        }
-
-        fn measure(
-            &mut self,
-            plan: &ProblemPlan,
-            mode: TimingMode,
-            policy: &SamplePolicy,
-        ) -> Result<MeasureAnswer, &'static str> {
-            let kind = match (policy.race, policy.screen) {
-                (Some(race), _) if race.rival_ns.is_some() => "race alone",
-                (Some(_), _) => "race",
-                (None, true) => "screen",
-                (None, false) => "measure",
-            };
-            self.asked.push(format!("{kind} {} {}", plan.name, mode.as_str()));
-            let time = self.times.iter().find(|(name, _)| *name == plan.name).map_or(100.0, |own| own.1);
-            let abandoned = policy.abandon_above_ns.is_some_and(|above| time > above);
-            let measurement = Measurement {
-                problem: plan.name.clone(),
-                mode,
-                samples: 3,
-                batch: 1,
-                p10_ns: time,
-                p50_ns: time,
-                p90_ns: time,
-                min_ns: time,
-                mad_ns: 0.0,
-                ci_low_ns: time,
-                ci_high_ns: time,
-                outliers: 0,
-                dropped: 0,
-                stop: match (abandoned, kind) {
-                    (true, _) => StopRule::Abandoned,
-                    (false, "screen") => StopRule::Screen,
-                    (false, _) => StopRule::Interval,
-                },
-                telemetry: Telemetry::default(),
-                raw_ns: Vec::new(),
-            };
-            let honesty =
-                GateReport { state: GateState::Pass, cases: 1, ..GateReport::not_run(Gate::Honesty, "") };
-            let honesty = (!policy.screen).then_some(honesty);
-            Ok(MeasureAnswer {
-                measurement: Some(Box::new(measurement)),
-                honesty,
-                ..MeasureAnswer::default()
-            })
-        }
-    }
-
-    fn standing(times: &[(&str, f64)], objective_ns: f64) -> Standing {
-        Standing::new(times.iter().map(|(name, ns)| (name.to_string(), *ns)).collect(), objective_ns)
-    }
-
-    /// A job's whole way; a station that breaks is not expected.
-    fn judge(script: &mut Script, job: &Job, standing: &Standing) -> Judgement {
-        let mut judgement = Judgement::begin();
-        assert!(!run(script, job, standing, &mut judgement).unwrap());
-        judgement
-    }
-
-    fn states(outcome: &Judgement) -> String {
-        let state = |report: &GateReport| {
-            let letter = match report.state {
-                GateState::Pass => "pass",
-                GateState::Fail => "FAIL",
-                GateState::NotRun => "-",
-            };
-            format!("{}:{letter}", report.gate.as_str())
-        };
-        outcome.gates.iter().map(state).collect::<Vec<_>>().join(" ")
-    }
-
-    #[test]
-    fn the_first_variant_goes_all_the_way() {
-        let mut script = Script::default();
-        let outcome =
-            judge(&mut script, &example::job(&[("big", 9.0), ("small", 1.0)]), &Standing::default());
-        assert!(outcome.verdict.is_pass());
-        assert!((outcome.objective_ns.unwrap() - 100.0).abs() < 1e-9);
-        assert_eq!(outcome.measurements.len(), 4);
-        assert!(outcome.gates.iter().all(|report| report.state == GateState::Pass));
-        insta::assert_snapshot!(script.asked.join("\n"), @r"
-        load
-        launch Quick big,small
-        tiny_shapes Quick tiny:1
-        full_shapes Quick small
-        screen small hot
-        full_shapes Quick big
-        screen big hot
-        tiny_shapes Full tiny:1
-        full_shapes Full big,small
-        repeatability Full big,small
-        measure big hot
-        measure small hot
-        measure big cold
-        measure small cold
-        ");
-    }
-
-    #[test]
-    fn a_slow_but_right_variant_is_too_slow_with_its_time() {
-        let mut script = Script { times: vec![("p", 900.0)], ..Script::default() };
-        let outcome = judge(&mut script, &example::job(&[("p", 1.0)]), &standing(&[("p", 100.0)], 100.0));
-        assert_eq!(
-            states(&outcome),
-            "launch:pass tiny_shapes:pass full_shapes:pass repeatability:- timing:FAIL honesty:-"
-        );
-        let verdict = outcome.verdict;
-        assert_eq!(verdict.kind, VerdictKind::TooSlow);
-        assert_eq!(verdict.evidence.get("measured_ns"), Some(&900.0.into()));
-        assert!((outcome.objective_ns.unwrap() - 900.0).abs() < 1e-9);
-        assert_eq!(outcome.measurements.len(), 1);
-        assert_eq!(script.asked.last().unwrap(), "screen p hot");
-    }
-
-    #[test]
-    fn who_cannot_win_is_raced_and_asked_nothing_more() {
-        let check = |time, label: &str, asked: &[&str]| {
-            let mut script = Script { times: vec![("p", time)], ..Script::default() };
-            let best = standing(&[("p", 100.0)], 100.0);
-            let outcome = judge(&mut script, &example::job(&[("p", 1.0)]), &best);
-            assert_eq!(outcome.verdict.label(), label, "{time}");
-            assert_eq!(script.asked[3..], *asked, "{time}");
-            outcome
-        };
-        let all = [
-            "full_shapes Quick p",
-            "screen p hot",
-            "race alone p hot",
-            "tiny_shapes Full tiny:1",
-            "full_shapes Full p",
-            "repeatability Full p",
-            "measure p hot",
-            "measure p cold",
-        ];
-        let outcome = check(103.0, "too_slow", &all[..3]);
-        assert_eq!(outcome.objective_ns, Some(103.0f64.ln().exp()));
-        assert!(outcome.measurements.len() == 1 && outcome.measurements[0].problem == "p");
-        assert_eq!(outcome.verdict.evidence.get(Verdict::RACED), Some(&true.into()));
-        assert_eq!(
-            states(&outcome),
-            "launch:pass tiny_shapes:pass full_shapes:pass repeatability:- timing:FAIL honesty:-"
-        );
-        // Within the noise.
-        check(100.5, "pass", &all);
-        check(90.0, "pass", &all);
-    }
-
-    #[test]
-    fn several_problems_are_raced_until_their_mean_decides() {
-        let check = |times: [f64; 2], races: &[&str], kind| {
-            let times = vec![("a", times[0]), ("b", times[1])];
-            let mut script = Script { times, ..Script::default() };
-            let best = standing(&[("a", 100.0), ("b", 100.0)], 100.0);
-            let outcome = judge(&mut script, &example::job(&[("a", 1.0), ("b", 2.0)]), &best);
-            assert_eq!(outcome.verdict.kind, kind);
-            let asked: Vec<&String> = script.asked.iter().filter(|own| own.starts_with("race")).collect();
-            assert_eq!(asked, races);
-        };
-        check([106.0, 106.0], &["race a hot"], VerdictKind::TooSlow);
-        check([102.0, 102.0], &["race a hot", "race b hot"], VerdictKind::TooSlow);
-        check([104.0, 97.0], &["race a hot", "race b hot"], VerdictKind::Pass);
-    }
-
-    #[test]
-    fn one_weak_problem_does_not_condemn_where_others_make_up_for_it() {
-        let check = |times: [f64; 2], expected| {
-            let times = vec![("a", times[0]), ("b", times[1])];
-            let mut script = Script { times, ..Script::default() };
-            let best = standing(&[("a", 100.0), ("b", 200.0)], 141.0);
-            let outcome = judge(&mut script, &example::job(&[("a", 1.0), ("b", 2.0)]), &best);
-            assert_eq!(outcome.verdict.kind, expected);
-        };
-        check([130.0, 130.0], VerdictKind::Pass);
-        check([140.0, 200.0], VerdictKind::TooSlow);
-        check([170.0, 100.0], VerdictKind::TooSlow);
-        check([105.0, 190.0], VerdictKind::Pass);
-    }
-
-    #[test]
-    fn a_deep_job_skips_the_screening_and_runs_everything() {
-        let mut script = Script { times: vec![("p", 900.0)], ..Script::default() };
-        let mut job = example::job(&[("p", 1.0)]);
-        job.deep = true;
-        let outcome = judge(&mut script, &job, &standing(&[("p", 100.0)], 100.0));
-        assert!(outcome.verdict.is_pass());
-        assert_eq!(outcome.objective_ns, Some(900.0f64.ln().exp()));
-        assert_eq!(outcome.measurements.len(), 3);
-        assert!(!script.asked.iter().any(|asked| asked.starts_with("screen")));
-    }
-
-    #[test]
-    fn the_first_failure_decides_and_later_gates_did_not_run() {
-        let fail = Some((Gate::TinyShapes, VerdictKind::OobWrite));
-        let mut script = Script { fail, ..Script::default() };
-        let outcome = judge(&mut script, &example::job(&[("p", 1.0)]), &Standing::default());
-        assert_eq!(
-            states(&outcome),
-            "launch:pass tiny_shapes:FAIL full_shapes:- repeatability:- timing:- honesty:-"
-        );
-        assert_eq!(outcome.gates[2].message, "not reached: oob_write");
-        assert_eq!(outcome.verdict.kind, VerdictKind::OobWrite);
-        assert_eq!(outcome.objective_ns, None);
-    }
-
-    #[test]
-    fn without_small_shapes_tails_are_not_checked_and_derived_ones_come_with_a_hint() {
-        let mut job = example::job(&[("p", 1.0)]);
-        job.tiny_notes.hint = Some("say `multiple_of`");
-        let fail = Some((Gate::TinyShapes, VerdictKind::WrongAnswer));
-        let mut script = Script { fail, ..Script::default() };
-        let outcome = judge(&mut script, &job, &Standing::default());
-        assert_eq!(outcome.verdict.evidence.get("hint"), Some(&"say `multiple_of`".into()));
-        job.tiny.clear();
-        job.tiny_notes.absent = "no shape; tails not checked".into();
-        let outcome = judge(&mut Script::default(), &job, &Standing::default());
-        assert!(outcome.verdict.is_pass());
-        let tiny = outcome.gates.iter().find(|report| report.gate == Gate::TinyShapes).unwrap();
-        assert!(tiny.lacks_shapes());
-        assert_eq!(tiny.message, "no shape; tails not checked");
-    }
-
-    #[test]
-    fn a_death_names_its_gate() {
-        let mut script = Script { die_at: Some(Gate::Repeatability), ..Script::default() };
-        let mut judgement = Judgement::begin();
-        let job = example::job(&[("p", 1.0)]);
-        let broken = run(&mut script, &job, &Standing::default(), &mut judgement).unwrap_err();
-        assert_eq!(broken, (Gate::Repeatability, "dead"));
-        assert_eq!(judgement.gates[5].message, "not reached: the worker was lost in repeatability");
-    }
-
-    #[test]
-    fn a_refused_binary_is_a_launch_failure() {
-        let error = DeviceError::plain(VerdictKind::LoadError, "no image").with_cause("arch");
-        let mut script = Script { load_error: Some(error), ..Script::default() };
-        let outcome = judge(&mut script, &example::job(&[("p", 1.0)]), &Standing::default());
-        assert!(states(&outcome).starts_with("launch:FAIL"));
-        assert_eq!(outcome.verdict.label(), "load_error:arch");
-    }
-
-    #[test]
-    fn an_objective_needs_every_problem() {
-        let job = example::job(&[("a", 1.0), ("b", 1.0)]);
-        let mut script = Script { times: vec![("a", 100.0), ("b", 400.0)], ..Script::default() };
-        let all = judge(&mut script, &job, &Standing::default()).measurements;
-        let value = objective(&all, &job.timed, TimingMode::Hot).unwrap();
-        assert!((value - 200.0).abs() < 1e-9);
-        assert_eq!(objective(&all[..1], &job.timed, TimingMode::Hot), None);
-        assert_eq!(objective(&all, &job.timed, TimingMode::Eager), None);
-    }
-}
+#[path = "cascade_tests.rs"]
+mod tests;

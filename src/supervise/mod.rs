@@ -1,7 +1,8 @@
 //! The parent's side of a device: jobs in, verdicts out, whatever happens to the workers.
 //!
-//! `cascade` decides which gate a job meets next, `deadline` how long each step may take, `blame` who
-//! caused a death, `supervisor` replaces workers, and `lane` joins them into one call for each job.
+//! `cascade` decides which gate a job meets next, `race` who is too slow, `deadline` how long each step may
+//! take, `blame` who caused a death, `supervisor` replaces workers, and `lane` joins them into one call for
+//! each job.
 
 pub mod blame;
 pub mod cascade;
@@ -9,5 +10,6 @@ pub mod child;
 pub mod deadline;
 pub mod job;
 pub mod lane;
+pub mod race;
 mod supervisor;
 mod unfit;

@@ -1,0 +1,64 @@
+//! Times of one variant beside those of the incumbent: what a screening and a race decide by.
+
+use evo_protocol::measurement::{Measurement, StopRule, TimingMode};
+use evo_protocol::plan::ProblemPlan;
+
+/// How far a screening's median may be above the median of many samples.
+const SCREENED: f64 = 0.97;
+
+/// The weighted geometric mean of p50 over timed problems in one mode; none while one is missing.
+pub fn objective(measurements: &[Measurement], timed: &[ProblemPlan], mode: TimingMode) -> Option<f64> {
+    mean_of(measurements, timed, mode, |own| own.p50_ns)
+}
+
+/// The least that the objective can be: the lower ends of all intervals.
+pub(super) fn least(measurements: &[Measurement], timed: &[ProblemPlan], mode: TimingMode) -> Option<f64> {
+    let low = |own: &Measurement| match own.stop {
+        // Too few samples for an interval.
+        StopRule::Screen => own.p50_ns * SCREENED,
+        _ => own.ci_low_ns,
+    };
+    mean_of(measurements, timed, mode, low)
+}
+
+fn mean_of(
+    measurements: &[Measurement],
+    timed: &[ProblemPlan],
+    mode: TimingMode,
+    time: impl Fn(&Measurement) -> f64,
+) -> Option<f64> {
+    let (mut sum, mut weights) = (0.0, 0.0);
+    for plan in timed {
+        let own = measurements.iter().find(|own| own.mode == mode && own.problem == plan.name)?;
+        let time = time(own);
+        if !(time.is_finite() && time > 0.0) {
+            return None;
+        }
+        // Logarithms, so that a ratio on a short problem counts as much as the same ratio on a long one.
+        sum += plan.weight * time.ln();
+        weights += plan.weight;
+    }
+    (weights > 0.0).then(|| (sum / weights).exp())
+}
+
+/// The newcomer against the incumbent, problem by problem.
+#[derive(Default)]
+pub(super) struct ScreenRace {
+    log_sum: f64,
+    weights: f64,
+    /// The problem seen last, the time there, and the incumbent's, nanoseconds.
+    pub(super) last: (String, f64, f64),
+}
+
+impl ScreenRace {
+    pub(super) fn add(&mut self, plan: &ProblemPlan, seen_ns: f64, incumbent_ns: f64) {
+        self.log_sum += plan.weight * (seen_ns / incumbent_ns).ln();
+        self.weights += plan.weight;
+        self.last = (plan.name.clone(), seen_ns, incumbent_ns);
+    }
+
+    /// The weighted geometric mean of the ratios so far, by which the objective is estimated.
+    pub(super) fn ratio(&self) -> Option<f64> {
+        (self.weights > 0.0).then(|| (self.log_sum / self.weights).exp())
+    }
+}
