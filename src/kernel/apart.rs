@@ -159,7 +159,8 @@ impl RenderProcess {
 
 fn start() -> io::Result<Talk> {
     let mut command = Command::new(process::worker_program()?);
-    command.args(["worker", "--render"]);
+    // A backtrace would read the whole program's debug information when memory is used up.
+    command.args(["worker", "--render"]).env("RUST_BACKTRACE", "0");
     process::limit(&mut command, ResourceLimits { data_bytes: MEMORY_MAX, ..ResourceLimits::default() });
     let talk = Conversation::start(command, VERSION, ProcessGroup::default(), CappedLog::of_end(4096))?;
     Ok(talk.with_line_max(ANSWER_MAX))
