@@ -208,9 +208,23 @@ fn exact(scale: &AnswerScale) -> Bounds {
     }
 }
 
+/// Rule 5, for plain inputs.
+fn rows(shape: OutputShape, scale: &AnswerScale, relative_norm: f64) -> Option<BlockBound> {
+    let is_row = (BLOCK_MIN..=BLOCK_MAX).contains(&shape.row) && shape.row < scale.elements;
+    is_row.then_some(BlockBound {
+        elements: shape.row,
+        ratio: BLOCK_FACTOR * relative_norm,
+        floor: BLOCK_FLOOR * scale.rms,
+    })
+}
+
 /// Rule 6, for plain inputs; `known` is the error of an honest computation.
-fn bias(scale: &AnswerScale, share: f64, known: Option<TrustedError>, smallest: f64) -> Option<BiasBound> {
-    let noise = scale.noise_rms;
+fn bias(
+    scale: &AnswerScale,
+    (share, noise): (f64, f64),
+    known: Option<TrustedError>,
+    smallest: f64,
+) -> Option<BiasBound> {
     let (mean, slope) = known.map_or((0.0, 0.0), |own| (own.mean.abs(), own.slope.abs()));
     // Answers that are nearly equal round alike, and then rounding is a bias.
     (scale.spread > 0.1 * scale.rms).then(|| BiasBound {
@@ -319,16 +333,13 @@ pub fn bounds(check: &CheckPlan, shape: OutputShape, scale: &AnswerScale) -> Bou
     let norm = norm.max(declared);
     let plain = family == Family::Normal && count >= 64.0;
     let relative_norm = if size > 0.0 { norm / size } else { 0.0 };
-    let is_row = (BLOCK_MIN..=BLOCK_MAX).contains(&shape.row) && shape.row < scale.elements;
-    let block = (plain && is_row).then_some(BlockBound {
-        elements: shape.row,
-        ratio: BLOCK_FACTOR * relative_norm,
-        floor: BLOCK_FLOOR * scale.rms,
-    });
+    let block = rows(shape, scale, relative_norm).filter(|_| plain);
     let declared = if size > 0.0 { declared / size } else { 0.0 };
     let share = shares.bias.max(declared / 2.0);
     let known = trusted.or(scale.single.filter(|_| cost.is_some()));
-    let bias = bias(scale, share, known, smallest).filter(|_| plain);
+    // The last bits of inputs move answers to both sides, and single precision has shown what leans.
+    let noise = if strict.is_some() { 0.0 } else { scale.noise_rms };
+    let bias = bias(scale, (share, noise), known, smallest).filter(|_| plain);
     let resolution = (4.0 * precision.unit * scale.rms + scale.noise_rms + smallest) * count.sqrt();
     let varied = plain.then(|| (UNEXPLAINED * scale.spread * count.sqrt()).max(resolution));
     Bounds { tolerance, jumps: 0, norm, max, block, bias, varied }

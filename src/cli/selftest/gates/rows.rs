@@ -194,7 +194,9 @@ pub const ROWS: &[GateRow] = &[
     row(C::Placement, Wide, "before_start", &["oob_read"]).host_only(NO_PLACES),
     row(C::RunAgreement, Wide, "address_bit", &["oob_read:placement"]).worth(NamesCause).host_only(NO_PLACES),
     row(C::RunAgreement, Line, "first_value", &["nondeterministic:uninit_read"])
-        .host(Absent("instrumented runs find it too; `address_bit` is the fixture here")),
+        .host(Absent("instrumented runs find it too; `address_bit` is the fixture here"))
+        // A call that finds what the last one has left gives another output: seen later, and named otherwise.
+        .cuda(Shows(NamesCause)),
     row(C::GuardPages, Wide, "beyond_end", &["oob_read"]).host_only(NO_PAGES),
     // What slips through leaves damage behind, which the next variant would be blamed for.
     row(C::GuardZones, Wide, "write_behind", &["oob_write"]).handled(NewWorker),
