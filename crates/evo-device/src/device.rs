@@ -122,6 +122,25 @@ pub struct Tolerance {
     pub rtol: f64,
 }
 
+/// A part of a buffer, and where it goes in another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopiedPart {
+    /// Offset in the source, bytes.
+    pub source: u64,
+    /// Offset in the target, bytes.
+    pub target: u64,
+    /// Length, bytes.
+    pub bytes: u64,
+}
+
+impl CopiedPart {
+    /// Whether it lies inside a source and a target of these sizes.
+    pub fn fits(self, source: u64, target: u64) -> bool {
+        let ends = |offset: u64, size: u64| offset.checked_add(self.bytes).is_some_and(|end| end <= size);
+        ends(self.source, source) && ends(self.target, target)
+    }
+}
+
 /// One of a module's own variables.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VariableState {
@@ -299,12 +318,11 @@ pub trait Device {
     /// Copies one buffer over another of the same size.
     fn copy(&mut self, from: BufferId, to: BufferId) -> Result<(), DeviceError>;
 
-    /// Copies a buffer over another of the same size, turned by so many bytes: the byte at `turn` comes first, and
-    /// those before it come last.
+    /// Copies a part of one buffer over a part of another.
     ///
     /// # Errors
-    /// The sizes differ, or `turn` is behind the end.
-    fn copy_turned(&mut self, from: BufferId, to: BufferId, turn: u64) -> Result<(), DeviceError>;
+    /// A part reaches behind the end of its buffer.
+    fn copy_part(&mut self, from: BufferId, to: BufferId, part: CopiedPart) -> Result<(), DeviceError>;
 
     /// Fills the buffer with a repeated little-endian 4-byte pattern.
     fn fill(&mut self, buffer: BufferId, pattern: u32) -> Result<(), DeviceError>;

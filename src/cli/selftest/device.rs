@@ -1,7 +1,7 @@
 //! `evo selftest device`: every call of the `Device` trait against known answers.
 
 use evo_device::device::{
-    BoundArgument, BoundLaunch, BufferId, Device, ModuleId, SampleOrder, Tolerance, VariableState,
+    BoundArgument, BoundLaunch, BufferId, CopiedPart, Device, ModuleId, SampleOrder, Tolerance, VariableState,
 };
 use evo_protocol::device::{DeviceError, DeviceKind};
 use evo_protocol::dtype::DType;
@@ -93,7 +93,15 @@ fn round_trip(device: &mut dyn Device) -> Answer {
             device.read(twin).map_err(text)? == parts,
             format!("part of {size} bytes was written elsewhere"),
         )?;
-        device.copy_turned(buffer, twin, middle as u64).map_err(text)?;
+        let (half, rest) = (middle as u64, (size - middle) as u64);
+        for part in [
+            CopiedPart { source: half, target: 0, bytes: rest },
+            CopiedPart { source: 0, target: rest, bytes: half },
+        ] {
+            device.copy_part(buffer, twin, part).map_err(text)?;
+        }
+        let beyond = CopiedPart { source: 0, target: 1, bytes: size as u64 };
+        demand(device.copy_part(buffer, twin, beyond).is_err(), "a copy reached behind a buffer")?;
         let turned = [&data[middle..], &data[..middle]].concat();
         demand(device.read(twin).map_err(text)? == turned, format!("{size} bytes were turned wrongly"))?;
         device.free(buffer).map_err(text)?;

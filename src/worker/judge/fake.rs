@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use evo_device::device::{
-    BlockError, BoundArgument, BoundLaunch, BufferId, Comparison, Device, GuardDamage, ModuleId, SampleOrder,
-    Tolerance, VariableState,
+    BlockError, BoundArgument, BoundLaunch, BufferId, Comparison, CopiedPart, Device, GuardDamage, ModuleId,
+    SampleOrder, Tolerance, VariableState,
 };
 use evo_protocol::device::{DeviceError, DeviceInfo, DeviceKind, DeviceLimits, EntryAttributes, Telemetry};
 use evo_protocol::dtype::DType;
@@ -220,10 +220,10 @@ impl Device for FakeDevice {
         Ok(())
     }
 
-    fn copy_turned(&mut self, from: BufferId, to: BufferId, turn: u64) -> Result<(), DeviceError> {
-        let mut bytes = self.contents(from).to_vec();
-        bytes.rotate_left(turn as usize);
-        self.contents(to).copy_from_slice(&bytes);
+    fn copy_part(&mut self, from: BufferId, to: BufferId, part: CopiedPart) -> Result<(), DeviceError> {
+        let [source, target, bytes] = [part.source, part.target, part.bytes].map(|own| own as usize);
+        let copied = self.contents(from)[source..source + bytes].to_vec();
+        self.contents(to)[target..target + bytes].copy_from_slice(&copied);
         Ok(())
     }
 

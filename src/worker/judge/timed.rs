@@ -13,7 +13,7 @@
 
 use std::cell::Cell;
 
-use evo_device::device::{BoundLaunch, Device, ModuleId, SampleOrder};
+use evo_device::device::{BoundLaunch, CopiedPart, Device, ModuleId, SampleOrder};
 use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::device::{DeviceError, DeviceInfo};
 use evo_protocol::measurement::TimingMode;
@@ -74,7 +74,7 @@ const JUDGED: usize = 4;
 /// Inputs up to this size are drawn anew for a fresh call.
 const FRESH_WHOLE: u64 = 1 << 18;
 /// Drawing a large one would take longer than everything else. Its own contents are turned by a random distance
-/// instead, so that no element stays where it was, and pieces of so many bytes are drawn anew: at the start, at the end,
+/// (in steps of a piece) instead, so that no element stays where it was, and pieces of so many bytes are drawn anew: at the start, at the end,
 /// and so many at random between. A sum over all elements, by which a kernel might recognize its input, changes with them.
 const FRESH_PIECE: u64 = 1 << 12;
 const FRESH_PIECES: u64 = 8;
@@ -357,7 +357,6 @@ impl Judge {
         let check = &self.slot(turn.slot)?.candidate.check;
         let own =
             Draw { seed: check.seed, index: turn.case.seed_index, family: Family::Normal, magnitude: 1.0 };
-        let draw = new.map(|number| inputs::another(own, number));
         let device = self.device.as_mut();
         let name = &turn.case.plan.name;
         for again in [false, true] {
@@ -365,12 +364,12 @@ impl Judge {
             phase(Phase::Preparing, &format!("new contents for `{name}`"));
             for input in &turn.set.inputs {
                 let buffer = turn.buffers[input.position];
-                match draw.filter(|_| again && inputs::varies(&turn.case.plan.buffers[input.position])) {
-                    Some(draw) => {
-                        write_fresh(device, turn, input, draw)?;
+                match again && inputs::varies(&turn.case.plan.buffers[input.position]) {
+                    true => {
+                        write_again(device, turn, input, own, new)?;
                         self.pool.note(buffer, None);
                     }
-                    None => device.copy(input.buffer, buffer)?,
+                    false => device.copy(input.buffer, buffer)?,
                 }
             }
             phase(Phase::Timing, &format!("`{name}` on new contents"));
@@ -386,34 +385,57 @@ impl Judge {
     }
 }
 
-/// Gives an input contents that no call has seen.
-fn write_fresh(
+/// Writes an input before a timed call: with the contents that it had, or with those of draw number `new`. Both take
+/// the same copies of the same lengths, so that they leave the same parts of the buffer in the device's caches.
+fn write_again(
     device: &mut dyn Device,
     turn: &PreparedCase,
     input: &Pristine,
-    draw: Draw,
+    own: Draw,
+    new: Option<u32>,
 ) -> Result<(), DeviceError> {
     let plan = &turn.case.plan;
-    let (buffer, own) = (&plan.buffers[input.position], turn.buffers[input.position]);
+    let (buffer, target) = (&plan.buffers[input.position], turn.buffers[input.position]);
+    let draw = new.map_or(own, |number| inputs::another(own, number));
     if buffer.bytes() <= FRESH_WHOLE {
-        return device.write(own, &inputs::generate(plan, buffer, draw)?);
+        return device.write(target, &inputs::generate(plan, buffer, draw)?);
     }
     let mut random = ChaCha8Rng::seed_from_u64(draw.seed ^ u64::from(draw.index));
-    let size = buffer.dtype.bytes();
-    let distance = 1 + below(&mut random, (buffer.elements() - 1) as usize) as u64;
-    device.copy_turned(input.buffer, own, distance * size)?;
-    let pieces = BufferPlan { shape: vec![FRESH_PIECE / size * FRESH_PIECES], ..buffer.clone() };
+    let places = buffer.bytes() / FRESH_PIECE;
+    let (turning, whole) = (1 + below(&mut random, places as usize - 1) as u64, places * FRESH_PIECE);
+    for part in turned(turning * FRESH_PIECE, whole, buffer.bytes(), new.is_some()) {
+        device.copy_part(input.buffer, target, part)?;
+    }
+    let pieces =
+        BufferPlan { shape: vec![FRESH_PIECE / buffer.dtype.bytes() * FRESH_PIECES], ..buffer.clone() };
     let drawn = inputs::generate(plan, &pieces, draw)?;
-    let places = (buffer.bytes() / FRESH_PIECE) as usize;
     for (number, piece) in drawn.chunks(FRESH_PIECE as usize).enumerate() {
         let place = match number {
             0 => 0,
-            1 => buffer.bytes() - piece.len() as u64,
-            _ => below(&mut random, places) as u64 * FRESH_PIECE,
+            1 => buffer.bytes() - FRESH_PIECE,
+            _ => below(&mut random, places as usize) as u64 * FRESH_PIECE,
         };
-        device.write_at(own, place, piece)?;
+        match new {
+            Some(_) => device.write_at(target, place, piece)?,
+            None => {
+                let part = CopiedPart { source: place, target: place, bytes: FRESH_PIECE };
+                device.copy_part(input.buffer, target, part)?;
+            }
+        }
     }
     Ok(())
+}
+
+/// The parts of a copy whose first `whole` bytes are turned, or which has the same parts and turns nothing.
+fn turned(turn: u64, whole: u64, bytes: u64, turns: bool) -> [CopiedPart; 3] {
+    let (first, second) = (whole - turn, turn);
+    let sources = if turns { [turn, 0] } else { [0, first] };
+    [
+        CopiedPart { source: sources[0], target: 0, bytes: first },
+        CopiedPart { source: sources[1], target: first, bytes: second },
+        // What is left is too short to be turned with the rest on whole cache lines.
+        CopiedPart { source: whole, target: whole, bytes: bytes - whole },
+    ]
 }
 
 /// The ratio between the two groups, where fresh calls are longer than chance explains.
@@ -464,6 +486,23 @@ mod tests {
         // One set of 800 kB fits the cache, five halves of it do not.
         assert_eq!(sets(&problem(100_000), &device, 3), (1, 1));
         assert_eq!(sets(&problem(1 << 20), &device, 3), (2, 3));
+    }
+
+    #[test]
+    fn a_turned_copy_covers_every_byte_once_and_moves_it() {
+        for turns in [true, false] {
+            let parts = turned(8, 20, 23, turns);
+            let mut room = [0u8; 23];
+            for part in parts {
+                assert!(part.fits(23, 23));
+                for byte in 0..part.bytes {
+                    room[(part.target + byte) as usize] = 1 + (part.source + byte) as u8;
+                }
+            }
+            let moved: Vec<u8> = (9..=20).chain(1..=8).chain(21..=23).collect();
+            let expected = if turns { moved } else { (1..=23).collect() };
+            assert_eq!(room.to_vec(), expected);
+        }
     }
 
     #[test]

@@ -13,8 +13,8 @@ use super::context::CudaContext;
 use super::support::Support;
 use super::{driver, info, timing};
 use crate::device::{
-    BlockError, BoundLaunch, BufferId, Comparison, Device, GuardDamage, ModuleId, RunConditions, SampleOrder,
-    Tolerance, VariableState,
+    BlockError, BoundLaunch, BufferId, Comparison, CopiedPart, Device, GuardDamage, ModuleId, RunConditions,
+    SampleOrder, Tolerance, VariableState,
 };
 use crate::telemetry::TelemetrySource;
 
@@ -114,8 +114,8 @@ impl Device for CudaDevice {
         self.context.memory.copy(from, to)
     }
 
-    fn copy_turned(&mut self, from: BufferId, to: BufferId, turn: u64) -> Result<(), DeviceError> {
-        self.context.memory.copy_turned(from, to, turn)
+    fn copy_part(&mut self, from: BufferId, to: BufferId, part: CopiedPart) -> Result<(), DeviceError> {
+        self.context.memory.copy_part(from, to, part)
     }
 
     fn fill(&mut self, buffer: BufferId, pattern: u32) -> Result<(), DeviceError> {

@@ -14,7 +14,7 @@ use super::buffer::{Buffer, GUARD_BYTES, Zone};
 use super::driver::check;
 use super::support::Support;
 use super::zone_table::ZoneTable;
-use crate::device::{BufferId, GuardDamage};
+use crate::device::{BufferId, CopiedPart, GuardDamage};
 
 /// What zones hold until they are armed otherwise: NaN in every float format.
 const GUARD_PATTERN: u32 = 0x7fff_7fff;
@@ -125,26 +125,23 @@ impl GuardedMemory {
         }
     }
 
-    /// The same, turned by so many bytes.
-    pub fn copy_turned(&self, from: BufferId, to: BufferId, turn: u64) -> Result<(), DeviceError> {
+    /// Copies a part of one buffer over a part of another.
+    pub fn copy_part(&self, from: BufferId, to: BufferId, part: CopiedPart) -> Result<(), DeviceError> {
         let (from, to) = (self.get(from)?, self.get(to)?);
-        if from.bytes != to.bytes || turn > from.bytes {
+        if !part.fits(from.bytes, to.bytes) {
             let (from, to) = (&from.name, &to.name);
-            let text = format!("`{from}` and `{to}` differ in size, or are turned too far");
+            let text = format!("{part:?} reaches behind the end of `{from}` or `{to}`");
             return Err(DeviceError::plain(VerdictKind::HarnessError, text));
         }
-        let behind = from.bytes - turn;
-        for (source, target, bytes) in [(turn, 0, behind), (0, behind, turn)] {
-            if bytes > 0 {
-                // SAFETY: both ranges lie inside allocations of `from.bytes`.
-                unsafe {
-                    let (source, target) = (from.pointer() + source, to.pointer() + target);
-                    let copy = sys::cuMemcpyDtoDAsync_v2(target, source, bytes as usize, self.stream);
-                    check(copy, "cannot copy on the device")?;
-                }
-            }
+        if part.bytes == 0 {
+            return Ok(());
         }
-        Ok(())
+        let (source, target) = (from.pointer() + part.source, to.pointer() + part.target);
+        // SAFETY: both ranges lie inside their allocations.
+        unsafe {
+            let copy = sys::cuMemcpyDtoDAsync_v2(target, source, part.bytes as usize, self.stream);
+            check(copy, "cannot copy on the device")
+        }
     }
 
     /// Fills the buffer with a repeated 4-byte pattern.

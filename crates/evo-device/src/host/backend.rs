@@ -23,7 +23,7 @@ use super::runner::Work;
 use super::store::{BufferStore, cannot_protect, misuse};
 use super::{launch, machine};
 use crate::device::{
-    BlockError, BoundArgument, BoundLaunch, BufferId, Comparison, Device, GuardDamage, ModuleId,
+    BlockError, BoundArgument, BoundLaunch, BufferId, Comparison, CopiedPart, Device, GuardDamage, ModuleId,
     RunConditions, SampleOrder, Tolerance, VariableState, Watch, WatchReport, WatchedContents,
 };
 
@@ -326,8 +326,8 @@ impl Device for HostDevice {
         self.store.copy(from, to)
     }
 
-    fn copy_turned(&mut self, from: BufferId, to: BufferId, turn: u64) -> Result<(), DeviceError> {
-        self.store.copy_turned(from, to, turn)
+    fn copy_part(&mut self, from: BufferId, to: BufferId, part: CopiedPart) -> Result<(), DeviceError> {
+        self.store.copy_part(from, to, part)
     }
 
     fn fill(&mut self, buffer: BufferId, pattern: u32) -> Result<(), DeviceError> {

@@ -9,7 +9,7 @@ use evo_protocol::verdict::VerdictKind;
 
 use super::memory::GuardedBuffer;
 use super::{numbers, stop};
-use crate::device::{BlockError, BufferId, Comparison, GuardDamage, RunConditions, Tolerance};
+use crate::device::{BlockError, BufferId, Comparison, CopiedPart, GuardDamage, RunConditions, Tolerance};
 
 /// Bytes on each side of a buffer that kernels may use where pages do not guard it.
 const UNGUARDED: usize = 64 << 10;
@@ -71,30 +71,29 @@ impl BufferStore {
     }
 
     pub fn copy(&mut self, from: BufferId, to: BufferId) -> Result<(), DeviceError> {
-        self.copy_turned(from, to, 0)
+        let (source, target) = (self.get(from)?, self.get(to)?);
+        let bytes = source.bytes().len() as u64;
+        if bytes != target.bytes().len() as u64 {
+            return Err(misuse(format!("`{}` and `{}` differ in size", source.name(), target.name())));
+        }
+        if from == to { Ok(()) } else { self.copy_part(from, to, CopiedPart { source: 0, target: 0, bytes }) }
     }
 
-    pub fn copy_turned(&mut self, from: BufferId, to: BufferId, turn: u64) -> Result<(), DeviceError> {
-        if from == to && turn == 0 {
-            return self.get(from).map(|_| ());
-        }
+    pub fn copy_part(&mut self, from: BufferId, to: BufferId, part: CopiedPart) -> Result<(), DeviceError> {
         // Taken out of the map while both are borrowed, one of them to be changed.
         let target = self.buffers.remove(&to);
         let mut target = target.ok_or_else(|| misuse(format!("there is no buffer {}", to.0)))?;
         let result = match self.get(from) {
-            Ok(source)
-                if source.bytes().len() == target.bytes().len() && turn <= source.bytes().len() as u64 =>
-            {
-                let (before, behind) = source.bytes().split_at(turn as usize);
+            Ok(source) if part.fits(source.bytes().len() as u64, target.bytes().len() as u64) => {
+                let [start, place, length] = [part.source, part.target, part.bytes].map(|own| own as usize);
                 let result = target.change(|room| {
-                    room[..behind.len()].copy_from_slice(behind);
-                    room[behind.len()..].copy_from_slice(before);
+                    room[place..place + length].copy_from_slice(&source.bytes()[start..start + length]);
                 });
                 result.map_err(|error| cannot_protect(target.name(), &error))
             }
             Ok(source) => {
                 let (source, target) = (source.name(), target.name());
-                Err(misuse(format!("`{source}` and `{target}` differ in size, or are turned too far")))
+                Err(misuse(format!("{part:?} reaches behind the end of `{source}` or `{target}`")))
             }
             Err(error) => Err(error),
         };

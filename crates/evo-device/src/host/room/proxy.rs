@@ -19,8 +19,8 @@ use super::nursery::{Nursery, RoomOptions};
 use super::order::{MappedBuffer, RoomAnswer, RoomOrder, RoomReply, RoomRequest};
 use super::wire::{DESCRIPTORS_MAX, RoomMessage, RoomSocket};
 use crate::device::{
-    BlockError, BoundLaunch, BufferId, Comparison, Device, GuardDamage, ModuleId, RunConditions, SampleOrder,
-    Tolerance, VariableState, Watch, WatchReport,
+    BlockError, BoundLaunch, BufferId, Comparison, CopiedPart, Device, GuardDamage, ModuleId, RunConditions,
+    SampleOrder, Tolerance, VariableState, Watch, WatchReport,
 };
 use crate::host::flush::CacheFlush;
 use crate::host::store::{BufferStore, misuse};
@@ -377,8 +377,8 @@ impl Device for RoomDevice {
         self.store.copy(from, to)
     }
 
-    fn copy_turned(&mut self, from: BufferId, to: BufferId, turn: u64) -> Result<(), DeviceError> {
-        self.store.copy_turned(from, to, turn)
+    fn copy_part(&mut self, from: BufferId, to: BufferId, part: CopiedPart) -> Result<(), DeviceError> {
+        self.store.copy_part(from, to, part)
     }
 
     fn fill(&mut self, buffer: BufferId, pattern: u32) -> Result<(), DeviceError> {
