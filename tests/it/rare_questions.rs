@@ -78,8 +78,9 @@ fn honest_kernels_pass_and_the_report_says_what_was_asked() {
 #[test]
 fn tails_behind_many_tiles_and_at_certain_residues_are_met() {
     for mode in [1, 2] {
-        let (verdict, _) = test_one(mode);
-        assert!(verdict.starts_with("wrong_answer"), "{mode}: {verdict}");
+        // Shapes are drawn by lot, as many as time allows: a busy machine meets half of the residues in a run.
+        let mut verdicts = (0..5).map(|_| test_one(mode).0);
+        assert!(verdicts.any(|verdict| verdict.starts_with("wrong_answer")), "{mode}: five times right");
     }
 }
 
