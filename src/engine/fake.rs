@@ -11,7 +11,7 @@ use evo_protocol::device::{DeviceInfo, DeviceKind, DeviceLimits, Telemetry};
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::facts::Facts;
 use evo_protocol::leaderboard::{Environment, PairedDecision, PairedProblem};
-use evo_protocol::measurement::{Measurement, RankingMode, StopRule, TimingMode};
+use evo_protocol::measurement::{RankingMode, StopRule, TimingMode};
 use evo_protocol::verdict::{Cause, Gate, GateReport, GateState, VERDICT_VERSION, Verdict, VerdictKind};
 use evo_search::registry::{StrategyOptions, create};
 use evo_search::strategy::Strategy;
@@ -30,7 +30,7 @@ use crate::event::{Event, Observer};
 use crate::journal::own_folder::OwnFolder;
 use crate::journal::record::{FORMAT, JournalRecord, ProblemWork, StudyHeader};
 use crate::study::{Study, StudyError, StudyRequest};
-use crate::supervise::job::{Judgement, Standing};
+use crate::supervise::job::{Judgement, Standing, example};
 
 /// `A` and `B` change the source; `DEAD` changes nothing; `LATE` changes the source, not the machine
 /// code; `GRID` changes the plan only. `A = 7` is refused, `A = 8` cannot
@@ -254,24 +254,7 @@ pub(super) fn lane_result(job: &FakeJob, kind: VerdictKind) -> Judgement {
     };
     let gates =
         [Gate::Launch, Gate::TinyShapes, Gate::FullShapes, Gate::Repeatability, Gate::Timing, Gate::Honesty];
-    let measurement = Measurement {
-        problem: "p".into(),
-        mode: TimingMode::Hot,
-        samples: 5,
-        batch: 1,
-        p10_ns: time,
-        p50_ns: time,
-        p90_ns: time,
-        min_ns: time,
-        mad_ns: 0.0,
-        ci_low_ns: time,
-        ci_high_ns: time,
-        outliers: 0,
-        dropped: 0,
-        stop: StopRule::Interval,
-        telemetry: Default::default(),
-        raw_ns: Vec::new(),
-    };
+    let measurement = example::measurement("p", TimingMode::Hot, time, StopRule::Interval);
     Judgement {
         verdict: Verdict::new(kind, ""),
         gates: gates.iter().map(report).collect(),

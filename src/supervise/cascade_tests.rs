@@ -1,7 +1,5 @@
 //! The cascade on a scripted station.
 
-use evo_protocol::device::Telemetry;
-
 use super::*;
 use crate::supervise::job::example;
 
@@ -58,32 +56,11 @@ impl Station for Script {
             (false, "screen") => StopRule::Screen,
             (false, _) => StopRule::Interval,
         };
-        let measurement = measured(&plan.name, mode, time, stop);
+        let measurement = example::measurement(&plan.name, mode, time, stop);
         let honesty =
             GateReport { state: GateState::Pass, cases: 1, ..GateReport::not_run(Gate::Honesty, "") };
         let honesty = (!policy.screen).then_some(honesty);
         Ok(MeasureAnswer { measurement: Some(Box::new(measurement)), honesty, ..MeasureAnswer::default() })
-    }
-}
-
-fn measured(problem: &str, mode: TimingMode, time: f64, stop: StopRule) -> Measurement {
-    Measurement {
-        problem: problem.into(),
-        mode,
-        samples: 3,
-        batch: 1,
-        p10_ns: time,
-        p50_ns: time,
-        p90_ns: time,
-        min_ns: time,
-        mad_ns: 0.0,
-        ci_low_ns: time,
-        ci_high_ns: time,
-        outliers: 0,
-        dropped: 0,
-        stop,
-        telemetry: Telemetry::default(),
-        raw_ns: Vec::new(),
     }
 }
 

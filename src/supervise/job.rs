@@ -156,6 +156,8 @@ impl Judgement {
 #[cfg(test)]
 pub(crate) mod example {
     use evo_protocol::check::CheckSet;
+    use evo_protocol::device::Telemetry;
+    use evo_protocol::measurement::{StopRule, TimingMode};
     use evo_protocol::worker::{BinaryRef, CheckPlan, ReferencePlan, SpecialValues};
     use evo_space::genome::ContentHash;
 
@@ -173,6 +175,28 @@ pub(crate) mod example {
             reference_launches: Vec::new(),
             flops: Some(flops),
             bytes: None,
+        }
+    }
+
+    /// A measurement all of whose samples took the same time.
+    pub fn measurement(problem: &str, mode: TimingMode, time: f64, stop: StopRule) -> Measurement {
+        Measurement {
+            problem: problem.into(),
+            mode,
+            samples: 3,
+            batch: 1,
+            p10_ns: time,
+            p50_ns: time,
+            p90_ns: time,
+            min_ns: time,
+            mad_ns: 0.0,
+            ci_low_ns: time,
+            ci_high_ns: time,
+            outliers: 0,
+            dropped: 0,
+            stop,
+            telemetry: Telemetry::default(),
+            raw_ns: Vec::new(),
         }
     }
 
