@@ -3,8 +3,8 @@
 //! Samples are taken where the kernel runs, so that a call costs what it costs. A variant that rewrites its
 //! executor could tell any number. It cannot tell samples that last longer than the whole request took, and it
 //! cannot make requests short that are not: a variant whose times are much shorter than every one of many requests
-//! is found out. Waiting for a busy processor lengthens some requests but not all of them, so the shortest excess of
-//! several counts.
+//! is found out. What the threads on both ends waited for a busy processor is known ([`super::queue`]) and taken off; a
+//! machine that is shared with others delays some requests and not all, so the shortest excess of several counts.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -25,35 +25,45 @@ const EXCESS_SHARE: f64 = 0.5;
 /// How much longer than a request its samples may seem: what clocks of one machine differ by.
 const ROUNDING: Duration = Duration::from_micros(5);
 
+/// What a request took.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestTime {
+    /// By the worker's clock.
+    pub whole: Duration,
+    /// Of that, what the threads on both ends waited for a processor. It may have been within the samples.
+    pub waited: Duration,
+}
+
 /// The last requests of one executor.
 #[derive(Debug, Default)]
 pub struct ClockCheck {
-    /// What a request took beyond its samples, and its samples, nanoseconds.
+    /// What a request took beyond its samples and waits, and its samples, nanoseconds.
     requests: VecDeque<(f64, f64)>,
 }
 
 impl ClockCheck {
-    /// Takes in a request that took `taken` by the worker's clock.
+    /// Takes in a request.
     pub fn add(
         &mut self,
         samples: &[f64],
         batch: u32,
         asked: u32,
-        taken: Duration,
+        time: RequestTime,
     ) -> Result<(), DeviceError> {
         let plausible = |time: &f64| time.is_finite() && *time >= 0.0;
         if samples.len() != asked as usize || !samples.iter().all(plausible) {
             return Err(refuse("the times of the samples are not numbers of their kind", json!({})));
         }
-        let (told, taken) = (samples.iter().sum::<f64>() * f64::from(batch), taken.as_nanos() as f64);
-        let evidence = json!({ "told_ns": told, "taken_ns": taken });
+        let told = samples.iter().sum::<f64>() * f64::from(batch);
+        let (taken, waited) = (time.whole.as_nanos() as f64, time.waited.as_nanos() as f64);
+        let evidence = json!({ "told_ns": told, "taken_ns": taken, "waited_ns": waited });
         if told > taken + ROUNDING.as_nanos() as f64 {
             return Err(refuse("the samples last longer than the request for them took", evidence));
         }
         if self.requests.len() == WINDOW {
             self.requests.pop_front();
         }
-        self.requests.push_back((taken - told, told));
+        self.requests.push_back((taken - waited - told, told));
         let long = |(excess, told): &(f64, f64)| {
             *excess > EXCESS_MIN.as_nanos() as f64 && *excess > EXCESS_SHARE * told
         };
@@ -66,8 +76,8 @@ impl ClockCheck {
     }
 }
 
-/// A machine with many more programs than processors can delay every one of several requests. Tried again, the variant
-/// runs without the compilers of other variants beside it.
+/// A machine can delay every one of several requests where nobody counts waits, as a guest whose host is busy. Tried
+/// again, the variant runs without the compilers of other variants beside it.
 fn in_doubt(mut error: DeviceError) -> DeviceError {
     error.evidence.insert(Verdict::IN_DOUBT.to_string(), true.into());
     error
@@ -85,9 +95,12 @@ fn refuse(what: &str, evidence: serde_json::Value) -> DeviceError {
 mod tests {
     use super::*;
 
+    fn undelayed(taken_ms: u64) -> RequestTime {
+        RequestTime { whole: Duration::from_millis(taken_ms), waited: Duration::ZERO }
+    }
+
     fn told(check: &mut ClockCheck, sample_ns: f64, taken_ms: u64) -> Option<String> {
-        let taken = Duration::from_millis(taken_ms);
-        check.add(&[sample_ns; 10], 2, 10, taken).err().and_then(|error| error.cause)
+        check.add(&[sample_ns; 10], 2, 10, undelayed(taken_ms)).err().and_then(|error| error.cause)
     }
 
     #[test]
@@ -95,7 +108,7 @@ mod tests {
         for wrong in [f64::NAN, -1.0, f64::INFINITY, 2e6] {
             assert!(told(&mut ClockCheck::default(), wrong, 20).is_some(), "{wrong}");
         }
-        let missing = ClockCheck::default().add(&[1.0], 1, 2, Duration::from_secs(1));
+        let missing = ClockCheck::default().add(&[1.0], 1, 2, undelayed(1000));
         assert_eq!(missing.unwrap_err().verdict().label(), "timing_escape:forged_time");
     }
 
@@ -109,10 +122,20 @@ mod tests {
     #[test]
     fn what_a_busy_machine_may_cause_has_to_be_seen_again() {
         let mut check = ClockCheck::default();
-        let mut refused = (0..WINDOW).filter_map(|_| check.add(&[1e5], 1, 1, Duration::from_millis(9)).err());
+        let mut refused = (0..WINDOW).filter_map(|_| check.add(&[1e5], 1, 1, undelayed(9)).err());
         assert!(refused.next().unwrap().verdict().is_in_doubt());
-        let impossible = ClockCheck::default().add(&[1e9], 1, 1, Duration::from_millis(9)).unwrap_err();
+        let impossible = ClockCheck::default().add(&[1e9], 1, 1, undelayed(9)).unwrap_err();
         assert!(!impossible.verdict().is_in_doubt());
+    }
+
+    #[test]
+    fn waits_for_a_processor_are_not_held_against_a_variant() {
+        let (mut check, whole) = (ClockCheck::default(), Duration::from_millis(30));
+        for _ in 0..50 {
+            check.add(&[1e6; 10], 1, 10, RequestTime { whole, waited: Duration::from_millis(18) }).unwrap();
+        }
+        let little = RequestTime { whole, waited: Duration::from_millis(10) };
+        assert!((0..WINDOW).any(|_| check.add(&[1e6; 10], 1, 10, little).is_err()));
     }
 
     #[test]

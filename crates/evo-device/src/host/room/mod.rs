@@ -13,7 +13,7 @@
 //! `proxy` is the worker's side, `executor` the other one, `order` and `wire` what they say to each other. `nursery`
 //! starts executors and tells how they ended, `fences` and `super::calls` are what an executor may not do, and `ending`
 //! lets a fault look to the parent as if the variant had run in the worker itself. `clock` compares the times that an
-//! executor tells with the worker's own.
+//! executor tells with the worker's own, after `queue` has told what both waited for a processor.
 //!
 //! Nothing that an executor says is believed beyond what a variant may claim about itself: outputs are compared by
 //! the worker in its own mapping, errors must be of a kind that speaks against the variant, and times must fit the
@@ -26,6 +26,7 @@ mod fences;
 mod nursery;
 mod order;
 mod proxy;
+mod queue;
 mod wire;
 
 pub use fences::FenceReport;

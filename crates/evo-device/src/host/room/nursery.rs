@@ -6,18 +6,20 @@
 //! it ends, the kernel ends everything in there.
 
 use std::io;
-use std::os::fd::{AsFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use evo_protocol::device::DeviceInfo;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::{Deserialize, Serialize};
 
 use super::executor;
 use super::fences::{self, FenceReport};
-use super::wire::RoomSocket;
+use super::queue::RunQueueWaits;
+use super::wire::{RoomMessage, RoomSocket};
 use crate::host::machine;
 
 /// The descriptor of an executor's socket, behind the three that every process has.
@@ -99,12 +101,14 @@ impl Nursery {
         &self.report
     }
 
-    /// An executor: our end of the socket to it, and its number.
-    pub fn bear(&self) -> io::Result<(RoomSocket, i32)> {
+    /// An executor: our end of the socket to it, its number in the nursery's namespace, and its waits.
+    pub fn bear(&self) -> io::Result<(RoomSocket, i32, RunQueueWaits)> {
         let (socket, theirs) = RoomSocket::pair()?;
         self.socket.send(&NurseryOrder::Start, &[theirs.as_fd()])?;
-        match self.hear()? {
-            NurseryReply::Started { pid } => Ok((socket, pid)),
+        let message = self.hear_whole()?;
+        let waits = message.descriptors.first().map(|own| RunQueueWaits::of_process(own.as_fd()));
+        match message.parse()? {
+            NurseryReply::Started { pid } => Ok((socket, pid, waits.unwrap_or_default())),
             other => Err(io::Error::other(format!("the nursery says {other:?}"))),
         }
     }
@@ -120,8 +124,12 @@ impl Nursery {
     }
 
     fn hear(&self) -> io::Result<NurseryReply> {
+        self.hear_whole()?.parse()
+    }
+
+    fn hear_whole(&self) -> io::Result<RoomMessage> {
         let message = self.socket.receive()?;
-        message.ok_or_else(|| io::Error::other("the nursery of executors has ended"))?.parse()
+        message.ok_or_else(|| io::Error::other("the nursery of executors has ended"))
     }
 }
 
@@ -159,6 +167,7 @@ pub fn serve(sandbox: bool) -> io::Result<()> {
     };
     socket.send(&NurseryReply::Ready { report: report.clone() }, &[])?;
     while let Some(mut message) = socket.receive()? {
+        let mut handle = None;
         let reply = match message.parse()? {
             NurseryOrder::Start => match message.descriptors.pop() {
                 None => NurseryReply::Failed { why: "an executor needs a socket".to_string() },
@@ -166,16 +175,25 @@ pub fn serve(sandbox: bool) -> io::Result<()> {
                 Some(descriptor) => match unsafe { libc::fork() } {
                     -1 => NurseryReply::Failed { why: io::Error::last_os_error().to_string() },
                     0 => become_executor(descriptor, &info, threads, report.system_calls),
-                    pid => NurseryReply::Started { pid },
+                    pid => {
+                        handle = handle_of(pid);
+                        NurseryReply::Started { pid }
+                    }
                 },
             },
             NurseryOrder::End { pid, grace_ms } => {
                 NurseryReply::Ended { status: end(pid, Duration::from_millis(grace_ms)) }
             }
         };
-        socket.send(&reply, &[])?;
+        let beside: Vec<BorrowedFd<'_>> = handle.iter().map(AsFd::as_fd).collect();
+        socket.send(&reply, &beside)?;
     }
     Ok(())
+}
+
+/// A handle of a child, which leads to it from any namespace; nothing before Linux 5.3.
+fn handle_of(pid: i32) -> Option<OwnedFd> {
+    pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()
 }
 
 /// The rest of an executor's life.

@@ -13,10 +13,11 @@ use evo_protocol::verdict::VerdictKind;
 use rustix::fs::MemfdFlags;
 use rustix::process::{Resource, Rlimit};
 
-use super::clock::ClockCheck;
+use super::clock::{ClockCheck, RequestTime};
 use super::ending::{self, Asked};
 use super::nursery::{Nursery, RoomOptions};
 use super::order::{MappedBuffer, RoomAnswer, RoomOrder, RoomReply, RoomRequest};
+use super::queue::RunQueueWaits;
 use super::wire::{DESCRIPTORS_MAX, RoomMessage, RoomSocket};
 use crate::device::{
     BlockError, BoundLaunch, BufferId, Comparison, CopiedPart, Device, GuardDamage, ModuleId, RunConditions,
@@ -57,6 +58,8 @@ struct Tenant {
     gone: Vec<BufferId>,
     number: u64,
     clock: ClockCheck,
+    /// Of the thread that takes samples.
+    waits: RunQueueWaits,
 }
 
 impl RoomDevice {
@@ -124,9 +127,15 @@ impl RoomDevice {
         let SampleOrder { mode, samples, batch, untouched, .. } = *order;
         // Mapped before the clock runs, as the executor's own clock does not count it.
         let order = RoomOrder::Sample { rotation: rotation.to_vec(), mode, samples, batch, untouched };
+        let own = RunQueueWaits::of_this_thread();
+        let waits = |room: &RoomDevice| {
+            let theirs = room.tenants.get(&module).map(|tenant| tenant.waits.until_now());
+            theirs.unwrap_or_default() + own.until_now()
+        };
+        let waited = waits(self);
         let began = Instant::now();
         let RoomAnswer::Samples(times) = self.ask(module, order)? else { return Err(out_of_step()) };
-        let taken = began.elapsed();
+        let taken = RequestTime { whole: began.elapsed(), waited: waits(self).saturating_sub(waited) };
         let calls = if mode == TimingMode::Hot { batch.max(1) } else { 1 };
         let tenant = self.tenants.get_mut(&module).ok_or_else(|| no_module(module))?;
         tenant.clock.add(&times, calls, samples, taken)?;
@@ -289,7 +298,7 @@ impl Device for RoomDevice {
         let harness = |error: io::Error| {
             DeviceError::plain(VerdictKind::HarnessError, format!("no executor starts: {error}")).sticky()
         };
-        let (socket, pid) = self.nursery.bear().map_err(harness)?;
+        let (socket, pid, waits) = self.nursery.bear().map_err(harness)?;
         let mut tenant = Tenant {
             socket,
             pid,
@@ -298,6 +307,7 @@ impl Device for RoomDevice {
             gone: Vec::new(),
             number: 0,
             clock: ClockCheck::default(),
+            waits,
         };
         let file = file_of(binary).map_err(harness)?;
         let request = RoomRequest {

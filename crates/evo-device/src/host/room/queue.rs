@@ -1,0 +1,75 @@
+//! How long threads have waited for a processor, by the system's own count.
+//!
+//! A worker subtracts it from what a request took, so that a busy machine does not look like a kernel that hides what
+//! it costs. The count is the kernel's, and nothing that a variant does in its executor changes it.
+
+use std::fs::File;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
+use std::time::Duration;
+
+/// The waits of a thread: its file `schedstat`, where this system keeps one (proc_pid_schedstat(5): nanoseconds on a
+/// processor, nanoseconds waiting for one, slices).
+#[derive(Debug, Default)]
+pub struct RunQueueWaits(Option<File>);
+
+impl RunQueueWaits {
+    /// Of the first thread of the process of a pidfd. Its number in this process's namespace stands in `fdinfo`.
+    pub fn of_process(pidfd: BorrowedFd<'_>) -> RunQueueWaits {
+        let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd()));
+        let number = info.ok().and_then(|text| number_in(&text));
+        RunQueueWaits(number.and_then(|own| File::open(format!("/proc/{own}/schedstat")).ok()))
+    }
+
+    /// Of the calling thread.
+    pub fn of_this_thread() -> RunQueueWaits {
+        RunQueueWaits(File::open("/proc/thread-self/schedstat").ok())
+    }
+
+    /// Until now, since the thread began; zero where nobody counts.
+    pub fn until_now(&self) -> Duration {
+        let mut text = [0; 96];
+        let read = self.0.as_ref().and_then(|file| file.read_at(&mut text, 0).ok()).unwrap_or(0);
+        let words = std::str::from_utf8(&text[..read]).unwrap_or_default();
+        let waited = words.split_whitespace().nth(1).and_then(|word| word.parse().ok());
+        Duration::from_nanos(waited.unwrap_or(0))
+    }
+}
+
+/// The number in a line `Pid: 17`; a process that has ended has -1, one of another namespace 0.
+fn number_in(fdinfo: &str) -> Option<u32> {
+    let line = fdinfo.lines().find_map(|line| line.strip_prefix("Pid:"))?;
+    line.trim().parse().ok().filter(|number| *number > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_where_threads_share_a_processor() {
+        let waits = RunQueueWaits::of_this_thread();
+        if waits.0.is_none() {
+            eprintln!("skipped: this system keeps no count of waits for a processor");
+            return;
+        }
+        let before = waits.until_now();
+        std::thread::scope(|scope| {
+            let cores = std::thread::available_parallelism().map_or(1, usize::from);
+            let until = std::time::Instant::now() + Duration::from_millis(300);
+            let spin = move || while std::time::Instant::now() < until {};
+            for _ in 0..3 * cores {
+                scope.spawn(spin);
+            }
+            spin();
+        });
+        assert!(waits.until_now() > before + Duration::from_millis(20));
+    }
+
+    #[test]
+    fn what_is_not_there_counts_nothing() {
+        assert_eq!(RunQueueWaits(None).until_now(), Duration::ZERO);
+        assert_eq!(number_in("pos:\t0\nPid:\t-1\nNSpid:\t-1\n"), None);
+        assert_eq!(number_in("pos:\t0\nPid:\t17\nNSpid:\t17\t2\n"), Some(17));
+    }
+}
