@@ -11,7 +11,7 @@ use thiserror::Error;
 pub struct Budget {
     /// Evaluations in the study, earlier runs included.
     pub evaluations: Option<u64>,
-    /// Wall time of this run.
+    /// Wall time of this run's command, from its start to its table.
     pub wall: Option<Duration>,
     /// Generations of the study.
     pub generations: Option<u32>,

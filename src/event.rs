@@ -43,6 +43,8 @@ pub struct Earlier {
     pub best: Option<(f64, Configuration)>,
     /// How often each verdict was given.
     pub verdicts: BTreeMap<String, u64>,
+    /// Results of other studies, which are not evaluations of this one.
+    pub taken_over: u64,
 }
 
 /// Receives events in order.

@@ -12,6 +12,7 @@
 mod beneath;
 pub mod budget;
 pub mod cli;
+pub mod clock;
 pub mod compile;
 mod disk;
 pub mod engine;

@@ -120,21 +120,24 @@ pub struct SweepArgs {
     /// Evaluations per generation
     #[arg(long = "pop", value_name = "P", allow_negative_numbers = true, default_value_t = 16)]
     pub population: u32,
-    /// Evaluations (`500`) or wall time (`90s`, `10m`, `2h`)
+    /// Evaluations (`500`), or wall time of the whole command, confirmation included (`90s`, `10m`, `2h`)
     #[arg(long, value_name = "LIMIT", allow_negative_numbers = true)]
     pub budget: Option<String>,
     /// Seed of the search and of the inputs [default: random, or the resumed study's]
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     pub seed: Option<u64>,
-    /// Search strategy; exhaustive under 2,000 valid points, else evolve
+    /// Search strategy; exhaustive under 2,000 valid points if the budget covers them, else evolve
     #[arg(long, value_name = "X")]
     pub strategy: Option<String>,
     /// `auto`, `host`, `cuda`, `cuda:INDEX`, or `replay:FILE` to replay a recording
     #[arg(long, default_value = "auto")]
     pub device: String,
-    /// Continue the study that an earlier run left
+    /// Continue the study that an earlier run left, also after an edit of its space
     #[arg(long)]
     pub resume: bool,
+    /// Measure again what was measured before, instead of taking results over from studies in --out
+    #[arg(long)]
+    pub remeasure: bool,
     /// Folder for the leaderboard and the study
     #[arg(long = "out", value_name = "DIR", default_value = "evidence")]
     pub out: PathBuf,
@@ -159,7 +162,7 @@ pub struct SweepArgs {
     /// Start from the results of this study or recording of the same kernel (repeatable) [default: studies in --out]
     #[arg(long, value_name = "PATH", conflicts_with = "no_prior")]
     pub prior: Vec<PathBuf>,
-    /// Ignore earlier studies
+    /// Ignore earlier studies: neither start from them nor take over their results
     #[arg(long)]
     pub no_prior: bool,
     /// Number of finalists to confirm in fresh processes
@@ -361,7 +364,7 @@ pub struct SelftestArgs {
     /// Only faults, checks or, for `alarms`, spaces whose name contains this; a fault's number (`W13`) works too
     #[arg(long, value_name = "ROW")]
     pub only: Option<String>,
-    /// `faults`, `gates`, `alarms`: inputs, the order of faults, configurations; `crash`: the moments; random when absent
+    /// `faults`, `gates`, `alarms`, `references`: inputs, the order of faults, configurations; `crash`: the moments; random when absent
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
     /// `alarms`: configurations, shared out to the spaces [default: 60]; `crash`: how many moments [default: 200]
@@ -380,6 +383,8 @@ pub struct SelftestArgs {
 pub enum SelftestSubject {
     /// Every call of the device trait: buffers, guards, compare, hash, launch, graphs, timing
     Device,
+    /// Built-in references: the device's kernels beside the plain functions, in every input family
+    References,
     /// SIGKILL to usable, worker start, guard and poison overhead, A/A noise floor
     Latency,
     /// Broken kernels between good ones: verdicts, recovery, nothing left behind

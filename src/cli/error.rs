@@ -184,7 +184,6 @@ impl From<JournalError> for CliError {
             JournalError::Io { .. } | JournalError::NotAFile { .. } => CliError::Environment(explanation),
             JournalError::Locked { .. }
             | JournalError::Foreign { .. }
-            | JournalError::Edited { .. }
             | JournalError::Newer { .. }
             | JournalError::NoHeader { .. } => CliError::Usage(explanation),
         }

@@ -88,7 +88,7 @@ fn sandbox(setup: &DeviceSetup) -> Result<String, String> {
 
 /// Starts a worker as a sweep would and ends it again.
 fn worker(setup: &DeviceSetup) -> Result<String, String> {
-    let lane = session::lane(setup, None).map_err(|error| error.to_string())?;
+    let lane = session::lane(setup, None, None).map_err(|error| error.to_string())?;
     let info = lane.info();
     Ok(format!("{} ({}), {} multiprocessors", info.name, info.driver, info.multiprocessors))
 }

@@ -96,11 +96,14 @@ impl Tally {
 fn started(event: &Event) -> Option<String> {
     let Event::Started { study, device, seed, valid, total, earlier } = event else { return None };
     let total = total.map_or(String::new(), |total| format!(", up to {total} evaluations"));
-    let resumed = match earlier.evaluations {
+    let said = |count: u64, what: &str| match count {
         0 => String::new(),
-        done => format!(", {done} done before"),
+        count => format!(", {count} {what}"),
     };
-    Some(format!("study {study} on {device}: {valid} valid configurations{total}{resumed}, seed {seed}"))
+    let (resumed, taken) = (said(earlier.evaluations, "done before"), said(earlier.taken_over, "taken over"));
+    Some(format!(
+        "study {study} on {device}: {valid} valid configurations{total}{resumed}{taken}, seed {seed}"
+    ))
 }
 
 fn not_final(evaluation: &Evaluation) -> String {
@@ -277,7 +280,7 @@ mod tests {
         let lines: Vec<String> =
             events.iter().map(|event| crate::report::json::event(event).to_string()).collect();
         insta::assert_snapshot!(lines.join("\n"), @r#"
-        {"event":"started","study":"s","device":"d","seed":7,"valid":"1180591620717411303424","total":null,"resumed":0,"best_ns":null}
+        {"event":"started","study":"s","device":"d","seed":7,"valid":"1180591620717411303424","total":null,"resumed":0,"taken_over":0,"best_ns":null}
         {"event":"evaluating","number":3}
         {"event":"lanes","compile_busy":0.5,"device_busy":0.9,"compile_queue":1,"device_queue":2}
         {"event":"stopped","reason":"wall"}
@@ -288,7 +291,7 @@ mod tests {
     fn resumed() -> Event {
         let best = Configuration::new(vec![("A".into(), 4.into())]);
         let verdicts = BTreeMap::from([("pass".to_string(), 12), ("too_slow".to_string(), 4)]);
-        let earlier = Earlier { evaluations: 16, best: Some((2500.0, best)), verdicts };
+        let earlier = Earlier { evaluations: 16, best: Some((2500.0, best)), verdicts, taken_over: 4 };
         let (study, device) = ("gemm-host".into(), "cpu".into());
         Event::Started { study, device, seed: 7, valid: 900, total: Some(48), earlier }
     }
@@ -303,6 +306,6 @@ mod tests {
     #[test]
     fn the_first_line_says_what_is_ahead() {
         let event = resumed();
-        insta::assert_snapshot!(started(&event).unwrap(), @"study gemm-host on cpu: 900 valid configurations, up to 48 evaluations, 16 done before, seed 7");
+        insta::assert_snapshot!(started(&event).unwrap(), @"study gemm-host on cpu: 900 valid configurations, up to 48 evaluations, 16 done before, 4 taken over, seed 7");
     }
 }

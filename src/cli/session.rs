@@ -7,18 +7,21 @@ use evo_device::host::RoomOptions;
 use evo_device::probe::{self, DeviceChoice};
 use evo_protocol::binary::Binary;
 use evo_protocol::device::DeviceKind;
+use evo_protocol::worker::ReferenceKernels;
 use evo_space::explain::conflict;
 
 use super::args::SandboxMode;
 use super::error::CliError;
 use crate::compile::search_path::SearchPath;
+use crate::compile::support::{self, OwnKernels};
 use crate::compile::toolbox::Toolbox;
-use crate::compile::{FarmOptions, compile_one, support};
+use crate::compile::{FarmOptions, compile_one};
 use crate::engine::recipe::{KernelRecipe, problems_on};
 use crate::kernel::render::{render_reference, render_single_reference};
-use crate::kernel::spec::{KernelSpec, ProblemSpec, SpaceFile};
+use crate::kernel::spec::{KernelSpec, ProblemSpec, ReferenceSpec, SpaceFile};
 use crate::process::{self, worker_program};
 use crate::supervise::lane::{Lane, LaneError, LaneLimits, LaneOptions};
+use crate::worker::judge::on_device;
 use crate::worker::serve;
 
 /// A device and the compilers for it, neither started yet.
@@ -99,13 +102,22 @@ pub fn problems<'a>(
     Ok(chosen)
 }
 
-/// Starts the device's lane.
-pub fn lane(setup: &DeviceSetup, command: Option<&str>) -> Result<Lane, CliError> {
-    lane_within(setup, command, LaneLimits::default())
+/// Starts the device's lane, for a kernel or for none.
+pub fn lane(
+    setup: &DeviceSetup,
+    command: Option<&str>,
+    kernel: Option<&KernelSpec>,
+) -> Result<Lane, CliError> {
+    lane_within(setup, command, kernel, LaneLimits::default())
 }
 
 /// The same with limits of the caller's own.
-pub fn lane_within(setup: &DeviceSetup, command: Option<&str>, limits: LaneLimits) -> Result<Lane, CliError> {
+pub fn lane_within(
+    setup: &DeviceSetup,
+    command: Option<&str>,
+    kernel: Option<&KernelSpec>,
+    limits: LaneLimits,
+) -> Result<Lane, CliError> {
     let command = match command.map(|text| text.split_whitespace().map(String::from).collect::<Vec<_>>()) {
         Some(words) if words.is_empty() => {
             return Err(CliError::usage("`--worker-command` is empty"));
@@ -113,6 +125,11 @@ pub fn lane_within(setup: &DeviceSetup, command: Option<&str>, limits: LaneLimit
         command => command,
     };
     let foreign = command.is_some();
+    let builtin = kernel.and_then(|kernel| match &kernel.check.reference {
+        ReferenceSpec::Builtin { name } => Some(name.as_str()),
+        _ => None,
+    });
+    let (support_cubin, reference_kernels) = own_kernels(setup, builtin)?;
     let options = LaneOptions {
         // A command of the user's own says for itself what it wants.
         command: match setup.sandbox {
@@ -121,7 +138,8 @@ pub fn lane_within(setup: &DeviceSetup, command: Option<&str>, limits: LaneLimit
         },
         device: setup.choice.spec.clone(),
         cache: setup.farm.cache.clone(),
-        support_cubin: support_cubin(setup)?,
+        support_cubin,
+        reference_kernels,
     };
     Lane::start_with(options, limits).map_err(|error| not_started(setup, foreign, &error))
 }
@@ -164,7 +182,37 @@ pub fn support_cubin(setup: &DeviceSetup) -> Result<Option<PathBuf>, CliError> {
     if setup.choice.kind != DeviceKind::Cuda {
         return Ok(None);
     }
-    Ok(Some(support::cubin(&setup.choice.arch, SUPPORT_SOURCE, &setup.farm.cache)?))
+    let own =
+        OwnKernels { file_name: "evo_support.cu", text: SUPPORT_SOURCE.to_string(), entries: Vec::new() };
+    Ok(Some(support::kernels(DeviceKind::Cuda, &setup.choice.arch, own, &setup.farm.cache)?))
+}
+
+/// A built-in reference, or all of them, as kernels of this device, compiled. None where the device has no kernels for
+/// it.
+pub fn reference_kernels(setup: &DeviceSetup, name: Option<&str>) -> Result<Option<PathBuf>, CliError> {
+    let Some(text) = on_device::source(name) else { return Ok(None) };
+    let entries = on_device::entries(name);
+    let own = OwnKernels { file_name: "evo_references.cu", text, entries };
+    Ok(Some(support::kernels(setup.choice.kind, &setup.choice.arch, own, &setup.farm.cache)?))
+}
+
+/// The helper kernels and those of a built-in reference. On the host neither is needed, because the processor is the
+/// device.
+fn own_kernels(
+    setup: &DeviceSetup,
+    builtin: Option<&str>,
+) -> Result<(Option<PathBuf>, Option<ReferenceKernels>), CliError> {
+    if setup.choice.kind != DeviceKind::Cuda {
+        return Ok((None, None));
+    }
+    // Each takes the compiler some hundred milliseconds, once per cache.
+    std::thread::scope(|scope| {
+        let references = builtin.map(|name| (name, scope.spawn(|| reference_kernels(setup, builtin))));
+        let support = support_cubin(setup)?;
+        let Some((name, references)) = references else { return Ok((support, None)) };
+        let path = references.join().map_err(|_| CliError::harness("a compiling thread panicked"))??;
+        Ok((support, path.map(|path| ReferenceKernels { name: name.to_string(), path })))
+    })
 }
 
 /// A recipe for a kernel on a lane's device; compiles the naive reference kernel if there is one.

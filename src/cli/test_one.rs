@@ -28,7 +28,7 @@ pub fn run(arguments: &TestOneArgs) -> Result<ExitCode, CliError> {
     if let Some(evaluation) = single::constraint_verdict(&file.space, &configuration) {
         return show(arguments, &setting, &Single::refused(evaluation));
     }
-    let mut lane = session::lane(&setup, arguments.worker_command.as_deref())?;
+    let mut lane = session::lane(&setup, arguments.worker_command.as_deref(), Some(kernel))?;
     setting.device = lane.info().name.clone();
     let recipe = session::recipe(kernel, &problems, &setup, &lane, seed)?;
     let compile = |prepared: &PreparedKernel| {

@@ -1,4 +1,4 @@
-//! The CUDA device's own helper kernels, compiled once per target and kept in the cache.
+//! evo's own kernels (helpers of the CUDA device, built-in references), compiled once per target and kept in the cache.
 
 use std::path::{Path, PathBuf};
 
@@ -11,26 +11,44 @@ use super::farm;
 use super::options::FarmOptions;
 use super::toolbox::Toolbox;
 
-/// The file of `text` compiled for `arch`.
-pub fn cubin(arch: &str, text: &'static str, cache: &Path) -> Result<PathBuf, CompileSetupError> {
-    cubin_with(&Toolbox::from_env(), arch, text, cache)
+/// Kernels of evo's own.
+#[derive(Clone, Debug)]
+pub struct OwnKernels {
+    /// Name of the source in messages.
+    pub file_name: &'static str,
+    pub text: String,
+    /// Entry points; needed on the host only.
+    pub entries: Vec<String>,
+}
+
+/// The file of `kernels` compiled for a device.
+///
+/// # Errors
+/// There is no compiler, or it refuses them; the message says which.
+pub fn kernels(
+    kind: DeviceKind,
+    arch: &str,
+    kernels: OwnKernels,
+    cache: &Path,
+) -> Result<PathBuf, CompileSetupError> {
+    kernels_with(&Toolbox::from_env(), kind, arch, kernels, cache)
 }
 
 /// The same with the environment given.
-pub fn cubin_with(
+pub fn kernels_with(
     toolbox: &Toolbox,
+    kind: DeviceKind,
     arch: &str,
-    text: &str,
+    kernels: OwnKernels,
     cache: &Path,
 ) -> Result<PathBuf, CompileSetupError> {
-    let options =
-        FarmOptions { cache: cache.to_path_buf(), jobs: 1, ..FarmOptions::new(DeviceKind::Cuda, arch) };
+    let options = FarmOptions { cache: cache.to_path_buf(), jobs: 1, ..FarmOptions::new(kind, arch) };
     let source = KernelSource {
-        text: text.to_string(),
+        text: kernels.text.clone(),
         options: Vec::new(),
-        entries: Vec::new(),
-        file_name: "evo_support.cu".to_string(),
-        variant_hash: ContentHash::of(text.as_bytes()),
+        entries: kernels.entries,
+        file_name: kernels.file_name.to_string(),
+        variant_hash: ContentHash::of(kernels.text.as_bytes()),
         instrumented: false,
     };
     match farm::compile_one_with(&options, toolbox, source)? {

@@ -4,6 +4,8 @@
 //! Among many variants, the fastest one of the screening was also lucky, so only fresh measurements are
 //! published. The compilers are idle by now, so on the host nothing disturbs the timing.
 
+use std::collections::BTreeMap;
+
 use evo_protocol::device::EntryAttributes;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::leaderboard::PairedProblem;
@@ -13,7 +15,7 @@ use evo_space::genome::Configuration;
 use super::doubt::{Weight, weigh};
 use super::error::EngineError;
 use super::lane::Task;
-use super::ports::{CompileAnswer, LaneAnswer, Message, Recipe, Rivals};
+use super::ports::{CompileAnswer, DeepOrder, LaneAnswer, Message, Recipe, Rivals};
 use super::run::Engine;
 use super::variant::Variant;
 use crate::budget::StopReason;
@@ -32,9 +34,6 @@ const PAIR_ATTEMPTS: usize = 3;
 /// A drift below this is never repeated, however low the noise floor: it is half of the least difference
 /// that a comparison claims (`timing::paired::claimable`).
 const DRIFT_MAX: f64 = 0.0025;
-
-/// A comparison, or why there is none.
-type PairAnswer = Result<PairedProblem, String>;
 
 /// A variant after its deep evaluation.
 struct Deep<R: Recipe> {
@@ -62,34 +61,79 @@ impl<R: Recipe> Engine<'_, R> {
             return Ok(0);
         }
         let baseline_number = self.baseline(&ranked).unwrap_or(*first);
+        let others = ranked.iter().take(wanted).filter(|number| **number != baseline_number).count();
+        // Finalists of an earlier run are on the board already, and are not said to be left.
+        let finalists = ranked.iter().take(wanted).filter(|number| **number != baseline_number);
+        let known = finalists.filter(|number| self.is_confirmed(**number, baseline_number)).count();
+        if !self.wall.fits_confirmation() {
+            self.left_out = others.max(1).saturating_sub(known);
+            return Ok(0);
+        }
         self.observer.observe(&Event::Confirming { finalist: 0, of: wanted });
+        self.expect_pairs()?;
         // The baseline comes first: the noise floor is measured on it and every finalist is paired with it.
         let Some(baseline) = self.deep(baseline_number)? else { return Ok(0) };
         let noise_floor = self.noise_floor(&baseline)?;
+        // Asked again, now that one evaluation and the noise floor show what this machine needs. A baseline
+        // alone would rank as the champion, although faster variants were found.
+        if others > 0 && !self.ending.is_early() && !self.wall.fits_first_finalist() {
+            self.left_out = others.saturating_sub(known);
+            return Ok(0);
+        }
         // The baseline is confirmed in any case: the champion may be the default itself.
         let own = usize::from(self.confirm_one(baseline_number, &baseline, noise_floor)?);
         let mut confirmed = own;
         let baseline_is_finalist = ranked.iter().take(wanted).any(|number| *number == baseline_number);
         // The baseline uses up a finalist's place only if it ranks among the finalists.
         let wanted = if baseline_is_finalist { wanted } else { wanted + own };
-        for number in ranked.into_iter().take(wanted * CANDIDATES_PER_FINALIST) {
+        let tried = ranked.into_iter().take(wanted * CANDIDATES_PER_FINALIST).collect();
+        let candidates = self.in_turn(tried, baseline_number);
+        for (at, number) in candidates.iter().copied().enumerate() {
             if confirmed >= wanted || self.ending.is_early() {
                 break;
             }
             if number == baseline_number {
                 continue;
             }
+            let fits = match confirmed > own {
+                true => self.wall.fits_finalist(),
+                false => self.wall.fits_first_finalist(),
+            };
+            if !fits {
+                self.left_out = (wanted - confirmed).min(candidates.len() - at).saturating_sub(known);
+                break;
+            }
             self.observer.observe(&Event::Confirming { finalist: confirmed - own + 1, of: wanted - own });
             if self.confirm_one(number, &baseline, noise_floor)? {
                 confirmed += 1;
             }
         }
-        Ok(confirmed)
+        if self.ending.at_once && !self.ending.stop.is_some_and(StopReason::is_early) {
+            self.left_out = wanted.saturating_sub(confirmed + known);
+        }
+        // For the reason above: without a finalist, the board stays as it is.
+        Ok(if self.left_out > 0 && confirmed == own { 0 } else { confirmed })
+    }
+
+    /// The candidates in the order in which they are confirmed, best first. With a wall budget, finalists that an
+    /// earlier run confirmed go last, so that a resumed study confirms the others.
+    fn in_turn(&self, mut ranked: Vec<u64>, baseline: u64) -> Vec<u64> {
+        let finalists = ranked.len().min(self.options.finalists);
+        if self.wall.left().is_some() {
+            ranked[..finalists].sort_by_key(|number| self.is_confirmed(*number, baseline));
+        }
+        ranked
+    }
+
+    /// Whether a run of this study has confirmed it against this baseline.
+    fn is_confirmed(&self, number: u64, baseline: u64) -> bool {
+        let mut confirmations = self.study.history.confirmations.iter();
+        confirmations.any(|one| one.number == number && one.baseline == baseline && one.evaluation.may_rank())
     }
 
     /// Evaluations with a time that can rank, best first, one for each machine code. Those that lost a race have met
     /// few questions; as finalists they meet all of them.
-    fn ranked(&self) -> Vec<u64> {
+    pub(super) fn ranked(&self) -> Vec<u64> {
         let passing = |one: &&Evaluation| one.is_timed() && one.duplicate_of.is_none();
         let mut ranked: Vec<(f64, u64)> = self
             .study
@@ -113,6 +157,7 @@ impl<R: Recipe> Engine<'_, R> {
 
     /// Evaluates again at full depth; `None` when interrupted or when the device is lost.
     fn deep(&mut self, number: u64) -> Result<Option<Deep<R>>, EngineError> {
+        let began = self.wall.elapsed();
         let Some(position) = self.ledger.index.get(&number).copied() else { return Ok(None) };
         let screened = self.study.history.evaluations[position].clone();
         let configuration = screened.configuration.clone();
@@ -135,9 +180,12 @@ impl<R: Recipe> Engine<'_, R> {
             self.not_confirmed(&variant.configuration, verdict)?;
             return Ok(None);
         }
+        let order = DeepOrder::after(self.clock.search());
         // Its own hash and never a twin's, because this compilation was ordered for this variant.
         let variant_hash = variant.configuration.hash();
-        let Ok(mut job) = variant.job(self.recipe, &answer, &variant_hash, true) else { return Ok(None) };
+        let Ok(mut job) = variant.job(self.recipe, &answer, &variant_hash, Some(order)) else {
+            return Ok(None);
+        };
         if let Some(instrumented) = variant.instrumented(self.recipe) {
             let Some(answer) = self.compile_again(number, &instrumented)? else { return Ok(None) };
             self.recipe.add_instrumented(&mut job, &answer);
@@ -155,6 +203,7 @@ impl<R: Recipe> Engine<'_, R> {
         evaluation.generation = screened.generation;
         let work = variant.prepared.as_ref().map(|(own, _)| self.recipe.work(own)).unwrap_or_default();
         let toolchain = variant.build.toolchain;
+        self.wall.costs.note_deep(self.wall.elapsed().saturating_sub(began));
         Ok(Some(Deep { job, evaluation, attributes, work, toolchain }))
     }
 
@@ -204,7 +253,8 @@ impl<R: Recipe> Engine<'_, R> {
     ) -> Result<Option<CompileAnswer<R::Binary>>, EngineError> {
         self.compilers.submit(ticket, prepared);
         loop {
-            match self.next_message()? {
+            let Some(message) = self.next_message()? else { return Ok(None) };
+            match message {
                 Message::Compiled(own, outcome) if own == ticket => return Ok(Some(outcome)),
                 // One interrupt is enough to leave here, because nothing is on the device.
                 Message::Interrupt(count) => {
@@ -217,10 +267,11 @@ impl<R: Recipe> Engine<'_, R> {
         }
     }
 
-    /// The lane's answer to the only task it has; `None` when the user wants out at once.
+    /// The lane's answer to the only task it has; `None` when the run has to end at once.
     pub(super) fn lane_answer(&mut self) -> Result<Option<LaneAnswer>, EngineError> {
         loop {
-            match self.next_message()? {
+            let Some(message) = self.next_message()? else { return Ok(None) };
+            match message {
                 Message::Lane(answer) => return Ok(Some(*answer)),
                 // The first interrupt lets the task on the device finish, as in the search.
                 Message::Interrupt(count) => {
@@ -236,23 +287,31 @@ impl<R: Recipe> Engine<'_, R> {
 
     /// The largest A/A difference over the timed problems.
     fn noise_floor(&mut self, baseline: &Deep<R>) -> Result<Option<f64>, EngineError> {
-        let mut floor = None::<f64>;
-        for problem in 0..baseline.work.len() {
-            if self.ending.is_early() {
-                return Ok(None);
-            }
-            self.lane.send(Task::NoiseFloor { job: Box::new(baseline.job.clone()), problem });
-            match self.lane_answer()? {
-                // The largest, so that no difference counts that could be noise on one of the problems.
-                Some(LaneAnswer::NoiseFloor(Ok(value))) => floor = Some(floor.unwrap_or(0.0).max(value)),
-                Some(LaneAnswer::NoiseFloor(Err(message))) => {
-                    // A comparison without a floor still has its interval, so the confirmation goes on.
-                    self.notice(format!("no noise floor: {message}"))?
-                }
-                _ => return Ok(None),
-            }
+        let problems = baseline.work.len();
+        if self.ending.is_early() || problems == 0 {
+            return Ok(None);
         }
-        Ok(floor)
+        let began = self.wall.elapsed();
+        self.lane.send(Task::NoiseFloor { job: Box::new(baseline.job.clone()), problems });
+        match self.lane_answer()? {
+            // The largest, so that no difference counts that could be noise on one of the problems.
+            Some(LaneAnswer::NoiseFloor(Ok(floor))) => {
+                self.wall.costs.note_floor(self.wall.elapsed().saturating_sub(began), problems);
+                Ok(Some(floor))
+            }
+            Some(LaneAnswer::NoiseFloor(Err(message))) => {
+                // A comparison without a floor still has its interval, so the confirmation goes on.
+                self.notice(format!("no noise floor: {message}"))?;
+                Ok(None)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Lets fresh processes open while a candidate meets its gates.
+    fn expect_pairs(&mut self) -> Result<(), EngineError> {
+        self.lane.send(Task::ExpectPairs);
+        self.lane_answer().map(|_| ())
     }
 
     /// Deep evaluation and paired comparison of one candidate; whether it is confirmed.
@@ -262,7 +321,12 @@ impl<R: Recipe> Engine<'_, R> {
         baseline: &Deep<R>,
         floor: Option<f64>,
     ) -> Result<bool, EngineError> {
-        let own = if number == baseline.evaluation.number { None } else { Some(self.deep(number)?) };
+        let own = if number == baseline.evaluation.number {
+            None
+        } else {
+            self.expect_pairs()?;
+            Some(self.deep(number)?)
+        };
         let finalist = match &own {
             None => baseline,
             Some(Some(deep)) => deep,
@@ -313,62 +377,55 @@ impl<R: Recipe> Engine<'_, R> {
             noise_floor,
             screened_ns: screened.and_then(|one| one.objective_ns),
             at: now(),
+            at_ms: None,
         }
     }
 
-    /// The paired comparison on every timed problem.
+    /// The paired comparison on every timed problem, repeated where the baseline drifts by more than the noise; of several
+    /// attempts at a problem the one whose baseline drifted least counts.
     fn pairs(
         &mut self,
         baseline: &Deep<R>,
         finalist: &Deep<R>,
         floor: Option<f64>,
     ) -> Result<Vec<PairedProblem>, EngineError> {
-        let mut pairs = Vec::new();
-        for problem in 0..finalist.work.len() {
-            if self.ending.is_early() {
-                break;
-            }
-            let rivals = Rivals {
-                baseline: baseline.job.clone(),
-                finalist: finalist.job.clone(),
-                problem,
-                noise_floor: floor.unwrap_or(0.0),
-            };
-            match self.steady_pair(&rivals)? {
-                Some(Ok(pair)) => pairs.push(pair),
-                Some(Err(message)) => self.notice(format!("no paired comparison: {message}"))?,
-                None => break,
-            }
-        }
-        Ok(pairs)
-    }
-
-    /// One comparison, repeated while its baseline drifts by more than the noise; of several attempts the one
-    /// whose baseline drifted least counts. `None` when the user wants out.
-    fn steady_pair(&mut self, rivals: &Rivals<R::Job>) -> Result<Option<PairAnswer>, EngineError> {
-        let most = rivals.noise_floor.max(DRIFT_MAX);
-        let mut best: Option<PairedProblem> = None;
+        let noise_floor = floor.unwrap_or(0.0);
+        let most = noise_floor.max(DRIFT_MAX);
+        let drift = |pair: &PairedProblem| pair.baseline_drift.unwrap_or(0.0);
+        let mut best: BTreeMap<usize, PairedProblem> = BTreeMap::new();
+        let mut problems: Vec<usize> = (0..finalist.work.len()).collect();
         for _ in 0..PAIR_ATTEMPTS {
-            self.lane.send(Task::Pair(Box::new(rivals.clone())));
-            let pair = match self.lane_answer()? {
-                Some(LaneAnswer::Paired(Ok(pair))) => pair,
-                // An attempt that fails after a good one takes nothing away from that one.
-                Some(LaneAnswer::Paired(Err(message))) => {
-                    return Ok(Some(best.ok_or(message)));
-                }
-                _ => return Ok(None),
-            };
-            let drift = |pair: &PairedProblem| pair.baseline_drift.unwrap_or(0.0);
-            let is_better = best.as_ref().is_none_or(|best| drift(&pair) < drift(best));
-            let is_steady = drift(&pair) <= most;
-            if is_better {
-                best = Some(pair);
-            }
-            if is_steady || self.ending.is_early() {
+            if problems.is_empty() || self.ending.is_early() {
                 break;
             }
+            let (began, within) = (self.wall.elapsed(), self.wall.left());
+            // Every comparison is made once; only a repetition needs room.
+            if !best.is_empty() && !self.wall.fits_pairs(problems.len(), within) {
+                break;
+            }
+            let (baseline, finalist) = (baseline.job.clone(), finalist.job.clone());
+            let rivals = Rivals { baseline, finalist, problems: problems.clone(), noise_floor, within };
+            self.lane.send(Task::Pair(Box::new(rivals)));
+            let Some(LaneAnswer::Paired(answers)) = self.lane_answer()? else { break };
+            let rounds = answers.iter().flatten().map(|pair| pair.processes).max().unwrap_or(1);
+            self.wall.costs.note_pairs(self.wall.elapsed().saturating_sub(began), rounds, answers.len());
+            for (problem, answer) in std::mem::take(&mut problems).into_iter().zip(answers) {
+                match answer {
+                    Ok(pair) => {
+                        if drift(&pair) > most {
+                            problems.push(problem);
+                        }
+                        if best.get(&problem).is_none_or(|best| drift(&pair) < drift(best)) {
+                            best.insert(problem, pair);
+                        }
+                    }
+                    // An attempt that fails after a good one takes nothing away from that one.
+                    Err(_) if best.contains_key(&problem) => {}
+                    Err(message) => self.notice(format!("no paired comparison: {message}"))?,
+                }
+            }
         }
-        Ok(best.map(Ok))
+        Ok(best.into_values().collect())
     }
 
     /// Tells observers and the journal something that a person should know.

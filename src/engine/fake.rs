@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use evo_protocol::binary::EntryResources;
 use evo_protocol::device::{DeviceInfo, DeviceKind, DeviceLimits, Telemetry};
@@ -21,21 +23,25 @@ use evo_space::space::SearchSpace;
 use super::error::EngineError;
 use super::options::{Options, RunSummary};
 use super::ports::{
-    BuildRecord, Compilers, Evaluate, Identity, Inbox, JobOrder, Message, Recipe, Refused, Rivals,
+    BuildRecord, Compilers, Evaluate, Identity, Inbox, JobOrder, Message, PairAnswer, Recipe, Refused, Rivals,
 };
 use super::run::{Engine, Parts};
 use super::variant::Variant;
 use crate::budget::Budget;
+use crate::clock::CommandClock;
 use crate::event::{Event, Observer};
+use crate::journal::conditions::Conditions;
 use crate::journal::own_folder::OwnFolder;
-use crate::journal::record::{FORMAT, JournalRecord, ProblemWork, StudyHeader};
-use crate::study::{Study, StudyError, StudyRequest};
+use crate::journal::record::{FORMAT_UNEDITED, JournalRecord, ProblemWork, StudyHeader};
+use crate::study::{EarlierLimits, EarlierResults, Study, StudyError, StudyRequest};
 use crate::supervise::job::{Judgement, Standing, example};
 
 /// `A` and `B` change the source; `DEAD` changes nothing; `LATE` changes the source, not the machine
 /// code; `GRID` changes the plan only. `A = 7` is refused, `A = 8` cannot
 /// be rendered for reasons of the machine, `A = 6` does not compile; else it takes 10 + `A` registers.
-pub(super) struct FakeRecipe;
+pub(super) struct FakeRecipe {
+    conditions: Option<ContentHash>,
+}
 
 fn int(configuration: &Configuration, name: &str) -> i64 {
     configuration.get(name).and_then(|value| value.as_int()).unwrap_or(0)
@@ -80,7 +86,8 @@ impl Recipe for FakeRecipe {
 
     fn identity(&self, prepared: &FakePrepared) -> Identity {
         let source = ContentHash::of(prepared.source.as_bytes());
-        Identity { text: Some(source.clone()), source, plan: ContentHash::of(&prepared.grid.to_le_bytes()) }
+        let (plan, conditions) = (ContentHash::of(&prepared.grid.to_le_bytes()), self.conditions.clone());
+        Identity { text: Some(source.clone()), source, plan, conditions }
     }
 
     fn record(&self, _prepared: &FakePrepared, binary: &FakeBinary) -> BuildRecord {
@@ -103,7 +110,7 @@ impl Recipe for FakeRecipe {
         _binary: &FakeBinary,
         order: JobOrder,
     ) -> Result<FakeJob, Refused> {
-        Ok(FakeJob { label: order.label, deep: order.deep })
+        Ok(FakeJob { label: order.label, deep: order.deep.is_some() })
     }
 
     fn work(&self, _prepared: &FakePrepared) -> Vec<ProblemWork> {
@@ -141,6 +148,8 @@ pub(super) struct Log {
     pub deep: Vec<String>,
     /// Paired comparisons made.
     pub paired: usize,
+    /// How long each of them could take.
+    pub within: Vec<Option<Duration>>,
     /// The baseline's drifts in the comparisons to come; none after the last.
     pub drifts: VecDeque<f64>,
 }
@@ -190,6 +199,27 @@ pub(super) type Script = Arc<dyn Fn(&FakeJob) -> Judgement + Send + Sync>;
 pub(super) struct FakeDevice {
     script: Script,
     log: Arc<Mutex<Log>>,
+    played: Option<PlayedTime>,
+}
+
+/// A clock that moves only when the device is at work. Scripts move it for evaluations.
+#[derive(Clone)]
+pub(super) struct PlayedTime {
+    pub milliseconds: Arc<AtomicU64>,
+    /// What a comparison and a noise floor take.
+    pub pair_ms: u64,
+    pub floor_ms: u64,
+}
+
+impl PlayedTime {
+    pub(super) fn pass(&self, milliseconds: u64) {
+        self.milliseconds.fetch_add(milliseconds, Ordering::Relaxed);
+    }
+
+    /// Milliseconds since the command began.
+    pub(super) fn now(&self) -> u64 {
+        self.milliseconds.load(Ordering::Relaxed)
+    }
 }
 
 impl Evaluate<FakeJob> for FakeDevice {
@@ -204,26 +234,32 @@ impl Evaluate<FakeJob> for FakeDevice {
         (self.script)(job)
     }
 
-    fn pair(&mut self, rivals: &Rivals<FakeJob>) -> Result<PairedProblem, String> {
+    fn pair(&mut self, rivals: &Rivals<FakeJob>) -> Vec<PairAnswer> {
         let [baseline_ns, finalist_ns] = [&rivals.baseline, &rivals.finalist].map(objective_of);
         let ratio = finalist_ns / baseline_ns;
         let mut log = self.log.lock().unwrap();
         log.paired += 1;
-        Ok(PairedProblem {
-            problem: "p".into(),
-            ratio,
-            ratio_low: ratio,
-            ratio_high: ratio,
-            processes: 3,
-            pairs: 12,
-            decision: if ratio < 1.0 { PairedDecision::Faster } else { PairedDecision::Same },
-            baseline_ns,
-            finalist_ns,
-            baseline_drift: log.drifts.pop_front(),
-        })
+        log.within.push(rivals.within);
+        self.played.iter().for_each(|played| played.pass(played.pair_ms));
+        let mut pair = || {
+            Ok(PairedProblem {
+                problem: "p".into(),
+                ratio,
+                ratio_low: ratio,
+                ratio_high: ratio,
+                processes: 3,
+                pairs: 12,
+                decision: if ratio < 1.0 { PairedDecision::Faster } else { PairedDecision::Same },
+                baseline_ns,
+                finalist_ns,
+                baseline_drift: log.drifts.pop_front(),
+            })
+        };
+        rivals.problems.iter().map(|_| pair()).collect()
     }
 
-    fn noise_floor(&mut self, _job: &FakeJob, _problem: usize) -> Result<f64, String> {
+    fn noise_floor(&mut self, _job: &FakeJob, _problems: usize) -> Result<f64, String> {
+        self.played.iter().for_each(|played| played.pass(played.floor_ms));
         Ok(0.01)
     }
 
@@ -303,6 +339,12 @@ pub(super) struct TestStudy {
     pub drifts: Vec<f64>,
     /// What goes wrong with the compilers.
     pub trouble: Option<CompileTrouble>,
+    /// What decides verdicts beside the variants.
+    pub conditions: Conditions,
+    /// The name of the study in `out`.
+    pub name: String,
+    /// The clock, where it is not the real one.
+    pub played: Option<PlayedTime>,
 }
 
 /// The result of one run.
@@ -318,32 +360,56 @@ impl TestStudy {
         let valid = space.count();
         let options = Options {
             budget: Budget::default(),
+            clock: CommandClock::start(),
             population: NonZeroU32::new(4).expect("is not 0"),
             finalists: 0,
             valid,
             run_all: false,
+            remeasure: false,
         };
         let (out, drifts) = (tempfile::tempdir().unwrap(), Vec::new());
-        TestStudy { out, space, strategy: "exhaustive", options, drifts, trouble: None }
+        let (name, conditions) = ("s".to_string(), Conditions::default());
+        let (trouble, played) = (None, None);
+        TestStudy { out, space, strategy: "exhaustive", options, drifts, trouble, conditions, name, played }
+    }
+
+    /// Plays the time: a comparison takes `pair_ms` and a noise floor `floor_ms`.
+    pub(super) fn play_time(&mut self, pair_ms: u64, floor_ms: u64) -> PlayedTime {
+        let played = PlayedTime { milliseconds: Arc::default(), pair_ms, floor_ms };
+        self.options.clock = CommandClock::scripted(&played.milliseconds);
+        self.played = Some(played.clone());
+        played
     }
 
     pub(super) fn journal(&self) -> PathBuf {
-        self.out.path().join("s/journal.jsonl")
+        self.out.path().join(&self.name).join("journal.jsonl")
     }
 
     pub(super) fn folder(&self) -> OwnFolder {
-        OwnFolder::open(&self.out.path().join("s")).unwrap()
+        OwnFolder::open(&self.out.path().join(&self.name)).unwrap()
     }
 
     pub(super) fn open(&self) -> Study {
-        let request = StudyRequest { out: self.out.path(), name: Some("s"), default_name: "s", resume: true };
-        Study::open(&request, header()).unwrap()
+        self.try_open().unwrap()
+    }
+
+    /// What a run of it writes first.
+    fn header(&self) -> StudyHeader {
+        let texts = self
+            .space
+            .parameters()
+            .iter()
+            .map(|one| format!("{} {:?} {}", one.name, one.values, one.default));
+        let text: Vec<String> = texts.collect();
+        let space_hash = ContentHash::of(text.join("\n").as_bytes());
+        StudyHeader { space_hash, conditions: Some(self.conditions.clone()), ..header() }
     }
 
     /// The same where the study may not open.
     pub(super) fn try_open(&self) -> Result<Study, EngineError> {
-        let request = StudyRequest { out: self.out.path(), name: Some("s"), default_name: "s", resume: true };
-        Study::open(&request, header()).map_err(|error| match error {
+        let name = Some(self.name.as_str());
+        let request = StudyRequest { out: self.out.path(), name, default_name: "s", resume: true };
+        Study::open(&request, self.header(), self.options.clock.clone()).map_err(|error| match error {
             StudyError::Journal(error) => error.into(),
             other => panic!("{other}"),
         })
@@ -395,21 +461,23 @@ impl TestStudy {
         let log = Arc::new(Mutex::new(log));
         let inbox = Inbox::new();
         let script = script(inbox.sender());
+        let earlier = EarlierResults::beside(study.out(), study.header(), EarlierLimits::default());
         let mut watcher = Watcher { journal: self.journal(), events: Vec::new() };
         let parts = Parts {
             study,
             space: &self.space,
             strategy,
-            recipe: &FakeRecipe,
+            recipe: &FakeRecipe { conditions: Some(self.conditions.hash()) },
             compilers: Box::new(FakeCompilers {
                 sender: inbox.sender(),
                 log: Arc::clone(&log),
                 compiling: 0,
                 trouble: self.trouble.clone(),
             }),
-            device: Box::new(FakeDevice { script, log: Arc::clone(&log) }),
+            device: Box::new(FakeDevice { script, log: Arc::clone(&log), played: self.played.clone() }),
             observer: &mut watcher,
             inbox,
+            earlier,
         };
         let summary = Engine::new(parts, self.options.clone())?.run()?;
         let log = std::mem::take(&mut *log.lock().unwrap());
@@ -435,7 +503,7 @@ pub(super) fn verdicts_in(journal: &Path) -> BTreeMap<String, String> {
 /// A header for tests.
 pub(crate) fn header() -> StudyHeader {
     StudyHeader {
-        format: FORMAT,
+        format: FORMAT_UNEDITED,
         verdict_version: VERDICT_VERSION,
         evo: "0".into(),
         study: String::new(),
@@ -443,6 +511,8 @@ pub(crate) fn header() -> StudyHeader {
         space: "fake.toml".into(),
         space_hash: ContentHash::of(b"space"),
         inputs: Vec::new(),
+        conditions: None,
+        definition: None,
         valid: "1".into(),
         problems: vec!["p".into()],
         checked: Vec::new(),
@@ -468,6 +538,7 @@ pub(crate) fn header() -> StudyHeader {
         },
         environment: Environment::default(),
         started_at: "2026-01-01T00:00:00Z".into(),
+        at_ms: None,
     }
 }
 

@@ -14,7 +14,8 @@ use crate::supervise::job::Standing;
 pub(crate) enum Task<J> {
     Evaluate { number: u64, job: Box<J>, standing: Standing },
     Pair(Box<Rivals<J>>),
-    NoiseFloor { job: Box<J>, problem: usize },
+    NoiseFloor { job: Box<J>, problems: usize },
+    ExpectPairs,
     Telemetry,
 }
 
@@ -107,7 +108,7 @@ impl<J: Send + 'static> LaneHandle<J> {
         // Only the search cancels, and it queues nothing but evaluations.
         let number = |task: Task<J>| match task {
             Task::Evaluate { number, .. } => Some(number),
-            Task::Pair(_) | Task::NoiseFloor { .. } | Task::Telemetry => None,
+            Task::Pair(_) | Task::NoiseFloor { .. } | Task::ExpectPairs | Task::Telemetry => None,
         };
         std::mem::take(&mut self.shared.lock().queue).into_iter().filter_map(number).collect()
     }
@@ -141,7 +142,11 @@ fn perform<J>(device: &mut dyn Evaluate<J>, task: &Task<J>) -> LaneAnswer {
             LaneAnswer::Evaluated { number: *number, result }
         }
         Task::Pair(rivals) => LaneAnswer::Paired(device.pair(rivals)),
-        Task::NoiseFloor { job, problem } => LaneAnswer::NoiseFloor(device.noise_floor(job, *problem)),
+        Task::NoiseFloor { job, problems } => LaneAnswer::NoiseFloor(device.noise_floor(job, *problems)),
+        Task::ExpectPairs => {
+            device.expect_pairs();
+            LaneAnswer::Expecting
+        }
         Task::Telemetry => LaneAnswer::Telemetry(device.telemetry()),
     }
 }

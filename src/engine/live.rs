@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use evo_protocol::device::Telemetry;
 use evo_protocol::leaderboard::{PairedDecision, PairedProblem};
+use evo_protocol::worker::PairedTimes;
 
-use super::ports::{Compilers, Evaluate, Rivals};
+use super::ports::{Compilers, Evaluate, PairAnswer, Rivals};
 use super::recipe::PreparedKernel;
 use crate::compile::farm::CompileFarm;
 use crate::supervise::job::{Job, Judgement, Standing};
@@ -50,36 +51,43 @@ impl Evaluate<Job> for Lane {
         Lane::evaluate(self, job, standing)
     }
 
-    fn pair(&mut self, rivals: &Rivals<Job>) -> Result<PairedProblem, String> {
-        let began = Instant::now();
-        let mut processes = Vec::new();
-        let (mut baseline_ns, mut finalist_ns) = (Vec::new(), Vec::new());
+    fn expect_pairs(&mut self) {
+        Lane::expect_pairs(self);
+    }
+
+    fn pair(&mut self, rivals: &Rivals<Job>) -> Vec<PairAnswer> {
+        let (began, mut rounds) = (Instant::now(), 0);
+        let mut matches: Vec<Match> = rivals.problems.iter().map(|problem| Match::at(*problem)).collect();
         loop {
-            let paired = Lane::pair(self, &rivals.baseline, &rivals.finalist, rivals.problem, BLOCKS)
-                .map_err(|error| error.to_string())?;
-            baseline_ns.extend(paired.a_ns);
-            finalist_ns.extend(paired.b_ns);
-            // Kept apart by process, because the interval is resampled within processes.
-            processes.push(paired.log_ratios);
-            if processes.len() < PROCESSES_MIN {
-                continue;
+            // Each process compares the rivals on every problem that is open, because starting one costs more than
+            // the comparison itself.
+            let open: Vec<usize> =
+                matches.iter().filter(|own| own.answer.is_none()).map(|own| own.problem).collect();
+            if open.is_empty() {
+                return matches.into_iter().filter_map(|own| own.answer).collect();
             }
-            let comparison =
-                // Resampling is seeded by the job, so that the same ratios always give the same interval.
-                paired::compare(&processes, rivals.noise_floor, rivals.finalist.candidate.check.seed);
-            let decided = comparison.decision != PairedDecision::Ambiguous;
-            let spent = processes.len() >= PROCESSES_MAX || began.elapsed() >= EXTENDED_WITHIN;
-            if decided || processes.len() >= PROCESSES && spent {
-                let drift = paired::drift(&baseline_ns);
-                let times = [median(&baseline_ns), median(&finalist_ns)];
-                let pair = outcome(rivals, &processes, comparison, times)?;
-                return Ok(PairedProblem { baseline_drift: drift, ..pair });
+            match Lane::pair(self, &rivals.baseline, &rivals.finalist, &open, BLOCKS) {
+                Ok(times) => {
+                    rounds += 1;
+                    let taken = began.elapsed();
+                    let room = Room {
+                        extends: taken < EXTENDED_WITHIN,
+                        has_more: has_room(taken, rounds, rivals.within),
+                    };
+                    let waiting = matches.iter_mut().filter(|own| own.answer.is_none());
+                    waiting.zip(times).for_each(|(own, times)| own.add(rivals, times, room));
+                }
+                Err(error) => {
+                    let message = error.to_string();
+                    let waiting = matches.iter_mut().filter(|own| own.answer.is_none());
+                    waiting.for_each(|own| own.answer = Some(Err(message.clone())));
+                }
             }
         }
     }
 
-    fn noise_floor(&mut self, job: &Job, problem: usize) -> Result<f64, String> {
-        let floor = Lane::noise_floor(self, job, problem).map_err(|error| error.to_string())?.floor;
+    fn noise_floor(&mut self, job: &Job, problems: usize) -> Result<f64, String> {
+        let floor = Lane::noise_floor(self, job, problems).map_err(|error| error.to_string())?.floor;
         if floor.is_finite() { Ok(floor) } else { Err("too few blocks".to_string()) }
     }
 
@@ -88,8 +96,67 @@ impl Evaluate<Job> for Lane {
     }
 }
 
+/// The comparison on one problem while it is under way.
+struct Match {
+    problem: usize,
+    /// Log ratios, kept apart by process, because the interval is resampled within processes.
+    processes: Vec<Vec<f64>>,
+    baseline_ns: Vec<f64>,
+    finalist_ns: Vec<f64>,
+    answer: Option<PairAnswer>,
+}
+
+impl Match {
+    fn at(problem: usize) -> Match {
+        Match {
+            problem,
+            processes: Vec::new(),
+            baseline_ns: Vec::new(),
+            finalist_ns: Vec::new(),
+            answer: None,
+        }
+    }
+
+    /// Takes in what one more process measured, and decides if that is enough.
+    fn add(&mut self, rivals: &Rivals<Job>, times: PairedTimes, room: Room) {
+        self.baseline_ns.extend(times.a_ns);
+        self.finalist_ns.extend(times.b_ns);
+        self.processes.push(times.log_ratios);
+        let count = self.processes.len();
+        if count < PROCESSES_MIN {
+            return;
+        }
+        // Resampling is seeded by the job, so that the same ratios always give the same interval.
+        let seed = rivals.finalist.candidate.check.seed;
+        let comparison = paired::compare(&self.processes, rivals.noise_floor, seed);
+        let decided = comparison.decision != PairedDecision::Ambiguous;
+        let spent = count >= PROCESSES_MAX || !room.extends;
+        if decided || count >= PROCESSES && spent || !room.has_more {
+            let drift = paired::drift(&self.baseline_ns);
+            let times = [median(&self.baseline_ns), median(&self.finalist_ns)];
+            let pair = outcome(rivals, self.problem, &self.processes, comparison, times);
+            self.answer = Some(pair.map(|pair| PairedProblem { baseline_drift: drift, ..pair }));
+        }
+    }
+}
+
+/// What time is left to a comparison.
+#[derive(Clone, Copy)]
+struct Room {
+    /// For one that is not decided.
+    extends: bool,
+    /// For one more process, if there is a limit.
+    has_more: bool,
+}
+
+/// Whether one more process, as long as those before it, fits into the time of a comparison.
+fn has_room(taken: Duration, processes: usize, within: Option<Duration>) -> bool {
+    within.is_none_or(|within| taken + taken / processes.max(1) as u32 <= within)
+}
+
 fn outcome(
     rivals: &Rivals<Job>,
+    problem: usize,
     processes: &[Vec<f64>],
     comparison: PairedComparison,
     [baseline_ns, finalist_ns]: [f64; 2],
@@ -98,7 +165,7 @@ fn outcome(
         return Err("no block was timed".to_string());
     }
     Ok(PairedProblem {
-        problem: rivals.finalist.timed[rivals.problem].name.clone(),
+        problem: rivals.finalist.timed[problem].name.clone(),
         ratio: comparison.log_ratio.exp(),
         ratio_low: comparison.low.exp(),
         ratio_high: comparison.high.exp(),
@@ -109,4 +176,25 @@ fn outcome(
         finalist_ns,
         baseline_drift: None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comparison_takes_one_more_process_only_while_it_fits() {
+        let check = |taken: u64, processes, within: Option<u64>, expected| {
+            let within = within.map(Duration::from_millis);
+            assert_eq!(
+                has_room(Duration::from_millis(taken), processes, within),
+                expected,
+                "{taken} {within:?}"
+            );
+        };
+        check(1200, 2, None, true);
+        check(1200, 2, Some(1800), true);
+        check(1200, 2, Some(1799), false);
+        check(1200, 2, Some(0), false);
+    }
 }

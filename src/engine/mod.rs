@@ -5,13 +5,16 @@
 //! queue stays ahead of the device, and the device queue stays non-empty. A verdict is in the journal
 //! before anything acts on it.
 
+mod ago;
+mod ahead;
+mod carry;
 mod confirm;
 mod doubt;
 pub mod error;
 pub mod interrupt;
 mod lane;
 pub mod live;
-
+mod mean;
 pub mod options;
 pub mod ports;
 pub mod recipe;
@@ -20,8 +23,10 @@ mod run;
 pub mod single;
 mod stages;
 mod state;
+mod take_over;
 mod trouble;
 mod variant;
+mod wall;
 
 #[cfg(test)]
 mod expected_tests;
@@ -32,9 +37,13 @@ mod fault_tests;
 #[cfg(test)]
 mod reconsider_tests;
 #[cfg(test)]
+mod take_over_tests;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod trouble_tests;
+#[cfg(test)]
+mod wall_tests;
 
 pub use doubt::RunTrouble;
 pub use error::EngineError;

@@ -6,12 +6,15 @@ use evo_search::insight::Insight;
 
 use super::doubt::RunTrouble;
 use crate::budget::{Budget, StopReason};
+use crate::clock::CommandClock;
 use crate::journal::record::RunEnd;
 
 /// Limits and sizes of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub budget: Budget,
+    /// Began with the command; the wall budget counts from there.
+    pub clock: CommandClock,
     /// Evaluations in a generation, a slice of bookkeeping. It is a divisor, so it cannot be 0.
     pub population: NonZeroU32,
     /// How many of the best are confirmed in fresh processes; 0 skips confirmation.
@@ -20,6 +23,8 @@ pub struct Options {
     pub valid: u128,
     /// Runs whatever compiles: the strategy is not asked again.
     pub run_all: bool,
+    /// Takes nothing over: neither from other studies nor from before an edit of this one.
+    pub remeasure: bool,
 }
 
 impl Options {
@@ -32,9 +37,9 @@ impl Options {
         by_count.into_iter().chain(by_generation).min_by_key(|(count, _)| *count)
     }
 
-    /// Evaluations that a full run makes, if that is known.
-    pub fn total(&self) -> Option<u64> {
-        let valid = u64::try_from(self.valid).ok();
+    /// Evaluations that a full run makes, if that is known; `taken_over` are known without one.
+    pub fn total(&self, taken_over: u64) -> Option<u64> {
+        let valid = u64::try_from(self.valid).ok().map(|valid| valid.saturating_sub(taken_over));
         let limit = self.evaluations_max().map(|(count, _)| count);
         match (valid, limit) {
             (Some(valid), Some(limit)) => Some(valid.min(limit)),
@@ -50,6 +55,8 @@ pub struct RunSummary {
     pub end: RunEnd,
     /// Finalists that were confirmed in this run.
     pub confirmed: usize,
+    /// Finalists that were not confirmed because the wall time was used up.
+    pub left_out: usize,
     /// What the study says beyond its winner; none where the user did not want to wait.
     pub insight: Option<Insight>,
     /// What is wrong with the machine, where that ended the run.

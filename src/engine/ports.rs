@@ -7,12 +7,15 @@
 //! ([`BuildRecord`]). A recording therefore needs no source, no binary and no launch plan.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
 use evo_protocol::binary::EntryResources;
 use evo_protocol::device::Telemetry;
+use evo_protocol::evaluation::MeasurementKey;
 use evo_protocol::facts::Facts;
 use evo_protocol::leaderboard::PairedProblem;
 use evo_protocol::verdict::{Gate, Verdict};
+use evo_protocol::worker::SERIES_MS;
 use evo_space::genome::{Configuration, ContentHash};
 
 use crate::journal::record::ProblemWork;
@@ -63,16 +66,23 @@ pub trait Compilers<P> {
     fn jobs(&self) -> usize;
     /// Seconds of compiling, summed over processes.
     fn busy_seconds(&self) -> f64;
+    /// Whether the times of their answers say anything. They do not in a replay, whose runs must not depend on
+    /// the clock.
+    fn are_timed(&self) -> bool {
+        true
+    }
 }
 
 /// A device behind its supervisor; lives in the lane's thread.
 pub trait Evaluate<J>: Send {
     /// Gates and timing of one job. A failing job is a result; so is a lost device.
     fn evaluate(&mut self, job: &J, standing: &Standing) -> Judgement;
-    /// `finalist` against `baseline` on a timed problem, interleaved, in fresh processes.
-    fn pair(&mut self, rivals: &Rivals<J>) -> Result<PairedProblem, String>;
-    /// Relative difference between a job and itself.
-    fn noise_floor(&mut self, job: &J, problem: usize) -> Result<f64, String>;
+    /// Says that fresh processes will be wanted soon, so that they can open while something else runs.
+    fn expect_pairs(&mut self) {}
+    /// `finalist` against `baseline` on timed problems, interleaved, in fresh processes; an answer for each problem.
+    fn pair(&mut self, rivals: &Rivals<J>) -> Vec<PairAnswer>;
+    /// Relative difference between a job and itself: the largest of the first so many timed problems.
+    fn noise_floor(&mut self, job: &J, problems: usize) -> Result<f64, String>;
     /// Clocks, power and heat now; `None` where they cannot be read.
     fn telemetry(&mut self) -> Option<Telemetry> {
         None
@@ -89,6 +99,29 @@ pub struct Identity {
     /// Equal for equal grids, blocks and shapes: the part of the outcome that machine code does not
     /// decide.
     pub plan: ContentHash,
+    /// Hash of what all variants of the run share; absent where verdicts are never taken over.
+    pub conditions: Option<ContentHash>,
+}
+
+impl Identity {
+    /// The measurement key: what has to be equal for a verdict to hold for another run or after an edit.
+    ///
+    /// - `source`: the rendered text below evo's header, which names the configuration and nothing else; the contents
+    ///   of every file that it includes; compiler options, in which the parameters of a plain source stand; names of
+    ///   the entry points.
+    /// - `plan`: for every problem and small shape, whether timed or only checked, all launches with grid, block,
+    ///   shared bytes, cluster and attributes; every buffer with type, extents, role and fill, every scalar with its
+    ///   value; sizes, weights, operations and bytes.
+    /// - `conditions`: versions of the verdicts and the gates, the class of device, the compiler, the check settings
+    ///   with the reference and the input files, the timing mode that ranks, the sandbox (`cli::sweep::conditions`).
+    ///
+    /// The seed of the inputs is left out: each run draws other inputs by the same recipe. So is the machine code,
+    /// which source, options and compiler decide; where the source differs, equal machine code takes its place
+    /// (`take_over`).
+    pub fn key(&self) -> Option<MeasurementKey> {
+        let conditions = self.conditions.clone()?;
+        Some(MeasurementKey { source: self.source.clone(), plan: self.plan.clone(), conditions })
+    }
 }
 
 /// What the journal keeps of a compiled variant.
@@ -116,9 +149,33 @@ pub struct JobOrder {
     /// The hash compiled into the binary: of the configuration whose source was compiled, which may be
     /// another than the variant's where sources are equal.
     pub variant_hash: ContentHash,
-    /// Ask for every gate at full depth and for all timing modes.
-    pub deep: bool,
+    /// Asks for every gate at full depth and for all timing modes.
+    pub deep: Option<DeepOrder>,
 }
+
+/// How much is asked of a variant that meets every gate at full depth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeepOrder {
+    /// How long each series of further questions may take, milliseconds.
+    pub series_ms: u32,
+    /// Whether other work has kept the device busy until now.
+    pub busy: bool,
+}
+
+impl DeepOrder {
+    /// For a variant that is judged alone: nobody waits for anything else.
+    pub const ALONE: DeepOrder = DeepOrder { series_ms: SERIES_MS, busy: false };
+
+    /// For a finalist of a search that took so long. A confirmation should not take longer than a quarter of the
+    /// search, and there are some twelve series in it.
+    pub fn after(search: Duration) -> DeepOrder {
+        let share = (search.as_millis() / 50).min(u128::from(SERIES_MS)) as u32;
+        DeepOrder { series_ms: share.max(SERIES_MIN_MS), busy: true }
+    }
+}
+
+/// Shorter series would ask hardly more than a contender has answered.
+const SERIES_MIN_MS: u32 = 80;
 
 /// A configuration refused before the device saw it.
 #[derive(Debug)]
@@ -133,11 +190,16 @@ pub struct Refused {
 pub struct Rivals<J> {
     pub baseline: J,
     pub finalist: J,
-    /// Position among the timed problems.
-    pub problem: usize,
+    /// Positions among the timed problems.
+    pub problems: Vec<usize>,
     /// Relative difference between a job and itself.
     pub noise_floor: f64,
+    /// How long the comparison may take beyond its least number of processes; `None` without a limit.
+    pub within: Option<Duration>,
 }
+
+/// A comparison on one problem, or why there is none.
+pub type PairAnswer = Result<PairedProblem, String>;
 
 /// What threads tell the engine.
 #[derive(Debug)]
@@ -154,8 +216,9 @@ pub enum Message<B> {
 #[derive(Debug)]
 pub enum LaneAnswer {
     Evaluated { number: u64, result: Box<Judgement> },
-    Paired(Result<PairedProblem, String>),
+    Paired(Vec<PairAnswer>),
     NoiseFloor(Result<f64, String>),
+    Expecting,
     Telemetry(Option<Telemetry>),
 }
 
@@ -182,5 +245,17 @@ impl<B> Inbox<B> {
 impl<B> Default for Inbox<B> {
     fn default() -> Inbox<B> {
         Inbox::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finalist_of_a_short_search_is_asked_for_less_time() {
+        let series = |seconds: u64| DeepOrder::after(Duration::from_secs(seconds)).series_ms;
+        assert_eq!([0, 1, 5, 10, 15, 1_000_000].map(series), [80, 80, 100, 200, 300, 300]);
+        assert_eq!(DeepOrder::ALONE.series_ms, 300);
     }
 }

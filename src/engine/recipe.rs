@@ -8,7 +8,7 @@ use evo_protocol::device::{DeviceInfo, DeviceKind, DeviceLimits};
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Gate, Verdict, VerdictClass, VerdictKind};
-use evo_protocol::worker::{BinaryRef, Candidate, CheckPlan, InstrumentedBuild, ReferencePlan};
+use evo_protocol::worker::{BinaryRef, Candidate, CheckPlan, InstrumentedBuild, ReferencePlan, SERIES_MS};
 use evo_space::genome::{Configuration, ContentHash};
 
 use super::ports::{BuildRecord, CompileAnswer, Identity, JobOrder, Recipe, Refused};
@@ -43,6 +43,8 @@ pub struct KernelRecipe<'a> {
     /// Where included files are looked for beside the kernel's own options.
     search: SearchPath,
     files: FileReader,
+    /// Hash of what all variants share, where verdicts may be taken over.
+    conditions: Option<ContentHash>,
 }
 
 /// The naive kernel, which every variant of a run needs. It is compiled once, so its bytes are kept: the cache
@@ -52,12 +54,14 @@ struct CompiledReference {
     binary: BinaryRef,
     entries: Vec<String>,
     bytes: Vec<u8>,
+    /// Hash of its machine code.
+    code: ContentHash,
 }
 
 impl CompiledReference {
     fn of(binary: &Binary, entries: Vec<String>) -> CompiledReference {
         let bytes = fs::read(&binary.path).unwrap_or_default();
-        CompiledReference { binary: BinaryRef::of(binary), entries, bytes }
+        CompiledReference { binary: BinaryRef::of(binary), entries, bytes, code: binary.code_hash.clone() }
     }
 
     /// For a job, with its file in place.
@@ -99,7 +103,19 @@ impl<'a> KernelRecipe<'a> {
             kind: None,
             search: SearchPath::default(),
             files: FileReader::default(),
+            conditions: None,
         }
+    }
+
+    /// The same where verdicts may be taken over by runs under equal conditions.
+    pub fn under(self, conditions: Option<ContentHash>) -> KernelRecipe<'a> {
+        KernelRecipe { conditions, ..self }
+    }
+
+    /// How answers are judged, and the machine code of the reference kernels.
+    pub fn judging(&self) -> (&CheckPlan, Vec<ContentHash>) {
+        let references = [&self.reference, &self.reference_single];
+        (&self.check, references.into_iter().flatten().map(|one| one.code.clone()).collect())
     }
 
     /// The same where the environment names include folders: what is in included files is part of a
@@ -278,6 +294,7 @@ fn check_plan(kernel: &KernelSpec, seed: u64) -> CheckPlan {
         special_values: check.special_values,
         fast_math,
         flushes_subnormals: fast_math || flushes,
+        series_ms: SERIES_MS,
         reference_f64: matches!(check.reference, ReferenceSpec::Kernel { real: true, .. }),
         checks: CheckSet::default(),
     }
@@ -401,6 +418,7 @@ impl Recipe for KernelRecipe<'_> {
             source: prepared.with_included(prepared.source.code_hash()),
             text: Some(prepared.with_included(ContentHash::of(prepared.source.text.as_bytes()))),
             plan: prepared.plan_hash(),
+            conditions: self.conditions.clone(),
         }
     }
 
@@ -420,7 +438,8 @@ impl Recipe for KernelRecipe<'_> {
         let plans = binding(&prepared.timed, &prepared.checked, &prepared.tiny);
         self.check_compiled(plans, &binary.resources)?;
         let (tiny, tiny_notes) = self.launchable_shapes(&prepared.tiny, &binary.resources);
-        let drawn = if order.deep { self.drawn_shapes(&prepared.configuration) } else { Vec::new() };
+        let drawn =
+            if order.deep.is_some() { self.drawn_shapes(&prepared.configuration) } else { Vec::new() };
         Ok(Job {
             number: order.number,
             candidate: Candidate {
@@ -430,7 +449,10 @@ impl Recipe for KernelRecipe<'_> {
                 entries: prepared.source.entries.clone(),
                 reference: self.reference.as_ref().map(CompiledReference::whole),
                 reference_single: self.reference_single.as_ref().map(|own| own.whole().0),
-                check: self.check.clone(),
+                check: CheckPlan {
+                    series_ms: order.deep.map_or(SERIES_MS, |own| own.series_ms),
+                    ..self.check.clone()
+                },
                 instrumented: None,
             },
             tiny,
@@ -440,7 +462,8 @@ impl Recipe for KernelRecipe<'_> {
             checked: prepared.checked.clone(),
             timed: prepared.timed.clone(),
             ranking: self.kernel.objective.ranking,
-            deep: order.deep,
+            deep: order.deep.is_some(),
+            busy: order.deep.is_some_and(|own| own.busy),
         })
     }
 

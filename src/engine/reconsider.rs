@@ -1,5 +1,6 @@
-//! Compiled variants that are not worth running. When the device could take a variant, the strategy is
-//! asked once more, because by then it knows what the compiler reports.
+//! Variants that are not worth running. When the device could take a variant, the strategy is asked once
+//! more, because by then it knows what the compiler reports. Where a variant waited for a compiler while other
+//! outcomes came, the strategy is asked before it is compiled as well.
 //!
 //! A variant that is passed over has its own verdict, which is neither a failure nor a measurement. It
 //! counts against no budget of evaluations, since it cost a compilation and no device time.
@@ -19,7 +20,7 @@ const IN_A_ROW: u32 = 31;
 impl<R: Recipe> Engine<'_, R> {
     /// Evaluations that count against a budget.
     pub(super) fn counted(&self) -> u64 {
-        self.study.history.evaluations.len() as u64 - self.ledger.passed_over
+        self.study.history.evaluations.len() as u64 - self.ledger.uncounted
     }
 
     /// The evaluations of a bookkeeping slice: a generation's worth of counted evaluations, and the
@@ -45,16 +46,44 @@ impl<R: Recipe> Engine<'_, R> {
         worth
     }
 
+    /// Whether to compile a variant that waited. Only if an outcome came meanwhile is there anything new to ask about.
+    pub(super) fn is_worth_compiling(&mut self, number: u64) -> bool {
+        let Some(variant) = self.flight.variants.get(&number) else { return true };
+        let has_news = self.study.history.evaluations.len() > variant.known;
+        let is_exempt = variant.runs_alone() || variant.genome == self.space.default_genome();
+        if !has_news || is_exempt || self.options.run_all || self.ledger.passed_over_in_a_row >= IN_A_ROW {
+            return true;
+        }
+        let worth = self.strategy.is_worth_compiling(&variant.genome);
+        // A variant that is compiled may still be passed over, so only one that is run ends the row.
+        self.ledger.passed_over_in_a_row += u32::from(!worth);
+        worth
+    }
+
+    /// Ends a variant without compiling it. Variants that wait for its source are queued on their own: their
+    /// launches may be others.
+    pub(super) fn pass_over_uncompiled(&mut self, number: u64) -> Result<(), EngineError> {
+        let Some(variant) = self.flight.variants.remove(&number) else { return Ok(()) };
+        self.make_room();
+        let waiting = self.forget_work(&variant);
+        self.record(&variant.genome, variant.not_compiled())?;
+        self.restart(waiting)
+    }
+
+    /// The run stopped proposing because the variants in flight would use up the budget. One that does not count
+    /// leaves room for one more.
+    fn make_room(&mut self) {
+        if matches!(self.ending.stop, Some(StopReason::Evaluations | StopReason::Generations)) {
+            self.ending.stop = None;
+        }
+    }
+
     /// Ends a compiled variant without running it. Variants that wait for its result end too: they have
     /// the same code and the same launches.
     pub(super) fn pass_over(&mut self, number: u64) -> Result<(), EngineError> {
         let Some(variant) = self.flight.variants.get(&number) else { return Ok(()) };
         let (evaluation, code) = (variant.passed_over(), variant.code.clone());
-        // The run stopped proposing because the variants in flight would use up the budget. This one does
-        // not count, so there is room for one more.
-        if matches!(self.ending.stop, Some(StopReason::Evaluations | StopReason::Generations)) {
-            self.ending.stop = None;
-        }
+        self.make_room();
         self.settle(evaluation)?;
         let Some(code) = code else { return Ok(()) };
         let waiting = Twin::resolve(self.twins.codes.get_mut(&code), ());

@@ -1,7 +1,8 @@
 //! Variants that are passed over: their verdict, what they cost, and what a run makes of them.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use evo_protocol::facts::Facts;
 use evo_protocol::verdict::{Gate, GateState, VerdictClass, VerdictKind};
@@ -222,4 +223,80 @@ fn facts_are_told_of_what_fails_after_compiling_too() {
     };
     assert_eq!(facts("A=2 B=1"), Some(Facts { registers: Some(12.0), ..Facts::default() }));
     assert_eq!(facts("A=6 B=0"), None);
+}
+
+/// Proposes points in a fixed order, and says of what waits for a compiler that it is pointless.
+struct InOrder {
+    left: Vec<Genome>,
+    asked: Arc<Mutex<Vec<Genome>>>,
+}
+
+impl Strategy for InOrder {
+    fn name(&self) -> &str {
+        "in_order"
+    }
+
+    fn ask(&mut self, n: usize) -> Vec<Proposal> {
+        let taken = self.left.len().min(n);
+        let taken = self.left.drain(..taken);
+        taken.map(|genome| Proposal::new(genome, evo_search::Origin::Other("next"))).collect()
+    }
+
+    fn tell(&mut self, _outcome: &Outcome) {}
+
+    fn is_worth_compiling(&mut self, genome: &Genome) -> bool {
+        self.asked.lock().unwrap().push(genome.clone());
+        false
+    }
+
+    fn is_done(&self) -> bool {
+        self.left.is_empty()
+    }
+}
+
+/// Runs these values of `A` in order, on two compilers that hold three sources; gives the values that were asked about.
+fn run_in_order(bench: &mut TestStudy, values: &[i64]) -> (Ran, Vec<String>) {
+    bench.options.budget.wall = Some(Duration::from_secs(60));
+    let played = bench.play_time(0, 0);
+    let genome =
+        |value: &i64| bench.space.iter().find(|one| name(bench, one) == format!("A={value}")).unwrap();
+    let asked = Arc::default();
+    let strategy = InOrder { left: values.iter().map(genome).collect(), asked: Arc::clone(&asked) };
+    // What compiles for ever ends with the budget, which the first evaluations use up.
+    let script: Script = Arc::new(move |job| {
+        played.pass(40_000);
+        lane_result(job, VerdictKind::Pass)
+    });
+    let ran = bench.run_strategy(Box::new(strategy), |_| script).unwrap();
+    let asked = asked.lock().unwrap().iter().map(|genome| name(bench, genome)).collect();
+    (ran, asked)
+}
+
+fn name(bench: &TestStudy, genome: &Genome) -> String {
+    bench.space.configuration(genome).to_string()
+}
+
+#[test]
+fn what_a_newer_outcome_made_pointless_is_not_compiled() {
+    let mut bench = TestStudy::new("[parameters]\nA = [0, 1, 2, 3, 5, 7, 99]\n");
+    // Three fill the compilers, 2 waits, and 7 is refused without them, which is news.
+    let (ran, asked) = run_in_order(&mut bench, &[1, 3, 99, 2, 7]);
+    assert_eq!(asked, ["A=2"]);
+    assert!(!ran.log.sources.iter().any(|source| source.starts_with("code 2 ")), "{:?}", ran.log.sources);
+    assert_eq!((bench.verdicts()["A=2"].as_str(), ran.summary.end.passed_over), ("passed_over", 1));
+    let study = bench.open();
+    let one = study.history.evaluations.iter().find(|one| one.configuration.to_string() == "A=2").unwrap();
+    let state = |gate| one.gate(gate).unwrap().state;
+    assert_eq!([state(Gate::StaticLimits), state(Gate::Compile)], [GateState::Pass, GateState::NotRun]);
+}
+
+#[test]
+fn without_news_and_with_run_all_everything_is_compiled() {
+    let mut bench = TestStudy::new("[parameters]\nA = [0, 1, 2, 3, 5, 7, 99]\n");
+    let (ran, asked) = run_in_order(&mut bench, &[1, 3, 99, 2]);
+    assert_eq!((asked.len(), ran.log.compiled.len()), (0, 4), "{:?}", ran.log.sources);
+    let mut bench = TestStudy::new("[parameters]\nA = [0, 1, 2, 3, 5, 7, 99]\n");
+    bench.options.run_all = true;
+    let (ran, asked) = run_in_order(&mut bench, &[1, 3, 99, 2, 7]);
+    assert_eq!((asked.len(), ran.log.compiled.len()), (0, 4), "{:?}", ran.log.sources);
 }

@@ -8,8 +8,11 @@ use evo_protocol::leaderboard::Throughput;
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_search::insight::Insight;
 use evo_search::strategy::{Outcome, Strategy};
+use evo_space::genome::{Configuration, Genome};
 use evo_space::space::SearchSpace;
 
+use super::ahead::Ahead;
+use super::carry::Inheritance;
 use super::doubt::Troubles;
 use super::error::EngineError;
 use super::lane::{LaneHandle, Task};
@@ -17,20 +20,21 @@ use super::options::{Options, RunSummary};
 use super::ports::{Compilers, Evaluate, Inbox, LaneAnswer, Message, Recipe};
 use super::state::{Ending, Flight, Ledger, RunClock, Twins};
 use super::variant::Variant;
+use super::wall::Wall;
 use crate::budget::StopReason;
 use crate::event::{Earlier, Event, Observer};
 use crate::journal::leaderboard::verdict_mix;
 use crate::journal::record::{RunEnd, now};
-use crate::study::Study;
+use crate::study::{EarlierResults, Study};
 use crate::supervise::job::Standing;
 
 /// How often observers learn how busy the lanes are, and the longest wait between two looks at the
 /// wall clock.
-const TICK: Duration = Duration::from_millis(250);
+pub(super) const TICK: Duration = Duration::from_millis(250);
 
-/// Tasks given to the lane at once: the running one and the next, so that the device does not wait
-/// while the engine syncs the journal.
-pub(super) const LANE_DEPTH: usize = 2;
+/// How long a run waits for the device's state at its end: of a run with a wall budget, and of any other.
+const STATE_WITHIN: Duration = Duration::from_millis(500);
+const STATE_WITHIN_MAX: Duration = Duration::from_secs(60);
 
 /// A variant that was in flight at this many crashes is evaluated after everything else.
 const SUSPECT: u32 = 2;
@@ -52,6 +56,9 @@ pub struct Engine<'a, R: Recipe> {
     pub(super) flight: Flight<R>,
     pub(super) twins: Twins<R::Binary>,
     pub(super) ledger: Ledger,
+    /// What other studies measured, until it is taken over.
+    pub(super) earlier: EarlierResults,
+    pub(super) inheritance: Inheritance,
     /// The incumbent's times: what newcomers are measured against.
     pub(super) standing: Standing,
     pub(super) ending: Ending,
@@ -60,6 +67,10 @@ pub struct Engine<'a, R: Recipe> {
     /// Generations whose file could not be written.
     pub(super) unwritten: Vec<u32>,
     pub(super) clock: RunClock,
+    pub(super) wall: Wall,
+    pub(super) ahead: Ahead,
+    /// Finalists that were not confirmed because the wall time was used up.
+    pub(super) left_out: usize,
 }
 
 /// The parts that an engine works with.
@@ -72,6 +83,8 @@ pub struct Parts<'a, R: Recipe> {
     pub device: Box<dyn Evaluate<R::Job>>,
     pub observer: &'a mut dyn Observer,
     pub inbox: Inbox<R::Binary>,
+    /// Results of other studies that the run may take over.
+    pub earlier: EarlierResults,
 }
 
 impl<'a, R: Recipe> Engine<'a, R> {
@@ -84,10 +97,9 @@ impl<'a, R: Recipe> Engine<'a, R> {
         // Read here, because from the next line on the lane's thread owns the device.
         let device_at_start = device.telemetry();
         let lane = LaneHandle::start(device, parts.inbox.sender()).map_err(EngineError::Thread)?;
-        let evaluations = &parts.study.history.evaluations;
-        // The history holds variants that were passed over too, but no budget counts them.
-        let passed_over = evaluations.iter().filter(|one| !one.is_counted()).count() as u64;
-        let finished_before = evaluations.len() as u64 - passed_over;
+        let ledger = Ledger::new(&parts.study.history.evaluations);
+        let (budget, problems) = (options.budget.wall, parts.study.header().problems.len());
+        let wall = Wall::new(options.clock.clone(), budget, options.finalists, problems);
         Ok(Engine {
             study: parts.study,
             space: parts.space,
@@ -100,12 +112,17 @@ impl<'a, R: Recipe> Engine<'a, R> {
             inbox: parts.inbox,
             flight: Flight::new(),
             twins: Twins::new(),
-            ledger: Ledger::new(finished_before, passed_over),
+            ledger,
+            earlier: parts.earlier,
+            inheritance: Inheritance::default(),
             standing: Standing::default(),
             ending: Ending::default(),
             troubles: Troubles::default(),
             unwritten: Vec::new(),
             clock: RunClock::new(device_at_start),
+            wall,
+            ahead: Ahead::default(),
+            left_out: 0,
         })
     }
 
@@ -114,15 +131,18 @@ impl<'a, R: Recipe> Engine<'a, R> {
         // Before the announcement, which reports the evaluations of earlier runs and what is given up now.
         self.restore()?;
         self.announce();
-        // Only now: replaying a long journal must not count against the wall budget or lower the rates.
+        // Only now: replaying a long journal must not lower the rates. It counts against the wall budget all the same.
         self.clock.started = Instant::now();
         self.search()?;
         let throughput = self.throughput();
         let reason = self.ending.stop.unwrap_or(StopReason::StrategyDone);
         let mut confirmed = 0;
         // A lost device measures nothing, and a user who interrupts does not wait for a confirmation.
-        if !reason.is_early() {
+        if !reason.is_early() && !self.ending.is_early() {
             confirmed = self.confirm()?;
+        } else if !reason.is_early() {
+            // The device was still busy when the wall time was used up.
+            self.left_out = self.ranked().len().min(self.options.finalists);
         }
         // Asked again: an interrupt or the loss of the device may also end the confirmation.
         let reason = self.ending.stop.unwrap_or(reason);
@@ -151,16 +171,15 @@ impl<'a, R: Recipe> Engine<'a, R> {
                 return Ok(());
             }
             // After the messages: a verdict that arrived in time still counts.
-            self.check_wall();
+            self.check_wall()?;
             self.tick();
         }
     }
 
-    /// How long to wait for a message: until the next tick or the end of the wall budget.
+    /// How long to wait for a message: until the next tick or the end of the search's part of the wall budget.
     fn patience(&self) -> Duration {
-        let left = self.options.budget.wall.map(|wall| wall.saturating_sub(self.clock.started.elapsed()));
-        // A run that is ending has no wall budget left to watch: it waits for what is in flight.
-        let left = if self.ending.stop.is_some() { None } else { left };
+        // A run that is ending waits for what is in flight, if need be with the time of the confirmation.
+        let left = if self.ending.stop.is_some() { self.wall.left() } else { self.wall.left_to_search() };
         left.map_or(TICK, |left| left.min(TICK)).max(Duration::from_millis(1))
     }
 
@@ -203,12 +222,40 @@ impl<'a, R: Recipe> Engine<'a, R> {
         self.ending.stop = Some(StopReason::Interrupted);
     }
 
-    fn check_wall(&mut self) {
-        let over = self.options.budget.wall.is_some_and(|wall| self.clock.started.elapsed() >= wall);
-        // A run that is already ending keeps its reason and finishes what is in flight.
-        if over && self.ending.stop.is_none() {
-            self.abandon(StopReason::Wall);
+    /// Ends the search when the rest of the wall budget belongs to the confirmation, and leaves the device alone
+    /// when nothing of the budget is left.
+    fn check_wall(&mut self) -> Result<(), EngineError> {
+        let is_over = |left: Option<Duration>| left.is_some_and(|left| left.is_zero());
+        if is_over(self.wall.left_to_search()) && !self.ending.stop.is_some_and(StopReason::is_cut) {
+            let is_on_lane = |number: &u64| self.flight.on_lane.contains(number);
+            // A run that only waits for the device keeps its reason: everything that it wanted was begun.
+            if self.ending.stop.is_none() || !self.flight.variants.keys().all(is_on_lane) {
+                self.abandon(StopReason::Wall);
+            }
         }
+        // What is on the device cannot be taken back. Once nothing is left for anything else, the run ends
+        // without it; the process that runs it ends with this one.
+        if is_over(self.wall.left()) && !self.flight.on_lane.is_empty() {
+            self.leave_lane()?;
+        }
+        Ok(())
+    }
+
+    /// Ends the run although a variant is on the device.
+    fn leave_lane(&mut self) -> Result<(), EngineError> {
+        let running = self.flight.on_lane.first().and_then(|number| self.flight.variants.get(number));
+        if let Some(variant) = running {
+            let message = format!(
+                "`{}` was still on the device when the wall time was used up: it has no verdict",
+                variant.configuration
+            );
+            self.notice(message)?;
+        }
+        if self.ending.stop.is_none() {
+            self.ending.stop = Some(StopReason::Wall);
+        }
+        self.ending.at_once = true;
+        Ok(())
     }
 
     /// Stops, dropping everything that is not on the device. What is dropped was never evaluated and
@@ -218,6 +265,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         // Now rather than at the end: compilers that went on would take the host's cores from the timings of
         // the confirmation.
         self.compilers.cancel();
+        self.ahead.cancelled();
         // The lane decides what has begun. Asking the engine's own list would race with the lane's thread.
         let cancelled = self.lane.cancel_queued();
         self.flight.keep_on_lane(&cancelled);
@@ -226,9 +274,14 @@ impl<'a, R: Recipe> Engine<'a, R> {
     /// Takes up what earlier runs left: the strategy is told their evaluations, and variants that were in
     /// flight are queued again.
     fn restore(&mut self) -> Result<(), EngineError> {
+        self.settle_history()?;
         let mut given_up = Vec::new();
+        // What does not hold any more keeps its number in the journal.
+        for number in self.study.history.numbers() {
+            self.ledger.use_number(number);
+        }
         for struck in std::mem::take(&mut self.study.history.struck) {
-            let Some(genome) = self.space.genome(&struck.configuration) else { continue };
+            let Some(genome) = self.point(&struck.configuration) else { continue };
             // A struck variant keeps its number and is never proposed anew: its strikes belong to it.
             self.ledger.use_number(struck.number);
             self.ledger.known.insert(genome.clone());
@@ -251,13 +304,13 @@ impl<'a, R: Recipe> Engine<'a, R> {
             let evaluation = variant.evaluation(verdict, Vec::new());
             self.record(&variant.genome.clone(), evaluation)?;
         }
-        Ok(())
+        self.take_over()
     }
 
     /// Queues the variants that earlier runs could not judge, whatever the budget: they were proposed within it.
     fn queue_not_final(&mut self) {
         for one in &self.study.history.not_final {
-            let Some(genome) = self.space.genome(&one.configuration) else { continue };
+            let Some(genome) = self.point(&one.configuration) else { continue };
             self.ledger.use_number(one.number);
             // A crash may have struck the same variant, which is then queued already.
             if self.ledger.known.insert(genome.clone()) {
@@ -269,13 +322,19 @@ impl<'a, R: Recipe> Engine<'a, R> {
         }
     }
 
+    /// The point of a configuration that the space has, today and under its constraints.
+    pub(super) fn point(&self, configuration: &Configuration) -> Option<Genome> {
+        self.space.genome(configuration).filter(|genome| self.space.contains(genome))
+    }
+
     fn remember(&mut self, position: usize) {
         let evaluation = self.study.history.evaluations[position].clone();
         self.ledger.index.insert(evaluation.number, position);
         self.ledger.use_number(evaluation.number);
         self.improve_standing(&evaluation);
+        self.note_cost(&evaluation);
         self.remember_code(&evaluation);
-        if let Some(genome) = self.space.genome(&evaluation.configuration) {
+        if let Some(genome) = self.point(&evaluation.configuration) {
             self.ledger.known.insert(genome.clone());
             self.strategy.tell(&Outcome {
                 genome,
@@ -295,7 +354,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
             seed: header.seed,
             valid: self.options.valid,
             // A budget below what was done already is used up, not overdrawn.
-            total: self.options.total().map(|total| total.max(earlier.evaluations)),
+            total: self.options.total(self.taken_over()).map(|total| total.max(earlier.evaluations)),
             earlier,
         };
         self.observer.observe(&event);
@@ -314,7 +373,13 @@ impl<'a, R: Recipe> Engine<'a, R> {
             evaluations: self.counted(),
             best: best.map(|(objective, one)| (objective, one.configuration.clone())),
             verdicts: verdict_mix(evaluations),
+            taken_over: self.taken_over(),
         }
+    }
+
+    /// Results of other studies that this one has.
+    fn taken_over(&self) -> u64 {
+        self.study.history.evaluations.iter().filter(|one| one.taken_over_from.is_some()).count() as u64
     }
 
     fn tick(&mut self) {
@@ -326,7 +391,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         let event = Event::Lanes {
             compile_busy: self.compilers.busy_seconds() / (self.compilers.jobs().max(1) as f64 * wall),
             device_busy: self.lane.busy().as_secs_f64() / wall,
-            compile_queue: self.flight.compiling,
+            compile_queue: self.flight.compiling + self.flight.waiting.len(),
             device_queue: self.flight.ready.len() + self.flight.on_lane.len(),
         };
         self.observer.observe(&event);
@@ -348,11 +413,27 @@ impl<'a, R: Recipe> Engine<'a, R> {
             return None;
         }
         self.lane.send(Task::Telemetry);
-        match self.lane_answer() {
-            Ok(Some(LaneAnswer::Telemetry(telemetry))) => telemetry,
-            // Telemetry is a note in the journal, and a run does not fail for lack of it.
-            _ => None,
+        // A note in the journal: a run does not fail for lack of it, and a wall budget does not wait for it.
+        let within = if self.options.budget.wall.is_some() { STATE_WITHIN } else { STATE_WITHIN_MAX };
+        let until = Instant::now() + within;
+        while let Ok(message) =
+            self.inbox.receiver.recv_timeout(until.saturating_duration_since(Instant::now()))
+        {
+            match message {
+                Message::Lane(answer) => match *answer {
+                    LaneAnswer::Telemetry(telemetry) => return telemetry,
+                    _ => return None,
+                },
+                Message::Interrupt(count) => {
+                    self.interrupted(count);
+                    if self.ending.at_once {
+                        return None;
+                    }
+                }
+                Message::Compiled(..) => {}
+            }
         }
+        None
     }
 
     fn finish(
@@ -363,6 +444,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
     ) -> Result<RunSummary, EngineError> {
         let evaluations = self.counted();
         let evaluations_this_run = evaluations - self.ledger.finished_before;
+        let taken_over = self.taken_over();
         let device_at_start = self.clock.device_at_start.take();
         let device_at_end = self.device_at_end(reason);
         let end = RunEnd {
@@ -370,14 +452,17 @@ impl<'a, R: Recipe> Engine<'a, R> {
             reason,
             evaluations,
             evaluations_this_run,
-            passed_over: self.ledger.passed_over,
+            passed_over: self.ledger.uncounted - taken_over,
+            taken_over,
             not_final: self.study.history.not_final.len() as u64,
+            finalists_left: self.left_out as u64,
             throughput,
             device_at_start,
             device_at_end,
+            at_ms: None,
         };
         // The journal comes first: views can be computed from it again, but not the other way round.
-        self.study.end(end.clone())?;
+        let end = self.study.end(end)?;
         self.write_open_generations();
         let (evaluations, seed) = (&self.study.history.evaluations, self.study.header().seed);
         // Fitting models takes time, and a user who interrupted twice does not want to wait.
@@ -386,6 +471,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
             self.warn_of_view(&error, "everything is in the journal, and `--resume` writes it again");
         }
         self.observer.observe(&Event::Stopped { reason });
-        Ok(RunSummary { end, confirmed, insight, trouble: self.troubles.stopped })
+        let (left_out, trouble) = (self.left_out, self.troubles.stopped);
+        Ok(RunSummary { end, confirmed, left_out, insight, trouble })
     }
 }

@@ -6,7 +6,7 @@ use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_space::genome::{Configuration, Genome};
 use evo_space::space::SearchSpace;
 
-use super::ports::{CompileAnswer, Recipe};
+use super::ports::{CompileAnswer, DeepOrder, Recipe};
 use super::variant::Variant;
 use crate::supervise::job::Judgement;
 
@@ -82,7 +82,7 @@ pub fn job<R: Recipe, E>(
     };
     let answer = compile(prepared)?;
     let variant_hash = variant.configuration.hash();
-    let mut job = match variant.job(recipe, &answer, &variant_hash, deep) {
+    let mut job = match variant.job(recipe, &answer, &variant_hash, deep.then_some(DeepOrder::ALONE)) {
         Ok(job) => job,
         Err(evaluation) => return Ok(Err(evaluation)),
     };

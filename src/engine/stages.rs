@@ -1,38 +1,32 @@
 //! What happens to a variant at each stage, from proposal to verdict.
 
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+
 use evo_protocol::evaluation::{Evaluation, Expectation};
 use evo_protocol::verdict::{Gate, VerdictClass};
 use evo_search::strategy::Outcome;
 use evo_space::genome::{ContentHash, Genome};
 
+use super::ahead::{Ahead, LANE_DEPTH, Need, fixed};
+use super::carry::standing_of;
 use super::doubt::{RunTrouble, Weight};
 use super::error::EngineError;
 use super::lane::Task;
 use super::ports::{CompileAnswer, Message, Recipe, Refused};
-use super::run::{Engine, LANE_DEPTH};
+use super::run::{Engine, TICK};
 use super::variant::{Twin, Variant, code_and_plan};
 use crate::budget::StopReason;
 use crate::compile::full_cache;
 use crate::event::Event;
 use crate::journal::error::JournalError;
-use crate::supervise::job::{Judgement, Standing};
-
-/// Variants in flight before anything has been evaluated.
-const FIRST_AHEAD: u64 = 8;
-
-/// The most variants between proposal and verdict. In the end it is twice the number of compilers, so
-/// that each of them has work while its answer travels, and four more that feed the device when many
-/// variants are refused. At first it is lower and grows by one for every two evaluations. Proposals made
-/// before anything is known are blind, and with many cores they would be a third of a budget of 100.
-pub(super) fn look_ahead(jobs: usize, evaluated: u64) -> usize {
-    let known_enough = usize::try_from(evaluated / 2 + FIRST_AHEAD).unwrap_or(usize::MAX);
-    known_enough.min(2 * jobs + 4)
-}
+use crate::supervise::job::Judgement;
 
 impl<R: Recipe> Engine<'_, R> {
     /// Fills the look-ahead with proposals; returns how many were made.
     pub(super) fn propose(&mut self) -> Result<usize, EngineError> {
-        let ahead = look_ahead(self.compilers.jobs(), self.counted());
+        self.feed_compilers()?;
+        let ahead = self.look_ahead();
         let mut proposed = 0;
         // `proposed` bounds the loop too: variants that are refused at once never enter the flight, and the
         // device must be fed in between.
@@ -50,8 +44,40 @@ impl<R: Recipe> Engine<'_, R> {
             let Some(variant) = next else { break };
             proposed += 1;
             self.begin(variant)?;
+            self.feed_compilers()?;
         }
         Ok(proposed)
+    }
+
+    /// The most variants between proposal and verdict.
+    fn look_ahead(&self) -> usize {
+        let (jobs, evaluated) = (self.compilers.jobs(), self.counted());
+        if !self.compilers.are_timed() {
+            return fixed(jobs, evaluated);
+        }
+        let is_limited = self.options.evaluations_max().is_some();
+        self.ahead.target(Need { jobs, evaluated, learns: self.strategy.learns(), is_limited })
+    }
+
+    /// Sends sources to the compilers, as late as they can be busy all the same: what waits here may still be found
+    /// pointless.
+    pub(super) fn feed_compilers(&mut self) -> Result<(), EngineError> {
+        let jobs = self.compilers.jobs();
+        while self.flight.compiling < Ahead::depth(jobs) {
+            let Some(number) = self.flight.waiting.pop_front() else { break };
+            if !self.is_worth_compiling(number) {
+                self.pass_over_uncompiled(number)?;
+                continue;
+            }
+            let Some(variant) = self.flight.variants.get(&number) else { continue };
+            let Some((prepared, _)) = &variant.prepared else { continue };
+            self.flight.compiling += 1;
+            self.ahead.submitted(number, jobs, self.wall.elapsed());
+            let configuration = variant.configuration.clone();
+            self.observer.observe(&Event::Compiling { number, configuration });
+            self.compilers.submit(number, prepared);
+        }
+        Ok(())
     }
 
     /// The next variant: first those that a crash interrupted, then the strategy's, then suspects.
@@ -103,13 +129,14 @@ impl<R: Recipe> Engine<'_, R> {
         if alone { self.flight.suspects.pop_front() } else { None }
     }
 
-    /// Prepares a variant and sends it to the compilers, unless a twin with the same source is there
+    /// Prepares a variant and queues it for the compilers, unless a twin with the same source is there
     /// already.
     pub(super) fn begin(&mut self, mut variant: Variant<R::Prepared>) -> Result<(), EngineError> {
         let number = variant.number;
         if let Err(evaluation) = variant.prepare(self.recipe) {
             return self.unprepared(variant, *evaluation);
         }
+        let Some(mut variant) = self.take_over_source(variant)? else { return Ok(()) };
         let Some(key) = variant.source_key() else { return Ok(()) };
         match self.twins.sources.get_mut(&key) {
             // The same source is being compiled: one compilation answers for both.
@@ -125,13 +152,8 @@ impl<R: Recipe> Engine<'_, R> {
             None => {
                 // A variant with the same source that is proposed meanwhile waits for this one.
                 self.twins.sources.insert(key, Twin::Pending { owner: number, waiting: Vec::new() });
-                self.flight.compiling += 1;
-                let configuration = variant.configuration.clone();
-                self.observer.observe(&Event::Compiling { number, configuration });
-                if let Some((prepared, _)) = &variant.prepared {
-                    // Not in flight yet, which is safe: this thread takes the answer's message later.
-                    self.compilers.submit(number, prepared);
-                }
+                variant.known = self.study.history.evaluations.len();
+                self.flight.waiting.push_back(number);
                 self.flight.variants.insert(number, variant);
             }
         }
@@ -161,6 +183,8 @@ impl<R: Recipe> Engine<'_, R> {
     ) -> Result<(), EngineError> {
         // Saturating, because `abandon` sets the count to 0 while answers are under way.
         self.flight.compiling = self.flight.compiling.saturating_sub(1);
+        self.ahead.answered(number, self.wall.elapsed());
+        self.feed_compilers()?;
         // A full disk is not this variant's fault, and the next variants would fail in the same way.
         if let Some(message) = full_cache(&answer) {
             return Err(EngineError::CacheFull(message));
@@ -196,7 +220,7 @@ impl<R: Recipe> Engine<'_, R> {
         let Some(variant) = self.flight.variants.get_mut(&number) else { return Ok(()) };
         // Only the first variant with a source has paid for its compilation.
         let twin_of = (*owner != number).then_some(*owner);
-        match variant.job(self.recipe, answer, variant_hash, false) {
+        match variant.job(self.recipe, answer, variant_hash, None) {
             Err(mut evaluation) => {
                 if twin_of.is_some() {
                     evaluation.compile_ms = 0.0;
@@ -217,6 +241,11 @@ impl<R: Recipe> Engine<'_, R> {
 
     /// Queues a job for the lane, unless a variant with the same machine code and plan has run or is queued.
     fn queue(&mut self, number: u64, code: Option<ContentHash>, job: R::Job) -> Result<(), EngineError> {
+        let is_known = code.as_ref().is_some_and(|code| self.twins.codes.contains_key(code));
+        // Measured by another study, or before an edit of the source that left the machine code alone.
+        if !is_known && self.take_over_code(number, code.as_ref())? {
+            return Ok(());
+        }
         match code.as_ref().and_then(|code| self.twins.codes.get_mut(code)) {
             Some(Twin::Pending { waiting, .. }) => waiting.push(number),
             Some(Twin::Known { owner, .. }) => {
@@ -242,7 +271,9 @@ impl<R: Recipe> Engine<'_, R> {
 
     /// Gives the lane its next tasks, lowest number first.
     pub(super) fn feed_lane(&mut self) -> Result<(), EngineError> {
-        while self.flight.on_lane.len() < LANE_DEPTH {
+        // Messages may come faster than the loop looks at the clock.
+        let has_time = self.wall.left_to_search().is_none_or(|left| !left.is_zero());
+        while has_time && self.flight.on_lane.len() < LANE_DEPTH {
             let Some((number, job)) = self.flight.ready.pop_first() else { break };
             // Asked as late as possible: by now the strategy has heard more verdicts than when it proposed.
             if !self.is_worth_running(number) {
@@ -332,10 +363,10 @@ impl<R: Recipe> Engine<'_, R> {
         evaluation.generation = (counted / population) as u32;
         let generation = evaluation.generation;
         let is_last = evaluation.is_counted() && (counted + 1).is_multiple_of(population);
-        self.ledger.passed_over += u64::from(!evaluation.is_counted());
+        self.ledger.uncounted += u64::from(!evaluation.is_counted());
         // From here on the verdict survives a crash. A strategy that learned it earlier could have acted on
         // something that a resumed run does not know.
-        self.study.record(&evaluation)?;
+        self.study.record(&mut evaluation)?;
         self.note_verdict();
         self.troubles.note_verdict();
         self.ledger.index.insert(evaluation.number, position);
@@ -347,6 +378,8 @@ impl<R: Recipe> Engine<'_, R> {
             facts: evaluation.facts,
         });
         let best = self.improve_standing(&evaluation);
+        self.note_cost(&evaluation);
+        self.ahead.done(evaluation.device_ms / 1e3);
         let failed_default = self.failed_default(genome, &evaluation);
         self.observer.observe(&Event::Finished { evaluation: Box::new(evaluation), best });
         failed_default.map_or(Ok(()), |message| self.notice(message))?;
@@ -379,11 +412,7 @@ impl<R: Recipe> Engine<'_, R> {
         if self.standing.objective_ns.is_some_and(|best| best <= objective) {
             return false;
         }
-        let mode = self.study.header().ranking.timing();
-        let ranked = evaluation.measurements.iter().filter(|one| one.mode == mode);
-        let times = ranked.map(|one| (one.problem.clone(), one.p50_ns)).collect();
-        // The times of one real variant, not the best of each problem, which no variant may reach together.
-        self.standing = Standing::new(times, objective);
+        self.standing = standing_of(evaluation, objective, self.study.header().ranking);
         true
     }
 
@@ -432,8 +461,30 @@ impl<R: Recipe> Engine<'_, R> {
         self.observer.observe(&Event::Notice { message: format!("{error}{cause}; {what_now}") });
     }
 
-    /// Waits for the lane's answer or a compiler's, outside the search.
-    pub(super) fn next_message(&mut self) -> Result<Message<R::Binary>, EngineError> {
-        self.inbox.receiver.recv().map_err(|_| EngineError::Stopped("device lane"))
+    /// Waits for the lane's answer or a compiler's, outside the search. `None` when the wall time is used up; the
+    /// run then ends at once.
+    pub(super) fn next_message(&mut self) -> Result<Option<Message<R::Binary>>, EngineError> {
+        loop {
+            let left = self.wall.left_with_grace();
+            // At least a moment, so that what has arrived already is never left unread.
+            let patience = left.map_or(TICK, |left| left.min(TICK)).max(Duration::from_millis(1));
+            match self.inbox.receiver.recv_timeout(patience) {
+                Ok(message) => return Ok(Some(message)),
+                Err(RecvTimeoutError::Disconnected) => return Err(EngineError::Stopped("device lane")),
+                Err(RecvTimeoutError::Timeout) if left.is_some_and(|left| left.is_zero()) => {
+                    self.ending.at_once = true;
+                    return Ok(None);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    /// Takes in what an evaluation cost, for the reserve of a wall budget.
+    pub(super) fn note_cost(&mut self, evaluation: &Evaluation) {
+        if !evaluation.verdict.is_pass() || evaluation.duplicate_of.is_some() || evaluation.device_ms <= 0.0 {
+            return;
+        }
+        self.wall.costs.note_full(evaluation.device_ms / 1e3);
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use evo_protocol::device::Telemetry;
+use evo_protocol::evaluation::Evaluation;
 use evo_space::genome::Genome;
 
 use super::ports::Recipe;
@@ -16,6 +17,8 @@ use evo_protocol::leaderboard::Throughput;
 pub(super) struct Flight<R: Recipe> {
     /// All of it, by number.
     pub variants: BTreeMap<u64, Variant<R::Prepared>>,
+    /// Variants whose source waits to be sent to the compilers, in order.
+    pub waiting: VecDeque<u64>,
     /// Sources that the compilers have not answered.
     pub compiling: usize,
     /// Compiled and waiting for the lane. The lowest number goes first, so that the default
@@ -36,6 +39,7 @@ impl<R: Recipe> Flight<R> {
     pub(super) fn new() -> Flight<R> {
         Flight {
             variants: BTreeMap::new(),
+            waiting: VecDeque::new(),
             compiling: 0,
             ready: BTreeMap::new(),
             on_lane: Vec::new(),
@@ -53,6 +57,7 @@ impl<R: Recipe> Flight<R> {
         self.variants.retain(|number, _| on_lane.contains(number));
         // An answer that a compiler still sends finds no variant, and the engine ignores it.
         self.compiling = 0;
+        self.waiting.clear();
         self.ready.clear();
         // The journal keeps their strikes, so the next run of the study queues them again. Retries were never
         // judged, so the next run proposes them again.
@@ -85,23 +90,32 @@ pub(super) struct Ledger {
     next_number: u64,
     /// Counted evaluations of earlier runs.
     pub finished_before: u64,
-    /// Passed over in this study.
-    pub passed_over: u64,
+    /// Passed over in this study, or taken over from another.
+    pub uncounted: u64,
     /// Passed over since a variant was run.
     pub passed_over_in_a_row: u32,
 }
 
 impl Ledger {
-    pub(super) fn new(finished_before: u64, passed_over: u64) -> Ledger {
-        Ledger {
+    /// Of a study that holds these evaluations already.
+    pub(super) fn new(evaluations: &[Evaluation]) -> Ledger {
+        let mut ledger = Ledger {
             known: HashSet::new(),
             index: HashMap::new(),
             used_numbers: HashSet::new(),
             next_number: 0,
-            finished_before,
-            passed_over,
+            finished_before: 0,
+            uncounted: 0,
             passed_over_in_a_row: 0,
-        }
+        };
+        ledger.recount(evaluations);
+        ledger
+    }
+
+    /// Counts anew what is there before the search begins.
+    pub(super) fn recount(&mut self, evaluations: &[Evaluation]) {
+        self.uncounted = evaluations.iter().filter(|one| !one.is_counted()).count() as u64;
+        self.finished_before = evaluations.len() as u64 - self.uncounted;
     }
 
     /// Marks a number as taken.
@@ -124,14 +138,14 @@ impl Ledger {
 pub(super) struct Ending {
     /// Set once nothing more is proposed; the run ends when nothing is in flight.
     pub stop: Option<StopReason>,
-    /// The user asked twice: end without waiting for the device.
+    /// End without waiting for the device: the user asked twice, or the wall time is used up.
     pub at_once: bool,
 }
 
 impl Ending {
-    /// Whether the search was cut short, so that nothing is confirmed.
+    /// Whether the run was cut short, so that nothing more is confirmed.
     pub(super) fn is_early(&self) -> bool {
-        self.stop.is_some_and(|reason| reason.is_early())
+        self.at_once || self.stop.is_some_and(|reason| reason.is_early())
     }
 }
 
@@ -166,6 +180,11 @@ impl RunClock {
         self.last_verdict = self.started.elapsed();
         self.device_busy_seconds = device_busy_seconds;
         self.compile_busy_seconds = compile_busy_seconds;
+    }
+
+    /// How long the search has taken, up to its last verdict.
+    pub(super) fn search(&self) -> Duration {
+        self.last_verdict
     }
 
     /// How fast the search was, with so many evaluations and compile processes.

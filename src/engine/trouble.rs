@@ -52,9 +52,9 @@ impl<R: Recipe> Engine<'_, R> {
     pub(super) fn record_trouble(
         &mut self,
         genome: &Genome,
-        evaluation: Evaluation,
+        mut evaluation: Evaluation,
     ) -> Result<(), EngineError> {
-        self.study.record_not_final(&evaluation)?;
+        self.study.record_not_final(&mut evaluation)?;
         self.ledger.known.insert(genome.clone());
         // Strategies take nothing from this class, and wait for no other answer.
         let class = VerdictClass::Harness;
@@ -80,7 +80,7 @@ impl<R: Recipe> Engine<'_, R> {
 
     /// Forgets what a variant's twins would take from it; gives those that wait for it. Its source is compiled
     /// again as well, because what the cache held for it may be gone.
-    fn forget_work(&mut self, variant: &Variant<R::Prepared>) -> Vec<u64> {
+    pub(super) fn forget_work(&mut self, variant: &Variant<R::Prepared>) -> Vec<u64> {
         let mut waiting = Vec::new();
         if let Some(twin) = variant.source_key().and_then(|key| self.twins.sources.remove(&key)) {
             waiting.extend(twin.into_waiting());
@@ -92,7 +92,7 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     /// Takes variants that waited for another through all stages by themselves.
-    fn restart(&mut self, numbers: Vec<u64>) -> Result<(), EngineError> {
+    pub(super) fn restart(&mut self, numbers: Vec<u64>) -> Result<(), EngineError> {
         for number in numbers {
             if let Some(variant) = self.flight.variants.remove(&number) {
                 self.begin(variant.restarted())?;

@@ -6,11 +6,11 @@
 
 use std::collections::HashMap;
 
-use evo_protocol::evaluation::{Evaluation, Expectation};
+use evo_protocol::evaluation::{Evaluation, Expectation, TakenOver};
 use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
 use evo_space::genome::{Configuration, ContentHash, Genome};
 
-use super::ports::{BuildRecord, CompileAnswer, Identity, JobOrder, Recipe, Refused};
+use super::ports::{BuildRecord, CompileAnswer, DeepOrder, Identity, JobOrder, Recipe, Refused};
 use crate::supervise::job::Judgement;
 
 /// A configuration between proposal and verdict. `P` is what its recipe prepared.
@@ -31,6 +31,8 @@ pub(crate) struct Variant<P> {
     pub struck: bool,
     /// What the first try ended with, if it was no verdict; the second try runs alone.
     pub trouble: Option<Box<Verdict>>,
+    /// How many outcomes its strategy knew when it was sent to the compilers' queue.
+    pub known: usize,
 }
 
 /// The variant that answers for a source or for machine code, and those that wait for its answer.
@@ -99,6 +101,7 @@ impl<P> Variant<P> {
             code: None,
             struck,
             trouble: None,
+            known: 0,
         }
     }
 
@@ -129,7 +132,7 @@ impl<P> Variant<P> {
         recipe: &R,
         answer: &CompileAnswer<R::Binary>,
         variant_hash: &ContentHash,
-        deep: bool,
+        deep: Option<DeepOrder>,
     ) -> Result<R::Job, Box<Evaluation>>
     where
         R: Recipe<Prepared = P>,
@@ -196,9 +199,12 @@ impl<P> Variant<P> {
             code_hash: build.code_hash.clone(),
             facts: build.facts,
             duplicate_of: None,
+            key: self.prepared.as_ref().and_then(|(_, identity)| identity.key()),
+            taken_over_from: None,
             compile_ms: build.compile_ms,
             device_ms: 0.0,
             recovery: None,
+            at_ms: None,
         }
     }
 
@@ -217,6 +223,12 @@ impl<P> Variant<P> {
     pub(crate) fn passed_over(&self) -> Evaluation {
         let message = "not run: the search expects too little of it, given what the compiler reports";
         self.evaluation(Verdict::new(VerdictKind::PassedOver, message), self.compiled_reports())
+    }
+
+    /// Not even compiled, because newer outcomes made it pointless.
+    pub(crate) fn not_compiled(&self) -> Evaluation {
+        let message = "not compiled: outcomes that came after the proposal leave too little to expect of it";
+        self.evaluation(Verdict::new(VerdictKind::PassedOver, message), before(Gate::Compile))
     }
 
     /// Judged by the lane.
@@ -241,6 +253,15 @@ impl<P> Variant<P> {
         reports
     }
 
+    /// The result that another study has of the same code.
+    pub(crate) fn taken_over(&self, original: &Evaluation, source: TakenOver) -> Evaluation {
+        let mut evaluation = self.evaluation(original.verdict.clone(), original.gates.clone());
+        evaluation.measurements.clone_from(&original.measurements);
+        evaluation.objective_ns = original.objective_ns;
+        evaluation.taken_over_from = Some(source);
+        evaluation
+    }
+
     /// Another variant's result, because the code is the same.
     pub(crate) fn twin_of(&self, original: &Evaluation) -> Evaluation {
         let mut evaluation = self.evaluation(original.verdict.clone(), original.gates.clone());
@@ -254,6 +275,19 @@ impl<P> Variant<P> {
         evaluation
     }
 }
+
+/// The evaluation of another study without what it cost there and what was expected of it.
+pub(crate) fn without_device(evaluation: Evaluation) -> Evaluation {
+    Evaluation {
+        generation: 0,
+        expected: None,
+        compile_ms: 0.0,
+        device_ms: 0.0,
+        recovery: None,
+        ..evaluation
+    }
+}
+
 /// Passing reports of the gates before `gate` that need no device.
 fn before(gate: Gate) -> Vec<GateReport> {
     let said = |gate: &Gate, message: &str| GateReport {

@@ -28,9 +28,6 @@ pub enum JournalError {
         path.display()
     )]
     Foreign { path: PathBuf, what: &'static str, written: String, current: String },
-    /// The journal belongs to the same kernel in an earlier state.
-    #[error("the journal `{}` belongs to another space or kernel: {}", path.display(), changes.join(", "))]
-    Edited { path: PathBuf, changes: Vec<String> },
     /// A newer evo wrote it.
     #[error("the journal `{}` has format {found}; this evo reads up to {known}", path.display())]
     Newer { path: PathBuf, found: u32, known: u32 },
@@ -69,11 +66,8 @@ impl JournalError {
             }
             JournalError::Locked { .. } => "wait for it, or choose another folder with `--study` or `--out`",
             JournalError::Foreign { .. } => {
-                "choose another folder with `--study` or `--out`, or go back to the file that the study began with"
-            }
-            JournalError::Edited { .. } => {
-                "results before and after a change cannot be mixed: begin a new study with `--study` or `--out`, or go \
-                 back to what the study began with"
+                "nothing can be carried over: begin a new study with `--study` or `--out`, or go back to what this one \
+                 began with"
             }
             JournalError::Newer { .. } => "use a newer evo",
             JournalError::NoHeader { .. } => "choose another folder with `--study` or `--out`",

@@ -69,9 +69,12 @@ fn evaluation(number: u64, time: f64) -> Evaluation {
         code_hash: Some(hash),
         facts: None,
         duplicate_of: None,
+        key: None,
+        taken_over_from: None,
         compile_ms: 1.0,
         device_ms: 1.0,
         recovery: None,
+        at_ms: None,
     }
 }
 
@@ -108,6 +111,7 @@ fn confirmation(number: u64, time: f64, baseline: f64) -> Confirmation {
         toolchain: "nvrtc 13.0".into(),
         noise_floor: Some(0.01),
         screened_ns: Some(time * 0.97),
+        at_ms: None,
         at: "2026-01-01T00:00:00Z".into(),
     }
 }

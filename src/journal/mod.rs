@@ -2,6 +2,8 @@
 //! leaderboard and reports are computed from it, so a crash loses one line at most.
 
 pub mod champion;
+pub mod conditions;
+pub mod definition;
 pub mod error;
 pub mod leaderboard;
 pub mod leaderboard_file;

@@ -4,7 +4,7 @@
 
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -99,6 +99,35 @@ impl OwnFolder {
         disk::read(&mut self.regular(name, OFlags::RDONLY)?)
     }
 
+    /// The contents of a file, where it has at most `limit` bytes; `None` where it has more.
+    pub fn read_at_most(&self, name: &str, limit: u64) -> io::Result<Option<Vec<u8>>> {
+        let mut file = self.regular(name, OFlags::RDONLY)?;
+        // Asked of the open file: the name may lead to another one by now.
+        if file.metadata()?.len() > limit { Ok(None) } else { disk::read(&mut file).map(Some) }
+    }
+
+    /// The first `limit` bytes of a file, or all of it where it has fewer.
+    pub fn read_start(&self, name: &str, limit: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.regular(name, OFlags::RDONLY)?.take(limit).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// When a file was last written to, seconds since 1970, and its bytes.
+    pub fn age(&self, name: &str) -> io::Result<(i64, u64)> {
+        let found = rustix::fs::statat(&self.handle, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok((found.st_mtime, found.st_size.try_into().unwrap_or(0)))
+    }
+
+    /// Removes the files, and not the links, whose names are wanted gone. What cannot be removed stays.
+    pub fn remove_files(&self, is_wanted: impl Fn(&str) -> bool) {
+        for name in self.names().unwrap_or_default().iter().filter(|name| is_wanted(name)) {
+            if self.has_file(name) {
+                self.remove(name);
+            }
+        }
+    }
+
     /// Opens a file for reading and writing as it is.
     pub fn edit(&self, name: &str) -> io::Result<File> {
         self.regular(name, OFlags::RDWR)
@@ -136,12 +165,7 @@ impl OwnFolder {
     /// Removes what killed processes left of files that they were writing. For whoever holds the lock under which
     /// they are written.
     pub fn sweep_unfinished(&self) {
-        let unfinished = self.names().unwrap_or_default().into_iter();
-        for name in unfinished.filter(|name| name.starts_with(UNFINISHED)) {
-            if self.has_file(&name) {
-                self.remove(&name);
-            }
-        }
+        self.remove_files(|name| name.starts_with(UNFINISHED));
     }
 
     /// Removes a file. Where that fails it stays, and is swept another time.

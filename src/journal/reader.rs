@@ -146,9 +146,14 @@ mod tests {
             ])
         });
         prop_oneof![
-            (any::<u64>(), configuration)
-                .prop_map(|(number, configuration)| JournalRecord::Started { number, configuration }),
-            ("[^\u{0}]{0,30}", ".{0,9}").prop_map(|(message, at)| JournalRecord::Note { at, message }),
+            (any::<u64>(), configuration, any::<Option<u64>>()).prop_map(|(number, configuration, at_ms)| {
+                JournalRecord::Started { number, configuration, at_ms }
+            }),
+            ("[^\u{0}]{0,30}", ".{0,9}").prop_map(|(message, at)| JournalRecord::Note {
+                at,
+                message,
+                at_ms: None
+            }),
         ]
     }
 
@@ -214,8 +219,9 @@ mod tests {
 
     #[test]
     fn every_single_cut_of_a_journal_is_read() {
-        let records: Vec<JournalRecord> =
-            (0..3).map(|n| JournalRecord::Note { at: n.to_string(), message: "m".repeat(n) }).collect();
+        let records: Vec<JournalRecord> = (0..3)
+            .map(|n| JournalRecord::Note { at: n.to_string(), message: "m".repeat(n), at_ms: None })
+            .collect();
         let bytes = text_of(&records);
         for cut in 0..=bytes.len() {
             let journal = parse(&bytes[..cut]);
@@ -226,7 +232,8 @@ mod tests {
 
     #[test]
     fn rejected_lines_are_named() {
-        let records = [1, 2, 3].map(|n| JournalRecord::Note { at: n.to_string(), message: "abc".into() });
+        let records =
+            [1, 2, 3].map(|n| JournalRecord::Note { at: n.to_string(), message: "abc".into(), at_ms: None });
         let text = String::from_utf8(text_of(&records)).unwrap().replacen("\"2\"", "\"7\"", 1);
         let journal = parse(text.as_bytes());
         assert_eq!(journal.records, [records[0].clone(), records[2].clone()]);

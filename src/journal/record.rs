@@ -10,10 +10,19 @@ use evo_protocol::measurement::RankingMode;
 use evo_space::genome::{Configuration, ContentHash};
 use serde::{Deserialize, Serialize};
 
+use super::conditions::Conditions;
+use super::definition::StudyDefinition;
 use crate::budget::StopReason;
 
-/// Raised by any change that an older evo would misread.
-pub const FORMAT: u32 = 1;
+/// The newest format that this evo reads. Raised by any change that an older evo would misread.
+pub const FORMAT: u32 = 2;
+
+/// The format of a study that was never edited.
+pub const FORMAT_UNEDITED: u32 = 1;
+
+/// The format of a run that goes on with an edited study. An older evo would take results of before the edit for
+/// results of the study as it is.
+pub const FORMAT_EDITED: u32 = 2;
 
 /// One line of a journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,7 +32,12 @@ pub enum JournalRecord {
     Study(Box<StudyHeader>),
     /// A configuration goes to the device. Without an evaluation of the same number after it, it was
     /// in flight at a crash.
-    Started { number: u64, configuration: Configuration },
+    Started {
+        number: u64,
+        configuration: Configuration,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        at_ms: Option<u64>,
+    },
     /// A verdict.
     Evaluation(Box<Evaluation>),
     /// A variant without a verdict: what its two tries met was not its doing. Its number is free for the
@@ -31,8 +45,15 @@ pub enum JournalRecord {
     NotFinal(Box<Evaluation>),
     /// A finalist measured afresh.
     Confirmation(Box<Confirmation>),
+    /// Evaluations of before the header above that hold under it too. Without it none of them does.
+    Kept { numbers: Vec<u64> },
     /// Something a person should know.
-    Note { at: String, message: String },
+    Note {
+        at: String,
+        message: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        at_ms: Option<u64>,
+    },
     /// A run ended by itself.
     End(Box<RunEnd>),
 }
@@ -56,6 +77,13 @@ pub struct StudyHeader {
     /// The texts and tools behind `space_hash`, so that a change can be named.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<StudyInput>,
+    /// What all variants share and what decides their verdicts beside them; none for a replay, and in headers of before
+    /// conditions were kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conditions: Option<Conditions>,
+    /// What a person edits, so that a change can be named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definition: Option<StudyDefinition>,
     /// Valid points, in decimal (it may exceed 64 bits).
     pub valid: String,
     /// Names of the timed problems, in order: with kernel and device the leaderboard's key.
@@ -78,6 +106,25 @@ pub struct StudyHeader {
     pub environment: Environment,
     /// UTC, RFC 3339.
     pub started_at: String,
+    /// Stamp of this record ([`JournalRecord::at_ms`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_ms: Option<u64>,
+}
+
+impl JournalRecord {
+    /// Milliseconds of the study's running time when the record was written; `None` in journals of before there were
+    /// stamps. They count from the start of the command and never fall. A resumed study goes on from its last
+    /// stamp, so that the time between two runs, and what a killed run did after its last record, are left out.
+    pub fn at_ms(&self) -> Option<u64> {
+        match self {
+            JournalRecord::Study(header) => header.at_ms,
+            JournalRecord::Started { at_ms, .. } | JournalRecord::Note { at_ms, .. } => *at_ms,
+            JournalRecord::Evaluation(one) | JournalRecord::NotFinal(one) => one.at_ms,
+            JournalRecord::Confirmation(one) => one.at_ms,
+            JournalRecord::End(end) => end.at_ms,
+            JournalRecord::Kept { .. } => None,
+        }
+    }
 }
 
 /// Something that decides what a study finds: a file or a compiler.
@@ -114,6 +161,17 @@ impl StudyInput {
             InputRole::Compiler => "the compiler".to_string(),
             _ => format!("`{}`", self.name),
         }
+    }
+}
+
+impl StudyHeader {
+    /// Whether results found under `earlier` may not hold under this header: something that decides verdicts was
+    /// edited. Headers of before conditions were kept are compared by their inputs alone.
+    pub fn is_edited(&self, earlier: &StudyHeader) -> bool {
+        let conditions = self.conditions.as_ref().zip(earlier.conditions.as_ref());
+        self.space_hash != earlier.space_hash
+            || self.problems != earlier.problems
+            || conditions.is_some_and(|(now, before)| now != before)
     }
 }
 
@@ -170,6 +228,9 @@ pub struct Confirmation {
     /// Objective found by the screening, nanoseconds, for comparison with the confirmed one.
     pub screened_ns: Option<f64>,
     pub at: String,
+    /// Stamp of this record ([`JournalRecord::at_ms`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_ms: Option<u64>,
 }
 
 /// Why and how a run ended.
@@ -183,15 +244,24 @@ pub struct RunEnd {
     /// Variants of the study that were compiled and not run; they do not count as evaluations.
     #[serde(default)]
     pub passed_over: u64,
+    /// Results that the study took over from others; they do not count as evaluations.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub taken_over: u64,
     /// Variants of the study that have no verdict; `--resume` tries them again.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub not_final: u64,
+    /// Finalists that were not confirmed because the wall time was used up.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub finalists_left: u64,
     pub throughput: Throughput,
     /// The device's clocks, power and heat before the first and after the last task.
     #[serde(default)]
     pub device_at_start: Option<Telemetry>,
     #[serde(default)]
     pub device_at_end: Option<Telemetry>,
+    /// Stamp of this record ([`JournalRecord::at_ms`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_ms: Option<u64>,
 }
 
 fn is_false(value: &bool) -> bool {

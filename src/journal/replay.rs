@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
+use evo_protocol::device::DeviceKind;
 use evo_protocol::evaluation::Evaluation;
 use evo_space::genome::{Configuration, ContentHash};
 
+use super::conditions::Conditions;
 use super::error::JournalError;
 use super::reader::Journal;
 use super::record::{Confirmation, FORMAT, InputRole, JournalRecord, RunEnd, StudyHeader, StudyInput};
@@ -33,6 +35,16 @@ pub struct History {
     pub ends: Vec<RunEnd>,
     /// Without a verdict, because evo or the machine failed; by number.
     pub not_final: Vec<Evaluation>,
+    /// From before an edit of the study, and not known to hold after it. Their numbers stay taken.
+    pub set_aside: Vec<Evaluation>,
+    /// When the run began that `set_aside` was last current in: UTC, RFC 3339.
+    pub set_aside_at: String,
+    /// Whether it is still to be found out which of `set_aside` hold after the newest edit.
+    pub is_unsettled: bool,
+    /// The newest that a header gave.
+    pub(super) conditions: Option<Conditions>,
+    /// The last stamp ([`JournalRecord::at_ms`]); 0 where there is none.
+    pub last_ms: u64,
     pub(super) numbers: HashSet<u64>,
     pub(super) configurations: HashSet<ContentHash>,
 }
@@ -46,14 +58,16 @@ impl History {
         let mut struck = BTreeMap::<u64, Struck>::new();
         let mut not_final = BTreeMap::<u64, Evaluation>::new();
         for record in journal.records {
+            history.last_ms = history.last_ms.max(record.at_ms().unwrap_or(0));
             match record {
                 JournalRecord::Study(header) => {
                     // A new header without an `End` before it means that the run before died. Whatever was on
                     // the device then may be the cause.
                     strike(&mut in_flight, &mut struck);
-                    history.header = Some(*header);
+                    history.begin(*header);
                 }
-                JournalRecord::Started { number, configuration } => {
+                JournalRecord::Kept { numbers } => history.keep(&numbers),
+                JournalRecord::Started { number, configuration, .. } => {
                     in_flight.insert(number, configuration);
                 }
                 JournalRecord::NotFinal(evaluation) => {
@@ -106,8 +120,51 @@ impl History {
         }
     }
 
-    /// Refuses a history of another space, kernel or device.
-    pub fn check_belongs(&self, path: &Path, current: &StudyHeader) -> Result<(), JournalError> {
+    /// Takes a run's header. After an edit nothing holds until [`History::keep`] says so.
+    pub fn begin(&mut self, header: StudyHeader) {
+        // An older evo writes no conditions; what is known of them comes from the header before its own.
+        let other = self.conditions.as_ref().zip(header.conditions.as_ref()).is_some_and(|(a, b)| a != b);
+        if self.header.as_ref().is_some_and(|before| other || header.is_edited(before)) {
+            self.set_all_aside();
+            self.is_unsettled = true;
+            self.set_aside_at = self.header.take().map(|before| before.started_at).unwrap_or_default();
+        }
+        self.conditions = header.conditions.clone().or(self.conditions.take());
+        self.header = Some(header);
+    }
+
+    /// Takes back what holds after an edit: these numbers, and nothing else of before it.
+    pub fn keep(&mut self, numbers: &[u64]) {
+        // Once more, should the header that says so be damaged: it comes before anything is evaluated.
+        self.set_all_aside();
+        self.is_unsettled = false;
+        let wanted: HashSet<u64> = numbers.iter().copied().collect();
+        let (kept, rest) = std::mem::take(&mut self.set_aside)
+            .into_iter()
+            .partition::<Vec<Evaluation>, _>(|one| wanted.contains(&one.number));
+        self.set_aside = rest;
+        for one in kept {
+            match self.configurations.insert(one.configuration_hash.clone()) {
+                true => self.evaluations.push(one),
+                false => self.set_aside.push(one),
+            }
+        }
+    }
+
+    fn set_all_aside(&mut self) {
+        self.configurations.clear();
+        self.set_aside.append(&mut self.evaluations);
+        // The paired comparisons were with another baseline, or on other problems.
+        self.confirmations.clear();
+    }
+
+    /// Numbers that an evaluation of the study has, whether or not it still holds.
+    pub fn numbers(&self) -> impl Iterator<Item = u64> {
+        self.numbers.iter().copied()
+    }
+
+    /// Refuses a history of another kernel or device. What was edited since, in words; nothing where nothing was.
+    pub fn check_belongs(&self, path: &Path, current: &StudyHeader) -> Result<Vec<String>, JournalError> {
         let Some(written) = &self.header else {
             return Err(JournalError::NoHeader { path: path.to_path_buf() });
         };
@@ -116,31 +173,55 @@ impl History {
             let (found, known) = (written.format, FORMAT);
             return Err(JournalError::Newer { path: path.to_path_buf(), found, known });
         }
-        let changes = changes(written, current);
-        if written.kernel == current.kernel && written.space_hash != current.space_hash && !changes.is_empty()
-        {
-            return Err(JournalError::Edited { path: path.to_path_buf(), changes });
-        }
-        let describe = |header: &StudyHeader| format!("{} {}", header.kernel, header.space_hash);
+        let kernel = |header: &StudyHeader| header.kernel.clone();
         let device = |header: &StudyHeader| format!("{} ({})", header.device.name, header.device.arch);
-        let problems = |header: &StudyHeader| header.problems.join(", ");
+        // A recording has no source to compare: another one is another study.
+        let space = |header: &StudyHeader| match header.device.kind {
+            DeviceKind::Replay => format!("{} {}", header.kernel, header.space_hash),
+            DeviceKind::Host | DeviceKind::Cuda => String::new(),
+        };
         let pairs: [(&'static str, String, String); 3] = [
-            ("space or kernel", describe(written), describe(current)),
+            ("space or kernel", space(written), space(current)),
+            ("kernel", kernel(written), kernel(current)),
             ("device", device(written), device(current)),
-            ("set of problems", problems(written), problems(current)),
         ];
         for (what, written, current) in pairs {
             if written != current {
                 return Err(JournalError::Foreign { path: path.to_path_buf(), what, written, current });
             }
         }
-        Ok(())
+        Ok(edits(written, self.conditions.as_ref(), current))
     }
+}
+
+/// What was edited between two headers, in words. `conditions` are the newest of before the edit.
+fn edits(written: &StudyHeader, conditions: Option<&Conditions>, current: &StudyHeader) -> Vec<String> {
+    let defined = written.definition.as_ref().zip(current.definition.as_ref());
+    let mut edits = defined.map_or(Vec::new(), |(before, now)| before.changes(now));
+    let judged = conditions.zip(current.conditions.as_ref());
+    let judged = judged.map_or(Vec::new(), |(before, now)| before.changes(now));
+    // The space file has changed whenever a parameter has; it is said only where nothing closer can be.
+    let is_explained = !edits.is_empty() || !judged.is_empty();
+    let inputs = changes(written, current);
+    edits.extend(
+        inputs
+            .into_iter()
+            .filter(|(role, _)| *role != InputRole::Space || !is_explained)
+            .map(|(_, text)| text),
+    );
+    edits.extend(judged);
+    let is_edited = current.is_edited(written)
+        || conditions.zip(current.conditions.as_ref()).is_some_and(|(a, b)| a != b);
+    if is_edited && edits.is_empty() {
+        edits.push("the space or the kernel has changed".to_string());
+    }
+    // What decides no verdict, such as a comment in the space file, is an edit all the same where the hash says so.
+    if is_edited { edits } else { Vec::new() }
 }
 
 /// What differs between the inputs of two headers, in words; nothing where one of them does not list its
 /// inputs.
-fn changes(written: &StudyHeader, current: &StudyHeader) -> Vec<String> {
+fn changes(written: &StudyHeader, current: &StudyHeader) -> Vec<(InputRole, String)> {
     let (before, after) = (&written.inputs, &current.inputs);
     if before.is_empty() || after.is_empty() {
         return Vec::new();
@@ -151,19 +232,17 @@ fn changes(written: &StudyHeader, current: &StudyHeader) -> Vec<String> {
     let mut changes = Vec::new();
     for one in before {
         match after.iter().find(|other| same(one, other)) {
-            None => changes.push(format!("{} is not used any more", one.shown())),
+            None => changes.push((one.role, format!("{} is not used any more", one.shown()))),
             Some(other) if one.hash == other.hash => {}
             Some(other) if one.role == InputRole::Compiler => {
-                changes.push(format!(
-                    "the compiler or its arguments have changed (`{}`, now `{}`)",
-                    one.name, other.name
-                ));
+                let text = "the compiler or its arguments have changed";
+                changes.push((one.role, format!("{text} (`{}`, now `{}`)", one.name, other.name)));
             }
-            Some(other) => changes.push(format!("{} has changed", other.shown())),
+            Some(other) => changes.push((one.role, format!("{} has changed", other.shown()))),
         }
     }
     let new = after.iter().filter(|one| !before.iter().any(|other| same(one, other)));
-    changes.extend(new.map(|one| format!("{} is new", one.shown())));
+    changes.extend(new.map(|one| (one.role, format!("{} is new", one.shown()))));
     changes
 }
 

@@ -94,7 +94,8 @@ mod tests {
         let file = File::options().write(true).open(path).expect("Linux has /dev/full");
         let mut writer = JournalWriter { file, path: path.to_path_buf(), length: 0 };
         let error =
-            writer.append(&JournalRecord::Note { at: String::new(), message: String::new() }).unwrap_err();
+            writer.append(&JournalRecord::Note { at: String::new(), message: String::new(), at_ms: None });
+        let error = error.unwrap_err();
         assert!(matches!(error, JournalError::DiskFull { .. }));
         insta::assert_snapshot!(error, @"no space left on the device that holds `/dev/full`");
         insta::assert_snapshot!(

@@ -159,12 +159,22 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
 
     /// Asks the child to end, and ends it after `grace`. Whether it is gone.
     pub fn shutdown(&mut self, farewell: &Q, grace: Duration) -> bool {
+        self.dismiss(farewell);
+        self.wait_for_end(grace)
+    }
+
+    /// Asks the child to end, without waiting for it.
+    pub fn dismiss(&mut self, farewell: &Q) {
         let frame = Frame { v: self.version, id: self.last_id + 1, body: farewell };
         if let Ok(line) = serde_json::to_vec(&frame) {
             self.pipe.send(&line);
         }
         // The end of stdin ends a worker that waits for its next request, even if it misses the farewell.
         self.pipe.close();
+    }
+
+    /// Waits for a child that was asked to end, and ends it after `grace`. Whether it is gone.
+    pub fn wait_for_end(&mut self, grace: Duration) -> bool {
         self.process.wait(Instant::now() + grace);
         self.bury()
     }

@@ -8,13 +8,12 @@
 use std::sync::mpsc::Sender;
 
 use evo_protocol::device::{DeviceInfo, DeviceKind, DeviceLimits};
-use evo_protocol::leaderboard::PairedProblem;
 use evo_protocol::verdict::{Gate, GateReport, Verdict, VerdictKind};
 use evo_space::genome::{Configuration, ContentHash};
 
 use super::recording::{Recording, Row};
 use crate::engine::ports::{
-    BuildRecord, Compilers, Evaluate, Identity, JobOrder, Message, Recipe, Refused, Rivals,
+    BuildRecord, Compilers, Evaluate, Identity, JobOrder, Message, PairAnswer, Recipe, Refused, Rivals,
 };
 use crate::journal::record::ProblemWork;
 use crate::supervise::job::{Judgement, Standing};
@@ -90,7 +89,7 @@ impl Recipe for ReplayRecipe<'_> {
 
     fn identity(&self, variant: &ReplayedVariant) -> Identity {
         // No two configurations share a row, and the journal of a replay names no source.
-        Identity { source: variant.hash.clone(), text: None, plan: variant.hash.clone() }
+        Identity { source: variant.hash.clone(), text: None, plan: variant.hash.clone(), conditions: None }
     }
 
     fn record(&self, _variant: &ReplayedVariant, build: &RecordedBuild) -> BuildRecord {
@@ -146,6 +145,10 @@ impl Compilers<ReplayedVariant> for ReplayCompilers {
     fn busy_seconds(&self) -> f64 {
         0.0
     }
+
+    fn are_timed(&self) -> bool {
+        false
+    }
 }
 
 /// Answers each row with its verdict.
@@ -193,11 +196,11 @@ impl Evaluate<Option<Row>> for ReplayDevice {
         }
     }
 
-    fn pair(&mut self, _rivals: &Rivals<Option<Row>>) -> Result<PairedProblem, String> {
-        Err(NOTHING_MEASURED.to_string())
+    fn pair(&mut self, rivals: &Rivals<Option<Row>>) -> Vec<PairAnswer> {
+        rivals.problems.iter().map(|_| Err(NOTHING_MEASURED.to_string())).collect()
     }
 
-    fn noise_floor(&mut self, _row: &Option<Row>, _problem: usize) -> Result<f64, String> {
+    fn noise_floor(&mut self, _row: &Option<Row>, _problems: usize) -> Result<f64, String> {
         Err(NOTHING_MEASURED.to_string())
     }
 }

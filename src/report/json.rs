@@ -27,6 +27,9 @@ pub fn study(header: &StudyHeader, history: &History, insight: Option<&Insight>)
         "version": 1,
         "header": header,
         "evaluations": history.evaluations.iter().filter(|one| one.is_counted()).count(),
+        "taken_over": history.evaluations.iter().filter(|one| one.taken_over_from.is_some()).count(),
+        // From before an edit, and not known to hold after it.
+        "set_aside": history.set_aside.len(),
         "verdicts": verdict_mix(&history.evaluations),
         "not_final": history.not_final.iter().map(not_final).collect::<Vec<_>>(),
         "best_screened": best.map(|(objective, one)| json!({
@@ -67,7 +70,7 @@ pub fn event(event: &Event) -> Value {
     match event {
         Event::Started { study, device, seed, valid, total, earlier } => json!({
             "event": "started", "study": study, "device": device, "seed": seed, "valid": valid.to_string(),
-            "total": total, "resumed": earlier.evaluations,
+            "total": total, "resumed": earlier.evaluations, "taken_over": earlier.taken_over,
             "best_ns": earlier.best.as_ref().map(|(objective, _)| objective),
         }),
         Event::Compiling { number, configuration } => json!({

@@ -1,6 +1,7 @@
 //! The text that a person reads at the end of a sweep: the ranked table and one line on how the run went.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use evo_protocol::binary::EntryResources;
 use evo_protocol::evaluation::Evaluation;
@@ -276,14 +277,25 @@ pub fn more(evaluations: &[Evaluation]) -> String {
     most.map_or(String::new(), |(label, _)| format!("more: `evo explain {label}`\n"))
 }
 
-/// The last line of a run.
-pub fn last_line(end: &RunEnd) -> String {
+/// That finalists were not confirmed for lack of time; nothing where there are none.
+pub fn finalists_left(count: usize) -> String {
+    let finalists = match count {
+        0 => return String::new(),
+        1 => "1 finalist was".to_string(),
+        _ => format!("{count} finalists were"),
+    };
+    format!("{finalists} not confirmed: the wall time is used up; `--resume` confirms more\n")
+}
+
+/// The last line of a run whose command has taken `wall` so far.
+pub fn last_line(end: &RunEnd, wall: Duration) -> String {
     let Throughput { search_seconds, evaluations_per_second, device_busy, compile_busy, compile_jobs } =
         end.throughput;
     format!(
-        "{} in {search_seconds:.1} s: {evaluations_per_second:.1}/s; device lane busy {:.0} %, {compile_jobs} compile \
-         processes busy {:.0} %; {}",
+        "{} in {:.1} s; search {search_seconds:.1} s: {evaluations_per_second:.1}/s, device lane busy {:.0} %, \
+         {compile_jobs} compile processes busy {:.0} %; {}",
         counted(end),
+        wall.as_secs_f64(),
         device_busy * 100.0,
         compile_busy * 100.0,
         end.reason.describe()
@@ -299,14 +311,18 @@ pub fn last_line_of_replay(end: &RunEnd) -> String {
 fn counted(end: &RunEnd) -> String {
     let passed_over = match end.passed_over {
         0 => String::new(),
-        count => format!(" and {count} variants compiled but not run"),
+        count => format!(" and {count} variants not run"),
+    };
+    let taken_over = match end.taken_over {
+        0 => String::new(),
+        count => format!(" and {count} results taken over"),
     };
     let not_final = match end.not_final {
         0 => String::new(),
         count => format!("; {count} without a verdict, which `--resume` tries again"),
     };
     format!(
-        "{} evaluations ({} in this run){passed_over}{not_final}",
+        "{} evaluations ({} in this run){passed_over}{taken_over}{not_final}",
         end.evaluations, end.evaluations_this_run
     )
 }

@@ -139,8 +139,18 @@ fn take(out: &OwnFolder, name: String) -> Result<FoundStudy, JournalError> {
     Ok(FoundStudy { out: out.clone(), folder, name, _lock: lock })
 }
 
-/// The seed of the study that a request resumes; `None` where there is nothing to resume.
-pub fn resumed_seed(request: &StudyRequest<'_>) -> Option<u64> {
+/// What a plan needs to know of the study that it resumes.
+#[derive(Clone, Copy, Debug)]
+pub struct Resumed {
+    pub seed: u64,
+    /// Evaluations that count against a budget.
+    pub evaluations: u64,
+    /// How fast the last run that ended by itself was; `None` where there is none.
+    pub evaluations_per_second: Option<f64>,
+}
+
+/// The study that a request resumes; `None` where there is nothing to resume.
+pub fn resumed(request: &StudyRequest<'_>) -> Option<Resumed> {
     if !request.resume {
         return None;
     }
@@ -149,7 +159,12 @@ pub fn resumed_seed(request: &StudyRequest<'_>) -> Option<u64> {
         Some(name) => begun(&out, name)?,
         None => family(request).map_while(|name| begun(&out, &name)).last()?,
     };
-    History::replay(reader::read_in(&folder).ok()?).header.map(|header| header.seed)
+    let history = History::replay(reader::read_in(&folder).ok()?);
+    Some(Resumed {
+        seed: history.header?.seed,
+        evaluations: history.evaluations.iter().filter(|one| one.is_counted()).count() as u64,
+        evaluations_per_second: history.ends.last().map(|end| end.throughput.evaluations_per_second),
+    })
 }
 
 /// The folder of a study that has a journal.

@@ -303,6 +303,10 @@ impl<'a, S: Station> GateWalk<'a, S> {
         }
     }
 
+    fn deep_policy(&self) -> SamplePolicy {
+        if self.job.busy { policy::busy(policy::deep()) } else { policy::deep() }
+    }
+
     /// Every timed problem in the ranking mode first, then in the others.
     fn measure_all(&mut self) -> Result<(), WalkEnd<S::Broken>> {
         let began = Instant::now();
@@ -315,7 +319,7 @@ impl<'a, S: Station> GateWalk<'a, S> {
             // Eager times never rank, so they do not get the long measurement.
             let thorough = self.job.deep && *mode != TimingMode::Eager;
             let policy = match (thorough, *mode == ranking) {
-                (true, _) => policy::deep(),
+                (true, _) => self.deep_policy(),
                 (false, true) => policy::contender(),
                 (false, false) => policy::contender_beside(),
             };
@@ -333,7 +337,7 @@ impl<'a, S: Station> GateWalk<'a, S> {
             self.note(GateReport::not_run(Gate::Honesty, "no problem is timed"));
             return Ok(());
         }
-        let first_ms = if self.job.deep { policy::deep() } else { policy::contender() }.warmup_ms;
+        let first_ms = if self.job.deep { self.deep_policy() } else { policy::contender() }.warmup_ms;
         let message = format!(
             "{} problems in {} modes; warm-up of {first_ms} ms before the first, and a short one before the others",
             self.job.timed.len(),

@@ -223,6 +223,16 @@ impl DeviceWorker {
         self.conversation.shutdown(&Request::Shutdown, grace)
     }
 
+    /// Asks the worker to end, without waiting for it.
+    pub fn dismiss(&mut self) {
+        self.conversation.dismiss(&Request::Shutdown);
+    }
+
+    /// Waits for a worker that was asked to end, and ends it after `grace`. Whether it is gone.
+    pub fn wait_for_end(&mut self, grace: Duration) -> bool {
+        self.conversation.wait_for_end(grace)
+    }
+
     /// Kills the worker with everything it started. Whether it is gone; if not, the device is lost.
     pub fn bury(&mut self) -> bool {
         self.conversation.bury()

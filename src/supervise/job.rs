@@ -31,6 +31,8 @@ pub struct Job {
     pub ranking: RankingMode,
     /// Whether every gate and all timing modes run, however slow the variant is: `evo test-one`, finalists.
     pub deep: bool,
+    /// Whether other work has kept the device busy until now, so that a short warm-up is enough.
+    pub busy: bool,
 }
 
 /// What is to be said about a job's tiny shapes.
@@ -219,6 +221,7 @@ pub(crate) mod example {
             fast_math: false,
             flushes_subnormals: false,
             reference_f64: false,
+            series_ms: evo_protocol::worker::SERIES_MS,
             checks: CheckSet::default(),
         };
         Job {
@@ -241,6 +244,7 @@ pub(crate) mod example {
             timed: timed.iter().map(|(name, flops)| plan(name, *flops)).collect(),
             ranking: RankingMode::Hot,
             deep: false,
+            busy: false,
         }
     }
 }

@@ -42,6 +42,10 @@ const NOISE_PROCESSES: u32 = 2;
 const NOISE_BLOCKS: u32 = 6;
 /// A full measurement waits at most this long for a spare that is still opening.
 const SETTLE: Duration = Duration::from_secs(2);
+/// Fresh processes that open while a finalist meets its gates: what its comparison takes where nothing drifts. Each
+/// context takes some hundred megabytes, so a device below this size has one at a time.
+const SPARES: usize = 2;
+const SPARES_MEMORY: u64 = 16 << 30;
 const LOG_TAIL: usize = 2_000;
 /// What a launch may take where its deadline is left out: a self-test must end as well.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -59,6 +63,11 @@ impl Lane {
             pairings: 0,
             unfit: UnfitShapes::default(),
         })
+    }
+
+    /// Which gates and which timing its workers have; empty for workers that do not say.
+    pub fn judge(&self) -> &str {
+        self.supervisor.judge()
     }
 
     /// What the device is.
@@ -108,6 +117,8 @@ impl Lane {
                     let unfit = failed.map(|report| report.gate);
                     let unfit = unfit.is_some_and(|gate| self.unfit.learn(job, gate, &judgement.verdict));
                     let trouble = judgement.verdict.is_trouble();
+                    // What a busy machine may cause, such as times that look forged, is seen again or not at all.
+                    let doubtful = trouble || judgement.verdict.is_in_doubt();
                     if sticky || trouble {
                         // Only the end of the process clears a sticky error. Without it every later variant
                         // would inherit the error.
@@ -116,7 +127,7 @@ impl Lane {
                     if unfit && self.supervisor.lost().is_none() {
                         continue;
                     }
-                    if !trouble || last || self.supervisor.lost().is_some() {
+                    if !doubtful || last || self.supervisor.lost().is_some() {
                         return self.finish(judgement, spent);
                     }
                     first = Some(judgement.verdict);
@@ -159,40 +170,59 @@ impl Lane {
         judgement
     }
 
-    /// Times `b` against `a` on a timed problem, A B B A, in a fresh process. Every other call swaps
+    /// Lets fresh processes open in the background, because pairs come soon.
+    pub fn expect_pairs(&mut self) {
+        let many = self.info().kind == DeviceKind::Cuda && self.info().memory_bytes >= SPARES_MEMORY;
+        self.supervisor.prepare_spares(if many { SPARES } else { 1 });
+    }
+
+    /// Times `b` against `a` on timed problems, A B B A, in one fresh process. Every other call swaps
     /// the slots, so that over several calls neither has the better place.
-    pub fn pair(&mut self, a: &Job, b: &Job, problem: usize, blocks: u32) -> Result<PairedTimes, LaneError> {
+    pub fn pair(
+        &mut self,
+        a: &Job,
+        b: &Job,
+        problems: &[usize],
+        blocks: u32,
+    ) -> Result<Vec<PairedTimes>, LaneError> {
         if let Some(why) = self.supervisor.lost() {
             return Err(LaneError::Lost { why: why.to_string() });
         }
         let swap = self.pairings % 2 == 1;
         self.pairings += 1;
         let (first, second) = if swap { (b, a) } else { (a, b) };
-        // A fresh process, because the working child carries what earlier variants left behind.
+        // A fresh process, because the working child carries what earlier variants left behind. The others have to be
+        // done with opening, which disturbs the clock.
         let mut child = self.supervisor.fresh()?;
+        self.supervisor.settle(SETTLE);
         let deadlines = self.supervisor.limits.deadlines.unwrap_or_else(|| {
             // Both jobs have run before, so one generous limit against accidents is enough.
             let unknown = LaunchPrediction::default().launched(self.info().kind);
             self.supervisor.deadlines().with_launched(unknown)
         });
         let size = (blocks, block_ms(self.info().kind));
-        let paired = pair_in(&mut child, [first, second], problem, size, &deadlines);
-        // A process that cannot be reaped leaves the device in doubt.
-        if !child.shutdown(Duration::from_secs(2)) {
-            self.supervisor.recover(RecoveryLevel::R2);
-        }
-        // `fresh` may have taken the spare, and the next failure needs one.
-        self.supervisor.prepare_spare();
-        paired.map(|paired| if swap { paired.swapped() } else { paired })
+        let paired = pair_in(&mut child, [first, second], problems, size, &deadlines);
+        self.supervisor.retire(child);
+        paired.map(|all| match swap {
+            true => all.into_iter().map(PairedTimes::swapped).collect(),
+            false => all,
+        })
     }
 
-    /// Times a job against itself through the whole paired path.
-    pub fn noise_floor(&mut self, job: &Job, problem: usize) -> Result<NoiseFloor, LaneError> {
+    /// Times a job against itself through the whole paired path, on the first so many timed problems; the problem with
+    /// the largest floor counts.
+    pub fn noise_floor(&mut self, job: &Job, problems: usize) -> Result<NoiseFloor, LaneError> {
+        let problems: Vec<usize> = (0..problems).collect();
+        let mut ratios = vec![Vec::new(); problems.len()];
         // Two processes in a row: `pair` swaps the slots in between, so both orders are in the floor.
-        let ratios = (0..NOISE_PROCESSES)
-            .map(|_| Ok(self.pair(job, job, problem, NOISE_BLOCKS)?.log_ratios))
-            .collect::<Result<Vec<_>, LaneError>>()?;
-        Ok(noise::floor(ratios, job.candidate.check.seed))
+        for _ in 0..NOISE_PROCESSES {
+            let times = self.pair(job, job, &problems, NOISE_BLOCKS)?;
+            ratios.iter_mut().zip(times).for_each(|(own, times)| own.push(times.log_ratios));
+        }
+        let floors = ratios.into_iter().map(|own| noise::floor(own, job.candidate.check.seed));
+        // NaN counts as the largest floor, and `total_cmp` puts it last.
+        let largest = floors.max_by(|a, b| a.floor.total_cmp(&b.floor));
+        largest.ok_or_else(|| LaneError::Unexpected { found: "no timed problem".into() })
     }
 }
 
@@ -244,15 +274,11 @@ fn refuse(gates: &mut Vec<GateReport>, gate: Gate, verdict: &Verdict) {
 fn pair_in(
     child: &mut DeviceWorker,
     jobs: [&Job; 2],
-    problem: usize,
+    problems: &[usize],
     (blocks, block_ms): (u32, f64),
     deadlines: &Deadlines,
-) -> Result<PairedTimes, LaneError> {
+) -> Result<Vec<PairedTimes>, LaneError> {
     let [first, second] = jobs;
-    let plan = |job: &Job| job.timed.get(problem).cloned();
-    let (Some(first_plan), Some(second_plan)) = (plan(first), plan(second)) else {
-        return Err(LaneError::Unexpected { found: format!("no timed problem {problem}") });
-    };
     for (slot, job) in (0u8..).zip(jobs) {
         let load = Request::Load { slot, candidate: Box::new(job.candidate.clone()) };
         match child.request(&load, deadlines).map_err(LaneError::died)?.response {
@@ -261,16 +287,24 @@ fn pair_in(
             other => return Err(LaneError::unexpected(&other)),
         }
     }
-    let request = Request::Pair {
-        plans: Box::new([first_plan, second_plan]),
-        mode: first.ranking.timing(),
-        blocks,
-        block_ms,
-    };
-    match child.request(&request, deadlines).map_err(LaneError::died)?.response {
-        Response::Paired(paired) => Ok(paired),
-        other => Err(LaneError::unexpected(&other)),
+    let mut all = Vec::new();
+    for problem in problems {
+        let plan = |job: &Job| job.timed.get(*problem).cloned();
+        let (Some(first_plan), Some(second_plan)) = (plan(first), plan(second)) else {
+            return Err(LaneError::Unexpected { found: format!("no timed problem {problem}") });
+        };
+        let request = Request::Pair {
+            plans: Box::new([first_plan, second_plan]),
+            mode: first.ranking.timing(),
+            blocks,
+            block_ms,
+        };
+        match child.request(&request, deadlines).map_err(LaneError::died)?.response {
+            Response::Paired(paired) => all.push(paired),
+            other => return Err(LaneError::unexpected(&other)),
+        }
     }
+    Ok(all)
 }
 
 /// What broke a job's walk through the gates.

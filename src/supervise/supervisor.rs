@@ -5,12 +5,13 @@
 //! worker held) before it judges a variant. When two new workers fail in a row, or a process cannot be
 //! reaped, the device counts as lost.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use evo_protocol::device::{DeviceError, DeviceInfo, DeviceKind};
 use evo_protocol::evaluation::{Recovery, RecoveryLevel};
-use evo_protocol::worker::{PROTOCOL_VERSION, Request, Response};
+use evo_protocol::worker::{PROTOCOL_VERSION, ReferenceKernels, Request, Response};
 use thiserror::Error;
 
 use super::child::{Death, DeviceWorker, WorkerAnswer};
@@ -28,6 +29,8 @@ pub struct LaneOptions {
     pub cache: PathBuf,
     /// The CUDA device's helper kernels.
     pub support_cubin: Option<PathBuf>,
+    /// A built-in reference as kernels of the device.
+    pub reference_kernels: Option<ReferenceKernels>,
 }
 
 /// Limits of a lane that tests shorten.
@@ -91,6 +94,8 @@ const MEMORY_BACK: f64 = 0.8;
 /// Free memory returns a moment after a kill. It is read at most this often, with this pause between.
 const MEMORY_TRIES: u32 = 10;
 const MEMORY_PAUSE: Duration = Duration::from_millis(100);
+/// A process that SIGKILL does not end is stuck in the driver, and leaves the device in doubt.
+const UNREAPED: &str = "a killed worker cannot be reaped";
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(200);
 
 /// The children of one device.
@@ -100,11 +105,15 @@ pub(crate) struct Supervisor {
     pub(crate) limits: LaneLimits,
     command: Vec<String>,
     info: DeviceInfo,
+    /// Which gates the first worker has; all are started by the same command.
+    judge: String,
     current: Option<DeviceWorker>,
-    /// A worker that was started and greeted, and whose answer has not been read.
-    spare: Option<DeviceWorker>,
-    /// Whether the spare has opened its device, or was waited for in vain.
-    spare_settled: bool,
+    /// Workers that were started and greeted, and whose answers have not been read, oldest first.
+    spares: VecDeque<DeviceWorker>,
+    /// Whether the spares have opened their device, or were waited for in vain.
+    spares_settled: bool,
+    /// Workers that were asked to end.
+    retired: Vec<DeviceWorker>,
     memory_free: Option<u64>,
     lost: Option<String>,
     /// Whether the last worker could not even be started, which is not the device's fault.
@@ -120,15 +129,17 @@ impl Supervisor {
         };
         let mut child = begin(&command, &options)?;
         // The kind of device is not known before the answer. The limit for opening is the same for all.
-        let info = finish(&mut child, &options, &deadlines(&limits, DeviceKind::Cuda))?;
+        let (info, judge) = finish(&mut child, &options, &deadlines(&limits, DeviceKind::Cuda))?;
         let mut supervisor = Supervisor {
             options,
             limits,
             command,
             info,
+            judge,
             current: Some(child),
-            spare: None,
-            spare_settled: true,
+            spares: VecDeque::new(),
+            spares_settled: true,
+            retired: Vec::new(),
             memory_free: None,
             lost: None,
             unstarted: false,
@@ -142,6 +153,11 @@ impl Supervisor {
     /// What the device is.
     pub(crate) fn info(&self) -> &DeviceInfo {
         &self.info
+    }
+
+    /// Which gates and which timing the workers have.
+    pub(crate) fn judge(&self) -> &str {
+        &self.judge
     }
 
     /// Why the device is lost, if it is.
@@ -190,14 +206,32 @@ impl Supervisor {
         self.current.as_ref().map(|child| child.log().tail(bytes)).unwrap_or_default()
     }
 
-    /// Lets the spare finish opening, so that it does not disturb a measurement.
+    /// Lets spares finish opening and retired workers end, so that neither disturbs a measurement.
     pub(crate) fn settle(&mut self, limit: Duration) {
         let until = Instant::now() + limit;
-        while let Some(spare) = self.spare.as_mut().filter(|_| !self.spare_settled) {
+        self.bury_retired(until);
+        while !self.spares_settled {
             // Set on a timeout too, so that a slow spare delays one measurement and not all of them.
-            self.spare_settled = spare.has_answer() || Instant::now() >= until;
-            if !self.spare_settled {
+            let late = Instant::now() >= until;
+            self.spares_settled = late || self.spares.iter_mut().all(DeviceWorker::has_answer);
+            if !self.spares_settled {
                 std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+
+    /// Asks a worker to end, without waiting for it: the next measurement does.
+    pub(crate) fn retire(&mut self, mut child: DeviceWorker) {
+        child.dismiss();
+        self.retired.push(child);
+    }
+
+    /// Waits for retired workers until then, and kills those that are still there.
+    fn bury_retired(&mut self, until: Instant) {
+        for mut child in std::mem::take(&mut self.retired) {
+            let grace = until.saturating_duration_since(Instant::now());
+            if !child.wait_for_end(grace) {
+                self.lost = Some(UNREAPED.into());
             }
         }
     }
@@ -213,7 +247,7 @@ impl Supervisor {
         let reaped = self.current.take().is_none_or(|mut child| child.bury());
         // A process that SIGKILL does not end is stuck in the driver, and a new one would meet the same
         // device.
-        let outcome = if reaped { self.replace() } else { Err("a killed worker cannot be reaped".into()) };
+        let outcome = if reaped { self.replace() } else { Err(UNREAPED.into()) };
         if let Err(why) = outcome {
             self.lost = Some(why);
         }
@@ -241,8 +275,10 @@ impl Supervisor {
                 }
             }
             if !self.current.take().is_none_or(|mut child| child.bury()) {
-                return Err("a killed worker cannot be reaped".into());
+                return Err(UNREAPED.into());
             }
+            // Opened before the failure, all of them.
+            self.spares.clear();
         }
         Err(why)
     }
@@ -251,7 +287,7 @@ impl Supervisor {
     pub(crate) fn fresh(&mut self) -> Result<DeviceWorker, LaneError> {
         let deadlines = self.deadlines();
         // The error of a spare is dropped: if there is a lasting reason, the new worker below meets it too.
-        if let Some(mut spare) = self.spare.take()
+        if let Some(mut spare) = self.spares.pop_front()
             && finish(&mut spare, &self.options, &deadlines).is_ok()
         {
             return Ok(spare);
@@ -264,9 +300,15 @@ impl Supervisor {
 
     /// Starts a spare if there is none; a failure shows when it is needed.
     pub(crate) fn prepare_spare(&mut self) {
-        if self.limits.spare && self.spare.is_none() && self.lost.is_none() {
-            self.spare = begin(&self.command, &self.options).ok();
-            self.spare_settled = false;
+        self.prepare_spares(1);
+    }
+
+    /// Starts spares until there are so many.
+    pub(crate) fn prepare_spares(&mut self, wanted: usize) {
+        while self.limits.spare && self.spares.len() < wanted && self.lost.is_none() {
+            let Ok(spare) = begin(&self.command, &self.options) else { return };
+            self.spares.push_back(spare);
+            self.spares_settled = false;
         }
     }
 
@@ -315,6 +357,7 @@ fn hello(options: &LaneOptions) -> Request {
         device: options.device.clone(),
         expected_cache: Some(options.cache.clone()),
         support_cubin: options.support_cubin.clone(),
+        reference_kernels: options.reference_kernels.clone(),
     }
 }
 
@@ -326,15 +369,15 @@ fn begin(command: &[String], options: &LaneOptions) -> Result<DeviceWorker, Lane
     Ok(child)
 }
 
-/// Waits until a greeted worker has opened its device.
+/// Waits until a greeted worker has opened its device: what that is, and which gates the worker has.
 fn finish(
     child: &mut DeviceWorker,
     options: &LaneOptions,
     deadlines: &Deadlines,
-) -> Result<DeviceInfo, LaneError> {
+) -> Result<(DeviceInfo, String), LaneError> {
     // The greeting went out in `begin`. It is given again only for the phase that `finish` assumes.
     match child.finish(&hello(options), deadlines).map_err(LaneError::died)?.response {
-        Response::Ready { protocol: PROTOCOL_VERSION, info, .. } => Ok(*info),
+        Response::Ready { protocol: PROTOCOL_VERSION, info, judge, .. } => Ok((*info, judge)),
         Response::Failed { error } => Err(LaneError::Open { error }),
         other => Err(LaneError::unexpected(&other)),
     }

@@ -62,6 +62,16 @@ pub fn warm(policy: SamplePolicy) -> SamplePolicy {
 /// A window of samples or two of the kernel itself: caches, and a batch of the right size.
 const WARM_MS: f64 = 30.0;
 
+/// Warm-up of a deep measurement whose device may have been idle. In a confirmation the gates before it have kept the
+/// device busy (`busy`).
+const DEEP_WARM_MS: f64 = 300.0;
+const DEEP_BUSY_MS: f64 = 100.0;
+
+/// The deep measurement on a device that gates have kept busy for some hundred milliseconds.
+pub fn busy(policy: SamplePolicy) -> SamplePolicy {
+    SamplePolicy { warmup_ms: policy.warmup_ms.min(DEEP_BUSY_MS), ..policy }
+}
+
 /// The deep measurement: warm-up by time to a steady state, then 5 s at most. A quiet device reaches the
 /// interval in a tenth of that; on a noisy one, more samples of the same noise would not help.
 pub fn deep() -> SamplePolicy {
@@ -70,7 +80,7 @@ pub fn deep() -> SamplePolicy {
         samples_min: 30,
         samples_max: 10_000,
         interval: 0.005,
-        warmup_ms: 300.0,
+        warmup_ms: DEEP_WARM_MS,
         limit_ms: 5_000.0,
         abandon_above_ns: None,
         race: None,

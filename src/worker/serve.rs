@@ -40,6 +40,10 @@ pub fn rooms(sandbox: bool) -> io::Result<RoomOptions> {
     Ok(RoomOptions { program: std::env::current_exe()?, arguments: words.map(String::from).into() })
 }
 
+/// Which gates and which timing this worker has: results of another one are not taken over. The hash is that of the
+/// sources (`build.rs`).
+const JUDGE: &str = concat!("evo ", env!("CARGO_PKG_VERSION"), " ", env!("EVO_JUDGE_HASH"));
+
 struct Server {
     wire: Wire,
     rooms: RoomOptions,
@@ -68,13 +72,18 @@ impl RequestHandler for Server {
 impl Server {
     fn serve(&mut self, request: Request) -> Result<Response, DeviceError> {
         match request {
-            Request::Hello { device, expected_cache, support_cubin } => {
+            Request::Hello { device, expected_cache, support_cubin, reference_kernels } => {
                 self.wire.phase(Phase::Opening, &device);
                 start_threads()?;
                 let device = evo_device::open::open(&device, support_cubin.as_deref(), self.rooms.clone())?;
                 let info = Box::new(device.info().clone());
-                self.judge = Some(Judge::new(device, expected_cache));
-                Ok(Response::Ready { protocol: PROTOCOL_VERSION, pid: std::process::id(), info })
+                let mut own = Judge::new(device, expected_cache);
+                if let Some(kernels) = reference_kernels {
+                    own.take_references(&kernels.name, &read_image(&kernels.path)?)?;
+                }
+                self.judge = Some(own);
+                let judge = JUDGE.to_string();
+                Ok(Response::Ready { protocol: PROTOCOL_VERSION, pid: std::process::id(), info, judge })
             }
             Request::Load { slot, candidate } => self.load(slot, &candidate),
             Request::Gate { slot, gate, depth, plans } => self.gate(slot, gate, depth, &plans),
@@ -95,6 +104,11 @@ impl Server {
     fn judge(&mut self) -> Result<&mut Judge, DeviceError> {
         self.judge.as_mut().ok_or_else(no_device)
     }
+}
+
+fn read_image(path: &Path) -> Result<Vec<u8>, DeviceError> {
+    std::fs::read(path)
+        .map_err(|error| harness(format!("cannot read the reference kernels `{}`: {error}", path.display())))
 }
 
 /// Starts the threads that compare and make inputs. Left to their first use, a machine without room for them would end

@@ -104,8 +104,11 @@ def misbehave(fault, identity, answer):
                  "sticky": True, "evidence": {"buffer": "c"}}
         write(0, {"type": "fault", "error": error})
         os._exit(1)
-    elif fault == "sticky":
+    elif fault in ("sticky", "doubt"):
         verdict = {"kind": "crash_illegal_address", "message": "error 700"}
+        if fault == "doubt":
+            verdict = {"kind": "timing_escape", "cause": "forged_time", "message": "too short",
+                       "evidence": {"in_doubt": True}}
         report = {"gate": "tiny_shapes", "state": "fail", "cases": 1}
         write(identity, {**answer, "report": report, "verdict": verdict, "sticky": True})
         return True

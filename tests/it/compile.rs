@@ -4,8 +4,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::mpsc;
 
+use evo::compile::support::{self, OwnKernels};
 use evo::compile::toolbox::Toolbox;
-use evo::compile::{CompileFarm, FarmOptions, compile_one_with, support};
+use evo::compile::{CompileFarm, FarmOptions, compile_one_with};
 use evo_protocol::binary::{Binary, CompileOutcome, EntryResources, HEADER_END, KernelSource};
 use evo_protocol::device::DeviceKind;
 use evo_protocol::verdict::{Verdict, VerdictKind};
@@ -307,12 +308,17 @@ fn helper_kernels_are_compiled_once() {
     }
     let bench = Bench::cuda("sm_90a");
     let text = "extern \"C\" __global__ void fill(unsigned* x, unsigned v) { x[threadIdx.x] = v; }";
-    let compile = || support::cubin_with(&bench.toolbox, "sm_90a", text, &bench.options.cache).unwrap();
+    let own = |text: &str| OwnKernels { file_name: "own.cu", text: text.to_string(), entries: Vec::new() };
+    let compiled = |text: &str| {
+        let cache = &bench.options.cache;
+        support::kernels_with(&bench.toolbox, DeviceKind::Cuda, "sm_90a", own(text), cache)
+    };
+    let compile = || compiled(text).unwrap();
     let path = compile();
     let written = fs::metadata(&path).unwrap().modified().unwrap();
     assert_eq!(compile(), path);
     assert_eq!(fs::metadata(&path).unwrap().modified().unwrap(), written);
-    let error = support::cubin_with(&bench.toolbox, "sm_90a", "no C++", &bench.options.cache).unwrap_err();
+    let error = compiled("no C++").unwrap_err();
     assert!(error.to_string().contains("helper kernels do not compile for `sm_90a`"), "{error}");
 }
 

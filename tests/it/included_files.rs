@@ -96,8 +96,7 @@ fn studies_before_and_after_an_edit_share_nothing() {
         fs::write(&path, format!("// edited\n{before}")).unwrap();
         let resumed = run(&[&sweep[..], &["--study", "first", "--resume"]].concat());
         let message = text(&resumed.stderr);
-        assert_eq!(resumed.status.code(), Some(2), "{message}");
-        assert!(message.contains(wanted) && message.contains("begin a new study"), "{message}");
+        assert!(resumed.status.success() && message.contains(wanted), "{message}");
         fs::write(&path, before).unwrap();
     }
     fs::write(bench.path().join("inc/new.h"), "").unwrap();
@@ -111,5 +110,6 @@ fn studies_before_and_after_an_edit_share_nothing() {
     }
     let board: serde_json::Value =
         serde_json::from_slice(&fs::read(bench.path().join("evidence/leaderboard.json")).unwrap()).unwrap();
-    assert_eq!(board["sections"].as_array().unwrap().len(), 2, "another space is another section");
+    // The first study as it began and after each of two edits, and the second.
+    assert_eq!(board["sections"].as_array().unwrap().len(), 4, "another space is another section");
 }

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use evo::compile::{FarmOptions, compile_one_with};
-use evo::engine::ports::{JobOrder, Recipe};
+use evo::engine::ports::{DeepOrder, JobOrder, Recipe};
 use evo::engine::recipe::{KernelRecipe, problems_on};
 use evo::kernel::catalog;
 use evo::kernel::render::{render_reference, render_single_reference};
@@ -45,6 +45,7 @@ pub fn lane() -> Lane {
         device: "host".into(),
         cache: cache().path().join("expected"),
         support_cubin: None,
+        reference_kernels: None,
     };
     let deadlines = Deadlines::tiny(DeviceKind::Host).with_launched(Duration::from_secs(5));
     let limits = LaneLimits { deadlines: Some(deadlines), ..LaneLimits::default() };
@@ -75,7 +76,12 @@ pub fn job_of(space: &str, values: &[(&str, Value)], deep: bool) -> Job {
     let prepared = recipe.prepare(&configuration).unwrap();
     let binary = compile(prepared.source.clone());
     let variant_hash = prepared.source.variant_hash.clone();
-    let order = JobOrder { number: 1, label: configuration.to_string(), variant_hash, deep };
+    let order = JobOrder {
+        number: 1,
+        label: configuration.to_string(),
+        variant_hash,
+        deep: deep.then_some(DeepOrder::ALONE),
+    };
     recipe.job(&prepared, &binary, order).unwrap()
 }
 
@@ -148,9 +154,10 @@ fn a_deep_job_is_measured_in_every_mode() {
 fn a_much_slower_rival_loses_the_paired_comparison() {
     let mut lane = lane();
     let (quick, slow) = (rounds(1), rounds(40));
-    let ratios: Vec<Vec<f64>> = (0..2).map(|_| lane.pair(&slow, &quick, 0, 3).unwrap().log_ratios).collect();
+    let ratios: Vec<Vec<f64>> =
+        (0..2).map(|_| lane.pair(&slow, &quick, &[0], 3).unwrap().remove(0).log_ratios).collect();
     let comparison = compare(&ratios, 0.01, 1);
     assert_eq!(comparison.decision, PairedDecision::Faster, "{comparison:?} {ratios:?}");
-    let noise = lane.noise_floor(&quick, 0).unwrap();
+    let noise = lane.noise_floor(&quick, 1).unwrap();
     assert!(noise.floor.is_finite());
 }

@@ -25,8 +25,11 @@ fn a_sweep_starts_from_the_studies_beside_it_unless_told_otherwise() {
     assert!(journal.contains("earlier outcomes") && journal.contains("\"origin\":\"prior\""), "{journal}");
     let (code, stderr) = sweep(folder.path(), "third", &["--strategy", "evolve", "--no-prior"]);
     assert!(code == 0 && !stderr.contains("earlier outcomes"), "{stderr}");
-    // A strategy without a use for them says nothing of them.
+    // A strategy without a use for them says so.
+    let told = "note: `genetic` ignores earlier outcomes of this kernel: `evidence/first` (24), ";
     let (code, stderr) = sweep(folder.path(), "fourth", &["--strategy", "genetic"]);
+    assert!(code == 0 && stderr.contains(told) && stderr.contains("`--strategy evolve` starts"), "{stderr}");
+    let (code, stderr) = sweep(folder.path(), "fifth", &["--strategy", "genetic", "--no-prior"]);
     assert!(code == 0 && !stderr.contains("earlier outcomes"), "{stderr}");
 }
 

@@ -34,7 +34,13 @@ impl Stage {
         let mut command = vec!["python3".to_string(), script.into(), folder];
         command.extend(self.words.clone());
         let cache = self.folder.path().to_path_buf();
-        LaneOptions { command: Some(command), device: "host".into(), cache, support_cubin: None }
+        LaneOptions {
+            command: Some(command),
+            device: "host".into(),
+            cache,
+            support_cubin: None,
+            reference_kernels: None,
+        }
     }
 
     fn lane(&self, spare: bool) -> Result<Lane, LaneError> {
@@ -91,6 +97,7 @@ fn job(label: &str) -> Job {
         fast_math: false,
         flushes_subnormals: false,
         reference_f64: false,
+        series_ms: evo_protocol::worker::SERIES_MS,
         checks: CheckSet::default(),
     };
     Job {
@@ -113,6 +120,7 @@ fn job(label: &str) -> Job {
         timed: vec![plan("big", 1e6)],
         ranking: RankingMode::Hot,
         deep: false,
+        busy: false,
     }
 }
 
@@ -160,6 +168,12 @@ fn hangs() {
     check("FAULT=hang", "hang", "R2", 2);
     check("FAULT=silent", "worker_hang", "R1", 3);
     check("FAULT=silent ONCE", "pass", "R1", 2);
+}
+
+#[test]
+fn what_a_busy_machine_may_cause_is_tried_again() {
+    check("FAULT=doubt", "timing_escape:forged_time", "R2", 3);
+    check("FAULT=doubt ONCE", "pass", "R2", 2);
 }
 
 #[test]
@@ -275,7 +289,7 @@ fn two_dead_canaries_lose_the_device() {
     let next = lane.evaluate(&job("A=1"), &Standing::default());
     assert_eq!(next.verdict.label(), "device_lost");
     assert!(next.lost);
-    assert!(matches!(lane.pair(&job("A=1"), &job("A=2"), 0, 2), Err(LaneError::Lost { .. })));
+    assert!(matches!(lane.pair(&job("A=1"), &job("A=2"), &[0], 2), Err(LaneError::Lost { .. })));
 }
 
 #[test]
@@ -307,13 +321,13 @@ fn a_missing_binary_is_sent_along() {
 fn pairs_run_in_fresh_processes_with_alternating_slots() {
     let stage = Stage::new(&[]);
     let mut lane = stage.lane(false).unwrap();
-    let first = lane.pair(&job("A=1"), &job("A=2"), 0, 6).unwrap();
-    let second = lane.pair(&job("A=1"), &job("A=2"), 0, 6).unwrap();
+    let first = lane.pair(&job("A=1"), &job("A=2"), &[0], 6).unwrap().remove(0);
+    let second = lane.pair(&job("A=1"), &job("A=2"), &[0], 6).unwrap().remove(0);
     // The script always says that slot 1 is slower; the lane knows who sat there.
     assert_eq!((first.log_ratios[0], second.log_ratios[0]), (0.1, -0.1));
     assert_eq!((first.a_ns[0], second.a_ns[0]), (10.0, 11.0));
     assert_eq!(stage.started().len(), 3);
-    let noise = lane.noise_floor(&job("A=1"), 0).unwrap();
+    let noise = lane.noise_floor(&job("A=1"), 1).unwrap();
     assert!(noise.floor >= 0.1);
 }
 

@@ -77,6 +77,25 @@ impl TelemetrySource {
     }
 }
 
+/// How the GPU with this UUID is set up, as far as that changes its times: names and values. Empty for what NVML does
+/// not list, such as the host and GPUs of other machines.
+pub fn settings(uuid: &str) -> Vec<(&'static str, String)> {
+    let Some(device) = nvml().and_then(|nvml| nvml.device_by_uuid(uuid).ok()) else { return Vec::new() };
+    let ecc = device.is_ecc_enabled().ok().map(|state| state.currently_enabled.to_string());
+    let power = device.enforced_power_limit().ok().map(|milliwatts| format!("{} W", milliwatts / 1000));
+    let megahertz = |clock: Option<u32>| clock.map(|clock| format!("{clock} MHz"));
+    let found = [
+        ("power limit", power),
+        ("clock", megahertz(device.max_clock_info(Clock::SM).ok())),
+        ("memory clock", megahertz(device.max_clock_info(Clock::Memory).ok())),
+        // Set by an administrator to below the highest.
+        ("application clock", megahertz(device.applications_clock(Clock::Graphics).ok())),
+        ("ecc", ecc),
+        ("mig", device.mig_mode().ok().map(|mode| mode.current.to_string())),
+    ];
+    found.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
 /// Names of the reasons that are set; idling is not one.
 fn names(reasons: ThrottleReasons) -> Vec<String> {
     let table = [

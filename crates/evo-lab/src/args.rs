@@ -73,6 +73,11 @@ pub struct BenchSearchArgs {
     /// Proposals in flight in each run
     #[arg(long, value_name = "B", allow_negative_numbers = true, default_value = "1", value_parser = small_count())]
     pub batch: usize,
+    /// Instead: at most this many, fewer while the strategy cannot use more; outcomes come in the order in
+    /// which a compiler for each and one device, with the recorded times, are done with them
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = small_count(),
+          conflicts_with_all = ["batch", "synthetic"])]
+    pub in_flight: Option<usize>,
     /// Evaluations per generation
     #[arg(long = "pop", value_name = "P", allow_negative_numbers = true, default_value_t = 16)]
     pub population: u32,

@@ -1,13 +1,14 @@
 //! A search replayed on a recording with a virtual clock: each evaluation gives the recorded result and takes the
 //! recorded time.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::time::Instant;
 
 use evo::replay::{Recording, Row};
 use evo_search::prior::PriorStudy;
 use evo_search::registry::{StrategyOptions, UnknownStrategy};
 use evo_search::strategy::{Outcome, Proposal};
+use evo_space::genome::Genome;
 use thiserror::Error;
 
 use crate::strategies;
@@ -25,12 +26,22 @@ pub struct SimulatedRun {
 #[derive(Clone, Copy, Debug)]
 pub struct SimulationOptions {
     pub strategy: StrategyOptions,
-    /// Proposals in flight: this many are asked for before the strategy is told of the oldest.
-    pub batch: usize,
+    pub flight: PlayedFlight,
     /// Whether the strategy's own time is measured and passes on the clock.
     pub overhead: bool,
     /// The run ends when the clock has passed this, milliseconds.
     pub until_ms: f64,
+}
+
+/// How many proposals are in flight, and in which order their outcomes come. The clock that ends a run and that
+/// scores it adds up all costs in either case, so runs are compared at the same evaluations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlayedFlight {
+    /// This many are asked for before the strategy is told of the oldest.
+    Batch(usize),
+    /// At most this many, and no more than the strategy makes good use of: each compiles by itself for its
+    /// recorded time, and one device runs them in the order in which they are compiled.
+    Pipeline(usize),
 }
 
 /// Why a run cannot continue.
@@ -58,23 +69,57 @@ pub fn run(
     if !prior.is_empty() {
         clock.time(|| search.inherit(prior));
     }
-    let (mut run, mut flight) = (SimulatedRun::default(), VecDeque::<Proposal>::new());
+    let (mut run, mut pipeline) = (SimulatedRun::default(), Pipeline::default());
     // Asking again for a failure costs no time, so a strategy that did only that would never reach the limit.
     let most = recording.rows().len().saturating_mul(2);
     while clock.now_ms <= options.until_ms && run.evaluations.len() < most {
-        let room = options.batch.max(1) - flight.len();
-        flight.extend(clock.time(|| search.ask(room)));
-        let Some(Proposal { genome, .. }) = flight.pop_front() else { break };
-        let row = recording.row(&genome).ok_or_else(|| SimulationError::Outside {
-            strategy: strategy.to_string(),
-            configuration: recording.space.configuration(&genome).to_string(),
-            recording: recording.name.clone(),
-        })?;
+        let most = match options.flight {
+            PlayedFlight::Batch(most) => most,
+            PlayedFlight::Pipeline(most) => most.min(search.useful_in_flight()),
+        };
+        let room = most.max(1).saturating_sub(pipeline.flying.len());
+        for Proposal { genome, .. } in clock.time(|| search.ask(room)) {
+            let row = recording.row(&genome).ok_or_else(|| SimulationError::Outside {
+                strategy: strategy.to_string(),
+                configuration: recording.space.configuration(&genome).to_string(),
+                recording: recording.name.clone(),
+            })?;
+            pipeline.launch(genome, row, options.flight);
+        }
+        let Some((genome, row)) = pipeline.next() else { break };
         clock.evaluate(row, &mut run);
         let outcome = Outcome::new(genome, row.class, row.objective_ns);
         clock.time(|| search.tell(&outcome));
     }
     Ok(run)
+}
+
+/// Proposals on their way through compilers and one device.
+#[derive(Default)]
+struct Pipeline<'r> {
+    /// When each is compiled, milliseconds; oldest first.
+    flying: Vec<(f64, Genome, &'r Row)>,
+    /// When the device is free, which is also the present: proposals come right after outcomes.
+    free_ms: f64,
+}
+
+impl<'r> Pipeline<'r> {
+    fn launch(&mut self, genome: Genome, row: &'r Row, flight: PlayedFlight) {
+        let compiled_ms = match flight {
+            PlayedFlight::Batch(_) => 0.0,
+            PlayedFlight::Pipeline(_) => self.free_ms + row.cost.compile_ms,
+        };
+        self.flying.push((compiled_ms, genome, row));
+    }
+
+    /// The next one that the device is done with: the first compiled, of equals the oldest. A variant that does
+    /// not compile waits for its turn and takes no time.
+    fn next(&mut self) -> Option<(Genome, &'r Row)> {
+        let first = (0..self.flying.len()).min_by(|a, b| self.flying[*a].0.total_cmp(&self.flying[*b].0))?;
+        let (compiled_ms, genome, row) = self.flying.remove(first);
+        self.free_ms = self.free_ms.max(compiled_ms) + row.cost.validate_ms + row.cost.runs_ms;
+        Some((genome, row))
+    }
 }
 
 /// The virtual clock of a run.
@@ -127,7 +172,7 @@ mod tests {
 
     fn options(until_ms: f64, batch: usize) -> SimulationOptions {
         let strategy = StrategyOptions { seed: 3, population: 8 };
-        SimulationOptions { strategy, batch, overhead: false, until_ms }
+        SimulationOptions { strategy, flight: PlayedFlight::Batch(batch), overhead: false, until_ms }
     }
 
     fn check(strategy: &str, options: SimulationOptions) -> SimulatedRun {
@@ -161,6 +206,31 @@ mod tests {
         assert_eq!(one, four);
         let [one, four] = [1, 4].map(|batch| check("genetic", options(50_000.0, batch)));
         assert_ne!(one, four);
+    }
+
+    #[test]
+    fn in_a_pipeline_what_compiles_quickly_overtakes() {
+        let recording = invented();
+        let strategy = StrategyOptions { seed: 3, population: 8 };
+        let until = |most| SimulationOptions {
+            strategy,
+            flight: PlayedFlight::Pipeline(most),
+            overhead: false,
+            until_ms: 50_000.0,
+        };
+        // `random` does not learn, so only the order of outcomes differs.
+        let [one, four] = [1, 4].map(|most| check("random", until(most)).evaluations);
+        let proposed = check("random", options(80_000.0, 1)).evaluations;
+        assert_eq!(one, proposed[..one.len()]);
+        assert_ne!(four, one);
+        assert_eq!(check("random", until(4)).evaluations, four);
+        // The first outcome is the first compiled of the first four.
+        let compile_ms = |row: &u32| recording.rows()[*row as usize].cost.compile_ms;
+        let quickest = proposed[..4].iter().min_by(|a, b| compile_ms(a).total_cmp(&compile_ms(b)));
+        assert_eq!(Some(&four[0]), quickest);
+        // The default strategy holds back at first, so 16 in flight are no more than 5 there.
+        let [five, sixteen] = [5, 16].map(|most| check("evolve", until(most)).evaluations);
+        assert_eq!(five[..8], sixteen[..8]);
     }
 
     #[test]

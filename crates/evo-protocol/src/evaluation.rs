@@ -57,6 +57,12 @@ pub struct Evaluation {
     /// The evaluation whose identical source or code answered for this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duplicate_of: Option<u64>,
+    /// What the verdict rests on; none where nothing was rendered, and in files of before keys were kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<MeasurementKey>,
+    /// The study that measured it, where this one took the result over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_over_from: Option<TakenOver>,
     /// Milliseconds of compiling; 0 where another variant's binary was used.
     #[serde(default)]
     pub compile_ms: f64,
@@ -66,6 +72,36 @@ pub struct Evaluation {
     /// What it took to get the lane going again; absent where the process stayed well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery: Option<Recovery>,
+    /// Milliseconds of the study's running time at the verdict: since the start of the command, and in a resumed
+    /// study on top of the last stamp before. Absent in journals of before there were stamps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_ms: Option<u64>,
+}
+
+/// What a verdict rests on, as three hashes. A verdict holds for whoever has an equal key: apart from chance, nothing
+/// else decides it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct MeasurementKey {
+    /// The source without evo's header, the files that it includes, the compiler's options, the entry points.
+    #[schemars(with = "HashText")]
+    pub source: ContentHash,
+    /// Launches, arguments, sizes and weights of every problem and every small shape.
+    #[schemars(with = "HashText")]
+    pub plan: ContentHash,
+    /// What all variants of a run share: the device, the compiler, the gates, how answers are checked.
+    #[schemars(with = "HashText")]
+    pub conditions: ContentHash,
+}
+
+/// Where a result was measured that another study took over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TakenOver {
+    /// Name of the study.
+    pub study: String,
+    /// The evaluation's number in that study.
+    pub number: u64,
+    /// When the run began that measured it: UTC, RFC 3339.
+    pub at: String,
 }
 
 /// What a strategy expected of a configuration when it proposed it.
@@ -133,9 +169,10 @@ impl Evaluation {
         self.origin == DEFAULT_ORIGIN
     }
 
-    /// Whether it counts against a budget of evaluations: what was passed over cost a compilation only.
+    /// Whether it counts against a budget of evaluations: what was passed over cost a compilation only, and what was
+    /// taken over was measured by another study.
     pub fn is_counted(&self) -> bool {
-        self.verdict.kind != VerdictKind::PassedOver
+        self.verdict.kind != VerdictKind::PassedOver && self.taken_over_from.is_none()
     }
 
     /// Whether its time is that of a race, whose samples go on until they decide, and not of a screening.

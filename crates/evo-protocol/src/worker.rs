@@ -30,6 +30,15 @@ pub struct Frame<T> {
     pub body: T,
 }
 
+/// A built-in reference as kernels of the device, compiled.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReferenceKernels {
+    /// The reference.
+    pub name: String,
+    /// The binary.
+    pub path: PathBuf,
+}
+
 /// Parent to child.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -42,6 +51,9 @@ pub enum Request {
         expected_cache: Option<PathBuf>,
         /// The CUDA device's own helper kernels (fill, compare, hash), compiled.
         support_cubin: Option<PathBuf>,
+        /// A built-in reference as kernels of the device; the processor computes it where this is absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reference_kernels: Option<ReferenceKernels>,
     },
     /// Loads a candidate into a slot, replacing what was there.
     Load {
@@ -110,6 +122,9 @@ pub enum Response {
         pid: u32,
         /// What the device is.
         info: Box<DeviceInfo>,
+        /// Which gates and which timing this worker has; empty in workers of before it was sent.
+        #[serde(default)]
+        judge: String,
     },
     /// Where the child is inside the current request; not an answer. It starts that phase's deadline.
     Phase {
@@ -361,9 +376,20 @@ pub struct CheckPlan {
     /// Whether the reference kernel computes in fp64 and takes fp64 buffers for floating-point arguments.
     #[serde(default)]
     pub reference_f64: bool,
+    /// How long each series of further questions to a finalist may take (more shapes, more seeds, more calls),
+    /// milliseconds.
+    #[serde(default = "series_ms")]
+    pub series_ms: u32,
     /// Which checks judge: all, except in the self-test of the gates.
     #[serde(default, skip_serializing_if = "CheckSet::are_all")]
     pub checks: CheckSet,
+}
+
+/// [`CheckPlan::series_ms`] of a variant that is judged alone.
+pub const SERIES_MS: u32 = 300;
+
+fn series_ms() -> u32 {
+    SERIES_MS
 }
 
 /// How outputs for inputs with NaN, infinities, subnormal and huge numbers are judged.

@@ -48,6 +48,10 @@ impl Strategy for QuasiRandomSearch<'_> {
         proposals
     }
 
+    fn learns(&self) -> bool {
+        false
+    }
+
     fn tell(&mut self, outcome: &Outcome) {
         self.unseen.note(&outcome.genome);
     }

@@ -43,6 +43,10 @@ impl Strategy for Random<'_> {
         proposals
     }
 
+    fn learns(&self) -> bool {
+        false
+    }
+
     fn tell(&mut self, outcome: &Outcome) {
         self.unseen.note(&outcome.genome);
     }

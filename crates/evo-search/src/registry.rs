@@ -18,7 +18,7 @@ use super::quasi_random::QuasiRandomSearch;
 use super::random::Random;
 use super::strategy::Strategy;
 
-/// Spaces with fewer valid points are swept whole by default.
+/// Spaces with fewer valid points are swept whole by default, where the budget covers them.
 pub const SWEPT_WHOLE_BELOW: u128 = 2_000;
 
 /// What a strategy may want to know beside the space.
@@ -93,11 +93,6 @@ impl UnknownStrategy {
         let hint = format!("`{ingredient}` is not an ingredient of `{FULL}`; it can go without {list}");
         UnknownStrategy { name: name.to_string(), hint }
     }
-}
-
-/// The strategy that a run uses when none is named, for a space of `valid` points.
-pub fn default_name(valid: u128) -> &'static str {
-    if valid < SWEPT_WHOLE_BELOW { "exhaustive" } else { FULL }
 }
 
 /// Whether there is a strategy of that name, for callers that make it later.

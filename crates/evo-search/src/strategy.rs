@@ -105,6 +105,18 @@ pub trait Strategy {
     /// with points that this instance never proposed.
     fn tell(&mut self, outcome: &Outcome);
 
+    /// Whether a proposal that waited for a compiler is still worth compiling, now that other outcomes are known.
+    /// `false` ends it as in [`Strategy::reconsider`]. The engine asks only after an outcome, and compiles some
+    /// variants without asking.
+    fn is_worth_compiling(&mut self, _genome: &Genome) -> bool {
+        true
+    }
+
+    /// Whether proposals depend on outcomes. Where they do not, nothing is lost by asking for many at once.
+    fn learns(&self) -> bool {
+        true
+    }
+
     /// Whether a variant is still worth running, now that it is compiled. The engine asks when the device
     /// could take the variant. `false` ends the variant with the verdict `passed_over`, which is told like
     /// any other, and the strategy is not asked about the variant again. The engine runs some variants
@@ -117,6 +129,13 @@ pub trait Strategy {
     /// the strategy can use them.
     fn inherit(&mut self, _studies: &[PriorStudy]) -> bool {
         false
+    }
+
+    /// How many proposals in flight the strategy makes good use of, given what it knows. With more, each
+    /// evaluation teaches it less, which matters where evaluations are what is scarce; where compilers would
+    /// otherwise idle and the budget is time, more are still worth having. [`Strategy::ask`] does not enforce it.
+    fn useful_in_flight(&self) -> usize {
+        usize::MAX
     }
 
     /// Whether the strategy has nothing left to propose, whatever it is told.

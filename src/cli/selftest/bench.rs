@@ -42,7 +42,7 @@ impl<'a> SelftestBench<'a> {
         limits: LaneLimits,
     ) -> Result<SelftestBench<'a>, CliError> {
         let kernel = session::kernel_of(file)?;
-        let lane = session::lane_within(setup, None, limits)?;
+        let lane = session::lane_within(setup, None, Some(kernel), limits)?;
         let problems = session::problems(kernel, setup.choice.kind, &[])?;
         let recipe = session::recipe(kernel, &problems, setup, &lane, seed)?;
         Ok(SelftestBench { file, recipe, setup, lane })

@@ -9,7 +9,7 @@ use evo_space::genome::ContentHash;
 
 use super::bench::SelftestBench;
 use super::checks::SelftestReport;
-use super::{alarms, crash, device, faults, gates, latency};
+use super::{alarms, crash, device, faults, gates, latency, references};
 use crate::cli::args::{SelftestArgs, SelftestSubject};
 use crate::cli::error::CliError;
 use crate::cli::exit_code::ExitCode;
@@ -29,6 +29,7 @@ pub fn run(arguments: &SelftestArgs) -> Result<ExitCode, CliError> {
         SelftestSubject::Gates => return gates::run(arguments, &setup, seed(arguments)),
         SelftestSubject::Alarms => return alarms::run(arguments, &setup, seed(arguments)),
         SelftestSubject::Device => on_device(&setup)?,
+        SelftestSubject::References => references::run(&setup, seed(arguments))?,
         SelftestSubject::Faults => faults_on(&setup, arguments)?,
         SelftestSubject::Latency | SelftestSubject::Crash => on_lane(&setup, arguments)?,
     };

@@ -48,7 +48,7 @@ fn worker_start(setup: &DeviceSetup) -> Result<String, String> {
     let mut samples = Vec::new();
     for _ in 0..REPEATS {
         let began = Instant::now();
-        let lane = session::lane(setup, None).map_err(|error| error.to_string())?;
+        let lane = session::lane(setup, None, None).map_err(|error| error.to_string())?;
         samples.push(began.elapsed().as_secs_f64() * 1e3);
         drop(lane);
     }
@@ -89,7 +89,7 @@ fn noise_floor(bench: &mut SelftestBench<'_>) -> Result<Result<String, String>, 
         Ok(job) => job,
         Err(verdict) => return Ok(Err(verdict.message)),
     };
-    Ok(match bench.lane.noise_floor(&job, 0) {
+    Ok(match bench.lane.noise_floor(&job, 1) {
         Ok(noise) => Ok(format!(
             "{:.3} % (single block pairs {:.3} %), A against A on `{}`",
             noise.floor * 100.0,

@@ -8,6 +8,7 @@ use evo_protocol::verdict::VERDICT_VERSION;
 use evo_search::strategy::Strategy;
 
 use super::plan::{SweepPlan, SweepSubject};
+use super::prior::PriorSource;
 use super::stage::{Stage, StudyIdentity};
 use crate::cli::error::CliError;
 use crate::cli::{environment, progress};
@@ -15,9 +16,9 @@ use crate::engine::{Engine, Inbox, Parts, Recipe, RunSummary, interrupt};
 use crate::event::{Event, Observer};
 use crate::journal::champion::Succession;
 use crate::journal::own_folder::OwnFolder;
-use crate::journal::record::{FORMAT, StudyHeader, now};
+use crate::journal::record::{FORMAT_UNEDITED, StudyHeader, now};
 use crate::journal::{leaderboard, leaderboard_file};
-use crate::study::Study;
+use crate::study::{EarlierLimits, EarlierResults, Study};
 
 /// What came of a sweep; everything in it is on the disk already.
 pub struct SweepOutcome {
@@ -48,7 +49,7 @@ fn execute_on<'a, R: Recipe>(
 ) -> Result<SweepOutcome, CliError> {
     let inbox = Inbox::new();
     let stage = start(&inbox)?;
-    let mut study = Study::open(&plan.request(), header(plan, stage.identity))?;
+    let mut study = Study::open(&plan.request(), header(plan, stage.identity), plan.clock.clone())?;
     interrupt::watch(inbox.sender())
         .map_err(|error| CliError::harness(format!("cannot watch for Ctrl-C: {error}")))?;
 
@@ -56,8 +57,12 @@ fn execute_on<'a, R: Recipe>(
     for message in stage.notices {
         observer.observe(&Event::Notice { message });
     }
+    if let Some(message) = &plan.choice {
+        tell(&mut study, &mut *observer, message.clone())?;
+    }
     let mut strategy = plan.strategy()?;
     inherit(plan, &mut study, &mut *strategy, &mut *observer)?;
+    let earlier = earlier(plan, &study);
     let parts = Parts {
         study: &mut study,
         space: plan.subject.space(),
@@ -67,6 +72,7 @@ fn execute_on<'a, R: Recipe>(
         device: stage.device,
         observer: &mut *observer,
         inbox,
+        earlier,
     };
     let summary = Engine::new(parts, plan.options())?.run()?;
     // Without a confirmation in this run, the board stays as earlier runs left it.
@@ -77,7 +83,7 @@ fn execute_on<'a, R: Recipe>(
 
 fn header(plan: &SweepPlan, identity: StudyIdentity) -> StudyHeader {
     StudyHeader {
-        format: FORMAT,
+        format: FORMAT_UNEDITED,
         verdict_version: VERDICT_VERSION,
         evo: env!("CARGO_PKG_VERSION").to_string(),
         // The study's own name is known once its folder is.
@@ -86,6 +92,8 @@ fn header(plan: &SweepPlan, identity: StudyIdentity) -> StudyHeader {
         space: identity.space,
         space_hash: identity.space_hash,
         inputs: identity.inputs,
+        conditions: identity.conditions,
+        definition: identity.definition,
         valid: plan.subject.space().count().to_string(),
         problems: identity.problems,
         checked: identity.checked,
@@ -98,6 +106,15 @@ fn header(plan: &SweepPlan, identity: StudyIdentity) -> StudyHeader {
         device: identity.device,
         environment: environment::look(),
         started_at: now(),
+        at_ms: None,
+    }
+}
+
+/// Results of other studies that the run may take over: none where the user does not want them.
+fn earlier(plan: &SweepPlan, study: &Study) -> EarlierResults {
+    match plan.remeasure || matches!(plan.prior, PriorSource::Nothing) {
+        true => EarlierResults::default(),
+        false => EarlierResults::beside(study.out(), study.header(), EarlierLimits::default()),
     }
 }
 
@@ -109,10 +126,16 @@ fn inherit(
     observer: &mut dyn Observer,
 ) -> Result<(), CliError> {
     let prior = plan.prior.studies(plan.subject.kernel(), plan.subject.space(), study);
-    if let Some(message) = prior.give(strategy) {
-        study.note(message.clone()).map_err(|error| CliError::while_running(&error))?;
-        observer.observe(&Event::Notice { message });
+    match prior.give(strategy) {
+        Some(message) => tell(study, observer, message),
+        None => Ok(()),
     }
+}
+
+/// Tells the journal and the observers something that a person should know.
+fn tell(study: &mut Study, observer: &mut dyn Observer, message: String) -> Result<(), CliError> {
+    study.note(message.clone()).map_err(|error| CliError::while_running(&error))?;
+    observer.observe(&Event::Notice { message });
     Ok(())
 }
 

@@ -3,7 +3,9 @@
 use std::sync::{Mutex, PoisonError};
 
 use evo_protocol::binary::Binary;
+use evo_protocol::device::DeviceKind;
 
+use super::conditions::{JudgedUnder, definition};
 use super::inputs;
 use super::stage::{Stage, StudyIdentity};
 use crate::cli::args::SweepArgs;
@@ -12,6 +14,7 @@ use crate::cli::session::{self, DeviceSetup};
 use crate::compile::CompileFarm;
 use crate::engine::recipe::KernelRecipe;
 use crate::engine::{Inbox, Message};
+use crate::journal::conditions::Conditions;
 use crate::journal::record::space_hash;
 use crate::kernel::spec::SpaceFile;
 use crate::kernel::{catalog, lint};
@@ -44,6 +47,11 @@ impl LiveSubject {
         self.file.kernel.as_ref().map_or("", |kernel| &kernel.name)
     }
 
+    /// The kind of the chosen device.
+    pub fn device_kind(&self) -> DeviceKind {
+        self.setup.choice.kind
+    }
+
     /// The study's name where the user gave none: `KERNEL-DEVICE`.
     pub fn default_study(&self) -> String {
         format!("{}-{}", self.kernel_name(), self.setup.choice.kind.as_str())
@@ -54,13 +62,26 @@ impl LiveSubject {
         let kernel = session::kernel_of(&self.file)?;
         let problems = session::problems(kernel, self.setup.choice.kind, &self.problems)?;
         let farm = farm(&self.setup, inbox)?;
-        let lane = session::lane(&self.setup, self.worker_command.as_deref())?;
+        let lane = session::lane(&self.setup, self.worker_command.as_deref(), Some(kernel))?;
         let recipe = session::recipe(kernel, &problems, &self.setup, &lane, seed)?;
         let names = |timed: bool| {
             let some = problems.iter().filter(|one| one.timed == timed);
             some.map(|one| one.name.clone()).collect::<Vec<_>>()
         };
         let inputs = inputs::of(&self.file, kernel, &session::search(&self.setup), &farm);
+        let (check, references) = recipe.judging();
+        let judged = JudgedUnder {
+            gates: lane.judge(),
+            device: lane.info(),
+            sandbox: self.setup.sandbox,
+            kernel,
+            check,
+            references: &references,
+            inputs: &inputs,
+        };
+        // A worker that does not say which gates it has gives results that hold nowhere else.
+        let conditions = (!lane.judge().is_empty()).then(|| judged.conditions());
+        let recipe = recipe.under(conditions.as_ref().map(Conditions::hash));
         let warnings =
             lint::warnings(kernel, &self.file.space.configuration(&self.file.space.default_genome()));
         let notices = warnings.iter().map(|warning| format!("warning: {warning}")).collect();
@@ -69,6 +90,8 @@ impl LiveSubject {
             space: session::space_word(&self.file),
             space_hash: space_hash(&inputs),
             inputs,
+            conditions,
+            definition: Some(definition(&self.file.space, kernel, &problems)),
             problems: names(true),
             checked: names(false),
             ranking: kernel.objective.ranking,

@@ -4,7 +4,9 @@
 //! anything is written. One function runs a plan (`execute`), whether a device answers (`live`) or a
 //! recording (`replayed`), and one reports what came of it (`result`).
 
+mod choice;
 mod command;
+mod conditions;
 mod execute;
 mod inputs;
 mod live;

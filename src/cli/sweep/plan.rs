@@ -4,10 +4,12 @@
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
+use evo_protocol::device::DeviceKind;
 use evo_search::registry::{self, StrategyOptions};
 use evo_search::strategy::Strategy;
 use evo_space::space::SearchSpace;
 
+use super::choice::{self, EXHAUSTIVE, Outlook, Pace};
 use super::live::LiveSubject;
 use super::prior::{Prior, PriorSource};
 use super::replayed::ReplayedSubject;
@@ -15,9 +17,10 @@ use crate::budget::Budget;
 use crate::cli::args::SweepArgs;
 use crate::cli::error::CliError;
 use crate::cli::seed;
+use crate::clock::CommandClock;
 use crate::engine::Options;
 use crate::replay::device::PREFIX;
-use crate::study::{StudyRequest, resumed_seed};
+use crate::study::{Resumed, StudyRequest, resumed};
 
 /// A search that would not end by itself gets this many generations.
 const DEFAULT_GENERATIONS: u32 = 50;
@@ -25,8 +28,12 @@ const DEFAULT_GENERATIONS: u32 = 50;
 /// Everything that a sweep was asked to do.
 pub struct SweepPlan {
     pub subject: SweepSubject,
+    /// Began with the command.
+    pub clock: CommandClock,
     /// The strategy's name; known to exist.
     pub strategy: String,
+    /// Why it was chosen, where the user named none.
+    pub choice: Option<String>,
     /// The user's, the resumed study's, or a random one.
     pub seed: u64,
     /// Evaluations in a generation.
@@ -35,6 +42,8 @@ pub struct SweepPlan {
     /// How many of the best are confirmed; a replay has nothing to confirm them with.
     pub finalists: usize,
     pub run_all: bool,
+    /// Takes over no result that was measured before.
+    pub remeasure: bool,
     pub prior: PriorSource,
     /// The evidence folder.
     pub out: PathBuf,
@@ -68,6 +77,13 @@ impl SweepSubject {
         }
     }
 
+    fn device_kind(&self) -> DeviceKind {
+        match self {
+            SweepSubject::Live(live) => live.device_kind(),
+            SweepSubject::Replayed(_) => DeviceKind::Replay,
+        }
+    }
+
     fn default_study(&self) -> String {
         match self {
             SweepSubject::Live(live) => live.default_study(),
@@ -78,7 +94,7 @@ impl SweepSubject {
 
 impl SweepPlan {
     /// Checks all arguments.
-    pub fn of(arguments: &SweepArgs) -> Result<SweepPlan, CliError> {
+    pub fn of(arguments: &SweepArgs, clock: CommandClock) -> Result<SweepPlan, CliError> {
         let population = NonZeroU32::new(arguments.population)
             .ok_or_else(|| CliError::usage("`--pop 0`: a generation has at least one evaluation"))?;
         let subject = match arguments.device.strip_prefix(PREFIX) {
@@ -88,9 +104,7 @@ impl SweepPlan {
             }
             None => SweepSubject::Live(Box::new(LiveSubject::open(arguments)?)),
         };
-        let default_strategy = registry::default_name(subject.space().count());
-        let strategy = arguments.strategy.as_deref().unwrap_or(default_strategy);
-        registry::check(strategy)?;
+        arguments.strategy.as_deref().map_or(Ok(()), registry::check)?;
         let prior = match (arguments.prior.as_slice(), arguments.no_prior) {
             ([], true) => PriorSource::Nothing,
             ([], false) => PriorSource::Beside,
@@ -101,12 +115,15 @@ impl SweepPlan {
             SweepSubject::Replayed(_) => 0,
         };
         let mut plan = SweepPlan {
-            strategy: strategy.to_string(),
+            clock,
+            strategy: String::new(),
+            choice: None,
             seed: 0,
             population,
-            budget: budget(arguments, strategy)?,
+            budget: budget(arguments)?,
             finalists,
             run_all: arguments.run_all,
+            remeasure: arguments.remeasure,
             prior,
             out: arguments.out.clone(),
             study: arguments.study.clone(),
@@ -116,11 +133,34 @@ impl SweepPlan {
             subject,
         };
         plan.request().check()?;
-        plan.seed = match arguments.seed.or_else(|| resumed_seed(&plan.request())) {
+        let before = resumed(&plan.request());
+        plan.seed = match arguments.seed.or_else(|| before.map(|before| before.seed)) {
             Some(seed) => seed,
             None => seed::random()?,
         };
+        plan.choose_strategy(arguments.strategy.as_deref(), before);
         Ok(plan)
+    }
+
+    /// Takes the named strategy, or one that suits the budget.
+    fn choose_strategy(&mut self, named: Option<&str>, before: Option<Resumed>) {
+        self.strategy = match named {
+            Some(name) => name.to_string(),
+            None => {
+                let measured = before.and_then(|before| Pace::measured(before.evaluations_per_second?));
+                let outlook = Outlook {
+                    valid: self.subject.space().count(),
+                    done: before.map_or(0, |before| before.evaluations),
+                    pace: measured.unwrap_or(Pace::assumed(self.subject.device_kind())),
+                };
+                let choice = choice::choose(outlook, &self.budget, self.population.get());
+                self.choice = Some(choice.why);
+                choice.strategy.to_string()
+            }
+        };
+        if self.strategy != EXHAUSTIVE && self.budget == Budget::default() {
+            self.budget.generations = Some(DEFAULT_GENERATIONS);
+        }
     }
 
     /// Where the study should live.
@@ -143,24 +183,23 @@ impl SweepPlan {
     pub fn options(&self) -> Options {
         Options {
             budget: self.budget.clone(),
+            clock: self.clock.clone(),
             population: self.population,
             finalists: self.finalists,
             valid: self.subject.space().count(),
             run_all: self.run_all,
+            remeasure: self.remeasure,
         }
     }
 }
 
-fn budget(arguments: &SweepArgs, strategy: &str) -> Result<Budget, CliError> {
+fn budget(arguments: &SweepArgs) -> Result<Budget, CliError> {
     let mut budget = Budget { generations: arguments.generations, ..Budget::default() };
     if budget.generations == Some(0) {
         return Err(CliError::usage("`--gen 0`: nothing would be evaluated"));
     }
     if let Some(text) = &arguments.budget {
         budget = budget.with_limit(text)?;
-    }
-    if strategy != "exhaustive" && budget == Budget::default() {
-        budget.generations = Some(DEFAULT_GENERATIONS);
     }
     Ok(budget)
 }

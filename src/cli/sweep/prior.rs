@@ -70,16 +70,22 @@ impl Prior {
         prior
     }
 
-    /// Hands the studies to a strategy; what to tell people, if it takes them.
+    /// Hands the studies to a strategy; what to tell people, if there are any.
     pub fn give(&self, strategy: &mut dyn Strategy) -> Option<String> {
-        if self.studies.is_empty() || !strategy.inherit(&self.studies) {
+        if self.studies.is_empty() {
             return None;
         }
         let source = |(path, outcomes): &(PathBuf, usize)| format!("`{}` ({outcomes})", path.display());
         let list = self.sources.iter().map(source).collect::<Vec<_>>().join(", ");
-        Some(format!(
-            "the search starts from earlier outcomes of this kernel: {list}; `--no-prior` ignores them"
-        ))
+        Some(match strategy.inherit(&self.studies) {
+            true => format!(
+                "the search starts from earlier outcomes of this kernel: {list}; `--no-prior` ignores them"
+            ),
+            false => format!(
+                "`{}` ignores earlier outcomes of this kernel: {list}; `--strategy evolve` starts from them",
+                strategy.name()
+            ),
+        })
     }
 
     /// Adds the outcomes of a recording that are points of this space; whether there are any.

@@ -61,6 +61,8 @@ impl ReplayedSubject {
             space: self.space.clone(),
             space_hash: space_hash(recording, &self.space_text),
             inputs: Vec::new(),
+            conditions: None,
+            definition: None,
             problems: vec![recording.problem.clone()],
             checked: Vec::new(),
             ranking: RankingMode::Hot,

@@ -23,9 +23,9 @@ const ROWS: usize = 10;
 /// Shows the result on stdout; the exit code says why the run ended.
 pub fn report(plan: &SweepPlan, outcome: &SweepOutcome) -> Result<ExitCode, CliError> {
     if plan.json {
-        output::print_json(&object(&plan.subject, outcome))?;
+        output::print_json(&object(plan, outcome))?;
     } else {
-        output::stdout(&page(&plan.subject, outcome, stdout_width()))?;
+        output::stdout(&page(plan, outcome, stdout_width()))?;
         // One line on what the study says beyond its winner.
         if let Some(line) = outcome.summary.insight.as_ref().and_then(insight::line) {
             output::say(&line);
@@ -62,7 +62,7 @@ fn exit_code(summary: &RunSummary, evaluations: &[Evaluation]) -> ExitCode {
 }
 
 /// The last object of `--json`.
-fn object(subject: &SweepSubject, outcome: &SweepOutcome) -> Value {
+fn object(plan: &SweepPlan, outcome: &SweepOutcome) -> Value {
     let (end, evaluations) = (&outcome.summary.end, &outcome.study.history.evaluations);
     let header = outcome.study.header();
     let failures = failures::first_of_each(header, evaluations);
@@ -72,9 +72,12 @@ fn object(subject: &SweepSubject, outcome: &SweepOutcome) -> Value {
         "evaluations": end.evaluations,
         "evaluations_this_run": end.evaluations_this_run,
         "passed_over": end.passed_over,
+        "taken_over": end.taken_over,
         "not_final": end.not_final,
         "trouble": outcome.summary.trouble.as_ref().map(|one| json!({ "message": one.text, "hint": one.hint })),
         "throughput": end.throughput,
+        "wall_seconds": plan.clock.elapsed().as_secs_f64(),
+        "finalists_left": outcome.summary.left_out,
         // Paths as text: they need not be UTF-8.
         "study": outcome.study.folder().display().to_string(),
         "leaderboard": outcome.leaderboard.as_ref().map(|path| path.display().to_string()),
@@ -85,7 +88,7 @@ fn object(subject: &SweepSubject, outcome: &SweepOutcome) -> Value {
         "section": outcome.section,
         "insight": outcome.summary.insight,
     });
-    if let SweepSubject::Replayed(replayed) = subject {
+    if let SweepSubject::Replayed(replayed) = &plan.subject {
         let cost = RecordedCost::of(evaluations);
         object["replay"] = json!({
             "recording": replayed.path,
@@ -101,17 +104,20 @@ fn object(subject: &SweepSubject, outcome: &SweepOutcome) -> Value {
 }
 
 /// The same for people, as wide as the terminal allows.
-fn page(subject: &SweepSubject, outcome: &SweepOutcome, width: usize) -> String {
+fn page(plan: &SweepPlan, outcome: &SweepOutcome, width: usize) -> String {
     let evaluations = &outcome.study.history.evaluations;
     let (mix, folder) = (text::mix(evaluations), outcome.study.folder().display());
-    match subject {
+    match &plan.subject {
         SweepSubject::Live(_) => {
             let table = match &outcome.section {
                 Some(section) => text::section(section, width),
                 None => unconfirmed(outcome, text::screened(evaluations, ROWS, width)),
             };
-            let (more, last) = (text::more(evaluations), text::last_line(&outcome.summary.end));
-            format!("{table}verdicts: {mix}\n{more}study: {folder}\n{last}\n")
+            let left = text::finalists_left(outcome.summary.left_out);
+            let more = text::more(evaluations);
+            // Read last, so that it is the time of the whole command.
+            let last = text::last_line(&outcome.summary.end, plan.clock.elapsed());
+            format!("{table}{left}verdicts: {mix}\n{more}study: {folder}\n{last}\n")
         }
         SweepSubject::Replayed(replayed) => {
             let table = unconfirmed(outcome, text::replayed(evaluations, ROWS, width));
@@ -181,7 +187,7 @@ mod tests {
             "throughput": evo_protocol::leaderboard::Throughput::default(),
         });
         let end = serde_json::from_value(end).unwrap();
-        let summary = RunSummary { end, confirmed: 0, insight: None, trouble: None };
+        let summary = RunSummary { end, confirmed: 0, left_out: 0, insight: None, trouble: None };
         let evaluation = |kind: &VerdictKind| {
             fake::evaluation(0, Configuration::new(Vec::new()), "random", Verdict::new(*kind, ""))
         };

@@ -5,6 +5,8 @@ use evo_protocol::measurement::RankingMode;
 use evo_space::genome::ContentHash;
 
 use crate::engine::{Compilers, Evaluate, Recipe};
+use crate::journal::conditions::Conditions;
+use crate::journal::definition::StudyDefinition;
 use crate::journal::record::StudyInput;
 
 /// Compilers and a device, or a recording in their place, ready for the engine.
@@ -26,6 +28,10 @@ pub struct StudyIdentity {
     pub space_hash: ContentHash,
     /// The texts and tools behind that hash; none for a recording.
     pub inputs: Vec<StudyInput>,
+    /// What all variants share; none for a recording, whose answers are never taken over.
+    pub conditions: Option<Conditions>,
+    /// What a person edits; none for a recording.
+    pub definition: Option<StudyDefinition>,
     /// Names of the timed problems, and of those that are only checked.
     pub problems: Vec<String>,
     pub checked: Vec<String>,

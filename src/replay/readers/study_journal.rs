@@ -151,9 +151,12 @@ mod tests {
             code_hash: None,
             facts: None,
             duplicate_of: None,
+            key: None,
+            taken_over_from: None,
             compile_ms: 50.0,
             device_ms: 10.0,
             recovery: None,
+            at_ms: None,
         }
     }
 

@@ -14,13 +14,10 @@ use super::case::Case;
 use super::inputs::{self, Family};
 use super::wrong::CaseResult;
 
-/// How long shapes are tried: a finalist should not take a second longer, and most shapes take a few milliseconds.
-const SHAPES_TIME: Duration = Duration::from_millis(500);
 /// As many are tried on a busy machine: then half of all residues of a tile of 32 still have their turn.
 const SHAPES_MIN: usize = 24;
-/// How long seeds are tried at one small shape, and how many at most: what fails for one set of values in 256 is found
-/// by 1,000 in 98 of 100 studies.
-const SEEDS_TIME: Duration = Duration::from_millis(300);
+/// How many seeds are tried at one small shape at most: what fails for one set of values in 256 is found by 1,000 in 98
+/// of 100 studies.
 const SEEDS: u32 = 1000;
 /// As many are tried on a busy machine: they find what fails for one set of values in 20.
 const SEEDS_MIN: usize = 64;
@@ -32,11 +29,20 @@ const SEEDS_ELEMENTS_MIN: u64 = 256;
 /// And at most so many: a larger one takes milliseconds.
 const SEEDS_ELEMENTS_MAX: u64 = 1 << 16;
 
-/// The first case of every shape that has not been met.
-pub fn shapes<'a>(plans: &'a [&ProblemPlan], met: &[CaseResult]) -> impl Iterator<Item = Case> + use<'a> {
+/// The first case of every shape that has not been met, for twice the time of a series: most take a few milliseconds.
+pub fn shapes<'a>(
+    check: &CheckPlan,
+    plans: &'a [&ProblemPlan],
+    met: &[CaseResult],
+) -> impl Iterator<Item = Case> + use<'a> {
     let names: HashSet<String> = met.iter().map(|own| own.name.clone()).collect();
     let cases = plans.iter().map(|plan| Case::first(plan));
-    within(SHAPES_TIME, SHAPES_MIN, cases.filter(move |case| !names.contains(&case.name())))
+    within(2 * series(check), SHAPES_MIN, cases.filter(move |case| !names.contains(&case.name())))
+}
+
+/// How long a series of questions may take.
+pub fn series(check: &CheckPlan) -> Duration {
+    Duration::from_millis(u64::from(check.series_ms))
 }
 
 /// More seeds of plain inputs at the smallest shape that has values enough; none where no input is random.
@@ -61,7 +67,7 @@ pub fn seeds(check: &CheckPlan, plans: &[&ProblemPlan]) -> impl Iterator<Item = 
             ..case.clone()
         })
     };
-    within(SEEDS_TIME, SEEDS_MIN, chosen.into_iter().flat_map(case))
+    within(series(check), SEEDS_MIN, chosen.into_iter().flat_map(case))
 }
 
 /// Those that begin within so much time of the first one, and a few more where that is not enough for a few.
@@ -114,7 +120,8 @@ mod tests {
         let plans = [shape("tiny:N=1", 1), shape("tiny:N=2", 2)];
         let plans: Vec<&ProblemPlan> = plans.iter().collect();
         let met = [CaseResult::of(&Case::first(plans[0]), None)];
-        let left: Vec<String> = shapes(&plans, &met).map(|case| case.plan.name).collect();
+        let left: Vec<String> =
+            shapes(&check_plan("gemm"), &plans, &met).map(|case| case.plan.name).collect();
         assert_eq!(left, ["tiny:N=2"]);
     }
 }

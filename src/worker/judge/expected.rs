@@ -3,8 +3,11 @@
 //! A reference that gives NaN for plain inputs makes the task invalid. Where it gives NaN or an infinity for
 //! inputs that call for it, the variant has to give the same; neither is ever a wildcard.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use evo_protocol::check::GateCheck;
 use evo_protocol::device::DeviceError;
@@ -97,12 +100,13 @@ pub fn hash_inputs(bytes: &[Vec<u8>]) -> ContentHash {
     ContentHash::of_parts(bytes.iter().map(Vec::as_slice))
 }
 
-/// Computes a case's answers, with the largest magnitude whose answers fit their data type.
+/// Computes a case's answers, with the largest magnitude whose answers fit their data type; with them the inputs, by
+/// buffer position.
 pub fn compute(
     check: &CheckPlan,
     case: &Case,
     naive: &mut dyn NaiveReference,
-) -> Result<ExpectedSet, DeviceError> {
+) -> Result<(ExpectedSet, Vec<Vec<u8>>), DeviceError> {
     let mut why = String::new();
     // The largest magnitude first: the harder the inputs, the more they find.
     for magnitude in magnitudes(check, case.family) {
@@ -130,7 +134,10 @@ pub fn compute(
             }
         }
         let judged = check.checks.include(GateCheck::UsableReference);
-        let complaint = answers.iter().find_map(|answer| unusable(&case.plan, case.family, answer));
+        let odd = |answer: &ReferenceAnswer| {
+            unusable(&case.plan, case.family, answer.buffer, &Oddities::of(answer, case.family))
+        };
+        let complaint = answers.iter().find_map(odd);
         // A cancellation, or equal values whose differences are their rounding.
         let measured = matches!(check.reference, ReferencePlan::Kernel) && case.family != Family::Normal;
         let noise =
@@ -146,16 +153,47 @@ pub fn compute(
                     values: answer.expected,
                 };
                 let outputs = answers.into_iter().map(output).collect();
-                return Ok(ExpectedSet { magnitude: *magnitude, inputs: hash_inputs(&bytes), outputs });
+                let set = ExpectedSet { magnitude: *magnitude, inputs: hash_inputs(&bytes), outputs };
+                return Ok((set, bytes));
             }
         }
     }
-    Err(task_error(format!("the reference is unusable for `{}`: {why}", case.name())))
+    Err(no_answer(case, &why))
+}
+
+/// Says that a reference has no usable answer to a case.
+pub fn no_answer(case: &Case, why: &str) -> DeviceError {
+    task_error(format!("the reference is unusable for `{}`: {why}", case.name()))
+}
+
+/// The plain function's answers, whatever they are worth.
+pub fn builtin_answers(
+    name: &str,
+    plan: &ProblemPlan,
+    bytes: &[Vec<u8>],
+) -> Result<Vec<ReferenceAnswer>, DeviceError> {
+    let builtin = reference::find(name)?;
+    let widen = |(bytes, buffer): (&Vec<u8>, &BufferPlan)| {
+        let mut values = element::widen(bytes, buffer.dtype);
+        // A buffer without elements is passed as one element, which a reference must not see.
+        values.truncate(buffer.elements() as usize);
+        values
+    };
+    let values = bytes.iter().zip(&plan.buffers).map(widen).collect();
+    let mut answers = (builtin.compute)(&Operands { plan, values })?;
+    for answer in &mut answers {
+        let dtype = plan.buffers[answer.buffer].dtype;
+        if compared_as(dtype) != dtype {
+            let bytes = element::narrow(&answer.expected, dtype);
+            answer.expected = element::widen(&bytes, compared_as(dtype));
+        }
+    }
+    Ok(answers)
 }
 
 /// Magnitudes to try. Without a trusted computation in the output's own type nothing tells whether a kernel of
 /// that type can hold the intermediate values, so the largest magnitude is left out.
-fn magnitudes(check: &CheckPlan, family: Family) -> &'static [f64] {
+pub fn magnitudes(check: &CheckPlan, family: Family) -> &'static [f64] {
     let all = family.magnitudes();
     let doubtful = match (family, &check.reference) {
         (_, ReferencePlan::Builtin { .. }) => 0,
@@ -181,25 +219,7 @@ fn answers(
         ..ReferenceAnswer::default()
     };
     match &check.reference {
-        ReferencePlan::Builtin { name } => {
-            let builtin = reference::find(name)?;
-            let widen = |(bytes, buffer): (&Vec<u8>, &BufferPlan)| {
-                let mut values = element::widen(bytes, buffer.dtype);
-                // A buffer without elements is passed as one element, which a reference must not see.
-                values.truncate(buffer.elements() as usize);
-                values
-            };
-            let values = bytes.iter().zip(&plan.buffers).map(widen).collect();
-            let mut answers = (builtin.compute)(&Operands { plan, values })?;
-            for answer in &mut answers {
-                let dtype = plan.buffers[answer.buffer].dtype;
-                if compared_as(dtype) != dtype {
-                    let bytes = element::narrow(&answer.expected, dtype);
-                    answer.expected = element::widen(&bytes, compared_as(dtype));
-                }
-            }
-            Ok(answers)
-        }
+        ReferencePlan::Builtin { name } => builtin_answers(name, plan, bytes),
         ReferencePlan::Kernel => Ok(naive.answers(bytes)?.into_iter().map(plain).collect()),
         ReferencePlan::Npy { outputs } => {
             if let Some(buffer) = plan.buffers.iter().find(|buffer| inputs::varies(buffer)) {
@@ -231,34 +251,71 @@ fn mostly_noise(plan: &ProblemPlan, answer: &ReferenceAnswer) -> Option<String> 
     noise.then(|| format!("`{}` is mostly the reference's own rounding", buffer.name))
 }
 
-/// Why an answer cannot be used to judge a kernel, if so.
-fn unusable(plan: &ProblemPlan, family: Family, answer: &ReferenceAnswer) -> Option<String> {
-    let buffer = &plan.buffers[answer.buffer];
+/// What may make an answer useless.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Oddities {
+    pub elements: u64,
+    /// Elements that are finite.
+    pub finite: u64,
+    /// The first NaN.
+    pub first_nan: Option<u64>,
+    /// The first NaN or infinity, and which.
+    pub first_special: Option<(u64, f64)>,
+    /// The largest finite magnitude.
+    pub max: f64,
+    /// Whether a computation in the output's own type is not finite where the answer is.
+    pub overflows: bool,
+}
+
+impl Oddities {
+    fn of(answer: &ReferenceAnswer, family: Family) -> Oddities {
+        let expected = &answer.expected;
+        let first_special = expected.par_iter().position_first(|value| !value.is_finite());
+        let overflows = |trusted: &Vec<f64>| {
+            trusted.par_iter().zip(expected).any(|(t, e)| !t.is_finite() && e.is_finite())
+        };
+        // Plain inputs are to be met as they are, whatever single precision makes of them.
+        let single = answer.single.as_ref().filter(|_| family != Family::Normal);
+        let special = first_special.is_some();
+        Oddities {
+            elements: expected.len() as u64,
+            finite: match special {
+                true => expected.par_iter().filter(|value| value.is_finite()).count() as u64,
+                false => expected.len() as u64,
+            },
+            first_nan: expected
+                .par_iter()
+                .position_first(|value| value.is_nan())
+                .filter(|_| special)
+                .map(|index| index as u64),
+            first_special: first_special.map(|index| (index as u64, expected[index])),
+            max: reference::max_abs(expected),
+            overflows: answer.trusted.as_ref().or(single).is_some_and(overflows),
+        }
+    }
+}
+
+/// Why an answer for a buffer cannot be used to judge a kernel, if so.
+pub fn unusable(plan: &ProblemPlan, family: Family, position: usize, odd: &Oddities) -> Option<String> {
+    let buffer = &plan.buffers[position];
     // Special inputs may give special answers. Plain ones may give infinities, as the logarithm of a zero
     // does or a mask of -inf, but not everywhere; and NaN only by mistake.
-    let bad = |value: &f64| match family {
-        Family::Special => false,
-        Family::Normal => value.is_nan(),
-        _ => !value.is_finite(),
+    let bad = match family {
+        Family::Special => None,
+        Family::Normal => odd.first_nan.map(|index| (index, f64::NAN)),
+        _ => odd.first_special,
     };
-    if let Some(index) = answer.expected.par_iter().position_first(bad) {
-        return Some(format!("it gives `{}` for `{}`, element {index}", answer.expected[index], buffer.name));
+    if let Some((index, value)) = bad {
+        return Some(format!("it gives `{value}` for `{}`, element {index}", buffer.name));
     }
-    let none = || !answer.expected.par_iter().any(|value| value.is_finite());
-    if family == Family::Normal && !answer.expected.is_empty() && none() {
+    if family == Family::Normal && odd.elements > 0 && odd.finite == 0 {
         return Some(format!("it gives no finite value for `{}`", buffer.name));
     }
     // A cancellation, or equal values whose differences are their rounding.
     let largest = element::precision(buffer.dtype).map_or(f64::INFINITY, |precision| precision.largest);
-    let max = reference::max_abs(&answer.expected);
-    let overflows = |trusted: &Vec<f64>| {
-        trusted.par_iter().zip(&answer.expected).any(|(t, e)| !t.is_finite() && e.is_finite())
-    };
-    // Plain inputs are to be met as they are, whatever single precision makes of them.
-    let single = answer.single.as_ref().filter(|_| family != Family::Normal);
-    if max > largest / 2.0 || answer.trusted.as_ref().or(single).is_some_and(overflows) {
+    if odd.max > largest / 2.0 || odd.overflows {
         let dtype = buffer.dtype.as_str();
-        return Some(format!("`{}` grows to {max:.3e}, too large for {dtype}", buffer.name));
+        return Some(format!("`{}` grows to {:.3e}, too large for {dtype}", buffer.name, odd.max));
     }
     None
 }
@@ -302,8 +359,36 @@ pub fn key(check: &CheckPlan, case: &Case, reference_hash: Option<&ContentHash>)
     ContentHash::of(text.as_bytes())
 }
 
-fn file_hash(path: &std::path::Path) -> String {
-    fs::read(path).map_or_else(|_| "missing".into(), |bytes| ContentHash::of(&bytes).to_string())
+/// What tells one state of a file from another: its length, its times and its place on the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FileState {
+    length: u64,
+    changed: (i64, i64),
+    modified: (i64, i64),
+    place: (u64, u64),
+}
+
+/// The hash of a file's contents. Each case of each variant asks for it, so a file is read again only when it is no
+/// longer the same file.
+fn file_hash(path: &Path) -> String {
+    static KNOWN: Mutex<BTreeMap<PathBuf, (FileState, String)>> = Mutex::new(BTreeMap::new());
+    let state = |meta: fs::Metadata| FileState {
+        length: meta.len(),
+        changed: (meta.ctime(), meta.ctime_nsec()),
+        modified: (meta.mtime(), meta.mtime_nsec()),
+        place: (meta.dev(), meta.ino()),
+    };
+    // Before it is read: what is written meanwhile makes another state.
+    let Ok(state) = fs::metadata(path).map(state) else { return "missing".into() };
+    // A poisoned lock stays usable: an entry is whole or absent.
+    let known = || KNOWN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if let Some((_, hash)) = known().get(path).filter(|(own, _)| *own == state) {
+        return hash.clone();
+    }
+    let Ok(bytes) = fs::read(path) else { return "missing".into() };
+    let hash = ContentHash::of(&bytes).to_string();
+    known().insert(path.to_path_buf(), (state, hash.clone()));
+    hash
 }
 
 #[cfg(test)]
@@ -328,7 +413,7 @@ mod tests {
     }
 
     fn expect(check: &CheckPlan, case: &Case) -> Result<ExpectedSet, DeviceError> {
-        compute(check, case, &mut no_kernel)
+        compute(check, case, &mut no_kernel).map(|(set, _)| set)
     }
 
     #[test]
@@ -349,6 +434,20 @@ mod tests {
             assert_ne!(name(&check, &base), name(&check, other));
         }
         assert_ne!(name(&check, &base), name(&CheckPlan { seed: 2, ..check.clone() }, &base));
+    }
+
+    #[test]
+    fn a_file_that_changes_has_another_hash() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.npy");
+        assert_eq!(file_hash(&path), "missing");
+        fs::write(&path, b"one").unwrap();
+        let one = file_hash(&path);
+        assert_eq!(file_hash(&path), one);
+        // As long as before, and a file of its own: the clock of the disk may not have moved on.
+        fs::write(folder.path().join("y.npy"), b"two").unwrap();
+        fs::rename(folder.path().join("y.npy"), &path).unwrap();
+        assert_ne!(file_hash(&path), one);
     }
 
     #[test]

@@ -23,12 +23,14 @@ impl Judge {
         phase: &mut PhaseSink<'_>,
     ) -> GateAnswer {
         let start = Instant::now();
-        let answer = match gate {
+        // A finalist is judged by answers that were computed twice.
+        let checked = self.doublecheck.result(depth == Depth::Deep);
+        let answer = checked.and_then(|()| match gate {
             Gate::Launch => launch_check::check(self, slot, plans),
             Gate::TinyShapes | Gate::FullShapes => shapes::check(self, slot, gate, depth, plans, phase),
             Gate::Repeatability => repeat::check(self, slot, depth, plans, phase),
             _ => Ok(GateAnswer::not_run(gate, "not run here: this gate needs a compiler or a measurement")),
-        };
+        });
         let mut answer = answer.unwrap_or_else(|error| {
             self.note_error(&error);
             GateAnswer::failed(gate, &error)

@@ -5,11 +5,14 @@
 //! variant's way through the gates is decided in the parent (`supervise::cascade`).
 
 mod afterwards;
+pub mod agreement;
+mod answers;
 mod bounds;
 mod case;
 mod compare;
 mod deep;
 mod disagree;
+mod doublecheck;
 mod element;
 mod expected;
 mod expected_cache;
@@ -26,6 +29,7 @@ mod moves;
 mod naive;
 mod npy;
 mod npy_header;
+pub mod on_device;
 mod perturb;
 mod pool;
 mod reference;

@@ -49,6 +49,14 @@ pub struct ExpectedBuffer {
     pub uncertain: Vec<(u64, f64)>,
 }
 
+impl ExpectedBuffer {
+    /// An answer whose bounds are not known yet.
+    pub fn unjudged(position: usize, expected: BufferId) -> ExpectedBuffer {
+        let (bounds, uncertain) = (Bounds::default(), Vec::new());
+        ExpectedBuffer { position, expected, hash: 0, bounds, rms: 0.0, uncertain }
+    }
+}
+
 /// An answer on its way to the device.
 pub struct TargetUpload<'a> {
     /// Position in `ProblemPlan::buffers`.
@@ -113,11 +121,38 @@ impl Pool {
         inputs: &[(usize, &BufferPlan, Vec<u8>)],
         targets: &[TargetUpload<'_>],
     ) -> Result<Rc<CaseSet>, DeviceError> {
+        self.fill(device, key, magnitude, inputs, |pool, device, set| {
+            for target in targets {
+                let expected = pool.room_for_answer(device, set, target.plan, target.values.len() as u64)?;
+                // Before anything can fail, so that the buffer is freed with the set.
+                set.targets.push(ExpectedBuffer {
+                    position: target.position,
+                    expected,
+                    hash: 0,
+                    bounds: target.bounds.clone(),
+                    rms: target.answer.scale.rms,
+                    uncertain: target.answer.uncertain.clone(),
+                });
+                device.write(expected, &target.values)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Uploads inputs under a name, and has `answer` put what belongs to them into the set. Nothing is kept if it fails.
+    pub fn fill<E: From<DeviceError>>(
+        &mut self,
+        device: &mut dyn Device,
+        key: &ContentHash,
+        magnitude: f64,
+        inputs: &[(usize, &BufferPlan, Vec<u8>)],
+        answer: impl FnOnce(&mut Pool, &mut dyn Device, &mut CaseSet) -> Result<(), E>,
+    ) -> Result<Rc<CaseSet>, E> {
         let mut set =
             CaseSet { key: key.clone(), magnitude, inputs: Vec::new(), targets: Vec::new(), bytes: 0 };
-        let done = self.upload(device, &mut set, inputs, targets);
-        // Counted before the outcome is looked at, because `release` subtracts what was uploaded so far.
-        self.bytes += set.bytes;
+        let done = self.upload(device, &mut set, inputs).map_err(E::from);
+        let done = done.and_then(|()| answer(self, device, &mut set));
+        let done = done.and_then(|()| hash_all(device, &mut set).map_err(E::from));
         if let Err(error) = done {
             self.release(device, &set);
             return Err(error);
@@ -129,39 +164,34 @@ impl Pool {
         Ok(set)
     }
 
+    /// A buffer of so many bytes for an answer. It belongs to the set from now on, if it becomes one of its targets.
+    pub fn room_for_answer(
+        &mut self,
+        device: &mut dyn Device,
+        set: &mut CaseSet,
+        plan: &BufferPlan,
+        bytes: u64,
+    ) -> Result<BufferId, DeviceError> {
+        let buffer = self.allocate(device, &format!("{} (expected)", plan.name), bytes)?;
+        self.bytes += bytes;
+        set.bytes += bytes;
+        Ok(buffer)
+    }
+
     fn upload(
         &mut self,
         device: &mut dyn Device,
         set: &mut CaseSet,
         inputs: &[(usize, &BufferPlan, Vec<u8>)],
-        targets: &[TargetUpload<'_>],
     ) -> Result<(), DeviceError> {
         for (position, plan, bytes) in inputs {
-            let buffer = self.allocate(device, &format!("{} (pristine)", plan.name), bytes.len() as u64)?;
-            set.bytes += bytes.len() as u64;
+            let size = bytes.len() as u64;
+            let buffer = self.allocate(device, &format!("{} (pristine)", plan.name), size)?;
+            // Counted at once, because `release` subtracts what was uploaded so far.
+            self.bytes += size;
+            set.bytes += size;
             set.inputs.push(Pristine { position: *position, buffer, hash: 0 });
             device.write(buffer, bytes)?;
-        }
-        for target in targets {
-            let size = target.values.len() as u64;
-            let expected = self.allocate(device, &format!("{} (expected)", target.plan.name), size)?;
-            set.bytes += size;
-            set.targets.push(ExpectedBuffer {
-                position: target.position,
-                expected,
-                hash: 0,
-                bounds: target.bounds.clone(),
-                rms: target.answer.scale.rms,
-                uncertain: target.answer.uncertain.clone(),
-            });
-            device.write(expected, &target.values)?;
-        }
-        // Hashed on the device after every upload: later checks compare with what the device really holds.
-        for input in &mut set.inputs {
-            input.hash = device.hash(input.buffer)?;
-        }
-        for target in &mut set.targets {
-            target.hash = device.hash(target.expected)?;
         }
         Ok(())
     }
@@ -251,4 +281,15 @@ impl Pool {
             let _ = device.free(buffer);
         }
     }
+}
+
+/// Hashed on the device after every upload: later checks compare with what the device really holds.
+fn hash_all(device: &mut dyn Device, set: &mut CaseSet) -> Result<(), DeviceError> {
+    for input in &mut set.inputs {
+        input.hash = device.hash(input.buffer)?;
+    }
+    for target in &mut set.targets {
+        target.hash = device.hash(target.expected)?;
+    }
+    Ok(())
 }

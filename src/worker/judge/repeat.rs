@@ -7,13 +7,13 @@ use evo_protocol::check::GateCheck;
 use evo_protocol::device::{DeviceError, DeviceKind};
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Gate, Verdict, VerdictKind};
-use evo_protocol::worker::{Depth, GateAnswer};
+use evo_protocol::worker::{CheckPlan, Depth, GateAnswer};
 
 use super::case::Case;
 use super::element::{self, Poison};
 use super::run::{PhaseSink, PreparedCase, RunSetting};
 use super::state::Judge;
-use super::{disagree, inputs, module_state, wrong};
+use super::{deep, disagree, inputs, module_state, wrong};
 
 /// Repetitions at quick depth; at full depth the space file decides.
 const REPEATS_QUICK: u32 = 8;
@@ -21,7 +21,8 @@ const REPEATS_QUICK: u32 = 8;
 /// device costs more than a finalist's.
 const RARE_CALLS: u32 = 2_000;
 const RARE_FULL: Duration = Duration::from_millis(2);
-const RARE_DEEP: Duration = Duration::from_millis(300);
+/// All problems of a finalist share the time of a series, and each has at least this much.
+const RARE_DEEP_MIN: Duration = Duration::from_millis(20);
 /// Larger cases are not interleaved with other data: its answer would have to be computed as well.
 const OTHER_ELEMENTS: u64 = 1 << 24;
 
@@ -42,6 +43,7 @@ pub(super) fn check(
         let why = format!("nothing to repeat: {repeats} repetitions of {} problems", plans.len());
         return Ok(GateAnswer::not_run(Gate::Repeatability, why));
     }
+    let rare = rare_limit(&check, depth, plans.len());
     let mut found = GateAnswer::begin(Gate::Repeatability);
     for (number, plan) in plans.iter().enumerate() {
         let case = Case::first(plan);
@@ -56,9 +58,9 @@ pub(super) fn check(
                 return Ok(Some(verdict));
             }
             if check.deterministic {
-                bitwise(judge, &prepared, repeats, depth, phase)
+                bitwise(judge, &prepared, (repeats, rare), depth, phase)
             } else {
-                spread(judge, &prepared, repeats, depth, phase)
+                spread(judge, &prepared, (repeats, rare), phase)
             }
         });
         let failure = repeated.unwrap_or_else(|error| {
@@ -83,7 +85,7 @@ pub(super) fn check(
 fn bitwise(
     judge: &mut Judge,
     prepared: &PreparedCase,
-    repeats: u32,
+    (repeats, rare): (u32, Option<Duration>),
     depth: Depth,
     phase: &mut PhaseSink<'_>,
 ) -> Result<Option<Verdict>, DeviceError> {
@@ -120,7 +122,7 @@ fn bitwise(
             return Ok(Some(verdict.with("repeat", repeat).with("repeats", repeats)));
         }
     }
-    if let Some(verdict) = rare(judge, prepared, first, depth, phase)? {
+    if let Some(verdict) = rarely(judge, prepared, first, rare, phase)? {
         return Ok(Some(verdict));
     }
     let other_data = prepared.checks.include(GateCheck::OtherData)
@@ -132,14 +134,14 @@ fn bitwise(
 
 /// Repeats a call as often as time allows, looking at every output: what goes wrong once in hundreds of calls
 /// does not show in ten.
-fn rare(
+fn rarely(
     judge: &mut Judge,
     prepared: &PreparedCase,
     first: u64,
-    depth: Depth,
+    rare: Option<Duration>,
     phase: &mut PhaseSink<'_>,
 ) -> Result<Option<Verdict>, DeviceError> {
-    let Some(limit) = rare_limit(depth) else { return Ok(None) };
+    let Some(limit) = rare else { return Ok(None) };
     if prepared.accumulates() || !prepared.checks.include(GateCheck::RareRepeats) {
         return Ok(None);
     }
@@ -196,8 +198,7 @@ fn after_other_data(
 fn spread(
     judge: &mut Judge,
     prepared: &PreparedCase,
-    repeats: u32,
-    depth: Depth,
+    (repeats, rare): (u32, Option<Duration>),
     phase: &mut PhaseSink<'_>,
 ) -> Result<Option<Verdict>, DeviceError> {
     prepared.run(judge.device.as_mut(), &mut judge.pool, RunSetting::plain(Poison::B), phase)?;
@@ -231,17 +232,17 @@ fn spread(
             }
         }
     }
-    rarely_wrong(judge, prepared, depth, phase)
+    rarely_wrong(judge, prepared, rare, phase)
 }
 
-/// The counterpart of `rare` for kernels that may differ: every call right.
+/// The counterpart of `rarely` for kernels that may differ: every call right.
 fn rarely_wrong(
     judge: &mut Judge,
     prepared: &PreparedCase,
-    depth: Depth,
+    rare: Option<Duration>,
     phase: &mut PhaseSink<'_>,
 ) -> Result<Option<Verdict>, DeviceError> {
-    let Some(limit) = rare_limit(depth) else { return Ok(None) };
+    let Some(limit) = rare else { return Ok(None) };
     if prepared.accumulates() || !prepared.checks.include(GateCheck::RareRepeats) {
         return Ok(None);
     }
@@ -262,12 +263,12 @@ fn rarely_wrong(
     Ok(None)
 }
 
-/// How long calls of one problem are looked at.
-fn rare_limit(depth: Depth) -> Option<Duration> {
+/// How long calls of one of so many problems are looked at.
+fn rare_limit(check: &CheckPlan, depth: Depth, problems: usize) -> Option<Duration> {
     match depth {
         Depth::Quick => None,
         Depth::Full => Some(RARE_FULL),
-        Depth::Deep => Some(RARE_DEEP),
+        Depth::Deep => Some((deep::series(check) / problems.max(1) as u32).max(RARE_DEEP_MIN)),
     }
 }
 

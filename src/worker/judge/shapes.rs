@@ -59,7 +59,7 @@ pub(super) fn check(
     let mut walk = CaseWalk::begin(gate);
     let passing = gate == Gate::TinyShapes && depth == Depth::Deep;
     if passing {
-        let further = deep::shapes(&fitting, &judge.slot(slot)?.history);
+        let further = deep::shapes(&check, &fitting, &judge.slot(slot)?.history);
         let judged = check.checks.include(GateCheck::FurtherShapes);
         let further = further.filter(|_| judged);
         let seen = walk.through(judge, slot, Questions::InPassing { runs: 2 }, further, phase)?;

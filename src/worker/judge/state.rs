@@ -15,15 +15,14 @@ use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_protocol::worker::{Candidate, CheckPlan, Phase};
 use evo_space::genome::ContentHash;
 
-use super::bounds::{self, OutputShape};
 use super::case::Case;
-use super::element;
-use super::expected::{self, ExpectedSet};
+use super::doublecheck::Doublecheck;
+use super::expected;
 use super::expected_cache::ExpectedCache;
 use super::inputs::Draw;
-use super::naive::{NaiveModules, NaiveRunner, reference_trouble};
-use super::npy::task_error;
-use super::pool::{CaseSet, Pool, TargetUpload};
+use super::naive::{NaiveModules, reference_trouble};
+use super::on_device::DeviceReferences;
+use super::pool::{CaseSet, Pool};
 use super::run::{self, PhaseSink, PreparedCase};
 use super::wrong::CaseResult;
 
@@ -84,6 +83,10 @@ pub struct Judge {
     pub(super) expected: ExpectedCache,
     /// Naive reference kernels stay loaded: all variants of a study share one.
     references: BTreeMap<(ContentHash, Vec<String>), ModuleId>,
+    /// Built-in references as kernels of the device, where it has them.
+    pub(super) device_references: Option<DeviceReferences>,
+    /// The processor's own answer to one of the cases that the device has answered.
+    pub(super) doublecheck: Doublecheck,
     sticky: bool,
 }
 
@@ -100,8 +103,19 @@ impl Judge {
             slots: BTreeMap::new(),
             expected: ExpectedCache::new(expected_cache),
             references: BTreeMap::new(),
+            device_references: None,
+            doublecheck: Doublecheck::default(),
             sticky: false,
         }
+    }
+
+    /// Takes the compiled kernels of a built-in reference; its large answers are computed by the device from now on.
+    ///
+    /// # Errors
+    /// The image is not one for this device.
+    pub fn take_references(&mut self, name: &str, image: &[u8]) -> Result<(), DeviceError> {
+        self.device_references = Some(DeviceReferences::load(self.device.as_mut(), image, Some(name))?);
+        Ok(())
     }
 
     /// The device, for timing.
@@ -234,7 +248,7 @@ impl Judge {
             (Some(set), _) => set,
             (None, Answers::Needed) => {
                 phase(Phase::Preparing, &case.name());
-                self.build(&key, &check, case, naive)?
+                self.answer(&key, &check, case, naive)?
             }
             (None, Answers::NotNeeded) => {
                 phase(Phase::Preparing, &case.name());
@@ -283,66 +297,10 @@ impl Judge {
         let inputs = read_buffers(&case.plan, bytes);
         self.pool.add(self.device.as_mut(), &key, magnitude, &inputs, &[])
     }
-
-    fn build(
-        &mut self,
-        key: &ContentHash,
-        check: &CheckPlan,
-        case: &Case,
-        modules: NaiveModules,
-    ) -> Result<std::rc::Rc<CaseSet>, DeviceError> {
-        // Kept answers count only if they belong to these very inputs; otherwise they are computed again.
-        if let Some(answers) = self.expected.get(key)
-            && let Some(set) = self.upload(key, check, case, &answers)?
-        {
-            return Ok(set);
-        }
-        let (device, pool) = (self.device.as_mut(), &mut self.pool);
-        let wide = check.reference_f64;
-        let mut naive = NaiveRunner { device, pool, modules, plan: &case.plan, wide };
-        let began = Instant::now();
-        let answers = expected::compute(check, case, &mut naive)?;
-        let answers = self.expected.put(key, answers, began.elapsed());
-        let set = self.upload(key, check, case, &answers)?;
-        set.ok_or_else(|| task_error(format!("the inputs of `{}` are not the same twice", case.name())))
-    }
-
-    /// Puts inputs and answers on the device; nothing if the answers are those of other inputs.
-    fn upload(
-        &mut self,
-        key: &ContentHash,
-        check: &CheckPlan,
-        case: &Case,
-        answers: &ExpectedSet,
-    ) -> Result<Option<std::rc::Rc<CaseSet>>, DeviceError> {
-        let magnitude = answers.magnitude;
-        let draw = Draw { seed: check.seed, index: case.seed_index, family: case.family, magnitude };
-        let plans = &case.plan.buffers;
-        let bytes = expected::input_bytes(&case.plan, draw)?;
-        if expected::hash_inputs(&bytes) != answers.inputs {
-            return Ok(None);
-        }
-        let inputs = read_buffers(&case.plan, bytes);
-        let targets: Vec<_> = answers
-            .outputs
-            .iter()
-            // An output without elements has nothing to compare.
-            .filter(|output| !output.values.is_empty())
-            .map(|output| {
-                let plan = &plans[output.buffer];
-                let shape =
-                    OutputShape { family: case.family, ..expected::output_shape(&case.plan, output.buffer) };
-                let bounds = bounds::bounds(check, shape, &output.scale);
-                let values = element::f64_bytes(&output.values);
-                TargetUpload { position: output.buffer, plan, values, bounds, answer: output }
-            })
-            .collect();
-        self.pool.add(self.device.as_mut(), key, magnitude, &inputs, &targets).map(Some)
-    }
 }
 
 /// The contents of the buffers that kernels read, by position.
-fn read_buffers(plan: &ProblemPlan, bytes: Vec<Vec<u8>>) -> Vec<(usize, &BufferPlan, Vec<u8>)> {
+pub(super) fn read_buffers(plan: &ProblemPlan, bytes: Vec<Vec<u8>>) -> Vec<(usize, &BufferPlan, Vec<u8>)> {
     let all = plan.buffers.iter().zip(bytes).enumerate();
     let read = all.filter(|(_, (buffer, _))| matches!(buffer.role, Role::Input | Role::Inout));
     read.map(|(position, (buffer, bytes))| (position, buffer, bytes)).collect()

@@ -27,6 +27,7 @@ pub fn object(arguments: &BenchSearchArgs, results: &[StrategyResult], spaces: &
         "runs": arguments.runs,
         "seed": arguments.seed,
         "batch": arguments.batch,
+        "in_flight": arguments.in_flight,
         "overhead": !arguments.no_overhead,
         "spaces": budgets.collect::<serde_json::Map<_, _>>(),
         "strategies": strategies.collect::<serde_json::Map<_, _>>(),

@@ -8,7 +8,7 @@ use super::data::ScoredSpace;
 use super::parallel;
 use crate::args::BenchSearchArgs;
 use crate::error::LabError;
-use crate::simulate::{self, SimulatedRun, SimulationError, SimulationOptions};
+use crate::simulate::{self, PlayedFlight, SimulatedRun, SimulationError, SimulationOptions};
 
 /// The evaluations of every run of ours.
 pub struct Runs {
@@ -57,7 +57,7 @@ fn one(
     let seed = arguments.seed.wrapping_add(run as u64);
     let options = SimulationOptions {
         strategy: StrategyOptions { seed, population: arguments.population as usize },
-        batch: arguments.batch,
+        flight: arguments.in_flight.map_or(PlayedFlight::Batch(arguments.batch), PlayedFlight::Pipeline),
         overhead: !arguments.no_overhead,
         until_ms: space.yardstick.run_until_ms(),
     };

@@ -42,10 +42,6 @@ const TREES_OF_LARGE_POOL: usize = 12;
 /// best for the first fifty proposals and as good as any later.
 const TREES_WEIGHT: f64 = 0.2;
 
-/// Withdrawn beliefs are forgotten once they are one in this many of all points. Forgetting means learning
-/// all other points again, so it is done for several at a time.
-const WITHDRAWN_SHARE: usize = 16;
-
 /// Without a pool, the process predicts only this many candidates, the best by the trees: each prediction
 /// takes `O(n²)` time with `n` observations.
 const SHORT_LIST: usize = 48;
@@ -73,8 +69,6 @@ pub(crate) struct Ensemble {
     validity: ValidityModel,
     /// Which points failed, in order.
     failed: Vec<Genome>,
-    /// Points with a belief that will not be measured: the beliefs are to be forgotten.
-    withdrawn: Vec<Genome>,
     seed: u64,
     /// Outcomes learned.
     learned: u64,
@@ -117,7 +111,6 @@ impl Ensemble {
             forest,
             validity,
             failed: Vec::new(),
-            withdrawn: Vec::new(),
             seed,
             learned: 0,
             pool: pool.map_or(0, <[Genome]>::len),
@@ -139,10 +132,10 @@ impl Ensemble {
         self.observations.len() >= 2 && (self.ingredients.trees || self.process.is_ready())
     }
 
-    /// Points that worked, measured or believed.
+    /// Points that worked, and points in flight that the process takes into account.
     #[cfg(test)]
-    pub(crate) fn observations(&self) -> usize {
-        self.observations.len()
+    pub(crate) fn observations(&self) -> (usize, usize) {
+        (self.observations.len(), self.process.in_flight())
     }
 
     /// Learns outcomes: points with their objectives, `None` for a failure.
@@ -157,43 +150,29 @@ impl Ensemble {
             let codes = self.encoder.code_row(genome);
             self.learn_validity(genome, &codes, objective.is_none(), &mut rng);
             if let Some(objective) = objective {
-                self.learn_one(genome, &codes, *objective, true, &mut rng);
+                self.learn_one(genome, &codes, *objective, &mut rng);
             }
         }
     }
 
-    /// Learns its own expectation of a point in flight, in place of the measurement, until that arrives.
-    pub(crate) fn believe(&mut self, genome: &Genome) {
-        let objective = self.observations.objective(self.expect(genome).mean);
-        let codes = self.encoder.code_row(genome);
-        let mut rng = self.turn();
-        self.learn_one(genome, &codes, objective, false, &mut rng);
+    /// Takes in points in flight, after those that are in flight already.
+    pub(crate) fn launch(&mut self, genomes: &[Genome]) {
+        if self.ingredients.process && self.process.is_ready() {
+            let rows = self.encoder.process_matrix(genomes);
+            self.process.launch(rows.iter());
+        }
     }
 
-    /// Withdraws the belief about a point that was not measured because it failed or was not run.
-    pub(crate) fn withdraw(&mut self, genome: Genome) {
-        self.withdrawn.push(genome);
-        if self.withdrawn.len() * WITHDRAWN_SHARE < self.observations.len() {
-            return;
-        }
-        // Trees and the factor can add rows but not drop them, so both learn all the others again.
-        let mut rng = self.turn();
-        self.observations.remove(&std::mem::take(&mut self.withdrawn));
-        self.observations.take_stale();
-        let (genomes, targets) = (self.observations.genomes(), self.observations.targets());
-        if self.ingredients.trees {
-            self.forest.learn(self.encoder.codes(genomes), &targets, None, &mut rng);
-        }
-        if self.ingredients.process {
-            self.process.relearn(self.encoder.process_matrix(genomes), &targets, &mut rng);
-        }
+    /// Takes back all points in flight. Must come before outcomes are learned.
+    pub(crate) fn land(&mut self) {
+        self.process.land();
     }
 
     /// The prediction for a point, as a target.
     pub(crate) fn expect(&self, genome: &Genome) -> ModelPrediction {
         let trees = self.forest.predict_codes(&self.encoder.code_row(genome));
         match self.process.predict(&self.encoder.process_row(genome)) {
-            Some(process) => mixed(&[trees, process], &self.weights(Judges::All)),
+            Some((process, _)) => mixed(&[trees, process], &self.weights(Judges::All)),
             None => trees,
         }
     }
@@ -228,13 +207,16 @@ impl Ensemble {
         // Expected improvements are averaged, not predictions: one model that sees a chance is enough to
         // look.
         let [trees, process] = self.weights(judges);
-        expected_improvements(self.forest.watched(), 0.0, worth);
+        let shares = self.shares_of_pool();
+        let of_trees = self.forest.watched().enumerate();
+        let of_trees = of_trees.map(|(place, expected)| narrowed(expected, shares.get(place)));
+        expected_improvements(of_trees, 0.0, worth);
         worth.resize(self.pool, 0.0);
         if process > 0.0 {
             let (mut places, mut improvements) = (Vec::new(), Vec::new());
             let predictions = self.process.screened().map(|(place, prediction)| {
                 places.push(place);
-                prediction
+                narrowed(prediction, shares.get(place))
             });
             expected_improvements(predictions, 0.0, &mut improvements);
             if places.len() < worth.len() {
@@ -263,8 +245,11 @@ impl Ensemble {
             order.sort_by(|a, b| worth[*b].total_cmp(&worth[*a]).then(a.cmp(b)));
             worth.iter_mut().for_each(|worth| *worth *= trees);
             for at in order.into_iter().take(SHORT_LIST) {
-                if let Some(own) = self.process.predict(&self.encoder.process_row(&points[at])) {
-                    worth[at] += process * expected_improvement(own, 0.0);
+                if let Some((now, then)) = self.process.predict(&self.encoder.process_row(&points[at])) {
+                    let share = if now.spread > 0.0 { then.spread / now.spread } else { 1.0 };
+                    let of_trees = narrowed(self.forest.predict_codes(&codes[at]), Some(&share));
+                    worth[at] = trees * expected_improvement(of_trees, 0.0)
+                        + process * expected_improvement(then, 0.0);
                 }
             }
         }
@@ -273,6 +258,17 @@ impl Ensemble {
             worth.iter_mut().zip(risks).for_each(|(worth, risk)| *worth = at_risk(*worth, risk));
         }
         worth
+    }
+
+    /// The share of each point's spread that is left once the points in flight are measured; empty if there are
+    /// none, and 1 for points that the process does not screen.
+    fn shares_of_pool(&self) -> Vec<f64> {
+        if self.process.in_flight() == 0 {
+            return Vec::new();
+        }
+        let mut shares = vec![1.0; self.pool];
+        self.process.remaining().for_each(|(place, variance)| shares[place] = variance.sqrt());
+        shares
     }
 
     /// The weights of trees and process.
@@ -308,16 +304,9 @@ impl Ensemble {
         }
     }
 
-    fn learn_one(
-        &mut self,
-        genome: &Genome,
-        codes: &[u16],
-        objective: f64,
-        is_measured: bool,
-        rng: &mut ChaCha8Rng,
-    ) {
+    fn learn_one(&mut self, genome: &Genome, codes: &[u16], objective: f64, rng: &mut ChaCha8Rng) {
         let row = self.encoder.process_row(genome);
-        let is_new = self.observations.put(genome, objective, is_measured);
+        let is_new = self.observations.put(genome, objective);
         let targets = self.observations.targets();
         if self.observations.take_stale() {
             // The best or the scale changed, and with it every target. The splits of the trees and the
@@ -366,7 +355,7 @@ impl Ensemble {
             match objective {
                 None => self.failed.push(genome.clone()),
                 Some(objective) => {
-                    if self.observations.put(genome, *objective, true) {
+                    if self.observations.put(genome, *objective) {
                         self.process.push(&self.encoder.process_row(genome));
                     }
                 }
@@ -386,6 +375,11 @@ impl Ensemble {
         self.process.retarget(&targets);
         self.learn_process(&targets, &mut rng);
     }
+}
+
+/// A prediction with this share of its spread, all of it by default.
+fn narrowed(prediction: ModelPrediction, share: Option<&f64>) -> ModelPrediction {
+    ModelPrediction { spread: prediction.spread * share.copied().unwrap_or(1.0), ..prediction }
 }
 
 /// The worth of a point that may fail: multiplied by the square of its chance to work, and negative if the

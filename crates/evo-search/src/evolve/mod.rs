@@ -9,6 +9,7 @@
 mod candidates;
 mod encoder;
 mod ensemble;
+mod hopes;
 mod ingredients;
 mod observations;
 mod prior_model;

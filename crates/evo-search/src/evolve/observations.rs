@@ -6,9 +6,6 @@
 //! whose better half lies within 5 % of the best as well as on one where it lies within 500 %, and it
 //! shrinks as a search closes in. Until 2026-11-21 `s` was 1. Targets without the outer logarithm cost 0.06
 //! of the score (docs/SEARCH.md, `evolve-squeeze`).
-//!
-//! A point in flight is represented by what the models expect of it (the kriging believer of Ginsbourger, Le
-//! Riche and Carraro, 2010), so that several proposals at a time do not all go to the same place.
 
 use std::collections::HashMap;
 
@@ -22,7 +19,7 @@ const SCALE_MIN: f64 = 1e-4;
 /// each new scale changes all targets.
 const SCALE_PAUSE: usize = 2;
 
-/// Points and their objectives, measured or believed.
+/// Points and their objectives.
 #[derive(Debug, Default)]
 pub(crate) struct Observations {
     genomes: Vec<Genome>,
@@ -59,19 +56,18 @@ impl Observations {
         self.best
     }
 
-    /// Adds a point, or replaces a belief by a measurement. Returns whether the point is new.
-    pub(crate) fn put(&mut self, genome: &Genome, objective: f64, is_measured: bool) -> bool {
-        let is_new = self.place(genome, objective, is_measured);
-        // A new best or a replaced belief changes the distances that the scale is the median of.
+    /// Adds a point, or replaces its objective. Returns whether the point is new.
+    pub(crate) fn put(&mut self, genome: &Genome, objective: f64) -> bool {
+        let is_new = self.place(genome, objective);
+        // A new best or a replaced objective changes the distances that the scale is the median of.
         if self.squeezed && (self.stale || self.len() >= self.next_scale) {
             self.rescale();
         }
         is_new
     }
 
-    fn place(&mut self, genome: &Genome, objective: f64, is_measured: bool) -> bool {
-        // A belief never becomes the best, because an optimistic model would then shift all targets.
-        if is_measured && self.best.is_none_or(|best| objective < best) {
+    fn place(&mut self, genome: &Genome, objective: f64) -> bool {
+        if self.best.is_none_or(|best| objective < best) {
             self.best = Some(objective);
             self.stale = true;
         }
@@ -98,16 +94,6 @@ impl Observations {
     /// The natural logarithm of the ratio of an objective to the best.
     fn distance(&self, objective: f64) -> f64 {
         distance(objective, self.best.unwrap_or(objective))
-    }
-
-    /// Removes points, for example when a point with a belief turned out to fail.
-    pub(crate) fn remove(&mut self, gone: &[Genome]) {
-        // The best stays: beliefs never set it, and only beliefs are removed.
-        let kept = std::mem::take(&mut self.genomes).into_iter().zip(std::mem::take(&mut self.objectives));
-        let kept = kept.filter(|(genome, _)| !gone.contains(genome));
-        (self.genomes, self.objectives) = kept.unzip();
-        self.places = self.genomes.iter().cloned().zip(0..).collect();
-        self.stale = true;
     }
 
     /// The target of an objective.
@@ -137,7 +123,6 @@ impl Observations {
 /// The natural logarithm of the ratio of an objective to the best, at least 0.
 pub(crate) fn distance(objective: f64, best: f64) -> f64 {
     let log = |value: f64| value.max(f64::MIN_POSITIVE).ln();
-    // A belief may lie below the best and then counts as equal to it.
     (log(objective) - log(best)).max(0.0)
 }
 
@@ -163,8 +148,8 @@ mod tests {
     fn targets_are_relative_to_the_best_and_can_be_turned_back() {
         for squeezed in [false, true] {
             let mut record = Observations::new(squeezed);
-            assert!(record.put(&genome(0), 20.0, true));
-            assert!(record.put(&genome(1), 10.0, true));
+            assert!(record.put(&genome(0), 20.0));
+            assert!(record.put(&genome(1), 10.0));
             assert!(record.take_stale() && !record.take_stale());
             let targets = record.targets();
             assert!(targets[1] == 0.0 && targets[0] > 0.4);
@@ -173,39 +158,25 @@ mod tests {
     }
 
     #[test]
-    fn a_measurement_takes_the_place_of_a_belief() {
+    fn a_point_that_is_told_again_keeps_its_place() {
         let mut record = Observations::new(true);
-        record.put(&genome(0), 10.0, true);
+        record.put(&genome(0), 10.0);
+        assert!(record.put(&genome(1), 20.0));
         record.take_stale();
-        assert!(record.put(&genome(1), 5.0, false));
-        assert!(record.targets()[1] == 0.0, "better than the best is as good as it");
-        assert!(!record.take_stale(), "a belief is not the best");
-        assert!(!record.put(&genome(1), 30.0, true));
+        assert!(!record.put(&genome(1), 30.0));
         assert!(record.take_stale());
         assert!((record.objective(record.targets()[1]) - 30.0).abs() < 1e-9);
-        assert_eq!(record.len(), 2);
+        assert_eq!((record.len(), record.best()), (2, Some(10.0)));
     }
 
     #[test]
     fn objectives_that_are_no_times_give_targets_all_the_same() {
         let mut record = Observations::new(true);
         for (gene, objective) in [0.0, -3.0, 5.0, f64::MAX].into_iter().enumerate() {
-            record.put(&genome(gene as u16), objective, true);
+            record.put(&genome(gene as u16), objective);
         }
         assert!(record.targets().iter().all(|target| target.is_finite() && *target >= 0.0));
         assert!(record.objective(f64::MAX).is_finite() && record.objective(-5.0).is_finite());
-    }
-
-    #[test]
-    fn what_is_removed_leaves_the_others_in_order() {
-        let mut record = Observations::new(true);
-        (0..5u16).for_each(|gene| {
-            record.put(&genome(gene), f64::from(10 + gene), gene == 0);
-        });
-        record.remove(&[genome(1), genome(3), genome(9)]);
-        assert_eq!(record.genomes(), [genome(0), genome(2), genome(4)]);
-        assert!(!record.put(&genome(4), 20.0, true) && record.put(&genome(1), 11.0, true));
-        assert!((record.objective(record.targets()[2]) - 20.0).abs() < 1e-9);
     }
 
     #[test]
@@ -213,7 +184,7 @@ mod tests {
         let spread = |factor: f64| {
             let mut record = Observations::new(true);
             (0..41u16).for_each(|gene| {
-                record.put(&genome(gene), (factor * f64::from(gene)).exp(), true);
+                record.put(&genome(gene), (factor * f64::from(gene)).exp());
             });
             record.targets()
         };

@@ -109,29 +109,44 @@ impl ProcessMember {
         }
     }
 
-    /// Replaces all observations by these and keeps the hyperparameters.
-    pub(crate) fn relearn(&mut self, rows: Matrix, targets: &[f64], rng: &mut ChaCha8Rng) {
-        self.rows = rows;
-        if !self.is_ready() {
-            return;
-        }
-        self.known = chosen(targets, CAPACITY, rng);
-        let y: Vec<f64> = self.known.iter().map(|at| targets[*at]).collect();
-        self.process.learn(&self.rows.select(&self.known), &y);
+    /// Takes in points that are being measured, after those that are in flight already.
+    pub(crate) fn launch<'r>(&mut self, rows: impl Iterator<Item = &'r [f64]>) {
+        rows.for_each(|row| self.process.launch(row));
         if let Some(screen) = &mut self.screen {
             screen.update(&self.process);
         }
     }
 
-    /// The prediction for a point; `None` before the first tuning.
-    pub(crate) fn predict(&self, row: &[f64]) -> Option<ModelPrediction> {
-        self.is_ready().then(|| self.process.predict_row(row))
+    /// Takes back all points in flight. Must come before anything is learned.
+    pub(crate) fn land(&mut self) {
+        self.process.land();
+        if let Some(screen) = &mut self.screen {
+            screen.land();
+        }
+    }
+
+    /// Number of points in flight.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.process.in_flight()
+    }
+
+    /// The prediction for a point; `None` before the first tuning. The second one holds once the points in
+    /// flight are measured, if they are as expected.
+    pub(crate) fn predict(&self, row: &[f64]) -> Option<(ModelPrediction, ModelPrediction)> {
+        self.is_ready().then(|| self.process.predict_both(row))
     }
 
     /// The screened points of the pool, as positions in it, with their predictions.
     pub(crate) fn screened(&self) -> impl Iterator<Item = (usize, ModelPrediction)> + '_ {
         let predictions = self.screen.iter().flat_map(ProcessScreen::predictions);
         self.screened.iter().map(|at| *at as usize).zip(predictions)
+    }
+
+    /// The screened points of the pool with what remains of their variance once the points in flight are
+    /// measured, 0 to 1.
+    pub(crate) fn remaining(&self) -> impl Iterator<Item = (usize, f64)> + '_ {
+        let remaining = self.screen.iter().flat_map(ProcessScreen::remaining);
+        self.screened.iter().map(|at| *at as usize).zip(remaining)
     }
 
     fn choose_screened(&mut self, promise: impl FnOnce() -> Vec<f64>) {

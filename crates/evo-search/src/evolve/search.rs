@@ -1,6 +1,5 @@
 //! The strategy `evolve`: which candidates there are, which one is proposed, and what is learned of it.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use evo_protocol::facts::Facts;
@@ -14,6 +13,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::candidates::Breeder;
 use super::ensemble::{Ensemble, Judges};
+use super::hopes::Hopes;
 use super::ingredients::Ingredients;
 use crate::memory::Member;
 use crate::model::facts::FactsModel;
@@ -30,6 +30,10 @@ const POOL_MAX: u128 = 1 << 17;
 /// Points of the low-discrepancy sequence at the beginning: as many as the Gaussian process needs to start
 /// (`FEWEST` in `process_member`), few enough for a budget of ten.
 const OPENING: usize = 4;
+
+/// So many outcomes let the search make good use of one more proposal in flight. Set on 2026-11-22: of an opening
+/// of 16 in flight, no model makes up on budgets below a hundred (docs/SEARCH.md, Many in flight).
+const OUTCOMES_PER_SLOT: usize = 8;
 
 /// Share of random proposals. Set on 2026-11-21 with `evolve`; leaving them out changes the score by less
 /// than the noise (docs/SEARCH.md, `evolve-chance`), and they guarantee that every point is reachable.
@@ -84,10 +88,12 @@ pub(crate) struct Evolve<'a> {
     backlog: Vec<(Genome, Option<f64>)>,
     /// Proposals in flight, in order.
     flying: Vec<Genome>,
-    /// Proposals in flight that the models hold a belief about.
-    believed: HashSet<Genome>,
-    /// Points with a belief that turned out not to be measured.
-    withdrawn: Vec<Genome>,
+    /// What was hoped of them.
+    hopes: Hopes,
+    /// How many of them, from the first on, the models have taken in since the last outcome.
+    launched: usize,
+    /// Whether an outcome came since then.
+    changed: bool,
     /// Proposals, and points told by an earlier run.
     begun: usize,
     /// Outcomes since the last new best.
@@ -119,8 +125,9 @@ impl<'a> Evolve<'a> {
             reconsidered: 0,
             backlog: Vec::new(),
             flying: Vec::new(),
-            believed: HashSet::new(),
-            withdrawn: Vec::new(),
+            hopes: Hopes::default(),
+            launched: 0,
+            changed: false,
             begun: 0,
             stale: 0,
             patience: PATIENCE + changes,
@@ -218,22 +225,20 @@ impl<'a> Evolve<'a> {
         model.learn(genome, facts, objective, best);
     }
 
-    /// Lets the models learn all new outcomes. What is in flight is then learned as a belief: the models take
-    /// their own expectation for a measurement until the measurement arrives.
+    /// Lets the models learn all new outcomes. Then they take in what is in flight, as points that will turn out
+    /// as expected.
     fn catch_up(&mut self) {
         self.make_ensemble();
         let Some(ensemble) = &mut self.ensemble else { return };
-        // Beliefs are withdrawn before measurements arrive, and new beliefs come last, so that they rest on
-        // all that is known.
-        self.withdrawn.drain(..).for_each(|genome| ensemble.withdraw(genome));
-        ensemble.learn(&std::mem::take(&mut self.backlog));
-        if ensemble.is_ready() {
-            for genome in &self.flying {
-                if self.believed.insert(genome.clone()) {
-                    ensemble.believe(genome);
-                }
-            }
+        // What is expected of a point in flight changes with every outcome. So the points are taken back before
+        // outcomes are learned, and taken in anew by what is known then.
+        if std::mem::take(&mut self.changed) {
+            ensemble.land();
+            ensemble.learn(&std::mem::take(&mut self.backlog));
+            self.launched = 0;
         }
+        ensemble.launch(&self.flying[self.launched..]);
+        self.launched = self.flying.len();
     }
 
     /// The share of random proposals, which grows while no new best is found.
@@ -309,6 +314,7 @@ impl Strategy for Evolve<'_> {
             self.begun += 1;
             self.note_taken(&proposal.genome);
             self.flying.push(proposal.genome.clone());
+            proposal.expected.iter().for_each(|expected| self.hopes.propose(&proposal.genome, expected));
             proposals.push(proposal);
         }
         proposals
@@ -321,18 +327,17 @@ impl Strategy for Evolve<'_> {
         self.unseen.note(&outcome.genome);
         self.note_taken(&outcome.genome);
         self.flying.retain(|genome| *genome != outcome.genome);
+        self.changed = true;
         self.stale += 1;
         let worked = matches!(outcome.class, VerdictClass::Ok | VerdictClass::Slow | VerdictClass::Noisy);
         let objective = outcome.objective_ns.filter(|value| worked && value.is_finite());
+        self.hopes.tell(&outcome.genome, objective);
         if let Some(objective) = objective {
             if self.breeder.tell(&outcome.genome, objective) {
                 self.stale = 0;
             }
         } else {
             self.breeder.fail(&outcome.genome);
-        }
-        if self.believed.remove(&outcome.genome) && objective.is_none() {
-            self.withdrawn.push(outcome.genome.clone());
         }
         // Compiled facts are learned at once and not with the backlog: a variant may be judged before the
         // next proposal is asked for.
@@ -356,11 +361,21 @@ impl Strategy for Evolve<'_> {
         model.judge(genome, facts, best, &mut rng).runs()
     }
 
+    fn is_worth_compiling(&mut self, genome: &Genome) -> bool {
+        self.hopes.is_worth_compiling(genome, self.seed)
+    }
+
     fn inherit(&mut self, studies: &[PriorStudy]) -> bool {
         self.prior.extend_from_slice(studies);
         // Reversed, because points are taken from the end.
         self.inherited = self.prior.iter().rev().filter_map(|study| study.best_point().cloned()).collect();
         true
+    }
+
+    fn useful_in_flight(&self) -> usize {
+        // What is in flight is proposed without the outcomes of the rest, so at first each further proposal is
+        // one more blind draw.
+        OPENING + (self.begun - self.flying.len()) / OUTCOMES_PER_SLOT
     }
 
     fn is_done(&self) -> bool {
@@ -419,26 +434,26 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_flight_is_believed_until_it_is_told() {
+    fn what_is_in_flight_counts_until_it_is_told() {
         let space = space();
         let mut strategy = Evolve::new("evolve", &space, Ingredients::ALL, 2);
         bests(&mut strategy, &space, 20);
         let batch = strategy.ask(12);
         let distinct: HashSet<&Genome> = batch.iter().map(|proposal| &proposal.genome).collect();
         assert_eq!(distinct.len(), 12);
-        let believed = strategy.ensemble.as_ref().unwrap().observations();
-        assert_eq!(believed, 20 + 11, "all but the last, which nobody was asked after");
+        let known = strategy.ensemble.as_ref().unwrap().observations();
+        assert_eq!(known, (20, 11), "all but the last, which nobody was asked after");
         batch.iter().for_each(|proposal| strategy.tell(&bowl(&space, &proposal.genome)));
         strategy.ask(1);
-        assert_eq!(strategy.ensemble.as_ref().unwrap().observations(), 32);
+        assert_eq!(strategy.ensemble.as_ref().unwrap().observations(), (32, 0));
     }
 
     #[test]
-    fn beliefs_in_what_fails_are_taken_back() {
+    fn what_fails_in_flight_leaves_nothing_behind() {
         let space = space();
         let mut strategy = Evolve::new("evolve", &space, Ingredients::ALL, 2);
         bests(&mut strategy, &space, 20);
-        for round in 0..6 {
+        for round in 1..=3 {
             for (at, proposal) in strategy.ask(8).into_iter().enumerate() {
                 let mut outcome = bowl(&space, &proposal.genome);
                 if at % 2 == 0 {
@@ -446,10 +461,22 @@ mod tests {
                 }
                 strategy.tell(&outcome);
             }
-            strategy.ask(1).iter().for_each(|proposal| strategy.tell(&bowl(&space, &proposal.genome)));
-            let (known, measured) = (strategy.ensemble.as_ref().unwrap().observations(), 20 + 5 * round + 4);
-            assert!((measured..=measured + measured / 16 + 1).contains(&known), "{known} of {measured}");
+            let last = strategy.ask(1).pop().unwrap();
+            let known = strategy.ensemble.as_ref().unwrap().observations();
+            assert_eq!(known, (20 + 5 * round - 1, 0));
+            strategy.tell(&bowl(&space, &last.genome));
         }
+    }
+
+    #[test]
+    fn useful_in_flight_grows_with_what_is_known() {
+        let space = space();
+        let mut strategy = Evolve::new("evolve", &space, Ingredients::ALL, 3);
+        assert_eq!(strategy.useful_in_flight(), OPENING);
+        strategy.ask(16);
+        assert_eq!(strategy.useful_in_flight(), OPENING, "nothing is known of what is in flight");
+        bests(&mut strategy, &space, 80);
+        assert_eq!(strategy.useful_in_flight(), OPENING + 80 / OUTCOMES_PER_SLOT);
     }
 
     #[test]

@@ -47,9 +47,12 @@ fn evaluation(space: &SearchSpace, number: u64, genome: &Genome, origin: &str) -
         binary_hash: None,
         code_hash: None,
         duplicate_of: None,
+        key: None,
+        taken_over_from: None,
         compile_ms: 3.0,
         device_ms: 1.0,
         recovery: None,
+        at_ms: None,
     }
 }
 

@@ -65,6 +65,12 @@ impl Cholesky {
         self.size += 1;
     }
 
+    /// Drops all rows and columns but the first `size`. Earlier rows do not depend on later ones.
+    pub(crate) fn truncate(&mut self, size: usize) {
+        self.size = self.size.min(size);
+        self.packed.truncate(self.size * (self.size + 1) / 2);
+    }
+
     /// Solves `L x = b` in place.
     pub(crate) fn solve_lower(&self, b: &mut [f64]) {
         for at in 0..self.size {
@@ -187,6 +193,10 @@ mod tests {
         for at in 0..3 {
             assert_eq!(grown.row(at), whole.row(at));
         }
+        // Dropped rows leave no trace either.
+        grown.truncate(1);
+        grown.append(&example().row(1)[..1], example().at(1, 1));
+        assert_eq!((grown.size(), grown.row(1)), (2, whole.row(1)));
     }
 
     #[test]

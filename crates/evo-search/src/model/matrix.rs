@@ -33,6 +33,12 @@ impl Matrix {
         self.rows += 1;
     }
 
+    /// Keeps the first `rows` rows.
+    pub fn truncate(&mut self, rows: usize) {
+        self.rows = self.rows.min(rows);
+        self.values.truncate(self.rows * self.columns);
+    }
+
     /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows

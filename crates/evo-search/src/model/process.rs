@@ -64,6 +64,8 @@ pub struct GaussianProcess {
     scale: f64,
     /// The whitened targets: `z` in `L z = y`, with standardized targets `y`.
     whitened: Vec<f64>,
+    /// How many of the last rows of the factor are points in flight.
+    in_flight: usize,
     /// How often older rows of the factor changed, and how often older targets did. A screen compares these
     /// numbers to know how much of its work is still valid.
     generation: u64,
@@ -82,6 +84,7 @@ impl GaussianProcess {
             center: 0.0,
             scale: 1.0,
             whitened: Vec::new(),
+            in_flight: 0,
             generation: 0,
             target_generation: 0,
         }
@@ -152,6 +155,7 @@ impl GaussianProcess {
             self.inputs = Matrix::with_columns(x.columns());
         }
         self.factor = factor.unwrap_or_default();
+        self.in_flight = 0;
         self.generation += 1;
         self.retarget(&y[..self.factor.size()]);
     }
@@ -159,7 +163,7 @@ impl GaussianProcess {
     /// Replaces all targets, for example because they are relative to a best that changed. `O(n²)`: the
     /// factor does not depend on targets, so only `L z = y` is solved again.
     pub fn retarget(&mut self, y: &[f64]) {
-        assert_eq!(y.len(), self.factor.size(), "each row has a target");
+        assert_eq!((y.len(), self.in_flight), (self.factor.size(), 0), "each row has a target");
         self.targets = clipped(y);
         (self.whitened, self.center, self.scale) = standardized(&self.targets);
         self.factor.solve_lower(&mut self.whitened);
@@ -170,13 +174,11 @@ impl GaussianProcess {
     /// `Cholesky::append`), and `z` its next element by one step of forward substitution. Mean and scale of
     /// the targets stay as they were at the last `retarget`, or all of `z` would change.
     pub fn append(&mut self, row: &[f64], y: f64) {
+        assert_eq!(self.in_flight, 0, "points in flight come after all observations");
         if self.targets.is_empty() {
             return self.learn(&Matrix::from_rows(&[row]), &[y]);
         }
-        let scaled = self.scaled(row);
-        let covariances = self.covariances(&scaled, self.inputs.rows());
-        self.factor.append(&covariances, self.hyperparameters.signal() + self.hyperparameters.noise());
-        self.inputs.push(&scaled);
+        self.append_input(row);
         let worst = self.targets.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         // A missing time counts as the worst so far.
         let y = if y.is_finite() { y } else { worst };
@@ -186,18 +188,59 @@ impl GaussianProcess {
         self.whitened.push(((y - self.center) / self.scale - dot(before, &self.whitened)) / diagonal);
     }
 
-    /// The prediction for a point: the signal, without the noise of measuring it.
+    /// Takes in a point that is being measured. Its measurement is taken for the present expectation, so that
+    /// no mean changes, and the variance falls around the point. In whitened form that is a `z` of 0.
+    /// `land` takes all such points back.
+    pub fn launch(&mut self, row: &[f64]) {
+        if self.targets.is_empty() {
+            return;
+        }
+        self.append_input(row);
+        self.whitened.push(0.0);
+        self.in_flight += 1;
+    }
+
+    /// Takes back all points in flight.
+    pub fn land(&mut self) {
+        let observations = self.observations();
+        self.inputs.truncate(observations);
+        self.factor.truncate(observations);
+        self.whitened.truncate(observations);
+        self.in_flight = 0;
+    }
+
+    fn append_input(&mut self, row: &[f64]) {
+        let scaled = self.scaled(row);
+        let covariances = self.covariances(&scaled, self.inputs.rows());
+        self.factor.append(&covariances, self.hyperparameters.signal() + self.hyperparameters.noise());
+        self.inputs.push(&scaled);
+    }
+
+    /// The prediction for a point: the signal, without the noise of measuring it. Points in flight do not
+    /// count.
     pub fn predict_row(&self, row: &[f64]) -> ModelPrediction {
+        self.predict_both(row).0
+    }
+
+    /// The prediction for a point, and what it will be once the points in flight are measured if they are as
+    /// expected: the same mean and at most the same spread.
+    pub fn predict_both(&self, row: &[f64]) -> (ModelPrediction, ModelPrediction) {
         let whitened = self.whitened_row(row);
         let mean = dot(&whitened, &self.whitened);
+        let (measured, in_flight) = whitened.split_at(self.observations());
         // Rounding may make this slightly negative at observed points; `in_units` takes it for 0.
-        let variance = self.hyperparameters.signal() - dot(&whitened, &whitened);
-        self.in_units(mean, variance)
+        let variance = self.hyperparameters.signal() - dot(measured, measured);
+        (self.in_units(mean, variance), self.in_units(mean, variance - dot(in_flight, in_flight)))
     }
 
     /// Number of observations.
     pub fn observations(&self) -> usize {
         self.targets.len()
+    }
+
+    /// Number of points in flight.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight
     }
 
     pub(super) fn generations(&self) -> (u64, u64) {
@@ -327,6 +370,35 @@ mod tests {
         // One target is its own mean, so the expected mean is that everywhere.
         assert!((there.mean - 3.0).abs() < 1e-12);
         assert!((there.spread - (1.0 - k * k / v).sqrt()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn points_in_flight_narrow_what_is_expected_and_move_nothing() {
+        let (x, y) = grid(5);
+        let mut process = plain(2);
+        let (first, here, far) = ([0.31, 0.4], [0.33, 0.42], [0.9, 0.05]);
+        process.launch(&first);
+        assert_eq!(process.in_flight(), 0, "nothing is expected before the first observation");
+        process.learn(&x, &y);
+        let before = process.predict_row(&here);
+        assert_eq!(process.predict_both(&here), (before, before));
+        let expected = process.predict_row(&first).mean;
+        process.launch(&first);
+        let (now, then) = process.predict_both(&here);
+        assert_eq!((process.in_flight(), process.observations(), now), (1, 25, before));
+        assert!(then.mean == before.mean && then.spread < 0.7 * before.spread, "{then:?}");
+        assert!(process.predict_both(&far).1.spread > 0.95 * process.predict_row(&far).spread);
+        // The same as measuring what is expected, to rounding.
+        let mut measured = plain(2);
+        measured.learn(&x, &y);
+        measured.append(&first, expected);
+        let exact = measured.predict_row(&here);
+        assert!((then.mean - exact.mean).abs() < 1e-9 && (then.spread - exact.spread).abs() < 1e-9);
+        // Afterwards the process goes on as if nothing had been in flight.
+        process.land();
+        assert_eq!((process.in_flight(), process.predict_row(&here)), (0, before));
+        process.append(&first, expected);
+        assert_eq!(process.predict_row(&here), exact);
     }
 
     #[test]

@@ -26,6 +26,8 @@ struct ScreenBlock {
     means: Vec<f32>,
     /// The variance that the observations explain: `vᵀ v`.
     explained: Vec<f32>,
+    /// The variance that the points in flight will explain.
+    awaited: Vec<f32>,
 }
 
 /// Points and their predictions.
@@ -34,8 +36,9 @@ pub struct ProcessScreen {
     blocks: Vec<ScreenBlock>,
     points: usize,
     columns: usize,
-    /// Number of observations taken in.
+    /// Number of observations taken in, and of points in flight after them.
     taken: usize,
+    in_flight: usize,
     generation: u64,
     target_generation: u64,
     /// Mean and standard deviation of the targets, and the variance of the signal, as of the last update:
@@ -54,6 +57,7 @@ impl ProcessScreen {
             points: points.rows(),
             columns,
             taken: 0,
+            in_flight: 0,
             generation: u64::MAX,
             target_generation: u64::MAX,
             center: 0.0,
@@ -68,6 +72,7 @@ impl ProcessScreen {
                 whitened: Vec::new(),
                 means: vec![0.0; BLOCK],
                 explained: vec![0.0; BLOCK],
+                awaited: vec![0.0; BLOCK],
             });
         }
         points.iter().enumerate().for_each(|(at, row)| screen.place(at, row));
@@ -79,6 +84,7 @@ impl ProcessScreen {
     pub fn update(&mut self, process: &GaussianProcess) {
         let (generation, target_generation) = process.generations();
         if generation != self.generation {
+            self.land();
             self.taken = 0;
             self.blocks.iter_mut().for_each(|block| block.whitened.clear());
         }
@@ -95,11 +101,17 @@ impl ProcessScreen {
         }
         let lengths: Vec<f32> = process.hyperparameters().lengths().map(|length| length as f32).collect();
         // First, because means are sums over the whitened covariances of all observations.
-        for observation in self.taken..process.observations() {
-            self.take(observation, process, &lengths);
+        if self.taken < process.observations() {
+            // Points in flight come after all observations, so they are taken in again.
+            self.land();
         }
-        self.taken = process.observations();
-        for (observation, target) in process.whitened_targets().iter().enumerate().skip(old) {
+        for row in self.taken + self.in_flight..process.observations() + process.in_flight() {
+            self.take(row, process, &lengths);
+        }
+        (self.taken, self.in_flight) = (process.observations(), process.in_flight());
+        // The whitened target of a point in flight is 0, so means are sums over observations only.
+        let targets = process.whitened_targets()[..self.taken].iter();
+        for (observation, target) in targets.enumerate().skip(old) {
             for block in &mut self.blocks {
                 let whitened = &block.whitened[observation * BLOCK..(observation + 1) * BLOCK];
                 let target = *target as f32;
@@ -118,6 +130,24 @@ impl ProcessScreen {
             mean: self.center + self.scale * f64::from(*mean),
             spread: self.scale * (self.signal - f64::from(*explained)).max(0.0).sqrt(),
         })
+    }
+
+    /// What remains of each point's variance once the points in flight are measured, 0 to 1.
+    pub fn remaining(&self) -> impl Iterator<Item = f64> + '_ {
+        let lanes = self.blocks.iter().flat_map(|block| block.explained.iter().zip(&block.awaited));
+        lanes.take(self.points).map(|(explained, awaited)| {
+            let variance = self.signal - f64::from(*explained);
+            if variance > 0.0 { (1.0 - f64::from(*awaited) / variance).max(0.0) } else { 1.0 }
+        })
+    }
+
+    /// Takes back all points in flight.
+    pub fn land(&mut self) {
+        for block in &mut self.blocks {
+            block.whitened.truncate(self.taken * BLOCK);
+            block.awaited.fill(0.0);
+        }
+        self.in_flight = 0;
     }
 
     fn place(&mut self, at: usize, row: &[f64]) {
@@ -151,7 +181,9 @@ impl ProcessScreen {
             subtract(&mut covariances, before, &block.whitened);
             covariances.iter_mut().for_each(|value| *value *= inverse);
             block.whitened.extend_from_slice(&covariances);
-            block.explained.iter_mut().zip(&covariances).for_each(|(explained, v)| *explained += v * v);
+            let is_measured = observation < process.observations();
+            let explained = if is_measured { &mut block.explained } else { &mut block.awaited };
+            explained.iter_mut().zip(&covariances).for_each(|(explained, v)| *explained += v * v);
         }
     }
 }
@@ -226,6 +258,23 @@ mod tests {
         }
         screen.update(&process);
         agrees(&screen, &process, &points);
+        let free: Vec<ModelPrediction> = screen.predictions().collect();
+        for round in 0..3 {
+            // Rows of later rounds come beside those that are in flight already.
+            process.launch(points.row(7 * round));
+            process.launch(points.row(7 * round + 1));
+            screen.update(&process);
+            assert!(screen.predictions().eq(free.iter().copied()), "points in flight move nothing");
+            for (remaining, row) in screen.remaining().zip(points.iter()) {
+                let (now, then) = process.predict_both(row);
+                let exact = (then.spread / now.spread.max(1e-9)).min(1.0);
+                assert!((remaining.sqrt() - exact).abs() * now.spread < 6e-3, "{remaining} is not {exact}");
+            }
+        }
+        assert!(screen.remaining().nth(14).unwrap() < 0.5);
+        process.land();
+        screen.land();
+        assert!(screen.remaining().all(|share| share == 1.0));
         let logs: Vec<f64> = targets.iter().map(|target| (target + 2.0).ln()).collect();
         process.retarget(&logs);
         process.append(&[0.5, 0.5, 0.5], 0.1);

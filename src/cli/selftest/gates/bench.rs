@@ -109,7 +109,7 @@ impl<'a> GateBench<'a> {
             }
         }
         let built = build(&setup.farm, sources)?;
-        let lane = session::lane(setup, None)?;
+        let lane = session::lane(setup, None, None)?;
         Ok(GateBench { setup, lane, seed, built })
     }
 
@@ -145,7 +145,7 @@ impl<'a> GateBench<'a> {
             _ => Standing::default(),
         };
         let judgement = match self.limits(row.handling) {
-            Some(limits) => session::lane_within(self.setup, None, limits)?.evaluate(&job, &standing),
+            Some(limits) => session::lane_within(self.setup, None, None, limits)?.evaluate(&job, &standing),
             None => self.lane.evaluate(&job, &standing),
         };
         Ok(GateFinding { gate: failed(&judgement.gates), verdict: judgement.verdict })

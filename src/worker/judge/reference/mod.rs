@@ -3,6 +3,9 @@
 //! A reference reads the inputs as they were rounded and computes in fp64. The trusted computation
 //! does what a decent kernel does (f32 accumulation in plain order, output rounded); its error against
 //! fp64 says how large an honest kernel's error may be on exactly these inputs.
+//!
+//! The plain functions here are the definition. On a GPU the device computes large answers itself
+//! (`super::on_device`, `references.cu`).
 
 mod attention;
 mod builtin;
@@ -14,6 +17,8 @@ mod softmax;
 #[cfg(test)]
 pub(super) mod testing;
 mod transpose;
+mod work;
 
 pub use builtin::find;
-pub use operands::{Operands, ReferenceAnswer, finite_sums, max_abs, pair_sums, rms};
+pub use operands::{Noise, Operands, ReferenceAnswer, UNIT_F32, finite_sums, max_abs, pair_sums, rms};
+pub use work::{ReferenceWork, WorkBuffers, WorkKind, blocks, double, int, launch, long};

@@ -28,6 +28,7 @@ pub fn check_plan(reference: &str) -> CheckPlan {
         fast_math: false,
         flushes_subnormals: false,
         reference_f64: false,
+        series_ms: evo_protocol::worker::SERIES_MS,
         checks: CheckSet::default(),
     }
 }

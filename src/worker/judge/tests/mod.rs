@@ -477,7 +477,7 @@ fn kept_answers_to_other_inputs_are_computed_anew() {
     let check = check_plan("gemm");
     let mut judge = judge_of(kernel(honest), check.clone());
     let case = Case::first(&shapes()[0]);
-    let right = expected::compute(&check, &case, &mut |_: &[Vec<u8>]| unreachable!()).unwrap();
+    let (right, _) = expected::compute(&check, &case, &mut |_: &[Vec<u8>]| unreachable!()).unwrap();
     let mut stale = ExpectedSet { inputs: ContentHash::of(b"of another program"), ..right };
     stale.outputs[0].values[3] += 1.0;
     judge.expected.put(&expected::key(&check, &case, None), stale, std::time::Duration::ZERO);

@@ -1,0 +1,205 @@
+//! The conditions of a sweep on a device, and its definition: what decides whether results outlive an edit, and what
+//! names the edit.
+
+use evo_protocol::device::{DeviceInfo, DeviceKind};
+use evo_protocol::worker::CheckPlan;
+use evo_space::genome::ContentHash;
+use evo_space::space::SearchSpace;
+
+use crate::cli::args::SandboxMode;
+use crate::journal::conditions::Conditions;
+use crate::journal::definition::{DefinedParameter, DefinedProblem, StudyDefinition};
+use crate::journal::record::{InputRole, StudyInput};
+use crate::kernel::spec::{KernelSpec, ProblemSpec, ReferenceSpec};
+
+/// Values of a parameter that a header keeps.
+const VALUES_MAX: usize = 256;
+
+/// Everything but the variant itself that decides its verdict. `gates` is the worker's, `references` is the machine
+/// code of a reference kernel.
+pub struct JudgedUnder<'a> {
+    pub gates: &'a str,
+    pub device: &'a DeviceInfo,
+    pub sandbox: SandboxMode,
+    pub kernel: &'a KernelSpec,
+    pub check: &'a CheckPlan,
+    pub references: &'a [ContentHash],
+    pub inputs: &'a [StudyInput],
+}
+
+impl JudgedUnder<'_> {
+    /// As they are kept and compared.
+    pub fn conditions(&self) -> Conditions {
+        let mut conditions = Conditions::default();
+        conditions.add("gates", self.gates);
+        conditions.add("ranking", self.kernel.objective.ranking.as_str());
+        self.add_device(&mut conditions);
+        self.add_check(&mut conditions);
+        self.add_inputs(&mut conditions);
+        conditions
+    }
+
+    /// The class of device: results of one card hold for another one like it, and not for one that is set up otherwise.
+    fn add_device(&self, conditions: &mut Conditions) {
+        let device = self.device;
+        let is_host = device.kind == DeviceKind::Host;
+        let memory = match is_host {
+            // What the kernel keeps for itself varies from boot to boot.
+            true => format!("{} GiB", device.memory_bytes.div_ceil(1 << 30)),
+            false => device.memory_bytes.to_string(),
+        };
+        let rates = [device.bandwidth, device.flops_f32, device.flops_f16];
+        let pairs = [
+            ("device kind", device.kind.as_str().to_string()),
+            ("device name", device.name.clone()),
+            ("device arch", device.arch.clone()),
+            ("device driver", device.driver.clone()),
+            ("device multiprocessors", device.multiprocessors.to_string()),
+            ("device memory", memory),
+            ("device cache", device.l2_bytes.to_string()),
+            ("device limits", serde_json::to_string(&device.limits).unwrap_or_default()),
+            // From the clocks that the device may reach.
+            ("device rates", format!("{rates:?}")),
+        ];
+        pairs.into_iter().for_each(|(name, value)| conditions.add(name, value));
+        for (name, value) in evo_device::telemetry::settings(&device.uuid) {
+            conditions.add(format!("device {name}"), value);
+        }
+        if is_host {
+            let fences = if self.sandbox == SandboxMode::On { "on" } else { "off" };
+            conditions.add("sandbox", fences);
+        }
+    }
+
+    /// How answers are judged. The seed does not count: inputs are drawn anew by the same recipe.
+    fn add_check(&self, conditions: &mut Conditions) {
+        let check = serde_json::to_value(self.check).unwrap_or_default();
+        let settings = check.as_object().into_iter().flatten();
+        for (name, value) in settings.filter(|(name, value)| *name != "seed" && !value.is_null()) {
+            conditions.add(format!("check {name}"), value.to_string());
+        }
+        // Asked of the compiler's report, which is not there where a result is taken over by its source.
+        if let Some(bytes) = self.kernel.check.spill_bytes_max {
+            conditions.add("check spill_bytes_max", bytes.to_string());
+        }
+        for (position, hash) in self.references.iter().enumerate() {
+            conditions.add(format!("reference code {position}"), hash.as_str());
+        }
+    }
+
+    /// The compiler, and the files with inputs and expected answers.
+    fn add_inputs(&self, conditions: &mut Conditions) {
+        let has_kernel = matches!(self.kernel.check.reference, ReferenceSpec::Kernel { .. });
+        for input in self.inputs {
+            match input.role {
+                InputRole::Compiler => {
+                    conditions.add("compiler", input.name.as_str());
+                    conditions.add("compiler and its arguments", input.hash.as_str());
+                }
+                InputRole::Data => conditions.add(format!("input {}", input.name), input.hash.as_str()),
+                // The machine code of a reference kernel says more than its text.
+                InputRole::Reference if !has_kernel => {
+                    conditions.add(format!("answers {}", input.name), input.hash.as_str());
+                }
+                // Part of every variant's own source.
+                InputRole::Space | InputRole::Kernel | InputRole::Include | InputRole::Reference => {}
+            }
+        }
+    }
+}
+
+/// What a person edits, for the header.
+pub fn definition(space: &SearchSpace, kernel: &KernelSpec, problems: &[&ProblemSpec]) -> StudyDefinition {
+    let parameter = |one: &evo_space::parameter::Parameter| DefinedParameter {
+        name: one.name.to_string(),
+        values: match one.values.len() {
+            0..=VALUES_MAX => one.values.iter().map(ToString::to_string).collect(),
+            _ => Vec::new(),
+        },
+        count: one.values.len(),
+        default: one.default_value().to_string(),
+    };
+    let problem = |one: &&ProblemSpec| DefinedProblem {
+        name: one.name.clone(),
+        sizes: one.sizes.iter().map(|(name, size)| (name.clone(), size.to_string())).collect(),
+        weight: one.weight,
+        timed: one.timed,
+    };
+    StudyDefinition {
+        parameters: space.parameters().iter().map(parameter).collect(),
+        constraints: space.constraints().iter().map(|one| one.expr.text().to_string()).collect(),
+        problems: problems.iter().map(problem).collect(),
+        options: kernel.options.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evo_protocol::device::DeviceLimits;
+
+    use super::*;
+    use crate::engine::fake;
+    use crate::engine::recipe::KernelRecipe;
+    use crate::kernel::catalog;
+
+    /// What a test changes.
+    struct Parts {
+        gates: String,
+        device: DeviceInfo,
+        sandbox: SandboxMode,
+        kernel: KernelSpec,
+        check: CheckPlan,
+        references: Vec<ContentHash>,
+        inputs: Vec<StudyInput>,
+    }
+
+    fn conditions(seed: u64, change: impl FnOnce(&mut Parts)) -> Conditions {
+        let kernel = catalog::open("gemm").unwrap().kernel.unwrap();
+        let limits = DeviceLimits::of_arch("sm_90a").unwrap();
+        let check = KernelRecipe::new(&kernel, limits, &[], None, seed).judging().0.clone();
+        let input = |role, name: &str| StudyInput { role, name: name.into(), hash: ContentHash::of(b"1") };
+        let mut parts = Parts {
+            gates: "evo 1".into(),
+            device: fake::header().device,
+            sandbox: SandboxMode::On,
+            kernel,
+            check,
+            references: vec![ContentHash::of(b"reference")],
+            inputs: vec![input(InputRole::Compiler, "c++ 12"), input(InputRole::Data, "x.npy")],
+        };
+        change(&mut parts);
+        let Parts { gates, device, sandbox, kernel, check, references, inputs } = &parts;
+        let sandbox = *sandbox;
+        JudgedUnder { gates, device, sandbox, kernel, check, references, inputs }.conditions()
+    }
+
+    #[test]
+    fn whatever_decides_a_verdict_is_a_condition() {
+        let plain = conditions(1, |_| {});
+        let check = |change: fn(&mut Parts), name: &str| {
+            let changes = plain.changes(&conditions(1, change));
+            assert!(changes.len() == 1 && changes[0].starts_with(name), "{name}: {changes:?}");
+        };
+        check(|parts| parts.gates = "evo 2".into(), "`gates`");
+        check(|parts| parts.device.name = "other".into(), "`device name`");
+        check(|parts| parts.device.driver = "other".into(), "`device driver`");
+        check(|parts| parts.device.memory_bytes = 80 << 30, "`device memory`");
+        check(|parts| parts.device.limits.shared_optin_bytes = 1, "`device limits`");
+        check(|parts| parts.device.flops_f32 = Some(1e12), "`device rates`");
+        check(|parts| parts.sandbox = SandboxMode::Off, "`sandbox`");
+        check(|parts| parts.check.rtol = Some(0.5), "`check rtol`");
+        check(|parts| parts.check.seeds += 1, "`check seeds`");
+        check(|parts| parts.check.families = vec!["normal".into()], "`check families`");
+        check(|parts| parts.kernel.check.spill_bytes_max = Some(0), "`check spill_bytes_max`");
+        check(|parts| parts.references[0] = ContentHash::of(b"other"), "`reference code 0`");
+        check(|parts| parts.inputs[0].hash = ContentHash::of(b"2"), "`compiler and its arguments`");
+        check(|parts| parts.inputs[1].hash = ContentHash::of(b"2"), "`input x.npy`");
+    }
+
+    #[test]
+    fn another_seed_and_another_card_of_the_class_are_no_other_conditions() {
+        let plain = conditions(1, |_| {});
+        assert_eq!(plain.hash(), conditions(2, |_| {}).hash());
+        assert_eq!(plain.hash(), conditions(1, |parts| parts.device.uuid = "another".into()).hash());
+    }
+}

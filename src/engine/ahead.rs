@@ -1,0 +1,236 @@
+//! How many variants are under way at once: as many as the device takes in while one of them compiles, and a few
+//! more. What is proposed later is proposed with more outcomes known, so nothing is proposed earlier than needed.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use super::mean::Mean;
+
+/// Tasks given to the lane at once: the running one and the next, so that the device does not wait
+/// while the engine syncs the journal.
+pub(super) const LANE_DEPTH: usize = 2;
+
+/// Variants under way before anything has been evaluated.
+const FIRST: u64 = 8;
+
+/// What the device takes in while one variant compiles is a mean; its tasks come in bursts of short ones.
+const MARGIN: f64 = 1.25;
+
+/// What a run knows of its strategy and its budget.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Need {
+    /// Compile processes.
+    pub jobs: usize,
+    /// Evaluations so far.
+    pub evaluated: u64,
+    /// Whether proposals depend on outcomes at all.
+    pub learns: bool,
+    /// Whether the number of evaluations is limited, so that a blind proposal costs one that is not.
+    pub is_limited: bool,
+}
+
+/// Compile time, time in the lane, and what follows from them.
+#[derive(Debug, Default)]
+pub(super) struct Ahead {
+    /// Seconds that a source takes in a compile process.
+    compile: Mean,
+    /// Seconds that a proposal takes of the lane: nothing for one that never gets there.
+    lane: Mean,
+    /// Whether a variant was on the device.
+    has_run: bool,
+    /// Sources in compile processes, and when they got there.
+    running: HashMap<u64, Duration>,
+    /// Sources that wait for a process, in order.
+    queued: VecDeque<u64>,
+}
+
+impl Ahead {
+    /// A source went to the compilers, of which there are `jobs`.
+    pub(super) fn submitted(&mut self, number: u64, jobs: usize, now: Duration) {
+        match self.running.len() < jobs {
+            true => drop(self.running.insert(number, now)),
+            false => self.queued.push_back(number),
+        }
+    }
+
+    /// The compilers have answered. They take sources in order, so the first that waits begins now.
+    pub(super) fn answered(&mut self, number: u64, now: Duration) {
+        match self.running.remove(&number) {
+            Some(began) => {
+                self.compile.add(now.saturating_sub(began).as_secs_f64());
+                self.running.extend(self.queued.pop_front().map(|next| (next, now)));
+            }
+            None => self.queued.retain(|own| *own != number),
+        }
+    }
+
+    /// The compilers were told to drop everything.
+    pub(super) fn cancelled(&mut self) {
+        self.running.clear();
+        self.queued.clear();
+    }
+
+    /// A proposal is done and took so many seconds of the lane.
+    pub(super) fn done(&mut self, seconds: f64) {
+        // The first one on the device waits for the answers of the reference, which the others find.
+        if seconds > 0.0 && !std::mem::replace(&mut self.has_run, true) {
+            return;
+        }
+        self.lane.add(seconds);
+    }
+
+    /// How many variants to have between proposal and verdict.
+    pub(super) fn target(&self, need: Need) -> usize {
+        let jobs = need.jobs.max(1);
+        if !need.learns {
+            return fixed(jobs, u64::MAX);
+        }
+        // One for each process and a few that take its place, and those on the device.
+        let most = jobs + (jobs / 4).max(1) + LANE_DEPTH;
+        let at_first = usize::try_from(need.evaluated / 2 + FIRST).unwrap_or(usize::MAX);
+        let (Some(compile), Some(lane)) = (self.compile.value(), self.lane.value()) else {
+            return most.min(at_first);
+        };
+        // Without a time in the lane everything is refused before it, and the compilers are the slow stage.
+        let taken_in = if lane > 0.0 { compile / lane } else { f64::INFINITY };
+        let wanted = (MARGIN * taken_in).ceil() as usize;
+        let target = wanted.saturating_add(1 + LANE_DEPTH).min(most);
+        // Compilers that would idle cost nothing; evaluations are scarce only if they are limited.
+        if need.is_limited { target.min(at_first) } else { target }
+    }
+
+    /// How many sources the compilers hold at once: one more for each eight, which begin while an answer travels.
+    pub(super) fn depth(jobs: usize) -> usize {
+        jobs + (jobs / 8).max(1)
+    }
+}
+
+/// The number under way where times say nothing: twice the number of compilers and four more, at first less, so that
+/// it does not depend on a clock.
+pub(super) fn fixed(jobs: usize, evaluated: u64) -> usize {
+    usize::try_from(evaluated / 2 + FIRST).unwrap_or(usize::MAX).min(2 * jobs + 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cmp::Reverse;
+    use std::collections::BinaryHeap;
+
+    use super::*;
+
+    /// What a simulated run came to, over its second half.
+    #[derive(Debug)]
+    struct Played {
+        compile_busy: f64,
+        lane_busy: f64,
+        in_flight: f64,
+    }
+
+    /// Plays `count` proposals through `jobs` compilers and one lane. `of` gives the milliseconds of each in both.
+    fn play(jobs: usize, count: u64, of: impl Fn(u64) -> (u64, u64)) -> Played {
+        let mut ahead = Ahead::default();
+        let (mut now, mut next, mut done) = (0u64, 0u64, 0u64);
+        // Ends of compilations and of lane tasks, the earliest first.
+        let mut ends = BinaryHeap::<Reverse<(u64, u64, bool)>>::new();
+        let (mut waiting, mut ready, mut active) = (VecDeque::new(), VecDeque::new(), 0);
+        let (mut lane, mut half) = (None, None::<u64>);
+        let (mut compile_ms, mut lane_ms, mut flight_ms) = (0, 0, 0);
+        while done < count {
+            let need = Need { jobs, evaluated: done, learns: true, is_limited: false };
+            while next < count && next - done < ahead.target(need) as u64 {
+                ahead.submitted(next, jobs, Duration::from_millis(now));
+                waiting.push_back(next);
+                next += 1;
+            }
+            while active < jobs
+                && let Some(number) = waiting.pop_front()
+            {
+                active += 1;
+                ends.push(Reverse((now + of(number).0, number, false)));
+            }
+            if lane.is_none()
+                && let Some(number) = ready.pop_front()
+            {
+                lane = Some(number);
+                ends.push(Reverse((now + of(number).1, number, true)));
+            }
+            let Reverse((at, number, is_lane)) = ends.pop().expect("something is under way");
+            if half.is_some() {
+                compile_ms += (at - now) * active as u64;
+                lane_ms += (at - now) * u64::from(lane.is_some());
+                flight_ms += (at - now) * (next - done);
+            }
+            now = at;
+            if is_lane {
+                (lane, done) = (None, done + 1);
+                ahead.done(of(number).1 as f64 / 1e3);
+                half = half.or((done >= count / 2).then_some(now));
+            } else {
+                active -= 1;
+                ahead.answered(number, Duration::from_millis(now));
+                ready.push_back(number);
+            }
+        }
+        let wall = (now - half.unwrap_or(0)) as f64;
+        let share = |busy: u64| busy as f64 / wall;
+        Played {
+            compile_busy: share(compile_ms) / jobs as f64,
+            lane_busy: share(lane_ms),
+            in_flight: share(flight_ms),
+        }
+    }
+
+    #[test]
+    fn slow_compilers_are_kept_busy_and_no_more_than_needed_is_under_way() {
+        let slow = play(16, 400, |_| (3000, 20));
+        assert!(slow.compile_busy > 0.95 && slow.in_flight < 23.0, "{slow:?}");
+        // Compile times that vary by a factor of four.
+        let varied = play(16, 400, |number| (1000 + (number * 7919) % 3000, 20));
+        assert!(varied.compile_busy > 0.9, "{varied:?}");
+    }
+
+    #[test]
+    fn a_slow_device_has_little_under_way_and_does_not_wait() {
+        let slow = play(16, 400, |_| (100, 200));
+        assert!(slow.lane_busy > 0.99 && slow.in_flight < 5.0, "{slow:?}");
+        let even = play(16, 400, |_| (300, 50));
+        assert!(even.lane_busy > 0.97 && even.in_flight < 12.0, "{even:?}");
+        // Nine of ten leave the device at once.
+        let bursts = play(16, 1000, |number| (300, if number % 10 == 0 { 200 } else { 10 }));
+        assert!(bursts.lane_busy > 0.85 && bursts.in_flight < 20.0, "{bursts:?}");
+    }
+
+    #[test]
+    fn a_first_evaluation_that_takes_seconds_and_a_hang_are_forgotten() {
+        let first = play(16, 200, |number| (300, if number == 0 { 5000 } else { 50 }));
+        assert!(first.lane_busy > 0.95, "{first:?}");
+        let hang = play(16, 400, |number| (300, if number == 100 { 10_000 } else { 50 }));
+        assert!(hang.lane_busy > 0.95, "{hang:?}");
+    }
+
+    #[test]
+    fn blind_proposals_are_few_where_evaluations_are_limited() {
+        let need = Need { jobs: 16, evaluated: 0, learns: true, is_limited: true };
+        let mut ahead = Ahead::default();
+        assert_eq!(ahead.target(need), 8);
+        ahead.submitted(0, 16, Duration::ZERO);
+        ahead.answered(0, Duration::from_secs(3));
+        [5.0, 0.02, 0.02].iter().for_each(|seconds| ahead.done(*seconds));
+        assert_eq!(
+            [0, 4, 20, 1000].map(|evaluated| ahead.target(Need { evaluated, ..need })),
+            [8, 10, 18, 22]
+        );
+        assert_eq!(ahead.target(Need { is_limited: false, ..need }), 22);
+        assert_eq!(ahead.target(Need { learns: false, ..need }), 36, "what does not learn is never blind");
+        assert_eq!(ahead.target(Need { jobs: 1, ..need }), 4);
+    }
+
+    #[test]
+    fn without_a_clock_the_number_is_fixed() {
+        assert_eq!(
+            [0, 1, 2, 20, 1000, u64::MAX].map(|evaluated| fixed(16, evaluated)),
+            [8, 8, 9, 18, 36, 36]
+        );
+        assert_eq!(fixed(1, 0), 6, "never more than the compilers need");
+    }
+}

@@ -1,0 +1,196 @@
+//! What a space file says that a person edits between two runs, as a study's header keeps it: parameters, constraints,
+//! problems and compiler options. Two of them tell what was changed.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Values of a change that are named one by one.
+const NAMED: usize = 8;
+
+/// A space and its problems as a header keeps them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StudyDefinition {
+    pub parameters: Vec<DefinedParameter>,
+    /// Texts of the constraints.
+    pub constraints: Vec<String>,
+    pub problems: Vec<DefinedProblem>,
+    /// Compiler options of the space file.
+    #[serde(default)]
+    pub options: Vec<String>,
+}
+
+/// A parameter with its values as text.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DefinedParameter {
+    pub name: String,
+    /// Empty for a parameter with more values than are worth keeping.
+    pub values: Vec<String>,
+    pub count: usize,
+    pub default: String,
+}
+
+/// A problem with its sizes as text.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DefinedProblem {
+    pub name: String,
+    pub sizes: BTreeMap<String, String>,
+    pub weight: f64,
+    pub timed: bool,
+}
+
+impl StudyDefinition {
+    /// What is different now, in words.
+    pub fn changes(&self, now: &StudyDefinition) -> Vec<String> {
+        let mut changes = Vec::new();
+        for one in &self.parameters {
+            match now.parameters.iter().find(|other| other.name == one.name) {
+                None => changes.push(format!("parameter `{}` is gone", one.name)),
+                Some(other) => one.changes(other, &mut changes),
+            }
+        }
+        for other in &now.parameters {
+            if !self.parameters.iter().any(|one| one.name == other.name) {
+                changes.push(format!("parameter `{}` is new", other.name));
+            }
+        }
+        changes.extend(lists("constraint", &self.constraints, &now.constraints));
+        for one in &self.problems {
+            match now.problems.iter().find(|other| other.name == one.name) {
+                None => changes.push(format!("problem `{}` is gone", one.name)),
+                Some(other) => one.changes(other, &mut changes),
+            }
+        }
+        let is_new = |other: &&DefinedProblem| !self.problems.iter().any(|one| one.name == other.name);
+        changes.extend(
+            now.problems.iter().filter(is_new).map(|other| format!("problem `{}` is new", other.name)),
+        );
+        changes.extend(lists("option", &self.options, &now.options));
+        changes
+    }
+}
+
+impl DefinedParameter {
+    fn changes(&self, now: &DefinedParameter, changes: &mut Vec<String>) {
+        let name = &self.name;
+        let only = |a: &DefinedParameter, b: &DefinedParameter| -> Vec<String> {
+            a.values.iter().filter(|value| !b.values.contains(value)).cloned().collect()
+        };
+        let unlisted = |one: &DefinedParameter| one.values.len() < one.count;
+        if unlisted(self) || unlisted(now) {
+            if self.count != now.count {
+                changes.push(format!("parameter `{name}` has {} values and had {}", now.count, self.count));
+            }
+        } else {
+            for (what, values) in [("new", only(now, self)), ("removed", only(self, now))] {
+                if !values.is_empty() {
+                    changes.push(format!("parameter `{name}`: {what} {}", listed(&values)));
+                }
+            }
+        }
+        if self.default != now.default {
+            changes.push(format!("the default of `{name}` is {} and was {}", now.default, self.default));
+        }
+    }
+}
+
+impl DefinedProblem {
+    fn changes(&self, now: &DefinedProblem, changes: &mut Vec<String>) {
+        let name = &self.name;
+        if self.sizes != now.sizes {
+            let names =
+                self.sizes.keys().chain(now.sizes.keys().filter(|key| !self.sizes.contains_key(*key)));
+            let text = |sizes: &BTreeMap<String, String>, key: &String| {
+                sizes.get(key).map_or_else(|| "not set".to_string(), String::clone)
+            };
+            let different = names.filter(|key| self.sizes.get(*key) != now.sizes.get(*key));
+            let parts: Vec<String> = different
+                .map(|key| format!("{key} is {} and was {}", text(&now.sizes, key), text(&self.sizes, key)))
+                .collect();
+            changes.push(format!("problem `{name}`: {}", parts.join(", ")));
+        }
+        if self.weight != now.weight {
+            changes.push(format!("problem `{name}`: weight is {} and was {}", now.weight, self.weight));
+        }
+        if self.timed != now.timed {
+            let word = if now.timed { "is timed now" } else { "is only checked now" };
+            changes.push(format!("problem `{name}` {word}"));
+        }
+    }
+}
+
+fn lists(what: &str, before: &[String], now: &[String]) -> Vec<String> {
+    let gone = before.iter().filter(|one| !now.contains(one));
+    let new = now.iter().filter(|one| !before.contains(one));
+    gone.map(|one| format!("{what} `{one}` is gone"))
+        .chain(new.map(|one| format!("{what} `{one}` is new")))
+        .collect()
+}
+
+fn listed(values: &[String]) -> String {
+    let more = values.len().saturating_sub(NAMED);
+    let shown: Vec<&str> = values.iter().take(NAMED).map(String::as_str).collect();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", shown.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parameter(name: &str, values: &[&str]) -> DefinedParameter {
+        let values: Vec<String> = values.iter().map(|value| value.to_string()).collect();
+        DefinedParameter { name: name.into(), count: values.len(), default: values[0].clone(), values }
+    }
+
+    fn problem(name: &str, size: i64) -> DefinedProblem {
+        let sizes = BTreeMap::from([("N".to_string(), size.to_string())]);
+        DefinedProblem { name: name.into(), sizes, weight: 1.0, timed: true }
+    }
+
+    fn before() -> StudyDefinition {
+        StudyDefinition {
+            parameters: vec![parameter("BLOCK", &["32", "64"]), parameter("OLD", &["1"])],
+            constraints: vec!["BLOCK < 100".into()],
+            problems: vec![problem("small", 64), problem("gone", 1)],
+            options: vec!["-O2".into()],
+        }
+    }
+
+    #[test]
+    fn what_a_person_edited_is_named() {
+        let now = StudyDefinition {
+            parameters: vec![parameter("BLOCK", &["64", "128"]), parameter("NEW", &["1"])],
+            constraints: vec!["BLOCK < 200".into()],
+            problems: vec![DefinedProblem { weight: 2.0, timed: false, ..problem("small", 128) }],
+            options: Vec::new(),
+        };
+        insta::assert_snapshot!(before().changes(&now).join("\n"), @r"
+        parameter `BLOCK`: new 128
+        parameter `BLOCK`: removed 32
+        the default of `BLOCK` is 64 and was 32
+        parameter `OLD` is gone
+        parameter `NEW` is new
+        constraint `BLOCK < 100` is gone
+        constraint `BLOCK < 200` is new
+        problem `small`: N is 128 and was 64
+        problem `small`: weight is 2 and was 1
+        problem `small` is only checked now
+        problem `gone` is gone
+        option `-O2` is gone
+        ");
+        assert!(before().changes(&before()).is_empty());
+    }
+
+    #[test]
+    fn long_lists_are_cut_and_unlisted_values_counted() {
+        let many: Vec<String> = (0..20).map(|n| n.to_string()).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let one = |parameter| StudyDefinition { parameters: vec![parameter], ..StudyDefinition::default() };
+        let changes = one(parameter("A", &["0"])).changes(&one(parameter("A", &many)));
+        assert_eq!(changes, ["parameter `A`: new 1, 2, 3, 4, 5, 6, 7, 8 and 11 more"]);
+        let unlisted = DefinedParameter { values: Vec::new(), count: 5000, ..parameter("A", &["0"]) };
+        let changes = one(parameter("A", &["0"])).changes(&one(unlisted));
+        assert_eq!(changes, ["parameter `A` has 5000 values and had 1"]);
+    }
+}

@@ -1,0 +1,222 @@
+//! Where a case's answers come from: a kept file, the plain functions, the user's kernel, or the device's own kernels.
+//!
+//! The device computes the large answers of built-in references (`on_device`). It computes the small ones
+//! too, beside the plain functions, and both must agree; of the large ones `doublecheck` has one computed again.
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use evo_device::device::{Device, Tolerance};
+use evo_protocol::check::GateCheck;
+use evo_protocol::device::DeviceError;
+use evo_protocol::dtype::DType;
+use evo_protocol::plan::ProblemPlan;
+use evo_protocol::worker::{CheckPlan, ReferencePlan};
+use evo_space::genome::ContentHash;
+
+use super::bounds::{self, OutputShape};
+use super::case::Case;
+use super::element;
+use super::expected::{self, ExpectedSet, Oddities};
+use super::inputs::{Draw, Family};
+use super::naive::{NaiveModules, NaiveRunner};
+use super::npy::task_error;
+use super::on_device::{AGREEMENT, AGREEMENT_NOISE, DeviceAnswer, DeviceReferences, disagreement};
+use super::pool::{CaseSet, ExpectedBuffer, Pool, TargetUpload};
+use super::reference::{ReferenceWork, WorkBuffers};
+use super::state::{Judge, read_buffers};
+
+/// Cases of fewer elements are computed by the processor: it takes less than a millisecond, and checks the device.
+const ON_DEVICE_MIN: u64 = 1 << 16;
+
+/// Why there is no set on the device.
+enum Unanswered {
+    /// The answer is none that could be used; the next magnitude may do.
+    Useless(String),
+    Failed(DeviceError),
+}
+
+impl From<DeviceError> for Unanswered {
+    fn from(error: DeviceError) -> Unanswered {
+        Unanswered::Failed(error)
+    }
+}
+
+impl Judge {
+    /// Puts a case's inputs and answers on the device.
+    pub(super) fn answer(
+        &mut self,
+        key: &ContentHash,
+        check: &CheckPlan,
+        case: &Case,
+        modules: NaiveModules,
+    ) -> Result<Rc<CaseSet>, DeviceError> {
+        let work = self.work(check, &case.plan);
+        if let Some(work) = work.as_ref().filter(|_| case.elements() >= ON_DEVICE_MIN) {
+            return self.answer_on_device(key, check, case, work);
+        }
+        // Kept answers count only if they belong to these very inputs; otherwise they are computed again.
+        if let Some(answers) = self.expected.get(key) {
+            let draw = draw(check, case, answers.magnitude);
+            let bytes = expected::input_bytes(&case.plan, draw)?;
+            if expected::hash_inputs(&bytes) == answers.inputs {
+                return self.upload(key, check, case, &answers, bytes);
+            }
+        }
+        let (device, pool) = (self.device.as_mut(), &mut self.pool);
+        let wide = check.reference_f64;
+        let mut naive = NaiveRunner { device, pool, modules, plan: &case.plan, wide };
+        let began = Instant::now();
+        let (answers, bytes) = expected::compute(check, case, &mut naive)?;
+        let answers = self.expected.put(key, answers, began.elapsed());
+        let set = self.upload(key, check, case, &answers, bytes)?;
+        match work {
+            Some(work) => self.compare_references(&work, case, &set).map(|()| set),
+            None => Ok(set),
+        }
+    }
+
+    /// What the device's own kernels would compute here.
+    fn work(&self, check: &CheckPlan, plan: &ProblemPlan) -> Option<ReferenceWork> {
+        let ReferencePlan::Builtin { name } = &check.reference else { return None };
+        self.device_references.as_ref().filter(|own| own.has(name))?;
+        ReferenceWork::of(name, plan, &self.device.info().limits)
+    }
+
+    /// Uploads inputs and the answers to them.
+    fn upload(
+        &mut self,
+        key: &ContentHash,
+        check: &CheckPlan,
+        case: &Case,
+        answers: &ExpectedSet,
+        bytes: Vec<Vec<u8>>,
+    ) -> Result<Rc<CaseSet>, DeviceError> {
+        let plans = &case.plan.buffers;
+        let inputs = read_buffers(&case.plan, bytes);
+        let targets: Vec<_> = answers
+            .outputs
+            .iter()
+            // An output without elements has nothing to compare.
+            .filter(|output| !output.values.is_empty())
+            .map(|output| {
+                let plan = &plans[output.buffer];
+                let bounds = bounds::bounds(check, shape(case, output.buffer), &output.scale);
+                let values = element::f64_bytes(&output.values);
+                TargetUpload { position: output.buffer, plan, values, bounds, answer: output }
+            })
+            .collect();
+        self.pool.add(self.device.as_mut(), key, answers.magnitude, &inputs, &targets)
+    }
+
+    fn answer_on_device(
+        &mut self,
+        key: &ContentHash,
+        check: &CheckPlan,
+        case: &Case,
+        work: &ReferenceWork,
+    ) -> Result<Rc<CaseSet>, DeviceError> {
+        let references = self.device_references.as_ref().ok_or_else(|| task_error("no reference kernels"))?;
+        let mut why = String::new();
+        // The largest magnitude first: the harder the inputs, the more they find.
+        for magnitude in expected::magnitudes(check, case.family) {
+            let bytes = expected::input_bytes(&case.plan, draw(check, case, *magnitude))?;
+            let inputs = read_buffers(&case.plan, bytes);
+            let device = self.device.as_mut();
+            let set = self.pool.fill(device, key, *magnitude, &inputs, |pool, device, set| {
+                let plan = &case.plan.buffers[work.output];
+                let expected = pool.room_for_answer(device, set, plan, 8 * plan.elements())?;
+                // Before anything can fail, so that the buffer is freed with the set.
+                set.targets.push(ExpectedBuffer::unjudged(work.output, expected));
+                let answer = compute(references, pool, device, (work, &case.plan), set, expected)?;
+                if let Some(complaint) = complaint(check, case, work, &answer) {
+                    return Err(Unanswered::Useless(complaint));
+                }
+                let bounds = bounds::bounds(check, shape(case, work.output), &answer.scale);
+                let target = ExpectedBuffer { bounds, rms: answer.scale.rms, ..set.targets.remove(0) };
+                set.targets.push(target);
+                Ok(())
+            });
+            match set {
+                Ok(set) => {
+                    let expected = set.targets[0].expected;
+                    self.doublecheck.consider(device, check, case, work, inputs, expected)?;
+                    return Ok(set);
+                }
+                Err(Unanswered::Useless(complaint)) => why = complaint,
+                Err(Unanswered::Failed(error)) => return Err(error),
+            }
+        }
+        Err(expected::no_answer(case, &why))
+    }
+
+    /// Computes a small case again on the device, which must agree with the processor.
+    fn compare_references(
+        &mut self,
+        work: &ReferenceWork,
+        case: &Case,
+        set: &CaseSet,
+    ) -> Result<(), DeviceError> {
+        let Some(references) = &self.device_references else { return Ok(()) };
+        let Some(target) = set.targets.iter().find(|target| target.position == work.output) else {
+            return Ok(());
+        };
+        let (device, pool) = (self.device.as_mut(), &mut self.pool);
+        let bytes = 8 * case.plan.buffers[work.output].elements();
+        let expected = pool.working(device, "(answer again)", bytes)?;
+        let answer = compute(references, pool, device, (work, &case.plan), set, expected)?;
+        let atol = AGREEMENT * answer.scale.max + AGREEMENT_NOISE * answer.scale.noise_max;
+        let tolerance = Tolerance { atol, rtol: AGREEMENT };
+        let found = device.compare(expected, DType::F64, target.expected, tolerance)?;
+        match found.first_bad {
+            None => Ok(()),
+            Some(index) => {
+                let (own, other) = (found.first_bad_actual, found.first_bad_expected);
+                let what = format!("element {index} is `{own:e}` and `{other:e}`");
+                Err(disagreement(&case.name(), &what))
+            }
+        }
+    }
+}
+
+/// Computes an answer on the device from the set's own inputs.
+fn compute(
+    references: &DeviceReferences,
+    pool: &mut Pool,
+    device: &mut dyn Device,
+    (work, plan): (&ReferenceWork, &ProblemPlan),
+    set: &CaseSet,
+    expected: evo_device::device::BufferId,
+) -> Result<DeviceAnswer, DeviceError> {
+    let input = |position: &usize| {
+        let own = set.inputs.iter().find(|own| own.position == *position);
+        own.map(|own| own.buffer).ok_or_else(|| task_error("an input of the reference is not there"))
+    };
+    let inputs = work.inputs.iter().map(input).collect::<Result<Vec<_>, _>>()?;
+    let elements = plan.buffers[work.output].elements();
+    let trusted = pool.working(device, "(trusted)", 4 * elements)?;
+    let scratch = pool.working(device, "(reference)", 8 * work.scratch())?;
+    references.compute(device, work, plan, &WorkBuffers { inputs, expected, trusted, scratch })
+}
+
+fn complaint(check: &CheckPlan, case: &Case, work: &ReferenceWork, answer: &DeviceAnswer) -> Option<String> {
+    let judged = check.checks.include(GateCheck::UsableReference);
+    let odd = Oddities {
+        elements: answer.scale.elements,
+        finite: answer.scale.finite,
+        first_nan: answer.first_nan,
+        first_special: answer.first_special,
+        max: answer.scale.max,
+        overflows: answer.overflows,
+    };
+    let complaint = expected::unusable(&case.plan, case.family, work.output, &odd);
+    complaint.filter(|_| judged || case.family != Family::Normal)
+}
+
+fn shape(case: &Case, buffer: usize) -> OutputShape {
+    OutputShape { family: case.family, ..expected::output_shape(&case.plan, buffer) }
+}
+
+fn draw(check: &CheckPlan, case: &Case, magnitude: f64) -> Draw {
+    Draw { seed: check.seed, index: case.seed_index, family: case.family, magnitude }
+}

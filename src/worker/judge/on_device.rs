@@ -1,0 +1,295 @@
+//! Built-in references computed by the device itself, with the numbers that bounds are made of.
+//!
+//! A product of 2048³ takes a processor with sixteen cores some hundred milliseconds in fp64, and a contender meets a
+//! dozen of them. The device's own kernels (`references.cu`) take a few. Answers stay in device memory, and a few
+//! kilobytes of sums come back. The plain functions beside this file remain the definition: small problems are computed by both,
+//! and of the large ones one is chosen by the seed (`doublecheck`).
+
+use evo_device::device::{BoundArgument, BufferId, Device, ModuleId};
+use evo_protocol::device::DeviceError;
+use evo_protocol::dtype::DType;
+use evo_protocol::plan::ProblemPlan;
+use evo_protocol::verdict::VerdictKind;
+
+use super::bounds::{AnswerScale, TrustedError};
+use super::element;
+use super::reference::{
+    Noise, ReferenceWork, UNIT_F32, WorkBuffers, WorkKind, blocks, double, int, launch, long,
+};
+
+/// Source of the kernels of all references.
+const SOURCE: &str = include_str!("reference/references.cu");
+
+/// References in the order of their numbers in the source, which begin with 1, and their kernels for each data type.
+const KERNELS: [(&str, &str); 6] = [
+    ("gemm", "gemm"),
+    ("softmax", "softmax"),
+    ("rmsnorm", "rmsnorm"),
+    ("reduction", "chains"),
+    ("transpose", "transpose"),
+    ("attention", "attention"),
+];
+
+/// How far the device's fp64 answer may be from the processor's, beside the largest element: other orders of a sum and
+/// another `exp`. A thousandth of what f32 arithmetic explains is enough where sums cancel.
+pub const AGREEMENT: f64 = 1e-9;
+pub const AGREEMENT_NOISE: f64 = 1e-3;
+
+/// Bytes of one block's sums: `Measure` has seven fp64 values, `Weight` nine.
+const MEASURE: usize = 7;
+const WEIGHT: usize = 9;
+/// Blocks of a kernel that sums, at most.
+const BLOCKS_MAX: usize = 264;
+/// Threads of such a block.
+const THREADS: u32 = 256;
+
+/// The source of one reference, or of all. None where the device has no kernels for that reference.
+pub fn source(name: Option<&str>) -> Option<String> {
+    let Some(name) = name else { return Some(SOURCE.to_string()) };
+    let number = KERNELS.iter().position(|(own, _)| *own == name)? + 1;
+    Some(format!("#define EVO_REFERENCE {number}\n{SOURCE}"))
+}
+
+/// Entry points of that source.
+pub fn entries(name: Option<&str>) -> Vec<String> {
+    let wanted = KERNELS.iter().filter(|(own, _)| name.is_none_or(|name| *own == name));
+    let by_type = wanted.clone().map(|(_, kernel)| *kernel).chain(["measure"]);
+    let typed = by_type.flat_map(|name| ["f16", "bf16", "f32"].map(|dtype| format!("{name}_{dtype}")));
+    let mut whole = vec!["weigh".to_string(), "measure_f64".to_string()];
+    whole.extend(wanted.filter(|(own, _)| *own == "reduction").map(|_| "reduce".to_string()));
+    typed.chain(whole).map(|name| format!("evo_reference_{name}")).collect()
+}
+
+/// The kernels, loaded.
+#[derive(Debug)]
+pub struct DeviceReferences {
+    module: ModuleId,
+    /// The only reference that was compiled; all if none.
+    name: Option<String>,
+    /// Where blocks leave their sums.
+    parts: BufferId,
+}
+
+/// What a buffer's values come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Measure {
+    finite: f64,
+    sum: f64,
+    square: f64,
+    largest: f64,
+    first_nan: Option<u64>,
+    first_special: Option<(u64, f64)>,
+}
+
+/// An answer that stays on the device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceAnswer {
+    /// What bounds depend on.
+    pub scale: AnswerScale,
+    /// The first NaN.
+    pub first_nan: Option<u64>,
+    /// The first NaN or infinity, and which.
+    pub first_special: Option<(u64, f64)>,
+    /// Whether the trusted computation is not finite somewhere where the answer is.
+    pub overflows: bool,
+}
+
+impl DeviceReferences {
+    /// Loads the compiled kernels of one reference, or of all.
+    ///
+    /// # Errors
+    /// The image is not that of [`source`] for this device.
+    pub fn load(
+        device: &mut dyn Device,
+        image: &[u8],
+        name: Option<&str>,
+    ) -> Result<DeviceReferences, DeviceError> {
+        let module = device.load(image, &entries(name))?;
+        let parts = device.allocate("(sums)", (BLOCKS_MAX * WEIGHT * 8) as u64)?;
+        Ok(DeviceReferences { module, name: name.map(String::from), parts })
+    }
+
+    /// Whether it has this reference.
+    pub fn has(&self, name: &str) -> bool {
+        self.name.as_deref().is_none_or(|own| own == name)
+    }
+
+    /// Computes an answer into `buffers` and measures it.
+    pub fn compute(
+        &self,
+        device: &mut dyn Device,
+        work: &ReferenceWork,
+        plan: &ProblemPlan,
+        buffers: &WorkBuffers,
+    ) -> Result<DeviceAnswer, DeviceError> {
+        device.launch(self.module, &work.launches(buffers))?;
+        let elements = plan.buffers[work.output].elements();
+        let own = self.measure(device, buffers.expected, DType::F64, elements)?;
+        let noise = self.noise(device, work, plan, buffers, &own)?;
+        let count = own.finite.max(1.0);
+        let mean = own.sum / count;
+        let largest = if own.largest > 0.0 { own.largest } else { 1.0 };
+        let arguments = vec![
+            BoundArgument::Buffer(buffers.expected),
+            BoundArgument::Buffer(buffers.trusted),
+            long(elements),
+            int(i32::from(work.has_trusted())),
+            double(mean),
+            double(largest),
+        ];
+        let [
+            distance,
+            scaled_square,
+            scaled_fourth,
+            error_square,
+            error_sum,
+            error_dot,
+            pair_square,
+            max,
+            lost,
+        ] = self.weigh(device, arguments, elements)?;
+        let trusted = TrustedError {
+            max,
+            norm: error_square.sqrt(),
+            mean: error_sum / elements.max(1) as f64,
+            slope: if pair_square > 0.0 { error_dot / pair_square } else { 0.0 },
+        };
+        let scale = AnswerScale {
+            elements,
+            rms: (own.square / count).sqrt(),
+            max: own.largest,
+            spread: (distance / count).sqrt(),
+            finite: own.finite as u64,
+            tail: if own.largest > 0.0 { (own.finite * scaled_fourth).sqrt() / scaled_square } else { 1.0 },
+            exact: work.is_exact(),
+            noise_max: noise.max,
+            noise_rms: noise.rms,
+            trusted: work.has_trusted().then_some(trusted),
+            ..AnswerScale::default()
+        };
+        let (first_nan, first_special) = (own.first_nan, own.first_special);
+        Ok(DeviceAnswer { scale, first_nan, first_special, overflows: lost > 0.0 })
+    }
+
+    /// The noise that the plain functions state, from the same numbers.
+    fn noise(
+        &self,
+        device: &mut dyn Device,
+        work: &ReferenceWork,
+        plan: &ProblemPlan,
+        buffers: &WorkBuffers,
+        answer: &Measure,
+    ) -> Result<Noise, DeviceError> {
+        let mut input = |at: usize| {
+            let elements = plan.buffers[work.inputs[at]].elements();
+            self.measure(device, buffers.inputs[at], work.dtype, elements)
+        };
+        Ok(match work.kind {
+            WorkKind::Gemm { k, .. } => {
+                let natural = (k as f64).sqrt() * input(0)?.rms() * input(1)?.rms();
+                let rms = (16.0 + (k as f64).sqrt() / 2.0) * UNIT_F32 * natural;
+                Noise { max: 4.0 * rms, rms }
+            }
+            WorkKind::Softmax { .. } => {
+                let argument = 4.0 * UNIT_F32 * input(0)?.largest;
+                Noise { max: argument * answer.largest, rms: argument * answer.rms() }
+            }
+            WorkKind::Reduction { count } => {
+                let natural = input(0)?.rms() * (count as f64).sqrt();
+                let error = (32.0 + (count as f64).powf(0.25)) * UNIT_F32 * natural;
+                Noise { max: 2.0 * error, rms: 2.0 * error }
+            }
+            WorkKind::Attention(_) => {
+                let values = input(2)?.rms();
+                let logits = self.measure(device, buffers.scratch, DType::F64, work.scratch())?;
+                let logit_error = UNIT_F32 * logits.largest * values;
+                Noise { max: 8.0 * logit_error, rms: 2.0 * logit_error }
+            }
+            WorkKind::RmsNorm { .. } | WorkKind::Transpose { .. } => Noise::default(),
+        })
+    }
+
+    fn measure(
+        &self,
+        device: &mut dyn Device,
+        buffer: BufferId,
+        dtype: DType,
+        elements: u64,
+    ) -> Result<Measure, DeviceError> {
+        let entry = format!("evo_reference_measure_{}", dtype.as_str());
+        let arguments = vec![BoundArgument::Buffer(buffer), long(elements)];
+        let parts: Vec<[f64; MEASURE]> = self.sums(device, entry, arguments, elements)?;
+        let place = |value: f64| (value < elements as f64).then_some(value as u64);
+        let mut whole = Measure::default();
+        for [finite, sum, square, largest, first_nan, first_special, special] in parts {
+            whole.finite += finite;
+            whole.sum += sum;
+            whole.square += square;
+            whole.largest = whole.largest.max(largest);
+            whole.first_nan = earlier(whole.first_nan, place(first_nan));
+            let found = place(first_special).map(|index| (index, special));
+            whole.first_special = match (whole.first_special, found) {
+                (Some(own), Some(other)) => Some(if other.0 < own.0 { other } else { own }),
+                (own, other) => own.or(other),
+            };
+        }
+        Ok(whole)
+    }
+
+    fn weigh(
+        &self,
+        device: &mut dyn Device,
+        arguments: Vec<BoundArgument>,
+        elements: u64,
+    ) -> Result<[f64; WEIGHT], DeviceError> {
+        let parts: Vec<[f64; WEIGHT]> =
+            self.sums(device, "evo_reference_weigh".into(), arguments, elements)?;
+        let mut whole = [0.0f64; WEIGHT];
+        for part in parts {
+            for (index, (own, other)) in whole.iter_mut().zip(part).enumerate() {
+                *own = if index == 7 { own.max(other) } else { *own + other };
+            }
+        }
+        Ok(whole)
+    }
+
+    /// Runs a kernel whose blocks leave `N` values each, and brings these back.
+    fn sums<const N: usize>(
+        &self,
+        device: &mut dyn Device,
+        entry: String,
+        mut arguments: Vec<BoundArgument>,
+        elements: u64,
+    ) -> Result<Vec<[f64; N]>, DeviceError> {
+        arguments.push(BoundArgument::Buffer(self.parts));
+        let grid = blocks(elements);
+        device.launch(self.module, &[launch(entry, [grid, 1, 1], THREADS, 0, arguments)])?;
+        // Reading waits for the kernel on every device; a fault shows here.
+        device.synchronize()?;
+        let values = element::widen(&device.read(self.parts)?, DType::F64);
+        let parts = values.chunks_exact(N).take(grid as usize);
+        Ok(parts.filter_map(|part| part.try_into().ok()).collect())
+    }
+}
+
+impl Measure {
+    fn rms(&self) -> f64 {
+        (self.square / self.finite.max(1.0)).sqrt()
+    }
+}
+
+fn earlier(own: Option<u64>, other: Option<u64>) -> Option<u64> {
+    match (own, other) {
+        (Some(own), Some(other)) => Some(own.min(other)),
+        (own, other) => own.or(other),
+    }
+}
+
+/// Says that the two computations of a reference differ, which makes every verdict doubtful.
+pub fn disagreement(case: &str, what: &str) -> DeviceError {
+    let text = format!(
+        "the device and the processor do not agree on the reference's answer to `{case}`: {what}\n\
+         hint: `evo selftest references` compares both"
+    );
+    DeviceError::plain(VerdictKind::HarnessError, text)
+}

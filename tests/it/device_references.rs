@@ -1,0 +1,137 @@
+//! Built-in references as kernels of the device: they agree with the plain functions, a wrong one is found, and they
+//! judge a variant as the plain functions do. The host device compiles and runs the same kernels as a GPU does.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use evo::compile::support::{OwnKernels, kernels_with};
+use evo::supervise::job::Standing;
+use evo::supervise::lane::{Lane, LaneLimits, LaneOptions};
+use evo::worker::judge::agreement::{Agreement, compare_references};
+use evo::worker::judge::on_device;
+use evo_device::host::HostDevice;
+use evo_protocol::device::DeviceKind;
+use evo_protocol::verdict::{Gate, GateState, VerdictKind};
+use evo_protocol::worker::ReferenceKernels;
+use evo_space::value::Value;
+use serde_json::{Value as Json, json};
+
+use crate::lane::job_of;
+use crate::toolchain;
+
+const NAMES: [&str; 6] = ["attention", "gemm", "reduction", "rmsnorm", "softmax", "transpose"];
+
+/// The kernels of one reference, or of all, as a file, with a text of theirs replaced.
+fn compiled(name: Option<&str>, (from, to): (&str, &str), cache: &tempfile::TempDir) -> PathBuf {
+    let source = on_device::source(name).unwrap();
+    assert!(source.contains(from), "{from}");
+    let own = OwnKernels {
+        file_name: "references.cu",
+        text: source.replace(from, to),
+        entries: on_device::entries(name),
+    };
+    kernels_with(&toolchain::host_toolbox(), DeviceKind::Host, "host", own, cache.path()).unwrap()
+}
+
+fn agreement(name: &str, from: &str, to: &str) -> Vec<Agreement> {
+    let cache = tempfile::tempdir().unwrap();
+    let image = std::fs::read(compiled(Some(name), (from, to), &cache)).unwrap();
+    compare_references(&mut HostDevice::open().unwrap(), &image, Some(name), 5).unwrap()
+}
+
+#[test]
+fn the_self_test_finds_no_difference() {
+    let cache = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_evo"))
+        .env("EVO_CACHE_DIR", cache.path())
+        .args(["selftest", "references", "--device", "host", "--seed", "7", "--json"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{said}{}", String::from_utf8_lossy(&output.stdout));
+    let answer: Json = serde_json::from_slice(&output.stdout).unwrap();
+    let checks = answer["checks"].as_array().unwrap();
+    for name in NAMES {
+        let own = |check: &&Json| check["name"].as_str().is_some_and(|own| own.starts_with(name));
+        assert!(checks.iter().filter(own).count() >= 9, "{name}: {checks:?}");
+    }
+    assert!(checks.iter().all(|check| check["passed"] == json!(true)), "{checks:?}");
+}
+
+#[test]
+fn a_kernel_that_is_wrong_is_found() {
+    let check = |kernel: &str, from: &str, to: &str| {
+        let rows = agreement(kernel, from, to);
+        assert!(
+            rows.iter().any(|row| row.difference.is_some()),
+            "`{to}` for `{from}` is not found: {rows:?}"
+        );
+    };
+    let rmsnorm = ("row_sum(square) / (double)columns + 1e-6)", "row_sum(square) / (double)columns + 1e-5)");
+    check("rmsnorm", rmsnorm.0, rmsnorm.1);
+    check("gemm", "tile.right[p][own_column + 16 * j];", "tile.right[p][own_column + 16 * j] * 1.000001f;");
+    // Only the trusted computation, whose error decides how far a kernel may be off.
+    check("softmax", "rounded(expf(single(x[i]) - most) / total, type)", "expf(single(x[i]) - most) / total");
+}
+
+fn lane(kernels: ReferenceKernels, cache: &tempfile::TempDir) -> Lane {
+    let options = LaneOptions {
+        command: Some(vec![env!("CARGO_BIN_EXE_evo").into(), "worker".into()]),
+        device: "host".into(),
+        cache: cache.path().join("expected"),
+        support_cubin: None,
+        reference_kernels: Some(kernels),
+    };
+    Lane::start_with(options, LaneLimits::default()).unwrap()
+}
+
+fn rmsnorm(vector: i64) -> evo::supervise::job::Job {
+    let numbers = [("THREADS_PER_ROW", 256), ("ROWS_PER_BLOCK", 1), ("VEC", vector), ("CACHED", 2)];
+    let mut values: Vec<(&str, Value)> = numbers.map(|(name, value)| (name, Value::Int(value))).to_vec();
+    values.push(("cache", Value::text("registers")));
+    job_of("rmsnorm", &values, false)
+}
+
+#[test]
+fn a_variant_is_judged_by_answers_of_the_device() {
+    let cache = tempfile::tempdir().unwrap();
+    let path = compiled(Some("rmsnorm"), ("", ""), &cache);
+    let mut lane = lane(ReferenceKernels { name: "rmsnorm".into(), path }, &cache);
+    for vector in [8, 4] {
+        let judged = lane.evaluate(&rmsnorm(vector), &Standing::default());
+        assert!(judged.verdict.is_pass(), "{judged:#?}");
+        let full = judged.gates.iter().find(|report| report.gate == Gate::FullShapes).unwrap();
+        assert_eq!(full.state, GateState::Pass);
+        assert!(full.cases > 5, "{full:?}");
+    }
+}
+
+#[test]
+fn a_reference_on_which_both_do_not_agree_is_nobodys_verdict() {
+    let cache = tempfile::tempdir().unwrap();
+    let path = compiled(Some("rmsnorm"), ("(double)columns + 1e-6)", "(double)columns + 1e-2)"), &cache);
+    let mut lane = lane(ReferenceKernels { name: "rmsnorm".into(), path }, &cache);
+    let judged = lane.evaluate(&rmsnorm(8), &Standing::default());
+    assert_eq!(judged.verdict.kind, VerdictKind::HarnessError, "{judged:#?}");
+    assert!(judged.verdict.message.contains("do not agree"), "{}", judged.verdict.message);
+}
+
+#[test]
+fn they_compile_for_gpus() {
+    if toolchain::lacks_nvrtc() {
+        return;
+    }
+    let cache = tempfile::tempdir().unwrap();
+    for (name, arch) in
+        [(None, "sm_90a"), (None, "sm_75"), (Some("gemm"), "sm_80"), (Some("attention"), "sm_100a")]
+    {
+        let own = OwnKernels {
+            file_name: "references.cu",
+            text: on_device::source(name).unwrap(),
+            entries: on_device::entries(name),
+        };
+        kernels_with(&toolchain::toolbox(), DeviceKind::Cuda, arch, own, cache.path())
+            .unwrap_or_else(|error| panic!("{name:?} for {arch}: {error}"));
+    }
+    assert!(on_device::source(Some("convolution")).is_none());
+}
