@@ -21,22 +21,29 @@ impl Budget {
     /// Adds a limit written as `500` (evaluations) or `90s`, `10m`, `2h` (wall time).
     pub fn with_limit(mut self, text: &str) -> Result<Budget, BudgetError> {
         let fail = || BudgetError(text.to_string());
-        let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
-        let (number, unit) = text.split_at(digits);
-        let number: u64 = number.parse().map_err(|_| fail())?;
-        if number == 0 {
-            return Err(fail());
-        }
-        let seconds = |factor: u64| number.checked_mul(factor).map(Duration::from_secs).ok_or_else(fail);
-        match unit {
-            "" => self.evaluations = Some(number),
-            "s" => self.wall = Some(seconds(1)?),
-            "m" => self.wall = Some(seconds(60)?),
-            "h" => self.wall = Some(seconds(3600)?),
-            _ => return Err(fail()),
+        if text.chars().all(|letter| letter.is_ascii_digit()) {
+            let evaluations: u64 = text.parse().map_err(|_| fail())?;
+            self.evaluations = Some(evaluations).filter(|count| *count > 0);
+            self.evaluations.ok_or_else(fail)?;
+        } else {
+            self.wall = Some(duration(text).ok_or_else(fail)?);
         }
         Ok(self)
     }
+}
+
+/// A time written as `90s`, `10m` or `2h`; `None` for anything else, and for none at all.
+pub fn duration(text: &str) -> Option<Duration> {
+    let digits = text.find(|letter: char| !letter.is_ascii_digit())?;
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        _ => return None,
+    };
+    let seconds = number.parse::<u64>().ok()?.checked_mul(factor)?;
+    (seconds > 0).then(|| Duration::from_secs(seconds))
 }
 
 /// The text is not a limit.

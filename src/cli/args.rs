@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::limits::{LimitArgs, TotalLimit};
 use crate::kernel::access::SpaceAccess;
 
 /// Finds the fastest variant of a CUDA kernel that still gives correct results, and shows the evidence for both claims
@@ -33,6 +34,14 @@ pub enum Command {
         after_help = "Example: evo test-one 32 8 4\n         evo test-one my_kernel.toml BLOCK=128 VEC=4"
     )]
     TestOne(TestOneArgs),
+    /// Run one configuration through every gate on correctness, and time nothing
+    #[command(after_help = "Example: evo test 32 8 4 --json")]
+    Test(TestOneArgs),
+    /// Time one configuration, and compare it with the default one in the same run
+    #[command(
+        after_help = "Example: evo benchmark attention_simt 32 8 4 --json\n\nAll gates run, and a variant that fails one has no number."
+    )]
+    Benchmark(TestOneArgs),
     /// Count, sample and explain a search space
     #[command(after_help = "Example: evo space search_spaces/gemm.toml --sample 5 --seed 1")]
     Space(SpaceArgs),
@@ -42,6 +51,9 @@ pub enum Command {
     /// Compile variants without a device and print their resource table
     #[command(after_help = "Example: evo compile attention_simt --arch sm_89 --all")]
     Compile(CompileArgs),
+    /// Compile one configuration for this machine's device
+    #[command(after_help = "Example: evo build attention_simt 32 8 4 --json")]
+    Build(BuildArgs),
     /// Explain a verdict: what was seen, what usually causes it, what to do next
     #[command(after_help = "Example: evo explain wrong_answer\n         evo explain static_reject:smem")]
     Explain(ExplainArgs),
@@ -68,6 +80,13 @@ pub enum Command {
     /// Print the manual page
     #[command(after_help = "Example: evo man | man -l -")]
     Man,
+}
+
+impl Command {
+    /// Whether another program reads its stdout line by line: it has no object.
+    pub fn is_served(&self) -> bool {
+        matches!(self, Command::Worker(_))
+    }
 }
 
 /// A number of compile processes that a machine can hold.
@@ -170,7 +189,9 @@ pub struct SweepArgs {
     pub finalists: usize,
     #[command(flatten)]
     pub access: SpaceAccessArgs,
-    /// One JSON object per event on stdout
+    #[command(flatten)]
+    pub limits: LimitArgs,
+    /// One JSON object per event on stdout, and a last one with the result
     #[arg(long)]
     pub json: bool,
 }
@@ -193,8 +214,13 @@ pub struct TestOneArgs {
     /// Command of a device worker instead of `evo worker`, split at spaces
     #[arg(long = "worker-command", value_name = "COMMAND")]
     pub worker_command: Option<String>,
+    /// Let one gate, or `baseline`, not run and pass all the same; the object says so (repeatable)
+    #[arg(long = "allow-not-run", value_name = "NAME")]
+    pub allow_not_run: Vec<String>,
     #[command(flatten)]
     pub access: SpaceAccessArgs,
+    #[command(flatten)]
+    pub limits: LimitArgs,
     /// Whether native code of the host device runs behind fences; `off` keeps it in a process of its own only
     #[arg(long, value_enum, default_value_t = SandboxMode::On, value_name = "on|off", hide_possible_values = true)]
     pub sandbox: SandboxMode,
@@ -308,7 +334,27 @@ pub struct CompileArgs {
     pub jobs: Option<usize>,
     #[command(flatten)]
     pub access: SpaceAccessArgs,
-    /// One JSON object per variant on stdout
+    #[command(flatten)]
+    pub limits: LimitArgs,
+    /// One JSON object on stdout; with --all or --sample one per variant and a last one
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `evo build`
+#[derive(Debug, Args)]
+pub struct BuildArgs {
+    /// [SPACE] then values in declared order or NAME=VALUE; missing ones take their default
+    #[arg(value_name = "SPACE|VALUE|NAME=VALUE", allow_negative_numbers = true)]
+    pub words: Vec<String>,
+    /// `auto`, `host`, `cuda` or `cuda:INDEX`
+    #[arg(long, default_value = "auto")]
+    pub device: String,
+    #[command(flatten)]
+    pub access: SpaceAccessArgs,
+    #[command(flatten)]
+    pub limits: LimitArgs,
+    /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,
 }
@@ -333,7 +379,7 @@ pub struct LeaderboardArgs {
     /// Rebuild leaderboard.json from the journals
     #[arg(long)]
     pub rebuild: bool,
-    /// Print the file itself
+    /// Print the file's object
     #[arg(long)]
     pub json: bool,
 }
@@ -370,6 +416,8 @@ pub struct SelftestArgs {
     /// `alarms`: configurations, shared out to the spaces [default: 60]; `crash`: how many moments [default: 200]
     #[arg(long, value_name = "N")]
     pub count: Option<usize>,
+    #[command(flatten)]
+    pub limits: TotalLimit,
     /// Whether native code of the host device runs behind fences; `off` keeps it in a process of its own only
     #[arg(long, value_enum, default_value_t = SandboxMode::On, value_name = "on|off", hide_possible_values = true)]
     pub sandbox: SandboxMode,

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::answer::Answer;
 use super::args::CacheArgs;
 use super::error::CliError;
 use super::exit_code::ExitCode;
@@ -20,7 +21,7 @@ struct CacheJson {
 }
 
 /// Runs the command.
-pub fn run(arguments: &CacheArgs) -> Result<ExitCode, CliError> {
+pub fn run(arguments: &CacheArgs) -> Result<Answer, CliError> {
     let limit = cache_size::limit()?;
     let cache = Cache::open(&cache::default_dir())?;
     let removed = if arguments.prune { cache.prune(limit) } else { CacheUsage::default() };
@@ -34,8 +35,7 @@ pub fn run(arguments: &CacheArgs) -> Result<ExitCode, CliError> {
             removed_entries: removed.entries,
             removed_bytes: removed.bytes,
         };
-        output::stdout(&(serde_json::to_string(&object)? + "\n"))?;
-        return Ok(ExitCode::Done);
+        return Ok(Answer::text(ExitCode::Done, serde_json::to_string(&object)?));
     }
     let mut text = format!("folder   {}\n", cache.shown());
     text.push_str(&format!("entries  {}\n", usage.entries));
@@ -44,7 +44,7 @@ pub fn run(arguments: &CacheArgs) -> Result<ExitCode, CliError> {
         text.push_str(&format!("removed  {} entries, {}\n", removed.entries, size(removed.bytes)));
     }
     output::stdout(&text)?;
-    Ok(ExitCode::Done)
+    Ok(ExitCode::Done.into())
 }
 
 /// `1.5 GiB`.

@@ -9,17 +9,20 @@ use std::io::{self, Write};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use evo_device::host;
 use evo_protocol::binary::CompileOutcome;
-use evo_protocol::device::{DeviceKind, DeviceLimits};
+use evo_protocol::envelope::LimitName;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Gate, Verdict, VerdictKind};
 use evo_space::genome::{Configuration, Genome};
 use evo_space::rng;
+use serde_json::json;
 
+use super::answer::Answer;
 use super::args::CompileArgs;
+use super::call::Call;
 use super::compile_columns::ResourceColumns;
 use super::compile_table::{CompileCounts, CompiledVariant};
+use super::compile_target::CompileTarget;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::{output, session, words};
@@ -32,49 +35,87 @@ use crate::report::width::stdout_width;
 const AHEAD: usize = 8;
 
 /// Runs the command.
-pub fn run(arguments: &CompileArgs) -> Result<ExitCode, CliError> {
+pub fn run(arguments: &CompileArgs, call: &Call) -> Result<Answer, CliError> {
+    arguments.limits.begin(call)?;
     let many = arguments.all || arguments.sample.is_some();
     if many && (arguments.words.len() > 1 || arguments.words.iter().any(|word| word.contains('='))) {
         return Err(CliError::usage("--all and --sample take a space and no values"));
     }
     let (file, _, genome) = words::parse(&arguments.words, arguments.access.access())?;
-    let kernel = session::kernel_to(&file, "compile")?;
+    session::kernel_to(&file, "compile")?;
     let target = CompileTarget::parse(&arguments.arch)?;
-    let problems = problems_on(kernel, target.kind);
-    // What judges answers plays no part here: neither the reference kernel nor a seed.
-    let recipe = KernelRecipe::new(kernel, target.limits.clone(), &problems, None, 0);
-    let only = (!many).then(|| file.space.configuration(&genome));
-    let columns = ResourceColumns::of(&file.space, kernel, target.kind, only.as_ref(), stdout_width());
-    let compile_run =
-        CompileRun { file: &file, kernel, target: &target, recipe, columns, json: arguments.json };
-    let start = Instant::now();
-    let mut options = FarmOptions::new(target.kind, &target.arch);
-    if let Some(jobs) = arguments.jobs {
-        options.jobs = jobs;
-    } else if !many {
-        options.jobs = 1;
-    }
-    let (sender, done) = mpsc::channel();
-    let on_done = Box::new(move |ticket, outcome| drop(sender.send((ticket, outcome))));
-    let farm = CompileFarm::start(options, on_done)?;
     let genomes: Box<dyn Iterator<Item = Genome> + '_> = match arguments.sample {
         _ if arguments.all => file.space.iter(),
         Some(count) => {
             Box::new(file.space.sample_distinct(count, &mut rng::seeded(arguments.seed)).into_iter())
         }
-        None => Box::new(std::iter::once(genome)),
+        None => Box::new(std::iter::empty()),
     };
-    let counts = match compile_run.compile_all(genomes, &farm, &done) {
-        Ok(counts) => counts,
+    let genome = (!many).then_some(genome);
+    let jobs = arguments.jobs.or((!many).then_some(1));
+    let deadline = arguments.limits.compile;
+    carry_out(CompileOrder { file: &file, target, genome, genomes, jobs, deadline }, call)
+}
+
+/// What to compile, and for what.
+pub struct CompileOrder<'a> {
+    pub file: &'a SpaceFile,
+    pub target: CompileTarget,
+    /// The only one, where there is only one.
+    pub genome: Option<Genome>,
+    /// Otherwise these.
+    pub genomes: Box<dyn Iterator<Item = Genome> + 'a>,
+    /// Compile processes; one per core where absent.
+    pub jobs: Option<usize>,
+    /// For one variant.
+    pub deadline: Duration,
+}
+
+/// Compiles, and prints or hands over what came of it.
+pub fn carry_out(order: CompileOrder<'_>, call: &Call) -> Result<Answer, CliError> {
+    let CompileOrder { file, target, genome, genomes, jobs, deadline } = order;
+    let kernel = session::kernel_to(file, "compile")?;
+    let problems = problems_on(kernel, target.kind);
+    // What judges answers plays no part here: neither the reference kernel nor a seed.
+    let recipe = KernelRecipe::new(kernel, target.limits.clone(), &problems, None, 0);
+    let only = genome.as_ref().map(|genome| file.space.configuration(genome));
+    if let Some(only) = &only {
+        call.know(|facts| facts.candidate = Some(session::candidate(file, only)));
+    }
+    let columns = ResourceColumns::of(&file.space, kernel, target.kind, only.as_ref(), stdout_width());
+    let compile_run =
+        CompileRun { file, kernel, target: &target, recipe, columns, call, is_alone: genome.is_some() };
+    let start = Instant::now();
+    let mut options = FarmOptions { deadline, ..FarmOptions::new(target.kind, &target.arch) };
+    options.jobs = jobs.unwrap_or(options.jobs);
+    let (sender, done) = mpsc::channel();
+    let on_done = Box::new(move |ticket, outcome| drop(sender.send((ticket, outcome))));
+    let farm = CompileFarm::start(options, on_done)?;
+    let compiled = match compile_run.compile_all(genome.into_iter().chain(genomes), &farm, &done) {
+        Ok(compiled) => compiled,
         // A reader that has seen enough (`| head`) is not an error.
-        Err(EarlyEnd::Stdout(error)) => return output::written(Err(error)).map(|()| ExitCode::Done),
+        Err(EarlyEnd::Stdout(error)) => return output::written(Err(error)).map(|()| ExitCode::Done.into()),
         Err(EarlyEnd::CacheFull(message)) => {
             return Err(CliError::harness(message).with_hint(FULL_CACHE_HINT));
         }
     };
+    let CompiledAll { counts, only } = compiled;
     eprint!("{}", counts.text(&target.arch, farm.toolchain(), farm.jobs(), start.elapsed()));
-    let failed = !many && counts.failures() > 0;
-    Ok(if failed { ExitCode::Failed } else { ExitCode::Done })
+    Ok(match only {
+        Some(variant) => answer(&variant, &kernel.name, &target.arch, call),
+        None => Answer::object(ExitCode::Done, &counts.json(&kernel.name, &target.arch)),
+    })
+}
+
+/// The answer about the only variant.
+fn answer(variant: &CompiledVariant, kernel: &str, arch: &str, call: &Call) -> Answer {
+    let kind = variant.verdict.as_ref().map(|verdict| verdict.kind);
+    if kind == Some(VerdictKind::CompileTimeout) {
+        call.hit(LimitName::Compile);
+    }
+    let exit = if kind.is_none() { ExitCode::Done } else { ExitCode::Failed };
+    let brief = json!({ "fits": kind.is_none(), "outcome": variant.outcome() });
+    Answer::object(exit, &variant.json(kernel, arch)).in_brief(brief)
 }
 
 /// Why compiling ends early.
@@ -89,30 +130,6 @@ impl From<io::Error> for EarlyEnd {
     }
 }
 
-/// The architecture that is compiled for.
-struct CompileTarget {
-    kind: DeviceKind,
-    arch: String,
-    limits: DeviceLimits,
-}
-
-impl CompileTarget {
-    fn parse(arch: &str) -> Result<CompileTarget, CliError> {
-        if arch == DeviceKind::Host.as_str() {
-            return Ok(CompileTarget {
-                kind: DeviceKind::Host,
-                arch: arch.to_string(),
-                limits: host::limits(),
-            });
-        }
-        let limits = DeviceLimits::of_arch(arch).ok_or_else(|| {
-            CliError::usage(format!("unknown target `{arch}`"))
-                .with_hint("sm_80, sm_86, sm_89, sm_90a, sm_100a, sm_120, … or host")
-        })?;
-        Ok(CompileTarget { kind: DeviceKind::Cuda, arch: arch.to_string(), limits })
-    }
-}
-
 /// One run of the command.
 struct CompileRun<'a> {
     file: &'a SpaceFile,
@@ -120,7 +137,16 @@ struct CompileRun<'a> {
     target: &'a CompileTarget,
     recipe: KernelRecipe<'a>,
     columns: ResourceColumns,
-    json: bool,
+    call: &'a Call,
+    /// There is one variant, so its object is the command's.
+    is_alone: bool,
+}
+
+/// What came of it all.
+struct CompiledAll {
+    counts: CompileCounts,
+    /// The only variant, where there is only one.
+    only: Option<CompiledVariant>,
 }
 
 /// A variant on its way: what is known before compiling.
@@ -136,7 +162,7 @@ impl CompileRun<'_> {
         genomes: impl Iterator<Item = Genome>,
         farm: &CompileFarm,
         done: &mpsc::Receiver<(u64, CompileOutcome)>,
-    ) -> Result<CompileCounts, EarlyEnd> {
+    ) -> Result<CompiledAll, EarlyEnd> {
         let mut genomes = genomes.enumerate();
         // By position, so that the first is the next to print.
         let mut open: BTreeMap<u64, (Uncompiled, Option<CompileOutcome>)> = BTreeMap::new();
@@ -158,7 +184,7 @@ impl CompileRun<'_> {
             }
             while let Some(first) = open.first_entry().filter(|first| first.get().1.is_some()) {
                 if let (prepared, Some(outcome)) = first.remove() {
-                    printer.print(&self.judge(prepared, outcome))?;
+                    printer.print(self.judge(prepared, outcome))?;
                 }
             }
             if !open.is_empty() {
@@ -212,7 +238,7 @@ fn nothing() -> Box<Verdict> {
 struct Printer<'a> {
     order: &'a CompileRun<'a>,
     out: io::BufWriter<io::Stdout>,
-    counts: CompileCounts,
+    all: CompiledAll,
     flushed: Instant,
 }
 
@@ -221,21 +247,28 @@ impl<'a> Printer<'a> {
         Printer {
             order,
             out: io::BufWriter::new(io::stdout()),
-            counts: CompileCounts::default(),
+            all: CompiledAll { counts: CompileCounts::default(), only: None },
             flushed: Instant::now(),
         }
     }
 
-    fn print(&mut self, variant: &CompiledVariant) -> io::Result<()> {
-        if self.order.json {
-            writeln!(self.out, "{}", variant.json(&self.order.kernel.name, &self.order.target.arch))?;
-        } else {
-            if self.counts.count() == 0 {
-                self.out.write_all(self.order.columns.header().as_bytes())?;
-            }
-            self.out.write_all(self.order.columns.rows(variant).as_bytes())?;
+    fn print(&mut self, variant: CompiledVariant) -> io::Result<()> {
+        let order = self.order;
+        match (order.call.is_json(), order.is_alone) {
+            (true, false) => order.call.line(&variant.json(&order.kernel.name, &order.target.arch))?,
+            (true, true) => {}
+            (false, _) => self.print_rows(&variant)?,
         }
-        self.counts.add(variant);
+        self.all.counts.add(&variant);
+        self.all.only = order.is_alone.then_some(variant);
+        Ok(())
+    }
+
+    fn print_rows(&mut self, variant: &CompiledVariant) -> io::Result<()> {
+        if self.all.counts.count() == 0 {
+            self.out.write_all(self.order.columns.header().as_bytes())?;
+        }
+        self.out.write_all(self.order.columns.rows(variant).as_bytes())?;
         // Often enough for a person, seldom enough for a fast farm.
         if self.flushed.elapsed() > Duration::from_millis(100) {
             self.flushed = Instant::now();
@@ -244,11 +277,11 @@ impl<'a> Printer<'a> {
         Ok(())
     }
 
-    fn finish(mut self) -> io::Result<CompileCounts> {
-        if !self.order.json && self.counts.count() > 0 {
+    fn finish(mut self) -> io::Result<CompiledAll> {
+        if !self.order.call.is_json() && self.all.counts.count() > 0 {
             self.out.write_all(self.order.columns.footer().as_bytes())?;
         }
         self.out.flush()?;
-        Ok(self.counts)
+        Ok(self.all)
     }
 }

@@ -156,9 +156,18 @@ impl CompileCounts {
         self.count
     }
 
-    /// Variants that do not compile or do not fit.
-    pub fn failures(&self) -> usize {
-        self.count - self.fits
+    /// The last object of a stream.
+    pub fn json(&self, kernel: &str, arch: &str) -> serde_json::Value {
+        json!({
+            "kernel": kernel,
+            "arch": arch,
+            "variants": self.count,
+            "fitting": self.fits,
+            "spilling": self.spilling,
+            "compiled": self.compiled,
+            "cached": self.cached,
+            "outcomes": self.outcomes,
+        })
     }
 
     /// `8 variants for sm_89 by nvrtc 13.0: 6 fit, 2 static_reject:smem; 1 spill` and how long it took.

@@ -2,36 +2,96 @@
 
 use std::process;
 
-use clap::Parser;
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Parser};
 
+use super::answer::Answer;
 use super::args::{Cli, Command};
+use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
-use super::output;
 use super::{
-    cache, compile, completions, explain, leaderboard, man, preflight, render, selftest, space, sweep,
-    test_one, worker,
+    benchmark, build, cache, compile, completions, explain, guard, leaderboard, man, output, preflight,
+    render, selftest, space, sweep, test_one, worker,
 };
 
 /// For people who ask for a command that was here in earlier versions.
 const LAB_HINT: &str = "bench-search is a command of the lab: cargo run --release -p evo-lab -- bench-search";
 
+/// The command of an object where the command line names none.
+const UNKNOWN: &str = "unknown";
+
 /// Parses the command line, runs the command and gives the process's exit code.
 pub fn main() -> process::ExitCode {
+    let words: Vec<String> =
+        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let is_json = words.iter().any(|word| word == "--json");
+    let call = Call::begin(&command_name(&words), &words, is_json);
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => {
-            // `--help` and `--version` come as errors too, and their text goes to stdout.
-            let code = if error.use_stderr() { ExitCode::Usage } else { ExitCode::Done };
-            let _ = error.print();
-            if is_of_the_lab(&error) {
-                eprintln!("hint: {LAB_HINT}");
-            }
-            return process::ExitCode::from(code as u8);
-        }
+        Err(error) => return exit(misread(&call, &error)),
     };
-    finish(dispatch(&cli.command))
+    if cli.command.is_served() {
+        // A worker's stdout belongs to its parent, and signals end it as they end any process.
+        return finish(dispatch(&cli.command, &call));
+    }
+    if let Err(error) = guard::watch_signals(&call) {
+        output::say(&format!("warning: cannot watch for Ctrl-C: {error}"));
+    }
+    exit(call.finish(call.run(|| dispatch(&cli.command, &call))))
+}
+
+/// Prints the error, if there is one, and gives the process's exit code.
+fn finish(result: Result<Answer, CliError>) -> process::ExitCode {
+    exit(Call::begin(UNKNOWN, &[], false).finish(result))
+}
+
+fn exit(code: ExitCode) -> process::ExitCode {
+    process::ExitCode::from(code as u8)
+}
+
+/// The first word that is a command's name.
+fn command_name(words: &[String]) -> String {
+    let cli = Cli::command();
+    let name = words.iter().find(|word| cli.find_subcommand(word).is_some());
+    name.cloned().unwrap_or_else(|| UNKNOWN.to_string())
+}
+
+/// What a command line comes to that is no command: help and version on stdout, or what is wrong with it.
+fn misread(call: &Call, error: &clap::Error) -> ExitCode {
+    // `--help` and `--version` come as errors too, and their text goes to stdout.
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        let _ = error.print();
+        return ExitCode::Done;
+    }
+    let _ = error.print();
+    if is_of_the_lab(error) {
+        eprintln!("hint: {LAB_HINT}");
+    }
+    if call.is_json() {
+        call.finish_quietly(usage(error));
+    }
+    ExitCode::Usage
+}
+
+/// The same as an error of a command: its first line, and the lines that help.
+fn usage(error: &clap::Error) -> CliError {
+    let text = error.to_string();
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let first = match error.kind() {
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "the command line names no command",
+        _ => lines.first().copied().unwrap_or("the command line is wrong"),
+    };
+    let said = CliError::usage(first.strip_prefix("error: ").unwrap_or(first));
+    let tips = lines.iter().filter_map(|line| line.strip_prefix("tip: "));
+    let possible = lines.iter().filter(|line| line.starts_with("[possible values")).copied();
+    let hints: Vec<&str> = tips.chain(possible).collect();
+    let hint = match (is_of_the_lab(error), hints.is_empty()) {
+        (true, _) => LAB_HINT.to_string(),
+        (false, false) => hints.join("; "),
+        (false, true) => "`evo --help` lists the commands, `evo COMMAND --help` their options".to_string(),
+    };
+    said.with_hint(hint)
 }
 
 fn is_of_the_lab(error: &clap::Error) -> bool {
@@ -39,32 +99,23 @@ fn is_of_the_lab(error: &clap::Error) -> bool {
     matches!(named, Some(ContextValue::String(name)) if name == "bench-search")
 }
 
-/// Prints the error, if there is one, and gives the process's exit code.
-pub fn finish(result: Result<ExitCode, CliError>) -> process::ExitCode {
-    let code = result.unwrap_or_else(|error| {
-        let text = error.to_string();
-        // The errors of a space file come rendered, each with `error:` in front.
-        let prefix = if text.starts_with("error") { "" } else { "error: " };
-        output::say(&format!("{prefix}{text}"));
-        error.exit_code()
-    });
-    process::ExitCode::from(code as u8)
-}
-
-fn dispatch(command: &Command) -> Result<ExitCode, CliError> {
+fn dispatch(command: &Command, call: &Call) -> Result<Answer, CliError> {
     match command {
-        Command::Sweep(arguments) => sweep::run(arguments),
-        Command::TestOne(arguments) => test_one::run(arguments),
-        Command::Space(arguments) => space::run(arguments),
-        Command::Render(arguments) => render::run(arguments),
-        Command::Compile(arguments) => compile::run(arguments),
+        Command::Sweep(arguments) => sweep::run(arguments, call),
+        Command::TestOne(arguments) => test_one::run(arguments, call),
+        Command::Test(arguments) => test_one::test(arguments, call),
+        Command::Benchmark(arguments) => benchmark::run(arguments, call),
+        Command::Space(arguments) => space::run(arguments, call),
+        Command::Render(arguments) => render::run(arguments, call),
+        Command::Compile(arguments) => compile::run(arguments, call),
+        Command::Build(arguments) => build::run(arguments, call),
         Command::Explain(arguments) => explain::run(arguments),
         Command::Leaderboard(arguments) => leaderboard::run(arguments),
         Command::Preflight(arguments) => preflight::run(arguments),
-        Command::Selftest(arguments) => selftest::run(arguments),
+        Command::Selftest(arguments) => selftest::run(arguments, call),
         Command::Cache(arguments) => cache::run(arguments),
-        Command::Worker(arguments) => worker::run(arguments),
-        Command::Completions(arguments) => completions::run(arguments),
-        Command::Man => man::run(),
+        Command::Worker(arguments) => worker::run(arguments).map(Answer::from),
+        Command::Completions(arguments) => completions::run(arguments).map(Answer::from),
+        Command::Man => man::run().map(Answer::from),
     }
 }

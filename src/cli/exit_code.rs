@@ -5,8 +5,8 @@
 pub enum ExitCode {
     /// The command did what it was asked to do.
     Done = 0,
-    /// A gate or a comparison failed (`test-one`, `selftest`), no variant of a sweep passed, or a
-    /// configuration is not valid (`space --check`).
+    /// A gate or a comparison failed or did not run (`test-one`, `selftest`), no variant of a sweep passed, a
+    /// configuration is not valid (`space --check`), or `--limit-total` was hit.
     Failed = 1,
     /// Wrong usage, a bad input file, or something that evo needs is missing.
     Usage = 2,

@@ -7,6 +7,7 @@ use evo_protocol::verdict::VerdictKind;
 use evo_space::diagnostic::nearest;
 use serde_json::{Value, json};
 
+use super::answer::Answer;
 use super::args::ExplainArgs;
 use super::error::CliError;
 use super::exit_code::ExitCode;
@@ -20,18 +21,17 @@ const LEADS: [(&str, &str); 4] =
     [("Seen", "seen"), ("Usual causes", "usual_causes"), ("Next", "next"), ("Example", "example")];
 
 /// Runs the command.
-pub fn run(arguments: &ExplainArgs) -> Result<ExitCode, CliError> {
+pub fn run(arguments: &ExplainArgs) -> Result<Answer, CliError> {
     let Some(label) = &arguments.verdict else {
         output::stdout(&VerdictKind::ALL.iter().map(|kind| format!("{kind}\n")).collect::<String>())?;
-        return Ok(ExitCode::Done);
+        return Ok(ExitCode::Done.into());
     };
     let explained = explain(label)?;
     if arguments.json {
-        output::print_json(&explained.json())?;
-    } else {
-        output::stdout(&explained.text(stdout_width()))?;
+        return Ok(Answer::object(ExitCode::Done, &explained.json()));
     }
-    Ok(ExitCode::Done)
+    output::stdout(&explained.text(stdout_width()))?;
+    Ok(ExitCode::Done.into())
 }
 
 /// A verdict with its section, and the cause that was asked for.

@@ -4,8 +4,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use evo_protocol::device::DeviceKind;
+use evo_protocol::envelope::ErrorCode;
 use evo_protocol::leaderboard::{Leaderboard, LeaderboardSection};
 
+use super::answer::Answer;
 use super::args::LeaderboardArgs;
 use super::error::CliError;
 use super::exit_code::ExitCode;
@@ -19,7 +21,7 @@ use crate::report::text;
 use crate::report::width::stdout_width;
 
 /// Runs the command.
-pub fn run(arguments: &LeaderboardArgs) -> Result<ExitCode, CliError> {
+pub fn run(arguments: &LeaderboardArgs) -> Result<Answer, CliError> {
     if arguments.rebuild {
         rebuild(&arguments.out)?;
     }
@@ -33,18 +35,20 @@ pub fn run(arguments: &LeaderboardArgs) -> Result<ExitCode, CliError> {
         Some(Ok(board)) => board,
         Some(Err(reason)) => {
             return Err(CliError::usage(format!("`{}` cannot be read: {reason}", path.display()))
-                .with_hint("`evo leaderboard --rebuild` computes it again from the journals"));
+                .with_hint("`evo leaderboard --rebuild` computes it again from the journals")
+                .with_code(ErrorCode::BadFile));
         }
         None => {
             return Err(CliError::usage(format!("there is no leaderboard at `{}`", path.display()))
-                .with_hint("`evo sweep` makes one; `--out` names another folder"));
+                .with_hint("`evo sweep` makes one; `--out` names another folder")
+                .with_code(ErrorCode::BadFile));
         }
     };
-    output::stdout(&match arguments.json {
-        true => serde_json::to_string_pretty(&board)? + "\n",
-        false => text::board(&board, stdout_width()),
-    })?;
-    Ok(ExitCode::Done)
+    if arguments.json {
+        return Ok(Answer::text(ExitCode::Done, serde_json::to_string(&board)?));
+    }
+    output::stdout(&text::board(&board, stdout_width()))?;
+    Ok(ExitCode::Done.into())
 }
 
 /// Writes the board that the journals under `out` give.
@@ -117,4 +121,5 @@ fn study(out: &OwnFolder, name: &str) -> Option<OwnFolder> {
 fn unreadable(out: &Path, error: &io::Error) -> CliError {
     CliError::usage(format!("cannot read the folder `{}`: {error}", out.display()))
         .with_hint("`--out` names the folder that `evo sweep` wrote to")
+        .with_code(ErrorCode::BadFile)
 }

@@ -1,17 +1,25 @@
 //! Commands: arguments become a validated plan, the plan is run, the result is reported.
 
+mod answer;
 pub mod args;
+mod benchmark;
+mod build;
 mod cache;
+mod call;
 mod compile;
 mod compile_columns;
 mod compile_table;
+mod compile_target;
 mod completions;
 mod entry;
 mod environment;
 pub mod error;
 pub mod exit_code;
 mod explain;
+mod guard;
+mod json_out;
 mod leaderboard;
+mod limits;
 mod man;
 mod output;
 mod preflight;
@@ -20,11 +28,14 @@ mod render;
 mod seed;
 mod selftest;
 mod session;
+mod sorting;
 mod space;
 mod sweep;
 mod test_one;
+mod trial;
+mod verdict_answer;
 pub mod words;
 mod worker;
 
-pub use entry::{finish, main};
+pub use entry::main;
 pub use selftest::gate_fixtures;

@@ -22,11 +22,6 @@ pub fn written(result: io::Result<()>) -> Result<(), CliError> {
     }
 }
 
-/// One object, one line.
-pub fn print_json(value: &serde_json::Value) -> Result<(), CliError> {
-    stdout(&format!("{value}\n"))
-}
-
 /// One line of talk on stderr. Nobody listening is not an error.
 pub fn say(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", printable(text));

@@ -6,6 +6,7 @@ use evo_device::telemetry;
 use evo_protocol::device::DeviceKind;
 use serde::Serialize;
 
+use super::answer::Answer;
 use super::args::PreflightArgs;
 use super::error::CliError;
 use super::exit_code::ExitCode;
@@ -33,7 +34,7 @@ impl Finding {
 }
 
 /// Runs the command: 0 when a sweep can start, 1 otherwise.
-pub fn run(arguments: &PreflightArgs) -> Result<ExitCode, CliError> {
+pub fn run(arguments: &PreflightArgs) -> Result<Answer, CliError> {
     let setup = session::setup(&arguments.device, None)?.fenced(arguments.sandbox);
     let cuda = setup.choice.kind == DeviceKind::Cuda;
     let findings = vec![
@@ -45,12 +46,12 @@ pub fn run(arguments: &PreflightArgs) -> Result<ExitCode, CliError> {
         Finding::of("worker", true, worker(&setup)),
     ];
     let ready = findings.iter().all(|finding| finding.ok != Some(false));
-    output::stdout(&if arguments.json {
-        json(&setup, ready, &findings)?
-    } else {
-        text(&setup, ready, &findings)
-    })?;
-    Ok(if ready { ExitCode::Done } else { ExitCode::Failed })
+    let exit = if ready { ExitCode::Done } else { ExitCode::Failed };
+    if arguments.json {
+        return Ok(Answer::object(exit, &json(&setup, ready, &findings)));
+    }
+    output::stdout(&text(&setup, ready, &findings))?;
+    Ok(exit.into())
 }
 
 fn gpus() -> Result<String, String> {
@@ -93,9 +94,8 @@ fn worker(setup: &DeviceSetup) -> Result<String, String> {
     Ok(format!("{} ({}), {} multiprocessors", info.name, info.driver, info.multiprocessors))
 }
 
-fn json(setup: &DeviceSetup, ready: bool, findings: &[Finding]) -> Result<String, CliError> {
-    let whole = serde_json::json!({ "device": setup.choice.spec, "ready": ready, "findings": findings });
-    Ok(format!("{}\n", serde_json::to_string_pretty(&whole)?))
+fn json(setup: &DeviceSetup, ready: bool, findings: &[Finding]) -> serde_json::Value {
+    serde_json::json!({ "device": setup.choice.spec, "ready": ready, "findings": findings })
 }
 
 fn text(setup: &DeviceSetup, ready: bool, findings: &[Finding]) -> String {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use evo_protocol::evaluation::Evaluation;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
+use super::call::Call;
 use super::output;
 use crate::event::{Event, Observer};
 use crate::report::text::time;
@@ -15,10 +16,10 @@ use crate::report::text::time;
 /// Plain lines come at most this often.
 const PLAIN_EVERY: Duration = Duration::from_secs(2);
 
-/// An observer for stdout and stderr as they are. `json` puts one object per event on stdout.
-pub fn observer(json: bool) -> Box<dyn Observer> {
-    if json {
-        Box::new(JsonLines)
+/// An observer for stdout and stderr as they are; with `--json` one object per event goes to stdout.
+pub fn observer(call: &Call) -> Box<dyn Observer> {
+    if call.is_json() {
+        Box::new(JsonLines(call.clone()))
     } else if std::io::stderr().is_terminal() {
         Box::new(Bars::new())
     } else {
@@ -26,12 +27,12 @@ pub fn observer(json: bool) -> Box<dyn Observer> {
     }
 }
 
-struct JsonLines;
+struct JsonLines(Call);
 
 impl Observer for JsonLines {
     fn observe(&mut self, event: &Event) {
         // A reader that went away is not a reason to stop; everything that matters is on the disk.
-        let _ = output::print_json(&crate::report::json::event(event));
+        let _ = self.0.line(&crate::report::json::event(event));
     }
 }
 

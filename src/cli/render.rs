@@ -3,22 +3,23 @@
 use evo_protocol::binary::KernelSource;
 use evo_space::genome::Configuration;
 
+use super::answer::Answer;
 use super::args::RenderArgs;
+use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::{output, session, words};
 use crate::kernel::render;
 
 /// Runs the command: the text on stdout; options and warnings on stderr. With `--json` one object.
-pub fn run(arguments: &RenderArgs) -> Result<ExitCode, CliError> {
+pub fn run(arguments: &RenderArgs, call: &Call) -> Result<Answer, CliError> {
     let (file, configuration, genome) = words::parse(&arguments.words, arguments.access.access())?;
     let kernel = session::kernel_to(&file, "render")?;
+    call.know(|facts| facts.candidate = Some(session::candidate(&file, &configuration)));
     let source = render::render(kernel, &configuration).map_err(|verdict| {
         CliError::usage(format!("`{configuration}` does not render: {}", verdict.message))
     })?;
-    if arguments.json {
-        output::stdout(&format!("{}\n", object(&kernel.name, &configuration, &source)))?;
-    } else {
+    if !arguments.json {
         output::stdout(&source.text)?;
         eprintln!(
             "options: {}",
@@ -30,7 +31,8 @@ pub fn run(arguments: &RenderArgs) -> Result<ExitCode, CliError> {
         let because = constraint.because.as_ref().map_or(String::new(), |why| format!(" ({why})"));
         eprintln!("warning: this configuration violates `{}`{because}", constraint.expr.text());
     }
-    Ok(ExitCode::Done)
+    let own = arguments.json.then(|| object(&kernel.name, &configuration, &source));
+    Ok(own.map_or_else(|| ExitCode::Done.into(), |own| Answer::object(ExitCode::Done, &own)))
 }
 
 fn object(kernel: &str, configuration: &Configuration, source: &KernelSource) -> serde_json::Value {

@@ -1,17 +1,22 @@
 //! What the commands that run kernels share: from a device's name to a running lane and a recipe.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use evo_device::cuda::SUPPORT_SOURCE;
 use evo_device::host::RoomOptions;
 use evo_device::probe::{self, DeviceChoice};
 use evo_protocol::binary::Binary;
-use evo_protocol::device::DeviceKind;
+use evo_protocol::device::{DeviceInfo, DeviceKind};
+use evo_protocol::envelope::ErrorCode;
 use evo_protocol::worker::ReferenceKernels;
 use evo_space::explain::conflict;
+use evo_space::genome::Configuration;
+use serde_json::{Value, json};
 
 use super::args::SandboxMode;
 use super::error::CliError;
+use super::limits::LimitArgs;
 use crate::compile::search_path::SearchPath;
 use crate::compile::support::{self, OwnKernels};
 use crate::compile::toolbox::Toolbox;
@@ -31,12 +36,21 @@ pub struct DeviceSetup {
     pub farm: FarmOptions,
     /// Whether host variants run behind fences.
     pub sandbox: SandboxMode,
+    /// What one step on the device may take; absent for what the device and the shapes call for.
+    pub step_max: Option<Duration>,
 }
 
 impl DeviceSetup {
     /// The same with or without fences.
     pub fn fenced(self, sandbox: SandboxMode) -> DeviceSetup {
         DeviceSetup { sandbox, ..self }
+    }
+
+    /// The same within the limits of a command.
+    pub fn within(mut self, limits: &LimitArgs) -> DeviceSetup {
+        self.farm.deadline = limits.compile;
+        self.step_max = Some(limits.device);
+        self
     }
 }
 
@@ -47,7 +61,7 @@ pub fn setup(device: &str, jobs: Option<usize>) -> Result<DeviceSetup, CliError>
     if let Some(jobs) = jobs {
         farm.jobs = jobs;
     }
-    Ok(DeviceSetup { choice, farm, sandbox: SandboxMode::On })
+    Ok(DeviceSetup { choice, farm, sandbox: SandboxMode::On, step_max: None })
 }
 
 /// The kernel of a space file, if the file has one and the space has points.
@@ -108,7 +122,7 @@ pub fn lane(
     command: Option<&str>,
     kernel: Option<&KernelSpec>,
 ) -> Result<Lane, CliError> {
-    lane_within(setup, command, kernel, LaneLimits::default())
+    lane_within(setup, command, kernel, LaneLimits { step_max: setup.step_max, ..LaneLimits::default() })
 }
 
 /// The same with limits of the caller's own.
@@ -165,6 +179,7 @@ fn not_started(setup: &DeviceSetup, foreign: bool, error: &LaneError) -> CliErro
         LaneError::Open { .. } | LaneError::Spawn { .. } => {
             CliError::environment(format!("cannot open the device `{device}`: {error}"))
                 .with_hint(format!("`evo preflight --device {device}` shows what is missing"))
+                .with_code(ErrorCode::NoDevice)
         }
         LaneError::Died { .. } | LaneError::Refused { .. } | LaneError::Unexpected { .. } if foreign => {
             CliError::usage(format!("the command of `--worker-command` is not a device worker: {error}"))
@@ -254,6 +269,28 @@ fn single_reference(kernel: &KernelSpec, setup: &DeviceSetup) -> Result<Option<B
 /// Where the environment lets a device's compiler look for included files.
 pub fn search(setup: &DeviceSetup) -> SearchPath {
     SearchPath::of_environment(setup.choice.kind, &Toolbox::from_env())
+}
+
+/// A candidate as a command's object names it.
+pub fn candidate(file: &SpaceFile, configuration: &Configuration) -> Value {
+    json!({
+        "space": space_word(file),
+        "kernel": file.kernel.as_ref().map(|kernel| &kernel.name),
+        "configuration": configuration,
+        "configuration_hash": configuration.hash(),
+    })
+}
+
+/// The conditions of a run as a command's object names them.
+pub fn conditions(device: &DeviceInfo, seed: u64, problems: &[String]) -> Value {
+    json!({
+        "device_kind": device.kind,
+        "arch": device.arch,
+        "driver": device.driver,
+        "seed": seed,
+        "problems": problems,
+        "evo": env!("CARGO_PKG_VERSION"),
+    })
 }
 
 /// How the space is named on a command line: an embedded one by name, another by path.

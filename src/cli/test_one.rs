@@ -1,81 +1,26 @@
-//! `evo test-one`: one configuration through every gate, with what each saw.
+//! `evo test-one`: one configuration through every gate, with what each saw; and `evo test`, the same without timing.
 
-use evo_space::genome::Configuration;
-use evo_space::shell::quote;
-
+use super::answer::Answer;
 use super::args::TestOneArgs;
+use super::call::Call;
 use super::error::CliError;
-use super::exit_code::ExitCode;
-use super::session::{self, DeviceSetup};
-use super::{output, seed, words};
-use crate::compile::{FULL_CACHE_HINT, compile_one, full_cache};
-use crate::engine::recipe::PreparedKernel;
-use crate::engine::single::{self, Single};
-use crate::kernel::spec::SpaceFile;
-use crate::report::single::{Setting, json, text};
-use crate::supervise::job::Standing;
+use super::trial::{self, Aim, Tried};
+use super::verdict_answer;
+use crate::report::single;
 
-/// Runs the command.
-pub fn run(arguments: &TestOneArgs) -> Result<ExitCode, CliError> {
-    let (file, configuration, genome) = words::parse(&arguments.words, arguments.access.access())?;
-    let kernel = session::kernel_of(&file)?;
-    let setup = session::setup(&arguments.device, None)?.fenced(arguments.sandbox);
-    let problems = session::problems(kernel, setup.choice.kind, &arguments.problems)?;
-    let seed = arguments.seed.map_or_else(seed::random, Ok)?;
-    let mut setting = setting(seed, &file, &setup, &configuration);
-    setting.kernel = kernel.name.clone();
-    // Before a worker is started, because this verdict needs no device.
-    if let Some(evaluation) = single::constraint_verdict(&file.space, &configuration) {
-        return show(arguments, &setting, &Single::refused(evaluation));
-    }
-    let mut lane = session::lane(&setup, arguments.worker_command.as_deref(), Some(kernel))?;
-    setting.device = lane.info().name.clone();
-    let recipe = session::recipe(kernel, &problems, &setup, &lane, seed)?;
-    let compile = |prepared: &PreparedKernel| {
-        let answer = compile_one(&setup.farm, prepared.source.clone())?;
-        match full_cache(&answer) {
-            Some(message) => Err(CliError::harness(message).with_hint(FULL_CACHE_HINT)),
-            None => Ok(answer),
-        }
-    };
-    let single = match single::job(&recipe, genome, configuration, true, compile)? {
-        Ok((begun, job)) => begun.judged(lane.evaluate(&job, &Standing::default())),
-        Err(evaluation) => Single::refused(*evaluation),
-    };
-    show(arguments, &setting, &single)
+/// Runs `evo test-one`.
+pub fn run(arguments: &TestOneArgs, call: &Call) -> Result<Answer, CliError> {
+    judge(arguments, call, Aim::Whole)
 }
 
-fn setting(seed: u64, file: &SpaceFile, setup: &DeviceSetup, configuration: &Configuration) -> Setting {
-    let space = session::space_word(file);
-    let word = |(name, value)| quote(&format!("{name}={value}")).into_owned();
-    let words: Vec<String> = configuration.iter().map(word).collect();
-    Setting {
-        repro: format!(
-            "evo test-one {} {} --device {} --seed {}",
-            quote(&space),
-            words.join(" "),
-            setup.choice.spec,
-            seed
-        ),
-        seed,
-        space,
-        kernel: String::new(),
-        device: setup.choice.name.clone().unwrap_or_else(|| setup.choice.spec.clone()),
-    }
+/// Runs `evo test`.
+pub fn test(arguments: &TestOneArgs, call: &Call) -> Result<Answer, CliError> {
+    judge(arguments, call, Aim::Gates)
 }
 
-fn show(arguments: &TestOneArgs, setting: &Setting, single: &Single) -> Result<ExitCode, CliError> {
-    let (evaluation, attributes) = (&single.evaluation, &single.attributes);
-    if arguments.json {
-        output::print_json(&json(setting, evaluation, attributes))?;
-    } else {
-        output::stdout(&text(setting, evaluation, attributes))?;
-    }
-    Ok(match (single.lost, evaluation.verdict.is_pass()) {
-        // First, because what a lost device answers says nothing about the variant.
-        (true, _) => ExitCode::DeviceLost,
-        (_, true) => ExitCode::Done,
-        (_, false) if evaluation.verdict.is_trouble() => ExitCode::Harness,
-        (_, false) => ExitCode::Failed,
-    })
+fn judge(arguments: &TestOneArgs, call: &Call, aim: Aim) -> Result<Answer, CliError> {
+    let tried = trial::run(arguments, call, aim, |_| Ok(()))?;
+    let Tried { setting, single, .. } = &tried;
+    let own = single::json(setting, &single.evaluation, &single.attributes);
+    verdict_answer::show(arguments, call, &tried, aim, own, "")
 }

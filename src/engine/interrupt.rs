@@ -19,11 +19,9 @@ pub fn watch<B: Send + 'static>(sender: Sender<Message<B>>) -> io::Result<()> {
     }
     let thread = std::thread::Builder::new().name("signals".into());
     thread.spawn(move || {
-        for (count, signal) in (1u32..).zip(signals.forever()) {
-            if sender.send(Message::Interrupt(count)).is_err() {
-                // The engine is gone, so the signal gets its default action.
-                signal_hook::low_level::emulate_default_handler(signal).ok();
-            }
+        for (count, _) in (1u32..).zip(signals.forever()) {
+            // Once the engine is gone, whoever started it watches for itself.
+            let _ = sender.send(Message::Interrupt(count));
         }
     })?;
     Ok(())

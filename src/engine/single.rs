@@ -1,4 +1,4 @@
-//! One configuration through the whole chain, without a search: `evo test-one`.
+//! One configuration through the whole chain, without a search: `evo test-one`, `evo test`, `evo benchmark`.
 
 use evo_protocol::device::EntryAttributes;
 use evo_protocol::evaluation::Evaluation;
@@ -6,7 +6,7 @@ use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_space::genome::{Configuration, Genome};
 use evo_space::space::SearchSpace;
 
-use super::ports::{CompileAnswer, DeepOrder, Recipe};
+use super::ports::{CompileAnswer, DeepOrder, Evaluate, PairAnswer, Recipe, Rivals};
 use super::variant::Variant;
 use crate::supervise::job::Judgement;
 
@@ -90,4 +90,34 @@ pub fn job<R: Recipe, E>(
         recipe.add_instrumented(&mut job, &compile(&instrumented)?);
     }
     Ok(Ok((Begun(variant), job)))
+}
+
+/// A candidate beside a baseline.
+#[derive(Debug)]
+pub struct AgainstBaseline {
+    /// The paired comparison on each timed problem, or why there is none.
+    pub problems: Vec<PairAnswer>,
+    /// The largest relative difference between the baseline and itself; absent where it could not be measured.
+    pub noise_floor: Option<f64>,
+}
+
+/// Compares a candidate with a baseline on the first so many timed problems: A B B A in fresh processes, as a
+/// confirmation does. Both have passed their gates.
+pub fn compare<J: Clone>(
+    device: &mut dyn Evaluate<J>,
+    baseline: &J,
+    candidate: &J,
+    problems: usize,
+) -> AgainstBaseline {
+    device.expect_pairs();
+    let noise_floor = device.noise_floor(baseline, problems).ok();
+    let rivals = Rivals {
+        baseline: baseline.clone(),
+        finalist: candidate.clone(),
+        problems: (0..problems).collect(),
+        // A comparison without a floor still has its interval.
+        noise_floor: noise_floor.unwrap_or(0.0),
+        within: None,
+    };
+    AgainstBaseline { problems: device.pair(&rivals), noise_floor }
 }

@@ -38,6 +38,8 @@ pub struct KernelSpec {
     pub source: KernelText,
     /// Further compiler options, the same for every variant.
     pub options: Vec<String>,
+    /// Its blocks stay on the device and take work by turns, so few of them are meant.
+    pub is_persistent: bool,
     /// What entry points take, in order.
     pub arguments: Vec<ArgumentSpec>,
     /// The launches of one call, in order.

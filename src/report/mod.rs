@@ -1,9 +1,12 @@
 //! Views of a study for people and programs; they only read.
 
+pub mod benchmark;
 pub mod csv;
+pub mod envelope;
 pub mod failures;
 pub mod insight;
 pub mod json;
+pub mod parity;
 pub mod single;
 pub mod table;
 pub mod text;

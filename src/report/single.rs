@@ -1,13 +1,14 @@
-//! One evaluation in full, for `evo test-one`: every gate with its evidence, the measurements, the
+//! One evaluation in full, for `evo test-one`, `test` and `benchmark`: every gate with its evidence, the measurements, the
 //! verdict; as text and as JSON.
 
 use std::fmt::Write;
 
 use evo_protocol::device::EntryAttributes;
 use evo_protocol::evaluation::Evaluation;
-use evo_protocol::verdict::{Evidence, GateState};
+use evo_protocol::verdict::{Evidence, GateReport, GateState};
 use serde_json::{Value, json};
 
+use super::parity;
 use super::text::time;
 
 /// Where the evaluation took place.
@@ -40,6 +41,7 @@ pub fn text(setting: &Setting, evaluation: &Evaluation, attributes: &[EntryAttri
         text.push('\n');
         text += &evidence(&report.evidence);
     }
+    text += &parity::text(evaluation);
     text += &measurements(evaluation);
     text += &resources(evaluation, attributes);
     let _ = write!(text, "verdict: {}", evaluation.verdict.label());
@@ -56,7 +58,9 @@ pub fn text(setting: &Setting, evaluation: &Evaluation, attributes: &[EntryAttri
 }
 
 fn evidence(evidence: &Evidence) -> String {
-    evidence.iter().fold(String::new(), |mut text, (name, value)| {
+    // The parity has lines of its own.
+    let own = evidence.iter().filter(|(name, _)| *name != GateReport::PARITY);
+    own.fold(String::new(), |mut text, (name, value)| {
         let _ = match value {
             Value::String(value) => writeln!(text, "      {name}: {value}"),
             value => writeln!(text, "      {name}: {value}"),
@@ -111,11 +115,9 @@ fn resources(evaluation: &Evaluation, attributes: &[EntryAttributes]) -> String 
     text
 }
 
-/// The JSON form: one object whose `verdict` names the outcome.
+/// The fields of the object, whose `verdict` names the outcome; the envelope comes around them.
 pub fn json(setting: &Setting, evaluation: &Evaluation, attributes: &[EntryAttributes]) -> Value {
     json!({
-        "schema": "evo.test-one",
-        "version": 1,
         "verdict": evaluation.verdict.kind,
         "cause": evaluation.verdict.cause,
         "message": evaluation.verdict.message,

@@ -58,6 +58,20 @@ impl Deadlines {
         self
     }
 
+    /// The same with no step longer than that, and no request longer than six of them: as many as the longest honest
+    /// request has of the longest steps.
+    pub fn capped(self, most: Duration) -> Deadlines {
+        Deadlines {
+            opening: self.opening.min(most),
+            loading: self.loading.min(most),
+            preparing: self.preparing.min(most),
+            launched: self.launched.min(most),
+            checking: self.checking.min(most),
+            timing: self.timing.min(most),
+            total: self.total.min(most.saturating_mul(6)),
+        }
+    }
+
     /// The limit of a phase.
     pub fn of(&self, phase: Phase) -> Duration {
         match phase {
@@ -137,6 +151,16 @@ mod tests {
         assert_eq!(limit, Duration::from_millis(limit_ms), "{prediction:?}");
         let late = limit + Duration::from_millis(1);
         assert_eq!(prediction.hangs(late), hangs, "{prediction:?}");
+    }
+
+    #[test]
+    fn a_cap_shortens_and_never_lengthens() {
+        let own = Deadlines::tiny(DeviceKind::Host);
+        // The default of `--limit-device` changes nothing.
+        assert_eq!(own.capped(Duration::from_secs(300)), own);
+        let short = own.capped(Duration::from_secs(3));
+        assert_eq!((short.launched, short.preparing), (Duration::from_secs(3), Duration::from_secs(3)));
+        assert_eq!(short.total, Duration::from_secs(18));
     }
 
     #[test]

@@ -102,6 +102,11 @@ impl Job {
         }
         plans
     }
+
+    /// The same job with nothing to time: its problems are only checked.
+    pub fn gates_only(&self) -> Job {
+        Job { checked: self.all_checked(), timed: Vec::new(), ..self.clone() }
+    }
 }
 
 /// How good the best so far is: what the cascade measures newcomers against.

@@ -200,6 +200,7 @@ impl Lane {
             let unknown = LaunchPrediction::default().launched(self.info().kind);
             self.supervisor.deadlines().with_launched(unknown)
         });
+        let deadlines = self.supervisor.limits.capped(deadlines);
         let size = (blocks, block_ms(self.info().kind));
         let paired = pair_in(&mut child, [first, second], problems, size, &deadlines);
         self.supervisor.retire(child);

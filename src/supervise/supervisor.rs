@@ -38,6 +38,8 @@ pub struct LaneOptions {
 pub struct LaneLimits {
     /// Used for every request instead of what the device and the shapes call for.
     pub deadlines: Option<Deadlines>,
+    /// No step of a request may take longer than this, whatever the device and the shapes call for.
+    pub step_max: Option<Duration>,
     /// A variant that prints more than this is refused.
     pub output_bytes_max: u64,
     /// Whether an opened worker stands by. It holds an idle context of its own.
@@ -46,7 +48,14 @@ pub struct LaneLimits {
 
 impl Default for LaneLimits {
     fn default() -> LaneLimits {
-        LaneLimits { deadlines: None, output_bytes_max: 16 << 20, spare: true }
+        LaneLimits { deadlines: None, step_max: None, output_bytes_max: 16 << 20, spare: true }
+    }
+}
+
+impl LaneLimits {
+    /// These deadlines with no step above the longest one allowed.
+    pub(crate) fn capped(&self, deadlines: Deadlines) -> Deadlines {
+        self.step_max.map_or(deadlines, |most| deadlines.capped(most))
     }
 }
 
@@ -182,7 +191,7 @@ impl Supervisor {
         deadlines: &Deadlines,
     ) -> Result<WorkerAnswer, LaneError> {
         let deadlines = self.limits.deadlines.unwrap_or(*deadlines);
-        self.request_within(request, &deadlines)
+        self.request_within(request, &self.limits.capped(deadlines))
     }
 
     /// The same within these deadlines, whatever the limits say.
@@ -343,7 +352,7 @@ impl Drop for Supervisor {
 }
 
 fn deadlines(limits: &LaneLimits, kind: DeviceKind) -> Deadlines {
-    limits.deadlines.unwrap_or_else(|| Deadlines::tiny(kind))
+    limits.capped(limits.deadlines.unwrap_or_else(|| Deadlines::tiny(kind)))
 }
 
 fn own_worker() -> Result<Vec<String>, LaneError> {

@@ -10,6 +10,7 @@ pub mod binary;
 pub mod check;
 pub mod device;
 pub mod dtype;
+pub mod envelope;
 pub mod evaluation;
 pub mod facts;
 pub mod leaderboard;

@@ -442,6 +442,14 @@ impl GateReport {
     /// The evidence that names derived shapes which the reference does not take.
     pub const NOT_TAKEN: &'static str = "shapes_not_taken";
 
+    /// The evidence with the plain parity of each problem, by its name.
+    pub const PARITY: &'static str = "parity";
+    /// The numbers of a problem's parity.
+    pub const PARITY_NUMBERS: [&'static str; 4] =
+        ["max_abs_error", "max_rel_error", "allclose_1e-3", "allclose_1e-2"];
+    /// What follows the name of a number in the name of the reason why it is null.
+    pub const PARITY_REASON: &'static str = "_reason";
+
     /// Whether this is `tiny_shapes` without a shape to run: nothing was skipped, and tails were not checked.
     pub fn lacks_shapes(&self) -> bool {
         self.gate == Gate::TinyShapes

@@ -62,6 +62,17 @@ impl Diagnostics {
         &self.list
     }
 
+    /// Line and column, from 1 and in characters, of the error that stands first in `text`; `None` where all of them
+    /// concern the text as a whole.
+    pub fn first_place(&self, text: &str) -> Option<(u32, u32)> {
+        let start =
+            self.list.iter().filter_map(|one| one.span.as_ref()).map(|span| clamp(span, text).start).min()?;
+        let before = &text[..start];
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        Some((u32::try_from(line).unwrap_or(u32::MAX), u32::try_from(column).unwrap_or(u32::MAX)))
+    }
+
     /// All errors as text, with snippets of `text`, the way compilers print them: in the order
     /// of the file, without color, without a final newline.
     pub fn render(&self, file_name: &str, text: &str) -> String {

@@ -5,12 +5,15 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use evo_device::device::Device;
 use evo_device::open::open;
 use evo_protocol::binary::{HEADER_END, KernelSource};
+use evo_protocol::envelope::ErrorCode;
 use evo_space::genome::ContentHash;
 
 use super::bench::SelftestBench;
 use super::checks::SelftestReport;
 use super::{alarms, crash, device, faults, gates, latency, references};
+use crate::cli::answer::Answer;
 use crate::cli::args::{SelftestArgs, SelftestSubject};
+use crate::cli::call::Call;
 use crate::cli::error::CliError;
 use crate::cli::exit_code::ExitCode;
 use crate::cli::output;
@@ -19,22 +22,32 @@ use crate::compile::compile_one;
 use crate::kernel::catalog;
 
 /// Runs the command: 0 when nothing failed, 1 otherwise.
-pub fn run(arguments: &SelftestArgs) -> Result<ExitCode, CliError> {
+pub fn run(arguments: &SelftestArgs, call: &Call) -> Result<Answer, CliError> {
+    arguments.limits.begin(call)?;
+    let seed = seed(arguments);
+    if arguments.seed.is_none() {
+        call.drew_seed(seed);
+    }
     // It starts evo itself, always on the host, so it needs no device here.
     if arguments.subject == SelftestSubject::Crash {
-        return crash::run(arguments, seed(arguments));
+        return crash::run(arguments, seed);
     }
     let setup = session::setup(&arguments.device, None)?.fenced(arguments.sandbox);
     let (info, report) = match arguments.subject {
-        SelftestSubject::Gates => return gates::run(arguments, &setup, seed(arguments)),
-        SelftestSubject::Alarms => return alarms::run(arguments, &setup, seed(arguments)),
+        SelftestSubject::Gates => return gates::run(arguments, &setup, seed),
+        SelftestSubject::Alarms => return alarms::run(arguments, &setup, seed),
         SelftestSubject::Device => on_device(&setup)?,
-        SelftestSubject::References => references::run(&setup, seed(arguments))?,
-        SelftestSubject::Faults => faults_on(&setup, arguments)?,
-        SelftestSubject::Latency | SelftestSubject::Crash => on_lane(&setup, arguments)?,
+        SelftestSubject::References => references::run(&setup, seed)?,
+        SelftestSubject::Faults => faults_on(&setup, arguments, seed)?,
+        SelftestSubject::Latency | SelftestSubject::Crash => on_lane(&setup, seed)?,
     };
-    print(arguments, &info, &report)?;
-    Ok(if report.passed() { ExitCode::Done } else { ExitCode::Failed })
+    let exit = if report.passed() { ExitCode::Done } else { ExitCode::Failed };
+    if arguments.json {
+        let whole = serde_json::json!({ "device": info, "passed": report.passed(), "checks": report.checks });
+        return Ok(Answer::object(exit, &whole));
+    }
+    print(&info, &report)?;
+    Ok(exit.into())
 }
 
 fn on_device(setup: &DeviceSetup) -> Result<(serde_json::Value, SelftestReport), CliError> {
@@ -55,7 +68,7 @@ fn on_device(setup: &DeviceSetup) -> Result<(serde_json::Value, SelftestReport),
     let cubin = session::support_cubin(setup)?;
     let mut device: Box<dyn Device> =
         open(&setup.choice.spec, cubin.as_deref(), session::rooms(setup.sandbox)?)
-            .map_err(|error| CliError::environment(error.to_string()))?;
+            .map_err(|error| CliError::environment(error.to_string()).with_code(ErrorCode::NoDevice))?;
     let info = serde_json::to_value(device.info())?;
     let mut report = latency::overheads(device.as_mut());
     report.checks.extend(device::run(device.as_mut(), &image, &hash).checks);
@@ -65,19 +78,16 @@ fn on_device(setup: &DeviceSetup) -> Result<(serde_json::Value, SelftestReport),
 fn faults_on(
     setup: &DeviceSetup,
     arguments: &SelftestArgs,
+    seed: u64,
 ) -> Result<(serde_json::Value, SelftestReport), CliError> {
-    let seed = seed(arguments);
     eprintln!("seed {seed}: repeat with --seed {seed}");
     let (info, report) = faults::run(setup, arguments.only.as_deref(), seed)?;
     Ok((serde_json::to_value(info)?, report))
 }
 
-fn on_lane(
-    setup: &DeviceSetup,
-    arguments: &SelftestArgs,
-) -> Result<(serde_json::Value, SelftestReport), CliError> {
+fn on_lane(setup: &DeviceSetup, seed: u64) -> Result<(serde_json::Value, SelftestReport), CliError> {
     let file = catalog::open("faults")?;
-    let mut bench = SelftestBench::start(&file, setup, seed(arguments))?;
+    let mut bench = SelftestBench::start(&file, setup, seed)?;
     let info = serde_json::to_value(bench.lane.info())?;
     Ok((info, latency::run(&mut bench, setup)?))
 }
@@ -87,16 +97,7 @@ fn seed(arguments: &SelftestArgs) -> u64 {
     arguments.seed.unwrap_or_else(|| RandomState::new().build_hasher().finish() >> 32)
 }
 
-fn print(
-    arguments: &SelftestArgs,
-    info: &serde_json::Value,
-    report: &SelftestReport,
-) -> Result<(), CliError> {
-    if arguments.json {
-        let whole = serde_json::json!({ "device": info, "passed": report.passed(), "checks": report.checks });
-        output::stdout(&format!("{}\n", serde_json::to_string_pretty(&whole)?))?;
-        return Ok(());
-    }
+fn print(info: &serde_json::Value, report: &SelftestReport) -> Result<(), CliError> {
     let mut text =
         format!("{} ({})\n", info["name"].as_str().unwrap_or("?"), info["driver"].as_str().unwrap_or("?"));
     text.push_str(&report.table());

@@ -10,7 +10,9 @@ use super::inquiry::SpaceInquiry;
 use super::json::{SpaceAnswer, object};
 use super::question::SpaceQuestion;
 use super::{neighbors, rows, summary};
+use crate::cli::answer::Answer;
 use crate::cli::args::SpaceArgs;
+use crate::cli::call::Call;
 use crate::cli::error::CliError;
 use crate::cli::exit_code::ExitCode;
 use crate::cli::output;
@@ -20,7 +22,7 @@ use crate::kernel::{catalog, lint};
 const MAX_SAMPLES: usize = 1_000_000;
 
 /// Runs the command.
-pub fn run(arguments: &SpaceArgs) -> Result<ExitCode, CliError> {
+pub fn run(arguments: &SpaceArgs, call: &Call) -> Result<Answer, CliError> {
     let question = SpaceQuestion::of(arguments)?;
     let start = Instant::now();
     let name = arguments.source.space.as_str();
@@ -29,26 +31,28 @@ pub fn run(arguments: &SpaceArgs) -> Result<ExitCode, CliError> {
     let warnings = file.kernel.as_ref().map_or(Vec::new(), |kernel| {
         lint::warnings(kernel, &file.space.configuration(&file.space.default_genome()))
     });
-    let inquiry = SpaceInquiry { arguments, name, space: &file.space, seconds, warnings };
+    let inquiry = SpaceInquiry { arguments, call, name, space: &file.space, seconds, warnings };
     match question {
-        SpaceQuestion::Summary if arguments.json => print_json(&inquiry, SpaceAnswer::default())?,
+        SpaceQuestion::Summary if arguments.json => {
+            return answer(&inquiry, ExitCode::Done, SpaceAnswer::default());
+        }
         SpaceQuestion::Summary => {
             output::stdout(&summary::text(&inquiry))?;
             inquiry.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
         }
-        SpaceQuestion::Sample(count) => sample(&inquiry, count)?,
+        SpaceQuestion::Sample(count) => return sample(&inquiry, count),
         SpaceQuestion::Check(values) => return check(&inquiry, values),
         SpaceQuestion::Neighbors(values) => neighbors::print(&inquiry, values)?,
-        SpaceQuestion::List => rows::print(&inquiry)?,
+        SpaceQuestion::List => return rows::print(&inquiry),
     }
-    Ok(ExitCode::Done)
+    Ok(ExitCode::Done.into())
 }
 
-fn print_json(inquiry: &SpaceInquiry, answer: SpaceAnswer) -> Result<(), CliError> {
-    output::stdout(&(object(inquiry, answer)? + "\n"))
+fn answer(inquiry: &SpaceInquiry, exit: ExitCode, answer: SpaceAnswer) -> Result<Answer, CliError> {
+    Ok(Answer::text(exit, object(inquiry, answer)?))
 }
 
-fn sample(inquiry: &SpaceInquiry, count: usize) -> Result<(), CliError> {
+fn sample(inquiry: &SpaceInquiry, count: usize) -> Result<Answer, CliError> {
     if count > MAX_SAMPLES {
         return Err(CliError::usage(format!("--sample takes at most {MAX_SAMPLES}")));
     }
@@ -73,19 +77,20 @@ fn sample(inquiry: &SpaceInquiry, count: usize) -> Result<(), CliError> {
     let sample: Vec<Configuration> = genomes.iter().map(|genome| space.configuration(genome)).collect();
     if arguments.json {
         let seed = Some(arguments.seed);
-        return print_json(inquiry, SpaceAnswer { seed, sample: Some(sample), ..SpaceAnswer::default() });
+        let sample = SpaceAnswer { seed, sample: Some(sample), ..SpaceAnswer::default() };
+        return answer(inquiry, ExitCode::Done, sample);
     }
-    output::stdout(&sample.iter().map(|configuration| format!("{configuration}\n")).collect::<String>())
+    output::stdout(&sample.iter().map(|configuration| format!("{configuration}\n")).collect::<String>())?;
+    Ok(ExitCode::Done.into())
 }
 
-fn check(inquiry: &SpaceInquiry, values: &[String]) -> Result<ExitCode, CliError> {
+fn check(inquiry: &SpaceInquiry, values: &[String]) -> Result<Answer, CliError> {
     let (configuration, genome) = inquiry.point(values)?;
     let checked = Checked { space: inquiry.space, configuration, genome };
     if inquiry.arguments.json {
-        let check = Some(checked.json());
-        print_json(inquiry, SpaceAnswer { check, ..SpaceAnswer::default() })?;
-    } else {
-        output::stdout(&checked.text())?;
+        let check = SpaceAnswer { check: Some(checked.json()), ..SpaceAnswer::default() };
+        return answer(inquiry, checked.exit_code(), check);
     }
-    Ok(checked.exit_code())
+    output::stdout(&checked.text())?;
+    Ok(checked.exit_code().into())
 }

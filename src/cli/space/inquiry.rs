@@ -4,12 +4,14 @@ use evo_space::genome::{Configuration, Genome};
 use evo_space::space::SearchSpace;
 
 use crate::cli::args::SpaceArgs;
+use crate::cli::call::Call;
 use crate::cli::error::CliError;
 use crate::cli::words;
 
 /// A space, and the arguments that ask about it.
 pub struct SpaceInquiry<'a> {
     pub arguments: &'a SpaceArgs,
+    pub call: &'a Call,
     /// As the command line calls it.
     pub name: &'a str,
     pub space: &'a SearchSpace,

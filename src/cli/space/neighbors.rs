@@ -11,6 +11,7 @@ use super::json::{SpaceAnswer, object};
 use super::stream::{announce, stream};
 use crate::cli::args::NeighborKind;
 use crate::cli::error::CliError;
+use crate::cli::output;
 
 impl From<NeighborKind> for Neighborhood {
     fn from(kind: NeighborKind) -> Neighborhood {
@@ -42,7 +43,7 @@ pub fn print(inquiry: &SpaceInquiry, values: &[String]) -> Result<(), CliError> 
     let neighbors = inquiry.space.iter_neighbors(&genome, kind.into()).take(limit);
     let configurations = neighbors.map(|genome: Genome| inquiry.space.configuration(&genome));
     if !inquiry.arguments.json {
-        return stream(|out| write_lines(configurations, out));
+        return stream(inquiry.call, |out| write_lines(configurations, out));
     }
     // The list may be long: it goes out while it is made, between the two halves of the object.
     let name =
@@ -54,11 +55,9 @@ pub fn print(inquiry: &SpaceInquiry, values: &[String]) -> Result<(), CliError> 
         head.strip_suffix('}').unwrap_or(&head),
         json!(name)
     );
-    stream(|out| {
-        out.write_all(head.as_bytes())?;
-        write_array(configurations, out)?;
-        out.write_all(b"]}}\n")
-    })
+    let own = format!("{head}]}}}}");
+    output::written(inquiry.call.open(&head, own, "]}"))?;
+    stream(inquiry.call, |out| write_array(configurations, out))
 }
 
 fn write_lines(configurations: impl Iterator<Item = Configuration>, out: &mut dyn Write) -> io::Result<()> {
@@ -70,10 +69,9 @@ fn write_lines(configurations: impl Iterator<Item = Configuration>, out: &mut dy
 
 fn write_array(configurations: impl Iterator<Item = Configuration>, out: &mut dyn Write) -> io::Result<()> {
     for (number, configuration) in configurations.enumerate() {
-        if number > 0 {
-            out.write_all(b",")?;
-        }
-        serde_json::to_writer(&mut *out, &configuration)?;
+        let mut item = if number > 0 { b",".to_vec() } else { Vec::new() };
+        serde_json::to_writer(&mut item, &configuration)?;
+        out.write_all(&item)?;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The question that a command line asks of `evo space`: one at a time, with the options that belong to it.
 
-use crate::cli::args::SpaceArgs;
+use crate::cli::args::{RowFormat, SpaceArgs};
 use crate::cli::error::CliError;
 
 /// The one question of a command line.
@@ -61,8 +61,8 @@ impl SpaceArgs {
             let hint = "a sample with fixed values is always uniform: leave out `--stratified`";
             return Err(together("--stratified", "--fix", hint));
         }
-        if self.json && list {
-            return Err(together("--json", "--list", "`--list --format jsonl` prints a JSON object a line"));
+        if self.json && list && self.format.is_some_and(|format| format != RowFormat::Jsonl) {
+            return Err(together("--json", "--format", "`--list --json` prints a JSON object a line"));
         }
         Ok(())
     }

@@ -10,19 +10,24 @@ use evo_space::parameter::Parameter;
 use evo_space::space::SearchSpace;
 use evo_space::value::Value;
 use num_bigint::BigUint;
+use serde_json::json;
 
 use super::inquiry::SpaceInquiry;
 use super::stream::{announce, stream};
+use crate::cli::answer::Answer;
 use crate::cli::args::RowFormat;
 use crate::cli::error::CliError;
+use crate::cli::exit_code::ExitCode;
 use crate::report::csv::cell;
 
 /// Rows made at once: enough for all threads, and little memory even if rows are wide.
 const BLOCK_ROWS: usize = 1 << 17;
 
-/// Prints the rows that `--fix`, `--offset` and `--limit` leave.
-pub fn print(inquiry: &SpaceInquiry) -> Result<(), CliError> {
-    let table = RowTable::new(inquiry.space, inquiry.arguments.format.unwrap_or(RowFormat::Csv))?;
+/// Prints the rows that `--fix`, `--offset` and `--limit` leave. With `--json` they are objects, and the call's own
+/// object comes last.
+pub fn print(inquiry: &SpaceInquiry) -> Result<Answer, CliError> {
+    let usual = if inquiry.arguments.json { RowFormat::Jsonl } else { RowFormat::Csv };
+    let table = RowTable::new(inquiry.space, inquiry.arguments.format.unwrap_or(usual))?;
     let fixed = inquiry.fixed()?;
     let subspace = (!fixed.is_empty()).then(|| inquiry.space.fixed(&fixed));
     let offset = inquiry.arguments.offset.unwrap_or(0);
@@ -38,7 +43,10 @@ pub fn print(inquiry: &SpaceInquiry) -> Result<(), CliError> {
         Some(subspace) => Box::new(part(subspace.iter(), range)),
         None => Box::new(part(inquiry.space.iter(), range)),
     };
-    stream(|out| table.write(genomes, out))
+    let mut rows = 0;
+    let counted = genomes.inspect(|_| rows += 1);
+    stream(inquiry.call, |out| table.write(counted, out))?;
+    Ok(Answer::object(ExitCode::Done, &json!({ "space": inquiry.name, "rows": rows })))
 }
 
 fn unpacked(blocks: RowBlocks<'_>) -> Box<dyn Iterator<Item = Genome> + '_> {

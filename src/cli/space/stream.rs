@@ -5,6 +5,7 @@ use std::io::{self, BufWriter, Write};
 use num_bigint::BigUint;
 
 use super::integers::grouped;
+use crate::cli::call::Call;
 use crate::cli::error::CliError;
 use crate::cli::output;
 
@@ -14,10 +15,27 @@ const MANY_LINES: u128 = 1_000_000;
 /// Bytes that go out at once.
 const BUFFER: usize = 1 << 16;
 
-/// Lets `write` write to stdout; a reader that has left (`| head`) is not an error and ends the writing.
-pub fn stream(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), CliError> {
+/// Lets `write` write to stdout; a reader that has left (`| head`) is not an error and ends the writing. Each write must
+/// be whole lines, or whole items of an open object, because with `--json` the call may end between any two.
+pub fn stream(call: &Call, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), CliError> {
+    if call.is_json() {
+        return output::written(write(&mut CallWriter(call)));
+    }
     let mut stdout = BufWriter::with_capacity(BUFFER, io::stdout().lock());
     output::written(write(&mut stdout).and_then(|()| stdout.flush()))
+}
+
+/// The stdout of a call with `--json`.
+struct CallWriter<'a>(&'a Call);
+
+impl Write for CallWriter<'_> {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.0.write(text).map(|()| text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Says how many lines come, if that is more than anybody expects.

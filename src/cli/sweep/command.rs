@@ -3,15 +3,21 @@
 use super::execute::execute;
 use super::plan::SweepPlan;
 use super::result::report;
+use crate::cli::answer::Answer;
 use crate::cli::args::SweepArgs;
+use crate::cli::call::Call;
 use crate::cli::error::CliError;
-use crate::cli::exit_code::ExitCode;
 use crate::clock::CommandClock;
 
 /// Runs the command.
-pub fn run(arguments: &SweepArgs) -> Result<ExitCode, CliError> {
+pub fn run(arguments: &SweepArgs, call: &Call) -> Result<Answer, CliError> {
     // Before anything else: a wall budget covers reading the space and starting the device too.
-    let plan = SweepPlan::of(arguments, CommandClock::start())?;
-    let outcome = execute(&plan)?;
-    report(&plan, &outcome)
+    let clock = CommandClock::start();
+    arguments.limits.begin_orderly(call)?;
+    let plan = SweepPlan::of(arguments, clock)?;
+    if arguments.seed.is_none() {
+        call.drew_seed(plan.seed);
+    }
+    let outcome = execute(&plan, call)?;
+    report(&plan, &outcome, call)
 }

@@ -10,8 +10,9 @@ use evo_search::strategy::Strategy;
 use super::plan::{SweepPlan, SweepSubject};
 use super::prior::PriorSource;
 use super::stage::{Stage, StudyIdentity};
+use crate::cli::call::Call;
 use crate::cli::error::CliError;
-use crate::cli::{environment, progress};
+use crate::cli::{environment, progress, session};
 use crate::engine::{Engine, Inbox, Parts, Recipe, RunSummary, interrupt};
 use crate::event::{Event, Observer};
 use crate::journal::champion::Succession;
@@ -31,10 +32,10 @@ pub struct SweepOutcome {
 }
 
 /// Runs a plan, on whatever answers.
-pub fn execute(plan: &SweepPlan) -> Result<SweepOutcome, CliError> {
+pub fn execute(plan: &SweepPlan, call: &Call) -> Result<SweepOutcome, CliError> {
     match &plan.subject {
-        SweepSubject::Live(live) => execute_on(plan, |inbox| live.start(plan.seed, inbox)),
-        SweepSubject::Replayed(replayed) => execute_on(plan, |inbox| Ok(replayed.start(inbox))),
+        SweepSubject::Live(live) => execute_on(plan, call, |inbox| live.start(plan.seed, inbox)),
+        SweepSubject::Replayed(replayed) => execute_on(plan, call, |inbox| Ok(replayed.start(inbox))),
     }
 }
 
@@ -45,15 +46,23 @@ pub fn execute(plan: &SweepPlan) -> Result<SweepOutcome, CliError> {
 /// right.
 fn execute_on<'a, R: Recipe>(
     plan: &'a SweepPlan,
+    call: &Call,
     start: impl FnOnce(&Inbox<R::Binary>) -> Result<Stage<'a, R>, CliError>,
 ) -> Result<SweepOutcome, CliError> {
     let inbox = Inbox::new();
     let stage = start(&inbox)?;
+    let (device, seed, problems) = (&stage.identity.device, plan.seed, &stage.identity.problems);
+    call.know(|facts| {
+        facts.device = Some(device.name.clone());
+        facts.conditions = Some(session::conditions(device, seed, problems));
+    });
     let mut study = Study::open(&plan.request(), header(plan, stage.identity), plan.clock.clone())?;
     interrupt::watch(inbox.sender())
         .map_err(|error| CliError::harness(format!("cannot watch for Ctrl-C: {error}")))?;
+    // Until the engine is done, it ends the run in order.
+    call.leave_signals(true);
 
-    let mut observer = progress::observer(plan.json);
+    let mut observer = progress::observer(call);
     for message in stage.notices {
         observer.observe(&Event::Notice { message });
     }
@@ -74,7 +83,9 @@ fn execute_on<'a, R: Recipe>(
         inbox,
         earlier,
     };
-    let summary = Engine::new(parts, plan.options())?.run()?;
+    let summary = Engine::new(parts, plan.options())?.run();
+    call.leave_signals(false);
+    let summary = summary?;
     // Without a confirmation in this run, the board stays as earlier runs left it.
     let section = if summary.confirmed > 0 { leaderboard::section(&study.history) } else { None };
     let leaderboard = section.as_ref().and_then(|section| rank(study.out(), section, &mut *observer));

@@ -35,7 +35,9 @@ impl LiveSubject {
         let name = arguments.space.as_deref().unwrap_or(catalog::DEFAULT);
         let file = catalog::open_with(name, arguments.access.access())?;
         let kernel = session::kernel_of(&file)?;
-        let setup = session::setup(&arguments.device, arguments.jobs)?.fenced(arguments.sandbox);
+        let setup = session::setup(&arguments.device, arguments.jobs)?
+            .fenced(arguments.sandbox)
+            .within(&arguments.limits);
         // Only for its errors, before anything is started; `start` asks again.
         session::problems(kernel, setup.choice.kind, &arguments.problems)?;
         let (problems, worker_command) = (arguments.problems.clone(), arguments.worker_command.clone());

@@ -3,6 +3,7 @@
 
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use evo_protocol::device::DeviceKind;
 use evo_search::registry::{self, StrategyOptions};
@@ -50,8 +51,8 @@ pub struct SweepPlan {
     study: Option<String>,
     default_study: String,
     resume: bool,
-    /// Events and the result as JSON lines.
-    pub json: bool,
+    /// `--limit-total`.
+    pub limit_total: Option<Duration>,
 }
 
 /// What is searched, and who answers.
@@ -129,7 +130,7 @@ impl SweepPlan {
             study: arguments.study.clone(),
             default_study: subject.default_study(),
             resume: arguments.resume,
-            json: arguments.json,
+            limit_total: arguments.limits.total.limit,
             subject,
         };
         plan.request().check()?;
@@ -201,5 +202,7 @@ fn budget(arguments: &SweepArgs) -> Result<Budget, CliError> {
     if let Some(text) = &arguments.budget {
         budget = budget.with_limit(text)?;
     }
+    // The engine ends in order when its wall time is used up, with everything written.
+    budget.wall = budget.wall.into_iter().chain(arguments.limits.total.limit).min();
     Ok(budget)
 }

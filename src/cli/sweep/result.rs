@@ -1,5 +1,6 @@
 //! What a person or a program reads at the end of a sweep. The files are written by then; this only reads.
 
+use evo_protocol::envelope::LimitName;
 use evo_protocol::evaluation::Evaluation;
 use serde_json::{Value, json};
 
@@ -7,8 +8,11 @@ use super::execute::SweepOutcome;
 use super::plan::{SweepPlan, SweepSubject};
 use super::replayed::ReplayedSubject;
 use crate::budget::StopReason;
+use crate::cli::answer::Answer;
+use crate::cli::call::Call;
 use crate::cli::error::CliError;
 use crate::cli::exit_code::ExitCode;
+use crate::cli::guard::total_is_over;
 use crate::cli::output;
 use crate::engine::RunSummary;
 use crate::journal::leaderboard::verdict_mix;
@@ -20,10 +24,15 @@ use crate::report::{insight, text};
 /// Rows of the table of a run without confirmation.
 const ROWS: usize = 10;
 
-/// Shows the result on stdout; the exit code says why the run ended.
-pub fn report(plan: &SweepPlan, outcome: &SweepOutcome) -> Result<ExitCode, CliError> {
-    if plan.json {
-        output::print_json(&object(plan, outcome))?;
+/// Shows the result on stdout, or hands over its object; the exit code says why the run ended.
+pub fn report(plan: &SweepPlan, outcome: &SweepOutcome, call: &Call) -> Result<Answer, CliError> {
+    let exit = exit_code(&outcome.summary, &outcome.study.history.evaluations);
+    let mut answer = Answer::from(exit);
+    if call.is_json() {
+        answer = Answer::object(exit, &object(plan, outcome)).in_brief(json!({
+            "passed": failures::passed(&outcome.study.history.evaluations),
+            "confirmed": outcome.summary.confirmed,
+        }));
     } else {
         output::stdout(&page(plan, outcome, stdout_width()))?;
         // One line on what the study says beyond its winner.
@@ -41,10 +50,31 @@ pub fn report(plan: &SweepPlan, outcome: &SweepOutcome) -> Result<ExitCode, CliE
         }
     }
     // Last, so that nothing stands between it and the prompt.
+    Ok(match ended_by(plan, outcome, call) {
+        Some(error) => answer.despite(error),
+        None => answer,
+    })
+}
+
+/// What kept the run from its end.
+fn ended_by(plan: &SweepPlan, outcome: &SweepOutcome, call: &Call) -> Option<CliError> {
     if let Some(trouble) = &outcome.summary.trouble {
-        return Err(CliError::harness(trouble.text.as_str()).with_hint(trouble.hint.as_str()));
+        return Some(CliError::harness(trouble.text.as_str()).with_hint(trouble.hint.as_str()));
     }
-    Ok(exit_code(&outcome.summary, &outcome.study.history.evaluations))
+    let (reason, resume) = (outcome.summary.end.reason, "the same command with `--resume` continues");
+    match (reason, plan.limit_total) {
+        // The last line of the page says these, so only an object needs them.
+        (StopReason::Interrupted, _) if call.is_json() => {
+            Some(CliError::Interrupted(reason.describe().into()).with_hint(resume))
+        }
+        (StopReason::DeviceLost, _) if call.is_json() => Some(CliError::Device(reason.describe().into())),
+        // A budget is spent on purpose; only a limit that is shorter cuts anything off.
+        (StopReason::Wall, Some(limit)) if plan.budget.wall == Some(limit) => {
+            call.hit(LimitName::Total);
+            Some(total_is_over(limit).with_hint(resume))
+        }
+        _ => None,
+    }
 }
 
 fn exit_code(summary: &RunSummary, evaluations: &[Evaluation]) -> ExitCode {

@@ -47,7 +47,13 @@ const MAX_BYTES: u64 = 4 << 20;
 pub enum LoadError {
     /// The file has errors; `rendered` shows all of them with their places.
     #[error("{rendered}")]
-    Invalid { path: PathBuf, count: usize, rendered: String },
+    Invalid {
+        path: PathBuf,
+        count: usize,
+        rendered: String,
+        /// Line and column of the first one, from 1; absent where it concerns the file as a whole.
+        first: Option<(u32, u32)>,
+    },
     /// The file cannot be read.
     #[error("cannot read the space file `{}`: {cause}", .path.display())]
     Unreadable {
@@ -67,6 +73,15 @@ impl LoadError {
         match self {
             LoadError::Invalid { .. } => None,
             LoadError::Unreadable { hint, .. } | LoadError::Unknown { hint, .. } => Some(hint),
+        }
+    }
+
+    /// The file, with line and column of its first error where there is one; `None` where there is no file.
+    pub fn place(&self) -> Option<(&Path, Option<(u32, u32)>)> {
+        match self {
+            LoadError::Invalid { path, first, .. } => Some((path, *first)),
+            LoadError::Unreadable { path, .. } => Some((path, None)),
+            LoadError::Unknown { .. } => None,
         }
     }
 }
@@ -151,7 +166,8 @@ pub(super) fn load_text(
         _ => {
             let count = diagnostics.list().len();
             assert!(count > 0, "a file is refused only with a complaint");
-            Err(LoadError::Invalid { path, count, rendered: diagnostics.render(shown, &text) })
+            let (rendered, first) = (diagnostics.render(shown, &text), diagnostics.first_place(&text));
+            Err(LoadError::Invalid { path, count, rendered, first })
         }
     }
 }
@@ -215,6 +231,7 @@ fn read_kernel(reader: &mut Reader, root: &Node) -> Option<KernelSpec> {
         name: header.name,
         source: header.source,
         options: header.options,
+        is_persistent: header.is_persistent,
         arguments: arguments?,
         launches: launches?,
         problems: problems?,

@@ -20,11 +20,12 @@ pub(super) struct Header {
     pub(super) name: String,
     pub(super) source: KernelText,
     pub(super) options: Vec<String>,
+    pub(super) is_persistent: bool,
 }
 
 /// Reads the table, and checks that a template parses and reads only names that exist.
 pub(super) fn read(reader: &mut Reader, node: &Node, names: &KnownNames, files: &Files) -> Option<Header> {
-    let fields = reader.fields(node, "`kernel`", &["name", "template", "source", "options"])?;
+    let fields = reader.fields(node, "`kernel`", &["name", "template", "source", "options", "persistent"])?;
     let name = reader.required(&fields, "name", "add name = \"…\"");
     let name = name.and_then(|node| reader.label(node, &fields.name("name")));
     let source = match (fields.get("template"), fields.get("source")) {
@@ -46,7 +47,11 @@ pub(super) fn read(reader: &mut Reader, node: &Node, names: &KnownNames, files: 
         Some(node) => read_options(reader, node, &fields.name("options")),
         None => Some(Vec::new()),
     };
-    Some(Header { name: name?, source: source?, options: options? })
+    let is_persistent = match fields.get("persistent") {
+        Some(node) => reader.boolean(node, &fields.name("persistent")),
+        None => Some(false),
+    };
+    Some(Header { name: name?, source: source?, options: options?, is_persistent: is_persistent? })
 }
 
 fn read_options(reader: &mut Reader, node: &Node, what: &str) -> Option<Vec<String>> {

@@ -30,6 +30,7 @@ mod naive;
 mod npy;
 mod npy_header;
 pub mod on_device;
+mod parity;
 mod perturb;
 mod pool;
 mod reference;

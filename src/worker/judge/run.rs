@@ -306,6 +306,14 @@ impl PreparedCase {
         comparisons.iter().filter_map(judge).min_by_key(|mismatch| mismatch.breach)
     }
 
+    /// Each output that has an answer: its plan, its buffer, and the answer in fp64.
+    pub fn targets(&self) -> Vec<(&BufferPlan, BufferId, BufferId)> {
+        let one = |target: &ExpectedBuffer| {
+            (&self.plan().buffers[target.position], self.buffers[target.position], target.expected)
+        };
+        self.set.targets.iter().map(one).collect()
+    }
+
     /// The answer for a buffer.
     pub fn target(&self, position: usize) -> Option<&ExpectedBuffer> {
         self.set.targets.iter().find(|target| target.position == position)

@@ -9,7 +9,7 @@ use evo_protocol::device::{DeviceError, DeviceKind};
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Cause, Gate, GateReport, GateState, Verdict, VerdictKind};
 use evo_protocol::worker::{Depth, GateAnswer, ReferencePlan, SpecialValues};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::afterwards::{self, PROBE_ELEMENTS};
 use super::case::{self, Case};
@@ -17,7 +17,7 @@ use super::element::Poison;
 use super::run::{self, ComparedOutput, PhaseSink, PreparedCase, RunSetting};
 use super::state::Judge;
 use super::wrong::{self, CaseResult};
-use super::{deep, disagree, inputs};
+use super::{deep, disagree, inputs, parity};
 
 /// After a wrong answer this many further cases are run, to learn what the failing ones share.
 const CASES_AFTER_FAILURE: usize = 12;
@@ -36,6 +36,8 @@ struct Seen {
     failure: Option<Verdict>,
     /// Largest ‖error‖ / ‖answer‖ of its outputs.
     relative_norm: f64,
+    /// The plain parity of a problem's first case, where it is asked for.
+    parity: Option<Value>,
 }
 
 /// Runs every case of every plan; the first failure that is not a wrong answer ends it. At small shapes `Deep` only asks
@@ -110,12 +112,20 @@ impl Questions {
     fn is_thorough(self) -> bool {
         matches!(self, Questions::Of(Depth::Full | Depth::Deep))
     }
+
+    /// Whether a person will want to see the plain parity: of each problem of the file once, at full depth.
+    fn wants_parity(self, case: &Case) -> bool {
+        let plain = case.seed_index == 0 && case.family == inputs::Family::Normal;
+        self == Questions::Of(Depth::Deep) && plain && !case.plan.name.starts_with("tiny:")
+    }
 }
 
 /// What the cases of a gate showed so far.
 struct CaseWalk {
     found: GateAnswer,
     worst: f64,
+    /// By problem.
+    parity: Map<String, Value>,
     unanswered: BTreeSet<&'static str>,
     /// Derived shapes at which the reference has no answer to plain inputs.
     not_taken: BTreeSet<String>,
@@ -132,6 +142,7 @@ impl CaseWalk {
         CaseWalk {
             found,
             worst: 0.0,
+            parity: Map::new(),
             unanswered: BTreeSet::new(),
             not_taken: BTreeSet::new(),
             failed_at: None,
@@ -199,6 +210,10 @@ impl CaseWalk {
         };
         self.found.report.cases += 1;
         self.worst = self.worst.max(seen.relative_norm);
+        if let Some(parity) = seen.parity {
+            self.parity.insert(case.plan.name.clone(), parity);
+            self.found.report.evidence.insert(GateReport::PARITY, self.parity.clone());
+        }
         if seen.failure.is_some() && self.failed_at.is_none() {
             self.failed_at = Some((Instant::now(), self.number));
         }
@@ -346,7 +361,7 @@ fn attempt(
     let check = &judge.slot(prepared.slot)?.candidate.check;
     let deterministic = check.deterministic;
     let case = &prepared.case;
-    let failed = |verdict: Verdict| Ok(Seen { failure: Some(verdict), relative_norm: 0.0 });
+    let failed = |verdict: Verdict| Ok(Seen { failure: Some(verdict), relative_norm: 0.0, parity: None });
 
     // Runs that differ in everything an honest kernel ignores: what outputs, workspace, shared memory and stacks
     // hold, the order of threads, and which end of a buffer is watched. An element that is never written shows
@@ -374,6 +389,10 @@ fn attempt(
         false => runs.into_iter().flat_map(|run| run.outputs).collect(),
     };
     let relative_norm = largest_norm(&outputs);
+    let parity = match questions.wants_parity(case) {
+        true => Some(parity::of(judge.device.as_mut(), prepared)?),
+        false => None,
+    };
     let hash = match deterministic {
         true => Some(prepared.output_hash(judge.device.as_mut())?),
         false => None,
@@ -392,7 +411,7 @@ fn attempt(
         }
         None => None,
     };
-    Ok(Seen { failure, relative_norm })
+    Ok(Seen { failure, relative_norm, parity })
 }
 
 /// Runs a case under each setting. The inner error is what the runs did outside their outputs.

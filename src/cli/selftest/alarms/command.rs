@@ -11,6 +11,7 @@ use rand_chacha::rand_core::SeedableRng;
 use serde::Serialize;
 
 use super::plain::{PlainOrder, PlainReply, VERSION};
+use crate::cli::answer::Answer;
 use crate::cli::args::SelftestArgs;
 use crate::cli::error::CliError;
 use crate::cli::exit_code::ExitCode;
@@ -58,7 +59,7 @@ struct Alarm {
 }
 
 /// Runs the command: 0 where both judges call every variant right, 1 otherwise.
-pub fn run(arguments: &SelftestArgs, setup: &DeviceSetup, seed: u64) -> Result<ExitCode, CliError> {
+pub fn run(arguments: &SelftestArgs, setup: &DeviceSetup, seed: u64) -> Result<Answer, CliError> {
     let only = arguments.only.as_deref();
     let spaces: Vec<&'static str> =
         SPACES.iter().copied().filter(|name| only.is_none_or(|only| name.contains(only))).collect();
@@ -83,14 +84,14 @@ pub fn run(arguments: &SelftestArgs, setup: &DeviceSetup, seed: u64) -> Result<E
     let judged: usize = tallies.iter().map(|tally| tally.judged).sum();
     // Nothing judged is nothing shown.
     let passed = judged > 0 && tallies.iter().all(|tally| tally.alarms.is_empty());
+    let exit = if passed { ExitCode::Done } else { ExitCode::Failed };
     if arguments.json {
         let whole = serde_json::json!({ "device": info, "seed": seed, "passed": passed, "spaces": tallies });
-        output::stdout(&format!("{}\n", serde_json::to_string_pretty(&whole)?))?;
-    } else {
-        let alarms: usize = tallies.iter().map(|tally| tally.alarms.len()).sum();
-        output::stdout(&format!("{judged} configurations judged twice, {alarms} alarms\n"))?;
+        return Ok(Answer::object(exit, &whole));
     }
-    Ok(if passed { ExitCode::Done } else { ExitCode::Failed })
+    let alarms: usize = tallies.iter().map(|tally| tally.alarms.len()).sum();
+    output::stdout(&format!("{judged} configurations judged twice, {alarms} alarms\n"))?;
+    Ok(exit.into())
 }
 
 fn space_tally(

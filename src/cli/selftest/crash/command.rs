@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::moment::Victim;
 use super::stage::CrashStage;
 use super::study::{self, MOMENTS, PlayedStudy};
+use crate::cli::answer::Answer;
 use crate::cli::args::SelftestArgs;
 use crate::cli::error::CliError;
 use crate::cli::exit_code::ExitCode;
@@ -14,7 +15,7 @@ use crate::cli::output;
 const COUNT: usize = 200;
 
 /// Runs the command: 0 where every study came to the verdicts of the undisturbed run, 1 otherwise.
-pub fn run(arguments: &SelftestArgs, seed: u64) -> Result<ExitCode, CliError> {
+pub fn run(arguments: &SelftestArgs, seed: u64) -> Result<Answer, CliError> {
     let count = arguments.count.unwrap_or(COUNT);
     output::say(&format!("seed {seed}: repeat with --seed {seed} --count {count}"));
     let stage = CrashStage::new()?;
@@ -38,16 +39,16 @@ pub fn run(arguments: &SelftestArgs, seed: u64) -> Result<ExitCode, CliError> {
         all.push(played);
     }
     let passed = all.iter().all(|study| study.problems.is_empty());
+    let exit = if passed { ExitCode::Done } else { ExitCode::Failed };
     if arguments.json {
-        let killed = killed(&all);
-        output::print_json(&serde_json::json!({
+        let whole = serde_json::json!({
             "seed": seed, "count": count, "passed": passed, "variants": expected.len(),
-            "killed": killed, "studies": all,
-        }))?;
-    } else {
-        output::stdout(&summary(&all, count, expected.len()))?;
+            "killed": killed(&all), "studies": all,
+        });
+        return Ok(Answer::object(exit, &whole));
     }
-    Ok(if passed { ExitCode::Done } else { ExitCode::Failed })
+    output::stdout(&summary(&all, count, expected.len()))?;
+    Ok(exit.into())
 }
 
 /// A study that went wrong, with the command that repeats it.

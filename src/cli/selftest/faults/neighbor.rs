@@ -54,7 +54,7 @@ impl GoodNeighbor {
         if !result.verdict.is_pass() {
             return Err(failed(format!("{}: {}", result.verdict.label(), result.verdict.message)));
         }
-        let gates = gates_only(&timed);
+        let gates = timed.gates_only();
         let mut neighbor =
             GoodNeighbor { timed, gates, standing: standing_of(&result), first_ns: Vec::new() };
         for _ in 0..FIRST_RUNS {
@@ -106,14 +106,6 @@ impl GoodNeighbor {
             _ => Err(format!("{}: {}", verdict.label(), verdict.message)),
         }
     }
-}
-
-/// A job whose problems are checked and not timed.
-pub fn gates_only(job: &Job) -> Job {
-    let mut own = job.clone();
-    own.checked = job.all_checked();
-    own.timed.clear();
-    own
 }
 
 fn standing_of(result: &Judgement) -> Standing {

@@ -17,7 +17,7 @@ use super::absent::ABSENT;
 use super::catalogue;
 use super::heads::HEADS;
 use super::leftovers::LeftoverWatch;
-use super::neighbor::{GoodNeighbor, gates_only};
+use super::neighbor::GoodNeighbor;
 use super::row::FaultOutcome::{Is, Open, Passes};
 use super::row::{FaultRow, FaultSetup, SHORT_COMPILE, SMALL_COMPILE};
 use super::rows::{FAULTS, OUTSIDE};
@@ -54,7 +54,7 @@ pub fn run(
 ) -> Result<(Option<DeviceInfo>, SelftestReport), CliError> {
     let cache = tempfile::tempdir()?;
     let farm = FarmOptions { cache: cache.path().to_path_buf(), ..setup.farm.clone() };
-    let setup = DeviceSetup { choice: setup.choice.clone(), farm, sandbox: setup.sandbox };
+    let setup = DeviceSetup { choice: setup.choice.clone(), farm, sandbox: setup.sandbox, step_max: None };
     let (mut info, mut report) = (None, SelftestReport::default());
     let wanted =
         |name: &str, numbers: &[&str]| only.is_none_or(|only| name.contains(only) || numbers.contains(&only));
@@ -188,7 +188,7 @@ impl<'a, 'b> FaultStage<'a, 'b> {
                 Err(verdict) => *verdict,
                 Ok(job) => {
                     // An honest variant's time has been judged; seconds of more samples would add nothing.
-                    let job = if honest { gates_only(&job) } else { job };
+                    let job = if honest { job.gates_only() } else { job };
                     let result = self.bench.lane.evaluate(&job, &standing);
                     recovery = result.recovery;
                     result.verdict

@@ -6,6 +6,7 @@ use super::bench::GateBench;
 use super::play::{self, RowResult};
 use super::rows::{GateRow, ROWS};
 use super::table;
+use crate::cli::answer::Answer;
 use crate::cli::args::SelftestArgs;
 use crate::cli::error::CliError;
 use crate::cli::exit_code::ExitCode;
@@ -13,7 +14,7 @@ use crate::cli::output;
 use crate::cli::session::DeviceSetup;
 
 /// Runs the command: 0 where every check that was asked for is worth something, 1 otherwise.
-pub fn run(arguments: &SelftestArgs, setup: &DeviceSetup, seed: u64) -> Result<ExitCode, CliError> {
+pub fn run(arguments: &SelftestArgs, setup: &DeviceSetup, seed: u64) -> Result<Answer, CliError> {
     let only = arguments.only.as_deref();
     let asked = |row: &&GateRow| only.is_none_or(|only| row.check.as_str().contains(only));
     let rows: Vec<&GateRow> = ROWS.iter().filter(asked).collect();
@@ -39,13 +40,13 @@ pub fn run(arguments: &SelftestArgs, setup: &DeviceSetup, seed: u64) -> Result<E
         results.push(result);
     }
     let passed = results.iter().all(|row| row.passed != Some(false));
+    let exit = if passed { ExitCode::Done } else { ExitCode::Failed };
     if arguments.json {
         let whole = serde_json::json!({
             "device": bench.info()?, "seed": seed, "passed": passed, "rows": results,
         });
-        output::stdout(&format!("{}\n", serde_json::to_string_pretty(&whole)?))?;
-    } else {
-        output::stdout(&table::summary(&results))?;
+        return Ok(Answer::object(exit, &whole));
     }
-    Ok(if passed { ExitCode::Done } else { ExitCode::Failed })
+    output::stdout(&table::summary(&results))?;
+    Ok(exit.into())
 }

@@ -1,0 +1,68 @@
+//! What a command hands over when it is done: how it ended and, with `--json`, the fields of its object.
+
+use std::collections::BTreeMap;
+
+use evo_protocol::envelope::EnvelopeStatus;
+use serde_json::{Value, json};
+
+use super::error::CliError;
+use super::exit_code::ExitCode;
+
+/// The end of a command that did its work.
+#[derive(Debug)]
+pub struct Answer {
+    pub exit: ExitCode,
+    pub status: EnvelopeStatus,
+    /// Why the command did not do all that it was asked to do. It decides exit code and status.
+    pub error: Option<CliError>,
+    /// The text of a JSON object: the command's own fields.
+    pub own: String,
+    /// The same in brief.
+    pub result: Option<Value>,
+    /// Names that `--allow-not-run` let pass.
+    pub allowed_not_run: Vec<String>,
+    /// Why own fields are null, by dotted path.
+    pub reasons: BTreeMap<String, String>,
+}
+
+impl Answer {
+    /// An answer with an object, whose status follows from the exit code.
+    pub fn object(exit: ExitCode, own: &Value) -> Answer {
+        Answer { own: own.to_string(), ..Answer::from(exit) }
+    }
+
+    /// The same with the object's text, which may hold integers of any size.
+    pub fn text(exit: ExitCode, own: String) -> Answer {
+        Answer { own, ..Answer::from(exit) }
+    }
+
+    /// The same answer with its gist.
+    pub fn in_brief(mut self, result: Value) -> Answer {
+        self.result = Some(result);
+        self
+    }
+}
+
+impl From<ExitCode> for Answer {
+    fn from(exit: ExitCode) -> Answer {
+        Answer {
+            exit,
+            status: status_of(exit),
+            error: None,
+            own: json!({}).to_string(),
+            result: None,
+            allowed_not_run: Vec::new(),
+            reasons: BTreeMap::new(),
+        }
+    }
+}
+
+/// The status that an exit code means where nothing more is known.
+pub fn status_of(exit: ExitCode) -> EnvelopeStatus {
+    match exit {
+        ExitCode::Done => EnvelopeStatus::Pass,
+        ExitCode::Failed => EnvelopeStatus::Fail,
+        ExitCode::Usage | ExitCode::DeviceLost | ExitCode::Harness => EnvelopeStatus::Error,
+        ExitCode::Interrupted => EnvelopeStatus::Interrupted,
+    }
+}

@@ -1,0 +1,220 @@
+//! One call of a command: what is known of it, its stdout, its end. Each thread that may end the call holds one.
+
+use std::io;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use evo_protocol::envelope::LimitName;
+use evo_space::shell::quote;
+use serde_json::Value;
+
+use super::answer::{Answer, status_of};
+use super::error::CliError;
+use super::exit_code::ExitCode;
+use super::json_out::JsonOut;
+use super::output;
+use crate::report::envelope::{CallEnd, CallFacts, envelope};
+
+/// A watching thread waits this long for another one that writes; a reader that does not read must not hold up an end.
+const WRITER_PATIENCE: Duration = Duration::from_secs(2);
+
+/// One call of a command. Clones are the same call.
+#[derive(Clone, Debug)]
+pub struct Call(Arc<CallState>);
+
+#[derive(Debug)]
+struct CallState {
+    began: Instant,
+    is_json: bool,
+    facts: Mutex<CallFacts>,
+    out: Mutex<JsonOut>,
+    /// The engine watches for signals itself, so that a sweep ends in order.
+    is_watched: AtomicBool,
+}
+
+impl Call {
+    /// A call that begins now. `words` are those of the command line behind the program's name.
+    pub fn begin(command: &str, words: &[String], is_json: bool) -> Call {
+        let quoted: Vec<String> = words.iter().map(|word| quote(word).into_owned()).collect();
+        let repro = format!("evo {}", quoted.join(" ")).trim_end().to_string();
+        let facts = CallFacts { command: command.to_string(), repro, ..CallFacts::default() };
+        Call(Arc::new(CallState {
+            began: Instant::now(),
+            is_json,
+            facts: Mutex::new(facts),
+            out: Mutex::new(JsonOut::new()),
+            is_watched: AtomicBool::new(false),
+        }))
+    }
+
+    /// Whether stdout gets JSON.
+    pub fn is_json(&self) -> bool {
+        self.0.is_json
+    }
+
+    /// Notes something about the call for its object.
+    pub fn know(&self, change: impl FnOnce(&mut CallFacts)) {
+        change(&mut lock(&self.0.facts));
+    }
+
+    /// Notes that a limit was hit.
+    pub fn hit(&self, limit: LimitName) {
+        self.know(|facts| {
+            if let Some(limits) = &mut facts.limits {
+                limits.hit = Some(limit);
+            }
+        });
+    }
+
+    /// Adds a drawn seed to the command line that repeats the call.
+    pub fn drew_seed(&self, seed: u64) {
+        self.know(|facts| facts.repro.push_str(&format!(" --seed {seed}")));
+    }
+
+    /// Writes one line of a stream.
+    ///
+    /// # Errors
+    /// stdout cannot be written; a broken pipe means that the reader has left.
+    pub fn line(&self, value: &Value) -> io::Result<()> {
+        self.write(format!("{}\n", evo_space::printable::printable(&value.to_string())).as_bytes())
+    }
+
+    /// Writes whole lines of a stream, or whole items of an open object.
+    ///
+    /// # Errors
+    /// As `line`.
+    pub fn write(&self, text: &[u8]) -> io::Result<()> {
+        lock(&self.0.out).write(text)
+    }
+
+    /// Begins an object that is written while it is made: see `JsonOut::open`.
+    ///
+    /// # Errors
+    /// As `line`.
+    pub fn open(&self, head: &str, own: String, closer: &'static str) -> io::Result<()> {
+        lock(&self.0.out).open(head, own, closer)
+    }
+
+    /// Leaves signals to somebody else for as long as `true` holds.
+    pub fn leave_signals(&self, to_others: bool) {
+        self.0.is_watched.store(to_others, Ordering::SeqCst);
+    }
+
+    /// Whether somebody else watches for signals now.
+    pub fn is_watched(&self) -> bool {
+        self.0.is_watched.load(Ordering::SeqCst)
+    }
+
+    /// Runs a command. A panic becomes an error, so that it leaves an object as every other end does.
+    ///
+    /// # Errors
+    /// The command's, or that it panicked.
+    pub fn run(&self, command: impl FnOnce() -> Result<Answer, CliError>) -> Result<Answer, CliError> {
+        // Nothing that the command has half changed is looked at afterwards but this call, whose locks bear it.
+        panic::catch_unwind(AssertUnwindSafe(command)).unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<&str>().map(|text| text.to_string());
+            let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+            Err(CliError::harness(format!("evo panicked: {text}"))
+                .with_hint("this is a bug in evo: please report it with the command line and the text above"))
+        })
+    }
+
+    /// Tells programs how the command ended; people have been told.
+    pub fn finish_quietly(&self, error: CliError) -> ExitCode {
+        self.end(&mut lock(&self.0.out), Answer::failed(error))
+    }
+
+    /// Tells people and programs how the command ended; its exit code.
+    pub fn finish(&self, result: Result<Answer, CliError>) -> ExitCode {
+        let answer = result.unwrap_or_else(Answer::failed);
+        if let Some(error) = &answer.error {
+            let text = error.to_string();
+            // The errors of a space file come rendered, each with `error:` in front.
+            let prefix = if text.starts_with("error") { "" } else { "error: " };
+            output::say(&format!("{prefix}{text}"));
+        }
+        if !self.0.is_json {
+            return answer.exit;
+        }
+        self.end(&mut lock(&self.0.out), answer)
+    }
+
+    /// Ends the call from a thread that watches it, whatever the others do. `None` where the command has just ended by
+    /// itself.
+    pub fn end_now(&self, error: CliError) -> Option<ExitCode> {
+        let answer = Answer::failed(error);
+        let since = Instant::now();
+        loop {
+            match self.0.out.try_lock() {
+                Ok(out) if out.has_ended() => return None,
+                Ok(mut out) if self.0.is_json => return Some(self.end(&mut out, answer)),
+                Ok(_) => return Some(answer.exit),
+                Err(_) if since.elapsed() > WRITER_PATIENCE => return Some(answer.exit),
+                Err(_) => std::thread::sleep(Duration::from_millis(5)),
+            }
+        }
+    }
+
+    fn end(&self, out: &mut JsonOut, answer: Answer) -> ExitCode {
+        let Answer { exit, status, error, own, result, allowed_not_run, reasons } = answer;
+        let error = error.map(|error| error.envelope());
+        let end = CallEnd { status, exit_code: exit as u8, error, result, allowed_not_run, reasons };
+        let facts = lock(&self.0.facts).clone();
+        match out.end(&envelope(&facts, end, self.0.began.elapsed()), &own) {
+            Ok(()) => exit,
+            Err(error) => {
+                output::say(&format!("error: cannot write to stdout: {error}"));
+                ExitCode::Harness
+            }
+        }
+    }
+}
+
+impl Answer {
+    /// The answer of a command that ends with an error.
+    pub fn failed(error: CliError) -> Answer {
+        Answer::from(ExitCode::Done).despite(error)
+    }
+
+    /// The same answer of a command that did not do all that it was asked to do.
+    pub fn despite(mut self, error: CliError) -> Answer {
+        self.exit = error.exit_code();
+        self.status = match error {
+            CliError::Limit(_) => evo_protocol::envelope::EnvelopeStatus::NotRun,
+            _ => status_of(self.exit),
+        };
+        self.error = Some(error);
+        self
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A poisoned lock stays usable: no critical section leaves its value half changed.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use evo_protocol::envelope::ErrorCode;
+
+    use super::*;
+
+    #[test]
+    fn a_panic_is_an_error_of_evos_own() {
+        let call = Call::begin("space", &["space".into()], false);
+        let error = call.run(|| panic!("index {}", 7)).unwrap_err();
+        assert_eq!((error.exit_code(), error.code()), (ExitCode::Harness, ErrorCode::Internal));
+        assert!(error.to_string().contains("evo panicked: index 7"), "{error}");
+        assert_eq!(call.finish(Err(error)), ExitCode::Harness);
+    }
+
+    #[test]
+    fn the_line_that_repeats_a_call_is_quoted() {
+        let words = ["space", "a b.toml", "--sample", "3"].map(String::from);
+        let call = Call::begin("space", &words, true);
+        call.drew_seed(5);
+        call.know(|facts| assert_eq!(facts.repro, "evo space 'a b.toml' --sample 3 --seed 5"));
+    }
+}

@@ -1,0 +1,76 @@
+//! What ends a call from outside: signals, and `--limit-total`. Either leaves the call's one object, and no worker:
+//! the end of this process ends the processes that it started.
+
+use std::io;
+use std::time::Duration;
+
+use evo_protocol::envelope::LimitName;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use super::call::Call;
+use super::error::CliError;
+use super::exit_code::ExitCode;
+use super::output;
+use crate::process::{is_ignored, signal_name};
+
+/// Ends the call at Ctrl-C, SIGTERM and the end of the terminal, for as long as nobody else watches for them.
+///
+/// # Errors
+/// The machine starts no thread, or takes no handler.
+pub fn watch_signals(call: &Call) -> io::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    // Under `nohup` the end of the terminal is not ours to hear of.
+    if !is_ignored(SIGHUP) {
+        signals.add_signal(SIGHUP)?;
+    }
+    let call = call.clone();
+    let thread = std::thread::Builder::new().name("interrupts".into());
+    thread.spawn(move || {
+        let mut ended = false;
+        for signal in signals.forever().filter(|_| !call.is_watched()) {
+            if ended {
+                // The command is done and does not get away.
+                let _ = signal_hook::low_level::emulate_default_handler(signal);
+            }
+            let text = format!("interrupted by {}", signal_name(signal));
+            end(&call, CliError::Interrupted(text.into()));
+            ended = true;
+        }
+    })?;
+    Ok(())
+}
+
+/// Ends the call when it has lasted that long. `grace` is what a command gets that ends in order by itself.
+///
+/// # Errors
+/// The machine starts no thread.
+pub fn limit_total(call: &Call, limit: Duration, grace: Duration) -> io::Result<()> {
+    let call = call.clone();
+    std::thread::Builder::new().name("limit".into()).spawn(move || {
+        std::thread::sleep(limit.saturating_add(grace));
+        call.hit(LimitName::Total);
+        end(&call, total_is_over(limit));
+    })?;
+    Ok(())
+}
+
+/// That the command has used up its time.
+pub fn total_is_over(limit: Duration) -> CliError {
+    let text = format!("the limit of {} s for the whole command is used up", limit.as_secs_f64());
+    CliError::Limit(text.into()).with_hint("allow more with `--limit-total`")
+}
+
+fn end(call: &Call, error: CliError) {
+    let said = format!("error: {error}");
+    if let Some(exit) = call.end_now(error) {
+        output::say(&said);
+        leave(exit);
+    }
+}
+
+/// Ends the process. Workers and compilers get SIGKILL with it.
+#[expect(clippy::exit, reason = "the command's own thread waits for something that may never come")]
+fn leave(exit: ExitCode) {
+    std::process::exit(exit as i32);
+}

@@ -1,0 +1,100 @@
+//! `--limit-compile`, `--limit-device`, `--limit-tool` and `--limit-total`: what a command may take, step by step and
+//! as a whole.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use evo_protocol::envelope::LimitsReport;
+
+use super::call::Call;
+use super::error::CliError;
+use super::guard;
+use crate::budget;
+
+/// What a command may take.
+#[derive(Debug, Clone, Args)]
+pub struct LimitArgs {
+    /// Longest time for compiling one variant: `90s`, `2m`, `1h`
+    #[arg(long = "limit-compile", value_name = "TIME", default_value = "120s", value_parser = duration, allow_negative_numbers = true)]
+    pub compile: Duration,
+    /// Longest time for one step of a variant on the device, such as a launch
+    #[arg(long = "limit-device", value_name = "TIME", default_value = "300s", value_parser = duration, allow_negative_numbers = true)]
+    pub device: Duration,
+    /// Longest time for one run of an outside program
+    #[arg(long = "limit-tool", value_name = "TIME", default_value = "300s", value_parser = duration, allow_negative_numbers = true)]
+    pub tool: Duration,
+    #[command(flatten)]
+    pub total: TotalLimit,
+}
+
+/// What a command may take as a whole.
+#[derive(Debug, Clone, Args)]
+pub struct TotalLimit {
+    /// Longest time for the whole command [default: off]
+    #[arg(long = "limit-total", value_name = "TIME", value_parser = duration, allow_negative_numbers = true)]
+    pub limit: Option<Duration>,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    budget::duration(text).ok_or_else(|| "it is not a time such as `90s`, `10m` or `2h`".to_string())
+}
+
+/// What a command that ends in order by itself gets beyond its limit.
+const GRACE: Duration = Duration::from_secs(15);
+
+impl LimitArgs {
+    /// Puts the limits in force: the call's object names them, and the whole command ends when its time is used up.
+    ///
+    /// # Errors
+    /// The machine starts no thread.
+    pub fn begin(&self, call: &Call) -> Result<(), CliError> {
+        self.tell(call);
+        self.total.watch(call, Duration::ZERO)
+    }
+
+    /// The same for a command that ends in order by itself once its time is used up.
+    ///
+    /// # Errors
+    /// The machine starts no thread.
+    pub fn begin_orderly(&self, call: &Call) -> Result<(), CliError> {
+        self.tell(call);
+        self.total.watch(call, GRACE)
+    }
+
+    fn tell(&self, call: &Call) {
+        let seconds = |limit: Duration| Some(limit.as_secs_f64());
+        let limits = LimitsReport {
+            compile_s: seconds(self.compile),
+            device_s: seconds(self.device),
+            tool_s: seconds(self.tool),
+            total_s: self.total.limit.and_then(seconds),
+            hit: None,
+        };
+        call.know(|facts| facts.limits = Some(limits));
+    }
+}
+
+impl TotalLimit {
+    /// Puts the limit in force where it is the only one.
+    ///
+    /// # Errors
+    /// The machine starts no thread.
+    pub fn begin(&self, call: &Call) -> Result<(), CliError> {
+        let total_s = self.limit.map(|limit| limit.as_secs_f64());
+        let limits = LimitsReport { compile_s: None, device_s: None, tool_s: None, total_s, hit: None };
+        call.know(|facts| facts.limits = Some(limits));
+        self.watch(call, Duration::ZERO)
+    }
+
+    fn watch(&self, call: &Call, grace: Duration) -> Result<(), CliError> {
+        let Some(limit) = self.limit else { return Ok(()) };
+        let failed = |error: io::Error| CliError::harness(format!("cannot watch the clock: {error}"));
+        guard::limit_total(call, limit, grace).map_err(failed)
+    }
+
+    /// Whether a command that began then has used it up.
+    pub fn is_over(&self, began: Instant) -> bool {
+        self.limit.is_some_and(|limit| began.elapsed() >= limit)
+    }
+}

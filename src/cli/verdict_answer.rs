@@ -1,0 +1,131 @@
+//! The answer about one candidate: exit code and status from its verdict and from the gates that ran. A gate that was
+//! demanded and did not run is no pass, unless `--allow-not-run` names it.
+
+use evo_protocol::envelope::{EnvelopeStatus, LimitName};
+use evo_protocol::evaluation::Evaluation;
+use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
+use evo_space::diagnostic::nearest;
+use serde_json::{Value, json};
+
+use super::answer::Answer;
+use super::args::TestOneArgs;
+use super::call::Call;
+use super::error::CliError;
+use super::exit_code::ExitCode;
+use super::output;
+use super::trial::{Aim, Tried};
+use crate::engine::single::Single;
+use crate::report::{parity, single};
+
+/// The comparison of `evo benchmark`, as `--allow-not-run` names it.
+const BASELINE: &str = "baseline";
+
+/// The gates that a command demands. `confirmation` compares two variants, which only a sweep does.
+fn demanded(aim: Aim) -> impl Iterator<Item = Gate> {
+    let last = if aim == Aim::Gates { Gate::Repeatability } else { Gate::Honesty };
+    Gate::ALL.iter().copied().filter(move |gate| *gate <= last)
+}
+
+/// Refuses names that nothing of the command has.
+pub fn check_names(names: &[String], aim: Aim) -> Result<(), CliError> {
+    let mut known: Vec<&str> = demanded(aim).map(Gate::as_str).collect();
+    if aim == Aim::Times {
+        known.push(BASELINE);
+    }
+    let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) else { return Ok(()) };
+    let hint = match nearest(unknown, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("there are {}", known.join(", ")),
+    };
+    Err(CliError::usage(format!("`--allow-not-run {unknown}`: nothing that runs here has this name"))
+        .with_hint(hint))
+}
+
+/// Prints the text, or fills the object, and says how it ended. `own` has the command's fields, `more` what it says
+/// beyond the verdict.
+pub fn show<T>(
+    arguments: &TestOneArgs,
+    call: &Call,
+    tried: &Tried<T>,
+    aim: Aim,
+    mut own: Value,
+    more: &str,
+) -> Result<Answer, CliError> {
+    let Tried { setting, single, .. } = tried;
+    let evaluation = &single.evaluation;
+    if let Some(hit) = limit_hit(&evaluation.verdict, arguments) {
+        call.hit(hit);
+    }
+    let passed = evaluation.verdict.is_pass();
+    let absent = own.get("speedup_vs_baseline").filter(|own| passed && own.is_null()).map(|_| BASELINE);
+    let missing: Vec<&str> = missing(evaluation, aim).into_iter().chain(absent).collect();
+    let mut answer = answer(single, &missing, &arguments.allow_not_run);
+    let parity = parity::of(evaluation);
+    own["parity"] = parity.fields;
+    answer.reasons.extend(parity.reasons);
+    answer.own = own.to_string();
+    answer.result = Some(json!({
+        "verdict": evaluation.verdict.kind,
+        "class": evaluation.verdict.kind.class(),
+        "cause": evaluation.verdict.cause,
+        "message": evaluation.verdict.message,
+        "not_run": missing,
+    }));
+    if !call.is_json() {
+        let text = single::text(setting, evaluation, &single.attributes);
+        output::stdout(&format!("{more}{text}"))?;
+        if answer.status == EnvelopeStatus::NotRun {
+            output::say(&format!("not run, which is no pass: {}", missing.join(", ")));
+        }
+    }
+    Ok(answer)
+}
+
+/// Gates of a candidate that passes, which were demanded and did not run. Where no small shape can be derived, there is
+/// nothing to run and nothing is missing.
+fn missing(evaluation: &Evaluation, aim: Aim) -> Vec<&'static str> {
+    if !evaluation.verdict.is_pass() {
+        return Vec::new();
+    }
+    let ran = |gate: &Gate| {
+        let ran = |report: &GateReport| report.state == GateState::Pass || report.lacks_shapes();
+        evaluation.gate(*gate).is_some_and(ran)
+    };
+    demanded(aim).filter(|gate| !ran(gate)).map(Gate::as_str).collect()
+}
+
+fn answer(single: &Single, missing: &[&str], allowed: &[String]) -> Answer {
+    let verdict = &single.evaluation.verdict;
+    if single.lost {
+        // First, because what a lost device answers says nothing about the variant.
+        return Answer::failed(CliError::Device(verdict.message.as_str().into()));
+    }
+    if verdict.is_trouble() {
+        let hint = verdict.evidence.get(Verdict::HINT).and_then(Value::as_str).map(str::to_string);
+        let error = CliError::harness(format!("the variant could not be judged: {}", verdict.message));
+        return Answer::failed(match hint {
+            Some(hint) => error.with_hint(hint),
+            None => error,
+        });
+    }
+    if !verdict.is_pass() {
+        let status =
+            if verdict.kind == VerdictKind::Noisy { EnvelopeStatus::Noisy } else { EnvelopeStatus::Fail };
+        return Answer { status, ..Answer::from(ExitCode::Failed) };
+    }
+    let is_allowed = |name: &&&str| allowed.iter().any(|own| own == **name);
+    let allowed_not_run = missing.iter().filter(is_allowed).map(|name| name.to_string()).collect();
+    match missing.iter().all(|name| is_allowed(&name)) {
+        true => Answer { allowed_not_run, ..Answer::from(ExitCode::Done) },
+        false => Answer { allowed_not_run, status: EnvelopeStatus::NotRun, ..Answer::from(ExitCode::Failed) },
+    }
+}
+
+/// The limit that a verdict is about, if it is about one.
+fn limit_hit(verdict: &Verdict, arguments: &TestOneArgs) -> Option<LimitName> {
+    if verdict.kind == VerdictKind::CompileTimeout {
+        return Some(LimitName::Compile);
+    }
+    let waited_ms = verdict.evidence.get("deadline_ms")?.as_f64()?;
+    (waited_ms >= arguments.limits.device.as_secs_f64() * 1e3).then_some(LimitName::Device)
+}
