@@ -22,7 +22,7 @@ pub fn run(arguments: &BuildArgs, call: &Call) -> Result<Answer, CliError> {
         genome: Some(genome),
         genomes: Box::new(std::iter::empty()),
         jobs: Some(1),
-        deadline: arguments.limits.compile,
+        deadline: arguments.limits.limit_compile,
     };
     compile::carry_out(order, call)
 }

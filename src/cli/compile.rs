@@ -53,7 +53,7 @@ pub fn run(arguments: &CompileArgs, call: &Call) -> Result<Answer, CliError> {
     };
     let genome = (!many).then_some(genome);
     let jobs = arguments.jobs.or((!many).then_some(1));
-    let deadline = arguments.limits.compile;
+    let deadline = arguments.limits.limit_compile;
     carry_out(CompileOrder { file: &file, target, genome, genomes, jobs, deadline }, call)
 }
 

@@ -27,23 +27,26 @@ pub fn main() -> process::ExitCode {
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let is_json = words.iter().any(|word| word == "--json");
     let call = Call::begin(&command_name(&words), &words, is_json);
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => return exit(misread(&call, &error)),
-    };
-    if cli.command.is_served() {
-        // A worker's stdout belongs to its parent, and signals end it as they end any process.
-        return finish(dispatch(&cli.command, &call));
-    }
-    if let Err(error) = guard::watch_signals(&call) {
-        output::say(&format!("warning: cannot watch for Ctrl-C: {error}"));
-    }
-    exit(call.finish(call.run(|| dispatch(&cli.command, &call))))
+    // Reading the command line too may fail in ways that nobody thought of.
+    let mut misread_as = None;
+    let result = call.run(|| match Cli::try_parse() {
+        Ok(cli) => run(&cli.command, &call),
+        Err(error) => {
+            misread_as = Some(misread(&call, &error));
+            Ok(Answer::from(ExitCode::Done))
+        }
+    });
+    exit(misread_as.unwrap_or_else(|| call.finish(result)))
 }
 
-/// Prints the error, if there is one, and gives the process's exit code.
-fn finish(result: Result<Answer, CliError>) -> process::ExitCode {
-    exit(Call::begin(UNKNOWN, &[], false).finish(result))
+fn run(command: &Command, call: &Call) -> Result<Answer, CliError> {
+    // A worker's stdout belongs to its parent, and signals end it as they end any process.
+    if !command.is_served()
+        && let Err(error) = guard::watch_signals(call)
+    {
+        output::say(&format!("warning: cannot watch for Ctrl-C: {error}"));
+    }
+    dispatch(command, call)
 }
 
 fn exit(code: ExitCode) -> process::ExitCode {
@@ -74,15 +77,20 @@ fn misread(call: &Call, error: &clap::Error) -> ExitCode {
     ExitCode::Usage
 }
 
-/// The same as an error of a command: its first line, and the lines that help.
+/// The same as an error of a command: its message, and the lines that help.
 fn usage(error: &clap::Error) -> CliError {
     let text = error.to_string();
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let first = match error.kind() {
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "the command line names no command",
-        _ => lines.first().copied().unwrap_or("the command line is wrong"),
+    let is_help =
+        |line: &&&str| ["Usage:", "tip:", "For more", "[possible"].iter().any(|lead| line.starts_with(lead));
+    let said: Vec<&str> = lines.iter().take_while(|line| !is_help(line)).copied().collect();
+    let said = match error.kind() {
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            "the command line names no command".to_string()
+        }
+        _ => said.join(" "),
     };
-    let said = CliError::usage(first.strip_prefix("error: ").unwrap_or(first));
+    let said = CliError::usage(said.strip_prefix("error: ").unwrap_or(&said));
     let tips = lines.iter().filter_map(|line| line.strip_prefix("tip: "));
     let possible = lines.iter().filter(|line| line.starts_with("[possible values")).copied();
     let hints: Vec<&str> = tips.chain(possible).collect();

@@ -2,7 +2,7 @@
 //! as a whole.
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
 use evo_protocol::envelope::LimitsReport;
@@ -17,13 +17,13 @@ use crate::budget;
 pub struct LimitArgs {
     /// Longest time for compiling one variant: `90s`, `2m`, `1h`
     #[arg(long = "limit-compile", value_name = "TIME", default_value = "120s", value_parser = duration, allow_negative_numbers = true)]
-    pub compile: Duration,
+    pub limit_compile: Duration,
     /// Longest time for one step of a variant on the device, such as a launch
     #[arg(long = "limit-device", value_name = "TIME", default_value = "300s", value_parser = duration, allow_negative_numbers = true)]
-    pub device: Duration,
+    pub limit_device: Duration,
     /// Longest time for one run of an outside program
     #[arg(long = "limit-tool", value_name = "TIME", default_value = "300s", value_parser = duration, allow_negative_numbers = true)]
-    pub tool: Duration,
+    pub limit_tool: Duration,
     #[command(flatten)]
     pub total: TotalLimit,
 }
@@ -33,7 +33,7 @@ pub struct LimitArgs {
 pub struct TotalLimit {
     /// Longest time for the whole command [default: off]
     #[arg(long = "limit-total", value_name = "TIME", value_parser = duration, allow_negative_numbers = true)]
-    pub limit: Option<Duration>,
+    pub limit_total: Option<Duration>,
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -65,10 +65,10 @@ impl LimitArgs {
     fn tell(&self, call: &Call) {
         let seconds = |limit: Duration| Some(limit.as_secs_f64());
         let limits = LimitsReport {
-            compile_s: seconds(self.compile),
-            device_s: seconds(self.device),
-            tool_s: seconds(self.tool),
-            total_s: self.total.limit.and_then(seconds),
+            compile_s: seconds(self.limit_compile),
+            device_s: seconds(self.limit_device),
+            tool_s: seconds(self.limit_tool),
+            total_s: self.total.limit_total.and_then(seconds),
             hit: None,
         };
         call.know(|facts| facts.limits = Some(limits));
@@ -81,20 +81,15 @@ impl TotalLimit {
     /// # Errors
     /// The machine starts no thread.
     pub fn begin(&self, call: &Call) -> Result<(), CliError> {
-        let total_s = self.limit.map(|limit| limit.as_secs_f64());
+        let total_s = self.limit_total.map(|limit| limit.as_secs_f64());
         let limits = LimitsReport { compile_s: None, device_s: None, tool_s: None, total_s, hit: None };
         call.know(|facts| facts.limits = Some(limits));
         self.watch(call, Duration::ZERO)
     }
 
     fn watch(&self, call: &Call, grace: Duration) -> Result<(), CliError> {
-        let Some(limit) = self.limit else { return Ok(()) };
+        let Some(limit) = self.limit_total else { return Ok(()) };
         let failed = |error: io::Error| CliError::harness(format!("cannot watch the clock: {error}"));
         guard::limit_total(call, limit, grace).map_err(failed)
-    }
-
-    /// Whether a command that began then has used it up.
-    pub fn is_over(&self, began: Instant) -> bool {
-        self.limit.is_some_and(|limit| began.elapsed() >= limit)
     }
 }

@@ -48,8 +48,8 @@ impl DeviceSetup {
 
     /// The same within the limits of a command.
     pub fn within(mut self, limits: &LimitArgs) -> DeviceSetup {
-        self.farm.deadline = limits.compile;
-        self.step_max = Some(limits.device);
+        self.farm.deadline = limits.limit_compile;
+        self.step_max = Some(limits.limit_device);
         self
     }
 }

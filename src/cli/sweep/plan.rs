@@ -130,7 +130,7 @@ impl SweepPlan {
             study: arguments.study.clone(),
             default_study: subject.default_study(),
             resume: arguments.resume,
-            limit_total: arguments.limits.total.limit,
+            limit_total: arguments.limits.total.limit_total,
             subject,
         };
         plan.request().check()?;
@@ -203,6 +203,6 @@ fn budget(arguments: &SweepArgs) -> Result<Budget, CliError> {
         budget = budget.with_limit(text)?;
     }
     // The engine ends in order when its wall time is used up, with everything written.
-    budget.wall = budget.wall.into_iter().chain(arguments.limits.total.limit).min();
+    budget.wall = budget.wall.into_iter().chain(arguments.limits.total.limit_total).min();
     Ok(budget)
 }
