@@ -3,11 +3,12 @@
 
 use serde_json::Value;
 
+use super::aim::Aim;
 use super::answer::Answer;
 use super::args::TestOneArgs;
 use super::call::Call;
 use super::error::CliError;
-use super::trial::{self, Aim, Bench};
+use super::trial::{self, Bench};
 use super::verdict_answer;
 use crate::engine::single;
 use crate::report::benchmark::{self, Compared, Measured};

@@ -3,7 +3,7 @@
 use super::answer::Answer;
 use super::args::BuildArgs;
 use super::call::Call;
-use super::compile::{self, CompileOrder};
+use super::compile::{self, CompileTask};
 use super::compile_target::CompileTarget;
 use super::error::CliError;
 use super::{session, words};
@@ -16,7 +16,7 @@ pub fn run(arguments: &BuildArgs, call: &Call) -> Result<Answer, CliError> {
     call.know(|facts| {
         facts.device = Some(setup.choice.name.clone().unwrap_or_else(|| setup.choice.spec.clone()))
     });
-    let order = CompileOrder {
+    let order = CompileTask {
         file: &file,
         target: CompileTarget::parse(&setup.choice.arch)?,
         genome: Some(genome),

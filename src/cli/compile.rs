@@ -54,11 +54,11 @@ pub fn run(arguments: &CompileArgs, call: &Call) -> Result<Answer, CliError> {
     let genome = (!many).then_some(genome);
     let jobs = arguments.jobs.or((!many).then_some(1));
     let deadline = arguments.limits.limit_compile;
-    carry_out(CompileOrder { file: &file, target, genome, genomes, jobs, deadline }, call)
+    carry_out(CompileTask { file: &file, target, genome, genomes, jobs, deadline }, call)
 }
 
 /// What to compile, and for what.
-pub struct CompileOrder<'a> {
+pub struct CompileTask<'a> {
     pub file: &'a SpaceFile,
     pub target: CompileTarget,
     /// The only one, where there is only one.
@@ -72,8 +72,8 @@ pub struct CompileOrder<'a> {
 }
 
 /// Compiles, and prints or hands over what came of it.
-pub fn carry_out(order: CompileOrder<'_>, call: &Call) -> Result<Answer, CliError> {
-    let CompileOrder { file, target, genome, genomes, jobs, deadline } = order;
+pub fn carry_out(order: CompileTask<'_>, call: &Call) -> Result<Answer, CliError> {
+    let CompileTask { file, target, genome, genomes, jobs, deadline } = order;
     let kernel = session::kernel_to(file, "compile")?;
     let problems = problems_on(kernel, target.kind);
     // What judges answers plays no part here: neither the reference kernel nor a seed.

@@ -60,7 +60,7 @@ fn command_name(words: &[String]) -> String {
     name.cloned().unwrap_or_else(|| UNKNOWN.to_string())
 }
 
-/// What a command line comes to that is no command: help and version on stdout, or what is wrong with it.
+/// What a command line comes to that runs nothing: help and version on stdout, or what is wrong with it.
 fn misread(call: &Call, error: &clap::Error) -> ExitCode {
     // `--help` and `--version` come as errors too, and their text goes to stdout.
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {

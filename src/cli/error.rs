@@ -163,7 +163,9 @@ impl CliError {
     /// The form in a command's object.
     pub fn envelope(&self) -> EnvelopeError {
         let Explanation { text, hint, place, .. } = self.explanation().clone();
-        EnvelopeError { code: self.code(), message: text, hint, place }
+        // The errors of a space file come rendered.
+        let message = text.strip_prefix("error: ").unwrap_or(&text).to_string();
+        EnvelopeError { code: self.code(), message, hint, place }
     }
 
     /// The process's exit code.

@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use evo_protocol::envelope::Envelope;
+use evo_protocol::envelope::CommandEnvelope;
 use evo_space::printable::printable;
 
 use crate::report::envelope;
@@ -73,7 +73,7 @@ impl JsonOut {
     ///
     /// # Errors
     /// stdout cannot be written. A reader that has left is not an error.
-    pub fn end(&mut self, facts: &Envelope, own: &str) -> io::Result<()> {
+    pub fn end(&mut self, facts: &CommandEnvelope, own: &str) -> io::Result<()> {
         let text = match std::mem::replace(&mut self.stage, OutStage::Ended) {
             OutStage::Ended => return Ok(()),
             OutStage::Lines => envelope::object(facts, own)?,

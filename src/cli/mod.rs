@@ -1,5 +1,6 @@
 //! Commands: arguments become a validated plan, the plan is run, the result is reported.
 
+mod aim;
 mod answer;
 pub mod args;
 mod benchmark;

@@ -273,12 +273,13 @@ pub fn search(setup: &DeviceSetup) -> SearchPath {
 
 /// A candidate as a command's object names it.
 pub fn candidate(file: &SpaceFile, configuration: &Configuration) -> Value {
-    json!({
-        "space": space_word(file),
-        "kernel": file.kernel.as_ref().map(|kernel| &kernel.name),
-        "configuration": configuration,
-        "configuration_hash": configuration.hash(),
-    })
+    let mut candidate = json!({ "space": space_word(file) });
+    if let Some(kernel) = &file.kernel {
+        candidate["kernel"] = json!(kernel.name);
+    }
+    candidate["configuration"] = json!(configuration);
+    candidate["configuration_hash"] = json!(configuration.hash());
+    candidate
 }
 
 /// The conditions of a run as a command's object names them.

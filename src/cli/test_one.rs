@@ -1,10 +1,11 @@
 //! `evo test-one`: one configuration through every gate, with what each saw; and `evo test`, the same without timing.
 
+use super::aim::Aim;
 use super::answer::Answer;
 use super::args::TestOneArgs;
 use super::call::Call;
 use super::error::CliError;
-use super::trial::{self, Aim, Tried};
+use super::trial::{self, Tried};
 use super::verdict_answer;
 use crate::report::single;
 

@@ -6,11 +6,12 @@ use evo_protocol::measurement::TimingMode;
 use evo_space::genome::Configuration;
 use evo_space::shell::quote;
 
+use super::aim::Aim;
 use super::args::{SandboxMode, TestOneArgs};
 use super::call::Call;
 use super::error::CliError;
 use super::session::{self, DeviceSetup};
-use super::{seed, verdict_answer, words};
+use super::{aim, seed, words};
 use crate::compile::{FULL_CACHE_HINT, compile_one, full_cache};
 use crate::engine::ports::CompileAnswer;
 use crate::engine::recipe::{KernelRecipe, PreparedKernel};
@@ -19,17 +20,6 @@ use crate::kernel::spec::SpaceFile;
 use crate::report::single::Setting;
 use crate::supervise::job::{Job, Standing};
 use crate::supervise::lane::Lane;
-
-/// What is asked of the candidate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Aim {
-    /// Every gate, and its time.
-    Whole,
-    /// Every gate on its answers; nothing is timed.
-    Gates,
-    /// Every gate, its time, and the default configuration's beside it.
-    Times,
-}
 
 /// What became of the candidate.
 pub struct Tried<T> {
@@ -65,7 +55,7 @@ pub fn run<T>(
     further: impl FnOnce(&mut Bench<'_>) -> Result<T, CliError>,
 ) -> Result<Tried<T>, CliError> {
     arguments.limits.begin(call)?;
-    verdict_answer::check_names(&arguments.allow_not_run, aim)?;
+    aim::check_names(&arguments.allow_not_run, aim)?;
     let (file, configuration, genome) = words::parse(&arguments.words, arguments.access.access())?;
     call.know(|facts| facts.candidate = Some(session::candidate(&file, &configuration)));
     let kernel = session::kernel_of(&file)?;
@@ -135,12 +125,7 @@ fn setting(
     configuration: &Configuration,
 ) -> Setting {
     let space = session::space_word(file);
-    let command = match aim {
-        Aim::Whole => "test-one",
-        Aim::Gates => "test",
-        Aim::Times => "benchmark",
-    };
-    let mut words = vec!["evo".to_string(), command.to_string(), quote(&space).into_owned()];
+    let mut words = vec!["evo".to_string(), aim.command().to_string(), quote(&space).into_owned()];
     words.extend(configuration.iter().map(|(name, value)| quote(&format!("{name}={value}")).into_owned()));
     words.extend([format!("--device {}", setup.choice.spec), format!("--seed {seed}")]);
     words.extend(arguments.problems.iter().map(|problem| format!("--problem {}", quote(problem))));

@@ -1,45 +1,21 @@
 //! The answer about one candidate: exit code and status from its verdict and from the gates that ran. A gate that was
-//! demanded and did not run is no pass, unless `--allow-not-run` names it.
+//! demanded and did not run never counts as a pass, unless `--allow-not-run` names it.
 
 use evo_protocol::envelope::{EnvelopeStatus, LimitName};
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
-use evo_space::diagnostic::nearest;
 use serde_json::{Value, json};
 
+use super::aim::{Aim, BASELINE};
 use super::answer::Answer;
 use super::args::TestOneArgs;
 use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::output;
-use super::trial::{Aim, Tried};
+use super::trial::Tried;
 use crate::engine::single::Single;
 use crate::report::{parity, single};
-
-/// The comparison of `evo benchmark`, as `--allow-not-run` names it.
-const BASELINE: &str = "baseline";
-
-/// The gates that a command demands. `confirmation` compares two variants, which only a sweep does.
-fn demanded(aim: Aim) -> impl Iterator<Item = Gate> {
-    let last = if aim == Aim::Gates { Gate::Repeatability } else { Gate::Honesty };
-    Gate::ALL.iter().copied().filter(move |gate| *gate <= last)
-}
-
-/// Refuses names that nothing of the command has.
-pub fn check_names(names: &[String], aim: Aim) -> Result<(), CliError> {
-    let mut known: Vec<&str> = demanded(aim).map(Gate::as_str).collect();
-    if aim == Aim::Times {
-        known.push(BASELINE);
-    }
-    let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) else { return Ok(()) };
-    let hint = match nearest(unknown, known.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("there are {}", known.join(", ")),
-    };
-    Err(CliError::usage(format!("`--allow-not-run {unknown}`: nothing that runs here has this name"))
-        .with_hint(hint))
-}
 
 /// Prints the text, or fills the object, and says how it ended. `own` has the command's fields, `more` what it says
 /// beyond the verdict.
@@ -65,9 +41,8 @@ pub fn show<T>(
     answer.reasons.extend(parity.reasons);
     answer.own = own.to_string();
     answer.result = Some(json!({
-        "verdict": evaluation.verdict.kind,
+        "verdict": evaluation.verdict.label(),
         "class": evaluation.verdict.kind.class(),
-        "cause": evaluation.verdict.cause,
         "message": evaluation.verdict.message,
         "not_run": missing,
     }));
@@ -75,7 +50,7 @@ pub fn show<T>(
         let text = single::text(setting, evaluation, &single.attributes);
         output::stdout(&format!("{more}{text}"))?;
         if answer.status == EnvelopeStatus::NotRun {
-            output::say(&format!("not run, which is no pass: {}", missing.join(", ")));
+            output::say(&format!("not run, which does not count as a pass: {}", missing.join(", ")));
         }
     }
     Ok(answer)
@@ -91,7 +66,7 @@ fn missing(evaluation: &Evaluation, aim: Aim) -> Vec<&'static str> {
         let ran = |report: &GateReport| report.state == GateState::Pass || report.lacks_shapes();
         evaluation.gate(*gate).is_some_and(ran)
     };
-    demanded(aim).filter(|gate| !ran(gate)).map(Gate::as_str).collect()
+    aim.demanded().filter(|gate| !ran(gate)).map(Gate::as_str).collect()
 }
 
 fn answer(single: &Single, missing: &[&str], allowed: &[String]) -> Answer {

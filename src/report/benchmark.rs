@@ -21,7 +21,7 @@ pub struct Measured<'a> {
     pub mode: TimingMode,
     /// Absent where no device was opened.
     pub device: Option<&'a DeviceInfo>,
-    /// The kernel keeps its blocks running on purpose, so few of them are no warning.
+    /// The kernel keeps its blocks running on purpose, so few of them mean nothing.
     pub is_persistent: bool,
     /// Absent where the candidate did not pass.
     pub compared: Option<&'a Compared>,
@@ -86,6 +86,8 @@ pub fn fields(measured: &Measured<'_>) -> Figures {
     let flag = fewest.and_then(|(_, few)| few);
     told.flag("few_ctas", flag, few_is_unknown(measured));
     let flat = Value::Object(told.fields.clone());
+    let copies = told.reasons.iter().map(|(name, why)| (format!("result.{name}"), why.clone()));
+    told.reasons.extend(copies.collect::<Vec<_>>());
     told.fields.insert("problems".into(), problems(measured, &mut told.reasons));
     told.fields.insert("baseline".into(), baseline(measured, &mut told.reasons));
     Figures { fields: Value::Object(told.fields), flat, reasons: told.reasons }

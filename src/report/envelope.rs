@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use evo_protocol::envelope::{ENVELOPE_VERSION, Envelope, EnvelopeError, EnvelopeStatus, LimitsReport};
+use evo_protocol::command_schemas;
+use evo_protocol::envelope::{CommandEnvelope, EnvelopeError, EnvelopeStatus, LimitsReport};
 use serde_json::{Map, Value};
 
 /// What is known of a call so far. An interrupted call tells as much of it as there is.
@@ -37,7 +38,7 @@ pub struct CallEnd {
 }
 
 /// The envelope of a call. Fields that are null get their reasons.
-pub fn envelope(facts: &CallFacts, end: CallEnd, elapsed: Duration) -> Envelope {
+pub fn envelope(facts: &CallFacts, end: CallEnd, elapsed: Duration) -> CommandEnvelope {
     let mut reasons = end.reasons;
     let mut because = |path: &str, is_null: bool, reason: &str| {
         if is_null {
@@ -65,9 +66,9 @@ pub fn envelope(facts: &CallFacts, end: CallEnd, elapsed: Duration) -> Envelope 
         because("limits.tool_s", limits.tool_s.is_none(), "the command runs no outside program");
         because("limits.total_s", limits.total_s.is_none(), "off: `--limit-total` sets it");
     }
-    Envelope {
+    CommandEnvelope {
         schema: format!("evo.{}", facts.command),
-        version: ENVELOPE_VERSION,
+        version: command_schemas::version(&facts.command),
         status: end.status,
         exit_code: end.exit_code,
         error: end.error,
@@ -91,7 +92,7 @@ const FIRST: [&str; 5] = ["schema", "version", "status", "exit_code", "error"];
 ///
 /// # Errors
 /// `own` is not a JSON object.
-pub fn object(envelope: &Envelope, own: &str) -> serde_json::Result<String> {
+pub fn object(envelope: &CommandEnvelope, own: &str) -> serde_json::Result<String> {
     // Read for its keys only: as text it keeps integers of any size.
     let keys: Map<String, Value> = serde_json::from_str(own)?;
     let (first, last) = halves(envelope, &keys)?;
@@ -105,7 +106,7 @@ pub fn object(envelope: &Envelope, own: &str) -> serde_json::Result<String> {
 ///
 /// # Errors
 /// `own` is not a JSON object.
-pub fn closing(envelope: &Envelope, own: &str, closer: &str) -> serde_json::Result<String> {
+pub fn closing(envelope: &CommandEnvelope, own: &str, closer: &str) -> serde_json::Result<String> {
     let keys: Map<String, Value> = serde_json::from_str(own)?;
     let (mut all, last) = halves(envelope, &keys)?;
     all.extend(last);
@@ -113,7 +114,7 @@ pub fn closing(envelope: &Envelope, own: &str, closer: &str) -> serde_json::Resu
 }
 
 fn halves(
-    envelope: &Envelope,
+    envelope: &CommandEnvelope,
     own: &Map<String, Value>,
 ) -> serde_json::Result<(Map<String, Value>, Map<String, Value>)> {
     let Value::Object(fields) = serde_json::to_value(envelope)? else { return Ok(Default::default()) };
@@ -137,7 +138,7 @@ mod tests {
 
     use super::*;
 
-    fn ended(error: Option<EnvelopeError>) -> Envelope {
+    fn ended(error: Option<EnvelopeError>) -> CommandEnvelope {
         let facts = CallFacts {
             command: "space".into(),
             limits: Some(LimitsReport {
@@ -190,8 +191,8 @@ mod tests {
         for envelope in [ended(None), ended(Some(error))] {
             let fields = serde_json::to_value(&envelope).unwrap();
             for (name, value) in fields.as_object().unwrap() {
-                let told =
-                    envelope.reasons.contains_key(name) || Envelope::NULL_FOR_NONE.contains(&name.as_str());
+                let told = envelope.reasons.contains_key(name)
+                    || CommandEnvelope::NULL_FOR_NONE.contains(&name.as_str());
                 assert!(!value.is_null() || told, "{name}");
             }
             assert!(envelope.reasons["limits.total_s"].contains("--limit-total"));

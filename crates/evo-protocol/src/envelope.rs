@@ -16,7 +16,7 @@ pub const ENVELOPE_VERSION: u32 = 1;
 
 /// What a command's object says beside the command's own fields.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Envelope {
+pub struct CommandEnvelope {
     /// `evo.COMMAND`; `evo.unknown` where the command line names no command.
     pub schema: String,
     /// Of the command's object.
@@ -51,7 +51,7 @@ pub struct Envelope {
     pub reasons: BTreeMap<String, String>,
 }
 
-impl Envelope {
+impl CommandEnvelope {
     /// Paths that are null without a reason where there is nothing to tell.
     pub const NULL_FOR_NONE: [&str; 6] =
         ["error", "error.hint", "error.place", "error.place.line", "error.place.column", "limits.hit"];

@@ -8,6 +8,7 @@
 
 pub mod binary;
 pub mod check;
+pub mod command_schemas;
 pub mod device;
 pub mod dtype;
 pub mod envelope;

@@ -5,6 +5,7 @@ use schemars::generate::SchemaSettings;
 use schemars::transform::{RecursiveTransform, Transform};
 use schemars::{JsonSchema, Schema, json_schema};
 
+use crate::envelope::CommandEnvelope;
 use crate::evaluation::Evaluation;
 use crate::leaderboard::Leaderboard;
 
@@ -16,6 +17,11 @@ pub fn leaderboard() -> Schema {
 /// The schema of an evaluation, as journals, `gen-NNN.json` and `--json` events hold it.
 pub fn evaluation() -> Schema {
     of::<Evaluation>("evo.evaluation.v1", "evo evaluation")
+}
+
+/// The schema of the fields that the object of every command has.
+pub fn envelope() -> Schema {
+    of::<CommandEnvelope>("evo.envelope.v1", "evo envelope")
 }
 
 /// The schema of a type as it is written (not: as it may be read).
@@ -49,6 +55,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::command_schemas;
 
     /// Compares a derived schema with the committed one; writes it where EVO_UPDATE_SCHEMAS=1.
     #[track_caller]
@@ -72,5 +79,9 @@ mod tests {
     fn the_committed_schemas_are_those_of_the_types() {
         check(&leaderboard(), "docs/leaderboard.schema.json");
         check(&evaluation(), "docs/schemas/evaluation.schema.json");
+        check(&envelope(), "docs/schemas/envelope.schema.json");
+        for (command, schema) in command_schemas::commands() {
+            check(&schema, &format!("docs/schemas/{command}.schema.json"));
+        }
     }
 }

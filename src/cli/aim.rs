@@ -1,0 +1,52 @@
+//! What `test-one`, `test` and `benchmark` ask of a candidate, and what may be left out of that.
+
+use evo_protocol::verdict::Gate;
+use evo_space::diagnostic::nearest;
+
+use super::error::CliError;
+
+/// The comparison of `evo benchmark`, as `--allow-not-run` names it.
+pub const BASELINE: &str = "baseline";
+
+/// What is asked of a candidate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aim {
+    /// Every gate, and its time.
+    Whole,
+    /// Every gate on its answers; nothing is timed.
+    Gates,
+    /// Every gate, its time, and the default configuration's beside it.
+    Times,
+}
+
+impl Aim {
+    /// The command that has this aim.
+    pub fn command(self) -> &'static str {
+        match self {
+            Aim::Whole => "test-one",
+            Aim::Gates => "test",
+            Aim::Times => "benchmark",
+        }
+    }
+
+    /// The gates that it demands. `confirmation` compares two variants, which only a sweep does.
+    pub fn demanded(self) -> impl Iterator<Item = Gate> {
+        let last = if self == Aim::Gates { Gate::Repeatability } else { Gate::Honesty };
+        Gate::ALL.iter().copied().filter(move |gate| *gate <= last)
+    }
+}
+
+/// Refuses names of `--allow-not-run` that nothing of the command has.
+pub fn check_names(names: &[String], aim: Aim) -> Result<(), CliError> {
+    let mut known: Vec<&str> = aim.demanded().map(Gate::as_str).collect();
+    if aim == Aim::Times {
+        known.push(BASELINE);
+    }
+    let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) else { return Ok(()) };
+    let hint = match nearest(unknown, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("there are {}", known.join(", ")),
+    };
+    Err(CliError::usage(format!("`--allow-not-run {unknown}`: nothing that runs here has this name"))
+        .with_hint(hint))
+}
