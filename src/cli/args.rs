@@ -83,6 +83,26 @@ pub enum Command {
 }
 
 impl Command {
+    /// Whether `--json` asks for an object.
+    pub fn is_json(&self) -> bool {
+        match self {
+            Command::Sweep(arguments) => arguments.json,
+            Command::TestOne(arguments) | Command::Test(arguments) | Command::Benchmark(arguments) => {
+                arguments.json
+            }
+            Command::Space(arguments) => arguments.json,
+            Command::Render(arguments) => arguments.json,
+            Command::Compile(arguments) => arguments.json,
+            Command::Build(arguments) => arguments.json,
+            Command::Explain(arguments) => arguments.json,
+            Command::Leaderboard(arguments) => arguments.json,
+            Command::Preflight(arguments) => arguments.json,
+            Command::Selftest(arguments) => arguments.json,
+            Command::Cache(arguments) => arguments.json,
+            Command::Worker(_) | Command::Completions(_) | Command::Man => false,
+        }
+    }
+
     /// Whether another program reads its stdout line by line: it has no object.
     pub fn is_served(&self) -> bool {
         matches!(self, Command::Worker(_))

@@ -27,7 +27,8 @@ pub struct Call(Arc<CallState>);
 #[derive(Debug)]
 struct CallState {
     began: Instant,
-    is_json: bool,
+    /// As the words look at first, and then as the command line says.
+    is_json: AtomicBool,
     facts: Mutex<CallFacts>,
     out: Mutex<JsonOut>,
     /// The engine watches for signals itself, so that a sweep ends in order.
@@ -42,7 +43,7 @@ impl Call {
         let facts = CallFacts { command: command.to_string(), repro, ..CallFacts::default() };
         Call(Arc::new(CallState {
             began: Instant::now(),
-            is_json,
+            is_json: AtomicBool::new(is_json),
             facts: Mutex::new(facts),
             out: Mutex::new(JsonOut::new()),
             is_watched: AtomicBool::new(false),
@@ -51,7 +52,12 @@ impl Call {
 
     /// Whether stdout gets JSON.
     pub fn is_json(&self) -> bool {
-        self.0.is_json
+        self.0.is_json.load(Ordering::SeqCst)
+    }
+
+    /// Says whether stdout gets JSON, now that the command line has been read.
+    pub fn settle(&self, is_json: bool) {
+        self.0.is_json.store(is_json, Ordering::SeqCst);
     }
 
     /// Notes something about the call for its object.
@@ -135,7 +141,7 @@ impl Call {
             let prefix = if text.starts_with("error") { "" } else { "error: " };
             output::say(&format!("{prefix}{text}"));
         }
-        if !self.0.is_json {
+        if !self.is_json() {
             return answer.exit;
         }
         self.end(&mut lock(&self.0.out), answer)
@@ -149,7 +155,7 @@ impl Call {
         loop {
             match self.0.out.try_lock() {
                 Ok(out) if out.has_ended() => return None,
-                Ok(mut out) if self.0.is_json => return Some(self.end(&mut out, answer)),
+                Ok(mut out) if self.is_json() => return Some(self.end(&mut out, answer)),
                 Ok(_) => return Some(answer.exit),
                 Err(_) if since.elapsed() > WRITER_PATIENCE => return Some(answer.exit),
                 Err(_) => std::thread::sleep(Duration::from_millis(5)),

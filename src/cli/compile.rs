@@ -25,7 +25,7 @@ use super::compile_table::{CompileCounts, CompiledVariant};
 use super::compile_target::CompileTarget;
 use super::error::CliError;
 use super::exit_code::ExitCode;
-use super::{output, session, words};
+use super::{described, output, session, words};
 use crate::compile::{CompileFarm, FULL_CACHE_HINT, FarmOptions, full_cache};
 use crate::engine::recipe::{KernelDraft, KernelRecipe, problems_on};
 use crate::kernel::spec::{KernelSpec, SpaceFile};
@@ -80,7 +80,7 @@ pub fn carry_out(order: CompileTask<'_>, call: &Call) -> Result<Answer, CliError
     let recipe = KernelRecipe::new(kernel, target.limits.clone(), &problems, None, 0);
     let only = genome.as_ref().map(|genome| file.space.configuration(genome));
     if let Some(only) = &only {
-        call.know(|facts| facts.candidate = Some(session::candidate(file, only)));
+        call.know(|facts| facts.candidate = Some(described::candidate(file, only)));
     }
     let columns = ResourceColumns::of(&file.space, kernel, target.kind, only.as_ref(), stdout_width());
     let compile_run =

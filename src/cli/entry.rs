@@ -25,7 +25,7 @@ const UNKNOWN: &str = "unknown";
 pub fn main() -> process::ExitCode {
     let words: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    let is_json = words.iter().any(|word| word == "--json");
+    let is_json = words.iter().any(|word| word == "--json" || word.starts_with("--json="));
     let call = Call::begin(&command_name(&words), &words, is_json);
     // Reading the command line too may fail in ways that nobody thought of.
     let mut misread_as = None;
@@ -40,6 +40,7 @@ pub fn main() -> process::ExitCode {
 }
 
 fn run(command: &Command, call: &Call) -> Result<Answer, CliError> {
+    call.settle(command.is_json());
     // A worker's stdout belongs to its parent, and signals end it as they end any process.
     if !command.is_served()
         && let Err(error) = guard::watch_signals(call)

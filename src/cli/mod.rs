@@ -12,6 +12,7 @@ mod compile_columns;
 mod compile_table;
 mod compile_target;
 mod completions;
+mod described;
 mod entry;
 mod environment;
 pub mod error;

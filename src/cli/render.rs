@@ -8,14 +8,14 @@ use super::args::RenderArgs;
 use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
-use super::{output, session, words};
+use super::{described, output, session, words};
 use crate::kernel::render;
 
 /// Runs the command: the text on stdout; options and warnings on stderr. With `--json` one object.
 pub fn run(arguments: &RenderArgs, call: &Call) -> Result<Answer, CliError> {
     let (file, configuration, genome) = words::parse(&arguments.words, arguments.access.access())?;
     let kernel = session::kernel_to(&file, "render")?;
-    call.know(|facts| facts.candidate = Some(session::candidate(&file, &configuration)));
+    call.know(|facts| facts.candidate = Some(described::candidate(&file, &configuration)));
     let source = render::render(kernel, &configuration).map_err(|verdict| {
         CliError::usage(format!("`{configuration}` does not render: {}", verdict.message))
     })?;

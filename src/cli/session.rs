@@ -7,12 +7,10 @@ use evo_device::cuda::SUPPORT_SOURCE;
 use evo_device::host::RoomOptions;
 use evo_device::probe::{self, DeviceChoice};
 use evo_protocol::binary::Binary;
-use evo_protocol::device::{DeviceInfo, DeviceKind};
+use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::ErrorCode;
 use evo_protocol::worker::ReferenceKernels;
 use evo_space::explain::conflict;
-use evo_space::genome::Configuration;
-use serde_json::{Value, json};
 
 use super::args::SandboxMode;
 use super::error::CliError;
@@ -269,29 +267,6 @@ fn single_reference(kernel: &KernelSpec, setup: &DeviceSetup) -> Result<Option<B
 /// Where the environment lets a device's compiler look for included files.
 pub fn search(setup: &DeviceSetup) -> SearchPath {
     SearchPath::of_environment(setup.choice.kind, &Toolbox::from_env())
-}
-
-/// A candidate as a command's object names it.
-pub fn candidate(file: &SpaceFile, configuration: &Configuration) -> Value {
-    let mut candidate = json!({ "space": space_word(file) });
-    if let Some(kernel) = &file.kernel {
-        candidate["kernel"] = json!(kernel.name);
-    }
-    candidate["configuration"] = json!(configuration);
-    candidate["configuration_hash"] = json!(configuration.hash());
-    candidate
-}
-
-/// The conditions of a run as a command's object names them.
-pub fn conditions(device: &DeviceInfo, seed: u64, problems: &[String]) -> Value {
-    json!({
-        "device_kind": device.kind,
-        "arch": device.arch,
-        "driver": device.driver,
-        "seed": seed,
-        "problems": problems,
-        "evo": env!("CARGO_PKG_VERSION"),
-    })
 }
 
 /// How the space is named on a command line: an embedded one by name, another by path.

@@ -11,7 +11,7 @@ use super::args::{SandboxMode, TestOneArgs};
 use super::call::Call;
 use super::error::CliError;
 use super::session::{self, DeviceSetup};
-use super::{aim, seed, words};
+use super::{aim, described, seed, words};
 use crate::compile::{FULL_CACHE_HINT, compile_one, full_cache};
 use crate::engine::ports::CompileAnswer;
 use crate::engine::recipe::{KernelRecipe, PreparedKernel};
@@ -57,7 +57,7 @@ pub fn run<T>(
     arguments.limits.begin(call)?;
     aim::check_names(&arguments.allow_not_run, aim)?;
     let (file, configuration, genome) = words::parse(&arguments.words, arguments.access.access())?;
-    call.know(|facts| facts.candidate = Some(session::candidate(&file, &configuration)));
+    call.know(|facts| facts.candidate = Some(described::candidate(&file, &configuration)));
     let kernel = session::kernel_of(&file)?;
     let setup = session::setup(&arguments.device, None)?.fenced(arguments.sandbox).within(&arguments.limits);
     let problems = session::problems(kernel, setup.choice.kind, &arguments.problems)?;
@@ -80,7 +80,7 @@ pub fn run<T>(
     let names: Vec<String> = problems.iter().map(|problem| problem.name.clone()).collect();
     call.know(|facts| {
         facts.device = Some(device.name.clone());
-        facts.conditions = Some(session::conditions(&device, seed, &names));
+        facts.conditions = Some(described::conditions(&device, seed, &names));
     });
     let recipe = session::recipe(kernel, &problems, &setup, &lane, seed)?;
     let made = single::job(&recipe, genome, configuration, true, |prepared| compile(&setup, prepared))?;

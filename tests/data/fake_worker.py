@@ -38,7 +38,7 @@ def info():
     }
     return {
         "kind": "host", "name": "fake", "arch": "host", "uuid": "fake", "driver": "none",
-        "multiprocessors": 1, "limits": limits, "l2_bytes": 1, "memory_bytes": 1,
+        "multiprocessors": 1, "limits": limits, "l2_bytes": 1, "memory_bytes": 2**30,
         "bandwidth": None, "flops_f32": None, "flops_f16": None,
     }
 

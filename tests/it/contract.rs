@@ -223,6 +223,7 @@ fn wrong_command_lines_leave_one_object() {
         "cache --prun --json",
         "render scale.toml X=1 --json",
         "man --json",
+        "cache --json=yes",
     ] {
         let code = if words.contains("toaster") { "no_device" } else { "usage" };
         check(folder.path(), words, 2, "error", code);
@@ -237,6 +238,9 @@ fn wrong_command_lines_leave_one_object() {
         usage("test-one scale.toml BLOCK=33 --json")["repro"],
         "evo test-one scale.toml BLOCK=33 --json"
     );
+    // Behind `--` it is a word like any other.
+    let output = evo(folder.path(), "space -- --json").output().unwrap();
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
     for words in ["--help", "space --help --json", "--version"] {
         let output = evo(folder.path(), words).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
@@ -248,7 +252,7 @@ fn wrong_command_lines_leave_one_object() {
 fn bad_files_and_missing_devices_leave_one_object_with_a_place() {
     let folder = stage();
     let bad = check(folder.path(), "space broken.toml --json", 2, "error", "bad_file");
-    let place = serde_json::json!({ "file": "broken.toml", "line": 2, "column": 5 });
+    let place = serde_json::json!({ "file": "broken.toml", "line": 2, "column": 1 });
     assert_eq!(bad["error"]["place"], place);
     check(folder.path(), "test-one nowhere.toml --json", 2, "error", "bad_file");
     check(folder.path(), "leaderboard --json", 2, "error", "bad_file");
@@ -377,8 +381,10 @@ fn a_lost_device_leaves_one_object() {
     fs::write(folder.path().join("scale.cu"), SOURCE.replace("FAULT", "0")).unwrap();
     let mut command =
         evo(folder.path(), "test-one lost.toml FAULT=hang --device host --json --limit-device 2s");
-    let output =
-        command.args(["--worker-command", &format!("python3 {worker} canary_dies_from=1")]).output().unwrap();
+    let output = command
+        .args(["--worker-command", &format!("python3 {worker} . canary_dies_from=1")])
+        .output()
+        .unwrap();
     let object = object("lost", &output, false);
     assert_eq!(
         (&object["exit_code"], &object["error"]["code"]),

@@ -22,7 +22,7 @@ impl Validator<'_> {
             Value::Bool(false) => return Some(format!("`{path}` may not be there")),
             _ => {}
         }
-        let keywords = schema.as_object().unwrap_or_else(|| panic!("`{path}`: {schema} is no schema"));
+        let keywords = schema.as_object().unwrap_or_else(|| panic!("`{path}`: {schema} cannot be a schema"));
         keywords.iter().find_map(|(keyword, rule)| self.broken(keyword, rule, schema, value, path))
     }
 

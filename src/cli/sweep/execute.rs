@@ -12,7 +12,7 @@ use super::prior::PriorSource;
 use super::stage::{Stage, StudyIdentity};
 use crate::cli::call::Call;
 use crate::cli::error::CliError;
-use crate::cli::{environment, progress, session};
+use crate::cli::{described, environment, progress};
 use crate::engine::{Engine, Inbox, Parts, Recipe, RunSummary, interrupt};
 use crate::event::{Event, Observer};
 use crate::journal::champion::Succession;
@@ -54,7 +54,7 @@ fn execute_on<'a, R: Recipe>(
     let (device, seed, problems) = (&stage.identity.device, plan.seed, &stage.identity.problems);
     call.know(|facts| {
         facts.device = Some(device.name.clone());
-        facts.conditions = Some(session::conditions(device, seed, problems));
+        facts.conditions = Some(described::conditions(device, seed, problems));
     });
     let mut study = Study::open(&plan.request(), header(plan, stage.identity), plan.clock.clone())?;
     interrupt::watch(inbox.sender())
