@@ -135,6 +135,18 @@ pub struct SpaceAccessArgs {
 }
 
 impl SpaceAccessArgs {
+    /// The flags that are not at their defaults, as a command line has them.
+    pub fn words(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        if self.limit_space != SpaceAccess::default().limit {
+            words.push(format!("--limit-space {}", self.limit_space.as_secs_f64()));
+        }
+        if self.allow_outside {
+            words.push("--allow-outside".to_string());
+        }
+        words
+    }
+
     pub fn access(&self) -> SpaceAccess {
         SpaceAccess { limit: self.limit_space, allow_outside: self.allow_outside, render_apart: true }
     }

@@ -128,10 +128,7 @@ fn setting(
     let mut words = vec!["evo".to_string(), aim.command().to_string(), quote(&space).into_owned()];
     words.extend(configuration.iter().map(|(name, value)| quote(&format!("{name}={value}")).into_owned()));
     words.extend([format!("--device {}", setup.choice.spec), format!("--seed {seed}")]);
-    words.extend(arguments.problems.iter().map(|problem| format!("--problem {}", quote(problem))));
-    if arguments.sandbox == SandboxMode::Off {
-        words.push("--sandbox off".to_string());
-    }
+    words.extend(options(arguments));
     Setting {
         repro: words.join(" "),
         seed,
@@ -139,4 +136,20 @@ fn setting(
         kernel: String::new(),
         device: setup.choice.name.clone().unwrap_or_else(|| setup.choice.spec.clone()),
     }
+}
+
+/// The options that decide what came of it, as they were given.
+fn options(arguments: &TestOneArgs) -> Vec<String> {
+    let mut words: Vec<String> =
+        arguments.problems.iter().map(|problem| format!("--problem {}", quote(problem))).collect();
+    words.extend(
+        arguments.worker_command.iter().map(|command| format!("--worker-command {}", quote(command))),
+    );
+    if arguments.sandbox == SandboxMode::Off {
+        words.push("--sandbox off".to_string());
+    }
+    words.extend(arguments.allow_not_run.iter().map(|name| format!("--allow-not-run {}", quote(name))));
+    words.extend(arguments.access.words());
+    words.extend(arguments.limits.words());
+    words
 }

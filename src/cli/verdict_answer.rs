@@ -104,3 +104,72 @@ fn limit_hit(verdict: &Verdict, arguments: &TestOneArgs) -> Option<LimitName> {
     let waited_ms = verdict.evidence.get("deadline_ms")?.as_f64()?;
     (waited_ms >= arguments.limits.limit_device.as_secs_f64() * 1e3).then_some(LimitName::Device)
 }
+
+#[cfg(test)]
+mod tests {
+    use evo_space::genome::Configuration;
+
+    use super::*;
+    use crate::engine::fake;
+
+    fn passed(not_run: &[Gate]) -> Single {
+        let mut evaluation = fake::evaluation(0, Configuration::new(Vec::new()), "user", Verdict::pass());
+        for report in &mut evaluation.gates {
+            let ran = !not_run.contains(&report.gate) && report.gate != Gate::Confirmation;
+            report.state = if ran { GateState::Pass } else { GateState::NotRun };
+        }
+        Single { evaluation, attributes: Vec::new(), lost: false }
+    }
+
+    #[track_caller]
+    fn check(
+        not_run: &[Gate],
+        aim: Aim,
+        allowed: &[&str],
+        expected: (ExitCode, EnvelopeStatus),
+        told: &[&str],
+    ) {
+        let single = passed(not_run);
+        let allowed: Vec<String> = allowed.iter().map(|name| name.to_string()).collect();
+        let answer = answer(&single, &missing(&single.evaluation, aim), &allowed);
+        assert_eq!((answer.exit, answer.status), expected, "{not_run:?}");
+        assert_eq!(answer.allowed_not_run, told, "{not_run:?}");
+    }
+
+    #[test]
+    fn a_gate_that_did_not_run_never_passes_unless_it_is_allowed() {
+        let (done, missing) =
+            ((ExitCode::Done, EnvelopeStatus::Pass), (ExitCode::Failed, EnvelopeStatus::NotRun));
+        check(&[], Aim::Whole, &[], done, &[]);
+        check(&[Gate::Honesty], Aim::Whole, &[], missing, &[]);
+        check(&[Gate::Honesty], Aim::Whole, &["honesty"], done, &["honesty"]);
+        check(&[Gate::Honesty, Gate::FullShapes], Aim::Whole, &["honesty"], missing, &["honesty"]);
+        check(&[Gate::Timing, Gate::Honesty], Aim::Gates, &[], done, &[]);
+        check(&[Gate::Repeatability], Aim::Gates, &[], missing, &[]);
+        // Allowed and run all the same: nothing to tell.
+        check(&[], Aim::Whole, &["honesty"], done, &[]);
+    }
+
+    #[test]
+    fn shapes_that_cannot_be_derived_are_not_missing() {
+        let mut single = passed(&[Gate::TinyShapes]);
+        assert_eq!(missing(&single.evaluation, Aim::Whole), ["tiny_shapes"]);
+        let tiny = single.evaluation.gates.iter_mut().find(|report| report.gate == Gate::TinyShapes).unwrap();
+        tiny.evidence.insert(GateReport::TAILS, GateReport::NOT_CHECKED);
+        assert!(missing(&single.evaluation, Aim::Whole).is_empty());
+    }
+
+    #[test]
+    fn trouble_and_losses_say_nothing_about_the_variant() {
+        let with = |kind, lost| {
+            let verdict = Verdict::new(kind, "why");
+            let evaluation = fake::evaluation(0, Configuration::new(Vec::new()), "user", verdict);
+            let answer = answer(&Single { evaluation, attributes: Vec::new(), lost }, &[], &[]);
+            (answer.exit, answer.status, answer.error.is_some())
+        };
+        assert_eq!(with(VerdictKind::HarnessError, false), (ExitCode::Harness, EnvelopeStatus::Error, true));
+        assert_eq!(with(VerdictKind::Hang, true), (ExitCode::DeviceLost, EnvelopeStatus::Error, true));
+        assert_eq!(with(VerdictKind::Noisy, false), (ExitCode::Failed, EnvelopeStatus::Noisy, false));
+        assert_eq!(with(VerdictKind::WrongAnswer, false), (ExitCode::Failed, EnvelopeStatus::Fail, false));
+    }
+}

@@ -23,4 +23,4 @@ pub use program::worker_program;
 pub use run::{Ended, RunLimits, run};
 pub use serve::{Orphaned, ParentLink, REQUEST, RequestHandler, serve};
 pub use signal::{is_fault, is_ignored, signal_name};
-pub use spawn::{EXHAUSTED_HINT, ResourceLimits, is_exhausted, limit, memory_limit};
+pub use spawn::{EXHAUSTED_HINT, ResourceLimits, is_exhausted, limit, memory_limit, spawn};

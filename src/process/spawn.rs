@@ -54,7 +54,10 @@ pub fn memory_limit() -> u64 {
 }
 
 /// Starts a command in its own process group; it is killed when this process ends, however that happens.
-pub(super) fn spawn(mut command: Command) -> io::Result<Child> {
+///
+/// # Errors
+/// It does not start, or the thread that starts processes is gone.
+pub fn spawn(mut command: Command) -> io::Result<Child> {
     command.process_group(0);
     die_with_parent(&mut command);
     let (answer, answered) = channel();

@@ -461,6 +461,21 @@ fn signals_leave_one_object_and_no_process() {
 }
 
 #[test]
+fn without_json_a_signal_leaves_words_and_the_same_exit_code() {
+    let folder = stage();
+    let words = "test-one scale.toml --device host";
+    let mut child = evo(folder.path(), words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while descendants(child.id()).is_empty() && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    kill_process(Pid::from_raw(child.id() as i32).unwrap(), Signal::TERM).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(5), 0), "{stderr}");
+    assert!(stderr.contains("error: interrupted by SIGTERM"), "{stderr}");
+}
+
+#[test]
 fn a_reader_that_leaves_is_no_error_and_a_full_disk_is() {
     let folder = stage();
     let mut command = evo(folder.path(), "space attention_simt --list --json");

@@ -156,6 +156,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_first_place_is_the_topmost() {
+        let text = "é = 1\nb = é x\n";
+        let at = text.find('x').unwrap();
+        let mut diagnostics = Diagnostics::default();
+        diagnostics.push(Diagnostic { message: "no place".into(), span: None, hint: None });
+        assert_eq!(diagnostics.first_place(text), None);
+        diagnostics.error(text.len() + 5..text.len() + 9, "past the end");
+        assert_eq!(diagnostics.first_place(text), Some((3, 1)));
+        diagnostics.error(at..at + 1, "in the second line");
+        assert_eq!(diagnostics.first_place(text), Some((2, 7)));
+    }
+
+    #[test]
     fn errors_show_place_caret_and_hint() {
         let text = "[parameters]\nBLOCK = [1]\n[[constraints]]\nrequire = \"BLOK > é 0\"\n";
         let at = text.find("BLOK").unwrap();

@@ -102,7 +102,7 @@ impl CrashStage {
         command.args(["--seed", &seed.to_string()]);
         command.current_dir(self.folder.path()).env("EVO_CACHE_DIR", self.cache());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        Sweep::of(command.spawn()?)
+        Sweep::of(process::spawn(command)?)
     }
 
     /// The study's folder.
