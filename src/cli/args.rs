@@ -102,11 +102,6 @@ impl Command {
             Command::Worker(_) | Command::Completions(_) | Command::Man => false,
         }
     }
-
-    /// Whether another program reads its stdout line by line: it has no object.
-    pub fn is_served(&self) -> bool {
-        matches!(self, Command::Worker(_))
-    }
 }
 
 /// A number of compile processes that a machine can hold.

@@ -18,6 +18,9 @@ use super::{
 /// For people who ask for a command that was here in earlier versions.
 const LAB_HINT: &str = "bench-search is a command of the lab: cargo run --release -p evo-lab -- bench-search";
 
+/// The command that serves another process.
+const WORKER: &str = "worker";
+
 /// The command of an object where the command line names none.
 const UNKNOWN: &str = "unknown";
 
@@ -26,7 +29,14 @@ pub fn main() -> process::ExitCode {
     let words: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let is_json = words.iter().any(|word| word == "--json" || word.starts_with("--json="));
-    let call = Call::begin(&command_name(&words), &words, is_json);
+    let name = command_name(&words);
+    let call = Call::begin(&name, &words, is_json);
+    // A worker's stdout belongs to its parent, and signals end it as they end any process.
+    if name != WORKER
+        && let Err(error) = guard::watch_signals(&call)
+    {
+        output::say(&format!("warning: cannot watch for Ctrl-C: {error}"));
+    }
     // Reading the command line too may fail in ways that nobody thought of.
     let mut misread_as = None;
     let result = call.run(|| match Cli::try_parse() {
@@ -41,12 +51,6 @@ pub fn main() -> process::ExitCode {
 
 fn run(command: &Command, call: &Call) -> Result<Answer, CliError> {
     call.settle(command.is_json());
-    // A worker's stdout belongs to its parent, and signals end it as they end any process.
-    if !command.is_served()
-        && let Err(error) = guard::watch_signals(call)
-    {
-        output::say(&format!("warning: cannot watch for Ctrl-C: {error}"));
-    }
     dispatch(command, call)
 }
 

@@ -292,7 +292,23 @@ fn answers_keep_their_fields_and_gain_the_envelope() {
     let built = pass("build scale.toml --device host --json");
     assert_eq!((&built["fits"], &built["arch"]), (&true.into(), &"host".into()));
     assert_eq!(pass("compile scale.toml --all --arch host --json")["variants"], 6);
-    check(folder.path(), "space scale.toml --check BLOCK=32 --json", 0, "pass", "");
+    let swept = pass("sweep scale.toml --device host --problem p --budget 2 --finalists 0 --seed 1 --json");
+    assert_eq!((&swept["event"], &swept["result"]["passed"]), (&"result".into(), &swept["passed"]));
+    pass("selftest device --device host --json");
+    let mut command = evo(folder.path(), "preflight --device host --json");
+    let output = command.env("CXX", "no-such-compiler").output().unwrap();
+    assert_eq!(object("preflight", &output, false)["status"], "fail");
+}
+
+#[test]
+fn the_leaderboard_keeps_its_version() {
+    let folder = stage();
+    check(folder.path(), "sweep scale.toml --device host --budget 2 --finalists 1 --json", 0, "pass", "");
+    let board = check(folder.path(), "leaderboard --json", 0, "pass", "");
+    assert_eq!((&board["version"], &board["sections"][0]["kernel"]), (&2.into(), &"scale".into()));
+    let stored = fs::read_to_string(folder.path().join("evidence/leaderboard.json")).unwrap();
+    let stored: Value = serde_json::from_str(&stored).unwrap();
+    assert!(stored.as_object().unwrap().iter().all(|(name, value)| board[name] == *value));
 }
 
 #[test]
