@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::candidate::CandidateArgs;
 use crate::kernel::access::SpaceAccess;
 
 /// Finds the fastest variant of a CUDA kernel that still gives correct results, and shows the evidence for both claims
@@ -178,9 +179,11 @@ pub struct SweepArgs {
 /// `evo test-one`
 #[derive(Debug, Args)]
 pub struct TestOneArgs {
-    /// [SPACE] then values in declared order or NAME=VALUE; missing ones take their default
-    #[arg(value_name = "SPACE|VALUE|NAME=VALUE", allow_negative_numbers = true)]
+    /// [SPACE] then values in declared order, NAME=VALUE, or @champion, @previous, @baseline, @NUMBER, @HASH
+    #[arg(value_name = "SPACE|VALUE|NAME=VALUE|@NAME", allow_negative_numbers = true)]
     pub words: Vec<String>,
+    #[command(flatten)]
+    pub candidate: CandidateArgs,
     /// `auto`, `host`, `cuda` or `cuda:INDEX`
     #[arg(long, default_value = "auto")]
     pub device: String,
@@ -275,9 +278,11 @@ pub enum RowFormat {
 /// `evo render`
 #[derive(Debug, Args)]
 pub struct RenderArgs {
-    /// [SPACE] then values in declared order or NAME=VALUE; missing ones take their default
-    #[arg(value_name = "SPACE|VALUE|NAME=VALUE", allow_negative_numbers = true)]
+    /// [SPACE] then values in declared order, NAME=VALUE, or @champion, @previous, @baseline, @NUMBER, @HASH
+    #[arg(value_name = "SPACE|VALUE|NAME=VALUE|@NAME", allow_negative_numbers = true)]
     pub words: Vec<String>,
+    #[command(flatten)]
+    pub candidate: CandidateArgs,
     #[command(flatten)]
     pub access: SpaceAccessArgs,
     /// One JSON object on stdout
@@ -288,9 +293,11 @@ pub struct RenderArgs {
 /// `evo compile`
 #[derive(Debug, Args)]
 pub struct CompileArgs {
-    /// [SPACE] then values in declared order or NAME=VALUE; missing ones take their default
-    #[arg(value_name = "SPACE|VALUE|NAME=VALUE", allow_negative_numbers = true)]
+    /// [SPACE] then values in declared order, NAME=VALUE, or @champion, @previous, @baseline, @NUMBER, @HASH
+    #[arg(value_name = "SPACE|VALUE|NAME=VALUE|@NAME", allow_negative_numbers = true)]
     pub words: Vec<String>,
+    #[command(flatten)]
+    pub candidate: CandidateArgs,
     /// Target: `sm_80`, `sm_89`, `sm_90a`, …, or `host`
     #[arg(long, default_value = "sm_90a")]
     pub arch: String,

@@ -22,7 +22,7 @@ use super::compile_columns::ResourceColumns;
 use super::compile_table::{CompileCounts, CompiledVariant};
 use super::error::CliError;
 use super::exit_code::ExitCode;
-use super::{output, session, words};
+use super::{candidate, output, session};
 use crate::compile::{CompileFarm, FULL_CACHE_HINT, FarmOptions, full_cache};
 use crate::engine::recipe::{KernelDraft, KernelRecipe, problems_on};
 use crate::kernel::spec::{KernelSpec, SpaceFile};
@@ -34,19 +34,23 @@ const AHEAD: usize = 8;
 /// Runs the command.
 pub fn run(arguments: &CompileArgs) -> Result<ExitCode, CliError> {
     let many = arguments.all || arguments.sample.is_some();
-    if many && (arguments.words.len() > 1 || arguments.words.iter().any(|word| word.contains('='))) {
+    let values = |word: &String| word.contains('=') || word.starts_with('@');
+    if many
+        && (arguments.words.len() > 1 || arguments.words.iter().any(values) || arguments.candidate.is_given())
+    {
         return Err(CliError::usage("--all and --sample take a space and no values"));
     }
-    let (file, _, genome) = words::parse(&arguments.words, arguments.access.access())?;
-    let kernel = session::kernel_to(&file, "compile")?;
+    let access = arguments.access.access();
+    let resolved = candidate::resolve(&arguments.words, &arguments.candidate, &arguments.arch, access)?;
+    let (file, genome) = (&resolved.file, resolved.genome.clone());
+    let kernel = session::kernel_to(file, "compile")?;
     let target = CompileTarget::parse(&arguments.arch)?;
     let problems = problems_on(kernel, target.kind);
     // What judges answers plays no part here: neither the reference kernel nor a seed.
     let recipe = KernelRecipe::new(kernel, target.limits.clone(), &problems, None, 0);
     let only = (!many).then(|| file.space.configuration(&genome));
     let columns = ResourceColumns::of(&file.space, kernel, target.kind, only.as_ref(), stdout_width());
-    let compile_run =
-        CompileRun { file: &file, kernel, target: &target, recipe, columns, json: arguments.json };
+    let compile_run = CompileRun { file, kernel, target: &target, recipe, columns, json: arguments.json };
     let start = Instant::now();
     let mut options = FarmOptions::new(target.kind, &target.arch);
     if let Some(jobs) = arguments.jobs {

@@ -2,6 +2,7 @@
 
 pub mod args;
 mod cache;
+mod candidate;
 mod compile;
 mod compile_columns;
 mod compile_table;

@@ -6,18 +6,21 @@ use evo_space::genome::Configuration;
 use super::args::RenderArgs;
 use super::error::CliError;
 use super::exit_code::ExitCode;
-use super::{output, session, words};
+use super::{candidate, output, session};
+use crate::engine::candidate::{Provenance, ResolvedCandidate};
 use crate::kernel::render;
 
 /// Runs the command: the text on stdout; options and warnings on stderr. With `--json` one object.
 pub fn run(arguments: &RenderArgs) -> Result<ExitCode, CliError> {
-    let (file, configuration, genome) = words::parse(&arguments.words, arguments.access.access())?;
-    let kernel = session::kernel_to(&file, "render")?;
-    let source = render::render(kernel, &configuration).map_err(|verdict| {
+    let resolved =
+        candidate::resolve(&arguments.words, &arguments.candidate, "auto", arguments.access.access())?;
+    let ResolvedCandidate { file, configuration, genome, provenance } = &resolved;
+    let kernel = session::kernel_to(file, "render")?;
+    let source = render::render(kernel, configuration).map_err(|verdict| {
         CliError::usage(format!("`{configuration}` does not render: {}", verdict.message))
     })?;
     if arguments.json {
-        output::stdout(&format!("{}\n", object(&kernel.name, &configuration, &source)))?;
+        output::stdout(&format!("{}\n", object(&kernel.name, configuration, &source, provenance)))?;
     } else {
         output::stdout(&source.text)?;
         eprintln!(
@@ -26,14 +29,19 @@ pub fn run(arguments: &RenderArgs) -> Result<ExitCode, CliError> {
         );
         eprintln!("entries: {}", source.entries.join(" "));
     }
-    for constraint in file.space.violations(&genome) {
+    for constraint in file.space.violations(genome) {
         let because = constraint.because.as_ref().map_or(String::new(), |why| format!(" ({why})"));
         eprintln!("warning: this configuration violates `{}`{because}", constraint.expr.text());
     }
     Ok(ExitCode::Done)
 }
 
-fn object(kernel: &str, configuration: &Configuration, source: &KernelSource) -> serde_json::Value {
+fn object(
+    kernel: &str,
+    configuration: &Configuration,
+    source: &KernelSource,
+    provenance: &Provenance,
+) -> serde_json::Value {
     serde_json::json!({
         "kernel": kernel,
         "configuration": configuration,
@@ -43,5 +51,6 @@ fn object(kernel: &str, configuration: &Configuration, source: &KernelSource) ->
         "options": source.options,
         "entries": source.entries,
         "text": source.text,
+        "candidate": provenance,
     })
 }

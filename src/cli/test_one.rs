@@ -1,32 +1,33 @@
 //! `evo test-one`: one configuration through every gate, with what each saw.
 
-use evo_space::genome::Configuration;
 use evo_space::shell::quote;
 
 use super::args::TestOneArgs;
+use super::candidate::{self, CandidateArgs};
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::session::{self, DeviceSetup};
-use super::{output, seed, words};
+use super::{output, seed};
 use crate::compile::{FULL_CACHE_HINT, compile_one, full_cache};
+use crate::engine::candidate::{Provenance, ResolvedCandidate};
 use crate::engine::recipe::PreparedKernel;
 use crate::engine::single::{self, Single};
-use crate::kernel::spec::SpaceFile;
 use crate::report::single::{Setting, json, text};
 use crate::supervise::job::Standing;
 
 /// Runs the command.
 pub fn run(arguments: &TestOneArgs) -> Result<ExitCode, CliError> {
-    let (file, configuration, genome) = words::parse(&arguments.words, arguments.access.access())?;
-    let kernel = session::kernel_of(&file)?;
+    let access = arguments.access.access();
+    let candidate = candidate::resolve(&arguments.words, &arguments.candidate, &arguments.device, access)?;
+    let kernel = session::kernel_of(&candidate.file)?;
     let setup = session::setup(&arguments.device, None)?.fenced(arguments.sandbox);
     let problems = session::problems(kernel, setup.choice.kind, &arguments.problems)?;
     let seed = arguments.seed.map_or_else(seed::random, Ok)?;
-    let mut setting = setting(seed, &file, &setup, &configuration);
+    let mut setting = setting(seed, &candidate, &setup, &arguments.candidate);
     setting.kernel = kernel.name.clone();
     // Before a worker is started, because this verdict needs no device.
-    if let Some(evaluation) = single::constraint_verdict(&file.space, &configuration) {
-        return show(arguments, &setting, &Single::refused(evaluation));
+    if let Some(evaluation) = single::constraint_verdict(&candidate.file.space, &candidate.configuration) {
+        return show(arguments, &setting, &candidate.provenance, &Single::refused(evaluation));
     }
     let mut lane = session::lane(&setup, arguments.worker_command.as_deref(), Some(kernel))?;
     setting.device = lane.info().name.clone();
@@ -38,25 +39,24 @@ pub fn run(arguments: &TestOneArgs) -> Result<ExitCode, CliError> {
             None => Ok(answer),
         }
     };
+    let (genome, configuration) = (candidate.genome.clone(), candidate.configuration.clone());
     let single = match single::job(&recipe, genome, configuration, true, compile)? {
         Ok((begun, job)) => begun.judged(lane.evaluate(&job, &Standing::default())),
         Err(evaluation) => Single::refused(*evaluation),
     };
-    show(arguments, &setting, &single)
+    show(arguments, &setting, &candidate.provenance, &single)
 }
 
-fn setting(seed: u64, file: &SpaceFile, setup: &DeviceSetup, configuration: &Configuration) -> Setting {
-    let space = session::space_word(file);
-    let word = |(name, value)| quote(&format!("{name}={value}")).into_owned();
-    let words: Vec<String> = configuration.iter().map(word).collect();
+fn setting(
+    seed: u64,
+    candidate: &ResolvedCandidate,
+    setup: &DeviceSetup,
+    arguments: &CandidateArgs,
+) -> Setting {
+    let space = session::space_word(&candidate.file);
+    let again = candidate::again(candidate, arguments);
     Setting {
-        repro: format!(
-            "evo test-one {} {} --device {} --seed {}",
-            quote(&space),
-            words.join(" "),
-            setup.choice.spec,
-            seed
-        ),
+        repro: format!("evo test-one {} {again} --device {} --seed {seed}", quote(&space), setup.choice.spec),
         seed,
         space,
         kernel: String::new(),
@@ -64,10 +64,17 @@ fn setting(seed: u64, file: &SpaceFile, setup: &DeviceSetup, configuration: &Con
     }
 }
 
-fn show(arguments: &TestOneArgs, setting: &Setting, single: &Single) -> Result<ExitCode, CliError> {
+fn show(
+    arguments: &TestOneArgs,
+    setting: &Setting,
+    provenance: &Provenance,
+    single: &Single,
+) -> Result<ExitCode, CliError> {
     let (evaluation, attributes) = (&single.evaluation, &single.attributes);
     if arguments.json {
-        output::print_json(&json(setting, evaluation, attributes))?;
+        let mut object = json(setting, evaluation, attributes);
+        object["candidate"] = serde_json::to_value(provenance)?;
+        output::print_json(&object)?;
     } else {
         output::stdout(&text(setting, evaluation, attributes))?;
     }

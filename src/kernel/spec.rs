@@ -70,6 +70,8 @@ pub enum SourceKind {
     Template,
     /// Plain source with macros.
     Plain,
+    /// Plain source that stands in for a template: a candidate's own text, without macros.
+    Given,
 }
 
 /// One argument of the entry points.

@@ -4,6 +4,7 @@
 //! each. A file may describe a space alone (no `kernel`); then nothing below `kernel` may be there.
 
 mod arguments;
+pub mod candidate;
 mod check;
 mod fields;
 mod launches;
