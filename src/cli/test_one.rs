@@ -32,6 +32,7 @@ pub fn run(arguments: &TestOneArgs) -> Result<ExitCode, CliError> {
     let mut lane = session::lane(&setup, arguments.worker_command.as_deref(), Some(kernel))?;
     setting.device = lane.info().name.clone();
     let recipe = session::recipe(kernel, &problems, &setup, &lane, seed)?;
+    session::rehearse(&mut lane, kernel, &problems, &candidate.configuration, &recipe)?;
     let compile = |prepared: &PreparedKernel| {
         let answer = compile_one(&setup.farm, prepared.source.clone())?;
         match full_cache(&answer) {

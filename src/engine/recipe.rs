@@ -273,6 +273,7 @@ fn check_plan(kernel: &KernelSpec, seed: u64) -> CheckPlan {
     let reference = match &check.reference {
         ReferenceSpec::Builtin { name } => ReferencePlan::Builtin { name: name.clone() },
         ReferenceSpec::Kernel { .. } => ReferencePlan::Kernel,
+        ReferenceSpec::Command(command) => ReferencePlan::Command(command.clone()),
         ReferenceSpec::Npy { outputs } => ReferencePlan::Npy {
             outputs: outputs.iter().map(|(name, path)| (name.clone(), path.clone())).collect(),
         },
@@ -295,7 +296,11 @@ fn check_plan(kernel: &KernelSpec, seed: u64) -> CheckPlan {
         fast_math,
         flushes_subnormals: fast_math || flushes,
         series_ms: SERIES_MS,
-        reference_f64: matches!(check.reference, ReferenceSpec::Kernel { real: true, .. }),
+        reference_f64: match &check.reference {
+            ReferenceSpec::Kernel { real, .. } => *real,
+            ReferenceSpec::Command(command) => !command.single,
+            _ => false,
+        },
         checks: CheckSet::default(),
     }
 }

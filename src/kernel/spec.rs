@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use evo_protocol::dtype::DType;
 use evo_protocol::measurement::RankingMode;
 use evo_protocol::plan::{Fill, Role};
-use evo_protocol::worker::SpecialValues;
+use evo_protocol::worker::{CommandReference, SpecialValues};
 use evo_space::expr::Expr;
 use evo_space::space::SearchSpace;
 use evo_space::value::Value;
@@ -225,6 +225,8 @@ pub enum ReferenceSpec {
         /// Compiled with `REAL` as `double`; floating-point arguments are then double as well.
         real: bool,
     },
+    /// A command of the task's that answers for any inputs, in `.npy` files.
+    Command(CommandReference),
     /// Expected outputs in `.npy` files, by buffer name; only for the problem they were made for.
     Npy { outputs: BTreeMap<String, PathBuf> },
 }

@@ -6,6 +6,7 @@
 mod arguments;
 pub mod candidate;
 mod check;
+mod command;
 mod fields;
 mod launches;
 mod names;

@@ -32,6 +32,8 @@ pub struct ExpectedCache {
 const MEMORY_LIMIT: usize = 1 << 30;
 /// Smaller sets of answers are computed faster than a file is written.
 const FILE_MIN: usize = 1 << 18;
+/// Unless they took so long: a reference by command starts a process for each case.
+const SLOW: Duration = Duration::from_millis(20);
 /// What a file must save beside the time to write it and to read it back, at so many bytes a second.
 const FILE_SAVES: f64 = 4.0;
 const FILE_RATE: f64 = 1e9;
@@ -82,7 +84,7 @@ impl ExpectedCache {
     /// Keeps answers that took so long to compute. A file that cannot be written costs time later, nothing else.
     pub fn put(&mut self, key: &ContentHash, set: ExpectedSet, took: Duration) -> Arc<ExpectedSet> {
         let saves = took.as_secs_f64() > FILE_SAVES * size(&set) as f64 / FILE_RATE;
-        let large = size(&set) >= self.file_min && saves;
+        let large = (size(&set) >= self.file_min || took >= SLOW) && saves;
         if let (Some(path), Some(folder), true) = (self.path(key), &self.folder, large) {
             let write = || -> std::io::Result<()> {
                 fs::create_dir_all(folder)?;
