@@ -20,7 +20,11 @@ pub fn run(arguments: &RenderArgs) -> Result<ExitCode, CliError> {
         CliError::usage(format!("`{configuration}` does not render: {}", verdict.message))
     })?;
     if arguments.json {
-        output::stdout(&format!("{}\n", object(&kernel.name, configuration, &source, provenance)))?;
+        let mut object = object(&kernel.name, configuration, &source, provenance);
+        if let Some(reference) = kernel.check.reference.command_line() {
+            object["reference"] = reference.into();
+        }
+        output::print_json(&object)?;
     } else {
         output::stdout(&source.text)?;
         eprintln!(
@@ -28,6 +32,9 @@ pub fn run(arguments: &RenderArgs) -> Result<ExitCode, CliError> {
             if source.options.is_empty() { "none".into() } else { source.options.join(" ") }
         );
         eprintln!("entries: {}", source.entries.join(" "));
+        if let Some(reference) = kernel.check.reference.command_line() {
+            eprintln!("reference: {reference}");
+        }
     }
     for constraint in file.space.violations(genome) {
         let because = constraint.because.as_ref().map_or(String::new(), |why| format!(" ({why})"));

@@ -118,6 +118,14 @@ fn named_files(reader: &mut Reader, node: &Node, words: &[String]) -> Option<Vec
                 reader.hinted(&node.span, message, Some(hint));
                 return None;
             }
+            Err(_)
+                if crate::regular::irregular(&folder.join(word)).is_some_and(|what| what != "a folder") =>
+            {
+                let what = crate::regular::irregular(&folder.join(word)).unwrap_or_default();
+                let message = format!("`command` of `reference` names `{word}`, which is {what}");
+                reader.hinted(&node.span, message, Some("name a regular file".to_string()));
+                return None;
+            }
             Err(cause) => {
                 // Looks like a file, and is none: said now, and not by a Python that cannot open it.
                 let is_path = word.ends_with(".py") || word.ends_with(".sh");

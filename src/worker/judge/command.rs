@@ -32,13 +32,14 @@ use crate::process::{
 
 /// The version of what a command reads on its stdin.
 const VERSION: u32 = 1;
-/// Bytes kept of what a command prints, and what of it a message shows.
+/// Bytes kept of what a command prints, and letters and lines of it that a message shows.
 const LOG_MAX: usize = 64 << 10;
-const LOG_SHOWN: usize = 1 << 10;
+const SAID_SHOWN: usize = 400;
 const LOG_LINES: usize = 8;
+const LINE_SHOWN: usize = 160;
 /// Between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
-/// Marks a failure of the command itself: it is no case that the task leaves unanswered.
+/// Marks a failure of the command itself: a task that leaves a case unanswered is something else.
 const EVIDENCE: &str = "reference_command";
 
 /// What a command reads: one object for each case.
@@ -136,7 +137,7 @@ impl CommandDesk {
                 Ok(())
             }
             Ok(ServeAnswer::Failed(why)) => {
-                let shown: String = why.chars().take(LOG_SHOWN).collect();
+                let shown: String = why.chars().take(SAID_SHOWN).collect();
                 Err(format!("it says `{shown}`{}", tail(talk.log())))
             }
             Err(death) => {
@@ -204,10 +205,12 @@ fn ending(status: Option<ExitStatus>) -> String {
 
 /// The last lines of a log, below a message.
 fn tail(log: &CappedLog) -> String {
-    let text = log.tail(LOG_SHOWN);
+    // Of a short log everything is at its start.
+    let text = log.text();
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let last = &lines[lines.len().saturating_sub(LOG_LINES)..];
-    last.iter().map(|line| format!("\n  | {line}")).collect()
+    let cut = |line: &&str| line.chars().take(LINE_SHOWN).collect::<String>();
+    last.iter().map(|line| format!("\n  | {}", cut(line))).collect()
 }
 
 /// The error of a command, whatever it was asked. The judge never takes it for a case without an answer.

@@ -268,7 +268,7 @@ fn no_question(error: &DeviceError, case: &Case) -> bool {
     let task = error.kind == VerdictKind::HarnessError && error.cause.as_deref() == Some("task");
     // A derived shape is ours: that the task has no answer at a single element is not its author's fault.
     let derived = case.plan.name.starts_with("tiny:");
-    // A command that fails is no answer of the task's.
+    // A command that fails has not said that there is no answer.
     task && !command::is_failure(error) && !error.sticky && (case.family != inputs::Family::Normal || derived)
 }
 
