@@ -49,7 +49,10 @@ pub struct ExpectedOutput {
     pub uncertain: Vec<(u64, f64)>,
 }
 
-/// The user's naive kernel, as often as it is asked.
+/// A case's answers, and its inputs by buffer position.
+pub type AnsweredCase = (ExpectedSet, Vec<Vec<u8>>);
+
+/// The user's naive kernel, or command, as often as it is asked.
 pub trait NaiveReference {
     /// Its answers to these inputs, by buffer position.
     fn answers(&mut self, inputs: &[Vec<u8>]) -> Result<NaiveAnswers, DeviceError>;
@@ -112,7 +115,7 @@ pub fn compute(
     check: &CheckPlan,
     case: &Case,
     naive: &mut dyn NaiveReference,
-) -> Result<(ExpectedSet, Vec<Vec<u8>>), DeviceError> {
+) -> Result<AnsweredCase, DeviceError> {
     let mut why = String::new();
     // The largest magnitude first: the harder the inputs, the more they find.
     for magnitude in magnitudes(check, case.family) {

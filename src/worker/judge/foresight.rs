@@ -5,8 +5,6 @@
 //! first has the answers computed that it is going to ask for, with every module parked, and whatever is asked beyond
 //! that (further shapes and seeds for finalists) parks the modules for one case.
 
-use std::time::Instant;
-
 use evo_protocol::device::DeviceError;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::Gate;
@@ -15,7 +13,7 @@ use evo_space::genome::ContentHash;
 
 use super::case::{self, Case};
 use super::command::{self, CommandRunner};
-use super::expected::{self, ExpectedSet};
+use super::expected::{self, AnsweredCase};
 use super::run::PhaseSink;
 use super::state::Judge;
 
@@ -119,14 +117,13 @@ impl Judge {
         case: &Case,
         key: &ContentHash,
         phase: &mut PhaseSink<'_>,
-    ) -> Result<(ExpectedSet, Vec<Vec<u8>>), DeviceError> {
+    ) -> Result<AnsweredCase, DeviceError> {
         self.device.park()?;
         let (plan, label) = (&case.plan, case.name());
-        let began = Instant::now();
         let mut runner = CommandRunner { desk: &mut self.commands, reference, plan, label: &label, phase };
         match expected::compute(check, case, &mut runner) {
             Ok((answers, bytes)) => {
-                self.expected.put(key, answers.clone(), began.elapsed());
+                self.expected.keep(key, answers.clone());
                 Ok((answers, bytes))
             }
             Err(error) => {
@@ -146,7 +143,7 @@ impl Judge {
         check: &CheckPlan,
         case: &Case,
         phase: &mut PhaseSink<'_>,
-    ) -> Result<Option<(ExpectedSet, Vec<Vec<u8>>)>, DeviceError> {
+    ) -> Result<Option<AnsweredCase>, DeviceError> {
         let Some(reference) = command_of(check) else { return Ok(None) };
         if let Some(error) = self.unanswered.get(key) {
             return Err(error.clone());
