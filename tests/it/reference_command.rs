@@ -226,3 +226,136 @@ fn the_command_is_shown() {
     let render = evo(root, &["render", "scale.toml"]);
     assert!(String::from_utf8_lossy(&render.stderr).contains(line));
 }
+
+#[test]
+fn every_type_is_handed_over_and_answers_are_kept() {
+    if !has_python() {
+        return;
+    }
+    let root = tempfile::tempdir().unwrap();
+    let root = root.path();
+    std::fs::write(root.join("mix.toml"), MIX).unwrap();
+    std::fs::write(root.join("mix.cu"), MIX_KERNEL).unwrap();
+    std::fs::write(root.join("mix.py"), MIX_REFERENCE).unwrap();
+    let cache = root.join("cache");
+    let asked = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
+        command.current_dir(root).env("EVO_CACHE_DIR", &cache).stdin(Stdio::null());
+        let output =
+            command.args(["test-one", "mix.toml", "--device", "host", "--seed", "5"]).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+        let asked = std::fs::read_to_string(root.join("asked")).unwrap_or_default();
+        let _ = std::fs::remove_file(root.join("asked"));
+        asked.lines().count()
+    };
+    let first = asked();
+    assert!(first > 10, "asked {first} times");
+    let again = asked();
+    // Only how many further seeds are asked about depends on the time.
+    assert!(again < first / 2, "asked {again} times with all answers kept, and {first} times before");
+    std::fs::write(root.join("mix.py"), format!("{MIX_REFERENCE}\n# edited\n")).unwrap();
+    let edited = asked();
+    assert!(edited > first / 2, "asked {edited} times after an edit, and {first} times before");
+    let left: Vec<_> = std::fs::read_dir(cache.join("reference")).unwrap().flatten().collect();
+    assert!(left.is_empty(), "files of a command are left: {left:?}");
+}
+
+const MIX: &str = r#"
+kernel = { name = "mix", source = "mix.cu" }
+arguments = [
+    { name = "x", dtype = "f16", shape = ["N"], role = "input" },
+    { name = "b", dtype = "bf16", shape = [1, "N"], role = "input" },
+    { name = "k", dtype = "i64", shape = ["N"], role = "input", fill = { uniform = [0, 1000] } },
+    { name = "acc", dtype = "f32", shape = ["N"], role = "inout" },
+    { name = "twice", dtype = "i64", shape = ["N"], role = "output" },
+    { name = "n", dtype = "i32", value = "N" },
+]
+problems = [{ name = "small", sizes = { N = 300 } }]
+[parameters]
+BLOCK = [64, 32]
+[[launches]]
+entry = "mix"
+grid = "ceil_div(N, BLOCK)"
+block = "BLOCK"
+[check]
+reference = { command = ["python3", "mix.py"], dtype = "float32" }
+tiny = [{ N = 33 }]
+seeds = 1
+families = ["normal"]
+"#;
+
+const MIX_KERNEL: &str = r#"
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+extern "C" __global__ void mix(const __half* x, const __nv_bfloat16* b, const long long* k, float* acc,
+                               long long* twice, int n) {
+    int i = blockIdx.x * BLOCK + threadIdx.x;
+    if (i < n) {
+        acc[i] += __half2float(x[i]) + __bfloat162float(b[i]);
+        twice[i] = 2 * k[i];
+    }
+}
+"#;
+
+const MIX_REFERENCE: &str = r#"
+import ast, json, struct, sys
+CODES = {"<f2": "e", "<f4": "f", "<f8": "d", "<i8": "q"}
+def read(own):
+    with open(own["path"], "rb") as file:
+        file.read(8)
+        head = ast.literal_eval(file.read(int.from_bytes(file.read(2), "little")).decode())
+        assert head["descr"] == own["dtype"] and list(head["shape"]) == own["shape"]
+        data = file.read()
+    code = CODES[head["descr"]]
+    return struct.unpack(f"<{len(data) // struct.calcsize(code)}{code}", data)
+def write(own, values):
+    shape = "".join(f"{extent}, " for extent in own["shape"])
+    head = f"{{'descr': '{own['dtype']}', 'fortran_order': False, 'shape': ({shape}), }}\n".encode()
+    with open(own["path"], "wb") as file:
+        file.write(b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head)
+        file.write(struct.pack(f"<{len(values)}{CODES[own['dtype']]}", *values))
+case = json.load(sys.stdin)
+open("asked", "a").write(case["case"] + "\n")
+assert case["schema"] == "evo.reference" and case["version"] == 1 and case["scalars"]["n"] == case["sizes"]["N"]
+given, wanted = case["inputs"], case["outputs"]
+assert sorted(given) == ["acc", "b", "k", "x"] and sorted(wanted) == ["acc", "twice"]
+assert given["b"]["dtype"] == "<f4" and wanted["acc"]["dtype"] == "<f4" and wanted["twice"]["dtype"] == "<i8"
+x, b, acc, k = (read(given[name]) for name in ["x", "b", "acc", "k"])
+write(wanted["acc"], [own + one + other for own, one, other in zip(acc, x, b)])
+write(wanted["twice"], [2 * one for one in k])
+"#;
+
+#[test]
+fn a_command_dies_with_evo() {
+    if !has_python() {
+        return;
+    }
+    let root = bench();
+    let root = root.path();
+    std::fs::write(
+        root.join("wait.py"),
+        "import os, time\nopen('pid', 'w').write(f'{os.getpid()} ')\ntime.sleep(1000)\n",
+    )
+    .unwrap();
+    with_reference(root, "{ command = [\"python3\", \"wait.py\"] }");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
+    command.current_dir(root).args(["test-one", "scale.toml", "--device", "host"]);
+    let mut evo = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let wait = |what: &dyn Fn() -> bool| {
+        let began = std::time::Instant::now();
+        while !what() && began.elapsed().as_secs() < 60 {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        assert!(what());
+    };
+    let pid = || std::fs::read_to_string(root.join("pid")).unwrap_or_default();
+    wait(&|| pid().ends_with(' '));
+    evo.kill().unwrap();
+    evo.wait().unwrap();
+    let stat = format!("/proc/{}/stat", pid().trim());
+    wait(&|| {
+        let state = std::fs::read_to_string(&stat).unwrap_or_default();
+        state.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z'))
+    });
+}

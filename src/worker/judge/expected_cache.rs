@@ -91,9 +91,11 @@ impl ExpectedCache {
     }
 
     /// Keeps answers in a file however few they are: of a reference by command, which takes a process to compute.
-    pub fn keep(&mut self, key: &ContentHash, set: ExpectedSet) {
+    pub fn keep(&mut self, key: &ContentHash, set: ExpectedSet) -> Arc<ExpectedSet> {
         self.write(key, &set);
-        self.remember(key, Arc::new(set));
+        let set = Arc::new(set);
+        self.remember(key, set.clone());
+        set
     }
 
     /// Writes the file, if there is a folder. One that cannot be written costs time later, nothing else.

@@ -5,6 +5,8 @@
 //! first has the answers computed that it is going to ask for, with every module parked, and whatever is asked beyond
 //! that (further shapes and seeds for finalists) parks the modules for one case.
 
+use std::sync::Arc;
+
 use evo_protocol::device::DeviceError;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::Gate;
@@ -13,9 +15,12 @@ use evo_space::genome::ContentHash;
 
 use super::case::{self, Case};
 use super::command::{self, CommandRunner};
-use super::expected::{self, AnsweredCase};
+use super::expected::{self, ExpectedSet};
 use super::run::PhaseSink;
 use super::state::Judge;
+
+/// A case's answers as they are kept, and its inputs by buffer position.
+type KeptCase = (Arc<ExpectedSet>, Vec<Vec<u8>>);
 
 /// The command of a reference by command.
 fn command_of(check: &CheckPlan) -> Option<&CommandReference> {
@@ -117,15 +122,12 @@ impl Judge {
         case: &Case,
         key: &ContentHash,
         phase: &mut PhaseSink<'_>,
-    ) -> Result<AnsweredCase, DeviceError> {
+    ) -> Result<KeptCase, DeviceError> {
         self.device.park()?;
         let (plan, label) = (&case.plan, case.name());
         let mut runner = CommandRunner { desk: &mut self.commands, reference, plan, label: &label, phase };
         match expected::compute(check, case, &mut runner) {
-            Ok((answers, bytes)) => {
-                self.expected.keep(key, answers.clone());
-                Ok((answers, bytes))
-            }
+            Ok((answers, bytes)) => Ok((self.expected.keep(key, answers), bytes)),
             Err(error) => {
                 // A command that failed is asked again; an answer that cannot be used stays so.
                 if !command::is_failure(&error) {
@@ -143,7 +145,7 @@ impl Judge {
         check: &CheckPlan,
         case: &Case,
         phase: &mut PhaseSink<'_>,
-    ) -> Result<Option<AnsweredCase>, DeviceError> {
+    ) -> Result<Option<KeptCase>, DeviceError> {
         let Some(reference) = command_of(check) else { return Ok(None) };
         if let Some(error) = self.unanswered.get(key) {
             return Err(error.clone());
