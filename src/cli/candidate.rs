@@ -1,6 +1,9 @@
 //! The words and flags by which a command line names one candidate: `[SPACE] 32 8 4`, `--config FILE`, `--source FILE`,
 //! `@champion`, `@17`. What they mean is found out by `engine::candidate`.
 
+// Comments on flags are help texts, in which `[default: …]` is not a link.
+#![allow(rustdoc::broken_intra_doc_links)]
+
 use std::path::{Path, PathBuf};
 
 use clap::Args;

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use evo::study::{NameError, StudySearch};
 use serde_json::Value;
 
 const BLUR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/box_blur");
@@ -270,6 +271,7 @@ fn studies_are_asked_without_disturbing_them() {
     refused(root, &["@99"], &["study `box_blur-host` has no evaluation 99", "0 to 2"]);
     refused(root, &["@previous"], &["no previous champion"]);
     refused(root, &["@17", "--study", "box_blur-hots"], &["did you mean `box_blur-host`?"]);
+    hashes_and_boards_are_asked(root);
     // The kernel was edited since.
     let text = std::fs::read_to_string(root.join("blur.cu")).unwrap();
     write(root, "blur.cu", &format!("{text}\n// edited\n"));
@@ -292,4 +294,32 @@ fn studies_are_asked_without_disturbing_them() {
     write(root, "blur.toml", &space.replace("\"box_blur\"", "\"other\""));
     refused(root, &["@0", "--study", "box_blur-host"], &["is of another kernel", "`box_blur`", "`other`"]);
     assert_eq!(std::fs::read(&journal).unwrap(), before, "journals are only read");
+}
+
+/// Prefixes that several candidates share, the champion before the present one, and a board that cannot be read.
+fn hashes_and_boards_are_asked(root: &Path) {
+    let search = StudySearch { out: &root.join("evidence"), study: None, kernel: "box_blur", device: None };
+    let NameError::Refused { text, hint } = search.hash("").unwrap_err() else {
+        panic!("a journal that is not readable")
+    };
+    assert!(
+        text.starts_with("`@` is ambiguous: 3 candidates match\n  configuration ")
+            && hint == "give more digits",
+        "{text}"
+    );
+    assert_eq!(text.lines().count(), 4, "{text}");
+    // As if another variant had been the champion before.
+    let board = root.join("evidence/leaderboard.json");
+    let kept = std::fs::read(&board).unwrap();
+    let mut object: Value = serde_json::from_slice(&kept).unwrap();
+    let mut former = object["sections"][0]["history"][0].clone();
+    former["configuration"] = rendered(root, &["16", "4"])["configuration"].clone();
+    object["sections"][0]["history"].as_array_mut().unwrap().insert(0, former);
+    std::fs::write(&board, object.to_string()).unwrap();
+    let previous = rendered(root, &["@previous"]);
+    assert_eq!(previous["candidate"]["kind"], "previous");
+    assert_eq!(previous["text"], rendered(root, &["16", "4"])["text"]);
+    std::fs::write(&board, "{").unwrap();
+    refused(root, &["@champion"], &["cannot be read", "evo leaderboard --rebuild"]);
+    std::fs::write(&board, kept).unwrap();
 }
