@@ -41,7 +41,7 @@ pub enum ParameterKind {
 /// Looks for an entry point.
 pub fn find(source: &str, entry: &str) -> SourceEntry {
     if !uses_identifier(source, entry) {
-        return SourceEntry::Absent;
+        return if is_whole(source) { SourceEntry::Absent } else { SourceEntry::Unreadable };
     }
     let tokens = tokens(source);
     let mut found = Vec::new();
@@ -53,6 +53,39 @@ pub fn find(source: &str, entry: &str) -> SourceEntry {
         }
     }
     if found.is_empty() { SourceEntry::Unreadable } else { SourceEntry::Read(found) }
+}
+
+/// Headers that define no kernel, by the start of their names.
+const LIBRARIES: &[&str] = &[
+    "cuda",
+    "cooperative_groups",
+    "mma.h",
+    "math",
+    "cmath",
+    "cstd",
+    "std",
+    "type_traits",
+    "limits",
+    "cfloat",
+    "float.h",
+    "device_",
+    "vector_",
+    "cub/",
+    "thrust/",
+    "utility",
+    "array",
+    "tuple",
+];
+
+/// Whether every name of a source stands in its text: none is pasted together, or comes from a header of somebody's.
+fn is_whole(source: &str) -> bool {
+    let foreign = |line: &str| {
+        let Some(rest) = line.trim_start().strip_prefix('#') else { return false };
+        let Some(name) = rest.trim_start().strip_prefix("include") else { return false };
+        let name = name.trim_start_matches([' ', '\t', '<', '"']);
+        !LIBRARIES.iter().any(|own| name.starts_with(own))
+    };
+    !source.contains("##") && !source.contains("%:") && !source.lines().any(foreign)
 }
 
 /// The names of all `__global__` functions that can be read.
@@ -313,6 +346,9 @@ mod tests {
         assert_eq!(find("// k\n\"k\"", "k"), SourceEntry::Absent);
         for source in [
             "KERNEL(k)(int n) {}",
+            "#include \"kernels.cuh\"\n",
+            "# include <mine/kernels.cuh>\n__global__ void other();",
+            "#define MAKE(a, b) __global__ void a##b(int n)\nMAKE(x, y)",
             "#define NAME k\n__global__ void NAME(int n) {}",
             "template <class... T> __global__ void k(T... all) {}",
             "__global__ void k(int n",
