@@ -7,6 +7,8 @@ use evo::journal::reader;
 use evo::journal::record::JournalRecord;
 use evo::journal::replay::History;
 use evo::journal::{leaderboard_file, line};
+use evo::kernel::load::candidate;
+use evo::kernel::{catalog, signature};
 use evo::replay::Recording;
 use evo::report::text;
 use evo_protocol::worker::{Frame, Request, Response};
@@ -50,6 +52,38 @@ pub fn expression(bytes: &[u8]) {
             let _ = expr.evaluate(&|name: &str| Some(evo_space::Value::Int(name.len() as i64)));
         }
         Err(error) => assert!(text.get(error.span.clone()).is_some(), "{error:?}"),
+    }
+}
+
+/// The files of a candidate: a configuration is a point of the space, a geometry is of its entries, and what is refused
+/// is shown on a screen; a source is read whatever it holds.
+pub fn candidate(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let file = catalog::open("gemm").expect("it ships with evo");
+    let kernel = file.kernel.as_ref().expect("it has a kernel");
+    let on_a_screen = |shown: String| {
+        assert!(!shown.is_empty() && shown.len() < 200_000, "{} bytes", shown.len());
+        let odd = |letter: char| letter.is_control() && letter != '\n' && letter != '\t';
+        assert!(!shown.chars().any(odd), "{shown}");
+    };
+    match candidate::configuration("c.json", text, file.space.parameters()) {
+        Ok(configuration) => assert!(file.space.genome(&configuration).is_some(), "{configuration}"),
+        Err(error) => on_a_screen(error.to_string()),
+    }
+    match candidate::launch_geometry("l.json", text, &file, kernel) {
+        Ok(found) => {
+            let known = |entry: &str| kernel.launches.iter().any(|launch| launch.entry == entry);
+            assert!(found.iter().all(|own| known(&own.entry)));
+        }
+        Err(error) => on_a_screen(error.to_string()),
+    }
+    for entry in signature::names(text).iter().map(String::as_str).chain(["gemm"]) {
+        if let signature::SourceEntry::Read(found) = signature::find(text, entry) {
+            let declared: Vec<_> = kernel.arguments.iter().collect();
+            for own in found {
+                assert!(signature::side_by_side(&declared, &own).lines().count() < 20);
+            }
+        }
     }
 }
 

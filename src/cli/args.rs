@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::candidate::CandidateArgs;
 use super::limits::{LimitArgs, TotalLimit};
 use crate::kernel::access::SpaceAccess;
 
@@ -226,9 +227,11 @@ pub struct SweepArgs {
 /// `evo test-one`
 #[derive(Debug, Args)]
 pub struct TestOneArgs {
-    /// [SPACE] then values in declared order or NAME=VALUE; missing ones take their default
-    #[arg(value_name = "SPACE|VALUE|NAME=VALUE", allow_negative_numbers = true)]
+    /// [SPACE] then values in declared order, NAME=VALUE, or @champion, @previous, @baseline, @NUMBER, @HASH
+    #[arg(value_name = "SPACE|VALUE|NAME=VALUE|@NAME", allow_negative_numbers = true)]
     pub words: Vec<String>,
+    #[command(flatten)]
+    pub candidate: CandidateArgs,
     /// `auto`, `host`, `cuda` or `cuda:INDEX`
     #[arg(long, default_value = "auto")]
     pub device: String,
@@ -328,9 +331,11 @@ pub enum RowFormat {
 /// `evo render`
 #[derive(Debug, Args)]
 pub struct RenderArgs {
-    /// [SPACE] then values in declared order or NAME=VALUE; missing ones take their default
-    #[arg(value_name = "SPACE|VALUE|NAME=VALUE", allow_negative_numbers = true)]
+    /// [SPACE] then values in declared order, NAME=VALUE, or @champion, @previous, @baseline, @NUMBER, @HASH
+    #[arg(value_name = "SPACE|VALUE|NAME=VALUE|@NAME", allow_negative_numbers = true)]
     pub words: Vec<String>,
+    #[command(flatten)]
+    pub candidate: CandidateArgs,
     #[command(flatten)]
     pub access: SpaceAccessArgs,
     /// One JSON object on stdout
@@ -341,9 +346,11 @@ pub struct RenderArgs {
 /// `evo compile`
 #[derive(Debug, Args)]
 pub struct CompileArgs {
-    /// [SPACE] then values in declared order or NAME=VALUE; missing ones take their default
-    #[arg(value_name = "SPACE|VALUE|NAME=VALUE", allow_negative_numbers = true)]
+    /// [SPACE] then values in declared order, NAME=VALUE, or @champion, @previous, @baseline, @NUMBER, @HASH
+    #[arg(value_name = "SPACE|VALUE|NAME=VALUE|@NAME", allow_negative_numbers = true)]
     pub words: Vec<String>,
+    #[command(flatten)]
+    pub candidate: CandidateArgs,
     /// Target: `sm_80`, `sm_89`, `sm_90a`, …, or `host`
     #[arg(long, default_value = "sm_90a")]
     pub arch: String,
@@ -371,9 +378,11 @@ pub struct CompileArgs {
 /// `evo build`
 #[derive(Debug, Args)]
 pub struct BuildArgs {
-    /// [SPACE] then values in declared order or NAME=VALUE; missing ones take their default
-    #[arg(value_name = "SPACE|VALUE|NAME=VALUE", allow_negative_numbers = true)]
+    /// [SPACE] then values in declared order, NAME=VALUE, or @champion, @previous, @baseline, @NUMBER, @HASH
+    #[arg(value_name = "SPACE|VALUE|NAME=VALUE|@NAME", allow_negative_numbers = true)]
     pub words: Vec<String>,
+    #[command(flatten)]
+    pub candidate: CandidateArgs,
     /// `auto`, `host`, `cuda` or `cuda:INDEX`
     #[arg(long, default_value = "auto")]
     pub device: String,

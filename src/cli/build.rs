@@ -6,20 +6,22 @@ use super::call::Call;
 use super::compile::{self, CompileTask};
 use super::compile_target::CompileTarget;
 use super::error::CliError;
-use super::{session, words};
+use super::{candidate, described, session};
 
 /// Runs the command.
 pub fn run(arguments: &BuildArgs, call: &Call) -> Result<Answer, CliError> {
     arguments.limits.begin(call)?;
-    let (file, _, genome) = words::parse(&arguments.words, arguments.access.access())?;
+    let access = arguments.access.access();
+    let resolved = candidate::resolve(&arguments.words, &arguments.candidate, &arguments.device, access)?;
+    described::candidate(call, &resolved);
     let setup = session::setup(&arguments.device, None)?;
     call.know(|facts| {
         facts.device = Some(setup.choice.name.clone().unwrap_or_else(|| setup.choice.spec.clone()))
     });
     let order = CompileTask {
-        file: &file,
+        file: &resolved.file,
         target: CompileTarget::parse(&setup.choice.arch)?,
-        genome: Some(genome),
+        genome: Some(resolved.genome.clone()),
         genomes: Box::new(std::iter::empty()),
         jobs: Some(1),
         deadline: arguments.limits.limit_compile,

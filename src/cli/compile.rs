@@ -25,7 +25,7 @@ use super::compile_table::{CompileCounts, CompiledVariant};
 use super::compile_target::CompileTarget;
 use super::error::CliError;
 use super::exit_code::ExitCode;
-use super::{described, output, session, words};
+use super::{candidate, described, output, session};
 use crate::compile::{CompileFarm, FULL_CACHE_HINT, FarmOptions, full_cache};
 use crate::engine::recipe::{KernelDraft, KernelRecipe, problems_on};
 use crate::kernel::spec::{KernelSpec, SpaceFile};
@@ -38,11 +38,16 @@ const AHEAD: usize = 8;
 pub fn run(arguments: &CompileArgs, call: &Call) -> Result<Answer, CliError> {
     arguments.limits.begin(call)?;
     let many = arguments.all || arguments.sample.is_some();
-    if many && (arguments.words.len() > 1 || arguments.words.iter().any(|word| word.contains('='))) {
+    let values = |word: &String| word.contains('=') || word.starts_with('@');
+    if many
+        && (arguments.words.len() > 1 || arguments.words.iter().any(values) || arguments.candidate.is_given())
+    {
         return Err(CliError::usage("--all and --sample take a space and no values"));
     }
-    let (file, _, genome) = words::parse(&arguments.words, arguments.access.access())?;
-    session::kernel_to(&file, "compile")?;
+    let access = arguments.access.access();
+    let resolved = candidate::resolve(&arguments.words, &arguments.candidate, &arguments.arch, access)?;
+    let (file, genome) = (&resolved.file, resolved.genome.clone());
+    session::kernel_to(file, "compile")?;
     let target = CompileTarget::parse(&arguments.arch)?;
     let genomes: Box<dyn Iterator<Item = Genome> + '_> = match arguments.sample {
         _ if arguments.all => file.space.iter(),
@@ -52,9 +57,12 @@ pub fn run(arguments: &CompileArgs, call: &Call) -> Result<Answer, CliError> {
         None => Box::new(std::iter::empty()),
     };
     let genome = (!many).then_some(genome);
+    if !many {
+        described::candidate(call, &resolved);
+    }
     let jobs = arguments.jobs.or((!many).then_some(1));
     let deadline = arguments.limits.limit_compile;
-    carry_out(CompileTask { file: &file, target, genome, genomes, jobs, deadline }, call)
+    carry_out(CompileTask { file, target, genome, genomes, jobs, deadline }, call)
 }
 
 /// What to compile, and for what.
@@ -79,9 +87,6 @@ pub fn carry_out(order: CompileTask<'_>, call: &Call) -> Result<Answer, CliError
     // What judges answers plays no part here: neither the reference kernel nor a seed.
     let recipe = KernelRecipe::new(kernel, target.limits.clone(), &problems, None, 0);
     let only = genome.as_ref().map(|genome| file.space.configuration(genome));
-    if let Some(only) = &only {
-        call.know(|facts| facts.candidate = Some(described::candidate(file, only)));
-    }
     let columns = ResourceColumns::of(&file.space, kernel, target.kind, only.as_ref(), stdout_width());
     let compile_run =
         CompileRun { file, kernel, target: &target, recipe, columns, call, is_alone: genome.is_some() };

@@ -1,21 +1,27 @@
 //! What a command's object says of the candidate and of the conditions, for every command that has them.
 
 use evo_protocol::device::DeviceInfo;
-use evo_space::genome::Configuration;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
+use super::call::Call;
 use super::session;
-use crate::kernel::spec::SpaceFile;
+use crate::engine::candidate::ResolvedCandidate;
 
-/// A candidate as a command's object names it.
-pub fn candidate(file: &SpaceFile, configuration: &Configuration) -> Value {
-    let mut candidate = json!({ "space": session::space_word(file) });
+/// Notes the candidate as a command's object names it: what it is, and where it comes from. What it does not have is
+/// left out.
+pub fn candidate(call: &Call, resolved: &ResolvedCandidate) {
+    let ResolvedCandidate { file, configuration, provenance, .. } = resolved;
+    let mut fields = Map::new();
+    fields.insert("space".into(), session::space_word(file).into());
     if let Some(kernel) = &file.kernel {
-        candidate["kernel"] = json!(kernel.name);
+        fields.insert("kernel".into(), kernel.name.as_str().into());
     }
-    candidate["configuration"] = json!(configuration);
-    candidate["configuration_hash"] = json!(configuration.hash());
-    candidate
+    fields.insert("configuration".into(), json!(configuration));
+    fields.insert("configuration_hash".into(), json!(configuration.hash()));
+    if let Value::Object(from) = json!(provenance) {
+        fields.extend(from.into_iter().filter(|(_, value)| !value.is_null()));
+    }
+    call.know(|facts| facts.candidate = Some(Value::Object(fields)));
 }
 
 /// The conditions of a run as a command's object names them.

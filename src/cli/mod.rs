@@ -7,6 +7,7 @@ mod benchmark;
 mod build;
 mod cache;
 mod call;
+mod candidate;
 mod compile;
 mod compile_columns;
 mod compile_table;

@@ -8,15 +8,18 @@ use super::args::RenderArgs;
 use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
-use super::{described, output, session, words};
+use super::{candidate, described, output, session};
+use crate::engine::candidate::ResolvedCandidate;
 use crate::kernel::render;
 
 /// Runs the command: the text on stdout; options and warnings on stderr. With `--json` one object.
 pub fn run(arguments: &RenderArgs, call: &Call) -> Result<Answer, CliError> {
-    let (file, configuration, genome) = words::parse(&arguments.words, arguments.access.access())?;
-    let kernel = session::kernel_to(&file, "render")?;
-    call.know(|facts| facts.candidate = Some(described::candidate(&file, &configuration)));
-    let source = render::render(kernel, &configuration).map_err(|verdict| {
+    let resolved =
+        candidate::resolve(&arguments.words, &arguments.candidate, "auto", arguments.access.access())?;
+    described::candidate(call, &resolved);
+    let ResolvedCandidate { file, configuration, genome, .. } = &resolved;
+    let kernel = session::kernel_to(file, "render")?;
+    let source = render::render(kernel, configuration).map_err(|verdict| {
         CliError::usage(format!("`{configuration}` does not render: {}", verdict.message))
     })?;
     if !arguments.json {
@@ -26,13 +29,22 @@ pub fn run(arguments: &RenderArgs, call: &Call) -> Result<Answer, CliError> {
             if source.options.is_empty() { "none".into() } else { source.options.join(" ") }
         );
         eprintln!("entries: {}", source.entries.join(" "));
+        if let Some(reference) = kernel.check.reference.command_line() {
+            eprintln!("reference: {reference}");
+        }
     }
-    for constraint in file.space.violations(&genome) {
+    for constraint in file.space.violations(genome) {
         let because = constraint.because.as_ref().map_or(String::new(), |why| format!(" ({why})"));
         eprintln!("warning: this configuration violates `{}`{because}", constraint.expr.text());
     }
-    let own = arguments.json.then(|| object(&kernel.name, &configuration, &source));
-    Ok(own.map_or_else(|| ExitCode::Done.into(), |own| Answer::object(ExitCode::Done, &own)))
+    if !arguments.json {
+        return Ok(ExitCode::Done.into());
+    }
+    let mut own = object(&kernel.name, configuration, &source);
+    if let Some(reference) = kernel.check.reference.command_line() {
+        own["reference"] = reference.into();
+    }
+    Ok(Answer::object(ExitCode::Done, &own))
 }
 
 fn object(kernel: &str, configuration: &Configuration, source: &KernelSource) -> serde_json::Value {

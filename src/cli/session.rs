@@ -9,8 +9,10 @@ use evo_device::probe::{self, DeviceChoice};
 use evo_protocol::binary::Binary;
 use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::ErrorCode;
+use evo_protocol::plan::{BufferPlan, ProblemPlan};
 use evo_protocol::worker::ReferenceKernels;
 use evo_space::explain::conflict;
+use evo_space::genome::Configuration;
 
 use super::args::SandboxMode;
 use super::error::CliError;
@@ -21,6 +23,7 @@ use crate::compile::toolbox::Toolbox;
 use crate::compile::{FarmOptions, compile_one};
 use crate::engine::recipe::{KernelRecipe, problems_on};
 use crate::kernel::render::{render_reference, render_single_reference};
+use crate::kernel::resolve::resolve;
 use crate::kernel::spec::{KernelSpec, ProblemSpec, ReferenceSpec, SpaceFile};
 use crate::process::{self, worker_program};
 use crate::supervise::lane::{Lane, LaneError, LaneLimits, LaneOptions};
@@ -253,6 +256,29 @@ pub fn recipe<'a>(
     let recipe = KernelRecipe::new(kernel, info.limits.clone(), problems, reference, seed);
     let recipe = recipe.with_single(single_reference(kernel, setup)?.as_ref());
     Ok(recipe.on_device(info).on_kind(info.kind).searching(search(setup)))
+}
+
+/// Asks a reference by command about the smallest problem, before there is a study or a variant: a command that does
+/// not work is a mistake in the space. Does nothing for other references.
+pub fn rehearse(
+    lane: &mut Lane,
+    kernel: &KernelSpec,
+    problems: &[&ProblemSpec],
+    configuration: &Configuration,
+    recipe: &KernelRecipe,
+) -> Result<(), CliError> {
+    let ReferenceSpec::Command(_) = &kernel.check.reference else { return Ok(()) };
+    let elements = |plan: &ProblemPlan| plan.buffers.iter().map(BufferPlan::elements).sum::<u64>();
+    let plans = problems.iter().filter_map(|problem| resolve(kernel, configuration, problem).ok());
+    let Some(smallest) = plans.min_by_key(elements) else { return Ok(()) };
+    match lane.prepare(recipe.judging().0, &[smallest]) {
+        Ok(()) => Ok(()),
+        Err(LaneError::Refused { error }) => Err(CliError::usage(error.message).with_hint(format!(
+            "nothing of `{}` can be judged without its reference; `docs/space_files.md` says what a command is handed",
+            kernel.name
+        ))),
+        Err(error) => Err(CliError::harness(format!("the reference was not computed: {error}"))),
+    }
 }
 
 /// The naive kernel in single precision; none where that does not compile, because only the answers in double

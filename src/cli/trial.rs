@@ -3,7 +3,6 @@
 
 use evo_protocol::device::DeviceInfo;
 use evo_protocol::measurement::TimingMode;
-use evo_space::genome::Configuration;
 use evo_space::shell::quote;
 
 use super::aim::Aim;
@@ -11,8 +10,9 @@ use super::args::{SandboxMode, TestOneArgs};
 use super::call::Call;
 use super::error::CliError;
 use super::session::{self, DeviceSetup};
-use super::{aim, described, seed, words};
+use super::{aim, candidate, described, seed, words};
 use crate::compile::{FULL_CACHE_HINT, compile_one, full_cache};
+use crate::engine::candidate::{CandidateKind, ResolvedCandidate};
 use crate::engine::ports::CompileAnswer;
 use crate::engine::recipe::{KernelRecipe, PreparedKernel};
 use crate::engine::single::{self, Single};
@@ -33,12 +33,13 @@ pub struct Tried<T> {
     pub mode: TimingMode,
     /// Whether the kernel is declared persistent.
     pub is_persistent: bool,
-    /// What was found beyond the verdict; only of a candidate that passed.
+    /// What was found beyond the verdict; only of a candidate that passed and was to be timed.
     pub found: Option<T>,
 }
 
 /// A device that has just judged a candidate, for whatever else is asked of it.
 pub struct Bench<'a> {
+    /// The space with its own kernel, and a recipe for that.
     pub file: &'a SpaceFile,
     pub setup: &'a DeviceSetup,
     pub recipe: &'a KernelRecipe<'a>,
@@ -47,7 +48,7 @@ pub struct Bench<'a> {
     pub job: &'a Job,
 }
 
-/// Judges the candidate that the arguments name; `further` is asked of one that passed.
+/// Judges the candidate that the arguments name; `further` is asked of one that passed and is to be timed.
 pub fn run<T>(
     arguments: &TestOneArgs,
     call: &Call,
@@ -56,13 +57,15 @@ pub fn run<T>(
 ) -> Result<Tried<T>, CliError> {
     arguments.limits.begin(call)?;
     aim::check_names(&arguments.allow_not_run, aim)?;
-    let (file, configuration, genome) = words::parse(&arguments.words, arguments.access.access())?;
-    call.know(|facts| facts.candidate = Some(described::candidate(&file, &configuration)));
-    let kernel = session::kernel_of(&file)?;
+    let access = arguments.access.access();
+    let candidate = candidate::resolve(&arguments.words, &arguments.candidate, &arguments.device, access)?;
+    described::candidate(call, &candidate);
+    let ResolvedCandidate { file, configuration, genome, provenance } = &candidate;
+    let kernel = session::kernel_of(file)?;
     let setup = session::setup(&arguments.device, None)?.fenced(arguments.sandbox).within(&arguments.limits);
     let problems = session::problems(kernel, setup.choice.kind, &arguments.problems)?;
     let seed = arguments.seed.map_or_else(seed::random, Ok)?;
-    let mut setting = setting(arguments, seed, aim, &file, &setup, &configuration);
+    let mut setting = setting(arguments, seed, aim, &candidate, &setup);
     setting.kernel = kernel.name.clone();
     call.know(|facts| {
         facts.device = Some(setting.device.clone());
@@ -70,7 +73,7 @@ pub fn run<T>(
     });
     let (is_persistent, mode) = (kernel.is_persistent, kernel.objective.ranking.timing());
     // Before a worker is started, because this verdict needs no device.
-    if let Some(evaluation) = single::constraint_verdict(&file.space, &configuration) {
+    if let Some(evaluation) = single::constraint_verdict(&file.space, configuration) {
         let single = Single::refused(evaluation);
         return Ok(Tried { setting, single, job: None, device: None, mode, is_persistent, found: None });
     }
@@ -83,7 +86,10 @@ pub fn run<T>(
         facts.conditions = Some(described::conditions(&device, seed, &names));
     });
     let recipe = session::recipe(kernel, &problems, &setup, &lane, seed)?;
-    let made = single::job(&recipe, genome, configuration, true, |prepared| compile(&setup, prepared))?;
+    session::rehearse(&mut lane, kernel, &problems, configuration, &recipe)?;
+    let made = single::job(&recipe, genome.clone(), configuration.clone(), true, |prepared| {
+        compile(&setup, prepared)
+    })?;
     let (single, job) = match made {
         Ok((begun, job)) => {
             let job = if aim == Aim::Gates { job.gates_only() } else { job };
@@ -92,8 +98,17 @@ pub fn run<T>(
         Err(evaluation) => (Single::refused(*evaluation), None),
     };
     let found = match &job {
-        Some(job) if single.evaluation.verdict.is_pass() && !single.lost => {
-            let mut bench = Bench { file: &file, setup: &setup, recipe: &recipe, lane: &mut lane, job };
+        Some(job) if aim == Aim::Times && single.evaluation.verdict.is_pass() && !single.lost => {
+            // What a source stands in for is the space's own kernel.
+            let space = match provenance.kind {
+                CandidateKind::Source => Some(words::named_space(&arguments.words).open(access)?),
+                _ => None,
+            };
+            let base = space.as_ref().unwrap_or(file);
+            let kernel = session::kernel_of(base)?;
+            let problems = session::problems(kernel, setup.choice.kind, &arguments.problems)?;
+            let recipe = session::recipe(kernel, &problems, &setup, &lane, seed)?;
+            let mut bench = Bench { file: base, setup: &setup, recipe: &recipe, lane: &mut lane, job };
             Some(further(&mut bench)?)
         }
         _ => None,
@@ -120,13 +135,12 @@ fn setting(
     arguments: &TestOneArgs,
     seed: u64,
     aim: Aim,
-    file: &SpaceFile,
+    candidate: &ResolvedCandidate,
     setup: &DeviceSetup,
-    configuration: &Configuration,
 ) -> Setting {
-    let space = session::space_word(file);
+    let space = session::space_word(&candidate.file);
     let mut words = vec!["evo".to_string(), aim.command().to_string(), quote(&space).into_owned()];
-    words.extend(configuration.iter().map(|(name, value)| quote(&format!("{name}={value}")).into_owned()));
+    words.push(candidate::again(candidate, &arguments.candidate));
     words.extend([format!("--device {}", setup.choice.spec), format!("--seed {seed}")]);
     words.extend(options(arguments));
     Setting {

@@ -23,15 +23,46 @@ const SHOWN_VALUES: usize = 24;
 /// The space that the words name, and the full configuration with its genome. It may violate
 /// constraints.
 pub fn parse(words: &[String], access: SpaceAccess) -> Result<(SpaceFile, Configuration, Genome), CliError> {
-    let named = words.first().filter(|word| catalog::looks_like_space(word) || names_file(word));
-    let (space, values) = match named {
-        Some(word) => (word.as_str(), &words[1..]),
-        None => (catalog::DEFAULT, words),
-    };
-    let file = catalog::open_with(space, access)?;
-    let (configuration, genome) = point(&file.space, space, values)
-        .map_err(|message| with_context(message, space, named.is_some(), values))?;
+    let named = named_space(words);
+    let file = named.open(access)?;
+    let genome = named.genome(&file)?;
+    let configuration = file.space.configuration(&genome);
     Ok((file, configuration, genome))
+}
+
+/// The space among some words, and the values behind it.
+#[derive(Clone, Copy, Debug)]
+pub struct SpaceWords<'a> {
+    /// A name or a path; the default space where the words name none.
+    pub space: &'a str,
+    is_named: bool,
+    pub values: &'a [String],
+}
+
+/// Tells the space from the values.
+pub fn named_space(words: &[String]) -> SpaceWords<'_> {
+    let named = words
+        .first()
+        .filter(|word| !word.starts_with('@'))
+        .filter(|word| catalog::looks_like_space(word) || names_file(word));
+    match named {
+        Some(word) => SpaceWords { space: word, is_named: true, values: &words[1..] },
+        None => SpaceWords { space: catalog::DEFAULT, is_named: false, values: words },
+    }
+}
+
+impl SpaceWords<'_> {
+    /// Opens the space.
+    pub fn open(&self, access: SpaceAccess) -> Result<SpaceFile, CliError> {
+        Ok(catalog::open_with(self.space, access)?)
+    }
+
+    /// The point that the values mean. It may violate constraints.
+    pub fn genome(&self, file: &SpaceFile) -> Result<Genome, CliError> {
+        let SpaceWords { space, is_named, values } = *self;
+        let found = point(&file.space, space, values);
+        found.map(|(_, genome)| genome).map_err(|message| with_context(message, space, is_named, values))
+    }
 }
 
 /// The full configuration that values in declared order or `NAME=VALUE` mean, and its genome, in the

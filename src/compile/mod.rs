@@ -31,7 +31,7 @@ mod opened;
 pub mod options;
 mod preprocessor;
 mod ptxas_log;
-mod scratch;
+pub mod scratch;
 pub mod search_path;
 mod serve;
 mod starter;

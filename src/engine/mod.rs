@@ -7,6 +7,7 @@
 
 mod ago;
 mod ahead;
+pub mod candidate;
 mod carry;
 mod confirm;
 mod doubt;

@@ -273,6 +273,7 @@ fn check_plan(kernel: &KernelSpec, seed: u64) -> CheckPlan {
     let reference = match &check.reference {
         ReferenceSpec::Builtin { name } => ReferencePlan::Builtin { name: name.clone() },
         ReferenceSpec::Kernel { .. } => ReferencePlan::Kernel,
+        ReferenceSpec::Command(command) => ReferencePlan::Command(command.clone()),
         ReferenceSpec::Npy { outputs } => ReferencePlan::Npy {
             outputs: outputs.iter().map(|(name, path)| (name.clone(), path.clone())).collect(),
         },
@@ -295,7 +296,11 @@ fn check_plan(kernel: &KernelSpec, seed: u64) -> CheckPlan {
         fast_math,
         flushes_subnormals: fast_math || flushes,
         series_ms: SERIES_MS,
-        reference_f64: matches!(check.reference, ReferenceSpec::Kernel { real: true, .. }),
+        reference_f64: match &check.reference {
+            ReferenceSpec::Kernel { real, .. } => *real,
+            ReferenceSpec::Command(command) => !command.single,
+            _ => false,
+        },
         checks: CheckSet::default(),
     }
 }
@@ -371,6 +376,30 @@ fn binding<'a>(
     timed.iter().chain(checked).chain(listed)
 }
 
+/// The source of a configuration, and its hash with the files that it includes, as journals keep it.
+///
+/// # Errors
+/// The verdict on a template that does not render.
+pub fn source_of(
+    kernel: &KernelSpec,
+    configuration: &Configuration,
+    search: &SearchPath,
+) -> Result<(KernelSource, ContentHash), Box<Verdict>> {
+    let source = render(kernel, configuration)?;
+    let search = search.with_options(source.options.iter().map(String::as_str));
+    let included = FileReader::default().scan(&source.text, &search).digest();
+    let hash = joined(included.as_ref(), ContentHash::of(source.text.as_bytes()));
+    Ok((source, hash))
+}
+
+/// The hash of a source joined with that of the files that it includes.
+fn joined(included: Option<&ContentHash>, own: ContentHash) -> ContentHash {
+    match included {
+        None => own,
+        Some(included) => ContentHash::of_parts([own.as_str().as_bytes(), included.as_str().as_bytes()]),
+    }
+}
+
 /// A rendered and resolved configuration of a kernel.
 #[derive(Clone, Debug)]
 pub struct PreparedKernel {
@@ -388,10 +417,7 @@ pub struct PreparedKernel {
 impl PreparedKernel {
     /// A hash of the source joined with that of the files that it includes.
     fn with_included(&self, own: ContentHash) -> ContentHash {
-        match &self.included {
-            None => own,
-            Some(included) => ContentHash::of_parts([own.as_str().as_bytes(), included.as_str().as_bytes()]),
-        }
+        joined(self.included.as_ref(), own)
     }
 
     /// A hash of everything but the code that decides the outcome: grids, blocks, shapes. Two

@@ -11,6 +11,7 @@ pub mod load;
 mod range;
 pub mod render;
 pub mod resolve;
+pub mod signature;
 pub mod spec;
 pub mod template;
 pub mod tiny;

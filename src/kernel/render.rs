@@ -31,6 +31,7 @@ pub fn render(kernel: &KernelSpec, configuration: &Configuration) -> Result<Kern
             options.extend(kernel.options.iter().cloned());
             (kernel.source.text.clone(), options)
         }
+        SourceKind::Given => (kernel.source.text.clone(), kernel.options.clone()),
     };
     let lines = [
         format!("evo: {} {configuration}", kernel.name),
@@ -141,7 +142,7 @@ fn with_header(lines: &[String], hash: &ContentHash, source: &KernelText, body: 
     ));
     text.push_str(HEADER_END);
     let first = match source.kind {
-        SourceKind::Plain => 1,
+        SourceKind::Plain | SourceKind::Given => 1,
         // The body begins after the header and the `#line` itself, and lines count from 1.
         SourceKind::Template => text.matches('\n').count() + 2,
     };
@@ -166,6 +167,6 @@ fn source_name(text: &KernelText) -> String {
     let name = template::file_name(&text.path);
     match text.kind {
         SourceKind::Template => name.strip_suffix(".j2").unwrap_or(&name).to_string(),
-        SourceKind::Plain => name,
+        SourceKind::Plain | SourceKind::Given => name,
     }
 }

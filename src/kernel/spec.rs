@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use evo_protocol::dtype::DType;
 use evo_protocol::measurement::RankingMode;
 use evo_protocol::plan::{Fill, Role};
-use evo_protocol::worker::SpecialValues;
+use evo_protocol::worker::{CommandReference, SpecialValues};
 use evo_space::expr::Expr;
 use evo_space::space::SearchSpace;
 use evo_space::value::Value;
@@ -72,6 +72,8 @@ pub enum SourceKind {
     Template,
     /// Plain source with macros.
     Plain,
+    /// Plain source that stands in for a template: a candidate's own text, without macros.
+    Given,
 }
 
 /// One argument of the entry points.
@@ -225,8 +227,21 @@ pub enum ReferenceSpec {
         /// Compiled with `REAL` as `double`; floating-point arguments are then double as well.
         real: bool,
     },
+    /// A command of the task's that answers for any inputs, in `.npy` files.
+    Command(CommandReference),
     /// Expected outputs in `.npy` files, by buffer name; only for the problem they were made for.
     Npy { outputs: BTreeMap<String, PathBuf> },
+}
+
+impl ReferenceSpec {
+    /// A reference by command in one line: `python3 ref.py (command, answers in float64)`; nothing for others.
+    pub fn command_line(&self) -> Option<String> {
+        let ReferenceSpec::Command(own) = self else { return None };
+        let words: Vec<_> = own.command.iter().map(|word| evo_space::shell::quote(word)).collect();
+        let dtype = if own.single { "float32" } else { "float64" };
+        let serve = if own.serve { ", one process for many cases" } else { "" };
+        Some(format!("{} (command, answers in {dtype}{serve})", words.join(" ")))
+    }
 }
 
 /// What is minimized.

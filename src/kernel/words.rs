@@ -27,6 +27,52 @@ pub(super) fn uses_identifier(source: &str, name: &str) -> bool {
     false
 }
 
+/// Words, numbers and signs of a source, without comments, literals and lines of the preprocessor.
+pub(super) fn tokens(source: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let (mut rest, mut begins_line) = (source, true);
+    while let Some(first) = rest.chars().next() {
+        let length = if rest.starts_with("//") {
+            rest.find('\n').unwrap_or(rest.len())
+        } else if let Some(comment) = rest.strip_prefix("/*") {
+            comment.find("*/").map_or(rest.len(), |end| end + 4)
+        } else if first == '#' && begins_line {
+            directive_length(rest)
+        } else if first == '"' || first == '\'' {
+            literal_length(rest, first)
+        } else if first.is_whitespace() {
+            first.len_utf8()
+        } else {
+            let word = |c: char| is_word(c) || (first.is_ascii_digit() && c == '\'');
+            let end = match is_word(first) {
+                true => rest.find(|c| !word(c)).unwrap_or(rest.len()),
+                false => first.len_utf8(),
+            };
+            found.push(&rest[..end]);
+            end
+        };
+        begins_line = match first {
+            '\n' => true,
+            _ => begins_line && (first.is_whitespace() || rest.starts_with("/*")),
+        };
+        rest = &rest[length..];
+    }
+    found
+}
+
+/// Bytes of a line of the preprocessor, joined lines included, without its end.
+fn directive_length(text: &str) -> usize {
+    let mut length = 0;
+    for line in text.split_inclusive('\n') {
+        length += line.len();
+        let own = line.trim_end_matches(['\n', '\r']);
+        if !own.ends_with('\\') {
+            return length - (line.len() - own.len());
+        }
+    }
+    length
+}
+
 fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }

@@ -60,8 +60,13 @@ impl Ended {
 
 /// Runs a command to its end with an empty stdin. Errors when it cannot be started; whatever happens then is
 /// in `Ended`.
-pub fn run(mut command: Command, limits: &RunLimits) -> io::Result<Ended> {
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+pub fn run(command: Command, limits: &RunLimits) -> io::Result<Ended> {
+    run_reading(command, Stdio::null(), limits)
+}
+
+/// The same with this stdin.
+pub fn run_reading(mut command: Command, stdin: Stdio, limits: &RunLimits) -> io::Result<Ended> {
+    command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
     limit(&mut command, limits.resources);
     let group = ProcessGroup::default();
     let began = Instant::now();

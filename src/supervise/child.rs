@@ -271,6 +271,7 @@ impl RequestProgress {
 fn assumed_phase(request: &Request) -> Phase {
     match request {
         Request::Hello { .. } => Phase::Opening,
+        Request::Prepare { .. } => Phase::Preparing,
         Request::Load { .. } | Request::Provide { .. } => Phase::Loading,
         Request::Gate { .. } | Request::Measure { .. } | Request::Pair { .. } => Phase::Preparing,
         Request::Canary | Request::Telemetry | Request::Shutdown => Phase::Checking,

@@ -8,7 +8,9 @@ use evo_protocol::evaluation::{Recovery, RecoveryLevel};
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Cause, Gate, GateReport, GateState, Verdict, VerdictKind};
-use evo_protocol::worker::{Depth, GateAnswer, MeasureAnswer, PairedTimes, Request, Response, SamplePolicy};
+use evo_protocol::worker::{
+    CheckPlan, Depth, GateAnswer, MeasureAnswer, PairedTimes, Request, Response, SamplePolicy,
+};
 
 use super::blame::{Blame, after_two, blame};
 use super::cascade::{self, Station};
@@ -91,6 +93,19 @@ impl Lane {
                 self.supervisor.recover(RecoveryLevel::R2);
                 None
             }
+        }
+    }
+
+    /// Has the worker compute the answers of the first case of each problem, before any variant is there.
+    ///
+    /// # Errors
+    /// [`LaneError::Refused`] where the reference cannot answer.
+    pub fn prepare(&mut self, check: &CheckPlan, plans: &[ProblemPlan]) -> Result<(), LaneError> {
+        let request = Request::Prepare { check: Box::new(check.clone()), plans: plans.to_vec() };
+        let deadlines = self.supervisor.deadlines();
+        match self.supervisor.request(&request, &deadlines)?.response {
+            Response::Prepared => Ok(()),
+            other => Err(LaneError::unexpected(&other)),
         }
     }
 

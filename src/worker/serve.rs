@@ -12,8 +12,8 @@ use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Gate, VerdictKind};
 use evo_protocol::worker::{
-    BinaryRef, Candidate, Depth, InstrumentedBuild, MeasureAnswer, PROTOCOL_VERSION, PairedTimes, Phase,
-    Request, Response, SamplePolicy,
+    BinaryRef, Candidate, CheckPlan, Depth, InstrumentedBuild, MeasureAnswer, PROTOCOL_VERSION, PairedTimes,
+    Phase, Request, Response, SamplePolicy,
 };
 use evo_space::genome::ContentHash;
 
@@ -85,6 +85,7 @@ impl Server {
                 let judge = JUDGE.to_string();
                 Ok(Response::Ready { protocol: PROTOCOL_VERSION, pid: std::process::id(), info, judge })
             }
+            Request::Prepare { check, plans } => self.prepare(&check, &plans),
             Request::Load { slot, candidate } => self.load(slot, &candidate),
             Request::Gate { slot, gate, depth, plans } => self.gate(slot, gate, depth, &plans),
             Request::Measure { slot, plan, mode, policy } => self.measure(slot, &plan, mode, &policy),
@@ -161,6 +162,13 @@ impl Server {
             Ok(bytes) if ContentHash::of(&bytes) == binary.hash => Ok(bytes),
             _ => Err(harness(format!("the binary that was provided is not `{}`", binary.hash))),
         }
+    }
+
+    fn prepare(&mut self, check: &CheckPlan, plans: &[ProblemPlan]) -> Result<Response, DeviceError> {
+        let Server { wire, judge, .. } = self;
+        let judge = judge.as_mut().ok_or_else(no_device)?;
+        judge.rehearse(check, plans, &mut |phase, detail| wire.phase(phase, detail))?;
+        Ok(Response::Prepared)
     }
 
     fn gate(

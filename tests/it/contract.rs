@@ -106,12 +106,13 @@ fn hold_to_schema(words: &str, object: &Value) {
 }
 
 /// Numbers that need no unit: counts, codes, and names that the issue of the contract fixed.
-const WITHOUT_UNIT: [&str; 14] = [
+const WITHOUT_UNIT: [&str; 15] = [
     "version",
     "exit_code",
     "line",
     "column",
     "seed",
+    "number",
     "ctas",
     "sm_count",
     "speedup_vs_baseline",

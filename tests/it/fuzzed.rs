@@ -136,6 +136,11 @@ fn leaderboards() {
 }
 
 #[test]
+fn candidates() {
+    run("candidate", bodies::candidate);
+}
+
+#[test]
 fn recordings() {
     run("recording", bodies::recording);
 }

@@ -289,6 +289,12 @@ pub trait Device {
     /// Unloads a module.
     fn unload(&mut self, module: ModuleId) -> Result<(), DeviceError>;
 
+    /// Ends the processes of loaded modules, where modules have processes of their own. Each starts anew when it is next
+    /// asked for something, with its variables as they were when it was loaded.
+    fn park(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
     /// The hash text compiled into the module (`evo_variant_hash`), if the module has that symbol.
     fn echo(&mut self, module: ModuleId) -> Result<Option<String>, DeviceError>;
 

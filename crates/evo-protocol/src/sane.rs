@@ -30,6 +30,7 @@ impl Response {
             Response::Ready { .. }
             | Response::Phase { .. }
             | Response::Need { .. }
+            | Response::Prepared
             | Response::Clocks { .. }
             | Response::Fault { .. }
             | Response::Failed { .. } => None,

@@ -55,6 +55,13 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reference_kernels: Option<ReferenceKernels>,
     },
+    /// Computes answers of the first case of each problem, before any candidate is there; answered by `Prepared`.
+    Prepare {
+        /// Whose reference it is.
+        check: Box<CheckPlan>,
+        /// The problems.
+        plans: Vec<ProblemPlan>,
+    },
     /// Loads a candidate into a slot, replacing what was there.
     Load {
         /// 0 or 1.
@@ -138,6 +145,8 @@ pub enum Response {
         /// Which binary.
         hash: ContentHash,
     },
+    /// The answers are there.
+    Prepared,
     /// The candidate is loaded.
     Loaded {
         /// Milliseconds it took.
@@ -416,11 +425,39 @@ pub enum ReferencePlan {
     },
     /// `ProblemPlan::reference_launches` in the reference binary.
     Kernel,
+    /// A command of the task's, which answers for any inputs.
+    Command(CommandReference),
     /// Files, for problems with fixed inputs.
     Npy {
         /// Output buffer name and file.
         outputs: Vec<(String, PathBuf)>,
     },
+}
+
+impl ReferencePlan {
+    /// Whether it is the user's own and answers for any inputs, so that its error can be seen from outside.
+    pub fn is_own(&self) -> bool {
+        matches!(self, ReferencePlan::Kernel | ReferencePlan::Command(_))
+    }
+}
+
+/// A command that computes expected outputs: trusted code of the task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CommandReference {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// Where it runs: the space file's folder.
+    pub folder: PathBuf,
+    /// Whether it answers floating-point outputs in f32 instead of f64.
+    #[serde(default)]
+    pub single: bool,
+    /// Whether one process answers many cases.
+    #[serde(default)]
+    pub serve: bool,
+    /// How long it may take for one case, milliseconds.
+    pub timeout_ms: u64,
+    /// The files on which its answers depend.
+    pub files: Vec<PathBuf>,
 }
 
 /// When sampling stops.

@@ -31,7 +31,8 @@ pub fn run(arguments: &SpaceArgs, call: &Call) -> Result<Answer, CliError> {
     let warnings = file.kernel.as_ref().map_or(Vec::new(), |kernel| {
         lint::warnings(kernel, &file.space.configuration(&file.space.default_genome()))
     });
-    let inquiry = SpaceInquiry { arguments, call, name, space: &file.space, seconds, warnings };
+    let reference = file.kernel.as_ref().and_then(|kernel| kernel.check.reference.command_line());
+    let inquiry = SpaceInquiry { arguments, call, name, space: &file.space, seconds, reference, warnings };
     match question {
         SpaceQuestion::Summary if arguments.json => {
             return answer(&inquiry, ExitCode::Done, SpaceAnswer::default());

@@ -17,6 +17,8 @@ pub struct SpaceInquiry<'a> {
     pub space: &'a SearchSpace,
     /// From the name to the index being ready.
     pub seconds: f64,
+    /// A reference by command, in one line.
+    pub reference: Option<String>,
     /// Remarks on what the file's checks leave out.
     pub warnings: Vec<String>,
 }

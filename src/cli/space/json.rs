@@ -31,6 +31,9 @@ struct SpaceJson<'a> {
     groups: usize,
     /// Nodes of all diagrams of valid points.
     nodes: usize,
+    /// A reference by command.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reference: Option<&'a str>,
     /// What the file checks less than its author may think.
     warnings: &'a [String],
     #[serde(flatten)]
@@ -139,6 +142,7 @@ pub fn object(inquiry: &SpaceInquiry, answer: SpaceAnswer) -> serde_json::Result
         default_is_valid: space.contains(&default),
         groups: shape.groups,
         nodes: shape.nodes,
+        reference: inquiry.reference.as_deref(),
         warnings: &inquiry.warnings,
         answer,
     };

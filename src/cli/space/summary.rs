@@ -30,6 +30,9 @@ pub fn text(inquiry: &SpaceInquiry) -> String {
     let _ = writeln!(text, "valid      {}", size(&space.size(), &cartesian));
     let _ = writeln!(text, "default    {}", if default { "valid" } else { "not valid" });
     let _ = writeln!(text, "linked     {}", linked(space.shape()));
+    if let Some(reference) = &inquiry.reference {
+        let _ = writeln!(text, "reference  {reference}");
+    }
     let _ = writeln!(text, "ready in   {:.1} ms", inquiry.seconds * 1e3);
     text
 }

@@ -27,6 +27,9 @@ pub fn of(file: &SpaceFile, kernel: &KernelSpec, search: &SearchPath, farm: &Com
         ReferenceSpec::Npy { outputs } => {
             inputs.extend(outputs.values().map(|path| data(InputRole::Reference, path)));
         }
+        ReferenceSpec::Command(own) => {
+            inputs.extend(own.files.iter().map(|path| data(InputRole::Reference, path)));
+        }
         ReferenceSpec::Builtin { .. } => {}
     }
     inputs.extend(kernel.arguments.iter().filter_map(|argument| match argument {

@@ -64,8 +64,11 @@ impl LiveSubject {
         let kernel = session::kernel_of(&self.file)?;
         let problems = session::problems(kernel, self.setup.choice.kind, &self.problems)?;
         let farm = farm(&self.setup, inbox)?;
-        let lane = session::lane(&self.setup, self.worker_command.as_deref(), Some(kernel))?;
+        let mut lane = session::lane(&self.setup, self.worker_command.as_deref(), Some(kernel))?;
         let recipe = session::recipe(kernel, &problems, &self.setup, &lane, seed)?;
+        let space = &self.file.space;
+        let default = space.configuration(&space.default_genome());
+        session::rehearse(&mut lane, kernel, &problems, &default, &recipe)?;
         let names = |timed: bool| {
             let some = problems.iter().filter(|one| one.timed == timed);
             some.map(|one| one.name.clone()).collect::<Vec<_>>()

@@ -8,6 +8,7 @@ use evo_space::diagnostic::nearest;
 use evo_space::document::{Data, Node};
 use evo_space::expr::Expr;
 
+use super::command;
 use super::fields::{Fields, Reader};
 use super::launches::entry_name;
 use super::names::KnownNames;
@@ -70,7 +71,7 @@ const BUILTINS: &[(&str, (&[&str], &str))] = &[
     ("attention", (&["q", "k", "v"], "o")),
 ];
 
-const REFERENCE_HINT: &str = "reference = \"gemm\", or { source = \"naive.cu\", entry = \"naive\", grid = […], block = […] }, or { npy = { c = \"c.npy\" } }";
+const REFERENCE_HINT: &str = "reference = \"gemm\", or { source = \"naive.cu\", entry = \"naive\", grid = […], block = […] }, or { npy = { c = \"c.npy\" } }, or { command = [\"python3\", \"ref.py\"] }";
 
 /// Reads the table; `arguments` are absent where they could not be read.
 pub(super) fn read(
@@ -217,6 +218,9 @@ fn read_reference(
     match &node.data {
         Data::Text(_) => builtin(reader, node, arguments),
         Data::Table(_) if node.get("npy").is_some() => expected_files(reader, node, arguments),
+        Data::Table(_) if node.get("command").is_some() => {
+            command::read(reader, node).map(ReferenceSpec::Command)
+        }
         Data::Table(_) => kernel(reader, node, names, files),
         _ => {
             let message = format!("`reference` of `check` is {}", node.kind());

@@ -4,7 +4,9 @@
 //! each. A file may describe a space alone (no `kernel`); then nothing below `kernel` may be there.
 
 mod arguments;
+pub mod candidate;
 mod check;
+mod command;
 mod fields;
 mod launches;
 mod names;

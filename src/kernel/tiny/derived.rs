@@ -107,7 +107,7 @@ pub fn near_shapes(
     let Some(own) = Derivation::of(kernel, configuration, fits).ok().filter(|_| derives) else {
         return Vec::new();
     };
-    // A built-in reference is computed on the processor, where large shapes take seconds.
+    // Others are computed on the processor, where large shapes take seconds.
     let most = match kernel.check.reference {
         ReferenceSpec::Kernel { .. } => ELEMENTS_NEAR,
         _ => ELEMENTS,

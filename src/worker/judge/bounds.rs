@@ -262,7 +262,7 @@ pub struct OutputShape {
 fn with_chains(check: &CheckPlan, shape: OutputShape, scale: &AnswerScale) -> AnswerScale {
     // Single precision shows what a chain costs, if there are outputs enough.
     let shown = scale.single.is_some() && scale.elements >= FEW as u64;
-    let own = matches!(check.reference, ReferencePlan::Kernel) && !shown;
+    let own = check.reference.is_own() && !shown;
     let chain = if own { (shape.length.sqrt() / CHAIN).max(1.0) } else { 1.0 };
     let (noise_max, noise_rms) = (scale.noise_max * chain, scale.noise_rms * chain);
     AnswerScale { noise_max, noise_rms, ..scale.clone() }

@@ -13,7 +13,7 @@ use evo_protocol::check::GateCheck;
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::{BufferPlan, Fill, ProblemPlan, Role};
-use evo_protocol::worker::{CheckPlan, ReferencePlan};
+use evo_protocol::worker::{CheckPlan, CommandReference, ReferencePlan};
 use evo_space::genome::ContentHash;
 use rayon::prelude::*;
 
@@ -49,7 +49,10 @@ pub struct ExpectedOutput {
     pub uncertain: Vec<(u64, f64)>,
 }
 
-/// The user's naive kernel, as often as it is asked.
+/// A case's answers, and its inputs by buffer position.
+pub type AnsweredCase = (ExpectedSet, Vec<Vec<u8>>);
+
+/// The user's naive kernel, or command, as often as it is asked.
 pub trait NaiveReference {
     /// Its answers to these inputs, by buffer position.
     fn answers(&mut self, inputs: &[Vec<u8>]) -> Result<NaiveAnswers, DeviceError>;
@@ -100,13 +103,19 @@ pub fn hash_inputs(bytes: &[Vec<u8>]) -> ContentHash {
     ContentHash::of_parts(bytes.iter().map(Vec::as_slice))
 }
 
+/// The hash of a case's inputs at a magnitude.
+pub fn inputs_hash(check: &CheckPlan, case: &Case, magnitude: f64) -> Result<ContentHash, DeviceError> {
+    let draw = Draw { seed: check.seed, index: case.seed_index, family: case.family, magnitude };
+    Ok(hash_inputs(&input_bytes(&case.plan, draw)?))
+}
+
 /// Computes a case's answers, with the largest magnitude whose answers fit their data type; with them the inputs, by
 /// buffer position.
 pub fn compute(
     check: &CheckPlan,
     case: &Case,
     naive: &mut dyn NaiveReference,
-) -> Result<(ExpectedSet, Vec<Vec<u8>>), DeviceError> {
+) -> Result<AnsweredCase, DeviceError> {
     let mut why = String::new();
     // The largest magnitude first: the harder the inputs, the more they find.
     for magnitude in magnitudes(check, case.family) {
@@ -116,7 +125,7 @@ pub fn compute(
         let mut answers = answers(check, &case.plan, &bytes, naive)?;
         // The last bit of an infinity makes it NaN, and that of a round number leaves nothing of what it is for.
         let nudges = !matches!(case.family, Family::Special | Family::Round);
-        let own_kernel = matches!(check.reference, ReferencePlan::Kernel);
+        let own_kernel = check.reference.is_own();
         if own_kernel && case.family != Family::Special {
             single_precision::add(&case.plan, &mut answers, naive.single(&bytes)?);
         }
@@ -126,7 +135,7 @@ pub fn compute(
             single_precision::find_uncertain(&case.plan, &bytes, &mut answers, &mut run)?;
         }
         // Other families hold few values, which an answer may share by accident; and a declared tolerance is meant.
-        if matches!(check.reference, ReferencePlan::Kernel) && case.family == Family::Normal {
+        if own_kernel && case.family == Family::Normal {
             let judged = check.checks.include(GateCheck::MovedData);
             let declared = check.atol.is_some() || check.rtol.is_some();
             for answer in answers.iter_mut().filter(|_| judged && !declared) {
@@ -139,7 +148,7 @@ pub fn compute(
         };
         let complaint = answers.iter().find_map(odd);
         // A cancellation, or equal values whose differences are their rounding.
-        let measured = matches!(check.reference, ReferencePlan::Kernel) && case.family != Family::Normal;
+        let measured = own_kernel && case.family != Family::Normal;
         let noise =
             || answers.iter().filter(|_| measured).find_map(|answer| mostly_noise(&case.plan, answer));
         let complaint = complaint.or_else(noise);
@@ -220,7 +229,9 @@ fn answers(
     };
     match &check.reference {
         ReferencePlan::Builtin { name } => builtin_answers(name, plan, bytes),
-        ReferencePlan::Kernel => Ok(naive.answers(bytes)?.into_iter().map(plain).collect()),
+        ReferencePlan::Kernel | ReferencePlan::Command(_) => {
+            Ok(naive.answers(bytes)?.into_iter().map(plain).collect())
+        }
         ReferencePlan::Npy { outputs } => {
             if let Some(buffer) = plan.buffers.iter().find(|buffer| inputs::varies(buffer)) {
                 return Err(task_error(format!(
@@ -342,6 +353,13 @@ pub fn key(check: &CheckPlan, case: &Case, reference_hash: Option<&ContentHash>)
             let (scalars, launches) = (&plan.scalars, &plan.reference_launches);
             let wide = check.reference_f64;
             text.push_str(&format!("kernel {reference_hash:?} {wide} {scalars:?} {launches:?}\n"));
+        }
+        ReferencePlan::Command(own) => {
+            let CommandReference { command, folder, single, .. } = own;
+            text.push_str(&format!("command {command:?} {folder:?} {single} {:?}\n", plan.scalars));
+            for path in &own.files {
+                text.push_str(&format!("{path:?} {}\n", file_hash(path)));
+            }
         }
         ReferencePlan::Npy { outputs } => {
             for (name, path) in outputs {

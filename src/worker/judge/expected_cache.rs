@@ -79,25 +79,38 @@ impl ExpectedCache {
         Some(set)
     }
 
-    /// Keeps answers that took so long to compute. A file that cannot be written costs time later, nothing else.
+    /// Keeps answers that took so long to compute.
     pub fn put(&mut self, key: &ContentHash, set: ExpectedSet, took: Duration) -> Arc<ExpectedSet> {
         let saves = took.as_secs_f64() > FILE_SAVES * size(&set) as f64 / FILE_RATE;
-        let large = size(&set) >= self.file_min && saves;
-        if let (Some(path), Some(folder), true) = (self.path(key), &self.folder, large) {
-            let write = || -> std::io::Result<()> {
-                fs::create_dir_all(folder)?;
-                // Written under another name and renamed, so that a killed worker leaves no half file behind.
-                let mut file = tempfile::NamedTempFile::new_in(folder)?;
-                file.write_all(&encode(&set))?;
-                file.persist(path)?;
-                Ok(())
-            };
-            // The cache is a convenience: a full disk must not fail a variant.
-            let _ = write();
+        if size(&set) >= self.file_min && saves {
+            self.write(key, &set);
         }
         let set = Arc::new(set);
         self.remember(key, set.clone());
         set
+    }
+
+    /// Keeps answers in a file however few they are: of a reference by command, which takes a process to compute.
+    pub fn keep(&mut self, key: &ContentHash, set: ExpectedSet) -> Arc<ExpectedSet> {
+        self.write(key, &set);
+        let set = Arc::new(set);
+        self.remember(key, set.clone());
+        set
+    }
+
+    /// Writes the file, if there is a folder. One that cannot be written costs time later, nothing else.
+    fn write(&self, key: &ContentHash, set: &ExpectedSet) {
+        let (Some(path), Some(folder)) = (self.path(key), &self.folder) else { return };
+        let write = || -> std::io::Result<()> {
+            fs::create_dir_all(folder)?;
+            // Written under another name and renamed, so that a killed worker leaves no half file behind.
+            let mut file = tempfile::NamedTempFile::new_in(folder)?;
+            file.write_all(&encode(set))?;
+            file.persist(path)?;
+            Ok(())
+        };
+        // The cache is a convenience: a full disk must not fail a variant.
+        let _ = write();
     }
 
     /// Gives up what is in memory.

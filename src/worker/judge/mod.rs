@@ -9,6 +9,7 @@ pub mod agreement;
 mod answers;
 mod bounds;
 mod case;
+mod command;
 mod compare;
 mod deep;
 mod disagree;
@@ -19,6 +20,7 @@ mod expected_cache;
 #[cfg(test)]
 mod fake;
 mod family;
+mod foresight;
 mod gates;
 pub mod honesty;
 mod inputs;

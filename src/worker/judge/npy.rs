@@ -1,7 +1,7 @@
 //! Inputs and expected outputs in `.npy` files; shape and data type are checked, nothing is guessed.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, Read, Write};
 use std::path::Path;
 
 use evo_protocol::device::DeviceError;
@@ -47,6 +47,84 @@ pub fn read_bytes(path: &Path, buffer: &BufferPlan) -> Result<Vec<u8>, DeviceErr
     Ok(element::narrow(&read_values(path, buffer)?, buffer.dtype))
 }
 
+/// Writes a file of format version 1 as NumPy does: little-endian bytes of a buffer, bf16 as f32, which holds it exactly.
+///
+/// # Errors
+/// The file system's.
+pub fn write(path: &Path, dtype: DType, shape: &[u64], bytes: &[u8]) -> io::Result<()> {
+    let converted =
+        (dtype == DType::Bf16).then(|| element::narrow(&element::widen(bytes, dtype), DType::F32));
+    let extents: String = shape.iter().map(|extent| format!("{extent}, ")).collect();
+    let descr = descr_of(dtype);
+    let mut text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({extents}), }}");
+    // The elements begin at a multiple of 64 bytes, behind magic number, version, length and a line end.
+    let length = (10 + text.len() + 1).next_multiple_of(64) - 10;
+    text.push_str(&" ".repeat(length - 1 - text.len()));
+    text.push('\n');
+    let length = u16::try_from(length).map_err(io::Error::other)?;
+    let mut file = File::create_new(path)?;
+    file.write_all(b"\x93NUMPY\x01\x00")?;
+    file.write_all(&length.to_le_bytes())?;
+    file.write_all(text.as_bytes())?;
+    file.write_all(converted.as_deref().unwrap_or(bytes))
+}
+
+/// NumPy's name of an element type; it has none for bf16, which is written as f32.
+pub fn descr_of(dtype: DType) -> &'static str {
+    match dtype {
+        DType::F16 => "<f2",
+        DType::Bf16 | DType::F32 => "<f4",
+        DType::F64 => "<f8",
+        DType::I8 => "|i1",
+        DType::I16 => "<i2",
+        DType::I32 => "<i4",
+        DType::I64 => "<i8",
+        DType::U8 => "|u1",
+        DType::U16 => "<u2",
+        DType::U32 => "<u4",
+        DType::U64 => "<u8",
+    }
+}
+
+/// The bytes of a file that has exactly this element type and shape.
+///
+/// # Errors
+/// What is wrong with the file, in words.
+pub fn read_exactly(path: &Path, dtype: DType, shape: &[u64]) -> Result<Vec<u8>, String> {
+    let elements = shape.iter().try_fold(1u64, |count, extent| count.checked_mul(*extent));
+    let bytes = elements.and_then(|count| count.checked_mul(dtype.bytes())).ok_or("it is too large")?;
+    let file = crate::regular::open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => "it was not written".to_string(),
+        _ => error.to_string(),
+    })?;
+    // Looked at before anything is read, so that a file of a terabyte takes no memory.
+    let found = file.metadata().map_err(|error| error.to_string())?.len();
+    if found > bytes + HEADER_ROOM {
+        return Err(format!("it has {found} bytes, and {bytes} of data are expected"));
+    }
+    let mut file = BufReader::new(file);
+    let header = NpyHeader::read(&mut file).map_err(|error| format!("it is not a .npy file: {error}"))?;
+    if header.shape != shape {
+        return Err(format!("its shape is `{:?}`, expected `{shape:?}`", header.shape));
+    }
+    if header.fortran_order {
+        return Err("it is in Fortran order".to_string());
+    }
+    let own = dtype_of(&header.descr)?;
+    if own != dtype {
+        return Err(format!("its data type is `{}`, expected `{}`", own.as_str(), dtype.as_str()));
+    }
+    let mut data = Vec::new();
+    file.take(bytes + 1).read_to_end(&mut data).map_err(|error| error.to_string())?;
+    match data.len() as u64 == bytes {
+        true => Ok(data),
+        false => Err(format!("{} bytes of data do not fill the shape `{shape:?}`", data.len())),
+    }
+}
+
+/// More than any header takes.
+const HEADER_ROOM: u64 = 1 << 17;
+
 /// The elements behind the header, little-endian.
 fn read_elements(mut file: impl Read, header: &NpyHeader, dtype: DType) -> io::Result<Vec<f64>> {
     let mut bytes = Vec::new();
@@ -87,8 +165,6 @@ pub fn task_error(message: impl Into<String>) -> DeviceError {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
     use evo_protocol::plan::{Fill, Role};
 
     use super::*;
@@ -103,6 +179,36 @@ mod tests {
         let data: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         let bytes = npy_file("<f4", shape, &data);
         File::create(path).unwrap().write_all(&bytes).unwrap();
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let all = [DType::F16, DType::F32, DType::F64, DType::I8, DType::I64, DType::U16, DType::U64];
+        for (number, dtype) in all.into_iter().enumerate() {
+            for shape in [&[2, 3][..], &[6], &[0, 4], &[1; 20]] {
+                let count: u64 = shape.iter().product();
+                let bytes: Vec<u8> = (0..count * dtype.bytes()).map(|byte| byte as u8).collect();
+                let path = folder.path().join(format!("{number}-{}.npy", shape.len()));
+                super::write(&path, dtype, shape, &bytes).unwrap();
+                assert_eq!(read_exactly(&path, dtype, shape).unwrap(), bytes);
+                assert!(super::write(&path, dtype, shape, &bytes).is_err(), "nothing is overwritten");
+                std::fs::remove_file(path).unwrap();
+            }
+        }
+        let path = folder.path().join("b.npy");
+        super::write(&path, DType::Bf16, &[2], &element::narrow(&[1.5, -2.0], DType::Bf16)).unwrap();
+        let own = read_exactly(&path, DType::F32, &[2]).unwrap();
+        assert_eq!(element::widen(&own, DType::F32), [1.5, -2.0]);
+        let why = |dtype, shape: &[u64]| read_exactly(&path, dtype, shape).unwrap_err();
+        assert_eq!(why(DType::F64, &[2]), "its data type is `f32`, expected `f64`");
+        assert_eq!(why(DType::F32, &[2, 1]), "its shape is `[2]`, expected `[2, 1]`");
+        std::fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
+        assert!(
+            why(DType::F32, &[2]).contains("1099511627776 bytes, and 8 of data"),
+            "{}",
+            why(DType::F32, &[2])
+        );
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::element::Poison;
 use super::run::{self, ComparedOutput, PhaseSink, PreparedCase, RunSetting};
 use super::state::Judge;
 use super::wrong::{self, CaseResult};
-use super::{deep, disagree, inputs, parity};
+use super::{command, deep, disagree, inputs, parity};
 
 /// After a wrong answer this many further cases are run, to learn what the failing ones share.
 const CASES_AFTER_FAILURE: usize = 12;
@@ -283,7 +283,8 @@ fn no_question(error: &DeviceError, case: &Case) -> bool {
     let task = error.kind == VerdictKind::HarnessError && error.cause.as_deref() == Some("task");
     // A derived shape is ours: that the task has no answer at a single element is not its author's fault.
     let derived = case.plan.name.starts_with("tiny:");
-    task && !error.sticky && (case.family != inputs::Family::Normal || derived)
+    // A command that fails has not said that there is no answer.
+    task && !command::is_failure(error) && !error.sticky && (case.family != inputs::Family::Normal || derived)
 }
 
 /// Files of answers are made for one shape.

@@ -16,6 +16,7 @@ use evo_protocol::worker::{Candidate, CheckPlan, Phase};
 use evo_space::genome::ContentHash;
 
 use super::case::Case;
+use super::command::CommandDesk;
 use super::doublecheck::Doublecheck;
 use super::expected;
 use super::expected_cache::ExpectedCache;
@@ -85,6 +86,10 @@ pub struct Judge {
     references: BTreeMap<(ContentHash, Vec<String>), ModuleId>,
     /// Built-in references as kernels of the device, where it has them.
     pub(super) device_references: Option<DeviceReferences>,
+    /// Runs references by command.
+    pub(super) commands: CommandDesk,
+    /// Cases for which such a reference has no answer that could be used.
+    pub(super) unanswered: BTreeMap<ContentHash, DeviceError>,
     /// The processor's own answer to one of the cases that the device has answered.
     pub(super) doublecheck: Doublecheck,
     sticky: bool,
@@ -101,6 +106,8 @@ impl Judge {
             pool: Pool::new(free / POOL_SHARE),
             device,
             slots: BTreeMap::new(),
+            commands: CommandDesk::new(expected_cache.as_deref()),
+            unanswered: BTreeMap::new(),
             expected: ExpectedCache::new(expected_cache),
             references: BTreeMap::new(),
             device_references: None,
@@ -248,7 +255,7 @@ impl Judge {
             (Some(set), _) => set,
             (None, Answers::Needed) => {
                 phase(Phase::Preparing, &case.name());
-                self.answer(&key, &check, case, naive)?
+                self.answer(&key, &check, case, naive, phase)?
             }
             (None, Answers::NotNeeded) => {
                 phase(Phase::Preparing, &case.name());

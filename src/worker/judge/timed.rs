@@ -12,6 +12,7 @@
 //! contents of the call before (`compare_fresh`).
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 
 use evo_device::device::{BoundLaunch, CopiedPart, Device, ModuleId, SampleOrder};
 use evo_protocol::check::{CheckSet, GateCheck};
@@ -185,6 +186,12 @@ impl Judge {
             (0..inputs * outputs).map(|turn| (turn % inputs, turn % outputs)).collect()
         };
         let outputs = lanes.iter().map(|(_, output)| *output as usize + 1).max().unwrap_or(1);
+        if answers == Answers::Needed {
+            let seeds: BTreeSet<u32> = lanes.iter().map(|lane| lane.0).collect();
+            let wanted = seeds.into_iter().map(|seed_index| Case { seed_index, ..Case::first(plan) });
+            let check = self.slot(slot)?.candidate.check.clone();
+            self.foresee(&check, &wanted.collect::<Vec<_>>(), phase)?;
+        }
         let mut cases = Vec::new();
         for lane in lanes {
             let case = Case { seed_index: lane.0, ..Case::first(plan) };

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use evo_protocol::check::{CheckSet, GateCheck};
@@ -38,6 +39,8 @@ pub struct RoomDevice {
     info: DeviceInfo,
     nursery: Nursery,
     tenants: HashMap<ModuleId, Tenant>,
+    /// Modules whose executors were ended for a while.
+    parked: HashMap<ModuleId, ParkedModule>,
     store: BufferStore,
     /// Buffers that kernels may only read.
     protected: HashSet<BufferId>,
@@ -46,9 +49,17 @@ pub struct RoomDevice {
     notes: Vec<String>,
 }
 
+/// What it takes to start a module's executor.
+#[derive(Clone, Debug)]
+struct ParkedModule {
+    binary: Arc<[u8]>,
+    entries: Vec<String>,
+}
+
 /// A module and the executor in which it runs.
 #[derive(Debug)]
 struct Tenant {
+    module: ParkedModule,
     socket: RoomSocket,
     pid: i32,
     echo: Option<String>,
@@ -76,6 +87,7 @@ impl RoomDevice {
             info: machine::describe(),
             nursery,
             tenants: HashMap::new(),
+            parked: HashMap::new(),
             store: BufferStore::default(),
             protected: HashSet::new(),
             next: 0,
@@ -89,8 +101,54 @@ impl RoomDevice {
         self.next
     }
 
+    /// Starts an executor for a module, which has seen no other.
+    fn bear(&self, module: ParkedModule) -> Result<Tenant, DeviceError> {
+        let harness = |error: io::Error| {
+            DeviceError::plain(VerdictKind::HarnessError, format!("no executor starts: {error}")).sticky()
+        };
+        let file = file_of(&module.binary).map_err(harness)?;
+        let (socket, pid, waits) = self.nursery.bear().map_err(harness)?;
+        let request = RoomRequest {
+            number: 1,
+            drop: Vec::new(),
+            map: Vec::new(),
+            checks: self.store.checks,
+            conditions: RunConditions::default(),
+            order: RoomOrder::Load { entries: module.entries.clone() },
+        };
+        let mut tenant = Tenant {
+            module,
+            socket,
+            pid,
+            echo: None,
+            mapped: HashMap::new(),
+            gone: Vec::new(),
+            number: 0,
+            clock: ClockCheck::default(),
+            waits,
+        };
+        let reply = tenant.exchange(&self.nursery, &request, &[file.as_fd()])?;
+        match reply.result {
+            Ok(RoomAnswer::Loaded { echo }) => tenant.echo = echo,
+            other => {
+                let _ = self.nursery.bury(pid, Duration::ZERO);
+                return Err(other.err().unwrap_or_else(out_of_step));
+            }
+        }
+        Ok(tenant)
+    }
+
+    /// Starts the executor of a module again that was parked.
+    fn revive(&mut self, module: ModuleId) -> Result<(), DeviceError> {
+        let Some(parked) = self.parked.remove(&module) else { return Ok(()) };
+        let tenant = self.bear(parked)?;
+        self.tenants.insert(module, tenant);
+        Ok(())
+    }
+
     /// Asks a module's executor, after it has mapped what kernels get.
     fn ask(&mut self, module: ModuleId, order: RoomOrder) -> Result<RoomAnswer, DeviceError> {
+        self.revive(module)?;
         let buffers = order.buffers();
         let RoomDevice { tenants, store, protected, nursery, .. } = self;
         let tenant = tenants.get_mut(&module).ok_or_else(|| no_module(module))?;
@@ -132,6 +190,7 @@ impl RoomDevice {
             let theirs = room.tenants.get(&module).map(|tenant| tenant.waits.until_now());
             theirs.unwrap_or_default() + own.until_now()
         };
+        self.revive(module)?;
         let waited = waits(self);
         let began = Instant::now();
         let RoomAnswer::Samples(times) = self.ask(module, order)? else { return Err(out_of_step()) };
@@ -292,52 +351,34 @@ impl Device for RoomDevice {
         self.store.checks = checks;
     }
 
-    /// Starts an executor for the module, which has seen no other.
     fn load(&mut self, binary: &[u8], entries: &[String]) -> Result<ModuleId, DeviceError> {
         initializers::check(binary)?;
-        let harness = |error: io::Error| {
-            DeviceError::plain(VerdictKind::HarnessError, format!("no executor starts: {error}")).sticky()
-        };
-        let (socket, pid, waits) = self.nursery.bear().map_err(harness)?;
-        let mut tenant = Tenant {
-            socket,
-            pid,
-            echo: None,
-            mapped: HashMap::new(),
-            gone: Vec::new(),
-            number: 0,
-            clock: ClockCheck::default(),
-            waits,
-        };
-        let file = file_of(binary).map_err(harness)?;
-        let request = RoomRequest {
-            number: 1,
-            drop: Vec::new(),
-            map: Vec::new(),
-            checks: self.store.checks,
-            conditions: RunConditions::default(),
-            order: RoomOrder::Load { entries: entries.to_vec() },
-        };
-        let reply = tenant.exchange(&self.nursery, &request, &[file.as_fd()])?;
-        match reply.result {
-            Ok(RoomAnswer::Loaded { echo }) => tenant.echo = echo,
-            other => {
-                let _ = self.nursery.bury(pid, Duration::ZERO);
-                return Err(other.err().unwrap_or_else(out_of_step));
-            }
-        }
+        let tenant = self.bear(ParkedModule { binary: Arc::from(binary), entries: entries.to_vec() })?;
         let id = ModuleId(self.next_number());
         self.tenants.insert(id, tenant);
         Ok(id)
     }
 
     fn unload(&mut self, module: ModuleId) -> Result<(), DeviceError> {
+        if self.parked.remove(&module).is_some() {
+            return Ok(());
+        }
         let tenant = self.tenants.remove(&module).ok_or_else(|| no_module(module))?;
         let ended = self.nursery.bury(tenant.pid, Duration::ZERO);
         ended.map(drop).map_err(|error| misuse(format!("an executor does not end: {error}")))
     }
 
+    fn park(&mut self) -> Result<(), DeviceError> {
+        for (id, tenant) in std::mem::take(&mut self.tenants) {
+            let ended = self.nursery.bury(tenant.pid, Duration::ZERO);
+            ended.map_err(|error| misuse(format!("an executor does not end: {error}")))?;
+            self.parked.insert(id, tenant.module);
+        }
+        Ok(())
+    }
+
     fn echo(&mut self, module: ModuleId) -> Result<Option<String>, DeviceError> {
+        self.revive(module)?;
         self.tenants.get(&module).map(|own| own.echo.clone()).ok_or_else(|| no_module(module))
     }
 

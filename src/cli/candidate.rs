@@ -1,0 +1,137 @@
+//! The words and flags by which a command line names one candidate: `[SPACE] 32 8 4`, `--config FILE`, `--source FILE`,
+//! `@champion`, `@17`. What they mean is found out by `engine::candidate`.
+
+// Comments on flags are help texts, in which `[default: …]` is not a link.
+#![allow(rustdoc::broken_intra_doc_links)]
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use evo_protocol::device::DeviceKind;
+use evo_space::shell::quote;
+
+use super::error::CliError;
+use super::words;
+use crate::engine::candidate::{
+    self, CandidateError, CandidateKind, CandidateRequest, ConfigurationChoice, ResolvedCandidate,
+};
+use crate::kernel::access::SpaceAccess;
+use crate::study::NameError;
+
+/// Flags of every command that takes one candidate, beside its words.
+#[derive(Debug, Clone, Args)]
+pub struct CandidateArgs {
+    /// The configuration in this JSON file: an object of parameters, or an object that holds one as `configuration`
+    #[arg(long, value_name = "FILE", help_heading = "Candidate")]
+    pub config: Option<PathBuf>,
+    /// This CUDA source in place of the space's: same entries, arguments and reference; a `.j2` is rendered
+    #[arg(long, value_name = "FILE", help_heading = "Candidate")]
+    pub source: Option<PathBuf>,
+    /// With --source: {"ENTRY": {"grid": […], "block": […], "shared_bytes": …}} over sizes, as JSON
+    #[arg(long, value_name = "FILE", help_heading = "Candidate")]
+    pub launch: Option<PathBuf>,
+    /// With `@…`: the folder of the leaderboard and the studies
+    #[arg(long = "out", value_name = "DIR", default_value = "evidence", help_heading = "Candidate")]
+    pub out: PathBuf,
+    /// With `@…`: the study, by name or folder [default: the newest of the kernel]
+    #[arg(long = "study", value_name = "NAME", help_heading = "Candidate")]
+    pub study: Option<String>,
+}
+
+impl CandidateArgs {
+    /// Whether any flag names a candidate.
+    pub fn is_given(&self) -> bool {
+        self.config.is_some() || self.source.is_some() || self.launch.is_some()
+    }
+}
+
+/// The kind of device that `--device` or `--arch` names, where it names one.
+pub fn kind_of(device: &str) -> Option<DeviceKind> {
+    match device {
+        "host" => Some(DeviceKind::Host),
+        _ if device.starts_with("cuda") || device.starts_with("sm_") => Some(DeviceKind::Cuda),
+        _ => None,
+    }
+}
+
+/// The candidate that words and flags name. A violated constraint is not a mistake of the command line.
+pub fn resolve(
+    words: &[String],
+    arguments: &CandidateArgs,
+    device: &str,
+    access: SpaceAccess,
+) -> Result<ResolvedCandidate, CliError> {
+    let named = words::named_space(words);
+    let configuration = choice(named.values, arguments)?;
+    let file = named.open(access)?;
+    let configuration = match configuration {
+        Some(choice) => choice,
+        None => ConfigurationChoice::Words(named.genome(&file)?),
+    };
+    let request = CandidateRequest {
+        configuration,
+        source: arguments.source.as_deref(),
+        launch: arguments.launch.as_deref(),
+        out: &arguments.out,
+        study: arguments.study.as_deref(),
+        device: kind_of(device),
+        render_apart: access.render_apart,
+    };
+    let resolved = candidate::resolve(file, &request).map_err(error)?;
+    if resolved.provenance.source_changed {
+        let from = resolved.provenance.from.as_deref().unwrap_or_default();
+        eprintln!("note: the kernel's source has changed since study `{from}` measured this configuration");
+    }
+    Ok(resolved)
+}
+
+/// What else than values names the configuration; nothing where values do. Two of them are a mistake.
+fn choice(values: &[String], arguments: &CandidateArgs) -> Result<Option<ConfigurationChoice>, CliError> {
+    let name = values.iter().find(|word| word.starts_with('@'));
+    let others: Vec<&str> = values.iter().filter(|word| Some(*word) != name).map(String::as_str).collect();
+    let mut given: Vec<String> = Vec::new();
+    given.extend(name.map(|name| format!("`{name}`")));
+    given.extend((!others.is_empty()).then(|| format!("the words `{}`", others.join(" "))));
+    given.extend(arguments.config.as_deref().map(|path| format!("`--config {}`", path.display())));
+    if given.len() > 1 {
+        let text = format!("two candidates at once: {}", given.join(" and "));
+        return Err(CliError::usage(text).with_hint("name one: words, `--config FILE`, or `@NAME`"));
+    }
+    Ok(match (name, &arguments.config) {
+        (Some(name), _) => Some(ConfigurationChoice::Name(name.clone())),
+        (None, Some(path)) => Some(ConfigurationChoice::File(path.clone())),
+        (None, None) if values.is_empty() => Some(ConfigurationChoice::Default),
+        (None, None) => None,
+    })
+}
+
+fn error(error: CandidateError) -> CliError {
+    match error {
+        CandidateError::Refused { text, hint } => {
+            let own = CliError::usage(text);
+            match hint {
+                Some(hint) => own.with_hint(hint),
+                None => own,
+            }
+        }
+        CandidateError::File(error) => error.into(),
+        CandidateError::Name(NameError::Refused { text, hint }) => CliError::usage(text).with_hint(hint),
+        CandidateError::Name(NameError::Journal(error)) => error.into(),
+    }
+}
+
+/// The words and flags that name the same candidate again, behind the space.
+pub fn again(candidate: &ResolvedCandidate, arguments: &CandidateArgs) -> String {
+    let word = |(name, value)| quote(&format!("{name}={value}")).into_owned();
+    let mut words: Vec<String> = candidate.configuration.iter().map(word).collect();
+    let mut flag = |name: &str, path: Option<&Path>| {
+        if let Some(path) = path {
+            words.push(format!("{name} {}", quote(&path.display().to_string())));
+        }
+    };
+    if candidate.provenance.kind == CandidateKind::Source {
+        flag("--source", arguments.source.as_deref());
+        flag("--launch", arguments.launch.as_deref());
+    }
+    words.join(" ")
+}

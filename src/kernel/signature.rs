@@ -1,0 +1,367 @@
+//! Signatures of `__global__` functions, read from a source as far as that needs no compiler.
+//!
+//! A candidate with another argument list than its space would be launched with arguments that it does not expect, so
+//! it is refused before anything is compiled. What cannot be read for certain (a macro that writes the signature, a
+//! type of the source's own) is left to the compiler and to the launch gate.
+
+use evo_protocol::dtype::DType;
+
+use super::spec::{ArgumentSpec, BufferSpec, KernelSpec, ScalarSpec};
+use super::words::{tokens, uses_identifier};
+
+/// What a source says of an entry point.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SourceEntry {
+    /// No word of the source is its name.
+    Absent,
+    /// Its signature cannot be read here.
+    Unreadable,
+    /// The parameters of each definition or declaration: several where the preprocessor decides.
+    Read(Vec<Vec<SourceParameter>>),
+}
+
+/// A parameter of a `__global__` function.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SourceParameter {
+    /// As the source writes it, with single blanks.
+    pub text: String,
+    pub kind: ParameterKind,
+}
+
+/// What a parameter takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParameterKind {
+    Pointer,
+    /// A number of so many bytes.
+    Scalar(u64),
+    /// A type that is not known here.
+    Unknown,
+}
+
+/// Looks for an entry point.
+pub fn find(source: &str, entry: &str) -> SourceEntry {
+    if !uses_identifier(source, entry) {
+        return if is_whole(source) { SourceEntry::Absent } else { SourceEntry::Unreadable };
+    }
+    let tokens = tokens(source);
+    let mut found = Vec::new();
+    for at in (0..tokens.len()).filter(|at| tokens[*at] == "__global__") {
+        let Some(inside) = parameters_of(&tokens[at + 1..], entry) else { continue };
+        match split(inside) {
+            Some(parameters) => found.push(parameters),
+            None => return SourceEntry::Unreadable,
+        }
+    }
+    if found.is_empty() { SourceEntry::Unreadable } else { SourceEntry::Read(found) }
+}
+
+/// Headers that define no kernel, by the start of their names.
+const LIBRARIES: &[&str] = &[
+    "cuda",
+    "cooperative_groups",
+    "mma.h",
+    "math",
+    "cmath",
+    "cstd",
+    "std",
+    "type_traits",
+    "limits",
+    "cfloat",
+    "float.h",
+    "device_",
+    "vector_",
+    "cub/",
+    "thrust/",
+    "utility",
+    "array",
+    "tuple",
+];
+
+/// Whether every name of a source stands in its text: none is pasted together, or comes from a header of somebody's.
+fn is_whole(source: &str) -> bool {
+    let foreign = |line: &str| {
+        let Some(rest) = line.trim_start().strip_prefix('#') else { return false };
+        let Some(name) = rest.trim_start().strip_prefix("include") else { return false };
+        let name = name.trim_start_matches([' ', '\t', '<', '"']);
+        !LIBRARIES.iter().any(|own| name.starts_with(own))
+    };
+    !source.contains("##") && !source.contains("%:") && !source.lines().any(foreign)
+}
+
+/// The names of all `__global__` functions that can be read.
+pub fn names(source: &str) -> Vec<String> {
+    let tokens = tokens(source);
+    let mut names: Vec<String> = Vec::new();
+    for at in (0..tokens.len()).filter(|at| tokens[*at] == "__global__") {
+        let head = heads(&tokens[at + 1..]).last();
+        if let Some((name, _)) = head.filter(|(name, _)| !names.iter().any(|own| own == name)) {
+            names.push(name.to_string());
+        }
+    }
+    names
+}
+
+/// The words directly before a parenthesis up to the function's body, with what comes behind the parenthesis: its
+/// attributes, then its name.
+fn heads<'t, 's>(tokens: &'t [&'s str]) -> impl Iterator<Item = (&'s str, &'t [&'s str])> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        while at < tokens.len() && !matches!(tokens[at], "{" | ";" | "}") {
+            let is_head = is_word(tokens[at]) && tokens.get(at + 1) == Some(&"(");
+            let own = at;
+            at += 1;
+            if is_head {
+                at = own + 1 + closed(&tokens[own + 1..])?;
+                return Some((tokens[own], &tokens[own + 2..at - 1]));
+            }
+        }
+        None
+    })
+}
+
+fn parameters_of<'t, 's>(tokens: &'t [&'s str], entry: &str) -> Option<&'t [&'s str]> {
+    heads(tokens).find(|(name, _)| *name == entry).map(|(_, inside)| inside)
+}
+
+/// Tokens from an opening parenthesis to its end, both included.
+fn closed(tokens: &[&str]) -> Option<usize> {
+    let mut depth = 0;
+    for (at, token) in tokens.iter().enumerate() {
+        match *token {
+            "(" => depth += 1,
+            ")" => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return Some(at + 1);
+        }
+    }
+    None
+}
+
+fn is_word(token: &str) -> bool {
+    token.starts_with(|c: char| c.is_alphabetic() || c == '_')
+}
+
+/// The parameters of a list; nothing where it has what this cannot read.
+fn split(tokens: &[&str]) -> Option<Vec<SourceParameter>> {
+    if tokens.is_empty() || tokens == ["void"] {
+        return Some(Vec::new());
+    }
+    let (mut parameters, mut own, mut depth) = (Vec::new(), Vec::new(), 0i32);
+    for token in tokens {
+        match *token {
+            "." => return None,
+            "(" | "[" | "<" => depth += 1,
+            ")" | "]" | ">" => depth -= 1,
+            "," if depth == 0 => {
+                parameters.push(parameter(&std::mem::take(&mut own))?);
+                continue;
+            }
+            _ => {}
+        }
+        own.push(*token);
+    }
+    parameters.push(parameter(&own)?);
+    Some(parameters)
+}
+
+fn parameter(tokens: &[&str]) -> Option<SourceParameter> {
+    let own = tokens.split(|token| *token == "=").next()?;
+    if own.is_empty() {
+        return None;
+    }
+    let kind = kind_of(own);
+    Some(SourceParameter { text: spelled(own), kind })
+}
+
+fn kind_of(tokens: &[&str]) -> ParameterKind {
+    if tokens.contains(&"(") || tokens.contains(&"&") {
+        return ParameterKind::Unknown;
+    }
+    // A template's arguments may hold asterisks of their own.
+    let before = tokens.split(|token| *token == "<").next().unwrap_or(tokens);
+    let after = tokens.rsplit(|token| *token == ">").next().filter(|_| tokens.contains(&">"));
+    let outside: Vec<&str> = before.iter().chain(after.unwrap_or_default()).copied().collect();
+    if outside.contains(&"*") || outside.contains(&"[") {
+        return ParameterKind::Pointer;
+    }
+    if tokens.contains(&"<") || tokens.contains(&":") {
+        return ParameterKind::Unknown;
+    }
+    let plain = ["const", "volatile", "register", "__grid_constant__"];
+    let mut words: Vec<&str> = outside.into_iter().filter(|word| !plain.contains(word)).collect();
+    // The last word is the name, unless there is none.
+    if bytes_of(&words).is_none() {
+        words.pop();
+    }
+    bytes_of(&words).map_or(ParameterKind::Unknown, ParameterKind::Scalar)
+}
+
+/// Size of a type that C++ or CUDA defines.
+fn bytes_of(words: &[&str]) -> Option<u64> {
+    let builtin = ["unsigned", "signed", "int", "long", "short", "char"];
+    if !words.is_empty() && words.iter().all(|word| builtin.contains(word)) {
+        let longs = words.iter().filter(|word| **word == "long").count();
+        return Some(match () {
+            () if words.contains(&"char") => 1,
+            () if words.contains(&"short") => 2,
+            () if longs > 0 => 8,
+            () => 4,
+        });
+    }
+    let [word] = words else { return None };
+    let sizes: [(&[&str], u64); 4] = [
+        (&["bool", "int8_t", "uint8_t"], 1),
+        (&["half", "__half", "__nv_bfloat16", "nv_bfloat16", "int16_t", "uint16_t"], 2),
+        (&["float", "int32_t", "uint32_t"], 4),
+        (&["double", "int64_t", "uint64_t", "size_t", "ptrdiff_t", "intptr_t", "uintptr_t"], 8),
+    ];
+    sizes.iter().find(|(names, _)| names.contains(word)).map(|(_, bytes)| *bytes)
+}
+
+fn spelled(tokens: &[&str]) -> String {
+    let mut text = String::new();
+    for token in tokens {
+        let word = is_word(token) || *token == "*";
+        if !text.is_empty() && word && !text.ends_with(['*', '<', ':']) {
+            text.push(' ');
+        }
+        text.push_str(token);
+    }
+    text
+}
+
+/// What the space passes to one of its entry points, in order.
+pub fn declared<'k>(kernel: &'k KernelSpec, entry: &str) -> Option<Vec<&'k ArgumentSpec>> {
+    let launch = kernel.launches.iter().find(|launch| launch.entry == entry)?;
+    match &launch.arguments {
+        None => Some(kernel.arguments.iter().collect()),
+        Some(names) => {
+            names.iter().map(|name| kernel.arguments.iter().find(|own| own.name() == name)).collect()
+        }
+    }
+}
+
+/// Whether a source's parameters can take what the space passes.
+pub fn fits(declared: &[&ArgumentSpec], parameters: &[SourceParameter]) -> bool {
+    declared.len() == parameters.len()
+        && declared.iter().zip(parameters).all(|(argument, own)| takes(argument, own.kind))
+}
+
+fn takes(argument: &ArgumentSpec, kind: ParameterKind) -> bool {
+    match (argument, kind) {
+        (_, ParameterKind::Unknown) | (ArgumentSpec::Buffer(_), ParameterKind::Pointer) => true,
+        (ArgumentSpec::Scalar(scalar), ParameterKind::Scalar(bytes)) => scalar.dtype.bytes() == bytes,
+        _ => false,
+    }
+}
+
+/// Rows of a comparison that are shown.
+const ROWS: usize = 14;
+
+/// Both lists side by side, a row an argument, with a mark where they differ.
+pub fn side_by_side(declared: &[&ArgumentSpec], parameters: &[SourceParameter]) -> String {
+    let rows = declared.len().max(parameters.len());
+    let left = |at: usize| declared.get(at).map_or("(nothing)".to_string(), |own| shown(own));
+    let right = |at: usize| parameters.get(at).map_or("(nothing)", |own| own.text.as_str());
+    let differs = |at: usize| match (declared.get(at), parameters.get(at)) {
+        (Some(argument), Some(own)) => !takes(argument, own.kind),
+        _ => true,
+    };
+    // The first difference is among the rows that are shown.
+    let first = (0..rows).find(|at| differs(*at)).unwrap_or(0).saturating_sub(ROWS / 2);
+    let shown_rows = first..rows.min(first + ROWS);
+    let heads = ("the space passes", "the source takes");
+    let width = shown_rows.clone().map(|at| left(at).chars().count()).max().unwrap_or(0).max(heads.0.len());
+    let mut text = format!("     {:<width$}  {}", heads.0, heads.1);
+    for at in shown_rows.clone() {
+        let mark = if differs(at) { ">" } else { " " };
+        let own: String = right(at).chars().take(60).collect();
+        text.push_str(&format!("\n{mark} {:>2} {:<width$}  {own}", at + 1, left(at)));
+    }
+    let hidden = rows - shown_rows.len();
+    if hidden > 0 {
+        text.push_str(&format!("\n     … and {hidden} more"));
+    }
+    text
+}
+
+fn shown(argument: &ArgumentSpec) -> String {
+    let word = |dtype: DType| dtype.as_str();
+    match argument {
+        ArgumentSpec::Buffer(BufferSpec { name, dtype, .. }) => format!("{name}: {} buffer", word(*dtype)),
+        ArgumentSpec::Scalar(ScalarSpec { name, dtype, .. }) => format!("{name}: {}", word(*dtype)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(source: &str, expected: &[&[(&str, ParameterKind)]]) {
+        let expected: Vec<Vec<SourceParameter>> = expected
+            .iter()
+            .map(|list| {
+                let one = |(text, kind): &(&str, ParameterKind)| SourceParameter {
+                    text: text.to_string(),
+                    kind: *kind,
+                };
+                list.iter().map(one).collect()
+            })
+            .collect();
+        assert_eq!(find(source, "k"), SourceEntry::Read(expected), "{source}");
+    }
+
+    #[test]
+    fn signatures_are_read_as_people_write_them() {
+        use ParameterKind::{Pointer, Scalar, Unknown};
+        check("__global__ void k() {}", &[&[]]);
+        check("extern \"C\" __global__ void k(void);", &[&[]]);
+        check(
+            "extern \"C\" __global__ void __launch_bounds__(B * (2), 1) k(const float* __restrict__ x, float *y, int n)\n{",
+            &[&[("const float *__restrict__ x", Pointer), ("float *y", Pointer), ("int n", Scalar(4))]],
+        );
+        check(
+            "template <int N> __global__ void k(const Pair<int, 3> p, T x[], unsigned long long m, size_t, float a = 1)",
+            &[&[
+                ("const Pair<int,3> p", Unknown),
+                ("T x[]", Pointer),
+                ("unsigned long long m", Scalar(8)),
+                ("size_t", Scalar(8)),
+                ("float a", Scalar(4)),
+            ]],
+        );
+        check(
+            "// __global__ void k(int a)\n/* __global__ void k(int b) */\n#define X __global__ void k(int c)\n\
+             #if A\n__global__ void k(half h)\n#else\n__global__ void k(std::uint8_t c, my_pointer p)\n#endif\n{}",
+            &[&[("half h", Scalar(2))], &[("std::uint8_t c", Unknown), ("my_pointer p", Unknown)]],
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_left_to_the_compiler() {
+        assert_eq!(find("__global__ void other(int n) {}", "k"), SourceEntry::Absent);
+        assert_eq!(find("// k\n\"k\"", "k"), SourceEntry::Absent);
+        for source in [
+            "KERNEL(k)(int n) {}",
+            "#include \"kernels.cuh\"\n",
+            "# include <mine/kernels.cuh>\n__global__ void other();",
+            "#define MAKE(a, b) __global__ void a##b(int n)\nMAKE(x, y)",
+            "#define NAME k\n__global__ void NAME(int n) {}",
+            "template <class... T> __global__ void k(T... all) {}",
+            "__global__ void k(int n",
+            "__global__ void other() { k(1); }",
+            "__device__ void k(float x) {}",
+            "__global__ __global__ ((((",
+        ] {
+            let found = find(source, "k");
+            assert!(matches!(found, SourceEntry::Unreadable | SourceEntry::Absent), "{source}: {found:?}");
+        }
+        assert_eq!(
+            names("__global__ void a(int n) {} __global__ void __launch_bounds__(3) b();"),
+            ["a", "b"]
+        );
+    }
+}

@@ -1,0 +1,158 @@
+//! Answers of a reference by command, computed while no process of a variant is there.
+//!
+//! Other references are computed by the judge itself or by the device, and a variant's process never sees them. A
+//! command is a process of its own with files of its own: a variant that is not fenced in could look at both. So a gate
+//! first has the answers computed that it is going to ask for, with every module parked, and whatever is asked beyond
+//! that (further shapes and seeds for finalists) parks the modules for one case.
+
+use std::sync::Arc;
+
+use evo_protocol::device::DeviceError;
+use evo_protocol::plan::ProblemPlan;
+use evo_protocol::verdict::Gate;
+use evo_protocol::worker::{CheckPlan, CommandReference, Depth, ReferencePlan};
+use evo_space::genome::ContentHash;
+
+use super::case::{self, Case};
+use super::command::{self, CommandRunner};
+use super::expected::{self, ExpectedSet};
+use super::run::PhaseSink;
+use super::state::Judge;
+
+/// A case's answers as they are kept, and its inputs by buffer position.
+type KeptCase = (Arc<ExpectedSet>, Vec<Vec<u8>>);
+
+/// The command of a reference by command.
+fn command_of(check: &CheckPlan) -> Option<&CommandReference> {
+    match &check.reference {
+        ReferencePlan::Command(command) => Some(command),
+        _ => None,
+    }
+}
+
+impl Judge {
+    /// Computes the answers of the first case of each problem, before any variant is there: what is wrong with the
+    /// command shows at once.
+    ///
+    /// # Errors
+    /// The command fails, or its answer cannot be used.
+    pub fn rehearse(
+        &mut self,
+        check: &CheckPlan,
+        plans: &[ProblemPlan],
+        phase: &mut PhaseSink<'_>,
+    ) -> Result<(), DeviceError> {
+        let cases: Vec<Case> = plans.iter().map(Case::first).collect();
+        self.foresee(check, &cases, phase)?;
+        match cases.iter().find_map(|case| self.unanswered.get(&expected::key(check, case, None))) {
+            Some(error) => Err(error.clone()),
+            None => Ok(()),
+        }
+    }
+
+    /// Computes what a gate will ask for.
+    pub(super) fn foresee_gate(
+        &mut self,
+        slot: u8,
+        gate: Gate,
+        depth: Depth,
+        plans: &[ProblemPlan],
+        phase: &mut PhaseSink<'_>,
+    ) -> Result<(), DeviceError> {
+        let own = self.slot(slot)?;
+        let check = own.candidate.check.clone();
+        if command_of(&check).is_none() {
+            return Ok(());
+        }
+        let explored = own.history.iter().any(|result| result.family.explores_range());
+        let all: Vec<&ProblemPlan> = plans.iter().collect();
+        let cases = match gate {
+            // As many as time allows: nobody knows which before.
+            Gate::TinyShapes if depth == Depth::Deep => Vec::new(),
+            Gate::TinyShapes | Gate::FullShapes => case::cases(&check, &all, depth, explored)?,
+            Gate::Repeatability => {
+                let other = |plan: &ProblemPlan| Case { seed_index: 1, ..Case::first(plan) };
+                plans.iter().flat_map(|plan| [Case::first(plan), other(plan)]).collect()
+            }
+            _ => Vec::new(),
+        };
+        self.foresee(&check, &cases, phase)
+    }
+
+    /// Computes the answers to these cases that are not known yet.
+    pub(super) fn foresee(
+        &mut self,
+        check: &CheckPlan,
+        cases: &[Case],
+        phase: &mut PhaseSink<'_>,
+    ) -> Result<(), DeviceError> {
+        let Some(reference) = command_of(check) else { return Ok(()) };
+        let mut done = Ok(());
+        for case in cases {
+            let key = expected::key(check, case, None);
+            if self.pool.set(&key).is_some() || self.knows(check, case, &key) {
+                continue;
+            }
+            done = self.consult(check, reference, case, &key, phase).map(drop).or_else(|error| {
+                // What the task leaves unanswered is said when the case comes.
+                if command::is_failure(&error) { Err(error) } else { Ok(()) }
+            });
+            if done.is_err() {
+                break;
+            }
+        }
+        self.commands.rest();
+        done
+    }
+
+    /// Whether the answers to a case are known, or known not to be there.
+    fn knows(&mut self, check: &CheckPlan, case: &Case, key: &ContentHash) -> bool {
+        if self.unanswered.contains_key(key) {
+            return true;
+        }
+        let Some(answers) = self.expected.get(key) else { return false };
+        expected::inputs_hash(check, case, answers.magnitude).is_ok_and(|hash| hash == answers.inputs)
+    }
+
+    /// Asks the command about one case, with no process of a variant there, and keeps its answer.
+    fn consult(
+        &mut self,
+        check: &CheckPlan,
+        reference: &CommandReference,
+        case: &Case,
+        key: &ContentHash,
+        phase: &mut PhaseSink<'_>,
+    ) -> Result<KeptCase, DeviceError> {
+        self.device.park()?;
+        let (plan, label) = (&case.plan, case.name());
+        let mut runner = CommandRunner { desk: &mut self.commands, reference, plan, label: &label, phase };
+        match expected::compute(check, case, &mut runner) {
+            Ok((answers, bytes)) => Ok((self.expected.keep(key, answers), bytes)),
+            Err(error) => {
+                // A command that failed is asked again; an answer that cannot be used stays so.
+                if !command::is_failure(&error) {
+                    self.unanswered.insert(key.clone(), error.clone());
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// The answers to a case of a reference by command that were not foreseen; nothing for other references.
+    pub(super) fn consult_late(
+        &mut self,
+        key: &ContentHash,
+        check: &CheckPlan,
+        case: &Case,
+        phase: &mut PhaseSink<'_>,
+    ) -> Result<Option<KeptCase>, DeviceError> {
+        let Some(reference) = command_of(check) else { return Ok(None) };
+        if let Some(error) = self.unanswered.get(key) {
+            return Err(error.clone());
+        }
+        let found = self.consult(check, reference, case, key, phase);
+        // Before a module runs again.
+        self.commands.rest();
+        found.map(Some)
+    }
+}

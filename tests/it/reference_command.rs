@@ -1,0 +1,361 @@
+//! References by command: right answers at every shape and family, nothing of a variant while they run, and failures that
+//! are the task's.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/reference_command");
+
+/// Whether there is a `python3`; says aloud that the test is skipped where there is none.
+fn has_python() -> bool {
+    let found = Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success());
+    if !found {
+        eprintln!("SKIPPED: there is no python3, which the reference of this test needs");
+    }
+    found
+}
+
+fn bench() -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    for name in ["scale.toml", "scale.cu", "ref.py"] {
+        std::fs::copy(Path::new(EXAMPLE).join(name), root.path().join(name)).unwrap();
+    }
+    root
+}
+
+/// The bench with this table as its reference.
+fn with_reference(root: &Path, table: &str) {
+    let text = std::fs::read_to_string(Path::new(EXAMPLE).join("scale.toml")).unwrap();
+    let line = text.lines().find(|line| line.starts_with("reference = ")).unwrap();
+    std::fs::write(root.join("scale.toml"), text.replace(line, &format!("reference = {table}"))).unwrap();
+}
+
+fn evo(root: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
+    command.current_dir(root).stdin(Stdio::null()).args(words).output().unwrap()
+}
+
+fn test_one(root: &Path) -> Output {
+    evo(root, &["test-one", "scale.toml", "--device", "host", "--seed", "1"])
+}
+
+/// Exit code 2 before anything runs, with these words.
+#[track_caller]
+fn refused(root: &Path, table: &str, expected: &[&str]) {
+    with_reference(root, table);
+    for words in
+        [&["test-one", "scale.toml", "--device", "host"][..], &["sweep", "scale.toml", "--device", "host"]]
+    {
+        let output = evo(root, words);
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{table}: {message}");
+        for part in expected {
+            assert!(message.contains(part), "{table}: no `{part}` in: {message}");
+        }
+        assert!(message.lines().count() < 25 && output.stdout.is_empty(), "{message}");
+        assert!(!root.join("evidence").exists(), "a study was begun");
+    }
+}
+
+#[test]
+fn an_honest_kernel_passes_and_a_wrong_one_does_not() {
+    if !has_python() {
+        return;
+    }
+    let root = bench();
+    let output = test_one(root.path());
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && text.contains("verdict: pass"), "{text}");
+    let kernel = std::fs::read_to_string(root.path().join("scale.cu")).unwrap();
+    std::fs::write(root.path().join("scale.cu"), kernel.replace("+ x[i] * x[i]", "+ x[i] * 1.001f * x[i]"))
+        .unwrap();
+    let output = test_one(root.path());
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.code() == Some(1) && text.contains("verdict: wrong_answer"), "{text}");
+}
+
+#[test]
+fn no_process_of_a_variant_is_there_while_a_command_runs() {
+    if !has_python() {
+        return;
+    }
+    let root = bench();
+    let root = root.path();
+    let spy = r#"
+import os, sys
+def children(of):
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            stat = open(f"/proc/{pid}/stat").read().rsplit(") ", 1)[1].split()
+            if int(stat[1]) == of and stat[0] != "Z":
+                found.append((int(pid), open(f"/proc/{pid}/cmdline").read()))
+        except OSError:
+            pass
+    return found
+def look():
+    found = [pid for pid, words in children(os.getppid()) if "--executor" in words]
+    for pid in found:
+        found += [pid for pid, _ in children(pid)]
+    with open("seen", "a") as log:
+        log.write(f"{len(found)}\n")
+"#;
+    let own = std::fs::read_to_string(root.join("ref.py")).unwrap();
+    let own = own
+        .replace("import sys\n", &format!("import sys\n{spy}"))
+        .replace("def answer(case):\n", "def answer(case):\n    look()\n");
+    std::fs::write(root.join("ref.py"), own).unwrap();
+    let output = test_one(root);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    let seen = std::fs::read_to_string(root.join("seen")).unwrap();
+    // The first question comes before any variant is loaded: what is there then is the nursery alone.
+    let alone = seen.lines().next().unwrap();
+    assert!(seen.lines().count() > 50 && alone != "0", "{seen}");
+    assert!(seen.lines().all(|line| line == alone), "an executor was there: {seen}");
+}
+
+#[test]
+fn a_command_that_fails_at_first_is_a_mistake_of_the_space() {
+    if !has_python() {
+        return;
+    }
+    let root = bench();
+    let root = root.path();
+    let script = |name: &str, text: &str| std::fs::write(root.join(name), text).unwrap();
+    let own = std::fs::read_to_string(root.join("ref.py")).unwrap();
+    let values = "[alpha * value + value * value for value in x]";
+    assert!(own.contains(values));
+    script("short.py", &own.replace(values, "[0.0] * (len(x) - 1)"));
+    script("single.py", &own.replace("y[\"dtype\"]", "\"<f4\""));
+    script("nan.py", &own.replace(values, "[float(\"nan\")] * len(x)"));
+    script("hang.py", "import time\ntime.sleep(1000)\n");
+    script("fork.py", "import os, time\nif os.fork() == 0:\n    time.sleep(1000)\nos._exit(3)\n");
+    script(
+        "flood.py",
+        "import sys\nfor _ in range(64):\n    sys.stdout.write('y' * (1 << 20))\nsys.exit('last words')\n",
+    );
+    script(
+        "garbage.py",
+        "import sys, json\ncase = json.load(sys.stdin)\nopen(case['outputs']['y']['path'], 'w').write('no')\n",
+    );
+    script(
+        "huge.py",
+        "import sys, json\ncase = json.load(sys.stdin)\nopen(case['outputs']['y']['path'], 'w').truncate(1 << 40)\n",
+    );
+    script(
+        "link.py",
+        "import sys, json, os\ncase = json.load(sys.stdin)\nos.mkfifo(case['outputs']['y']['path'])\n",
+    );
+    let python = |name: &str| format!("{{ command = [\"python3\", \"{name}\"], timeout_s = 20 }}");
+    refused(root, &python("short.py"), &["`python3 short.py` failed", "do not fill the shape `[777]`"]);
+    refused(root, &python("single.py"), &["its data type is `f32`, expected `f64`"]);
+    refused(root, &python("nan.py"), &["`NaN` for `y`, element 0"]);
+    refused(root, "{ command = [\"python3\", \"hang.py\"], timeout_s = 1 }", &["it took longer than 1 s"]);
+    refused(root, &python("fork.py"), &["it ended with exit code 3"]);
+    refused(root, &python("flood.py"), &["it ended with exit code 1", "| last words"]);
+    refused(root, &python("garbage.py"), &["it is not a .npy file"]);
+    refused(root, &python("huge.py"), &["1099511627776 bytes"]);
+    refused(root, &python("link.py"), &["a named pipe"]);
+    refused(root, "{ command = [\"no-such-program\"] }", &["`no-such-program` cannot be started"]);
+    refused(root, "{ command = [\"/bin/true\"] }", &["output `y` cannot be used: it was not written"]);
+    refused(
+        root,
+        "{ command = [\"/bin/echo\", \"hello\"], serve = true }",
+        &["an answer is {\"v\":1,\"id\":N"],
+    );
+    refused(
+        root,
+        "{ command = [\"python3\", \"hang.py\"], serve = true, timeout_s = 1 }",
+        &["it took longer than 1 s"],
+    );
+}
+
+#[test]
+fn mistakes_in_the_table_have_places() {
+    let root = bench();
+    let root = root.path();
+    refused(root, "{ command = [\"python3\", \"nope.py\"] }", &["there is no file `nope.py`", "scale.toml:"]);
+    refused(root, "{ command = [] }", &["has 0 words"]);
+    refused(root, "{ command = \"python3 ref.py\" }", &["is a text, expected a list"]);
+    refused(root, "{ command = [\"python3\", \"ref.py\"], dtype = \"float16\" }", &["`float16`", "float64"]);
+    refused(
+        root,
+        "{ command = [\"python3\", \"ref.py\"], timeout_s = 1000 }",
+        &["expected 0.1 to 240 seconds"],
+    );
+    refused(root, "{ command = [\"python3\", \"ref.py\"], fils = [] }", &["did you mean `files`?"]);
+    refused(
+        root,
+        "{ command = [\"python3\", \"ref.py\"], files = [\"weights.bin\"] }",
+        &["there is no file `weights.bin`"],
+    );
+    let outside = tempfile::NamedTempFile::new().unwrap();
+    let path = outside.path().display();
+    refused(
+        root,
+        &format!("{{ command = [\"python3\", \"{path}\"] }}"),
+        &["outside the folder of the space file"],
+    );
+}
+
+#[test]
+fn a_command_that_fails_later_is_no_fault_of_the_variant() {
+    if !has_python() {
+        return;
+    }
+    let root = bench();
+    let root = root.path();
+    // The first case is answered; later ones are not.
+    let own = std::fs::read_to_string(root.join("ref.py")).unwrap();
+    let check =
+        "def answer(case):\n    if case['problem'].startswith('tiny:'):\n        sys.exit('not today')\n";
+    std::fs::write(root.join("ref.py"), own.replace("def answer(case):\n", check)).unwrap();
+    let output = test_one(root);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(4), "{text}");
+    assert!(text.contains("verdict: harness_error:task") && text.contains("not today"), "{text}");
+}
+
+#[test]
+fn the_command_is_shown() {
+    let root = bench();
+    let root = root.path();
+    let line = "python3 ref.py (command, answers in float64, one process for many cases)";
+    let space = evo(root, &["space", "scale.toml"]);
+    assert!(String::from_utf8_lossy(&space.stdout).contains(line));
+    let render = evo(root, &["render", "scale.toml"]);
+    assert!(String::from_utf8_lossy(&render.stderr).contains(line));
+}
+
+#[test]
+fn every_type_is_handed_over_and_answers_are_kept() {
+    if !has_python() {
+        return;
+    }
+    let root = tempfile::tempdir().unwrap();
+    let root = root.path();
+    std::fs::write(root.join("mix.toml"), MIX).unwrap();
+    std::fs::write(root.join("mix.cu"), MIX_KERNEL).unwrap();
+    std::fs::write(root.join("mix.py"), MIX_REFERENCE).unwrap();
+    let cache = root.join("cache");
+    let asked = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
+        command.current_dir(root).env("EVO_CACHE_DIR", &cache).stdin(Stdio::null());
+        let output =
+            command.args(["test-one", "mix.toml", "--device", "host", "--seed", "5"]).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+        let asked = std::fs::read_to_string(root.join("asked")).unwrap_or_default();
+        let _ = std::fs::remove_file(root.join("asked"));
+        asked.lines().count()
+    };
+    let first = asked();
+    assert!(first > 10, "asked {first} times");
+    let again = asked();
+    // Only how many further seeds are asked about depends on the time.
+    assert!(again < first / 2, "asked {again} times with all answers kept, and {first} times before");
+    std::fs::write(root.join("mix.py"), format!("{MIX_REFERENCE}\n# edited\n")).unwrap();
+    let edited = asked();
+    assert!(edited > first / 2, "asked {edited} times after an edit, and {first} times before");
+    let left: Vec<_> = std::fs::read_dir(cache.join("reference")).unwrap().flatten().collect();
+    assert!(left.is_empty(), "files of a command are left: {left:?}");
+}
+
+const MIX: &str = r#"
+kernel = { name = "mix", source = "mix.cu" }
+arguments = [
+    { name = "x", dtype = "f16", shape = ["N"], role = "input" },
+    { name = "b", dtype = "bf16", shape = [1, "N"], role = "input" },
+    { name = "k", dtype = "i64", shape = ["N"], role = "input", fill = { uniform = [0, 1000] } },
+    { name = "acc", dtype = "f32", shape = ["N"], role = "inout" },
+    { name = "twice", dtype = "i64", shape = ["N"], role = "output" },
+    { name = "n", dtype = "i32", value = "N" },
+]
+problems = [{ name = "small", sizes = { N = 300 } }]
+[parameters]
+BLOCK = [64, 32]
+[[launches]]
+entry = "mix"
+grid = "ceil_div(N, BLOCK)"
+block = "BLOCK"
+[check]
+reference = { command = ["python3", "mix.py"], dtype = "float32" }
+tiny = [{ N = 33 }]
+seeds = 1
+families = ["normal"]
+"#;
+
+const MIX_KERNEL: &str = r#"
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+extern "C" __global__ void mix(const __half* x, const __nv_bfloat16* b, const long long* k, float* acc,
+                               long long* twice, int n) {
+    int i = blockIdx.x * BLOCK + threadIdx.x;
+    if (i < n) {
+        acc[i] += __half2float(x[i]) + __bfloat162float(b[i]);
+        twice[i] = 2 * k[i];
+    }
+}
+"#;
+
+const MIX_REFERENCE: &str = r#"
+import ast, json, struct, sys
+CODES = {"<f2": "e", "<f4": "f", "<f8": "d", "<i8": "q"}
+def read(own):
+    with open(own["path"], "rb") as file:
+        file.read(8)
+        head = ast.literal_eval(file.read(int.from_bytes(file.read(2), "little")).decode())
+        assert head["descr"] == own["dtype"] and list(head["shape"]) == own["shape"]
+        data = file.read()
+    code = CODES[head["descr"]]
+    return struct.unpack(f"<{len(data) // struct.calcsize(code)}{code}", data)
+def write(own, values):
+    shape = "".join(f"{extent}, " for extent in own["shape"])
+    head = f"{{'descr': '{own['dtype']}', 'fortran_order': False, 'shape': ({shape}), }}\n".encode()
+    with open(own["path"], "wb") as file:
+        file.write(b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head)
+        file.write(struct.pack(f"<{len(values)}{CODES[own['dtype']]}", *values))
+case = json.load(sys.stdin)
+open("asked", "a").write(case["case"] + "\n")
+assert case["schema"] == "evo.reference" and case["version"] == 1 and case["scalars"]["n"] == case["sizes"]["N"]
+given, wanted = case["inputs"], case["outputs"]
+assert sorted(given) == ["acc", "b", "k", "x"] and sorted(wanted) == ["acc", "twice"]
+assert given["b"]["dtype"] == "<f4" and wanted["acc"]["dtype"] == "<f4" and wanted["twice"]["dtype"] == "<i8"
+x, b, acc, k = (read(given[name]) for name in ["x", "b", "acc", "k"])
+write(wanted["acc"], [own + one + other for own, one, other in zip(acc, x, b)])
+write(wanted["twice"], [2 * one for one in k])
+"#;
+
+#[test]
+fn a_command_dies_with_evo() {
+    if !has_python() {
+        return;
+    }
+    let root = bench();
+    let root = root.path();
+    std::fs::write(
+        root.join("wait.py"),
+        "import os, time\nopen('pid', 'w').write(f'{os.getpid()} ')\ntime.sleep(1000)\n",
+    )
+    .unwrap();
+    with_reference(root, "{ command = [\"python3\", \"wait.py\"] }");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
+    command.current_dir(root).args(["test-one", "scale.toml", "--device", "host"]);
+    let mut evo = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let wait = |what: &dyn Fn() -> bool| {
+        let began = std::time::Instant::now();
+        while !what() && began.elapsed().as_secs() < 60 {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        assert!(what());
+    };
+    let pid = || std::fs::read_to_string(root.join("pid")).unwrap_or_default();
+    wait(&|| pid().ends_with(' '));
+    evo.kill().unwrap();
+    evo.wait().unwrap();
+    let stat = format!("/proc/{}/stat", pid().trim());
+    wait(&|| {
+        let state = std::fs::read_to_string(&stat).unwrap_or_default();
+        state.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z'))
+    });
+}
