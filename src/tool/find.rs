@@ -4,6 +4,7 @@
 //! `$CUDA_PATH`, the usual toolkits, and pip's packages. A place that the user names and that holds no program is an
 //! error: quietly using another one would be worse.
 
+use std::collections::HashSet;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,7 +35,10 @@ impl ToolPlaces {
         let value = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
         let named =
             ToolKind::ALL.iter().filter_map(|kind| Some((*kind, PathBuf::from(value(kind.variable()?)?))));
-        let path = value("PATH").map(|folders| env::split_paths(&folders).collect()).unwrap_or_default();
+        let mut path: Vec<PathBuf> =
+            value("PATH").map(|folders| env::split_paths(&folders).collect()).unwrap_or_default();
+        let mut seen = HashSet::new();
+        path.retain(|folder| seen.insert(folder.clone()));
         let toolkits = Toolbox::from_env().cuda_homes.into_iter().chain(usual_toolkits()).collect();
         ToolPlaces { named: named.collect(), path, toolkits, of_machine: true }
     }
@@ -85,7 +89,7 @@ fn named_program(kind: ToolKind, path: &Path, by: &str) -> Result<PathBuf, ToolF
     let shown = program.display();
     let what = match program.is_file() {
         true => format!("`{shown}` may not be executed"),
-        false => format!("`{shown}` is no program"),
+        false => format!("`{shown}` is not a program"),
     };
     let message = format!("{what}, which {by} names as `{}`", kind.name());
     Err(ToolFailure::new(ToolState::Missing, message)
@@ -182,7 +186,10 @@ mod tests {
         assert_eq!(find(ToolKind::Ncu, Some(&own), &places).unwrap(), own.join("ncu"));
         assert_eq!(find(ToolKind::Ncu, Some(&own.join("ncu")), &places).unwrap(), own.join("ncu"));
         let by_variable = find(ToolKind::Ncu, None, &places).unwrap_err().message;
-        assert!(by_variable.contains("gone` is no program, which EVO_NCU names as `ncu`"), "{by_variable}");
+        assert!(
+            by_variable.contains("gone` is not a program, which EVO_NCU names as `ncu`"),
+            "{by_variable}"
+        );
         let plain = find(ToolKind::Ncu, Some(&root.path().join("plain")), &places).unwrap_err().message;
         assert!(plain.contains("may not be executed"), "{plain}");
     }

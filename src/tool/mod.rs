@@ -6,12 +6,14 @@
 //! wrong is a [`ToolFailure`] with one of seven states; a tool that did not do its work never counts as having done it.
 
 mod arguments;
+mod command;
 mod find;
 mod kind;
 mod permission;
 mod probe;
 mod run;
 mod state;
+mod survey;
 mod version;
 mod wrapped;
 
@@ -22,5 +24,6 @@ pub use permission::{PERMISSION_HINT, ProfilingPermission, profiling_permission}
 pub use probe::{FoundTool, locate, probe};
 pub use run::{ToolRun, run_tool};
 pub use state::{ToolFailure, ToolState};
+pub use survey::{SurveyedTool, survey};
 pub use version::ToolVersion;
 pub use wrapped::wrapped_worker;

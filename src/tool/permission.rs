@@ -48,7 +48,9 @@ fn judged(parameters: Option<&str>, capabilities: Option<u64>, driver: Option<&s
         }
         Some("1") => true,
         _ => {
-            return ProfilingPermission::Unknown { because: "the driver does not say who may profile".into() };
+            return ProfilingPermission::Unknown {
+                because: "the driver does not say who may profile".into(),
+            };
         }
     };
     let has = |number: u32| capabilities.is_some_and(|set| set >> number & 1 == 1);

@@ -6,9 +6,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::arguments::options_in;
+use super::command::{last_words, plain_environment};
 use super::find::{ToolPlaces, find};
 use super::kind::ToolKind;
-use super::run::{last_words, plain_environment};
 use super::state::{ToolFailure, ToolState};
 use super::version::ToolVersion;
 use crate::process::{self, Ended, RunLimits};

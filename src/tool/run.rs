@@ -8,12 +8,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::arguments::ToolArguments;
+use super::command::{last_words, plain_environment};
 use super::probe::FoundTool;
 use super::state::{ToolFailure, ToolState};
-use crate::process::{self, Ended, RunLimits};
-
-/// Characters of a tool's output that a message quotes.
-const QUOTED: usize = 400;
+use crate::process::{self, RunLimits};
 
 /// A tool that ended by itself. Whether it did its work is for whoever reads its answer.
 #[derive(Clone, Debug)]
@@ -61,22 +59,6 @@ pub fn run_tool(
         stdout: ended.stdout.text(),
         stderr: ended.stderr.text(),
     })
-}
-
-/// The environment in which a tool's output can be read: no locale of the user's.
-pub(super) fn plain_environment(command: &mut Command) {
-    command.env("LC_ALL", "C").env_remove("LANGUAGE");
-}
-
-/// The end of what a tool said, in parentheses; empty if it said nothing.
-pub(super) fn last_words(ended: &Ended) -> String {
-    let streams = [ended.stderr.text(), ended.stdout.text()];
-    let Some(text) = streams.iter().map(|text| text.trim()).find(|text| !text.is_empty()) else {
-        return String::new();
-    };
-    let skipped = text.chars().count().saturating_sub(QUOTED);
-    let tail: String = text.chars().skip(skipped).collect();
-    format!(" ({}{})", if skipped > 0 { "…" } else { "" }, tail)
 }
 
 #[cfg(test)]

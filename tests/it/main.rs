@@ -66,4 +66,5 @@ mod survivors;
 mod sweep;
 mod tidy;
 mod toolchain;
+mod tools;
 mod worker;
