@@ -31,6 +31,7 @@ impl Response {
             | Response::Phase { .. }
             | Response::Need { .. }
             | Response::Clocks { .. }
+            | Response::Ran { .. }
             | Response::Fault { .. }
             | Response::Failed { .. } => None,
         }
