@@ -70,4 +70,5 @@ mod survivors;
 mod sweep;
 mod tidy;
 mod toolchain;
+mod tools;
 mod worker;

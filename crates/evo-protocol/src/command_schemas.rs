@@ -157,8 +157,8 @@ const COMMANDS: &[CommandFields] = &[
     CommandFields {
         command: "preflight",
         version: 1,
-        fields: &[("device", "string|null"), ("ready", "boolean"), ("findings", "array")],
-        answers: &[&["device", "ready", "findings"]],
+        fields: &[("device", "string|null"), ("ready", "boolean"), ("findings", "array"), ("tools", "array")],
+        answers: &[&["device", "ready", "findings", "tools"]],
     },
     CommandFields {
         command: "leaderboard",

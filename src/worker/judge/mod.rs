@@ -34,6 +34,7 @@ mod npy_header;
 pub mod on_device;
 mod parity;
 mod perturb;
+mod plain;
 mod pool;
 mod reference;
 mod repeat;
