@@ -26,4 +26,5 @@ pub mod report;
 pub mod study;
 pub mod supervise;
 pub mod timing;
+pub mod tool;
 pub mod worker;

@@ -357,6 +357,12 @@ pub struct PreflightArgs {
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,
+    /// Keep what was found as `toolchain.json` in the folder of `--out`
+    #[arg(long)]
+    pub write: bool,
+    /// Folder of the evidence
+    #[arg(long, default_value = "evidence", value_name = "DIR", requires = "write")]
+    pub out: PathBuf,
 }
 
 /// `evo selftest`

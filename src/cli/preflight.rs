@@ -1,5 +1,7 @@
-//! `evo preflight`: is everything here that a sweep on this device needs? Looks, starts one worker,
-//! writes nothing but a probe file in the cache.
+//! `evo preflight`: is everything here that a sweep on this device needs, and what else could be used? Looks, starts one
+//! worker, and writes nothing but a probe file in the cache, and with `--write` the answer.
+
+use std::path::Path;
 
 use evo_device::host::room;
 use evo_device::telemetry;
@@ -13,6 +15,16 @@ use super::output;
 use super::session::{self, DeviceSetup};
 use crate::compile::cache::{self, Cache};
 use crate::compile::{hostcxx, nvrtc};
+use crate::journal::own_folder::OwnFolder;
+use crate::tool::{
+    PERMISSION_HINT, ProfilingPermission, SurveyedTool, ToolPlaces, ToolState, profiling_permission, survey,
+};
+
+/// The file that `--write` makes.
+const TOOLCHAIN: &str = "toolchain.json";
+
+/// Less free disk than this will not hold a sweep's cache and evidence.
+const DISK_MIN: u64 = 1 << 30;
 
 /// One thing that was looked for.
 #[derive(Debug, Serialize)]
@@ -43,13 +55,20 @@ pub fn run(arguments: &PreflightArgs) -> Result<ExitCode, CliError> {
         Finding::of("cache", true, cache_folder()),
         Finding::of("sandbox", false, sandbox(&setup)),
         Finding::of("worker", true, worker(&setup)),
+        Finding::of("free disk", true, free_disk()),
+        Finding::of("gpu state", false, gpu_states()),
+        Finding::of("profiling", false, profiling()),
     ];
+    let tools = survey(&ToolPlaces::of_environment());
     let ready = findings.iter().all(|finding| finding.ok != Some(false));
     output::stdout(&if arguments.json {
-        json(&setup, ready, &findings)?
+        json(&setup, ready, &findings, &tools)?
     } else {
-        text(&setup, ready, &findings)
+        text(&setup, ready, &findings, &tools)
     })?;
+    if arguments.write {
+        keep(&arguments.out, &json(&setup, ready, &findings, &tools)?)?;
+    }
     Ok(if ready { ExitCode::Done } else { ExitCode::Failed })
 }
 
@@ -93,12 +112,88 @@ fn worker(setup: &DeviceSetup) -> Result<String, String> {
     Ok(format!("{} ({}), {} multiprocessors", info.name, info.driver, info.multiprocessors))
 }
 
-fn json(setup: &DeviceSetup, ready: bool, findings: &[Finding]) -> Result<String, CliError> {
-    let whole = serde_json::json!({ "device": setup.choice.spec, "ready": ready, "findings": findings });
+/// Room for the cache.
+fn free_disk() -> Result<String, String> {
+    let folder = cache::default_dir();
+    let existing = folder.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
+    let state =
+        rustix::fs::statvfs(existing).map_err(|error| format!("`{}`: {error}", existing.display()))?;
+    let bytes = state.f_bavail.saturating_mul(state.f_frsize);
+    let text = format!("{:.1} GiB beside the cache", bytes as f64 / f64::from(1 << 30));
+    if bytes < DISK_MIN { Err(text) } else { Ok(text) }
+}
+
+/// What else runs on the GPUs, and how they are set: whatever changes times.
+fn gpu_states() -> Result<String, String> {
+    let gpus = telemetry::list();
+    if gpus.is_empty() {
+        return Err("NVML lists no GPU".into());
+    }
+    let one = |gpu: &telemetry::ListedGpu| {
+        let settings =
+            telemetry::settings(&gpu.uuid).into_iter().map(|(name, value)| format!("{name} {value}"));
+        let others = match telemetry::occupants(&gpu.uuid) {
+            Some(all) if all.is_empty() => "no other process".to_string(),
+            Some(all) => format!("{} processes compute on it", all.len()),
+            None => "other processes unknown".to_string(),
+        };
+        let persistence = match telemetry::is_persistent(&gpu.uuid) {
+            Some(true) => "persistence on",
+            Some(false) => "persistence off",
+            None => "persistence unknown",
+        };
+        let all: Vec<String> = settings.chain([others, persistence.to_string()]).collect();
+        format!("cuda:{} {}", gpu.index, all.join(", "))
+    };
+    Ok(gpus.iter().map(one).collect::<Vec<_>>().join("\n"))
+}
+
+fn profiling() -> Result<String, String> {
+    match profiling_permission(telemetry::driver_version().as_deref()) {
+        ProfilingPermission::Permitted { because } => Ok(because),
+        ProfilingPermission::Refused { because } => Err(format!("{because}\nhint: {PERMISSION_HINT}")),
+        ProfilingPermission::Unknown { because } => Err(because),
+    }
+}
+
+fn json(
+    setup: &DeviceSetup,
+    ready: bool,
+    findings: &[Finding],
+    tools: &[SurveyedTool],
+) -> Result<String, CliError> {
+    let whole = serde_json::json!({ "device": setup.choice.spec, "ready": ready, "findings": findings, "tools": tools });
     Ok(format!("{}\n", serde_json::to_string_pretty(&whole)?))
 }
 
-fn text(setup: &DeviceSetup, ready: bool, findings: &[Finding]) -> String {
+fn keep(out: &Path, text: &str) -> Result<(), CliError> {
+    let written = OwnFolder::create(out).and_then(|folder| folder.replace(TOOLCHAIN, text.as_bytes(), true));
+    written.map_err(|error| {
+        let place = out.join(TOOLCHAIN);
+        CliError::environment(format!("cannot write `{}`: {error}", place.display()))
+            .with_hint("choose another folder with `--out`")
+    })
+}
+
+/// A line a tool: none of them is needed for a sweep.
+fn tool_lines(tools: &[SurveyedTool]) -> String {
+    let line = |tool: &SurveyedTool| {
+        let mark = if tool.state == ToolState::Ok { "ok     " } else { "absent " };
+        let version =
+            tool.version.iter().cloned().chain(tool.packages.iter().cloned()).collect::<Vec<_>>().join(", ");
+        let place = tool.path.as_ref().map(|path| format!(" ({})", path.display())).unwrap_or_default();
+        let reason = tool.reason.as_ref().filter(|_| tool.state != ToolState::Missing);
+        let told = match reason {
+            Some(reason) => format!("{}: {reason}", tool.state.as_str()),
+            None if tool.state == ToolState::Missing => "not found".to_string(),
+            None => format!("{version}{place}"),
+        };
+        format!("{mark} {:<17} {}\n", tool.name, told.replace('\n', " "))
+    };
+    tools.iter().map(line).collect()
+}
+
+fn text(setup: &DeviceSetup, ready: bool, findings: &[Finding], tools: &[SurveyedTool]) -> String {
     let mut text = String::new();
     for finding in findings {
         let mark = match finding.ok {
@@ -109,6 +204,8 @@ fn text(setup: &DeviceSetup, ready: bool, findings: &[Finding]) -> String {
         let message = finding.message.replace('\n', "\n                      ");
         text.push_str(&format!("{mark} {:<13} {message}\n", finding.name));
     }
+    text.push_str("outside programs, for commands that use them:\n");
+    text.push_str(&tool_lines(tools));
     let verdict = if ready { "ready" } else { "not ready" };
     text.push_str(&format!("{verdict} for `--device {}`\n", setup.choice.spec));
     text

@@ -118,7 +118,7 @@ fn version_after(suffix: &str) -> Option<Vec<u32>> {
 }
 
 /// `/usr/local/cuda`, then `/usr/local/cuda-*` with the newest first, then `/opt/cuda`.
-fn usual_toolkits() -> Vec<PathBuf> {
+pub(crate) fn usual_toolkits() -> Vec<PathBuf> {
     let mut versioned: Vec<(Vec<u32>, PathBuf)> = fs::read_dir("/usr/local")
         .into_iter()
         .flatten()
@@ -152,7 +152,7 @@ fn ask_loader() -> Option<PathBuf> {
 }
 
 /// The package folders of `python3`, if it answers in time.
-fn python_sites() -> Vec<PathBuf> {
+pub(crate) fn python_sites() -> Vec<PathBuf> {
     let script = "import site,sysconfig\n\
         paths=[sysconfig.get_path('purelib'),sysconfig.get_path('platlib')]\n\
         paths+=getattr(site,'getsitepackages',lambda:[])()+[site.getusersitepackages()]\n\

@@ -23,7 +23,7 @@ mod guard;
 pub mod hostcxx;
 pub mod image;
 pub mod includes;
-mod locate;
+pub(crate) mod locate;
 mod manifest;
 pub mod nvrtc;
 pub mod occupancy;

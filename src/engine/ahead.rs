@@ -27,6 +27,8 @@ pub(super) struct Need {
     pub learns: bool,
     /// Whether the number of evaluations is limited, so that a blind proposal costs one that is not.
     pub is_limited: bool,
+    /// How many in flight the strategy makes good use of.
+    pub useful: usize,
 }
 
 /// Compile time, time in the lane, and what follows from them.
@@ -87,7 +89,9 @@ impl Ahead {
         }
         // One for each process and a few that take its place, and those on the device.
         let most = jobs + (jobs / 4).max(1) + LANE_DEPTH;
+        let useful = need.useful.max(1);
         let at_first = usize::try_from(need.evaluated / 2 + FIRST).unwrap_or(usize::MAX);
+        let at_first = if need.is_limited { at_first.min(useful) } else { at_first };
         let (Some(compile), Some(lane)) = (self.compile.value(), self.lane.value()) else {
             return most.min(at_first);
         };
@@ -96,7 +100,7 @@ impl Ahead {
         let wanted = (MARGIN * taken_in).ceil() as usize;
         let target = wanted.saturating_add(1 + LANE_DEPTH).min(most);
         // Compilers that would idle cost nothing; evaluations are scarce only if they are limited.
-        if need.is_limited { target.min(at_first) } else { target }
+        if need.is_limited { target.min(useful) } else { target }
     }
 
     /// How many sources the compilers hold at once: one more for each eight, which begin while an answer travels.
@@ -136,7 +140,7 @@ mod tests {
         let (mut lane, mut half) = (None, None::<u64>);
         let (mut compile_ms, mut lane_ms, mut flight_ms) = (0, 0, 0);
         while done < count {
-            let need = Need { jobs, evaluated: done, learns: true, is_limited: false };
+            let need = Need { jobs, evaluated: done, learns: true, is_limited: false, useful: 4 };
             while next < count && next - done < ahead.target(need) as u64 {
                 ahead.submitted(next, jobs, Duration::from_millis(now));
                 waiting.push_back(next);
@@ -210,19 +214,20 @@ mod tests {
 
     #[test]
     fn blind_proposals_are_few_where_evaluations_are_limited() {
-        let need = Need { jobs: 16, evaluated: 0, learns: true, is_limited: true };
+        let need = Need { jobs: 16, evaluated: 0, learns: true, is_limited: true, useful: 4 };
         let mut ahead = Ahead::default();
-        assert_eq!(ahead.target(need), 8);
+        assert_eq!(ahead.target(need), 4);
+        assert_eq!(ahead.target(Need { is_limited: false, ..need }), 8, "idle compilers cost nothing");
         ahead.submitted(0, 16, Duration::ZERO);
         ahead.answered(0, Duration::from_secs(3));
         [5.0, 0.02, 0.02].iter().for_each(|seconds| ahead.done(*seconds));
         assert_eq!(
-            [0, 4, 20, 1000].map(|evaluated| ahead.target(Need { evaluated, ..need })),
-            [8, 10, 18, 22]
+            [4, 7, 16, usize::MAX].map(|useful| ahead.target(Need { useful, ..need })),
+            [4, 7, 16, 22]
         );
         assert_eq!(ahead.target(Need { is_limited: false, ..need }), 22);
         assert_eq!(ahead.target(Need { learns: false, ..need }), 36, "what does not learn is never blind");
-        assert_eq!(ahead.target(Need { jobs: 1, ..need }), 4);
+        assert_eq!(ahead.target(Need { jobs: 1, useful: 9, ..need }), 4);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use evo_protocol::device::Telemetry;
 use evo_protocol::leaderboard::Throughput;
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_search::insight::Insight;
-use evo_search::strategy::{Outcome, Strategy};
+use evo_search::strategy::Strategy;
 use evo_space::genome::{Configuration, Genome};
 use evo_space::space::SearchSpace;
 
@@ -336,12 +336,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         self.remember_code(&evaluation);
         if let Some(genome) = self.point(&evaluation.configuration) {
             self.ledger.known.insert(genome.clone());
-            self.strategy.tell(&Outcome {
-                genome,
-                class: evaluation.verdict.kind.class(),
-                objective_ns: evaluation.objective_ns,
-                facts: evaluation.facts,
-            });
+            self.teach(genome, &evaluation);
         }
     }
 

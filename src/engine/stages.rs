@@ -56,7 +56,8 @@ impl<R: Recipe> Engine<'_, R> {
             return fixed(jobs, evaluated);
         }
         let is_limited = self.options.evaluations_max().is_some();
-        self.ahead.target(Need { jobs, evaluated, learns: self.strategy.learns(), is_limited })
+        let useful = self.strategy.useful_in_flight();
+        self.ahead.target(Need { jobs, evaluated, learns: self.strategy.learns(), is_limited, useful })
     }
 
     /// Sends sources to the compilers, as late as they can be busy all the same: what waits here may still be found
@@ -371,15 +372,10 @@ impl<R: Recipe> Engine<'_, R> {
         self.troubles.note_verdict();
         self.ledger.index.insert(evaluation.number, position);
         self.ledger.known.insert(genome.clone());
-        self.strategy.tell(&Outcome {
-            genome: genome.clone(),
-            class: evaluation.verdict.kind.class(),
-            objective_ns: evaluation.objective_ns,
-            facts: evaluation.facts,
-        });
+        self.ahead.done(evaluation.device_ms / 1e3);
+        self.teach(genome.clone(), &evaluation);
         let best = self.improve_standing(&evaluation);
         self.note_cost(&evaluation);
-        self.ahead.done(evaluation.device_ms / 1e3);
         let failed_default = self.failed_default(genome, &evaluation);
         self.observer.observe(&Event::Finished { evaluation: Box::new(evaluation), best });
         failed_default.map_or(Ok(()), |message| self.notice(message))?;
@@ -387,6 +383,16 @@ impl<R: Recipe> Engine<'_, R> {
             self.write_generation(generation);
         }
         Ok(())
+    }
+
+    /// Tells the strategy of an evaluation.
+    pub(super) fn teach(&mut self, genome: Genome, evaluation: &Evaluation) {
+        self.strategy.tell(&Outcome {
+            genome,
+            class: evaluation.verdict.kind.class(),
+            objective_ns: evaluation.objective_ns,
+            facts: evaluation.facts,
+        });
     }
 
     /// What to say at once where the default configuration failed: a mistake in the space file or in the reference

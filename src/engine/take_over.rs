@@ -13,7 +13,6 @@ use std::collections::{BTreeMap, HashSet};
 
 use evo_protocol::evaluation::{DEFAULT_ORIGIN, Evaluation, TakenOver};
 use evo_protocol::verdict::VerdictKind;
-use evo_search::strategy::Outcome;
 use evo_space::genome::{ContentHash, Genome};
 
 use super::ago::ago;
@@ -189,12 +188,7 @@ impl<R: Recipe> Engine<'_, R> {
         self.study.record_taken_over(&mut evaluation)?;
         self.ledger.index.insert(evaluation.number, position);
         self.ledger.known.insert(genome.clone());
-        self.strategy.tell(&Outcome {
-            genome,
-            class: evaluation.verdict.kind.class(),
-            objective_ns: evaluation.objective_ns,
-            facts: evaluation.facts,
-        });
+        self.teach(genome, &evaluation);
         self.improve_standing(&evaluation);
         Ok(())
     }

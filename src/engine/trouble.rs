@@ -57,8 +57,7 @@ impl<R: Recipe> Engine<'_, R> {
         self.study.record_not_final(&mut evaluation)?;
         self.ledger.known.insert(genome.clone());
         // Strategies take nothing from this class, and wait for no other answer.
-        let class = VerdictClass::Harness;
-        self.strategy.tell(&Outcome { genome: genome.clone(), class, objective_ns: None, facts: None });
+        self.strategy.tell(&Outcome::new(genome.clone(), VerdictClass::Harness, None));
         // Its place in the budget goes to another variant.
         if matches!(self.ending.stop, Some(StopReason::Evaluations | StopReason::Generations)) {
             self.ending.stop = None;

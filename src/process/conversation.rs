@@ -179,6 +179,16 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
         self.bury()
     }
 
+    /// Waits for a child that was asked to end; its status, if it ends within `grace`. It is gone in either case.
+    pub fn status_within(&mut self, grace: Duration) -> Option<ExitStatus> {
+        self.process.wait(Instant::now() + grace);
+        // Asked before the kill, after which every end looks like a death by SIGKILL.
+        let by_itself = self.process.has_exited();
+        let status = self.process.bury().status;
+        self.pipe.stderr.read_rest();
+        status.filter(|_| by_itself)
+    }
+
     /// SIGKILL for the whole group, then reaps. Whether the process is gone.
     pub fn bury(&mut self) -> bool {
         self.process.bury().status.is_some()

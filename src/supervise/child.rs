@@ -3,7 +3,7 @@
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use base64::Engine;
@@ -233,6 +233,12 @@ impl DeviceWorker {
         self.conversation.wait_for_end(grace)
     }
 
+    /// The same, with the status of an end that needed no kill: that of a tool around the worker.
+    pub fn status_within(&mut self, grace: Duration) -> Option<ExitStatus> {
+        self.conversation.dismiss(&Request::Shutdown);
+        self.conversation.status_within(grace)
+    }
+
     /// Kills the worker with everything it started. Whether it is gone; if not, the device is lost.
     pub fn bury(&mut self) -> bool {
         self.conversation.bury()
@@ -273,7 +279,9 @@ fn assumed_phase(request: &Request) -> Phase {
         Request::Hello { .. } => Phase::Opening,
         Request::Prepare { .. } => Phase::Preparing,
         Request::Load { .. } | Request::Provide { .. } => Phase::Loading,
-        Request::Gate { .. } | Request::Measure { .. } | Request::Pair { .. } => Phase::Preparing,
+        Request::Gate { .. } | Request::Measure { .. } | Request::Pair { .. } | Request::Run { .. } => {
+            Phase::Preparing
+        }
         Request::Canary | Request::Telemetry | Request::Shutdown => Phase::Checking,
     }
 }

@@ -51,6 +51,19 @@ impl Deadlines {
         }
     }
 
+    /// One limit for a whole request, whatever it does.
+    pub fn within(limit: Duration) -> Deadlines {
+        Deadlines {
+            opening: limit,
+            loading: limit,
+            preparing: limit,
+            launched: limit,
+            checking: limit,
+            timing: limit,
+            total: limit,
+        }
+    }
+
     /// The same with another limit for launches; a chunk of samples gets 5 s more.
     pub fn with_launched(mut self, launched: Duration) -> Deadlines {
         self.launched = launched;

@@ -11,5 +11,6 @@ pub mod deadline;
 pub mod job;
 pub mod lane;
 pub mod race;
+pub mod solo;
 mod supervisor;
 mod unfit;

@@ -346,7 +346,7 @@ fn deadlines(limits: &LaneLimits, kind: DeviceKind) -> Deadlines {
     limits.deadlines.unwrap_or_else(|| Deadlines::tiny(kind))
 }
 
-fn own_worker() -> Result<Vec<String>, LaneError> {
+pub(super) fn own_worker() -> Result<Vec<String>, LaneError> {
     let program = process::worker_program()
         .map_err(|source| LaneError::Spawn { command: "evo worker".into(), source })?;
     Ok(vec![program.to_string_lossy().into_owned(), "worker".into()])
@@ -362,7 +362,7 @@ fn hello(options: &LaneOptions) -> Request {
 }
 
 /// Starts a worker and greets it, without waiting for the answer.
-fn begin(command: &[String], options: &LaneOptions) -> Result<DeviceWorker, LaneError> {
+pub(super) fn begin(command: &[String], options: &LaneOptions) -> Result<DeviceWorker, LaneError> {
     let spawn_error = |source| LaneError::Spawn { command: command.join(" "), source };
     let mut child = DeviceWorker::start(command).map_err(spawn_error)?;
     child.begin(&hello(options)).map_err(LaneError::died)?;
@@ -370,7 +370,7 @@ fn begin(command: &[String], options: &LaneOptions) -> Result<DeviceWorker, Lane
 }
 
 /// Waits until a greeted worker has opened its device: what that is, and which gates the worker has.
-fn finish(
+pub(super) fn finish(
     child: &mut DeviceWorker,
     options: &LaneOptions,
     deadlines: &Deadlines,

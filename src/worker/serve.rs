@@ -90,6 +90,7 @@ impl Server {
             Request::Gate { slot, gate, depth, plans } => self.gate(slot, gate, depth, &plans),
             Request::Measure { slot, plan, mode, policy } => self.measure(slot, &plan, mode, &policy),
             Request::Pair { plans, mode, blocks, block_ms } => self.pair(&plans, mode, blocks, block_ms),
+            Request::Run { slot, plan, calls, warmup } => self.run(slot, &plan, calls.saturating_add(warmup)),
             Request::Canary => {
                 let device = self.judge()?.device();
                 let canary_ns = canary::check(device)?;
@@ -213,6 +214,13 @@ impl Server {
             Err(error) => MeasureAnswer::failed(&error),
         };
         Ok(Response::Measured(Box::new(answer)))
+    }
+
+    fn run(&mut self, slot: u8, plan: &ProblemPlan, calls: u32) -> Result<Response, DeviceError> {
+        let Server { wire, judge, .. } = self;
+        let judge = judge.as_mut().ok_or_else(no_device)?;
+        let launches = judge.run_plain(slot, plan, calls, &mut |phase, detail| wire.phase(phase, detail));
+        Ok(Response::Ran { launches: launches.map_err(refusal_error)? })
     }
 
     fn pair(

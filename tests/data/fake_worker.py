@@ -21,7 +21,11 @@ with open(os.path.join(folder, "started")) as file:
     turn = file.read().split().index(str(os.getpid()))
 
 
-def write(identity, body, version=1):
+# Of evo_protocol::worker::PROTOCOL_VERSION.
+PROTOCOL = 2
+
+
+def write(identity, body, version=PROTOCOL):
     sys.stdout.write(json.dumps({"v": version, "id": identity, "body": body}) + "\n")
     sys.stdout.flush()
 
@@ -123,7 +127,7 @@ for line in iter(sys.stdin.readline, ""):
     words = dict(word.split("=", 1) for word in label.split() if "=" in word)
     fault = None if "ONCE" in label and turn > 0 else words.get("FAULT")
     if kind == "hello":
-        write(identity, {"type": "ready", "protocol": 1, "pid": os.getpid(), "info": info()})
+        write(identity, {"type": "ready", "protocol": PROTOCOL, "pid": os.getpid(), "info": info()})
     elif kind == "load":
         label = request["candidate"]["label"]
         if "NEED" in label:

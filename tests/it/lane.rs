@@ -39,14 +39,23 @@ fn compile(source: KernelSource) -> Binary {
     compile_one_with(&options, &toolchain::host_toolbox(), source).unwrap().unwrap()
 }
 
-pub fn lane() -> Lane {
-    let options = LaneOptions {
-        command: Some(vec![env!("CARGO_BIN_EXE_evo").into(), "worker".into()]),
+/// A host device whose worker has this command.
+pub fn options(command: Vec<String>) -> LaneOptions {
+    LaneOptions {
+        command: Some(command),
         device: "host".into(),
         cache: cache().path().join("expected"),
         support_cubin: None,
         reference_kernels: None,
-    };
+    }
+}
+
+pub fn own_worker() -> Vec<String> {
+    vec![env!("CARGO_BIN_EXE_evo").into(), "worker".into()]
+}
+
+pub fn lane() -> Lane {
+    let options = options(own_worker());
     let deadlines = Deadlines::tiny(DeviceKind::Host).with_launched(Duration::from_secs(5));
     let limits = LaneLimits { deadlines: Some(deadlines), ..LaneLimits::default() };
     Lane::start_with(options, limits).unwrap()

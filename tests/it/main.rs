@@ -68,4 +68,5 @@ mod survivors;
 mod sweep;
 mod tidy;
 mod toolchain;
+mod tools;
 mod worker;

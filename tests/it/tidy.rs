@@ -221,7 +221,8 @@ fn what_the_maps_name_exists() {
             map.split('`').skip(1).step_by(2).filter(|name| !name.contains('\n')).collect();
         let paths = names.iter().filter(|name| name.ends_with('/') || name.ends_with(".rs"));
         let (known, gone): (Vec<&str>, Vec<&str>) = paths.partition(|name| known_at(name));
-        let gone = gone.iter().map(|name| format!("{page}: {name}"));
+        // Where builds go may be named elsewhere (`CARGO_TARGET_DIR`).
+        let gone = gone.iter().filter(|name| **name != "target/").map(|name| format!("{page}: {name}"));
         assert_listed("paths of the maps that lead nowhere", gone, &[]);
         assert!(known.len() > 15, "{page} names {known:?}");
     }

@@ -7,6 +7,7 @@ use evo_protocol::device::Telemetry;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
+use nvml_wrapper::enums::device::UsedGpuMemory;
 
 /// NVML, opened once per process; `None` on machines without it.
 fn nvml() -> Option<&'static Nvml> {
@@ -94,6 +95,32 @@ pub fn settings(uuid: &str) -> Vec<(&'static str, String)> {
         ("mig", device.mig_mode().ok().map(|mode| mode.current.to_string())),
     ];
     found.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
+/// A process that computes on a GPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuOccupant {
+    /// Its number, in the namespace of NVML.
+    pub pid: u32,
+    /// Device memory that it holds, bytes; unknown inside of containers and under MIG.
+    pub memory_bytes: Option<u64>,
+}
+
+/// Processes that compute on the GPU with this UUID; `None` where NVML does not say.
+pub fn occupants(uuid: &str) -> Option<Vec<GpuOccupant>> {
+    let device = nvml()?.device_by_uuid(uuid).ok()?;
+    let bytes = |memory: UsedGpuMemory| match memory {
+        UsedGpuMemory::Used(bytes) => Some(bytes),
+        UsedGpuMemory::Unavailable => None,
+    };
+    let all = device.running_compute_processes().ok()?.into_iter();
+    Some(all.map(|one| GpuOccupant { pid: one.pid, memory_bytes: bytes(one.used_gpu_memory) }).collect())
+}
+
+/// Whether the driver keeps the GPU with this UUID ready while nobody uses it; `None` where NVML does not say. Without it
+/// the first program waits for seconds.
+pub fn is_persistent(uuid: &str) -> Option<bool> {
+    nvml()?.device_by_uuid(uuid).ok()?.is_in_persistent_mode().ok()
 }
 
 /// Names of the reasons that are set; idling is not one.

@@ -32,6 +32,7 @@ impl Response {
             | Response::Need { .. }
             | Response::Prepared
             | Response::Clocks { .. }
+            | Response::Ran { .. }
             | Response::Fault { .. }
             | Response::Failed { .. } => None,
         }

@@ -17,7 +17,7 @@ use crate::plan::ProblemPlan;
 use crate::verdict::{Gate, GateReport, GateState, Verdict};
 
 /// Raised by any change that an older peer would misread.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// One line: version, request number, body. A response repeats its request's number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -109,6 +109,17 @@ pub enum Request {
         /// How long one block of samples lasts, milliseconds.
         block_ms: f64,
     },
+    /// Launches a candidate on one problem, for a tool that watches: these launches and no gate. Nothing is compared.
+    Run {
+        /// Where the candidate was loaded.
+        slot: u8,
+        /// The problem.
+        plan: Box<ProblemPlan>,
+        /// How often all launches of the plan are made, after the warm-up.
+        calls: u32,
+        /// How often they are made before.
+        warmup: u32,
+    },
     /// The health check: known work with a known answer, and how much device memory is free.
     Canary,
     /// Clocks and power now.
@@ -158,6 +169,11 @@ pub enum Response {
     Measured(Box<MeasureAnswer>),
     /// Two candidates timed against each other.
     Paired(PairedTimes),
+    /// The launches were made and have ended without an error.
+    Ran {
+        /// Kernels of the candidate that were launched, warm-up included.
+        launches: u64,
+    },
     /// The health check passed.
     Alive {
         /// How long it took, nanoseconds.

@@ -8,6 +8,9 @@ use super::fields::{Fields, Reader};
 use super::names::KnownNames;
 use crate::kernel::spec::LaunchSpec;
 
+/// How the names of evo's own kernels begin, by which profilers and sanitizers leave them out.
+const OWN_PREFIX: &str = "evo_";
+
 const KEYS: &[&str] = &[
     "entry",
     "when",
@@ -95,6 +98,15 @@ pub(super) fn entry_name(reader: &mut Reader, node: &Node, fields: &Fields) -> O
     if !sound {
         let hint = "give the __global__ function a plain name with extern \"C\"".to_string();
         reader.hinted(&node.span, format!("{what} is `{entry}`, which is not a C name"), Some(hint));
+        return None;
+    }
+    if entry.starts_with(OWN_PREFIX) {
+        let hint = "give it another name: tools that watch a kernel leave out those of evo's own".to_string();
+        reader.hinted(
+            &node.span,
+            format!("{what} is `{entry}`, and `{OWN_PREFIX}` begins evo's own kernels"),
+            Some(hint),
+        );
         return None;
     }
     Some(entry)

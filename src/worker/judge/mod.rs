@@ -33,6 +33,7 @@ mod npy;
 mod npy_header;
 pub mod on_device;
 mod perturb;
+mod plain;
 mod pool;
 mod reference;
 mod repeat;

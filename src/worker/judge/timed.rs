@@ -154,7 +154,11 @@ impl Judge {
         self.or_refusal(plan, ready)
     }
 
-    fn or_refusal<T>(&mut self, plan: &ProblemPlan, done: Result<T, DeviceError>) -> Result<T, CaseRefusal> {
+    pub(super) fn or_refusal<T>(
+        &mut self,
+        plan: &ProblemPlan,
+        done: Result<T, DeviceError>,
+    ) -> Result<T, CaseRefusal> {
         done.map_err(|error| {
             self.note_error(&error);
             let verdict = Box::new(wrong::from_error(&error, Some(&Case::first(plan))));

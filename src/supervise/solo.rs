@@ -1,0 +1,97 @@
+//! One worker for one variant, perhaps under a tool: its launches, no gates, and no second worker behind it.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use evo_protocol::plan::ProblemPlan;
+use evo_protocol::worker::{Request, Response};
+
+use super::child::{DeathHow, DeviceWorker};
+use super::deadline::Deadlines;
+use super::job::Job;
+use super::supervisor::{LaneError, LaneOptions, begin, finish, own_worker};
+
+/// How long a tool may take to write its files after the worker has ended, at most and at least.
+const FAREWELL_MAX: Duration = Duration::from_secs(60);
+const FAREWELL_MIN: Duration = Duration::from_secs(1);
+
+/// How often launches are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SoloCalls {
+    /// Before those that count.
+    pub warmup: u32,
+    pub calls: u32,
+}
+
+/// What became of a run: the worker's answer and the tool's, which are independent of each other.
+#[derive(Debug)]
+pub struct SoloRun {
+    /// Kernels launched on each problem, or why the worker did not get there.
+    pub launched: Result<Vec<u64>, LaneError>,
+    /// How the tool, or the worker without one, ended by itself; absent if it had to be killed.
+    pub status: Option<ExitStatus>,
+    /// The end of what both printed on stderr.
+    pub log: String,
+    pub elapsed: Duration,
+}
+
+/// Starts the worker of `options`, loads a job and makes its launches on some problems, all within `limit`.
+///
+/// # Errors
+/// The worker's command does not start. Everything else is in the answer.
+pub fn run_solo(
+    options: &LaneOptions,
+    job: &Job,
+    plans: &[ProblemPlan],
+    calls: SoloCalls,
+    limit: Duration,
+) -> Result<SoloRun, LaneError> {
+    let began = Instant::now();
+    let command = options.command.clone().map_or_else(own_worker, Ok)?;
+    let mut child = begin(&command, options)?;
+    let launched = launch_all(&mut child, options, job, plans, calls, began + limit);
+    let status = match &launched {
+        Err(LaneError::Died { death }) => status_of(&death.how),
+        _ => {
+            let left = (began + limit).saturating_duration_since(Instant::now());
+            child.status_within(left.clamp(FAREWELL_MIN, FAREWELL_MAX))
+        }
+    };
+    let log = child.log().text();
+    Ok(SoloRun { launched, status, log, elapsed: began.elapsed() })
+}
+
+/// The status of a process that died by itself; none where it was killed for what it did.
+fn status_of(how: &DeathHow) -> Option<ExitStatus> {
+    let DeathHow::Exit { code, signal } = how else { return None };
+    // A wait status: the exit code is its second byte, a signal its first (wait(2)).
+    Some(ExitStatus::from_raw(code.unwrap_or(0) << 8 | signal.unwrap_or(0)))
+}
+
+fn launch_all(
+    child: &mut DeviceWorker,
+    options: &LaneOptions,
+    job: &Job,
+    plans: &[ProblemPlan],
+    SoloCalls { warmup, calls }: SoloCalls,
+    until: Instant,
+) -> Result<Vec<u64>, LaneError> {
+    // A tool slows everything down by a factor that nobody knows, so the whole run has one limit.
+    let deadlines = || Deadlines::within(until.saturating_duration_since(Instant::now()));
+    finish(child, options, &deadlines())?;
+    let load = Request::Load { slot: 0, candidate: Box::new(job.candidate.clone()) };
+    match child.request(&load, &deadlines()).map_err(LaneError::died)?.response {
+        Response::Loaded { .. } => {}
+        other => return Err(LaneError::unexpected(&other)),
+    }
+    let mut launched = Vec::new();
+    for plan in plans {
+        let run = Request::Run { slot: 0, plan: Box::new(plan.clone()), calls, warmup };
+        match child.request(&run, &deadlines()).map_err(LaneError::died)?.response {
+            Response::Ran { launches } => launched.push(launches),
+            other => return Err(LaneError::unexpected(&other)),
+        }
+    }
+    Ok(launched)
+}

@@ -1,0 +1,29 @@
+//! Outside programs: a profiler, a sanitizer, Python. Where they are, which version they have, what they can do, and how
+//! one runs. Nothing in here knows search or verdicts.
+//!
+//! `kind` lists them, `find` looks for one, `probe` asks it for its version and its options, `arguments` keeps to
+//! those that this version has, `run` runs it to its end, and `wrapped` puts one around a device worker. Whatever goes
+//! wrong is a [`ToolFailure`] with one of seven states; a tool that did not do its work never counts as having done it.
+
+mod arguments;
+mod command;
+mod find;
+mod kind;
+mod permission;
+mod probe;
+mod run;
+mod state;
+mod survey;
+mod version;
+mod wrapped;
+
+pub use arguments::ToolArguments;
+pub use find::{ToolPlaces, find};
+pub use kind::ToolKind;
+pub use permission::{PERMISSION_HINT, ProfilingPermission, profiling_permission};
+pub use probe::{FoundTool, locate, probe};
+pub use run::{ToolRun, run_tool};
+pub use state::{ToolFailure, ToolState};
+pub use survey::{SurveyedTool, survey};
+pub use version::ToolVersion;
+pub use wrapped::wrapped_worker;
