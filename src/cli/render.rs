@@ -13,7 +13,7 @@ use crate::kernel::render;
 /// Runs the command: the text on stdout; options and warnings on stderr. With `--json` one object.
 pub fn run(arguments: &RenderArgs) -> Result<ExitCode, CliError> {
     let resolved =
-        candidate::resolve(&arguments.words, &arguments.candidate, "auto", arguments.access.access())?;
+        candidate::resolve(&arguments.words, &arguments.candidate, "any", arguments.access.access())?;
     let ResolvedCandidate { file, configuration, genome, provenance } = &resolved;
     let kernel = session::kernel_to(file, "render")?;
     let source = render::render(kernel, configuration).map_err(|verdict| {
