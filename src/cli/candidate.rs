@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use evo_device::probe;
 use evo_protocol::device::DeviceKind;
 use evo_space::shell::quote;
 
@@ -45,16 +46,19 @@ impl CandidateArgs {
     }
 }
 
-/// The kind of device that `--device` or `--arch` names, where it names one.
-pub fn kind_of(device: &str) -> Option<DeviceKind> {
+/// The kind of device that `--device` or `--arch` means; none where the command needs no device (`any`).
+fn kind_of(device: &str) -> Option<DeviceKind> {
     match device {
         "host" => Some(DeviceKind::Host),
+        // The champion of the device that the command is going to use.
+        "auto" => probe::choose(device).ok().map(|choice| choice.kind),
         _ if device.starts_with("cuda") || device.starts_with("sm_") => Some(DeviceKind::Cuda),
         _ => None,
     }
 }
 
-/// The candidate that words and flags name. A violated constraint is not a mistake of the command line.
+/// The candidate that words and flags name; `device` is a value of `--device` or `--arch`, or `any`. A violated
+/// constraint is not a mistake of the command line.
 pub fn resolve(
     words: &[String],
     arguments: &CandidateArgs,

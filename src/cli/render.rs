@@ -15,7 +15,7 @@ use crate::kernel::render;
 /// Runs the command: the text on stdout; options and warnings on stderr. With `--json` one object.
 pub fn run(arguments: &RenderArgs, call: &Call) -> Result<Answer, CliError> {
     let resolved =
-        candidate::resolve(&arguments.words, &arguments.candidate, "auto", arguments.access.access())?;
+        candidate::resolve(&arguments.words, &arguments.candidate, "any", arguments.access.access())?;
     described::candidate(call, &resolved);
     let ResolvedCandidate { file, configuration, genome, .. } = &resolved;
     let kernel = session::kernel_to(file, "render")?;
