@@ -106,7 +106,8 @@ pub fn names(source: &str) -> Vec<String> {
 fn heads<'t, 's>(tokens: &'t [&'s str]) -> impl Iterator<Item = (&'s str, &'t [&'s str])> {
     let mut at = 0;
     std::iter::from_fn(move || {
-        while at < tokens.len() && !matches!(tokens[at], "{" | ";" | "}") {
+        // The next function ends this one too, so that no source makes this look at its end again and again.
+        while at < tokens.len() && !matches!(tokens[at], "{" | ";" | "}" | "__global__") {
             let is_head = is_word(tokens[at]) && tokens.get(at + 1) == Some(&"(");
             let own = at;
             at += 1;
