@@ -49,7 +49,20 @@ pub fn run_solo(
 ) -> Result<SoloRun, LaneError> {
     let began = Instant::now();
     let command = options.command.clone().map_or_else(own_worker, Ok)?;
-    let mut child = begin(&command, options)?;
+    let mut child = match begin(&command, options) {
+        Ok(child) => child,
+        // A tool that talks or ends before it was asked anything.
+        Err(LaneError::Died { death }) => {
+            let (status, log) = (status_of(&death.how), death.log.clone());
+            return Ok(SoloRun {
+                launched: Err(LaneError::Died { death }),
+                status,
+                log,
+                elapsed: began.elapsed(),
+            });
+        }
+        Err(error) => return Err(error),
+    };
     let launched = launch_all(&mut child, options, job, plans, calls, began + limit);
     let status = match &launched {
         Err(LaneError::Died { death }) => status_of(&death.how),
