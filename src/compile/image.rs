@@ -1,14 +1,15 @@
 //! What a compiled file says about itself: its kernels, their resources, and the hash of its code.
 //!
 //! A cubin and a shared object are both ELF files. The code hash covers what the variant does
-//! (machine code, constants, initialized data, sizes of zeroed data) and leaves out the bytes of
-//! `evo_variant_hash`, so that two configurations that differ only in an unused parameter have
-//! equal code hashes although their files differ.
+//! (machine code, constants, initialized data, sizes of zeroed data, which symbols the loader fills in
+//! where) and leaves out the bytes of `evo_variant_hash`, so that two configurations that differ only in
+//! an unused parameter have equal code hashes although their files differ.
 
 use evo_protocol::binary::EntryResources;
 use evo_space::genome::ContentHash;
 use object::elf::{self, FileHeader64};
 use object::endian::LittleEndian;
+use object::read::SymbolIndex;
 use object::read::elf::{FileHeader, SectionHeader, Sym};
 use thiserror::Error;
 
@@ -88,7 +89,7 @@ pub fn read(bytes: &[u8]) -> Result<CompiledImage, ImageError> {
         });
     }
     let symbols = read_symbols(header, bytes, &sections)?;
-    let code_hash = code_hash(&sections, &symbols);
+    let code_hash = code_hash(&sections, &symbols, relocations(header, bytes, &sections)?);
     let is_cubin = header.e_machine(endian) == elf::EM_CUDA;
     let kernels = if is_cubin { kernels(&sections, &symbols) } else { Vec::new() };
     Ok(CompiledImage { code_hash, kernels })
@@ -154,7 +155,64 @@ fn decides(section: &ElfSection<'_>) -> bool {
         && !IRRELEVANT.iter().any(|prefix| section.name.starts_with(prefix))
 }
 
-fn code_hash(sections: &[ElfSection<'_>], symbols: &[ElfSymbol<'_>]) -> ContentHash {
+/// The places that the loader fills in, each with the symbol whose address it gets. Code that calls `erff` differs
+/// from code that calls `tgammaf` in nothing else.
+fn relocations(
+    header: &Header,
+    bytes: &[u8],
+    sections: &[ElfSection<'_>],
+) -> Result<Vec<String>, ImageError> {
+    let endian = header.endian()?;
+    let table = header.sections(endian, bytes)?;
+    let mut found = Vec::new();
+    for (section, own) in table.iter().zip(sections) {
+        let target = sections.get(section.sh_info(endian) as usize).filter(|target| !target.name.is_empty());
+        // Without a target they belong to the whole file.
+        if target.is_some_and(|target| !decides(target)) {
+            continue;
+        }
+        // Place, kind, symbol, addend.
+        let mut entries: Vec<(u64, u32, u32, i64)> = Vec::new();
+        if let Some((list, _)) = section.rel(endian, bytes)? {
+            entries.extend(
+                list.iter().map(|one| (one.r_offset.get(endian), one.r_type(endian).0, one.r_sym(endian), 0)),
+            );
+        }
+        if let Some((list, _)) = section.rela(endian, bytes)? {
+            let addend = |one: &elf::Rela64<LittleEndian>| one.r_addend.get(endian);
+            entries.extend(list.iter().map(|one| {
+                (one.r_offset.get(endian), one.r_type(endian, false).0, one.r_sym(endian, false), addend(one))
+            }));
+        }
+        if entries.is_empty() {
+            continue;
+        }
+        let symbols = table.symbol_table_by_index(endian, bytes, section.link(endian))?;
+        for (place, kind, symbol, addend) in entries {
+            let to = match symbol {
+                // The loader adds where it puts the file.
+                0 => String::new(),
+                _ => {
+                    let symbol = symbols.symbol(SymbolIndex(symbol as usize))?;
+                    let name =
+                        String::from_utf8_lossy(symbol.name(endian, symbols.strings()).unwrap_or_default());
+                    let home = sections.get(usize::from(symbol.st_shndx(endian).0));
+                    let home = home.map_or("", |section| section.name);
+                    format!("{name} {home} {:#x}", symbol.st_value(endian))
+                }
+            };
+            found.push(format!("{} {place:#x} {kind} {to} {addend}", own.name));
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+fn code_hash(
+    sections: &[ElfSection<'_>],
+    symbols: &[ElfSymbol<'_>],
+    relocations: Vec<String>,
+) -> ContentHash {
     let mut order: Vec<usize> = (0..sections.len()).filter(|&index| decides(&sections[index])).collect();
     // By name, so that the order of sections in the file does not count.
     order.sort_by_key(|&index| sections[index].name);
@@ -178,6 +236,7 @@ fn code_hash(sections: &[ElfSection<'_>], symbols: &[ElfSymbol<'_>]) -> ContentH
         }
         parts.push(data);
     }
+    parts.extend(relocations.into_iter().map(String::into_bytes));
     // Launch bounds leave the code alone but change what may be launched, so they enter by themselves.
     for kernel in kernels(sections, symbols) {
         parts.push(format!("{} {:?}", kernel.entry, kernel.threads_max).into_bytes());

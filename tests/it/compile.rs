@@ -91,7 +91,7 @@ impl Bench {
 
     /// Scratch folders and half-written files that are left.
     pub fn leftovers(&self) -> Vec<PathBuf> {
-        let folder = self.options.cache.join("v2/tmp");
+        let folder = self.options.cache.join("v3/tmp");
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
     }
 }
@@ -199,6 +199,38 @@ fn an_unknown_target_and_a_missing_nvrtc_are_errors_of_the_setup() {
     bench.toolbox.nvrtc_dir = Some(bench.folder.path().to_path_buf());
     let error = compile_one_with(&bench.options, &bench.toolbox, source("a", SCALE, "scale")).unwrap_err();
     assert!(error.hint().is_some_and(|hint| hint.starts_with("pip install")), "{error:?}");
+}
+
+/// Code that differs only in what the loader fills in: the function of a library, or the variable.
+const FILLED_IN: &str = r#"
+extern "C" { __device__ float first[4] = {1.f, 2.f, 3.f, 4.f}; __device__ float second[4] = {9.f, 2.f, 3.f, 4.f}; }
+extern "C" __global__ void scale(float* x, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) x[i] = FUNCTION(x[i]) + TABLE[i & 3];
+}
+"#;
+
+fn check_filled_in(bench: &Bench) {
+    let hash = |label: &str, function: &str, table: &str| {
+        let mut one = source(label, FILLED_IN, "scale");
+        one.options = vec![format!("-DFUNCTION={function}"), format!("-DTABLE={table}")];
+        bench.binary(one).code_hash
+    };
+    let plain = hash("UNUSED=1", "erff", "first");
+    assert_eq!(plain, hash("UNUSED=2", "erff", "first"));
+    assert_ne!(plain, hash("UNUSED=1", "tgammaf", "first"), "another function is another kernel");
+    assert_ne!(plain, hash("UNUSED=1", "erff", "second"), "another table is another kernel");
+}
+
+#[test]
+fn what_the_loader_fills_in_is_part_of_the_code() {
+    check_filled_in(&Bench::host());
+    if toolchain::lacks_nvrtc() {
+        return;
+    }
+    for arch in ["sm_80", "sm_90a"] {
+        check_filled_in(&Bench::cuda(arch));
+    }
 }
 
 /// Equal code under different hashes, in both compilers; other code has another code hash.
