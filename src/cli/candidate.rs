@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use evo_device::probe;
 use evo_protocol::device::DeviceKind;
+use evo_protocol::envelope::{ErrorCode, ErrorPlace};
 use evo_space::shell::quote;
 
 use super::error::CliError;
@@ -101,6 +102,10 @@ fn choice(values: &[String], arguments: &CandidateArgs) -> Result<Option<Configu
         let text = format!("two candidates at once: {}", given.join(" and "));
         return Err(CliError::usage(text).with_hint("name one: words, `--config FILE`, or `@NAME`"));
     }
+    if let (None, Some(study)) = (name, &arguments.study) {
+        let text = format!("`--study {study}` names where a candidate is looked for, and none is");
+        return Err(CliError::usage(text).with_hint("add `@champion`, `@NUMBER` or `@HASH`"));
+    }
     Ok(match (name, &arguments.config) {
         (Some(name), _) => Some(ConfigurationChoice::Name(name.clone())),
         (None, Some(path)) => Some(ConfigurationChoice::File(path.clone())),
@@ -113,6 +118,14 @@ fn error(error: CandidateError) -> CliError {
     match error {
         CandidateError::Refused { text, hint } => {
             let own = CliError::usage(text);
+            match hint {
+                Some(hint) => own.with_hint(hint),
+                None => own,
+            }
+        }
+        CandidateError::Unusable { file, text, hint } => {
+            let place = ErrorPlace { file: file.display().to_string(), line: None, column: None };
+            let own = CliError::usage(text).with_code(ErrorCode::BadFile).at(place);
             match hint {
                 Some(hint) => own.with_hint(hint),
                 None => own,

@@ -2,6 +2,8 @@
 //! the end of this process ends the processes that it started.
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use evo_protocol::envelope::LimitName;
@@ -20,6 +22,8 @@ use crate::process::{is_ignored, signal_name};
 /// The machine starts no thread, or takes no handler.
 pub fn watch_signals(call: &Call) -> io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    // A file that may not grow (`ulimit -f`) is then an error of the write, as a full disk is.
+    signal_hook::flag::register(libc::SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
     // Under `nohup` the end of the terminal is not ours to hear of.
     if !is_ignored(SIGHUP) {
         signals.add_signal(SIGHUP)?;

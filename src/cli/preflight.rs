@@ -1,12 +1,13 @@
 //! `evo preflight`: is everything here that a sweep on this device needs, and what else could be used? Looks, starts one
 //! worker, and writes nothing but a probe file in the cache, and with `--write` the answer.
 
+use std::io;
 use std::path::Path;
 
 use evo_device::host::room;
 use evo_device::telemetry;
 use evo_protocol::device::DeviceKind;
-use evo_protocol::envelope::ErrorCode;
+use evo_protocol::envelope::{ErrorCode, ErrorPlace};
 use serde::Serialize;
 
 use super::answer::Answer;
@@ -169,10 +170,18 @@ fn json(setup: &DeviceSetup, ready: bool, findings: &[Finding], tools: &[Surveye
 fn keep(out: &Path, text: &str) -> Result<(), CliError> {
     let written = OwnFolder::create(out).and_then(|folder| folder.replace(TOOLCHAIN, text.as_bytes(), true));
     written.map_err(|error| {
-        let place = out.join(TOOLCHAIN);
-        CliError::environment(format!("cannot write `{}`: {error}", place.display()))
-            .with_hint("choose another folder with `--out`")
-            .with_code(ErrorCode::BadFile)
+        let place = out.join(TOOLCHAIN).display().to_string();
+        let text = format!("cannot write `{place}`: {error}");
+        match error.kind() {
+            // Nothing that the caller got wrong.
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => CliError::harness(text),
+            _ => CliError::environment(text).with_code(ErrorCode::BadFile).at(ErrorPlace {
+                file: place,
+                line: None,
+                column: None,
+            }),
+        }
+        .with_hint("choose another folder with `--out`")
     })
 }
 

@@ -1,6 +1,7 @@
 //! The one place where the errors of all areas are sorted into the kinds and codes of a command's error.
 
 use std::io;
+use std::path::Path;
 
 use evo_device::probe::ProbeError;
 use evo_protocol::envelope::{ErrorCode, ErrorPlace};
@@ -18,6 +19,11 @@ use crate::study::StudyError;
 /// Whether an error says that a disk or a quota is used up.
 fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// A file or folder as the place of an error.
+fn file(path: &Path) -> ErrorPlace {
+    ErrorPlace { file: path.display().to_string(), line: None, column: None }
 }
 
 impl From<LoadError> for CliError {
@@ -70,8 +76,8 @@ impl From<CompileSetupError> for CliError {
             // A full disk is nothing that the caller got wrong, so it does not share the code of wrong usage.
             CompileSetupError::Cache { source, .. } if is_full(&source) => CliError::Harness(explanation),
             CompileSetupError::Exhausted { .. } => CliError::Harness(explanation),
-            CompileSetupError::Cache { .. } => {
-                CliError::Environment(explanation).with_code(ErrorCode::BadFile)
+            CompileSetupError::Cache { path, .. } => {
+                CliError::Environment(explanation).with_code(ErrorCode::BadFile).at(file(&path))
             }
             CompileSetupError::CacheLimit { .. } => {
                 CliError::Environment(explanation).with_code(ErrorCode::Usage)
@@ -97,12 +103,14 @@ impl From<JournalError> for CliError {
         let explanation = Explanation::of(&error, error.hint());
         match error {
             JournalError::DiskFull { .. } => CliError::Harness(explanation),
-            JournalError::Io { .. } | JournalError::NotAFile { .. } => {
-                CliError::Environment(explanation).with_code(ErrorCode::BadFile)
+            JournalError::Io { path, .. } | JournalError::NotAFile { path, .. } => {
+                CliError::Environment(explanation).with_code(ErrorCode::BadFile).at(file(&path))
             }
             JournalError::Locked { .. } => CliError::Usage(explanation).with_code(ErrorCode::ToolBusy),
-            JournalError::Foreign { .. } | JournalError::Newer { .. } | JournalError::NoHeader { .. } => {
-                CliError::Usage(explanation).with_code(ErrorCode::BadFile)
+            JournalError::Foreign { path, .. }
+            | JournalError::Newer { path, .. }
+            | JournalError::NoHeader { path } => {
+                CliError::Usage(explanation).with_code(ErrorCode::BadFile).at(file(&path))
             }
         }
     }
@@ -114,7 +122,9 @@ impl From<StudyError> for CliError {
         match error {
             StudyError::Journal(error) => error.into(),
             StudyError::Unwritable { source, .. } if is_full(&source) => CliError::Harness(explanation),
-            StudyError::Unwritable { .. } => CliError::Environment(explanation).with_code(ErrorCode::BadFile),
+            StudyError::Unwritable { path, .. } => {
+                CliError::Environment(explanation).with_code(ErrorCode::BadFile).at(file(&path))
+            }
             StudyError::Taken { .. } | StudyError::Name { .. } => CliError::Usage(explanation),
         }
     }
@@ -141,8 +151,6 @@ impl From<io::Error> for CliError {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
     use crate::cli::exit_code::ExitCode;
 

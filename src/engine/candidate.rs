@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use evo_protocol::binary::KernelSource;
+use evo_protocol::binary::{HEADER_END, KernelSource};
 use evo_protocol::device::DeviceKind;
 use evo_space::diagnostic::nearest;
 use evo_space::genome::{Configuration, ContentHash, Genome};
@@ -23,6 +23,7 @@ use crate::kernel::access::{SOURCE_MAX, open_beside};
 use crate::kernel::apart::{RenderFailure, Renderer};
 use crate::kernel::load::LoadError;
 use crate::kernel::load::candidate::{configuration, launch_geometry};
+use crate::kernel::render::HASH_SYMBOL;
 use crate::kernel::signature::{self, SourceEntry};
 use crate::kernel::spec::{KernelSpec, KernelText, SourceKind, SpaceFile};
 use crate::study::{NameError, NamedEvaluation, PREFIX_MIN, StudySearch};
@@ -124,6 +125,9 @@ pub enum CandidateError {
     /// What is wrong, and what a person can do about it.
     #[error("{text}")]
     Refused { text: String, hint: Option<String> },
+    /// A file that the command line names cannot be used.
+    #[error("{text}")]
+    Unusable { file: PathBuf, text: String, hint: Option<String> },
     /// A file with errors, which carry their places.
     #[error(transparent)]
     File(#[from] LoadError),
@@ -134,6 +138,10 @@ pub enum CandidateError {
 
 fn refused(text: impl Into<String>, hint: impl Into<String>) -> CandidateError {
     CandidateError::Refused { text: text.into(), hint: Some(hint.into()) }
+}
+
+fn unusable(file: &str, text: impl Into<String>, hint: impl Into<String>) -> CandidateError {
+    CandidateError::Unusable { file: file.into(), text: text.into(), hint: Some(hint.into()) }
 }
 
 /// Resolves a candidate of a space. Nothing is written.
@@ -312,7 +320,7 @@ impl ResolvedCandidate {
         let parameters: Vec<String> =
             self.file.space.parameters().iter().map(|own| own.name.to_string()).collect();
         let Some(kernel) = &mut self.file.kernel else { return Ok(()) };
-        kernel.source = own_text(kernel, &shown, text, request.render_apart, &parameters)?;
+        kernel.source = own_text(kernel, &shown, &text, request.render_apart, &parameters)?;
         for own in geometry {
             for launch in kernel.launches.iter_mut().filter(|launch| launch.entry == own.entry) {
                 launch.grid = own.grid.clone().unwrap_or_else(|| launch.grid.clone());
@@ -367,7 +375,7 @@ impl ResolvedCandidate {
 fn own_text(
     kernel: &KernelSpec,
     shown: &str,
-    text: String,
+    text: &str,
     render_apart: bool,
     parameters: &[String],
 ) -> Result<KernelText, CandidateError> {
@@ -380,7 +388,8 @@ fn own_text(
     let name = if is_template { format!("{SOURCE_NAME}{TEMPLATE_SUFFIX}") } else { SOURCE_NAME.to_string() };
     // Somebody's template, whoever wrote the space's own.
     let renderer = if render_apart { Renderer::Apart(Arc::default()) } else { Renderer::Here };
-    let own = KernelText { kind, path: PathBuf::from(name), text, renderer };
+    let own =
+        KernelText { kind, path: PathBuf::from(name), text: without_header(text).to_string(), renderer };
     if is_template {
         let known: Vec<&str> = parameters.iter().map(String::as_str).collect();
         let errors = match own.renderer.check(&own.path, &own.text, &known) {
@@ -390,10 +399,25 @@ fn own_text(
         };
         if let Some(error) = errors.first() {
             let text = format!("the template `{shown}` cannot be used: {error}");
-            return Err(CandidateError::Refused { text, hint: error.hint.clone() });
+            return Err(CandidateError::Unusable { file: shown.into(), text, hint: error.hint.clone() });
         }
     }
     Ok(own)
+}
+
+/// A text without a byte order mark and without the header that `evo render` puts in front: it gets one of its own.
+fn without_header(text: &str) -> &str {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let Some((header, own)) = text.split_once(HEADER_END) else { return text };
+    // Lines that somebody put in front of the header are theirs.
+    let is_evos = |line: &str| line.starts_with("//") || line.contains(HASH_SYMBOL);
+    if !header.lines().all(is_evos) {
+        return text;
+    }
+    match own.split_once('\n') {
+        Some((first, rest)) if first.starts_with("#line ") => rest,
+        _ => own,
+    }
 }
 
 /// Refuses a source without an entry point, or with one that takes other arguments than the space gives.
@@ -411,7 +435,7 @@ fn check_entries(kernel: &KernelSpec, source: &KernelSource, shown: &str) -> Res
                 };
                 let text =
                     format!("the source `{shown}` has no entry `{entry}`, which `{}` launches", kernel.name);
-                return Err(refused(text, hint));
+                return Err(unusable(shown, text, hint));
             }
             SourceEntry::Unreadable => {}
             SourceEntry::Read(found) => {
@@ -425,7 +449,7 @@ fn check_entries(kernel: &KernelSpec, source: &KernelSource, shown: &str) -> Res
                     );
                     let hint = "a source keeps the entries and arguments of its space; geometry may change with \
                                 `--launch`";
-                    return Err(refused(text, hint));
+                    return Err(unusable(shown, text, hint));
                 }
             }
         }
@@ -449,6 +473,6 @@ fn read_text(path: &Path, what: &str, limit: u64) -> Result<String, CandidateErr
             io::ErrorKind::InvalidData => "it is a text in UTF-8",
             _ => "name a regular file",
         };
-        refused(format!("cannot read {what} `{name}`: {error}"), hint)
+        unusable(&name, format!("cannot read {what} `{name}`: {error}"), hint)
     })
 }

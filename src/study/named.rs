@@ -318,7 +318,8 @@ impl StudySearch<'_> {
             let text = format!("there is no study `{study}`: `{}` has no journal", path.display());
             let out = OwnFolder::open(self.out).ok();
             let names = out.and_then(|out| out.names().ok()).unwrap_or_default();
-            let near = nearest(study, names.iter().map(String::as_str));
+            // A folder of that very name holds no journal that can be read.
+            let near = nearest(study, names.iter().map(String::as_str).filter(|name| *name != study));
             let hint = match near {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => "`--study` takes a name under `--out`, or the path of a study's folder".to_string(),

@@ -323,3 +323,25 @@ fn hashes_and_boards_are_asked(root: &Path) {
     refused(root, &["@champion"], &["cannot be read", "evo leaderboard --rebuild"]);
     std::fs::write(&board, kept).unwrap();
 }
+
+#[test]
+fn what_render_prints_can_be_handed_back() {
+    let root = bench();
+    let root = root.path();
+    let own = rendered(root, &["64"]);
+    // With a byte order mark, as some editors save it.
+    write(root, "back.cu", &format!("\u{feff}{}", own["text"].as_str().unwrap()));
+    let back = rendered(root, &["--source", "back.cu", "64"]);
+    // Behind the header and the line that names the file.
+    let body = |of: &Value| {
+        let text = of["text"].as_str().unwrap().to_string();
+        assert_eq!(text.matches("end of evo header").count(), 1, "{text}");
+        text.split_once("#line 1 ").unwrap().1.split_once('\n').unwrap().1.to_string()
+    };
+    assert_eq!(body(&back), body(&own));
+    let edited = own["text"].as_str().unwrap().replace("sum / 9.0f", "sum * (1.0f / 9.0f)");
+    write(root, "edited.cu", &edited);
+    let built = evo(root, &["build", "blur.toml", "64", "--device", "host", "--source", "edited.cu"]);
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    refused(root, &["--study", "nowhere"], &["names where a candidate is looked for", "@champion"]);
+}

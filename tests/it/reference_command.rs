@@ -359,3 +359,23 @@ fn a_command_dies_with_evo() {
         state.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z'))
     });
 }
+
+#[test]
+fn a_reference_that_throws_dice_is_refused() {
+    if !has_python() {
+        return;
+    }
+    let root = bench();
+    let own = std::fs::read_to_string(root.path().join("ref.py")).unwrap();
+    let dice = own.replace("import sys\n", "import sys\nimport random\n").replace(
+        "[alpha * value + value * value for value in x]",
+        "[(alpha * value + value * value) * (1 + 1e-4 * random.random()) for value in x]",
+    );
+    assert_ne!(dice, own);
+    std::fs::write(root.path().join("ref.py"), dice).unwrap();
+    for table in
+        ["{ command = [\"python3\", \"ref.py\"] }", "{ command = [\"python3\", \"ref.py\"], serve = true }"]
+    {
+        refused(root.path(), table, &["asked the same twice", "fix its seeds"]);
+    }
+}

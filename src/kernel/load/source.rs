@@ -74,7 +74,11 @@ pub(super) fn read_text(
     let beside = reader.path_beside(&name);
     if let Some(folder) = reader.folder {
         match access::read_beside(folder, &name, reader.allow_outside) {
-            Ok(text) => {
+            Ok(mut text) => {
+                // evo's header comes first, and a byte order mark is none in the middle of a text.
+                if text.starts_with('\u{feff}') {
+                    text.remove(0);
+                }
                 return Some(KernelText { kind, path: beside, text, renderer: reader.renderer.clone() });
             }
             Err(cause) if cause.kind() == ErrorKind::NotFound => {}

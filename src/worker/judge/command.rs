@@ -39,6 +39,11 @@ const LOG_LINES: usize = 8;
 const LINE_SHOWN: usize = 160;
 /// Between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
+/// How far two answers of a command to the same inputs may be apart, as a share of the largest element: threads may add
+/// in another order. The second is for answers in f32.
+const APART: f64 = 1e-9;
+const APART_SINGLE: f64 = 2e-6;
+
 /// Marks a failure of the command itself: a task that leaves a case unanswered is something else.
 const EVIDENCE: &str = "reference_command";
 
@@ -246,6 +251,34 @@ impl NaiveReference for CommandRunner<'_, '_> {
 }
 
 impl CommandRunner<'_, '_> {
+    /// Asks the same twice.
+    ///
+    /// # Errors
+    /// The command fails, or its answers differ by more than the order of sums explains.
+    pub fn agrees_with_itself(&mut self, inputs: &[Vec<u8>]) -> Result<(), DeviceError> {
+        let (first, second) = (self.answers(inputs)?, self.answers(inputs)?);
+        let share = if self.reference.single { APART_SINGLE } else { APART };
+        for ((position, one), (_, other)) in first.iter().zip(&second) {
+            let largest = one
+                .iter()
+                .filter(|value| value.is_finite())
+                .fold(0.0, |most: f64, value| most.max(value.abs()));
+            let same = |a: f64, b: f64| {
+                a.to_bits() == b.to_bits() || (a - b).abs() <= share * largest || a.is_nan() && b.is_nan()
+            };
+            if let Some(at) = (0..one.len().min(other.len())).find(|at| !same(one[*at], other[*at])) {
+                let name = &self.plan.buffers[*position].name;
+                let why = format!(
+                    "asked the same twice, it answers {:e} and {:e} in `{name}`[{at}]; a reference gives one answer (fix its \
+                     seeds)",
+                    one[at], other[at]
+                );
+                return Err(failure(self.reference, self.label, &why));
+            }
+        }
+        Ok(())
+    }
+
     fn answer(&mut self, inputs: &[Vec<u8>]) -> Result<NaiveAnswers, String> {
         let scratch = self.desk.folder().map_err(|error| format!("no folder for its files: {error}"))?;
         let request = self.request(scratch.path(), inputs)?;

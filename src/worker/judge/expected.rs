@@ -105,8 +105,13 @@ pub fn hash_inputs(bytes: &[Vec<u8>]) -> ContentHash {
 
 /// The hash of a case's inputs at a magnitude.
 pub fn inputs_hash(check: &CheckPlan, case: &Case, magnitude: f64) -> Result<ContentHash, DeviceError> {
+    Ok(hash_inputs(&inputs_at(check, case, magnitude)?))
+}
+
+/// The contents of every input buffer of a case at a magnitude.
+pub fn inputs_at(check: &CheckPlan, case: &Case, magnitude: f64) -> Result<Vec<Vec<u8>>, DeviceError> {
     let draw = Draw { seed: check.seed, index: case.seed_index, family: case.family, magnitude };
-    Ok(hash_inputs(&input_bytes(&case.plan, draw)?))
+    input_bytes(&case.plan, draw)
 }
 
 /// Computes a case's answers, with the largest magnitude whose answers fit their data type; with them the inputs, by

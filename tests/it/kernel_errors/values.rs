@@ -107,7 +107,7 @@ fn missing_keys() {
     23 | [check]
        | ^^^^^^^
        |
-       = hint: reference = "gemm", or { source = "naive.cu", entry = "naive", grid = […], block = […] }, or { npy = { c = "c.npy" } }
+       = hint: reference = "gemm", or { source = "naive.cu", entry = "naive", grid = […], block = […] }, or { npy = { c = "c.npy" } }, or { command = ["python3", "ref.py"] }
 
     error: unknown key `tiny_reference` in `check`
       --> space.toml:24:1
