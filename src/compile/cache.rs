@@ -39,8 +39,8 @@ pub fn default_dir() -> PathBuf {
         .unwrap_or_else(|| env::temp_dir().join(format!("evo-cache-{}", geteuid().as_raw())))
 }
 
-/// Makes the cache's folder, for its owner alone, or checks that nobody else can write to the one that is there: its
-/// binaries are loaded and run.
+/// Makes a folder for its owner alone, or checks that nobody else can write to the one that is there: a cache's binaries
+/// are loaded and run. A folder that was there before keeps its mode: it may be anything that `EVO_CACHE_DIR` names.
 fn own(folder: &Path) -> io::Result<()> {
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
     // A file in the folder's place: what is wrong is not that something exists.
@@ -62,7 +62,13 @@ fn own(folder: &Path) -> io::Result<()> {
             "others may write to it (mode {mode:03o}); `chmod 700` it if it is yours alone"
         ));
     }
-    if mode & 0o077 != 0 {
+    Ok(())
+}
+
+/// The same for a folder that is evo's by its name; what others could read is closed to them.
+fn own_below(folder: &Path) -> io::Result<()> {
+    own(folder)?;
+    if fs::metadata(folder)?.mode() & 0o077 != 0 {
         fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
     }
     Ok(())
@@ -80,6 +86,7 @@ impl Cache {
         let cache = Cache { root: folder.join(VERSION) };
         let prepare = || -> io::Result<()> {
             own(folder)?;
+            own_below(&cache.root)?;
             for part in ["objects", "keys", "manifests", "tmp"] {
                 fs::create_dir_all(cache.root.join(part))?;
             }
@@ -341,12 +348,15 @@ mod tests {
     fn a_folder_that_others_can_write_to_is_refused() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("cache");
-        let mode = || fs::metadata(&folder).unwrap().mode() & 0o777;
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
         Cache::open(&folder).unwrap();
-        assert_eq!(mode(), 0o700);
-        fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!((mode(&folder), mode(&folder.join(VERSION))), (0o700, 0o700));
+        for path in [folder.clone(), folder.join(VERSION)] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
         Cache::open(&folder).unwrap();
-        assert_eq!(mode(), 0o700, "what others could only read is closed to them");
+        assert_eq!(mode(&folder), 0o755, "it may be the home folder, which is not evo's to close");
+        assert_eq!(mode(&folder.join(VERSION)), 0o700, "what others could only read is closed to them");
         for open in [0o777, 0o770, 0o702] {
             fs::set_permissions(&folder, fs::Permissions::from_mode(open)).unwrap();
             let error = Cache::open(&folder).unwrap_err();

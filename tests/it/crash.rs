@@ -7,12 +7,10 @@ use serde_json::Value;
 /// Kills in this test; the command by itself makes 200.
 const COUNT: &str = "12";
 
-#[test]
-fn killed_and_resumed_sweeps_come_to_the_same_verdicts() {
-    // Another seed in each build is another test; a failing one is printed, and `EVO_SEED` repeats it.
-    let seed = std::env::var("EVO_SEED").unwrap_or_else(|_| "20260".to_string());
+/// Kills at moments of this seed; how many were in time.
+fn killed_with(seed: u64) -> u64 {
     let output = Command::new(env!("CARGO_BIN_EXE_evo"))
-        .args(["selftest", "crash", "--json", "--seed", &seed, "--count", COUNT])
+        .args(["selftest", "crash", "--json", "--seed", &seed.to_string(), "--count", COUNT])
         .stdin(Stdio::null())
         .output()
         .unwrap();
@@ -24,6 +22,20 @@ fn killed_and_resumed_sweeps_come_to_the_same_verdicts() {
         "{result:#}\n{said}"
     );
     assert_eq!((&result["variants"], &result["count"]), (&Value::from(12), &Value::from(12)));
-    let killed = result["killed"].as_object().unwrap();
-    assert!(killed.values().filter_map(Value::as_u64).sum::<u64>() >= 4, "{result:#}");
+    result["killed"].as_object().unwrap().values().filter_map(Value::as_u64).sum()
+}
+
+#[test]
+fn killed_and_resumed_sweeps_come_to_the_same_verdicts() {
+    // A failing seed is printed, and `EVO_SEED` repeats it.
+    let first: u64 = std::env::var("EVO_SEED").map_or(20_260, |seed| seed.parse().unwrap());
+    let mut killed = 0;
+    // On a machine where nothing else runs many moments come too late.
+    for seed in (first..).step_by(100).take(4) {
+        killed += killed_with(seed);
+        if killed >= 4 {
+            return;
+        }
+    }
+    panic!("only {killed} kills were in time");
 }
