@@ -99,9 +99,9 @@ impl ToolKind {
     /// The oldest version that evo works with.
     pub fn oldest(self) -> ToolVersion {
         match self {
-            // The first that profile sm_90, and whose CSV has a line of units.
+            // That of CUDA 11.8, with which sm_90 came.
             ToolKind::Ncu => ToolVersion::of(&[2022, 3]),
-            // The first with `--xml`.
+            // Older ones were not looked at; what a newer one lacks shows in its options.
             ToolKind::ComputeSanitizer => ToolVersion::of(&[2022, 1]),
             ToolKind::Nvcc => ToolVersion::of(&[12, 0]),
             ToolKind::Python => ToolVersion::of(&[3, 9]),

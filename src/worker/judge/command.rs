@@ -2,8 +2,8 @@
 //! expected outputs.
 //!
 //! It is trusted code, but code: it has a deadline, a process group of its own and a capped log, and nothing that it
-//! does counts against a variant. Nor can a variant learn from it: no process of a variant is there while it runs
-//! (`foresight`), and its files lie in a folder that is removed before one is.
+//! does counts against a variant. No process of a variant is there while it runs (`foresight`), and its files lie in a
+//! folder that is removed before one is. Its answers stay in the cache, which a variant without fences could read.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -1,15 +1,16 @@
 //! How long threads have waited for a processor, by the system's own count.
 //!
 //! A worker subtracts it from what a request took, so that a busy machine does not look like a kernel that hides what
-//! it costs. The count is the kernel's, and nothing that a variant does in its executor changes it.
+//! it costs. The count is the kernel's, and a variant cannot write it. It could make its thread wait by keeping every
+//! processor busy with its own threads, but those run only while a sample is taken.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-/// The waits of a thread: its file `schedstat`, where this system keeps one (proc_pid_schedstat(5): nanoseconds on a
-/// processor, nanoseconds waiting for one, slices).
+/// The waits of a thread: its file `schedstat`, where this system keeps one: nanoseconds on a processor, nanoseconds
+/// waiting for one, slices (Linux, Documentation/scheduler/sched-stats.rst).
 #[derive(Debug, Default)]
 pub struct RunQueueWaits(Option<File>);
 
