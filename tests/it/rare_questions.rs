@@ -86,9 +86,9 @@ fn tails_behind_many_tiles_and_at_certain_residues_are_met() {
 
 #[test]
 fn moments_and_data_sets_are_met() {
-    for (mode, expected) in
-        [(3, "nondeterministic clock"), (4, "nondeterministic clock"), (5, "wrong_answer")]
-    {
+    // Modes 3 and 4 may draw their moment in two equal runs before the clock is asked (one in 2,048 calls): the
+    // verdict stands either way, its cause is then a race.
+    for (mode, expected) in [(3, "nondeterministic"), (4, "nondeterministic"), (5, "wrong_answer")] {
         let (verdict, _) = test_one(mode);
         assert!(verdict.starts_with(expected), "{mode}: {verdict}");
     }
