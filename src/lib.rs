@@ -17,6 +17,7 @@ pub mod compile;
 mod disk;
 pub mod engine;
 pub mod event;
+pub mod inspect;
 pub mod journal;
 pub mod kernel;
 pub mod process;

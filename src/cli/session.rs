@@ -133,6 +133,17 @@ pub fn lane_within(
     kernel: Option<&KernelSpec>,
     limits: LaneLimits,
 ) -> Result<Lane, CliError> {
+    let foreign = command.is_some();
+    let options = lane_options(setup, command, kernel)?;
+    Lane::start_with(options, limits).map_err(|error| not_started(setup, foreign, &error))
+}
+
+/// What the workers of a device are told, for a kernel or for none. `command` starts them in place of evo's own.
+pub fn lane_options(
+    setup: &DeviceSetup,
+    command: Option<&str>,
+    kernel: Option<&KernelSpec>,
+) -> Result<LaneOptions, CliError> {
     let command = match command.map(|text| text.split_whitespace().map(String::from).collect::<Vec<_>>()) {
         Some(words) if words.is_empty() => {
             return Err(CliError::usage("`--worker-command` is empty"));
@@ -145,7 +156,7 @@ pub fn lane_within(
         _ => None,
     });
     let (support_cubin, reference_kernels) = own_kernels(setup, builtin)?;
-    let options = LaneOptions {
+    Ok(LaneOptions {
         // A command of the user's own says for itself what it wants.
         command: match setup.sandbox {
             SandboxMode::Off if !foreign => Some(unfenced_worker()?),
@@ -155,8 +166,7 @@ pub fn lane_within(
         cache: setup.farm.cache.clone(),
         support_cubin,
         reference_kernels,
-    };
-    Lane::start_with(options, limits).map_err(|error| not_started(setup, foreign, &error))
+    })
 }
 
 /// The command of this program's own worker without fences.

@@ -18,7 +18,7 @@ use super::child::DeviceWorker;
 use super::deadline::{Deadlines, LaunchPrediction, work};
 use super::job::{Job, Judgement, Standing};
 use super::supervisor::Supervisor;
-pub use super::supervisor::{LaneError, LaneLimits, LaneOptions};
+pub use super::supervisor::{LaneError, LaneLimits, LaneOptions, own_worker};
 use super::unfit::UnfitShapes;
 use crate::timing::noise::{self, NoiseFloor};
 

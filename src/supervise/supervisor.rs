@@ -355,7 +355,11 @@ fn deadlines(limits: &LaneLimits, kind: DeviceKind) -> Deadlines {
     limits.capped(limits.deadlines.unwrap_or_else(|| Deadlines::tiny(kind)))
 }
 
-pub(super) fn own_worker() -> Result<Vec<String>, LaneError> {
+/// The command of this program's own worker.
+///
+/// # Errors
+/// The program does not know where it is itself.
+pub fn own_worker() -> Result<Vec<String>, LaneError> {
     let program = process::worker_program()
         .map_err(|source| LaneError::Spawn { command: "evo worker".into(), source })?;
     Ok(vec![program.to_string_lossy().into_owned(), "worker".into()])

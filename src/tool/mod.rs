@@ -22,7 +22,7 @@ pub use find::{ToolPlaces, find};
 pub use kind::ToolKind;
 pub use permission::{PERMISSION_HINT, ProfilingPermission, profiling_permission};
 pub use probe::{FoundTool, locate, probe};
-pub use run::{ToolRun, run_tool};
+pub use run::{ToolRun, fits, run_tool};
 pub use state::{ToolFailure, ToolState};
 pub use survey::{SurveyedTool, survey};
 pub use version::ToolVersion;

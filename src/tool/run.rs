@@ -38,11 +38,7 @@ pub fn run_tool(
     deadline: Duration,
 ) -> Result<ToolRun, ToolFailure> {
     let name = tool.kind.name();
-    if !arguments.lacking().is_empty() {
-        let message = format!("`{name}` {} has no `{}`", tool.version, arguments.lacking().join("`, `"));
-        let hint = format!("install a newer `{name}`");
-        return Err(ToolFailure::new(ToolState::Incompatible, message).with_hint(hint));
-    }
+    fits(tool, arguments)?;
     let mut command = Command::new(&tool.path);
     command.args(arguments.words()).current_dir(folder);
     plain_environment(&mut command);
@@ -59,6 +55,20 @@ pub fn run_tool(
         stdout: ended.stdout.text(),
         stderr: ended.stderr.text(),
     })
+}
+
+/// Whether a tool has every option without which its answer would not mean what it says.
+///
+/// # Errors
+/// `Incompatible`, with the options that it lacks.
+pub fn fits(tool: &FoundTool, arguments: &ToolArguments) -> Result<(), ToolFailure> {
+    if arguments.lacking().is_empty() {
+        return Ok(());
+    }
+    let name = tool.kind.name();
+    let message = format!("`{name}` {} has no `{}`", tool.version, arguments.lacking().join("`, `"));
+    let hint = format!("install a newer `{name}`");
+    Err(ToolFailure::new(ToolState::Incompatible, message).with_hint(hint))
 }
 
 #[cfg(test)]
