@@ -32,6 +32,10 @@ const COMPILATION: Status = 6;
 /// Makes the assembler report what every kernel uses.
 const VERBOSE: &CStr = c"--ptxas-options=-v";
 
+/// Makes the assembler note which line each instruction comes from, so that a tool can name the line. It leaves the code
+/// alone, so every build has it: what a tool looks at is what was timed.
+const LINES: &CStr = c"--generate-line-info";
+
 /// Headers whose text enters the cache key.
 const KEYED_HEADERS: &[&str] =
     &["cuda_fp16.h", "cuda_fp16.hpp", "cuda_bf16.h", "cuda_bf16.hpp", "mma.h", "crt/mma.h"];
@@ -112,6 +116,7 @@ impl NvrtcLibrary {
         // NVRTC tells no patch level; its size does in most cases.
         let size = std::fs::metadata(&self.path).map_or(0, |metadata| metadata.len());
         let mut parts = vec![format!("nvrtc {major}.{minor} {} {size}", file.display()).into_bytes()];
+        parts.push(LINES.to_bytes().to_vec());
         parts.extend(keyed.map(Option::unwrap_or_default));
         Ok(Nvrtc {
             functions,
@@ -202,7 +207,8 @@ impl Nvrtc {
     }
 
     fn options(&self, source: &KernelSource, arch: &str) -> Result<Vec<CString>, Box<Verdict>> {
-        let own = [format!("--gpu-architecture={arch}"), VERBOSE.to_string_lossy().into_owned()];
+        let own = [VERBOSE, LINES].map(|option| option.to_string_lossy().into_owned());
+        let own = [[format!("--gpu-architecture={arch}")].as_slice(), own.as_slice()].concat();
         // A default only: a kernel that names its own C++ standard keeps it.
         let standard = source.options.iter().all(|option| !option.contains("-std=") && option != "-std");
         let standard = standard.then(|| "--std=c++17".to_string());
