@@ -1,4 +1,4 @@
-//! What `test-one`, `test` and `benchmark` ask of a candidate, and what may be left out of that.
+//! What `test-one`, `test`, `benchmark` and `sanitize` ask of a candidate, and what may be left out of that.
 
 use evo_protocol::verdict::Gate;
 use evo_space::diagnostic::nearest;
@@ -7,6 +7,8 @@ use super::error::CliError;
 
 /// The comparison of `evo benchmark`, as `--allow-not-run` names it.
 pub const BASELINE: &str = "baseline";
+/// The work of `evo sanitize`, as `--allow-not-run` names it.
+pub const SANITIZE: &str = "sanitize";
 
 /// What is asked of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +19,8 @@ pub enum Aim {
     Gates,
     /// Every gate, its time, and the default configuration's beside it.
     Times,
+    /// No gate: a tool watches its launches.
+    Sanitize,
 }
 
 impl Aim {
@@ -26,21 +30,28 @@ impl Aim {
             Aim::Whole => "test-one",
             Aim::Gates => "test",
             Aim::Times => "benchmark",
+            Aim::Sanitize => SANITIZE,
         }
     }
 
     /// The gates that it demands. `confirmation` compares two variants, which only a sweep does.
     pub fn demanded(self) -> impl Iterator<Item = Gate> {
-        let last = if self == Aim::Gates { Gate::Repeatability } else { Gate::Honesty };
-        Gate::ALL.iter().copied().filter(move |gate| *gate <= last)
+        let last = match self {
+            Aim::Whole | Aim::Times => Some(Gate::Honesty),
+            Aim::Gates => Some(Gate::Repeatability),
+            Aim::Sanitize => None,
+        };
+        Gate::ALL.iter().copied().filter(move |gate| last.is_some_and(|last| *gate <= last))
     }
 }
 
 /// Refuses names of `--allow-not-run` that nothing of the command has.
 pub fn check_names(names: &[String], aim: Aim) -> Result<(), CliError> {
     let mut known: Vec<&str> = aim.demanded().map(Gate::as_str).collect();
-    if aim == Aim::Times {
-        known.push(BASELINE);
+    match aim {
+        Aim::Times => known.push(BASELINE),
+        Aim::Sanitize => known.push(SANITIZE),
+        Aim::Whole | Aim::Gates => {}
     }
     let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) else { return Ok(()) };
     let hint = match nearest(unknown, known.iter().copied()) {

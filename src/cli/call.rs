@@ -188,7 +188,7 @@ impl Answer {
     pub fn despite(mut self, error: CliError) -> Answer {
         self.exit = error.exit_code();
         self.status = match error {
-            CliError::Limit(_) => evo_protocol::envelope::EnvelopeStatus::NotRun,
+            CliError::Limit(_) | CliError::Tool(_) => evo_protocol::envelope::EnvelopeStatus::NotRun,
             _ => status_of(self.exit),
         };
         self.error = Some(error);

@@ -15,6 +15,7 @@ use crate::journal::error::JournalError;
 use crate::kernel::load::LoadError;
 use crate::replay::RecordingError;
 use crate::study::StudyError;
+use crate::tool::{ToolFailure, ToolState};
 
 /// Whether an error says that a disk or a quota is used up.
 fn is_full(error: &io::Error) -> bool {
@@ -40,6 +41,25 @@ impl From<LoadError> for CliError {
                 column: place.map(|(_, column)| column),
             }),
             None => said,
+        }
+    }
+}
+
+impl From<ToolFailure> for CliError {
+    fn from(failure: ToolFailure) -> CliError {
+        let code = match failure.state {
+            ToolState::Missing => ErrorCode::ToolMissing,
+            ToolState::Refused => ErrorCode::ToolRefused,
+            ToolState::Incompatible => ErrorCode::ToolIncompatible,
+            ToolState::Busy => ErrorCode::ToolBusy,
+            ToolState::TimedOut => ErrorCode::TimedOut,
+            // A failure is never `ok`.
+            ToolState::Broken | ToolState::Ok => ErrorCode::ToolBroken,
+        };
+        let error = CliError::Tool(failure.message.into()).with_code(code);
+        match failure.hint {
+            Some(hint) => error.with_hint(hint),
+            None => error,
         }
     }
 }

@@ -177,8 +177,11 @@ impl Nvrtc {
 
     /// Compiles to a cubin for exactly `arch`; a refusal is a verdict.
     pub fn compile(&self, source: &KernelSource, arch: &str) -> Result<Compiled, Box<Verdict>> {
+        self.compile_as(source, self.options(source, arch)?)
+    }
+
+    fn compile_as(&self, source: &KernelSource, options: Vec<CString>) -> Result<Compiled, Box<Verdict>> {
         let start = Instant::now();
-        let options = self.options(source, arch)?;
         let program = OpenProgram::create(&self.functions, source)?;
         let (status, log) = program.compile(&options);
         let (reported, text) = ptxas_log::split(&log);
@@ -342,5 +345,58 @@ impl Drop for OpenProgram<'_> {
     fn drop(&mut self) {
         // SAFETY: the handle came from `create` and is destroyed once.
         unsafe { (self.functions.destroy)(&mut self.handle) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    const SOURCE: &str = "__device__ float table[4] = {1, 2, 3, 4};\n\
+        template <int N> __device__ float folded(const float* x, int at) {\n\
+            float sum = 0;\n\
+            for (int i = 0; i < N; ++i) sum += x[(at + i) % N] * table[i % 4];\n\
+            return sum;\n\
+        }\n\
+        extern \"C\" __global__ void __launch_bounds__(128) scale(const float* x, float* y, int n) {\n\
+            __shared__ float tile[128];\n\
+            int at = blockIdx.x * blockDim.x + threadIdx.x;\n\
+            tile[threadIdx.x] = at < n ? x[at] : 0;\n\
+            __syncthreads();\n\
+            if (at < n) y[at] = erff(tile[127 - threadIdx.x]) + folded<7>(x, at);\n\
+        }\n";
+
+    #[test]
+    fn line_information_leaves_the_code_alone() {
+        let library = match locate() {
+            Ok(library) => library,
+            Err(error) => {
+                // Not `eprintln!`, which a passing test keeps to itself.
+                let _ = writeln!(std::io::stderr(), "skipped: line information: it needs NVRTC: {error}");
+                return;
+            }
+        };
+        let nvrtc = library.load().unwrap();
+        let source = KernelSource {
+            file_name: "scale.cu".to_string(),
+            text: SOURCE.to_string(),
+            entries: vec!["scale".to_string()],
+            options: Vec::new(),
+            variant_hash: ContentHash::of(b"scale"),
+            instrumented: false,
+        };
+        for arch in ["sm_80", "sm_90a"] {
+            let with = nvrtc.options(&source, arch).unwrap();
+            assert!(with.iter().any(|option| option.as_c_str() == LINES));
+            let without = with.iter().filter(|option| option.as_c_str() != LINES).cloned().collect();
+            let with = nvrtc.compile_as(&source, with).unwrap();
+            let without = nvrtc.compile_as(&source, without).unwrap();
+            assert_eq!(with.code_hash, without.code_hash, "{arch}");
+            assert_ne!(with.bytes, without.bytes, "{arch}: a tool would find no lines");
+            let resources = |own: &Compiled| format!("{:?}", own.resources);
+            assert_eq!(resources(&with), resources(&without), "{arch}");
+        }
     }
 }

@@ -58,6 +58,7 @@ mod prior;
 mod rare_questions;
 mod reference_command;
 mod replay;
+mod sanitize;
 mod shipped;
 mod skip;
 mod soak;
