@@ -197,3 +197,90 @@ fn answer(sanitized: &Sanitized<'_>, allowed: &[String]) -> Answer {
         false => answer,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use evo_protocol::envelope::ErrorCode;
+
+    use super::*;
+    use crate::inspect::sanitize::SanitizerCheck;
+    use crate::report::single::Setting;
+
+    fn outcome(state: SanitizerState, failure: Option<ToolState>) -> SanitizerOutcome {
+        let failure = failure.map(|state| ToolFailure::new(state, "why").with_hint("do this"));
+        let none = ToolFailure::new(ToolState::Broken, "");
+        SanitizerOutcome {
+            state,
+            failure,
+            elapsed: Duration::from_secs(1),
+            ..SanitizerOutcome::not_run(SanitizerCheck::Memcheck, none)
+        }
+    }
+
+    fn answered(outcomes: &[SanitizerOutcome], own: &[SanitizerFinding], allowed: &[&str]) -> Answer {
+        let word = String::new;
+        let (space, kernel, device, repro) = (word(), word(), word(), word());
+        let failure = not_here();
+        let sanitized = Sanitized {
+            setting: &Setting { space, kernel, device, seed: 1, repro },
+            tool: Err(&failure),
+            shapes: &[],
+            outcomes,
+            own,
+            stand_ins: &[],
+        };
+        assert!(sanitize::text(&sanitized).contains("sanitize: "));
+        answer(&sanitized, &allowed.iter().map(|name| name.to_string()).collect::<Vec<_>>())
+    }
+
+    #[track_caller]
+    fn check(answer: &Answer, exit: ExitCode, status: EnvelopeStatus, code: Option<ErrorCode>) {
+        let seen = (answer.exit, answer.status, answer.error.as_ref().map(CliError::code));
+        assert_eq!(seen, (exit, status, code), "{answer:?}");
+    }
+
+    use SanitizerState::{Fail, NotRun, Pass};
+
+    #[test]
+    fn every_state_of_a_tool_without_an_answer_is_not_run() {
+        for (state, code) in [
+            (ToolState::Missing, ErrorCode::ToolMissing),
+            (ToolState::Refused, ErrorCode::ToolRefused),
+            (ToolState::Incompatible, ErrorCode::ToolIncompatible),
+            (ToolState::Busy, ErrorCode::ToolBusy),
+            (ToolState::TimedOut, ErrorCode::TimedOut),
+            (ToolState::Broken, ErrorCode::ToolBroken),
+        ] {
+            let outcomes = [outcome(Pass, None), outcome(NotRun, Some(state)), outcome(Pass, None)];
+            check(&answered(&outcomes, &[], &[]), ExitCode::Failed, EnvelopeStatus::NotRun, Some(code));
+            let allowed = answered(&outcomes, &[], &["sanitize"]);
+            check(&allowed, ExitCode::Done, EnvelopeStatus::NotRun, Some(code));
+            assert_eq!(allowed.allowed_not_run, ["sanitize"]);
+        }
+        // Without any check there is no pass either.
+        let none = answered(&[], &[], &[]);
+        check(&none, ExitCode::Failed, EnvelopeStatus::NotRun, Some(ErrorCode::ToolIncompatible));
+    }
+
+    #[test]
+    fn a_finding_fails_whatever_else_did_not_run() {
+        let fails = |outcomes: &[SanitizerOutcome], own: &[SanitizerFinding]| {
+            let answer = answered(outcomes, own, &["sanitize"]);
+            check(&answer, ExitCode::Failed, EnvelopeStatus::Fail, None);
+            answer.result.unwrap()
+        };
+        let found = fails(&[outcome(NotRun, Some(ToolState::Broken)), outcome(Fail, None)], &[]);
+        assert_eq!((&found["state"], &found["cause"]), (&json!("fail"), &json!("memcheck")));
+        let own = [SanitizerFinding::of_worker("crash_trap", "trap")];
+        let found = fails(&[outcome(NotRun, Some(ToolState::Incompatible))], &own);
+        assert_eq!((&found["cause"], &found["findings"][0]["tool"]), (&json!("evo"), &json!("evo")));
+    }
+
+    #[test]
+    fn all_checks_together_pass() {
+        let outcomes = [outcome(Pass, None), outcome(Pass, None)];
+        check(&answered(&outcomes, &[], &[]), ExitCode::Done, EnvelopeStatus::Pass, None);
+    }
+}

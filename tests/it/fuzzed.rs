@@ -144,3 +144,8 @@ fn candidates() {
 fn recordings() {
     run("recording", bodies::recording);
 }
+
+#[test]
+fn sanitizer_files() {
+    run("sanitizer", bodies::sanitizer);
+}

@@ -274,7 +274,7 @@ fn the_host_device_stands_in_with_checks_of_its_own() {
     };
     assert_eq!(looked("none"), None);
     assert!(looked("trap").is_some());
-    assert_eq!(looked("divergent_barrier").as_deref(), Some("divergent_barrier"));
+    assert_eq!(looked("barrier").as_deref(), Some("divergent_barrier"));
 }
 
 /// The real program, where `EVO_COMPUTE_SANITIZER` or the machine has it.

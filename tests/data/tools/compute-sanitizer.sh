@@ -29,7 +29,7 @@ mode=$(cat "$REPLAY/mode" 2>/dev/null || echo normal)
 case "$mode" in
 before) ;;
 stuck) sleep 600 ;;
-cut) head -n 2 | "$@" ;;
+cut) { for _ in 1 2; do read -r line && printf '%s\n' "$line"; done; } | "$@" ;;
 *) "$@" ;;
 esac
 if [ -f "$REPLAY/log" ]; then cp "$REPLAY/log" "$log"; fi
