@@ -141,10 +141,10 @@ pub fn sanitizer(bytes: &[u8]) {
     let log = read_log(&String::from_utf8_lossy(bytes));
     if let Ok(list) = &records {
         assert!(list.warnings + list.foreign <= list.total && list.records.len() as u64 <= list.total);
-        let span = BufferSpan { name: "x".to_string(), address: 0x1000, bytes: 64 };
+        let spans = [BufferSpan { name: "x".to_string(), address: 0x1000, bytes: 64 }];
+        let entries = ["k".to_string()];
         for record in &list.records {
-            let found =
-                SanitizerFinding::of(SanitizerCheck::Memcheck, record, &["k".to_string()], &[span.clone()]);
+            let found = SanitizerFinding::of(SanitizerCheck::Memcheck, record, &entries, &spans);
             assert!(found.what.len() <= 1 << 13, "{} bytes", found.what.len());
         }
     }

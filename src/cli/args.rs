@@ -45,7 +45,7 @@ pub enum Command {
     Benchmark(TestOneArgs),
     /// Look for bad accesses, races and barriers in one configuration with compute-sanitizer
     #[command(
-        after_help = "Example: evo sanitize attention_simt 32 8 4\n         evo sanitize my_kernel.toml BLOCK=128 --tool racecheck --json\n\nA check that gives no answer is no pass: exit code 1."
+        after_help = "Example: evo sanitize attention_simt 32 8 4\n         evo sanitize my_kernel.toml BLOCK=128 --tool racecheck --json\n\nA check that gives no answer does not pass: exit code 1."
     )]
     Sanitize(SanitizeArgs),
     /// Count, sample and explain a search space

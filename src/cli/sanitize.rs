@@ -13,11 +13,10 @@ use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::sanitize_args::{SanitizeArgs, SanitizerChoice};
-use super::trial::{self, Asked};
+use super::trial::{self, AskedCandidate};
 use super::{output, session};
 use crate::inspect::sanitize::{
-    SanitizeOrder, SanitizerFinding, SanitizerOutcome, SanitizerState, run_check, run_without,
-    shapes,
+    SanitizeOrder, SanitizerFinding, SanitizerOutcome, SanitizerState, run_check, run_without, shapes,
 };
 use crate::report::sanitize::{self, Sanitized, StandIn};
 use crate::tool::{FoundTool, ToolFailure, ToolKind, ToolPlaces, ToolState, locate};
@@ -79,7 +78,7 @@ fn not_here() -> ToolFailure {
         ToolState::Incompatible,
         "`compute-sanitizer` looks at kernels of a GPU: on the host device it is not run",
     )
-    .with_hint("evo's own checks ran in its place and are no pass of it; `--device cuda` uses a GPU")
+    .with_hint("evo's own checks ran in its place, which is not a pass; `--device cuda` uses a GPU")
 }
 
 /// What came of a candidate that was run.
@@ -99,7 +98,7 @@ impl Looked {
         Looked { outcomes, ..Looked::default() }
     }
 
-    fn setting(&self, asked: &Asked) -> crate::report::single::Setting {
+    fn setting(&self, asked: &AskedCandidate) -> crate::report::single::Setting {
         let mut setting = asked.setting.clone();
         setting.device = self.device.clone().unwrap_or(setting.device);
         setting
@@ -111,7 +110,7 @@ impl Looked {
 fn look(
     arguments: &SanitizeArgs,
     call: &Call,
-    asked: &Asked,
+    asked: &AskedCandidate,
     tool: Result<&FoundTool, &ToolFailure>,
 ) -> Result<Result<Looked, Box<Evaluation>>, CliError> {
     let one = &arguments.one;
@@ -123,8 +122,7 @@ fn look(
     let device = Some(opened.lane.info().name.clone());
     // Its process holds the device, which the tool's is to have for itself.
     drop(opened);
-    let options =
-        session::lane_options(&asked.setup, one.worker_command.as_deref(), Some(asked.kernel()?))?;
+    let options = session::lane_options(&asked.setup, one.worker_command.as_deref(), Some(asked.kernel()?))?;
     let plans = shapes(&job);
     let order = SanitizeOrder { options: &options, job: &job, plans: &plans, limit: one.limits.limit_tool };
     let mut looked = match tool {
@@ -148,7 +146,11 @@ fn stand_ins(looked: Looked, order: &SanitizeOrder<'_>) -> Looked {
         ("barrier_detection", "a barrier that not every thread of a block reaches is named"),
     ];
     let all = |ran: bool, why: Option<String>| {
-        own.map(|(name, what)| StandIn { name, ran, message: why.clone().unwrap_or_else(|| what.to_string()) })
+        own.map(|(name, what)| StandIn {
+            name,
+            ran,
+            message: why.clone().unwrap_or_else(|| what.to_string()),
+        })
     };
     let (ran, found) = match run_without(order) {
         Ok(found) => (all(true, None), found),
@@ -167,7 +169,8 @@ fn refused(evaluation: &Evaluation, call: &Call) -> Result<Answer, CliError> {
         let label = verdict.label();
         output::stdout(&format!("verdict: {label}: {}\nmore: `evo explain {label}`\n", verdict.message))?;
     }
-    let result = json!({ "state": "not_run", "verdict": verdict.label(), "message": verdict.message, "findings": [] });
+    let result =
+        json!({ "state": "not_run", "verdict": verdict.label(), "message": verdict.message, "findings": [] });
     Ok(Answer { result: Some(result), ..Answer::from(ExitCode::Failed) })
 }
 
@@ -211,9 +214,12 @@ mod tests {
     fn outcome(state: SanitizerState, failure: Option<ToolState>) -> SanitizerOutcome {
         let failure = failure.map(|state| ToolFailure::new(state, "why").with_hint("do this"));
         let none = ToolFailure::new(ToolState::Broken, "");
+        let found =
+            SanitizerFinding { tool: "memcheck".into(), ..SanitizerFinding::of_worker("Precise", "a write") };
         SanitizerOutcome {
             state,
             failure,
+            findings: if state == SanitizerState::Fail { vec![found] } else { Vec::new() },
             elapsed: Duration::from_secs(1),
             ..SanitizerOutcome::not_run(SanitizerCheck::Memcheck, none)
         }
@@ -272,10 +278,11 @@ mod tests {
             answer.result.unwrap()
         };
         let found = fails(&[outcome(NotRun, Some(ToolState::Broken)), outcome(Fail, None)], &[]);
-        assert_eq!((&found["state"], &found["cause"]), (&json!("fail"), &json!("memcheck")));
+        assert_eq!((&found["state"], &found["verdict"]), (&json!("fail"), &json!("sanitizer:memcheck")));
+        assert_eq!((&found["cause"], &found["class"]), (&json!("memcheck"), &json!("wrong")));
         let own = [SanitizerFinding::of_worker("crash_trap", "trap")];
         let found = fails(&[outcome(NotRun, Some(ToolState::Incompatible))], &own);
-        assert_eq!((&found["cause"], &found["findings"][0]["tool"]), (&json!("evo"), &json!("evo")));
+        assert_eq!((&found["verdict"], &found["findings"][0]["tool"]), (&json!("crash_trap"), &json!("evo")));
     }
 
     #[test]

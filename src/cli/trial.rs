@@ -1,7 +1,7 @@
 //! One candidate on a device: what `test-one`, `test`, `benchmark` and `sanitize` have in common. The engine compiles,
 //! judges and times; this only brings the parts together.
 //!
-//! [`ask`], [`Asked::open`] and [`Opened::job`] lead from a command line to a job that nothing has judged yet; [`run`]
+//! [`ask`], [`AskedCandidate::open`] and [`OpenedCandidate::job`] lead from a command line to a job that nothing has judged yet; [`run`]
 //! goes the whole way.
 
 use evo_protocol::device::DeviceInfo;
@@ -53,7 +53,7 @@ pub struct Bench<'a> {
 }
 
 /// What a command line asks for. No device is open yet.
-pub struct Asked {
+pub struct AskedCandidate {
     pub candidate: ResolvedCandidate,
     pub setup: DeviceSetup,
     pub seed: u64,
@@ -64,7 +64,7 @@ pub struct Asked {
 ///
 /// # Errors
 /// The command line is wrong, or a file that it names is.
-pub fn ask(arguments: &TestOneArgs, call: &Call, aim: Aim) -> Result<Asked, CliError> {
+pub fn ask(arguments: &TestOneArgs, call: &Call, aim: Aim) -> Result<AskedCandidate, CliError> {
     arguments.limits.begin(call)?;
     aim::check_names(&arguments.allow_not_run, aim)?;
     let access = arguments.access.access();
@@ -80,18 +80,18 @@ pub fn ask(arguments: &TestOneArgs, call: &Call, aim: Aim) -> Result<Asked, CliE
         facts.device = Some(setting.device.clone());
         facts.repro = setting.repro.clone();
     });
-    Ok(Asked { candidate, setup, seed, setting })
+    Ok(AskedCandidate { candidate, setup, seed, setting })
 }
 
 /// A device that runs the candidate's kernel.
-pub struct Opened<'a> {
-    asked: &'a Asked,
+pub struct OpenedCandidate<'a> {
+    asked: &'a AskedCandidate,
     pub lane: Lane,
     /// The candidate's.
     pub recipe: KernelRecipe<'a>,
 }
 
-impl Asked {
+impl AskedCandidate {
     /// The candidate's kernel.
     pub fn kernel(&self) -> Result<&KernelSpec, CliError> {
         session::kernel_of(&self.candidate.file)
@@ -115,7 +115,7 @@ impl Asked {
     ///
     /// # Errors
     /// There is no such device, or the reference does not work.
-    pub fn open(&self, arguments: &TestOneArgs, call: &Call) -> Result<Opened<'_>, CliError> {
+    pub fn open(&self, arguments: &TestOneArgs, call: &Call) -> Result<OpenedCandidate<'_>, CliError> {
         let kernel = self.kernel()?;
         let problems = self.problems(kernel, arguments)?;
         let mut lane = session::lane(&self.setup, arguments.worker_command.as_deref(), Some(kernel))?;
@@ -127,11 +127,11 @@ impl Asked {
         });
         let recipe = session::recipe(kernel, &problems, &self.setup, &lane, self.seed)?;
         session::rehearse(&mut lane, kernel, &problems, &self.candidate.configuration, &recipe)?;
-        Ok(Opened { asked: self, lane, recipe })
+        Ok(OpenedCandidate { asked: self, lane, recipe })
     }
 }
 
-impl<'a> Opened<'a> {
+impl<'a> OpenedCandidate<'a> {
     /// Compiles the candidate: a job that nothing has judged yet, or why there is none. A deep one has what only thorough
     /// gates need.
     ///

@@ -3,4 +3,4 @@
 pub mod sanitize;
 mod watch;
 
-pub use watch::{Watch, watch, watch_unguarded};
+pub use watch::{WatchOrder, watch, watch_unguarded};

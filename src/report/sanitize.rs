@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use evo_protocol::verdict::Verdict;
 use serde_json::{Value, json};
 
 use super::single::Setting;
-use crate::inspect::sanitize::{SanitizerFinding, SanitizerOutcome, SanitizerState};
+use crate::inspect::sanitize::{
+    SanitizerFinding, SanitizerOutcome, SanitizerState, sanitizer_report, sanitizer_verdict, worker_verdict,
+};
 use crate::tool::{FoundTool, ToolFailure, ToolState};
 
 /// Findings that are shown and written.
@@ -51,17 +54,16 @@ impl Sanitized<'_> {
         match (has(SanitizerState::Fail) || !self.own.is_empty(), has(SanitizerState::NotRun)) {
             (true, _) => SanitizerState::Fail,
             (false, true) => SanitizerState::NotRun,
-            // No check at all is no answer either.
+            // No check at all does not answer the question either.
             (false, false) if self.outcomes.is_empty() => SanitizerState::NotRun,
             (false, false) => SanitizerState::Pass,
         }
     }
 
-    /// The check that found something first, or `evo`.
-    pub fn cause(&self) -> Option<&'static str> {
-        let failed = self.outcomes.iter().find(|outcome| outcome.state == SanitizerState::Fail);
-        let own = (!self.own.is_empty()).then_some("evo");
-        failed.map(|outcome| outcome.check.as_str()).or(own)
+    /// The verdict: of the check that found something first, or of evo's own checks; none without an answer.
+    pub fn verdict(&self) -> Option<Verdict> {
+        let found = sanitizer_verdict(self.outcomes).or_else(|| self.own.first().map(worker_verdict));
+        found.or_else(|| (self.state() == SanitizerState::Pass).then(Verdict::pass))
     }
 
     /// Why there is no answer: the first check without one.
@@ -91,10 +93,18 @@ pub fn fields(sanitized: &Sanitized<'_>) -> SanitizedFields {
         }));
     }
     let checks: Vec<Value> = sanitized.outcomes.iter().map(check).collect();
-    let cause = sanitized.cause();
-    if cause.is_none() {
-        reasons.insert("result.cause".to_string(), "nothing was found".to_string());
-    }
+    let verdict = sanitized.verdict();
+    let absent = [
+        ("verdict", verdict.is_none(), "there is no answer"),
+        ("class", verdict.is_none(), "there is no answer"),
+        (
+            "cause",
+            verdict.as_ref().is_none_or(|own| own.cause.is_none()),
+            "no check of the tool found anything",
+        ),
+    ];
+    let absent = absent.into_iter().filter(|(_, is_absent, _)| *is_absent);
+    reasons.extend(absent.map(|(name, _, why)| (format!("result.{name}"), why.to_string())));
     let (version, path) = match sanitized.tool {
         Ok(tool) => (Some(tool.version.to_string()), Some(tool.path.display().to_string())),
         Err(failure) => {
@@ -106,12 +116,14 @@ pub fn fields(sanitized: &Sanitized<'_>) -> SanitizedFields {
     };
     let tool_state = sanitized.tool.map_or_else(|failure| failure.state, |_| ToolState::Ok);
     let stand_ins = sanitized.stand_ins.iter();
-    let stand_ins: Vec<Value> = stand_ins
-        .map(|own| json!({ "name": own.name, "ran": own.ran, "message": own.message }))
-        .collect();
+    let stand_ins: Vec<Value> =
+        stand_ins.map(|own| json!({ "name": own.name, "ran": own.ran, "message": own.message })).collect();
     let result = json!({
         "state": sanitized.state(),
-        "cause": cause,
+        "verdict": verdict.as_ref().map(Verdict::label),
+        "class": verdict.as_ref().map(|own| own.kind.class()),
+        "cause": verdict.as_ref().and_then(|own| own.cause.clone()),
+        "gate": sanitizer_report(sanitized.outcomes),
         "findings": findings,
         "checks": checks,
         "shapes": sanitized.shapes,
@@ -172,12 +184,17 @@ pub fn text(sanitized: &Sanitized<'_>) -> String {
         }
     }
     for own in sanitized.stand_ins {
-        let _ = writeln!(text, "  {:<17} {}  {}", own.name, if own.ran { "ran" } else { "not run" }, own.message);
+        let _ =
+            writeln!(text, "  {:<17} {}  {}", own.name, if own.ran { "ran" } else { "not run" }, own.message);
     }
     for finding in sanitized.own {
         let _ = writeln!(text, "      {}", line(finding));
     }
     let _ = writeln!(text, "sanitize: {}", sanitized.state().as_str());
+    if let Some(verdict) = sanitized.verdict().filter(|own| !own.is_pass()) {
+        let _ = writeln!(text, "verdict: {}: {}", verdict.label(), verdict.message);
+        let _ = writeln!(text, "more: `evo explain {}`", verdict.label());
+    }
     let _ = writeln!(text, "again: {}", setting.repro);
     text
 }

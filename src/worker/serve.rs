@@ -227,7 +227,8 @@ impl Server {
     ) -> Result<Response, DeviceError> {
         let Server { wire, judge, .. } = self;
         let judge = judge.as_mut().ok_or_else(no_device)?;
-        let ran = judge.run_plain(slot, plan, calls, unguarded, &mut |phase, detail| wire.phase(phase, detail));
+        let ran =
+            judge.run_plain(slot, plan, calls, unguarded, &mut |phase, detail| wire.phase(phase, detail));
         let PlainRun { launches, buffers } = ran.map_err(refusal_error)?;
         Ok(Response::Ran { launches, buffers })
     }

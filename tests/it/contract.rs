@@ -106,7 +106,7 @@ fn hold_to_schema(words: &str, object: &Value) {
 }
 
 /// Numbers that need no unit: counts, codes, and names that the issue of the contract fixed.
-const WITHOUT_UNIT: [&str; 18] = [
+const WITHOUT_UNIT: [&str; 19] = [
     "version",
     "exit_code",
     "line",
@@ -124,6 +124,7 @@ const WITHOUT_UNIT: [&str; 18] = [
     "errors",
     "warnings",
     "launches",
+    "cases",
     "configuration",
 ];
 
@@ -335,11 +336,15 @@ fn a_device_that_the_sanitizer_does_not_know_is_not_run() {
     assert_eq!(names, ["guard_pages", "barrier_detection"]);
     assert!(stand_ins.iter().all(|own| own["ran"] == true), "{result}");
     assert_eq!(result["shapes"].as_array().unwrap().last().unwrap(), "p");
-    let allowed = "sanitize scale.toml --device host --seed 1 --tool racecheck --allow-not-run sanitize --json";
+    let allowed =
+        "sanitize scale.toml --device host --seed 1 --tool racecheck --allow-not-run sanitize --json";
     let object = check(folder.path(), allowed, 0, "not_run", "tool_incompatible");
     assert_eq!(object["allowed_not_run"], serde_json::json!(["sanitize"]));
     assert_eq!(object["result"]["checks"].as_array().unwrap().len(), 1);
-    assert!(object["repro"].as_str().unwrap().ends_with(" --allow-not-run sanitize --tool racecheck"), "{object}");
+    assert!(
+        object["repro"].as_str().unwrap().ends_with(" --allow-not-run sanitize --tool racecheck"),
+        "{object}"
+    );
     // A constraint, and a source that does not compile: nothing to look at.
     fs::write(folder.path().join("scale.cu"), "no CUDA").unwrap();
     let object = check(folder.path(), words, 1, "fail", "");
@@ -354,7 +359,8 @@ fn the_host_devices_own_findings_fail() {
     fs::write(folder.path().join("scale.cu"), beyond).unwrap();
     let object = check(folder.path(), "sanitize scale.toml --device host --json", 1, "fail", "");
     let finding = &object["result"]["findings"][0];
-    assert_eq!((&finding["tool"], &object["result"]["cause"]), (&"evo".into(), &"evo".into()), "{object}");
+    assert_eq!(finding["tool"], "evo", "{object}");
+    assert_eq!(object["result"]["verdict"], finding["kind"], "{object}");
     assert!(finding["address"].is_null() && object["reasons"]["result.findings.0.address"].is_string());
 }
 

@@ -73,8 +73,7 @@ impl Replay {
 fn tool_in(folder: &Path) -> FoundTool {
     let path = folder.join("compute-sanitizer");
     let script = data().join("compute-sanitizer.sh");
-    let text =
-        format!("#!/bin/sh\nREPLAY='{}' exec '{}' \"$@\"\n", folder.display(), script.display());
+    let text = format!("#!/bin/sh\nREPLAY='{}' exec '{}' \"$@\"\n", folder.display(), script.display());
     fs::write(&path, text).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     probe(ToolKind::ComputeSanitizer, path).unwrap()
@@ -238,7 +237,7 @@ fn a_tool_that_hangs_is_killed_with_all_that_it_started() {
 #[test]
 fn a_version_without_what_an_answer_needs_does_not_run() {
     let replay = Replay::new(Some("clean.log"), Some("clean.xml"), 0, "normal");
-    let all = fs::read_to_string(data().join("options")).unwrap();
+    let all = fs::read_to_string(data().join("sanitizer/options")).unwrap();
     let write = |without: &str| {
         let kept: String =
             all.lines().filter(|line| !line.contains(without)).map(|line| format!("{line}\n")).collect();

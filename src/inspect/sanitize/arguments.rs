@@ -97,7 +97,8 @@ pub fn sanitizer_command(
             notes.push(format!("evo's own kernels are checked too, because `{entry}` is named like one"));
         }
         None if !sees_fills => notes.push(
-            "evo's own kernels are checked too, because this version would not see what they write".to_string(),
+            "evo's own kernels are checked too, because this version would not see what they write"
+                .to_string(),
         ),
         None => {
             let filter = format!("kns={OWN_KERNELS}");
@@ -133,7 +134,12 @@ mod tests {
         "--kernel-name-exclude",
     ];
 
-    fn line(check: SanitizerCheck, without: &[&str], more: &[&str], entry: &str) -> (String, SanitizerCommand) {
+    fn line(
+        check: SanitizerCheck,
+        without: &[&str],
+        more: &[&str],
+        entry: &str,
+    ) -> (String, SanitizerCommand) {
         let known = OPTIONS.iter().chain(more).filter(|option| !without.contains(option));
         let options: BTreeSet<String> = known.map(|option| option.to_string()).collect();
         let tool = FoundTool {

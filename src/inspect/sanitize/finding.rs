@@ -40,6 +40,9 @@ pub struct SanitizerFinding {
 }
 
 impl SanitizerFinding {
+    /// The `tool` of what the worker itself saw.
+    pub const OF_EVO: &str = "evo";
+
     /// The names of fields that may be null.
     pub const OPTIONAL: [&str; 10] =
         ["kind", "access", "size_bytes", "entry", "file", "line", "thread", "block", "address", "argument"];
@@ -77,7 +80,7 @@ impl SanitizerFinding {
     /// What the worker itself says of the kernel.
     pub fn of_worker(kind: &str, message: &str) -> SanitizerFinding {
         SanitizerFinding {
-            tool: "evo".to_string(),
+            tool: SanitizerFinding::OF_EVO.to_string(),
             kind: Some(kind.to_string()),
             level: "error".to_string(),
             what: message.to_string(),
@@ -127,7 +130,7 @@ fn size_in(what: &str) -> Option<u64> {
     rest.split_whitespace().next().and_then(number)
 }
 
-/// `… in /folder/kernel.cu:41`.
+/// `… in kernel.cu:41`.
 fn place_in(what: &str) -> Option<(String, u64)> {
     let (_, rest) = what.split_once(" in ")?;
     let word = rest.split_whitespace().next()?;
@@ -137,7 +140,8 @@ fn place_in(what: &str) -> Option<(String, u64)> {
 
 /// The kernel: an entry of the candidate among the functions that the record names, or the innermost one.
 fn entry(record: &SanitizerRecord, what: &str, entries: &[String]) -> Option<String> {
-    let functions = || record.all(|path| is_of_device(path) && ["func", "kernel", "name"].contains(&leaf(path)));
+    let functions =
+        || record.all(|path| is_of_device(path) && ["func", "kernel", "name"].contains(&leaf(path)));
     let known = functions().find_map(|name| entries.iter().find(|entry| *entry == plain(name)));
     let in_text = || {
         let words = what.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
@@ -217,9 +221,9 @@ mod tests {
         let found = finding(
             SanitizerCheck::Racecheck,
             "<level>Error</level><what><text>Race reported between Write access at scale(int *)+0x90 in \
-             /a/block_error.cu:41 and Read access at scale(int *)+0x100 in /a/block_error.cu:51 [508 hazards]</text></what>",
+             block_error.cu:41 and Read access at scale(int *)+0x100 in block_error.cu:51 [508 hazards]</text></what>",
         );
-        assert_eq!((found.file.as_deref(), found.line), (Some("/a/block_error.cu"), Some(41)));
+        assert_eq!((found.file.as_deref(), found.line), (Some("block_error.cu"), Some(41)));
         assert_eq!((found.entry.as_deref(), found.access), (Some("scale"), None));
         let found = finding(
             SanitizerCheck::Initcheck,
@@ -232,8 +236,11 @@ mod tests {
     #[test]
     fn an_address_far_from_every_buffer_has_no_argument() {
         let of = |address: &str| {
-            finding(SanitizerCheck::Memcheck, &format!("<what><accessAddress>{address}</accessAddress></what>"))
-                .argument
+            finding(
+                SanitizerCheck::Memcheck,
+                &format!("<what><accessAddress>{address}</accessAddress></what>"),
+            )
+            .argument
         };
         assert_eq!(of("0x1000").as_deref(), Some("x"));
         assert_eq!(of("0xff0").as_deref(), Some("x"));

@@ -20,8 +20,12 @@ const NOT_ATTACHED: [&str; 2] =
     ["Target application terminated before first instrumented API call", "No attachable process found"];
 
 /// Lines with which the tool says that it may have missed something.
-const TROUBLES: [&str; 4] =
-    ["Internal Sanitizer Error", "Results might be incorrect", "Errors might go undetected", "Internal Error"];
+const TROUBLES: [&str; 4] = [
+    "Internal Sanitizer Error",
+    "Results might be incorrect",
+    "Errors might go undetected",
+    "Internal Error",
+];
 
 /// Lines about the end of the program.
 const ENDS: [&str; 2] = ["process didn't terminate successfully", "Target application returned an error"];
@@ -102,14 +106,18 @@ mod tests {
         assert_eq!(race("0 hazards displayed (0 errors, 0 warnings)"), Some((0, 0)));
         assert_eq!(race("1 hazard displayed (1 error, 0 warnings)"), Some((1, 0)));
         assert_eq!(race("3 hazards displayed (2 errors, 1 warning) "), Some((2, 1)));
-        for cut in ["", "0 hazards", "0 hazards displayed (0 errors", "x hazards displayed (0 errors, 0 warnings)"] {
+        for cut in
+            ["", "0 hazards", "0 hazards displayed (0 errors", "x hazards displayed (0 errors, 0 warnings)"]
+        {
             assert_eq!(race(cut), None, "{cut}");
         }
     }
 
     #[test]
     fn what_the_program_prints_is_not_a_summary() {
-        for text in ["ERROR SUMMARY: 0 errors", "x ========= ERROR SUMMARY: 0 errors", "========= ERROR SUMMARY: 0"] {
+        for text in
+            ["ERROR SUMMARY: 0 errors", "x ========= ERROR SUMMARY: 0 errors", "========= ERROR SUMMARY: 0"]
+        {
             assert_eq!(said(text).errors, None, "{text}");
         }
         assert_eq!(said("========= LEAK SUMMARY: 1024 bytes leaked in 1 allocations").errors, None);

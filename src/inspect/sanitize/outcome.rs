@@ -189,7 +189,8 @@ impl SanitizerEvidence<'_> {
     fn disagreement(&self) -> Option<ToolFailure> {
         let ((errors, warnings), Ok(list)) = (self.summary()?, &self.records) else { return None };
         if list.foreign > 0 {
-            let text = "recorded errors of its own or of calls of the driver, which say nothing about the kernel";
+            let text =
+                "recorded errors of its own or of calls of the driver, which say nothing about the kernel";
             return Some(self.broken(text.to_string()));
         }
         let may_warn = self.check == SanitizerCheck::Racecheck;
@@ -220,7 +221,9 @@ impl SanitizerEvidence<'_> {
                 Some(self.broken("had nothing to look at: no shape launches a kernel".to_string()))
             }
             Ok(_) => None,
-            Err(_) => Some(self.broken(format!("found nothing, but not every launch was made{}", self.why()))),
+            Err(_) => {
+                Some(self.broken(format!("found nothing, but not every launch was made{}", self.why())))
+            }
         }
     }
 
@@ -371,8 +374,11 @@ mod tests {
         check(Ended(Memcheck, Some(86), ONE, ERROR, done()), Fail, None);
         check(Ended(Racecheck, Some(86), RACE, ERROR, done()), Fail, None);
         // The worker ends with an error of its own, whose code the tool passes on.
-        let outcome =
-            check(Ended(Memcheck, Some(1), ONE, ERROR, refused(VerdictKind::CrashIllegalAddress)), Fail, None);
+        let outcome = check(
+            Ended(Memcheck, Some(1), ONE, ERROR, refused(VerdictKind::CrashIllegalAddress)),
+            Fail,
+            None,
+        );
         assert_eq!((outcome.findings.len(), outcome.errors), (2, 2));
         assert_eq!(outcome.findings[1].tool, "evo");
         check(Ended(Memcheck, Some(1), ONE, ERROR, refused(VerdictKind::CrashOther)), Fail, None);

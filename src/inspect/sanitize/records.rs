@@ -253,10 +253,8 @@ impl Document {
 
 /// The character that a reference means. Only the five that XML has itself, and numbers, are known: nothing expands.
 fn resolved(reference: &BytesRef<'_>, at: u64) -> Result<char, RecordsError> {
-    let unknown = || RecordsError::NotXml {
-        why: format!("`&{};` means nothing", clipped(reference, 40)),
-        at,
-    };
+    let unknown =
+        || RecordsError::NotXml { why: format!("`&{};` means nothing", clipped(reference, 40)), at };
     match reference.resolve_char_ref().map_err(|_| unknown())? {
         Some(character) => Ok(character),
         None => resolve_xml_entity(reference).and_then(|text| text.chars().next()).ok_or_else(unknown),
@@ -265,7 +263,8 @@ fn resolved(reference: &BytesRef<'_>, at: u64) -> Result<char, RecordsError> {
 
 /// The beginning of a text, at most so many bytes.
 fn clipped(text: &str, bytes: usize) -> &str {
-    &text[..text.floor_char_boundary(bytes)]
+    let end = (0..=bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(0)]
 }
 
 #[cfg(test)]
@@ -273,7 +272,9 @@ mod tests {
     use super::*;
 
     fn document(records: &str) -> String {
-        format!("<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<ComputeSanitizerOutput>{records}</ComputeSanitizerOutput>\n")
+        format!(
+            "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<ComputeSanitizerOutput>{records}</ComputeSanitizerOutput>\n"
+        )
     }
 
     const PRECISE: &str = "<record><kind>Precise</kind><level>Error</level>\
@@ -294,14 +295,16 @@ mod tests {
 
     #[test]
     fn names_of_templates_keep_their_brackets() {
-        let text = "<record><where><func>k&lt;int, &#52;&gt;(float *)<![CDATA[ & more]]></func></where></record>";
+        let text =
+            "<record><where><func>k&lt;int, &#52;&gt;(float *)<![CDATA[ & more]]></func></where></record>";
         let list = read_records(document(text).as_bytes()).unwrap();
         assert_eq!(list.records[0].text("where.func"), Some("k<int, 4>(float *) & more"));
     }
 
     #[test]
     fn warnings_and_errors_of_calls_are_told_apart() {
-        let of = |kind: &str, level: &str| format!("<record><kind>{kind}</kind><level>{level}</level></record>");
+        let of =
+            |kind: &str, level: &str| format!("<record><kind>{kind}</kind><level>{level}</level></record>");
         let all = [of("Race", "Warning"), of("Api", "Error"), of("Race", "Error"), "<record/>".to_string()];
         let list = read_records(document(&all.concat()).as_bytes()).unwrap();
         assert_eq!((list.total, list.warnings, list.foreign, list.errors()), (4, 1, 1, 2));
@@ -332,7 +335,10 @@ mod tests {
     fn what_is_something_else_is_an_error() {
         assert_eq!(refuses("<html></html>"), RecordsError::OtherRoot("html".into()));
         assert_eq!(refuses(&document("").repeat(2)), RecordsError::OtherRoot(ROOT.into()));
-        assert_eq!(refuses("<!DOCTYPE x [<!ENTITY a 'b'>]><ComputeSanitizerOutput/>"), RecordsError::Declared);
+        assert_eq!(
+            refuses("<!DOCTYPE x [<!ENTITY a 'b'>]><ComputeSanitizerOutput/>"),
+            RecordsError::Declared
+        );
         assert!(matches!(refuses(&document("&lol;")), RecordsError::NotXml { .. }));
         assert!(matches!(refuses(&document("<record>&lol;</record>")), RecordsError::NotXml { .. }));
         assert!(matches!(refuses(&document("<a></b>")), RecordsError::NotXml { .. }));

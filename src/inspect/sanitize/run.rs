@@ -13,7 +13,7 @@ use super::finding::SanitizerFinding;
 use super::log::{SanitizerLog, read_log};
 use super::outcome::{SanitizerEvidence, SanitizerOutcome, kernel_error};
 use super::records::{BYTES_MAX, RecordList, RecordsError, read_records};
-use crate::inspect::watch::{Watch, watch_unguarded};
+use crate::inspect::watch::{WatchOrder, watch_unguarded};
 use crate::supervise::job::Job;
 use crate::supervise::lane::{LaneError, LaneOptions};
 use crate::supervise::solo::{SoloCalls, run_solo};
@@ -57,7 +57,7 @@ pub fn run_check(tool: &FoundTool, check: SanitizerCheck, order: &SanitizeOrder<
     let entries = &order.job.candidate.entries;
     let command = sanitizer_command(tool, check, entries, &files, order.limit);
     let SanitizeOrder { options, job, plans, limit } = *order;
-    let watched = Watch { options, job, plans, calls: CALLS, limit };
+    let watched = WatchOrder { options, job, plans, calls: CALLS, limit };
     let run = match watch_unguarded(tool, &command.arguments, &watched) {
         Ok(run) => run,
         Err(failure) => return SanitizerOutcome::not_run(check, failure),
@@ -86,8 +86,8 @@ pub fn run_check(tool: &FoundTool, check: SanitizerCheck, order: &SanitizeOrder<
 /// The worker could not make the launches, for reasons that are not the kernel's.
 pub fn run_without(order: &SanitizeOrder<'_>) -> Result<Option<SanitizerFinding>, LaneError> {
     let run = run_solo(order.options, order.job, order.plans, CALLS, order.limit)?;
-    let blamed =
-        kernel_error(&run.launched).map(|error| SanitizerFinding::of_worker(error.kind.as_str(), &error.message));
+    let blamed = kernel_error(&run.launched)
+        .map(|error| SanitizerFinding::of_worker(error.kind.as_str(), &error.message));
     match (blamed, run.launched) {
         (Some(finding), _) => Ok(Some(finding)),
         (None, Ok(_)) => Ok(None),

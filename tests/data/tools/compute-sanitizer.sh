@@ -9,7 +9,7 @@ case "$1" in
     exit 0
     ;;
 --help)
-    cat "$REPLAY/options" 2>/dev/null || cat "$(dirname "$0")/options"
+    cat "$REPLAY/options" 2>/dev/null || cat "$(dirname "$0")/sanitizer/options"
     exit 0
     ;;
 esac
