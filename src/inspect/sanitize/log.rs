@@ -46,9 +46,12 @@ pub fn read_log(text: &str) -> SanitizerLog {
             log.hazards = Some((before.saturating_add(errors), also.saturating_add(warnings)));
         }
         let among = |known: &[&str]| known.iter().any(|text| said.contains(text));
+        // Records begin with what was found; racecheck's alone have the level in front.
+        let of_its_own =
+            said.strip_prefix("Error:").is_some_and(|rest| !rest.trim_start().starts_with("Race"));
         let slots = [
             (&mut log.not_attached, among(&NOT_ATTACHED)),
-            (&mut log.trouble, among(&TROUBLES)),
+            (&mut log.trouble, among(&TROUBLES) || of_its_own && !among(&ENDS)),
             (&mut log.target, among(&ENDS)),
         ];
         for (slot, applies) in slots {
@@ -133,5 +136,12 @@ mod tests {
         assert!(dead.not_attached.is_some() && dead.target.is_some() && dead.errors.is_none(), "{dead:?}");
         let internal = said("========= Internal Sanitizer Error: Errors might go undetected");
         assert!(internal.trouble.is_some(), "{internal:?}");
+        let unknown = said(
+            "========= Error: Device not supported. See the documentation\n========= ERROR SUMMARY: 0 errors",
+        );
+        assert!(unknown.trouble.is_some_and(|text| text.contains("not supported")));
+        let race = "========= Error: Race reported between Write access at k(int *)+0x90\n\
+                    ========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)";
+        assert_eq!(said(race).trouble, None);
     }
 }

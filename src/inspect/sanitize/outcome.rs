@@ -172,7 +172,10 @@ impl SanitizerEvidence<'_> {
             return Some(self.broken(format!("saw nothing of the worker: `{text}`{}", self.why())));
         }
         if let Some(text) = &log.trouble {
-            return Some(self.broken(format!("says that it may have missed something: `{text}`")));
+            let is_unfit =
+                ["not supported", "nsupported", "insufficient"].iter().any(|word| text.contains(word));
+            let state = if is_unfit { ToolState::Incompatible } else { ToolState::Broken };
+            return Some(self.failed(state, format!("may have missed something: `{text}`")));
         }
         if self.summary().is_none() {
             return Some(self.broken(format!("wrote no summary{}", self.why())));
@@ -442,6 +445,8 @@ mod tests {
             check(Ended(Memcheck, Some(0), CLEAN, xml, done()), NotRun, broken);
             check(Ended(Memcheck, Some(86), ONE, xml, done()), NotRun, broken);
         }
+        let unfit = format!("========= Error: Device not supported\n{CLEAN}");
+        check(Ended(Memcheck, Some(0), &unfit, EMPTY, done()), NotRun, Some(ToolState::Incompatible));
         let internal = format!("========= Internal Sanitizer Error: Errors might go undetected\n{CLEAN}");
         check(Ended(Memcheck, Some(0), &internal, EMPTY, done()), NotRun, broken);
     }
