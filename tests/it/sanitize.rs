@@ -40,7 +40,10 @@ impl Replay {
         if let Some(xml) = xml {
             write("xml", &recorded(xml));
         }
-        write("code", code.to_string().as_bytes());
+        // As the real one does where nothing is found, it ends as the worker does.
+        if code != 0 {
+            write("code", code.to_string().as_bytes());
+        }
         write("mode", mode.as_bytes());
         let tool = tool_in(folder.path());
         Replay { folder, tool }
