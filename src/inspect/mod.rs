@@ -2,4 +2,4 @@
 
 mod watch;
 
-pub use watch::{Watch, watch};
+pub use watch::{WatchOrder, watch};
