@@ -31,7 +31,7 @@ pub struct TestOneArgs {
     /// Command of a device worker instead of `evo worker`, split at spaces
     #[arg(long = "worker-command", value_name = "COMMAND")]
     pub worker_command: Option<String>,
-    /// Let one gate, `baseline` or `sanitize` not run all the same; the object says so (repeatable)
+    /// Let one gate, or `baseline`, not run and pass all the same; the object says so (repeatable)
     #[arg(long = "allow-not-run", value_name = "NAME")]
     pub allow_not_run: Vec<String>,
     #[command(flatten)]
