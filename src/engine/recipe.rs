@@ -513,7 +513,8 @@ impl Recipe for KernelRecipe<'_> {
     }
 }
 
-fn work_of(plan: &ProblemPlan) -> ProblemWork {
+/// What one call on a problem amounts to.
+pub fn work_of(plan: &ProblemPlan) -> ProblemWork {
     let launches = plan.launches.iter().map(|launch| LaunchWork {
         entry: launch.entry.clone(),
         blocks: launch.grid.iter().product(),
