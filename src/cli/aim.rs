@@ -1,4 +1,4 @@
-//! What `test-one`, `test` and `benchmark` ask of a candidate, and what may be left out of that.
+//! What `test-one`, `test`, `benchmark` and `profile` ask of a candidate, and what may be left out of that.
 
 use evo_protocol::verdict::Gate;
 use evo_space::diagnostic::nearest;
@@ -7,6 +7,8 @@ use super::error::CliError;
 
 /// The comparison of `evo benchmark`, as `--allow-not-run` names it.
 pub const BASELINE: &str = "baseline";
+/// The counters of `evo profile`, as `--allow-not-run` names them.
+pub const PROFILE: &str = "profile";
 
 /// What is asked of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +19,8 @@ pub enum Aim {
     Gates,
     /// Every gate, its time, and the default configuration's beside it.
     Times,
+    /// Every gate, its time, and a profiler's counters.
+    Profile,
 }
 
 impl Aim {
@@ -26,7 +30,13 @@ impl Aim {
             Aim::Whole => "test-one",
             Aim::Gates => "test",
             Aim::Times => "benchmark",
+            Aim::Profile => PROFILE,
         }
+    }
+
+    /// Whether something is asked of a candidate that passed.
+    pub fn goes_further(self) -> bool {
+        matches!(self, Aim::Times | Aim::Profile)
     }
 
     /// The gates that it demands. `confirmation` compares two variants, which only a sweep does.
@@ -39,8 +49,10 @@ impl Aim {
 /// Refuses names of `--allow-not-run` that nothing of the command has.
 pub fn check_names(names: &[String], aim: Aim) -> Result<(), CliError> {
     let mut known: Vec<&str> = aim.demanded().map(Gate::as_str).collect();
-    if aim == Aim::Times {
-        known.push(BASELINE);
+    match aim {
+        Aim::Times => known.push(BASELINE),
+        Aim::Profile => known.push(PROFILE),
+        Aim::Whole | Aim::Gates => {}
     }
     let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) else { return Ok(()) };
     let hint = match nearest(unknown, known.iter().copied()) {

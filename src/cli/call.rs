@@ -65,6 +65,11 @@ impl Call {
         change(&mut lock(&self.0.facts));
     }
 
+    /// What is known of the call.
+    pub fn facts(&self) -> CallFacts {
+        lock(&self.0.facts).clone()
+    }
+
     /// Notes that a limit was hit.
     pub fn hit(&self, limit: LimitName) {
         self.know(|facts| {
@@ -188,7 +193,7 @@ impl Answer {
     pub fn despite(mut self, error: CliError) -> Answer {
         self.exit = error.exit_code();
         self.status = match error {
-            CliError::Limit(_) => evo_protocol::envelope::EnvelopeStatus::NotRun,
+            CliError::Limit(_) | CliError::Tool(_) => evo_protocol::envelope::EnvelopeStatus::NotRun,
             _ => status_of(self.exit),
         };
         self.error = Some(error);

@@ -27,6 +27,9 @@ pub enum CliError {
     /// A limit of the command's own was hit before it was done.
     #[error("{0}")]
     Limit(Explanation),
+    /// A program that was to look at something gave no answer.
+    #[error("{0}")]
+    Tool(Explanation),
     /// A signal came.
     #[error("{0}")]
     Interrupted(Explanation),
@@ -132,6 +135,7 @@ impl CliError {
             | CliError::Device(own)
             | CliError::Harness(own)
             | CliError::Limit(own)
+            | CliError::Tool(own)
             | CliError::Interrupted(own) => own,
         }
     }
@@ -143,6 +147,7 @@ impl CliError {
             | CliError::Device(own)
             | CliError::Harness(own)
             | CliError::Limit(own)
+            | CliError::Tool(own)
             | CliError::Interrupted(own) => own,
         }
     }
@@ -155,6 +160,7 @@ impl CliError {
             CliError::Device(_) => ErrorCode::DeviceLost,
             CliError::Harness(_) => ErrorCode::Internal,
             CliError::Limit(_) => ErrorCode::TimedOut,
+            CliError::Tool(_) => ErrorCode::ToolBroken,
             CliError::Interrupted(_) => ErrorCode::Interrupted,
         };
         self.explanation().code.unwrap_or(usual)
@@ -176,7 +182,7 @@ impl CliError {
             CliError::Device(_) => ExitCode::DeviceLost,
             CliError::Harness(_) => ExitCode::Harness,
             // What was demanded did not run.
-            CliError::Limit(_) => ExitCode::Failed,
+            CliError::Limit(_) | CliError::Tool(_) => ExitCode::Failed,
             CliError::Interrupted(_) => ExitCode::Interrupted,
         }
     }

@@ -14,7 +14,8 @@ use crate::engine::EngineError;
 use crate::journal::error::JournalError;
 use crate::kernel::load::LoadError;
 use crate::replay::RecordingError;
-use crate::study::StudyError;
+use crate::study::{ProfileFileError, StudyError};
+use crate::tool::{ToolFailure, ToolState};
 
 /// Whether an error says that a disk or a quota is used up.
 fn is_full(error: &io::Error) -> bool {
@@ -40,6 +41,25 @@ impl From<LoadError> for CliError {
                 column: place.map(|(_, column)| column),
             }),
             None => said,
+        }
+    }
+}
+
+impl From<ToolFailure> for CliError {
+    fn from(failure: ToolFailure) -> CliError {
+        let code = match failure.state {
+            ToolState::Missing => ErrorCode::ToolMissing,
+            ToolState::Refused => ErrorCode::ToolRefused,
+            ToolState::Incompatible => ErrorCode::ToolIncompatible,
+            ToolState::Busy => ErrorCode::ToolBusy,
+            ToolState::TimedOut => ErrorCode::TimedOut,
+            // A failure is never `ok`.
+            ToolState::Broken | ToolState::Ok => ErrorCode::ToolBroken,
+        };
+        let error = CliError::Tool(failure.message.into()).with_code(code);
+        match failure.hint {
+            Some(hint) => error.with_hint(hint),
+            None => error,
         }
     }
 }
@@ -112,6 +132,17 @@ impl From<JournalError> for CliError {
             | JournalError::NoHeader { path } => {
                 CliError::Usage(explanation).with_code(ErrorCode::BadFile).at(file(&path))
             }
+        }
+    }
+}
+
+impl From<ProfileFileError> for CliError {
+    fn from(error: ProfileFileError) -> CliError {
+        let explanation = Explanation::of(&error, Some("choose another folder with `--out`".to_string()));
+        let (ProfileFileError::Unwritable { path, .. } | ProfileFileError::Foreign { path }) = &error;
+        match &error {
+            ProfileFileError::Unwritable { source, .. } if is_full(source) => CliError::Harness(explanation),
+            _ => CliError::Environment(explanation).with_code(ErrorCode::BadFile).at(file(path)),
         }
     }
 }

@@ -2,9 +2,11 @@
 //! and what there is to gain.
 //!
 //! `metrics` lists the counters, `collect` runs Nsight Compute around a worker and reads its report (`raw_page`),
-//! `outcome` knows what its messages mean, `known` has what is known without it, and `diagnosis` draws the conclusions.
+//! `outcome` knows what its messages mean, `known` has what is known without it, `diagnosis` draws the conclusions, and
+//! `account` holds it all.
 //! A number that is not there is missing, with a reason, and never 0.
 
+mod account;
 mod collect;
 mod diagnosis;
 mod known;
@@ -12,6 +14,7 @@ mod metrics;
 mod outcome;
 mod raw_page;
 
+pub use account::{NoCounters, Profile};
 pub use collect::{Collected, Collection, MissingMetric, ProfiledLaunch, collect};
 pub use diagnosis::{Bottleneck, Diagnosis, MainMetrics, ProfileFinding, diagnose, findings};
 pub use known::{Known, KnownFacts, KnownSources, main_launch};

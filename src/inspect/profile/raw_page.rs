@@ -30,7 +30,7 @@ pub enum RawPageError {
     NoLaunch,
     #[error("line {line} has {found} values, and the line of names has {expected}")]
     Width { line: usize, found: usize, expected: usize },
-    #[error("a quote that line {line} opens is not closed")]
+    #[error("line {line} ends inside of a value, or has a quote in one")]
     Quote { line: usize },
 }
 
@@ -125,7 +125,7 @@ fn has(cells: &[String], name: &str) -> bool {
     cells.iter().any(|cell| cell == name)
 }
 
-/// The cells of a line; none where a quote is not closed or stands inside of a word.
+/// The cells of a line; none where it ends inside of a cell, or a quote stands inside of a word.
 fn cells(line: &str) -> Option<Vec<String>> {
     let mut cells = Vec::new();
     let mut rest = line;
@@ -139,6 +139,8 @@ fn cells(line: &str) -> Option<Vec<String>> {
         };
         cells.push(cell);
         match after.strip_prefix(',') {
+            // An empty cell is quoted, so this line was cut off.
+            Some("") => return None,
             Some(next) => rest = next,
             None if after.is_empty() => return Some(cells),
             None => return None,
