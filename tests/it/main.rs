@@ -55,6 +55,7 @@ mod malformed;
 mod outlive;
 mod planted;
 mod prior;
+mod profile;
 mod rare_questions;
 mod reference_command;
 mod replay;
