@@ -144,3 +144,8 @@ fn candidates() {
 fn recordings() {
     run("recording", bodies::recording);
 }
+
+#[test]
+fn profiler_pages() {
+    run("profiler_page", bodies::profiler_page);
+}
