@@ -7,7 +7,6 @@ use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::{LaunchPlan, ProblemPlan};
 
 use crate::compile::occupancy::{BlockNeeds, Multiprocessor, OccupancyLimit};
-use crate::engine::recipe::work_of;
 use crate::journal::leaderboard::roofline_ns;
 use crate::journal::record::ProblemWork;
 
@@ -79,7 +78,7 @@ impl KnownFacts {
             DeviceKind::Cuda => Err("the device does not say how many it has".to_string()),
             _ => Err(HOST.to_string()),
         };
-        let work = work_of(plan);
+        let work = ProblemWork::of(plan);
         let is_memory_bound = memory_bound(device, &work);
         KnownFacts {
             launch: at,
