@@ -56,6 +56,7 @@ mod outlive;
 mod planted;
 mod prior;
 mod profile;
+mod profiler_recorded;
 mod rare_questions;
 mod reference_command;
 mod replay;

@@ -46,6 +46,9 @@ impl Played {
         let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/tools/ncu");
         for entry in fs::read_dir(from).unwrap() {
             let path = entry.unwrap().path();
+            if path.is_dir() {
+                continue;
+            }
             fs::copy(&path, folder.path().join(path.file_name().unwrap())).unwrap();
         }
         let program = folder.path().join("ncu");

@@ -68,7 +68,7 @@ pub struct ProfileFinding {
 
 /// At most half of the time is work.
 const FLOOR_TIMES: f64 = 2.0;
-/// Further passes for each pass through shared memory.
+/// Passes through shared memory that bank conflicts cost, over all of them.
 const CONFLICTS: f64 = 0.3;
 /// The same from which on it is worth a finding.
 const CONFLICTS_FOUND: f64 = 0.05;
@@ -116,7 +116,8 @@ fn counted(metrics: &BTreeMap<String, Option<f64>>) -> Result<Diagnosis, &'stati
     let dram = get("dram_throughput_percent")?;
     // Where device memory is busy, shared memory is waited for, not waited on.
     if passes > 0.0 && conflicts / passes >= CONFLICTS && dram < BUSY {
-        let because = format!("{:.2} bank conflicts for each pass through shared memory", conflicts / passes);
+        let because =
+            format!("bank conflicts cost {:.2} of all passes through shared memory", conflicts / passes);
         return is(Bottleneck::SharedMemory, because);
     }
     let (tensor, memory) = (get("tensor_pipe_percent")?, get("memory_throughput_percent")?);
@@ -212,7 +213,8 @@ fn of_metric(
             if share < CONFLICTS_FOUND {
                 return None;
             }
-            (share, 0.0, share / (1.0 + share))
+            // Passes that conflicts cost are among the passes.
+            (share, 0.0, share.min(1.0))
         }
     };
     let CounterMetric { field, meaning, next, .. } = *metric;

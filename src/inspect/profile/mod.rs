@@ -20,7 +20,7 @@ pub use diagnosis::{Bottleneck, Diagnosis, MainMetrics, ProfileFinding, diagnose
 pub use known::{Known, KnownFacts, KnownSources, main_launch};
 pub use metrics::{
     CounterMetric, METRICS, MetricSet, MetricTarget, MetricUnit, UnknownMetric, WantedMetric, check_names,
-    metric_of, wanted,
+    counters, metric_of, wanted,
 };
 pub use outcome::named_failure;
 pub use raw_page::{RawPage, RawPageError};
