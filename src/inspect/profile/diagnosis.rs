@@ -322,7 +322,7 @@ mod tests {
             ("occupancy_percent", Some(10.0)),
             ("l2_hit_percent", Some(69.0)),
             ("load_efficiency_percent", Some(20.0)),
-            ("bank_conflicts_load", Some(100.0)),
+            ("bank_conflicts_load", Some(45.0)),
             ("bank_conflicts_store", Some(1.0)),
             ("tensor_pipe_percent", Some(0.0)),
         ]);
