@@ -13,6 +13,7 @@ mod compile_columns;
 mod compile_table;
 mod compile_target;
 mod completions;
+mod counters;
 mod described;
 mod entry;
 mod environment;

@@ -1,36 +1,29 @@
 //! `evo profile`: what a profiler sees of one candidate that passed its gates, and what that means.
 
-use std::fs;
-use std::io;
 use std::path::PathBuf;
 
-use evo_protocol::command_schemas;
-use evo_protocol::device::{DeviceInfo, DeviceKind, EntryAttributes};
-use evo_protocol::envelope::{EnvelopeError, EnvelopeStatus, ErrorCode, LimitName};
+use evo_protocol::device::{DeviceInfo, EntryAttributes};
+use evo_protocol::envelope::{EnvelopeError, ErrorCode, LimitName};
 use evo_protocol::plan::ProblemPlan;
 use evo_space::shell::quote;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::aim::{Aim, PROFILE};
 use super::answer::Answer;
 use super::call::Call;
+use super::counters::{CounterOrder, CounterSubject, Looked, document, error_of, look};
 use super::error::CliError;
 use super::profile_args::{CounterSet, ProfileArgs};
 use super::trial::{self, Tried};
 use super::{described, output, session, verdict_answer};
-use crate::compile::cache::{self, Cache};
-use crate::inspect::profile::{
-    self, Collection, KnownFacts, KnownSources, MetricSet, NoCounters, Profile, UnknownMetric,
-};
+use crate::inspect::profile::{self, KnownSources, MetricSet, UnknownMetric};
 use crate::journal::own_folder::OwnFolder;
-use crate::journal::record::now;
 use crate::report::envelope::CallFacts;
 use crate::report::profile::{ProfileFields, fields, text};
 use crate::report::single;
 use crate::study::{KeptProfile, ProfileFile, ProfileFileError, keep_profile};
 use crate::supervise::job::Job;
 use crate::supervise::lane::LaneOptions;
-use crate::tool::{self, ToolKind, ToolPlaces, ToolState};
 
 /// Runs the command.
 pub fn run(arguments: &ProfileArgs, call: &Call) -> Result<Answer, CliError> {
@@ -54,8 +47,7 @@ pub fn run(arguments: &ProfileArgs, call: &Call) -> Result<Answer, CliError> {
     let Some(((options, job), device)) = judged else {
         return verdict_answer::show(one, call, &tried, Aim::Profile, own, "");
     };
-    let plan = job.timed.first().ok_or_else(|| CliError::harness("the job has no timed problem"))?;
-    let looked = look(arguments, &tried, options, job, plan, device)?;
+    let looked = look_at(arguments, &tried, options, job, device)?;
     answer(arguments, call, &tried, own, &looked)
 }
 
@@ -77,72 +69,38 @@ fn again(arguments: &ProfileArgs) -> String {
     words
 }
 
-/// A profile, and the profiler's own report where it is to be kept.
-struct Looked {
-    profile: Profile,
-    report: Option<Vec<u8>>,
-}
-
-/// Has the profiler look, where there is something to look at.
-fn look<T>(
+/// Has the profiler look at a plan of the candidate.
+fn look_at<T>(
     arguments: &ProfileArgs,
     tried: &Tried<T>,
     options: &LaneOptions,
     job: &Job,
-    plan: &ProblemPlan,
     device: &DeviceInfo,
 ) -> Result<Looked, CliError> {
+    let plan = job.timed.first().ok_or_else(|| CliError::harness("the job has no timed problem"))?;
     let evaluation = &tried.single.evaluation;
     let mut times = evaluation.measurements.iter();
     let time = times.find(|one| one.problem == plan.name && one.mode == tried.mode);
-    let known = KnownFacts::of(&KnownSources {
+    let sources = KnownSources {
         device,
         plan,
         resources: &evaluation.resources,
         attributes: attributes_of(&tried.single.attributes, job, plan),
         time_ns: time.map(|time| time.p50_ns),
         mode: tried.mode,
-    });
-    let without = |version: Option<String>, none| Looked {
-        profile: Profile { problem: plan.name.clone(), known: known.clone(), version, counters: Err(none) },
-        report: None,
-    };
-    if device.kind != DeviceKind::Cuda {
-        return Ok(without(None, NoCounters::HostDevice));
-    }
-    let places = ToolPlaces::of_environment();
-    let found = match tool::locate(ToolKind::Ncu, arguments.ncu.as_deref(), &places) {
-        Ok(found) => found,
-        Err(failure) => return Ok(without(None, NoCounters::Failed(failure))),
     };
     let set = match arguments.set {
         CounterSet::Light => MetricSet::Light,
         CounterSet::Wide => MetricSet::Wide,
     };
-    let wanted = profile::wanted(set, &arguments.metrics, &device.arch);
-    let scratch = Cache::open(&cache::default_dir())?.scratch()?;
-    let collected = profile::collect(&Collection {
-        tool: &found,
-        options,
-        job,
-        plan,
-        wanted: &wanted,
-        folder: scratch.path(),
+    let order = CounterOrder {
+        set,
+        further: &arguments.metrics,
+        ncu: arguments.ncu.as_deref(),
+        keep_report: arguments.keep_report,
         limit: arguments.one.limits.limit_tool,
-    });
-    let version = Some(found.version.to_string());
-    let collected = match collected {
-        Ok(collected) => collected,
-        Err(failure) => return Ok(without(version, NoCounters::Failed(failure))),
     };
-    let unreadable =
-        |error: io::Error| CliError::harness(format!("cannot read the report of `ncu`: {error}"));
-    let report =
-        arguments.keep_report.then(|| fs::read(&collected.report).map_err(unreadable)).transpose()?;
-    Ok(Looked {
-        profile: Profile { problem: plan.name.clone(), known, version, counters: Ok(collected) },
-        report,
-    })
+    look(&CounterSubject { options, job, sources }, &order)
 }
 
 /// What the driver says of each launch of a plan: the launch gate asks for all plans in order.
@@ -170,7 +128,10 @@ fn answer<T>(
     answer.result = Some(told.fields.clone());
     answer.reasons.extend(told.reasons.clone());
     let is_allowed = answer.allowed_not_run.iter().any(|name| name == PROFILE);
-    let error = profile.counters.as_ref().err().map(|none| failure(none, call));
+    let error = profile.counters.as_ref().err().map(error_of);
+    if error.as_ref().is_some_and(|error| error.code() == ErrorCode::TimedOut) {
+        call.hit(LimitName::Tool);
+    }
     let kept = keep(arguments, call, tried, looked, &told, error.as_ref().map(CliError::envelope));
     if let Some(error) = error.filter(|_| !is_allowed) {
         answer = answer.despite(error);
@@ -181,21 +142,6 @@ fn answer<T>(
         Err(error) => return Ok(answer.despite(error)),
     }
     Ok(answer)
-}
-
-/// The error of a profile without counters.
-fn failure(none: &NoCounters, call: &Call) -> CliError {
-    match none {
-        NoCounters::HostDevice => CliError::Tool("the host device has no counters".into())
-            .with_hint("profile on a GPU with `--device cuda`")
-            .with_code(ErrorCode::NoDevice),
-        NoCounters::Failed(failure) => {
-            if failure.state == ToolState::TimedOut {
-                call.hit(LimitName::Tool);
-            }
-            failure.clone().into()
-        }
-    }
 }
 
 /// Writes the profile into the folder of the candidate's study, or into that of its kernel.
@@ -209,13 +155,8 @@ fn keep<T>(
 ) -> Result<KeptProfile, CliError> {
     let facts = call.facts();
     let evaluation = &tried.single.evaluation;
-    let status = if error.is_some() { EnvelopeStatus::NotRun } else { EnvelopeStatus::Pass };
-    let object = json!({
-        "schema": "evo.profile", "version": command_schemas::version(PROFILE), "at": now(), "status": status,
-        "error": error, "candidate": facts.candidate, "device": facts.device, "conditions": facts.conditions,
-        "repro": facts.repro, "source_hash": evaluation.source_hash, "code_hash": evaluation.code_hash,
-        "result": told.fields, "reasons": told.reasons,
-    });
+    let hashes = [evaluation.source_hash.as_ref(), evaluation.code_hash.as_ref()];
+    let object = document(&facts, hashes, told, error);
     let folder = folder(arguments, tried, &facts)?;
     let own_source = evaluation.source_hash.as_ref().filter(|_| arguments.one.candidate.source.is_some());
     let file = ProfileFile {
