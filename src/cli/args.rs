@@ -183,6 +183,9 @@ pub struct SweepArgs {
     /// Number of finalists to confirm in fresh processes
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 3)]
     pub finalists: usize,
+    /// Whether a profiler looks at the champion once the search is over: its counters are kept beside the journal
+    #[arg(long, value_enum, default_value_t = ProfileWhen::Off, value_name = "finalists|off", hide_possible_values = true)]
+    pub profile: ProfileWhen,
     #[command(flatten)]
     pub access: SpaceAccessArgs,
     #[command(flatten)]
@@ -190,6 +193,15 @@ pub struct SweepArgs {
     /// One JSON object per event on stdout, and a last one with the result
     #[arg(long)]
     pub json: bool,
+}
+
+/// What `evo sweep` profiles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ProfileWhen {
+    /// The champion among this run's finalists
+    Finalists,
+    /// Nothing
+    Off,
 }
 
 /// `evo space`

@@ -331,7 +331,9 @@ fn a_profile_names_the_bottleneck_and_without_counters_what_is_known() {
 fn record(folder: &Path) -> (PathBuf, Json) {
     let study = folder.join("evidence/scale-host");
     let names = fs::read_dir(&study).unwrap().map(|entry| entry.unwrap().path());
-    let path = names.into_iter().find(|path| path.extension().is_some_and(|end| end == "json")).unwrap();
+    let is_profile =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("profile-"));
+    let path = names.into_iter().find(is_profile).unwrap();
     let object = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     (path, object)
 }
@@ -408,4 +410,37 @@ fn a_mistake_in_the_command_line_ends_before_anything_is_run() {
     hint("--set full");
     hint("--allow-not-run baseline");
     assert!(!folder.path().join("evidence").exists());
+}
+
+#[test]
+fn a_sweep_profiles_its_champion_where_it_is_asked_to() {
+    let folder = stage();
+    let words = "sweep scale.toml --device host --budget 2 --seed 1 --profile finalists --json";
+    let swept = check(folder.path(), &format!("{words} --finalists 1"), 0, "pass", "");
+    let told = &swept["profile"];
+    assert_eq!((&told["status"], &told["bottleneck"]), (&"not_run".into(), &"unknown".into()));
+    assert_eq!(told["reason"], "the host device has no counters");
+    let (path, kept) = record(folder.path());
+    assert_eq!(folder.path().join(told["file"].as_str().unwrap()), path);
+    assert_eq!(
+        (&kept["candidate"]["kind"], &kept["candidate"]["from"]),
+        (&"champion".into(), &"scale-host".into())
+    );
+    assert_eq!(kept["candidate"]["configuration_hash"], swept["section"]["champion"]["configuration_hash"]);
+    assert!(kept["result"]["known_without_counters"]["ctas"].is_u64());
+    // The line that repeats it names the same file.
+    let again = kept["repro"].as_str().unwrap().strip_prefix("evo ").unwrap();
+    let object = check(folder.path(), &format!("{again} --json"), 1, "not_run", "no_device");
+    assert_eq!(folder.path().join(object["profile_file"].as_str().unwrap()), path);
+    let nothing = format!("{words} --finalists 0 --study other");
+    let none = check(folder.path(), &nothing, 0, "pass", "");
+    assert_eq!((&none["profile"]["status"], &none["profile"]["file"]), (&"not_run".into(), &Json::Null));
+    let off = check(
+        folder.path(),
+        "sweep scale.toml --device host --budget 1 --finalists 0 --study off --json",
+        0,
+        "pass",
+        "",
+    );
+    assert!(off.get("profile").is_none());
 }

@@ -154,6 +154,7 @@ const COMMANDS: &[CommandFields] = &[
             ("section", "object|null"),
             ("insight", "object|null"),
             ("replay", "object"),
+            ("profile", "object"),
         ],
         answers: &[&["event", "reason", "evaluations", "study", "verdicts", "passed", "failures"]],
     },
