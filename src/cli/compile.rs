@@ -120,7 +120,11 @@ fn answer(variant: &CompiledVariant, kernel: &str, arch: &str, call: &Call) -> A
     }
     let exit = if kind.is_none() { ExitCode::Done } else { ExitCode::Failed };
     let brief = json!({ "fits": kind.is_none(), "outcome": variant.outcome() });
-    Answer::object(exit, &variant.json(kernel, arch)).in_brief(brief)
+    let answer = Answer::object(exit, &variant.json(kernel, arch)).in_brief(brief);
+    match variant.verdict.as_ref().filter(|verdict| verdict.is_trouble()) {
+        Some(verdict) => answer.despite(session::trouble("the variant could not be compiled", verdict)),
+        None => answer,
+    }
 }
 
 /// Why compiling ends early.

@@ -1,5 +1,6 @@
 //! From the command line to the exit code.
 
+use std::io::{self, Write};
 use std::process;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -69,8 +70,13 @@ fn command_name(words: &[String]) -> String {
 fn misread(call: &Call, error: &clap::Error) -> ExitCode {
     // `--help` and `--version` come as errors too, and their text goes to stdout.
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        let _ = error.print();
-        return ExitCode::Done;
+        return match output::written(error.print().and_then(|()| io::stdout().flush())) {
+            Ok(()) => ExitCode::Done,
+            Err(error) => {
+                output::say(&format!("error: {error}"));
+                error.exit_code()
+            }
+        };
     }
     let _ = error.print();
     if is_of_the_lab(error) {

@@ -171,6 +171,7 @@ impl CliError {
         let Explanation { text, hint, place, .. } = self.explanation().clone();
         // The errors of a space file come rendered.
         let message = text.strip_prefix("error: ").unwrap_or(&text).to_string();
+        let hint = hint.or_else(|| rendered_hint(&message));
         EnvelopeError { code: self.code(), message, hint, place }
     }
 
@@ -185,5 +186,29 @@ impl CliError {
             CliError::Limit(_) | CliError::Tool(_) => ExitCode::Failed,
             CliError::Interrupted(_) => ExitCode::Interrupted,
         }
+    }
+}
+
+/// How the renderer of a file's errors marks a hint.
+const RENDERED_HINT: &str = "= hint:";
+
+/// The hint of the first of a file's rendered errors.
+fn rendered_hint(message: &str) -> Option<String> {
+    let mut first = message.lines().take_while(|line| !line.starts_with("error: ")).map(str::trim_start);
+    let hint = first.find_map(|line| line.strip_prefix(RENDERED_HINT))?.trim();
+    Some(hint.to_string()).filter(|hint| !hint.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hint_of_a_rendered_error_is_that_of_the_first() {
+        let text = "error: a\n --> f:1:1\n  |\n  = hint: do b\n\nerror: c\n  = hint: do d";
+        let told = CliError::usage(text).envelope();
+        assert_eq!((told.hint.as_deref(), told.message.starts_with("a\n")), (Some("do b"), true));
+        assert_eq!(CliError::usage("error: a\n\nerror: c\n  = hint: do d").envelope().hint, None);
+        assert_eq!(CliError::usage(text).with_hint("e").envelope().hint.as_deref(), Some("e"));
     }
 }

@@ -5,19 +5,20 @@ use std::io;
 use std::path::Path;
 
 use evo_device::host::room;
+use evo_device::probe::DeviceChoice;
 use evo_device::telemetry;
 use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::{ErrorCode, ErrorPlace};
 use serde::Serialize;
 
 use super::answer::Answer;
-use super::args::PreflightArgs;
+use super::args::{PreflightArgs, SandboxMode};
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::output;
 use super::session::{self, DeviceSetup};
 use crate::compile::cache::{self, Cache};
-use crate::compile::{hostcxx, nvrtc};
+use crate::compile::{FarmOptions, hostcxx, nvrtc};
 use crate::journal::own_folder::OwnFolder;
 use crate::tool::{
     PERMISSION_HINT, ProfilingPermission, SurveyedTool, ToolPlaces, ToolState, profiling_permission, survey,
@@ -49,7 +50,13 @@ impl Finding {
 
 /// Runs the command: 0 when a sweep can start, 1 otherwise.
 pub fn run(arguments: &PreflightArgs) -> Result<Answer, CliError> {
-    let setup = session::setup(&arguments.device, None)?.fenced(arguments.sandbox);
+    let (setup, absent) = match session::setup(&arguments.device, None) {
+        Ok(setup) => (setup, None),
+        // What else is missing for a GPU is what the command is for.
+        Err(error) if arguments.device.starts_with("cuda") => (without_gpu(&arguments.device), Some(error)),
+        Err(error) => return Err(error),
+    };
+    let setup = setup.fenced(arguments.sandbox);
     let cuda = setup.choice.kind == DeviceKind::Cuda;
     let findings = vec![
         Finding::of("gpu", cuda, gpus()),
@@ -69,7 +76,10 @@ pub fn run(arguments: &PreflightArgs) -> Result<Answer, CliError> {
     if !arguments.json {
         output::stdout(&text(&setup, ready, &findings, &tools))?;
     }
-    let answer = Answer::object(exit, &whole);
+    let mut answer = Answer::object(exit, &whole);
+    if let Some(error) = absent {
+        answer = answer.despite(error);
+    }
     if !arguments.write {
         return Ok(answer);
     }
@@ -77,6 +87,14 @@ pub fn run(arguments: &PreflightArgs) -> Result<Answer, CliError> {
         Ok(()) => answer,
         Err(error) => answer.despite(error),
     })
+}
+
+/// What would be needed for a GPU where there is none.
+fn without_gpu(device: &str) -> DeviceSetup {
+    let choice =
+        DeviceChoice { kind: DeviceKind::Cuda, spec: device.to_string(), arch: String::new(), name: None };
+    let farm = FarmOptions::new(choice.kind, &choice.arch);
+    DeviceSetup { choice, farm, sandbox: SandboxMode::On, step_max: None }
 }
 
 fn gpus() -> Result<String, String> {

@@ -10,6 +10,7 @@ use evo_protocol::binary::Binary;
 use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::ErrorCode;
 use evo_protocol::plan::{BufferPlan, ProblemPlan};
+use evo_protocol::verdict::Verdict;
 use evo_protocol::worker::ReferenceKernels;
 use evo_space::explain::conflict;
 use evo_space::genome::Configuration;
@@ -253,6 +254,9 @@ pub fn recipe<'a>(
         let entries = source.entries.clone();
         match compile_one(&setup.farm, source)? {
             Ok(binary) => Ok((binary, entries)),
+            Err(verdict) if verdict.is_trouble() => {
+                Err(trouble(&format!("the reference kernel of `{}` was not compiled", kernel.name), &verdict))
+            }
             Err(verdict) => Err(CliError::usage(format!(
                 "the reference kernel of `{}` does not compile: {}\n{}",
                 kernel.name,
@@ -288,6 +292,15 @@ pub fn rehearse(
             kernel.name
         ))),
         Err(error) => Err(CliError::harness(format!("the reference was not computed: {error}"))),
+    }
+}
+
+/// A verdict that says nothing about the variant, because evo or the machine failed.
+pub fn trouble(what: &str, verdict: &Verdict) -> CliError {
+    let error = CliError::harness(format!("{what}: {}", verdict.message));
+    match verdict.evidence.get(Verdict::HINT).and_then(|hint| hint.as_str()) {
+        Some(hint) => error.with_hint(hint),
+        None => error,
     }
 }
 

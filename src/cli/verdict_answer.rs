@@ -12,8 +12,8 @@ use super::args::TestOneArgs;
 use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
-use super::output;
 use super::trial::Tried;
+use super::{output, session};
 use crate::engine::single::Single;
 use crate::report::{parity, single};
 
@@ -89,12 +89,7 @@ fn answer(single: &Single, missing: &[&str], allowed: &[String]) -> Answer {
         return Answer::failed(CliError::Device(verdict.message.as_str().into()));
     }
     if verdict.is_trouble() {
-        let hint = verdict.evidence.get(Verdict::HINT).and_then(Value::as_str).map(str::to_string);
-        let error = CliError::harness(format!("the variant could not be judged: {}", verdict.message));
-        return Answer::failed(match hint {
-            Some(hint) => error.with_hint(hint),
-            None => error,
-        });
+        return Answer::failed(session::trouble("the variant could not be judged", verdict));
     }
     if !verdict.is_pass() {
         let status =

@@ -230,9 +230,7 @@ impl HostToolchain {
         if !end.status.success() {
             return Err(self.failed(&end, &text, &input));
         }
-        let mut bytes = fs::read(&output).map_err(|_| {
-            self.unless_removed(diagnose::died("it ended well and wrote nothing", &text), &input)
-        })?;
+        let mut bytes = fs::read(&output).map_err(|_| self.nothing_written(&text, &input))?;
         let image = image::read(&bytes)
             .map_err(|error| diagnose::died(&format!("wrote a broken file: {error}"), &text))?;
         check_initializers(&mut bytes, source.instrumented)?;
@@ -284,13 +282,22 @@ impl HostToolchain {
         }
     }
 
+    /// The verdict on a compiler that ended well without a file: the source's only if others get one.
+    fn nothing_written(&self, text: &str, input: &Path) -> Box<Verdict> {
+        let verdict = self.unless_removed(diagnose::died("it ended well and wrote nothing", text), input);
+        if verdict.is_trouble() || self.works() {
+            return verdict;
+        }
+        let message = "the C++ compiler ends well and writes nothing, whatever the source";
+        diagnose::machine(message, "check what `CXX` names; without it, evo takes `c++`, `g++` or `clang++`")
+    }
+
     /// Whether the compiler still compiles the simplest source.
     fn works(&self) -> bool {
         let (input, output) = (self.scratch.join("probe.cpp"), self.scratch.join("probe.so"));
         let written = fs::write(&input, "int evo_probe;\n");
-        written
-            .and_then(|()| self.step(&self.flags, &[], &input, &output, None))
-            .is_ok_and(|end| end.status.success())
+        let ended = written.and_then(|()| self.step(&self.flags, &[], &input, &output, None));
+        ended.is_ok_and(|end| end.status.success()) && output.exists()
     }
 
     /// Compiles and links in two steps, so that the compiler does not link the sanitizers' libraries.

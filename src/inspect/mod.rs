@@ -3,4 +3,4 @@
 pub mod profile;
 mod watch;
 
-pub use watch::{Watch, watch};
+pub use watch::{WatchOrder, watch};

@@ -11,7 +11,7 @@ use crate::tool::{self, FoundTool, ToolArguments, ToolFailure, ToolState, wrappe
 
 /// What is to be launched under a tool.
 #[derive(Clone, Copy, Debug)]
-pub struct Watch<'a> {
+pub struct WatchOrder<'a> {
     /// The device; its worker's command is the one that the tool gets.
     pub options: &'a LaneOptions,
     pub job: &'a Job,
@@ -26,7 +26,11 @@ pub struct Watch<'a> {
 ///
 /// # Errors
 /// `Incompatible` where the tool lacks an option that was demanded; `Broken` where it does not start.
-pub fn watch(tool: &FoundTool, arguments: &ToolArguments, watch: &Watch<'_>) -> Result<SoloRun, ToolFailure> {
+pub fn watch(
+    tool: &FoundTool,
+    arguments: &ToolArguments,
+    watch: &WatchOrder<'_>,
+) -> Result<SoloRun, ToolFailure> {
     tool::fits(tool, arguments)?;
     let name = tool.kind.name();
     let broken = |why: String| {

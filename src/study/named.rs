@@ -80,6 +80,15 @@ struct ReadStudy {
     records: Vec<JournalRecord>,
 }
 
+/// Folders with a journal.
+#[derive(Default)]
+struct StudyFolders {
+    /// Of the kernel, the newest first.
+    own: Vec<(String, OwnFolder)>,
+    /// Of which it cannot be told.
+    unreadable: Vec<String>,
+}
+
 impl ReadStudy {
     fn read(name: String, folder: &OwnFolder) -> Result<ReadStudy, NameError> {
         let journal = reader::read_in(folder)?;
@@ -285,7 +294,8 @@ impl StudySearch<'_> {
         if let Some(study) = self.study {
             return self.open(study);
         }
-        let Some((name, folder)) = self.folders()?.into_iter().next() else { return Err(self.none()) };
+        let StudyFolders { own, unreadable } = self.folders()?;
+        let Some((name, folder)) = own.into_iter().next() else { return Err(self.none(&unreadable)) };
         ReadStudy::read(name, &folder)
     }
 
@@ -294,16 +304,22 @@ impl StudySearch<'_> {
         if let Some(study) = self.study {
             return Ok(vec![self.open(study)?]);
         }
-        let folders = self.folders()?;
-        if folders.is_empty() {
-            return Err(self.none());
+        let StudyFolders { own, unreadable } = self.folders()?;
+        if own.is_empty() {
+            return Err(self.none(&unreadable));
         }
-        folders.into_iter().map(|(name, folder)| ReadStudy::read(name, &folder)).collect()
+        own.into_iter().map(|(name, folder)| ReadStudy::read(name, &folder)).collect()
     }
 
-    fn none(&self) -> NameError {
+    fn none(&self, unreadable: &[String]) -> NameError {
         let kind = self.device.map_or(String::new(), |kind| format!(" on {}", kind.as_str()));
         let text = format!("there is no study of `{}`{kind} under `{}`", self.kernel, self.out.display());
+        if let Some(first) = unreadable.first() {
+            let count = unreadable.len();
+            let more = if count > 1 { format!(" and {} more", count - 1) } else { String::new() };
+            let hint = format!("the journal of `{first}`{more} cannot be read: `--study {first}` says why");
+            return refused(text, hint);
+        }
         refused(text, "`evo sweep` begins one; `--out DIR` names another folder")
     }
 
@@ -341,18 +357,22 @@ impl StudySearch<'_> {
     }
 
     /// The folders of the kernel's studies, the newest first.
-    fn folders(&self) -> Result<Vec<(String, OwnFolder)>, NameError> {
+    fn folders(&self) -> Result<StudyFolders, NameError> {
         let out = match OwnFolder::open(self.out) {
             Ok(out) => out,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(StudyFolders::default()),
             Err(error) => return Err(JournalError::io("open", self.out, error).into()),
         };
         let mut names = out.names().map_err(|error| JournalError::io("read", self.out, error))?;
         names.sort();
-        let mut found = Vec::new();
+        let (mut found, mut unreadable) = (Vec::new(), Vec::new());
         for name in names.into_iter().take(FOLDERS) {
             let Ok(folder) = out.folder(&name) else { continue };
-            let Some(header) = folder.has_file(JOURNAL).then(|| first_header(&folder)).flatten() else {
+            if !folder.has_file(JOURNAL) {
+                continue;
+            }
+            let Some(header) = first_header(&folder) else {
+                unreadable.push(name);
                 continue;
             };
             let is_own =
@@ -362,7 +382,8 @@ impl StudySearch<'_> {
             }
         }
         found.sort_by_key(|(written, ..)| std::cmp::Reverse(*written));
-        Ok(found.into_iter().map(|(_, name, folder)| (name, folder)).collect())
+        let own = found.into_iter().map(|(_, name, folder)| (name, folder)).collect();
+        Ok(StudyFolders { own, unreadable })
     }
 }
 

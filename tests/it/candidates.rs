@@ -131,6 +131,10 @@ fn names_that_mean_nothing_are_refused() {
     for name in ["@champion", "@previous", "@17", "@abcd1234"] {
         refused(root, &[name], &["there is no study of `box_blur` under `evidence`"]);
     }
+    std::fs::create_dir_all(root.join("evidence/blurred")).unwrap();
+    write(root, "evidence/blurred/journal.jsonl", "no record\n");
+    refused(root, &["@17"], &["the journal of `blurred` cannot be read: `--study blurred` says why"]);
+    refused(root, &["@17", "--study", "blurred"], &["evidence/blurred/journal.jsonl"]);
     refused(root, &["@17", "--study", "nope"], &["there is no study `nope`"]);
     refused(root, &["@baseline", "64"], &["two candidates at once: `@baseline` and the words `64`"]);
     write(root, "c.json", "{}");

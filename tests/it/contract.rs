@@ -276,6 +276,17 @@ fn bad_files_and_missing_devices_leave_one_object_with_a_place() {
     let mut command = evo(folder.path(), "build scale.toml --device host --json");
     let output = command.env("CXX", "no-such-compiler").output().unwrap();
     assert_eq!(object("build", &output, false)["error"]["code"], "tool_missing");
+    // A compiler that writes nothing says nothing about what it was given.
+    for words in ["build scale.toml --device host --json", "test-one scale.toml --device host --json"] {
+        let output = evo(folder.path(), words).env("CXX", "/bin/true").output().unwrap();
+        let answer = object(words, &output, false);
+        assert_eq!((&answer["exit_code"], &answer["status"]), (&4.into(), &"error".into()), "{answer}");
+        assert!(answer["error"]["hint"].as_str().unwrap().contains("CXX"), "{answer}");
+    }
+    // What else is missing is told as well.
+    let absent = check(folder.path(), "preflight --device cuda:63 --json", 2, "error", "no_device");
+    assert_eq!(absent["ready"], false);
+    assert!(absent["findings"].as_array().is_some_and(|all| all.len() > 5), "{absent}");
 }
 
 #[test]
@@ -470,11 +481,19 @@ fn interrupt(words: &str, signal: Signal, waits_for_line: bool) -> Value {
     object
 }
 
+/// SIGHUP, unless this test runs under `nohup`, as everything that it starts does then.
+fn hang_up() -> Signal {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap().trim();
+    let ignored = u64::from_str_radix(ignored, 16).unwrap();
+    if ignored & 1 == 1 { Signal::TERM } else { Signal::HUP }
+}
+
 #[test]
 fn signals_leave_one_object_and_no_process() {
     interrupt("test-one scale.toml --device host --json", Signal::INT, false);
     interrupt("test scale.toml --device host --json", Signal::TERM, false);
-    interrupt("benchmark scale.toml --device host --json", Signal::HUP, false);
+    interrupt("benchmark scale.toml --device host --json", hang_up(), false);
     interrupt("profile scale.toml --device host --json", Signal::INT, false);
     interrupt("build scale.toml --device host --json", Signal::TERM, false);
     interrupt("compile gemm --all --arch host --json", Signal::INT, true);
@@ -507,6 +526,8 @@ fn a_reader_that_leaves_is_no_error_and_a_full_disk_is() {
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0));
     let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let output = evo(folder.path(), "space --json").stdout(full).output().unwrap();
-    assert_eq!(output.status.code(), Some(4), "{}", String::from_utf8_lossy(&output.stderr));
+    for words in ["space --json", "--help", "--version"] {
+        let output = evo(folder.path(), words).stdout(full.try_clone().unwrap()).output().unwrap();
+        assert_eq!(output.status.code(), Some(4), "{words}: {}", String::from_utf8_lossy(&output.stderr));
+    }
 }

@@ -80,7 +80,7 @@ fn judge(files: [(&str, &str); 3], changes: &[(&str, &str)], values: &[&str]) ->
     for (name, source) in sources {
         std::fs::write(folder.path().join(name), source).unwrap();
     }
-    let fixed = ["test-one", space, "--device", "host", "--json"];
+    let fixed = ["test-one", space, "--device", "host", "--seed", "7", "--json"];
     let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
     let output =
         command.current_dir(folder.path()).args(fixed).args(values).stdin(Stdio::null()).output().unwrap();
@@ -136,7 +136,7 @@ fn a_failure_names_the_command_that_explains_it() {
         let output = command.current_dir(folder.path()).args(words).stdin(Stdio::null()).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
-    let shown = evo(&["test-one", "scale.toml", "FAULT=1", "--device", "host"]);
+    let shown = evo(&["test-one", "scale.toml", "FAULT=1", "--device", "host", "--seed", "7"]);
     let label = shown.split("more: `evo explain ").nth(1).unwrap_or_else(|| panic!("{shown}"));
     let label = label.split('`').next().unwrap();
     assert!(label.starts_with("wrong_answer:"), "{label}");

@@ -106,7 +106,8 @@ fn without_the_sandbox_variants_run_and_preflight_says_so() {
     assert_eq!(found, Some(true), "what was declined is not missing: {said}");
     assert!(said.starts_with("off: host variants run in processes of their own"), "{said}");
     let bench = sweep::Bench::new();
-    let variant = ["test-one", "scale.toml", "BLOCK=32", "VEC=1", "FACTOR=2", "--device", "host"];
+    let variant =
+        ["test-one", "scale.toml", "BLOCK=32", "VEC=1", "FACTOR=2", "--device", "host", "--seed", "7"];
     for sandbox in ["on", "off"] {
         let output = bench.run(&[&variant[..], &["--sandbox", sandbox]].concat());
         assert_eq!(output.status.code(), Some(0), "{sandbox}: {}", sweep::text(&output.stdout));
@@ -117,7 +118,8 @@ fn without_the_sandbox_variants_run_and_preflight_says_so() {
     // The fence is really gone: a kernel that opens a file is refused with it alone.
     let intruder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/intruder/intruder.toml");
     for (sandbox, code) in [("on", 1), ("off", 0)] {
-        let words = ["test-one", intruder, "ATTACK=open", "--device", "host", "--sandbox", sandbox];
+        let words =
+            ["test-one", intruder, "ATTACK=open", "--device", "host", "--seed", "7", "--sandbox", sandbox];
         let output = bench.run(&words);
         assert_eq!(output.status.code(), Some(code), "{sandbox}: {}", sweep::text(&output.stdout));
     }

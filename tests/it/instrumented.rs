@@ -95,7 +95,16 @@ fn test_one_with(mode: u32, compiler: Option<&str>) -> (String, Value) {
         command.env("CXX", format!("sh {}", folder.path().join("cxx").display()));
     }
     let output = command
-        .args(["test-one", "./twin.toml", &format!("MODE={mode}"), "--device", "host", "--json"])
+        .args([
+            "test-one",
+            "./twin.toml",
+            &format!("MODE={mode}"),
+            "--device",
+            "host",
+            "--seed",
+            "7",
+            "--json",
+        ])
         .current_dir(folder.path())
         .env("EVO_CACHE_DIR", folder.path().join("cache"))
         .output()

@@ -175,7 +175,7 @@ fn test_example(edit: impl Fn(String) -> String) -> (Option<i32>, serde_json::Va
     let output = assert_cmd::Command::new(env!("CARGO_BIN_EXE_evo"))
         .current_dir(folder.path())
         .env("EVO_CACHE_DIR", folder.path().join("cache"))
-        .args(["test-one", "./blur.toml", "64", "4", "2", "1", "--device", "host", "--json"])
+        .args(["test-one", "./blur.toml", "64", "4", "2", "1", "--device", "host", "--seed", "7", "--json"])
         .output()
         .unwrap();
     let answer = serde_json::from_slice(&output.stdout)

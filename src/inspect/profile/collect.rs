@@ -14,7 +14,7 @@ use super::metrics::{self, WantedMetric};
 use super::outcome;
 use super::raw_page::RawPage;
 use crate::compile::image::plain_name;
-use crate::inspect::watch::{Watch, watch};
+use crate::inspect::watch::{WatchOrder, watch};
 use crate::regular;
 use crate::supervise::child::DeathHow;
 use crate::supervise::job::Job;
@@ -90,7 +90,7 @@ pub fn collect(collection: &Collection<'_>) -> Result<Collected, ToolFailure> {
         let report = collection.folder.join(format!("report-{attempt}.ncu-rep"));
         let log_file = collection.folder.join(format!("messages-{attempt}.txt"));
         let arguments = arguments(collection, &counters, &report, &log_file);
-        let under = Watch {
+        let under = WatchOrder {
             options: collection.options,
             job: collection.job,
             plans: std::slice::from_ref(collection.plan),

@@ -77,6 +77,10 @@ fn geometry(reader: &mut Reader, node: &Node, entry: &str, names: &KnownNames) -
         Some(node) => reader.extents(node, &fields.name(key), names).map(Some),
         None => Some(None),
     };
+    if node.entries().is_some_and(<[_]>::is_empty) {
+        let hint = "give \"grid\", \"block\" or \"shared_bytes\"; what is left out stays as the space has it";
+        reader.hinted(&node.span, format!("launch `{entry}` gives no geometry"), Some(hint.into()));
+    }
     let (grid, block) = (extents(reader, "grid"), extents(reader, "block"));
     let shared_bytes = match fields.get("shared_bytes") {
         Some(node) => reader.expression(node, &fields.name("shared_bytes"), names).map(Some),
@@ -103,6 +107,12 @@ pub fn configuration(shown: &str, text: &str, parameters: &[Parameter]) -> Resul
             reader.error(&node.span, message);
             return None;
         };
+        let outer = root.entries().unwrap_or_default().iter().filter(|_| inner.is_some());
+        for entry in outer.filter(|entry| names.contains(&entry.key.as_str())) {
+            let message = format!("`{}` stands beside `{CONFIGURATION}`, not in it", entry.key);
+            let hint = format!("move it into `{CONFIGURATION}`, or leave `{CONFIGURATION}` out");
+            reader.hinted(&entry.key_span, message, Some(hint));
+        }
         let mut chosen: Vec<Option<Value>> = vec![None; parameters.len()];
         for entry in entries {
             let Some(at) = names.iter().position(|name| *name == entry.key) else {
@@ -232,6 +242,8 @@ mod tests {
         check(&format!("{{\"{name}\": [1]}}"), Err(&["is a list"]));
         check(&format!("{{\"{name}X\": 64}}"), Err(&["there is no parameter", "did you mean"]));
         check("{\"configuration\": 3}", Err(&["the configuration is an integer"]));
+        let outer = format!("{{\"configuration\": {{}}, \"rank\": 1, \"{name}\": 64}}");
+        check(&outer, Err(&["stands beside `configuration`", "move it into"]));
         check("[1]", Err(&["the file is not a JSON object"]));
         check("", Err(&["the file is not a JSON object"]));
         check("{\"A\": }", Err(&["c.json:1:7"]));
@@ -255,5 +267,6 @@ mod tests {
         let text = format!("{{\"{entry}\": {{\"block\": \"QQ\"}}}}");
         assert!(shown(&text).contains("unknown name `QQ`"), "{}", shown(&text));
         assert!(shown("{}").contains("the file gives no geometry"));
+        assert!(shown(&format!("{{\"{entry}\": {{}}}}")).contains("gives no geometry"));
     }
 }
