@@ -197,6 +197,7 @@ fn each_way_to_give_no_answer_has_its_state() {
         fails("incompatible", ToolState::Incompatible, "not compatible").hint.unwrap().contains("EVO_NCU")
     );
     fails("unsupported", ToolState::Incompatible, "not supported on device 0");
+    fails("no_driver", ToolState::Incompatible, "failed to connect to the CUDA driver");
     fails("no_kernel", ToolState::Broken, "No kernels were profiled");
     fails("silent", ToolState::Broken, "left no report");
     fails("dead", ToolState::Broken, "was not launched to the end");

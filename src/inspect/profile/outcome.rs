@@ -27,6 +27,11 @@ const KNOWN: &[(&str, ToolState, Option<&str>)] = &[
     ("InterprocessLock", ToolState::Busy, Some(BUSY_HINT)),
     ("nsight-compute-lock", ToolState::Busy, Some(BUSY_HINT)),
     ("Failed to load Nsight Compute CUDA modules", ToolState::Incompatible, Some(INCOMPATIBLE_HINT)),
+    (
+        "failed to connect to the CUDA driver",
+        ToolState::Incompatible,
+        Some("there is no CUDA driver that it can use"),
+    ),
     ("No kernels were profiled", ToolState::Broken, None),
 ];
 
