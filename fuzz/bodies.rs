@@ -1,9 +1,14 @@
 //! What must hold for any bytes, one function a format. The fuzz targets run these under libFuzzer; `tests/it/fuzzed.rs`
 //! runs them on mutated seeds in every `cargo test`.
 
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use evo::inspect::profile::{MetricUnit, RawPage, named_failure};
+use evo::inspect::sanitize::{
+    SanitizerCheck, SanitizerEvidence, SanitizerFinding, SanitizerState, read_log, read_records,
+};
 use evo::journal::reader;
 use evo::journal::record::JournalRecord;
 use evo::journal::replay::History;
@@ -12,7 +17,7 @@ use evo::kernel::load::candidate;
 use evo::kernel::{catalog, signature};
 use evo::replay::Recording;
 use evo::report::text;
-use evo_protocol::worker::{Frame, Request, Response};
+use evo_protocol::worker::{BufferSpan, Frame, Request, Response};
 use evo_space::diagnostic::Diagnostics;
 use evo_space::document;
 use evo_space::{Expr, SearchSpace, SpaceWatch};
@@ -128,6 +133,39 @@ pub fn leaderboard(bytes: &[u8]) {
     match leaderboard_file::parse(bytes) {
         Ok(board) => assert!(text::board(&board, 100).len() < 100 * (bytes.len() + 1000)),
         Err(reason) => assert!(!reason.is_empty()),
+    }
+}
+
+/// What compute-sanitizer writes: XML with records, or a reason why there are none; a log is read whatever it holds.
+pub fn sanitizer(bytes: &[u8]) {
+    let records = read_records(bytes);
+    let log = read_log(&String::from_utf8_lossy(bytes));
+    if let Ok(list) = &records {
+        assert!(list.warnings + list.foreign <= list.total && list.records.len() as u64 <= list.total);
+        let spans = [BufferSpan { name: "x".to_string(), address: 0x1000, bytes: 64 }];
+        let entries = ["k".to_string()];
+        for record in &list.records {
+            let found = SanitizerFinding::of(SanitizerCheck::Memcheck, record, &entries, &spans);
+            assert!(found.what.len() <= 1 << 13, "{} bytes", found.what.len());
+        }
+    }
+    // Whatever a worker says: a pass has no error in either file.
+    let (launched, expected) = (Ok(vec![1]), [1]);
+    for check in SanitizerCheck::ALL {
+        let evidence = SanitizerEvidence {
+            check,
+            entries: &[],
+            status: Some(ExitStatus::from_raw(0)),
+            log: Ok(log.clone()),
+            records: records.clone(),
+            launched: &launched,
+            expected: &expected,
+            buffers: &[],
+            printed: "",
+        };
+        let outcome = evidence.outcome();
+        let is_clean = records.as_ref().is_ok_and(|list| list.errors() == 0 && list.foreign == 0);
+        assert!(outcome.state != SanitizerState::Pass || is_clean, "{outcome:?}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! What `test-one`, `test`, `benchmark` and `profile` ask of a candidate, and what may be left out of that.
+//! What `test-one`, `test`, `benchmark`, `profile` and `sanitize` ask of a candidate, and what may be left out of that.
 
 use evo_protocol::verdict::Gate;
 use evo_space::diagnostic::nearest;
@@ -9,6 +9,8 @@ use super::error::CliError;
 pub const BASELINE: &str = "baseline";
 /// The counters of `evo profile`, as `--allow-not-run` names them.
 pub const PROFILE: &str = "profile";
+/// The work of `evo sanitize`, as `--allow-not-run` names it.
+pub const SANITIZE: &str = "sanitize";
 
 /// What is asked of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub enum Aim {
     Times,
     /// Every gate, its time, and a profiler's counters.
     Profile,
+    /// No gate: a tool watches its launches.
+    Sanitize,
 }
 
 impl Aim {
@@ -31,6 +35,7 @@ impl Aim {
             Aim::Gates => "test",
             Aim::Times => "benchmark",
             Aim::Profile => PROFILE,
+            Aim::Sanitize => SANITIZE,
         }
     }
 
@@ -41,8 +46,12 @@ impl Aim {
 
     /// The gates that it demands. `confirmation` compares two variants, which only a sweep does.
     pub fn demanded(self) -> impl Iterator<Item = Gate> {
-        let last = if self == Aim::Gates { Gate::Repeatability } else { Gate::Honesty };
-        Gate::ALL.iter().copied().filter(move |gate| *gate <= last)
+        let last = match self {
+            Aim::Whole | Aim::Times | Aim::Profile => Some(Gate::Honesty),
+            Aim::Gates => Some(Gate::Repeatability),
+            Aim::Sanitize => None,
+        };
+        Gate::ALL.iter().copied().filter(move |gate| last.is_some_and(|last| *gate <= last))
     }
 }
 
@@ -52,6 +61,7 @@ pub fn check_names(names: &[String], aim: Aim) -> Result<(), CliError> {
     match aim {
         Aim::Times => known.push(BASELINE),
         Aim::Profile => known.push(PROFILE),
+        Aim::Sanitize => known.push(SANITIZE),
         Aim::Whole | Aim::Gates => {}
     }
     let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) else { return Ok(()) };

@@ -12,6 +12,7 @@ use super::candidate::CandidateArgs;
 use super::limits::{LimitArgs, TotalLimit};
 pub use super::one_args::{SandboxMode, SpaceAccessArgs, TestOneArgs};
 use super::profile_args::ProfileArgs;
+use super::sanitize_args::SanitizeArgs;
 
 /// Finds the fastest variant of a CUDA kernel that still gives correct results, and shows the evidence for both claims
 #[derive(Debug, Parser)]
@@ -48,6 +49,11 @@ pub enum Command {
         after_help = "Example: evo profile attention_simt 32 8 4 --problem s1024\n         evo profile my.toml @champion --set wide --keep-report\n\nNeeds Nsight Compute (`ncu`) and the right to read the GPU's counters; `evo preflight` shows both."
     )]
     Profile(ProfileArgs),
+    /// Look for bad accesses, races and barriers in one configuration with compute-sanitizer
+    #[command(
+        after_help = "Example: evo sanitize attention_simt 32 8 4\n         evo sanitize my_kernel.toml BLOCK=128 --tool racecheck --json\n\nA check that gives no answer does not pass: exit code 1."
+    )]
+    Sanitize(SanitizeArgs),
     /// Count, sample and explain a search space
     #[command(after_help = "Example: evo space search_spaces/gemm.toml --sample 5 --seed 1")]
     Space(SpaceArgs),
@@ -97,6 +103,7 @@ impl Command {
                 arguments.json
             }
             Command::Profile(arguments) => arguments.one.json,
+            Command::Sanitize(arguments) => arguments.one.json,
             Command::Space(arguments) => arguments.json,
             Command::Render(arguments) => arguments.json,
             Command::Compile(arguments) => arguments.json,

@@ -32,6 +32,8 @@ mod profile;
 mod profile_args;
 mod progress;
 mod render;
+mod sanitize;
+mod sanitize_args;
 mod seed;
 mod selftest;
 mod session;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use evo_protocol::device::{DeviceInfo, EntryAttributes};
-use evo_protocol::envelope::{EnvelopeError, ErrorCode, LimitName};
+use evo_protocol::envelope::{EnvelopeError, EnvelopeStatus, ErrorCode, LimitName};
 use evo_protocol::plan::ProblemPlan;
 use evo_space::shell::quote;
 use serde_json::Value;
@@ -133,8 +133,11 @@ fn answer<T>(
         call.hit(LimitName::Tool);
     }
     let kept = keep(arguments, call, tried, looked, &told, error.as_ref().map(CliError::envelope));
-    if let Some(error) = error.filter(|_| !is_allowed) {
-        answer = answer.despite(error);
+    match error {
+        // The exit code may say that this was meant; counters that nobody read are no pass.
+        Some(_) if is_allowed => answer.status = EnvelopeStatus::NotRun,
+        Some(error) => answer = answer.despite(error),
+        None => {}
     }
     match kept {
         Ok(kept) => tell(&mut answer, kept, profile.counters.is_ok()),

@@ -1,7 +1,11 @@
-//! One candidate on a device: what `test-one`, `test` and `benchmark` have in common. The engine compiles, judges and
-//! times; this only brings the parts together.
+//! One candidate on a device: what `test-one`, `test`, `benchmark` and `sanitize` have in common. The engine compiles,
+//! judges and times; this only brings the parts together.
+//!
+//! [`ask`], [`AskedCandidate::open`] and [`OpenedCandidate::job`] lead from a command line to a job that nothing has judged yet; [`run`]
+//! goes the whole way.
 
 use evo_protocol::device::DeviceInfo;
+use evo_protocol::evaluation::Evaluation;
 use evo_protocol::measurement::TimingMode;
 use evo_space::shell::quote;
 
@@ -15,8 +19,8 @@ use crate::compile::{FULL_CACHE_HINT, compile_one, full_cache};
 use crate::engine::candidate::{CandidateKind, ResolvedCandidate};
 use crate::engine::ports::CompileAnswer;
 use crate::engine::recipe::{KernelRecipe, PreparedKernel};
-use crate::engine::single::{self, Single};
-use crate::kernel::spec::SpaceFile;
+use crate::engine::single::{self, Single, SingleJob};
+use crate::kernel::spec::{KernelSpec, ProblemSpec, SpaceFile};
 use crate::report::single::Setting;
 use crate::supervise::job::{Job, Standing};
 use crate::supervise::lane::Lane;
@@ -48,22 +52,27 @@ pub struct Bench<'a> {
     pub job: &'a Job,
 }
 
-/// Judges the candidate that the arguments name; `further` is asked of one that passed and is to be timed.
-pub fn run<T>(
-    arguments: &TestOneArgs,
-    call: &Call,
-    aim: Aim,
-    further: impl FnOnce(&mut Bench<'_>) -> Result<T, CliError>,
-) -> Result<Tried<T>, CliError> {
+/// What a command line asks for. No device is open yet.
+pub struct AskedCandidate {
+    pub candidate: ResolvedCandidate,
+    pub setup: DeviceSetup,
+    pub seed: u64,
+    pub setting: Setting,
+}
+
+/// Reads what a command line asks for and notes it for the command's object.
+///
+/// # Errors
+/// The command line is wrong, or a file that it names is.
+pub fn ask(arguments: &TestOneArgs, call: &Call, aim: Aim) -> Result<AskedCandidate, CliError> {
     arguments.limits.begin(call)?;
     aim::check_names(&arguments.allow_not_run, aim)?;
     let access = arguments.access.access();
     let candidate = candidate::resolve(&arguments.words, &arguments.candidate, &arguments.device, access)?;
     described::candidate(call, &candidate);
-    let ResolvedCandidate { file, configuration, genome, provenance } = &candidate;
-    let kernel = session::kernel_of(file)?;
+    let kernel = session::kernel_of(&candidate.file)?;
     let setup = session::setup(&arguments.device, None)?.fenced(arguments.sandbox).within(&arguments.limits);
-    let problems = session::problems(kernel, setup.choice.kind, &arguments.problems)?;
+    session::problems(kernel, setup.choice.kind, &arguments.problems)?;
     let seed = arguments.seed.map_or_else(seed::random, Ok)?;
     let mut setting = setting(arguments, seed, aim, &candidate, &setup);
     setting.kernel = kernel.name.clone();
@@ -71,44 +80,112 @@ pub fn run<T>(
         facts.device = Some(setting.device.clone());
         facts.repro = setting.repro.clone();
     });
+    Ok(AskedCandidate { candidate, setup, seed, setting })
+}
+
+/// A device that runs the candidate's kernel.
+pub struct OpenedCandidate<'a> {
+    asked: &'a AskedCandidate,
+    pub lane: Lane,
+    /// The candidate's.
+    pub recipe: KernelRecipe<'a>,
+}
+
+impl AskedCandidate {
+    /// The candidate's kernel.
+    pub fn kernel(&self) -> Result<&KernelSpec, CliError> {
+        session::kernel_of(&self.candidate.file)
+    }
+
+    /// The problems of a kernel that the command line asks for.
+    pub fn problems<'a>(
+        &self,
+        kernel: &'a KernelSpec,
+        arguments: &TestOneArgs,
+    ) -> Result<Vec<&'a ProblemSpec>, CliError> {
+        session::problems(kernel, self.setup.choice.kind, &arguments.problems)
+    }
+
+    /// The verdict on a candidate that violates constraints, which needs no device.
+    pub fn refused(&self) -> Option<Evaluation> {
+        single::constraint_verdict(&self.candidate.file.space, &self.candidate.configuration)
+    }
+
+    /// Opens the device and makes everything ready that all variants of the kernel need.
+    ///
+    /// # Errors
+    /// There is no such device, or the reference does not work.
+    pub fn open(&self, arguments: &TestOneArgs, call: &Call) -> Result<OpenedCandidate<'_>, CliError> {
+        let kernel = self.kernel()?;
+        let problems = self.problems(kernel, arguments)?;
+        let mut lane = session::lane(&self.setup, arguments.worker_command.as_deref(), Some(kernel))?;
+        let device = lane.info().clone();
+        let names: Vec<String> = problems.iter().map(|problem| problem.name.clone()).collect();
+        call.know(|facts| {
+            facts.device = Some(device.name.clone());
+            facts.conditions = Some(described::conditions(&device, self.seed, &names));
+        });
+        let recipe = session::recipe(kernel, &problems, &self.setup, &lane, self.seed)?;
+        session::rehearse(&mut lane, kernel, &problems, &self.candidate.configuration, &recipe)?;
+        Ok(OpenedCandidate { asked: self, lane, recipe })
+    }
+}
+
+impl<'a> OpenedCandidate<'a> {
+    /// Compiles the candidate: a job that nothing has judged yet, or why there is none. A deep one has what only thorough
+    /// gates need.
+    ///
+    /// # Errors
+    /// The compiler does not start.
+    pub fn job(&self, deep: bool) -> Result<SingleJob<KernelRecipe<'a>>, CliError> {
+        let ResolvedCandidate { configuration, genome, .. } = &self.asked.candidate;
+        single::job(&self.recipe, genome.clone(), configuration.clone(), deep, |prepared| {
+            compile(&self.asked.setup, prepared)
+        })
+    }
+}
+
+/// Judges the candidate that the arguments name; `further` is asked of one that passed and is to be timed.
+pub fn run<T>(
+    arguments: &TestOneArgs,
+    call: &Call,
+    aim: Aim,
+    further: impl FnOnce(&mut Bench<'_>) -> Result<T, CliError>,
+) -> Result<Tried<T>, CliError> {
+    let asked = ask(arguments, call, aim)?;
+    let mut setting = asked.setting.clone();
+    let kernel = asked.kernel()?;
     let (is_persistent, mode) = (kernel.is_persistent, kernel.objective.ranking.timing());
     // Before a worker is started, because this verdict needs no device.
-    if let Some(evaluation) = single::constraint_verdict(&file.space, configuration) {
+    if let Some(evaluation) = asked.refused() {
         let single = Single::refused(evaluation);
         return Ok(Tried { setting, single, job: None, device: None, mode, is_persistent, found: None });
     }
-    let mut lane = session::lane(&setup, arguments.worker_command.as_deref(), Some(kernel))?;
-    let device = lane.info().clone();
+    let mut opened = asked.open(arguments, call)?;
+    let device = opened.lane.info().clone();
     setting.device = device.name.clone();
-    let names: Vec<String> = problems.iter().map(|problem| problem.name.clone()).collect();
-    call.know(|facts| {
-        facts.device = Some(device.name.clone());
-        facts.conditions = Some(described::conditions(&device, seed, &names));
-    });
-    let recipe = session::recipe(kernel, &problems, &setup, &lane, seed)?;
-    session::rehearse(&mut lane, kernel, &problems, configuration, &recipe)?;
-    let made = single::job(&recipe, genome.clone(), configuration.clone(), true, |prepared| {
-        compile(&setup, prepared)
-    })?;
-    let (single, job) = match made {
+    let (single, job) = match opened.job(true)? {
         Ok((begun, job)) => {
             let job = if aim == Aim::Gates { job.gates_only() } else { job };
-            (begun.judged(lane.evaluate(&job, &Standing::default())), Some(job))
+            (begun.judged(opened.lane.evaluate(&job, &Standing::default())), Some(job))
         }
         Err(evaluation) => (Single::refused(*evaluation), None),
     };
     let found = match &job {
         Some(job) if aim.goes_further() && single.evaluation.verdict.is_pass() && !single.lost => {
             // What a source stands in for is the space's own kernel.
-            let space = match provenance.kind {
-                CandidateKind::Source => Some(words::named_space(&arguments.words).open(access)?),
+            let space = match asked.candidate.provenance.kind {
+                CandidateKind::Source => {
+                    Some(words::named_space(&arguments.words).open(arguments.access.access())?)
+                }
                 _ => None,
             };
-            let base = space.as_ref().unwrap_or(file);
+            let base = space.as_ref().unwrap_or(&asked.candidate.file);
             let kernel = session::kernel_of(base)?;
-            let problems = session::problems(kernel, setup.choice.kind, &arguments.problems)?;
-            let recipe = session::recipe(kernel, &problems, &setup, &lane, seed)?;
-            let mut bench = Bench { file: base, setup: &setup, recipe: &recipe, lane: &mut lane, job };
+            let problems = asked.problems(kernel, arguments)?;
+            let (setup, lane) = (&asked.setup, &mut opened.lane);
+            let recipe = session::recipe(kernel, &problems, setup, lane, asked.seed)?;
+            let mut bench = Bench { file: base, setup, recipe: &recipe, lane, job };
             Some(further(&mut bench)?)
         }
         _ => None,

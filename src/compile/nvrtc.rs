@@ -32,6 +32,10 @@ const COMPILATION: Status = 6;
 /// Makes the assembler report what every kernel uses.
 const VERBOSE: &CStr = c"--ptxas-options=-v";
 
+/// Makes the assembler note which line each instruction comes from, so that a tool can name the line. It leaves the code
+/// alone, so every build has it: what a tool looks at is what was timed.
+const LINES: &CStr = c"--generate-line-info";
+
 /// Headers whose text enters the cache key.
 const KEYED_HEADERS: &[&str] =
     &["cuda_fp16.h", "cuda_fp16.hpp", "cuda_bf16.h", "cuda_bf16.hpp", "mma.h", "crt/mma.h"];
@@ -112,6 +116,7 @@ impl NvrtcLibrary {
         // NVRTC tells no patch level; its size does in most cases.
         let size = std::fs::metadata(&self.path).map_or(0, |metadata| metadata.len());
         let mut parts = vec![format!("nvrtc {major}.{minor} {} {size}", file.display()).into_bytes()];
+        parts.push(LINES.to_bytes().to_vec());
         parts.extend(keyed.map(Option::unwrap_or_default));
         Ok(Nvrtc {
             functions,
@@ -172,8 +177,11 @@ impl Nvrtc {
 
     /// Compiles to a cubin for exactly `arch`; a refusal is a verdict.
     pub fn compile(&self, source: &KernelSource, arch: &str) -> Result<Compiled, Box<Verdict>> {
+        self.compile_as(source, self.options(source, arch)?)
+    }
+
+    fn compile_as(&self, source: &KernelSource, options: Vec<CString>) -> Result<Compiled, Box<Verdict>> {
         let start = Instant::now();
-        let options = self.options(source, arch)?;
         let program = OpenProgram::create(&self.functions, source)?;
         let (status, log) = program.compile(&options);
         let (reported, text) = ptxas_log::split(&log);
@@ -202,7 +210,8 @@ impl Nvrtc {
     }
 
     fn options(&self, source: &KernelSource, arch: &str) -> Result<Vec<CString>, Box<Verdict>> {
-        let own = [format!("--gpu-architecture={arch}"), VERBOSE.to_string_lossy().into_owned()];
+        let own = [VERBOSE, LINES].map(|option| option.to_string_lossy().into_owned());
+        let own = [[format!("--gpu-architecture={arch}")].as_slice(), own.as_slice()].concat();
         // A default only: a kernel that names its own C++ standard keeps it.
         let standard = source.options.iter().all(|option| !option.contains("-std=") && option != "-std");
         let standard = standard.then(|| "--std=c++17".to_string());
@@ -336,5 +345,58 @@ impl Drop for OpenProgram<'_> {
     fn drop(&mut self) {
         // SAFETY: the handle came from `create` and is destroyed once.
         unsafe { (self.functions.destroy)(&mut self.handle) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    const SOURCE: &str = "__device__ float table[4] = {1, 2, 3, 4};\n\
+        template <int N> __device__ float folded(const float* x, int at) {\n\
+            float sum = 0;\n\
+            for (int i = 0; i < N; ++i) sum += x[(at + i) % N] * table[i % 4];\n\
+            return sum;\n\
+        }\n\
+        extern \"C\" __global__ void __launch_bounds__(128) scale(const float* x, float* y, int n) {\n\
+            __shared__ float tile[128];\n\
+            int at = blockIdx.x * blockDim.x + threadIdx.x;\n\
+            tile[threadIdx.x] = at < n ? x[at] : 0;\n\
+            __syncthreads();\n\
+            if (at < n) y[at] = erff(tile[127 - threadIdx.x]) + folded<7>(x, at);\n\
+        }\n";
+
+    #[test]
+    fn line_information_leaves_the_code_alone() {
+        let library = match locate() {
+            Ok(library) => library,
+            Err(error) => {
+                // Not `eprintln!`, which a passing test keeps to itself.
+                let _ = writeln!(std::io::stderr(), "skipped: line information: it needs NVRTC: {error}");
+                return;
+            }
+        };
+        let nvrtc = library.load().unwrap();
+        let source = KernelSource {
+            file_name: "scale.cu".to_string(),
+            text: SOURCE.to_string(),
+            entries: vec!["scale".to_string()],
+            options: Vec::new(),
+            variant_hash: ContentHash::of(b"scale"),
+            instrumented: false,
+        };
+        for arch in ["sm_80", "sm_90a"] {
+            let with = nvrtc.options(&source, arch).unwrap();
+            assert!(with.iter().any(|option| option.as_c_str() == LINES));
+            let without = with.iter().filter(|option| option.as_c_str() != LINES).cloned().collect();
+            let with = nvrtc.compile_as(&source, with).unwrap();
+            let without = nvrtc.compile_as(&source, without).unwrap();
+            assert_eq!(with.code_hash, without.code_hash, "{arch}");
+            assert_ne!(with.bytes, without.bytes, "{arch}: a tool would find no lines");
+            let resources = |own: &Compiled| format!("{:?}", own.resources);
+            assert_eq!(resources(&with), resources(&without), "{arch}");
+        }
     }
 }

@@ -162,7 +162,7 @@ mod tests {
             .filter(|kind| is_lasting(&Verdict::new(**kind, "")))
             .map(|kind| kind.as_str())
             .collect();
-        insta::assert_snapshot!(lasting.join(" "), @"pass launch_fail too_slow crash_illegal_address crash_misaligned crash_illegal_instruction crash_trap crash_assert crash_stack divergent_barrier wrong_answer oob_write oob_read input_mutated nondeterministic stateful output_flood");
+        insta::assert_snapshot!(lasting.join(" "), @"pass launch_fail too_slow crash_illegal_address crash_misaligned crash_illegal_instruction crash_trap crash_assert crash_stack divergent_barrier wrong_answer oob_write oob_read input_mutated nondeterministic stateful sanitizer output_flood");
         assert!(!is_lasting(&Verdict::new(VerdictKind::CrashTrap, "").in_doubt()));
     }
 

@@ -83,9 +83,9 @@ fn gates_not_reached_are_not_run() {
             .collect();
         states.concat()
     };
-    assert_eq!(text("A=7 B=0"), "FNNNNNNNN");
-    assert_eq!(text("A=6 B=0"), "PFNNNNNNN");
-    assert_eq!(text("A=0 B=0"), "PPPPPPPPN");
+    assert_eq!(text("A=7 B=0"), "FNNNNNNNNN");
+    assert_eq!(text("A=6 B=0"), "PFNNNNNNNN");
+    assert_eq!(text("A=0 B=0"), "PPPPPPPPNN");
     assert!(find("A=0 B=0").passed_through(Gate::Honesty));
 }
 

@@ -306,7 +306,11 @@ fn before(gate: Gate) -> Vec<GateReport> {
 fn complete(mut reports: Vec<GateReport>) -> Vec<GateReport> {
     for gate in Gate::ALL {
         if !reports.iter().any(|report| report.gate == *gate) {
-            reports.push(GateReport::not_run(*gate, "not reached"));
+            let why = match gate {
+                Gate::Sanitize => "only `evo sanitize` runs it",
+                _ => "not reached",
+            };
+            reports.push(GateReport::not_run(*gate, why));
         }
     }
     reports.sort_by_key(|report| report.gate);

@@ -6,7 +6,7 @@ use evo_protocol::plan::ProblemPlan;
 
 use crate::supervise::job::Job;
 use crate::supervise::lane::{LaneError, LaneOptions, own_worker};
-use crate::supervise::solo::{SoloCalls, SoloRun, run_solo};
+use crate::supervise::solo::{SoloCalls, SoloRun, run_solo, run_solo_unguarded};
 use crate::tool::{self, FoundTool, ToolArguments, ToolFailure, ToolState, wrapped_worker};
 
 /// What is to be launched under a tool.
@@ -31,6 +31,29 @@ pub fn watch(
     arguments: &ToolArguments,
     watch: &WatchOrder<'_>,
 ) -> Result<SoloRun, ToolFailure> {
+    watch_with(tool, arguments, watch, run_solo)
+}
+
+/// The same on buffers without guard zones, so that the tool sees where they end.
+///
+/// # Errors
+/// As [`watch`].
+pub fn watch_unguarded(
+    tool: &FoundTool,
+    arguments: &ToolArguments,
+    watch: &WatchOrder<'_>,
+) -> Result<SoloRun, ToolFailure> {
+    watch_with(tool, arguments, watch, run_solo_unguarded)
+}
+
+type Solo = fn(&LaneOptions, &Job, &[ProblemPlan], SoloCalls, Duration) -> Result<SoloRun, LaneError>;
+
+fn watch_with(
+    tool: &FoundTool,
+    arguments: &ToolArguments,
+    watch: &WatchOrder<'_>,
+    solo: Solo,
+) -> Result<SoloRun, ToolFailure> {
     tool::fits(tool, arguments)?;
     let name = tool.kind.name();
     let broken = |why: String| {
@@ -40,6 +63,6 @@ pub fn watch(
     let own = own.map_err(|error| broken(error.to_string()))?;
     let command = wrapped_worker(tool, arguments, &own).map_err(|error| broken(error.to_string()))?;
     let options = LaneOptions { command: Some(command), ..watch.options.clone() };
-    run_solo(&options, watch.job, watch.plans, watch.calls, watch.limit)
+    solo(&options, watch.job, watch.plans, watch.calls, watch.limit)
         .map_err(|error: LaneError| broken(error.to_string()))
 }

@@ -5,7 +5,7 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use evo_protocol::plan::ProblemPlan;
-use evo_protocol::worker::{Request, Response};
+use evo_protocol::worker::{BufferSpan, Request, Response};
 
 use super::child::{DeathHow, DeviceWorker};
 use super::deadline::Deadlines;
@@ -29,6 +29,8 @@ pub struct SoloCalls {
 pub struct SoloRun {
     /// Kernels launched on each problem, or why the worker did not get there.
     pub launched: Result<Vec<u64>, LaneError>,
+    /// Where each problem's buffers lay, as far as the worker got; only of a run without guard zones.
+    pub buffers: Vec<BufferSpan>,
     /// How the tool, or the worker without one, ended by itself; absent if it had to be killed.
     pub status: Option<ExitStatus>,
     /// The end of what both printed on stderr.
@@ -47,6 +49,32 @@ pub fn run_solo(
     calls: SoloCalls,
     limit: Duration,
 ) -> Result<SoloRun, LaneError> {
+    run_one(options, &SoloOrder { job, plans, calls, unguarded: false }, limit)
+}
+
+/// The same on buffers without guard zones, for a tool that looks for accesses outside of allocations: it takes a guard
+/// zone for a part of the buffer.
+///
+/// # Errors
+/// As [`run_solo`].
+pub fn run_solo_unguarded(
+    options: &LaneOptions,
+    job: &Job,
+    plans: &[ProblemPlan],
+    calls: SoloCalls,
+    limit: Duration,
+) -> Result<SoloRun, LaneError> {
+    run_one(options, &SoloOrder { job, plans, calls, unguarded: true }, limit)
+}
+
+struct SoloOrder<'a> {
+    job: &'a Job,
+    plans: &'a [ProblemPlan],
+    calls: SoloCalls,
+    unguarded: bool,
+}
+
+fn run_one(options: &LaneOptions, order: &SoloOrder<'_>, limit: Duration) -> Result<SoloRun, LaneError> {
     let began = Instant::now();
     let command = options.command.clone().map_or_else(own_worker, Ok)?;
     let mut child = match begin(&command, options) {
@@ -56,6 +84,7 @@ pub fn run_solo(
             let (status, log) = (status_of(&death.how), death.log.clone());
             return Ok(SoloRun {
                 launched: Err(LaneError::Died { death }),
+                buffers: Vec::new(),
                 status,
                 log,
                 elapsed: began.elapsed(),
@@ -63,7 +92,8 @@ pub fn run_solo(
         }
         Err(error) => return Err(error),
     };
-    let launched = launch_all(&mut child, options, job, plans, calls, began + limit);
+    let mut buffers = Vec::new();
+    let launched = launch_all(&mut child, options, order, &mut buffers, began + limit);
     let status = match &launched {
         Err(LaneError::Died { death }) => status_of(&death.how),
         _ => {
@@ -72,7 +102,7 @@ pub fn run_solo(
         }
     };
     let log = child.log().text();
-    Ok(SoloRun { launched, status, log, elapsed: began.elapsed() })
+    Ok(SoloRun { launched, buffers, status, log, elapsed: began.elapsed() })
 }
 
 /// The status of a process that died by itself; none where it was killed for what it did.
@@ -85,26 +115,34 @@ fn status_of(how: &DeathHow) -> Option<ExitStatus> {
 fn launch_all(
     child: &mut DeviceWorker,
     options: &LaneOptions,
-    job: &Job,
-    plans: &[ProblemPlan],
-    SoloCalls { warmup, calls }: SoloCalls,
+    order: &SoloOrder<'_>,
+    buffers: &mut Vec<BufferSpan>,
     until: Instant,
 ) -> Result<Vec<u64>, LaneError> {
     // A tool slows everything down by a factor that nobody knows, so the whole run has one limit.
     let deadlines = || Deadlines::within(until.saturating_duration_since(Instant::now()));
     finish(child, options, &deadlines())?;
-    let load = Request::Load { slot: 0, candidate: Box::new(job.candidate.clone()) };
+    let load = Request::Load { slot: 0, candidate: Box::new(order.job.candidate.clone()) };
     match child.request(&load, &deadlines()).map_err(LaneError::died)?.response {
         Response::Loaded { .. } => {}
         other => return Err(LaneError::unexpected(&other)),
     }
-    let mut launched = Vec::new();
-    for plan in plans {
-        let run = Request::Run { slot: 0, plan: Box::new(plan.clone()), calls, warmup };
+    let SoloCalls { warmup, calls } = order.calls;
+    let mut run = |plan: &ProblemPlan, calls: u32, warmup: u32| {
+        let plan = Box::new(plan.clone());
+        let run = Request::Run { slot: 0, plan, calls, warmup, unguarded: order.unguarded };
         match child.request(&run, &deadlines()).map_err(LaneError::died)?.response {
-            Response::Ran { launches } => launched.push(launches),
-            other => return Err(LaneError::unexpected(&other)),
+            Response::Ran { launches, buffers } => Ok((launches, buffers)),
+            other => Err(LaneError::unexpected(&other)),
         }
+    };
+    let mut launched = Vec::new();
+    for plan in order.plans {
+        // A launch that faults leaves no answer behind, so the buffers' places are asked for before.
+        if order.unguarded {
+            buffers.extend(run(plan, 0, 0)?.1);
+        }
+        launched.push(run(plan, calls, warmup)?.0);
     }
     Ok(launched)
 }

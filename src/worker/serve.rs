@@ -18,7 +18,7 @@ use evo_protocol::worker::{
 use evo_space::genome::ContentHash;
 
 use super::canary;
-use super::judge::{CaseRefusal, Judge, ReferenceBinaries, Turns, honesty};
+use super::judge::{CaseRefusal, Judge, PlainRun, ReferenceBinaries, Turns, honesty};
 use super::measure::measure;
 use super::stand::{BlockSize, Stand};
 use super::wire::Wire;
@@ -90,7 +90,9 @@ impl Server {
             Request::Gate { slot, gate, depth, plans } => self.gate(slot, gate, depth, &plans),
             Request::Measure { slot, plan, mode, policy } => self.measure(slot, &plan, mode, &policy),
             Request::Pair { plans, mode, blocks, block_ms } => self.pair(&plans, mode, blocks, block_ms),
-            Request::Run { slot, plan, calls, warmup } => self.run(slot, &plan, calls.saturating_add(warmup)),
+            Request::Run { slot, plan, calls, warmup, unguarded } => {
+                self.run(slot, &plan, calls.saturating_add(warmup), unguarded)
+            }
             Request::Canary => {
                 let device = self.judge()?.device();
                 let canary_ns = canary::check(device)?;
@@ -216,11 +218,19 @@ impl Server {
         Ok(Response::Measured(Box::new(answer)))
     }
 
-    fn run(&mut self, slot: u8, plan: &ProblemPlan, calls: u32) -> Result<Response, DeviceError> {
+    fn run(
+        &mut self,
+        slot: u8,
+        plan: &ProblemPlan,
+        calls: u32,
+        unguarded: bool,
+    ) -> Result<Response, DeviceError> {
         let Server { wire, judge, .. } = self;
         let judge = judge.as_mut().ok_or_else(no_device)?;
-        let launches = judge.run_plain(slot, plan, calls, &mut |phase, detail| wire.phase(phase, detail));
-        Ok(Response::Ran { launches: launches.map_err(refusal_error)? })
+        let ran =
+            judge.run_plain(slot, plan, calls, unguarded, &mut |phase, detail| wire.phase(phase, detail));
+        let PlainRun { launches, buffers } = ran.map_err(refusal_error)?;
+        Ok(Response::Ran { launches, buffers })
     }
 
     fn pair(

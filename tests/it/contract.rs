@@ -106,7 +106,7 @@ fn hold_to_schema(words: &str, object: &Value) {
 }
 
 /// Numbers that need no unit: counts, codes, and names that the issue of the contract fixed.
-const WITHOUT_UNIT: [&str; 17] = [
+const WITHOUT_UNIT: [&str; 21] = [
     "version",
     "exit_code",
     "line",
@@ -123,6 +123,10 @@ const WITHOUT_UNIT: [&str; 17] = [
     "max_rel_error",
     "passed",
     "confirmed",
+    "errors",
+    "warnings",
+    "launches",
+    "cases",
     "configuration",
 ];
 
@@ -212,6 +216,9 @@ fn wrong_command_lines_leave_one_object() {
         "test-one scale.toml --limit-compile 0s --json",
         "benchmark scale.toml 1 2 3 4 --json",
         "profile scale.toml --metrics sm_busy --json",
+        "sanitize scale.toml --tool valgrind --json",
+        "sanitize scale.toml --allow-not-run memcheck --device host --json",
+        "sanitize scale.toml --problem q --device host --json",
         "build scale.toml --devise host --json",
         "compile scale.toml --arch sm_1 --json",
         "compile --all scale.toml 1 --json",
@@ -326,6 +333,51 @@ fn the_leaderboard_keeps_its_version() {
     let stored = fs::read_to_string(folder.path().join("evidence/leaderboard.json")).unwrap();
     let stored: Value = serde_json::from_str(&stored).unwrap();
     assert!(stored.as_object().unwrap().iter().all(|(name, value)| board[name] == *value));
+}
+
+#[test]
+fn a_device_that_the_sanitizer_does_not_know_is_not_run() {
+    let folder = stage();
+    let words = "sanitize scale.toml --device host --seed 1 --json";
+    let object = check(folder.path(), words, 1, "not_run", "tool_incompatible");
+    let result = &object["result"];
+    let states = |name: &str| -> Vec<Value> {
+        result["checks"].as_array().unwrap().iter().map(|check| check[name].clone()).collect()
+    };
+    assert_eq!(states("tool"), ["memcheck", "racecheck", "initcheck", "synccheck"]);
+    assert!(states("state").iter().all(|state| state == "not_run"), "{result}");
+    assert_eq!((&result["state"], &result["findings"]), (&"not_run".into(), &serde_json::json!([])));
+    let stand_ins = result["stand_ins"].as_array().unwrap();
+    let names: Vec<&str> = stand_ins.iter().map(|own| own["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["guard_pages", "barrier_detection"]);
+    assert!(stand_ins.iter().all(|own| own["ran"] == true), "{result}");
+    assert_eq!(result["shapes"].as_array().unwrap().last().unwrap(), "p");
+    let allowed =
+        "sanitize scale.toml --device host --seed 1 --tool racecheck --allow-not-run sanitize --json";
+    let object = check(folder.path(), allowed, 0, "not_run", "tool_incompatible");
+    assert_eq!(object["allowed_not_run"], serde_json::json!(["sanitize"]));
+    assert_eq!(object["result"]["checks"].as_array().unwrap().len(), 1);
+    assert!(
+        object["repro"].as_str().unwrap().ends_with(" --allow-not-run sanitize --tool racecheck"),
+        "{object}"
+    );
+    // A constraint, and a source that does not compile: nothing to look at.
+    fs::write(folder.path().join("scale.cu"), "no CUDA").unwrap();
+    let object = check(folder.path(), words, 1, "fail", "");
+    assert_eq!(object["result"]["verdict"], "compile_error");
+    assert_eq!(object["result"]["state"], "not_run");
+}
+
+#[test]
+fn the_host_devices_own_findings_fail() {
+    let folder = stage();
+    let beyond = SOURCE.replace("if (at < n) y[at]", "if (at == 0) y[n + 100000] = 1; if (at < n) y[at]");
+    fs::write(folder.path().join("scale.cu"), beyond).unwrap();
+    let object = check(folder.path(), "sanitize scale.toml --device host --json", 1, "fail", "");
+    let finding = &object["result"]["findings"][0];
+    assert_eq!(finding["tool"], "evo", "{object}");
+    assert_eq!(object["result"]["verdict"], finding["kind"], "{object}");
+    assert!(finding["address"].is_null() && object["reasons"]["result.findings.0.address"].is_string());
 }
 
 #[test]

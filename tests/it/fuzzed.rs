@@ -149,3 +149,8 @@ fn recordings() {
 fn profiler_pages() {
     run("profiler_page", bodies::profiler_page);
 }
+
+#[test]
+fn sanitizer_files() {
+    run("sanitizer", bodies::sanitizer);
+}

@@ -60,6 +60,7 @@ mod profiler_recorded;
 mod rare_questions;
 mod reference_command;
 mod replay;
+mod sanitize;
 mod shipped;
 mod skip;
 mod soak;

@@ -304,6 +304,15 @@ pub trait Device {
     /// Allocates a guarded buffer; `name` appears in messages about it.
     fn allocate(&mut self, name: &str, bytes: u64) -> Result<BufferId, DeviceError>;
 
+    /// Whether buffers that are allocated from now on have guard zones. A tool that looks for accesses outside of
+    /// allocations takes a guard zone for a part of the buffer. Does nothing where guards lie outside of allocations.
+    fn set_guarded(&mut self, _guarded: bool) {}
+
+    /// The address of a buffer as kernels get it and tools report it; `None` where it differs from launch to launch.
+    fn address(&mut self, _buffer: BufferId) -> Option<u64> {
+        None
+    }
+
     /// Frees a buffer.
     fn free(&mut self, buffer: BufferId) -> Result<(), DeviceError>;
 

@@ -107,6 +107,7 @@ const COMMANDS: &[CommandFields] = &[
         answers: &[COMPILED_ONE, COMPILED_MANY],
     },
     CommandFields { command: "build", version: 1, fields: COMPILED, answers: &[COMPILED_ONE] },
+    CommandFields { command: "sanitize", version: 1, fields: &[], answers: &[&["result"]] },
     CommandFields {
         command: "space",
         version: 1,

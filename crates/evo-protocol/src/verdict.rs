@@ -10,8 +10,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Version of the verdict list; a new kind or a changed meaning raises it.
-/// 2 added `passed_over`; 3 dropped `memory_leak`, which nothing ever gave.
-pub const VERDICT_VERSION: u32 = 3;
+/// 2 added `passed_over`; 3 dropped `memory_leak`, which nothing ever gave; 4 added `sanitizer`.
+pub const VERDICT_VERSION: u32 = 4;
 
 // One line per kind gives the variant, its name in files and its class, so that none of the three can be
 // forgotten.
@@ -109,6 +109,8 @@ verdict_kinds! {
     TimingEscape = "timing_escape", Timing;
     /// Faster than the device can be.
     ImpossibleSpeed = "impossible_speed", Timing;
+    /// compute-sanitizer found something (cause: the check).
+    Sanitizer = "sanitizer", Wrong;
     /// No stable number could be had.
     Noisy = "noisy", Noisy;
     /// Printed more than the cap.
@@ -367,6 +369,8 @@ pub enum Gate {
     Timing,
     /// Not faster than the device can be; outputs of timed iterations right.
     Honesty,
+    /// compute-sanitizer finds nothing. The one gate whose absence keeps nothing off the leaderboard.
+    Sanitize,
     /// Paired comparison in fresh processes.
     Confirmation,
 }
@@ -382,6 +386,7 @@ impl Gate {
         Gate::Repeatability,
         Gate::Timing,
         Gate::Honesty,
+        Gate::Sanitize,
         Gate::Confirmation,
     ];
 
@@ -396,6 +401,7 @@ impl Gate {
             Gate::Repeatability => "repeatability",
             Gate::Timing => "timing",
             Gate::Honesty => "honesty",
+            Gate::Sanitize => "sanitize",
             Gate::Confirmation => "confirmation",
         }
     }

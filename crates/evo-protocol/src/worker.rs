@@ -119,6 +119,9 @@ pub enum Request {
         calls: u32,
         /// How often they are made before.
         warmup: u32,
+        /// Whether buffers are allocated without guard zones, so that a tool sees where they end.
+        #[serde(default)]
+        unguarded: bool,
     },
     /// The health check: known work with a known answer, and how much device memory is free.
     Canary,
@@ -173,6 +176,9 @@ pub enum Response {
     Ran {
         /// Kernels of the candidate that were launched, warm-up included.
         launches: u64,
+        /// Where the arguments' buffers lie, on devices whose kernels take addresses that a tool can report.
+        #[serde(default)]
+        buffers: Vec<BufferSpan>,
     },
     /// The health check passed.
     Alive {
@@ -196,6 +202,17 @@ pub enum Response {
         /// Why.
         error: Box<DeviceError>,
     },
+}
+
+/// Where a buffer lies in the device's memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BufferSpan {
+    /// The argument's name.
+    pub name: String,
+    /// Of its first byte.
+    pub address: u64,
+    /// Its size.
+    pub bytes: u64,
 }
 
 /// What a gate found. The same value travels from the judge in the child to the cascade in the parent.

@@ -198,6 +198,10 @@ impl Device for FakeDevice {
         Ok(BufferId(self.next))
     }
 
+    fn address(&mut self, buffer: BufferId) -> Option<u64> {
+        self.buffers.contains_key(&buffer.0).then(|| u64::from(buffer.0) << 20)
+    }
+
     fn free(&mut self, buffer: BufferId) -> Result<(), DeviceError> {
         self.buffers
             .remove(&buffer.0)

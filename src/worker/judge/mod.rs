@@ -47,5 +47,6 @@ mod tests;
 mod timed;
 mod wrong;
 
+pub use plain::PlainRun;
 pub use state::{CaseRefusal, Judge, ReferenceBinaries};
 pub use timed::{TimedProblem, Turns};

@@ -1,30 +1,50 @@
 //! A candidate's launches without any judgement, for tools that watch a device: profilers and sanitizers.
 
 use evo_protocol::plan::ProblemPlan;
+use evo_protocol::worker::BufferSpan;
 
 use super::case::Case;
 use super::element::Poison;
 use super::run::{PhaseSink, RunSetting};
 use super::state::{Answers, CaseRefusal, Judge};
 
+/// What was launched for a tool.
+#[derive(Debug, Default)]
+pub struct PlainRun {
+    /// Kernels launched.
+    pub launches: u64,
+    /// Where their buffers lie, if the device says so.
+    pub buffers: Vec<BufferSpan>,
+}
+
 impl Judge {
     /// Makes all launches of a plan so many times, each time on fresh inputs and poisoned outputs, and waits for them.
-    /// Gives how many kernels were launched. evo's own kernels, which fill buffers in between, are called `evo_*`.
+    /// evo's own kernels, which fill buffers in between, are called `evo_*`. Buffers that are allocated here have no
+    /// guard zones if `unguarded`.
     pub fn run_plain(
         &mut self,
         slot: u8,
         plan: &ProblemPlan,
         calls: u32,
+        unguarded: bool,
         phase: &mut PhaseSink<'_>,
-    ) -> Result<u64, CaseRefusal> {
+    ) -> Result<PlainRun, CaseRefusal> {
         let case = Case::first(plan);
+        self.device.set_guarded(!unguarded);
         let prepared = self.prepare_lane(slot, &case, (0, 0), Answers::NotNeeded, phase);
         let launched = prepared.and_then(|prepared| {
             for _ in 0..calls {
                 prepared.run(self.device.as_mut(), &mut self.pool, RunSetting::plain(Poison::A), phase)?;
             }
-            Ok(u64::from(calls) * prepared.launches.len() as u64)
+            let named = plan.buffers.iter().zip(&prepared.buffers);
+            let spans = named.filter_map(|(own, buffer)| {
+                let address = self.device.address(*buffer)?;
+                Some(BufferSpan { name: own.name.clone(), address, bytes: own.bytes() })
+            });
+            let buffers = spans.collect();
+            Ok(PlainRun { launches: u64::from(calls) * prepared.launches.len() as u64, buffers })
         });
+        self.device.set_guarded(true);
         self.or_refusal(plan, launched)
     }
 }

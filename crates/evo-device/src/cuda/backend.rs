@@ -9,6 +9,7 @@ use evo_protocol::dtype::DType;
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::verdict::VerdictKind;
 
+use super::buffer::Buffer;
 use super::context::CudaContext;
 use super::support::Support;
 use super::{driver, info, timing};
@@ -100,6 +101,14 @@ impl Device for CudaDevice {
         // A launch in flight may still use the buffer.
         self.synchronize()?;
         self.context.memory.free(buffer)
+    }
+
+    fn set_guarded(&mut self, guarded: bool) {
+        self.context.memory.set_guarded(guarded);
+    }
+
+    fn address(&mut self, buffer: BufferId) -> Option<u64> {
+        self.context.memory.get(buffer).ok().map(Buffer::pointer)
     }
 
     fn write_at(&mut self, buffer: BufferId, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {

@@ -20,16 +20,18 @@ pub struct Buffer {
     /// Start of the allocation: of the zone before the buffer.
     pub base: sys::CUdeviceptr,
     pub bytes: u64,
+    /// Bytes of each of its guard zones: [`GUARD_BYTES`], or 0 for a buffer without.
+    pub guard_bytes: u64,
 }
 
 impl Buffer {
     /// Address of the first byte the kernel may touch.
     pub fn pointer(&self) -> sys::CUdeviceptr {
-        self.base + GUARD_BYTES
+        self.base + self.guard_bytes
     }
 
     /// The zones before and behind the buffer.
     pub fn zones(&self) -> [Zone; 2] {
-        [self.base, self.pointer() + self.bytes].map(|start| Zone { start, bytes: GUARD_BYTES })
+        [self.base, self.pointer() + self.bytes].map(|start| Zone { start, bytes: self.guard_bytes })
     }
 }

@@ -26,6 +26,8 @@ pub struct GuardedMemory {
     next: u32,
     pattern: u32,
     table: ZoneTable,
+    /// Bytes of each guard zone of new buffers.
+    guard_bytes: u64,
     /// Whether buffers came or went since the table was written.
     stale: bool,
 }
@@ -40,6 +42,7 @@ impl GuardedMemory {
             next: 0,
             pattern: GUARD_PATTERN,
             table,
+            guard_bytes: GUARD_BYTES,
             stale: true,
         }
     }
@@ -51,9 +54,15 @@ impl GuardedMemory {
             .ok_or_else(|| DeviceError::plain(VerdictKind::HarnessError, format!("no buffer {}", id.0)))
     }
 
-    /// Allocates `bytes` between two guard zones.
+    /// Whether new buffers get guard zones. Those that are there keep what they have.
+    pub fn set_guarded(&mut self, guarded: bool) {
+        self.guard_bytes = if guarded { GUARD_BYTES } else { 0 };
+    }
+
+    /// Allocates `bytes` between two guard zones, or alone.
     pub fn allocate(&mut self, name: &str, bytes: u64) -> Result<BufferId, DeviceError> {
-        let total = bytes.checked_add(2 * GUARD_BYTES).and_then(|total| usize::try_from(total).ok());
+        let guard_bytes = self.guard_bytes;
+        let total = bytes.checked_add(2 * guard_bytes).and_then(|total| usize::try_from(total).ok());
         let Some(total) = total else {
             let text = format!("buffer `{name}` of {bytes} bytes is beyond any device");
             return Err(DeviceError::plain(VerdictKind::OutOfMemory, text));
@@ -62,7 +71,7 @@ impl GuardedMemory {
         let what = format!("cannot allocate {bytes} bytes for `{name}`");
         // SAFETY: the pointer is to a live local; a context is current.
         unsafe { check(sys::cuMemAlloc_v2(&mut base, total), &what)? };
-        let buffer = Buffer { name: name.to_string(), base, bytes };
+        let buffer = Buffer { name: name.to_string(), base, bytes, guard_bytes };
         // With the present pattern, or the next check would find the new zones damaged.
         self.arm(&buffer, self.pattern)?;
         let id = BufferId(self.next);
@@ -151,8 +160,7 @@ impl GuardedMemory {
     }
 
     fn arm(&self, buffer: &Buffer, pattern: u32) -> Result<(), DeviceError> {
-        fill_range(buffer.base, GUARD_BYTES, pattern, self.stream)?;
-        fill_range(buffer.pointer() + buffer.bytes, GUARD_BYTES, pattern, self.stream)
+        buffer.zones().iter().try_for_each(|zone| fill_range(zone.start, zone.bytes, pattern, self.stream))
     }
 
     /// Rewrites all guard zones.
@@ -162,9 +170,13 @@ impl GuardedMemory {
         support.fill_zones(&self.table, pattern)
     }
 
+    fn guarded(&self) -> impl Iterator<Item = &Buffer> {
+        self.buffers.values().filter(|buffer| buffer.guard_bytes > 0)
+    }
+
     fn refresh(&mut self) -> Result<(), DeviceError> {
         if self.stale {
-            let zones: Vec<Zone> = self.buffers.values().flat_map(Buffer::zones).collect();
+            let zones: Vec<Zone> = self.guarded().flat_map(Buffer::zones).collect();
             self.table.set(&zones)?;
             self.stale = false;
         }
@@ -179,7 +191,7 @@ impl GuardedMemory {
             .into_iter()
             // The map is ordered, so zones `2n` and `2n + 1` belong to its buffer `n`.
             .map(|(zone, first, changed)| {
-                let buffer = self.buffers.values().nth(zone / 2).expect("two zones a buffer");
+                let buffer = self.guarded().nth(zone / 2).expect("two zones a buffer");
                 let origin = if zone % 2 == 0 { -(GUARD_BYTES as i64) } else { buffer.bytes as i64 };
                 GuardDamage {
                     buffer: buffer.name.clone(),

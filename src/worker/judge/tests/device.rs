@@ -25,6 +25,24 @@ fn a_crash_keeps_its_case_and_stickiness() {
 }
 
 #[test]
+fn plain_runs_say_where_buffers_lie_before_anything_is_launched() {
+    let crash: Kernel =
+        Rc::new(|_| Err(DeviceError::plain(VerdictKind::CrashIllegalAddress, "illegal address").sticky()));
+    let mut judge = judge_of(crash, check_plan("gemm"));
+    let mut run = |calls: u32| judge.run_plain(0, &gemm(5, 7, 16), calls, true, &mut { QUIET });
+    let placed = run(0).expect("nothing is launched");
+    assert_eq!(placed.launches, 0);
+    let plan = gemm(5, 7, 16);
+    let expected: Vec<(&str, u64)> =
+        plan.buffers.iter().map(|buffer| (buffer.name.as_str(), buffer.bytes())).collect();
+    let named: Vec<(&str, u64)> = placed.buffers.iter().map(|own| (own.name.as_str(), own.bytes)).collect();
+    assert_eq!(named, expected);
+    let again = run(0).expect("nothing is launched");
+    assert_eq!(again.buffers, placed.buffers, "the launch that follows has the same buffers");
+    assert!(run(1).is_err());
+}
+
+#[test]
 fn launches_that_cannot_fit_are_refused_with_numbers() {
     let check = |change: &dyn Fn(&mut FakeDevice, &mut ProblemPlan)| {
         let mut device = FakeDevice::new(vec![("k", kernel(honest))]);

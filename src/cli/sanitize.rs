@@ -1,0 +1,293 @@
+//! `evo sanitize`: one candidate under compute-sanitizer. The checks are made by `inspect::sanitize`; this brings
+//! candidate, device and tool together and says how it ended.
+
+use evo_protocol::device::DeviceKind;
+use evo_protocol::envelope::{EnvelopeStatus, LimitName};
+use evo_protocol::evaluation::Evaluation;
+use evo_space::shell::quote;
+use serde_json::json;
+
+use super::aim::{Aim, SANITIZE};
+use super::answer::Answer;
+use super::call::Call;
+use super::error::CliError;
+use super::exit_code::ExitCode;
+use super::sanitize_args::{SanitizeArgs, SanitizerChoice};
+use super::trial::{self, AskedCandidate};
+use super::{output, session};
+use crate::inspect::sanitize::{
+    SanitizeOrder, SanitizerFinding, SanitizerOutcome, SanitizerState, run_check, run_without, shapes,
+};
+use crate::report::sanitize::{self, Sanitized, StandIn};
+use crate::tool::{FoundTool, ToolFailure, ToolKind, ToolPlaces, ToolState, locate};
+
+/// Runs the command.
+pub fn run(arguments: &SanitizeArgs, call: &Call) -> Result<Answer, CliError> {
+    let mut asked = trial::ask(&arguments.one, call, Aim::Sanitize)?;
+    let mut own_words = String::new();
+    if arguments.tool != SanitizerChoice::All {
+        own_words += &format!(" --tool {}", arguments.tool.word());
+    }
+    if let Some(program) = &arguments.program {
+        own_words += &format!(" --compute-sanitizer {}", quote(&program.display().to_string()));
+    }
+    asked.setting.repro += &own_words;
+    call.know(|facts| facts.repro.clone_from(&asked.setting.repro));
+    if let Some(evaluation) = asked.refused() {
+        return refused(&evaluation, call);
+    }
+    let kind = asked.setup.choice.kind;
+    let tool = match kind {
+        DeviceKind::Cuda => {
+            locate(ToolKind::ComputeSanitizer, arguments.program.as_deref(), &ToolPlaces::of_environment())
+        }
+        DeviceKind::Host | DeviceKind::Replay => Err(not_here()),
+    };
+    let looked = match (&tool, kind) {
+        // Nothing to wait for: without a tool there is no answer on a GPU.
+        (Err(failure), DeviceKind::Cuda) => Looked::without(arguments, failure),
+        _ => match look(arguments, call, &asked, tool.as_ref())? {
+            Ok(looked) => looked,
+            Err(evaluation) => return refused(&evaluation, call),
+        },
+    };
+    let sanitized = Sanitized {
+        setting: &looked.setting(&asked),
+        tool: tool.as_ref(),
+        shapes: &looked.shapes,
+        outcomes: &looked.outcomes,
+        own: &looked.own,
+        stand_ins: &looked.stand_ins,
+    };
+    if sanitized.outcomes.iter().any(timed_out) {
+        call.hit(LimitName::Tool);
+    }
+    if !call.is_json() {
+        output::stdout(&sanitize::text(&sanitized))?;
+    }
+    Ok(answer(&sanitized, &arguments.one.allow_not_run))
+}
+
+fn timed_out(outcome: &SanitizerOutcome) -> bool {
+    outcome.failure.as_ref().is_some_and(|failure| failure.state == ToolState::TimedOut)
+}
+
+/// Why there is no tool where kernels run on the processor.
+fn not_here() -> ToolFailure {
+    ToolFailure::new(
+        ToolState::Incompatible,
+        "`compute-sanitizer` looks at kernels of a GPU: on the host device it is not run",
+    )
+    .with_hint("evo's own checks ran in its place, which is not a pass; `--device cuda` uses a GPU")
+}
+
+/// What came of a candidate that was run.
+#[derive(Default)]
+struct Looked {
+    device: Option<String>,
+    shapes: Vec<String>,
+    outcomes: Vec<SanitizerOutcome>,
+    own: Vec<SanitizerFinding>,
+    stand_ins: Vec<StandIn>,
+}
+
+impl Looked {
+    fn without(arguments: &SanitizeArgs, failure: &ToolFailure) -> Looked {
+        let checks = arguments.tool.checks().into_iter();
+        let outcomes = checks.map(|check| SanitizerOutcome::not_run(check, failure.clone())).collect();
+        Looked { outcomes, ..Looked::default() }
+    }
+
+    fn setting(&self, asked: &AskedCandidate) -> crate::report::single::Setting {
+        let mut setting = asked.setting.clone();
+        setting.device = self.device.clone().unwrap_or(setting.device);
+        setting
+    }
+}
+
+/// Runs the candidate under the tool, or without one on a device with checks of its own. A candidate that does not come
+/// so far is the inner error.
+fn look(
+    arguments: &SanitizeArgs,
+    call: &Call,
+    asked: &AskedCandidate,
+    tool: Result<&FoundTool, &ToolFailure>,
+) -> Result<Result<Looked, Box<Evaluation>>, CliError> {
+    let one = &arguments.one;
+    let opened = asked.open(one, call)?;
+    let job = match opened.job(false)? {
+        Ok((_, job)) => job,
+        Err(evaluation) => return Ok(Err(evaluation)),
+    };
+    let device = Some(opened.lane.info().name.clone());
+    // Its process holds the device, which the tool's is to have for itself.
+    drop(opened);
+    let options = session::lane_options(&asked.setup, one.worker_command.as_deref(), Some(asked.kernel()?))?;
+    let plans = shapes(&job);
+    let order = SanitizeOrder { options: &options, job: &job, plans: &plans, limit: one.limits.limit_tool };
+    let mut looked = match tool {
+        Ok(tool) => {
+            // One at a time: the tool listens on a port.
+            let checks = arguments.tool.checks().into_iter();
+            let outcomes = checks.map(|check| run_check(tool, check, &order)).collect();
+            Looked { outcomes, ..Looked::default() }
+        }
+        Err(failure) => stand_ins(Looked::without(arguments, failure), &order),
+    };
+    looked.device = device;
+    looked.shapes = plans.iter().map(|plan| plan.name.clone()).collect();
+    Ok(Ok(looked))
+}
+
+/// The host device's own checks, under their own names.
+fn stand_ins(looked: Looked, order: &SanitizeOrder<'_>) -> Looked {
+    let own = [
+        ("guard_pages", "an access beyond a buffer's pages is a fault"),
+        ("barrier_detection", "a barrier that not every thread of a block reaches is named"),
+    ];
+    let all = |ran: bool, why: Option<String>| {
+        own.map(|(name, what)| StandIn {
+            name,
+            ran,
+            message: why.clone().unwrap_or_else(|| what.to_string()),
+        })
+    };
+    let (ran, found) = match run_without(order) {
+        Ok(found) => (all(true, None), found),
+        Err(error) => (all(false, Some(error.to_string())), None),
+    };
+    Looked { stand_ins: ran.into(), own: found.into_iter().collect(), ..looked }
+}
+
+/// The answer about a candidate that cannot be run at all.
+fn refused(evaluation: &Evaluation, call: &Call) -> Result<Answer, CliError> {
+    let verdict = &evaluation.verdict;
+    if verdict.is_trouble() {
+        return Err(CliError::harness(format!("the variant could not be compiled: {}", verdict.message)));
+    }
+    if !call.is_json() {
+        let label = verdict.label();
+        output::stdout(&format!("verdict: {label}: {}\nmore: `evo explain {label}`\n", verdict.message))?;
+    }
+    let result =
+        json!({ "state": "not_run", "verdict": verdict.label(), "message": verdict.message, "findings": [] });
+    Ok(Answer { result: Some(result), ..Answer::from(ExitCode::Failed) })
+}
+
+/// How it ended. Without an answer the command has failed, unless that was allowed.
+fn answer(sanitized: &Sanitized<'_>, allowed: &[String]) -> Answer {
+    let told = sanitize::fields(sanitized);
+    let exit = match sanitized.state() {
+        SanitizerState::Pass => ExitCode::Done,
+        SanitizerState::Fail | SanitizerState::NotRun => ExitCode::Failed,
+    };
+    let answer = Answer { result: Some(told.result), reasons: told.reasons, ..Answer::from(exit) };
+    if sanitized.state() != SanitizerState::NotRun {
+        return answer;
+    }
+    let error = match sanitized.failure() {
+        Some(failure) => CliError::from(failure.clone()),
+        None => CliError::harness("no check was made"),
+    };
+    let answer = answer.despite(error);
+    match allowed.iter().any(|name| name == SANITIZE) {
+        true => Answer {
+            exit: ExitCode::Done,
+            status: EnvelopeStatus::NotRun,
+            allowed_not_run: vec![SANITIZE.to_string()],
+            ..answer
+        },
+        false => answer,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use evo_protocol::envelope::ErrorCode;
+
+    use super::*;
+    use crate::inspect::sanitize::SanitizerCheck;
+    use crate::report::single::Setting;
+
+    fn outcome(state: SanitizerState, failure: Option<ToolState>) -> SanitizerOutcome {
+        let failure = failure.map(|state| ToolFailure::new(state, "why").with_hint("do this"));
+        let none = ToolFailure::new(ToolState::Broken, "");
+        let found =
+            SanitizerFinding { tool: "memcheck".into(), ..SanitizerFinding::of_worker("Precise", "a write") };
+        SanitizerOutcome {
+            state,
+            failure,
+            findings: if state == SanitizerState::Fail { vec![found] } else { Vec::new() },
+            elapsed: Duration::from_secs(1),
+            ..SanitizerOutcome::not_run(SanitizerCheck::Memcheck, none)
+        }
+    }
+
+    fn answered(outcomes: &[SanitizerOutcome], own: &[SanitizerFinding], allowed: &[&str]) -> Answer {
+        let word = String::new;
+        let (space, kernel, device, repro) = (word(), word(), word(), word());
+        let failure = not_here();
+        let sanitized = Sanitized {
+            setting: &Setting { space, kernel, device, seed: 1, repro },
+            tool: Err(&failure),
+            shapes: &[],
+            outcomes,
+            own,
+            stand_ins: &[],
+        };
+        assert!(sanitize::text(&sanitized).contains("sanitize: "));
+        answer(&sanitized, &allowed.iter().map(|name| name.to_string()).collect::<Vec<_>>())
+    }
+
+    #[track_caller]
+    fn check(answer: &Answer, exit: ExitCode, status: EnvelopeStatus, code: Option<ErrorCode>) {
+        let seen = (answer.exit, answer.status, answer.error.as_ref().map(CliError::code));
+        assert_eq!(seen, (exit, status, code), "{answer:?}");
+    }
+
+    use SanitizerState::{Fail, NotRun, Pass};
+
+    #[test]
+    fn every_state_of_a_tool_without_an_answer_is_not_run() {
+        for (state, code) in [
+            (ToolState::Missing, ErrorCode::ToolMissing),
+            (ToolState::Refused, ErrorCode::ToolRefused),
+            (ToolState::Incompatible, ErrorCode::ToolIncompatible),
+            (ToolState::Busy, ErrorCode::ToolBusy),
+            (ToolState::TimedOut, ErrorCode::TimedOut),
+            (ToolState::Broken, ErrorCode::ToolBroken),
+        ] {
+            let outcomes = [outcome(Pass, None), outcome(NotRun, Some(state)), outcome(Pass, None)];
+            check(&answered(&outcomes, &[], &[]), ExitCode::Failed, EnvelopeStatus::NotRun, Some(code));
+            let allowed = answered(&outcomes, &[], &["sanitize"]);
+            check(&allowed, ExitCode::Done, EnvelopeStatus::NotRun, Some(code));
+            assert_eq!(allowed.allowed_not_run, ["sanitize"]);
+        }
+        // Without any check there is no pass either.
+        let none = answered(&[], &[], &[]);
+        check(&none, ExitCode::Failed, EnvelopeStatus::NotRun, Some(ErrorCode::ToolIncompatible));
+    }
+
+    #[test]
+    fn a_finding_fails_whatever_else_did_not_run() {
+        let fails = |outcomes: &[SanitizerOutcome], own: &[SanitizerFinding]| {
+            let answer = answered(outcomes, own, &["sanitize"]);
+            check(&answer, ExitCode::Failed, EnvelopeStatus::Fail, None);
+            answer.result.unwrap()
+        };
+        let found = fails(&[outcome(NotRun, Some(ToolState::Broken)), outcome(Fail, None)], &[]);
+        assert_eq!((&found["state"], &found["verdict"]), (&json!("fail"), &json!("sanitizer:memcheck")));
+        assert_eq!((&found["cause"], &found["class"]), (&json!("memcheck"), &json!("wrong")));
+        let own = [SanitizerFinding::of_worker("crash_trap", "trap")];
+        let found = fails(&[outcome(NotRun, Some(ToolState::Incompatible))], &own);
+        assert_eq!((&found["verdict"], &found["findings"][0]["tool"]), (&json!("crash_trap"), &json!("evo")));
+    }
+
+    #[test]
+    fn all_checks_together_pass() {
+        let outcomes = [outcome(Pass, None), outcome(Pass, None)];
+        check(&answered(&outcomes, &[], &[]), ExitCode::Done, EnvelopeStatus::Pass, None);
+    }
+}

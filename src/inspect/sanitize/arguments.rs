@@ -1,0 +1,199 @@
+//! The command line of each check.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::check::SanitizerCheck;
+use crate::tool::{FoundTool, ToolArguments};
+
+/// What the tool exits with if it found something. No program that evo starts exits with it otherwise.
+pub(super) const FOUND: i32 = 86;
+
+/// Records that the tool writes; it counts the others.
+const PRINT_LIMIT: &str = "100";
+
+/// Bytes that memcheck puts behind each allocation, so that an access slightly beyond one does not meet the next.
+const PADDING_BYTES: &str = "4096";
+
+/// The names of evo's own kernels, which are trusted and take most of the time.
+const OWN_KERNELS: &str = "evo_";
+
+/// Where the tool writes. Its default is stdout, which is the worker's protocol.
+#[derive(Clone, Debug)]
+pub struct SanitizerFiles {
+    /// Text, with the summary.
+    pub log: PathBuf,
+    /// One record for each finding.
+    pub xml: PathBuf,
+}
+
+impl SanitizerFiles {
+    /// Files in a folder.
+    pub fn within(folder: &Path) -> SanitizerFiles {
+        SanitizerFiles { log: folder.join("sanitizer.log"), xml: folder.join("sanitizer.xml") }
+    }
+}
+
+/// The arguments of one check, and what is to be said about them.
+#[derive(Clone, Debug)]
+pub struct SanitizerCommand {
+    /// They end before the program that the tool starts.
+    pub arguments: ToolArguments,
+    /// Why something is not as usual; empty where all is.
+    pub notes: Vec<String>,
+}
+
+/// The arguments with which a version of the tool makes a check. `entries` are the candidate's kernels, `limit` is that
+/// of the whole run.
+pub fn sanitizer_command(
+    tool: &FoundTool,
+    check: SanitizerCheck,
+    entries: &[String],
+    files: &SanitizerFiles,
+    limit: Duration,
+) -> SanitizerCommand {
+    let known = &tool.options;
+    let seconds = limit.as_secs().max(1).to_string();
+    let code = FOUND.to_string();
+    // Without the first five there is no answer, or none that means what evo reads into it.
+    let mut arguments = ToolArguments::default()
+        .demanded(known, "--tool", [check.as_str()])
+        .demanded(known, "--log-file", [literal(&files.log)])
+        .demanded(known, "--xml", [""; 0])
+        .demanded(known, "--save", [literal(&files.xml)])
+        .demanded(known, "--error-exitcode", [code.as_str()])
+        .preferred(known, "--target-processes", ["application-only"])
+        .preferred(known, "--launch-timeout", [seconds.as_str()])
+        .preferred(known, "--show-backtrace", ["device"])
+        .preferred(known, "--print-limit", [PRINT_LIMIT])
+        // The worker says which call failed; a record must be about the kernel.
+        .preferred(known, "--report-api-errors", ["no"])
+        .preferred(known, "--check-warpgroup-mma", ["yes"])
+        .preferred(known, "--check-bulk-copy", ["yes"]);
+    let mut sees_fills = true;
+    match check {
+        SanitizerCheck::Memcheck => arguments = arguments.preferred(known, "--padding", [PADDING_BYTES]),
+        SanitizerCheck::Racecheck => {
+            // Before the whole run is ended, which would leave no record.
+            let patience = (limit / 2).as_millis().to_string();
+            arguments = arguments.preferred(known, "--racecheck-deadlock-timeout", [patience.as_str()]);
+        }
+        SanitizerCheck::Initcheck => {
+            let track = "--initcheck-track-filtered-global-memory";
+            sees_fills = known.contains(track);
+            arguments = arguments.preferred(known, "--initcheck-address-space", ["all"]).preferred(
+                known,
+                track,
+                ["yes"],
+            );
+        }
+        SanitizerCheck::Synccheck => {}
+    }
+    let mut notes = Vec::new();
+    // The tool looks for the text anywhere in a name: a kernel that happens to have it would not be checked at all.
+    let hidden = entries.iter().find(|entry| entry.contains(OWN_KERNELS));
+    match hidden {
+        Some(entry) => {
+            notes.push(format!("evo's own kernels are checked too, because `{entry}` is named like one"));
+        }
+        None if !sees_fills => notes.push(
+            "evo's own kernels are checked too, because this version would not see what they write"
+                .to_string(),
+        ),
+        None => {
+            let filter = format!("kns={OWN_KERNELS}");
+            arguments = arguments.preferred(known, "--kernel-name-exclude", [filter.as_str()]);
+        }
+    }
+    SanitizerCommand { arguments, notes }
+}
+
+/// A path in which the tool replaces nothing: `%p` would become its process id.
+fn literal(path: &Path) -> String {
+    path.to_string_lossy().replace('%', "%%")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::tool::{ToolKind, ToolVersion};
+
+    const OPTIONS: &[&str] = &[
+        "--tool",
+        "--log-file",
+        "--xml",
+        "--save",
+        "--error-exitcode",
+        "--target-processes",
+        "--launch-timeout",
+        "--show-backtrace",
+        "--print-limit",
+        "--padding",
+        "--kernel-name-exclude",
+    ];
+
+    fn line(
+        check: SanitizerCheck,
+        without: &[&str],
+        more: &[&str],
+        entry: &str,
+    ) -> (String, SanitizerCommand) {
+        let known = OPTIONS.iter().chain(more).filter(|option| !without.contains(option));
+        let options: BTreeSet<String> = known.map(|option| option.to_string()).collect();
+        let tool = FoundTool {
+            kind: ToolKind::ComputeSanitizer,
+            path: "/t".into(),
+            version: ToolVersion::of(&[2025, 3]),
+            options,
+        };
+        let files = SanitizerFiles::within(Path::new("/f%p"));
+        let made = sanitizer_command(&tool, check, &[entry.to_string()], &files, Duration::from_secs(30));
+        let words = made.arguments.words().iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>();
+        (words.join(" "), made)
+    }
+
+    #[test]
+    fn the_line_is_the_documented_one() {
+        let (words, made) = line(SanitizerCheck::Memcheck, &[], &[], "scale");
+        assert_eq!(
+            words,
+            "--tool memcheck --log-file /f%%p/sanitizer.log --xml --save /f%%p/sanitizer.xml --error-exitcode 86 \
+             --target-processes application-only --launch-timeout 30 --show-backtrace device --print-limit 100 \
+             --padding 4096 --kernel-name-exclude kns=evo_"
+        );
+        assert_eq!(
+            made.arguments.left_out(),
+            ["--report-api-errors", "--check-warpgroup-mma", "--check-bulk-copy"]
+        );
+        assert!(made.arguments.lacking().is_empty() && made.notes.is_empty());
+    }
+
+    #[test]
+    fn what_an_answer_needs_is_demanded() {
+        for option in ["--xml", "--save", "--log-file", "--error-exitcode", "--tool"] {
+            let (_, made) = line(SanitizerCheck::Synccheck, &[option], &[], "scale");
+            assert_eq!(made.arguments.lacking(), [option]);
+        }
+    }
+
+    #[test]
+    fn no_kernel_of_the_candidate_is_filtered_out() {
+        let (words, made) = line(SanitizerCheck::Synccheck, &[], &[], "my_evo_kernel");
+        assert!(!words.contains("--kernel-name-exclude") && made.notes[0].contains("my_evo_kernel"));
+    }
+
+    #[test]
+    fn initcheck_sees_what_evo_writes() {
+        let (words, made) = line(SanitizerCheck::Initcheck, &[], &[], "scale");
+        assert!(!words.contains("--kernel-name-exclude") && made.notes.len() == 1, "{words}");
+        let newer = ["--initcheck-track-filtered-global-memory", "--initcheck-address-space"];
+        let (words, _) = line(SanitizerCheck::Initcheck, &[], &newer, "scale");
+        assert!(words.ends_with(
+            "--initcheck-address-space all --initcheck-track-filtered-global-memory yes --kernel-name-exclude kns=evo_"
+        ));
+        let (words, _) = line(SanitizerCheck::Racecheck, &[], &["--racecheck-deadlock-timeout"], "scale");
+        assert!(words.contains("--racecheck-deadlock-timeout 15000 "), "{words}");
+    }
+}

@@ -1,0 +1,258 @@
+//! A record as people and programs read it.
+
+use evo_protocol::worker::BufferSpan;
+use serde::Serialize;
+
+use super::check::SanitizerCheck;
+use super::records::SanitizerRecord;
+
+/// How far from a buffer an access is still told with that buffer's name, bytes.
+const NEAR_BYTES: u64 = 64 << 10;
+
+/// One finding. What the tool did not say is null.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct SanitizerFinding {
+    /// The check, or `evo` for what the worker itself saw.
+    pub tool: String,
+    /// The tool's word, such as `Precise`; for `evo` the verdict.
+    pub kind: Option<String>,
+    /// `error` or `warning`.
+    pub level: String,
+    /// One line.
+    pub what: String,
+    /// `read`, `write` or `atomic`.
+    pub access: Option<String>,
+    pub size_bytes: Option<u64>,
+    /// The kernel.
+    pub entry: Option<String>,
+    /// The source as the compiler saw it: `evo render` prints it.
+    pub file: Option<String>,
+    /// From 1.
+    pub line: Option<u64>,
+    /// x, y, z of the first thread.
+    pub thread: Option<[u64; 3]>,
+    /// x, y, z of its block.
+    pub block: Option<[u64; 3]>,
+    /// As `0x…`.
+    pub address: Option<String>,
+    /// The argument in whose buffer the address lies, or near which.
+    pub argument: Option<String>,
+}
+
+impl SanitizerFinding {
+    /// The `tool` of what the worker itself saw.
+    pub const OF_EVO: &str = "evo";
+
+    /// The names of fields that may be null.
+    pub const OPTIONAL: [&str; 10] =
+        ["kind", "access", "size_bytes", "entry", "file", "line", "thread", "block", "address", "argument"];
+
+    /// What a record says. `entries` are the candidate's kernels, `buffers` are where its arguments lay.
+    pub fn of(
+        check: SanitizerCheck,
+        record: &SanitizerRecord,
+        entries: &[String],
+        buffers: &[BufferSpan],
+    ) -> SanitizerFinding {
+        let what = record.text("what.text").or_else(|| record.find(|path| leaf(path) == "text"));
+        let what = what.unwrap_or("the tool does not say what it found").to_string();
+        let address = record.find(|path| is_of_device(path) && is_address(leaf(path))).and_then(number);
+        let path = ["where.path", "where.file"].iter().find_map(|path| record.text(path));
+        let place = path.map(str::to_string).zip(record.text("where.line").and_then(number));
+        let place = place.or_else(|| place_in(&what));
+        SanitizerFinding {
+            tool: check.as_str().to_string(),
+            kind: record.kind().map(str::to_string),
+            level: if record.is_warning() { "warning" } else { "error" }.to_string(),
+            access: access(record, &what),
+            size_bytes: record.text("what.size").and_then(number).or_else(|| size_in(&what)),
+            entry: entry(record, &what, entries),
+            line: place.as_ref().map(|(_, line)| *line),
+            file: place.map(|(file, _)| file).or_else(|| path.map(str::to_string)),
+            thread: three(record, "threadIdx"),
+            block: three(record, "blockIdx"),
+            argument: address.and_then(|address| argument(address, buffers)),
+            address: address.map(|address| format!("{address:#x}")),
+            what,
+        }
+    }
+
+    /// What the worker itself says of the kernel.
+    pub fn of_worker(kind: &str, message: &str) -> SanitizerFinding {
+        SanitizerFinding {
+            tool: SanitizerFinding::OF_EVO.to_string(),
+            kind: Some(kind.to_string()),
+            level: "error".to_string(),
+            what: message.to_string(),
+            ..SanitizerFinding::default()
+        }
+    }
+
+    /// Whether it is more than a warning.
+    pub fn is_error(&self) -> bool {
+        self.level == "error"
+    }
+}
+
+fn leaf(path: &str) -> &str {
+    path.rsplit('.').next().unwrap_or(path)
+}
+
+fn is_of_device(path: &str) -> bool {
+    !path.starts_with("hostStack")
+}
+
+fn is_address(name: &str) -> bool {
+    ["address", "accessAddress"].contains(&name)
+}
+
+/// `4`, `0x7f00`, `1,024`.
+fn number(text: &str) -> Option<u64> {
+    let text = text.trim().replace(',', "");
+    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+fn access(record: &SanitizerRecord, what: &str) -> Option<String> {
+    let said = record.find(|path| is_of_device(path) && leaf(path) == "direction").unwrap_or(what);
+    let said = said.to_ascii_lowercase();
+    let known = ["atomic", "write", "read"].into_iter();
+    // A race is between two accesses, of which one alone would be half of it.
+    let mut named = known.filter(|word| said.contains(word));
+    named.next().filter(|word| *word == "atomic" || named.next().is_none()).map(str::to_string)
+}
+
+/// `… of size 4 bytes`.
+fn size_in(what: &str) -> Option<u64> {
+    let (_, rest) = what.split_once("of size ")?;
+    rest.split_whitespace().next().and_then(number)
+}
+
+/// `… in kernel.cu:41`.
+fn place_in(what: &str) -> Option<(String, u64)> {
+    let (_, rest) = what.split_once(" in ")?;
+    let word = rest.split_whitespace().next()?;
+    let (file, line) = word.rsplit_once(':')?;
+    Some((file.to_string(), line.parse().ok()?))
+}
+
+/// The kernel: an entry of the candidate among the functions that the record names, or the innermost one.
+fn entry(record: &SanitizerRecord, what: &str, entries: &[String]) -> Option<String> {
+    let functions =
+        || record.all(|path| is_of_device(path) && ["func", "kernel", "name"].contains(&leaf(path)));
+    let known = functions().find_map(|name| entries.iter().find(|entry| *entry == plain(name)));
+    let in_text = || {
+        let words = what.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+        words.filter_map(|word| entries.iter().find(|entry| *entry == word)).next()
+    };
+    known.or_else(in_text).cloned().or_else(|| record.text("where.func").map(|name| plain(name).to_string()))
+}
+
+/// A function's name without its parameters and return type: `void k<4>(float *)` gives `k`.
+fn plain(name: &str) -> &str {
+    let end = name.find(['(', '<']).unwrap_or(name.len());
+    name[..end].trim().rsplit([' ', ':']).next().unwrap_or(name)
+}
+
+fn three(record: &SanitizerRecord, name: &str) -> Option<[u64; 3]> {
+    let one = |axis: &str| {
+        let own = format!("who.{name}.{axis}");
+        let end = format!(".{name}.{axis}");
+        record.text(&own).or_else(|| record.find(|path| path.ends_with(&end))).and_then(number)
+    };
+    Some([one("x")?, one("y")?, one("z")?])
+}
+
+/// The buffer in which an address lies, or the nearest one.
+fn argument(address: u64, buffers: &[BufferSpan]) -> Option<String> {
+    let distance = |buffer: &BufferSpan| {
+        let last = buffer.address.saturating_add(buffer.bytes.max(1) - 1);
+        buffer.address.saturating_sub(address).max(address.saturating_sub(last))
+    };
+    let nearest = buffers.iter().min_by_key(|buffer| distance(buffer))?;
+    (distance(nearest) <= NEAR_BYTES).then(|| nearest.name.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::records::read_records;
+    use super::*;
+
+    fn finding(check: SanitizerCheck, record: &str) -> SanitizerFinding {
+        let text = format!("<ComputeSanitizerOutput><record>{record}</record></ComputeSanitizerOutput>");
+        let list = read_records(text.as_bytes()).unwrap();
+        let span = |name: &str, address, bytes| BufferSpan { name: name.into(), address, bytes };
+        let buffers = [span("x", 0x1000, 0x100), span("y", 0x20000, 0x400)];
+        SanitizerFinding::of(check, &list.records[0], &["scale".to_string()], &buffers)
+    }
+
+    #[test]
+    fn a_memcheck_record_is_read() {
+        let found = finding(
+            SanitizerCheck::Memcheck,
+            "<kind>Precise</kind><level>Error</level>\
+             <who><threadIdx><x>3</x><y>0</y><z>0</z></threadIdx><blockIdx><x>2</x><y>1</y><z>0</z></blockIdx></who>\
+             <what><text>Invalid __global__ write of size 4 bytes</text><size>4</size>\
+             <address>0x20404</address></what>\
+             <where><func>scale(const float *, float *, int)</func><path>scale.cu</path><line>5</line></where>",
+        );
+        let expected = SanitizerFinding {
+            tool: "memcheck".into(),
+            kind: Some("Precise".into()),
+            level: "error".into(),
+            what: "Invalid __global__ write of size 4 bytes".into(),
+            access: Some("write".into()),
+            size_bytes: Some(4),
+            entry: Some("scale".into()),
+            file: Some("scale.cu".into()),
+            line: Some(5),
+            thread: Some([3, 0, 0]),
+            block: Some([2, 1, 0]),
+            address: Some("0x20404".into()),
+            argument: Some("y".into()),
+        };
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn what_stands_in_the_text_alone_is_found_there() {
+        let found = finding(
+            SanitizerCheck::Racecheck,
+            "<level>Error</level><what><text>Race reported between Write access at scale(int *)+0x90 in \
+             block_error.cu:41 and Read access at scale(int *)+0x100 in block_error.cu:51 [508 hazards]</text></what>",
+        );
+        assert_eq!((found.file.as_deref(), found.line), (Some("block_error.cu"), Some(41)));
+        assert_eq!((found.entry.as_deref(), found.access), (Some("scale"), None));
+        let found = finding(
+            SanitizerCheck::Initcheck,
+            "<what><text>Uninitialized __global__ memory read of size 1,024 bytes</text></what>",
+        );
+        assert_eq!((found.access.as_deref(), found.size_bytes), (Some("read"), Some(1024)));
+        assert_eq!((found.entry, found.thread, found.address, found.argument), (None, None, None, None));
+    }
+
+    #[test]
+    fn an_address_far_from_every_buffer_has_no_argument() {
+        let of = |address: &str| {
+            finding(
+                SanitizerCheck::Memcheck,
+                &format!("<what><accessAddress>{address}</accessAddress></what>"),
+            )
+            .argument
+        };
+        assert_eq!(of("0x1000").as_deref(), Some("x"));
+        assert_eq!(of("0xff0").as_deref(), Some("x"));
+        assert_eq!(of("0x1ffff").as_deref(), Some("y"));
+        assert_eq!(of("0x87654320"), None);
+        assert_eq!(of("words"), None);
+    }
+
+    #[test]
+    fn names_of_functions_are_made_plain() {
+        assert_eq!(plain("void ns::k<4, float>(float *)"), "k");
+        assert_eq!(plain("scale"), "scale");
+        assert_eq!(plain(""), "");
+    }
+}

@@ -1,0 +1,147 @@
+//! What the tool's text says: its summary, and troubles of its own.
+
+/// What a log says beside its records.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SanitizerLog {
+    /// Errors, as `ERROR SUMMARY` counts them; absent without such a line.
+    pub errors: Option<u64>,
+    /// Errors and warnings, as `RACECHECK SUMMARY` counts them; absent without such a line.
+    pub hazards: Option<(u64, u64)>,
+    /// The tool saw nothing of the program that it started.
+    pub not_attached: Option<String>,
+    /// Something kept the tool from looking at everything.
+    pub trouble: Option<String>,
+    /// The program ended in another way than it should.
+    pub target: Option<String>,
+}
+
+/// The tool was not in the program when that ended.
+const NOT_ATTACHED: [&str; 2] =
+    ["Target application terminated before first instrumented API call", "No attachable process found"];
+
+/// Lines with which the tool says that it may have missed something.
+const TROUBLES: [&str; 4] = [
+    "Internal Sanitizer Error",
+    "Results might be incorrect",
+    "Errors might go undetected",
+    "Internal Error",
+];
+
+/// Lines about the end of the program.
+const ENDS: [&str; 2] = ["process didn't terminate successfully", "Target application returned an error"];
+
+/// Reads a log. Text that is not the tool's is passed over.
+pub fn read_log(text: &str) -> SanitizerLog {
+    let mut log = SanitizerLog::default();
+    for line in text.lines() {
+        // What programs print may stand between the tool's lines and looks like anything.
+        let Some(said) = line.trim_start().strip_prefix("=========").map(str::trim) else { continue };
+        if let Some(count) = said.strip_prefix("ERROR SUMMARY:").and_then(|rest| errors(rest.trim())) {
+            log.errors = Some(log.errors.unwrap_or(0).saturating_add(count));
+        }
+        if let Some((errors, warnings)) =
+            said.strip_prefix("RACECHECK SUMMARY:").and_then(|rest| hazards(rest.trim()))
+        {
+            let (before, also) = log.hazards.unwrap_or_default();
+            log.hazards = Some((before.saturating_add(errors), also.saturating_add(warnings)));
+        }
+        let among = |known: &[&str]| known.iter().any(|text| said.contains(text));
+        // Records begin with what was found; racecheck's alone have the level in front.
+        let of_its_own =
+            said.strip_prefix("Error:").is_some_and(|rest| !rest.trim_start().starts_with("Race"));
+        let slots = [
+            (&mut log.not_attached, among(&NOT_ATTACHED)),
+            (&mut log.trouble, among(&TROUBLES) || of_its_own && !among(&ENDS)),
+            (&mut log.target, among(&ENDS)),
+        ];
+        for (slot, applies) in slots {
+            if applies && slot.is_none() {
+                *slot = Some(said.chars().take(300).collect());
+            }
+        }
+    }
+    log
+}
+
+/// `0 errors`, `1 error`. A line about errors that were not printed counts those a second time.
+fn errors(rest: &str) -> Option<u64> {
+    let (count, what) = rest.split_once(' ')?;
+    matches!(what.trim(), "error" | "errors").then(|| number(count)).flatten()
+}
+
+/// `1 hazard displayed (1 error, 0 warnings)`.
+fn hazards(rest: &str) -> Option<(u64, u64)> {
+    let (shown, counts) = rest.split_once('(')?;
+    let (count, what) = shown.trim().split_once(' ')?;
+    number(count)?;
+    if !matches!(what, "hazard displayed" | "hazards displayed") {
+        return None;
+    }
+    let (errors, warnings) = counts.trim_end().strip_suffix(')')?.split_once(',')?;
+    let one = |text: &str, words: [&str; 2]| {
+        let (count, what) = text.trim().split_once(' ')?;
+        words.contains(&what).then(|| number(count)).flatten()
+    };
+    Some((one(errors, ["error", "errors"])?, one(warnings, ["warning", "warnings"])?))
+}
+
+/// A number with or without separators.
+fn number(text: &str) -> Option<u64> {
+    text.replace(',', "").parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(lines: &str) -> SanitizerLog {
+        read_log(&format!("========= COMPUTE-SANITIZER\n{lines}\n"))
+    }
+
+    #[test]
+    fn summaries_are_read() {
+        assert_eq!(said("========= ERROR SUMMARY: 0 errors").errors, Some(0));
+        assert_eq!(said("========= ERROR SUMMARY: 1 error").errors, Some(1));
+        let many = "========= ERROR SUMMARY: 1,133 errors\n\
+                    ========= ERROR SUMMARY: 1033 errors were not printed. Use --print-limit option";
+        assert_eq!(said(many).errors, Some(1133));
+        let race = |text: &str| said(&format!("========= RACECHECK SUMMARY: {text}")).hazards;
+        assert_eq!(race("0 hazards displayed (0 errors, 0 warnings)"), Some((0, 0)));
+        assert_eq!(race("1 hazard displayed (1 error, 0 warnings)"), Some((1, 0)));
+        assert_eq!(race("3 hazards displayed (2 errors, 1 warning) "), Some((2, 1)));
+        for cut in
+            ["", "0 hazards", "0 hazards displayed (0 errors", "x hazards displayed (0 errors, 0 warnings)"]
+        {
+            assert_eq!(race(cut), None, "{cut}");
+        }
+    }
+
+    #[test]
+    fn what_the_program_prints_is_not_a_summary() {
+        for text in
+            ["ERROR SUMMARY: 0 errors", "x ========= ERROR SUMMARY: 0 errors", "========= ERROR SUMMARY: 0"]
+        {
+            assert_eq!(said(text).errors, None, "{text}");
+        }
+        assert_eq!(said("========= LEAK SUMMARY: 1024 bytes leaked in 1 allocations").errors, None);
+    }
+
+    #[test]
+    fn troubles_are_told_apart() {
+        // As compute-sanitizer 2026.4 prints it on a machine without a GPU.
+        let dead = said(
+            "========= Error: process didn't terminate successfully\n\
+             ========= Error: Target application terminated before first instrumented API call",
+        );
+        assert!(dead.not_attached.is_some() && dead.target.is_some() && dead.errors.is_none(), "{dead:?}");
+        let internal = said("========= Internal Sanitizer Error: Errors might go undetected");
+        assert!(internal.trouble.is_some(), "{internal:?}");
+        let unknown = said(
+            "========= Error: Device not supported. See the documentation\n========= ERROR SUMMARY: 0 errors",
+        );
+        assert!(unknown.trouble.is_some_and(|text| text.contains("not supported")));
+        let race = "========= Error: Race reported between Write access at k(int *)+0x90\n\
+                    ========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)";
+        assert_eq!(said(race).trouble, None);
+    }
+}

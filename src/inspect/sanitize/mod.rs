@@ -1,0 +1,24 @@
+//! One candidate under compute-sanitizer.
+//!
+//! A check passes only where two independent answers agree: the tool has written its summary and found nothing, and the
+//! worker has made every launch. `arguments` are those of each check, `log` and `records` read what the tool wrote,
+//! `finding` turns a record into what people read, `outcome` weighs both answers, `run` brings the parts together, and `verdict` says
+//! what that means for the candidate.
+
+mod arguments;
+mod check;
+mod finding;
+mod log;
+mod outcome;
+mod records;
+mod run;
+mod verdict;
+
+pub use arguments::{SanitizerCommand, SanitizerFiles, sanitizer_command};
+pub use check::SanitizerCheck;
+pub use finding::SanitizerFinding;
+pub use log::{SanitizerLog, read_log};
+pub use outcome::{SanitizerEvidence, SanitizerOutcome, SanitizerState};
+pub use records::{RecordList, RecordsError, SanitizerRecord, read_records};
+pub use run::{SanitizeOrder, run_check, run_without, shapes};
+pub use verdict::{sanitizer_report, sanitizer_verdict, worker_verdict};

@@ -1,0 +1,357 @@
+//! The tool's XML, read event by event: `<record>`s below `<ComputeSanitizerOutput>`.
+//!
+//! NVIDIA publishes no schema of it, and its elements differ between versions. So every text below a record is kept
+//! under its path, and [`SanitizerRecord`] picks what it knows; what it does not know stays absent. A document that is
+//! not whole, or not this one, is an error: its findings would be missing.
+
+use std::collections::BTreeMap;
+
+use quick_xml::Reader;
+use quick_xml::escape::resolve_xml_entity;
+use quick_xml::events::{BytesRef, Event};
+use thiserror::Error;
+
+/// A document may be this large; 100 records take some hundred kilobytes.
+pub(super) const BYTES_MAX: u64 = 64 << 20;
+/// Elements within elements; records have five.
+const DEPTH_MAX: usize = 32;
+/// Records kept. The others are counted.
+const KEPT: usize = 200;
+/// Texts kept of one record: backtraces can be long.
+const TEXTS_MAX: usize = 256;
+/// Bytes kept of one text: mangled names of templates can be long.
+const TEXT_BYTES_MAX: usize = 4096;
+
+const ROOT: &str = "ComputeSanitizerOutput";
+const RECORD: &str = "record";
+
+/// Why there are no records to be had.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum RecordsError {
+    /// Nothing was written.
+    #[error("there is no file with records")]
+    Missing,
+    /// The file cannot be read.
+    #[error("the file with records cannot be read: {0}")]
+    Unreadable(String),
+    /// More than evo reads.
+    #[error("the file with records has more than {} MiB", BYTES_MAX >> 20)]
+    TooLarge,
+    /// It is not XML, or not UTF-8.
+    #[error("the file with records is not XML: {why} (byte {at})")]
+    NotXml { why: String, at: u64 },
+    /// It ends in the middle.
+    #[error("the file with records ends in the middle")]
+    CutOff,
+    /// It is XML and something else.
+    #[error("the file with records begins with `<{0}>`")]
+    OtherRoot(String),
+    /// It declares a document type, which the tool's files do not.
+    #[error("the file with records declares a document type")]
+    Declared,
+    /// Its elements are nested too deeply.
+    #[error("the file with records has more than {DEPTH_MAX} elements inside each other")]
+    TooDeep,
+}
+
+/// The records of a file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RecordList {
+    /// The first ones.
+    pub records: Vec<SanitizerRecord>,
+    /// How many there are.
+    pub total: u64,
+    /// How many of all are warnings, or less.
+    pub warnings: u64,
+    /// How many are about the tool or about a call of the driver, and not about a kernel.
+    pub foreign: u64,
+}
+
+impl RecordList {
+    /// Records that blame a kernel.
+    pub fn errors(&self) -> u64 {
+        self.total - self.warnings - self.foreign
+    }
+}
+
+/// One record: its texts by path, such as `what.text`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SanitizerRecord {
+    texts: BTreeMap<String, String>,
+}
+
+impl SanitizerRecord {
+    /// The text of an element, by its path below the record.
+    pub fn text(&self, path: &str) -> Option<&str> {
+        self.texts.get(path).map(String::as_str)
+    }
+
+    /// The first text whose path passes.
+    pub fn find(&self, passes: impl Fn(&str) -> bool) -> Option<&str> {
+        self.all(passes).next()
+    }
+
+    /// All texts whose path passes.
+    pub fn all(&self, passes: impl Fn(&str) -> bool) -> impl Iterator<Item = &str> {
+        self.texts.iter().filter(move |(path, _)| passes(path)).map(|(_, text)| text.as_str())
+    }
+
+    /// `Precise`, `Api`, …
+    pub fn kind(&self) -> Option<&str> {
+        self.text("kind")
+    }
+
+    /// `Error`, `Warning`, …
+    pub fn level(&self) -> Option<&str> {
+        self.text("level")
+    }
+
+    /// Whether it says of itself that it is less than an error. One that says nothing is an error.
+    pub fn is_warning(&self) -> bool {
+        self.level().is_some_and(|level| {
+            ["warning", "warn", "info"].iter().any(|known| level.eq_ignore_ascii_case(known))
+        })
+    }
+
+    /// Whether it is about a call of the driver or about the tool itself.
+    pub fn is_foreign(&self) -> bool {
+        let known = ["api", "api error", "sanitizer", "sanitizer error", "internal", "internal error"];
+        self.kind().is_some_and(|kind| known.iter().any(|known| kind.eq_ignore_ascii_case(known)))
+    }
+
+    fn add(&mut self, path: String, text: &str) {
+        let text = text.trim();
+        // The first of several frames is the innermost one, and other lists do not occur.
+        if !text.is_empty() && self.texts.len() < TEXTS_MAX && !self.texts.contains_key(&path) {
+            self.texts.insert(path, text.to_string());
+        }
+    }
+}
+
+/// Reads a file's bytes.
+///
+/// # Errors
+/// See [`RecordsError`]; whatever was read before it is dropped, because it may not be all.
+pub fn read_records(bytes: &[u8]) -> Result<RecordList, RecordsError> {
+    if bytes.len() as u64 > BYTES_MAX {
+        return Err(RecordsError::TooLarge);
+    }
+    let text = str::from_utf8(bytes).map_err(|error| RecordsError::NotXml {
+        why: "it is not UTF-8".to_string(),
+        at: error.valid_up_to() as u64,
+    })?;
+    let mut reader = Reader::from_str(text);
+    let mut document = Document::default();
+    loop {
+        let event = reader.read_event();
+        let at = reader.buffer_position();
+        let event = event.map_err(|error| match error {
+            // A tag, a comment or a reference that the file ends in.
+            quick_xml::Error::Syntax(_) => RecordsError::CutOff,
+            other => RecordsError::NotXml { why: other.to_string(), at },
+        })?;
+        if document.see(event, at)? {
+            return document.end();
+        }
+    }
+}
+
+#[derive(Default)]
+struct Document {
+    /// Names of the open elements.
+    open: Vec<String>,
+    has_root: bool,
+    record: Option<SanitizerRecord>,
+    text: String,
+    list: RecordList,
+}
+
+impl Document {
+    /// Takes one event; whether it was the last.
+    fn see(&mut self, event: Event<'_>, at: u64) -> Result<bool, RecordsError> {
+        match event {
+            Event::Start(tag) => self.start(tag.name().into_inner())?,
+            Event::End(_) => self.close(),
+            Event::Empty(tag) => {
+                self.start(tag.name().into_inner())?;
+                self.close();
+            }
+            Event::Text(text) => self.content(&text.xml10_content(), at)?,
+            Event::CData(text) => self.content(&text.xml10_content(), at)?,
+            Event::GeneralRef(reference) => {
+                let character = resolved(&reference, at)?;
+                self.content(character.encode_utf8(&mut [0; 4]), at)?;
+            }
+            Event::DocType(_) => return Err(RecordsError::Declared),
+            Event::Comment(_) | Event::Decl(_) | Event::PI(_) => {}
+            Event::Eof => return Ok(true),
+        }
+        Ok(false)
+    }
+
+    fn start(&mut self, name: &str) -> Result<(), RecordsError> {
+        if self.open.is_empty() && (self.has_root || name != ROOT) {
+            return Err(RecordsError::OtherRoot(clipped(name, 80).to_string()));
+        }
+        self.has_root = true;
+        if self.open.len() >= DEPTH_MAX {
+            return Err(RecordsError::TooDeep);
+        }
+        if self.open.len() == 1 && name == RECORD {
+            self.record = Some(SanitizerRecord::default());
+        }
+        self.open.push(clipped(name, 80).to_string());
+        self.text.clear();
+        Ok(())
+    }
+
+    fn close(&mut self) {
+        // Text stands in the innermost elements alone; after one was closed it is the space between them.
+        if let Some(record) = &mut self.record
+            && self.open.len() > 2
+        {
+            record.add(self.open[2..].join("."), &self.text);
+        }
+        self.text.clear();
+        self.open.pop();
+        if self.open.len() == 1
+            && let Some(record) = self.record.take()
+        {
+            self.list.total += 1;
+            // Each counts once: a warning about a call is a warning.
+            self.list.warnings += u64::from(record.is_warning());
+            self.list.foreign += u64::from(record.is_foreign() && !record.is_warning());
+            if self.list.records.len() < KEPT {
+                self.list.records.push(record);
+            }
+        }
+    }
+
+    fn content(&mut self, text: &str, at: u64) -> Result<(), RecordsError> {
+        if self.open.is_empty() {
+            return match text.trim().is_empty() {
+                true => Ok(()),
+                false => {
+                    Err(RecordsError::NotXml { why: "there is text outside of all elements".to_string(), at })
+                }
+            };
+        }
+        if self.record.is_some() {
+            let room = TEXT_BYTES_MAX.saturating_sub(self.text.len());
+            self.text.push_str(clipped(text, room));
+        }
+        Ok(())
+    }
+
+    fn end(self) -> Result<RecordList, RecordsError> {
+        match self.has_root && self.open.is_empty() {
+            true => Ok(self.list),
+            false => Err(RecordsError::CutOff),
+        }
+    }
+}
+
+/// The character that a reference means. Only the five that XML has itself, and numbers, are known: nothing expands.
+fn resolved(reference: &BytesRef<'_>, at: u64) -> Result<char, RecordsError> {
+    let unknown =
+        || RecordsError::NotXml { why: format!("`&{};` means nothing", clipped(reference, 40)), at };
+    match reference.resolve_char_ref().map_err(|_| unknown())? {
+        Some(character) => Ok(character),
+        None => resolve_xml_entity(reference).and_then(|text| text.chars().next()).ok_or_else(unknown),
+    }
+}
+
+/// The beginning of a text, at most so many bytes.
+fn clipped(text: &str, bytes: usize) -> &str {
+    let end = (0..=bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(0)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document(records: &str) -> String {
+        format!(
+            "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<ComputeSanitizerOutput>{records}</ComputeSanitizerOutput>\n"
+        )
+    }
+
+    const PRECISE: &str = "<record><kind>Precise</kind><level>Error</level>\
+        <what><text>Invalid __global__ write of size 4 bytes</text><size>4</size></what>\
+        <where><func>scale(float *, int)</func><path>scale.cu</path><line>5</line></where></record>";
+
+    #[test]
+    fn records_are_read_with_their_paths() {
+        let list = read_records(document(PRECISE).as_bytes()).unwrap();
+        assert_eq!((list.total, list.errors(), list.warnings, list.foreign), (1, 1, 0, 0));
+        let record = &list.records[0];
+        assert_eq!(record.text("what.text"), Some("Invalid __global__ write of size 4 bytes"));
+        assert_eq!(record.text("where.line"), Some("5"));
+        for empty in [document(""), document("\n  \n"), "<ComputeSanitizerOutput/>".to_string()] {
+            assert_eq!(read_records(empty.as_bytes()).unwrap(), RecordList::default());
+        }
+    }
+
+    #[test]
+    fn names_of_templates_keep_their_brackets() {
+        let text =
+            "<record><where><func>k&lt;int, &#52;&gt;(float *)<![CDATA[ & more]]></func></where></record>";
+        let list = read_records(document(text).as_bytes()).unwrap();
+        assert_eq!(list.records[0].text("where.func"), Some("k<int, 4>(float *) & more"));
+    }
+
+    #[test]
+    fn warnings_and_errors_of_calls_are_told_apart() {
+        let of =
+            |kind: &str, level: &str| format!("<record><kind>{kind}</kind><level>{level}</level></record>");
+        let all = [of("Race", "Warning"), of("Api", "Error"), of("Race", "Error"), "<record/>".to_string()];
+        let list = read_records(document(&all.concat()).as_bytes()).unwrap();
+        assert_eq!((list.total, list.warnings, list.foreign, list.errors()), (4, 1, 1, 2));
+    }
+
+    #[test]
+    fn many_records_are_counted_and_few_are_kept() {
+        let list = read_records(document(&PRECISE.repeat(5000)).as_bytes()).unwrap();
+        assert_eq!((list.total, list.records.len()), (5000, KEPT));
+    }
+
+    #[test]
+    fn what_is_not_whole_is_an_error() {
+        let whole = document(&PRECISE.repeat(2));
+        let end = whole.trim_end().len();
+        for length in 0..end {
+            assert!(read_records(&whole.as_bytes()[..length]).is_err(), "{:?}", &whole[..length]);
+        }
+        assert!(read_records(whole.as_bytes()).is_ok());
+    }
+
+    #[track_caller]
+    fn refuses(text: &str) -> RecordsError {
+        read_records(text.as_bytes()).unwrap_err()
+    }
+
+    #[test]
+    fn what_is_something_else_is_an_error() {
+        assert_eq!(refuses("<html></html>"), RecordsError::OtherRoot("html".into()));
+        assert_eq!(refuses(&document("").repeat(2)), RecordsError::OtherRoot(ROOT.into()));
+        assert_eq!(
+            refuses("<!DOCTYPE x [<!ENTITY a 'b'>]><ComputeSanitizerOutput/>"),
+            RecordsError::Declared
+        );
+        assert!(matches!(refuses(&document("&lol;")), RecordsError::NotXml { .. }));
+        assert!(matches!(refuses(&document("<record>&lol;</record>")), RecordsError::NotXml { .. }));
+        assert!(matches!(refuses(&document("<a></b>")), RecordsError::NotXml { .. }));
+        assert!(matches!(refuses("words"), RecordsError::NotXml { .. } | RecordsError::CutOff));
+        assert_eq!(refuses(""), RecordsError::CutOff);
+        assert_eq!(refuses(&document(&"<a>".repeat(40))), RecordsError::TooDeep);
+        assert!(matches!(read_records(b"<ComputeSanitizerOutput>\xff"), Err(RecordsError::NotXml { .. })));
+    }
+
+    #[test]
+    fn a_text_without_end_takes_little_memory() {
+        let text = document(&format!("<record><what><text>{}</text></what></record>", "é".repeat(1 << 20)));
+        let list = read_records(text.as_bytes()).unwrap();
+        assert!(list.records[0].text("what.text").unwrap().len() <= TEXT_BYTES_MAX);
+    }
+}

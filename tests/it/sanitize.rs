@@ -1,0 +1,317 @@
+//! `evo sanitize`: the tool's answer and the worker's, told apart in every state that either can be in. The tool is
+//! played by a script (`tests/data/tools/`), the worker is the real one of the host device.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use evo::inspect::sanitize::{
+    SanitizeOrder, SanitizerCheck, SanitizerFiles, SanitizerOutcome, SanitizerState, run_check, run_without,
+    sanitizer_command, shapes,
+};
+use evo::supervise::job::Job;
+use evo::tool::{FoundTool, ToolKind, ToolPlaces, ToolState, locate, probe};
+use evo_space::value::Value;
+use tempfile::TempDir;
+
+use crate::lane::{job_of, options, own_worker};
+use crate::skip::skipped;
+
+fn data() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/tools")
+}
+
+/// A tool with what it leaves behind.
+struct Replay {
+    folder: TempDir,
+    tool: FoundTool,
+}
+
+impl Replay {
+    /// The files of `name` (`log`, `xml`), and how the tool ends.
+    fn new(log: Option<&str>, xml: Option<&str>, code: i32, mode: &str) -> Replay {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &[u8]| fs::write(folder.path().join(name), text).unwrap();
+        let recorded = |name: &str| fs::read(data().join("sanitizer").join(name)).unwrap();
+        if let Some(log) = log {
+            write("log", &recorded(log));
+        }
+        if let Some(xml) = xml {
+            write("xml", &recorded(xml));
+        }
+        // As the real one does where nothing is found, it ends as the worker does.
+        if code != 0 {
+            write("code", code.to_string().as_bytes());
+        }
+        write("mode", mode.as_bytes());
+        let tool = tool_in(folder.path());
+        Replay { folder, tool }
+    }
+
+    fn check(&self, check: SanitizerCheck, job: &Job, limit: Duration) -> SanitizerOutcome {
+        let (options, plans) = (options(own_worker()), shapes(job));
+        run_check(&self.tool, check, &SanitizeOrder { options: &options, job, plans: &plans, limit })
+    }
+
+    /// What was passed to the tool, a line a run.
+    fn arguments(&self) -> String {
+        fs::read_to_string(self.folder.path().join("arguments")).unwrap()
+    }
+
+    #[track_caller]
+    fn leaves_no_process(&self) {
+        let pids = fs::read_to_string(self.folder.path().join("pids")).unwrap();
+        for pid in pids.split_whitespace() {
+            let since = Instant::now();
+            let place = PathBuf::from("/proc").join(pid);
+            while place.exists() {
+                assert!(since.elapsed() < Duration::from_secs(60), "{pid} is still there");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+    }
+}
+
+fn tool_in(folder: &Path) -> FoundTool {
+    let path = folder.join("compute-sanitizer");
+    let script = data().join("compute-sanitizer.sh");
+    let text = format!("#!/bin/sh\nREPLAY='{}' exec '{}' \"$@\"\n", folder.display(), script.display());
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    probe(ToolKind::ComputeSanitizer, path).unwrap()
+}
+
+fn good() -> Job {
+    fault("none")
+}
+
+fn fault(name: &str) -> Job {
+    job_of("faults", &[("FAULT", Value::text(name)), ("THREADS", Value::Int(128))], false)
+}
+
+const PATIENT: Duration = Duration::from_secs(120);
+
+use SanitizerCheck::{Initcheck, Memcheck, Racecheck, Synccheck};
+use SanitizerState::{Fail, NotRun, Pass};
+
+#[track_caller]
+fn is(outcome: &SanitizerOutcome, state: SanitizerState, failure: Option<ToolState>) {
+    let seen = (outcome.state, outcome.failure.as_ref().map(|failure| failure.state));
+    assert_eq!(seen, (state, failure), "{outcome:#?}");
+}
+
+#[test]
+fn a_candidate_that_nothing_is_found_in_passes_each_check() {
+    let job = good();
+    for (check, log) in [
+        (Memcheck, "clean.log"),
+        (Racecheck, "clean_race.log"),
+        (Initcheck, "clean.log"),
+        (Synccheck, "clean.log"),
+    ] {
+        let replay = Replay::new(Some(log), Some("clean.xml"), 0, "normal");
+        let outcome = replay.check(check, &job, PATIENT);
+        is(&outcome, Pass, None);
+        let expected: usize = shapes(&job).iter().map(|plan| plan.launches.len()).sum();
+        assert_eq!((outcome.launches, outcome.findings.len()), (expected as u64, 0));
+        assert!(expected > 1 && outcome.notes.is_empty(), "{outcome:?}");
+        let line = replay.arguments();
+        assert!(line.starts_with(&format!("--tool {} --log-file ", check.as_str())), "{line}");
+        assert!(line.contains(" --kernel-name-exclude kns=evo_ "), "{line}");
+        assert!(line.contains(" worker"), "{line}");
+    }
+}
+
+#[test]
+fn the_smallest_checked_problem_is_among_the_shapes() {
+    let job = good();
+    let names: Vec<String> = shapes(&job).into_iter().map(|plan| plan.name).collect();
+    assert_eq!(names.len(), job.tiny.len() + 1);
+    assert!(job.all_checked().iter().any(|plan| Some(&plan.name) == names.last()), "{names:?}");
+}
+
+#[test]
+fn findings_of_each_check_are_read() {
+    let job = good();
+    for (check, name, line) in [
+        (Memcheck, "memcheck", Some(12)),
+        (Racecheck, "racecheck", Some(41)),
+        (Initcheck, "initcheck", None),
+        (Synccheck, "synccheck", Some(79)),
+    ] {
+        let (log, xml) = (format!("{name}.log"), format!("{name}.xml"));
+        let replay = Replay::new(Some(&log), Some(&xml), 86, "normal");
+        let outcome = replay.check(check, &job, PATIENT);
+        is(&outcome, Fail, None);
+        assert_eq!((outcome.findings.len(), outcome.errors, outcome.warnings), (1, 1, 0), "{outcome:?}");
+        let finding = &outcome.findings[0];
+        assert_eq!((finding.tool.as_str(), finding.line), (name, line), "{finding:?}");
+        assert!(finding.is_error() && finding.argument.is_none(), "{finding:?}");
+    }
+}
+
+#[test]
+fn warnings_of_races_decide_nothing() {
+    let replay = Replay::new(Some("racecheck_warning.log"), Some("racecheck_warning.xml"), 0, "normal");
+    let outcome = replay.check(Racecheck, &good(), PATIENT);
+    is(&outcome, Pass, None);
+    assert_eq!((outcome.warnings, outcome.findings[0].level.as_str()), (1, "warning"));
+}
+
+#[test]
+fn a_clean_summary_says_nothing_about_a_dead_worker() {
+    // It gets no request to launch anything, and ends with 0.
+    let replay = Replay::new(Some("clean.log"), Some("clean.xml"), 0, "cut");
+    let outcome = replay.check(Memcheck, &good(), PATIENT);
+    is(&outcome, NotRun, Some(ToolState::Broken));
+    assert!(outcome.failure.unwrap().message.contains("not every launch was made"));
+    // The worker says what the kernel did, and the tool saw nothing.
+    let replay = Replay::new(Some("clean.log"), Some("clean.xml"), 0, "normal");
+    let outcome = replay.check(Memcheck, &fault("trap"), PATIENT);
+    is(&outcome, Fail, None);
+    assert_eq!((outcome.findings[0].tool.as_str(), outcome.findings.len()), ("evo", 1), "{outcome:?}");
+}
+
+#[test]
+fn no_path_turns_a_tool_without_an_answer_into_a_pass() {
+    let job = good();
+    let broken = Some(ToolState::Broken);
+    let mut files = vec![
+        ("nothing at all", None, None, 0, "normal"),
+        ("no summary", Some("clean.xml"), Some("clean.xml"), 0, "normal"),
+        ("no records", Some("clean.log"), None, 0, "normal"),
+        ("records that are not XML", Some("clean.log"), Some("clean.log"), 0, "normal"),
+        ("another exit code", Some("clean.log"), Some("clean.xml"), 3, "normal"),
+        ("86 and no record", Some("clean.log"), Some("clean.xml"), 86, "normal"),
+        ("a record and a clean summary", Some("clean.log"), Some("memcheck.xml"), 0, "normal"),
+        ("a summary and no record", Some("memcheck.log"), Some("clean.xml"), 86, "normal"),
+        ("never in the program", Some("no_gpu.log"), None, 255, "normal"),
+        ("never in the program, and ends well", Some("no_gpu.log"), Some("clean.xml"), 0, "normal"),
+        ("ends before the worker", Some("no_gpu.log"), None, 255, "before"),
+        ("ends before the worker, cleanly", Some("clean.log"), Some("clean.xml"), 0, "before"),
+    ];
+    files.push(("the log of another check", Some("clean_race.log"), Some("clean.xml"), 0, "normal"));
+    for (what, log, xml, code, mode) in files {
+        let outcome = Replay::new(log, xml, code, mode).check(Memcheck, &job, PATIENT);
+        assert_eq!(outcome.state, NotRun, "{what}: {outcome:#?}");
+        assert_eq!(outcome.failure.as_ref().map(|failure| failure.state), broken, "{what}: {outcome:#?}");
+    }
+}
+
+#[test]
+fn files_that_end_in_the_middle_are_no_answer() {
+    let job = good();
+    let whole = fs::read(data().join("sanitizer/memcheck.xml")).unwrap();
+    for length in [0, 20, 70, 500, whole.len() - 3] {
+        let replay = Replay::new(Some("memcheck.log"), None, 86, "normal");
+        fs::write(replay.folder.path().join("xml"), &whole[..length]).unwrap();
+        is(&replay.check(Memcheck, &job, PATIENT), NotRun, Some(ToolState::Broken));
+    }
+}
+
+#[test]
+fn thousands_of_records_are_counted() {
+    let xml = fs::read_to_string(data().join("sanitizer/memcheck.xml")).unwrap();
+    let start = xml.find("  <record>").unwrap();
+    let end = xml.find("</ComputeSanitizerOutput>").unwrap();
+    let many = format!("{}{}{}", &xml[..start], xml[start..end].repeat(3000), &xml[end..]);
+    let replay = Replay::new(Some("memcheck.log"), None, 86, "normal");
+    fs::write(replay.folder.path().join("xml"), many).unwrap();
+    let outcome = replay.check(Memcheck, &good(), PATIENT);
+    is(&outcome, Fail, None);
+    assert_eq!(outcome.errors, 3000);
+    assert!((100..=200).contains(&outcome.findings.len()), "{}", outcome.findings.len());
+}
+
+#[test]
+fn a_tool_that_hangs_is_killed_with_all_that_it_started() {
+    let job = good();
+    for mode in ["stuck", "hang"] {
+        let replay = Replay::new(Some("clean.log"), Some("clean.xml"), 0, mode);
+        let limit = Duration::from_secs(if mode == "stuck" { 1 } else { 20 });
+        let outcome = replay.check(Memcheck, &job, limit);
+        is(&outcome, NotRun, Some(ToolState::TimedOut));
+        assert!(outcome.failure.as_ref().unwrap().hint.as_ref().unwrap().contains("--limit-tool"));
+        replay.leaves_no_process();
+    }
+}
+
+#[test]
+fn a_version_without_what_an_answer_needs_does_not_run() {
+    let replay = Replay::new(Some("clean.log"), Some("clean.xml"), 0, "normal");
+    let all = fs::read_to_string(data().join("sanitizer/options")).unwrap();
+    let write = |without: &str| {
+        let kept: String =
+            all.lines().filter(|line| !line.contains(without)).map(|line| format!("{line}\n")).collect();
+        fs::write(replay.folder.path().join("options"), kept).unwrap();
+        Replay { tool: tool_in(replay.folder.path()), folder: tempfile::tempdir().unwrap() }
+    };
+    let outcome = write("--xml").check(Memcheck, &good(), PATIENT);
+    is(&outcome, NotRun, Some(ToolState::Incompatible));
+    assert!(outcome.failure.unwrap().message.contains("has no `--xml`"));
+    let outcome = write("--padding").check(Memcheck, &good(), PATIENT);
+    is(&outcome, Pass, None);
+    assert_eq!(outcome.notes, ["this version has no `--padding`"]);
+}
+
+#[test]
+fn a_tool_that_is_taken_away_is_no_pass() {
+    let replay = Replay::new(Some("clean.log"), Some("clean.xml"), 0, "normal");
+    is(&replay.check(Memcheck, &good(), PATIENT), Pass, None);
+    fs::remove_file(&replay.tool.path).unwrap();
+    is(&replay.check(Memcheck, &good(), PATIENT), NotRun, Some(ToolState::Broken));
+    let nowhere = ToolPlaces { path: vec![replay.folder.path().to_path_buf()], ..ToolPlaces::default() };
+    let missing = locate(ToolKind::ComputeSanitizer, None, &nowhere).unwrap_err();
+    assert_eq!(missing.state, ToolState::Missing);
+}
+
+#[test]
+fn the_host_device_stands_in_with_checks_of_its_own() {
+    let looked = |fault_name: &str| {
+        let (options, job) = (options(own_worker()), fault(fault_name));
+        let plans = shapes(&job);
+        let order = SanitizeOrder { options: &options, job: &job, plans: &plans, limit: PATIENT };
+        run_without(&order).unwrap().map(|finding| finding.kind.unwrap())
+    };
+    assert_eq!(looked("none"), None);
+    assert!(looked("trap").is_some());
+    assert_eq!(looked("barrier").as_deref(), Some("divergent_barrier"));
+}
+
+/// The real program, where `EVO_COMPUTE_SANITIZER` or the machine has it.
+fn real_tool() -> Option<FoundTool> {
+    let found = locate(ToolKind::ComputeSanitizer, None, &ToolPlaces::of_environment());
+    if let Err(failure) = &found {
+        skipped(&format!("it needs compute-sanitizer (pip install nvidia-cuda-sanitizer-api): {failure}"));
+    }
+    found.ok()
+}
+
+#[test]
+fn the_real_tool_knows_every_option() {
+    let Some(tool) = real_tool() else { return };
+    let files = SanitizerFiles::within(Path::new("/nonexistent"));
+    for check in SanitizerCheck::ALL {
+        let made = sanitizer_command(&tool, check, &["scale".to_string()], &files, PATIENT);
+        assert!(made.arguments.lacking().is_empty(), "{made:?}");
+        if tool.version.to_string().starts_with("2026") {
+            assert!(made.arguments.left_out().is_empty() && made.notes.is_empty(), "{made:?}");
+        }
+    }
+}
+
+#[test]
+fn the_real_tool_around_a_worker_without_cuda_gives_no_answer() {
+    let Some(tool) = real_tool() else { return };
+    // The host device's worker calls nothing of CUDA, so the tool never gets into it, on any machine.
+    let (options, job) = (options(own_worker()), good());
+    let plans = shapes(&job);
+    for check in [Memcheck, Racecheck] {
+        let order = SanitizeOrder { options: &options, job: &job, plans: &plans, limit: PATIENT };
+        let outcome = run_check(&tool, check, &order);
+        is(&outcome, NotRun, Some(ToolState::Broken));
+        let message = outcome.failure.unwrap().message;
+        assert!(message.contains("saw nothing of the worker"), "{message}");
+    }
+}
