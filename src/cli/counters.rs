@@ -42,7 +42,7 @@ pub struct CounterOrder<'a> {
 }
 
 /// A profile, and the profiler's own report where it is to be kept.
-pub struct Looked {
+pub struct CounterLook {
     pub profile: Profile,
     pub report: Option<Vec<u8>>,
 }
@@ -51,24 +51,30 @@ pub struct Looked {
 ///
 /// # Errors
 /// evo's own folders and files. That the profiler gives no answer is in the profile.
-pub fn look(subject: &CounterSubject<'_>, order: &CounterOrder<'_>) -> Result<Looked, CliError> {
+pub fn look(subject: &CounterSubject<'_>, order: &CounterOrder<'_>) -> Result<CounterLook, CliError> {
     let KnownSources { device, plan, .. } = subject.sources;
     let known = KnownFacts::of(&subject.sources);
     let problem = plan.name.clone();
     if device.kind != DeviceKind::Cuda {
         let counters = Err(NoCounters::HostDevice);
-        return Ok(Looked { profile: Profile { problem, known, version: None, counters }, report: None });
+        return Ok(CounterLook {
+            profile: Profile { problem, known, version: None, counters },
+            report: None,
+        });
     }
     let found = match tool::locate(ToolKind::Ncu, order.ncu, &ToolPlaces::of_environment()) {
         Ok(found) => found,
         Err(failure) => {
             let counters = Err(NoCounters::Failed(failure));
-            return Ok(Looked { profile: Profile { problem, known, version: None, counters }, report: None });
+            return Ok(CounterLook {
+                profile: Profile { problem, known, version: None, counters },
+                report: None,
+            });
         }
     };
     let version = Some(found.version.to_string());
     let (counters, report) = collect(subject, order, &found)?;
-    Ok(Looked { profile: Profile { problem, known, version, counters }, report })
+    Ok(CounterLook { profile: Profile { problem, known, version, counters }, report })
 }
 
 type Counted = (Result<profile::Collected, NoCounters>, Option<Vec<u8>>);

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::aim::{Aim, PROFILE};
 use super::answer::Answer;
 use super::call::Call;
-use super::counters::{CounterOrder, CounterSubject, Looked, document, error_of, look};
+use super::counters::{CounterLook, CounterOrder, CounterSubject, document, error_of, look};
 use super::error::CliError;
 use super::profile_args::{CounterSet, ProfileArgs};
 use super::trial::{self, Tried};
@@ -76,7 +76,7 @@ fn look_at<T>(
     options: &LaneOptions,
     job: &Job,
     device: &DeviceInfo,
-) -> Result<Looked, CliError> {
+) -> Result<CounterLook, CliError> {
     let plan = job.timed.first().ok_or_else(|| CliError::harness("the job has no timed problem"))?;
     let evaluation = &tried.single.evaluation;
     let mut times = evaluation.measurements.iter();
@@ -117,7 +117,7 @@ fn answer<T>(
     call: &Call,
     tried: &Tried<T>,
     own: Value,
-    looked: &Looked,
+    looked: &CounterLook,
 ) -> Result<Answer, CliError> {
     let profile = &looked.profile;
     let absent = profile.counters.is_err().then_some(PROFILE);
@@ -134,7 +134,7 @@ fn answer<T>(
     }
     let kept = keep(arguments, call, tried, looked, &told, error.as_ref().map(CliError::envelope));
     match error {
-        // The exit code may say that this was meant; counters that nobody read are no pass.
+        // The exit code may say that this was meant; the status says that nobody read a counter.
         Some(_) if is_allowed => answer.status = EnvelopeStatus::NotRun,
         Some(error) => answer = answer.despite(error),
         None => {}
@@ -152,7 +152,7 @@ fn keep<T>(
     arguments: &ProfileArgs,
     call: &Call,
     tried: &Tried<T>,
-    looked: &Looked,
+    looked: &CounterLook,
     told: &ProfileFields,
     error: Option<EnvelopeError>,
 ) -> Result<KeptProfile, CliError> {

@@ -14,7 +14,7 @@ use super::plan::{SweepPlan, SweepSubject};
 use crate::budget::StopReason;
 use crate::cli::args::{ProfileWhen, SweepArgs};
 use crate::cli::call::Call;
-use crate::cli::counters::{CounterOrder, CounterSubject, Looked, document, error_of, look};
+use crate::cli::counters::{CounterLook, CounterOrder, CounterSubject, document, error_of, look};
 use crate::cli::error::CliError;
 use crate::cli::{output, session};
 use crate::inspect::profile::{KnownSources, MetricSet};
@@ -87,7 +87,7 @@ fn looked(
     live: &LiveSubject,
     section: &LeaderboardSection,
     limit: Duration,
-) -> Result<Looked, CliError> {
+) -> Result<CounterLook, CliError> {
     let champion = &section.champion;
     let (job, options) = live.job_of(seed, &champion.configuration)?;
     let plan = job.timed.first().ok_or_else(|| CliError::harness("the champion has no timed problem"))?;
@@ -113,7 +113,7 @@ fn keep(
     outcome: &SweepOutcome,
     live: &LiveSubject,
     section: &LeaderboardSection,
-    looked: &Looked,
+    looked: &CounterLook,
     facts: CallFacts,
 ) -> Result<PathBuf, CliError> {
     let champion = &section.champion;
