@@ -1,4 +1,4 @@
-//! What `test-one`, `test`, `benchmark` and `sanitize` ask of a candidate, and what may be left out of that.
+//! What `test-one`, `test`, `benchmark`, `profile` and `sanitize` ask of a candidate, and what may be left out of that.
 
 use evo_protocol::verdict::Gate;
 use evo_space::diagnostic::nearest;
@@ -7,6 +7,8 @@ use super::error::CliError;
 
 /// The comparison of `evo benchmark`, as `--allow-not-run` names it.
 pub const BASELINE: &str = "baseline";
+/// The counters of `evo profile`, as `--allow-not-run` names them.
+pub const PROFILE: &str = "profile";
 /// The work of `evo sanitize`, as `--allow-not-run` names it.
 pub const SANITIZE: &str = "sanitize";
 
@@ -19,6 +21,8 @@ pub enum Aim {
     Gates,
     /// Every gate, its time, and the default configuration's beside it.
     Times,
+    /// Every gate, its time, and a profiler's counters.
+    Profile,
     /// No gate: a tool watches its launches.
     Sanitize,
 }
@@ -30,14 +34,20 @@ impl Aim {
             Aim::Whole => "test-one",
             Aim::Gates => "test",
             Aim::Times => "benchmark",
+            Aim::Profile => PROFILE,
             Aim::Sanitize => SANITIZE,
         }
+    }
+
+    /// Whether something is asked of a candidate that passed.
+    pub fn goes_further(self) -> bool {
+        matches!(self, Aim::Times | Aim::Profile)
     }
 
     /// The gates that it demands. `confirmation` compares two variants, which only a sweep does.
     pub fn demanded(self) -> impl Iterator<Item = Gate> {
         let last = match self {
-            Aim::Whole | Aim::Times => Some(Gate::Honesty),
+            Aim::Whole | Aim::Times | Aim::Profile => Some(Gate::Honesty),
             Aim::Gates => Some(Gate::Repeatability),
             Aim::Sanitize => None,
         };
@@ -50,6 +60,7 @@ pub fn check_names(names: &[String], aim: Aim) -> Result<(), CliError> {
     let mut known: Vec<&str> = aim.demanded().map(Gate::as_str).collect();
     match aim {
         Aim::Times => known.push(BASELINE),
+        Aim::Profile => known.push(PROFILE),
         Aim::Sanitize => known.push(SANITIZE),
         Aim::Whole | Aim::Gates => {}
     }
