@@ -1,4 +1,4 @@
-//! What `test-one`, `test`, `benchmark` and `sanitize` ask of a candidate, and what may be left out of that.
+//! What `test-one`, `test`, `benchmark`, `evaluate` and `sanitize` ask of a candidate, and what may be left out of that.
 
 use evo_protocol::verdict::Gate;
 use evo_space::diagnostic::nearest;
@@ -19,6 +19,8 @@ pub enum Aim {
     Gates,
     /// Every gate, its time, and the default configuration's beside it.
     Times,
+    /// Every gate, its time, and a rival's beside it.
+    Evaluate,
     /// No gate: a tool watches its launches.
     Sanitize,
 }
@@ -30,6 +32,7 @@ impl Aim {
             Aim::Whole => "test-one",
             Aim::Gates => "test",
             Aim::Times => "benchmark",
+            Aim::Evaluate => "evaluate",
             Aim::Sanitize => SANITIZE,
         }
     }
@@ -37,7 +40,7 @@ impl Aim {
     /// The gates that it demands. `confirmation` compares two variants, which only a sweep does.
     pub fn demanded(self) -> impl Iterator<Item = Gate> {
         let last = match self {
-            Aim::Whole | Aim::Times => Some(Gate::Honesty),
+            Aim::Whole | Aim::Times | Aim::Evaluate => Some(Gate::Honesty),
             Aim::Gates => Some(Gate::Repeatability),
             Aim::Sanitize => None,
         };
@@ -51,7 +54,7 @@ pub fn check_names(names: &[String], aim: Aim) -> Result<(), CliError> {
     match aim {
         Aim::Times => known.push(BASELINE),
         Aim::Sanitize => known.push(SANITIZE),
-        Aim::Whole | Aim::Gates => {}
+        Aim::Whole | Aim::Gates | Aim::Evaluate => {}
     }
     let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) else { return Ok(()) };
     let hint = match nearest(unknown, known.iter().copied()) {

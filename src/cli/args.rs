@@ -9,6 +9,7 @@ use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::candidate::CandidateArgs;
+use super::evaluate_args::EvaluateArgs;
 use super::limits::{LimitArgs, TotalLimit};
 pub use super::one_args::{SandboxMode, SpaceAccessArgs, TestOneArgs};
 use super::sanitize_args::SanitizeArgs;
@@ -43,6 +44,11 @@ pub enum Command {
         after_help = "Example: evo benchmark attention_simt 32 8 4 --json\n\nAll gates run, and a variant that fails one has no number."
     )]
     Benchmark(TestOneArgs),
+    /// Judge one configuration beside the best so far, and say whether it takes its place
+    #[command(
+        after_help = "Example: evo evaluate attention_simt 32 8 4 --json\n         evo evaluate my_kernel.toml --source faster.cu --against @champion --require accepted"
+    )]
+    Evaluate(EvaluateArgs),
     /// Look for bad accesses, races and barriers in one configuration with compute-sanitizer
     #[command(
         after_help = "Example: evo sanitize attention_simt 32 8 4\n         evo sanitize my_kernel.toml BLOCK=128 --tool racecheck --json\n\nA check that gives no answer does not pass: exit code 1."
@@ -96,6 +102,7 @@ impl Command {
             Command::TestOne(arguments) | Command::Test(arguments) | Command::Benchmark(arguments) => {
                 arguments.json
             }
+            Command::Evaluate(arguments) => arguments.one.json,
             Command::Sanitize(arguments) => arguments.one.json,
             Command::Space(arguments) => arguments.json,
             Command::Render(arguments) => arguments.json,

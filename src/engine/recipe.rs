@@ -5,7 +5,6 @@ use std::fs;
 use evo_protocol::binary::{Binary, EntryResources, KernelSource};
 use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::device::{DeviceInfo, DeviceKind, DeviceLimits};
-use evo_protocol::dtype::DType;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Gate, Verdict, VerdictClass, VerdictKind};
 use evo_protocol::worker::{BinaryRef, Candidate, CheckPlan, InstrumentedBuild, ReferencePlan, SERIES_MS};
@@ -16,7 +15,7 @@ use crate::compile::facts;
 use crate::compile::includes::FileReader;
 use crate::compile::search_path::SearchPath;
 use crate::journal::own_folder::OwnFolder;
-use crate::journal::record::{LaunchWork, ProblemWork};
+use crate::journal::record::ProblemWork;
 use crate::kernel::limits::{launch, memory, resources as compiled_limits};
 use crate::kernel::render::render;
 use crate::kernel::resolve::resolve;
@@ -509,25 +508,7 @@ impl Recipe for KernelRecipe<'_> {
     }
 
     fn work(&self, prepared: &PreparedKernel) -> Vec<ProblemWork> {
-        prepared.timed.iter().map(work_of).collect()
-    }
-}
-
-fn work_of(plan: &ProblemPlan) -> ProblemWork {
-    let launches = plan.launches.iter().map(|launch| LaunchWork {
-        entry: launch.entry.clone(),
-        blocks: launch.grid.iter().product(),
-        threads: launch.block.iter().product(),
-        shared_bytes: launch.shared_bytes,
-    });
-    ProblemWork {
-        problem: plan.name.clone(),
-        sizes: plan.sizes.clone(),
-        weight: plan.weight,
-        flops: plan.flops,
-        bytes: plan.bytes,
-        half: plan.buffers.iter().any(|buffer| matches!(buffer.dtype, DType::F16 | DType::Bf16)),
-        launches: launches.collect(),
+        prepared.timed.iter().map(ProblemWork::of).collect()
     }
 }
 

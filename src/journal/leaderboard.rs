@@ -260,7 +260,7 @@ fn result(header: &StudyHeader, evaluation: &Evaluation, work: &ProblemWork) -> 
 }
 
 /// The least time that the device's peaks allow for one call, nanoseconds, if anything is known.
-fn roofline_ns(device: &DeviceInfo, work: &ProblemWork) -> Option<f64> {
+pub fn roofline_ns(device: &DeviceInfo, work: &ProblemWork) -> Option<f64> {
     let peak = if work.half { device.flops_f16.or(device.flops_f32) } else { device.flops_f32 };
     let compute = work.flops.zip(peak).map(|(flops, peak)| flops / peak * 1e9);
     let memory = work.bytes.zip(device.bandwidth).map(|(bytes, rate)| bytes / rate * 1e9);

@@ -4,9 +4,11 @@
 use std::collections::BTreeMap;
 
 use evo_protocol::device::{DeviceInfo, EntryAttributes, Telemetry};
+use evo_protocol::dtype::DType;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::leaderboard::{Environment, PairedProblem, Throughput, first_verdict_version};
 use evo_protocol::measurement::RankingMode;
+use evo_protocol::plan::ProblemPlan;
 use evo_space::genome::{Configuration, ContentHash};
 use serde::{Deserialize, Serialize};
 
@@ -198,6 +200,27 @@ pub struct ProblemWork {
     pub half: bool,
     /// Per launch: entry, blocks, threads per block, dynamic shared bytes.
     pub launches: Vec<LaunchWork>,
+}
+
+impl ProblemWork {
+    /// What one call of a resolved problem amounts to.
+    pub fn of(plan: &ProblemPlan) -> ProblemWork {
+        let launches = plan.launches.iter().map(|launch| LaunchWork {
+            entry: launch.entry.clone(),
+            blocks: launch.grid.iter().product(),
+            threads: launch.block.iter().product(),
+            shared_bytes: launch.shared_bytes,
+        });
+        ProblemWork {
+            problem: plan.name.clone(),
+            sizes: plan.sizes.clone(),
+            weight: plan.weight,
+            flops: plan.flops,
+            bytes: plan.bytes,
+            half: plan.buffers.iter().any(|buffer| matches!(buffer.dtype, DType::F16 | DType::Bf16)),
+            launches: launches.collect(),
+        }
+    }
 }
 
 /// The extents of one launch.
