@@ -5,6 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use evo::inspect::profile::{MetricUnit, RawPage, named_failure};
 use evo::inspect::sanitize::{
     SanitizerCheck, SanitizerEvidence, SanitizerFinding, SanitizerState, read_log, read_records,
 };
@@ -179,5 +180,28 @@ pub fn recording(bytes: &[u8]) {
             assert!(recording.space.iter().take(20).all(|genome| inside(&genome)));
         }
         Err(fault) => assert!(!fault.to_string().is_empty()),
+    }
+}
+
+/// The page of a profiler: launches whose numbers are numbers, or a reason; and messages that mean something or nothing.
+pub fn profiler_page(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    assert!(named_failure(&text).is_none_or(|failure| failure.message.len() < 4000));
+    let page = match RawPage::read(&text) {
+        Ok(page) => page,
+        Err(error) => return assert!(!error.to_string().is_empty()),
+    };
+    assert!(page.launches() > 0);
+    let names: Vec<&str> = text.split(['"', ',', '\n']).filter(|name| name.contains("__")).take(30).collect();
+    for launch in 0..page.launches().min(50) {
+        assert!(page.kernel(launch).is_some());
+        for name in names.iter().copied().chain(["absent__x.sum"]) {
+            for unit in [MetricUnit::Percent, MetricUnit::Bytes, MetricUnit::Count, MetricUnit::Any] {
+                match page.value(launch, name, unit) {
+                    Ok(value) => assert!(value.is_finite() && (value >= 0.0 || unit == MetricUnit::Any)),
+                    Err(why) => assert!(!why.is_empty()),
+                }
+            }
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! What `test-one`, `test`, `benchmark`, `evaluate` and `sanitize` ask of a candidate, and what may be left out of that.
+//! What `test-one`, `test`, `benchmark`, `evaluate`, `profile` and `sanitize` ask of a candidate, and what may be left out of that.
 
 use evo_protocol::verdict::Gate;
 use evo_space::diagnostic::nearest;
@@ -7,6 +7,8 @@ use super::error::CliError;
 
 /// The comparison of `evo benchmark`, as `--allow-not-run` names it.
 pub const BASELINE: &str = "baseline";
+/// The counters of `evo profile`, as `--allow-not-run` names them.
+pub const PROFILE: &str = "profile";
 /// The work of `evo sanitize`, as `--allow-not-run` names it.
 pub const SANITIZE: &str = "sanitize";
 
@@ -21,6 +23,8 @@ pub enum Aim {
     Times,
     /// Every gate, its time, and a rival's beside it.
     Evaluate,
+    /// Every gate, its time, and a profiler's counters.
+    Profile,
     /// No gate: a tool watches its launches.
     Sanitize,
 }
@@ -33,14 +37,20 @@ impl Aim {
             Aim::Gates => "test",
             Aim::Times => "benchmark",
             Aim::Evaluate => "evaluate",
+            Aim::Profile => PROFILE,
             Aim::Sanitize => SANITIZE,
         }
+    }
+
+    /// Whether something is asked of a candidate that passed.
+    pub fn goes_further(self) -> bool {
+        matches!(self, Aim::Times | Aim::Profile)
     }
 
     /// The gates that it demands. `confirmation` compares two variants, which only a sweep does.
     pub fn demanded(self) -> impl Iterator<Item = Gate> {
         let last = match self {
-            Aim::Whole | Aim::Times | Aim::Evaluate => Some(Gate::Honesty),
+            Aim::Whole | Aim::Times | Aim::Evaluate | Aim::Profile => Some(Gate::Honesty),
             Aim::Gates => Some(Gate::Repeatability),
             Aim::Sanitize => None,
         };
@@ -53,6 +63,7 @@ pub fn check_names(names: &[String], aim: Aim) -> Result<(), CliError> {
     let mut known: Vec<&str> = aim.demanded().map(Gate::as_str).collect();
     match aim {
         Aim::Times => known.push(BASELINE),
+        Aim::Profile => known.push(PROFILE),
         Aim::Sanitize => known.push(SANITIZE),
         Aim::Whole | Aim::Gates | Aim::Evaluate => {}
     }

@@ -12,6 +12,7 @@ use super::candidate::CandidateArgs;
 use super::evaluate_args::EvaluateArgs;
 use super::limits::{LimitArgs, TotalLimit};
 pub use super::one_args::{SandboxMode, SpaceAccessArgs, TestOneArgs};
+use super::profile_args::ProfileArgs;
 use super::sanitize_args::SanitizeArgs;
 
 /// Finds the fastest variant of a CUDA kernel that still gives correct results, and shows the evidence for both claims
@@ -49,6 +50,11 @@ pub enum Command {
         after_help = "Example: evo evaluate attention_simt 32 8 4 --json\n         evo evaluate my_kernel.toml --source faster.cu --against @champion --require accepted"
     )]
     Evaluate(EvaluateArgs),
+    /// Read a profiler's counters of one configuration, and name its bottleneck
+    #[command(
+        after_help = "Example: evo profile attention_simt 32 8 4 --problem s1024\n         evo profile my.toml @champion --set wide --keep-report\n\nNeeds Nsight Compute (`ncu`) and the right to read the GPU's counters; `evo preflight` shows both."
+    )]
+    Profile(ProfileArgs),
     /// Look for bad accesses, races and barriers in one configuration with compute-sanitizer
     #[command(
         after_help = "Example: evo sanitize attention_simt 32 8 4\n         evo sanitize my_kernel.toml BLOCK=128 --tool racecheck --json\n\nA check that gives no answer does not pass: exit code 1."
@@ -103,6 +109,7 @@ impl Command {
                 arguments.json
             }
             Command::Evaluate(arguments) => arguments.one.json,
+            Command::Profile(arguments) => arguments.one.json,
             Command::Sanitize(arguments) => arguments.one.json,
             Command::Space(arguments) => arguments.json,
             Command::Render(arguments) => arguments.json,
@@ -190,6 +197,9 @@ pub struct SweepArgs {
     /// Number of finalists to confirm in fresh processes
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 3)]
     pub finalists: usize,
+    /// Whether a profiler looks at the champion once the search is over: its counters are kept beside the journal
+    #[arg(long, value_enum, default_value_t = ProfileWhen::Off, value_name = "finalists|off", hide_possible_values = true)]
+    pub profile: ProfileWhen,
     #[command(flatten)]
     pub access: SpaceAccessArgs,
     #[command(flatten)]
@@ -197,6 +207,15 @@ pub struct SweepArgs {
     /// One JSON object per event on stdout, and a last one with the result
     #[arg(long)]
     pub json: bool,
+}
+
+/// What `evo sweep` profiles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ProfileWhen {
+    /// The champion among this run's finalists
+    Finalists,
+    /// Nothing
+    Off,
 }
 
 /// `evo space`

@@ -65,6 +65,11 @@ impl Call {
         change(&mut lock(&self.0.facts));
     }
 
+    /// What is known of the call.
+    pub fn facts(&self) -> CallFacts {
+        lock(&self.0.facts).clone()
+    }
+
     /// Notes that a limit was hit.
     pub fn hit(&self, limit: LimitName) {
         self.know(|facts| {

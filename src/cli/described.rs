@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use super::call::Call;
 use super::session;
 use crate::engine::candidate::ResolvedCandidate;
+use crate::report::envelope::CallFacts;
 
 /// Notes the candidate as a command's object names it: what it is, and where it comes from. What it does not have is
 /// left out.
@@ -22,6 +23,13 @@ pub fn candidate(call: &Call, resolved: &ResolvedCandidate) {
         fields.extend(from.into_iter().filter(|(_, value)| !value.is_null()));
     }
     call.know(|facts| facts.candidate = Some(Value::Object(fields)));
+}
+
+/// The study that a candidate's name means, as it was noted; none for a candidate that no study names.
+pub fn study(facts: &CallFacts) -> Option<String> {
+    let candidate = facts.candidate.as_ref()?;
+    let is_named = ["champion", "previous", "number", "hash"].iter().any(|kind| candidate["kind"] == *kind);
+    candidate["from"].as_str().filter(|_| is_named).map(String::from)
 }
 
 /// The conditions of a run as a command's object names them.

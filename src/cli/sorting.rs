@@ -14,7 +14,7 @@ use crate::engine::EngineError;
 use crate::journal::error::JournalError;
 use crate::kernel::load::LoadError;
 use crate::replay::RecordingError;
-use crate::study::StudyError;
+use crate::study::{ProfileFileError, StudyError};
 use crate::tool::{ToolFailure, ToolState};
 
 /// Whether an error says that a disk or a quota is used up.
@@ -132,6 +132,17 @@ impl From<JournalError> for CliError {
             | JournalError::NoHeader { path } => {
                 CliError::Usage(explanation).with_code(ErrorCode::BadFile).at(file(&path))
             }
+        }
+    }
+}
+
+impl From<ProfileFileError> for CliError {
+    fn from(error: ProfileFileError) -> CliError {
+        let explanation = Explanation::of(&error, Some("choose another folder with `--out`".to_string()));
+        let (ProfileFileError::Unwritable { path, .. } | ProfileFileError::Foreign { path }) = &error;
+        match &error {
+            ProfileFileError::Unwritable { source, .. } if is_full(source) => CliError::Harness(explanation),
+            _ => CliError::Environment(explanation).with_code(ErrorCode::BadFile).at(file(path)),
         }
     }
 }

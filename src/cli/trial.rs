@@ -172,7 +172,7 @@ pub fn run<T>(
         Err(evaluation) => (Single::refused(*evaluation), None),
     };
     let found = match &job {
-        Some(job) if aim == Aim::Times && single.evaluation.verdict.is_pass() && !single.lost => {
+        Some(job) if aim.goes_further() && single.evaluation.verdict.is_pass() && !single.lost => {
             // What a source stands in for is the space's own kernel.
             let space = match asked.candidate.provenance.kind {
                 CandidateKind::Source => {

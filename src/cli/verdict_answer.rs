@@ -24,6 +24,21 @@ pub fn show<T>(
     call: &Call,
     tried: &Tried<T>,
     aim: Aim,
+    own: Value,
+    more: &str,
+) -> Result<Answer, CliError> {
+    let passed = tried.single.evaluation.verdict.is_pass();
+    let absent = own.get("speedup_vs_baseline").filter(|own| passed && own.is_null()).map(|_| BASELINE);
+    show_without(arguments, call, tried, aim, absent, own, more)
+}
+
+/// The same where `absent`, which was demanded beside the gates, did not run.
+pub fn show_without<T>(
+    arguments: &TestOneArgs,
+    call: &Call,
+    tried: &Tried<T>,
+    aim: Aim,
+    absent: Option<&'static str>,
     mut own: Value,
     more: &str,
 ) -> Result<Answer, CliError> {
@@ -32,8 +47,6 @@ pub fn show<T>(
     if let Some(hit) = limit_hit(&evaluation.verdict, arguments) {
         call.hit(hit);
     }
-    let passed = evaluation.verdict.is_pass();
-    let absent = own.get("speedup_vs_baseline").filter(|own| passed && own.is_null()).map(|_| BASELINE);
     let missing: Vec<&str> = missing(evaluation, aim).into_iter().chain(absent).collect();
     let mut answer = answer(single, &missing, &arguments.allow_not_run);
     let parity = parity::of(evaluation);

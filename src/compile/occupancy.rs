@@ -34,6 +34,29 @@ pub struct BlockNeeds {
     pub shared_bytes: u64,
 }
 
+/// What keeps more blocks from being resident.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OccupancyLimit {
+    /// The most blocks that a multiprocessor holds.
+    Blocks,
+    /// The most warps.
+    Warps,
+    Registers,
+    SharedMemory,
+}
+
+impl OccupancyLimit {
+    /// The name in objects.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            OccupancyLimit::Blocks => "blocks",
+            OccupancyLimit::Warps => "warps",
+            OccupancyLimit::Registers => "registers",
+            OccupancyLimit::SharedMemory => "shared_memory",
+        }
+    }
+}
+
 impl Multiprocessor {
     /// The multiprocessor of a compute capability (`sm_89`, `sm_90a`, …); `None` for unknown ones and
     /// for the host.
@@ -65,6 +88,11 @@ impl Multiprocessor {
 
     /// How many of these blocks are resident at once; 0 if not even one fits.
     pub fn resident_blocks(&self, needs: BlockNeeds) -> u64 {
+        self.limit(needs).1
+    }
+
+    /// What keeps more of these blocks from being resident, and how many are; of equal limits the first.
+    pub fn limit(&self, needs: BlockNeeds) -> (OccupancyLimit, u64) {
         let warps = needs.threads.div_ceil(WARP).max(1);
         // At least one unit, so that a launch without a register count does not divide by zero.
         let per_warp = (needs.registers_per_thread * WARP).next_multiple_of(REGISTER_UNIT).max(REGISTER_UNIT);
@@ -76,7 +104,13 @@ impl Multiprocessor {
         let by_shared =
             // No units: neither the block nor a reserve takes shared memory, so it does not limit anything.
             (self.shared_bytes / self.shared_unit_bytes).checked_div(units).unwrap_or(self.blocks);
-        self.blocks.min(self.warps / warps).min(warps_by_registers / warps).min(by_shared)
+        let others = [
+            (OccupancyLimit::Blocks, self.blocks),
+            (OccupancyLimit::Registers, warps_by_registers / warps),
+            (OccupancyLimit::SharedMemory, by_shared),
+        ];
+        let least = (OccupancyLimit::Warps, self.warps / warps);
+        others.into_iter().fold(least, |least, own| if own.1 < least.1 { own } else { least })
     }
 
     /// Resident warps over the largest number of them, 0 to 1.
@@ -97,6 +131,14 @@ mod tests {
             let own = Multiprocessor::of_arch(arch).unwrap();
             assert_eq!(own.resident_blocks(needs), blocks, "{arch} {needs:?}");
         };
+        let limited = |threads, registers_per_thread, shared_bytes| {
+            let needs = BlockNeeds { threads, registers_per_thread, shared_bytes };
+            Multiprocessor::of_arch("sm_90a").unwrap().limit(needs).0
+        };
+        assert_eq!(limited(256, 32, 0), OccupancyLimit::Warps);
+        assert_eq!(limited(32, 32, 0), OccupancyLimit::Blocks);
+        assert_eq!(limited(256, 128, 0), OccupancyLimit::Registers);
+        assert_eq!(limited(128, 32, 100 * 1024), OccupancyLimit::SharedMemory);
         // Warps, then blocks.
         check("sm_90a", 256, 32, 0, 8);
         check("sm_90a", 32, 16, 0, 32);

@@ -1,5 +1,6 @@
 //! What outside programs see of one candidate: its own launches, in a worker that runs under the program.
 
+pub mod profile;
 pub mod sanitize;
 mod watch;
 

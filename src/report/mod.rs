@@ -8,6 +8,7 @@ pub mod failures;
 pub mod insight;
 pub mod json;
 pub mod parity;
+pub mod profile;
 pub mod sanitize;
 pub mod single;
 pub mod table;

@@ -1,12 +1,15 @@
 //! A study on disk: its folder, its lock, its journal, and the files that are views of the journal; and the results
-//! of the studies beside it; and evaluations by the names that a command line gives them.
+//! of the studies beside it; evaluations by the names that a command line gives them; and
+//! profiles of candidates.
 
 mod earlier;
 mod folder;
 mod named;
 mod open_study;
+mod profile_file;
 
 pub use earlier::{EarlierLimits, EarlierResult, EarlierResults};
 pub use folder::{Resumed, StudyError, StudyRequest, resumed};
 pub use named::{NameError, NamedEvaluation, PREFIX_MIN, StudySearch};
 pub use open_study::Study;
+pub use profile_file::{KeptProfile, ProfileFile, ProfileFileError, keep as keep_profile};

@@ -21,6 +21,8 @@ pub struct UnfitShapes {
     shapes: BTreeSet<(ContentHash, String)>,
     /// References whose build in single precision does not run.
     single: BTreeSet<ContentHash>,
+    /// References that fail without that build as well, so that it is not to blame.
+    blameless: BTreeSet<ContentHash>,
 }
 
 impl UnfitShapes {
@@ -61,7 +63,14 @@ impl UnfitShapes {
         if let Some(shape) = shape {
             return self.shapes.insert((reference.clone(), shape));
         }
-        job.candidate.reference_single.is_some() && self.single.insert(reference.clone())
+        if job.candidate.reference_single.is_some() {
+            return !self.blameless.contains(reference) && self.single.insert(reference.clone());
+        }
+        // One variant's misfortune must not cost all that follow what this build tells.
+        if self.single.remove(reference) {
+            self.blameless.insert(reference.clone());
+        }
+        false
     }
 }
 
@@ -137,5 +146,10 @@ mod tests {
         assert!(unfit.learn(&job, Gate::FullShapes, &died_at("p seed 0 normal")));
         assert_eq!(unfit.without(&job).candidate.reference_single, None);
         assert!(!unfit.learn(&job, Gate::FullShapes, &died_at("p seed 0 normal")));
+        // The second try fails as the first did: it was not that build, and later variants have it again.
+        let second = unfit.without(&job).into_owned();
+        assert!(!unfit.learn(&second, Gate::FullShapes, &died_at("p seed 0 normal")));
+        assert!(unfit.without(&job).candidate.reference_single.is_some());
+        assert!(!unfit.learn(&job, Gate::FullShapes, &died_at("p seed 0 normal")), "and is not tried again");
     }
 }

@@ -52,7 +52,7 @@ reference = { source = "naive.cu", entry = "naive", grid = 1, block = 1 }
 "#;
 
 /// A folder with `scale.toml`, whose default is right, and `wrong.toml`, whose default is not.
-fn stage() -> TempDir {
+pub fn stage() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
     write("scale.cu", SOURCE);
@@ -106,7 +106,7 @@ fn hold_to_schema(words: &str, object: &Value) {
 }
 
 /// Numbers that need no unit: counts, codes, and names that the issue of the contract fixed.
-const WITHOUT_UNIT: [&str; 19] = [
+const WITHOUT_UNIT: [&str; 21] = [
     "version",
     "exit_code",
     "line",
@@ -114,6 +114,8 @@ const WITHOUT_UNIT: [&str; 19] = [
     "seed",
     "number",
     "ctas",
+    "waves",
+    "registers",
     "sm_count",
     "speedup_vs_baseline",
     "speedup_vs_torch",
@@ -157,6 +159,8 @@ fn hold_to_names(words: &str, object: &Value) {
         "few_ctas",
         "problems",
         "baseline",
+        "profile_file",
+        "report_file",
     ];
     for (name, value) in object.as_object().unwrap().iter().filter(|(name, _)| new.contains(&name.as_str())) {
         // Values of parameters and reasons are the user's and ours, and no numbers of a measurement.
@@ -182,7 +186,7 @@ fn walk(value: &Value, path: &str, see: &mut impl FnMut(&str, &str, &Value)) {
 }
 
 #[track_caller]
-fn check(folder: &Path, words: &str, code: i32, status: &str, error: &str) -> Value {
+pub fn check(folder: &Path, words: &str, code: i32, status: &str, error: &str) -> Value {
     let output = evo(folder, words).output().unwrap();
     let object = object(
         words,
@@ -211,6 +215,7 @@ fn wrong_command_lines_leave_one_object() {
         "test-one scale.toml --limit-total 5 --json",
         "test-one scale.toml --limit-compile 0s --json",
         "benchmark scale.toml 1 2 3 4 --json",
+        "profile scale.toml --metrics sm_busy --json",
         "sanitize scale.toml --tool valgrind --json",
         "sanitize scale.toml --allow-not-run memcheck --device host --json",
         "sanitize scale.toml --problem q --device host --json",
@@ -541,6 +546,7 @@ fn signals_leave_one_object_and_no_process() {
     interrupt("test-one scale.toml --device host --json", Signal::INT, false);
     interrupt("test scale.toml --device host --json", Signal::TERM, false);
     interrupt("benchmark scale.toml --device host --json", hang_up(), false);
+    interrupt("profile scale.toml --device host --json", Signal::INT, false);
     interrupt("build scale.toml --device host --json", Signal::TERM, false);
     interrupt("compile gemm --all --arch host --json", Signal::INT, true);
     interrupt("selftest device --device host --json", Signal::INT, false);

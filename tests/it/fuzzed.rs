@@ -146,6 +146,11 @@ fn recordings() {
 }
 
 #[test]
+fn profiler_pages() {
+    run("profiler_page", bodies::profiler_page);
+}
+
+#[test]
 fn sanitizer_files() {
     run("sanitizer", bodies::sanitizer);
 }

@@ -56,6 +56,8 @@ mod malformed;
 mod outlive;
 mod planted;
 mod prior;
+mod profile;
+mod profiler_recorded;
 mod rare_questions;
 mod reference_command;
 mod replay;

@@ -45,6 +45,8 @@ const VERDICT: &[(&str, &str)] = &[
     ("few_ctas", "boolean|null"),
     ("problems", "array"),
     ("baseline", "object|null"),
+    ("profile_file", "string|null"),
+    ("report_file", "string|null"),
 ];
 
 const JUDGED: &[&str] =
@@ -119,6 +121,7 @@ const COMMANDS: &[CommandFields] = &[
     CommandFields { command: "test", version: 1, fields: VERDICT, answers: &[JUDGED] },
     CommandFields { command: "benchmark", version: 1, fields: VERDICT, answers: &[TIMED] },
     CommandFields { command: "evaluate", version: 1, fields: EVALUATED, answers: &[RIVALED] },
+    CommandFields { command: "profile", version: 1, fields: VERDICT, answers: &[JUDGED] },
     CommandFields {
         command: "compile",
         version: 1,
@@ -174,6 +177,7 @@ const COMMANDS: &[CommandFields] = &[
             ("section", "object|null"),
             ("insight", "object|null"),
             ("replay", "object"),
+            ("profile", "object"),
         ],
         answers: &[&["event", "reason", "evaluations", "study", "verdicts", "passed", "failures"]],
     },

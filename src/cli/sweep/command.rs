@@ -2,6 +2,7 @@
 
 use super::execute::execute;
 use super::plan::SweepPlan;
+use super::profiled;
 use super::result::report;
 use crate::cli::answer::Answer;
 use crate::cli::args::SweepArgs;
@@ -19,5 +20,6 @@ pub fn run(arguments: &SweepArgs, call: &Call) -> Result<Answer, CliError> {
         call.drew_seed(plan.seed);
     }
     let outcome = execute(&plan, call)?;
-    report(&plan, &outcome, call)
+    let profile = profiled::champion(arguments, &plan, &outcome, call);
+    report(&plan, &outcome, profile, call)
 }

@@ -4,6 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use evo_protocol::binary::Binary;
 use evo_protocol::device::DeviceKind;
+use evo_space::genome::Configuration;
 
 use super::conditions::{JudgedUnder, definition};
 use super::inputs;
@@ -11,13 +12,16 @@ use super::stage::{Stage, StudyIdentity};
 use crate::cli::args::SweepArgs;
 use crate::cli::error::CliError;
 use crate::cli::session::{self, DeviceSetup};
+use crate::cli::trial;
 use crate::compile::CompileFarm;
-use crate::engine::recipe::KernelRecipe;
-use crate::engine::{Inbox, Message};
+use crate::engine::recipe::{KernelRecipe, PreparedKernel};
+use crate::engine::{Inbox, Message, single};
 use crate::journal::conditions::Conditions;
 use crate::journal::record::space_hash;
 use crate::kernel::spec::SpaceFile;
 use crate::kernel::{catalog, lint};
+use crate::supervise::job::Job;
+use crate::supervise::lane::LaneOptions;
 
 /// The kernel of a space file on a device of this machine.
 pub struct LiveSubject {
@@ -57,6 +61,28 @@ impl LiveSubject {
     /// The study's name where the user gave none: `KERNEL-DEVICE`.
     pub fn default_study(&self) -> String {
         format!("{}-{}", self.kernel_name(), self.setup.choice.kind.as_str())
+    }
+
+    /// The job of a variant that is known to pass, and what a worker for it is told. A worker runs meanwhile and is gone
+    /// afterwards.
+    ///
+    /// # Errors
+    /// The device or a compiler does not start, or the variant is refused after all.
+    pub fn job_of(&self, seed: u64, configuration: &Configuration) -> Result<(Job, LaneOptions), CliError> {
+        let kernel = session::kernel_of(&self.file)?;
+        let problems = session::problems(kernel, self.setup.choice.kind, &self.problems)?;
+        let command = self.worker_command.as_deref();
+        let lane = session::lane(&self.setup, command, Some(kernel))?;
+        let recipe = session::recipe(kernel, &problems, &self.setup, &lane, seed)?;
+        let genome = self.file.space.genome(configuration);
+        let genome = genome.ok_or_else(|| CliError::harness("the variant is not of this space"))?;
+        let compile = |prepared: &PreparedKernel| trial::compile(&self.setup, prepared);
+        match single::job(&recipe, genome, configuration.clone(), false, compile)? {
+            Ok((_, job)) => Ok((job, session::lane_options(&self.setup, command, Some(kernel))?)),
+            Err(refused) => {
+                Err(CliError::harness(format!("the variant is refused now: {}", refused.verdict.label())))
+            }
+        }
     }
 
     /// Starts compilers and a device worker, and compiles the reference kernel.

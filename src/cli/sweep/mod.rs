@@ -12,6 +12,7 @@ mod inputs;
 mod live;
 mod plan;
 mod prior;
+mod profiled;
 mod replayed;
 mod result;
 mod stage;

@@ -24,12 +24,22 @@ use crate::report::{insight, text};
 /// Rows of the table of a run without confirmation.
 const ROWS: usize = 10;
 
-/// Shows the result on stdout, or hands over its object; the exit code says why the run ended.
-pub fn report(plan: &SweepPlan, outcome: &SweepOutcome, call: &Call) -> Result<Answer, CliError> {
+/// Shows the result on stdout, or hands over its object; the exit code says why the run ended. `profile` is what came of
+/// profiling the champion, if that was asked for.
+pub fn report(
+    plan: &SweepPlan,
+    outcome: &SweepOutcome,
+    profile: Option<Value>,
+    call: &Call,
+) -> Result<Answer, CliError> {
     let exit = exit_code(&outcome.summary, &outcome.study.history.evaluations);
     let mut answer = Answer::from(exit);
     if call.is_json() {
-        answer = Answer::object(exit, &object(plan, outcome)).in_brief(json!({
+        let mut own = object(plan, outcome);
+        if let Some(profile) = profile {
+            own["profile"] = profile;
+        }
+        answer = Answer::object(exit, &own).in_brief(json!({
             "passed": failures::passed(&outcome.study.history.evaluations),
             "confirmed": outcome.summary.confirmed,
         }));

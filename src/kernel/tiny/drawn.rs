@@ -2,7 +2,9 @@
 //!
 //! A fault may depend on what is left over of a tile, on the number of tiles, or on both of two sizes; nobody can
 //! list what to try. So each size takes the residues of its tile in random order, none twice before all had their
-//! turn, with zero to eight whole tiles before them. One shape in four leaves the same at every border. The study's seed decides, which kernels do not know.
+//! turn, with zero to eight whole tiles before them, and in one shape of four up to a few thousand in one size: between
+//! small shapes and timed ones lie those that nobody looks at. One shape in four leaves the same at every border. The
+//! study's seed decides, which kernels do not know.
 
 use std::collections::BTreeMap;
 
@@ -17,6 +19,10 @@ use super::roles::SizeRole;
 const SHAPES: usize = 384;
 /// Whole tiles of the size that a shape is long in, at most.
 const TILES: i64 = 8;
+/// The same in one shape of so many, which is long.
+const LONG: i64 = 4;
+/// Elements that a long size has at most.
+const LONG_MOST: i64 = 1 << 16;
 /// And of the others: enough that two of them can have neighbors on both sides.
 const TILES_BESIDE: i64 = 2;
 
@@ -86,10 +92,12 @@ fn versions(
         1 => Some(-1),
         _ => None,
     };
+    let is_long = below(source, LONG) == 0;
     let drawn: Vec<(i64, i64)> = (sizes.iter_mut().enumerate())
         .map(|(position, size)| {
             let tiles = match (position == long, corner) {
                 // The larger of two: few tiles are what every other shape has.
+                (true, _) if is_long => many_tiles(source, size.most.min(LONG_MOST) / size.period),
                 (true, _) => 1 + below(source, TILES).max(below(source, TILES)),
                 (false, Some(_)) => TILES_BESIDE,
                 (false, None) => below(source, TILES_BESIDE + 1),
@@ -130,6 +138,13 @@ fn versions(
     all
 }
 
+/// A number of tiles from `TILES` to `most`, of any order of magnitude alike.
+fn many_tiles(source: &mut ChaCha8Rng, most: i64) -> i64 {
+    let part = (source.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+    let factor = (most.max(TILES) as f64 / TILES as f64).powf(part);
+    (TILES as f64 * factor) as i64
+}
+
 /// A number from 0 to `end`, exclusive. The ends are small, so the remainder leans to none.
 fn below(source: &mut ChaCha8Rng, end: i64) -> i64 {
     (source.next_u64() % end.max(1) as u64) as i64
@@ -166,6 +181,15 @@ mod tests {
         let tiles: Vec<i64> = values("N").iter().map(|value| value / 256).collect();
         assert!((0..8).all(|count| tiles.contains(&count)), "{tiles:?}");
         assert!(drawn.iter().flatten().all(|shape| shape["N"] != shape["C"] && shape["N"] <= 2048));
+    }
+
+    #[test]
+    fn some_shapes_are_long() {
+        let role = SizeRole::Free { tile: Some(64), step: 1, most: 1 << 20 };
+        let drawn = draw(&BTreeMap::from([("N".to_string(), role)]), 64, 7);
+        let count = |from: i64, to: i64| drawn.iter().filter(|own| (from..to).contains(&own[0]["N"])).count();
+        assert!(count(1 << 10, 1 << 13) > 15 && count(1 << 13, 1 << 17) > 15, "{drawn:?}");
+        assert!(count(1, 10 * 64) > 250 && count(66_000, i64::MAX) == 0);
     }
 
     #[test]

@@ -136,7 +136,7 @@ impl<'a> SizeEvidence<'a> {
             return if switch && self.told.contains(name) { SizeRole::Flag } else { SizeRole::Kept };
         }
         if let Some(step) = self.batch_step(name, &values) {
-            return SizeRole::Free { tile: None, step, most: BATCH };
+            return SizeRole::Free { tile: None, step, most: BATCH.max(most) };
         }
         let tile = self.tiles.get(name).copied();
         if !self.told.contains(name) || self.never_varies(&values) || self.comes_from_a_file(name) {
@@ -151,8 +151,10 @@ impl<'a> SizeEvidence<'a> {
         }
     }
 
-    /// The step of a batch of one: a size that is 1 in every problem, of which the kernel is told, and that only
-    /// multiplies. A kernel that ignores it would pass.
+    /// The step of a batch: a size that is the same in every problem, of which the kernel is told, and that only
+    /// multiplies. A kernel that ignores a batch of one would pass. One of another number may be written into the
+    /// kernel, unless it is both an argument and an extent of the grid: a kernel that swaps it with its equal would
+    /// pass.
     fn batch_step(&self, name: &str, values: &[i64]) -> Option<i64> {
         let expressions = || {
             let launches = self.kernel.launches.iter();
@@ -165,7 +167,8 @@ impl<'a> SizeEvidence<'a> {
             launches.chain(scalars).chain(buffers(self.kernel).flat_map(|buffer| &buffer.shape))
         };
         let alone = !values.is_empty() && values.iter().all(|value| *value == 1);
-        let batch = alone && self.told.contains(name) && !self.comes_from_a_file(name);
+        let counted = || self.never_varies(values) && self.is_argument(name) && self.is_grid_extent(name);
+        let batch = (alone || counted()) && self.told.contains(name) && !self.comes_from_a_file(name);
         let multiplies = || expressions().all(|expr| tiles::only_multiplies(expr, name));
         // Blocks and shared memory do not grow with a batch.
         let launches = || {
@@ -175,6 +178,19 @@ impl<'a> SizeEvidence<'a> {
         };
         let held = || buffers(self.kernel).flat_map(|buffer| &buffer.shape).any(|extent| reads(extent, name));
         self.step(name).filter(|step| batch && *step <= BATCH && held() && multiplies() && launches())
+    }
+
+    /// Whether a scalar argument is this size.
+    fn is_argument(&self, name: &str) -> bool {
+        self.kernel.arguments.iter().any(|argument| match argument {
+            ArgumentSpec::Scalar(scalar) => scalar.value.text().trim() == name,
+            ArgumentSpec::Buffer(_) => false,
+        })
+    }
+
+    /// Whether an extent of a grid is this size.
+    fn is_grid_extent(&self, name: &str) -> bool {
+        self.kernel.launches.iter().flat_map(|launch| &launch.grid).any(|extent| extent.text().trim() == name)
     }
 
     /// The size's value in each problem that has it.

@@ -248,6 +248,8 @@ const STRICT_NORM: f64 = 40.0;
 /// The same for an error that all elements share.
 const STRICT_BIAS: f64 = 16.0;
 
+/// The same for bf16, whose default allows for a reference that rounds on the way too.
+const BIAS_SHOWN: f64 = 1.5e-4;
 /// So many uncertain elements come with one that looks certain by luck, and no more than so many are excused.
 const PER_LUCKY: u64 = 16;
 const LUCKY_MAX: u64 = 2;
@@ -293,10 +295,6 @@ pub fn bounds(check: &CheckPlan, shape: OutputShape, scale: &AnswerScale) -> Bou
     let Some(precision) = element::precision(dtype).filter(|_| !scale.exact) else {
         return exact(scale);
     };
-    let mut shares = shares(dtype);
-    let growth = growth(shape);
-    shares.norm *= growth;
-    shares.bias *= growth;
     let count = scale.finite.max(1) as f64;
     let size = scale.rms * count.sqrt();
     // A few subnormal spacings: where the answer is zero, every relative bound is zero too.
@@ -308,10 +306,7 @@ pub fn bounds(check: &CheckPlan, shape: OutputShape, scale: &AnswerScale) -> Bou
     let trusted = scale.trusted.filter(|_| check.trusted_factor > 0.0);
     let cost = SingleCost::of(check, shape, scale, size);
     let strict = cost.filter(|own| own.is_strict);
-    if strict.is_some() {
-        (shares.norm, shares.bias) =
-            (STRICT_NORM * precision.unit * growth, STRICT_BIAS * precision.unit * growth);
-    }
+    let shares = shares_at(shape, &precision, cost);
     let (max, norm) = match trusted {
         Some(trusted) => {
             let slack = slack(&precision, shares.units, family, dtype);
@@ -346,7 +341,7 @@ pub fn bounds(check: &CheckPlan, shape: OutputShape, scale: &AnswerScale) -> Bou
     let share = shares.bias.max(declared / 2.0);
     let known = trusted.or(scale.single.filter(|_| cost.is_some()));
     // The last bits of inputs move answers to both sides, and single precision has shown what leans.
-    let noise = if strict.is_some() { 0.0 } else { scale.noise_rms };
+    let noise = if cost.is_some() { 0.0 } else { scale.noise_rms };
     let bias = bias(scale, (share, noise), known, smallest).filter(|_| plain);
     let resolution = (4.0 * precision.unit * scale.rms + scale.noise_rms + smallest) * count.sqrt();
     let varied = plain.then(|| (UNEXPLAINED * scale.spread * count.sqrt()).max(resolution));
@@ -370,6 +365,20 @@ struct Lucky {
 fn lucky(family: Family, scale: &AnswerScale) -> Option<Lucky> {
     let elements = (scale.uncertain / PER_LUCKY).min(LUCKY_MAX);
     (family != Family::Normal && elements > 0).then_some(Lucky { elements, error: scale.uncertain_max })
+}
+
+/// The shares of an output, with what its sums' lengths and the reference in single precision change in them.
+fn shares_at(shape: OutputShape, precision: &Precision, cost: Option<SingleCost>) -> ToleranceShares {
+    let (own, growth) = (shares(shape.dtype), growth(shape));
+    let (mut norm, mut bias) = (own.norm * growth, own.bias * growth);
+    if cost.is_some_and(|own| own.is_strict) {
+        (norm, bias) = (STRICT_NORM * precision.unit * growth, STRICT_BIAS * precision.unit * growth);
+    }
+    if cost.is_some() && shape.dtype == DType::Bf16 {
+        // The reference has shown what rounding on the way leans to.
+        bias = bias.min(BIAS_SHOWN);
+    }
+    ToleranceShares { norm, bias, ..own }
 }
 
 /// What single precision may cost a kernel in a case: a few times what it costs the reference.

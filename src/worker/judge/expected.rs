@@ -336,11 +336,14 @@ pub fn unusable(plan: &ProblemPlan, family: Family, position: usize, odd: &Oddit
     None
 }
 
-/// The name of a case's answers: everything that decides them, nothing of the configuration.
+/// The name of a case's answers: everything that decides them and the bounds that are kept with them. Of the
+/// configuration that is only what the compiler may do to arithmetic.
 /// `reference_hash` is the naive kernel's binary.
 pub fn key(check: &CheckPlan, case: &Case, reference_hash: Option<&ContentHash>) -> ContentHash {
     let plan = &case.plan;
-    let mut text = format!("evo expected 4\n{}\n{:?}\n", plan.name, plan.sizes);
+    let mut text = format!("evo expected 5\n{}\n{:?}\n", plan.name, plan.sizes);
+    let CheckPlan { atol, rtol, trusted_factor, fast_math, flushes_subnormals, .. } = check;
+    text.push_str(&format!("{atol:?} {rtol:?} {trusted_factor} {fast_math} {flushes_subnormals}\n"));
     // Workspace is left out: its size follows from the configuration, and answers do not.
     for buffer in plan.buffers.iter().filter(|buffer| buffer.role != Role::Scratch) {
         text.push_str(&format!("{buffer:?}\n"));
@@ -456,7 +459,14 @@ mod tests {
         for other in &others {
             assert_ne!(name(&check, &base), name(&check, other));
         }
-        assert_ne!(name(&check, &base), name(&CheckPlan { seed: 2, ..check.clone() }, &base));
+        for other in [
+            CheckPlan { seed: 2, ..check.clone() },
+            CheckPlan { fast_math: true, ..check.clone() },
+            CheckPlan { trusted_factor: 0.0, ..check.clone() },
+            CheckPlan { rtol: Some(0.1), ..check.clone() },
+        ] {
+            assert_ne!(name(&check, &base), name(&other, &base));
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub enum Family {
     Ramp,
     /// One element in about a thousand is huge.
     Spikes,
-    /// All elements 0.
+    /// All elements 0, in half of the draws but for the last.
     Zero,
     /// A large offset: differences of sums and squares cancel.
     Offset,

@@ -172,7 +172,7 @@ fn random(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw, shape: Distributi
         count,
         level,
         descending: once.next_u32() % 2 == 1,
-        spike: (once.next_u64() % count as u64) as usize,
+        spike: place_of_spike(once.next_u64(), count),
         row: buffer.shape.last().map_or(count, |row| (*row).max(1) as usize),
         rows: once.next_u64(),
         decade: decade(draw),
@@ -185,12 +185,43 @@ fn random(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw, shape: Distributi
         if family == Family::Wide {
             // Bits, not numbers: fp64 does not hold the low bits of 64-bit integers.
             source.fill_bytes(out);
+            if recipe.dtype.bytes() == 8 && recipe.descending {
+                share_upper_half(out, recipe.rows);
+            }
             return;
         }
         let values = recipe.chunk(&mut source, chunk * CHUNK, out.len() / size);
         store(&values, recipe.dtype, out);
+        if family == Family::Special && recipe.dtype == DType::F32 {
+            vary_nans(out);
+        }
     });
     bytes
+}
+
+/// In half of the ramps one element of so many stands elsewhere.
+const EXCHANGED: u64 = 37;
+
+/// In half of the draws the last element: a kernel that forgets the end of its input forgets the spike.
+fn place_of_spike(dice: u64, count: usize) -> usize {
+    if dice >> 63 == 1 { count - 1 } else { (dice % count as u64) as usize }
+}
+
+/// Gives NaNs the contents that arithmetic on bits takes for something else: all bits, only the lowest one, a sign.
+fn vary_nans(elements: &mut [u8]) {
+    const NANS: [u32; 4] = [0x7fc0_0000, 0x7fff_ffff, 0x7f80_0001, 0xffc0_0000];
+    let nans = elements
+        .chunks_exact_mut(4)
+        .filter(|own| f32::from_le_bytes([own[0], own[1], own[2], own[3]]).is_nan());
+    for (element, bits) in nans.zip(NANS.into_iter().cycle()) {
+        element.copy_from_slice(&bits.to_le_bytes());
+    }
+}
+
+/// Gives 64-bit integers one upper half: only the lower one tells them apart, with its own highest bit.
+fn share_upper_half(elements: &mut [u8], bits: u64) {
+    let upper = (bits as u32).to_le_bytes();
+    elements.chunks_exact_mut(8).for_each(|element| element[4..].copy_from_slice(&upper));
 }
 
 /// Where between the smallest and the largest order of magnitude a case lies.
@@ -218,7 +249,7 @@ impl FillRule {
                 };
                 let steps = (self.count.max(2) - 1) as f64;
                 let at = |index: usize| {
-                    let part = index as f64 / steps;
+                    let part = self.exchanged(index) as f64 / steps;
                     let part = if self.descending { 1.0 - part } else { part };
                     self.whole(from + (to - from) * part)
                 };
@@ -231,7 +262,7 @@ impl FillRule {
                 values.iter_mut().for_each(|value| *value *= self.magnitude);
                 values
             }
-            (Family::Zero, _) => vec![0.0; length],
+            (Family::Zero, shape) => self.zeros(shape, start, length),
             (Family::Offset, shape) => {
                 let mut values = base(source, shape, self.dtype, length);
                 let offset = self.magnitude.min(self.offset_max()) * shape.size();
@@ -288,6 +319,26 @@ impl FillRule {
             }
         }
         values
+    }
+
+    /// Zeros; in half of the draws all but the last: an answer is nothing but what that one contributes.
+    fn zeros(&self, shape: Distribution, start: usize, length: usize) -> Vec<f64> {
+        let mut values = vec![0.0; length];
+        let last = (self.count - 1).checked_sub(start).filter(|_| self.rows & 1 == 1);
+        if let Some(own) = last.and_then(|at| values.get_mut(at)) {
+            *own = self.whole(shape.ends(self.dtype).1);
+        }
+        values
+    }
+
+    /// Which element of a ramp stands in a place: in half of the draws a few have changed places, so that a kernel which
+    /// takes the beginning of a row for the whole sees nothing.
+    fn exchanged(&self, index: usize) -> usize {
+        let mixed = (index as u64 ^ self.rows).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        if self.rows >> 1 & 1 == 1 && mixed.is_multiple_of(EXCHANGED) {
+            return (mixed / EXCHANGED) as usize % self.count;
+        }
+        index
     }
 
     /// An integer of any number of bits.

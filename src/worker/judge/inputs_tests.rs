@@ -1,6 +1,6 @@
 //! What each family draws.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 
@@ -59,9 +59,15 @@ fn families_do_what_their_names_say() {
     assert!((rms(&draw(Family::Small)) / 1e-3 - 1.0).abs() < 0.1);
     let constant = draw(Family::Constant);
     assert!(constant[0].abs() >= 0.5 && constant.iter().all(|v| *v == constant[0]));
-    let ramp = draw(Family::Ramp);
-    let up = ramp[1] > ramp[0];
-    assert!(ramp.windows(2).all(|pair| (pair[1] > pair[0]) == up));
+    // Steps of a ramp against its direction: none, or those round the few elements that stand elsewhere.
+    let against = |seed| {
+        let ramp = values("x", DType::F32, 4096, BELL, Family::Ramp, seed);
+        let up = ramp.windows(2).filter(|pair| pair[1] > pair[0]).count();
+        up.min(ramp.len() - 1 - up)
+    };
+    let counts: Vec<usize> = (1..20).map(against).collect();
+    assert!(counts.iter().all(|count| *count == 0 || (50..150).contains(count)), "{counts:?}");
+    assert!(counts.contains(&0) && counts.iter().any(|count| *count > 0), "{counts:?}");
     let spikes = draw(Family::Spikes).iter().filter(|v| v.abs() > 20.0).count();
     assert!((1..40).contains(&spikes), "{spikes}");
     let single = values("x", DType::F32, 1, BELL, Family::Spikes, 3);
@@ -96,12 +102,21 @@ fn families_go_to_the_edge_of_the_type_where_nothing_is_declared() {
     let tiny = floats(DType::F32, Family::Subnormal);
     assert!(tiny.iter().all(|v| v.abs() <= f64::from(f32::MIN_POSITIVE)) && tiny.iter().any(|v| *v != 0.0));
     assert!(floats(DType::F32, Family::Offset).iter().all(|v| *v > 900.0));
-    assert!(floats(DType::F16, Family::Zero).iter().all(|v| *v == 0.0));
+    assert!(floats(DType::F16, Family::Zero)[..4095].iter().all(|v| *v == 0.0));
     assert!(floats(DType::F32, Family::Lowest).iter().all(|v| *v < -1e30 && *v > -1.6e30));
     assert!(floats(DType::F16, Family::Lowest).iter().all(|v| *v < -1e4 && v.is_finite()));
     let bytes = |family| values("b", DType::U8, 4096, Fill::Unrestricted, family, 3);
     assert!(bytes(Family::Wide).iter().any(|v| *v >= 128.0));
     assert!(bytes(Family::Extremes).contains(&255.0) && !bytes(Family::Extremes).contains(&-1.0));
+    // Bits, because f64 does not hold these numbers.
+    let halves = |seed: u64| {
+        let buffer = buffer("l", DType::I64, 512, Fill::Unrestricted);
+        let draw = Draw { seed, index: 0, family: Family::Wide, magnitude: 1.0 };
+        let bytes = generate(&plan(vec![buffer.clone()]), &buffer, draw).unwrap();
+        let halves = bytes.chunks(8).map(|own| (own[4..].to_vec(), own[3] >> 7)).collect::<BTreeSet<_>>();
+        halves.len()
+    };
+    assert!((1..20).any(|seed| halves(seed) == 2) && (1..20).any(|seed| halves(seed) > 400));
     let longs = values("l", DType::I64, 4096, Fill::Unrestricted, Family::Extremes, 3);
     assert!(longs.contains(&-2f64.powi(63)) && longs.contains(&-1.0));
 }

@@ -23,7 +23,7 @@ use super::state::Judge;
 use super::wrong;
 
 /// Larger problems are not run: the record of their accesses would not fit the memory.
-const ELEMENTS_MAX: u64 = 1 << 21;
+const ELEMENTS_MAX: u64 = 1 << 23;
 /// One run may take this many accesses and this long.
 const ACCESSES_MAX: u64 = 40_000_000;
 const TIME_MAX: Duration = Duration::from_secs(4);

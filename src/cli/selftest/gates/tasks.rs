@@ -73,7 +73,7 @@ const NORM: &str = concat!(
 );
 
 /// Beyond what instrumented runs take (`worker/judge/instrumented.rs`), by a workspace that hardly anything touches.
-const WORK: &str = "2097152";
+const WORK: &str = "8388608";
 
 /// What the arguments of a task decide: their text, a thread's share, the problem's sizes, the small shapes.
 struct TaskShape {

@@ -1,0 +1,218 @@
+//! `evo profile`: what a profiler sees of one candidate that passed its gates, and what that means.
+
+use std::path::PathBuf;
+
+use evo_protocol::device::{DeviceInfo, EntryAttributes};
+use evo_protocol::envelope::{EnvelopeError, EnvelopeStatus, ErrorCode, LimitName};
+use evo_protocol::plan::ProblemPlan;
+use evo_space::shell::quote;
+use serde_json::Value;
+
+use super::aim::{Aim, PROFILE};
+use super::answer::Answer;
+use super::call::Call;
+use super::counters::{CounterLook, CounterOrder, CounterSubject, document, error_of, look};
+use super::error::CliError;
+use super::profile_args::{CounterSet, ProfileArgs};
+use super::trial::{self, Tried};
+use super::{described, output, session, verdict_answer};
+use crate::inspect::profile::{self, KnownSources, MetricSet, UnknownMetric};
+use crate::journal::own_folder::OwnFolder;
+use crate::report::envelope::CallFacts;
+use crate::report::profile::{ProfileFields, fields, text};
+use crate::report::single;
+use crate::study::{KeptProfile, ProfileFile, ProfileFileError, keep_profile};
+use crate::supervise::job::Job;
+use crate::supervise::lane::LaneOptions;
+
+/// Runs the command.
+pub fn run(arguments: &ProfileArgs, call: &Call) -> Result<Answer, CliError> {
+    let one = &arguments.one;
+    profile::check_names(&arguments.metrics).map_err(|UnknownMetric { name, hint }| {
+        CliError::usage(format!("`--metrics {name}`: there is no such metric")).with_hint(hint)
+    })?;
+    if one.problems.len() > 1 {
+        let text = format!("`--problem` {} times: a profile is of one problem", one.problems.len());
+        return Err(CliError::usage(text).with_hint("call `evo profile` once for each problem"));
+    }
+    let mut tried = trial::run(one, call, Aim::Profile, |bench| {
+        let kernel = session::kernel_of(bench.file)?;
+        session::lane_options(bench.setup, one.worker_command.as_deref(), Some(kernel))
+    })?;
+    tried.setting.repro.push_str(&again(arguments));
+    call.know(|facts| facts.repro = tried.setting.repro.clone());
+    let own = single::json(&tried.setting, &tried.single.evaluation, &tried.single.attributes);
+    // Its lane is gone by now, so that the profiler has the device to itself.
+    let judged = tried.found.as_ref().zip(tried.job.as_ref()).zip(tried.device.as_ref());
+    let Some(((options, job), device)) = judged else {
+        return verdict_answer::show(one, call, &tried, Aim::Profile, own, "");
+    };
+    let looked = look_at(arguments, &tried, options, job, device)?;
+    answer(arguments, call, &tried, own, &looked)
+}
+
+/// The options that decide what is collected, as they were given.
+fn again(arguments: &ProfileArgs) -> String {
+    let mut words = String::new();
+    if arguments.set == CounterSet::Wide {
+        words.push_str(" --set wide");
+    }
+    if !arguments.metrics.is_empty() {
+        words.push_str(&format!(" --metrics {}", arguments.metrics.join(",")));
+    }
+    if arguments.keep_report {
+        words.push_str(" --keep-report");
+    }
+    if let Some(program) = &arguments.ncu {
+        words.push_str(&format!(" --ncu {}", quote(&program.display().to_string())));
+    }
+    words
+}
+
+/// Has the profiler look at a plan of the candidate.
+fn look_at<T>(
+    arguments: &ProfileArgs,
+    tried: &Tried<T>,
+    options: &LaneOptions,
+    job: &Job,
+    device: &DeviceInfo,
+) -> Result<CounterLook, CliError> {
+    let plan = job.timed.first().ok_or_else(|| CliError::harness("the job has no timed problem"))?;
+    let evaluation = &tried.single.evaluation;
+    let mut times = evaluation.measurements.iter();
+    let time = times.find(|one| one.problem == plan.name && one.mode == tried.mode);
+    let sources = KnownSources {
+        device,
+        plan,
+        resources: &evaluation.resources,
+        attributes: attributes_of(&tried.single.attributes, job, plan),
+        time_ns: time.map(|time| time.p50_ns),
+        mode: tried.mode,
+    };
+    let set = match arguments.set {
+        CounterSet::Light => MetricSet::Light,
+        CounterSet::Wide => MetricSet::Wide,
+    };
+    let order = CounterOrder {
+        set,
+        further: &arguments.metrics,
+        ncu: arguments.ncu.as_deref(),
+        keep_report: arguments.keep_report,
+        limit: arguments.one.limits.limit_tool,
+    };
+    look(&CounterSubject { options, job, sources }, &order)
+}
+
+/// What the driver says of each launch of a plan: the launch gate asks for all plans in order.
+fn attributes_of<'a>(all: &'a [EntryAttributes], job: &Job, plan: &ProblemPlan) -> &'a [EntryAttributes] {
+    let checked = job.all_checked();
+    let before: usize =
+        checked.iter().take_while(|own| own.name != plan.name).map(|own| own.launches.len()).sum();
+    all.get(before..before + plan.launches.len()).unwrap_or_default()
+}
+
+/// Shows what was found, keeps it, and says how the command ended.
+fn answer<T>(
+    arguments: &ProfileArgs,
+    call: &Call,
+    tried: &Tried<T>,
+    own: Value,
+    looked: &CounterLook,
+) -> Result<Answer, CliError> {
+    let profile = &looked.profile;
+    let absent = profile.counters.is_err().then_some(PROFILE);
+    let text = text(profile);
+    let told = fields(profile);
+    let one = &arguments.one;
+    let mut answer = verdict_answer::show_without(one, call, tried, Aim::Profile, absent, own, &text)?;
+    answer.result = Some(told.fields.clone());
+    answer.reasons.extend(told.reasons.clone());
+    let is_allowed = answer.allowed_not_run.iter().any(|name| name == PROFILE);
+    let error = profile.counters.as_ref().err().map(error_of);
+    if error.as_ref().is_some_and(|error| error.code() == ErrorCode::TimedOut) {
+        call.hit(LimitName::Tool);
+    }
+    let kept = keep(arguments, call, tried, looked, &told, error.as_ref().map(CliError::envelope));
+    match error {
+        // The exit code may say that this was meant; the status says that nobody read a counter.
+        Some(_) if is_allowed => answer.status = EnvelopeStatus::NotRun,
+        Some(error) => answer = answer.despite(error),
+        None => {}
+    }
+    match kept {
+        Ok(kept) => tell(&mut answer, kept, profile.counters.is_ok()),
+        // What was found is shown all the same.
+        Err(error) => return Ok(answer.despite(error)),
+    }
+    Ok(answer)
+}
+
+/// Writes the profile into the folder of the candidate's study, or into that of its kernel.
+fn keep<T>(
+    arguments: &ProfileArgs,
+    call: &Call,
+    tried: &Tried<T>,
+    looked: &CounterLook,
+    told: &ProfileFields,
+    error: Option<EnvelopeError>,
+) -> Result<KeptProfile, CliError> {
+    let facts = call.facts();
+    let evaluation = &tried.single.evaluation;
+    let hashes = [evaluation.source_hash.as_ref(), evaluation.code_hash.as_ref()];
+    let object = document(&facts, hashes, told, error);
+    let folder = folder(arguments, tried, &facts)?;
+    let own_source = evaluation.source_hash.as_ref().filter(|_| arguments.one.candidate.source.is_some());
+    let file = ProfileFile {
+        hash: own_source.unwrap_or(&evaluation.configuration_hash).as_str(),
+        problem: &looked.profile.problem,
+        object: &object,
+        has_counters: looked.profile.counters.is_ok(),
+        report: looked.report.as_deref(),
+    };
+    Ok(keep_profile(&folder, &file)?)
+}
+
+/// The folder of the study that names the candidate, or the one that a sweep of its kernel would begin with.
+fn folder<T>(arguments: &ProfileArgs, tried: &Tried<T>, facts: &CallFacts) -> Result<OwnFolder, CliError> {
+    let candidate = &arguments.one.candidate;
+    let named = described::study(facts);
+    // A study may be named by its path.
+    let path = candidate.study.as_ref().filter(|name| named.is_some() && name.contains('/'));
+    let kind = tried.device.as_ref().map_or("host", |device| device.kind.as_str());
+    let study = named.unwrap_or_else(|| format!("{}-{kind}", tried.setting.kernel));
+    let place = path.map_or_else(|| candidate.out.join(&study), PathBuf::from);
+    let opened = match path {
+        Some(path) => OwnFolder::open(path.as_ref()),
+        None => OwnFolder::create(&candidate.out).and_then(|out| out.create_folder(&study)),
+    };
+    opened.map_err(|source| ProfileFileError::Unwritable { path: place, source }.into())
+}
+
+/// Tells where the files are, or why there are none.
+fn tell(answer: &mut Answer, kept: KeptProfile, has_counters: bool) {
+    let Ok(Value::Object(mut own)) = serde_json::from_str(&answer.own) else { return };
+    let (profile, report) = match kept {
+        KeptProfile::Written { profile, report: Some(report) } => (Ok(profile), Ok(report)),
+        KeptProfile::Written { profile, report: None } => {
+            let why =
+                if has_counters { "`--keep-report` keeps it" } else { "there is none without counters" };
+            (Ok(profile), Err(why.to_string()))
+        }
+        KeptProfile::Earlier { profile } => {
+            let why = format!("`{}` has counters of an earlier run and is kept", profile.display());
+            output::say(&format!("note: {why}"));
+            (Err(why.clone()), Err(why))
+        }
+    };
+    for (name, file) in [("profile_file", profile), ("report_file", report)] {
+        let value = match file {
+            Ok(path) => path.display().to_string().into(),
+            Err(why) => {
+                answer.reasons.insert(name.to_string(), why);
+                Value::Null
+            }
+        };
+        own.insert(name.to_string(), value);
+    }
+    answer.own = Value::Object(own).to_string();
+}

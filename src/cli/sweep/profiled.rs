@@ -1,0 +1,153 @@
+//! `evo sweep --profile finalists`: a profiler looks at the champion of this run once the search is over. What comes of
+//! it is kept beside the journal and never changes how the sweep ends.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use evo_protocol::leaderboard::LeaderboardSection;
+use evo_space::shell::quote;
+use serde_json::{Value, json};
+
+use super::execute::SweepOutcome;
+use super::live::LiveSubject;
+use super::plan::{SweepPlan, SweepSubject};
+use crate::budget::StopReason;
+use crate::cli::args::{ProfileWhen, SweepArgs};
+use crate::cli::call::Call;
+use crate::cli::counters::{CounterLook, CounterOrder, CounterSubject, document, error_of, look};
+use crate::cli::error::CliError;
+use crate::cli::{output, session};
+use crate::inspect::profile::{KnownSources, MetricSet};
+use crate::report::envelope::CallFacts;
+use crate::report::profile::fields;
+use crate::study::{KeptProfile, ProfileFile, keep_profile};
+
+/// With less time than this left a profiler would only be started to be killed.
+const LEAST: Duration = Duration::from_secs(5);
+
+/// Profiles the champion where that was asked for; the field of the sweep's object.
+pub fn champion(
+    arguments: &SweepArgs,
+    plan: &SweepPlan,
+    outcome: &SweepOutcome,
+    call: &Call,
+) -> Option<Value> {
+    if arguments.profile == ProfileWhen::Off {
+        return None;
+    }
+    let not_run = |why: String| {
+        output::say(&format!("note: the champion is not profiled: {why}"));
+        Some(json!({ "status": "not_run", "file": null, "bottleneck": null, "reason": why }))
+    };
+    let (live, section) = match (&plan.subject, &outcome.section) {
+        (SweepSubject::Replayed(_), _) => return not_run("a recording has no counters".into()),
+        (_, None) => return not_run("this run confirmed none".into()),
+        (SweepSubject::Live(live), Some(section)) => (live, section),
+    };
+    if matches!(
+        outcome.summary.end.reason,
+        StopReason::Interrupted | StopReason::DeviceLost | StopReason::Harness
+    ) {
+        return not_run("the run did not end by itself".into());
+    }
+    // A wall budget covers the whole command.
+    let left = plan.budget.wall.map(|wall| wall.saturating_sub(plan.clock.elapsed()));
+    let limit = left.map_or(arguments.limits.limit_tool, |left| left.min(arguments.limits.limit_tool));
+    if limit < LEAST {
+        return not_run("no time is left for it".into());
+    }
+    let found = looked(plan.seed, live, section, limit).and_then(|looked| {
+        let file = keep(arguments, plan.seed, outcome, live, section, &looked, call.facts())?;
+        Ok((looked, file))
+    });
+    match found {
+        Err(error) => not_run(error.to_string()),
+        Ok((looked, file)) => {
+            let (diagnosis, file) = (looked.profile.diagnosis(), file.display().to_string());
+            let error = looked.profile.counters.as_ref().err().map(error_of);
+            let reason = error.map(|error| error.envelope().message);
+            match &reason {
+                Some(why) => output::say(&format!("note: the champion has no counters: {why}; kept: {file}")),
+                None => output::say(&format!(
+                    "the champion's bottleneck: {} ({}); {file}",
+                    diagnosis.bottleneck.as_str(),
+                    diagnosis.because
+                )),
+            }
+            let status = if reason.is_some() { "not_run" } else { "pass" };
+            let bottleneck = diagnosis.bottleneck.as_str();
+            Some(json!({ "status": status, "file": file, "bottleneck": bottleneck, "reason": reason }))
+        }
+    }
+}
+
+/// Has the profiler look at the champion on the first timed problem.
+fn looked(
+    seed: u64,
+    live: &LiveSubject,
+    section: &LeaderboardSection,
+    limit: Duration,
+) -> Result<CounterLook, CliError> {
+    let champion = &section.champion;
+    let (job, options) = live.job_of(seed, &champion.configuration)?;
+    let plan = job.timed.first().ok_or_else(|| CliError::harness("the champion has no timed problem"))?;
+    let result = champion.results.iter().find(|one| one.problem == plan.name);
+    let time = result.and_then(|one| one.modes.get(section.ranking.as_str()));
+    let sources = KnownSources {
+        device: &section.device,
+        plan,
+        resources: &champion.resources,
+        // Those of the first problem.
+        attributes: champion.attributes.get(..plan.launches.len()).unwrap_or_default(),
+        time_ns: time.map(|time| time.p50_ns),
+        mode: section.ranking.timing(),
+    };
+    let order = CounterOrder { set: MetricSet::Light, further: &[], ncu: None, keep_report: false, limit };
+    look(&CounterSubject { options: &options, job: &job, sources }, &order)
+}
+
+/// Writes the profile into the study's folder; its path, or that of an earlier one with counters.
+fn keep(
+    arguments: &SweepArgs,
+    seed: u64,
+    outcome: &SweepOutcome,
+    live: &LiveSubject,
+    section: &LeaderboardSection,
+    looked: &CounterLook,
+    facts: CallFacts,
+) -> Result<PathBuf, CliError> {
+    let champion = &section.champion;
+    let (study, space) = (&outcome.study.header().study, session::space_word(&live.file));
+    let words: Vec<String> = champion
+        .configuration
+        .iter()
+        .map(|(name, value)| quote(&format!("{name}={value}")).into_owned())
+        .collect();
+    let repro = format!(
+        "evo profile {} {} --problem {} --device {} --seed {seed}",
+        quote(&space),
+        words.join(" "),
+        quote(&looked.profile.problem),
+        arguments.device
+    );
+    let candidate = json!({
+        "space": space, "kernel": section.kernel, "configuration": champion.configuration,
+        "configuration_hash": champion.configuration_hash, "kind": "champion", "from": study,
+        "number": champion.number,
+    });
+    let facts = CallFacts { candidate: Some(candidate), repro, ..facts };
+    let error = looked.profile.counters.as_ref().err().map(|none| error_of(none).envelope());
+    let hashes = [champion.source_hash.as_ref(), champion.code_hash.as_ref()];
+    let file = ProfileFile {
+        hash: champion.configuration_hash.as_str(),
+        problem: &looked.profile.problem,
+        object: &document(&facts, hashes, &fields(&looked.profile), error),
+        has_counters: looked.profile.counters.is_ok(),
+        report: None,
+    };
+    let unopened = |error| CliError::harness(format!("cannot open the folder of study `{study}`: {error}"));
+    let folder = outcome.study.out().folder(study).map_err(unopened)?;
+    Ok(match keep_profile(&folder, &file)? {
+        KeptProfile::Written { profile, .. } | KeptProfile::Earlier { profile } => profile,
+    })
+}

@@ -1,0 +1,290 @@
+//! The metrics that evo asks a profiler for: a few, each with what it means and what to try when it is poor. Whole sets
+//! of the profiler's own take minutes a kernel.
+//!
+//! Names are those of Nsight Compute 2022.3 and later. All but the wide set were read on an H200 (GH100) with 2025.3.1;
+//! metrics that another architecture lacks come back null and are named.
+
+use std::collections::BTreeSet;
+
+use evo_space::diagnostic::nearest;
+
+/// Which metrics are collected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MetricSet {
+    /// Those that name the bottleneck.
+    Light,
+    /// Those that explain it too: more replays of the kernel.
+    Wide,
+}
+
+/// What a metric's number is, in base units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricUnit {
+    Percent,
+    Bytes,
+    /// A count, or a ratio of counts.
+    Count,
+    /// Whatever the profiler says in its base unit: a metric that the user named.
+    Any,
+}
+
+/// What a good kernel reaches, where that can be said at all.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum MetricTarget {
+    AtLeast(f64),
+    /// The same where memory traffic bounds the problem.
+    AtLeastIfMemoryBound(f64),
+    /// The same where tensor cores are meant: 16-bit floats and a problem that arithmetic bounds.
+    AtLeastIfTensor(f64),
+    /// None for each pass through shared memory, which this field counts.
+    NonePer(&'static str),
+}
+
+/// A metric in evo's words.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CounterMetric {
+    /// The name in evo's objects.
+    pub field: &'static str,
+    /// The profiler's name.
+    pub counter: &'static str,
+    pub set: MetricSet,
+    pub unit: MetricUnit,
+    pub target: Option<MetricTarget>,
+    /// What it says.
+    pub meaning: &'static str,
+    /// What to try when it is poor.
+    pub next: &'static str,
+}
+
+/// The metric whose counters depend on the architecture.
+pub const TENSOR_INSTRUCTIONS: &str = "tensor_instructions";
+/// Warpgroup products of sm_90, which the counter of the older instructions does not see.
+const WARPGROUP_PRODUCTS: &str = "sm__inst_executed_pipe_tensor_op_gmma.sum";
+
+/// What waiting for something costs, in a metric of the wide set.
+const STALL: &str =
+    "warps that wait, for each issued instruction; the largest of these is the reason to look for";
+
+macro_rules! metrics {
+    ($($field:literal $counter:literal $set:ident $unit:ident $target:expr, $meaning:expr, $next:expr;)*) => {
+        &[$(CounterMetric { field: $field, counter: $counter, set: MetricSet::$set, unit: MetricUnit::$unit,
+            target: $target, meaning: $meaning, next: $next },)*]
+    };
+}
+
+use MetricTarget::{AtLeast, AtLeastIfMemoryBound, AtLeastIfTensor, NonePer};
+
+/// All of them.
+pub const METRICS: &[CounterMetric] = metrics! {
+    "sm_throughput_percent" "sm__throughput.avg.pct_of_peak_sustained_elapsed" Light Percent None,
+        "how busy the busiest unit of the multiprocessors is", "fewer or cheaper instructions";
+    "sm_busy_percent" "smsp__cycles_active.avg.pct_of_peak_sustained_elapsed" Light Percent Some(AtLeast(70.0)),
+        "cycles in which a scheduler has a warp at all",
+        "more or smaller blocks, so that every multiprocessor has work until the end";
+    "memory_throughput_percent" "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed" Light Percent
+        Some(AtLeastIfMemoryBound(40.0)), "how busy the busiest level of the memory hierarchy is",
+        "more loads in flight: wider loads, more stages, more warps";
+    "dram_throughput_percent" "dram__throughput.avg.pct_of_peak_sustained_elapsed" Light Percent
+        Some(AtLeastIfMemoryBound(40.0)), "how busy device memory is",
+        "more loads in flight: wider loads, more stages, more warps";
+    "occupancy_percent" "sm__warps_active.avg.pct_of_peak_sustained_active" Light Percent Some(AtLeast(50.0)),
+        "resident warps over the most that fit", "fewer registers or less shared memory a block, or smaller blocks";
+    "l2_hit_percent" "lts__t_sector_hit_rate.pct" Light Percent Some(AtLeast(70.0)),
+        "sectors that the L2 cache had", "let neighboring blocks share data: another order of blocks, larger tiles";
+    "tensor_pipe_percent" "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active" Light Percent
+        Some(AtLeastIfTensor(50.0)), "cycles in which the tensor cores work",
+        "larger tiles, more stages, loads that run ahead of the products";
+    "load_efficiency_percent" "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct" Light Percent
+        Some(AtLeast(80.0)), "bytes of each loaded 32-byte sector that are used",
+        "neighboring threads load neighboring addresses; aligned vector loads";
+    "bank_conflicts_load" "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum" Light Count
+        Some(NonePer("shared_wavefronts_load")), "further passes through shared memory for loads",
+        "pad or swizzle the rows in shared memory";
+    "bank_conflicts_store" "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum" Light Count
+        Some(NonePer("shared_wavefronts_store")), "further passes through shared memory for stores",
+        "pad or swizzle the rows in shared memory";
+    "shared_wavefronts_load" "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum" Light Count None,
+        "passes through shared memory for loads", "wider loads from shared memory";
+    "shared_wavefronts_store" "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum" Light Count None,
+        "passes through shared memory for stores", "wider stores to shared memory";
+    "threads_per_instruction" "smsp__thread_inst_executed_per_inst_executed.ratio" Wide Count Some(AtLeast(32.0)),
+        "threads of a warp that an instruction works for", "less divergence: branches that whole warps take";
+    "stall_long_scoreboard" "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio" Wide Count None,
+        STALL, "it waits for global memory: load earlier, more stages";
+    "stall_barrier" "smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio" Wide Count None,
+        STALL, "it waits at barriers: fewer of them, or fewer warps at each";
+    "stall_wait" "smsp__average_warps_issue_stalled_wait_per_issue_active.ratio" Wide Count None,
+        STALL, "it waits for its own last instruction: more independent work in a thread";
+    "stall_math_pipe_throttle" "smsp__average_warps_issue_stalled_math_pipe_throttle_per_issue_active.ratio" Wide Count
+        None, STALL, "it waits for an arithmetic unit: other instructions, or fewer";
+    "tensor_instructions" "sm__inst_executed_pipe_tensor_op_hmma.sum" Wide Count None,
+        "instructions of the tensor cores on floats", "products of 16-bit floats through the tensor cores";
+    "dram_bytes" "dram__bytes.sum" Wide Bytes None,
+        "bytes between device memory and the L2 cache", "each byte once: fuse, or reuse in shared memory";
+};
+
+/// One value that is asked for: a field and the counters whose sum it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WantedMetric {
+    /// A field of the table, or the profiler's name that the user gave.
+    pub field: String,
+    pub counters: Vec<String>,
+    pub unit: MetricUnit,
+    /// Why it cannot be asked for on this device, if that is so.
+    pub unanswerable: Option<String>,
+}
+
+/// A name that is neither a field nor a name of the profiler's.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("`{name}` is not a metric")]
+pub struct UnknownMetric {
+    pub name: String,
+    /// What a person can do about it.
+    pub hint: String,
+}
+
+/// A field of the table.
+pub fn metric_of(field: &str) -> Option<&'static CounterMetric> {
+    METRICS.iter().find(|metric| metric.field == field)
+}
+
+/// Checks names that a user gave: fields, or names of the profiler's own such as `dram__bytes_read.sum`.
+///
+/// # Errors
+/// The first that is neither, with what is near.
+pub fn check_names(names: &[String]) -> Result<(), UnknownMetric> {
+    let unknown = names.iter().find(|name| metric_of(name).is_none() && !is_counter(name));
+    let Some(name) = unknown else { return Ok(()) };
+    let known = METRICS.iter().flat_map(|metric| [metric.field, metric.counter]);
+    let hint = match nearest(name, known) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => {
+            let fields: Vec<&str> = METRICS.iter().map(|metric| metric.field).collect();
+            format!(
+                "there are {}, and names of `ncu --query-metrics` such as `dram__bytes_read.sum`",
+                fields.join(", ")
+            )
+        }
+    };
+    Err(UnknownMetric { name: name.clone(), hint })
+}
+
+/// A name such as `sm__cycles_active.avg`: a unit, two underscores, a quantity. Groups and patterns are none, because
+/// nobody knows which columns they become.
+fn is_counter(name: &str) -> bool {
+    let plain =
+        |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || "_.".contains(letter);
+    let parts = name.split_once("__");
+    parts.is_some_and(|(unit, rest)| !unit.is_empty() && !rest.is_empty()) && name.chars().all(plain)
+}
+
+/// The metrics of a set and those that a user named besides, on a device of `arch`, each once.
+pub fn wanted(set: MetricSet, further: &[String], arch: &str) -> Vec<WantedMetric> {
+    let named = |metric: &CounterMetric| further.iter().any(|name| name == metric.field);
+    let own = METRICS.iter().filter(|metric| metric.set <= set || named(metric));
+    let mut all: Vec<WantedMetric> = own.map(|metric| of_table(metric, arch)).collect();
+    let mut seen = BTreeSet::new();
+    let foreign = further.iter().filter(|name| metric_of(name).is_none() && seen.insert(name.as_str()));
+    all.extend(foreign.map(|name| WantedMetric {
+        field: name.clone(),
+        counters: vec![name.clone()],
+        unit: MetricUnit::Any,
+        unanswerable: None,
+    }));
+    all
+}
+
+fn of_table(metric: &CounterMetric, arch: &str) -> WantedMetric {
+    let plain = WantedMetric {
+        field: metric.field.to_string(),
+        counters: vec![metric.counter.to_string()],
+        unit: metric.unit,
+        unanswerable: None,
+    };
+    if metric.field != TENSOR_INSTRUCTIONS {
+        return plain;
+    }
+    let number = arch.strip_prefix("sm_").map(|rest| rest.trim_end_matches(['a', 'f']));
+    match number.and_then(|digits| digits.parse::<u32>().ok()) {
+        Some(90) => {
+            let mut counters = plain.counters.clone();
+            counters.push(WARPGROUP_PRODUCTS.to_string());
+            WantedMetric { counters, ..plain }
+        }
+        Some(70..90) => plain,
+        // A sum that leaves out the instructions of a newer architecture would say that it used no tensor cores.
+        _ => {
+            let why = format!("which counters see the tensor instructions of `{arch}` is not known");
+            WantedMetric { counters: Vec::new(), unanswerable: Some(why), ..plain }
+        }
+    }
+}
+
+/// Every counter that some wanted metrics need, each once, in order.
+pub fn counters(wanted: &[WantedMetric]) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    let all = wanted.iter().flat_map(|metric| &metric.counters);
+    all.filter(|counter| seen.insert(counter.as_str())).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(set: MetricSet, further: &[&str], arch: &str) -> Vec<String> {
+        let further: Vec<String> = further.iter().map(|name| name.to_string()).collect();
+        check_names(&further).unwrap();
+        wanted(set, &further, arch).into_iter().map(|metric| metric.field).collect()
+    }
+
+    #[test]
+    fn fields_and_counters_stand_once_and_end_in_their_unit() {
+        let fields: BTreeSet<&str> = METRICS.iter().map(|metric| metric.field).collect();
+        let counters: BTreeSet<&str> = METRICS.iter().map(|metric| metric.counter).collect();
+        assert_eq!((fields.len(), counters.len()), (METRICS.len(), METRICS.len()));
+        for metric in METRICS {
+            let percent = metric.counter.contains(".pct");
+            assert_eq!(percent, metric.field.ends_with("_percent"), "{}", metric.field);
+            assert_eq!(percent, metric.unit == MetricUnit::Percent, "{}", metric.field);
+            assert!(is_counter(metric.counter) && !is_counter(metric.field), "{}", metric.field);
+            if let Some(NonePer(other)) = metric.target {
+                assert_eq!(metric_of(other).map(|own| own.set), Some(metric.set));
+            }
+        }
+    }
+
+    #[test]
+    fn sets_and_further_names_come_together() {
+        let light = fields(MetricSet::Light, &[], "sm_90a");
+        assert!(light.contains(&"l2_hit_percent".into()) && !light.contains(&"dram_bytes".into()));
+        let more = fields(
+            MetricSet::Light,
+            &["dram_bytes", "dram__bytes_read.sum", "dram__bytes_read.sum"],
+            "sm_90a",
+        );
+        assert_eq!(more.len(), light.len() + 2);
+        assert_eq!(fields(MetricSet::Wide, &["dram_bytes"], "sm_90a").len(), METRICS.len());
+    }
+
+    #[test]
+    fn tensor_instructions_are_those_of_the_architecture() {
+        let of = |arch: &str| {
+            let all = wanted(MetricSet::Wide, &[], arch);
+            all.into_iter().find(|metric| metric.field == TENSOR_INSTRUCTIONS).unwrap()
+        };
+        assert_eq!(of("sm_80").counters, ["sm__inst_executed_pipe_tensor_op_hmma.sum"]);
+        assert_eq!(of("sm_90a").counters.len(), 2);
+        assert!(of("sm_100a").counters.is_empty() && of("sm_100a").unanswerable.is_some());
+        assert!(of("host").unanswerable.is_some());
+    }
+
+    #[test]
+    fn slips_of_the_finger_are_named() {
+        let hint = |name: &str| check_names(&[name.to_string()]).unwrap_err().hint;
+        assert_eq!(hint("sm_busy_percnt"), "did you mean `sm_busy_percent`?");
+        assert!(hint("speed").contains("dram_bytes, and names of"), "{}", hint("speed"));
+        for bad in ["group:memory__chart", "regex:sm__.*", "", "__", "Sm__x", "a__b,c__d"] {
+            assert!(check_names(&[bad.to_string()]).is_err(), "{bad}");
+        }
+    }
+}

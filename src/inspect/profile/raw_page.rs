@@ -1,0 +1,335 @@
+//! Reads the page `raw` of Nsight Compute as CSV: a line of names, a line of units, then a line for each launch, all
+//! quoted, numbers perhaps with commas between their thousands. Lines that begin with `==` are messages.
+//!
+//! A value that is not a number never becomes one. People have read `n/a` of a misspelt metric as 0.
+
+use thiserror::Error;
+
+use super::metrics::MetricUnit;
+
+/// Columns that describe a launch; those of metrics come behind them.
+const KERNEL: &str = "Kernel Name";
+const NUMBER: &str = "ID";
+
+/// A page: what was asked for, launch by launch.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RawPage {
+    names: Vec<String>,
+    units: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+/// Why a text is not such a page.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum RawPageError {
+    #[error("there is no line of names with `ID` and `Kernel Name`")]
+    NoHeader,
+    #[error("the line of units is missing")]
+    NoUnits,
+    #[error("there is no line of a launch")]
+    NoLaunch,
+    #[error("line {line} has {found} values, and the line of names has {expected}")]
+    Width { line: usize, found: usize, expected: usize },
+    #[error("line {line} ends inside of a value, or has a quote in one")]
+    Quote { line: usize },
+}
+
+impl RawPage {
+    /// Reads a page. Any bytes may stand in it.
+    ///
+    /// # Errors
+    /// It is cut off, or something else.
+    pub fn read(text: &str) -> Result<RawPage, RawPageError> {
+        let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim_end_matches('\r')));
+        let mut lines = lines.filter(|(_, line)| !line.trim().is_empty() && !line.starts_with("=="));
+        let names = loop {
+            let (_, line) = lines.next().ok_or(RawPageError::NoHeader)?;
+            // Whatever else was printed before.
+            match cells(line) {
+                Some(cells) if has(&cells, NUMBER) && has(&cells, KERNEL) => break cells,
+                _ => {}
+            }
+        };
+        let mut whole = |missing: RawPageError| {
+            let Some((number, line)) = lines.next() else { return Err(missing) };
+            let cells = cells(line).ok_or(RawPageError::Quote { line: number })?;
+            let (found, expected) = (cells.len(), names.len());
+            match found == expected {
+                true => Ok(cells),
+                false => Err(RawPageError::Width { line: number, found, expected }),
+            }
+        };
+        let units = whole(RawPageError::NoUnits)?;
+        // Units belong to metrics: the launch has no unit of its kernel's name.
+        let kernel = names.iter().position(|name| name == KERNEL);
+        if kernel.and_then(|at| units.get(at)).is_some_and(|unit| !unit.is_empty()) {
+            return Err(RawPageError::NoUnits);
+        }
+        let mut rows = Vec::new();
+        loop {
+            match whole(RawPageError::NoLaunch) {
+                Ok(row) => rows.push(row),
+                Err(RawPageError::NoLaunch) if !rows.is_empty() => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(RawPage { names, units, rows })
+    }
+
+    /// How many launches there are.
+    pub fn launches(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The name of a launch's kernel as the profiler prints it, without arguments and return type.
+    pub fn kernel(&self, launch: usize) -> Option<&str> {
+        let at = self.names.iter().position(|name| name == KERNEL)?;
+        let whole = self.rows.get(launch)?.get(at)?;
+        let name = whole.split(['(', '<']).next().unwrap_or_default().trim();
+        Some(name.rsplit(' ').next().unwrap_or(name))
+    }
+
+    /// A counter's value at a launch, in base units.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn value(&self, launch: usize, counter: &str, unit: MetricUnit) -> Result<f64, String> {
+        let at = self.names.iter().position(|name| name == counter);
+        let at = at.ok_or_else(|| format!("the profiler gave no column `{counter}`"))?;
+        let cell = self.rows.get(launch).and_then(|row| row.get(at)).map_or("", String::as_str);
+        let number = number(cell).map_err(|why| format!("`{counter}` {why}"))?;
+        let told = self.units.get(at).map_or("", String::as_str);
+        let (kind, factor) = scale(told);
+        let fits = match unit {
+            MetricUnit::Any => true,
+            MetricUnit::Percent => kind == UnitKind::Percent,
+            MetricUnit::Bytes => kind == UnitKind::Bytes,
+            MetricUnit::Count => kind == UnitKind::Count,
+        };
+        if !fits {
+            return Err(format!("`{counter}` came in the unit `{told}`, which is not its own"));
+        }
+        let value = number * factor;
+        // Rates, shares and counts; a counter that wrapped is none of them.
+        if value < 0.0 && unit != MetricUnit::Any {
+            return Err(format!("`{counter}` is negative: `{cell}`"));
+        }
+        if !value.is_finite() {
+            return Err(format!("`{counter}` is too large: `{cell}`"));
+        }
+        Ok(value)
+    }
+}
+
+fn has(cells: &[String], name: &str) -> bool {
+    cells.iter().any(|cell| cell == name)
+}
+
+/// The cells of a line; none where it ends inside of a cell, or a quote stands inside of a word.
+fn cells(line: &str) -> Option<Vec<String>> {
+    let mut cells = Vec::new();
+    let mut rest = line;
+    loop {
+        let (cell, after) = match rest.strip_prefix('"') {
+            Some(quoted) => quoted_cell(quoted)?,
+            None => {
+                let end = rest.find(',').unwrap_or(rest.len());
+                (rest[..end].to_string(), &rest[end..])
+            }
+        };
+        cells.push(cell);
+        match after.strip_prefix(',') {
+            // An empty cell is quoted, so this line was cut off.
+            Some("") => return None,
+            Some(next) => rest = next,
+            None if after.is_empty() => return Some(cells),
+            None => return None,
+        }
+    }
+}
+
+/// A cell behind its opening quote, in which two quotes are one, and what follows its closing quote.
+fn quoted_cell(text: &str) -> Option<(String, &str)> {
+    let mut cell = String::new();
+    let mut rest = text;
+    loop {
+        let end = rest.find('"')?;
+        cell.push_str(&rest[..end]);
+        rest = &rest[end + 1..];
+        match rest.strip_prefix('"') {
+            Some(next) => {
+                cell.push('"');
+                rest = next;
+            }
+            None => return Some((cell, rest)),
+        }
+    }
+}
+
+/// A number as the profiler writes it: `1,234.5`, `0.25`, `4.0e-05`.
+fn number(cell: &str) -> Result<f64, String> {
+    // Newer versions mark values that they do not trust.
+    let text = cell.trim();
+    if text.is_empty() {
+        return Err("is empty".to_string());
+    }
+    let bad = || Err(format!("is `{}`, which is not a number", evo_space::printable::shortened(text, 40)));
+    let unsigned = text.strip_prefix('-').unwrap_or(text);
+    let (whole, rest) = unsigned.split_at(unsigned.find(['.', 'e', 'E']).unwrap_or(unsigned.len()));
+    let mut groups = whole.split(',');
+    let first = groups.next().unwrap_or_default();
+    let digits = |group: &str| !group.is_empty() && group.bytes().all(|byte| byte.is_ascii_digit());
+    // A decimal comma would read as one between thousands: `12,5` is refused, because no group has one digit.
+    let grouped = whole.contains(',');
+    let groups_fit = groups.all(|group| digits(group) && group.len() == 3) && (!grouped || first.len() <= 3);
+    let plain = |letter: char| letter.is_ascii_digit() || ".eE+-".contains(letter);
+    if !digits(first) || !groups_fit || !rest.chars().all(plain) {
+        return bad();
+    }
+    match text.replace(',', "").parse::<f64>() {
+        Ok(value) if value.is_finite() => Ok(value),
+        _ => bad(),
+    }
+}
+
+/// What a unit measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum UnitKind {
+    Percent,
+    Bytes,
+    Time,
+    Count,
+}
+
+/// A unit as the profiler prints it, and how many base units it is: `Mbyte` is 10⁶ bytes, `usecond` 1000 ns. Everything
+/// that is none of those counts something, perhaps in thousands: `inst`, `Kinst`, `warp`, `inst/cycle`.
+fn scale(unit: &str) -> (UnitKind, f64) {
+    let time = [("n", 1.0), ("u", 1e3), ("m", 1e6), ("", 1e9)];
+    for (prefix, factor) in time {
+        if ["second", "s", "sec"].iter().any(|word| unit.strip_prefix(prefix) == Some(word)) {
+            return (UnitKind::Time, factor);
+        }
+    }
+    if unit == "%" || unit == "pct" {
+        return (UnitKind::Percent, 1.0);
+    }
+    let prefixes = [("K", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12)];
+    let scaled = prefixes.iter().find_map(|(prefix, factor)| {
+        let base = unit.strip_prefix(prefix)?;
+        base.starts_with(|letter: char| letter.is_ascii_lowercase()).then_some((base, *factor))
+    });
+    let (base, factor) = scaled.unwrap_or((unit, 1.0));
+    let kind = if ["byte", "bytes", "B"].contains(&base) { UnitKind::Bytes } else { UnitKind::Count };
+    (kind, factor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "\"ID\",\"Kernel Name\",\"dram__bytes.sum\",\"a__b.pct\"\n\"\",\"\",\"byte\",\"%\"\n";
+
+    fn page(rows: &str) -> Result<RawPage, RawPageError> {
+        RawPage::read(&format!("{HEAD}{rows}"))
+    }
+
+    #[track_caller]
+    fn check(cell: &str, expected: Option<f64>) {
+        let page = page(&format!("\"0\",\"k\",\"{cell}\",\"1\"\n")).unwrap();
+        assert_eq!(page.value(0, "dram__bytes.sum", MetricUnit::Bytes).ok(), expected, "{cell}");
+    }
+
+    #[test]
+    fn numbers_are_read_and_nothing_else_becomes_one() {
+        check("1,234,567", Some(1_234_567.0));
+        check("1,234.50", Some(1234.5));
+        check("4.0e-05", Some(4.0e-5));
+        check("0", Some(0.0));
+        check("1e400", None);
+        for none in [
+            "n/a",
+            "nan",
+            "-nan",
+            "NaN",
+            "inf",
+            "(!) n/a",
+            "(!) 12",
+            "",
+            " ",
+            "12,5",
+            "1,23",
+            ",123",
+            "1,,234",
+            "1.234.567",
+        ] {
+            check(none, None);
+        }
+        for none in ["1,234,5", "12;13", "-1", "0x10", "1 2", "١", "1_000", "+1", "--1", "1e", "12345,678"] {
+            check(none, None);
+        }
+    }
+
+    #[test]
+    fn units_are_brought_to_their_base_or_refused() {
+        let value = |unit: &str, kind| {
+            let text = format!("\"ID\",\"Kernel Name\",\"m__x\"\n\"\",\"\",\"{unit}\"\n\"0\",\"k\",\"2\"\n");
+            RawPage::read(&text).unwrap().value(0, "m__x", kind).ok()
+        };
+        assert_eq!(value("Kbyte", MetricUnit::Bytes), Some(2e3));
+        assert_eq!(value("Gbyte", MetricUnit::Bytes), Some(2e9));
+        assert_eq!(value("%", MetricUnit::Bytes), None);
+        assert_eq!(value("", MetricUnit::Percent), None);
+        assert_eq!(value("byte", MetricUnit::Count), None);
+        assert_eq!(value("nsecond", MetricUnit::Count), None);
+        assert_eq!(value("Minst", MetricUnit::Count), Some(2e6));
+        assert_eq!(value("inst/cycle", MetricUnit::Count), Some(2.0));
+        assert_eq!(value("usecond", MetricUnit::Any), Some(2e3));
+        assert_eq!(value("", MetricUnit::Count), Some(2.0));
+    }
+
+    #[test]
+    fn messages_stand_around_a_page_and_kernels_lose_their_arguments() {
+        let text = format!(
+            "==PROF== Connected to process 1\nhello, world\n\n{HEAD}\"0\",\"k\",\"1\",\"2\"\r\n==PROF== bye\n"
+        );
+        let page = RawPage::read(&text).unwrap();
+        assert_eq!((page.launches(), page.kernel(0)), (1, Some("k")));
+        let named = |name: &str| page_of(name).kernel(0).map(String::from);
+        assert_eq!(named("void scale<float>(const T1 *, int)").as_deref(), Some("scale"));
+        assert_eq!(named("a \"\"quoted\"\"").as_deref(), Some("\"quoted\""));
+        assert_eq!(
+            page.value(0, "dram__bytes.sun", MetricUnit::Bytes).unwrap_err(),
+            "the profiler gave no column `dram__bytes.sun`"
+        );
+        assert!(page.value(7, "dram__bytes.sum", MetricUnit::Bytes).is_err());
+    }
+
+    fn page_of(name: &str) -> RawPage {
+        page(&format!("\"0\",\"{name}\",\"1\",\"2\"\n")).unwrap()
+    }
+
+    #[test]
+    fn what_is_cut_off_is_not_a_page() {
+        let whole = format!("{HEAD}\"0\",\"k\",\"1,024\",\"2\"\n\"1\",\"k\",\"1,024\",\"2\"\n");
+        assert_eq!(RawPage::read(&whole).unwrap().launches(), 2);
+        for end in 0..whole.len() - 1 {
+            // A page that ends after a whole line has fewer launches, which whoever counts them sees.
+            if let Ok(page) = RawPage::read(&whole[..end]) {
+                assert_eq!(page.launches(), 1, "{}", &whole[..end]);
+            }
+        }
+        assert_eq!(RawPage::read("").unwrap_err(), RawPageError::NoHeader);
+        assert_eq!(RawPage::read("==ERROR== no\n").unwrap_err(), RawPageError::NoHeader);
+        assert_eq!(page("").unwrap_err(), RawPageError::NoLaunch);
+        assert_eq!(RawPage::read("\"ID\",\"Kernel Name\"\n").unwrap_err(), RawPageError::NoUnits);
+        assert_eq!(
+            RawPage::read("\"ID\",\"Kernel Name\"\n\"0\",\"k\"\n").unwrap_err(),
+            RawPageError::NoUnits
+        );
+        assert_eq!(page("\"0\",\"k\",\"1\n").unwrap_err(), RawPageError::Quote { line: 3 });
+        assert_eq!(
+            page("\"0\",\"k\"\n").unwrap_err(),
+            RawPageError::Width { line: 3, found: 2, expected: 4 }
+        );
+    }
+}
