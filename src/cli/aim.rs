@@ -1,4 +1,4 @@
-//! What `test-one`, `test`, `benchmark`, `profile` and `sanitize` ask of a candidate, and what may be left out of that.
+//! What `test-one`, `test`, `benchmark`, `evaluate`, `profile` and `sanitize` ask of a candidate, and what may be left out of that.
 
 use evo_protocol::verdict::Gate;
 use evo_space::diagnostic::nearest;
@@ -21,6 +21,8 @@ pub enum Aim {
     Gates,
     /// Every gate, its time, and the default configuration's beside it.
     Times,
+    /// Every gate, its time, and a rival's beside it.
+    Evaluate,
     /// Every gate, its time, and a profiler's counters.
     Profile,
     /// No gate: a tool watches its launches.
@@ -34,6 +36,7 @@ impl Aim {
             Aim::Whole => "test-one",
             Aim::Gates => "test",
             Aim::Times => "benchmark",
+            Aim::Evaluate => "evaluate",
             Aim::Profile => PROFILE,
             Aim::Sanitize => SANITIZE,
         }
@@ -47,7 +50,7 @@ impl Aim {
     /// The gates that it demands. `confirmation` compares two variants, which only a sweep does.
     pub fn demanded(self) -> impl Iterator<Item = Gate> {
         let last = match self {
-            Aim::Whole | Aim::Times | Aim::Profile => Some(Gate::Honesty),
+            Aim::Whole | Aim::Times | Aim::Evaluate | Aim::Profile => Some(Gate::Honesty),
             Aim::Gates => Some(Gate::Repeatability),
             Aim::Sanitize => None,
         };
@@ -62,7 +65,7 @@ pub fn check_names(names: &[String], aim: Aim) -> Result<(), CliError> {
         Aim::Times => known.push(BASELINE),
         Aim::Profile => known.push(PROFILE),
         Aim::Sanitize => known.push(SANITIZE),
-        Aim::Whole | Aim::Gates => {}
+        Aim::Whole | Aim::Gates | Aim::Evaluate => {}
     }
     let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) else { return Ok(()) };
     let hint = match nearest(unknown, known.iter().copied()) {

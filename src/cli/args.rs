@@ -9,6 +9,7 @@ use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::candidate::CandidateArgs;
+use super::evaluate_args::EvaluateArgs;
 use super::limits::{LimitArgs, TotalLimit};
 pub use super::one_args::{SandboxMode, SpaceAccessArgs, TestOneArgs};
 use super::profile_args::ProfileArgs;
@@ -44,6 +45,11 @@ pub enum Command {
         after_help = "Example: evo benchmark attention_simt 32 8 4 --json\n\nAll gates run, and a variant that fails one has no number."
     )]
     Benchmark(TestOneArgs),
+    /// Judge one configuration beside the best so far, and say whether it takes its place
+    #[command(
+        after_help = "Example: evo evaluate attention_simt 32 8 4 --json\n         evo evaluate my_kernel.toml --source faster.cu --against @champion --require accepted"
+    )]
+    Evaluate(EvaluateArgs),
     /// Read a profiler's counters of one configuration, and name its bottleneck
     #[command(
         after_help = "Example: evo profile attention_simt 32 8 4 --problem s1024\n         evo profile my.toml @champion --set wide --keep-report\n\nNeeds Nsight Compute (`ncu`) and the right to read the GPU's counters; `evo preflight` shows both."
@@ -102,6 +108,7 @@ impl Command {
             Command::TestOne(arguments) | Command::Test(arguments) | Command::Benchmark(arguments) => {
                 arguments.json
             }
+            Command::Evaluate(arguments) => arguments.one.json,
             Command::Profile(arguments) => arguments.one.json,
             Command::Sanitize(arguments) => arguments.one.json,
             Command::Space(arguments) => arguments.json,

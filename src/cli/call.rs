@@ -155,7 +155,12 @@ impl Call {
     /// Ends the call from a thread that watches it, whatever the others do. `None` where the command has just ended by
     /// itself.
     pub fn end_now(&self, error: CliError) -> Option<ExitCode> {
-        let answer = Answer::failed(error);
+        let mut answer = Answer::failed(error);
+        if let Some(so_far) = lock(&self.0.facts).so_far.clone() {
+            answer.own = so_far.own.to_string();
+            answer.result = Some(so_far.result);
+            answer.reasons = so_far.reasons;
+        }
         let since = Instant::now();
         loop {
             match self.0.out.try_lock() {

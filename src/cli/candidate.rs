@@ -48,7 +48,7 @@ impl CandidateArgs {
 }
 
 /// The kind of device that `--device` or `--arch` means; none where the command needs no device (`any`).
-fn kind_of(device: &str) -> Option<DeviceKind> {
+pub fn kind_of(device: &str) -> Option<DeviceKind> {
     match device {
         "host" => Some(DeviceKind::Host),
         // The champion of the device that the command is going to use.
@@ -114,7 +114,7 @@ fn choice(values: &[String], arguments: &CandidateArgs) -> Result<Option<Configu
     })
 }
 
-fn error(error: CandidateError) -> CliError {
+pub fn error(error: CandidateError) -> CliError {
     match error {
         CandidateError::Refused { text, hint } => {
             let own = CliError::usage(text);

@@ -12,8 +12,8 @@ use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::{
-    benchmark, build, cache, compile, completions, explain, guard, leaderboard, man, output, preflight,
-    profile, render, sanitize, selftest, space, sweep, test_one, worker,
+    benchmark, build, cache, compile, completions, evaluate, explain, guard, leaderboard, man, output,
+    preflight, profile, render, sanitize, selftest, space, sweep, test_one, worker,
 };
 
 /// For people who ask for a command that was here in earlier versions.
@@ -124,6 +124,7 @@ fn dispatch(command: &Command, call: &Call) -> Result<Answer, CliError> {
         Command::TestOne(arguments) => test_one::run(arguments, call),
         Command::Test(arguments) => test_one::test(arguments, call),
         Command::Benchmark(arguments) => benchmark::run(arguments, call),
+        Command::Evaluate(arguments) => evaluate::run(arguments, call),
         Command::Profile(arguments) => profile::run(arguments, call),
         Command::Sanitize(arguments) => sanitize::run(arguments, call),
         Command::Space(arguments) => space::run(arguments, call),

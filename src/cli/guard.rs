@@ -45,16 +45,16 @@ pub fn watch_signals(call: &Call) -> io::Result<()> {
     Ok(())
 }
 
-/// Ends the call when it has lasted that long. `grace` is what a command gets that ends in order by itself.
+/// Ends the call when it has lasted that long, as `flag` says. `grace` is what a command gets that ends in order by itself.
 ///
 /// # Errors
 /// The machine starts no thread.
-pub fn limit_total(call: &Call, limit: Duration, grace: Duration) -> io::Result<()> {
+pub fn limit_total(call: &Call, limit: Duration, flag: &'static str, grace: Duration) -> io::Result<()> {
     let call = call.clone();
     std::thread::Builder::new().name("limit".into()).spawn(move || {
         std::thread::sleep(limit.saturating_add(grace));
         call.hit(LimitName::Total);
-        end(&call, total_is_over(limit));
+        end(&call, total_is_over(limit).with_hint(format!("allow more with `{flag}`")));
     })?;
     Ok(())
 }

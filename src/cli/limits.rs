@@ -34,9 +34,12 @@ pub struct TotalLimit {
     /// Longest time for the whole command [default: off]
     #[arg(long = "limit-total", value_name = "TIME", value_parser = duration, allow_negative_numbers = true)]
     pub limit_total: Option<Duration>,
+    /// `--time-limit` of a command that has one; the shorter of both counts.
+    #[arg(skip)]
+    pub time_limit: Option<Duration>,
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     budget::duration(text).ok_or_else(|| "it is not a time such as `90s`, `10m` or `2h`".to_string())
 }
 
@@ -86,7 +89,7 @@ impl LimitArgs {
             compile_s: seconds(self.limit_compile),
             device_s: seconds(self.limit_device),
             tool_s: seconds(self.limit_tool),
-            total_s: self.total.limit_total.and_then(seconds),
+            total_s: self.total.in_force().map(|(limit, _)| limit).and_then(seconds),
             hit: None,
         };
         call.know(|facts| facts.limits = Some(limits));
@@ -105,10 +108,16 @@ impl TotalLimit {
         self.watch(call, Duration::ZERO)
     }
 
+    /// The limit that counts, and its flag.
+    fn in_force(&self) -> Option<(Duration, &'static str)> {
+        let total = self.limit_total.map(|limit| (limit, "--limit-total"));
+        total.into_iter().chain(self.time_limit.map(|limit| (limit, "--time-limit"))).min()
+    }
+
     fn watch(&self, call: &Call, grace: Duration) -> Result<(), CliError> {
-        let Some(limit) = self.limit_total else { return Ok(()) };
+        let Some((limit, flag)) = self.in_force() else { return Ok(()) };
         let failed = |error: io::Error| CliError::harness(format!("cannot watch the clock: {error}"));
-        guard::limit_total(call, limit, grace).map_err(failed)
+        guard::limit_total(call, limit, flag, grace).map_err(failed)
     }
 }
 

@@ -12,7 +12,7 @@ use super::limits::LimitArgs;
 use crate::kernel::access::SpaceAccess;
 
 /// `evo test-one`
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct TestOneArgs {
     /// [SPACE] then values in declared order, NAME=VALUE, or @champion, @previous, @baseline, @NUMBER, @HASH
     #[arg(value_name = "SPACE|VALUE|NAME=VALUE|@NAME", allow_negative_numbers = true)]

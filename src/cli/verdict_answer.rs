@@ -71,7 +71,7 @@ pub fn show_without<T>(
 
 /// Gates of a candidate that passes, which were demanded and did not run. Where no small shape can be derived, there is
 /// nothing to run and nothing is missing.
-fn missing(evaluation: &Evaluation, aim: Aim) -> Vec<&'static str> {
+pub fn missing(evaluation: &Evaluation, aim: Aim) -> Vec<&'static str> {
     if !evaluation.verdict.is_pass() {
         return Vec::new();
     }
@@ -105,7 +105,7 @@ fn answer(single: &Single, missing: &[&str], allowed: &[String]) -> Answer {
 }
 
 /// The limit that a verdict is about, if it is about one.
-fn limit_hit(verdict: &Verdict, arguments: &TestOneArgs) -> Option<LimitName> {
+pub fn limit_hit(verdict: &Verdict, arguments: &TestOneArgs) -> Option<LimitName> {
     if verdict.kind == VerdictKind::CompileTimeout {
         return Some(LimitName::Compile);
     }

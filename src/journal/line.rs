@@ -3,6 +3,7 @@
 //! The text is kept as it was written (`RawValue`), so the check covers every byte that carries
 //! meaning and does not depend on how a number would be written again.
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -17,6 +18,11 @@ struct Envelope<'a> {
 
 /// The line of a record, its newline included.
 pub fn encode(record: &JournalRecord) -> serde_json::Result<String> {
+    encode_any(record)
+}
+
+/// The line of whatever a file of lines holds, its newline included.
+pub fn encode_any(record: &impl Serialize) -> serde_json::Result<String> {
     let text = serde_json::value::to_raw_value(record)?;
     let mut line = serde_json::to_string(&Envelope { crc: &checksum(text.get()), record: &text })?;
     line.push('\n');
@@ -25,6 +31,11 @@ pub fn encode(record: &JournalRecord) -> serde_json::Result<String> {
 
 /// The record of a line without its newline, or why it is not one.
 pub fn decode(line: &[u8]) -> Result<JournalRecord, String> {
+    decode_any(line)
+}
+
+/// What a line without its newline holds, or why it holds no such thing.
+pub fn decode_any<T: DeserializeOwned>(line: &[u8]) -> Result<T, String> {
     let text = std::str::from_utf8(line).map_err(|_| "not UTF-8".to_string())?;
     let envelope: Envelope<'_> =
         serde_json::from_str(text).map_err(|error| format!("not a record: {error}"))?;

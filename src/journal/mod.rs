@@ -5,6 +5,7 @@ pub mod champion;
 pub mod conditions;
 pub mod definition;
 pub mod error;
+pub mod iterations;
 pub mod leaderboard;
 pub mod leaderboard_file;
 pub mod line;

@@ -162,6 +162,8 @@ pub struct ProblemSpec {
     pub weight: f64,
     /// Whether it is timed.
     pub timed: bool,
+    /// Whether `evo evaluate` decides by it. All timed problems are canonical where the file marks none.
+    pub canonical: bool,
     /// Whether it is checked (a timed problem always is).
     pub checked: bool,
     /// Only on this device kind (`host`, `cuda`), or on any.

@@ -94,14 +94,14 @@ pub fn fields(measured: &Measured<'_>) -> Figures {
 }
 
 /// Fields as they are told, each with its reason where it is null.
-#[derive(Default)]
-struct Told {
-    fields: Map<String, Value>,
-    reasons: BTreeMap<String, String>,
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    pub(super) fields: Map<String, Value>,
+    pub(super) reasons: BTreeMap<String, String>,
 }
 
 impl Told {
-    fn number(&mut self, name: &str, value: Option<f64>, why: &str) {
+    pub(super) fn number(&mut self, name: &str, value: Option<f64>, why: &str) {
         self.tell(name, value.filter(|value| value.is_finite()).map(Value::from), why);
     }
 
@@ -113,7 +113,7 @@ impl Told {
         self.tell(name, value.map(Value::from), why);
     }
 
-    fn tell(&mut self, name: &str, value: Option<Value>, why: &str) {
+    pub(super) fn tell(&mut self, name: &str, value: Option<Value>, why: &str) {
         if value.is_none() {
             self.reasons.insert(name.to_string(), why.to_string());
         }
@@ -178,7 +178,7 @@ fn mean_speedup(plans: &[ProblemPlan], compared: &Compared) -> Option<f64> {
 }
 
 /// Blocks of the launch that has the most.
-fn blocks(plan: &ProblemPlan) -> u64 {
+pub(super) fn blocks(plan: &ProblemPlan) -> u64 {
     let of = |grid: [i64; 3]| {
         grid.iter().map(|extent| u64::try_from(*extent).unwrap_or(0)).fold(1, u64::saturating_mul)
     };

@@ -22,6 +22,18 @@ pub struct CallFacts {
     pub limits: Option<LimitsReport>,
     /// A command line that does the same again.
     pub repro: String,
+    /// What the object of a call that is cut off has all the same.
+    pub so_far: Option<KnownSoFar>,
+}
+
+/// What is known before a command is done.
+#[derive(Clone, Debug)]
+pub struct KnownSoFar {
+    /// The command's own fields.
+    pub own: Value,
+    pub result: Value,
+    /// Why some of them are null, by dotted path.
+    pub reasons: BTreeMap<String, String>,
 }
 
 /// How a call ended.

@@ -3,6 +3,7 @@
 pub mod benchmark;
 pub mod csv;
 pub mod envelope;
+pub mod evaluate;
 pub mod failures;
 pub mod insight;
 pub mod json;

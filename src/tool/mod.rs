@@ -8,6 +8,7 @@
 mod arguments;
 mod command;
 mod find;
+mod git;
 mod kind;
 mod permission;
 mod probe;
@@ -19,6 +20,7 @@ mod wrapped;
 
 pub use arguments::ToolArguments;
 pub use find::{ToolPlaces, find};
+pub use git::{GitState, git_state};
 pub use kind::ToolKind;
 pub use permission::{PERMISSION_HINT, ProfilingPermission, profiling_permission};
 pub use probe::{FoundTool, locate, probe};

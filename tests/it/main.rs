@@ -34,6 +34,7 @@ mod contract;
 mod crash;
 mod derived_shapes;
 mod device_references;
+mod evaluate;
 mod exhausted;
 mod faults;
 mod fuzzed;

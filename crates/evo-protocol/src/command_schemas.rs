@@ -69,6 +69,27 @@ const TIMED: &[&str] = &[
     "baseline",
 ];
 
+const EVALUATED: &[(&str, &str)] = &[
+    ("space", "string"),
+    ("kernel", "string"),
+    ("seed", "integer"),
+    ("configuration", "object"),
+    ("rival", "object|null"),
+    ("number", "integer|null"),
+    ("incumbent", "object|null"),
+    ("claimed", "number|null"),
+    ("notes", "array"),
+    ("parity", "array|null"),
+    ("latency_ms", "number|null"),
+    ("speedup_vs_baseline", "number|null"),
+    ("speedup_vs_torch", "number|null"),
+    ("ctas", "integer|null"),
+    ("sm_count", "integer|null"),
+    ("few_ctas", "boolean|null"),
+];
+
+const RIVALED: &[&str] = &["result", "rival", "number", "incumbent", "claimed", "notes", "latency_ms"];
+
 const COMPILED: &[(&str, &str)] = &[
     ("kernel", "string"),
     ("arch", "string"),
@@ -99,6 +120,7 @@ const COMMANDS: &[CommandFields] = &[
     CommandFields { command: "test-one", version: 1, fields: VERDICT, answers: &[JUDGED] },
     CommandFields { command: "test", version: 1, fields: VERDICT, answers: &[JUDGED] },
     CommandFields { command: "benchmark", version: 1, fields: VERDICT, answers: &[TIMED] },
+    CommandFields { command: "evaluate", version: 1, fields: EVALUATED, answers: &[RIVALED] },
     CommandFields { command: "profile", version: 1, fields: VERDICT, answers: &[JUDGED] },
     CommandFields {
         command: "compile",

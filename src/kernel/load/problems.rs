@@ -11,7 +11,7 @@ use super::names::KnownNames;
 use crate::kernel::resolve::whole;
 use crate::kernel::spec::ProblemSpec;
 
-const KEYS: &[&str] = &["name", "sizes", "weight", "timed", "checked", "device"];
+const KEYS: &[&str] = &["name", "sizes", "weight", "timed", "canonical", "checked", "device"];
 
 /// Reads the list; `None` after a complaint about any of them.
 pub(super) fn read(reader: &mut Reader, node: &Node, names: &KnownNames) -> Option<Vec<ProblemSpec>> {
@@ -30,7 +30,10 @@ pub(super) fn read(reader: &mut Reader, node: &Node, names: &KnownNames) -> Opti
         }
         problems.push(problem);
     }
-    let problems: Vec<ProblemSpec> = problems.into_iter().collect::<Option<_>>()?;
+    let mut problems: Vec<ProblemSpec> = problems.into_iter().collect::<Option<_>>()?;
+    if !problems.iter().any(|problem| problem.canonical) {
+        problems.iter_mut().for_each(|problem| problem.canonical = problem.timed);
+    }
     if !problems.iter().any(|problem| problem.timed) {
         reader.error(&node.span, "no problem is timed: nothing could be ranked");
         return None;
@@ -61,6 +64,14 @@ fn problem(reader: &mut Reader, node: &Node, names: &KnownNames) -> Option<Probl
         let hint = "add timed = false, or leave `checked` out".to_string();
         reader.hinted(&node.span, format!("{what} is timed, so it is always checked"), Some(hint));
     }
+    let canonical = match fields.get("canonical") {
+        Some(node) => reader.boolean(node, &fields.name("canonical")),
+        None => Some(false),
+    };
+    if let (Some(true), Some(false), Some(node)) = (canonical, timed, fields.get("canonical")) {
+        let hint = "leave `timed = false` out, or `canonical`".to_string();
+        reader.hinted(&node.span, format!("{what} is canonical, so it has to be timed"), Some(hint));
+    }
     let device = match fields.get("device") {
         Some(node) => {
             let kinds = [("host", "host"), ("cuda", "cuda")];
@@ -73,6 +84,7 @@ fn problem(reader: &mut Reader, node: &Node, names: &KnownNames) -> Option<Probl
         sizes: sizes?,
         weight: weight?,
         timed: timed?,
+        canonical: canonical?,
         checked: checked?,
         device: device?,
     })

@@ -214,6 +214,7 @@ fn problem_of(first: &ProblemSpec, shape: &Shape) -> Option<ProblemSpec> {
         name,
         sizes,
         weight: 1.0,
+        canonical: false,
         timed: false,
         checked: true,
         device: None,

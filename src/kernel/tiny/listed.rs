@@ -53,5 +53,13 @@ fn shape(
         sizes.insert(name.clone(), Value::Int(value));
     }
     let name = format!("tiny:{}", changes.join(","));
-    Ok(Some(ProblemSpec { name, sizes, weight: 1.0, timed: false, checked: true, device: None }))
+    Ok(Some(ProblemSpec {
+        name,
+        sizes,
+        weight: 1.0,
+        timed: false,
+        canonical: false,
+        checked: true,
+        device: None,
+    }))
 }

@@ -225,6 +225,19 @@ fn contradictions() {
 }
 
 #[test]
+fn a_canonical_problem_is_timed() {
+    insta::assert_snapshot!(changed(&[("timed = false", "timed = false, canonical = true")]), @r#"
+    error: problem `small` is canonical, so it has to be timed
+      --> space.toml:10:72
+       |
+    10 |     { name = "small", sizes = { N = 1000 }, timed = false, canonical = true },
+       |                                                                        ^^^^
+       |
+       = hint: leave `timed = false` out, or `canonical`
+    "#);
+}
+
+#[test]
 fn no_kernel() {
     insta::assert_snapshot!(changed(&[("[kernel]\nname = \"saxpy\"\nsource = \"saxpy.cu\"\n", "")]), @r"
     error: `arguments` needs a `kernel`

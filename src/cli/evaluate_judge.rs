@@ -1,0 +1,257 @@
+//! The device's part of `evo evaluate`: the candidate's gates and times, the rival's, and both side by side.
+
+use evo_protocol::device::DeviceInfo;
+use evo_protocol::evaluation::Evaluation;
+use evo_protocol::measurement::{Measurement, TimingMode};
+use evo_protocol::plan::ProblemPlan;
+use serde_json::json;
+
+use super::aim::Aim;
+use super::call::Call;
+use super::error::CliError;
+use super::one_args::TestOneArgs;
+use super::rival::ChosenRival;
+use super::trial::{self, AskedCandidate, OpenedCandidate};
+use super::{session, verdict_answer};
+use crate::engine::ports::PairAnswer;
+use crate::engine::single::{self, Single};
+use crate::journal::leaderboard::roofline_ns;
+use crate::journal::record::ProblemWork;
+use crate::kernel::spec::KernelSpec;
+use crate::report::envelope::KnownSoFar;
+use crate::report::evaluate::{self, Evaluated, EvaluatedProblem};
+use crate::supervise::job::{Job, Standing};
+use crate::timing::acceptance::{RivalFindings, RivalProblem, TimeRatio, tail_ratio};
+
+/// A candidate beside its rival.
+pub struct JudgedCandidate {
+    pub single: Single,
+    /// Absent for one that was refused before it reached the device.
+    pub job: Option<Job>,
+    pub device: Option<DeviceInfo>,
+    /// The timing mode that ranks.
+    pub mode: TimingMode,
+    /// For each timed problem.
+    pub canonical: Vec<bool>,
+    /// For each timed problem; empty where nothing was compared.
+    pub pairs: Vec<PairAnswer>,
+    pub findings: RivalFindings,
+    /// Gates that did not run and were allowed not to.
+    pub allowed: Vec<String>,
+    /// Weighted geometric mean speed-up over the canonical problems.
+    pub score: Option<f64>,
+}
+
+impl JudgedCandidate {
+    /// Why numbers of the comparison are missing.
+    pub fn why_not_compared(&self) -> String {
+        let own = &self.findings;
+        let pair = self.pairs.iter().find_map(|pair| pair.as_ref().err());
+        match (own.is_same_code, &own.not_compared, pair) {
+            (true, ..) => "it has the rival's machine code and launches, so nothing was compared".to_string(),
+            (_, Some(why), _) => why.clone(),
+            (_, _, Some(error)) => error.clone(),
+            _ => "it could not be measured".to_string(),
+        }
+    }
+}
+
+/// Judges the candidate, and compares it with its rival where both pass.
+///
+/// # Errors
+/// The device is lost, or evo or the machine failed.
+pub fn judge(
+    one: &TestOneArgs,
+    call: &Call,
+    asked: &AskedCandidate,
+    rival: &ChosenRival,
+) -> Result<JudgedCandidate, CliError> {
+    let kernel = asked.kernel()?;
+    let mode = kernel.objective.ranking.timing();
+    if let Some(refused) = asked.refused() {
+        return Ok(without_comparison(Single::refused(refused), mode));
+    }
+    let mut opened = asked.open(one, call)?;
+    let device = opened.lane.info().clone();
+    let (single, job) = match opened.job(true)? {
+        Ok((begun, job)) => (begun.judged(opened.lane.evaluate(&job, &Standing::default())), job),
+        Err(evaluation) => {
+            let device = Some(device);
+            return Ok(JudgedCandidate { device, ..without_comparison(Single::refused(*evaluation), mode) });
+        }
+    };
+    call.know(|facts| facts.so_far = Some(so_far(Some(&single.evaluation))));
+    let verdict = &single.evaluation.verdict;
+    if single.lost {
+        return Err(CliError::Device(verdict.message.as_str().into()));
+    }
+    if verdict.is_trouble() {
+        return Err(session::trouble("the candidate could not be judged", verdict));
+    }
+    let canonical = canonical(kernel, &job.timed);
+    let missing = verdict_answer::missing(&single.evaluation, Aim::Evaluate);
+    let (allowed, missing): (Vec<&str>, Vec<&str>) =
+        missing.into_iter().partition(|name| one.allow_not_run.iter().any(|own| own == name));
+    let owned = |names: Vec<&str>| names.into_iter().map(String::from).collect::<Vec<String>>();
+    let mut judged = JudgedCandidate { device: Some(device), canonical, ..without_comparison(single, mode) };
+    judged.allowed = owned(allowed);
+    judged.findings.missing = owned(missing);
+    if judged.findings.correct && judged.findings.missing.is_empty() {
+        judged.findings.not_compared = None;
+        compare(one, &mut opened, asked, rival, &job, &mut judged)?;
+    }
+    judged.job = Some(job);
+    Ok(judged)
+}
+
+fn without_comparison(single: Single, mode: TimingMode) -> JudgedCandidate {
+    let correct = single.evaluation.verdict.is_pass();
+    let findings = RivalFindings {
+        correct,
+        missing: Vec::new(),
+        is_same_code: false,
+        not_compared: Some("the candidate did not pass its gates".into()),
+        noise_floor: None,
+        problems: Vec::new(),
+    };
+    JudgedCandidate {
+        single,
+        job: None,
+        device: None,
+        mode,
+        canonical: Vec::new(),
+        pairs: Vec::new(),
+        findings,
+        allowed: Vec::new(),
+        score: None,
+    }
+}
+
+/// Which timed problems are canonical; all of them where this run has none that is marked.
+fn canonical(kernel: &KernelSpec, plans: &[ProblemPlan]) -> Vec<bool> {
+    let is_marked =
+        |plan: &ProblemPlan| kernel.problems.iter().any(|own| own.name == plan.name && own.canonical);
+    let marked: Vec<bool> = plans.iter().map(is_marked).collect();
+    if marked.contains(&true) { marked } else { vec![true; plans.len()] }
+}
+
+/// Judges the rival, and times both side by side.
+fn compare(
+    one: &TestOneArgs,
+    opened: &mut OpenedCandidate<'_>,
+    asked: &AskedCandidate,
+    rival: &ChosenRival,
+    job: &Job,
+    judged: &mut JudgedCandidate,
+) -> Result<(), CliError> {
+    let (setup, lane) = (&asked.setup, &mut opened.lane);
+    let own = &rival.resolved;
+    let kernel = session::kernel_of(&own.file)?;
+    let mut not_compared = |why: String| judged.findings.not_compared = Some(why);
+    if let Some(refused) = single::constraint_verdict(&own.file.space, &own.configuration) {
+        not_compared(format!("the rival is not valid: {}", refused.verdict.message));
+        return Ok(());
+    }
+    let problems = asked.problems(kernel, one)?;
+    let recipe = session::recipe(kernel, &problems, setup, lane, asked.seed)?;
+    let (genome, configuration) = (own.genome.clone(), own.configuration.clone());
+    // Deep as the candidate's, so that the samples of both were taken in one way.
+    let begun =
+        single::job(&recipe, genome, configuration, true, |prepared| trial::compile(setup, prepared))?;
+    let (begun, rival_job) = match begun {
+        Ok(pair) => pair,
+        Err(refused) => {
+            not_compared(format!("the rival is refused: {}", refused.verdict.label()));
+            return Ok(());
+        }
+    };
+    let rival_single = begun.judged(lane.evaluate(&rival_job, &Standing::default()));
+    if rival_single.lost {
+        return Err(CliError::Device("the device was lost while the rival was judged".into()));
+    }
+    let against = &rival_single.evaluation;
+    if !against.may_rank() {
+        not_compared(format!("the rival does not pass its gates: {}", against.verdict.label()));
+        return Ok(());
+    }
+    let code = judged.single.evaluation.code_hash.as_ref();
+    let launches = |job: &Job| job.timed.iter().map(|plan| plan.launches.clone()).collect::<Vec<_>>();
+    if code.is_some() && code == against.code_hash.as_ref() && launches(job) == launches(&rival_job) {
+        judged.findings.is_same_code = true;
+        return Ok(());
+    }
+    let times = single::compare(lane, &rival_job, job, job.timed.len());
+    judged.findings.noise_floor = times.noise_floor;
+    judged.pairs = times.problems;
+    let rows: Vec<RivalProblem> =
+        job.timed.iter().enumerate().map(|(at, plan)| row(judged, against, plan, at, asked.seed)).collect();
+    judged.score = score(&rows, &job.timed);
+    judged.findings.problems = rows;
+    Ok(())
+}
+
+fn row(
+    judged: &JudgedCandidate,
+    against: &Evaluation,
+    plan: &ProblemPlan,
+    at: usize,
+    seed: u64,
+) -> RivalProblem {
+    let samples = |evaluation: &Evaluation| {
+        let is_own = |one: &&Measurement| one.problem == plan.name && one.mode == judged.mode;
+        evaluation.measurements.iter().find(is_own).map(|one| one.raw_ns.clone()).unwrap_or_default()
+    };
+    let pair = judged.pairs.get(at).and_then(|pair| pair.as_ref().ok());
+    RivalProblem {
+        problem: plan.name.clone(),
+        canonical: judged.canonical.get(at).copied().unwrap_or(true),
+        ratio: pair.map(|pair| TimeRatio { median: pair.ratio, low: pair.ratio_low, high: pair.ratio_high }),
+        tail: tail_ratio(&samples(&judged.single.evaluation), &samples(against), seed),
+    }
+}
+
+/// The weighted geometric mean of the speed-ups; `None` unless all canonical problems have one.
+fn score(rows: &[RivalProblem], plans: &[ProblemPlan]) -> Option<f64> {
+    let (mut sum, mut weights) = (0.0, 0.0);
+    for (row, plan) in rows.iter().zip(plans).filter(|(row, _)| row.canonical) {
+        sum -= plan.weight * row.ratio?.median.ln();
+        weights += plan.weight;
+    }
+    Some((sum / weights).exp()).filter(|score| score.is_finite() && *score > 0.0)
+}
+
+/// What an evaluation that is cut off has to say, before and after its verdict.
+pub fn so_far(evaluation: Option<&Evaluation>) -> KnownSoFar {
+    let correct = evaluation.is_some_and(|own| own.verdict.is_pass());
+    let (result, reasons) = evaluate::result(&Evaluated {
+        evaluation,
+        correct,
+        ruling: None,
+        score: None,
+        not_compared: "the command ended before it was compared",
+        problems: Vec::new(),
+        next_step: "allow more time with `--time-limit`, or make the candidate faster".to_string(),
+    });
+    KnownSoFar { own: json!({}), result, reasons }
+}
+
+/// The timed problems with their times and comparisons.
+pub fn problems<'j>(judged: &'j JudgedCandidate) -> Vec<EvaluatedProblem<'j>> {
+    let plans = judged.job.as_ref().map(|job| &job.timed[..]).unwrap_or_default();
+    let one = |(at, plan): (usize, &'j ProblemPlan)| {
+        let mut times = judged.single.evaluation.measurements.iter();
+        let time = times.find(|own| own.problem == plan.name && own.mode == judged.mode);
+        let least = judged
+            .device
+            .as_ref()
+            .and_then(|device: &DeviceInfo| roofline_ns(device, &ProblemWork::of(plan)));
+        EvaluatedProblem {
+            plan,
+            canonical: judged.canonical.get(at).copied().unwrap_or(true),
+            time,
+            pair: judged.pairs.get(at).and_then(|pair| pair.as_ref().ok()),
+            roofline_ratio: least.zip(time).map(|(least, time)| least / time.p50_ns),
+        }
+    };
+    plans.iter().enumerate().map(one).collect()
+}

@@ -1,0 +1,130 @@
+//! What a candidate is compared with: what `--against` names, or the best that is known.
+
+use evo_space::shell::quote;
+
+use super::candidate::{self, CandidateArgs};
+use super::error::CliError;
+use super::one_args::TestOneArgs;
+use super::words;
+use crate::engine::candidate::{CandidateRequest, ConfigurationChoice, ResolvedCandidate, resolve};
+use crate::journal::iterations::{Incumbent, SOURCES};
+use crate::journal::own_folder::OwnFolder;
+
+/// The rival of a candidate.
+#[derive(Debug)]
+pub struct ChosenRival {
+    pub resolved: ResolvedCandidate,
+    /// As messages and files name it.
+    pub name: String,
+    /// Why it is this one.
+    pub why: String,
+    /// The number of the evaluation that made it the incumbent.
+    pub incumbent: Option<u64>,
+    pub notes: Vec<String>,
+}
+
+/// What `--against` names, in the space of the candidate.
+///
+/// # Errors
+/// It names nothing, or something of another kernel.
+pub fn named(one: &TestOneArgs, against: &str) -> Result<ChosenRival, CliError> {
+    let values = against.split_whitespace().map(String::from);
+    // The space of the candidate, as its words name it.
+    let space = words::named_space(&one.words).space.to_string();
+    let all: Vec<String> = [space].into_iter().chain(values).collect();
+    let is_looked_up = all.get(1).is_some_and(|word| word.starts_with('@') && word != "@baseline");
+    let arguments = CandidateArgs {
+        config: None,
+        source: None,
+        launch: None,
+        out: one.candidate.out.clone(),
+        study: one.candidate.study.clone().filter(|_| is_looked_up),
+    };
+    let resolved = candidate::resolve(&all, &arguments, &one.device, one.access.access())?;
+    let why = "`--against` names it".to_string();
+    Ok(ChosenRival { resolved, name: against.to_string(), why, incumbent: None, notes: Vec::new() })
+}
+
+/// The best that is known: the incumbent, else the champion, else the default configuration.
+///
+/// # Errors
+/// The space cannot be opened.
+pub fn best(
+    one: &TestOneArgs,
+    folder: &OwnFolder,
+    incumbent: Result<Option<Incumbent>, String>,
+) -> Result<ChosenRival, CliError> {
+    let mut notes = Vec::new();
+    match incumbent {
+        Ok(Some(own)) => match of_incumbent(one, folder, &own) {
+            Ok(rival) => return Ok(rival),
+            Err(error) => notes.push(format!("the incumbent cannot be built again: {}", first_line(&error))),
+        },
+        Ok(None) => {}
+        Err(why) => notes.push(why),
+    }
+    let before = if notes.is_empty() { "there is no incumbent yet" } else { "the incumbent cannot be used" };
+    // A study that is named for the candidate says nothing about the champion.
+    let mut anywhere = one.clone();
+    anywhere.candidate.study = None;
+    match named(&anywhere, "@champion") {
+        Ok(own) => Ok(ChosenRival { why: before.to_string(), notes, ..own }),
+        Err(error) => {
+            let why = format!("{before}, and no champion: {}", first_line(&error));
+            Ok(ChosenRival { why, notes, ..named(&anywhere, "@baseline")? })
+        }
+    }
+}
+
+fn of_incumbent(one: &TestOneArgs, folder: &OwnFolder, own: &Incumbent) -> Result<ChosenRival, CliError> {
+    let file = words::named_space(&one.words).open(one.access.access())?;
+    let genome = file.space.genome(&own.configuration);
+    let genome = genome
+        .ok_or_else(|| CliError::usage(format!("`{}` is not a point of this space", own.configuration)))?;
+    let place = |name: &Option<String>| name.as_ref().map(|name| folder.place(SOURCES).join(name));
+    let (source, launch) = (place(&own.source_file), place(&own.launch_file));
+    let request = CandidateRequest {
+        configuration: ConfigurationChoice::Words(genome),
+        source: source.as_deref(),
+        launch: launch.as_deref(),
+        out: &one.candidate.out,
+        study: None,
+        device: candidate::kind_of(&one.device),
+        render_apart: true,
+    };
+    let resolved = resolve(file, &request).map_err(candidate::error)?;
+    let mut notes = Vec::new();
+    if own.source_hash.is_some() && own.source_hash != resolved.provenance.source_hash {
+        notes.push("the incumbent's source was edited since it was accepted".to_string());
+    }
+    let number = own.number;
+    Ok(ChosenRival {
+        resolved,
+        name: format!("incumbent (evaluation {number})"),
+        why: "it is the best accepted so far".into(),
+        incumbent: Some(number),
+        notes,
+    })
+}
+
+impl ChosenRival {
+    /// A command line's words that name the rival, for messages.
+    pub fn words(&self, folder: Option<&Incumbent>, place: &OwnFolder) -> String {
+        let pairs = self.resolved.configuration.iter();
+        let mut words: Vec<String> =
+            pairs.map(|(name, value)| quote(&format!("{name}={value}")).into_owned()).collect();
+        let own = folder.filter(|own| self.incumbent == Some(own.number));
+        let mut flag = |name: &str, file: Option<&String>| {
+            let path = file.map(|file| place.place(SOURCES).join(file).display().to_string());
+            words.extend(path.map(|path| format!("{name} {}", quote(&path))));
+        };
+        flag("--source", own.and_then(|own| own.source_file.as_ref()));
+        flag("--launch", own.and_then(|own| own.launch_file.as_ref()));
+        words.join(" ")
+    }
+}
+
+fn first_line(error: &CliError) -> String {
+    let text = error.to_string();
+    text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_string()
+}

@@ -1,0 +1,51 @@
+//! What git says of the folder that evo runs in. It is only asked, and told not to take locks.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::arguments::ToolArguments;
+use super::find::ToolPlaces;
+use super::kind::ToolKind;
+use super::probe::{FoundTool, locate};
+use super::run::run_tool;
+
+/// A large working tree takes git seconds.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// The state of a working tree; fields are absent where git does not answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GitState {
+    /// Of `HEAD`.
+    pub commit: Option<String>,
+    /// Whether tracked files differ from it.
+    pub is_dirty: Option<bool>,
+}
+
+/// The state of the working tree that a folder lies in.
+pub fn git_state(folder: &Path, places: &ToolPlaces) -> GitState {
+    let Ok(git) = locate(ToolKind::Git, None, places) else { return GitState::default() };
+    let commit = said(&git, folder, &["rev-parse", "HEAD"]).map(|text| text.trim().to_string());
+    let changes = commit.as_ref().and_then(|_| {
+        // Without this option `status` may write the index.
+        said(&git, folder, &["--no-optional-locks", "status", "--porcelain", "--untracked-files=no"])
+    });
+    GitState { commit, is_dirty: changes.map(|text| !text.trim().is_empty()) }
+}
+
+fn said(git: &FoundTool, folder: &Path, words: &[&str]) -> Option<String> {
+    let arguments = ToolArguments::default().plain(words.iter().copied());
+    let run = run_tool(git, &arguments, folder, DEADLINE).ok()?;
+    (run.code == Some(0)).then_some(run.stdout)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_outside_of_any_tree_has_no_state() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(git_state(folder.path(), &ToolPlaces::of_environment()), GitState::default());
+        assert_eq!(git_state(folder.path(), &ToolPlaces::default()), GitState::default());
+    }
+}

@@ -1,0 +1,227 @@
+//! `evo evaluate` on the host device, with a kernel whose variants differ by far or not at all, so that what is decided
+//! does not depend on how quiet the machine is.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use evo::journal::iterations::{self, IterationHistory};
+use evo::journal::own_folder::OwnFolder;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::json_schema;
+
+/// `y = 2 x`, after `WORK` steps that change nothing.
+const SOURCE: &str = r#"
+extern "C" __global__ void scale(const float* x, float* y, int n) {
+    int at = blockIdx.x * 64 + threadIdx.x;
+    if (FAULT == 2) while (at >= 0) at = at + 0 * (int)clock();
+    if (at >= n) return;
+    volatile float value = x[at];
+    for (int step = 0; step < WORK; ++step) value = value + 0.0f;
+    y[at] = FAULT == 1 ? value : 2.0f * value;
+}
+"#;
+
+const NAIVE: &str = r#"
+extern "C" __global__ void naive(const float* x, float* y, int n) {
+    for (int at = 0; at < n; ++at) y[at] = 2.0f * x[at];
+}
+"#;
+
+const HEAD: &str = r#"
+[parameters]
+WORK = { values = [1, 100, 2000], default = 100 }
+FAULT = { values = [0, 1, 2], default = 0 }
+[kernel]
+name = "scale"
+source = "scale.cu"
+[[launches]]
+entry = "scale"
+grid = "ceil_div(N, 64)"
+block = 64
+[[problems]]
+name = "p"
+sizes = { N = 2000 }
+[check]
+seeds = 1
+repeats = 2
+tiny = [{ N = 1 }, { N = 33 }]
+reference = { source = "naive.cu", entry = "naive", grid = 1, block = 1 }
+"#;
+
+fn stage() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    write("scale.cu", SOURCE);
+    write("naive.cu", NAIVE);
+    write("scale.toml", &format!("{HEAD}\n{}", vectors!()));
+    folder
+}
+
+fn evo(folder: &Path, words: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
+    let all = format!("evaluate scale.toml {words} --device host --json");
+    command.current_dir(folder).args(all.split_whitespace()).env("EVO_CACHE_DIR", folder.join("cache"));
+    command.stdin(Stdio::null());
+    command
+}
+
+/// The one object on stdout, which its schema allows.
+#[track_caller]
+fn object(words: &str, stdout: &[u8]) -> Value {
+    let text = String::from_utf8_lossy(stdout);
+    let object: Value =
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("`{words}`: {error}: {text}"));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schemas/evaluate.schema.json");
+    let schema: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    assert_eq!(json_schema::fault(&schema, &object), None, "`{words}`: {object}");
+    if object["error"].is_null() {
+        for (name, value) in object["result"].as_object().unwrap() {
+            let reason = &object["reasons"][format!("result.{name}")];
+            assert_eq!(value.is_null(), reason.is_string(), "`{words}`: {name}");
+        }
+    }
+    object
+}
+
+#[track_caller]
+fn check(folder: &Path, words: &str, code: i32, status: &str) -> Value {
+    let output = evo(folder, words).output().unwrap();
+    let object = object(words, &output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let seen = (output.status.code(), object["status"].as_str());
+    assert_eq!(seen, (Some(code), Some(status)), "`{words}`: {object}\n{stderr}");
+    object
+}
+
+fn records(folder: &Path) -> PathBuf {
+    folder.join("evidence/scale-host")
+}
+
+fn history(folder: &Path) -> IterationHistory {
+    iterations::read(&OwnFolder::open(&records(folder)).unwrap()).unwrap()
+}
+
+fn incumbent(folder: &Path) -> Option<u64> {
+    let own = iterations::incumbent(&OwnFolder::open(&records(folder)).unwrap()).unwrap();
+    own.map(|own| own.number)
+}
+
+#[test]
+fn a_ladder_of_keep_reject_and_revert() {
+    let folder = stage();
+    let root = folder.path();
+    // The first of all has no rival but the default, which it is itself.
+    let same = check(root, "--require not-slower", 0, "pass");
+    assert_eq!((&same["result"]["decision"], &same["result"]["correct"]), (&"reject".into(), &true.into()));
+    assert_eq!(same["result"]["why"], "same machine code and launches");
+    assert!(same["rival"]["why"].as_str().unwrap().contains("no champion"), "{same}");
+    // As a source of its own, so that the incumbent has to be built again from what was kept.
+    fs::write(root.join("mine.cu"), format!("// mine\n{SOURCE}")).unwrap();
+    let words =
+        "WORK=1 --source mine.cu --hypothesis fewer_steps --claimed 9.5 --parent 7 --require accepted";
+    let kept = check(root, words, 0, "pass");
+    let result = &kept["result"];
+    assert_eq!((&result["decision"], &result["accepted"]), (&"keep".into(), &true.into()), "{kept}");
+    assert!(result["score"].as_f64().unwrap() > 2.0, "{kept}");
+    assert_eq!((&kept["claimed"], &kept["incumbent"]["number"]), (&9.5.into(), &2.into()));
+    assert!(kept["notes"][0].as_str().unwrap().contains("`--parent 7` is not the incumbent"), "{kept}");
+    let problem = &result["problems"][0];
+    assert!(problem["canonical"] == true && problem["speedup_low"].as_f64() > Some(2.0), "{kept}");
+    fs::remove_file(root.join("mine.cu")).unwrap();
+    let slow = check(root, "WORK=2000 --require not-slower", 1, "fail");
+    assert_eq!(slow["result"]["decision"], "revert", "{slow}");
+    assert!(slow["rival"]["name"].as_str().unwrap().contains("evaluation 2"), "{slow}");
+    assert!(slow["result"]["next_step"].as_str().unwrap().contains("--source"), "{slow}");
+    assert_eq!((&slow["incumbent"]["number"], incumbent(root)), (&2.into(), Some(2)), "{slow}");
+    let wrong = check(root, "WORK=1 FAULT=1", 1, "fail");
+    assert_eq!((&wrong["result"]["score"], &wrong["result"]["correct"]), (&Value::Null, &false.into()));
+    assert_eq!(wrong["result"]["verdict"], "wrong_answer");
+    // Faster than what is named, and not compared with the incumbent, which stays.
+    let other = check(root, "WORK=100 --against WORK=2000", 0, "pass");
+    assert!(other["result"]["decision"] == "keep" && other["incumbent"]["number"] == 2, "{other}");
+    let history = history(root);
+    let decisions: Vec<String> = history.iterations.iter().map(|one| one.decision.to_string()).collect();
+    assert_eq!(decisions, ["reject", "keep", "revert", "reject", "keep"]);
+    let kept = &history.iterations[1];
+    assert!(kept.candidate.source.as_ref().unwrap().contains("// mine"));
+    assert_eq!((kept.hypothesis.as_deref(), kept.claimed), (Some("fewer_steps"), Some(9.5)));
+    assert_eq!((kept.git_commit.as_ref(), kept.problems.len()), (None, 1));
+}
+
+#[test]
+fn what_names_no_rival_writes_nothing() {
+    let folder = stage();
+    let root = folder.path();
+    for words in [
+        "--against @champoin",
+        "--against WORK=3",
+        "--against @17",
+        "--against @champion --study other",
+        "--accept lots",
+        "--on 0",
+        "--time-limit 5",
+        "--require fast",
+        "--claimed nan",
+        "WORK=3",
+    ] {
+        let answer = check(root, words, 2, "error");
+        assert_eq!(answer["error"]["code"], "usage", "`{words}`: {answer}");
+        assert!(!root.join("evidence").exists(), "`{words}`");
+    }
+}
+
+#[test]
+fn parallel_calls_take_turns_and_a_torn_line_is_left_out() {
+    let folder = stage();
+    let root = folder.path();
+    fs::create_dir_all(records(root)).unwrap();
+    fs::write(records(root).join("iterations.jsonl"), "{\"crc\":\"00").unwrap();
+    let start = || evo(root, "").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let calls = [start(), start()];
+    let mut notes = 0;
+    let mut numbers: Vec<u64> = calls
+        .into_iter()
+        .map(|call| {
+            let output = call.wait_with_output().unwrap();
+            let answer = object("", &output.stdout);
+            assert_eq!(answer["exit_code"], 0, "{answer}");
+            notes += answer["notes"].as_array().unwrap().len();
+            answer["number"].as_u64().unwrap()
+        })
+        .collect();
+    numbers.sort_unstable();
+    assert_eq!((numbers, notes), (vec![1, 2], 1), "the first one tells of the torn line");
+    assert_eq!(history(root).notes, Vec::<String>::new());
+}
+
+#[test]
+fn an_end_from_outside_leaves_an_answer_and_finished_lines() {
+    let folder = stage();
+    let root = folder.path();
+    // Its own rival is as fast as it is, and gives no reason to take its place.
+    check(root, "--require accepted", 1, "fail");
+    let late = check(root, "FAULT=2 --time-limit 3s", 1, "not_run");
+    assert_eq!((&late["error"]["code"], &late["limits"]["hit"]), (&"timed_out".into(), &"total".into()));
+    assert!(late["error"]["hint"].as_str().unwrap().contains("--time-limit"), "{late}");
+    assert_eq!(late["result"]["score"], Value::Null);
+    let mut child = evo(root, "FAULT=2").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // It holds the lock once it is at work.
+    let lock = records(root).join("iterations.lock");
+    let file = fs::File::open(&lock).unwrap();
+    while file.try_lock().is_ok() {
+        file.unlock().unwrap();
+        assert_eq!(child.try_wait().unwrap(), None);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let mut text = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut text).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(5), "{text}");
+    assert_eq!(object("Ctrl-C", text.as_bytes())["status"], "interrupted");
+    assert_eq!(history(root).iterations.len(), 1);
+}
