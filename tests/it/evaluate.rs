@@ -34,7 +34,7 @@ extern "C" __global__ void naive(const float* x, float* y, int n) {
 
 const HEAD: &str = r#"
 [parameters]
-WORK = { values = [1, 100, 2000], default = 100 }
+WORK = { values = [1, 80, 500], default = 80 }
 FAULT = { values = [0, 1, 2], default = 0 }
 [kernel]
 name = "scale"
@@ -133,7 +133,7 @@ fn a_ladder_of_keep_reject_and_revert() {
     let problem = &result["problems"][0];
     assert!(problem["canonical"] == true && problem["speedup_low"].as_f64() > Some(2.0), "{kept}");
     fs::remove_file(root.join("mine.cu")).unwrap();
-    let slow = check(root, "WORK=2000 --require not-slower", 1, "fail");
+    let slow = check(root, "WORK=500 --require not-slower", 1, "fail");
     assert_eq!(slow["result"]["decision"], "revert", "{slow}");
     assert!(slow["rival"]["name"].as_str().unwrap().contains("evaluation 2"), "{slow}");
     assert!(slow["result"]["next_step"].as_str().unwrap().contains("--source"), "{slow}");
@@ -142,7 +142,7 @@ fn a_ladder_of_keep_reject_and_revert() {
     assert_eq!((&wrong["result"]["score"], &wrong["result"]["correct"]), (&Value::Null, &false.into()));
     assert_eq!(wrong["result"]["verdict"], "wrong_answer");
     // Faster than what is named, and not compared with the incumbent, which stays.
-    let other = check(root, "WORK=100 --against WORK=2000", 0, "pass");
+    let other = check(root, "WORK=80 --against WORK=500", 0, "pass");
     assert!(other["result"]["decision"] == "keep" && other["incumbent"]["number"] == 2, "{other}");
     let history = history(root);
     let decisions: Vec<String> = history.iterations.iter().map(|one| one.decision.to_string()).collect();
