@@ -446,7 +446,12 @@ fn a_compiler_that_aborts_is_a_crash() {
     let verdict = Bench::fake("echo working; kill -ABRT $$").verdict(source("a", SCALE, "scale"));
     assert_eq!(verdict.kind, VerdictKind::CompilerCrash, "{verdict:?}");
     assert!(verdict.message.contains("SIGABRT"), "{}", verdict.message);
+    // It writes nothing for any source, so this one is not to blame.
     let verdict = Bench::fake("true").verdict(source("a", SCALE, "scale"));
+    assert_eq!(verdict.kind, VerdictKind::HarnessError, "{verdict:?}");
+    // And here it is: others get a file.
+    let picky = "case \"$*\" in *probe*) exec c++ \"$@\";; esac; true";
+    let verdict = Bench::fake(picky).verdict(source("a", SCALE, "scale"));
     assert_eq!(verdict.kind, VerdictKind::CompilerCrash, "{verdict:?}");
 }
 
