@@ -126,7 +126,7 @@ fn answer(parts: &EvaluateParts<'_>, recorded: &Recorded, call: &Call) -> Result
         ))?;
     }
     if !ruling.why.is_empty() && exit == ExitCode::Failed && arguments.require != Requirement::Correct {
-        output::say(&format!("not {:?}: {}", arguments.require, ruling.why).to_lowercase());
+        output::say(&format!("`--require {}` does not hold: {}", arguments.require.word(), ruling.why));
     }
     Ok(answer)
 }

@@ -52,6 +52,17 @@ pub enum Requirement {
     Accepted,
 }
 
+impl Requirement {
+    /// The word on a command line.
+    pub fn word(self) -> &'static str {
+        match self {
+            Requirement::Correct => "correct",
+            Requirement::NotSlower => "not-slower",
+            Requirement::Accepted => "accepted",
+        }
+    }
+}
+
 impl EvaluateArgs {
     /// The options that are not at their defaults, as a command line has them; texts that only describe are left out.
     pub fn words(&self) -> Vec<String> {
@@ -62,11 +73,8 @@ impl EvaluateArgs {
         let changed = shares.into_iter().filter(|(_, own, usual)| own != usual);
         words.extend(changed.map(|(flag, own, _)| format!("{flag} {own}")));
         words.extend((self.on != 2).then(|| format!("--on {}", self.on)));
-        match self.require {
-            Requirement::Correct => {}
-            Requirement::NotSlower => words.push("--require not-slower".into()),
-            Requirement::Accepted => words.push("--require accepted".into()),
-        }
+        let is_more = self.require != Requirement::Correct;
+        words.extend(is_more.then(|| format!("--require {}", self.require.word())));
         let out = &self.one.candidate.out;
         let is_usual = out == std::path::Path::new("evidence");
         words.extend((!is_usual).then(|| format!("--out {}", quoted(&out.display().to_string()))));

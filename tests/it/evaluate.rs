@@ -204,7 +204,11 @@ fn an_end_from_outside_leaves_an_answer_and_finished_lines() {
     let folder = stage();
     let root = folder.path();
     // Its own rival is as fast as it is, and gives no reason to take its place.
-    check(root, "--require accepted", 1, "fail");
+    let own = evo(root, "--require accepted").output().unwrap();
+    let told = String::from_utf8_lossy(&own.stderr);
+    assert_eq!((own.status.code(), &object("", &own.stdout)["status"]), (Some(1), &"fail".into()), "{told}");
+    let why = "`--require accepted` does not hold: same machine code and launches";
+    assert!(told.contains(why), "{told}");
     let late = check(root, "FAULT=2 --time-limit 3s", 1, "not_run");
     assert_eq!((&late["error"]["code"], &late["limits"]["hit"]), (&"timed_out".into(), &"total".into()));
     assert!(late["error"]["hint"].as_str().unwrap().contains("--time-limit"), "{late}");
