@@ -86,42 +86,12 @@ pub fn outcome(
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
-
-    fn row(implementation: &str, problem: &str, status: RowStatus) -> BenchRow {
-        BenchRow {
-            problem: problem.into(),
-            sizes: BTreeMap::new(),
-            canonical: true,
-            dtype: None,
-            implementation: implementation.into(),
-            version: None,
-            status,
-            reason: None,
-            correct: None,
-            max_abs_error: None,
-            allclose_fine: None,
-            allclose_coarse: None,
-            modes: BTreeMap::new(),
-            tflops: None,
-            gigabytes_per_second: None,
-            roofline_ratio: None,
-            ratio_to_best_peer: None,
-            ratio_low: None,
-            ratio_high: None,
-            decision: None,
-            ctas: None,
-            few_ctas: None,
-            scales_badly: None,
-            reasons: BTreeMap::new(),
-        }
-    }
 
     #[track_caller]
     fn check(rows: &[(&str, RowStatus)], peers: bool, allowed: &[&str], expected: EnvelopeStatus) {
-        let rows: Vec<BenchRow> = rows.iter().map(|(name, status)| row(name, "p", *status)).collect();
+        let rows: Vec<BenchRow> =
+            rows.iter().map(|(name, status)| BenchRow::unmeasured(name, "p", *status)).collect();
         let implementations: Vec<Implementation> = [("own", ImplementationKind::Own)]
             .into_iter()
             .chain(["a/x", "a/y", "b"].map(|name| (name, ImplementationKind::Peer)))

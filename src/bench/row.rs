@@ -79,3 +79,36 @@ pub struct BenchRow {
     /// Why fields are null.
     pub reasons: BTreeMap<String, String>,
 }
+
+#[cfg(test)]
+impl BenchRow {
+    /// A row of which nothing is known but how it ended.
+    pub fn unmeasured(implementation: &str, problem: &str, status: RowStatus) -> BenchRow {
+        BenchRow {
+            problem: problem.into(),
+            sizes: BTreeMap::new(),
+            canonical: true,
+            dtype: None,
+            implementation: implementation.into(),
+            version: None,
+            status,
+            reason: None,
+            correct: None,
+            max_abs_error: None,
+            allclose_fine: None,
+            allclose_coarse: None,
+            modes: BTreeMap::new(),
+            tflops: None,
+            gigabytes_per_second: None,
+            roofline_ratio: None,
+            ratio_to_best_peer: None,
+            ratio_low: None,
+            ratio_high: None,
+            decision: None,
+            ctas: None,
+            few_ctas: None,
+            scales_badly: None,
+            reasons: BTreeMap::new(),
+        }
+    }
+}

@@ -94,6 +94,12 @@ fn rival(arguments: &GateArgs, space: &str, baseline: &GateBaseline) -> Result<C
         let (own, its) = (&kernel.name, &baseline.kernel);
         return Err(other(vec![format!("its kernel is `{its}`, that of `{space}` is `{own}`")]));
     }
+    // A baseline that was made slower by hand would let every regression through.
+    if baseline.source_hash.as_ref() != Some(&gate_record::hash_alone(&baseline.source)) {
+        let text = format!("the source in the baseline `{shown}` is not the one whose hash it carries");
+        let error = CliError::usage(text).with_code(ErrorCode::BadFile);
+        return Err(error.with_hint("take the committed file, or make a baseline anew with `--init`"));
+    }
     let configuration = &baseline.configuration;
     let Some(genome) = file.space.genome(configuration) else {
         return Err(other(differences(configuration, &file.space)));
@@ -123,12 +129,14 @@ fn rival(arguments: &GateArgs, space: &str, baseline: &GateBaseline) -> Result<C
         let text = error.to_string().replace(&folder, &format!("{shown}: "));
         other(vec![text])
     })?;
-    let mut notes = Vec::new();
-    if baseline.source_hash.as_ref() != Some(&gate_record::hash_alone(&baseline.source)) {
-        notes.push(format!("the source in `{shown}` was edited since it was made"));
-    }
     let name = "baseline".to_string();
-    Ok(ChosenRival { resolved, name, why: "`--baseline` names it".into(), incumbent: None, notes })
+    Ok(ChosenRival {
+        resolved,
+        name,
+        why: "`--baseline` names it".into(),
+        incumbent: None,
+        notes: Vec::new(),
+    })
 }
 
 /// The rows, in the order of the space file, and behind them what only the baseline has.

@@ -153,32 +153,8 @@ mod tests {
     use super::*;
 
     fn row(implementation: &str, problem: &str, status: RowStatus) -> BenchRow {
-        BenchRow {
-            problem: problem.into(),
-            sizes: BTreeMap::new(),
-            canonical: true,
-            dtype: None,
-            implementation: implementation.into(),
-            version: None,
-            status,
-            reason: (status != RowStatus::Pass).then(|| format!("why {implementation}")),
-            correct: None,
-            max_abs_error: None,
-            allclose_fine: None,
-            allclose_coarse: None,
-            modes: BTreeMap::new(),
-            tflops: None,
-            gigabytes_per_second: None,
-            roofline_ratio: None,
-            ratio_to_best_peer: None,
-            ratio_low: None,
-            ratio_high: None,
-            decision: None,
-            ctas: None,
-            few_ctas: None,
-            scales_badly: None,
-            reasons: BTreeMap::new(),
-        }
+        let reason = (status != RowStatus::Pass).then(|| format!("why {implementation}"));
+        BenchRow { reason, ..BenchRow::unmeasured(implementation, problem, status) }
     }
 
     /// The candidate beside a right peer, with the upper end of its ratio of times.

@@ -7,6 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use evo_space::genome::ContentHash;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -214,16 +215,28 @@ fn what_is_missing_never_passes() {
     // The baseline does not pass its gates any more, because it is wrong now.
     fs::write(root.join("scale.toml"), space(|text| text)).unwrap();
     let mut own = baseline(root);
-    own["source"] = own["source"].as_str().unwrap().replace("2.0f * value", "3.0f * value").into();
-    fs::write(root.join("evo-baseline.json"), own.to_string()).unwrap();
+    let edit = |own: &mut Value, from: &str, to: &str| {
+        own["source"] = own["source"].as_str().unwrap().replace(from, to).into();
+        fs::write(root.join("evo-baseline.json"), own.to_string()).unwrap();
+    };
+    let rehash = |own: &mut Value| {
+        let hash = ContentHash::of(own["source"].as_str().unwrap().as_bytes());
+        own["source_hash"] = hash.as_str().into();
+        fs::write(root.join("evo-baseline.json"), own.to_string()).unwrap();
+    };
+    edit(&mut own, "2.0f * value", "3.0f * value");
+    // Its author says nothing of that edit.
+    let edited = check(root, LOUD, 2, "error");
+    assert_eq!(edited["error"]["code"], "bad_file", "{edited}");
+    rehash(&mut own);
     let wrong = check(root, LOUD, 1, "not_run");
     assert!(
         wrong["result"]["why"].as_str().unwrap().contains("the baseline does not pass its gates"),
         "{wrong}"
     );
     // Goals that nothing can judge here. The candidate is far faster, so that its p90 is too.
-    own["source"] = own["source"].as_str().unwrap().replace("3.0f * value", "2.0f * value").into();
-    fs::write(root.join("evo-baseline.json"), own.to_string()).unwrap();
+    edit(&mut own, "3.0f * value", "2.0f * value");
+    rehash(&mut own);
     let goals = "\n[goals]\np90 = \"not worse\"\nmetrics = [\"sm_busy_percent >= 70\"]\nfaster_than = [{ peer = \"torch\", by = \"10%\" }]\n";
     fs::write(root.join("scale.toml"), space(|text| text + goals)).unwrap();
     let words = format!("{LOUD} --goals --candidate WORK=1");

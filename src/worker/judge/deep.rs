@@ -24,15 +24,16 @@ const SEEDS: u32 = 1000;
 const SEEDS_MIN: usize = 64;
 /// A busy machine gets this many times as long.
 const BUSY: u32 = 4;
-/// So many draws of every family at most: a fault that one draw in two shows is found by these in 99 of 100 studies.
+/// So many draws of every family at most: a fault that one draw in two shows is found by these in 99 of 100 studies, if the
+/// time is enough for all of them.
 const ROUNDS: u32 = 7;
 /// A shape for many seeds has at least so many elements, where there is such a shape. Fewer values are too few for
 /// those on which a fault may depend.
 const SEEDS_ELEMENTS_MIN: u64 = 256;
-/// A shape for all families has at most so many: its rows are longer, and its answers are still quick.
-const FAMILIES_ELEMENTS_MAX: u64 = 1 << 13;
 /// And at most so many: a larger one takes milliseconds.
 const SEEDS_ELEMENTS_MAX: u64 = 1 << 16;
+/// A shape for all families has at most so many: its rows are longer, and its answers are still quick.
+const FAMILIES_ELEMENTS_MAX: u64 = 1 << 13;
 
 /// The first case of every shape that has not been met, for twice the time of a series: most take a few milliseconds.
 pub fn shapes<'a>(
