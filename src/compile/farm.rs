@@ -171,6 +171,11 @@ impl CompileFarm {
         queue.jobs.len() + queue.work.iter().filter(|work| **work == LaneWork::Working).count()
     }
 
+    /// The kind of device that it compiles for.
+    pub fn kind(&self) -> DeviceKind {
+        self.shared.options.kind
+    }
+
     /// Number of workers.
     pub fn jobs(&self) -> usize {
         self.lanes.len()

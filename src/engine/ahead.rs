@@ -66,6 +66,11 @@ impl Ahead {
         }
     }
 
+    /// A proposal was compiled before it was made.
+    pub(super) fn foreseen(&mut self) {
+        self.compile.add(0.0);
+    }
+
     /// The compilers were told to drop everything.
     pub(super) fn cancelled(&mut self) {
         self.running.clear();

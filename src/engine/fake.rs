@@ -132,6 +132,7 @@ pub(super) struct FakeCompilers {
     log: Arc<Mutex<Log>>,
     compiling: usize,
     trouble: Option<CompileTrouble>,
+    idle: bool,
 }
 
 /// What goes wrong with a source that the compilers are given for the n-th time in this run, from 1.
@@ -185,7 +186,11 @@ impl Compilers<FakePrepared> for FakeCompilers {
     }
 
     fn jobs(&self) -> usize {
-        2
+        if self.idle { 12 } else { 2 }
+    }
+
+    fn disturb_timing(&self) -> bool {
+        !self.idle
     }
 
     fn busy_seconds(&self) -> f64 {
@@ -339,6 +344,8 @@ pub(super) struct TestStudy {
     pub drifts: Vec<f64>,
     /// What goes wrong with the compilers.
     pub trouble: Option<CompileTrouble>,
+    /// Whether there are more compilers than the run needs, which disturb nothing.
+    pub idle_compilers: bool,
     /// What decides verdicts beside the variants.
     pub conditions: Conditions,
     /// The name of the study in `out`.
@@ -370,7 +377,18 @@ impl TestStudy {
         let (out, drifts) = (tempfile::tempdir().unwrap(), Vec::new());
         let (name, conditions) = ("s".to_string(), Conditions::default());
         let (trouble, played) = (None, None);
-        TestStudy { out, space, strategy: "exhaustive", options, drifts, trouble, conditions, name, played }
+        TestStudy {
+            out,
+            space,
+            strategy: "exhaustive",
+            options,
+            drifts,
+            trouble,
+            idle_compilers: false,
+            conditions,
+            name,
+            played,
+        }
     }
 
     /// Plays the time: a comparison takes `pair_ms` and a noise floor `floor_ms`.
@@ -473,6 +491,7 @@ impl TestStudy {
                 log: Arc::clone(&log),
                 compiling: 0,
                 trouble: self.trouble.clone(),
+                idle: self.idle_compilers,
             }),
             device: Box::new(FakeDevice { script, log: Arc::clone(&log), played: self.played.clone() }),
             observer: &mut watcher,

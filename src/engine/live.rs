@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use evo_protocol::device::Telemetry;
+use evo_protocol::device::{DeviceKind, Telemetry};
 use evo_protocol::leaderboard::{PairedDecision, PairedProblem};
 use evo_protocol::worker::PairedTimes;
 
@@ -43,6 +43,10 @@ impl Compilers<PreparedKernel> for CompileFarm {
 
     fn busy_seconds(&self) -> f64 {
         CompileFarm::busy_seconds(self)
+    }
+
+    fn disturb_timing(&self) -> bool {
+        CompileFarm::kind(self) == DeviceKind::Host
     }
 }
 
@@ -101,7 +105,9 @@ struct Match {
     problem: usize,
     /// Log ratios, kept apart by process, because the interval is resampled within processes.
     processes: Vec<Vec<f64>>,
-    baseline_ns: Vec<f64>,
+    /// Block times of the baseline, by process too: rivals are paired within a process, so what two processes differ by
+    /// hits both alike.
+    baseline_ns: Vec<Vec<f64>>,
     finalist_ns: Vec<f64>,
     answer: Option<PairAnswer>,
 }
@@ -119,7 +125,7 @@ impl Match {
 
     /// Takes in what one more process measured, and decides if that is enough.
     fn add(&mut self, rivals: &Rivals<Job>, times: PairedTimes, room: Room) {
-        self.baseline_ns.extend(times.a_ns);
+        self.baseline_ns.push(times.a_ns);
         self.finalist_ns.extend(times.b_ns);
         self.processes.push(times.log_ratios);
         let count = self.processes.len();
@@ -132,8 +138,8 @@ impl Match {
         let decided = comparison.decision != PairedDecision::Ambiguous;
         let spent = count >= PROCESSES_MAX || !room.extends;
         if decided || count >= PROCESSES && spent || !room.has_more {
-            let drift = paired::drift(&self.baseline_ns);
-            let times = [median(&self.baseline_ns), median(&self.finalist_ns)];
+            let drift = self.baseline_ns.iter().filter_map(|own| paired::drift(own)).reduce(f64::max);
+            let times = [median(&self.baseline_ns.concat()), median(&self.finalist_ns)];
             let pair = outcome(rivals, self.problem, &self.processes, comparison, times);
             self.answer = Some(pair.map(|pair| PairedProblem { baseline_drift: drift, ..pair }));
         }

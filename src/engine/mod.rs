@@ -12,6 +12,7 @@ mod carry;
 mod confirm;
 mod doubt;
 pub mod error;
+mod guesses;
 pub mod interrupt;
 mod lane;
 pub mod live;
@@ -37,6 +38,8 @@ mod expected_tests;
 pub(crate) mod fake;
 #[cfg(test)]
 mod fault_tests;
+#[cfg(test)]
+mod guesses_tests;
 #[cfg(test)]
 mod reconsider_tests;
 #[cfg(test)]

@@ -71,6 +71,11 @@ pub trait Compilers<P> {
     fn are_timed(&self) -> bool {
         true
     }
+    /// Whether compiling takes time from what the device measures, as on the host. Nothing is compiled on suspicion
+    /// then.
+    fn disturb_timing(&self) -> bool {
+        true
+    }
 }
 
 /// A device behind its supervisor; lives in the lane's thread.

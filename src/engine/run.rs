@@ -15,6 +15,7 @@ use super::ahead::Ahead;
 use super::carry::Inheritance;
 use super::doubt::Troubles;
 use super::error::EngineError;
+use super::guesses::Guesses;
 use super::lane::{LaneHandle, Task};
 use super::options::{Options, RunSummary};
 use super::ports::{Compilers, Evaluate, Inbox, LaneAnswer, Message, Recipe};
@@ -69,6 +70,7 @@ pub struct Engine<'a, R: Recipe> {
     pub(super) clock: RunClock,
     pub(super) wall: Wall,
     pub(super) ahead: Ahead,
+    pub(super) guesses: Guesses,
     /// Finalists that were not confirmed because the wall time was used up.
     pub(super) left_out: usize,
 }
@@ -122,6 +124,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
             clock: RunClock::new(device_at_start),
             wall,
             ahead: Ahead::default(),
+            guesses: Guesses::default(),
             left_out: 0,
         })
     }
@@ -134,6 +137,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         // Only now: replaying a long journal must not lower the rates. It counts against the wall budget all the same.
         self.clock.started = Instant::now();
         self.search()?;
+        self.give_up_guesses();
         let throughput = self.throughput();
         let reason = self.ending.stop.unwrap_or(StopReason::StrategyDone);
         let mut confirmed = 0;
@@ -158,6 +162,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         loop {
             let proposed = self.propose()?;
             self.feed_lane()?;
+            self.guess();
             let is_idle = self.flight.variants.is_empty();
             // `proposed == 0` too, because proposals that are refused at once leave nothing in flight.
             if is_idle && proposed == 0 && self.ending.stop.is_some() {
@@ -264,6 +269,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         self.ending.stop = Some(reason);
         // Now rather than at the end: compilers that went on would take the host's cores from the timings of
         // the confirmation.
+        self.give_up_guesses();
         self.compilers.cancel();
         self.ahead.cancelled();
         // The lane decides what has begun. Asking the engine's own list would race with the lane's thread.

@@ -12,6 +12,7 @@ use super::ahead::{Ahead, LANE_DEPTH, Need, fixed};
 use super::carry::standing_of;
 use super::doubt::{RunTrouble, Weight};
 use super::error::EngineError;
+use super::guesses::is_guess;
 use super::lane::Task;
 use super::ports::{CompileAnswer, Message, Recipe, Refused};
 use super::run::{Engine, TICK};
@@ -145,7 +146,10 @@ impl<R: Recipe> Engine<'_, R> {
                 waiting.push(number);
                 self.flight.variants.insert(number, variant);
             }
-            Some(Twin::Known { .. }) => {
+            Some(Twin::Known { owner, .. }) => {
+                if is_guess(*owner) {
+                    self.ahead.foreseen();
+                }
                 self.flight.variants.insert(number, variant);
                 // In flight first, because `built` looks the variant up there.
                 self.built(number, &key)?;
@@ -182,6 +186,9 @@ impl<R: Recipe> Engine<'_, R> {
         number: u64,
         answer: CompileAnswer<R::Binary>,
     ) -> Result<(), EngineError> {
+        if is_guess(number) {
+            return self.guessed(number, answer);
+        }
         // Saturating, because `abandon` sets the count to 0 while answers are under way.
         self.flight.compiling = self.flight.compiling.saturating_sub(1);
         self.ahead.answered(number, self.wall.elapsed());
@@ -214,7 +221,13 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     /// A variant whose source has an answer: a verdict, a twin's result, or a place in the queue.
-    fn built(&mut self, number: u64, key: &ContentHash) -> Result<(), EngineError> {
+    pub(super) fn built(&mut self, number: u64, key: &ContentHash) -> Result<(), EngineError> {
+        // The first variant with a source that was compiled on suspicion is the one that pays for it.
+        if let Some(Twin::Known { owner, .. }) = self.twins.sources.get_mut(key)
+            && is_guess(*owner)
+        {
+            *owner = number;
+        }
         let Some(Twin::Known { owner, answer: (answer, variant_hash) }) = self.twins.sources.get(key) else {
             return Ok(());
         };

@@ -6,9 +6,9 @@
 //! variant that is too far behind the incumbent ends as `too_slow`, with the measured time. Contenders are
 //! raced: sampled in the ranking mode until it is decided whether they could beat the incumbent. Who cannot
 //! ends as `too_slow` as well, with a time that is good enough to rank. Only the others go on: every seed and
-//! input family, repeatability, full measurements in both modes with output checks in between. So nothing
-//! becomes the incumbent without all of it; and a finalist, raced or not, is a job marked `deep`, which runs
-//! everything.
+//! input family, repeatability, a full measurement in the mode that ranks with output checks in between. So
+//! nothing becomes the incumbent without all of it; and a finalist, raced or not, is a job marked `deep`, which
+//! runs everything and is timed in every mode.
 
 use std::time::Instant;
 
@@ -337,7 +337,10 @@ impl<'a, S: Station> GateWalk<'a, S> {
         let ranking = self.job.ranking.timing();
         let other = if ranking == TimingMode::Hot { TimingMode::Cold } else { TimingMode::Hot };
         let modes = [ranking, other, TimingMode::Eager];
-        let modes = if self.job.deep { &modes[..] } else { &modes[..2] };
+        // Only finalists are asked for times that do not rank: the lane has most of its time from those that are not
+        // going to be among them.
+        let modes = if self.job.deep { &modes[..] } else { &modes[..1] };
+        let raced = !self.job.deep && self.standing.objective_ns.is_some();
         let mut is_first = true;
         for mode in modes {
             // Eager times never rank, so they do not get the long measurement.
@@ -345,11 +348,16 @@ impl<'a, S: Station> GateWalk<'a, S> {
             let policy = match (thorough, *mode == ranking) {
                 (true, _) => self.deep_policy(),
                 (false, true) => policy::contender(),
-                (false, false) => policy::contender_beside(),
+                (false, false) => policy::eager(),
             };
             for plan in &self.job.timed {
-                // The measurement before has just kept the device busy, at the clocks of this one.
-                let policy = if is_first { policy } else { policy::warm(policy) };
+                // The measurement before has just kept the device busy, at the clocks of this one; and who was raced has
+                // been sampled a moment ago.
+                let policy = match is_first {
+                    _ if raced => SamplePolicy { warmup_ms: 0.0, ..policy },
+                    true => policy,
+                    false => policy::warm(policy),
+                };
                 is_first = false;
                 let measurement = self.measure(plan, *mode, &policy)?;
                 self.keep(measurement);
@@ -363,9 +371,13 @@ impl<'a, S: Station> GateWalk<'a, S> {
         }
         let first_ms = if self.job.deep { self.deep_policy() } else { policy::contender() }.warmup_ms;
         let message = format!(
-            "{} problems in {} modes; warm-up of {first_ms} ms before the first, and a short one before the others",
+            "{} problems in {}; warm-up of {first_ms} ms before the first, and a short one before the others",
             self.job.timed.len(),
-            modes.len()
+            if modes.len() == 1 {
+                "the mode that ranks".to_string()
+            } else {
+                format!("{} modes", modes.len())
+            }
         );
         self.conclude_timing(GateState::Pass, message);
         if let Some(timing) = self.found.gates.iter_mut().find(|own| own.gate == Gate::Timing) {

@@ -32,11 +32,12 @@ pub struct Lane {
     unfit: UnfitShapes,
 }
 
-/// A block of a paired run: on a GPU fifty samples, on the host more, because other programs share its cores.
+/// A block of a paired run: on a GPU twenty-five samples, on the host more, because other programs share its cores.
+/// With fifty samples (until 2026-11-23) blocks were half of a confirmation on an H200.
 fn block_ms(kind: DeviceKind) -> f64 {
     match kind {
         DeviceKind::Host => 20.0,
-        DeviceKind::Cuda | DeviceKind::Replay => 10.0,
+        DeviceKind::Cuda | DeviceKind::Replay => 5.0,
     }
 }
 
@@ -206,8 +207,13 @@ impl Lane {
 
     /// Lets fresh processes open in the background, because pairs come soon.
     pub fn expect_pairs(&mut self) {
+        self.supervisor.prepare_spares(self.spares());
+    }
+
+    /// How many processes beside the working one the device has room for.
+    fn spares(&self) -> usize {
         let many = self.info().kind == DeviceKind::Cuda && self.info().memory_bytes >= SPARES_MEMORY;
-        self.supervisor.prepare_spares(if many { SPARES } else { 1 });
+        if many { SPARES } else { 1 }
     }
 
     /// Times `b` against `a` on timed problems, A B B A, in one fresh process. Every other call swaps
@@ -235,7 +241,7 @@ impl Lane {
         let deadlines = self.paired_deadlines();
         let size = (blocks, block_ms(self.info().kind));
         let paired = pair_in(&mut child, [first, second], problems, size, &deadlines);
-        self.supervisor.retire(child);
+        self.supervisor.rest(child, self.spares() - 1);
         paired.map(|all| match swap {
             true => all.into_iter().map(PairedTimes::swapped).collect(),
             false => all,

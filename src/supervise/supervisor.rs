@@ -141,6 +141,8 @@ pub(crate) struct Supervisor {
     spares: VecDeque<DeviceWorker>,
     /// Whether the spares have opened their device, or were waited for in vain.
     spares_settled: bool,
+    /// Workers that are not needed any more and were not asked to end yet.
+    resting: VecDeque<DeviceWorker>,
     /// Workers that were asked to end.
     retired: Vec<DeviceWorker>,
     memory_free: Option<u64>,
@@ -168,6 +170,7 @@ impl Supervisor {
             current: Some(child),
             spares: VecDeque::new(),
             spares_settled: true,
+            resting: VecDeque::new(),
             retired: Vec::new(),
             memory_free: None,
             lost: None,
@@ -252,8 +255,19 @@ impl Supervisor {
         }
     }
 
+    /// Lets a worker sit idle, because its end would hold up the next measurement. Those that rested before it, beyond
+    /// `most`, are asked to end.
+    pub(crate) fn rest(&mut self, child: DeviceWorker, most: usize) {
+        self.resting.push_back(child);
+        while self.resting.len() > most
+            && let Some(oldest) = self.resting.pop_front()
+        {
+            self.retire(oldest);
+        }
+    }
+
     /// Asks a worker to end, without waiting for it: the next measurement does.
-    pub(crate) fn retire(&mut self, mut child: DeviceWorker) {
+    fn retire(&mut self, mut child: DeviceWorker) {
         child.dismiss();
         self.retired.push(child);
     }
@@ -340,6 +354,10 @@ impl Supervisor {
 
     /// Starts spares until there are so many.
     pub(crate) fn prepare_spares(&mut self, wanted: usize) {
+        // They end while the new ones open.
+        while let Some(child) = self.resting.pop_front() {
+            self.retire(child);
+        }
         while self.limits.spare && self.spares.len() < wanted && self.lost.is_none() {
             let Ok(spare) = begin(&self.command, &self.options) else { return };
             self.spares.push_back(spare);

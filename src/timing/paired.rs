@@ -58,7 +58,7 @@ pub fn compare_resampled(
     (PairedComparison { decision, log_ratio: median(&all), low, high, delta }, medians)
 }
 
-/// How far the baseline drifted during a comparison: the relative difference between the medians of its
+/// How far the baseline drifted while a process compared it: the relative difference between the medians of its
 /// first and its second half of blocks, in the order in which they ran. `None` for fewer than four blocks.
 pub fn drift(baseline_ns: &[f64]) -> Option<f64> {
     if baseline_ns.len() < 4 {

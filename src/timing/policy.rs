@@ -55,8 +55,8 @@ pub fn contender() -> SamplePolicy {
     }
 }
 
-/// The same in a mode that does not rank: reported, so 1 % will do.
-pub fn contender_beside() -> SamplePolicy {
+/// The same for calls each with its launch, which never rank: reported, so 1 % will do.
+pub fn eager() -> SamplePolicy {
     SamplePolicy { samples_max: 200, interval: 0.01, limit_ms: 150.0, ..contender() }
 }
 
@@ -71,7 +71,7 @@ const WARM_MS: f64 = 30.0;
 /// Warm-up of a deep measurement whose device may have been idle. In a confirmation the gates before it have kept the
 /// device busy (`busy`).
 const DEEP_WARM_MS: f64 = 300.0;
-const DEEP_BUSY_MS: f64 = 100.0;
+const DEEP_BUSY_MS: f64 = 30.0;
 
 /// The deep measurement on a device that gates have kept busy for some hundred milliseconds.
 pub fn busy(policy: SamplePolicy) -> SamplePolicy {

@@ -340,7 +340,8 @@ pub struct PairedProblem {
     pub baseline_ns: f64,
     /// Median of the finalist's blocks.
     pub finalist_ns: f64,
-    /// Relative difference between the baseline's first and second half of blocks; absent in files of version 1.
+    /// Relative difference between the baseline's first and second half of blocks in a process, the largest over processes;
+    /// absent in files of version 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline_drift: Option<f64>,
 }

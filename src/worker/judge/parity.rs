@@ -6,6 +6,7 @@ use evo_device::device::Device;
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
 use evo_protocol::verdict::GateReport;
+use rayon::prelude::*;
 use serde_json::{Map, Value};
 
 use super::element;
@@ -14,6 +15,9 @@ use super::run::PreparedCase;
 
 /// Outputs with more elements than this in all are not read back: half a gigabyte of answers.
 const ELEMENTS_MAX: u64 = 1 << 26;
+
+/// Elements that one thread looks at in a row.
+const CHUNK: usize = 1 << 16;
 
 /// `atol` and `rtol` of each `allclose`.
 const TOLERANCES: [(&str, f64); 2] = [("allclose_1e-3", 1e-3), ("allclose_1e-2", 1e-2)];
@@ -33,7 +37,16 @@ pub fn of(device: &mut dyn Device, prepared: &PreparedCase) -> Result<Value, Dev
         let actual = element::widen(&device.read(own)?, plan.dtype);
         let expected = element::widen(&device.read(expected)?, DType::F64);
         let count = usize::try_from(plan.elements()).unwrap_or(usize::MAX);
-        actual.iter().zip(&expected).take(count).for_each(|(own, right)| seen.add(*own, *right));
+        let pairs = actual.par_chunks(CHUNK).zip(expected.par_chunks(CHUNK)).enumerate();
+        // Largest values and counts: the same in any order.
+        let own = pairs.map(|(number, (own, right))| {
+            let count = count.saturating_sub(number * CHUNK);
+            own.iter()
+                .zip(right)
+                .take(count)
+                .fold(PlainErrors::default(), |seen, (own, right)| seen.with(*own, *right))
+        });
+        seen = seen.and(&own.reduce(PlainErrors::default, |one, other| one.and(&other)));
     }
     Ok(seen.told())
 }
@@ -61,6 +74,20 @@ struct PlainErrors {
 }
 
 impl PlainErrors {
+    fn with(mut self, actual: f64, expected: f64) -> PlainErrors {
+        self.add(actual, expected);
+        self
+    }
+
+    fn and(mut self, other: &PlainErrors) -> PlainErrors {
+        self.elements += other.elements;
+        self.abs_max = self.abs_max.max(other.abs_max);
+        self.rel_max = self.rel_max.into_iter().chain(other.rel_max).reduce(f64::max);
+        self.not_finite += other.not_finite;
+        self.outside.iter_mut().zip(other.outside).for_each(|(own, other)| *own += other);
+        self
+    }
+
     fn add(&mut self, actual: f64, expected: f64) {
         self.elements += 1;
         let error = (actual - expected).abs();

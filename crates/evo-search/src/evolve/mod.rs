@@ -11,6 +11,7 @@ mod encoder;
 mod ensemble;
 mod hopes;
 mod ingredients;
+mod likely;
 mod observations;
 mod prior_model;
 mod process_member;

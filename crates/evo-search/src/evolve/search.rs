@@ -15,6 +15,7 @@ use super::candidates::Breeder;
 use super::ensemble::{Ensemble, Judges};
 use super::hopes::Hopes;
 use super::ingredients::Ingredients;
+use super::likely::likely;
 use crate::memory::Member;
 use crate::model::facts::FactsModel;
 use crate::origin::Origin;
@@ -135,11 +136,15 @@ impl<'a> Evolve<'a> {
         }
     }
 
+    /// A generator for each proposal, seeded by the number of proposals before it, so that a resumed search draws what the
+    /// uninterrupted one would have drawn. The factor is 2^64 over the golden ratio, which spreads consecutive numbers
+    /// over all bits (Knuth, TAOCP 3, 6.4).
+    fn generator(&self, begun: usize) -> ChaCha8Rng {
+        seeded(self.seed ^ (begun as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+
     fn propose(&mut self) -> Option<Proposal> {
-        // A generator for each proposal, seeded by the number of proposals before it, so that a resumed
-        // search draws what the uninterrupted one would have drawn. The factor is 2^64 over the golden
-        // ratio, which spreads consecutive numbers over all bits (Knuth, TAOCP 3, 6.4).
-        let mut rng = seeded(self.seed ^ (self.begun as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut rng = self.generator(self.begun);
         if let Some(first) = self.unseen.default() {
             return Some(first);
         }
@@ -239,6 +244,17 @@ impl<'a> Evolve<'a> {
         }
         ensemble.launch(&self.flying[self.launched..]);
         self.launched = self.flying.len();
+    }
+
+    /// Who chooses the next proposals, as far as dice that are known already tell. A random point cannot be foreseen,
+    /// and a neighbor is mostly among the best.
+    fn choosers(&self, n: usize) -> Vec<Judges> {
+        let chance = if self.ingredients.chance { self.chance() } else { 0.0 };
+        let chooser = |ahead: usize| {
+            let mut rng = self.generator(self.begun + ahead);
+            (rng.random::<f64>() >= chance).then(|| self.judges(&mut rng))
+        };
+        (0..n).filter_map(chooser).collect()
     }
 
     /// The share of random proposals, which grows while no new best is found.
@@ -378,6 +394,13 @@ impl Strategy for Evolve<'_> {
         OPENING + (self.begun - self.flying.len()) / OUTCOMES_PER_SLOT
     }
 
+    fn likely(&self, n: usize) -> Vec<Genome> {
+        let ready = self.ensemble.as_ref().filter(|own| own.is_ready() && !self.taken.is_empty());
+        let Some(ensemble) = ready else { return Vec::new() };
+        let places = likely(ensemble, &self.taken, &self.choosers(n));
+        places.into_iter().filter_map(|place| self.space.genome_at(place as u128)).collect()
+    }
+
     fn is_done(&self) -> bool {
         self.unseen.is_exhausted()
     }
@@ -466,6 +489,25 @@ mod tests {
             assert_eq!(known, (20 + 5 * round - 1, 0));
             strategy.tell(&bowl(&space, &last.genome));
         }
+    }
+
+    #[test]
+    fn what_is_likely_is_mostly_proposed_and_asking_changes_nothing() {
+        let space = space();
+        let [mut asked, mut silent] = [(); 2].map(|()| Evolve::new("evolve", &space, Ingredients::ALL, 3));
+        let (mut hits, mut guesses) = (0, HashSet::new());
+        for _ in 0..80 {
+            let (own, other) = (asked.ask(1).remove(0), silent.ask(1).remove(0));
+            assert_eq!(own, other);
+            hits += usize::from(guesses.contains(&own.genome));
+            let likely = asked.likely(8);
+            assert!(likely.iter().all(|genome| space.contains(genome) && *genome != own.genome));
+            guesses.extend(likely.into_iter().take(3));
+            let outcome = bowl(&space, &own.genome);
+            asked.tell(&outcome);
+            silent.tell(&outcome);
+        }
+        assert!(hits >= 30, "{hits} of 80");
     }
 
     #[test]

@@ -72,6 +72,17 @@ pub struct GaussianProcess {
     target_generation: u64,
 }
 
+/// Fewer rows are done before a thread has started.
+const ROWS_FOR_THREADS: usize = 32;
+
+/// With fewer cores the threads would take time from what is measured on them.
+const CORES_FOR_THREADS: usize = 8;
+
+fn has_cores(rows: usize) -> bool {
+    let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+    rows >= ROWS_FOR_THREADS && cores() >= CORES_FOR_THREADS
+}
+
 impl GaussianProcess {
     /// A process over `columns` features without observations.
     pub fn new(options: ProcessOptions, columns: usize) -> GaussianProcess {
@@ -112,10 +123,19 @@ impl GaussianProcess {
         // The posterior may have several maxima; starting at the present hyperparameters keeps what was
         // found, and starting at the priors leaves a bad maximum. Steps that gain less than 1e-3 in log
         // posterior do not change predictions noticeably.
-        let ends = starts.iter().filter_map(|start| {
-            minimize(start, self.options.iterations, 1e-3, |logs| likelihood.evaluate(logs))
-        });
-        let best = ends.min_by(|a, b| a.1.total_cmp(&b.1));
+        let iterations = self.options.iterations;
+        let end = |start: &[f64]| minimize(start, iterations, 1e-3, |logs| likelihood.evaluate(logs));
+        // Each start by itself, so the result is the same in whichever order they end.
+        let ends: Vec<_> = match has_cores(rows.len()) {
+            false => starts.iter().map(|start| end(start)).collect(),
+            true => std::thread::scope(|scope| {
+                let others: Vec<_> = starts[1..].iter().map(|start| scope.spawn(|| end(start))).collect();
+                let first = end(&starts[0]);
+                let others = others.into_iter().map(|other| other.join().ok().flatten());
+                std::iter::once(first).chain(others).collect()
+            }),
+        };
+        let best = ends.into_iter().flatten().min_by(|a, b| a.1.total_cmp(&b.1));
         self.hyperparameters = best.map_or_else(
             || Hyperparameters::expected(x.columns()),
             |(logs, _)| Hyperparameters::from_logs(logs),
