@@ -3,15 +3,18 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use evo::inspect::sanitize::{
-    SanitizeOrder, SanitizerCheck, SanitizerFiles, SanitizerOutcome, SanitizerState, run_check, run_without,
-    sanitizer_command, shapes,
+    SanitizeOrder, SanitizerCheck, SanitizerEvidence, SanitizerFiles, SanitizerFinding, SanitizerOutcome,
+    SanitizerState, read_log, read_records, run_check, run_without, sanitizer_command, shapes,
 };
 use evo::supervise::job::Job;
 use evo::tool::{FoundTool, ToolKind, ToolPlaces, ToolState, locate, probe};
+use evo_protocol::worker::BufferSpan;
 use evo_space::value::Value;
 use tempfile::TempDir;
 
@@ -148,6 +151,102 @@ fn findings_of_each_check_are_read() {
         let finding = &outcome.findings[0];
         assert_eq!((finding.tool.as_str(), finding.line), (name, line), "{finding:?}");
         assert!(finding.is_error() && finding.argument.is_none(), "{finding:?}");
+    }
+}
+
+/// What compute-sanitizer 2025.3.1 left behind on an H200, read as if the worker had made its launches.
+fn recorded(check: SanitizerCheck, name: &str, log: &str, code: i32) -> SanitizerOutcome {
+    let file = |name: &str| fs::read(data().join("sanitizer/recorded").join(name)).unwrap();
+    let span = |name: &str, address| BufferSpan { name: name.into(), address, bytes: 400 };
+    SanitizerEvidence {
+        check,
+        entries: &["k".to_string(), "r".to_string()],
+        status: Some(ExitStatus::from_raw(code << 8)),
+        log: Ok(read_log(&String::from_utf8(file(log)).unwrap())),
+        records: read_records(&file(&format!("{name}.xml"))),
+        launched: &Ok(vec![1]),
+        expected: &[1],
+        buffers: &[span("far", 0x7f00_0000_0000), span("p", 0x7f61_a880_0000)],
+        printed: "",
+    }
+    .outcome()
+}
+
+#[test]
+fn recorded_clean_runs_pass() {
+    for (check, log) in [
+        (Memcheck, "clean.log"),
+        (Initcheck, "clean.log"),
+        (Synccheck, "clean.log"),
+        (Racecheck, "clean_race.log"),
+    ] {
+        is(&recorded(check, "clean", log, 0), Pass, None);
+    }
+    // The clean files of one check say nothing about another.
+    is(&recorded(Racecheck, "clean", "clean.log", 0), NotRun, Some(ToolState::Broken));
+}
+
+#[test]
+fn recorded_findings_are_read_whole() {
+    let finding = |check: SanitizerCheck, kind: &str, what: &str| SanitizerFinding {
+        tool: check.as_str().into(),
+        kind: Some(kind.into()),
+        level: "error".into(),
+        what: what.into(),
+        file: Some("/src/t.cu".into()),
+        ..SanitizerFinding::default()
+    };
+    let memcheck = recorded(Memcheck, "memcheck", "memcheck.log", 86);
+    is(&memcheck, Fail, None);
+    let write = SanitizerFinding {
+        access: Some("write".into()),
+        size_bytes: Some(4),
+        entry: Some("k".into()),
+        line: Some(2),
+        thread: Some([100, 0, 0]),
+        block: Some([0, 0, 0]),
+        address: Some("0x7f61a8800190".into()),
+        argument: Some("p".into()),
+        ..finding(Memcheck, "Precise", "Invalid __global__ write of size 4 bytes is out of bounds")
+    };
+    let next = SanitizerFinding {
+        thread: Some([101, 0, 0]),
+        address: Some("0x7f61a8800194".into()),
+        ..write.clone()
+    };
+    assert_eq!(memcheck.findings, [write, next]);
+    assert_eq!((memcheck.errors, memcheck.notes.len()), (2, 1), "{memcheck:?}");
+
+    let racecheck = recorded(Racecheck, "racecheck", "racecheck.log", 86);
+    is(&racecheck, Fail, None);
+    let what = "Race condition: write at /src/t.cu:3 and read at /src/t.cu:3, 256 hazards";
+    let race =
+        SanitizerFinding { entry: Some("r".into()), line: Some(3), ..finding(Racecheck, "Analysis", what) };
+    assert_eq!(racecheck.findings, [race]);
+
+    let initcheck = recorded(Initcheck, "initcheck", "initcheck.log", 86);
+    is(&initcheck, Fail, None);
+    let read = SanitizerFinding {
+        access: Some("read".into()),
+        size_bytes: Some(4),
+        entry: Some("r".into()),
+        line: Some(3),
+        thread: Some([1, 0, 0]),
+        block: Some([0, 0, 0]),
+        address: Some("0x7f7e86800004".into()),
+        ..finding(Initcheck, "Initcheck", "Uninitialized __global__ memory read of size 4 bytes")
+    };
+    assert_eq!((initcheck.findings.len(), &initcheck.findings[1]), (2, &read));
+}
+
+#[test]
+fn recorded_files_that_end_in_the_middle_are_no_answer() {
+    for name in ["memcheck", "racecheck", "initcheck"] {
+        let whole = fs::read(data().join("sanitizer/recorded").join(format!("{name}.xml"))).unwrap();
+        let end = whole.trim_ascii_end().len();
+        for length in (0..end).step_by(7) {
+            assert!(read_records(&whole[..length]).is_err(), "{name} {length}");
+        }
     }
 }
 
