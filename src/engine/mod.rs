@@ -15,6 +15,7 @@ pub mod error;
 pub mod interrupt;
 mod lane;
 pub mod live;
+pub mod live_sanitizer;
 mod mean;
 pub mod options;
 pub mod ports;
@@ -23,6 +24,7 @@ mod reconsider;
 pub mod regress;
 pub mod restored;
 mod run;
+mod sanitizing;
 pub mod single;
 mod stages;
 mod state;
@@ -40,6 +42,8 @@ mod fault_tests;
 #[cfg(test)]
 mod reconsider_tests;
 #[cfg(test)]
+mod sanitizing_tests;
+#[cfg(test)]
 mod take_over_tests;
 #[cfg(test)]
 mod tests;
@@ -50,6 +54,6 @@ mod wall_tests;
 
 pub use doubt::RunTrouble;
 pub use error::EngineError;
-pub use options::{Options, RunSummary};
-pub use ports::{Compilers, Evaluate, Inbox, Message, Recipe, Refused};
+pub use options::{Options, RunSummary, SanitizePlan};
+pub use ports::{Compilers, Evaluate, Inbox, Message, NoSanitizer, Recipe, Refused, Sanitizer};
 pub use run::{Engine, Parts};

@@ -8,12 +8,16 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
+use evo::engine::Sanitizer;
+use evo::engine::live_sanitizer::DeviceSanitizer;
 use evo::inspect::sanitize::{
     SanitizeOrder, SanitizerCheck, SanitizerEvidence, SanitizerFiles, SanitizerFinding, SanitizerOutcome,
     SanitizerState, read_log, read_records, run_check, run_without, sanitizer_command, shapes,
 };
 use evo::supervise::job::Job;
 use evo::tool::{FoundTool, ToolKind, ToolPlaces, ToolState, locate, probe};
+use evo_protocol::device::DeviceKind;
+use evo_protocol::verdict::GateState;
 use evo_protocol::worker::BufferSpan;
 use evo_space::value::Value;
 use tempfile::TempDir;
@@ -376,6 +380,53 @@ fn the_host_device_stands_in_with_checks_of_its_own() {
     assert_eq!(looked("none"), None);
     assert!(looked("trap").is_some());
     assert_eq!(looked("barrier").as_deref(), Some("divergent_barrier"));
+}
+
+/// What a sweep asks on a GPU, here around a worker of the host device.
+#[test]
+fn a_sweeps_sanitizer_answers_for_a_job() {
+    let asked = |log: Option<&str>, xml: Option<&str>, code: i32, mode: &str, limit: u64| {
+        let replay = Replay::new(log, xml, code, mode);
+        let mut sanitizer = DeviceSanitizer {
+            kind: DeviceKind::Cuda,
+            tool: Ok(replay.tool.clone()),
+            options: options(own_worker()),
+            limit: Duration::from_secs(limit),
+            stands_in: false,
+        };
+        assert!(sanitizer.is_there());
+        let answer = sanitizer.sanitize(&good(), None);
+        replay.leaves_no_process();
+        assert!(answer.looked);
+        answer
+    };
+    // The same files for each check; racecheck writes another summary, so it gives no answer here.
+    let found = asked(Some("recorded/memcheck.log"), Some("recorded/memcheck.xml"), 86, "normal", 120);
+    assert_eq!(
+        (found.report.state, found.verdict.unwrap().label()),
+        (GateState::Fail, "sanitizer:memcheck".into())
+    );
+    assert_eq!(found.report.evidence.get("version").unwrap(), "2025.3.1.0");
+    let clean = asked(Some("clean_all.log"), Some("clean.xml"), 0, "normal", 120);
+    assert_eq!((clean.report.state, clean.verdict), (GateState::Pass, None), "{:?}", clean.report);
+    for (mode, limit) in [("cut", 120), ("hang", 5)] {
+        let none = asked(Some("clean_all.log"), Some("clean.xml"), 0, mode, limit);
+        assert_eq!((none.report.state, none.verdict), (GateState::NotRun, None), "{mode}: {:?}", none.report);
+    }
+}
+
+#[test]
+fn a_sweep_without_the_tool_hears_why_at_once() {
+    let nowhere = tempfile::tempdir().unwrap();
+    let places = ToolPlaces { path: vec![nowhere.path().to_path_buf()], ..ToolPlaces::default() };
+    let tool = locate(ToolKind::ComputeSanitizer, None, &places);
+    let options = options(own_worker());
+    let mut sanitizer =
+        DeviceSanitizer { kind: DeviceKind::Cuda, tool, options, limit: PATIENT, stands_in: false };
+    let answer = sanitizer.sanitize(&good(), None);
+    assert!(!sanitizer.is_there() && !answer.looked && answer.verdict.is_none());
+    assert_eq!(answer.report.state, GateState::NotRun);
+    assert!(answer.report.message.contains("is not found"), "{}", answer.report.message);
 }
 
 /// The real program, where `EVO_COMPUTE_SANITIZER` or the machine has it.
