@@ -442,6 +442,9 @@ pub struct SelftestArgs {
     /// Only faults, checks or, for `alarms`, spaces whose name contains this; a fault's number (`W13`) works too
     #[arg(long, value_name = "ROW")]
     pub only: Option<String>,
+    /// `faults`, on a GPU: which check of compute-sanitizer finds which of them
+    #[arg(long)]
+    pub sanitize: bool,
     /// `faults`, `gates`, `alarms`, `references`: inputs, the order of faults, configurations; `crash`: the moments; random when absent
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,

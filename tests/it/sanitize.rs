@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
+use evo::cli::{FaultLook, SANITIZED, SanitizedFault};
 use evo::engine::Sanitizer;
 use evo::engine::live_sanitizer::DeviceSanitizer;
 use evo::inspect::sanitize::{
@@ -380,6 +381,32 @@ fn the_host_device_stands_in_with_checks_of_its_own() {
     assert_eq!(looked("none"), None);
     assert!(looked("trap").is_some());
     assert_eq!(looked("barrier").as_deref(), Some("divergent_barrier"));
+}
+
+#[test]
+fn the_table_of_faults_says_which_check_found_what() {
+    let table = |log: &str, xml: &str, code: i32, mode: &str| {
+        let replay = Replay::new(Some(log), Some(xml), code, mode);
+        let options = options(own_worker());
+        let limit = Duration::from_secs(20);
+        let look = FaultLook { kind: DeviceKind::Cuda, tool: &replay.tool, options: &options, limit };
+        let named = |name: &&SanitizedFault| ["oob_write", "none"].contains(&name.name);
+        let wanted: Vec<SanitizedFault> = SANITIZED.iter().filter(named).copied().collect();
+        let wanted: Vec<SanitizedFault> =
+            wanted.into_iter().map(|own| SanitizedFault { checks: &[Memcheck], ..own }).collect();
+        // The fault's own source would fail on this device as well; what the tool says is played.
+        let rows = look.rows(&wanted, |_| Ok::<_, ()>(Ok(good())), |_| ()).unwrap();
+        rows.iter().map(|row| (row.fault, row.passed)).collect::<Vec<_>>()
+    };
+    let (found, missed) = (Some(true), Some(false));
+    assert_eq!(
+        table("recorded/memcheck.log", "recorded/memcheck.xml", 86, "normal"),
+        [("oob_write", found), ("none", missed)]
+    );
+    assert_eq!(table("clean.log", "clean.xml", 0, "normal"), [("oob_write", missed), ("none", found)]);
+    // Nothing that a dead worker or a tool without an answer leaves behind counts.
+    assert_eq!(table("clean.log", "clean.xml", 0, "cut"), [("oob_write", missed), ("none", missed)]);
+    assert_eq!(table("clean.log", "memcheck.xml", 0, "normal"), [("oob_write", missed), ("none", missed)]);
 }
 
 /// What a sweep asks on a GPU, here around a worker of the host device.
