@@ -69,7 +69,7 @@ pub fn check_names(names: &[String], aim: Aim) -> Result<(), CliError> {
     let mut known: Vec<&str> = aim.demanded().map(Gate::as_str).collect();
     match aim {
         Aim::Times => known.push(BASELINE),
-        Aim::Gate => known.extend(GOALS),
+        Aim::Gate => known.extend(GOALS.into_iter().chain([SANITIZE])),
         Aim::Profile => known.push(PROFILE),
         Aim::Sanitize => known.push(SANITIZE),
         Aim::Evaluate => known.push(SANITIZE),

@@ -16,7 +16,7 @@ use super::history_args::{HistoryArgs, RestoreArgs};
 use super::limits::{LimitArgs, TotalLimit};
 pub use super::one_args::{SandboxMode, SpaceAccessArgs, TestOneArgs};
 use super::profile_args::ProfileArgs;
-use super::sanitize_args::SanitizeArgs;
+use super::sanitize_args::{SanitizeArgs, SanitizeWhen, sanitize_when};
 
 /// Finds the fastest variant of a CUDA kernel that still gives correct results, and shows the evidence for both claims
 #[derive(Debug, Parser)]
@@ -228,6 +228,9 @@ pub struct SweepArgs {
     /// Whether a profiler looks at the champion once the search is over: its counters are kept beside the journal
     #[arg(long, value_enum, default_value_t = ProfileWhen::Off, value_name = "finalists|off", hide_possible_values = true)]
     pub profile: ProfileWhen,
+    /// Whom compute-sanitizer looks at, and then demand its answer [default: finalists and every=5 on a GPU, not demanded]
+    #[arg(long, value_name = "finalists|every=N|off", value_parser = sanitize_when)]
+    pub sanitize: Option<SanitizeWhen>,
     #[command(flatten)]
     pub access: SpaceAccessArgs,
     #[command(flatten)]
@@ -439,6 +442,9 @@ pub struct SelftestArgs {
     /// Only faults, checks or, for `alarms`, spaces whose name contains this; a fault's number (`W13`) works too
     #[arg(long, value_name = "ROW")]
     pub only: Option<String>,
+    /// `faults`, on a GPU: which check of compute-sanitizer finds which of them
+    #[arg(long)]
+    pub sanitize: bool,
     /// `faults`, `gates`, `alarms`, `references`: inputs, the order of faults, configurations; `crash`: the moments; random when absent
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,

@@ -60,7 +60,7 @@ pub fn run(arguments: &EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
         None => rival::best(&one, log.folder(), incumbent.clone())?,
     };
     let mut judged = judge(&one, call, &asked, &rival)?;
-    if arguments.sanitize {
+    if arguments.sanitize || kernel.check.demands_sanitizer {
         evaluate_inspect::sanitize(&one, &asked, &mut judged)?;
     }
     let profile = arguments.profile.then(|| evaluate_inspect::profile(&one, &asked, &judged)).transpose()?;

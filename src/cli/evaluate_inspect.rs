@@ -1,8 +1,7 @@
 //! What tools say of a candidate that `evo evaluate` judged: a sanitizer, whose answer is demanded where it was asked
 //! for, and a profiler, which decides nothing.
 
-use evo_protocol::device::DeviceKind;
-use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict};
+use evo_protocol::verdict::{GateReport, GateState, Verdict};
 use serde_json::Value;
 
 use super::aim::SANITIZE;
@@ -11,17 +10,13 @@ use super::error::CliError;
 use super::evaluate_judge::JudgedCandidate;
 use super::one_args::TestOneArgs;
 use super::profile::attributes_of;
-use super::sanitize_args::SanitizerChoice;
+use super::sanitize::tool_on;
 use super::session;
 use super::trial::AskedCandidate;
 use crate::inspect::profile::{KnownSources, MetricSet};
-use crate::inspect::sanitize::{
-    SanitizeOrder, SanitizerOutcome, run_check, run_without, sanitizer_report, sanitizer_verdict, shapes,
-    worker_verdict,
-};
+use crate::inspect::sanitize::{LookOrder, SanitizerCheck, look as look_at};
 use crate::report::profile::fields;
 use crate::supervise::job::Job;
-use crate::tool::{ToolKind, ToolPlaces, locate};
 
 /// Looks for faults with a sanitizer. A finding is the candidate's verdict; an answer that is missing counts among the
 /// gates that were demanded and did not run.
@@ -36,15 +31,11 @@ pub fn sanitize(
     let Some(job) = judged.job.as_ref().filter(|_| judged.findings.correct) else { return Ok(()) };
     let (report, verdict) = sanitized(one, asked, job)?;
     let is_missing = report.state == GateState::NotRun;
-    let gates = &mut judged.single.evaluation.gates;
-    gates.retain(|own| own.gate != Gate::Sanitize);
-    gates.push(report);
-    gates.sort_by_key(|own| own.gate);
+    judged.single.evaluation.sanitized(&report, verdict.as_ref());
     if let Some(verdict) = verdict {
         judged.findings.correct = false;
         judged.findings.not_compared = Some(format!("the sanitizer found a fault: {}", verdict.label()));
         judged.score = None;
-        judged.single.evaluation.verdict = verdict;
     } else if is_missing {
         let is_allowed = one.allow_not_run.iter().any(|name| name == SANITIZE);
         let names = if is_allowed { &mut judged.allowed } else { &mut judged.findings.missing };
@@ -53,40 +44,29 @@ pub fn sanitize(
     Ok(())
 }
 
-fn sanitized(
+/// The gate's report on a job, and the verdict on what was found.
+///
+/// # Errors
+/// The kernel's own files.
+pub fn sanitized(
     one: &TestOneArgs,
     asked: &AskedCandidate,
     job: &Job,
 ) -> Result<(GateReport, Option<Verdict>), CliError> {
+    let kind = asked.setup.choice.kind;
     let options = session::lane_options(&asked.setup, one.worker_command.as_deref(), Some(asked.kernel()?))?;
-    let plans = shapes(job);
-    let order = SanitizeOrder { options: &options, job, plans: &plans, limit: one.limits.limit_tool };
-    if asked.setup.choice.kind != DeviceKind::Cuda {
-        // Guard pages and barrier detection stand in; that they find nothing is not a pass of the tool.
-        let not_run = |why: String| GateReport::not_run(Gate::Sanitize, why);
-        return Ok(match run_without(&order) {
-            Ok(None) => {
-                let why = "compute-sanitizer looks at a GPU; guard pages and barrier detection found nothing";
-                (not_run(why.to_string()), None)
-            }
-            Ok(Some(finding)) => {
-                let verdict = worker_verdict(&finding);
-                let report = GateReport { state: GateState::Fail, ..not_run(verdict.message.clone()) };
-                (report, Some(verdict))
-            }
-            Err(error) => {
-                (not_run(format!("guard pages and barrier detection gave no answer: {error}")), None)
-            }
-        });
-    }
-    let tool = match locate(ToolKind::ComputeSanitizer, None, &ToolPlaces::of_environment()) {
-        Ok(tool) => tool,
-        Err(failure) => return Ok((GateReport::not_run(Gate::Sanitize, failure.message), None)),
+    let tool = tool_on(kind, None);
+    let order = LookOrder {
+        kind,
+        tool: tool.as_ref(),
+        checks: &SanitizerCheck::ALL,
+        options: &options,
+        job,
+        limit: one.limits.limit_tool,
+        within: None,
     };
-    // One at a time: the tool listens on a port.
-    let checks = SanitizerChoice::All.checks().into_iter();
-    let outcomes: Vec<SanitizerOutcome> = checks.map(|check| run_check(&tool, check, &order)).collect();
-    Ok((sanitizer_report(&outcomes), sanitizer_verdict(&outcomes)))
+    let look = look_at(&order);
+    Ok((look.report(), look.verdict()))
 }
 
 /// A profile of a candidate that passed, on its first timed problem; an inner error is why there is none.

@@ -58,7 +58,7 @@ pub fn run(arguments: &GateArgs, call: &Call) -> Result<Answer, CliError> {
     }
     // From here on others wait: two candidates at once would disturb each other's times.
     let log = evaluate_rule::take_log(&one.candidate.out, &kernel.name, kind.as_str())?;
-    let judged = judge(&one, call, &asked, Some(&rival), arguments.threshold)?;
+    let judged = judge(&one, call, &asked, Some(&rival), &arguments.demands(kernel))?;
     if let Some(hit) = verdict_answer::limit_hit(&judged.single.evaluation.verdict, &one) {
         call.hit(hit);
     }

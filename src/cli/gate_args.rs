@@ -14,6 +14,7 @@ use super::candidate::{CandidateArgs, named};
 use super::evaluate_args::share;
 use super::limits::LimitArgs;
 use super::one_args::{SpaceAccessArgs, TestOneArgs};
+use crate::kernel::spec::KernelSpec;
 
 /// The usual file.
 const BASELINE: &str = "evo-baseline.json";
@@ -38,6 +39,9 @@ pub struct GateArgs {
     /// Judge [goals] of the space file too
     #[arg(long)]
     pub goals: bool,
+    /// Demand compute-sanitizer's answer on the candidate, as `[check] sanitize = "required"` does
+    #[arg(long)]
+    pub sanitize: bool,
     /// After a pass, make the candidate the baseline
     #[arg(long, conflicts_with = "init")]
     pub update: bool,
@@ -78,6 +82,15 @@ pub enum GateFormat {
     Text,
 }
 
+/// What `evo gate` demands of a candidate beside its gates.
+#[derive(Clone, Copy, Debug)]
+pub struct GateDemands {
+    /// The slowdown above which a problem regresses.
+    pub threshold: f64,
+    /// compute-sanitizer's answer.
+    pub sanitizer: bool,
+}
+
 impl GateArgs {
     /// Whether GitHub reads what is printed.
     pub fn is_for_github(&self) -> bool {
@@ -85,6 +98,12 @@ impl GateArgs {
             Some(format) => format == GateFormat::Github,
             None => std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true"),
         }
+    }
+
+    /// What is demanded of a candidate.
+    pub fn demands(&self, kernel: &KernelSpec) -> GateDemands {
+        let sanitizer = self.sanitize || kernel.check.demands_sanitizer;
+        GateDemands { threshold: self.threshold, sanitizer }
     }
 
     /// The candidate as the commands that take one candidate have it. `usual` is its configuration where the command
@@ -133,7 +152,12 @@ impl GateArgs {
         flag("--seed", Some(seed.to_string()));
         flag("--worker-command", self.worker_command.as_deref().map(quoted));
         self.allow_not_run.iter().for_each(|name| flag("--allow-not-run", Some(quoted(name))));
-        let switches = [("--goals", self.goals), ("--update", self.update), ("--init", self.init)];
+        let switches = [
+            ("--goals", self.goals),
+            ("--sanitize", self.sanitize),
+            ("--update", self.update),
+            ("--init", self.init),
+        ];
         words.extend(switches.into_iter().filter(|(_, on)| *on).map(|(name, _)| name.to_string()));
         words.extend((self.sandbox == SandboxMode::Off).then(|| "--sandbox off".to_string()));
         words.extend(self.access.words());

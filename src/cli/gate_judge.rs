@@ -3,11 +3,14 @@
 use evo_protocol::device::DeviceInfo;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::measurement::TimingMode;
+use evo_protocol::verdict::GateState;
 
-use super::aim::Aim;
+use super::aim::{Aim, SANITIZE};
 use super::call::Call;
 use super::error::CliError;
+use super::evaluate_inspect::sanitized;
 use super::evaluate_judge::{JudgedRival, ranking_rival};
+use super::gate_args::GateDemands;
 use super::one_args::TestOneArgs;
 use super::rival::ChosenRival;
 use super::trial::{self, AskedCandidate};
@@ -75,7 +78,7 @@ pub fn judge(
     call: &Call,
     asked: &AskedCandidate,
     baseline: Option<&ChosenRival>,
-    threshold: f64,
+    demands: &GateDemands,
 ) -> Result<JudgedGate, CliError> {
     let kernel = asked.kernel()?;
     let mode = kernel.objective.ranking.timing();
@@ -118,7 +121,8 @@ pub fn judge(
                 Ok(JudgedRival { evaluation, job: against }) => {
                     opened.lane.expect_pairs();
                     let (lane, count) = (&mut opened.lane, job.timed.len());
-                    judged.compared = compare_rounds(lane, &against, &job, count, threshold, asked.seed);
+                    judged.compared =
+                        compare_rounds(lane, &against, &job, count, demands.threshold, asked.seed);
                     judged.baseline = Some(evaluation);
                 }
                 Err(why) => judged.not_compared = Some(why.replace("the rival", "the baseline")),
@@ -129,6 +133,28 @@ pub fn judge(
             }
         }
     }
+    // Its process holds the device, which the sanitizer's is to have for itself.
+    drop(opened);
+    if demands.sanitizer && judged.is_correct() {
+        sanitize(one, asked, &mut judged, &job)?;
+    }
     judged.job = Some(job);
     Ok(judged)
+}
+
+/// Looks for faults with a sanitizer, whose answer is demanded. A finding is the candidate's verdict.
+fn sanitize(
+    one: &TestOneArgs,
+    asked: &AskedCandidate,
+    judged: &mut JudgedGate,
+    job: &Job,
+) -> Result<(), CliError> {
+    let (report, verdict) = sanitized(one, asked, job)?;
+    let is_allowed = one.allow_not_run.iter().any(|name| name == SANITIZE);
+    if report.state == GateState::NotRun {
+        let names = if is_allowed { &mut judged.allowed } else { &mut judged.missing };
+        names.push(SANITIZE.to_string());
+    }
+    judged.single.evaluation.sanitized(&report, verdict.as_ref());
+    Ok(())
 }

@@ -156,9 +156,10 @@ pub fn init(arguments: &GateArgs, call: &Call) -> Result<Answer, CliError> {
     let asked = trial::ask(&one, call, Aim::Gate)?;
     let again = arguments.again(&space, asked.seed);
     call.know(|facts| facts.repro = again);
+    let demands = arguments.demands(asked.kernel()?);
     let kernel = asked.kernel()?.name.clone();
     let log = evaluate_rule::take_log(&one.candidate.out, &kernel, asked.setup.choice.kind.as_str())?;
-    let judged = judge(&one, call, &asked, None, arguments.threshold)?;
+    let judged = judge(&one, call, &asked, None, &demands)?;
     drop(log);
     let verdict = &judged.single.evaluation.verdict;
     let (status, why) = match (judged.is_correct(), judged.missing.is_empty()) {

@@ -70,4 +70,4 @@ pub mod words;
 mod worker;
 
 pub use entry::main;
-pub use selftest::gate_fixtures;
+pub use selftest::{FaultLook, SANITIZED, SanitizedFault, gate_fixtures};

@@ -1,6 +1,8 @@
 //! `evo sanitize`: one candidate under compute-sanitizer. The checks are made by `inspect::sanitize`; this brings
 //! candidate, device and tool together and says how it ended.
 
+use std::path::Path;
+
 use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::{EnvelopeStatus, LimitName};
 use evo_protocol::evaluation::Evaluation;
@@ -16,9 +18,9 @@ use super::sanitize_args::{SanitizeArgs, SanitizerChoice};
 use super::trial::{self, AskedCandidate};
 use super::{output, session};
 use crate::inspect::sanitize::{
-    SanitizeOrder, SanitizerFinding, SanitizerOutcome, SanitizerState, run_check, run_without, shapes,
+    LookOrder, SanitizerLook, SanitizerOutcome, SanitizerState, look, not_on_host,
 };
-use crate::report::sanitize::{self, Sanitized, StandIn};
+use crate::report::sanitize::{self, Sanitized};
 use crate::tool::{FoundTool, ToolFailure, ToolKind, ToolPlaces, ToolState, locate};
 
 /// Runs the command.
@@ -37,29 +39,22 @@ pub fn run(arguments: &SanitizeArgs, call: &Call) -> Result<Answer, CliError> {
         return refused(&evaluation, call);
     }
     let kind = asked.setup.choice.kind;
-    let tool = match kind {
-        DeviceKind::Cuda => {
-            locate(ToolKind::ComputeSanitizer, arguments.program.as_deref(), &ToolPlaces::of_environment())
-        }
-        DeviceKind::Host | DeviceKind::Replay => Err(not_here()),
-    };
-    let looked = match (&tool, kind) {
+    let tool = tool_on(kind, arguments.program.as_deref());
+    let tool = tool.as_ref();
+    let looked = match (tool, kind) {
         // Nothing to wait for: without a tool there is no answer on a GPU.
-        (Err(failure), DeviceKind::Cuda) => Looked::without(arguments, failure),
-        _ => match look(arguments, call, &asked, tool.as_ref())? {
+        (Err(failure), DeviceKind::Cuda) => {
+            Looked { device: None, look: SanitizerLook::without(&arguments.tool.checks(), failure) }
+        }
+        _ => match look_at(arguments, call, &asked, tool)? {
             Ok(looked) => looked,
             Err(evaluation) => return refused(&evaluation, call),
         },
     };
-    let sanitized = Sanitized {
-        setting: &looked.setting(&asked),
-        tool: tool.as_ref(),
-        shapes: &looked.shapes,
-        outcomes: &looked.outcomes,
-        own: &looked.own,
-        stand_ins: &looked.stand_ins,
-    };
-    if sanitized.outcomes.iter().any(timed_out) {
+    let mut setting = asked.setting.clone();
+    setting.device = looked.device.unwrap_or(setting.device);
+    let sanitized = Sanitized { setting: &setting, tool, look: &looked.look };
+    if looked.look.outcomes.iter().any(timed_out) {
         call.hit(LimitName::Tool);
     }
     if !call.is_json() {
@@ -68,46 +63,26 @@ pub fn run(arguments: &SanitizeArgs, call: &Call) -> Result<Answer, CliError> {
     Ok(answer(&sanitized, &arguments.one.allow_not_run))
 }
 
+/// The tool on a kind of device, or why there is none. `program` is where the user says that it is.
+pub fn tool_on(kind: DeviceKind, program: Option<&Path>) -> Result<FoundTool, ToolFailure> {
+    match kind {
+        DeviceKind::Cuda => locate(ToolKind::ComputeSanitizer, program, &ToolPlaces::of_environment()),
+        DeviceKind::Host | DeviceKind::Replay => Err(not_on_host()),
+    }
+}
+
 fn timed_out(outcome: &SanitizerOutcome) -> bool {
     outcome.failure.as_ref().is_some_and(|failure| failure.state == ToolState::TimedOut)
 }
 
-/// Why there is no tool where kernels run on the processor.
-fn not_here() -> ToolFailure {
-    ToolFailure::new(
-        ToolState::Incompatible,
-        "`compute-sanitizer` looks at kernels of a GPU: on the host device it is not run",
-    )
-    .with_hint("evo's own checks ran in its place, which is not a pass; `--device cuda` uses a GPU")
-}
-
-/// What came of a candidate that was run.
-#[derive(Default)]
+/// What came of a candidate.
 struct Looked {
     device: Option<String>,
-    shapes: Vec<String>,
-    outcomes: Vec<SanitizerOutcome>,
-    own: Vec<SanitizerFinding>,
-    stand_ins: Vec<StandIn>,
+    look: SanitizerLook,
 }
 
-impl Looked {
-    fn without(arguments: &SanitizeArgs, failure: &ToolFailure) -> Looked {
-        let checks = arguments.tool.checks().into_iter();
-        let outcomes = checks.map(|check| SanitizerOutcome::not_run(check, failure.clone())).collect();
-        Looked { outcomes, ..Looked::default() }
-    }
-
-    fn setting(&self, asked: &AskedCandidate) -> crate::report::single::Setting {
-        let mut setting = asked.setting.clone();
-        setting.device = self.device.clone().unwrap_or(setting.device);
-        setting
-    }
-}
-
-/// Runs the candidate under the tool, or without one on a device with checks of its own. A candidate that does not come
-/// so far is the inner error.
-fn look(
+/// Builds the candidate and looks at it. One that does not come so far is the inner error.
+fn look_at(
     arguments: &SanitizeArgs,
     call: &Call,
     asked: &AskedCandidate,
@@ -123,40 +98,16 @@ fn look(
     // Its process holds the device, which the tool's is to have for itself.
     drop(opened);
     let options = session::lane_options(&asked.setup, one.worker_command.as_deref(), Some(asked.kernel()?))?;
-    let plans = shapes(&job);
-    let order = SanitizeOrder { options: &options, job: &job, plans: &plans, limit: one.limits.limit_tool };
-    let mut looked = match tool {
-        Ok(tool) => {
-            // One at a time: the tool listens on a port.
-            let checks = arguments.tool.checks().into_iter();
-            let outcomes = checks.map(|check| run_check(tool, check, &order)).collect();
-            Looked { outcomes, ..Looked::default() }
-        }
-        Err(failure) => stand_ins(Looked::without(arguments, failure), &order),
-    };
-    looked.device = device;
-    looked.shapes = plans.iter().map(|plan| plan.name.clone()).collect();
-    Ok(Ok(looked))
-}
-
-/// The host device's own checks, under their own names.
-fn stand_ins(looked: Looked, order: &SanitizeOrder<'_>) -> Looked {
-    let own = [
-        ("guard_pages", "an access beyond a buffer's pages is a fault"),
-        ("barrier_detection", "a barrier that not every thread of a block reaches is named"),
-    ];
-    let all = |ran: bool, why: Option<String>| {
-        own.map(|(name, what)| StandIn {
-            name,
-            ran,
-            message: why.clone().unwrap_or_else(|| what.to_string()),
-        })
-    };
-    let (ran, found) = match run_without(order) {
-        Ok(found) => (all(true, None), found),
-        Err(error) => (all(false, Some(error.to_string())), None),
-    };
-    Looked { stand_ins: ran.into(), own: found.into_iter().collect(), ..looked }
+    let look = look(&LookOrder {
+        kind: asked.setup.choice.kind,
+        tool,
+        checks: &arguments.tool.checks(),
+        options: &options,
+        job: &job,
+        limit: one.limits.limit_tool,
+        within: None,
+    });
+    Ok(Ok(Looked { device, look }))
 }
 
 /// The answer about a candidate that cannot be run at all.
@@ -177,12 +128,12 @@ fn refused(evaluation: &Evaluation, call: &Call) -> Result<Answer, CliError> {
 /// How it ended. Without an answer the command has failed, unless that was allowed.
 fn answer(sanitized: &Sanitized<'_>, allowed: &[String]) -> Answer {
     let told = sanitize::fields(sanitized);
-    let exit = match sanitized.state() {
+    let exit = match sanitized.look.state() {
         SanitizerState::Pass => ExitCode::Done,
         SanitizerState::Fail | SanitizerState::NotRun => ExitCode::Failed,
     };
     let answer = Answer { result: Some(told.result), reasons: told.reasons, ..Answer::from(exit) };
-    if sanitized.state() != SanitizerState::NotRun {
+    if sanitized.look.state() != SanitizerState::NotRun {
         return answer;
     }
     let error = match sanitized.failure() {
@@ -208,7 +159,7 @@ mod tests {
     use evo_protocol::envelope::ErrorCode;
 
     use super::*;
-    use crate::inspect::sanitize::SanitizerCheck;
+    use crate::inspect::sanitize::{SanitizerCheck, SanitizerFinding};
     use crate::report::single::Setting;
 
     fn outcome(state: SanitizerState, failure: Option<ToolState>) -> SanitizerOutcome {
@@ -228,15 +179,11 @@ mod tests {
     fn answered(outcomes: &[SanitizerOutcome], own: &[SanitizerFinding], allowed: &[&str]) -> Answer {
         let word = String::new;
         let (space, kernel, device, repro) = (word(), word(), word(), word());
-        let failure = not_here();
-        let sanitized = Sanitized {
-            setting: &Setting { space, kernel, device, seed: 1, repro },
-            tool: Err(&failure),
-            shapes: &[],
-            outcomes,
-            own,
-            stand_ins: &[],
-        };
+        let failure = not_on_host();
+        let look =
+            SanitizerLook { outcomes: outcomes.to_vec(), own: own.to_vec(), ..SanitizerLook::default() };
+        let setting = Setting { space, kernel, device, seed: 1, repro };
+        let sanitized = Sanitized { setting: &setting, tool: Err(&failure), look: &look };
         assert!(sanitize::text(&sanitized).contains("sanitize: "));
         answer(&sanitized, &allowed.iter().map(|name| name.to_string()).collect::<Vec<_>>())
     }

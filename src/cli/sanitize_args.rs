@@ -3,6 +3,7 @@
 // Comments on flags are help texts, in which `[default: …]` is not a link.
 #![allow(rustdoc::broken_intra_doc_links)]
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -21,6 +22,28 @@ pub struct SanitizeArgs {
     pub program: Option<PathBuf>,
     #[command(flatten)]
     pub one: TestOneArgs,
+}
+
+/// A value of `evo sweep --sanitize`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SanitizeWhen {
+    /// The baseline and the finalists
+    Finalists,
+    /// Also the best of every so many generations
+    Every(NonZeroU32),
+    /// Nothing
+    Off,
+}
+
+/// `finalists`, `every=5` or `off`.
+pub fn sanitize_when(text: &str) -> Result<SanitizeWhen, String> {
+    let every = text.strip_prefix("every=").and_then(|count| count.parse::<NonZeroU32>().ok());
+    match (text, every) {
+        ("finalists", _) => Ok(SanitizeWhen::Finalists),
+        ("off", _) => Ok(SanitizeWhen::Off),
+        (_, Some(every)) => Ok(SanitizeWhen::Every(every)),
+        _ => Err("it is not `finalists`, `every=N` with N of at least 1, or `off`".to_string()),
+    }
 }
 
 /// A value of `--tool`.
@@ -58,6 +81,21 @@ impl SanitizerChoice {
             SanitizerChoice::Racecheck => SanitizerCheck::Racecheck.as_str(),
             SanitizerChoice::Initcheck => SanitizerCheck::Initcheck.as_str(),
             SanitizerChoice::Synccheck => SanitizerCheck::Synccheck.as_str(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generations_are_counted_from_one() {
+        let every = |count| SanitizeWhen::Every(NonZeroU32::new(count).unwrap());
+        assert_eq!(sanitize_when("every=5"), Ok(every(5)));
+        assert_eq!(sanitize_when("off"), Ok(SanitizeWhen::Off));
+        for wrong in ["every=0", "every=", "every=-1", "on", ""] {
+            assert!(sanitize_when(wrong).unwrap_err().contains("every=N"), "{wrong}");
         }
     }
 }

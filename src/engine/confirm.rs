@@ -35,10 +35,18 @@ const PAIR_ATTEMPTS: usize = 3;
 /// that a comparison claims (`timing::paired::claimable`).
 const DRIFT_MAX: f64 = 0.0025;
 
+/// A variant of the search that was built once more.
+pub(super) struct Rebuilt<R: Recipe> {
+    variant: Variant<R::Prepared>,
+    /// What the search says of it.
+    pub screened: Evaluation,
+    pub job: R::Job,
+}
+
 /// A variant after its deep evaluation.
-struct Deep<R: Recipe> {
-    job: R::Job,
-    evaluation: Evaluation,
+pub(super) struct Deep<R: Recipe> {
+    pub job: R::Job,
+    pub evaluation: Evaluation,
     attributes: Vec<EntryAttributes>,
     /// One entry for each timed problem.
     work: Vec<ProblemWork>,
@@ -72,8 +80,9 @@ impl<R: Recipe> Engine<'_, R> {
         self.observer.observe(&Event::Confirming { finalist: 0, of: wanted });
         self.expect_pairs()?;
         // The baseline comes first: the noise floor is measured on it and every finalist is paired with it.
-        let Some(baseline) = self.deep(baseline_number)? else { return Ok(0) };
+        let Some(mut baseline) = self.deep(baseline_number)? else { return Ok(0) };
         let noise_floor = self.noise_floor(&baseline)?;
+        self.sanitize_finalist(&mut baseline)?;
         // Asked again, now that one evaluation and the noise floor show what this machine needs. A baseline
         // alone would rank as the champion, although faster variants were found.
         if others > 0 && !self.ending.is_early() && !self.wall.fits_first_finalist() {
@@ -155,9 +164,12 @@ impl<R: Recipe> Engine<'_, R> {
         default.map(|one| one.number).or_else(|| ranked.iter().min().copied())
     }
 
-    /// Evaluates again at full depth; `None` when interrupted or when the device is lost.
-    fn deep(&mut self, number: u64) -> Result<Option<Deep<R>>, EngineError> {
-        let began = self.wall.elapsed();
+    /// Builds a variant of the search once more; `None` where that is not possible any more.
+    pub(super) fn rebuilt(
+        &mut self,
+        number: u64,
+        order: Option<DeepOrder>,
+    ) -> Result<Option<Rebuilt<R>>, EngineError> {
         let Some(position) = self.ledger.index.get(&number).copied() else { return Ok(None) };
         let screened = self.study.history.evaluations[position].clone();
         let configuration = screened.configuration.clone();
@@ -180,12 +192,18 @@ impl<R: Recipe> Engine<'_, R> {
             self.not_confirmed(&variant.configuration, verdict)?;
             return Ok(None);
         }
-        let order = DeepOrder::after(self.clock.search());
         // Its own hash and never a twin's, because this compilation was ordered for this variant.
         let variant_hash = variant.configuration.hash();
-        let Ok(mut job) = variant.job(self.recipe, &answer, &variant_hash, Some(order)) else {
-            return Ok(None);
-        };
+        let job = variant.job(self.recipe, &answer, &variant_hash, order);
+        Ok(job.ok().map(|job| Rebuilt { variant, screened, job }))
+    }
+
+    /// Evaluates again at full depth; `None` when interrupted or when the device is lost.
+    fn deep(&mut self, number: u64) -> Result<Option<Deep<R>>, EngineError> {
+        let began = self.wall.elapsed();
+        let order = DeepOrder::after(self.clock.search());
+        let Some(rebuilt) = self.rebuilt(number, Some(order))? else { return Ok(None) };
+        let Rebuilt { mut variant, screened, mut job } = rebuilt;
         if let Some(instrumented) = variant.instrumented(self.recipe) {
             let Some(answer) = self.compile_again(number, &instrumented)? else { return Ok(None) };
             self.recipe.add_instrumented(&mut job, &answer);
@@ -321,24 +339,28 @@ impl<R: Recipe> Engine<'_, R> {
         baseline: &Deep<R>,
         floor: Option<f64>,
     ) -> Result<bool, EngineError> {
-        let own = if number == baseline.evaluation.number {
+        let mut own = if number == baseline.evaluation.number {
             None
         } else {
             self.expect_pairs()?;
             Some(self.deep(number)?)
         };
+        if let Some(Some(deep)) = &mut own {
+            self.sanitize_finalist(deep)?;
+        }
         let finalist = match &own {
             None => baseline,
             Some(Some(deep)) => deep,
             Some(None) => return Ok(false),
         };
-        let passed = finalist.evaluation.may_rank();
+        let is_good = finalist.evaluation.may_rank();
+        let passed = is_good && self.has_answer(&finalist.evaluation)?;
         // The baseline has no rival, and a variant that failed a gate has no time worth comparing.
         let pairs = match (&own, passed) {
             (Some(_), true) => self.pairs(baseline, finalist, floor)?,
             _ => Vec::new(),
         };
-        if !passed {
+        if !is_good {
             self.notice(format!(
                 "finalist `{}` does not pass at full depth: {} {}",
                 finalist.evaluation.configuration,

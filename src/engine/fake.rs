@@ -21,9 +21,10 @@ use evo_space::genome::{Configuration, ContentHash, Genome};
 use evo_space::space::SearchSpace;
 
 use super::error::EngineError;
-use super::options::{Options, RunSummary};
+use super::options::{Options, RunSummary, SanitizePlan};
 use super::ports::{
-    BuildRecord, Compilers, Evaluate, Identity, Inbox, JobOrder, Message, PairAnswer, Recipe, Refused, Rivals,
+    BuildRecord, Compilers, Evaluate, Identity, Inbox, JobOrder, Message, NoSanitizer, PairAnswer, Recipe,
+    Refused, Rivals, Sanitizer, SanitizerAnswer,
 };
 use super::run::{Engine, Parts};
 use super::variant::Variant;
@@ -153,6 +154,8 @@ pub(super) struct Log {
     pub within: Vec<Option<Duration>>,
     /// The baseline's drifts in the comparisons to come; none after the last.
     pub drifts: VecDeque<f64>,
+    /// Labels of what the sanitizer looked at.
+    pub sanitized: Vec<String>,
 }
 
 impl Compilers<FakePrepared> for FakeCompilers {
@@ -275,6 +278,26 @@ impl Evaluate<FakeJob> for FakeDevice {
     }
 }
 
+/// What the fake sanitizer says of a job.
+pub(super) type FakeSanitizer = Arc<dyn Fn(&FakeJob) -> SanitizerAnswer + Send + Sync>;
+
+struct PlayedSanitizer {
+    answers: Option<FakeSanitizer>,
+    log: Arc<Mutex<Log>>,
+}
+
+impl Sanitizer<FakeJob> for PlayedSanitizer {
+    fn is_there(&self) -> bool {
+        self.answers.is_some()
+    }
+
+    fn sanitize(&mut self, job: &FakeJob, _within: Option<Duration>) -> SanitizerAnswer {
+        let Some(answers) = &self.answers else { return NoSanitizer("there is none").sanitize(job, None) };
+        self.log.lock().unwrap().sanitized.push(job.label.clone());
+        answers(job)
+    }
+}
+
 /// 1000 + 10·A + B nanoseconds, from the label.
 pub(super) fn objective_of(job: &FakeJob) -> f64 {
     let value = |name: &str| {
@@ -352,6 +375,7 @@ pub(super) struct TestStudy {
     pub name: String,
     /// The clock, where it is not the real one.
     pub played: Option<PlayedTime>,
+    pub sanitizer: Option<FakeSanitizer>,
 }
 
 /// The result of one run.
@@ -373,10 +397,11 @@ impl TestStudy {
             valid,
             run_all: false,
             remeasure: false,
+            sanitize: SanitizePlan::default(),
         };
         let (out, drifts) = (tempfile::tempdir().unwrap(), Vec::new());
         let (name, conditions) = ("s".to_string(), Conditions::default());
-        let (trouble, played) = (None, None);
+        let (trouble, played, sanitizer) = (None, None, None);
         TestStudy {
             out,
             space,
@@ -388,6 +413,7 @@ impl TestStudy {
             conditions,
             name,
             played,
+            sanitizer,
         }
     }
 
@@ -420,7 +446,8 @@ impl TestStudy {
             .map(|one| format!("{} {:?} {}", one.name, one.values, one.default));
         let text: Vec<String> = texts.collect();
         let space_hash = ContentHash::of(text.join("\n").as_bytes());
-        StudyHeader { space_hash, conditions: Some(self.conditions.clone()), ..header() }
+        let demands_sanitizer = self.options.sanitize.demanded;
+        StudyHeader { space_hash, conditions: Some(self.conditions.clone()), demands_sanitizer, ..header() }
     }
 
     /// The same where the study may not open.
@@ -494,6 +521,7 @@ impl TestStudy {
                 idle: self.idle_compilers,
             }),
             device: Box::new(FakeDevice { script, log: Arc::clone(&log), played: self.played.clone() }),
+            sanitizer: Box::new(PlayedSanitizer { answers: self.sanitizer.clone(), log: Arc::clone(&log) }),
             observer: &mut watcher,
             inbox,
             earlier,
@@ -540,6 +568,7 @@ pub(crate) fn header() -> StudyHeader {
         population: 4,
         ranking: RankingMode::Hot,
         allow_trade: false,
+        demands_sanitizer: false,
         warnings: Vec::new(),
         device: DeviceInfo {
             kind: DeviceKind::Host,

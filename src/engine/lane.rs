@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::ports::{Evaluate, LaneAnswer, Message, Rivals};
+use super::ports::{Evaluate, LaneAnswer, Message, Rivals, Sanitizer};
 use crate::supervise::job::Standing;
 
 /// Something for the lane to do.
@@ -15,6 +15,7 @@ pub(crate) enum Task<J> {
     Evaluate { number: u64, job: Box<J>, standing: Standing },
     Pair(Box<Rivals<J>>),
     NoiseFloor { job: Box<J>, problems: usize },
+    Sanitize { job: Box<J>, within: Option<Duration> },
     ExpectPairs,
     Telemetry,
 }
@@ -77,15 +78,16 @@ impl<J: Send + 'static> LaneHandle<J> {
     /// Starts the thread. It ends when the handle is dropped, after the task at hand.
     pub(crate) fn start<B: Send + 'static>(
         device: Box<dyn Evaluate<J>>,
+        sanitizer: Box<dyn Sanitizer<J>>,
         answers: Sender<Message<B>>,
     ) -> io::Result<LaneHandle<J>> {
         let shared = Arc::new(SharedQueue::new());
         let own = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("lane".into());
         let thread = thread.spawn(move || {
-            let mut device = device;
+            let (mut device, mut sanitizer) = (device, sanitizer);
             while let Some(task) = own.next() {
-                let answer = perform(&mut *device, &task);
+                let answer = perform(&mut *device, &mut *sanitizer, &task);
                 // Before the answer is sent: on the last one the engine may drop the handle, which joins this
                 // thread only if it finds the lane idle.
                 own.rest();
@@ -108,7 +110,11 @@ impl<J: Send + 'static> LaneHandle<J> {
         // Only the search cancels, and it queues nothing but evaluations.
         let number = |task: Task<J>| match task {
             Task::Evaluate { number, .. } => Some(number),
-            Task::Pair(_) | Task::NoiseFloor { .. } | Task::ExpectPairs | Task::Telemetry => None,
+            Task::Pair(_)
+            | Task::NoiseFloor { .. }
+            | Task::Sanitize { .. }
+            | Task::ExpectPairs
+            | Task::Telemetry => None,
         };
         std::mem::take(&mut self.shared.lock().queue).into_iter().filter_map(number).collect()
     }
@@ -135,7 +141,7 @@ impl<J> Drop for LaneHandle<J> {
     }
 }
 
-fn perform<J>(device: &mut dyn Evaluate<J>, task: &Task<J>) -> LaneAnswer {
+fn perform<J>(device: &mut dyn Evaluate<J>, sanitizer: &mut dyn Sanitizer<J>, task: &Task<J>) -> LaneAnswer {
     match task {
         Task::Evaluate { number, job, standing } => {
             let result = Box::new(device.evaluate(job, standing));
@@ -143,6 +149,7 @@ fn perform<J>(device: &mut dyn Evaluate<J>, task: &Task<J>) -> LaneAnswer {
         }
         Task::Pair(rivals) => LaneAnswer::Paired(device.pair(rivals)),
         Task::NoiseFloor { job, problems } => LaneAnswer::NoiseFloor(device.noise_floor(job, *problems)),
+        Task::Sanitize { job, within } => LaneAnswer::Sanitized(Box::new(sanitizer.sanitize(job, *within))),
         Task::ExpectPairs => {
             device.expect_pairs();
             LaneAnswer::Expecting

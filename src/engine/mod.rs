@@ -16,6 +16,7 @@ mod guesses;
 pub mod interrupt;
 mod lane;
 pub mod live;
+pub mod live_sanitizer;
 mod mean;
 pub mod options;
 pub mod ports;
@@ -24,6 +25,7 @@ mod reconsider;
 pub mod regress;
 pub mod restored;
 mod run;
+mod sanitizing;
 pub mod single;
 mod stages;
 mod state;
@@ -43,6 +45,8 @@ mod guesses_tests;
 #[cfg(test)]
 mod reconsider_tests;
 #[cfg(test)]
+mod sanitizing_tests;
+#[cfg(test)]
 mod take_over_tests;
 #[cfg(test)]
 mod tests;
@@ -53,6 +57,6 @@ mod wall_tests;
 
 pub use doubt::RunTrouble;
 pub use error::EngineError;
-pub use options::{Options, RunSummary};
-pub use ports::{Compilers, Evaluate, Inbox, Message, Recipe, Refused};
+pub use options::{Options, RunSummary, SanitizePlan};
+pub use ports::{Compilers, Evaluate, Inbox, Message, NoSanitizer, Recipe, Refused, Sanitizer};
 pub use run::{Engine, Parts};

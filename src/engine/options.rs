@@ -9,6 +9,17 @@ use crate::budget::{Budget, StopReason};
 use crate::clock::CommandClock;
 use crate::journal::record::RunEnd;
 
+/// Which variants a sanitizer looks at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SanitizePlan {
+    /// The baseline and the finalists.
+    pub finalists: bool,
+    /// The best of every so many generations.
+    pub every: Option<NonZeroU32>,
+    /// Without an answer a finalist is not confirmed.
+    pub demanded: bool,
+}
+
 /// Limits and sizes of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -25,6 +36,7 @@ pub struct Options {
     pub run_all: bool,
     /// Takes nothing over: neither from other studies nor from before an edit of this one.
     pub remeasure: bool,
+    pub sanitize: SanitizePlan,
 }
 
 impl Options {

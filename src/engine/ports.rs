@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use evo_protocol::binary::EntryResources;
 use evo_protocol::device::Telemetry;
-use evo_protocol::evaluation::MeasurementKey;
+use evo_protocol::evaluation::{Evaluation, MeasurementKey};
 use evo_protocol::facts::Facts;
 use evo_protocol::leaderboard::PairedProblem;
-use evo_protocol::verdict::{Gate, Verdict};
+use evo_protocol::verdict::{Gate, GateReport, Verdict};
 use evo_protocol::worker::SERIES_MS;
 use evo_space::genome::{Configuration, ContentHash};
 
@@ -91,6 +91,48 @@ pub trait Evaluate<J>: Send {
     /// Clocks, power and heat now; `None` where they cannot be read.
     fn telemetry(&mut self) -> Option<Telemetry> {
         None
+    }
+}
+
+/// A tool that looks for faults in what a job launches, where no time is taken.
+pub trait Sanitizer<J>: Send {
+    /// Whether it looks at anything; if not, it says why at once.
+    fn is_there(&self) -> bool;
+    /// Looks at a job, for so long at most.
+    fn sanitize(&mut self, job: &J, within: Option<Duration>) -> SanitizerAnswer;
+}
+
+/// What a sanitizer says of a job.
+#[derive(Clone, Debug)]
+pub struct SanitizerAnswer {
+    pub report: GateReport,
+    /// Of what it found.
+    pub verdict: Option<Verdict>,
+    /// Whether it launched anything.
+    pub looked: bool,
+}
+
+impl SanitizerAnswer {
+    /// Puts it into an evaluation. Without its objective a variant with a finding cannot rank.
+    pub(super) fn told(&self, evaluation: &mut Evaluation) {
+        evaluation.sanitized(&self.report, self.verdict.as_ref());
+    }
+}
+
+/// For runs in which nothing is looked at.
+#[derive(Clone, Debug)]
+pub struct NoSanitizer(
+    /// Why.
+    pub &'static str,
+);
+
+impl<J> Sanitizer<J> for NoSanitizer {
+    fn is_there(&self) -> bool {
+        false
+    }
+
+    fn sanitize(&mut self, _job: &J, _within: Option<Duration>) -> SanitizerAnswer {
+        SanitizerAnswer { report: GateReport::not_run(Gate::Sanitize, self.0), verdict: None, looked: false }
     }
 }
 
@@ -223,6 +265,7 @@ pub enum LaneAnswer {
     Evaluated { number: u64, result: Box<Judgement> },
     Paired(Vec<PairAnswer>),
     NoiseFloor(Result<f64, String>),
+    Sanitized(Box<SanitizerAnswer>),
     Expecting,
     Telemetry(Option<Telemetry>),
 }

@@ -18,14 +18,14 @@ use super::error::EngineError;
 use super::guesses::Guesses;
 use super::lane::{LaneHandle, Task};
 use super::options::{Options, RunSummary};
-use super::ports::{Compilers, Evaluate, Inbox, LaneAnswer, Message, Recipe};
+use super::ports::{Compilers, Evaluate, Inbox, LaneAnswer, Message, Recipe, Sanitizer};
 use super::state::{Ending, Flight, Ledger, RunClock, Twins};
 use super::variant::Variant;
 use super::wall::Wall;
 use crate::budget::StopReason;
 use crate::event::{Earlier, Event, Observer};
 use crate::journal::leaderboard::verdict_mix;
-use crate::journal::record::{RunEnd, now};
+use crate::journal::record::{RunEnd, SanitizeTally, now};
 use crate::study::{EarlierResults, Study};
 use crate::supervise::job::Standing;
 
@@ -73,6 +73,9 @@ pub struct Engine<'a, R: Recipe> {
     pub(super) guesses: Guesses,
     /// Finalists that were not confirmed because the wall time was used up.
     pub(super) left_out: usize,
+    /// Whether the sanitizer can look at anything.
+    pub(super) has_sanitizer: bool,
+    pub(super) sanitizing: Option<SanitizeTally>,
 }
 
 /// The parts that an engine works with.
@@ -83,6 +86,7 @@ pub struct Parts<'a, R: Recipe> {
     pub recipe: &'a R,
     pub compilers: Box<dyn Compilers<R::Prepared> + 'a>,
     pub device: Box<dyn Evaluate<R::Job>>,
+    pub sanitizer: Box<dyn Sanitizer<R::Job>>,
     pub observer: &'a mut dyn Observer,
     pub inbox: Inbox<R::Binary>,
     /// Results of other studies that the run may take over.
@@ -98,10 +102,13 @@ impl<'a, R: Recipe> Engine<'a, R> {
         let mut device = parts.device;
         // Read here, because from the next line on the lane's thread owns the device.
         let device_at_start = device.telemetry();
-        let lane = LaneHandle::start(device, parts.inbox.sender()).map_err(EngineError::Thread)?;
+        let has_sanitizer = parts.sanitizer.is_there();
+        let lane = LaneHandle::start(device, parts.sanitizer, parts.inbox.sender());
+        let lane = lane.map_err(EngineError::Thread)?;
         let ledger = Ledger::new(&parts.study.history.evaluations);
         let (budget, problems) = (options.budget.wall, parts.study.header().problems.len());
-        let wall = Wall::new(options.clock.clone(), budget, options.finalists, problems);
+        let mut wall = Wall::new(options.clock.clone(), budget, options.finalists, problems);
+        wall.costs.has_sanitizer = has_sanitizer && options.sanitize.finalists;
         Ok(Engine {
             study: parts.study,
             space: parts.space,
@@ -126,6 +133,8 @@ impl<'a, R: Recipe> Engine<'a, R> {
             ahead: Ahead::default(),
             guesses: Guesses::default(),
             left_out: 0,
+            has_sanitizer,
+            sanitizing: None,
         })
     }
 
@@ -144,6 +153,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         // A lost device measures nothing, and a user who interrupts does not wait for a confirmation.
         if !reason.is_early() && !self.ending.is_early() {
             confirmed = self.confirm()?;
+            self.sanitize_generations()?;
         } else if !reason.is_early() {
             // The device was still busy when the wall time was used up.
             self.left_out = self.ranked().len().min(self.options.finalists);
@@ -457,6 +467,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
             taken_over,
             not_final: self.study.history.not_final.len() as u64,
             finalists_left: self.left_out as u64,
+            sanitized: self.sanitizing,
             throughput,
             device_at_start,
             device_at_end,

@@ -307,7 +307,7 @@ fn complete(mut reports: Vec<GateReport>) -> Vec<GateReport> {
     for gate in Gate::ALL {
         if !reports.iter().any(|report| report.gate == *gate) {
             let why = match gate {
-                Gate::Sanitize => "only `evo sanitize` runs it",
+                Gate::Sanitize => "nothing asked for it",
                 _ => "not reached",
             };
             reports.push(GateReport::not_run(*gate, why));

@@ -47,6 +47,9 @@ const PROCESSES_LEAST: u32 = 2;
 const PROCESSES_WHOLE: u32 = 3;
 const PROCESSES_FLOOR: u32 = 2;
 
+/// A look of the sanitizer before any was seen: four checks of `gemm` took 2.9 s on an H200 (2026-11-23).
+const SANITIZER: Duration = Duration::from_secs(3);
+
 /// What the steps of a confirmation cost, seconds; before one was seen, what is expected of it.
 #[derive(Debug, Default)]
 pub(super) struct Costs {
@@ -54,6 +57,9 @@ pub(super) struct Costs {
     full: Mean,
     first: Option<f64>,
     deep: Mean,
+    /// Whether finalists are looked at by a sanitizer, and how long that takes.
+    pub has_sanitizer: bool,
+    sanitizer: Mean,
     /// On one problem.
     floor: Mean,
     pair: Mean,
@@ -75,6 +81,15 @@ impl Costs {
         self.deep.add(took.as_secs_f64());
     }
 
+    pub(super) fn note_sanitizer(&mut self, took: Duration) {
+        self.sanitizer.add(took.as_secs_f64());
+    }
+
+    /// A look of the sanitizer, seconds.
+    fn sanitizer(&self) -> f64 {
+        self.sanitizer.value().unwrap_or(SANITIZER.as_secs_f64())
+    }
+
     /// A noise floor on so many problems.
     pub(super) fn note_floor(&mut self, took: Duration, problems: usize) {
         let each = took.as_secs_f64() / problems.max(1) as f64;
@@ -89,10 +104,11 @@ impl Costs {
         self.process.add(each / f64::from(processes.max(1)));
     }
 
-    /// `None` before anything was measured.
+    /// An evaluation at full depth with the look of the sanitizer after it; `None` before anything was measured.
     fn deep(&self, problems: usize) -> Option<f64> {
         let expected = |full: f64| DEEP_FACTOR * full + DEEP_MORE * problems as f64;
-        self.deep.value().or_else(|| self.full().map(expected))
+        let look = if self.has_sanitizer { self.sanitizer() } else { 0.0 };
+        self.deep.value().or_else(|| self.full().map(expected)).map(|deep| deep + look)
     }
 
     fn full(&self) -> Option<f64> {
@@ -208,6 +224,18 @@ impl Wall {
     /// Whether one more finalist can be confirmed, its comparisons cut to their least if need be.
     pub(super) fn fits_finalist(&self) -> bool {
         self.fits(self.costs.finalist_least(self.problems))
+    }
+
+    /// How long a sanitizer may look: a finalist's comparisons come after it.
+    pub(super) fn left_to_sanitizer(&self, is_finalist: bool) -> Option<Duration> {
+        let after =
+            if is_finalist { self.problems as f64 * self.costs.processes(PROCESSES_LEAST) } else { 0.0 };
+        Some(self.left()?.saturating_sub(Duration::from_secs_f64(after)))
+    }
+
+    /// Whether one more variant can be looked at by the sanitizer.
+    pub(super) fn fits_sanitizer(&self) -> bool {
+        self.fits(Some(self.costs.sanitizer()))
     }
 
     /// Whether a comparison can be made once more on so many problems.

@@ -8,9 +8,9 @@ use evo_protocol::device::{DeviceInfo, DeviceKind};
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::leaderboard::{
     Baseline, LeaderboardSection, ModeResult, PairedDecision, PairedProblem, ProblemResult, RankedEntry,
-    StudySummary,
+    SanitizerNote, StudySummary,
 };
-use evo_protocol::verdict::{Gate, GateState};
+use evo_protocol::verdict::{Gate, GateReport, GateState};
 use evo_space::genome::Configuration;
 use evo_space::shell::quote;
 
@@ -52,7 +52,13 @@ pub fn section(history: &History) -> Option<LeaderboardSection> {
     let baseline = history.evaluations.iter().find(|one| one.number == newest.baseline)?;
     // Ratios to different baselines cannot be compared, so only confirmations against the newest baseline
     // count.
-    let good = confirmed(history, newest.baseline);
+    let mut good = confirmed(history, newest.baseline);
+    // Fail-closed: a confirmation of a run that did not demand it counts no more than one without an answer.
+    let passed = |one: &&Confirmation| {
+        let report = one.evaluation.gate(Gate::Sanitize);
+        report.is_some_and(|report| report.state == GateState::Pass)
+    };
+    good.retain(|one| !header.demands_sanitizer || passed(one));
     let own = good.iter().find(|one| one.number == newest.baseline);
     let own = own.map_or(&[][..], |one| &one.evaluation.measurements);
     let baseline_speed = Speed::of_baseline(own.iter().filter(|one| one.mode == header.ranking.timing()));
@@ -167,7 +173,23 @@ fn entry(header: &StudyHeader, confirmation: &Confirmation) -> Option<RankedEntr
         binary_hash: evaluation.binary_hash.clone(),
         code_hash: evaluation.code_hash.clone(),
         gates,
+        sanitizer: evaluation.gate(Gate::Sanitize).and_then(note),
         repro: repro(header, &evaluation.configuration),
+    })
+}
+
+/// What a row says of the sanitizer; nothing where nothing was asked of it.
+fn note(report: &GateReport) -> Option<SanitizerNote> {
+    let text = |name: &str| report.evidence.get(name).and_then(|own| own.as_str()).map(String::from);
+    let tool = text("tool")?;
+    let checks = report.evidence.get("checks").and_then(|own| own.as_array()).into_iter().flatten();
+    let named = checks.filter(|own| own["state"] == "pass").filter_map(|own| own["tool"].as_str());
+    Some(SanitizerNote {
+        state: report.state,
+        version: text("version"),
+        passed: named.map(String::from).collect(),
+        message: report.message.clone(),
+        tool,
     })
 }
 

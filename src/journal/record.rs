@@ -9,6 +9,7 @@ use evo_protocol::evaluation::Evaluation;
 use evo_protocol::leaderboard::{Environment, PairedProblem, Throughput, first_verdict_version};
 use evo_protocol::measurement::RankingMode;
 use evo_protocol::plan::ProblemPlan;
+use evo_protocol::verdict::{GateReport, Verdict};
 use evo_space::genome::{Configuration, ContentHash};
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +48,8 @@ pub enum JournalRecord {
     NotFinal(Box<Evaluation>),
     /// A finalist measured afresh.
     Confirmation(Box<Confirmation>),
+    /// A variant that a sanitizer looked at, finalist or not.
+    Sanitized(Box<SanitizedVariant>),
     /// Evaluations of before the header above that hold under it too. Without it none of them does.
     Kept { numbers: Vec<u64> },
     /// Something a person should know.
@@ -101,6 +104,9 @@ pub struct StudyHeader {
     /// Whether a variant that is slower than the baseline on one problem may rank first by its mean.
     #[serde(default, skip_serializing_if = "is_false")]
     pub allow_trade: bool,
+    /// Whether a variant may rank only where a sanitizer found nothing.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub demands_sanitizer: bool,
     /// What the space file leaves unchecked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
@@ -123,6 +129,7 @@ impl JournalRecord {
             JournalRecord::Started { at_ms, .. } | JournalRecord::Note { at_ms, .. } => *at_ms,
             JournalRecord::Evaluation(one) | JournalRecord::NotFinal(one) => one.at_ms,
             JournalRecord::Confirmation(one) => one.at_ms,
+            JournalRecord::Sanitized(one) => one.at_ms,
             JournalRecord::End(end) => end.at_ms,
             JournalRecord::Kept { .. } => None,
         }
@@ -256,6 +263,37 @@ pub struct Confirmation {
     pub at_ms: Option<u64>,
 }
 
+/// What a sanitizer said of an evaluated variant, and of those that share its code.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SanitizedVariant {
+    /// The evaluation.
+    pub number: u64,
+    pub configuration_hash: ContentHash,
+    /// The machine code that was looked at: the answer holds for no other.
+    pub code_hash: Option<ContentHash>,
+    /// The gate's, with tool, version and findings as evidence.
+    pub report: GateReport,
+    /// Of what was found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
+    pub at: String,
+    /// Stamp of this record ([`JournalRecord::at_ms`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_ms: Option<u64>,
+}
+
+/// What a run asked of a sanitizer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SanitizeTally {
+    /// Variants that it looked at.
+    pub variants: u64,
+    /// Those of them in which it found something.
+    pub findings: u64,
+    /// Variants about which it gave no answer.
+    pub unanswered: u64,
+    pub seconds: f64,
+}
+
 /// Why and how a run ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunEnd {
@@ -276,6 +314,9 @@ pub struct RunEnd {
     /// Finalists that were not confirmed because the wall time was used up.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub finalists_left: u64,
+    /// None where nothing was asked of a sanitizer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sanitized: Option<SanitizeTally>,
     pub throughput: Throughput,
     /// The device's clocks, power and heat before the first and after the last task.
     #[serde(default)]

@@ -10,7 +10,9 @@ use evo_space::genome::{Configuration, ContentHash};
 use super::conditions::Conditions;
 use super::error::JournalError;
 use super::reader::Journal;
-use super::record::{Confirmation, FORMAT, InputRole, JournalRecord, RunEnd, StudyHeader, StudyInput};
+use super::record::{
+    Confirmation, FORMAT, InputRole, JournalRecord, RunEnd, SanitizedVariant, StudyHeader, StudyInput,
+};
 use crate::budget::StopReason;
 
 /// A configuration that was on the device when a run died.
@@ -30,6 +32,8 @@ pub struct History {
     /// By number, in the order of arrival.
     pub evaluations: Vec<Evaluation>,
     pub confirmations: Vec<Confirmation>,
+    /// The newest answer of a sanitizer on each evaluation, by its number.
+    pub sanitized: BTreeMap<u64, SanitizedVariant>,
     /// In flight at a crash and not evaluated since, by number.
     pub struck: Vec<Struck>,
     pub ends: Vec<RunEnd>,
@@ -89,6 +93,7 @@ impl History {
                     history.add(*evaluation);
                 }
                 JournalRecord::Confirmation(confirmation) => history.confirmations.push(*confirmation),
+                JournalRecord::Sanitized(one) => history.sanitize(*one),
                 JournalRecord::Note { .. } => {}
                 // A run that ended by itself left nothing behind by accident, unless the device died.
                 JournalRecord::End(end) => {
@@ -118,6 +123,15 @@ impl History {
             self.configurations.insert(evaluation.configuration_hash.clone());
             self.evaluations.push(evaluation);
         }
+    }
+
+    /// Takes in what a sanitizer said: a finding is the verdict of the variant and of those with its code.
+    pub fn sanitize(&mut self, one: SanitizedVariant) {
+        let shares = |own: &&mut Evaluation| own.number == one.number || own.duplicate_of == Some(one.number);
+        for evaluation in self.evaluations.iter_mut().filter(shares) {
+            evaluation.sanitized(&one.report, one.verdict.as_ref());
+        }
+        self.sanitized.insert(one.number, one);
     }
 
     /// Takes a run's header. After an edit nothing holds until [`History::keep`] says so.
@@ -156,6 +170,8 @@ impl History {
         self.set_aside.append(&mut self.evaluations);
         // The paired comparisons were with another baseline, or on other problems.
         self.confirmations.clear();
+        // Nor were the shapes these.
+        self.sanitized.clear();
     }
 
     /// Numbers that an evaluation of the study has, whether or not it still holds.

@@ -219,6 +219,8 @@ pub struct CheckSpec {
     pub families: Vec<String>,
     /// Largest number of spilled bytes an entry may have; unlimited when absent.
     pub spill_bytes_max: Option<u64>,
+    /// Whether nothing may rank or be accepted without a sanitizer's answer.
+    pub demands_sanitizer: bool,
 }
 
 /// Where the small shapes of the first correctness gate come from.

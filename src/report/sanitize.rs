@@ -7,9 +7,7 @@ use evo_protocol::verdict::Verdict;
 use serde_json::{Value, json};
 
 use super::single::Setting;
-use crate::inspect::sanitize::{
-    SanitizerFinding, SanitizerOutcome, SanitizerState, sanitizer_report, sanitizer_verdict, worker_verdict,
-};
+use crate::inspect::sanitize::{SanitizerFinding, SanitizerLook, SanitizerOutcome, SanitizerState};
 use crate::tool::{FoundTool, ToolFailure, ToolState};
 
 /// Findings that are shown and written.
@@ -17,28 +15,13 @@ const SHOWN: usize = 100;
 /// Findings of one check in the text.
 const SHOWN_IN_TEXT: usize = 10;
 
-/// One of evo's own checks on a device that compute-sanitizer does not know.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StandIn {
-    pub name: &'static str,
-    /// Whether it looked at every launch.
-    pub ran: bool,
-    /// What it looks for, or why it did not run.
-    pub message: String,
-}
-
 /// Everything that is known after the checks.
 #[derive(Debug)]
 pub struct Sanitized<'a> {
     pub setting: &'a Setting,
     /// The tool, or why there is none.
     pub tool: Result<&'a FoundTool, &'a ToolFailure>,
-    /// The shapes that were run.
-    pub shapes: &'a [String],
-    pub outcomes: &'a [SanitizerOutcome],
-    /// What evo itself saw without the tool.
-    pub own: &'a [SanitizerFinding],
-    pub stand_ins: &'a [StandIn],
+    pub look: &'a SanitizerLook,
 }
 
 /// The `result` of a command's object, and why fields are null.
@@ -48,39 +31,22 @@ pub struct SanitizedFields {
 }
 
 impl Sanitized<'_> {
-    /// The state of all checks together.
-    pub fn state(&self) -> SanitizerState {
-        let has = |state| self.outcomes.iter().any(|outcome| outcome.state == state);
-        match (has(SanitizerState::Fail) || !self.own.is_empty(), has(SanitizerState::NotRun)) {
-            (true, _) => SanitizerState::Fail,
-            (false, true) => SanitizerState::NotRun,
-            // No check at all does not answer the question either.
-            (false, false) if self.outcomes.is_empty() => SanitizerState::NotRun,
-            (false, false) => SanitizerState::Pass,
-        }
-    }
-
     /// The verdict: of the check that found something first, or of evo's own checks; none without an answer.
     pub fn verdict(&self) -> Option<Verdict> {
-        let found = sanitizer_verdict(self.outcomes).or_else(|| self.own.first().map(worker_verdict));
-        found.or_else(|| (self.state() == SanitizerState::Pass).then(Verdict::pass))
+        let passed = self.look.state() == SanitizerState::Pass;
+        self.look.verdict().or_else(|| passed.then(Verdict::pass))
     }
 
     /// Why there is no answer: the first check without one.
     pub fn failure(&self) -> Option<&ToolFailure> {
-        let failed = self.outcomes.iter().find_map(|outcome| outcome.failure.as_ref());
-        failed.or_else(|| self.tool.err())
-    }
-
-    fn findings(&self) -> impl Iterator<Item = &SanitizerFinding> {
-        self.outcomes.iter().flat_map(|outcome| &outcome.findings).chain(self.own).take(SHOWN)
+        self.look.failure().or_else(|| self.tool.err())
     }
 }
 
 /// The fields.
 pub fn fields(sanitized: &Sanitized<'_>) -> SanitizedFields {
     let mut reasons = BTreeMap::new();
-    let findings: Vec<&SanitizerFinding> = sanitized.findings().collect();
+    let findings: Vec<&SanitizerFinding> = sanitized.look.findings().take(SHOWN).collect();
     let findings = json!(findings);
     for (number, finding) in findings.as_array().into_iter().flatten().enumerate() {
         let absent = SanitizerFinding::OPTIONAL.iter().filter(|name| finding[**name].is_null());
@@ -92,7 +58,7 @@ pub fn fields(sanitized: &Sanitized<'_>) -> SanitizedFields {
             (format!("result.findings.{number}.{name}"), why.to_string())
         }));
     }
-    let checks: Vec<Value> = sanitized.outcomes.iter().map(check).collect();
+    let checks: Vec<Value> = sanitized.look.outcomes.iter().map(check).collect();
     let verdict = sanitized.verdict();
     let absent = [
         ("verdict", verdict.is_none(), "there is no answer"),
@@ -115,18 +81,18 @@ pub fn fields(sanitized: &Sanitized<'_>) -> SanitizedFields {
         }
     };
     let tool_state = sanitized.tool.map_or_else(|failure| failure.state, |_| ToolState::Ok);
-    let stand_ins = sanitized.stand_ins.iter();
+    let stand_ins = sanitized.look.stand_ins.iter();
     let stand_ins: Vec<Value> =
         stand_ins.map(|own| json!({ "name": own.name, "ran": own.ran, "message": own.message })).collect();
     let result = json!({
-        "state": sanitized.state(),
+        "state": sanitized.look.state(),
         "verdict": verdict.as_ref().map(Verdict::label),
         "class": verdict.as_ref().map(|own| own.kind.class()),
         "cause": verdict.as_ref().and_then(|own| own.cause.clone()),
-        "gate": sanitizer_report(sanitized.outcomes),
+        "gate": sanitized.look.report(),
         "findings": findings,
         "checks": checks,
-        "shapes": sanitized.shapes,
+        "shapes": sanitized.look.shapes,
         "tool": { "name": "compute-sanitizer", "state": tool_state, "version": version, "path": path },
         "stand_ins": stand_ins,
     });
@@ -152,10 +118,10 @@ pub fn text(sanitized: &Sanitized<'_>) -> String {
     let setting = sanitized.setting;
     let tool = sanitized.tool.map_or_else(|_| String::new(), |tool| format!(" {}", tool.version));
     let mut text = format!("{} on {}, compute-sanitizer{tool}\n", setting.kernel, setting.device);
-    if !sanitized.shapes.is_empty() {
-        let _ = writeln!(text, "  shapes: {}", sanitized.shapes.join("; "));
+    if !sanitized.look.shapes.is_empty() {
+        let _ = writeln!(text, "  shapes: {}", sanitized.look.shapes.join("; "));
     }
-    for outcome in sanitized.outcomes {
+    for outcome in &sanitized.look.outcomes {
         let state = match outcome.state {
             SanitizerState::Pass => "pass",
             SanitizerState::Fail => "FAIL",
@@ -183,14 +149,14 @@ pub fn text(sanitized: &Sanitized<'_>) -> String {
             let _ = writeln!(text, "      note: {note}");
         }
     }
-    for own in sanitized.stand_ins {
+    for own in &sanitized.look.stand_ins {
         let _ =
             writeln!(text, "  {:<17} {}  {}", own.name, if own.ran { "ran" } else { "not run" }, own.message);
     }
-    for finding in sanitized.own {
+    for finding in &sanitized.look.own {
         let _ = writeln!(text, "      {}", line(finding));
     }
-    let _ = writeln!(text, "sanitize: {}", sanitized.state().as_str());
+    let _ = writeln!(text, "sanitize: {}", sanitized.look.state().as_str());
     if let Some(verdict) = sanitized.verdict().filter(|own| !own.is_pass()) {
         let _ = writeln!(text, "verdict: {}: {}", verdict.label(), verdict.message);
         let _ = writeln!(text, "more: `evo explain {}`", verdict.label());

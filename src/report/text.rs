@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use evo_protocol::binary::EntryResources;
+use evo_protocol::device::DeviceKind;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::leaderboard::{
     Leaderboard, LeaderboardSection, PairedDecision, ProblemResult, RankedEntry, Throughput,
@@ -15,7 +16,7 @@ use super::table::{FittedTable, Keep};
 use super::width::wrapped;
 use crate::journal::leaderboard::verdict_mix;
 use crate::journal::rank::is_noisy;
-use crate::journal::record::RunEnd;
+use crate::journal::record::{RunEnd, SanitizeTally};
 use crate::timing::paired::claimable;
 
 /// Nanoseconds with a unit and about four significant digits.
@@ -118,6 +119,7 @@ fn legend(section: &LeaderboardSection, width: usize) -> String {
         text += &wrapped(&format!("{NOISY}: a tenth of the samples took over twice the median"), width);
     }
     text += &tails_legend(section, width);
+    text += &sanitizer_legend(section, width);
     for warning in &section.warnings {
         text += &wrapped(&format!("warning: {warning}"), width);
     }
@@ -196,6 +198,37 @@ fn tails_legend(section: &LeaderboardSection, width: usize) -> String {
         ranks.join(", ")
     );
     wrapped(&text, width)
+}
+
+/// What the sanitizer said of the rows of a GPU. On the host device nothing can be asked of it.
+fn sanitizer_legend(section: &LeaderboardSection, width: usize) -> String {
+    if section.device.kind != DeviceKind::Cuda {
+        return String::new();
+    }
+    let ranks = |state: GateState| {
+        let own = section.entries().filter(|entry| entry.gates.get(Gate::Sanitize.as_str()) == Some(&state));
+        let ranks: Vec<String> = own.map(|entry| format!("#{}", entry.rank)).collect();
+        ranks.join(", ")
+    };
+    let notes = || section.entries().filter_map(|entry| entry.sanitizer.as_ref());
+    let mut text = String::new();
+    if let Some(passed) = notes().find(|note| note.state == GateState::Pass) {
+        let version = passed.version.as_deref().map_or(String::new(), |version| format!(" {version}"));
+        let line = format!(
+            "{}{version}: {} found nothing in {}",
+            passed.tool,
+            passed.passed.join(", "),
+            ranks(GateState::Pass)
+        );
+        text += &wrapped(&line, width);
+    }
+    let missing = ranks(GateState::NotRun);
+    if !missing.is_empty() {
+        let not_run = notes().find(|note| note.state == GateState::NotRun);
+        let why = not_run.map_or("nothing was asked of it", |note| &note.message);
+        text += &wrapped(&format!("sanitize not run for {missing}: {why}"), width);
+    }
+    text
 }
 
 /// What there is to say of an entry beside its numbers.
@@ -293,13 +326,23 @@ pub fn last_line(end: &RunEnd, wall: Duration) -> String {
         end.throughput;
     format!(
         "{} in {:.1} s; search {search_seconds:.1} s: {evaluations_per_second:.1}/s, device lane busy {:.0} %, \
-         {compile_jobs} compile processes busy {:.0} %; {}",
+         {compile_jobs} compile processes busy {:.0} %; {}{}",
         counted(end),
         wall.as_secs_f64(),
         device_busy * 100.0,
         compile_busy * 100.0,
+        end.sanitized.map_or(String::new(), sanitizing),
         end.reason.describe()
     )
+}
+
+/// `sanitizer 4 variants in 12.3 s, 1 with a finding; `.
+fn sanitizing(tally: SanitizeTally) -> String {
+    let SanitizeTally { variants, findings, unanswered, seconds } = tally;
+    let told = [(findings, "with a finding"), (unanswered, "without an answer")];
+    let told = told.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!(", {count} {what}"));
+    let plural = if variants == 1 { "variant" } else { "variants" };
+    format!("sanitizer {variants} {plural} in {seconds:.1} s{}; ", told.collect::<String>())
 }
 
 /// The last line of a replay, whose lanes do nothing.

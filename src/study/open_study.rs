@@ -12,7 +12,9 @@ use crate::journal::error::JournalError;
 use crate::journal::leaderboard_file::write_view;
 use crate::journal::own_folder::OwnFolder;
 use crate::journal::reader::{self, JOURNAL, Rejected};
-use crate::journal::record::{Confirmation, FORMAT_EDITED, JournalRecord, RunEnd, StudyHeader, now};
+use crate::journal::record::{
+    Confirmation, FORMAT_EDITED, JournalRecord, RunEnd, SanitizedVariant, StudyHeader, now,
+};
 use crate::journal::replay::History;
 use crate::journal::writer::JournalWriter;
 use crate::report;
@@ -196,6 +198,14 @@ impl Study {
         confirmation.at_ms = self.stamps.next();
         self.writer.append(&JournalRecord::Confirmation(Box::new(confirmation.clone())))?;
         self.history.confirmations.push(confirmation);
+        Ok(())
+    }
+
+    /// Stamps and records what a sanitizer said; on return it is on the disk.
+    pub fn sanitized(&mut self, mut one: SanitizedVariant) -> Result<(), JournalError> {
+        one.at_ms = self.stamps.next();
+        self.writer.append(&JournalRecord::Sanitized(Box::new(one.clone())))?;
+        self.history.sanitize(one);
         Ok(())
     }
 

@@ -261,6 +261,25 @@ fn a_sanitizer_that_is_demanded_and_absent_keeps_a_candidate_from_being_accepted
 }
 
 #[test]
+fn a_space_can_demand_the_sanitizer() {
+    let folder = stage();
+    let root = folder.path();
+    let text = fs::read_to_string(root.join("scale.toml")).unwrap();
+    let write = |word: &str| {
+        let check = format!("[check]\nsanitize = \"{word}\"");
+        fs::write(root.join("scale.toml"), text.replace("[check]", &check)).unwrap();
+    };
+    write("required");
+    let demanded = check(root, "WORK=1", 1, "not_run");
+    assert_eq!(demanded["result"]["accepted"], false, "{demanded}");
+    assert_eq!(incumbent(root), None);
+    write("optional");
+    assert_eq!(check(root, "WORK=1", 0, "pass")["result"]["accepted"], true);
+    write("always");
+    assert_eq!(check(root, "WORK=1", 2, "error")["error"]["code"], "bad_file");
+}
+
+#[test]
 fn a_grid_adds_problems() {
     let folder = stage();
     let root = folder.path();

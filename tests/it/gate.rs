@@ -197,6 +197,15 @@ fn what_is_missing_never_passes() {
     let folder = stage();
     let root = folder.path();
     check(root, "scale.toml --init --device host", 0, "pass");
+    // A sanitizer is demanded, by a flag or by the space, and there is none for this device.
+    let demanded = check(root, &format!("{LOUD} --sanitize"), 1, "not_run");
+    assert_eq!(demanded["result"]["missing"], serde_json::json!(["sanitize"]), "{demanded}");
+    let allowed = check(root, &format!("{LOUD} --sanitize --allow-not-run sanitize"), 0, "pass");
+    assert_eq!(allowed["allowed_not_run"], serde_json::json!(["sanitize"]));
+    let required = |text: String| text.replace("[check]", "[check]\nsanitize = \"required\"");
+    fs::write(root.join("scale.toml"), space(required)).unwrap();
+    assert_eq!(check(root, LOUD, 1, "not_run")["result"]["missing"], serde_json::json!(["sanitize"]));
+    fs::write(root.join("scale.toml"), space(|text| text)).unwrap();
     // A problem is gone.
     fs::write(root.join("scale.toml"), space(|text| text.replace("name = \"p\"", "name = \"q\""))).unwrap();
     let gone = check(root, LOUD, 1, "fail");

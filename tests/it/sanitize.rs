@@ -3,15 +3,23 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
+use evo::cli::{FaultLook, SANITIZED, SanitizedFault};
+use evo::engine::Sanitizer;
+use evo::engine::live_sanitizer::DeviceSanitizer;
 use evo::inspect::sanitize::{
-    SanitizeOrder, SanitizerCheck, SanitizerFiles, SanitizerOutcome, SanitizerState, run_check, run_without,
-    sanitizer_command, shapes,
+    SanitizeOrder, SanitizerCheck, SanitizerEvidence, SanitizerFiles, SanitizerFinding, SanitizerOutcome,
+    SanitizerState, read_log, read_records, run_check, run_without, sanitizer_command, shapes,
 };
 use evo::supervise::job::Job;
 use evo::tool::{FoundTool, ToolKind, ToolPlaces, ToolState, locate, probe};
+use evo_protocol::device::DeviceKind;
+use evo_protocol::verdict::GateState;
+use evo_protocol::worker::BufferSpan;
 use evo_space::value::Value;
 use tempfile::TempDir;
 
@@ -151,6 +159,102 @@ fn findings_of_each_check_are_read() {
     }
 }
 
+/// What compute-sanitizer 2025.3.1 left behind on an H200, read as if the worker had made its launches.
+fn recorded(check: SanitizerCheck, name: &str, log: &str, code: i32) -> SanitizerOutcome {
+    let file = |name: &str| fs::read(data().join("sanitizer/recorded").join(name)).unwrap();
+    let span = |name: &str, address| BufferSpan { name: name.into(), address, bytes: 400 };
+    SanitizerEvidence {
+        check,
+        entries: &["k".to_string(), "r".to_string()],
+        status: Some(ExitStatus::from_raw(code << 8)),
+        log: Ok(read_log(&String::from_utf8(file(log)).unwrap())),
+        records: read_records(&file(&format!("{name}.xml"))),
+        launched: &Ok(vec![1]),
+        expected: &[1],
+        buffers: &[span("far", 0x7f00_0000_0000), span("p", 0x7f61_a880_0000)],
+        printed: "",
+    }
+    .outcome()
+}
+
+#[test]
+fn recorded_clean_runs_pass() {
+    for (check, log) in [
+        (Memcheck, "clean.log"),
+        (Initcheck, "clean.log"),
+        (Synccheck, "clean.log"),
+        (Racecheck, "clean_race.log"),
+    ] {
+        is(&recorded(check, "clean", log, 0), Pass, None);
+    }
+    // The clean files of one check say nothing about another.
+    is(&recorded(Racecheck, "clean", "clean.log", 0), NotRun, Some(ToolState::Broken));
+}
+
+#[test]
+fn recorded_findings_are_read_whole() {
+    let finding = |check: SanitizerCheck, kind: &str, what: &str| SanitizerFinding {
+        tool: check.as_str().into(),
+        kind: Some(kind.into()),
+        level: "error".into(),
+        what: what.into(),
+        file: Some("/src/t.cu".into()),
+        ..SanitizerFinding::default()
+    };
+    let memcheck = recorded(Memcheck, "memcheck", "memcheck.log", 86);
+    is(&memcheck, Fail, None);
+    let write = SanitizerFinding {
+        access: Some("write".into()),
+        size_bytes: Some(4),
+        entry: Some("k".into()),
+        line: Some(2),
+        thread: Some([100, 0, 0]),
+        block: Some([0, 0, 0]),
+        address: Some("0x7f61a8800190".into()),
+        argument: Some("p".into()),
+        ..finding(Memcheck, "Precise", "Invalid __global__ write of size 4 bytes is out of bounds")
+    };
+    let next = SanitizerFinding {
+        thread: Some([101, 0, 0]),
+        address: Some("0x7f61a8800194".into()),
+        ..write.clone()
+    };
+    assert_eq!(memcheck.findings, [write, next]);
+    assert_eq!((memcheck.errors, memcheck.notes.len()), (2, 1), "{memcheck:?}");
+
+    let racecheck = recorded(Racecheck, "racecheck", "racecheck.log", 86);
+    is(&racecheck, Fail, None);
+    let what = "Race condition: write at /src/t.cu:3 and read at /src/t.cu:3, 256 hazards";
+    let race =
+        SanitizerFinding { entry: Some("r".into()), line: Some(3), ..finding(Racecheck, "Analysis", what) };
+    assert_eq!(racecheck.findings, [race]);
+
+    let initcheck = recorded(Initcheck, "initcheck", "initcheck.log", 86);
+    is(&initcheck, Fail, None);
+    let read = SanitizerFinding {
+        access: Some("read".into()),
+        size_bytes: Some(4),
+        entry: Some("r".into()),
+        line: Some(3),
+        thread: Some([1, 0, 0]),
+        block: Some([0, 0, 0]),
+        address: Some("0x7f7e86800004".into()),
+        ..finding(Initcheck, "Initcheck", "Uninitialized __global__ memory read of size 4 bytes")
+    };
+    assert_eq!((initcheck.findings.len(), &initcheck.findings[1]), (2, &read));
+}
+
+#[test]
+fn recorded_files_that_end_in_the_middle_are_no_answer() {
+    for name in ["memcheck", "racecheck", "initcheck"] {
+        let whole = fs::read(data().join("sanitizer/recorded").join(format!("{name}.xml"))).unwrap();
+        let end = whole.trim_ascii_end().len();
+        for length in (0..end).step_by(7) {
+            assert!(read_records(&whole[..length]).is_err(), "{name} {length}");
+        }
+    }
+}
+
 #[test]
 fn warnings_of_races_decide_nothing() {
     let replay = Replay::new(Some("racecheck_warning.log"), Some("racecheck_warning.xml"), 0, "normal");
@@ -277,6 +381,79 @@ fn the_host_device_stands_in_with_checks_of_its_own() {
     assert_eq!(looked("none"), None);
     assert!(looked("trap").is_some());
     assert_eq!(looked("barrier").as_deref(), Some("divergent_barrier"));
+}
+
+#[test]
+fn the_table_of_faults_says_which_check_found_what() {
+    let table = |log: &str, xml: &str, code: i32, mode: &str| {
+        let replay = Replay::new(Some(log), Some(xml), code, mode);
+        let options = options(own_worker());
+        let limit = Duration::from_secs(20);
+        let look = FaultLook { kind: DeviceKind::Cuda, tool: &replay.tool, options: &options, limit };
+        let named = |name: &&SanitizedFault| ["oob_write", "none"].contains(&name.name);
+        let wanted: Vec<SanitizedFault> = SANITIZED.iter().filter(named).copied().collect();
+        let wanted: Vec<SanitizedFault> =
+            wanted.into_iter().map(|own| SanitizedFault { checks: &[Memcheck], ..own }).collect();
+        // The fault's own source would fail on this device as well; what the tool says is played.
+        let rows = look.rows(&wanted, |_| Ok::<_, ()>(Ok(good())), |_| ()).unwrap();
+        rows.iter().map(|row| (row.fault, row.passed)).collect::<Vec<_>>()
+    };
+    let (found, missed) = (Some(true), Some(false));
+    assert_eq!(
+        table("recorded/memcheck.log", "recorded/memcheck.xml", 86, "normal"),
+        [("oob_write", found), ("none", missed)]
+    );
+    assert_eq!(table("clean.log", "clean.xml", 0, "normal"), [("oob_write", missed), ("none", found)]);
+    // Nothing that a dead worker or a tool without an answer leaves behind counts.
+    assert_eq!(table("clean.log", "clean.xml", 0, "cut"), [("oob_write", missed), ("none", missed)]);
+    assert_eq!(table("clean.log", "memcheck.xml", 0, "normal"), [("oob_write", missed), ("none", missed)]);
+}
+
+/// What a sweep asks on a GPU, here around a worker of the host device.
+#[test]
+fn a_sweeps_sanitizer_answers_for_a_job() {
+    let asked = |log: Option<&str>, xml: Option<&str>, code: i32, mode: &str, limit: u64| {
+        let replay = Replay::new(log, xml, code, mode);
+        let mut sanitizer = DeviceSanitizer {
+            kind: DeviceKind::Cuda,
+            tool: Ok(replay.tool.clone()),
+            options: options(own_worker()),
+            limit: Duration::from_secs(limit),
+            stands_in: false,
+        };
+        assert!(sanitizer.is_there());
+        let answer = sanitizer.sanitize(&good(), None);
+        replay.leaves_no_process();
+        assert!(answer.looked);
+        answer
+    };
+    // The same files for each check; racecheck writes another summary, so it gives no answer here.
+    let found = asked(Some("recorded/memcheck.log"), Some("recorded/memcheck.xml"), 86, "normal", 120);
+    assert_eq!(
+        (found.report.state, found.verdict.unwrap().label()),
+        (GateState::Fail, "sanitizer:memcheck".into())
+    );
+    assert_eq!(found.report.evidence.get("version").unwrap(), "2025.3.1.0");
+    let clean = asked(Some("clean_all.log"), Some("clean.xml"), 0, "normal", 120);
+    assert_eq!((clean.report.state, clean.verdict), (GateState::Pass, None), "{:?}", clean.report);
+    for (mode, limit) in [("cut", 120), ("hang", 5)] {
+        let none = asked(Some("clean_all.log"), Some("clean.xml"), 0, mode, limit);
+        assert_eq!((none.report.state, none.verdict), (GateState::NotRun, None), "{mode}: {:?}", none.report);
+    }
+}
+
+#[test]
+fn a_sweep_without_the_tool_hears_why_at_once() {
+    let nowhere = tempfile::tempdir().unwrap();
+    let places = ToolPlaces { path: vec![nowhere.path().to_path_buf()], ..ToolPlaces::default() };
+    let tool = locate(ToolKind::ComputeSanitizer, None, &places);
+    let options = options(own_worker());
+    let mut sanitizer =
+        DeviceSanitizer { kind: DeviceKind::Cuda, tool, options, limit: PATIENT, stands_in: false };
+    let answer = sanitizer.sanitize(&good(), None);
+    assert!(!sanitizer.is_there() && !answer.looked && answer.verdict.is_none());
+    assert_eq!(answer.report.state, GateState::NotRun);
+    assert!(answer.report.message.contains("is not found"), "{}", answer.report.message);
 }
 
 /// The real program, where `EVO_COMPUTE_SANITIZER` or the machine has it.

@@ -186,6 +186,42 @@ fn a_sweep_ends_with_a_ranked_table_and_a_leaderboard() {
     assert!(text(&edited.stderr).contains("parameter `BLOCK`: new 96"), "{}", text(&edited.stderr));
 }
 
+/// The host device has no compute-sanitizer: guard pages and barrier detection stand in, which is not a pass.
+#[test]
+fn a_sanitizer_that_is_demanded_and_absent_confirms_nothing() {
+    let last = |bench: &Bench, more: &[&str]| {
+        let fixed =
+            ["sweep", "scale.toml", "--device", "host", "--finalists", "1", "--json", "--budget", "4"];
+        let all: Vec<&str> = fixed.iter().chain(more).copied().collect();
+        let output = bench.run(&all);
+        let object: Value = serde_json::from_str(text(&output.stdout).lines().last().unwrap()).unwrap();
+        (output.status.code(), object, text(&output.stdout))
+    };
+    let bench = Bench::new();
+    let (code, usual, _) = last(&bench, &["--study", "usual"]);
+    assert_eq!((code, &usual["sanitized"]), (Some(0), &Value::Null), "{usual}");
+    let champion = &usual["section"]["champion"];
+    assert_eq!(
+        (&champion["gates"]["sanitize"], &champion["sanitizer"]["state"]),
+        (&"not_run".into(), &"not_run".into())
+    );
+    assert!(champion["sanitizer"]["message"].as_str().unwrap().contains("guard pages"), "{champion}");
+    let (code, demanded, said) = last(&bench, &["--study", "demanded", "--sanitize", "finalists"]);
+    assert_eq!((code, &demanded["status"], &demanded["section"]), (Some(1), &"not_run".into(), &Value::Null));
+    assert!(demanded["sanitized"]["unanswered"].as_u64().unwrap() > 0, "{demanded}");
+    assert!(said.contains("warning: compute-sanitizer is demanded, so nothing will be confirmed"), "{said}");
+    let rebuilt = bench.run(&["leaderboard", "--rebuild", "--json"]);
+    let rebuilt: Value = serde_json::from_slice(&rebuilt.stdout).unwrap();
+    assert_eq!(rebuilt["sections"][0]["study"]["name"], "usual");
+    // A space file can demand it too, and nobody can leave it out then.
+    let required = SPACE.replace("[check]", "[check]\nsanitize = \"required\"");
+    std::fs::write(bench.path().join("scale.toml"), required).unwrap();
+    let (code, required, _) = last(&bench, &["--study", "required"]);
+    assert_eq!((code, &required["status"]), (Some(1), &"not_run".into()), "{required}");
+    let (code, refused, _) = last(&bench, &["--study", "off", "--sanitize", "off"]);
+    assert_eq!((code, &refused["error"]["code"]), (Some(2), &"usage".into()), "{refused}");
+}
+
 #[test]
 fn a_sweep_in_which_nothing_passes_fails_and_says_why() {
     let bench = Bench::new();

@@ -191,6 +191,7 @@ const COMMANDS: &[CommandFields] = &[
             ("throughput", "object"),
             ("wall_seconds", "number"),
             ("finalists_left", "integer"),
+            ("sanitized", "object|null"),
             ("study", "string"),
             ("leaderboard", "string|null"),
             ("verdicts", "object"),

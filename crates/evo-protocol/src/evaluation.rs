@@ -199,14 +199,26 @@ impl Evaluation {
             .all(|gate| self.gate(*gate).is_some_and(|report| report.state == GateState::Pass))
     }
 
-    /// Whether it may rank: every gate up to `honesty` passed. `tiny_shapes` alone may be missing, and only
-    /// where there was no shape to run; whoever shows the rank then says that tails were not checked. What the
-    /// self-test judged without one of the checks never ranks.
+    /// Takes in what a sanitizer says: its report among the gates, and the verdict on what it found.
+    pub fn sanitized(&mut self, report: &GateReport, found: Option<&Verdict>) {
+        self.gates.retain(|own| own.gate != report.gate);
+        self.gates.push(report.clone());
+        self.gates.sort_by_key(|own| own.gate);
+        if let Some(verdict) = found {
+            self.verdict = verdict.clone();
+            self.objective_ns = None;
+        }
+    }
+
+    /// Whether it may rank: every gate up to `honesty` passed, and a sanitizer that looked found nothing.
+    /// `tiny_shapes` alone may be missing, and only where there was no shape to run; whoever shows the rank then
+    /// says that tails were not checked. What the self-test judged without one of the checks never ranks.
     pub fn may_rank(&self) -> bool {
         let whole = |report: &GateReport| report.evidence.get(CheckSet::EVIDENCE).is_none();
         let good =
             |report: &GateReport| whole(report) && (report.state == GateState::Pass || report.lacks_shapes());
         let mut gates = Gate::ALL.iter().take_while(|gate| **gate <= Gate::Honesty);
-        gates.all(|gate| self.gate(*gate).is_some_and(good))
+        let faulty = |report: &GateReport| report.state == GateState::Fail;
+        !self.gate(Gate::Sanitize).is_some_and(faulty) && gates.all(|gate| self.gate(*gate).is_some_and(good))
     }
 }

@@ -253,8 +253,26 @@ pub struct RankedEntry {
     pub code_hash: Option<ContentHash>,
     /// Each gate's state, by the gate's name.
     pub gates: BTreeMap<String, GateState>,
+    /// What a sanitizer said of it; absent where nothing was asked, and on boards of before it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sanitizer: Option<SanitizerNote>,
     /// A command that evaluates it again.
     pub repro: String,
+}
+
+/// What a sanitizer said of an entry. One with a finding is not on the board.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SanitizerNote {
+    /// `pass` or `not_run`.
+    pub state: GateState,
+    /// The tool's name.
+    pub tool: String,
+    /// Its version; null where it was not there.
+    pub version: Option<String>,
+    /// The checks that found nothing.
+    pub passed: Vec<String>,
+    /// What was checked, or why there is no answer.
+    pub message: String,
 }
 
 /// One problem of an entry.

@@ -6,6 +6,7 @@ use super::baselines::{MeasuredBaseline, MeasuredBaselines};
 use super::ready::ReadyRequest;
 use crate::cli::error::CliError;
 use crate::cli::evaluate_args::EvaluateArgs;
+use crate::cli::evaluate_inspect;
 use crate::cli::evaluate_judge::{JobDepth, JudgedCandidate, judge_opened, judge_rival, without_comparison};
 use crate::cli::evaluate_record::{EvaluateParts, record};
 use crate::cli::evaluate_rule::rule;
@@ -60,6 +61,9 @@ pub fn judge(
     let paired = context.rival.filter(|_| *level == EvaluationLevel::Confirm);
     let mut judged = judge_opened(one, asked, opened, depth, paired, |_| ())?;
     judged.findings.missing = missing(&judged, *level, &one.allow_not_run);
+    if *level == EvaluationLevel::Confirm && asked.kernel()?.check.demands_sanitizer {
+        evaluate_inspect::sanitize(one, asked, &mut judged)?;
+    }
     if let (Some(rival), Some(log)) = (paired, context.log) {
         let decision = Some(decided(context, ready, &judged, rival, log)?);
         return Ok(AtLevel { judged, baseline: Err(String::new()), decision });

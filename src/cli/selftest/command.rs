@@ -10,6 +10,7 @@ use evo_space::genome::ContentHash;
 
 use super::bench::SelftestBench;
 use super::checks::SelftestReport;
+use super::faults::SanitizedRow;
 use super::{alarms, crash, device, faults, gates, latency, references};
 use crate::cli::answer::Answer;
 use crate::cli::args::{SelftestArgs, SelftestSubject};
@@ -32,7 +33,13 @@ pub fn run(arguments: &SelftestArgs, call: &Call) -> Result<Answer, CliError> {
     if arguments.subject == SelftestSubject::Crash {
         return crash::run(arguments, seed);
     }
+    if arguments.sanitize && arguments.subject != SelftestSubject::Faults {
+        return Err(CliError::usage("`--sanitize` is for `evo selftest faults`"));
+    }
     let setup = session::setup(&arguments.device, None)?.fenced(arguments.sandbox);
+    if arguments.sanitize {
+        return sanitized(&setup, arguments, seed);
+    }
     let (info, report) = match arguments.subject {
         SelftestSubject::Gates => return gates::run(arguments, &setup, seed),
         SelftestSubject::Alarms => return alarms::run(arguments, &setup, seed),
@@ -83,6 +90,23 @@ fn faults_on(
     eprintln!("seed {seed}: repeat with --seed {seed}");
     let (info, report) = faults::run(setup, arguments.only.as_deref(), seed)?;
     Ok((serde_json::to_value(info)?, report))
+}
+
+/// Which check of compute-sanitizer finds which fault. Rows are told while they come; the table is printed last.
+fn sanitized(setup: &DeviceSetup, arguments: &SelftestArgs, seed: u64) -> Result<Answer, CliError> {
+    let told = |row: &SanitizedRow| output::say(&format!("{} {:.1} s", row.fault, row.elapsed_ms / 1e3));
+    let (info, tool, rows) = faults::sanitize(setup, arguments.only.as_deref(), seed, told)?;
+    let passed = rows.iter().all(|row| row.passed != Some(false));
+    let exit = if passed { ExitCode::Done } else { ExitCode::Failed };
+    if arguments.json {
+        let tool = serde_json::json!({ "name": tool.kind.name(), "version": tool.version.to_string() });
+        let whole =
+            serde_json::json!({ "device": info, "seed": seed, "tool": tool, "passed": passed, "rows": rows });
+        return Ok(Answer::object(exit, &whole));
+    }
+    let title = format!("{} {} on {} ({})\n", tool.kind.name(), tool.version, info.name, info.driver);
+    output::stdout(&format!("{title}{}", faults::table(&rows)))?;
+    Ok(exit.into())
 }
 
 fn on_lane(setup: &DeviceSetup, seed: u64) -> Result<(serde_json::Value, SelftestReport), CliError> {

@@ -39,4 +39,5 @@ mod references;
 
 pub use alarms::serve as serve_plain;
 pub use command::run;
+pub use faults::{FaultLook, SANITIZED, SanitizedFault};
 pub use gates::sources as gate_fixtures;

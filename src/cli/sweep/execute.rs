@@ -34,7 +34,9 @@ pub struct SweepOutcome {
 /// Runs a plan, on whatever answers.
 pub fn execute(plan: &SweepPlan, call: &Call) -> Result<SweepOutcome, CliError> {
     match &plan.subject {
-        SweepSubject::Live(live) => execute_on(plan, call, |inbox| live.start(plan.seed, inbox)),
+        SweepSubject::Live(live) => {
+            execute_on(plan, call, |inbox| live.start(plan.seed, plan.sanitize, inbox))
+        }
         SweepSubject::Replayed(replayed) => execute_on(plan, call, |inbox| Ok(replayed.start(inbox))),
     }
 }
@@ -79,6 +81,7 @@ fn execute_on<'a, R: Recipe>(
         recipe: &stage.recipe,
         compilers: stage.compilers,
         device: stage.device,
+        sanitizer: stage.sanitizer,
         observer: &mut *observer,
         inbox,
         earlier,
@@ -113,6 +116,7 @@ fn header(plan: &SweepPlan, identity: StudyIdentity) -> StudyHeader {
         population: plan.population.get(),
         ranking: identity.ranking,
         allow_trade: identity.allow_trade,
+        demands_sanitizer: plan.sanitize.demanded,
         warnings: identity.warnings,
         device: identity.device,
         environment: environment::look(),

@@ -1,6 +1,7 @@
 //! A sweep on a device: a kernel, its compilers, and a worker that judges and times.
 
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use evo_protocol::binary::Binary;
 use evo_protocol::device::DeviceKind;
@@ -8,6 +9,7 @@ use evo_space::genome::Configuration;
 
 use super::conditions::{JudgedUnder, definition};
 use super::inputs;
+use super::sanitized;
 use super::stage::{Stage, StudyIdentity};
 use crate::cli::args::SweepArgs;
 use crate::cli::error::CliError;
@@ -15,7 +17,7 @@ use crate::cli::session::{self, DeviceSetup};
 use crate::cli::trial;
 use crate::compile::CompileFarm;
 use crate::engine::recipe::{KernelRecipe, PreparedKernel};
-use crate::engine::{Inbox, Message, single};
+use crate::engine::{Inbox, Message, SanitizePlan, single};
 use crate::journal::conditions::Conditions;
 use crate::journal::record::space_hash;
 use crate::kernel::spec::SpaceFile;
@@ -31,6 +33,8 @@ pub struct LiveSubject {
     /// Restricts the problems; empty for all.
     problems: Vec<String>,
     worker_command: Option<String>,
+    /// For one run of an outside program.
+    limit_tool: Duration,
 }
 
 impl LiveSubject {
@@ -45,12 +49,18 @@ impl LiveSubject {
         // Only for its errors, before anything is started; `start` asks again.
         session::problems(kernel, setup.choice.kind, &arguments.problems)?;
         let (problems, worker_command) = (arguments.problems.clone(), arguments.worker_command.clone());
-        Ok(LiveSubject { file, setup, problems, worker_command })
+        let limit_tool = arguments.limits.limit_tool;
+        Ok(LiveSubject { file, setup, problems, worker_command, limit_tool })
     }
 
     /// The kernel's name.
     pub fn kernel_name(&self) -> &str {
         self.file.kernel.as_ref().map_or("", |kernel| &kernel.name)
+    }
+
+    /// Whether the space file demands a sanitizer's answer.
+    pub fn demands_sanitizer(&self) -> bool {
+        self.file.kernel.as_ref().is_some_and(|kernel| kernel.check.demands_sanitizer)
     }
 
     /// The kind of the chosen device.
@@ -86,7 +96,12 @@ impl LiveSubject {
     }
 
     /// Starts compilers and a device worker, and compiles the reference kernel.
-    pub fn start(&self, seed: u64, inbox: &Inbox<Binary>) -> Result<Stage<'_, KernelRecipe<'_>>, CliError> {
+    pub fn start(
+        &self,
+        seed: u64,
+        sanitize: SanitizePlan,
+        inbox: &Inbox<Binary>,
+    ) -> Result<Stage<'_, KernelRecipe<'_>>, CliError> {
         let kernel = session::kernel_of(&self.file)?;
         let problems = session::problems(kernel, self.setup.choice.kind, &self.problems)?;
         let farm = farm(&self.setup, inbox)?;
@@ -115,7 +130,10 @@ impl LiveSubject {
         let recipe = recipe.under(conditions.as_ref().map(Conditions::hash));
         let warnings =
             lint::warnings(kernel, &self.file.space.configuration(&self.file.space.default_genome()));
-        let notices = warnings.iter().map(|warning| format!("warning: {warning}")).collect();
+        let warned = warnings.iter().map(|warning| format!("warning: {warning}"));
+        let options = session::lane_options(&self.setup, self.worker_command.as_deref(), Some(kernel))?;
+        let ready = sanitized::ready(sanitize, self.setup.choice.kind, options, self.limit_tool);
+        let notices = warned.chain(ready.notice).collect();
         let identity = StudyIdentity {
             kernel: kernel.name.clone(),
             space: session::space_word(&self.file),
@@ -130,7 +148,14 @@ impl LiveSubject {
             warnings,
             device: lane.info().clone(),
         };
-        Ok(Stage { recipe, compilers: Box::new(farm), device: Box::new(lane), identity, notices })
+        Ok(Stage {
+            recipe,
+            compilers: Box::new(farm),
+            device: Box::new(lane),
+            sanitizer: ready.sanitizer,
+            identity,
+            notices,
+        })
     }
 }
 

@@ -15,6 +15,7 @@ mod prior;
 mod profiled;
 mod replayed;
 mod result;
+mod sanitized;
 mod stage;
 
 pub use command::run;

@@ -14,12 +14,13 @@ use super::choice::{self, EXHAUSTIVE, Outlook, Pace};
 use super::live::LiveSubject;
 use super::prior::{Prior, PriorSource};
 use super::replayed::ReplayedSubject;
+use super::sanitized;
 use crate::budget::Budget;
 use crate::cli::args::SweepArgs;
 use crate::cli::error::CliError;
 use crate::cli::seed;
 use crate::clock::CommandClock;
-use crate::engine::Options;
+use crate::engine::{Options, SanitizePlan};
 use crate::replay::device::PREFIX;
 use crate::study::{Resumed, StudyRequest, resumed};
 
@@ -46,6 +47,7 @@ pub struct SweepPlan {
     /// Takes over no result that was measured before.
     pub remeasure: bool,
     pub prior: PriorSource,
+    pub sanitize: SanitizePlan,
     /// The evidence folder.
     pub out: PathBuf,
     study: Option<String>,
@@ -115,6 +117,10 @@ impl SweepPlan {
             SweepSubject::Live(_) => arguments.finalists,
             SweepSubject::Replayed(_) => 0,
         };
+        let sanitize = match &subject {
+            SweepSubject::Live(live) => sanitized::plan(arguments.sanitize, live.demands_sanitizer())?,
+            SweepSubject::Replayed(_) => SanitizePlan::default(),
+        };
         let mut plan = SweepPlan {
             clock,
             strategy: String::new(),
@@ -126,6 +132,7 @@ impl SweepPlan {
             run_all: arguments.run_all,
             remeasure: arguments.remeasure,
             prior,
+            sanitize,
             out: arguments.out.clone(),
             study: arguments.study.clone(),
             default_study: subject.default_study(),
@@ -190,6 +197,7 @@ impl SweepPlan {
             valid: self.subject.space().count(),
             run_all: self.run_all,
             remeasure: self.remeasure,
+            sanitize: self.sanitize,
         }
     }
 }

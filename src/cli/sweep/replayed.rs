@@ -7,8 +7,9 @@ use evo_protocol::measurement::RankingMode;
 use super::stage::{Stage, StudyIdentity};
 use crate::cli::args::SweepArgs;
 use crate::cli::error::CliError;
+use crate::cli::sanitize_args::SanitizeWhen;
 use crate::cli::session;
-use crate::engine::Inbox;
+use crate::engine::{Inbox, NoSanitizer};
 use crate::kernel::catalog;
 use crate::kernel::spec::SpaceFile;
 use crate::replay::Recording;
@@ -74,6 +75,7 @@ impl ReplayedSubject {
             recipe: ReplayRecipe::new(recording),
             compilers: Box::new(ReplayCompilers::new(self.jobs, inbox.sender())),
             device: Box::new(ReplayDevice::new(recording)),
+            sanitizer: Box::new(NoSanitizer("a recording launches nothing")),
             identity,
             notices: self.notices(),
         }
@@ -98,6 +100,8 @@ fn refuse_others(arguments: &SweepArgs) -> Result<(), CliError> {
         ("--worker-command", "a replay has no worker")
     } else if !arguments.problems.is_empty() {
         ("--problem", "a recording has one problem")
+    } else if arguments.sanitize.is_some_and(|when| when != SanitizeWhen::Off) {
+        ("--sanitize", "a recording launches nothing")
     } else {
         return Ok(());
     };

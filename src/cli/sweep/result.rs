@@ -1,6 +1,6 @@
 //! What a person or a program reads at the end of a sweep. The files are written by then; this only reads.
 
-use evo_protocol::envelope::LimitName;
+use evo_protocol::envelope::{EnvelopeStatus, LimitName};
 use evo_protocol::evaluation::Evaluation;
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ use crate::cli::error::CliError;
 use crate::cli::exit_code::ExitCode;
 use crate::cli::guard::total_is_over;
 use crate::cli::output;
-use crate::engine::RunSummary;
+use crate::engine::{RunSummary, SanitizePlan};
 use crate::journal::leaderboard::verdict_mix;
 use crate::replay::device::PREFIX;
 use crate::report::failures::{self, FirstFailure};
@@ -33,6 +33,8 @@ pub fn report(
     call: &Call,
 ) -> Result<Answer, CliError> {
     let exit = exit_code(&outcome.summary, &outcome.study.history.evaluations);
+    let is_missing = exit == ExitCode::Done && lacks_answer(plan.sanitize, &outcome.summary);
+    let exit = if is_missing { ExitCode::Failed } else { exit };
     let mut answer = Answer::from(exit);
     if call.is_json() {
         let mut own = object(plan, outcome);
@@ -58,6 +60,10 @@ pub fn report(
                 failure.repro
             ));
         }
+    }
+    if is_missing {
+        answer.status = EnvelopeStatus::NotRun;
+        output::say("compute-sanitizer is demanded and gave no answer, so nothing was confirmed");
     }
     // Last, so that nothing stands between it and the prompt.
     Ok(match ended_by(plan, outcome, call) {
@@ -85,6 +91,12 @@ fn ended_by(plan: &SweepPlan, outcome: &SweepOutcome, call: &Call) -> Option<Cli
         }
         _ => None,
     }
+}
+
+/// Whether nothing was confirmed because a demanded sanitizer gave no answer.
+fn lacks_answer(sanitize: SanitizePlan, summary: &RunSummary) -> bool {
+    let unanswered = summary.end.sanitized.is_some_and(|tally| tally.unanswered > 0);
+    sanitize.demanded && summary.confirmed == 0 && unanswered
 }
 
 fn exit_code(summary: &RunSummary, evaluations: &[Evaluation]) -> ExitCode {
@@ -118,6 +130,7 @@ fn object(plan: &SweepPlan, outcome: &SweepOutcome) -> Value {
         "throughput": end.throughput,
         "wall_seconds": plan.clock.elapsed().as_secs_f64(),
         "finalists_left": outcome.summary.left_out,
+        "sanitized": end.sanitized,
         // Paths as text: they need not be UTF-8.
         "study": outcome.study.folder().display().to_string(),
         "leaderboard": outcome.leaderboard.as_ref().map(|path| path.display().to_string()),

@@ -56,15 +56,18 @@ impl SanitizerFinding {
     ) -> SanitizerFinding {
         let what = record.text("what.text").or_else(|| record.find(|path| leaf(path) == "text"));
         let what = what.unwrap_or("the tool does not say what it found").to_string();
+        let sides = SIDES.map(|side| AccessSide::of(record, side));
         let address = record.find(|path| is_of_device(path) && is_address(leaf(path))).and_then(number);
-        let path = ["where.path", "where.file"].iter().find_map(|path| record.text(path));
-        let place = path.map(str::to_string).zip(record.text("where.line").and_then(number));
+        let path = ["where.path", "where.file", "what.source.where.path"];
+        let path = path.iter().find_map(|path| record.text(path));
+        let line = record.text("where.line").and_then(number).or_else(|| sides[0].line());
+        let place = path.map(str::to_string).zip(line);
         let place = place.or_else(|| place_in(&what));
         SanitizerFinding {
             tool: check.as_str().to_string(),
             kind: record.kind().map(str::to_string),
             level: if record.is_warning() { "warning" } else { "error" }.to_string(),
-            access: access(record, &what),
+            access: access(record, &sides, &what),
             size_bytes: record.text("what.size").and_then(number).or_else(|| size_in(&what)),
             entry: entry(record, &what, entries),
             line: place.as_ref().map(|(_, line)| *line),
@@ -73,7 +76,7 @@ impl SanitizerFinding {
             block: three(record, "blockIdx"),
             argument: address.and_then(|address| argument(address, buffers)),
             address: address.map(|address| format!("{address:#x}")),
-            what,
+            what: race(record, &sides).map_or_else(|| what.clone(), |told| format!("{what}: {told}")),
         }
     }
 
@@ -115,7 +118,44 @@ fn number(text: &str) -> Option<u64> {
     }
 }
 
-fn access(record: &SanitizerRecord, what: &str) -> Option<String> {
+/// The two accesses of a race, as records of racecheck name them (seen in 2025.3.1).
+const SIDES: [&str; 2] = ["source", "destination"];
+
+/// One access of a race.
+struct AccessSide {
+    direction: Option<String>,
+    place: Option<(String, u64)>,
+}
+
+impl AccessSide {
+    fn of(record: &SanitizerRecord, side: &str) -> AccessSide {
+        let text = |leaf: &str| record.text(&format!("what.{side}.{leaf}"));
+        let place = text("where.path").map(str::to_string).zip(text("where.line").and_then(number));
+        AccessSide { direction: text("direction").map(str::to_ascii_lowercase), place }
+    }
+
+    fn line(&self) -> Option<u64> {
+        self.place.as_ref().map(|(_, line)| *line)
+    }
+
+    fn told(&self) -> Option<String> {
+        let at = self.place.as_ref().map(|(file, line)| format!(" at {file}:{line}"));
+        Some(format!("{}{}", self.direction.as_ref()?, at.unwrap_or_default()))
+    }
+}
+
+/// `write at k.cu:3 and read at k.cu:7, 256 hazards`: the line of a finding names one of the two only.
+fn race(record: &SanitizerRecord, [source, destination]: &[AccessSide; 2]) -> Option<String> {
+    let hazards = record.text("what.destination.count").and_then(number);
+    let hazards = hazards.map_or(String::new(), |count| format!(", {count} hazards"));
+    Some(format!("{} and {}{hazards}", source.told()?, destination.told()?))
+}
+
+fn access(record: &SanitizerRecord, sides: &[AccessSide; 2], what: &str) -> Option<String> {
+    if let [Some(source), Some(destination)] = [&sides[0].direction, &sides[1].direction] {
+        // Two different accesses have no one word; the text has both.
+        return (source == destination).then(|| source.clone());
+    }
     let said = record.find(|path| is_of_device(path) && leaf(path) == "direction").unwrap_or(what);
     let said = said.to_ascii_lowercase();
     let known = ["atomic", "write", "read"].into_iter();
@@ -231,6 +271,28 @@ mod tests {
         );
         assert_eq!((found.access.as_deref(), found.size_bytes), (Some("read"), Some(1024)));
         assert_eq!((found.entry, found.thread, found.address, found.argument), (None, None, None, None));
+    }
+
+    #[test]
+    fn both_accesses_of_a_race_are_told() {
+        let side = |name: &str, direction: &str, line: u32| {
+            format!(
+                "<{name}><direction>{direction}</direction><where><func>scale</func><path>k.cu</path>\
+                 <line>{line}</line></where></{name}>"
+            )
+        };
+        let race = |one: &str, other: &str| {
+            let (source, destination) = (side("source", one, 3), side("destination", other, 7));
+            let text = format!(
+                "<kind>Analysis</kind><level>Error</level><what><text>Race condition</text>\
+                                {source}{destination}</what>"
+            );
+            finding(SanitizerCheck::Racecheck, &text)
+        };
+        let found = race("Write", "Read");
+        assert_eq!(found.what, "Race condition: write at k.cu:3 and read at k.cu:7");
+        assert_eq!((found.file.as_deref(), found.line, found.access), (Some("k.cu"), Some(3), None));
+        assert_eq!(race("Write", "Write").access.as_deref(), Some("write"));
     }
 
     #[test]

@@ -2,13 +2,14 @@
 //!
 //! A check passes only where two independent answers agree: the tool has written its summary and found nothing, and the
 //! worker has made every launch. `arguments` are those of each check, `log` and `records` read what the tool wrote,
-//! `finding` turns a record into what people read, `outcome` weighs both answers, `run` brings the parts together, and `verdict` says
-//! what that means for the candidate.
+//! `finding` turns a record into what people read, `outcome` weighs both answers, `run` brings the parts of a check
+//! together, `verdict` says what that means for the candidate, and `look` is how everybody else asks.
 
 mod arguments;
 mod check;
 mod finding;
 mod log;
+mod look;
 mod outcome;
 mod records;
 mod run;
@@ -18,6 +19,7 @@ pub use arguments::{SanitizerCommand, SanitizerFiles, sanitizer_command};
 pub use check::SanitizerCheck;
 pub use finding::SanitizerFinding;
 pub use log::{SanitizerLog, read_log};
+pub use look::{LookOrder, SanitizerLook, StandIn, look, not_on_host, unlooked};
 pub use outcome::{SanitizerEvidence, SanitizerOutcome, SanitizerState};
 pub use records::{RecordList, RecordsError, SanitizerRecord, read_records};
 pub use run::{SanitizeOrder, run_check, run_without, shapes};

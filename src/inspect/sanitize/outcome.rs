@@ -105,6 +105,8 @@ impl SanitizerEvidence<'_> {
         let mut findings: Vec<SanitizerFinding> = list
             .records
             .iter()
+            // Calls of the driver that fail after a fault are not faults of the kernel.
+            .filter(|record| !record.is_foreign() || record.is_warning())
             .map(|record| SanitizerFinding::of(self.check, record, self.entries, self.buffers))
             .collect();
         let found = list.errors() > 0 && self.summary_agrees();
@@ -125,7 +127,10 @@ impl SanitizerEvidence<'_> {
             errors: list.errors() + u64::from(blamed.is_some()),
             warnings: list.warnings,
             launches: self.launched.as_ref().map_or(0, |counts| counts.iter().sum()),
-            notes: Vec::new(),
+            notes: match list.foreign {
+                0 => Vec::new(),
+                count => vec![format!("{count} records about calls of the driver are left out")],
+            },
             elapsed: Duration::ZERO,
         }
     }

@@ -76,8 +76,9 @@ pub fn run_check(tool: &FoundTool, check: SanitizerCheck, order: &SanitizeOrder<
     };
     let left_out = command.arguments.left_out().iter();
     let left_out = left_out.map(|option| format!("this version has no `{option}`"));
-    let notes = left_out.chain(command.notes.iter().cloned()).collect();
-    SanitizerOutcome { notes, elapsed: run.elapsed, ..evidence.outcome() }
+    let outcome = evidence.outcome();
+    let notes = left_out.chain(command.notes.iter().cloned()).chain(outcome.notes.iter().cloned());
+    SanitizerOutcome { notes: notes.collect(), elapsed: run.elapsed, ..outcome }
 }
 
 /// The same launches without a tool, on a device whose own checks stand in: what its worker says against the kernel.

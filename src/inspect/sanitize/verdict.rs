@@ -7,7 +7,7 @@ use super::finding::SanitizerFinding;
 use super::outcome::{SanitizerOutcome, SanitizerState};
 
 /// Findings in a verdict's evidence.
-const SHOWN: usize = 5;
+pub(super) const SHOWN: usize = 5;
 
 /// The verdict of the first check that found something; none where none did. Where the worker alone blames the kernel,
 /// the verdict is the worker's.

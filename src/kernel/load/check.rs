@@ -30,6 +30,7 @@ const KEYS: &[&str] = &[
     "repeats",
     "families",
     "spill_bytes_max",
+    "sanitize",
 ];
 
 const FAMILIES: &[(&str, &str)] = &[
@@ -51,6 +52,8 @@ const FAMILIES: &[(&str, &str)] = &[
     ("round", "round"),
     ("spread", "spread"),
 ];
+
+const SANITIZE: &[(&str, bool)] = &[("required", true), ("optional", false)];
 
 const SPECIAL_VALUES: &[(&str, SpecialValues)] = &[
     ("reference", SpecialValues::Reference),
@@ -93,10 +96,11 @@ pub(super) fn read(
         Some(node) => reader.positive(node, &fields.name("trusted_factor"), true),
         None => Some(3.0),
     };
-    let deterministic = match fields.get("deterministic") {
-        Some(node) => reader.boolean(node, &fields.name("deterministic")),
-        None => Some(true),
+    let flag = |reader: &mut Reader, key: &str, absent: bool| match fields.get(key) {
+        Some(node) => reader.boolean(node, &fields.name(key)),
+        None => Some(absent),
     };
+    let deterministic = flag(reader, "deterministic", true);
     let spill_bytes_max = match fields.get("spill_bytes_max") {
         Some(node) => {
             reader.integer(node, &fields.name("spill_bytes_max"), 0).map(|bytes| Some(bytes as u64))
@@ -113,13 +117,14 @@ pub(super) fn read(
         Some(node) => size_table(reader, node, "`multiple_of` of `check`", &names.first_problem()),
         None => Some(BTreeMap::new()),
     };
-    let allow_state = match fields.get("allow_state") {
-        Some(node) => reader.boolean(node, &fields.name("allow_state")),
-        None => Some(false),
-    };
+    let allow_state = flag(reader, "allow_state", false);
     let special_values = match fields.get("special_values") {
         Some(node) => reader.choice(node, &fields.name("special_values"), SPECIAL_VALUES),
         None => Some(SpecialValues::default()),
+    };
+    let demands_sanitizer = match fields.get("sanitize") {
+        Some(node) => reader.choice(node, &fields.name("sanitize"), SANITIZE),
+        None => Some(false),
     };
     let families = match fields.get("families") {
         Some(node) => read_families(reader, node, &fields.name("families")),
@@ -139,6 +144,7 @@ pub(super) fn read(
         repeats: repeats?,
         families: families?,
         spill_bytes_max: spill_bytes_max?,
+        demands_sanitizer: demands_sanitizer?,
     })
 }
 

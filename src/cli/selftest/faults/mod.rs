@@ -15,5 +15,7 @@ mod page;
 mod play;
 mod row;
 mod rows;
+mod sanitized;
 
-pub use play::run;
+pub use play::{run, sanitize};
+pub use sanitized::{FaultLook, SANITIZED, SanitizedFault, SanitizedRow, table};

@@ -21,16 +21,19 @@ use super::neighbor::GoodNeighbor;
 use super::row::FaultOutcome::{Is, Open, Passes};
 use super::row::{FaultRow, FaultSetup, SHORT_COMPILE, SMALL_COMPILE};
 use super::rows::{FAULTS, OUTSIDE};
+use super::sanitized::{FaultLook, SANITIZED, SanitizedFault, SanitizedRow};
 use crate::cli::error::CliError;
+use crate::cli::sanitize::tool_on;
 use crate::cli::selftest::bench::SelftestBench;
 use crate::cli::selftest::checks::{FaultCells, SelftestReport};
-use crate::cli::session::DeviceSetup;
+use crate::cli::session::{self, DeviceSetup};
 use crate::compile::FarmOptions;
 use crate::kernel::catalog;
 use crate::supervise::deadline::Deadlines;
 use crate::supervise::job::{Job, Standing};
 use crate::supervise::lane::LaneLimits;
 use crate::timing::stats::below;
+use crate::tool::FoundTool;
 
 /// Spaces and their rows, in the order in which they are played.
 pub const SPACES: &[(&str, &[&[FaultRow]])] = &[("faults", &[FAULTS, OUTSIDE]), ("faults_heads", &[HEADS])];
@@ -41,6 +44,10 @@ const OUTPUT_MAX: u64 = 1 << 20;
 const ELF_MACHINE_NONE: [u8; 2] = [0xff, 0xff];
 /// The host's deadline of a launch here; a sweep waits twice as long.
 const HOST_LAUNCH: Duration = Duration::from_secs(5);
+
+/// For one check of one fault: the checks of an honest kernel took a second at most (H200, 2026-11-23), and a fault
+/// that does not end takes all of it.
+const SANITIZE_LIMIT: Duration = Duration::from_secs(15);
 
 /// Plays the rows whose name contains `only` or that have this number, or all. What is compiled goes to a folder that ends with the
 /// self-test.
@@ -85,6 +92,42 @@ pub fn run(
             .with_hint("docs/FAULTS.md lists the faults; without `--only` all of them are played")),
         None => Ok((info, report)),
     }
+}
+
+/// Has compute-sanitizer look at the faults that it may see, whose name contains `only` or which have this number.
+///
+/// # Errors
+/// There is no GPU or no tool, or the compilers cannot be used.
+pub fn sanitize(
+    setup: &DeviceSetup,
+    only: Option<&str>,
+    seed: u64,
+    told: impl FnMut(&SanitizedRow),
+) -> Result<(DeviceInfo, FoundTool, Vec<SanitizedRow>), CliError> {
+    let kind = setup.choice.kind;
+    let tool = tool_on(kind, None)?;
+    let numbers =
+        |name: &str| FAULTS.iter().find(|row| row.name == name).map_or(&[][..], |row| row.catalogue);
+    let wanted = |name: &str| only.is_none_or(|only| name.contains(only) || numbers(name).contains(&only));
+    let faults: Vec<SanitizedFault> = SANITIZED.iter().filter(|row| wanted(row.name)).copied().collect();
+    if faults.is_empty() {
+        let only = only.unwrap_or_default();
+        return Err(CliError::usage(format!("no fault with `{only}` is looked at by compute-sanitizer"))
+            .with_hint("docs/sanitize.md lists those that are; without `--only` all of them are looked at"));
+    }
+    let cache = tempfile::tempdir()?;
+    let farm = FarmOptions { cache: cache.path().to_path_buf(), ..setup.farm.clone() };
+    let setup = DeviceSetup { farm, step_max: None, ..setup.clone() };
+    let file = catalog::open("faults")?;
+    let bench = SelftestBench::start_with(&file, &setup, seed, limits(kind))?;
+    let options = session::lane_options(&setup, None, Some(session::kernel_of(&file)?))?;
+    let look = FaultLook { kind, tool: &tool, options: &options, limit: SANITIZE_LIMIT };
+    let job = |fault: &SanitizedFault| {
+        let configuration = bench.configuration(&[("FAULT", Value::from(fault.name))]);
+        bench.job(&configuration, false)
+    };
+    let rows = look.rows(&faults, job, told)?;
+    Ok((bench.lane.info().clone(), tool, rows))
 }
 
 fn limits(kind: DeviceKind) -> LaneLimits {

@@ -1,0 +1,86 @@
+//! `evo sweep --sanitize`: which variants compute-sanitizer looks at, with which tool, and what is said of it before
+//! anything is evaluated.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use evo_protocol::device::DeviceKind;
+
+use crate::cli::error::CliError;
+use crate::cli::sanitize::tool_on;
+use crate::cli::sanitize_args::SanitizeWhen;
+use crate::engine::live_sanitizer::DeviceSanitizer;
+use crate::engine::{NoSanitizer, SanitizePlan, Sanitizer};
+use crate::supervise::job::Job;
+use crate::supervise::lane::LaneOptions;
+
+/// Of a sweep that was asked for nothing else.
+const EVERY: NonZeroU32 = NonZeroU32::new(5).expect("is not 0");
+
+/// The plan of a sweep on a device. What the user or the space file asks for is demanded.
+///
+/// # Errors
+/// The user does not want what the space file demands.
+pub fn plan(asked: Option<SanitizeWhen>, is_required: bool) -> Result<SanitizePlan, CliError> {
+    let plan = |every, demanded| SanitizePlan { finalists: true, every, demanded };
+    Ok(match asked {
+        None => plan(Some(EVERY), is_required),
+        Some(SanitizeWhen::Finalists) => plan(None, true),
+        Some(SanitizeWhen::Every(every)) => plan(Some(every), true),
+        Some(SanitizeWhen::Off) if is_required => {
+            return Err(CliError::usage(
+                "`--sanitize off`: the space file demands the sanitizer (`[check] sanitize = \"required\"`)",
+            )
+            .with_hint("leave the option out, or edit the space file"));
+        }
+        Some(SanitizeWhen::Off) => SanitizePlan::default(),
+    })
+}
+
+/// A sanitizer for a run, and what a person should know of it beforehand.
+pub struct ReadySanitizer {
+    pub sanitizer: Box<dyn Sanitizer<Job>>,
+    pub notice: Option<String>,
+}
+
+/// Finds the tool for a plan. `limit` is that of one check.
+pub fn ready(plan: SanitizePlan, kind: DeviceKind, options: LaneOptions, limit: Duration) -> ReadySanitizer {
+    if !plan.finalists {
+        return ReadySanitizer { sanitizer: Box::new(NoSanitizer("`--sanitize off`")), notice: None };
+    }
+    let tool = tool_on(kind, None);
+    let why = tool.as_ref().err().map(|failure| failure.message.clone());
+    let notice = match (why, plan.demanded, kind) {
+        (None, ..) => None,
+        (Some(why), true, _) => {
+            Some(format!("warning: compute-sanitizer is demanded, so nothing will be confirmed: {why}"))
+        }
+        (Some(why), false, DeviceKind::Cuda) => {
+            Some(format!("finalists are not looked at by compute-sanitizer: {why}"))
+        }
+        // No host device has the tool, so there is nothing to report.
+        (Some(_), false, DeviceKind::Host | DeviceKind::Replay) => None,
+    };
+    let stands_in = plan.demanded && kind == DeviceKind::Host;
+    ReadySanitizer { sanitizer: Box::new(DeviceSanitizer { kind, tool, options, limit, stands_in }), notice }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for_is_demanded() {
+        let seen = |asked, is_required| {
+            plan(asked, is_required)
+                .map(|plan| (plan.finalists, plan.every.map(NonZeroU32::get), plan.demanded))
+        };
+        let three = NonZeroU32::new(3).unwrap();
+        assert_eq!(seen(None, false).unwrap(), (true, Some(5), false));
+        assert_eq!(seen(None, true).unwrap(), (true, Some(5), true));
+        assert_eq!(seen(Some(SanitizeWhen::Finalists), false).unwrap(), (true, None, true));
+        assert_eq!(seen(Some(SanitizeWhen::Every(three)), false).unwrap(), (true, Some(3), true));
+        assert_eq!(seen(Some(SanitizeWhen::Off), false).unwrap(), (false, None, false));
+        assert!(seen(Some(SanitizeWhen::Off), true).is_err());
+    }
+}
