@@ -93,7 +93,7 @@ fn judge(shape: &Shape, family: Family, (exact, size): (f64, f64), answer: f64) 
         return Ok(0.0);
     }
     let share = (answer - exact).abs() / bound;
-    // A NaN is no share.
+    // False for NaN.
     if share <= 1.0 {
         Ok(share)
     } else {

@@ -162,7 +162,7 @@ impl BlockOrder {
         let own = &mut self.threads[usize::from(thread)];
         let next = own.epoch.max(self.named[number as usize % 16]).saturating_add(1);
         // Where the count would reach the next barrier's, everything is taken to be known.
-        self.known.blurred |= next % EPOCHS_PER_BARRIER == 0;
+        self.known.blurred |= next.is_multiple_of(EPOCHS_PER_BARRIER);
         own.epoch = next;
     }
 

@@ -170,6 +170,7 @@ template <int EvoLeft> EVO_PTX void cp_async_wait() {
 EVO_PTX void cp_async_wait_all() { asm volatile("cp.async.wait_all;" : : : "memory"); }
 
 // Barriers of a part of the block, numbers 1 to 15: whole warps, `threads` in all, of which those that only arrive go on.
+// A number that the compiler does not know takes all 16 barriers of the block.
 EVO_PTX void bar_sync(unsigned number, unsigned threads) {
     asm volatile("bar.sync %0, %1;" : : "r"(number), "r"(threads) : "memory");
 }
