@@ -328,6 +328,9 @@ pub struct RenderArgs {
     pub candidate: CandidateArgs,
     #[command(flatten)]
     pub access: SpaceAccessArgs,
+    /// Print a header that ships with evo (`evo/ptx.cuh`) instead of a variant
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["words", "json"])]
+    pub header: Option<String>,
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,
@@ -445,7 +448,7 @@ pub struct SelftestArgs {
     /// `faults`, on a GPU: which check of compute-sanitizer finds which of them
     #[arg(long)]
     pub sanitize: bool,
-    /// `faults`, `gates`, `alarms`, `references`: inputs, the order of faults, configurations; `crash`: the moments; random when absent
+    /// `faults`, `gates`, `alarms`, `references`, `ptx`: inputs, the order of faults, configurations; `crash`: the moments; random when absent
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
     /// `alarms`: configurations, shared out to the spaces [default: 60]; `crash`: how many moments [default: 200]
@@ -466,6 +469,8 @@ pub struct SelftestArgs {
 pub enum SelftestSubject {
     /// Every call of the device trait: buffers, guards, compare, hash, launch, graphs, timing
     Device,
+    /// Instructions of evo/ptx.cuh: fragments, copies, barriers, beside plain loops
+    Ptx,
     /// Built-in references: the device's kernels beside the plain functions, in every input family
     References,
     /// SIGKILL to usable, worker start, guard and poison overhead, A/A noise floor

@@ -1,5 +1,6 @@
 //! `evo render`: exactly the text that the compiler gets, so that a person can read or compile it.
 
+use evo_device::host::translate::SHIPPED_HEADERS;
 use evo_protocol::binary::KernelSource;
 use evo_space::genome::Configuration;
 
@@ -14,6 +15,9 @@ use crate::kernel::render;
 
 /// Runs the command: the text on stdout; options and warnings on stderr. With `--json` one object.
 pub fn run(arguments: &RenderArgs, call: &Call) -> Result<Answer, CliError> {
+    if let Some(name) = &arguments.header {
+        return header(name);
+    }
     let resolved =
         candidate::resolve(&arguments.words, &arguments.candidate, "any", arguments.access.access())?;
     described::candidate(call, &resolved);
@@ -45,6 +49,16 @@ pub fn run(arguments: &RenderArgs, call: &Call) -> Result<Answer, CliError> {
         own["reference"] = reference.into();
     }
     Ok(Answer::object(ExitCode::Done, &own))
+}
+
+fn header(name: &str) -> Result<Answer, CliError> {
+    let Some((_, text)) = SHIPPED_HEADERS.iter().find(|(own, _)| *own == name) else {
+        let names = SHIPPED_HEADERS.map(|(own, _)| own).join(", ");
+        return Err(CliError::usage(format!("no header `{name}` ships with evo"))
+            .with_hint(format!("the headers are {names}")));
+    };
+    output::stdout(text)?;
+    Ok(ExitCode::Done.into())
 }
 
 fn object(kernel: &str, configuration: &Configuration, source: &KernelSource) -> serde_json::Value {

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::ptr;
 use std::time::Instant;
 
+use evo_device::host::translate::SHIPPED_HEADERS;
 use evo_protocol::binary::{EntryResources, KernelSource};
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_space::genome::ContentHash;
@@ -118,6 +119,9 @@ impl NvrtcLibrary {
         let mut parts = vec![format!("nvrtc {major}.{minor} {} {size}", file.display()).into_bytes()];
         parts.push(LINES.to_bytes().to_vec());
         parts.extend(keyed.map(Option::unwrap_or_default));
+        for (name, text) in SHIPPED_HEADERS {
+            parts.extend([name.as_bytes().to_vec(), text.as_bytes().to_vec()]);
+        }
         Ok(Nvrtc {
             functions,
             toolchain: format!("nvrtc {major}.{minor}"),
@@ -293,9 +297,17 @@ impl<'library> OpenProgram<'library> {
     ) -> Result<OpenProgram<'library>, Box<Verdict>> {
         let (code, name) = (text(&source.text)?, text(&source.file_name)?);
         let mut handle = ptr::null_mut();
-        // SAFETY: both texts live through the call, which copies them; there are no extra headers.
+        let mut headers = Vec::new();
+        for (name, contents) in SHIPPED_HEADERS {
+            headers.push((text(name)?, text(contents)?));
+        }
+        let names: Vec<*const c_char> = headers.iter().map(|(name, _)| name.as_ptr()).collect();
+        let contents: Vec<*const c_char> = headers.iter().map(|(_, contents)| contents.as_ptr()).collect();
+        // SAFETY: all texts live through the call, which copies them; both lists are as long as said.
         let status = unsafe {
-            (functions.create)(&mut handle, code.as_ptr(), name.as_ptr(), 0, ptr::null(), ptr::null())
+            let count = headers.len() as c_int;
+            let (code, name) = (code.as_ptr(), name.as_ptr());
+            (functions.create)(&mut handle, code, name, count, contents.as_ptr(), names.as_ptr())
         };
         match status {
             SUCCESS => Ok(OpenProgram { functions, handle }),

@@ -63,6 +63,7 @@ mod planted;
 mod prior;
 mod profile;
 mod profiler_recorded;
+mod ptx;
 mod rare_questions;
 mod reference_command;
 mod replay;

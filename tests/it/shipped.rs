@@ -18,7 +18,12 @@ use crate::toolchain;
 /// Shipped spaces with the fewest valid points each promises.
 const SPACES: &[(&str, u128)] = &[
     ("attention_simt", 200),
+    ("attention_mma", 10_000),
+    ("attention_mma_bf16", 10_000),
+    ("attention_mma_d128", 10_000),
     ("gemm", 2_000),
+    ("gemm_mma", 10_000),
+    ("gemm_mma_bf16", 10_000),
     ("softmax", 200),
     ("rmsnorm", 200),
     ("reduction", 200),
@@ -62,6 +67,24 @@ fn every_space_is_large_enough_and_its_default_is_valid() {
             };
             assert!(kernel.problems.iter().any(|problem| timed(&problem)), "{name} on {device}");
         }
+    }
+}
+
+/// A space has one data type, so bf16 has files of its own, which must not drift apart.
+#[test]
+fn spaces_for_bf16_are_those_for_fp16_but_for_the_type() {
+    let text = |name: &str| {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("search_spaces");
+        std::fs::read_to_string(folder.join(format!("{name}.toml"))).unwrap()
+    };
+    for name in ["gemm_mma", "attention_mma"] {
+        let twin = format!("{name}_bf16");
+        let expected = text(name)
+            .replace("\"f16\"", "\"bf16\"")
+            .replace("fp16 in and out", "bf16 in and out")
+            .replace(&format!("name = \"{name}\"\ntemplate"), &format!("name = \"{twin}\"\ntemplate"));
+        assert_eq!(text(&twin), expected);
+        assert_ne!(text(name), expected);
     }
 }
 

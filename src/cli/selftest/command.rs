@@ -11,7 +11,7 @@ use evo_space::genome::ContentHash;
 use super::bench::SelftestBench;
 use super::checks::SelftestReport;
 use super::faults::SanitizedRow;
-use super::{alarms, crash, device, faults, gates, latency, references};
+use super::{alarms, crash, device, faults, gates, latency, ptx, references};
 use crate::cli::answer::Answer;
 use crate::cli::args::{SelftestArgs, SelftestSubject};
 use crate::cli::call::Call;
@@ -44,6 +44,7 @@ pub fn run(arguments: &SelftestArgs, call: &Call) -> Result<Answer, CliError> {
         SelftestSubject::Gates => return gates::run(arguments, &setup, seed),
         SelftestSubject::Alarms => return alarms::run(arguments, &setup, seed),
         SelftestSubject::Device => on_device(&setup)?,
+        SelftestSubject::Ptx => ptx::run(&setup, arguments.only.as_deref(), seed)?,
         SelftestSubject::References => references::run(&setup, seed)?,
         SelftestSubject::Faults => faults_on(&setup, arguments, seed)?,
         SelftestSubject::Latency | SelftestSubject::Crash => on_lane(&setup, seed)?,

@@ -35,6 +35,7 @@ mod device;
 mod faults;
 mod gates;
 mod latency;
+mod ptx;
 mod references;
 
 pub use alarms::serve as serve_plain;

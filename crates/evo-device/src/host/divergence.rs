@@ -11,6 +11,8 @@ use super::warp::{WaitPoint, barrier, operation};
 pub enum ThreadState {
     /// At a barrier of the block.
     Barrier(WaitPoint),
+    /// At a named barrier, whose number is the place's mask.
+    Named { place: WaitPoint, arrived: u32, expected: u32 },
     /// In a warp operation that waits for other lanes.
     Warp(WaitPoint),
     /// Returned from the kernel.
@@ -23,7 +25,7 @@ impl ThreadState {
             ThreadState::Barrier(place) => {
                 barrier::NAMES.get(place.kind as usize).copied().unwrap_or("barrier")
             }
-            ThreadState::Warp(place) => {
+            ThreadState::Warp(place) | ThreadState::Named { place, .. } => {
                 operation::NAMES.get(place.kind as usize).copied().unwrap_or("warp operation")
             }
             ThreadState::Returned => "return",
@@ -37,6 +39,12 @@ impl ThreadState {
             ThreadState::Warp(place) => {
                 format!("{wait} at line {} (`{}`, mask 0x{:08x})", place.line, self.call(), place.mask)
             }
+            ThreadState::Named { place, arrived, expected } => format!(
+                "{wait} at line {} (`{}`, barrier {}, {arrived} of {expected} threads)",
+                place.line,
+                self.call(),
+                place.mask
+            ),
             ThreadState::Returned => format!("{have} returned"),
         }
     }
@@ -48,6 +56,10 @@ impl ThreadState {
             }
             ThreadState::Warp(place) => json!({
                 "threads": threads, "line": place.line, "call": self.call(), "mask": format!("0x{:08x}", place.mask),
+            }),
+            ThreadState::Named { place, arrived, expected } => json!({
+                "threads": threads, "line": place.line, "call": self.call(), "barrier": place.mask,
+                "arrived": arrived, "expected": expected,
             }),
             ThreadState::Returned => json!({"threads": threads, "call": "return"}),
         }
@@ -71,7 +83,9 @@ pub fn describe(block: [u32; 3], standings: &[ThreadState]) -> DeviceError {
     let text: Vec<String> = groups.iter().map(phrase).collect();
     let [x, y, z] = block;
     let message = format!("{} (block {x},{y},{z})", text.join(", "));
-    let warp_only = groups.iter().all(|(standing, _)| !matches!(standing, ThreadState::Barrier(_)));
+    let of_block =
+        |standing: &ThreadState| matches!(standing, ThreadState::Barrier(_) | ThreadState::Named { .. });
+    let warp_only = !groups.iter().any(|(standing, _)| of_block(standing));
     let mut error = DeviceError::plain(VerdictKind::DivergentBarrier, message).with_cause(if warp_only {
         "warp"
     } else {

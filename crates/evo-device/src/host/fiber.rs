@@ -22,7 +22,7 @@ pub const COLOR_SHIFT: u32 = 10;
 /// Mask of a color's offset: 128 colors, 128 bytes apart.
 pub const COLOR_MASK: usize = 16_256;
 /// Version of the layout below, checked when a module is loaded.
-pub const ABI: u32 = 1;
+pub const ABI: u32 = 2;
 
 /// Mirror of `evo_thread`.
 #[repr(C)]
@@ -63,6 +63,12 @@ pub struct Runtime {
     pub stop: extern "C" fn(*mut ThreadRecord, i32, i32, *const c_char),
     pub print: extern "C" fn(*mut ThreadRecord, *const c_char, usize),
     pub relax: extern "C" fn(*mut ThreadRecord),
+    /// Copies in the background: what to do, and what with.
+    pub copy: extern "C" fn(*mut ThreadRecord, i32, usize, usize, u32) -> u64,
+    /// A named barrier: whether to wait, line, number, threads.
+    pub named: extern "C" fn(*mut ThreadRecord, i32, i32, u32, u32) -> u64,
+    /// Whether these bytes are shared memory of the block.
+    pub is_shared: extern "C" fn(*mut ThreadRecord, usize, usize) -> u64,
 }
 
 /// Address of the record of the region that holds `address`.

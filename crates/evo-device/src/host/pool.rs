@@ -81,7 +81,7 @@ impl SharedLaunch {
         // Without its own signal stack a stack overflow on this thread would be nameless, not wrong.
         let _ = fault::prepare_thread();
         calls::restrict_thread();
-        seat.begin(self.work);
+        seat.begin(self.work, self.statics);
         let statics = if self.pattern.is_some() { self.statics.locate() } else { None };
         let order = BlockSequence::new(blocks, self.work.order);
         fault::in_kernel(true);
@@ -181,8 +181,8 @@ impl Seat {
         })
     }
 
-    fn begin(&mut self, work: Work) {
-        self.runner.begin(work);
+    fn begin(&mut self, work: Work, statics: tls::Statics) {
+        self.runner.begin(work, statics);
         let (start, bytes) = self.runner.shared().inner();
         self.shared.set_inner(start, bytes);
     }

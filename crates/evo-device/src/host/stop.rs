@@ -11,6 +11,7 @@ use super::fiber::ThreadRecord;
 /// `EVO_STOP_…` of the header.
 const TRAP: i32 = 0;
 const ASSERT: i32 = 1;
+const ILLEGAL: i32 = 3;
 
 /// The error of a thread that called `__trap` or failed an `assert`.
 pub fn stopped(record: &ThreadRecord, kind: i32, line: i32, text: &str) -> DeviceError {
@@ -21,7 +22,8 @@ pub fn stopped(record: &ThreadRecord, kind: i32, line: i32, text: &str) -> Devic
         ASSERT => {
             DeviceError::plain(VerdictKind::CrashAssert, format!("assertion `{text}` fails at {place}"))
         }
-        _ => DeviceError::plain(VerdictKind::CrashMisaligned, format!("misaligned access at {place}")),
+        ILLEGAL => DeviceError::plain(VerdictKind::CrashIllegalInstruction, format!("{text} at {place}")),
+        _ => DeviceError::plain(VerdictKind::CrashMisaligned, format!("{text} at {place}")),
     };
     error.evidence.insert("line".to_string(), json!(line));
     error.evidence.insert("thread".to_string(), json!(record.thread));

@@ -39,6 +39,11 @@ impl Statics {
         search(self.inside).found
     }
 
+    /// The same, for a thread that runs the module's code and so has its copy.
+    pub fn located(&self) -> Option<(usize, usize)> {
+        search(self.inside).found
+    }
+
     /// What the loader added to the addresses of the module's file.
     pub fn base(&self) -> usize {
         self.base

@@ -21,7 +21,11 @@ pub const HEADER: &str = concat!(
     include_str!("include/evo_round.h"),
     include_str!("include/evo_memory.h"),
     include_str!("include/evo_groups.h"),
+    include_str!("include/evo_ptx.h"),
 );
+
+/// Headers for kernels that ship with evo, by the name that sources include: on every device the same text.
+pub const SHIPPED_HEADERS: [(&str, &str); 1] = [("evo/ptx.cuh", include_str!("include/evo/ptx.cuh"))];
 
 /// What an instrumented source includes behind it.
 const INSTRUMENT: &str = include_str!("instrument/evo_instrument.h");
@@ -104,6 +108,7 @@ pub fn headers() -> &'static [(&'static str, &'static str)] {
         ("cooperative_groups/reduce.h", SEE_HEADER),
         ("cuda_pipeline.h", SEE_HEADER),
         ("cuda_pipeline_primitives.h", SEE_HEADER),
+        SHIPPED_HEADERS[0],
     ]
 }
 

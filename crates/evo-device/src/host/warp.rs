@@ -42,8 +42,14 @@ pub mod operation {
     pub const REDUCE_XOR: i32 = 16;
     pub const MATCH_ANY: i32 = 17;
     pub const MATCH_ALL: i32 = 18;
+    /// From here on the last lane to come gets what all handed over, and the others wait until it lets them go.
+    pub const GATHER: i32 = 19;
+    /// One of them: the lanes of a warp meet before they come to a named barrier.
+    pub const BAR_SYNC: i32 = 22;
+    /// The lane that got it lets the others go.
+    pub const RELEASE: i32 = 24;
     /// Names for messages.
-    pub const NAMES: [&str; 19] = [
+    pub const NAMES: [&str; 25] = [
         "__syncwarp",
         "__shfl_sync",
         "__shfl_up_sync",
@@ -63,6 +69,12 @@ pub mod operation {
         "__reduce_xor_sync",
         "__match_any_sync",
         "__match_all_sync",
+        "evo::mma",
+        "evo::ldmatrix",
+        "evo::stmatrix",
+        "evo::bar_sync",
+        "evo::bar_arrive",
+        "release",
     ];
 }
 
@@ -95,7 +107,11 @@ pub struct Warp {
     pub at_barrier: u32,
     /// Wait in a warp operation.
     pub in_operation: u32,
+    /// Wait at a named barrier.
+    pub at_named: u32,
     pub lanes: [WarpLane; 32],
+    /// What the lanes handed over to an operation that gathers.
+    pub gathered: [u64; 32],
 }
 
 impl Warp {
@@ -111,7 +127,9 @@ impl Warp {
             done: 0,
             at_barrier: 0,
             in_operation: 0,
+            at_named: 0,
             lanes: [lane; 32],
+            gathered: [0; 32],
         }
     }
 
@@ -121,6 +139,7 @@ impl Warp {
         let existing = if threads >= 32 { u32::MAX } else { (1 << threads) - 1 };
         (self.existing, self.unstarted) = (existing, existing);
         (self.ready, self.relaxed, self.done, self.at_barrier, self.in_operation) = (0, 0, 0, 0, 0);
+        self.at_named = 0;
     }
 
     /// Whether all lanes of `required` but `arriving` wait at `place`.
@@ -128,6 +147,14 @@ impl Warp {
         // The arriving lane has noted its place but does not wait yet.
         let others = required & !(1 << arriving);
         others & !self.in_operation == 0 && lanes(others).all(|lane| self.lanes[lane].place == place)
+    }
+
+    /// Collects what the lanes of `set` handed over, for the last of them.
+    pub fn gather(&mut self, set: u32) {
+        for lane in lanes(set) {
+            self.gathered[lane] = self.lanes[lane].value;
+            self.lanes[lane].result = 0;
+        }
     }
 
     /// Computes the result of every lane in `set`; all have handed over value and parameter.

@@ -23,7 +23,8 @@ use crate::process::{self, CappedLog, Conversation, ProcessGroup};
 use crate::supervise::job::{Job, Standing};
 
 /// The spaces that ship for users.
-const SPACES: &[&str] = &["attention_simt", "gemm", "reduction", "rmsnorm", "softmax", "transpose"];
+const SPACES: &[&str] =
+    &["attention_simt", "attention_mma", "gemm", "gemm_mma", "reduction", "rmsnorm", "softmax", "transpose"];
 
 /// Configurations unless the command line says how many.
 const CONFIGURATIONS: usize = 60;

@@ -39,17 +39,24 @@ pub fn answer(
     let size = |name: &str| sizes.get(name).map_or(0, |size| *size as usize);
     let input = |name: &str| inputs.get(name).map_or(&[][..], Vec::as_slice);
     Some(match kernel {
-        "gemm" => gemm(input("a"), input("b"), [size("M"), size("N"), size("K")]),
+        "gemm" | "gemm_mma" => {
+            let extents = [size("M"), size("N"), size("K")];
+            gemm(input("a"), input("b"), extents, kernel == "gemm_mma")
+        }
         "reduction" => reduction(input("x")),
         "rmsnorm" => rmsnorm(input("x"), input("w"), size("COLS")),
         "softmax" => softmax(input("x"), size("COLS")),
         "transpose" => transpose(input("x"), size("ROWS"), size("COLS")),
-        "attention_simt" => attention([input("q"), input("k"), input("v")], &Heads::of(size)),
+        "attention_simt" | "attention_mma" => {
+            let own = Heads { halved: kernel == "attention_mma", ..Heads::of(size) };
+            attention([input("q"), input("k"), input("v")], &own)
+        }
         _ => return None,
     })
 }
 
-fn gemm(a: &[f64], b: &[f64], [m, n, depth]: [usize; 3]) -> PlainAnswer {
+/// `halved`: the answer is rounded to a half.
+fn gemm(a: &[f64], b: &[f64], [m, n, depth]: [usize; 3], halved: bool) -> PlainAnswer {
     let mut answer = PlainAnswer::default();
     for row in 0..m {
         for column in 0..n {
@@ -59,7 +66,12 @@ fn gemm(a: &[f64], b: &[f64], [m, n, depth]: [usize; 3]) -> PlainAnswer {
                 sum += product;
                 magnitude += product.abs();
             }
-            answer.push(sum, (depth + 1) as f64 * UNIT_F32 * magnitude);
+            // Tensor cores cut off what they add, so each term may cost a whole unit.
+            let (terms, rounding) = match halved {
+                true => (2.0 * (depth + 1) as f64, sum.abs() * UNIT_F16 + TINY_F16),
+                false => ((depth + 1) as f64, 0.0),
+            };
+            answer.push(sum, 1.01 * rounding + terms * UNIT_F32 * magnitude);
         }
     }
     answer
@@ -131,6 +143,8 @@ struct Heads {
     heads: usize,
     heads_kv: usize,
     causal: bool,
+    /// Weights are rounded to halves before they meet the values.
+    halved: bool,
 }
 
 /// Width of a head in the space that ships.
@@ -145,6 +159,7 @@ impl Heads {
             heads: size("HQ"),
             heads_kv: size("HKV"),
             causal: size("CAUSAL") != 0,
+            halved: false,
         }
     }
 }
@@ -175,14 +190,17 @@ fn attention([q, k, v]: [&[f64]; 3], own: &Heads) -> PlainAnswer {
                 sum += *weight;
             }
             for d in 0..WIDTH {
-                let (mut value, mut magnitude) = (0.0, 0.0);
+                let (mut value, mut magnitude, mut all) = (0.0, 0.0, 0.0);
                 for (key, weight) in weights.iter().enumerate() {
-                    let term = weight / sum * v[(shared * own.keys + key) * WIDTH + d];
+                    let element = v[(shared * own.keys + key) * WIDTH + d];
+                    let term = weight / sum * element;
                     value += term;
                     magnitude += term.abs();
+                    all += element.abs();
                 }
                 let inside = (EXP_ULPS + own.keys as f64) * UNIT_F32 * magnitude;
-                answer.push(value, value.abs() * UNIT_F16 + TINY_F16 + 2.0 * inside);
+                let weights = if own.halved { UNIT_F16 * magnitude + TINY_F16 / sum * all } else { 0.0 };
+                answer.push(value, value.abs() * UNIT_F16 + TINY_F16 + 2.0 * inside + 1.01 * weights);
             }
         }
     }

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #define EVO_HOST 1
-#define EVO_ABI 1
+#define EVO_ABI 2
 #define EVO_REGION 131072u
 #define EVO_COLOR_START 114688u
 #define EVO_COLOR_SHIFT 10
@@ -75,11 +75,14 @@
 #define EVO_INLINE static inline __attribute__((always_inline, unused))
 
 // What an instrumented build adds (`instrument/evo_instrument.h`): nothing elsewhere.
-enum { EVO_WATCH_BEGIN, EVO_WATCH_ARRIVE, EVO_WATCH_BARRIER, EVO_WATCH_WARP, EVO_WATCH_FENCE, EVO_WATCH_END };
+enum { EVO_WATCH_BEGIN, EVO_WATCH_ARRIVE, EVO_WATCH_BARRIER, EVO_WATCH_WARP, EVO_WATCH_FENCE, EVO_WATCH_END,
+       EVO_WATCH_NAMED_ARRIVE, EVO_WATCH_NAMED };
 #ifdef EVO_INSTRUMENTED
 #define EVO_UNCHECKED __attribute__((no_sanitize("thread", "alignment")))
 static void evo_watch_sync(int moment, unsigned detail);
 static void evo_watch_heap(void* block, size_t bytes);
+static void evo_watch_read(const void* at, size_t bytes);
+static void evo_watch_write(const void* at, size_t bytes);
 // Without the attribute the compiler takes a variable that nothing writes for zeros and never reads it.
 #undef __shared__
 #define __shared__ thread_local __attribute__((used, aligned(16)))
@@ -87,6 +90,8 @@ static void evo_watch_heap(void* block, size_t bytes);
 #define EVO_UNCHECKED
 EVO_INLINE void evo_watch_sync(int, unsigned) {}
 EVO_INLINE void evo_watch_heap(void*, size_t) {}
+EVO_INLINE void evo_watch_read(const void*, size_t) {}
+EVO_INLINE void evo_watch_write(const void*, size_t) {}
 #endif
 
 struct uint3 {
@@ -109,6 +114,9 @@ struct evo_runtime {
     void (*stop)(evo_thread*, int kind, int line, const char* text);
     void (*print)(evo_thread*, const char* text, size_t bytes);
     void (*relax)(evo_thread*);
+    uint64_t (*copy)(evo_thread*, int what, uintptr_t to, uintptr_t detail, unsigned bytes);
+    uint64_t (*named)(evo_thread*, int waits, int line, unsigned number, unsigned threads);
+    uint64_t (*is_shared)(evo_thread*, uintptr_t address, size_t bytes);
 };
 
 // One thread of a block.
@@ -143,9 +151,16 @@ enum {
     EVO_REDUCE_OR,
     EVO_REDUCE_XOR,
     EVO_MATCH_ANY,
-    EVO_MATCH_ALL
+    EVO_MATCH_ALL,
+    // The last lane to come gets what all handed over; the others wait until it says EVO_RELEASE.
+    EVO_GATHER_MMA,
+    EVO_GATHER_LDMATRIX,
+    EVO_GATHER_STMATRIX,
+    EVO_GATHER_BAR_SYNC,
+    EVO_GATHER_BAR_ARRIVE,
+    EVO_RELEASE
 };
-enum { EVO_STOP_TRAP, EVO_STOP_ASSERT, EVO_STOP_MISALIGNED };
+enum { EVO_STOP_TRAP, EVO_STOP_ASSERT, EVO_STOP_MISALIGNED, EVO_STOP_ILLEGAL };
 
 EVO_INLINE evo_thread* evo_self() {
 #if defined(__x86_64__)

@@ -73,6 +73,13 @@ pub enum SyncMoment {
     Fence {
         device: bool,
     },
+    /// It comes to a named barrier, and has passed it.
+    NamedArrive {
+        number: u32,
+    },
+    Named {
+        number: u32,
+    },
     /// It returns from the kernel.
     End,
 }
@@ -228,6 +235,8 @@ impl AccessChecker {
             SyncMoment::Arrive => block.order.arrive(place.thread),
             SyncMoment::Barrier => block.order.pass_barrier(place.thread),
             SyncMoment::Operation { lanes } => block.order.pass_operation(place.thread, lanes),
+            SyncMoment::NamedArrive { number } => block.order.arrive_named(place.thread, number),
+            SyncMoment::Named { number } => block.order.pass_named(place.thread, number),
             SyncMoment::Fence { device } => block.order.fence(&mut self.order, place.thread, device),
         }
     }

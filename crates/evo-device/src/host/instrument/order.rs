@@ -1,6 +1,6 @@
 //! Which accesses of a launch are in order: what a thread knows of the others.
 //!
-//! Barriers count epochs of a block, synchronizing warp operations pass clocks between lanes, and atomic or
+//! Barriers count epochs of a block, named barriers count inside an epoch, synchronizing warp operations pass clocks between lanes, and atomic or
 //! volatile accesses hand on what was fenced before them. Where the exact rule would need a clock for each
 //! pair of threads, the coarser rule claims more order than there is: a race may be missed, but an honest kernel
 //! is never accused.
@@ -12,6 +12,9 @@ use super::shadow::AccessRecord;
 
 /// What the lanes of a warp know of each other: for each lane, the number of synchronizing calls that are past.
 type LaneClock = [u32; 32];
+
+/// Epochs of one barrier of the block to the next; named barriers count inside.
+const EPOCHS_PER_BARRIER: u32 = 1 << 14;
 
 /// More snapshots than this in one place, and everything is taken to be known there.
 const SNAPSHOTS_MAX: usize = 512;
@@ -90,6 +93,8 @@ pub struct BlockOrder {
     known: Knowledge,
     /// Whether any of its threads has passed a fence: without one nothing can be published.
     fenced: bool,
+    /// By number of a named barrier: the latest epoch of those that came there.
+    named: [u32; 16],
 }
 
 /// What outlives blocks: addresses that publish, and who has passed a fence.
@@ -140,7 +145,25 @@ impl BlockOrder {
 
     /// A thread has passed the block's barrier.
     pub fn pass_barrier(&mut self, thread: u16) {
-        self.threads[usize::from(thread)].epoch += 1;
+        let own = &mut self.threads[usize::from(thread)];
+        own.epoch = (own.epoch / EPOCHS_PER_BARRIER + 1).saturating_mul(EPOCHS_PER_BARRIER);
+        self.known.blurred |= own.epoch == u32::MAX;
+    }
+
+    /// A thread comes to a named barrier.
+    pub fn arrive_named(&mut self, thread: u16, number: u32) {
+        let place = &mut self.named[number as usize % 16];
+        *place = (*place).max(self.threads[usize::from(thread)].epoch);
+    }
+
+    /// A thread has passed a named barrier: it knows what those that came there did before. Threads that were not there
+    /// count as known as well, up to the same epoch.
+    pub fn pass_named(&mut self, thread: u16, number: u32) {
+        let own = &mut self.threads[usize::from(thread)];
+        let next = own.epoch.max(self.named[number as usize % 16]).saturating_add(1);
+        // Where the count would reach the next barrier's, everything is taken to be known.
+        self.known.blurred |= next.is_multiple_of(EPOCHS_PER_BARRIER);
+        own.epoch = next;
     }
 
     /// A thread has passed an operation of these lanes.

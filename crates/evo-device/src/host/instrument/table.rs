@@ -84,6 +84,8 @@ extern "C" fn on_sync(
         2 => SyncMoment::Barrier,
         3 => SyncMoment::Operation { lanes: detail },
         4 => SyncMoment::Fence { device: detail != 0 },
+        6 => SyncMoment::NamedArrive { number: detail },
+        7 => SyncMoment::Named { number: detail },
         _ => SyncMoment::End,
     };
     lock(checker).sync(&place(record), moment);

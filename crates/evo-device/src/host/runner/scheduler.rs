@@ -21,8 +21,11 @@ use crate::host::fiber::{FiberStack, Runtime, Stacks, ThreadRecord};
 use crate::host::preempt::TurnClock;
 use crate::host::shared::SharedArena;
 use crate::host::stop;
+use crate::host::tls::Statics;
 use crate::host::warp::{Warp, lanes, operation};
 
+use super::copies::CopyQueue;
+use super::named::{self, NamedBarrier};
 use super::order::TurnOrder;
 use super::residue::StackResidue;
 
@@ -74,6 +77,12 @@ pub struct Runner {
     pub(super) threads: u32,
     pub(super) waiting: u32,
     pub(super) barrier: BarrierState,
+    pub(super) named: [NamedBarrier; named::COUNT],
+    /// By linear thread number; as many as any block had.
+    pub(super) copies: Vec<CopyQueue>,
+    statics: Option<Statics>,
+    /// The range of the static shared memory, once somebody asked for it.
+    statics_range: Option<(usize, usize)>,
     work: Option<Work>,
     block: [u32; 3],
     pub(super) error: Option<DeviceError>,
@@ -117,6 +126,10 @@ impl Runner {
             threads: 0,
             waiting: 0,
             barrier: BarrierState::default(),
+            named: Default::default(),
+            copies: Vec::new(),
+            statics: None,
+            statics_range: None,
             work: None,
             block: [0; 3],
             error: None,
@@ -129,9 +142,10 @@ impl Runner {
         self.stacks.range()
     }
 
-    /// Begins a launch: what follows are its blocks.
-    pub fn begin(&mut self, work: Work) {
+    /// Begins a launch of a module with these static shared variables: what follows are its blocks.
+    pub fn begin(&mut self, work: Work, statics: Statics) {
         self.work = Some(work);
+        (self.statics, self.statics_range) = (Some(statics), None);
         self.printed = 0;
         self.order = TurnOrder::of(work.order);
         self.residue = work.residue.map(StackResidue::new);
@@ -185,6 +199,9 @@ impl Runner {
         self.current = 0;
         self.leave = false;
         self.barrier = BarrierState { uniform: true, ..BarrierState::default() };
+        self.named = Default::default();
+        let threads = self.threads as usize;
+        self.copies.resize_with(threads.max(self.copies.len()), CopyQueue::default);
         let ([x, y, z], [columns, rows, _]) = (block.map(u64::from), work.grid.map(u64::from));
         self.order.begin_block((z * rows + y) * columns + x, self.warp_count);
         for (index, warp) in self.warps[..self.warp_count].iter_mut().enumerate() {
@@ -332,12 +349,41 @@ impl Runner {
         true
     }
 
+    /// Lets the threads pass that wait at a named barrier.
+    pub(super) fn release_named(&mut self, number: u32) {
+        for warp in &mut self.warps[..self.warp_count] {
+            let there = |lane: &usize| warp.lanes[*lane].place.mask == number;
+            let set = lanes(warp.at_named).filter(there).fold(0u32, |set, lane| set | 1 << lane);
+            warp.at_named &= !set;
+            warp.ready |= set;
+        }
+    }
+
+    /// Whether bytes are shared memory of the block that runs.
+    pub(super) fn is_shared(&mut self, address: usize, bytes: usize) -> bool {
+        let within = |(start, size): (usize, usize)| {
+            address >= start && address.checked_add(bytes).is_some_and(|end| end <= start + size)
+        };
+        if within(self.shared.inner()) {
+            return true;
+        }
+        if self.statics_range.is_none() {
+            // Only kernels that ask pay for the search.
+            self.statics_range = self.statics.and_then(|own| own.located());
+        }
+        self.statics_range.is_some_and(within)
+    }
+
     fn standings(&self) -> Vec<ThreadState> {
         let standing = |thread: u32| {
             let warp = &self.warps[thread as usize / 32];
             let (lane, bit) = (thread as usize % 32, 1u32 << (thread % 32));
             if warp.at_barrier & bit != 0 {
                 ThreadState::Barrier(warp.lanes[lane].place)
+            } else if warp.at_named & bit != 0 {
+                let place = warp.lanes[lane].place;
+                let NamedBarrier { arrived, expected } = self.named[place.mask as usize % named::COUNT];
+                ThreadState::Named { place, arrived, expected }
             } else if warp.in_operation & bit != 0 {
                 ThreadState::Warp(warp.lanes[lane].place)
             } else {
@@ -411,7 +457,8 @@ unsafe fn call_on_residue(
 type Call = (unsafe extern "C" fn(*mut *mut c_void), *mut *mut c_void);
 
 impl Runner {
-    fn prepare(&self, record: &mut ThreadRecord, thread: u32) -> Call {
+    fn prepare(&mut self, record: &mut ThreadRecord, thread: u32) -> Call {
+        self.copies[thread as usize].clear();
         let work = self.work.as_ref().expect("a launch has begun");
         let [x, y, _] = work.block;
         record.thread = [thread % x, thread / x % y, thread / x / y];

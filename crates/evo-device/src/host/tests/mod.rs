@@ -6,6 +6,7 @@ mod instrument;
 mod kernels;
 mod library;
 mod numerics;
+mod ptx;
 mod shared_zones;
 mod slices;
 mod sync;

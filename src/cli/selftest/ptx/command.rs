@@ -1,0 +1,157 @@
+//! Opens the device, loads the probes, runs a check for each instruction and shape.
+
+use evo_device::device::Device;
+use evo_device::open::open;
+use evo_protocol::binary::{HEADER_END, KernelSource};
+use evo_protocol::device::{DeviceInfo, DeviceKind};
+use evo_protocol::envelope::ErrorCode;
+use evo_space::genome::ContentHash;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng;
+
+use super::operands::Numbers;
+use super::probe::Probe;
+use super::{moves, numbers, products};
+use crate::cli::error::CliError;
+use crate::cli::selftest::checks::SelftestReport;
+use crate::cli::session::{self, DeviceSetup};
+use crate::compile::compile_one;
+
+/// Kernels that the checks launch.
+const PROBES: &str = include_str!("probes.cu");
+
+/// Runs the checks whose name contains `only`, or all.
+///
+/// # Errors
+/// There is no compiler or no device, or the probes do not compile.
+pub fn run(
+    setup: &DeviceSetup,
+    only: Option<&str>,
+    seed: u64,
+) -> Result<(serde_json::Value, SelftestReport), CliError> {
+    eprintln!("seed {seed}: repeat with --seed {seed}");
+    let rows = rows();
+    let binary = compile_one(&setup.farm, source(&rows))?.map_err(|verdict| {
+        CliError::harness(format!("the probe kernels do not compile: {}", verdict.message))
+    })?;
+    let image = std::fs::read(&binary.path)?;
+    let cubin = session::support_cubin(setup)?;
+    let mut device: Box<dyn Device> =
+        open(&setup.choice.spec, cubin.as_deref(), session::rooms(setup.sandbox)?)
+            .map_err(|error| CliError::environment(error.to_string()).with_code(ErrorCode::NoDevice))?;
+    let info = device.info().clone();
+    let entries: Vec<String> = rows.iter().map(|row| row.entry.to_string()).collect();
+    let failed = |error: evo_protocol::device::DeviceError| CliError::environment(error.to_string());
+    let module = device.load(&image, &entries).map_err(failed)?;
+    let mut probe = Probe { device: device.as_mut(), module };
+    let mut report = SelftestReport::default();
+    for row in rows.iter().filter(|row| only.is_none_or(|only| row.entry.contains(only))) {
+        if let Some(why) = row.missing(&info) {
+            report.skip(row.entry, why);
+            continue;
+        }
+        let mut drawn = Numbers(ChaCha8Rng::seed_from_u64(seed));
+        report.add(row.entry, row.play(&mut probe, &mut drawn));
+    }
+    if report.checks.is_empty() {
+        let only = only.unwrap_or_default();
+        return Err(CliError::usage(format!("no instruction has `{only}` in its name")));
+    }
+    Ok((serde_json::to_value(info)?, report))
+}
+
+fn source(rows: &[Row]) -> KernelSource {
+    let hash = ContentHash::of(PROBES.as_bytes());
+    let symbol = format!("extern \"C\" __device__ const char evo_variant_hash[] = \"{hash}\";\n");
+    KernelSource {
+        text: format!("{symbol}{HEADER_END}{PROBES}"),
+        options: Vec::new(),
+        entries: rows.iter().map(|row| row.entry.to_string()).collect(),
+        file_name: "probes.cu".into(),
+        variant_hash: hash,
+        instrumented: false,
+    }
+}
+
+/// One check, by the entry point that it launches.
+struct Row {
+    entry: &'static str,
+    subject: Subject,
+}
+
+enum Subject {
+    Product(&'static products::Shape),
+    /// Matrices, and whether they are transposed.
+    Load(usize, bool),
+    Store(usize, bool),
+    /// Bytes of a piece, and whether only a part is read.
+    Copy(usize, bool),
+    Groups,
+    Barriers,
+    Exponentials,
+    Packs,
+    Unpacks,
+    Reductions,
+}
+
+impl Row {
+    /// Why it cannot run on this device.
+    fn missing(&self, info: &DeviceInfo) -> Option<&'static str> {
+        let number = info.arch.trim_start_matches("sm_").trim_end_matches(['a', 'f']).parse::<u32>();
+        let old = |least: u32| info.kind == DeviceKind::Cuda && number.as_ref().is_ok_and(|own| *own < least);
+        match self.subject {
+            Subject::Store(..) if old(90) => Some("stmatrix needs sm_90"),
+            _ if old(80) => Some("the probes need sm_80"),
+            _ => None,
+        }
+    }
+
+    fn play(&self, probe: &mut Probe<'_>, drawn: &mut Numbers) -> Result<String, String> {
+        match self.subject {
+            Subject::Product(shape) => products::check(probe, shape, drawn),
+            Subject::Load(count, transposed) => moves::loads(probe, self.entry, (count, transposed), drawn),
+            Subject::Store(count, transposed) => moves::stores(probe, self.entry, (count, transposed), drawn),
+            Subject::Copy(bytes, zfill) => moves::copies(probe, self.entry, (bytes, zfill), drawn),
+            Subject::Groups => moves::groups(probe, drawn),
+            Subject::Barriers => moves::barriers(probe, drawn),
+            Subject::Exponentials => numbers::exponentials(probe, drawn),
+            Subject::Packs => numbers::packs(probe, drawn),
+            Subject::Unpacks => numbers::unpacks(probe),
+            Subject::Reductions => numbers::reductions(probe, drawn),
+        }
+    }
+}
+
+fn rows() -> Vec<Row> {
+    let products = products::SHAPES.iter().map(|shape| (shape.entry, Subject::Product(shape)));
+    let moves = [
+        ("load_x1", Subject::Load(1, false)),
+        ("load_x2", Subject::Load(2, false)),
+        ("load_x4", Subject::Load(4, false)),
+        ("load_x1_trans", Subject::Load(1, true)),
+        ("load_x2_trans", Subject::Load(2, true)),
+        ("load_x4_trans", Subject::Load(4, true)),
+        ("store_x1", Subject::Store(1, false)),
+        ("store_x2", Subject::Store(2, false)),
+        ("store_x4", Subject::Store(4, false)),
+        ("store_x1_trans", Subject::Store(1, true)),
+        ("store_x2_trans", Subject::Store(2, true)),
+        ("store_x4_trans", Subject::Store(4, true)),
+        ("copy_ca_4", Subject::Copy(4, false)),
+        ("copy_ca_8", Subject::Copy(8, false)),
+        ("copy_ca_16", Subject::Copy(16, false)),
+        ("copy_cg_16", Subject::Copy(16, false)),
+        ("copy_cg_16_l2", Subject::Copy(16, false)),
+        ("copy_ca_4_zfill", Subject::Copy(4, true)),
+        ("copy_ca_8_zfill", Subject::Copy(8, true)),
+        ("copy_ca_16_zfill", Subject::Copy(16, true)),
+        ("copy_cg_16_zfill", Subject::Copy(16, true)),
+        ("copy_groups", Subject::Groups),
+        ("named_barriers", Subject::Barriers),
+        ("exponentials", Subject::Exponentials),
+        ("packs", Subject::Packs),
+        ("unpacks", Subject::Unpacks),
+        ("reductions", Subject::Reductions),
+    ];
+    products.chain(moves).map(|(entry, subject)| Row { entry, subject }).collect()
+}

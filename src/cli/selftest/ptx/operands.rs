@@ -1,0 +1,174 @@
+//! Matrices for `mma`: one family for each way in which a sum of products can be hard.
+
+use half::{bf16, f16};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::Rng;
+
+/// The type of an operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operand {
+    Half,
+    Brain,
+}
+
+impl Operand {
+    /// The bits of the nearest number.
+    pub fn bits(self, value: f64) -> u16 {
+        match self {
+            Operand::Half => f16::from_f64(value).to_bits(),
+            Operand::Brain => bf16::from_f64(value).to_bits(),
+        }
+    }
+
+    /// The number of some bits.
+    pub fn value(self, bits: u16) -> f64 {
+        match self {
+            Operand::Half => f16::from_bits(bits).to_f64(),
+            Operand::Brain => bf16::from_bits(bits).to_f64(),
+        }
+    }
+
+    /// Powers of two between which most numbers of the type lie; products of two at the upper end fit fp32.
+    fn exponents(self) -> (i32, i32) {
+        match self {
+            Operand::Half => (-14, 15),
+            Operand::Brain => (-60, 60),
+        }
+    }
+
+    /// The least positive number.
+    fn subnormal(self) -> f64 {
+        match self {
+            Operand::Half => f16::from_bits(1).to_f64(),
+            Operand::Brain => bf16::from_bits(1).to_f64(),
+        }
+    }
+}
+
+/// What the numbers are like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// Small integers, whose sums are exact in every order.
+    Integers,
+    Normal,
+    /// Magnitudes over the type's whole range.
+    Mixed,
+    /// Terms that cancel but for little.
+    Cancelling,
+    Subnormal,
+    /// Infinities and NaN among normal numbers.
+    Special,
+}
+
+/// All of them.
+pub const FAMILIES: [Family; 6] =
+    [Family::Integers, Family::Normal, Family::Mixed, Family::Cancelling, Family::Subnormal, Family::Special];
+
+/// Numbers from a seed.
+pub struct Numbers(pub ChaCha8Rng);
+
+impl Numbers {
+    /// Uniform in [0, 1).
+    pub fn unit(&mut self) -> f64 {
+        f64::from(self.0.next_u32()) / 4_294_967_296.0
+    }
+
+    /// Below `end`.
+    pub fn below(&mut self, end: u32) -> u32 {
+        self.0.next_u32() % end
+    }
+
+    /// Uniform in [-1, 1).
+    pub fn signed(&mut self) -> f64 {
+        2.0 * self.unit() - 1.0
+    }
+
+    /// Roughly normal: the sum of twelve uniform numbers has variance one.
+    pub fn normal(&mut self) -> f64 {
+        (0..12).map(|_| self.unit()).sum::<f64>() - 6.0
+    }
+
+    fn operand(&mut self, family: Family, operand: Operand) -> f64 {
+        let (low, high) = operand.exponents();
+        match family {
+            Family::Integers => f64::from(self.below(17)) - 8.0,
+            Family::Normal | Family::Cancelling => self.normal(),
+            Family::Mixed => {
+                let exponent = low + self.below((high - low) as u32) as i32;
+                self.signed() * 2f64.powi(exponent)
+            }
+            Family::Subnormal if self.below(2) == 0 => f64::from(self.below(9)) * operand.subnormal(),
+            Family::Subnormal => self.normal(),
+            Family::Special => match self.below(64) {
+                0 => f64::INFINITY,
+                1 => f64::NEG_INFINITY,
+                2 => f64::NAN,
+                3 => 0.0,
+                _ => self.normal(),
+            },
+        }
+    }
+}
+
+/// Products of `tiles` pairs of matrices, each with a matrix to add.
+pub struct Products {
+    pub depth: usize,
+    pub operand: Operand,
+    /// 16 x depth, by rows.
+    pub a: Vec<u16>,
+    /// depth x 8, by rows.
+    pub b: Vec<u16>,
+    /// 16 x 8, by rows; exact in the accumulator's type.
+    pub c: Vec<f64>,
+}
+
+impl Products {
+    /// Matrices of one family. `narrow` accumulators are fp16.
+    pub fn draw(
+        numbers: &mut Numbers,
+        family: Family,
+        operand: Operand,
+        (depth, tiles, narrow): (usize, usize, bool),
+    ) -> Products {
+        let mut matrix = |count: usize| -> Vec<u16> {
+            (0..tiles * count).map(|_| operand.bits(numbers.operand(family, operand))).collect()
+        };
+        let (a, mut b) = (matrix(16 * depth), matrix(8 * depth));
+        if family == Family::Cancelling {
+            cancel(&mut b, depth, operand);
+        }
+        let rounded =
+            |value: f64| if narrow { f16::from_f64(value).to_f64() } else { f64::from(value as f32) };
+        let c = (0..128 * tiles)
+            .map(|_| match family {
+                Family::Integers => f64::from(numbers.below(129)) - 64.0,
+                _ => rounded(numbers.operand(family, Operand::Half)),
+            })
+            .collect();
+        Products { depth, operand, a, b, c }
+    }
+
+    /// The exact element, and the sum of the magnitudes of its terms.
+    pub fn exact(&self, tile: usize, row: usize, column: usize) -> (f64, f64) {
+        let start = self.c[tile * 128 + row * 8 + column];
+        let term = |k: usize| {
+            let a = self.operand.value(self.a[(tile * 16 + row) * self.depth + k]);
+            a * self.operand.value(self.b[(tile * self.depth + k) * 8 + column])
+        };
+        let terms = (0..self.depth).map(term);
+        terms.fold((start, start.abs()), |(sum, size), term| (sum + term, size + term.abs()))
+    }
+}
+
+/// Makes the odd rows of B nearly the negatives of the rows before them: with equal columns of A next to each other
+/// little would be left, and with others the signs alternate.
+fn cancel(b: &mut [u16], depth: usize, operand: Operand) {
+    for tile in b.chunks_exact_mut(8 * depth) {
+        for at in 0..tile.len() {
+            if at / 8 % 2 == 1 {
+                let near = operand.value(tile[at - 8]);
+                tile[at] = operand.bits(-near * (1.0 + 1.0 / 64.0));
+            }
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! A device with the probe kernels: buffers from values, a launch, values back.
+
+use evo_device::device::{BoundArgument, BoundLaunch, Device, ModuleId};
+use evo_protocol::device::DeviceError;
+
+/// The module of the probes on an open device.
+pub struct Probe<'a> {
+    pub device: &'a mut dyn Device,
+    pub module: ModuleId,
+}
+
+/// Bytes of plain numbers, as devices have them.
+pub trait AsBytes {
+    fn as_bytes(&self) -> Vec<u8>;
+}
+
+macro_rules! as_bytes {
+    ($($number:ty)*) => {
+        $(impl AsBytes for &[$number] {
+            fn as_bytes(&self) -> Vec<u8> {
+                self.iter().flat_map(|value| value.to_le_bytes()).collect()
+            }
+        })*
+    };
+}
+as_bytes!(u8 u16 u32 f32);
+
+impl Probe<'_> {
+    /// Runs `blocks` blocks of `threads` on these inputs, then the outputs of so many bytes; gives the outputs.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn run(
+        &mut self,
+        entry: &str,
+        [blocks, threads]: [usize; 2],
+        inputs: &[&dyn AsBytes],
+        outputs: &[usize],
+    ) -> Result<Vec<Vec<u8>>, String> {
+        let text = |error: DeviceError| error.to_string();
+        let mut buffers = Vec::new();
+        for input in inputs {
+            let bytes = input.as_bytes();
+            let buffer = self.device.allocate("in", bytes.len() as u64).map_err(text)?;
+            self.device.write(buffer, &bytes).map_err(text)?;
+            buffers.push(buffer);
+        }
+        for bytes in outputs {
+            let buffer = self.device.allocate("out", *bytes as u64).map_err(text)?;
+            self.device.fill(buffer, 0x5a5a_5a5a).map_err(text)?;
+            buffers.push(buffer);
+        }
+        let launch = BoundLaunch {
+            entry: entry.into(),
+            grid: [blocks as u32, 1, 1],
+            block: [threads as u32, 1, 1],
+            shared_bytes: 0,
+            cluster: None,
+            cooperative: false,
+            programmatic: false,
+            arguments: buffers.iter().map(|buffer| BoundArgument::Buffer(*buffer)).collect(),
+        };
+        let ended = self.device.launch(self.module, &[launch]).and_then(|()| self.device.synchronize());
+        ended.map_err(text)?;
+        let answers = buffers[inputs.len()..].iter().map(|buffer| self.device.read(*buffer).map_err(text));
+        let answers = answers.collect::<Result<Vec<_>, _>>()?;
+        for buffer in buffers {
+            self.device.free(buffer).map_err(text)?;
+        }
+        Ok(answers)
+    }
+}
+
+/// Numbers of a buffer.
+pub fn words(bytes: &[u8]) -> Vec<u32> {
+    let four = |four: &[u8]| u32::from_le_bytes([four[0], four[1], four[2], four[3]]);
+    bytes.chunks_exact(4).map(four).collect()
+}
+
+/// The same as floats.
+pub fn floats(bytes: &[u8]) -> Vec<f32> {
+    words(bytes).into_iter().map(f32::from_bits).collect()
+}
+
+/// The same as halves of either type.
+pub fn halves(bytes: &[u8]) -> Vec<u16> {
+    bytes.chunks_exact(2).map(|two| u16::from_le_bytes([two[0], two[1]])).collect()
+}
