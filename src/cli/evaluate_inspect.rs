@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use super::aim::SANITIZE;
 use super::counters::{CounterOrder, CounterSubject, look};
+use super::device_lane;
 use super::error::CliError;
-use super::evaluate_judge::JudgedCandidate;
+use super::judged_candidate::JudgedCandidate;
 use super::one_args::TestOneArgs;
 use super::profile::attributes_of;
 use super::sanitize_args::SanitizerChoice;
-use super::session;
 use super::trial::AskedCandidate;
 use crate::inspect::profile::{KnownSources, MetricSet};
 use crate::inspect::sanitize::{
@@ -58,9 +58,10 @@ fn sanitized(
     asked: &AskedCandidate,
     job: &Job,
 ) -> Result<(GateReport, Option<Verdict>), CliError> {
-    let options = session::lane_options(&asked.setup, one.worker_command.as_deref(), Some(asked.kernel()?))?;
+    let options =
+        device_lane::lane_options(&asked.setup, one.run.worker_command.as_deref(), Some(asked.kernel()?))?;
     let plans = shapes(job);
-    let order = SanitizeOrder { options: &options, job, plans: &plans, limit: one.limits.limit_tool };
+    let order = SanitizeOrder { options: &options, job, plans: &plans, limit: one.run.limits.limit_tool };
     if asked.setup.choice.kind != DeviceKind::Cuda {
         // Guard pages and barrier detection stand in; that they find nothing is not a pass of the tool.
         let not_run = |why: String| GateReport::not_run(Gate::Sanitize, why);
@@ -102,7 +103,8 @@ pub fn profile(
     let subject = judged.job.as_ref().zip(judged.device.as_ref()).filter(|_| passed);
     let Some((job, device)) = subject else { return Ok(Err("the candidate did not pass".into())) };
     let Some(plan) = job.timed.first() else { return Ok(Err("no problem is timed".into())) };
-    let options = session::lane_options(&asked.setup, one.worker_command.as_deref(), Some(asked.kernel()?))?;
+    let options =
+        device_lane::lane_options(&asked.setup, one.run.worker_command.as_deref(), Some(asked.kernel()?))?;
     let evaluation = &judged.single.evaluation;
     let mut times = evaluation.measurements.iter();
     let time = times.find(|own| own.problem == plan.name && own.mode == judged.mode);
@@ -119,7 +121,7 @@ pub fn profile(
         further: &[],
         ncu: None,
         keep_report: false,
-        limit: one.limits.limit_tool,
+        limit: one.run.limits.limit_tool,
     };
     let looked = look(&CounterSubject { options: &options, job, sources }, &order)?;
     Ok(Ok(fields(&looked.profile).fields))

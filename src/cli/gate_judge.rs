@@ -6,6 +6,7 @@ use evo_protocol::measurement::TimingMode;
 
 use super::aim::Aim;
 use super::call::Call;
+use super::device_lane;
 use super::error::CliError;
 use super::evaluate_judge::{JudgedRival, ranking_rival};
 use super::one_args::TestOneArgs;
@@ -108,7 +109,7 @@ pub fn judge(
     let (allowed, missing): (Vec<&str>, Vec<&str>) =
         missing.into_iter().partition(|name| one.allow_not_run.iter().any(|own| own == name));
     let owned = |names: Vec<&str>| names.into_iter().map(String::from).collect::<Vec<String>>();
-    let options = session::lane_options(&asked.setup, one.worker_command.as_deref(), Some(kernel))?;
+    let options = device_lane::lane_options(&asked.setup, one.run.worker_command.as_deref(), Some(kernel))?;
     let mut judged = JudgedGate::refused(single, mode, device);
     (judged.allowed, judged.missing) = (owned(allowed), owned(missing));
     (judged.toolchain, judged.options) = (toolchain, Some(options));

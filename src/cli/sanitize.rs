@@ -10,11 +10,12 @@ use serde_json::json;
 use super::aim::{Aim, SANITIZE};
 use super::answer::Answer;
 use super::call::Call;
+use super::device_lane;
 use super::error::CliError;
 use super::exit_code::ExitCode;
+use super::output;
 use super::sanitize_args::{SanitizeArgs, SanitizerChoice};
 use super::trial::{self, AskedCandidate};
-use super::{output, session};
 use crate::inspect::sanitize::{
     SanitizeOrder, SanitizerFinding, SanitizerOutcome, SanitizerState, run_check, run_without, shapes,
 };
@@ -122,9 +123,11 @@ fn look(
     let device = Some(opened.lane.info().name.clone());
     // Its process holds the device, which the tool's is to have for itself.
     drop(opened);
-    let options = session::lane_options(&asked.setup, one.worker_command.as_deref(), Some(asked.kernel()?))?;
+    let options =
+        device_lane::lane_options(&asked.setup, one.run.worker_command.as_deref(), Some(asked.kernel()?))?;
     let plans = shapes(&job);
-    let order = SanitizeOrder { options: &options, job: &job, plans: &plans, limit: one.limits.limit_tool };
+    let order =
+        SanitizeOrder { options: &options, job: &job, plans: &plans, limit: one.run.limits.limit_tool };
     let mut looked = match tool {
         Ok(tool) => {
             // One at a time: the tool listens on a port.

@@ -90,7 +90,7 @@ fn repro(session: &RequestSession<'_>, space: &str) -> String {
     let quoted = evo_space::shell::quote(space);
     format!(
         "evo evaluate {quoted} --request REQUEST.json --device {} --seed {}",
-        session.arguments.one.device, session.seed
+        session.arguments.one.run.device, session.seed
     )
 }
 
@@ -119,8 +119,8 @@ fn resolved(
         launch: own.launches.as_deref().map(|text| TextChoice::Given { name: "candidate.launches", text }),
         out: &one.candidate.out,
         study: None,
-        device: candidate::kind_of(&one.device),
-        render_apart: one.access.access().render_apart,
+        device: candidate::kind_of(&one.run.device),
+        render_apart: one.run.access.access().render_apart,
     };
     resolve(file, &request).map_err(candidate::error)
 }

@@ -8,6 +8,7 @@ use evo_space::genome::ContentHash;
 
 use super::baselines::MeasuredBaselines;
 use crate::cli::aim::{self, Aim};
+use crate::cli::device_lane;
 use crate::cli::error::CliError;
 use crate::cli::evaluate_args::EvaluateArgs;
 use crate::cli::session::{self, DeviceSetup};
@@ -47,9 +48,9 @@ impl<'a> RequestSession<'a> {
     pub fn begin(arguments: &'a EvaluateArgs) -> Result<RequestSession<'a>, CliError> {
         let one = &arguments.one;
         aim::check_names(&one.allow_not_run, Aim::Evaluate)?;
-        let mut setup = session::setup(&one.device, None)?.fenced(one.sandbox).within(&one.limits);
+        let mut setup = session::setup_for(&one.run)?;
         setup.warm = Some(Arc::new(WarmCompiler::start(&setup.farm)?));
-        let seed = one.seed.map_or_else(seed::random, Ok)?;
+        let seed = one.run.seed.map_or_else(seed::random, Ok)?;
         Ok(RequestSession { arguments, seed, warm: None, setup })
     }
 
@@ -107,7 +108,7 @@ impl<'a> RequestSession<'a> {
                     .about_request());
             }
         };
-        let file = catalog::open_with(&name, self.arguments.one.access.access())?;
+        let file = catalog::open_with(&name, self.arguments.one.run.access.access())?;
         Ok((name, file))
     }
 
@@ -126,8 +127,8 @@ impl<'a> RequestSession<'a> {
             warm.lane.limit_steps(setup.step_max);
             return Ok((warm, false));
         }
-        let command = self.arguments.one.worker_command.as_deref();
-        let lane = session::lane(setup, command, Some(session::kernel_of(file)?))?;
+        let command = self.arguments.one.run.worker_command.as_deref();
+        let lane = device_lane::lane(setup, command, Some(session::kernel_of(file)?))?;
         Ok((WarmTask { key: key.clone(), lane, baselines: MeasuredBaselines::new() }, true))
     }
 }

@@ -10,6 +10,7 @@ use super::conditions::{JudgedUnder, definition};
 use super::inputs;
 use super::stage::{Stage, StudyIdentity};
 use crate::cli::args::SweepArgs;
+use crate::cli::device_lane;
 use crate::cli::error::CliError;
 use crate::cli::session::{self, DeviceSetup};
 use crate::cli::trial;
@@ -72,13 +73,13 @@ impl LiveSubject {
         let kernel = session::kernel_of(&self.file)?;
         let problems = session::problems(kernel, self.setup.choice.kind, &self.problems)?;
         let command = self.worker_command.as_deref();
-        let lane = session::lane(&self.setup, command, Some(kernel))?;
+        let lane = device_lane::lane(&self.setup, command, Some(kernel))?;
         let recipe = session::recipe(kernel, &problems, &self.setup, &lane, seed)?;
         let genome = self.file.space.genome(configuration);
         let genome = genome.ok_or_else(|| CliError::harness("the variant is not of this space"))?;
         let compile = |prepared: &PreparedKernel| trial::compile(&self.setup, prepared);
         match single::job(&recipe, genome, configuration.clone(), false, compile)? {
-            Ok((_, job)) => Ok((job, session::lane_options(&self.setup, command, Some(kernel))?)),
+            Ok((_, job)) => Ok((job, device_lane::lane_options(&self.setup, command, Some(kernel))?)),
             Err(refused) => {
                 Err(CliError::harness(format!("the variant is refused now: {}", refused.verdict.label())))
             }
@@ -90,7 +91,7 @@ impl LiveSubject {
         let kernel = session::kernel_of(&self.file)?;
         let problems = session::problems(kernel, self.setup.choice.kind, &self.problems)?;
         let farm = farm(&self.setup, inbox)?;
-        let mut lane = session::lane(&self.setup, self.worker_command.as_deref(), Some(kernel))?;
+        let mut lane = device_lane::lane(&self.setup, self.worker_command.as_deref(), Some(kernel))?;
         let recipe = session::recipe(kernel, &problems, &self.setup, &lane, seed)?;
         let space = &self.file.space;
         let default = space.configuration(&space.default_genome());
