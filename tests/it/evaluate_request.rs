@@ -11,17 +11,12 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::json_schema;
+use crate::support::{self, BRIEF, answer, scale};
 
 const SOURCE: &str = r#"extern "C" __global__ void scale(const float* x, float* y, int n) {
     int at = blockIdx.x * 64 + threadIdx.x;
     if (at >= n) return;
     y[at] = VALUE;
-}
-"#;
-
-const NAIVE: &str = r#"
-extern "C" __global__ void naive(const float* x, float* y, int n) {
-    for (int at = 0; at < n; ++at) y[at] = 2.0f * x[at];
 }
 "#;
 
@@ -55,18 +50,11 @@ fn source(value: &str) -> String {
 }
 
 fn stage() -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
-    write("scale.cu", &source("2.0f * x[at]"));
-    write("naive.cu", NAIVE);
-    write("scale.toml", &format!("{HEAD}\n{}", vectors!()));
-    folder
+    scale::stage_with("scale.cu", &source("2.0f * x[at]"), HEAD)
 }
 
 fn evo(folder: &Path, words: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
-    let all = format!("evaluate {words} --device host --seed 424242");
-    command.current_dir(folder).args(all.split_whitespace()).env("EVO_CACHE_DIR", folder.join("cache"));
+    let mut command = support::evo(folder, &format!("evaluate {words} {BRIEF} --device host --seed 424242"));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -87,8 +75,7 @@ fn run(folder: &Path, words: &str, input: &[u8]) -> Output {
 fn answers(folder: &Path, words: &str, input: &[u8]) -> (Vec<Value>, Option<i32>) {
     let output = run(folder, words, input);
     let text = String::from_utf8(output.stdout).unwrap();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schemas/evaluate-answer.schema.json");
-    let schema: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    let schema = answer::schema("evaluate-answer");
     let read = |line: &str| {
         let answer: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
         assert_eq!(json_schema::fault(&schema, &answer), None, "{answer}");
