@@ -257,7 +257,11 @@ fn a_sanitizer_that_is_demanded_and_absent_keeps_a_candidate_from_being_accepted
     assert_eq!(incumbent(root), None);
     let allowed = check(root, "WORK=1 --sanitize --allow-not-run sanitize", 0, "pass");
     assert_eq!(allowed["allowed_not_run"], serde_json::json!(["sanitize"]));
-    assert_eq!(check(root, "WORK=1", 0, "pass")["result"]["bottleneck"], Value::Null);
+    let plain = check(root, "WORK=1", 0, "pass");
+    assert_eq!(plain["result"]["bottleneck"], Value::Null);
+    // The host's compiler reports no registers.
+    assert_eq!(plain["result"]["resources"][0]["registers"], Value::Null, "{plain}");
+    assert!(plain["reasons"]["result.resources.0.registers"].is_string(), "{plain}");
 }
 
 #[test]

@@ -154,6 +154,31 @@ fn each_level_goes_as_far_as_it_says() {
 }
 
 #[test]
+fn a_request_that_comes_again_gets_its_answer_again() {
+    let folder = stage();
+    let good = source("2.0f * x[at]");
+    let wrong = source("3.0f * x[at]");
+    let ask =
+        |id: &str, text: &str, level: &str| asks(id, text, json!({ "level": level, "tag": { "g": id } }));
+    let requests = [
+        ask("a", &good, "quick"),
+        ask("b", &wrong, "quick"),
+        ask("c", &good, "quick"),
+        ask("d", &wrong, "quick"),
+        ask("e", &good, "tiny"),
+        ask("f", &good, "confirm"),
+        ask("g", &good, "confirm"),
+    ];
+    let (told, _) = answers(folder.path(), "scale.toml --stdin", &lines(&requests));
+    let cached: Vec<bool> = told.iter().map(|answer| answer["cached"] == true).collect();
+    assert_eq!(cached, [false, false, true, true, false, false, false]);
+    let (first, again) = (&told[0], &told[2]);
+    assert_eq!((&again["id"], &again["line"], &again["tag"]["g"]), (&"c".into(), &3.into(), &"c".into()));
+    assert_eq!((&again["performance"], &again["scores"]), (&first["performance"], &first["scores"]));
+    assert_eq!((word(&told[3], "verdict"), &told[3]["scores"]), ("wrong_answer", &Value::Null));
+}
+
+#[test]
 fn an_agent_learns_nothing_of_the_run() {
     let folder = stage();
     let hidden = source("n > 50000 ? x[at] : 2.0f * x[at]");
@@ -234,7 +259,9 @@ fn bad_lines_are_answered_and_the_next_one_is_judged() {
         (b"{\"id\": 4, \"task\": {\"dir\": \"x\"}, \"candidate\": {\"kind\": \"configuration\"}}", json!(4)),
     ];
     let mut input = Vec::new();
-    for (line, _) in &bad {
+    for (at, (line, _)) in bad.iter().enumerate() {
+        // Another text each time: a request that comes again is not judged again.
+        let good = good.replacen("extern", &format!("/* {at} */ extern"), 1);
         input.extend([line, &b"\n"[..], good.as_bytes(), b"\n"].concat());
     }
     // Half a line at the end.
@@ -284,6 +311,12 @@ fn one_request_comes_from_a_file_or_from_stdin() {
         assert_eq!(output.status.code(), Some(2), "`{words}` {code}: {told}");
         assert!(output.stdout.is_empty() && told.contains("cannot read the request"), "`{words}`: {told}");
     }
+    // With `--json` there is one object all the same: the answer, or why there is none.
+    let (told, code) = answers(root, "--request r.json --json", b"");
+    assert_eq!((word(&told[0], "verdict"), code, told.len()), ("pass", Some(0), 1));
+    let output = run(root, "--request missing --json", b"");
+    let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &object["error"]["code"]), (Some(2), &"bad_file".into()), "{object}");
     for words in [
         "scale.toml --quick",
         "scale.toml --emit trace",

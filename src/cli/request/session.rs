@@ -7,6 +7,7 @@ use std::time::Instant;
 use evo_space::genome::ContentHash;
 
 use super::baselines::MeasuredBaselines;
+use super::known::KnownAnswers;
 use crate::cli::aim::{self, Aim};
 use crate::cli::error::CliError;
 use crate::cli::evaluate_args::EvaluateArgs;
@@ -36,6 +37,7 @@ pub struct RequestSession<'a> {
     /// Of the inputs: one for the whole session, so that answers of the reference are computed once.
     pub seed: u64,
     pub warm: Option<WarmTask>,
+    pub known: KnownAnswers,
     setup: DeviceSetup,
 }
 
@@ -50,7 +52,7 @@ impl<'a> RequestSession<'a> {
         let mut setup = session::setup(&one.device, None)?.fenced(one.sandbox).within(&one.limits);
         setup.warm = Some(Arc::new(WarmCompiler::start(&setup.farm)?));
         let seed = one.seed.map_or_else(seed::random, Ok)?;
-        Ok(RequestSession { arguments, seed, warm: None, setup })
+        Ok(RequestSession { arguments, seed, warm: None, known: KnownAnswers::default(), setup })
     }
 
     /// The device and its compilers within what a request may take, and by when it wants its answer.
