@@ -47,7 +47,7 @@ impl Operand {
 
 /// What the numbers are like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
+pub enum OperandFamily {
     /// Small integers, whose sums are exact in every order.
     Integers,
     Normal,
@@ -61,13 +61,19 @@ pub enum Family {
 }
 
 /// All of them.
-pub const FAMILIES: [Family; 6] =
-    [Family::Integers, Family::Normal, Family::Mixed, Family::Cancelling, Family::Subnormal, Family::Special];
+pub const FAMILIES: [OperandFamily; 6] = [
+    OperandFamily::Integers,
+    OperandFamily::Normal,
+    OperandFamily::Mixed,
+    OperandFamily::Cancelling,
+    OperandFamily::Subnormal,
+    OperandFamily::Special,
+];
 
-/// Numbers from a seed.
-pub struct Numbers(pub ChaCha8Rng);
+/// DrawnNumbers from a seed.
+pub struct DrawnNumbers(pub ChaCha8Rng);
 
-impl Numbers {
+impl DrawnNumbers {
     /// Uniform in [0, 1).
     pub fn unit(&mut self) -> f64 {
         f64::from(self.0.next_u32()) / 4_294_967_296.0
@@ -88,18 +94,18 @@ impl Numbers {
         (0..12).map(|_| self.unit()).sum::<f64>() - 6.0
     }
 
-    fn operand(&mut self, family: Family, operand: Operand) -> f64 {
+    fn operand(&mut self, family: OperandFamily, operand: Operand) -> f64 {
         let (low, high) = operand.exponents();
         match family {
-            Family::Integers => f64::from(self.below(17)) - 8.0,
-            Family::Normal | Family::Cancelling => self.normal(),
-            Family::Mixed => {
+            OperandFamily::Integers => f64::from(self.below(17)) - 8.0,
+            OperandFamily::Normal | OperandFamily::Cancelling => self.normal(),
+            OperandFamily::Mixed => {
                 let exponent = low + self.below((high - low) as u32) as i32;
                 self.signed() * 2f64.powi(exponent)
             }
-            Family::Subnormal if self.below(2) == 0 => f64::from(self.below(9)) * operand.subnormal(),
-            Family::Subnormal => self.normal(),
-            Family::Special => match self.below(64) {
+            OperandFamily::Subnormal if self.below(2) == 0 => f64::from(self.below(9)) * operand.subnormal(),
+            OperandFamily::Subnormal => self.normal(),
+            OperandFamily::Special => match self.below(64) {
                 0 => f64::INFINITY,
                 1 => f64::NEG_INFINITY,
                 2 => f64::NAN,
@@ -125,8 +131,8 @@ pub struct Products {
 impl Products {
     /// Matrices of one family. `narrow` accumulators are fp16.
     pub fn draw(
-        numbers: &mut Numbers,
-        family: Family,
+        numbers: &mut DrawnNumbers,
+        family: OperandFamily,
         operand: Operand,
         (depth, tiles, narrow): (usize, usize, bool),
     ) -> Products {
@@ -134,14 +140,14 @@ impl Products {
             (0..tiles * count).map(|_| operand.bits(numbers.operand(family, operand))).collect()
         };
         let (a, mut b) = (matrix(16 * depth), matrix(8 * depth));
-        if family == Family::Cancelling {
+        if family == OperandFamily::Cancelling {
             cancel(&mut b, depth, operand);
         }
         let rounded =
             |value: f64| if narrow { f16::from_f64(value).to_f64() } else { f64::from(value as f32) };
         let c = (0..128 * tiles)
             .map(|_| match family {
-                Family::Integers => f64::from(numbers.below(129)) - 64.0,
+                OperandFamily::Integers => f64::from(numbers.below(129)) - 64.0,
                 _ => rounded(numbers.operand(family, Operand::Half)),
             })
             .collect();
