@@ -157,6 +157,9 @@ fn their_mistakes_are_found_without_a_gpu() {
         assert!(template.contains(line), "{line}");
         let text = template.replacen(line, broken, 1);
         fs::write(folder.path().join("attention_mma.cu.j2"), text).unwrap();
-        assert_eq!(judged(&folder, &words), verdict, "{line} -> {broken}");
+        let found = judged(&folder, &words);
+        // What is read too early differs between the orders of warps; either gate may see it first.
+        let differs = verdict == "wrong_answer" && found == "nondeterministic";
+        assert!(found == verdict || differs, "{line} -> {broken}: {found}, not {verdict}");
     }
 }
