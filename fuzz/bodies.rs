@@ -17,6 +17,7 @@ use evo::kernel::load::candidate;
 use evo::kernel::{catalog, signature};
 use evo::replay::Recording;
 use evo::report::text;
+use evo::request::lines::RequestLine;
 use evo_protocol::worker::{BufferSpan, Frame, Request, Response};
 use evo_space::diagnostic::Diagnostics;
 use evo_space::document;
@@ -180,6 +181,26 @@ pub fn recording(bytes: &[u8]) {
             assert!(recording.space.iter().take(20).all(|genome| inside(&genome)));
         }
         Err(fault) => assert!(!fault.to_string().is_empty()),
+    }
+}
+
+/// A line of requests: one that is understood, or a mistake that is told without the text being trusted.
+pub fn request(bytes: &[u8]) {
+    match evo::request::lines::whole(bytes.to_vec(), bytes.len()) {
+        RequestLine::Text(text) => match evo::request::read::request(&text) {
+            Ok(request) => {
+                let id = &request.id;
+                assert!(id.is_null() || id.is_string() || id.is_i64() || id.is_u64(), "{id}");
+                assert!(request.feedback.bytes <= 1 << 16, "{:?}", request.feedback);
+            }
+            Err(error) => {
+                assert!(!error.message.is_empty());
+                let answer = evo::request::answer::refused(&error, Some(1));
+                assert!(answer["status"] == "rejected" && answer["scores"].is_null(), "{answer}");
+            }
+        },
+        RequestLine::NotText { at, .. } => assert!(at < bytes.len()),
+        RequestLine::TooLong { .. } => {}
     }
 }
 

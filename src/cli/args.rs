@@ -130,13 +130,13 @@ impl Command {
         match self {
             Command::Sweep(arguments) => arguments.json,
             Command::TestOne(arguments) | Command::Test(arguments) | Command::Benchmark(arguments) => {
-                arguments.json
+                arguments.run.json
             }
-            Command::Evaluate(arguments) => arguments.one.json,
-            Command::Bench(arguments) => arguments.json,
-            Command::Gate(arguments) => arguments.json,
-            Command::Profile(arguments) => arguments.one.json,
-            Command::Sanitize(arguments) => arguments.one.json,
+            Command::Evaluate(arguments) => arguments.one.run.json,
+            Command::Bench(arguments) => arguments.run.json,
+            Command::Gate(arguments) => arguments.run.json,
+            Command::Profile(arguments) => arguments.one.run.json,
+            Command::Sanitize(arguments) => arguments.one.run.json,
             Command::Space(arguments) => arguments.json,
             Command::Render(arguments) => arguments.json,
             Command::Compile(arguments) => arguments.json,

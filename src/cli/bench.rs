@@ -11,6 +11,7 @@ use super::answer::Answer;
 use super::bench_args::BenchArgs;
 use super::bench_plan::{self, BenchPlan};
 use super::call::Call;
+use super::device_lane;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::session::{self, DeviceSetup};
@@ -37,10 +38,10 @@ const LINES_MAX: usize = 60;
 /// # Errors
 /// The command line or a file is wrong, a peer does not start, the device is lost, or files cannot be written.
 pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
-    arguments.limits.begin(call)?;
-    let setup = session::setup(&arguments.device, None)?.fenced(arguments.sandbox).within(&arguments.limits);
+    arguments.run.limits.begin(call)?;
+    let setup = session::setup_for(&arguments.run)?;
     let plan = bench_plan::plan(arguments, &setup)?;
-    let seed = arguments.seed.map_or_else(seed::random, Ok)?;
+    let seed = arguments.run.seed.map_or_else(seed::random, Ok)?;
     let repro = arguments.again(&plan.target, &setup.choice.spec, seed);
     call.know(|facts| facts.repro.clone_from(&repro));
     if let [(_, only)] = &plan.candidates[..] {
@@ -49,7 +50,7 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
     check_allowed(arguments, &plan)?;
     let seats = peers::start(&plan.peers, &setup.choice.spec, arguments.quick)?;
     let kernel = session::kernel_of(&plan.space)?;
-    let mut lane = session::lane(&setup, arguments.worker_command.as_deref(), Some(kernel))?;
+    let mut lane = device_lane::lane(&setup, arguments.run.worker_command.as_deref(), Some(kernel))?;
     let names: Vec<String> = plan.shapes.iter().map(|shape| shape.problem.name.clone()).collect();
     let device = lane.info().clone();
     call.know(|facts| {

@@ -10,8 +10,7 @@ use evo_protocol::measurement::TimingMode;
 use evo_space::shell::quote;
 
 use super::candidate::named;
-use super::limits::LimitArgs;
-use super::one_args::{SandboxMode, SpaceAccessArgs};
+use super::one_args::RunArgs;
 
 /// `evo bench`
 #[derive(Debug, Args)]
@@ -40,34 +39,17 @@ pub struct BenchArgs {
     /// The run's name, part of its folder's [default: that of the file or the space]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// `auto`, `host`, `cuda` or `cuda:INDEX`
-    #[arg(long, default_value = "auto")]
-    pub device: String,
-    /// Seed of the inputs [default: random]
-    #[arg(long, allow_negative_numbers = true)]
-    pub seed: Option<u64>,
     /// The folder of evidence: the run's own is OUT/bench/DEVICE/DATE-NAME
     #[arg(long = "out", value_name = "DIR", default_value = "evidence")]
     pub out: PathBuf,
     /// With `@…`: the study, by name or folder [default: the newest of the kernel]
     #[arg(long = "study", value_name = "NAME")]
     pub study: Option<String>,
-    /// Command of a device worker instead of `evo worker`, split at spaces
-    #[arg(long = "worker-command", value_name = "COMMAND")]
-    pub worker_command: Option<String>,
     /// Let a problem, a peer or one implementation of it not run and pass all the same; the object says so (repeatable)
     #[arg(long = "allow-not-run", value_name = "NAME")]
     pub allow_not_run: Vec<String>,
     #[command(flatten)]
-    pub access: SpaceAccessArgs,
-    #[command(flatten)]
-    pub limits: LimitArgs,
-    /// Whether native code of the host device runs behind fences; `off` keeps it in a process of its own only
-    #[arg(long, value_enum, default_value_t = SandboxMode::On, value_name = "on|off", hide_possible_values = true)]
-    pub sandbox: SandboxMode,
-    /// One JSON object on stdout
-    #[arg(long)]
-    pub json: bool,
+    pub run: RunArgs,
 }
 
 /// A timing mode on a command line.
@@ -108,15 +90,12 @@ impl BenchArgs {
         many("--allow-not-run", &self.allow_not_run);
         many("--name", self.name.as_slice());
         many("--study", self.study.as_slice());
-        many("--worker-command", self.worker_command.as_slice());
         words.extend(self.rounds.map(|rounds| format!("--rounds {rounds}")));
         words.extend([format!("--device {device}"), format!("--seed {seed}")]);
         if self.out != std::path::Path::new("evidence") {
             words.push(format!("--out {}", quote(&self.out.display().to_string())));
         }
-        words.extend((self.sandbox == SandboxMode::Off).then(|| "--sandbox off".to_string()));
-        words.extend(self.access.words());
-        words.extend(self.limits.words());
+        words.extend(self.run.words());
         words.join(" ")
     }
 }

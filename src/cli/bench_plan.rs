@@ -41,7 +41,7 @@ pub fn plan(arguments: &BenchArgs, setup: &DeviceSetup) -> Result<BenchPlan, Cli
     let is_file = std::path::Path::new(&target).is_file() && !catalog::names().contains(&target.as_str());
     let file = if is_file { bench::read_bench_file(std::path::Path::new(&target))? } else { None };
     let named = file.as_ref().map_or(target.as_str(), |file| file.space.as_str());
-    let space = catalog::open_with(named, arguments.access.access())?;
+    let space = catalog::open_with(named, arguments.run.access.access())?;
     let kernel = session::kernel_of(&space)?;
     let name = match (&arguments.name, &file) {
         (Some(name), _) if is_label(name) => name.clone(),
@@ -192,7 +192,7 @@ fn resolve(arguments: &BenchArgs, space: &str, own: &BenchCandidate) -> Result<R
         out: arguments.out.clone(),
         study: arguments.study.clone().filter(|_| is_looked_up),
     };
-    candidate::resolve(&all, &candidate, &arguments.device, arguments.access.access())
+    candidate::resolve(&all, &candidate, &arguments.run.device, arguments.run.access.access())
 }
 
 /// The peers that take part: those of the files, or those that the command line names.

@@ -10,10 +10,11 @@ use super::answer::Answer;
 use super::call::Call;
 use super::error::CliError;
 use super::evaluate_args::{EvaluateArgs, Requirement};
-use super::evaluate_judge::{judge, problems, so_far};
+use super::evaluate_judge::judge;
 use super::evaluate_record::{EvaluateParts, Recorded, record};
 use super::evaluate_rule::{rule, take_log};
 use super::exit_code::ExitCode;
+use super::judged_candidate::{problems, so_far};
 use super::rival;
 use super::trial;
 use super::{evaluate_inspect, grid, output, request, session, verdict_answer};
@@ -34,7 +35,7 @@ pub fn run(arguments: &EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
         None => {}
     }
     let mut one = arguments.one.clone();
-    one.limits.total.time_limit = Some(arguments.time_limit);
+    one.run.limits.total.time_limit = Some(arguments.time_limit);
     let is_looked_up = |word: &str| word.starts_with('@') && word != "@baseline";
     // `--study` may be meant for the rival alone.
     if arguments.against.as_deref().is_some_and(is_looked_up)
@@ -119,7 +120,7 @@ fn answer(
     answer.allowed_not_run.clone_from(&judged.allowed);
     if evaluation.verdict.kind == VerdictKind::Interrupted {
         call.hit(LimitName::Total);
-        let mut limits = arguments.one.limits.total.clone();
+        let mut limits = arguments.one.run.limits.total.clone();
         limits.time_limit = Some(arguments.time_limit);
         answer = limits.used_up().into_iter().fold(answer, Answer::despite);
     }

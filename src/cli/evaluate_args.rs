@@ -106,7 +106,7 @@ pub fn share(text: &str) -> Result<f64, String> {
     let (number, unit) = text.strip_suffix('%').map_or((text, 1.0), |number| (number.trim_end(), 100.0));
     let value = number.parse::<f64>().ok().map(|number| number / unit);
     let value = value.filter(|value| (0.0..=10.0).contains(value));
-    value.ok_or_else(|| "it is not a share such as `3%` or `0.03`".to_string())
+    value.ok_or_else(|| "it is not a share from 0% to 1000%, such as `3%` or `0.03`".to_string())
 }
 
 fn factor(text: &str) -> Result<f64, String> {

@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use super::aim::SANITIZE;
 use super::counters::{CounterOrder, CounterSubject, look};
+use super::device_lane;
 use super::error::CliError;
-use super::evaluate_judge::JudgedCandidate;
+use super::judged_candidate::JudgedCandidate;
 use super::one_args::TestOneArgs;
 use super::profile::attributes_of;
 use super::sanitize::tool_on;
-use super::session;
 use super::trial::AskedCandidate;
 use crate::inspect::profile::{KnownSources, MetricSet};
 use crate::inspect::sanitize::{LookOrder, SanitizerCheck, look as look_at};
@@ -54,7 +54,8 @@ pub fn sanitized(
     job: &Job,
 ) -> Result<(GateReport, Option<Verdict>), CliError> {
     let kind = asked.setup.choice.kind;
-    let options = session::lane_options(&asked.setup, one.worker_command.as_deref(), Some(asked.kernel()?))?;
+    let options =
+        device_lane::lane_options(&asked.setup, one.run.worker_command.as_deref(), Some(asked.kernel()?))?;
     let tool = tool_on(kind, None);
     let order = LookOrder {
         kind,
@@ -62,7 +63,7 @@ pub fn sanitized(
         checks: &SanitizerCheck::ALL,
         options: &options,
         job,
-        limit: one.limits.limit_tool,
+        limit: one.run.limits.limit_tool,
         within: None,
     };
     let look = look_at(&order);
@@ -82,7 +83,8 @@ pub fn profile(
     let subject = judged.job.as_ref().zip(judged.device.as_ref()).filter(|_| passed);
     let Some((job, device)) = subject else { return Ok(Err("the candidate did not pass".into())) };
     let Some(plan) = job.timed.first() else { return Ok(Err("no problem is timed".into())) };
-    let options = session::lane_options(&asked.setup, one.worker_command.as_deref(), Some(asked.kernel()?))?;
+    let options =
+        device_lane::lane_options(&asked.setup, one.run.worker_command.as_deref(), Some(asked.kernel()?))?;
     let evaluation = &judged.single.evaluation;
     let mut times = evaluation.measurements.iter();
     let time = times.find(|own| own.problem == plan.name && own.mode == judged.mode);
@@ -99,7 +101,7 @@ pub fn profile(
         further: &[],
         ncu: None,
         keep_report: false,
-        limit: one.limits.limit_tool,
+        limit: one.run.limits.limit_tool,
     };
     let looked = look(&CounterSubject { options: &options, job, sources }, &order)?;
     Ok(Ok(fields(&looked.profile).fields))

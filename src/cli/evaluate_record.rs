@@ -6,7 +6,7 @@ use evo_space::shell::quote;
 
 use super::error::CliError;
 use super::evaluate_args::EvaluateArgs;
-use super::evaluate_judge::{JudgedCandidate, problems};
+use super::judged_candidate::{JudgedCandidate, problems};
 use super::rival::ChosenRival;
 use super::trial::AskedCandidate;
 use crate::engine::candidate::CandidateKind;

@@ -83,7 +83,7 @@ fn unreadable(error: BaselineError) -> CliError {
 
 /// The baseline as a candidate of its own source in the space as it is now.
 fn rival(arguments: &GateArgs, space: &str, baseline: &GateBaseline) -> Result<ChosenRival, CliError> {
-    let file = words::named_space(&[space.to_string()]).open(arguments.access.access())?;
+    let file = words::named_space(&[space.to_string()]).open(arguments.run.access.access())?;
     let kernel = session::kernel_of(&file)?;
     let shown = arguments.baseline.display();
     let other = |differences: Vec<String>| {
@@ -121,7 +121,7 @@ fn rival(arguments: &GateArgs, space: &str, baseline: &GateBaseline) -> Result<C
         launch: launch.as_deref().map(TextChoice::File),
         out: &arguments.files.out,
         study: None,
-        device: candidate::kind_of(&arguments.device),
+        device: candidate::kind_of(&arguments.run.device),
         render_apart: true,
     };
     let resolved = resolve(file, &request).map_err(|error| {

@@ -9,11 +9,9 @@ use clap::{Args, ValueEnum};
 use evo_space::genome::Configuration;
 use evo_space::shell::quote;
 
-use super::args::SandboxMode;
 use super::candidate::{CandidateArgs, named};
 use super::evaluate_args::share;
-use super::limits::LimitArgs;
-use super::one_args::{SpaceAccessArgs, TestOneArgs};
+use super::one_args::{RunArgs, TestOneArgs};
 use crate::kernel::spec::KernelSpec;
 
 /// The usual file.
@@ -51,28 +49,11 @@ pub struct GateArgs {
     /// A table, or annotations for GitHub [default: `github` where GITHUB_ACTIONS is `true`]
     #[arg(long, value_enum)]
     pub format: Option<GateFormat>,
-    /// `auto`, `host`, `cuda` or `cuda:INDEX`
-    #[arg(long, default_value = "auto")]
-    pub device: String,
-    /// Seed of the inputs [default: random]
-    #[arg(long, allow_negative_numbers = true)]
-    pub seed: Option<u64>,
-    /// Command of a device worker instead of `evo worker`, split at spaces
-    #[arg(long = "worker-command", value_name = "COMMAND")]
-    pub worker_command: Option<String>,
     /// Let a gate, or `faster_than`, `metrics` or `p90` of the goals, not run and pass all the same (repeatable)
     #[arg(long = "allow-not-run", value_name = "NAME")]
     pub allow_not_run: Vec<String>,
     #[command(flatten)]
-    pub access: SpaceAccessArgs,
-    #[command(flatten)]
-    pub limits: LimitArgs,
-    /// Whether native code of the host device runs behind fences; `off` keeps it in a process of its own only
-    #[arg(long, value_enum, default_value_t = SandboxMode::On, value_name = "on|off", hide_possible_values = true)]
-    pub sandbox: SandboxMode,
-    /// One JSON object on stdout
-    #[arg(long)]
-    pub json: bool,
+    pub run: RunArgs,
 }
 
 /// How the answer is printed.
@@ -120,15 +101,9 @@ impl GateArgs {
         TestOneArgs {
             words,
             candidate: self.files.clone(),
-            device: self.device.clone(),
-            seed: self.seed,
             problems: Vec::new(),
-            worker_command: self.worker_command.clone(),
             allow_not_run: self.allow_not_run.clone(),
-            access: self.access.clone(),
-            limits: self.limits.clone(),
-            sandbox: self.sandbox,
-            json: self.json,
+            run: self.run.clone(),
             grid: Vec::new(),
         }
     }
@@ -148,9 +123,8 @@ impl GateArgs {
         flag("--study", self.files.study.as_deref().map(quoted));
         flag("--out", (self.files.out != Path::new("evidence")).then(|| path(&self.files.out)));
         flag("--threshold", (self.threshold != 0.02).then(|| self.threshold.to_string()));
-        flag("--device", Some(quoted(&self.device)));
+        flag("--device", Some(quoted(&self.run.device)));
         flag("--seed", Some(seed.to_string()));
-        flag("--worker-command", self.worker_command.as_deref().map(quoted));
         self.allow_not_run.iter().for_each(|name| flag("--allow-not-run", Some(quoted(name))));
         let switches = [
             ("--goals", self.goals),
@@ -159,9 +133,7 @@ impl GateArgs {
             ("--init", self.init),
         ];
         words.extend(switches.into_iter().filter(|(_, on)| *on).map(|(name, _)| name.to_string()));
-        words.extend((self.sandbox == SandboxMode::Off).then(|| "--sandbox off".to_string()));
-        words.extend(self.access.words());
-        words.extend(self.limits.words());
+        words.extend(self.run.words());
         words.join(" ")
     }
 }

@@ -132,7 +132,7 @@ fn metrics(
             further: &[],
             ncu: None,
             keep_report: false,
-            limit: arguments.limits.limit_tool,
+            limit: arguments.run.limits.limit_tool,
         };
         let CounterLook { profile, .. } = look(&CounterSubject { options, job, sources }, &order)?;
         if let Err(none) = &profile.counters {

@@ -7,6 +7,7 @@ use evo_protocol::verdict::GateState;
 
 use super::aim::{Aim, SANITIZE};
 use super::call::Call;
+use super::device_lane;
 use super::error::CliError;
 use super::evaluate_inspect::sanitized;
 use super::evaluate_judge::{JudgedRival, ranking_rival};
@@ -111,7 +112,7 @@ pub fn judge(
     let (allowed, missing): (Vec<&str>, Vec<&str>) =
         missing.into_iter().partition(|name| one.allow_not_run.iter().any(|own| own == name));
     let owned = |names: Vec<&str>| names.into_iter().map(String::from).collect::<Vec<String>>();
-    let options = session::lane_options(&asked.setup, one.worker_command.as_deref(), Some(kernel))?;
+    let options = device_lane::lane_options(&asked.setup, one.run.worker_command.as_deref(), Some(kernel))?;
     let mut judged = JudgedGate::refused(single, mode, device);
     (judged.allowed, judged.missing) = (owned(allowed), owned(missing));
     (judged.toolchain, judged.options) = (toolchain, Some(options));

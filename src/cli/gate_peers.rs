@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 
 use evo_protocol::leaderboard::PairedDecision;
 
+use super::device_lane;
 use super::error::CliError;
 use super::gate_args::GateArgs;
 use super::trial::AskedCandidate;
-use super::{bench as bench_command, peers, session, trial};
+use super::{bench as bench_command, peers, trial};
 use crate::bench::{self, BenchOrder, BenchRow, RowStatus};
 use crate::kernel::spec::FasterGoal;
 use crate::report::gate::{GoalState, percent};
@@ -57,7 +58,7 @@ fn beside(arguments: &GateArgs, asked: &AskedCandidate, name: &str) -> Result<Pe
         Ok(seats) => seats,
         Err(error) => return Ok(Err(error.to_string().lines().next().unwrap_or_default().to_string())),
     };
-    let mut lane = session::lane(setup, arguments.worker_command.as_deref(), Some(kernel))?;
+    let mut lane = device_lane::lane(setup, arguments.run.worker_command.as_deref(), Some(kernel))?;
     let own = bench_command::own_candidate(OWN, &asked.candidate, setup, &lane, asked.seed)?;
     let ranking = kernel.objective.ranking.timing();
     let order = BenchOrder {

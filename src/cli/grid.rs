@@ -19,7 +19,7 @@ pub fn read(arguments: &EvaluateArgs) -> Result<Option<EvaluateArgs>, CliError> 
         return Err(CliError::usage("`--grid` needs a space on the command line")
             .with_hint("its sizes are those of one space: `evo evaluate my.toml --serve --grid FILE`"));
     }
-    let space = words::named_space(&one.words).open(one.access.access())?;
+    let space = words::named_space(&one.words).open(one.run.access.access())?;
     let shown = path.display().to_string();
     let unreadable = |error: std::io::Error| {
         CliError::usage(format!("cannot read the grid `{shown}`: {error}"))

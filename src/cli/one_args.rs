@@ -1,4 +1,4 @@
-//! The options of commands that run one candidate, and those of every command that opens a space.
+//! The options of commands that run candidates, and those of every command that opens a space.
 
 // Comments on flags are help texts, in which `[SPACE]` is an optional argument and not a link.
 #![allow(rustdoc::broken_intra_doc_links)]
@@ -6,11 +6,13 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use evo_space::shell::quote;
 
 use super::candidate::CandidateArgs;
 use super::limits::LimitArgs;
 use crate::kernel::access::SpaceAccess;
 use crate::kernel::spec::{ProblemSpec, SpaceFile};
+use crate::timing::policy;
 
 /// `evo test-one`
 #[derive(Clone, Debug, Args)]
@@ -20,31 +22,14 @@ pub struct TestOneArgs {
     pub words: Vec<String>,
     #[command(flatten)]
     pub candidate: CandidateArgs,
-    /// `auto`, `host`, `cuda` or `cuda:INDEX`
-    #[arg(long, default_value = "auto")]
-    pub device: String,
-    /// Seed of the inputs [default: random]
-    #[arg(long, allow_negative_numbers = true)]
-    pub seed: Option<u64>,
     /// Only these problems (repeatable)
     #[arg(long = "problem", value_name = "NAME")]
     pub problems: Vec<String>,
-    /// Command of a device worker instead of `evo worker`, split at spaces
-    #[arg(long = "worker-command", value_name = "COMMAND")]
-    pub worker_command: Option<String>,
     /// Let one gate, or `baseline`, not run and pass all the same; the object says so (repeatable)
     #[arg(long = "allow-not-run", value_name = "NAME")]
     pub allow_not_run: Vec<String>,
     #[command(flatten)]
-    pub access: SpaceAccessArgs,
-    #[command(flatten)]
-    pub limits: LimitArgs,
-    /// Whether native code of the host device runs behind fences; `off` keeps it in a process of its own only
-    #[arg(long, value_enum, default_value_t = SandboxMode::On, value_name = "on|off", hide_possible_values = true)]
-    pub sandbox: SandboxMode,
-    /// One JSON object on stdout
-    #[arg(long)]
-    pub json: bool,
+    pub run: RunArgs,
     /// Problems beyond those of the space.
     #[arg(skip)]
     pub grid: Vec<ProblemSpec>,
@@ -56,6 +41,49 @@ impl TestOneArgs {
         if let Some(kernel) = &mut file.kernel {
             kernel.problems.extend(self.grid.iter().cloned());
         }
+    }
+}
+
+/// Where and how candidates run, the same for every command that runs them one by one.
+#[derive(Clone, Debug, Args)]
+pub struct RunArgs {
+    /// `auto`, `host`, `cuda` or `cuda:INDEX`
+    #[arg(long, default_value = "auto")]
+    pub device: String,
+    /// Seed of the inputs [default: random]
+    #[arg(long, allow_negative_numbers = true)]
+    pub seed: Option<u64>,
+    /// Command of a device worker instead of `evo worker`, split at spaces
+    #[arg(long = "worker-command", value_name = "COMMAND")]
+    pub worker_command: Option<String>,
+    /// Longest time to sample one problem in one timing mode, `100ms` to `5s` [default: as long as a better interval is in sight]
+    #[arg(long = "limit-sampling", value_name = "TIME", value_parser = sampling, allow_negative_numbers = true)]
+    pub limit_sampling: Option<Duration>,
+    #[command(flatten)]
+    pub access: SpaceAccessArgs,
+    #[command(flatten)]
+    pub limits: LimitArgs,
+    /// Whether native code of the host device runs behind fences; `off` keeps it in a process of its own only
+    #[arg(long, value_enum, default_value_t = SandboxMode::On, value_name = "on|off", hide_possible_values = true)]
+    pub sandbox: SandboxMode,
+    /// One JSON object on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl RunArgs {
+    /// The flags that are not at their defaults, as a command line has them, without device and seed: those are written
+    /// out as they were chosen.
+    pub fn words(&self) -> Vec<String> {
+        let worker = self.worker_command.iter();
+        let mut words: Vec<String> =
+            worker.map(|command| format!("--worker-command {}", quote(command))).collect();
+        words.extend((self.sandbox == SandboxMode::Off).then(|| "--sandbox off".to_string()));
+        let sampling = self.limit_sampling.iter();
+        words.extend(sampling.map(|limit| format!("--limit-sampling {}ms", limit.as_millis())));
+        words.extend(self.access.words());
+        words.extend(self.limits.words());
+        words
     }
 }
 
@@ -98,11 +126,55 @@ pub enum SandboxMode {
     Off,
 }
 
+/// The time of a sampling, as a flag takes it: milliseconds or seconds.
+fn sampling(text: &str) -> Result<Duration, String> {
+    let (number, unit) = match text.strip_suffix("ms") {
+        Some(number) => (number, 1),
+        None => (text.strip_suffix('s').unwrap_or_default(), 1_000),
+    };
+    let time =
+        number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)).map(Duration::from_millis);
+    let time = time.ok_or_else(|| "it is not a time such as `100ms` or `2s`".to_string())?;
+    match policy::SAMPLING.contains(&time) {
+        true => Ok(time),
+        false => Err("it is not between `100ms` and `5s`".to_string()),
+    }
+}
+
 /// Seconds, as a flag takes them: 0.1 s to a day.
 fn seconds(text: &str) -> Result<Duration, String> {
     let value: f64 = text.parse().map_err(|_| "it is not a number of seconds".to_string())?;
     match (0.1..=86_400.0).contains(&value) {
         true => Ok(Duration::from_secs_f64(value)),
         false => Err("it is not between 0.1 and 86400".to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct OnlyRun {
+        #[command(flatten)]
+        run: RunArgs,
+    }
+
+    #[test]
+    fn only_changed_options_are_repeated() {
+        let words = |line: &str| {
+            let words = std::iter::once("evo").chain(line.split_whitespace());
+            OnlyRun::try_parse_from(words).map(|own| own.run.words().join(" ")).map_err(|error| error.kind())
+        };
+        assert_eq!(words("--device host --seed 7 --json --sandbox on").as_deref(), Ok(""));
+        assert_eq!(
+            words("--limit-device 2s --limit-sampling 2s --sandbox off --allow-outside").as_deref(),
+            Ok("--sandbox off --limit-sampling 2000ms --allow-outside --limit-device 2s")
+        );
+        for bad in ["99ms", "5001ms", "0s", "-1s", "1", "s", "ms", "1.5s", "99999999999999999999s"] {
+            assert!(words(&format!("--limit-sampling {bad}")).is_err(), "{bad}");
+        }
     }
 }

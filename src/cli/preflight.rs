@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use super::answer::Answer;
 use super::args::{PreflightArgs, SandboxMode};
+use super::device_lane;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::output;
@@ -94,7 +95,15 @@ fn without_gpu(device: &str) -> DeviceSetup {
     let choice =
         DeviceChoice { kind: DeviceKind::Cuda, spec: device.to_string(), arch: String::new(), name: None };
     let farm = FarmOptions::new(choice.kind, &choice.arch);
-    DeviceSetup { choice, farm, sandbox: SandboxMode::On, step_max: None, until: None, warm: None }
+    DeviceSetup {
+        choice,
+        farm,
+        sandbox: SandboxMode::On,
+        step_max: None,
+        sampling_max: None,
+        until: None,
+        warm: None,
+    }
 }
 
 fn gpus() -> Result<String, String> {
@@ -124,7 +133,7 @@ fn cache_folder() -> Result<String, String> {
 
 /// The fences round host variants: found where all of them hold, or where they were declined.
 fn sandbox(setup: &DeviceSetup) -> Result<String, String> {
-    let report = session::rooms(setup.sandbox).and_then(|rooms| room::fences(&rooms));
+    let report = device_lane::rooms(setup.sandbox).and_then(|rooms| room::fences(&rooms));
     let report = report.map_err(|error| error.to_string())?;
     let text = report.to_string();
     if report.on && !report.missing().is_empty() { Err(text) } else { Ok(text) }
@@ -132,7 +141,7 @@ fn sandbox(setup: &DeviceSetup) -> Result<String, String> {
 
 /// Starts a worker as a sweep would and ends it again.
 fn worker(setup: &DeviceSetup) -> Result<String, String> {
-    let lane = session::lane(setup, None, None).map_err(|error| error.to_string())?;
+    let lane = device_lane::lane(setup, None, None).map_err(|error| error.to_string())?;
     let info = lane.info();
     Ok(format!("{} ({}), {} multiprocessors", info.name, info.driver, info.multiprocessors))
 }

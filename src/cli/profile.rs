@@ -12,6 +12,7 @@ use super::aim::{Aim, PROFILE};
 use super::answer::Answer;
 use super::call::Call;
 use super::counters::{CounterLook, CounterOrder, CounterSubject, document, error_of, look};
+use super::device_lane;
 use super::error::CliError;
 use super::profile_args::{CounterSet, ProfileArgs};
 use super::trial::{self, Tried};
@@ -37,7 +38,7 @@ pub fn run(arguments: &ProfileArgs, call: &Call) -> Result<Answer, CliError> {
     }
     let mut tried = trial::run(one, call, Aim::Profile, |bench| {
         let kernel = session::kernel_of(bench.file)?;
-        session::lane_options(bench.setup, one.worker_command.as_deref(), Some(kernel))
+        device_lane::lane_options(bench.setup, one.run.worker_command.as_deref(), Some(kernel))
     })?;
     tried.setting.repro.push_str(&again(arguments));
     call.know(|facts| facts.repro = tried.setting.repro.clone());
@@ -98,7 +99,7 @@ fn look_at<T>(
         further: &arguments.metrics,
         ncu: arguments.ncu.as_deref(),
         keep_report: arguments.keep_report,
-        limit: arguments.one.limits.limit_tool,
+        limit: arguments.one.run.limits.limit_tool,
     };
     look(&CounterSubject { options, job, sources }, &order)
 }

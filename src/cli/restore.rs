@@ -171,6 +171,7 @@ fn write(to: &Path, files: &RestoredFiles, force: bool) -> Result<(), CliError> 
         let text = format!("the folder `{}` is there and not empty", to.display());
         return Err(refused(text, "name another one, or add `--force` to replace the three files in it"));
     }
+    let missing: Vec<&Path> = to.ancestors().take_while(|own| is_missing(own)).collect();
     let folder = OwnFolder::create(to).map_err(|error| {
         refused(format!("cannot make `{}`: {error}", to.display()), "name another folder")
     })?;
@@ -179,12 +180,23 @@ fn write(to: &Path, files: &RestoredFiles, force: bool) -> Result<(), CliError> 
     if let Some((name, what)) = texts.iter().find_map(|(name, _)| Some((name, folder.irregular(name)?))) {
         return Err(refused(format!("`{}` is {what}", folder.place(name).display()), "move it away"));
     }
-    for (name, text) in texts {
+    let write = |(name, text): &(&str, &String)| {
         folder.replace(name, text.as_bytes(), true).map_err(|error| {
             CliError::harness(format!("cannot write `{}`: {error}", folder.place(name).display()))
-        })?;
-    }
-    Ok(())
+        })
+    };
+    texts.iter().try_for_each(write).inspect_err(|_| {
+        // Half of a candidate in a folder that was not there before would look like one.
+        if !missing.is_empty() {
+            folder.remove_files(|own| texts.iter().any(|(name, _)| own == *name));
+        }
+        // Innermost first; one with anything in it stays.
+        missing.iter().for_each(|own| drop(std::fs::remove_dir(own)));
+    })
+}
+
+fn is_missing(path: &Path) -> bool {
+    !path.as_os_str().is_empty() && std::fs::symlink_metadata(path).is_err()
 }
 
 fn answer(
@@ -227,4 +239,37 @@ fn answer(
         output::stdout(&format!("{kind} {number} of {} is in {folder}\nagain: {again}\n", step.at))?;
     }
     Ok(answer.in_brief(result))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::faults;
+
+    #[test]
+    fn a_full_disk_leaves_no_folder_that_was_not_there() {
+        let root = tempfile::tempdir().unwrap();
+        let to = root.path().join("outer/inner");
+        let files = RestoredFiles {
+            configuration: "{}".into(),
+            source: "int x;".into(),
+            launch: "{}".into(),
+            has_launch: false,
+            source_hash: None,
+            source_changed: false,
+            notes: Vec::new(),
+        };
+        faults::begin(1, 1.0);
+        let failed = write(&to, &files, false);
+        assert!(!faults::end().is_empty());
+        assert!(failed.is_err() && !root.path().join("outer").exists(), "{failed:?}");
+        // A folder that was there stays.
+        std::fs::create_dir(root.path().join("outer")).unwrap();
+        faults::begin(1, 1.0);
+        let failed = write(&to, &files, false);
+        faults::end();
+        assert!(failed.is_err() && root.path().join("outer").is_dir() && !to.exists(), "{failed:?}");
+        write(&to, &files, false).unwrap();
+        assert!(to.join(CONFIG).is_file());
+    }
 }

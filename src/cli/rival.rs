@@ -42,7 +42,7 @@ pub fn named(one: &TestOneArgs, against: &str) -> Result<ChosenRival, CliError> 
         out: one.candidate.out.clone(),
         study: one.candidate.study.clone().filter(|_| is_looked_up),
     };
-    let mut resolved = candidate::resolve(&all, &arguments, &one.device, one.access.access())?;
+    let mut resolved = candidate::resolve(&all, &arguments, &one.run.device, one.run.access.access())?;
     one.add_grid(&mut resolved.file);
     let why = "`--against` names it".to_string();
     Ok(ChosenRival { resolved, name: against.to_string(), why, incumbent: None, notes: Vec::new() })
@@ -80,7 +80,7 @@ pub fn best(
 }
 
 fn of_incumbent(one: &TestOneArgs, folder: &OwnFolder, own: &Incumbent) -> Result<ChosenRival, CliError> {
-    let file = words::named_space(&one.words).open(one.access.access())?;
+    let file = words::named_space(&one.words).open(one.run.access.access())?;
     let genome = file.space.genome(&own.configuration);
     let genome = genome
         .ok_or_else(|| CliError::usage(format!("`{}` is not a point of this space", own.configuration)))?;
@@ -92,7 +92,7 @@ fn of_incumbent(one: &TestOneArgs, folder: &OwnFolder, own: &Incumbent) -> Resul
         launch: launch.as_deref().map(TextChoice::File),
         out: &one.candidate.out,
         study: None,
-        device: candidate::kind_of(&one.device),
+        device: candidate::kind_of(&one.run.device),
         render_apart: true,
     };
     let mut resolved = resolve(file, &request).map_err(candidate::error)?;

@@ -12,11 +12,12 @@ use serde_json::json;
 use super::aim::{Aim, SANITIZE};
 use super::answer::Answer;
 use super::call::Call;
+use super::device_lane;
 use super::error::CliError;
 use super::exit_code::ExitCode;
+use super::output;
 use super::sanitize_args::{SanitizeArgs, SanitizerChoice};
 use super::trial::{self, AskedCandidate};
-use super::{output, session};
 use crate::inspect::sanitize::{
     LookOrder, SanitizerLook, SanitizerOutcome, SanitizerState, look, not_on_host,
 };
@@ -97,14 +98,15 @@ fn look_at(
     let device = Some(opened.lane.info().name.clone());
     // Its process holds the device, which the tool's is to have for itself.
     drop(opened);
-    let options = session::lane_options(&asked.setup, one.worker_command.as_deref(), Some(asked.kernel()?))?;
+    let options =
+        device_lane::lane_options(&asked.setup, one.run.worker_command.as_deref(), Some(asked.kernel()?))?;
     let look = look(&LookOrder {
         kind: asked.setup.choice.kind,
         tool,
         checks: &arguments.tool.checks(),
         options: &options,
         job: &job,
-        limit: one.limits.limit_tool,
+        limit: one.run.limits.limit_tool,
         within: None,
     });
     Ok(Ok(Looked { device, look }))

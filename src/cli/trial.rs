@@ -10,8 +10,9 @@ use evo_protocol::measurement::TimingMode;
 use evo_space::shell::quote;
 
 use super::aim::Aim;
-use super::args::{SandboxMode, TestOneArgs};
+use super::args::TestOneArgs;
 use super::call::Call;
+use super::device_lane;
 use super::error::CliError;
 use super::session::{self, DeviceSetup};
 use super::{aim, candidate, described, seed, words};
@@ -68,25 +69,25 @@ pub fn ask(arguments: &TestOneArgs, call: &Call, aim: Aim) -> Result<AskedCandid
     let until = match aim {
         // It ends in order by then, and leaves a line.
         Aim::Evaluate => {
-            arguments.limits.begin_orderly(call)?;
-            arguments.limits.total.until()
+            arguments.run.limits.begin_orderly(call)?;
+            arguments.run.limits.total.until()
         }
         _ => {
-            arguments.limits.begin(call)?;
+            arguments.run.limits.begin(call)?;
             None
         }
     };
     aim::check_names(&arguments.allow_not_run, aim)?;
-    let access = arguments.access.access();
+    let access = arguments.run.access.access();
     let mut candidate =
-        candidate::resolve(&arguments.words, &arguments.candidate, &arguments.device, access)?;
+        candidate::resolve(&arguments.words, &arguments.candidate, &arguments.run.device, access)?;
     arguments.add_grid(&mut candidate.file);
     described::candidate(call, &candidate);
     let kernel = session::kernel_of(&candidate.file)?;
-    let setup = session::setup(&arguments.device, None)?.fenced(arguments.sandbox).within(&arguments.limits);
+    let setup = session::setup_for(&arguments.run)?;
     let setup = DeviceSetup { until, ..setup };
     session::problems(kernel, setup.choice.kind, &arguments.problems)?;
-    let seed = arguments.seed.map_or_else(seed::random, Ok)?;
+    let seed = arguments.run.seed.map_or_else(seed::random, Ok)?;
     let mut setting = setting(arguments, seed, aim, &candidate, &setup);
     setting.kernel = kernel.name.clone();
     call.know(|facts| {
@@ -129,7 +130,8 @@ impl AskedCandidate {
     /// # Errors
     /// There is no such device, or the reference does not work.
     pub fn open(&self, arguments: &TestOneArgs, call: &Call) -> Result<OpenedCandidate<'_>, CliError> {
-        let lane = session::lane(&self.setup, arguments.worker_command.as_deref(), Some(self.kernel()?))?;
+        let lane =
+            device_lane::lane(&self.setup, arguments.run.worker_command.as_deref(), Some(self.kernel()?))?;
         let device = lane.info().clone();
         let problems = self.problems(self.kernel()?, arguments)?;
         let names: Vec<String> = problems.iter().map(|problem| problem.name.clone()).collect();
@@ -205,7 +207,7 @@ pub fn run<T>(
             // What a source stands in for is the space's own kernel.
             let space = match asked.candidate.provenance.kind {
                 CandidateKind::Source => {
-                    Some(words::named_space(&arguments.words).open(arguments.access.access())?)
+                    Some(words::named_space(&arguments.words).open(arguments.run.access.access())?)
                 }
                 _ => None,
             };
@@ -262,14 +264,7 @@ fn setting(
 fn options(arguments: &TestOneArgs) -> Vec<String> {
     let mut words: Vec<String> =
         arguments.problems.iter().map(|problem| format!("--problem {}", quote(problem))).collect();
-    words.extend(
-        arguments.worker_command.iter().map(|command| format!("--worker-command {}", quote(command))),
-    );
-    if arguments.sandbox == SandboxMode::Off {
-        words.push("--sandbox off".to_string());
-    }
     words.extend(arguments.allow_not_run.iter().map(|name| format!("--allow-not-run {}", quote(name))));
-    words.extend(arguments.access.words());
-    words.extend(arguments.limits.words());
+    words.extend(arguments.run.words());
     words
 }

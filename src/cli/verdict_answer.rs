@@ -110,7 +110,7 @@ pub fn limit_hit(verdict: &Verdict, arguments: &TestOneArgs) -> Option<LimitName
         return Some(LimitName::Compile);
     }
     let waited_ms = verdict.evidence.get("deadline_ms")?.as_f64()?;
-    (waited_ms >= arguments.limits.limit_device.as_secs_f64() * 1e3).then_some(LimitName::Device)
+    (waited_ms >= arguments.run.limits.limit_device.as_secs_f64() * 1e3).then_some(LimitName::Device)
 }
 
 #[cfg(test)]

@@ -82,7 +82,7 @@ impl<R: Recipe> Engine<'_, R> {
         // The baseline comes first: the noise floor is measured on it and every finalist is paired with it.
         let Some(mut baseline) = self.deep(baseline_number)? else { return Ok(0) };
         let noise_floor = self.noise_floor(&baseline)?;
-        self.sanitize_finalist(&mut baseline)?;
+        self.sanitize_finalist(&mut baseline, true)?;
         // Asked again, now that one evaluation and the noise floor show what this machine needs. A baseline
         // alone would rank as the champion, although faster variants were found.
         if others > 0 && !self.ending.is_early() && !self.wall.fits_first_finalist() {
@@ -346,7 +346,7 @@ impl<R: Recipe> Engine<'_, R> {
             Some(self.deep(number)?)
         };
         if let Some(Some(deep)) = &mut own {
-            self.sanitize_finalist(deep)?;
+            self.sanitize_finalist(deep, false)?;
         }
         let finalist = match &own {
             None => baseline,

@@ -126,13 +126,22 @@ pub struct NoSanitizer(
     pub &'static str,
 );
 
+impl NoSanitizer {
+    /// What it says of every job.
+    pub(super) fn answer(&self) -> SanitizerAnswer {
+        let mut report = GateReport::not_run(Gate::Sanitize, self.0);
+        report.evidence.insert("tool", "compute-sanitizer");
+        SanitizerAnswer { report, verdict: None, looked: false }
+    }
+}
+
 impl<J> Sanitizer<J> for NoSanitizer {
     fn is_there(&self) -> bool {
         false
     }
 
     fn sanitize(&mut self, _job: &J, _within: Option<Duration>) -> SanitizerAnswer {
-        SanitizerAnswer { report: GateReport::not_run(Gate::Sanitize, self.0), verdict: None, looked: false }
+        self.answer()
     }
 }
 

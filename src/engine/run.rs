@@ -109,6 +109,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         let (budget, problems) = (options.budget.wall, parts.study.header().problems.len());
         let mut wall = Wall::new(options.clock.clone(), budget, options.finalists, problems);
         wall.costs.has_sanitizer = has_sanitizer && options.sanitize.finalists;
+        wall.costs.demands_sanitizer = options.sanitize.demanded;
         Ok(Engine {
             study: parts.study,
             space: parts.space,

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::verdict::{Gate, GateState};
@@ -12,17 +13,22 @@ use evo_protocol::verdict::{Gate, GateState};
 use super::confirm::{Deep, Rebuilt};
 use super::error::EngineError;
 use super::lane::Task;
-use super::ports::{LaneAnswer, Recipe, SanitizerAnswer};
+use super::ports::{LaneAnswer, NoSanitizer, Recipe, SanitizerAnswer};
 use super::run::Engine;
 use crate::journal::record::{SanitizedVariant, now};
 
 impl<R: Recipe> Engine<'_, R> {
     /// Looks at a finalist that passed. What is found is its verdict.
-    pub(super) fn sanitize_finalist(&mut self, deep: &mut Deep<R>) -> Result<(), EngineError> {
+    pub(super) fn sanitize_finalist(
+        &mut self,
+        deep: &mut Deep<R>,
+        is_baseline: bool,
+    ) -> Result<(), EngineError> {
         if !self.options.sanitize.finalists || !deep.evaluation.may_rank() || self.ending.is_early() {
             return Ok(());
         }
-        if let Some(answer) = self.sanitized(&deep.evaluation, &deep.job, true)? {
+        let within = self.wall.left_to_sanitizer(is_baseline);
+        if let Some(answer) = self.sanitized(&deep.evaluation, &deep.job, within)? {
             answer.told(&mut deep.evaluation);
         }
         Ok(())
@@ -48,11 +54,12 @@ impl<R: Recipe> Engine<'_, R> {
     pub(super) fn sanitize_generations(&mut self) -> Result<(), EngineError> {
         let Some(every) = self.options.sanitize.every.filter(|_| self.has_sanitizer) else { return Ok(()) };
         for number in self.due(every) {
-            if self.ending.is_early() || !self.wall.fits_sanitizer() {
+            let within = self.wall.left();
+            if self.ending.is_early() || !self.wall.fits_look(within) {
                 return Ok(());
             }
             let Some(Rebuilt { screened, job, .. }) = self.rebuilt(number, None)? else { continue };
-            let Some(answer) = self.sanitized(&screened, &job, false)? else { continue };
+            let Some(answer) = self.sanitized(&screened, &job, within)? else { continue };
             if let Some(verdict) = &answer.verdict {
                 // Its file has the verdict of before.
                 self.unwritten.push(screened.generation);
@@ -101,12 +108,16 @@ impl<R: Recipe> Engine<'_, R> {
         &mut self,
         evaluation: &Evaluation,
         job: &R::Job,
-        is_finalist: bool,
+        within: Option<Duration>,
     ) -> Result<Option<SanitizerAnswer>, EngineError> {
         if let Some(known) = self.known(evaluation) {
             return Ok(Some(known));
         }
-        let (began, within) = (self.wall.elapsed(), self.wall.left_to_sanitizer(is_finalist));
+        // A comparison is worth more than a look that nobody demands.
+        if self.has_sanitizer && !self.options.sanitize.demanded && !self.wall.fits_look(within) {
+            return Ok(Some(NoSanitizer("no time was left for compute-sanitizer").answer()));
+        }
+        let began = self.wall.elapsed();
         self.lane.send(Task::Sanitize { job: Box::new(job.clone()), within });
         let Some(LaneAnswer::Sanitized(answer)) = self.lane_answer()? else { return Ok(None) };
         let took = self.wall.elapsed().saturating_sub(began);

@@ -57,8 +57,9 @@ pub(super) struct Costs {
     full: Mean,
     first: Option<f64>,
     deep: Mean,
-    /// Whether finalists are looked at by a sanitizer, and how long that takes.
+    /// Whether finalists are looked at by a sanitizer, whether that is demanded, and how long it takes.
     pub has_sanitizer: bool,
+    pub demands_sanitizer: bool,
     sanitizer: Mean,
     /// On one problem.
     floor: Mean,
@@ -104,11 +105,16 @@ impl Costs {
         self.process.add(each / f64::from(processes.max(1)));
     }
 
-    /// An evaluation at full depth with the look of the sanitizer after it; `None` before anything was measured.
+    /// An evaluation at full depth; `None` before anything was measured.
     fn deep(&self, problems: usize) -> Option<f64> {
         let expected = |full: f64| DEEP_FACTOR * full + DEEP_MORE * problems as f64;
-        let look = if self.has_sanitizer { self.sanitizer() } else { 0.0 };
-        self.deep.value().or_else(|| self.full().map(expected)).map(|deep| deep + look)
+        self.deep.value().or_else(|| self.full().map(expected))
+    }
+
+    /// The same with the look of the sanitizer after it, where nothing is confirmed without one.
+    fn deep_least(&self, problems: usize) -> Option<f64> {
+        let look = if self.has_sanitizer && self.demands_sanitizer { self.sanitizer() } else { 0.0 };
+        Some(self.deep(problems)? + look)
     }
 
     fn full(&self) -> Option<f64> {
@@ -129,18 +135,20 @@ impl Costs {
 
     /// One finalist whose comparisons are cut to their least, seconds.
     fn finalist_least(&self, problems: usize) -> Option<f64> {
-        Some(self.deep(problems)? + problems as f64 * self.processes(PROCESSES_LEAST))
+        Some(self.deep_least(problems)? + problems as f64 * self.processes(PROCESSES_LEAST))
     }
 
     /// The baseline with its noise floor and one finalist, seconds.
     fn least(&self, problems: usize) -> Option<f64> {
-        Some(self.deep(problems)? + problems as f64 * self.floor() + self.finalist_least(problems)?)
+        Some(self.deep_least(problems)? + problems as f64 * self.floor() + self.finalist_least(problems)?)
     }
 
     /// The baseline and all finalists, seconds.
     fn whole(&self, finalists: usize, problems: usize) -> Option<f64> {
-        let each = self.deep(problems)? + problems as f64 * self.pair();
-        Some(self.deep(problems)? + problems as f64 * self.floor() + finalists as f64 * each)
+        let look = if self.has_sanitizer { self.sanitizer() } else { 0.0 };
+        let deep = self.deep(problems)? + look;
+        let each = deep + problems as f64 * self.pair();
+        Some(deep + problems as f64 * self.floor() + finalists as f64 * each)
     }
 }
 
@@ -226,16 +234,17 @@ impl Wall {
         self.fits(self.costs.finalist_least(self.problems))
     }
 
-    /// How long a sanitizer may look: a finalist's comparisons come after it.
-    pub(super) fn left_to_sanitizer(&self, is_finalist: bool) -> Option<Duration> {
+    /// How long a sanitizer may look: after the baseline one finalist has to fit, after a finalist its comparisons.
+    pub(super) fn left_to_sanitizer(&self, is_baseline: bool) -> Option<Duration> {
+        let pairs = self.problems as f64 * self.costs.processes(PROCESSES_LEAST);
         let after =
-            if is_finalist { self.problems as f64 * self.costs.processes(PROCESSES_LEAST) } else { 0.0 };
+            if is_baseline { self.costs.finalist_least(self.problems).unwrap_or(pairs) } else { pairs };
         Some(self.left()?.saturating_sub(Duration::from_secs_f64(after)))
     }
 
-    /// Whether one more variant can be looked at by the sanitizer.
-    pub(super) fn fits_sanitizer(&self) -> bool {
-        self.fits(Some(self.costs.sanitizer()))
+    /// Whether a look of the sanitizer fits into such a time.
+    pub(super) fn fits_look(&self, within: Option<Duration>) -> bool {
+        within.is_none_or(|within| within.as_secs_f64() >= self.costs.sanitizer())
     }
 
     /// Whether a comparison can be made once more on so many problems.

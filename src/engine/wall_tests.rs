@@ -259,3 +259,23 @@ fn records_of_before_there_were_stamps_are_read() {
     let history = History::replay(reader::Journal { records: older, ..Default::default() });
     assert_eq!((history.last_ms, history.evaluations.len()), (0, bench.open().history.evaluations.len()));
 }
+
+#[test]
+fn a_sanitizer_that_is_not_demanded_takes_nothing_from_the_least_confirmation() {
+    let wall = |has_sanitizer, demands_sanitizer| {
+        let clock = CommandClock::scripted(&Arc::default());
+        let mut wall = Wall::new(clock, Some(Duration::from_secs(100)), 1, 1);
+        // The first one waits for the reference, so the second one counts.
+        [1.0, 1.0].into_iter().for_each(|seconds| wall.costs.note_full(seconds));
+        (wall.costs.has_sanitizer, wall.costs.demands_sanitizer) = (has_sanitizer, demands_sanitizer);
+        wall
+    };
+    let reserve = |has, demands| wall(has, demands).reserve();
+    // Room is left for it where there is room, and the least that is reserved grows only where it is demanded.
+    assert!(reserve(false, false) < reserve(true, false) && reserve(true, false) < reserve(true, true));
+    let own = wall(true, false);
+    let fits = |seconds| own.fits_look(Some(Duration::from_secs(seconds)));
+    assert!(own.fits_look(None) && fits(10) && !fits(1), "a look is expected to take some seconds");
+    let (baseline, finalist) = (own.left_to_sanitizer(true), own.left_to_sanitizer(false));
+    assert!(baseline < finalist && finalist < own.left());
+}

@@ -47,6 +47,7 @@ pub type Reasoned = (Value, BTreeMap<String, String>);
 
 const NOT_PASSED: &str = "the candidate did not pass, and a failure has no number";
 const NOT_YET: &str = "the command ended before it was known";
+const NOT_REPORTED: &str = "the compiler does not report it; the host's reports no registers";
 const NO_PEAK: &str = "the work of a call or the peaks of the device are not known";
 /// Bytes of a log that are shown.
 const LOG_MAX: usize = 8 << 10;
@@ -76,7 +77,12 @@ pub fn result(own: &Evaluated<'_>) -> Reasoned {
     told.tell("problems", Some(problems.into()), NOT_YET);
     told.tell("gates", Some(json!(own.evaluation.map(|one| &one.gates[..]).unwrap_or_default())), NOT_YET);
     let resources = own.evaluation.map(|one| &one.resources[..]).unwrap_or_default();
-    told.tell("resources", Some(json!(resources)), NOT_YET);
+    let resources = json!(resources);
+    for (at, entry) in resources.as_array().into_iter().flatten().enumerate() {
+        let absent = entry.as_object().into_iter().flatten().filter(|(_, value)| value.is_null());
+        told.reasons.extend(absent.map(|(name, _)| (format!("resources.{at}.{name}"), NOT_REPORTED.into())));
+    }
+    told.tell("resources", Some(resources), NOT_YET);
     let (bottleneck, unknown) = match &own.bottleneck {
         Ok(word) => (Some(Value::from(word.as_str())), ""),
         Err(why) => (None, why.as_str()),

@@ -109,7 +109,25 @@ fn message(verdict: &Verdict, errors: &[CompilerHint]) -> String {
         };
         return errors.iter().map(line).collect::<Vec<_>>().join("\n");
     }
+    if verdict.kind == VerdictKind::StaticReject {
+        return limit(verdict.cause.as_deref()).to_string();
+    }
     sentence(verdict.kind).to_string()
+}
+
+/// Which limit a launch exceeds, without its number or the shape at which it does.
+fn limit(cause: Option<&str>) -> &'static str {
+    match cause {
+        Some("threads") => "a block has more threads than the device or the launch bounds allow",
+        Some("registers") => "its threads need more registers than a block may have",
+        Some("smem") => "a block asks for more shared memory than the device has",
+        Some("grid") => "a grid is empty or has more blocks than the device allows",
+        Some("zero_work") => "it launches nothing, or a launch has no work",
+        Some("memory") => "its buffers need more memory than the device has",
+        Some("cluster") => "a cluster has more blocks than the device allows",
+        Some("cooperative") => "the blocks of a cooperative launch do not fit on the device at once",
+        _ => sentence(VerdictKind::StaticReject),
+    }
 }
 
 /// What a verdict means, whatever was seen.
@@ -165,6 +183,22 @@ mod tests {
 
     use super::*;
     use crate::engine::fake;
+
+    #[test]
+    fn an_agent_learns_which_limit_it_exceeds() {
+        let said = |cause: &str| {
+            let own = Verdict::new(VerdictKind::StaticReject, "4711 threads at `secret`").with_cause(cause);
+            let evaluation = fake::evaluation(0, Configuration::new(Vec::new()), "user", own);
+            verdict(&evaluation, &[], Visibility::Agent).message
+        };
+        let known = ["threads", "registers", "smem", "grid", "zero_work", "memory", "cluster", "cooperative"];
+        let mut all: Vec<String> = known.map(said).into();
+        assert!(all.iter().all(|text| !text.contains("4711") && !text.contains("secret")), "{all:?}");
+        all.push(said("another"));
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len(), known.len() + 1, "each has its own words");
+    }
 
     #[test]
     fn an_agent_learns_nothing_of_the_run() {

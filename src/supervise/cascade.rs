@@ -10,7 +10,7 @@
 //! nothing becomes the incumbent without all of it; and a finalist, raced or not, is a job marked `deep`, which
 //! runs everything and is timed in every mode.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::device::DeviceError;
@@ -28,6 +28,10 @@ use crate::timing::policy;
 pub trait Station {
     /// What can come between a question and its answer: a death, a flood of output.
     type Broken;
+    /// What sampling one problem in one mode may take; none where its interval alone decides.
+    fn sampling_max(&self) -> Option<Duration> {
+        None
+    }
     /// Loads the candidate; milliseconds.
     fn load(&mut self, job: &Job) -> Result<Result<f64, DeviceError>, Self::Broken>;
     /// Runs one gate.
@@ -342,6 +346,7 @@ impl<'a, S: Station> GateWalk<'a, S> {
         let modes = if self.job.deep { &modes[..] } else { &modes[..1] };
         let raced = !self.job.deep && self.standing.objective_ns.is_some();
         let mut is_first = true;
+        let sampling_max = self.station.sampling_max();
         for mode in modes {
             // Eager times never rank, so they do not get the long measurement.
             let thorough = self.job.deep && *mode != TimingMode::Eager;
@@ -350,6 +355,7 @@ impl<'a, S: Station> GateWalk<'a, S> {
                 (false, true) => policy::contender(),
                 (false, false) => policy::eager(),
             };
+            let policy = policy::within(policy, sampling_max);
             for plan in &self.job.timed {
                 // The measurement before has just kept the device busy, at the clocks of this one; and who was raced has
                 // been sampled a moment ago.
@@ -369,16 +375,19 @@ impl<'a, S: Station> GateWalk<'a, S> {
             self.note(GateReport::not_run(Gate::Honesty, "no problem is timed"));
             return Ok(());
         }
-        let first_ms = if self.job.deep { self.deep_policy() } else { policy::contender() }.warmup_ms;
-        let message = format!(
-            "{} problems in {}; warm-up of {first_ms} ms before the first, and a short one before the others",
+        let first = if self.job.deep { self.deep_policy() } else { policy::contender() };
+        let modes = match modes.len() {
+            1 => "the mode that ranks".to_string(),
+            many => format!("{many} modes"),
+        };
+        let mut message = format!(
+            "{} problems in {modes}; warm-up of {} ms before the first, and a short one before the others",
             self.job.timed.len(),
-            if modes.len() == 1 {
-                "the mode that ranks".to_string()
-            } else {
-                format!("{} modes", modes.len())
-            }
+            policy::within(first, sampling_max).warmup_ms
         );
+        if let Some(most) = sampling_max {
+            message.push_str(&format!("; each sampled for {} ms at most, as asked for", most.as_millis()));
+        }
         self.conclude_timing(GateState::Pass, message);
         if let Some(timing) = self.found.gates.iter_mut().find(|own| own.gate == Gate::Timing) {
             timing.elapsed_ms = began.elapsed().as_secs_f64() * 1e3;

@@ -10,11 +10,18 @@ struct Script {
     fail: Option<(Gate, VerdictKind)>,
     die_at: Option<Gate>,
     load_error: Option<DeviceError>,
+    sampling_max: Option<Duration>,
     asked: Vec<String>,
+    /// Of every measurement that is neither a screening nor a race, milliseconds.
+    limits: Vec<f64>,
 }
 
 impl Station for Script {
     type Broken = &'static str;
+
+    fn sampling_max(&self) -> Option<Duration> {
+        self.sampling_max
+    }
 
     fn load(&mut self, _job: &Job) -> Result<Result<f64, DeviceError>, &'static str> {
         self.asked.push("load".into());
@@ -49,6 +56,7 @@ impl Station for Script {
             (None, false) => "measure",
         };
         self.asked.push(format!("{kind} {} {}", plan.name, mode.as_str()));
+        self.limits.extend((kind == "measure").then_some(policy.limit_ms));
         let time = self.times.iter().find(|(name, _)| *name == plan.name).map_or(100.0, |own| own.1);
         let abandoned = policy.abandon_above_ns.is_some_and(|above| time > above);
         let stop = match (abandoned, kind) {
@@ -109,6 +117,22 @@ fn the_first_variant_goes_all_the_way() {
     measure big hot
     measure small hot
     ");
+}
+
+#[test]
+fn sampling_ends_when_it_is_asked_to_and_the_report_says_so() {
+    let check = |sampling_max, limits: &[f64], told: bool| {
+        let mut script = Script { sampling_max, ..Script::default() };
+        let mut job = example::job(&[("p", 1.0)]);
+        job.deep = true;
+        let outcome = judge(&mut script, &job, &Standing::default());
+        assert_eq!(script.limits, limits);
+        let timing = outcome.gates.iter().find(|own| own.gate == Gate::Timing).unwrap();
+        assert_eq!(timing.message.contains("each sampled for 120 ms at most"), told, "{}", timing.message);
+    };
+    let [deep, eager] = [policy::deep(), policy::eager()].map(|own| own.limit_ms);
+    check(None, &[deep, deep, eager], false);
+    check(Some(Duration::from_millis(120)), &[120.0; 3], true);
 }
 
 #[test]

@@ -239,7 +239,7 @@ impl Lane {
         let mut child = self.supervisor.fresh()?;
         self.supervisor.settle(SETTLE);
         let deadlines = self.paired_deadlines();
-        let size = (blocks, block_ms(self.info().kind));
+        let size = (blocks, self.block_ms());
         let paired = pair_in(&mut child, [first, second], problems, size, &deadlines);
         self.supervisor.rest(child, self.spares() - 1);
         paired.map(|all| match swap {
@@ -479,6 +479,10 @@ impl<'a> Shift<'a> {
 
 impl Station for Shift<'_> {
     type Broken = Trouble;
+
+    fn sampling_max(&self) -> Option<Duration> {
+        self.supervisor.limits.sampling_max
+    }
 
     fn load(&mut self, job: &Job) -> Result<Result<f64, DeviceError>, Trouble> {
         let request = Request::Load { slot: 0, candidate: Box::new(job.candidate.clone()) };

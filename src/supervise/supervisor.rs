@@ -40,6 +40,8 @@ pub struct LaneLimits {
     pub deadlines: Option<Deadlines>,
     /// No step of a request may take longer than this, whatever the device and the shapes call for.
     pub step_max: Option<Duration>,
+    /// Sampling one problem in one mode takes no longer than this, whatever its interval calls for.
+    pub sampling_max: Option<Duration>,
     /// When whoever asks wants an answer: steps end by then, and none begins afterwards.
     pub until: Option<Instant>,
     /// A variant that prints more than this is refused.
@@ -50,7 +52,14 @@ pub struct LaneLimits {
 
 impl Default for LaneLimits {
     fn default() -> LaneLimits {
-        LaneLimits { deadlines: None, step_max: None, until: None, output_bytes_max: 16 << 20, spare: true }
+        LaneLimits {
+            deadlines: None,
+            step_max: None,
+            sampling_max: None,
+            until: None,
+            output_bytes_max: 16 << 20,
+            spare: true,
+        }
     }
 }
 

@@ -1,7 +1,14 @@
 //! The sampling policies of the cascade: a screening for every variant, a race for those that are close, the
 //! measurement of those that could enter the board, and the deep one of finalists and of `evo test-one`.
 
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
 use evo_protocol::worker::{RacePolicy, SamplePolicy};
+
+/// Times of sampling that may be asked for: from that of a race, below which an order statistic's interval is a matter
+/// of luck, to that of a deep measurement.
+pub const SAMPLING: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(5);
 
 /// A screening: one warm-up call and three to seven samples, abandoned above `abandon_above_ns`.
 pub fn screen(abandon_above_ns: Option<f64>) -> SamplePolicy {
@@ -90,5 +97,29 @@ pub fn deep() -> SamplePolicy {
         limit_ms: 5_000.0,
         abandon_above_ns: None,
         race: None,
+    }
+}
+
+/// The same with warm-up and sampling that take no longer than this, each.
+pub fn within(policy: SamplePolicy, most: Option<Duration>) -> SamplePolicy {
+    let Some(most_ms) = most.map(|most| most.as_secs_f64() * 1e3) else { return policy };
+    SamplePolicy {
+        warmup_ms: policy.warmup_ms.min(most_ms),
+        limit_ms: policy.limit_ms.min(most_ms),
+        ..policy
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_only_shortens() {
+        assert_eq!(within(deep(), None), deep());
+        let short = within(deep(), Some(Duration::from_millis(150)));
+        assert_eq!((short.warmup_ms, short.limit_ms), (150.0, 150.0));
+        assert_eq!(SamplePolicy { warmup_ms: DEEP_WARM_MS, limit_ms: 5_000.0, ..short }, deep());
+        assert_eq!(within(contender(), Some(Duration::from_secs(5))), contender());
     }
 }

@@ -1,9 +1,9 @@
 //! What single precision costs a task: honest kernels that need room, and kernels that lie within the usual bounds.
 //! All through `evo test-one` on the host device, beside a reference that writes its types as `REAL`.
 
-use std::process::{Command, Stdio};
-
 use serde_json::Value;
+
+use crate::support::{BRIEF, evo};
 
 /// A task: space file, kernel and reference.
 type Task = [&'static str; 3];
@@ -14,9 +14,8 @@ fn verdict(task: Task, fault: &str) -> (String, Value) {
     for (name, text) in ["s.toml", "k.cu", "n.cu"].into_iter().zip(task) {
         std::fs::write(folder.path().join(name), text).unwrap();
     }
-    let words = ["test-one", "s.toml", fault, "--device", "host", "--seed", "7", "--json"];
-    let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
-    let output = command.current_dir(folder.path()).args(words).stdin(Stdio::null()).output().unwrap();
+    let words = format!("test-one s.toml {fault} {BRIEF} --device host --seed 7 --json");
+    let output = evo(folder.path(), &words).output().unwrap();
     let answer: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
     let verdict = answer["verdict"].as_str().unwrap();

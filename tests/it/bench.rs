@@ -12,6 +12,8 @@ use tempfile::TempDir;
 
 use crate::json_schema;
 use crate::skip::has_programs;
+use crate::support::scale::stage_with;
+use crate::support::{self, BRIEF, answer};
 
 /// `y = 2 x`, after `WORK` steps that change nothing.
 const SOURCE: &str = r#"
@@ -21,12 +23,6 @@ extern "C" __global__ void scale(const float* x, float* y, int n) {
     volatile float value = x[at];
     for (int step = 0; step < WORK; ++step) value = value + 0.0f;
     y[at] = FAULT == 1 && n == 500 ? value : 2.0f * value;
-}
-"#;
-
-const NAIVE: &str = r#"
-extern "C" __global__ void naive(const float* x, float* y, int n) {
-    for (int at = 0; at < n; ++at) y[at] = 2.0f * x[at];
 }
 "#;
 
@@ -59,12 +55,8 @@ reference = { source = "naive.cu", entry = "naive", grid = 1, block = 1 }
 const PEER: &str = include_str!("../data/peers/fake_peer.py");
 
 fn stage() -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
-    write("scale.cu", SOURCE);
-    write("naive.cu", NAIVE);
-    write("scale.toml", &format!("{HEAD}\n{}", vectors!()));
-    write("peer.py", PEER);
+    let folder = stage_with("scale.cu", SOURCE, HEAD);
+    fs::write(folder.path().join("peer.py"), PEER).unwrap();
     folder
 }
 
@@ -82,22 +74,13 @@ fn with_peer(root: &Path, how: &str, more: &str) {
 }
 
 fn evo(root: &Path, words: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
-    let all = format!("bench {words} --device host --seed 1 --rounds 3 --json");
-    command.current_dir(root).args(all.split_whitespace()).env("EVO_CACHE_DIR", root.join("cache"));
-    command.stdin(Stdio::null());
-    command
+    support::evo(root, &format!("bench {words} {BRIEF} --device host --seed 1 --rounds 3 --json"))
 }
 
-/// The one object, which its schema allows.
+/// The one object, in whose rows what is absent has a reason, and nothing else has.
 #[track_caller]
 fn object(words: &str, stdout: &[u8]) -> Value {
-    let text = String::from_utf8_lossy(stdout);
-    let object: Value =
-        serde_json::from_str(&text).unwrap_or_else(|error| panic!("`{words}`: {error}: {text}"));
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schemas/bench.schema.json");
-    let schema: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
-    assert_eq!(json_schema::fault(&schema, &object), None, "`{words}`: {object}");
+    let object = answer::object("bench", words, stdout);
     for row in object["rows"].as_array().into_iter().flatten() {
         for (name, value) in row.as_object().unwrap() {
             let reason = &row["reasons"][name];
@@ -111,11 +94,8 @@ fn object(words: &str, stdout: &[u8]) -> Value {
 #[track_caller]
 fn check(root: &Path, words: &str, code: i32, status: &str) -> Value {
     let output = evo(root, words).output().unwrap();
-    let object = object(words, &output.stdout);
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    let seen = (output.status.code(), object["status"].as_str());
-    assert_eq!(seen, (Some(code), Some(status)), "`{words}`: {object}\n{stderr}");
-    object
+    answer::judged("bench", words, &output, code, status);
+    object(words, &output.stdout)
 }
 
 #[track_caller]
@@ -165,6 +145,9 @@ fn candidates_and_a_peer_over_a_grid() {
     }
     let kept: Value = serde_json::from_str(&fs::read_to_string(folder.join("bench.json")).unwrap()).unwrap();
     assert_eq!((&kept["rows"], &kept["status"]), (&object["rows"], &"fail".into()));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schemas/bench-file.schema.json");
+    let schema: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    assert_eq!(json_schema::fault(&schema, &kept), None, "{kept}");
     let lines = fs::read_to_string(folder.join("bench.csv")).unwrap().lines().count();
     assert_eq!(lines, object["rows"].as_array().unwrap().len() + 1);
     // Only what is canonical, and there nothing is wrong.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
 use evo_protocol::command_schemas;
@@ -15,6 +15,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::json_schema;
+use crate::support::{BRIEF, answer, evo, scale};
 
 /// `y = 2 x`. The default configuration is wrong where `FAULT` says so.
 const SOURCE: &str = r#"
@@ -22,12 +23,6 @@ extern "C" __global__ void scale(const float* x, float* y, int n) {
     int at = blockIdx.x * BLOCK + threadIdx.x;
     if (FAULT == 2) while (at >= 0) at = at + 0 * (int)clock();
     if (at < n) y[at] = FAULT == 1 ? x[at] : 2.0f * x[at];
-}
-"#;
-
-const NAIVE: &str = r#"
-extern "C" __global__ void naive(const float* x, float* y, int n) {
-    for (int at = 0; at < n; ++at) y[at] = 2.0f * x[at];
 }
 "#;
 
@@ -53,29 +48,14 @@ reference = { source = "naive.cu", entry = "naive", grid = 1, block = 1 }
 
 /// A folder with `scale.toml`, whose default is right, and `wrong.toml`, whose default is not.
 pub fn stage() -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = scale::stage_with("scale.cu", SOURCE, HEAD);
     let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
-    write("scale.cu", SOURCE);
-    write("naive.cu", NAIVE);
     let fault = |default: u32| format!("[parameters]\nFAULT = {{ values = [0, 1, 2], default = {default} }}");
     for (name, default) in [("scale.toml", 0), ("wrong.toml", 1)] {
-        let head = HEAD.replace("[parameters]", &fault(default));
-        write(name, &format!("{head}\n{}", vectors!()));
+        write(name, &scale::space(&HEAD.replace("[parameters]", &fault(default))));
     }
     write("broken.toml", "[parameters]\nA = []\n");
     folder
-}
-
-fn evo(folder: &Path, words: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
-    command.current_dir(folder).args(words.split_whitespace()).env("EVO_CACHE_DIR", folder.join("cache"));
-    command.stdin(Stdio::null());
-    command
-}
-
-fn schema(command: &str) -> Value {
-    let path = format!("{}/docs/schemas/{command}.schema.json", env!("CARGO_MANIFEST_DIR"));
-    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
 /// The one object of a finished command, with lines of a stream before it where there may be.
@@ -101,7 +81,7 @@ fn object(words: &str, output: &Output, is_stream: bool) -> Value {
 fn hold_to_schema(words: &str, object: &Value) {
     let name = object["schema"].as_str().unwrap().strip_prefix("evo.").unwrap();
     let known = command_schemas::names().any(|own| own == name);
-    let fault = json_schema::fault(&schema(if known { name } else { "envelope" }), object);
+    let fault = json_schema::fault(&answer::schema(if known { name } else { "envelope" }), object);
     assert_eq!(fault, None, "`{words}`: {object}");
 }
 
@@ -397,7 +377,13 @@ fn a_candidate_is_built_tested_and_timed() {
         "allclose_1e-3": true, "allclose_1e-2": true }]);
     assert_eq!(tested["parity"], close);
 
-    let timed = check(folder.path(), "benchmark scale.toml BLOCK=32 --device host --json", 0, "pass", "");
+    let timed = check(
+        folder.path(),
+        &format!("benchmark scale.toml BLOCK=32 {BRIEF} --device host --json"),
+        0,
+        "pass",
+        "",
+    );
     assert!(
         timed["latency_ms"].as_f64().unwrap() > 0.0 && timed["speedup_vs_baseline"].as_f64().unwrap() > 0.0
     );
@@ -429,7 +415,7 @@ fn failures_have_a_verdict_and_no_number() {
 #[test]
 fn a_comparison_that_did_not_run_is_no_pass_unless_it_is_allowed() {
     let folder = stage();
-    let words = "benchmark wrong.toml FAULT=0 --device host --json";
+    let words = &format!("benchmark wrong.toml FAULT=0 {BRIEF} --device host --json");
     let missing = check(folder.path(), words, 1, "not_run", "");
     assert!(missing["reasons"]["speedup_vs_baseline"].as_str().unwrap().contains("does not pass its gates"));
     assert!(missing["latency_ms"].as_f64().is_some());

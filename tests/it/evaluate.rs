@@ -11,75 +11,18 @@ use evo::journal::numbered::NumberedLines;
 use evo::journal::own_folder::OwnFolder;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use tempfile::TempDir;
 
-use crate::json_schema;
-
-/// `y = 2 x`, after `WORK` steps that change nothing.
-const SOURCE: &str = r#"
-extern "C" __global__ void scale(const float* x, float* y, int n) {
-    int at = blockIdx.x * 64 + threadIdx.x;
-    if (FAULT == 2) while (at >= 0) at = at + 0 * (int)clock();
-    if (at >= n) return;
-    volatile float value = x[at];
-    for (int step = 0; step < WORK; ++step) value = value + 0.0f;
-    y[at] = FAULT == 1 ? value : 2.0f * value;
-}
-"#;
-
-const NAIVE: &str = r#"
-extern "C" __global__ void naive(const float* x, float* y, int n) {
-    for (int at = 0; at < n; ++at) y[at] = 2.0f * x[at];
-}
-"#;
-
-const HEAD: &str = r#"
-[parameters]
-WORK = { values = [1, 80, 500], default = 80 }
-FAULT = { values = [0, 1, 2], default = 0 }
-[kernel]
-name = "scale"
-source = "scale.cu"
-[[launches]]
-entry = "scale"
-grid = "ceil_div(N, 64)"
-block = 64
-[[problems]]
-name = "p"
-sizes = { N = 2000 }
-[check]
-seeds = 1
-repeats = 2
-tiny = [{ N = 1 }, { N = 33 }]
-reference = { source = "naive.cu", entry = "naive", grid = 1, block = 1 }
-"#;
-
-fn stage() -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
-    write("scale.cu", SOURCE);
-    write("naive.cu", NAIVE);
-    write("scale.toml", &format!("{HEAD}\n{}", vectors!()));
-    folder
-}
+use crate::support::scale::{SOURCE, stage};
+use crate::support::{self, DECISIVE, answer};
 
 fn evo(folder: &Path, words: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
-    let all = format!("evaluate scale.toml {words} --device host --json");
-    command.current_dir(folder).args(all.split_whitespace()).env("EVO_CACHE_DIR", folder.join("cache"));
-    command.stdin(Stdio::null());
-    command
+    support::evo(folder, &format!("evaluate scale.toml {words} {DECISIVE} --device host --json"))
 }
 
-/// The one object on stdout, which its schema allows.
+/// The one object on stdout, in whose result what is null has a reason, and nothing else has.
 #[track_caller]
 fn object(words: &str, stdout: &[u8]) -> Value {
-    let text = String::from_utf8_lossy(stdout);
-    let object: Value =
-        serde_json::from_str(&text).unwrap_or_else(|error| panic!("`{words}`: {error}: {text}"));
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schemas/evaluate.schema.json");
-    let schema: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
-    assert_eq!(json_schema::fault(&schema, &object), None, "`{words}`: {object}");
+    let object = answer::object("evaluate", words, stdout);
     if object["error"].is_null() {
         for (name, value) in object["result"].as_object().unwrap() {
             let reason = &object["reasons"][format!("result.{name}")];
@@ -92,11 +35,8 @@ fn object(words: &str, stdout: &[u8]) -> Value {
 #[track_caller]
 fn check(folder: &Path, words: &str, code: i32, status: &str) -> Value {
     let output = evo(folder, words).output().unwrap();
-    let object = object(words, &output.stdout);
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    let seen = (output.status.code(), object["status"].as_str());
-    assert_eq!(seen, (Some(code), Some(status)), "`{words}`: {object}\n{stderr}");
-    object
+    answer::judged("evaluate", words, &output, code, status);
+    object(words, &output.stdout)
 }
 
 fn records(folder: &Path) -> PathBuf {
@@ -257,7 +197,11 @@ fn a_sanitizer_that_is_demanded_and_absent_keeps_a_candidate_from_being_accepted
     assert_eq!(incumbent(root), None);
     let allowed = check(root, "WORK=1 --sanitize --allow-not-run sanitize", 0, "pass");
     assert_eq!(allowed["allowed_not_run"], serde_json::json!(["sanitize"]));
-    assert_eq!(check(root, "WORK=1", 0, "pass")["result"]["bottleneck"], Value::Null);
+    let plain = check(root, "WORK=1", 0, "pass");
+    assert_eq!(plain["result"]["bottleneck"], Value::Null);
+    // The host's compiler reports no registers.
+    assert_eq!(plain["result"]["resources"][0]["registers"], Value::Null, "{plain}");
+    assert!(plain["reasons"]["result.resources.0.registers"].is_string(), "{plain}");
 }
 
 #[test]
@@ -360,9 +304,8 @@ fn a_device_that_is_misnamed_is_wrong_usage_everywhere() {
         "selftest device",
         "preflight",
     ] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
-        command.current_dir(folder.path()).args(words.split(' ')).args(["--device", "nonsense", "--json"]);
-        let output = command.env("EVO_CACHE_DIR", folder.path().join("cache")).output().unwrap();
+        let output =
+            support::evo(folder.path(), &format!("{words} --device nonsense --json")).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout);
         let object: Value = serde_json::from_str(text.lines().last().unwrap_or_default()).unwrap();
         assert_eq!(

@@ -11,17 +11,12 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::json_schema;
+use crate::support::{self, BRIEF, answer, scale};
 
 const SOURCE: &str = r#"extern "C" __global__ void scale(const float* x, float* y, int n) {
     int at = blockIdx.x * 64 + threadIdx.x;
     if (at >= n) return;
     y[at] = VALUE;
-}
-"#;
-
-const NAIVE: &str = r#"
-extern "C" __global__ void naive(const float* x, float* y, int n) {
-    for (int at = 0; at < n; ++at) y[at] = 2.0f * x[at];
 }
 "#;
 
@@ -55,18 +50,11 @@ fn source(value: &str) -> String {
 }
 
 fn stage() -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
-    write("scale.cu", &source("2.0f * x[at]"));
-    write("naive.cu", NAIVE);
-    write("scale.toml", &format!("{HEAD}\n{}", vectors!()));
-    folder
+    scale::stage_with("scale.cu", &source("2.0f * x[at]"), HEAD)
 }
 
 fn evo(folder: &Path, words: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
-    let all = format!("evaluate {words} --device host --seed 424242");
-    command.current_dir(folder).args(all.split_whitespace()).env("EVO_CACHE_DIR", folder.join("cache"));
+    let mut command = support::evo(folder, &format!("evaluate {words} {BRIEF} --device host --seed 424242"));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -87,8 +75,7 @@ fn run(folder: &Path, words: &str, input: &[u8]) -> Output {
 fn answers(folder: &Path, words: &str, input: &[u8]) -> (Vec<Value>, Option<i32>) {
     let output = run(folder, words, input);
     let text = String::from_utf8(output.stdout).unwrap();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schemas/evaluate-answer.schema.json");
-    let schema: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    let schema = answer::schema("evaluate-answer");
     let read = |line: &str| {
         let answer: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
         assert_eq!(json_schema::fault(&schema, &answer), None, "{answer}");
@@ -151,6 +138,31 @@ fn each_level_goes_as_far_as_it_says() {
     // No request can go beyond `--quick`.
     let (told, _) = answers(folder.path(), "scale.toml --serve --quick", &lines(&requests[4..]));
     assert_eq!((word(&told[0], "level"), &told[0]["accepted"]), ("quick", &false.into()));
+}
+
+#[test]
+fn a_request_that_comes_again_gets_its_answer_again() {
+    let folder = stage();
+    let good = source("2.0f * x[at]");
+    let wrong = source("3.0f * x[at]");
+    let ask =
+        |id: &str, text: &str, level: &str| asks(id, text, json!({ "level": level, "tag": { "g": id } }));
+    let requests = [
+        ask("a", &good, "quick"),
+        ask("b", &wrong, "quick"),
+        ask("c", &good, "quick"),
+        ask("d", &wrong, "quick"),
+        ask("e", &good, "tiny"),
+        ask("f", &good, "confirm"),
+        ask("g", &good, "confirm"),
+    ];
+    let (told, _) = answers(folder.path(), "scale.toml --stdin", &lines(&requests));
+    let cached: Vec<bool> = told.iter().map(|answer| answer["cached"] == true).collect();
+    assert_eq!(cached, [false, false, true, true, false, false, false]);
+    let (first, again) = (&told[0], &told[2]);
+    assert_eq!((&again["id"], &again["line"], &again["tag"]["g"]), (&"c".into(), &3.into(), &"c".into()));
+    assert_eq!((&again["performance"], &again["scores"]), (&first["performance"], &first["scores"]));
+    assert_eq!((word(&told[3], "verdict"), &told[3]["scores"]), ("wrong_answer", &Value::Null));
 }
 
 #[test]
@@ -234,7 +246,9 @@ fn bad_lines_are_answered_and_the_next_one_is_judged() {
         (b"{\"id\": 4, \"task\": {\"dir\": \"x\"}, \"candidate\": {\"kind\": \"configuration\"}}", json!(4)),
     ];
     let mut input = Vec::new();
-    for (line, _) in &bad {
+    for (at, (line, _)) in bad.iter().enumerate() {
+        // Another text each time: a request that comes again is not judged again.
+        let good = good.replacen("extern", &format!("/* {at} */ extern"), 1);
         input.extend([line, &b"\n"[..], good.as_bytes(), b"\n"].concat());
     }
     // Half a line at the end.
@@ -284,6 +298,12 @@ fn one_request_comes_from_a_file_or_from_stdin() {
         assert_eq!(output.status.code(), Some(2), "`{words}` {code}: {told}");
         assert!(output.stdout.is_empty() && told.contains("cannot read the request"), "`{words}`: {told}");
     }
+    // With `--json` there is one object all the same: the answer, or why there is none.
+    let (told, code) = answers(root, "--request r.json --json", b"");
+    assert_eq!((word(&told[0], "verdict"), code, told.len()), ("pass", Some(0), 1));
+    let output = run(root, "--request missing --json", b"");
+    let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &object["error"]["code"]), (Some(2), &"bad_file".into()), "{object}");
     for words in [
         "scale.toml --quick",
         "scale.toml --emit trace",

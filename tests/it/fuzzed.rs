@@ -151,6 +151,11 @@ fn profiler_pages() {
 }
 
 #[test]
+fn requests() {
+    run("request", bodies::request);
+}
+
+#[test]
 fn sanitizer_files() {
     run("sanitizer", bodies::sanitizer);
 }

@@ -3,124 +3,55 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use evo_space::genome::ContentHash;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use tempfile::TempDir;
 
-use crate::json_schema;
 use crate::skip::has_programs;
-
-/// `y = 2 x`, after `WORK` steps that change nothing.
-const SOURCE: &str = r#"
-extern "C" __global__ void scale(const float* x, float* y, int n) {
-    int at = blockIdx.x * 64 + threadIdx.x;
-    if (FAULT == 2) while (at >= 0) at = at + 0 * (int)clock();
-    if (at >= n) return;
-    volatile float value = x[at];
-    for (int step = 0; step < WORK; ++step) value = value + 0.0f;
-    y[at] = FAULT == 1 ? value : 2.0f * value;
-}
-"#;
-
-const NAIVE: &str = r#"
-extern "C" __global__ void naive(const float* x, float* y, int n) {
-    for (int at = 0; at < n; ++at) y[at] = 2.0f * x[at];
-}
-"#;
-
-const HEAD: &str = r#"
-[parameters]
-WORK = { values = [1, 80, 500], default = 80 }
-FAULT = { values = [0, 1, 2], default = 0 }
-[kernel]
-name = "scale"
-source = "scale.cu"
-[[launches]]
-entry = "scale"
-grid = "ceil_div(N, 64)"
-block = 64
-[[problems]]
-name = "p"
-sizes = { N = 2000 }
-[check]
-seeds = 1
-repeats = 2
-tiny = [{ N = 1 }, { N = 33 }]
-reference = { source = "naive.cu", entry = "naive", grid = 1, block = 1 }
-"#;
+use crate::support::scale::{HEAD, SOURCE, stage};
+use crate::support::{self, BRIEF, answer, scale};
 
 /// No machine is so loud; `WORK=500` is slower by more than that.
 const LOUD: &str = "--threshold 100% --device host";
 
 fn space(change: impl Fn(String) -> String) -> String {
-    change(format!("{HEAD}\n{}", vectors!()))
-}
-
-fn stage() -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
-    write("scale.cu", SOURCE);
-    write("naive.cu", NAIVE);
-    write("scale.toml", &space(|text| text));
-    folder
+    change(scale::space(HEAD))
 }
 
 fn evo(folder: &Path, words: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
-    command.current_dir(folder).args(words.split_whitespace()).env("EVO_CACHE_DIR", folder.join("cache"));
-    command.env_remove("GITHUB_ACTIONS").env_remove("GITHUB_STEP_SUMMARY").stdin(Stdio::null());
-    command
-}
-
-/// Every null below `result` has a reason.
-#[track_caller]
-fn hold_nulls(path: &str, value: &Value, reasons: &Value) {
-    match value {
-        Value::Null => assert!(reasons[path].is_string(), "`{path}` has no reason"),
-        Value::Array(items) => {
-            items
-                .iter()
-                .enumerate()
-                .for_each(|(at, item)| hold_nulls(&format!("{path}.{at}"), item, reasons));
-        }
-        Value::Object(fields) => {
-            fields.iter().for_each(|(name, item)| hold_nulls(&format!("{path}.{name}"), item, reasons));
-        }
-        _ => {}
+    let mut command = support::evo(folder, words);
+    command.env_remove("GITHUB_ACTIONS").env_remove("GITHUB_STEP_SUMMARY");
+    // A test that looks into its cache has made one of its own.
+    let own = folder.join("cache");
+    if own.exists() {
+        command.env("EVO_CACHE_DIR", own);
     }
+    command
 }
 
 #[track_caller]
 fn object(words: &str, stdout: &[u8]) -> Value {
-    let text = String::from_utf8_lossy(stdout);
-    let object: Value =
-        serde_json::from_str(&text).unwrap_or_else(|error| panic!("`{words}`: {error}: {text}"));
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schemas/gate.schema.json");
-    let schema: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
-    assert_eq!(json_schema::fault(&schema, &object), None, "`{words}`: {object}");
+    let object = answer::object("gate", words, stdout);
     if object["error"].is_null() {
-        hold_nulls("result", &object["result"], &object["reasons"]);
+        answer::hold_nulls(&object);
     }
     object
 }
 
 #[track_caller]
 fn judged(output: &Output, words: &str, code: i32, status: &str) -> Value {
-    let object = object(words, &output.stdout);
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    let seen = (output.status.code(), object["status"].as_str());
-    assert_eq!(seen, (Some(code), Some(status)), "`{words}`: {object}\n{stderr}");
-    object
+    answer::judged("gate", words, output, code, status);
+    object(words, &output.stdout)
 }
 
 #[track_caller]
 fn check(folder: &Path, words: &str, code: i32, status: &str) -> Value {
-    judged(&evo(folder, &format!("gate {words} --json")).output().unwrap(), words, code, status)
+    let words = format!("gate {words} {BRIEF} --json");
+    judged(&evo(folder, &words).output().unwrap(), &words, code, status)
 }
 
 fn baseline(folder: &Path) -> Value {
@@ -272,6 +203,7 @@ fn a_candidate_has_to_be_faster_than_peers() {
     let folder = stage();
     let root = folder.path();
     fs::write(root.join("peer.py"), include_str!("../data/peers/fake_peer.py")).unwrap();
+    fs::DirBuilder::new().mode(0o700).create(root.join("cache")).unwrap();
     let peer = |name: &str, how: &str| {
         format!(
             "\n[[peers]]\nname = \"{name}\"\ncommand = [\"python3\", \"peer.py\", \"{how}\", \"state\"]\n"
@@ -318,7 +250,7 @@ fn github_reads_annotations_and_a_table() {
     check(root, "scale.toml --init --device host", 0, "pass");
     let summary = root.join("summary.md");
     let run = |words: &str, summary: &Path| {
-        let mut command = evo(root, &format!("gate {LOUD} --candidate WORK=500 {words}"));
+        let mut command = evo(root, &format!("gate {LOUD} {BRIEF} --candidate WORK=500 {words}"));
         command.env("GITHUB_ACTIONS", "true").env("GITHUB_STEP_SUMMARY", summary).output().unwrap()
     };
     let output = run("", &summary);

@@ -3,12 +3,13 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::json_schema;
+use crate::support::scale::stage_with;
+use crate::support::{self, DECISIVE, answer};
 
 /// `y = 2 x`, after `WORK` steps that change nothing.
 const TEMPLATE: &str = r#"
@@ -18,12 +19,6 @@ extern "C" __global__ void scale(const float* x, float* y, int n) {
     volatile float value = x[at];
     for (int step = 0; step < <{ WORK }>; ++step) value = value + 0.0f;
     y[at] = <{ FACTOR }>.0f * value;
-}
-"#;
-
-const NAIVE: &str = r#"
-extern "C" __global__ void naive(const float* x, float* y, int n) {
-    for (int at = 0; at < n; ++at) y[at] = 2.0f * x[at];
 }
 "#;
 
@@ -50,58 +45,23 @@ reference = { source = "naive.cu", entry = "naive", grid = 1, block = 1 }
 "#;
 
 fn stage() -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
-    write("scale.cu.j2", TEMPLATE);
-    write("naive.cu", NAIVE);
-    write("scale.toml", &format!("{HEAD}\n{}", vectors!()));
-    folder
-}
-
-fn evo(folder: &Path, words: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
-    command.current_dir(folder).args(words.split_whitespace()).env("EVO_CACHE_DIR", folder.join("cache"));
-    command.stdin(Stdio::null());
-    command
-}
-
-/// Every null below `result` has a reason.
-fn hold_nulls(path: &str, value: &Value, reasons: &Value) {
-    match value {
-        Value::Null => assert!(reasons[path].is_string(), "`{path}` has no reason"),
-        Value::Array(items) => {
-            items
-                .iter()
-                .enumerate()
-                .for_each(|(at, item)| hold_nulls(&format!("{path}.{at}"), item, reasons));
-        }
-        Value::Object(fields) => {
-            fields.iter().for_each(|(name, item)| hold_nulls(&format!("{path}.{name}"), item, reasons));
-        }
-        _ => {}
-    }
+    stage_with("scale.cu.j2", TEMPLATE, HEAD)
 }
 
 #[track_caller]
 fn check(folder: &Path, words: &str, code: i32, status: &str) -> Value {
-    let output = evo(folder, &format!("{words} --json")).output().unwrap();
-    let (text, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    let object: Value =
-        serde_json::from_str(&text).unwrap_or_else(|error| panic!("`{words}`: {error}: {text}"));
-    let name = object["schema"].as_str().unwrap().strip_prefix("evo.").unwrap();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("docs/schemas/{name}.schema.json"));
-    let schema: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
-    assert_eq!(json_schema::fault(&schema, &object), None, "`{words}`: {object}");
-    let seen = (output.status.code(), object["status"].as_str());
-    assert_eq!(seen, (Some(code), Some(status)), "`{words}`: {object}\n{stderr}");
-    if object["error"].is_null() && matches!(name, "history" | "summary" | "restore") {
-        hold_nulls("result", &object["result"], &object["reasons"]);
+    let command = words.split(' ').next().unwrap();
+    let brief = if command == "evaluate" { DECISIVE } else { "" };
+    let output = support::evo(folder, &format!("{words} {brief} --json")).output().unwrap();
+    let object = answer::judged(command, words, &output, code, status);
+    if object["error"].is_null() && command != "evaluate" {
+        answer::hold_nulls(&object);
     }
     object
 }
 
 fn text(folder: &Path, words: &str) -> String {
-    let output = evo(folder, words).output().unwrap();
+    let output = support::evo(folder, words).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }

@@ -1,9 +1,9 @@
 //! Kernels that are right and unusual, and kernels that are wrong only at their tails, through `evo test-one`
 //! on the host device.
 
-use std::process::{Command, Stdio};
-
 use serde_json::Value;
+
+use crate::support::{BRIEF, evo};
 
 /// The sum of a vector, times a factor, in any of several ways.
 const SUM: &str = r#"
@@ -80,10 +80,8 @@ fn judge(files: [(&str, &str); 3], changes: &[(&str, &str)], values: &[&str]) ->
     for (name, source) in sources {
         std::fs::write(folder.path().join(name), source).unwrap();
     }
-    let fixed = ["test-one", space, "--device", "host", "--seed", "7", "--json"];
-    let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
-    let output =
-        command.current_dir(folder.path()).args(fixed).args(values).stdin(Stdio::null()).output().unwrap();
+    let words = format!("test-one {space} {BRIEF} --device host --seed 7 --json");
+    let output = evo(folder.path(), &words).args(values).output().unwrap();
     serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
 }
@@ -132,8 +130,7 @@ fn a_failure_names_the_command_that_explains_it() {
         std::fs::write(folder.path().join(name), text).unwrap();
     }
     let evo = |words: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
-        let output = command.current_dir(folder.path()).args(words).stdin(Stdio::null()).output().unwrap();
+        let output = evo(folder.path(), "").args(words).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
     let shown = evo(&["test-one", "scale.toml", "FAULT=1", "--device", "host", "--seed", "7"]);

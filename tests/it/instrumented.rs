@@ -103,6 +103,8 @@ fn test_one_with(mode: u32, compiler: Option<&str>) -> (String, Value) {
             "host",
             "--seed",
             "7",
+            "--limit-sampling",
+            "100ms",
             "--json",
         ])
         .current_dir(folder.path())
@@ -154,7 +156,18 @@ fn rounding_of_the_instrumented_build_is_not_held_against_the_variant() {
     let folder = tempfile::tempdir().unwrap();
     let space = concat!(env!("CARGO_MANIFEST_DIR"), "/evidence/commands/work.toml");
     let output = Command::new(env!("CARGO_BIN_EXE_evo"))
-        .args(["test-one", space, "ROUNDS=1000", "--device", "host", "--seed", "7", "--json"])
+        .args([
+            "test-one",
+            space,
+            "ROUNDS=1000",
+            "--device",
+            "host",
+            "--seed",
+            "7",
+            "--json",
+            "--limit-sampling",
+            "100ms",
+        ])
         .current_dir(folder.path())
         .env("EVO_CACHE_DIR", folder.path().join("cache"))
         .output()

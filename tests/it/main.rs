@@ -76,6 +76,7 @@ mod space_command;
 mod space_lists;
 mod space_properties;
 mod structure;
+mod support;
 mod survivors;
 mod sweep;
 mod tidy;

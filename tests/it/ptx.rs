@@ -1,5 +1,5 @@
-//! `evo/ptx.cuh`: its self-test on the host device, a source of one's own that includes it on every target, and the way
-//! to take it elsewhere.
+//! `evo/ptx.cuh`: its self-test on the host device, a source of one's own that includes it on every target, the way to take
+//! it elsewhere; and the kernels that ship with it, right and broken, at the gates of the host device.
 
 use std::fs;
 
@@ -105,4 +105,61 @@ fn it_can_be_taken_elsewhere() {
     let output = evo(&folder).args(["render", "--header", "evo/ptx.h"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("evo/ptx.cuh"));
+}
+
+/// Judges a configuration on the host device; gives the verdict.
+fn judged(folder: &tempfile::TempDir, words: &[&str]) -> String {
+    let output =
+        evo(folder).arg("test-one").args(words).args(["--device", "host", "--json"]).output().unwrap();
+    let whole: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let verdict = whole["verdict"].as_str().unwrap_or_else(|| panic!("{whole:#}"));
+    verdict.split(':').next().unwrap_or(verdict).to_string()
+}
+
+/// Two groups of two warps, whose barriers are named ones, and logits of bf16 that leave no room for rounding.
+const ATTENTION: [&str; 5] = ["BLOCK_M=32", "BLOCK_N=16", "NUM_WARPS=4", "KV_GROUPS=2", "RESCALE=lazy"];
+const GEMM: [&str; 6] =
+    ["BLOCK_M=32", "BLOCK_N=64", "BLOCK_K=16", "WARPS_M=1", "WARPS_N=2", "EPILOGUE=direct"];
+
+#[test]
+fn kernels_for_tensor_cores_pass_every_gate_on_the_host() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(judged(&folder, &[["attention_mma_bf16"].as_slice(), &ATTENTION].concat()), "pass");
+    assert_eq!(judged(&folder, &[["gemm_mma_bf16"].as_slice(), &GEMM].concat()), "pass");
+}
+
+#[test]
+fn their_mistakes_are_found_without_a_gpu() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let space = "attention_mma.toml";
+    fs::copy(root.join("search_spaces").join(space), folder.path().join(space)).unwrap();
+    let template = fs::read_to_string(root.join("templates/attention_mma.cu.j2")).unwrap();
+    let words = [[space].as_slice(), &ATTENTION].concat();
+    let start = "    float top[ROW_TILES][2];\n    float sum";
+    let early = format!("    if (threadIdx.x >= 96) return;\n{start}");
+    for (line, broken, verdict) in [
+        // K is read before it has landed.
+        ("evo::cp_async_wait<2 * (STAGES_K - 1)>();", "", "wrong_answer"),
+        // K is overwritten while the group's other warp reads it, and V read before that one's copies are there.
+        ("evo::cp_async_wait<2 * (STAGES_V - 1)>();\n        group_barrier(group);", "", "wrong_answer"),
+        // Chunks are not put where they are read.
+        ("* STRIDE + (chunk ^ chunk_mask(row)) * CHUNK,", "* STRIDE + chunk * CHUNK,", "wrong_answer"),
+        // The mask is aligned top-left.
+        ("const int offset = length_kv - length_q;", "const int offset = 0;", "wrong_answer"),
+        // A lane passes the address of an element, not of a chunk.
+        ("lane / 16 * 8) * STRIDE;", "lane / 16 * 8) * STRIDE + 1;", "crash_misaligned"),
+        // One warp of a group leaves before the others.
+        (start, early.as_str(), "divergent_barrier"),
+        // Rows behind the last key are read.
+        ("down < left ? 16 : 0", "16", "oob_read"),
+    ] {
+        assert!(template.contains(line), "{line}");
+        let text = template.replacen(line, broken, 1);
+        fs::write(folder.path().join("attention_mma.cu.j2"), text).unwrap();
+        let found = judged(&folder, &words);
+        // What is read too early differs between the orders of warps; either gate may see it first.
+        let differs = verdict == "wrong_answer" && found == "nondeterministic";
+        assert!(found == verdict || differs, "{line} -> {broken}: {found}, not {verdict}");
+    }
 }

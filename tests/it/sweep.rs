@@ -363,7 +363,17 @@ fn ctrl_c_ends_in_order_with_exit_code_5() {
 fn test_one_names_the_outcome() {
     let bench = Bench::new();
     let check = |values: &[&str], verdict: &str, code: i32| {
-        let mut words = vec!["test-one", "scale.toml", "--device", "host", "--seed", "7", "--json"];
+        let mut words = vec![
+            "test-one",
+            "scale.toml",
+            "--device",
+            "host",
+            "--seed",
+            "7",
+            "--limit-sampling",
+            "100ms",
+            "--json",
+        ];
         words.extend(values);
         let output = bench.run(&words);
         let value: Value = serde_json::from_slice(&output.stdout)

@@ -6,6 +6,7 @@
 
 #![warn(missing_docs)]
 
+pub mod bench_schema;
 pub mod binary;
 pub mod check;
 pub mod command_schemas;

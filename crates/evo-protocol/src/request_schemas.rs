@@ -99,7 +99,7 @@ pub fn answer() -> Schema {
             "version": { "type": "integer", "const": 1 },
             "id": { "type": ["string", "integer", "null"] },
             "line": { "type": "integer", "minimum": 1 },
-            "tag": true,
+            "tag": true, "cached": { "type": "boolean", "const": true },
             "status": { "type": "string", "enum": ["done", "rejected", "harness_error"] },
             "error": nullable("object"),
             "verdict": nullable("string"),

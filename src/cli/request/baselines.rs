@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use evo_protocol::plan::ProblemPlan;
 use evo_space::genome::ContentHash;
 
-use crate::cli::evaluate_judge::JudgedCandidate;
+use crate::cli::judged_candidate::JudgedCandidate;
 use crate::request::ask::EvaluationLevel;
 use crate::request::performance::BaselineTime;
 

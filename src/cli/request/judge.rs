@@ -13,9 +13,9 @@ use super::session::{RequestSession, WarmTask};
 use super::watch::out_of_time;
 use crate::cli::error::CliError;
 use crate::cli::evaluate_inspect;
-use crate::cli::evaluate_judge::{JudgedCandidate, problems, without_comparison};
 use crate::cli::evaluate_rule::take_log;
 use crate::cli::exit_code::ExitCode;
+use crate::cli::judged_candidate::{JudgedCandidate, problems, without_comparison};
 use crate::cli::rival::{self, ChosenRival};
 use crate::cli::trial::OpenedCandidate;
 use crate::engine::single::Single;
@@ -43,8 +43,13 @@ pub fn answer(session: &mut RequestSession<'_>, request: &EvaluationRequest, hea
     let visibility = session.visibility(request.visibility);
     let ready = ready(session, request, level, began + limit);
     let kernel = ready.as_ref().map(|own| own.asked.setting.kernel.clone()).unwrap_or_default();
+    let key = ready.as_ref().ok().and_then(|ready| ready.answer_key(request));
+    if let Some((answer, kernel)) = session.known.again(key.as_ref(), head) {
+        return Answered { answer, kernel, exit: ExitCode::Done };
+    }
     let told = ready.and_then(|ready| {
         let told = whole(session, request, head, &ready, began)?;
+        session.known.keep(key, &told, &kernel);
         Ok(told)
     });
     match told {

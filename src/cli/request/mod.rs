@@ -5,6 +5,7 @@
 
 mod baselines;
 mod judge;
+mod known;
 mod level;
 mod once;
 pub mod options;

@@ -31,6 +31,8 @@ pub fn run(arguments: &EvaluateArgs, file: &Path, call: &Call) -> Result<Answer,
     let writer = AnswerWriter::start(call, arguments.requests.emit, true).map_err(failed)?;
     let Answered { answer, kernel, exit } = answered(&mut session, line, None, &writer);
     writer.answer(&answer, &kernel).map_err(failed)?;
+    // With `--json` too the answer is the one object; only an end without an answer has the usual one.
+    call.settle(false);
     Ok(Answer::from(exit))
 }
 

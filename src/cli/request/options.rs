@@ -27,7 +27,7 @@ pub fn check(arguments: &EvaluateArgs) -> Result<(), CliError> {
         (!named.values.is_empty(), "values on the command line"),
         (one.candidate.is_given(), "`--config`, `--source` or `--launch`"),
         (arguments.against.is_some(), "`--against`"),
-        (one.json, "`--json`"),
+        (one.run.json && own.request.is_none(), "`--json`"),
         (arguments.sanitize, "`--sanitize`, which is not served there,"),
         (arguments.profile, "`--profile`, for which a request has `feedback.profile`,"),
     ];

@@ -40,6 +40,22 @@ pub struct ReadyRequest {
     pub key: ContentHash,
 }
 
+impl ReadyRequest {
+    /// What decides the answer beside the session; none where a repeated request may get another one: `confirm`
+    /// compares with the incumbent of the moment, and an included file may have been edited.
+    pub fn answer_key(&self, request: &EvaluationRequest) -> Option<ContentHash> {
+        let kernel = self.asked.kernel().ok()?;
+        let source = render(kernel, &self.asked.candidate.configuration).ok()?.text;
+        let includes = source.contains("#include \"");
+        if self.level == EvaluationLevel::Confirm || request.feedback.profile || includes {
+            return None;
+        }
+        let asked = EvaluationRequest { id: serde_json::Value::Null, tag: None, ..request.clone() };
+        let parts = [self.key.to_string(), format!("{:?} {asked:?}", self.level), source];
+        Some(ContentHash::of_parts(parts.iter().map(String::as_bytes)))
+    }
+}
+
 /// Compiles a request whose turn comes next, so that the cache has it then.
 pub fn compile_ahead(session: &RequestSession<'_>, text: &str) {
     if let (Some(compiler), Some(source)) = (session.compiler(), source_ahead(session, text)) {
@@ -90,7 +106,7 @@ fn repro(session: &RequestSession<'_>, space: &str) -> String {
     let quoted = evo_space::shell::quote(space);
     format!(
         "evo evaluate {quoted} --request REQUEST.json --device {} --seed {}",
-        session.arguments.one.device, session.seed
+        session.arguments.one.run.device, session.seed
     )
 }
 
@@ -119,8 +135,8 @@ fn resolved(
         launch: own.launches.as_deref().map(|text| TextChoice::Given { name: "candidate.launches", text }),
         out: &one.candidate.out,
         study: None,
-        device: candidate::kind_of(&one.device),
-        render_apart: one.access.access().render_apart,
+        device: candidate::kind_of(&one.run.device),
+        render_apart: one.run.access.access().render_apart,
     };
     resolve(file, &request).map_err(candidate::error)
 }

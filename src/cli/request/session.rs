@@ -7,7 +7,9 @@ use std::time::Instant;
 use evo_space::genome::ContentHash;
 
 use super::baselines::MeasuredBaselines;
+use super::known::KnownAnswers;
 use crate::cli::aim::{self, Aim};
+use crate::cli::device_lane;
 use crate::cli::error::CliError;
 use crate::cli::evaluate_args::EvaluateArgs;
 use crate::cli::session::{self, DeviceSetup};
@@ -36,6 +38,7 @@ pub struct RequestSession<'a> {
     /// Of the inputs: one for the whole session, so that answers of the reference are computed once.
     pub seed: u64,
     pub warm: Option<WarmTask>,
+    pub known: KnownAnswers,
     setup: DeviceSetup,
 }
 
@@ -47,10 +50,10 @@ impl<'a> RequestSession<'a> {
     pub fn begin(arguments: &'a EvaluateArgs) -> Result<RequestSession<'a>, CliError> {
         let one = &arguments.one;
         aim::check_names(&one.allow_not_run, Aim::Evaluate)?;
-        let mut setup = session::setup(&one.device, None)?.fenced(one.sandbox).within(&one.limits);
+        let mut setup = session::setup_for(&one.run)?;
         setup.warm = Some(Arc::new(WarmCompiler::start(&setup.farm)?));
-        let seed = one.seed.map_or_else(seed::random, Ok)?;
-        Ok(RequestSession { arguments, seed, warm: None, setup })
+        let seed = one.run.seed.map_or_else(seed::random, Ok)?;
+        Ok(RequestSession { arguments, seed, warm: None, known: KnownAnswers::default(), setup })
     }
 
     /// The device and its compilers within what a request may take, and by when it wants its answer.
@@ -107,7 +110,7 @@ impl<'a> RequestSession<'a> {
                     .about_request());
             }
         };
-        let file = catalog::open_with(&name, self.arguments.one.access.access())?;
+        let file = catalog::open_with(&name, self.arguments.one.run.access.access())?;
         Ok((name, file))
     }
 
@@ -126,8 +129,8 @@ impl<'a> RequestSession<'a> {
             warm.lane.limit_steps(setup.step_max);
             return Ok((warm, false));
         }
-        let command = self.arguments.one.worker_command.as_deref();
-        let lane = session::lane(setup, command, Some(session::kernel_of(file)?))?;
+        let command = self.arguments.one.run.worker_command.as_deref();
+        let lane = device_lane::lane(setup, command, Some(session::kernel_of(file)?))?;
         Ok((WarmTask { key: key.clone(), lane, baselines: MeasuredBaselines::new() }, true))
     }
 }

@@ -6,6 +6,7 @@ use evo_protocol::verdict::Verdict;
 use evo_space::genome::Configuration;
 use evo_space::value::Value;
 
+use crate::cli::device_lane;
 use crate::cli::error::CliError;
 use crate::cli::session::{self, DeviceSetup};
 use crate::compile::{FarmOptions, compile_one};
@@ -42,7 +43,7 @@ impl<'a> SelftestBench<'a> {
         limits: LaneLimits,
     ) -> Result<SelftestBench<'a>, CliError> {
         let kernel = session::kernel_of(file)?;
-        let lane = session::lane_within(setup, None, Some(kernel), limits)?;
+        let lane = device_lane::lane_within(setup, None, Some(kernel), limits)?;
         let problems = session::problems(kernel, setup.choice.kind, &[])?;
         let recipe = session::recipe(kernel, &problems, setup, &lane, seed)?;
         Ok(SelftestBench { file, recipe, setup, lane })

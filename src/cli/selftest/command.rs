@@ -15,6 +15,7 @@ use super::{alarms, crash, device, faults, gates, latency, ptx, references};
 use crate::cli::answer::Answer;
 use crate::cli::args::{SelftestArgs, SelftestSubject};
 use crate::cli::call::Call;
+use crate::cli::device_lane;
 use crate::cli::error::CliError;
 use crate::cli::exit_code::ExitCode;
 use crate::cli::output;
@@ -73,9 +74,9 @@ fn on_device(setup: &DeviceSetup) -> Result<(serde_json::Value, SelftestReport),
         CliError::harness(format!("the probe kernels do not compile: {}", verdict.message))
     })?;
     let image = std::fs::read(&binary.path)?;
-    let cubin = session::support_cubin(setup)?;
+    let cubin = device_lane::support_cubin(setup)?;
     let mut device: Box<dyn Device> =
-        open(&setup.choice.spec, cubin.as_deref(), session::rooms(setup.sandbox)?)
+        open(&setup.choice.spec, cubin.as_deref(), device_lane::rooms(setup.sandbox)?)
             .map_err(|error| CliError::environment(error.to_string()).with_code(ErrorCode::NoDevice))?;
     let info = serde_json::to_value(device.info())?;
     let mut report = latency::overheads(device.as_mut());

@@ -10,8 +10,9 @@ use evo_space::value::Value;
 
 use super::bench::SelftestBench;
 use super::checks::SelftestReport;
+use crate::cli::device_lane;
 use crate::cli::error::CliError;
-use crate::cli::session::{self, DeviceSetup};
+use crate::cli::session::DeviceSetup;
 use crate::supervise::job::Standing;
 use crate::timing::stats;
 
@@ -48,7 +49,7 @@ fn worker_start(setup: &DeviceSetup) -> Result<String, String> {
     let mut samples = Vec::new();
     for _ in 0..REPEATS {
         let began = Instant::now();
-        let lane = session::lane(setup, None, None).map_err(|error| error.to_string())?;
+        let lane = device_lane::lane(setup, None, None).map_err(|error| error.to_string())?;
         samples.push(began.elapsed().as_secs_f64() * 1e3);
         drop(lane);
     }

@@ -12,6 +12,7 @@ use super::inputs;
 use super::sanitized;
 use super::stage::{Stage, StudyIdentity};
 use crate::cli::args::SweepArgs;
+use crate::cli::device_lane;
 use crate::cli::error::CliError;
 use crate::cli::session::{self, DeviceSetup};
 use crate::cli::trial;
@@ -82,13 +83,13 @@ impl LiveSubject {
         let kernel = session::kernel_of(&self.file)?;
         let problems = session::problems(kernel, self.setup.choice.kind, &self.problems)?;
         let command = self.worker_command.as_deref();
-        let lane = session::lane(&self.setup, command, Some(kernel))?;
+        let lane = device_lane::lane(&self.setup, command, Some(kernel))?;
         let recipe = session::recipe(kernel, &problems, &self.setup, &lane, seed)?;
         let genome = self.file.space.genome(configuration);
         let genome = genome.ok_or_else(|| CliError::harness("the variant is not of this space"))?;
         let compile = |prepared: &PreparedKernel| trial::compile(&self.setup, prepared);
         match single::job(&recipe, genome, configuration.clone(), false, compile)? {
-            Ok((_, job)) => Ok((job, session::lane_options(&self.setup, command, Some(kernel))?)),
+            Ok((_, job)) => Ok((job, device_lane::lane_options(&self.setup, command, Some(kernel))?)),
             Err(refused) => {
                 Err(CliError::harness(format!("the variant is refused now: {}", refused.verdict.label())))
             }
@@ -105,7 +106,7 @@ impl LiveSubject {
         let kernel = session::kernel_of(&self.file)?;
         let problems = session::problems(kernel, self.setup.choice.kind, &self.problems)?;
         let farm = farm(&self.setup, inbox)?;
-        let mut lane = session::lane(&self.setup, self.worker_command.as_deref(), Some(kernel))?;
+        let mut lane = device_lane::lane(&self.setup, self.worker_command.as_deref(), Some(kernel))?;
         let recipe = session::recipe(kernel, &problems, &self.setup, &lane, seed)?;
         let space = &self.file.space;
         let default = space.configuration(&space.default_genome());
@@ -131,7 +132,7 @@ impl LiveSubject {
         let warnings =
             lint::warnings(kernel, &self.file.space.configuration(&self.file.space.default_genome()));
         let warned = warnings.iter().map(|warning| format!("warning: {warning}"));
-        let options = session::lane_options(&self.setup, self.worker_command.as_deref(), Some(kernel))?;
+        let options = device_lane::lane_options(&self.setup, self.worker_command.as_deref(), Some(kernel))?;
         let ready = sanitized::ready(sanitize, self.setup.choice.kind, options, self.limit_tool);
         let notices = warned.chain(ready.notice).collect();
         let identity = StudyIdentity {

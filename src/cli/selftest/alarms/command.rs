@@ -13,11 +13,12 @@ use serde::Serialize;
 use super::plain::{PlainOrder, PlainReply, VERSION};
 use crate::cli::answer::Answer;
 use crate::cli::args::SelftestArgs;
+use crate::cli::device_lane;
 use crate::cli::error::CliError;
 use crate::cli::exit_code::ExitCode;
 use crate::cli::output;
 use crate::cli::selftest::bench::SelftestBench;
-use crate::cli::session::{self, DeviceSetup};
+use crate::cli::session::DeviceSetup;
 use crate::kernel::catalog;
 use crate::process::{self, CappedLog, Conversation, ProcessGroup};
 use crate::supervise::job::{Job, Standing};
@@ -179,7 +180,7 @@ fn start(setup: &DeviceSetup) -> Result<Conversation<PlainOrder, PlainReply>, Cl
     command.args(["worker", "--plain", "--sandbox", setup.sandbox.as_str()]);
     let (group, log) = (ProcessGroup::default(), CappedLog::of_end(1 << 16));
     let mut child = Conversation::start(command, VERSION, group, log)?;
-    let support_cubin = session::support_cubin(setup)?;
+    let support_cubin = device_lane::support_cubin(setup)?;
     let order = PlainOrder::Open { device: setup.choice.spec.clone(), support_cubin };
     match child.ask(&order, LIMIT) {
         Ok(PlainReply::Opened) => Ok(child),

@@ -199,7 +199,8 @@ fn attention([q, k, v]: [&[f64]; 3], own: &Heads) -> PlainAnswer {
                     all += element.abs();
                 }
                 let inside = (EXP_ULPS + own.keys as f64) * UNIT_F32 * magnitude;
-                let weights = if own.halved { UNIT_F16 * magnitude + TINY_F16 / sum * all } else { 0.0 };
+                let weights =
+                    if own.halved && sum > 0.0 { UNIT_F16 * magnitude + TINY_F16 / sum * all } else { 0.0 };
                 answer.push(value, value.abs() * UNIT_F16 + TINY_F16 + 2.0 * inside + 1.01 * weights);
             }
         }

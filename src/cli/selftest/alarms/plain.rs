@@ -259,6 +259,7 @@ fn bound(launch: &LaunchPlan, plan: &ProblemPlan, buffers: &[BufferId]) -> Resul
             match (scalar.dtype, scalar.integer) {
                 (DType::I32, Some(value)) => Ok(BoundArgument::Scalar((value as i32).to_le_bytes().to_vec())),
                 (DType::I64, Some(value)) => Ok(BoundArgument::Scalar(value.to_le_bytes().to_vec())),
+                (DType::F32, _) => Ok(BoundArgument::Scalar((scalar.value as f32).to_le_bytes().to_vec())),
                 _ => Err(format!("no scalar of type `{}` is passed here", scalar.dtype.as_str())),
             }
         }

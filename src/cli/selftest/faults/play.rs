@@ -22,6 +22,7 @@ use super::row::FaultOutcome::{Is, Open, Passes};
 use super::row::{FaultRow, FaultSetup, SHORT_COMPILE, SMALL_COMPILE};
 use super::rows::{FAULTS, OUTSIDE};
 use super::sanitized::{FaultLook, SANITIZED, SanitizedFault, SanitizedRow};
+use crate::cli::device_lane;
 use crate::cli::error::CliError;
 use crate::cli::sanitize::tool_on;
 use crate::cli::selftest::bench::SelftestBench;
@@ -120,7 +121,7 @@ pub fn sanitize(
     let setup = DeviceSetup { farm, step_max: None, ..setup.clone() };
     let file = catalog::open("faults")?;
     let bench = SelftestBench::start_with(&file, &setup, seed, limits(kind))?;
-    let options = session::lane_options(&setup, None, Some(session::kernel_of(&file)?))?;
+    let options = device_lane::lane_options(&setup, None, Some(session::kernel_of(&file)?))?;
     let look = FaultLook { kind, tool: &tool, options: &options, limit: SANITIZE_LIMIT };
     let job = |fault: &SanitizedFault| {
         let configuration = bench.configuration(&[("FAULT", Value::from(fault.name))]);

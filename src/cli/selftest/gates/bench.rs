@@ -14,6 +14,7 @@ use evo_space::genome::{Configuration, ContentHash};
 use evo_space::value::Value;
 
 use super::rows::{GateRow, Handling, ROWS};
+use crate::cli::device_lane;
 use crate::cli::error::CliError;
 use crate::cli::session::{self, DeviceSetup};
 use crate::compile::{CompileFarm, FarmOptions, compile_one};
@@ -109,7 +110,7 @@ impl<'a> GateBench<'a> {
             }
         }
         let built = build(&setup.farm, sources)?;
-        let lane = session::lane(setup, None, None)?;
+        let lane = device_lane::lane(setup, None, None)?;
         Ok(GateBench { setup, lane, seed, built })
     }
 
@@ -145,7 +146,9 @@ impl<'a> GateBench<'a> {
             _ => Standing::default(),
         };
         let judgement = match self.limits(row.handling) {
-            Some(limits) => session::lane_within(self.setup, None, None, limits)?.evaluate(&job, &standing),
+            Some(limits) => {
+                device_lane::lane_within(self.setup, None, None, limits)?.evaluate(&job, &standing)
+            }
             None => self.lane.evaluate(&job, &standing),
         };
         Ok(GateFinding { gate: failed(&judgement.gates), verdict: judgement.verdict })

@@ -9,12 +9,13 @@ use evo_space::genome::ContentHash;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
-use super::operands::Numbers;
+use super::operands::DrawnNumbers;
 use super::probe::Probe;
 use super::{moves, numbers, products};
+use crate::cli::device_lane;
 use crate::cli::error::CliError;
 use crate::cli::selftest::checks::SelftestReport;
-use crate::cli::session::{self, DeviceSetup};
+use crate::cli::session::DeviceSetup;
 use crate::compile::compile_one;
 
 /// Kernels that the checks launch.
@@ -35,9 +36,9 @@ pub fn run(
         CliError::harness(format!("the probe kernels do not compile: {}", verdict.message))
     })?;
     let image = std::fs::read(&binary.path)?;
-    let cubin = session::support_cubin(setup)?;
+    let cubin = device_lane::support_cubin(setup)?;
     let mut device: Box<dyn Device> =
-        open(&setup.choice.spec, cubin.as_deref(), session::rooms(setup.sandbox)?)
+        open(&setup.choice.spec, cubin.as_deref(), device_lane::rooms(setup.sandbox)?)
             .map_err(|error| CliError::environment(error.to_string()).with_code(ErrorCode::NoDevice))?;
     let info = device.info().clone();
     let entries: Vec<String> = rows.iter().map(|row| row.entry.to_string()).collect();
@@ -50,7 +51,7 @@ pub fn run(
             report.skip(row.entry, why);
             continue;
         }
-        let mut drawn = Numbers(ChaCha8Rng::seed_from_u64(seed));
+        let mut drawn = DrawnNumbers(ChaCha8Rng::seed_from_u64(seed));
         report.add(row.entry, row.play(&mut probe, &mut drawn));
     }
     if report.checks.is_empty() {
@@ -60,7 +61,7 @@ pub fn run(
     Ok((serde_json::to_value(info)?, report))
 }
 
-fn source(rows: &[Row]) -> KernelSource {
+fn source(rows: &[InstructionRow]) -> KernelSource {
     let hash = ContentHash::of(PROBES.as_bytes());
     let symbol = format!("extern \"C\" __device__ const char evo_variant_hash[] = \"{hash}\";\n");
     KernelSource {
@@ -74,13 +75,13 @@ fn source(rows: &[Row]) -> KernelSource {
 }
 
 /// One check, by the entry point that it launches.
-struct Row {
+struct InstructionRow {
     entry: &'static str,
-    subject: Subject,
+    subject: InstructionCheck,
 }
 
-enum Subject {
-    Product(&'static products::Shape),
+enum InstructionCheck {
+    Product(&'static products::ProductShape),
     /// Matrices, and whether they are transposed.
     Load(usize, bool),
     Store(usize, bool),
@@ -94,64 +95,68 @@ enum Subject {
     Reductions,
 }
 
-impl Row {
+impl InstructionRow {
     /// Why it cannot run on this device.
     fn missing(&self, info: &DeviceInfo) -> Option<&'static str> {
         let number = info.arch.trim_start_matches("sm_").trim_end_matches(['a', 'f']).parse::<u32>();
         let old = |least: u32| info.kind == DeviceKind::Cuda && number.as_ref().is_ok_and(|own| *own < least);
         match self.subject {
-            Subject::Store(..) if old(90) => Some("stmatrix needs sm_90"),
+            InstructionCheck::Store(..) if old(90) => Some("stmatrix needs sm_90"),
             _ if old(80) => Some("the probes need sm_80"),
             _ => None,
         }
     }
 
-    fn play(&self, probe: &mut Probe<'_>, drawn: &mut Numbers) -> Result<String, String> {
+    fn play(&self, probe: &mut Probe<'_>, drawn: &mut DrawnNumbers) -> Result<String, String> {
         match self.subject {
-            Subject::Product(shape) => products::check(probe, shape, drawn),
-            Subject::Load(count, transposed) => moves::loads(probe, self.entry, (count, transposed), drawn),
-            Subject::Store(count, transposed) => moves::stores(probe, self.entry, (count, transposed), drawn),
-            Subject::Copy(bytes, zfill) => moves::copies(probe, self.entry, (bytes, zfill), drawn),
-            Subject::Groups => moves::groups(probe, drawn),
-            Subject::Barriers => moves::barriers(probe, drawn),
-            Subject::Exponentials => numbers::exponentials(probe, drawn),
-            Subject::Packs => numbers::packs(probe, drawn),
-            Subject::Unpacks => numbers::unpacks(probe),
-            Subject::Reductions => numbers::reductions(probe, drawn),
+            InstructionCheck::Product(shape) => products::check(probe, shape, drawn),
+            InstructionCheck::Load(count, transposed) => {
+                moves::loads(probe, self.entry, (count, transposed), drawn)
+            }
+            InstructionCheck::Store(count, transposed) => {
+                moves::stores(probe, self.entry, (count, transposed), drawn)
+            }
+            InstructionCheck::Copy(bytes, zfill) => moves::copies(probe, self.entry, (bytes, zfill), drawn),
+            InstructionCheck::Groups => moves::groups(probe, drawn),
+            InstructionCheck::Barriers => moves::barriers(probe, drawn),
+            InstructionCheck::Exponentials => numbers::exponentials(probe, drawn),
+            InstructionCheck::Packs => numbers::packs(probe, drawn),
+            InstructionCheck::Unpacks => numbers::unpacks(probe),
+            InstructionCheck::Reductions => numbers::reductions(probe, drawn),
         }
     }
 }
 
-fn rows() -> Vec<Row> {
-    let products = products::SHAPES.iter().map(|shape| (shape.entry, Subject::Product(shape)));
+fn rows() -> Vec<InstructionRow> {
+    let products = products::SHAPES.iter().map(|shape| (shape.entry, InstructionCheck::Product(shape)));
     let moves = [
-        ("load_x1", Subject::Load(1, false)),
-        ("load_x2", Subject::Load(2, false)),
-        ("load_x4", Subject::Load(4, false)),
-        ("load_x1_trans", Subject::Load(1, true)),
-        ("load_x2_trans", Subject::Load(2, true)),
-        ("load_x4_trans", Subject::Load(4, true)),
-        ("store_x1", Subject::Store(1, false)),
-        ("store_x2", Subject::Store(2, false)),
-        ("store_x4", Subject::Store(4, false)),
-        ("store_x1_trans", Subject::Store(1, true)),
-        ("store_x2_trans", Subject::Store(2, true)),
-        ("store_x4_trans", Subject::Store(4, true)),
-        ("copy_ca_4", Subject::Copy(4, false)),
-        ("copy_ca_8", Subject::Copy(8, false)),
-        ("copy_ca_16", Subject::Copy(16, false)),
-        ("copy_cg_16", Subject::Copy(16, false)),
-        ("copy_cg_16_l2", Subject::Copy(16, false)),
-        ("copy_ca_4_zfill", Subject::Copy(4, true)),
-        ("copy_ca_8_zfill", Subject::Copy(8, true)),
-        ("copy_ca_16_zfill", Subject::Copy(16, true)),
-        ("copy_cg_16_zfill", Subject::Copy(16, true)),
-        ("copy_groups", Subject::Groups),
-        ("named_barriers", Subject::Barriers),
-        ("exponentials", Subject::Exponentials),
-        ("packs", Subject::Packs),
-        ("unpacks", Subject::Unpacks),
-        ("reductions", Subject::Reductions),
+        ("load_x1", InstructionCheck::Load(1, false)),
+        ("load_x2", InstructionCheck::Load(2, false)),
+        ("load_x4", InstructionCheck::Load(4, false)),
+        ("load_x1_trans", InstructionCheck::Load(1, true)),
+        ("load_x2_trans", InstructionCheck::Load(2, true)),
+        ("load_x4_trans", InstructionCheck::Load(4, true)),
+        ("store_x1", InstructionCheck::Store(1, false)),
+        ("store_x2", InstructionCheck::Store(2, false)),
+        ("store_x4", InstructionCheck::Store(4, false)),
+        ("store_x1_trans", InstructionCheck::Store(1, true)),
+        ("store_x2_trans", InstructionCheck::Store(2, true)),
+        ("store_x4_trans", InstructionCheck::Store(4, true)),
+        ("copy_ca_4", InstructionCheck::Copy(4, false)),
+        ("copy_ca_8", InstructionCheck::Copy(8, false)),
+        ("copy_ca_16", InstructionCheck::Copy(16, false)),
+        ("copy_cg_16", InstructionCheck::Copy(16, false)),
+        ("copy_cg_16_l2", InstructionCheck::Copy(16, false)),
+        ("copy_ca_4_zfill", InstructionCheck::Copy(4, true)),
+        ("copy_ca_8_zfill", InstructionCheck::Copy(8, true)),
+        ("copy_ca_16_zfill", InstructionCheck::Copy(16, true)),
+        ("copy_cg_16_zfill", InstructionCheck::Copy(16, true)),
+        ("copy_groups", InstructionCheck::Groups),
+        ("named_barriers", InstructionCheck::Barriers),
+        ("exponentials", InstructionCheck::Exponentials),
+        ("packs", InstructionCheck::Packs),
+        ("unpacks", InstructionCheck::Unpacks),
+        ("reductions", InstructionCheck::Reductions),
     ];
-    products.chain(moves).map(|(entry, subject)| Row { entry, subject }).collect()
+    products.chain(moves).map(|(entry, subject)| InstructionRow { entry, subject }).collect()
 }

@@ -1,6 +1,6 @@
 //! Instructions that move bits: `ldmatrix`, `stmatrix`, `cp.async`, and the barriers between warps.
 
-use super::operands::Numbers;
+use super::operands::DrawnNumbers;
 use super::probe::{AsBytes, Probe, halves, words};
 
 /// Blocks of a launch, a case each.
@@ -24,7 +24,7 @@ pub fn loads(
     probe: &mut Probe<'_>,
     entry: &str,
     (count, transposed): (usize, bool),
-    numbers: &mut Numbers,
+    numbers: &mut DrawnNumbers,
 ) -> Result<String, String> {
     let rows: Vec<u16> = (0..BLOCKS * 256).map(|_| numbers.below(1 << 16) as u16).collect();
     let out = probe.run(entry, [BLOCKS, 32], &[&rows.as_slice()], &[BLOCKS * 32 * 16])?;
@@ -51,7 +51,7 @@ pub fn stores(
     probe: &mut Probe<'_>,
     entry: &str,
     (count, transposed): (usize, bool),
-    numbers: &mut Numbers,
+    numbers: &mut DrawnNumbers,
 ) -> Result<String, String> {
     let registers: Vec<u32> = (0..BLOCKS * 128).map(|_| numbers.below(u32::MAX)).collect();
     let out = probe.run(entry, [BLOCKS, 32], &[&registers.as_slice()], &[BLOCKS * 32 * 16])?;
@@ -79,7 +79,7 @@ pub fn copies(
     probe: &mut Probe<'_>,
     entry: &str,
     (bytes, zfill): (usize, bool),
-    numbers: &mut Numbers,
+    numbers: &mut DrawnNumbers,
 ) -> Result<String, String> {
     let input: Vec<u8> = (0..BLOCKS * 512).map(|_| numbers.below(256) as u8).collect();
     let read: Vec<u32> = (0..BLOCKS * 32).map(|_| numbers.below(1 << 16)).collect();
@@ -99,7 +99,7 @@ pub fn copies(
 ///
 /// # Errors
 /// The first word that is wrong.
-pub fn groups(probe: &mut Probe<'_>, numbers: &mut Numbers) -> Result<String, String> {
+pub fn groups(probe: &mut Probe<'_>, numbers: &mut DrawnNumbers) -> Result<String, String> {
     let input: Vec<u32> = (0..BLOCKS * 9 * 128).map(|_| numbers.below(u32::MAX)).collect();
     let out = probe.run("copy_groups", [BLOCKS, 32], &[&input.as_slice()], &[input.len() * 4])?;
     let found = words(&out[0]);
@@ -116,7 +116,7 @@ pub fn groups(probe: &mut Probe<'_>, numbers: &mut Numbers) -> Result<String, St
 ///
 /// # Errors
 /// The first word that is wrong.
-pub fn barriers(probe: &mut Probe<'_>, numbers: &mut Numbers) -> Result<String, String> {
+pub fn barriers(probe: &mut Probe<'_>, numbers: &mut DrawnNumbers) -> Result<String, String> {
     let input: Vec<u32> = (0..BLOCKS * 8 * 64).map(|_| numbers.below(u32::MAX)).collect();
     let out = probe.run("named_barriers", [BLOCKS, 128], &[&input.as_slice()], &[input.len() * 4])?;
     for (at, own) in words(&out[0]).iter().enumerate() {

@@ -2,7 +2,7 @@
 
 use half::{bf16, f16};
 
-use super::operands::Numbers;
+use super::operands::DrawnNumbers;
 use super::probe::{Probe, floats, words};
 
 /// Blocks of a launch.
@@ -11,7 +11,7 @@ const BLOCKS: usize = 32;
 /// The relative error that `ex2.approx` may have (PTX ISA, "ex2"), and half a unit of the last place for a rounded one.
 const EX2_ERROR: f64 = 1.0 / (1 << 22) as f64 + 1.0 / (1 << 24) as f64;
 
-/// Numbers at which something changes.
+/// DrawnNumbers at which something changes.
 const EDGES: [f32; 20] = [
     0.0,
     -0.0,
@@ -35,7 +35,7 @@ const EDGES: [f32; 20] = [
     -1e-40,
 ];
 
-fn inputs(numbers: &mut Numbers, mut draw: impl FnMut(&mut Numbers) -> f32) -> Vec<f32> {
+fn inputs(numbers: &mut DrawnNumbers, mut draw: impl FnMut(&mut DrawnNumbers) -> f32) -> Vec<f32> {
     let random = (EDGES.len()..BLOCKS * 64).map(|_| draw(numbers)).collect::<Vec<_>>();
     EDGES.into_iter().chain(random).collect()
 }
@@ -44,7 +44,7 @@ fn inputs(numbers: &mut Numbers, mut draw: impl FnMut(&mut Numbers) -> f32) -> V
 ///
 /// # Errors
 /// The first power that is farther from the exact one than the PTX ISA allows.
-pub fn exponentials(probe: &mut Probe<'_>, numbers: &mut Numbers) -> Result<String, String> {
+pub fn exponentials(probe: &mut Probe<'_>, numbers: &mut DrawnNumbers) -> Result<String, String> {
     let input = inputs(numbers, |numbers| (150.0 * numbers.signed()) as f32);
     let input = &input[..BLOCKS * 32];
     let bytes = input.len() * 4;
@@ -87,7 +87,7 @@ fn power_error(x: f32, answer: f32, flushed: bool) -> Result<f64, f64> {
 ///
 /// # Errors
 /// The first pair that is not rounded to nearest even.
-pub fn packs(probe: &mut Probe<'_>, numbers: &mut Numbers) -> Result<String, String> {
+pub fn packs(probe: &mut Probe<'_>, numbers: &mut DrawnNumbers) -> Result<String, String> {
     let input = inputs(numbers, |numbers| {
         let exponent = numbers.below(60) as i32 - 40;
         (numbers.signed() * 2f64.powi(exponent)) as f32
@@ -135,7 +135,7 @@ pub fn unpacks(probe: &mut Probe<'_>) -> Result<String, String> {
 ///
 /// # Errors
 /// The first that is wrong.
-pub fn reductions(probe: &mut Probe<'_>, numbers: &mut Numbers) -> Result<String, String> {
+pub fn reductions(probe: &mut Probe<'_>, numbers: &mut DrawnNumbers) -> Result<String, String> {
     let input: Vec<f32> = (0..BLOCKS * 32).map(|_| numbers.below(20_001) as f32 - 10_000.0).collect();
     let bytes = 5 * input.len() * 4;
     let out = probe.run("reductions", [BLOCKS, 32], &[&input.as_slice()], &[bytes, bytes])?;

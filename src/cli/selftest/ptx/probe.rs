@@ -71,7 +71,7 @@ impl Probe<'_> {
     }
 }
 
-/// Numbers of a buffer.
+/// DrawnNumbers of a buffer.
 pub fn words(bytes: &[u8]) -> Vec<u32> {
     let four = |four: &[u8]| u32::from_le_bytes([four[0], four[1], four[2], four[3]]);
     bytes.chunks_exact(4).map(four).collect()

@@ -2,11 +2,11 @@
 
 use half::f16;
 
-use super::operands::{FAMILIES, Family, Numbers, Operand, Products};
+use super::operands::{DrawnNumbers, FAMILIES, Operand, OperandFamily, Products};
 use super::probe::{Probe, floats, halves};
 
 /// One shape of the instruction.
-pub struct Shape {
+pub struct ProductShape {
     pub entry: &'static str,
     pub depth: usize,
     pub operand: Operand,
@@ -14,12 +14,12 @@ pub struct Shape {
     pub narrow: bool,
 }
 
-const fn shape(entry: &'static str, depth: usize, operand: Operand, narrow: bool) -> Shape {
-    Shape { entry, depth, operand, narrow }
+const fn shape(entry: &'static str, depth: usize, operand: Operand, narrow: bool) -> ProductShape {
+    ProductShape { entry, depth, operand, narrow }
 }
 
 /// All shapes.
-pub const SHAPES: [Shape; 6] = [
+pub const SHAPES: [ProductShape; 6] = [
     shape("mma_k16_f16_f32", 16, Operand::Half, false),
     shape("mma_k16_bf16_f32", 16, Operand::Brain, false),
     shape("mma_k16_f16_f16", 16, Operand::Half, true),
@@ -35,7 +35,11 @@ const TILES: usize = 64;
 ///
 /// # Errors
 /// The first element that is farther from the exact one than the header allows.
-pub fn check(probe: &mut Probe<'_>, shape: &Shape, numbers: &mut Numbers) -> Result<String, String> {
+pub fn check(
+    probe: &mut Probe<'_>,
+    shape: &ProductShape,
+    numbers: &mut DrawnNumbers,
+) -> Result<String, String> {
     let mut worst = 0f64;
     for family in FAMILIES {
         let layout = (shape.depth, TILES, shape.narrow);
@@ -54,7 +58,7 @@ pub fn check(probe: &mut Probe<'_>, shape: &Shape, numbers: &mut Numbers) -> Res
     ))
 }
 
-fn answers(probe: &mut Probe<'_>, shape: &Shape, products: &Products) -> Result<Vec<f64>, String> {
+fn answers(probe: &mut Probe<'_>, shape: &ProductShape, products: &Products) -> Result<Vec<f64>, String> {
     let (a, b) = (products.a.as_slice(), products.b.as_slice());
     if shape.narrow {
         let c: Vec<u16> = products.c.iter().map(|value| f16::from_f64(*value).to_bits()).collect();
@@ -67,7 +71,7 @@ fn answers(probe: &mut Probe<'_>, shape: &Shape, products: &Products) -> Result<
 }
 
 /// How far an element may be from the exact one, for terms of so much in all: as `evo/ptx.cuh` says.
-fn bound(shape: &Shape, size: f64) -> f64 {
+fn bound(shape: &ProductShape, size: f64) -> f64 {
     let depth = shape.depth as f64;
     match shape.narrow {
         false => depth * (size * 2f64.powi(-22) + 2f64.powi(-149)),
@@ -76,7 +80,12 @@ fn bound(shape: &Shape, size: f64) -> f64 {
 }
 
 /// The error's share of its bound.
-fn judge(shape: &Shape, family: Family, (exact, size): (f64, f64), answer: f64) -> Result<f64, String> {
+fn judge(
+    shape: &ProductShape,
+    family: OperandFamily,
+    (exact, size): (f64, f64),
+    answer: f64,
+) -> Result<f64, String> {
     let differs = || Err(format!("{answer} is not {exact}"));
     if exact.is_nan() {
         return if answer.is_nan() { Ok(0.0) } else { differs() };
@@ -84,7 +93,7 @@ fn judge(shape: &Shape, family: Family, (exact, size): (f64, f64), answer: f64) 
     if exact.is_infinite() {
         return if answer == exact { Ok(0.0) } else { differs() };
     }
-    if family == Family::Integers {
+    if family == OperandFamily::Integers {
         return if answer == exact { Ok(0.0) } else { differs() };
     }
     let bound = bound(shape, size);
@@ -107,18 +116,18 @@ mod tests {
 
     #[test]
     fn answers_are_judged_by_class_and_by_bound() {
-        let check = |shape: &Shape, family, exact, answer, passes: bool| {
+        let check = |shape: &ProductShape, family, exact, answer, passes: bool| {
             assert_eq!(judge(shape, family, exact, answer).is_ok(), passes, "{exact:?} {answer}");
         };
         let (wide, narrow) = (&SHAPES[0], &SHAPES[2]);
-        check(wide, Family::Integers, (5.0, 9.0), 5.0, true);
-        check(wide, Family::Integers, (5.0, 9.0), 5.0 + 1e-6, false);
-        check(wide, Family::Normal, (5.0, 9.0), 5.0 + 16.0 * 9.0 * 2.3e-7, true);
-        check(wide, Family::Normal, (5.0, 9.0), 5.0 + 16.0 * 9.0 * 2.4e-7, false);
-        check(wide, Family::Normal, (5.0, 9.0), f64::NAN, false);
-        check(wide, Family::Special, (f64::NAN, f64::NAN), 1.0, false);
-        check(wide, Family::Special, (f64::INFINITY, f64::INFINITY), f64::NEG_INFINITY, false);
-        check(narrow, Family::Mixed, (65_500.0, 70_000.0), f64::INFINITY, true);
-        check(narrow, Family::Mixed, (6_500.0, 7_000.0), f64::INFINITY, false);
+        check(wide, OperandFamily::Integers, (5.0, 9.0), 5.0, true);
+        check(wide, OperandFamily::Integers, (5.0, 9.0), 5.0 + 1e-6, false);
+        check(wide, OperandFamily::Normal, (5.0, 9.0), 5.0 + 16.0 * 9.0 * 2.3e-7, true);
+        check(wide, OperandFamily::Normal, (5.0, 9.0), 5.0 + 16.0 * 9.0 * 2.4e-7, false);
+        check(wide, OperandFamily::Normal, (5.0, 9.0), f64::NAN, false);
+        check(wide, OperandFamily::Special, (f64::NAN, f64::NAN), 1.0, false);
+        check(wide, OperandFamily::Special, (f64::INFINITY, f64::INFINITY), f64::NEG_INFINITY, false);
+        check(narrow, OperandFamily::Mixed, (65_500.0, 70_000.0), f64::INFINITY, true);
+        check(narrow, OperandFamily::Mixed, (6_500.0, 7_000.0), f64::INFINITY, false);
     }
 }

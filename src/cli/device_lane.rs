@@ -1,0 +1,147 @@
+//! The worker of a device as the commands start it: what it is told, evo's own kernels for it, and why it does not start.
+
+use std::path::PathBuf;
+
+use evo_device::cuda::SUPPORT_SOURCE;
+use evo_device::host::RoomOptions;
+use evo_protocol::device::DeviceKind;
+use evo_protocol::envelope::ErrorCode;
+use evo_protocol::worker::ReferenceKernels;
+
+use super::args::SandboxMode;
+use super::error::CliError;
+use super::session::DeviceSetup;
+use crate::compile::support::{self, OwnKernels};
+use crate::kernel::spec::{KernelSpec, ReferenceSpec};
+use crate::process::{self, worker_program};
+use crate::supervise::lane::{Lane, LaneError, LaneLimits, LaneOptions};
+use crate::worker::judge::on_device;
+use crate::worker::serve;
+
+/// Starts the device's lane, for a kernel or for none.
+pub fn lane(
+    setup: &DeviceSetup,
+    command: Option<&str>,
+    kernel: Option<&KernelSpec>,
+) -> Result<Lane, CliError> {
+    let limits =
+        LaneLimits { step_max: setup.step_max, sampling_max: setup.sampling_max, ..LaneLimits::default() };
+    lane_within(setup, command, kernel, limits)
+}
+
+/// The same with limits of the caller's own.
+pub fn lane_within(
+    setup: &DeviceSetup,
+    command: Option<&str>,
+    kernel: Option<&KernelSpec>,
+    limits: LaneLimits,
+) -> Result<Lane, CliError> {
+    let foreign = command.is_some();
+    let options = lane_options(setup, command, kernel)?;
+    let limits = LaneLimits { until: setup.until, ..limits };
+    Lane::start_with(options, limits).map_err(|error| not_started(setup, foreign, &error))
+}
+
+/// What the workers of a device are told, for a kernel or for none. `command` starts them in place of evo's own.
+pub fn lane_options(
+    setup: &DeviceSetup,
+    command: Option<&str>,
+    kernel: Option<&KernelSpec>,
+) -> Result<LaneOptions, CliError> {
+    let command = match command.map(|text| text.split_whitespace().map(String::from).collect::<Vec<_>>()) {
+        Some(words) if words.is_empty() => {
+            return Err(CliError::usage("`--worker-command` is empty"));
+        }
+        command => command,
+    };
+    let foreign = command.is_some();
+    let builtin = kernel.and_then(|kernel| match &kernel.check.reference {
+        ReferenceSpec::Builtin { name } => Some(name.as_str()),
+        _ => None,
+    });
+    let (support_cubin, reference_kernels) = own_kernels(setup, builtin)?;
+    Ok(LaneOptions {
+        // A command of the user's own says for itself what it wants.
+        command: match setup.sandbox {
+            SandboxMode::Off if !foreign => Some(unfenced_worker()?),
+            _ => command,
+        },
+        device: setup.choice.spec.clone(),
+        cache: setup.farm.cache.clone(),
+        support_cubin,
+        reference_kernels,
+    })
+}
+
+/// The command of this program's own worker without fences.
+fn unfenced_worker() -> Result<Vec<String>, CliError> {
+    let program = worker_program()?.to_string_lossy().into_owned();
+    Ok(vec![program, "worker".to_string(), "--sandbox".to_string(), "off".to_string()])
+}
+
+/// How this program starts the processes in which host variants run.
+pub fn rooms(sandbox: SandboxMode) -> std::io::Result<RoomOptions> {
+    serve::rooms(sandbox == SandboxMode::On)
+}
+
+/// Why a lane does not start; `foreign` for a worker command of the user's.
+fn not_started(setup: &DeviceSetup, foreign: bool, error: &LaneError) -> CliError {
+    let device = &setup.choice.spec;
+    match error {
+        LaneError::Spawn { source, .. } if process::is_exhausted(source) => {
+            CliError::harness(error.to_string()).with_hint(process::EXHAUSTED_HINT)
+        }
+        LaneError::Open { .. } | LaneError::Spawn { .. } => {
+            CliError::environment(format!("cannot open the device `{device}`: {error}"))
+                .with_hint(format!("`evo preflight --device {device}` shows what is missing"))
+                .with_code(ErrorCode::NoDevice)
+        }
+        LaneError::Died { .. } | LaneError::Refused { .. } | LaneError::Unexpected { .. } if foreign => {
+            CliError::usage(format!("the command of `--worker-command` is not a device worker: {error}"))
+                .with_hint("it must end in `evo worker`, as `ssh host evo worker` does")
+        }
+        LaneError::Lost { .. } => CliError::Device(error.to_string().into()),
+        LaneError::OutOfTime => CliError::Limit(error.to_string().into()),
+        LaneError::Died { .. } | LaneError::Refused { .. } | LaneError::Unexpected { .. } => {
+            CliError::harness(format!("cannot start the device worker: {error}"))
+        }
+    }
+}
+
+/// The CUDA device's helper kernels, compiled; none for the host.
+pub fn support_cubin(setup: &DeviceSetup) -> Result<Option<PathBuf>, CliError> {
+    if setup.choice.kind != DeviceKind::Cuda {
+        return Ok(None);
+    }
+    let own =
+        OwnKernels { file_name: "evo_support.cu", text: SUPPORT_SOURCE.to_string(), entries: Vec::new() };
+    Ok(Some(support::kernels(DeviceKind::Cuda, &setup.choice.arch, own, &setup.farm.cache)?))
+}
+
+/// A built-in reference, or all of them, as kernels of this device, compiled. None where the device has no kernels for
+/// it.
+pub fn reference_kernels(setup: &DeviceSetup, name: Option<&str>) -> Result<Option<PathBuf>, CliError> {
+    let Some(text) = on_device::source(name) else { return Ok(None) };
+    let entries = on_device::entries(name);
+    let own = OwnKernels { file_name: "evo_references.cu", text, entries };
+    Ok(Some(support::kernels(setup.choice.kind, &setup.choice.arch, own, &setup.farm.cache)?))
+}
+
+/// The helper kernels and those of a built-in reference. On the host neither is needed, because the processor is the
+/// device.
+fn own_kernels(
+    setup: &DeviceSetup,
+    builtin: Option<&str>,
+) -> Result<(Option<PathBuf>, Option<ReferenceKernels>), CliError> {
+    if setup.choice.kind != DeviceKind::Cuda {
+        return Ok((None, None));
+    }
+    // Each takes the compiler some hundred milliseconds, once per cache.
+    std::thread::scope(|scope| {
+        let references = builtin.map(|name| (name, scope.spawn(|| reference_kernels(setup, builtin))));
+        let support = support_cubin(setup)?;
+        let Some((name, references)) = references else { return Ok((support, None)) };
+        let path = references.join().map_err(|_| CliError::harness("a compiling thread panicked"))??;
+        Ok((support, path.map(|path| ReferenceKernels { name: name.to_string(), path })))
+    })
+}

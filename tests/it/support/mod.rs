@@ -1,0 +1,45 @@
+//! What tests of whole commands share: how evo is started, one compile cache, a small kernel, and what every JSON
+//! answer must keep to.
+
+pub mod answer;
+pub mod scale;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::UNIX_EPOCH;
+use std::{env, fs};
+
+/// For commands whose test is not about precise times: as many samples as the machine's noise calls for would take up
+/// to 5 s for each problem and mode, while tests run side by side and disturb each other.
+pub const BRIEF: &str = "--limit-sampling 100ms";
+
+/// The same where a candidate may take its rival's place: that needs 20 samples of the slowest variants, for their 90th
+/// percentiles.
+pub const DECISIVE: &str = "--limit-sampling 500ms";
+
+/// evo with these words in a folder, with the cache that tests share.
+pub fn evo(folder: &Path, words: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
+    command.current_dir(folder).args(words.split_whitespace()).env("EVO_CACHE_DIR", cache());
+    command.stdin(Stdio::null());
+    command
+}
+
+/// The compile cache of tests that are not about caches or compilers: many of them compile the same kernels.
+///
+/// It belongs to one build of evo, because its key does not cover what evo does with a compiler's output.
+pub fn cache() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let built = fs::metadata(env!("CARGO_BIN_EXE_evo")).unwrap().modified().unwrap();
+        let name = built.duration_since(UNIX_EPOCH).unwrap().as_nanos().to_string();
+        let all = Path::new(env!("CARGO_TARGET_TMPDIR")).join("evo-caches");
+        fs::create_dir_all(&all).unwrap();
+        let older = fs::read_dir(&all).unwrap().map(|entry| entry.unwrap());
+        for other in older.filter(|entry| entry.file_name() != name.as_str()) {
+            let _ = fs::remove_dir_all(other.path());
+        }
+        all.join(name)
+    })
+}
