@@ -21,10 +21,10 @@ use evo_space::genome::{Configuration, ContentHash, Genome};
 use evo_space::space::SearchSpace;
 
 use super::error::EngineError;
+use super::fake_sanitizer::{FakeSanitizer, PlayedSanitizer};
 use super::options::{Options, RunSummary, SanitizePlan};
 use super::ports::{
-    BuildRecord, Compilers, Evaluate, Identity, Inbox, JobOrder, Message, NoSanitizer, PairAnswer, Recipe,
-    Refused, Rivals, Sanitizer, SanitizerAnswer,
+    BuildRecord, Compilers, Evaluate, Identity, Inbox, JobOrder, Message, PairAnswer, Recipe, Refused, Rivals,
 };
 use super::run::{Engine, Parts};
 use super::variant::Variant;
@@ -275,26 +275,6 @@ impl Evaluate<FakeJob> for FakeDevice {
     fn telemetry(&mut self) -> Option<Telemetry> {
         let evaluated = self.log.lock().unwrap().evaluated.len() as u32;
         Some(Telemetry { temperature_c: Some(30 + evaluated), ..Telemetry::default() })
-    }
-}
-
-/// What the fake sanitizer says of a job.
-pub(super) type FakeSanitizer = Arc<dyn Fn(&FakeJob) -> SanitizerAnswer + Send + Sync>;
-
-struct PlayedSanitizer {
-    answers: Option<FakeSanitizer>,
-    log: Arc<Mutex<Log>>,
-}
-
-impl Sanitizer<FakeJob> for PlayedSanitizer {
-    fn is_there(&self) -> bool {
-        self.answers.is_some()
-    }
-
-    fn sanitize(&mut self, job: &FakeJob, _within: Option<Duration>) -> SanitizerAnswer {
-        let Some(answers) = &self.answers else { return NoSanitizer("there is none").sanitize(job, None) };
-        self.log.lock().unwrap().sanitized.push(job.label.clone());
-        answers(job)
     }
 }
 

@@ -39,6 +39,8 @@ mod expected_tests;
 #[cfg(test)]
 pub(crate) mod fake;
 #[cfg(test)]
+mod fake_sanitizer;
+#[cfg(test)]
 mod fault_tests;
 #[cfg(test)]
 mod guesses_tests;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
 
-use super::fake::{FakeSanitizer, TestStudy, all_pass};
+use super::fake::{TestStudy, all_pass};
+use super::fake_sanitizer::FakeSanitizer;
 use super::options::SanitizePlan;
 use super::ports::SanitizerAnswer;
 use crate::journal::leaderboard::section;

@@ -1,0 +1,28 @@
+//! A sanitizer that costs nothing, for tests of the engine.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::fake::{FakeJob, Log};
+use super::ports::{NoSanitizer, Sanitizer, SanitizerAnswer};
+
+/// What the fake sanitizer says of a job.
+pub(super) type FakeSanitizer = Arc<dyn Fn(&FakeJob) -> SanitizerAnswer + Send + Sync>;
+
+/// Answers as a test says.
+pub(super) struct PlayedSanitizer {
+    pub answers: Option<FakeSanitizer>,
+    pub log: Arc<Mutex<Log>>,
+}
+
+impl Sanitizer<FakeJob> for PlayedSanitizer {
+    fn is_there(&self) -> bool {
+        self.answers.is_some()
+    }
+
+    fn sanitize(&mut self, job: &FakeJob, _within: Option<Duration>) -> SanitizerAnswer {
+        let Some(answers) = &self.answers else { return NoSanitizer("there is none").sanitize(job, None) };
+        self.log.lock().unwrap().sanitized.push(job.label.clone());
+        answers(job)
+    }
+}
