@@ -12,7 +12,7 @@ use evo_protocol::verdict::VerdictKind;
 use super::buffer::Buffer;
 use super::context::CudaContext;
 use super::support::Support;
-use super::{allocator, driver, info, timing};
+use super::{driver, info, timing};
 use crate::device::{
     BlockError, BoundLaunch, BufferId, Comparison, CopiedPart, Device, GuardDamage, ModuleId, RunConditions,
     SampleOrder, Tolerance, VariableState,
@@ -37,7 +37,6 @@ impl CudaDevice {
     /// # Errors
     /// `DeviceLost` when there is no driver or no such GPU; the message says which.
     pub fn open(index: u32, support_cubin: &Path) -> Result<CudaDevice, DeviceError> {
-        allocator::keep_freed_memory();
         let device = driver::open(index)?;
         let stream = driver::create_stream()?;
         let info = info::read(device)?;

@@ -3,10 +3,8 @@
 //! All `unsafe` of the GPU side lives in this folder. `driver` is a checked skin over the driver
 //! calls, `buffer` and `memory` own guarded buffers, `zone_table` lists their guard zones on the device, `support`
 //! has the helper kernels that fill, hash and compare there, `launch` turns plans into launches and graphs,
-//! `variables` reads and restores what a module keeps between calls, `context` holds what they run on, `timing` takes samples, `backend` is the device,
-//! `allocator` keeps the process from mapping memory again and again.
+//! `variables` reads and restores what a module keeps between calls, `context` holds what they run on, `timing` takes samples, `backend` is the device.
 
-mod allocator;
 mod backend;
 mod buffer;
 mod context;
