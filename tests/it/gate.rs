@@ -317,7 +317,13 @@ fn what_is_no_baseline_is_refused_and_nothing_is_written() {
     refuse("scale.toml", "usage", "`WORK=7` is not among the values");
     fs::write(&place, whole.replace("\"WORK\": 80", "\"WORK\": 1, \"WORK\": 80")).unwrap();
     refuse("scale.toml", "bad_file", "duplicate key `WORK`");
-    fs::write(&place, whole.replace("void scale(", "void other(")).unwrap();
+    let mut edited: Value = serde_json::from_str(&whole).unwrap();
+    let source = edited["source"].as_str().unwrap().replace("void scale(", "void other(");
+    edited["source"] = source.as_str().into();
+    fs::write(&place, edited.to_string()).unwrap();
+    refuse("scale.toml", "bad_file", "whose hash it carries");
+    edited["source_hash"] = ContentHash::of(source.as_bytes()).as_str().into();
+    fs::write(&place, edited.to_string()).unwrap();
     refuse("scale.toml", "usage", "has no entry `scale`");
     fs::write(&place, whole.replace("\"device_kind\": \"host\"", "\"device_kind\": \"cuda\"")).unwrap();
     refuse("scale.toml", "usage", "was made on cuda");
