@@ -275,6 +275,7 @@ fn json_lines_name_the_replay() {
         "throughput",
         "wall_seconds",
         "finalists_left",
+        "sanitized",
         "study",
         "leaderboard",
         "verdicts",
