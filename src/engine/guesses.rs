@@ -5,39 +5,20 @@
 //! A guess has no number, no verdict and no line in the journal, and whether it was made changes no proposal. It is a
 //! source whose answer is known before anyone asks for it.
 
-use std::collections::HashMap;
-
-use evo_space::genome::{ContentHash, Genome};
+use evo_space::genome::Genome;
 
 use super::error::EngineError;
 use super::ports::{CompileAnswer, Recipe};
 use super::run::Engine;
+use super::state::FIRST_TICKET;
 use super::variant::Twin;
 use crate::compile::full_cache;
-
-/// Tickets of guesses begin here; variants are numbered from 0.
-const FIRST_TICKET: u64 = 1 << 63;
 
 /// One in this many compile processes is left to variants, so that one that was not guessed does not wait.
 const RESERVED: usize = 4;
 
 /// Guesses are made when so many processes idle: asking the strategy takes as long as a proposal.
 const LEAST: usize = 3;
-
-/// What is compiled without having been proposed.
-#[derive(Debug, Default)]
-pub(super) struct Guesses {
-    /// Under way, by ticket: the source's key, and the hash compiled into the binary.
-    running: HashMap<u64, (ContentHash, ContentHash)>,
-    made: u64,
-    /// Outcomes known when the strategy was last asked; with no more it would say the same.
-    asked_at: Option<usize>,
-}
-
-/// Whether the compilers were asked for this by a guess.
-pub(super) fn is_guess(ticket: u64) -> bool {
-    ticket >= FIRST_TICKET
-}
 
 impl<R: Recipe> Engine<'_, R> {
     /// Keeps idle compilers busy with what is likely to be proposed.

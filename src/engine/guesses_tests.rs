@@ -10,7 +10,7 @@ use evo_search::strategy::{Outcome, Proposal, Strategy};
 use evo_space::genome::Genome;
 
 use super::fake::{Ran, TestStudy, all_pass};
-use super::guesses::is_guess;
+use super::state::is_guess;
 
 /// Proposes the whole space in order, two at a time, and foresees the next points.
 struct Foreseeing<'a> {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use evo_protocol::device::Telemetry;
 use evo_protocol::evaluation::Evaluation;
-use evo_space::genome::Genome;
+use evo_space::genome::{ContentHash, Genome};
 
 use super::ports::Recipe;
 use super::variant::{Codes, Sources, Variant};
@@ -77,6 +77,24 @@ impl<B> Twins<B> {
     pub(super) fn new() -> Twins<B> {
         Twins { sources: HashMap::new(), codes: HashMap::new() }
     }
+}
+
+/// Tickets of guesses begin here; variants are numbered from 0.
+pub(super) const FIRST_TICKET: u64 = 1 << 63;
+
+/// What is compiled without having been proposed.
+#[derive(Debug, Default)]
+pub(super) struct Guesses {
+    /// Under way, by ticket: the source's key, and the hash compiled into the binary.
+    pub running: HashMap<u64, (ContentHash, ContentHash)>,
+    pub made: u64,
+    /// Outcomes known when the strategy was last asked; with no more it would say the same.
+    pub asked_at: Option<usize>,
+}
+
+/// Whether the compilers were asked for this by a guess.
+pub(super) fn is_guess(ticket: u64) -> bool {
+    ticket >= FIRST_TICKET
 }
 
 /// What was proposed and evaluated so far, in this run and in earlier ones.

@@ -274,6 +274,17 @@ fn github_reads_annotations_and_a_table() {
     assert!(!String::from_utf8_lossy(&plain.stdout).contains("::error"));
 }
 
+/// A baseline whose source has another entry, with the hash of that source or of the one before.
+fn without_entry(baseline: &str, hashed: bool) -> String {
+    let mut own: Value = serde_json::from_str(baseline).unwrap();
+    let source = own["source"].as_str().unwrap().replace("void scale(", "void other(");
+    if hashed {
+        own["source_hash"] = ContentHash::of(source.as_bytes()).as_str().into();
+    }
+    own["source"] = source.into();
+    own.to_string()
+}
+
 #[test]
 fn what_is_no_baseline_is_refused_and_nothing_is_written() {
     let folder = stage();
@@ -317,13 +328,9 @@ fn what_is_no_baseline_is_refused_and_nothing_is_written() {
     refuse("scale.toml", "usage", "`WORK=7` is not among the values");
     fs::write(&place, whole.replace("\"WORK\": 80", "\"WORK\": 1, \"WORK\": 80")).unwrap();
     refuse("scale.toml", "bad_file", "duplicate key `WORK`");
-    let mut edited: Value = serde_json::from_str(&whole).unwrap();
-    let source = edited["source"].as_str().unwrap().replace("void scale(", "void other(");
-    edited["source"] = source.as_str().into();
-    fs::write(&place, edited.to_string()).unwrap();
+    fs::write(&place, without_entry(&whole, false)).unwrap();
     refuse("scale.toml", "bad_file", "whose hash it carries");
-    edited["source_hash"] = ContentHash::of(source.as_bytes()).as_str().into();
-    fs::write(&place, edited.to_string()).unwrap();
+    fs::write(&place, without_entry(&whole, true)).unwrap();
     refuse("scale.toml", "usage", "has no entry `scale`");
     fs::write(&place, whole.replace("\"device_kind\": \"host\"", "\"device_kind\": \"cuda\"")).unwrap();
     refuse("scale.toml", "usage", "was made on cuda");

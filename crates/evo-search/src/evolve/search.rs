@@ -407,5 +407,4 @@ impl Strategy for Evolve<'_> {
 }
 
 #[cfg(test)]
-#[path = "search_tests.rs"]
 mod tests;
