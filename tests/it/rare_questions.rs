@@ -117,8 +117,11 @@ fn the_second_kinds_of_inputs_are_met_and_a_leak_in_a_few_calls_is_found() {
         (8, "wrong_answer range"),
         (9, "stateful memory_leak some of many calls"),
     ] {
-        // With this seed no fault waits for a question that a busy machine may leave out.
-        let (found, _) = test_seed(mode, 4);
-        assert!(found.starts_with(verdict), "{mode}: {found}");
+        // With this seed no fault waits for a question that a busy machine may leave out. The leak asks the clock, so in
+        // one run of many it happens in none of the calls that are watched.
+        let tries = if mode == 9 { 3 } else { 1 };
+        let runs = (0..tries).map(|_| test_seed(mode, 4).0);
+        let missed: Vec<String> = runs.take_while(|found| !found.starts_with(verdict)).collect();
+        assert!(missed.len() < tries, "{mode}: {missed:?}");
     }
 }
