@@ -126,17 +126,10 @@ fn rival(arguments: &GateArgs, space: &str, baseline: &GateBaseline) -> Result<C
     };
     let resolved = resolve(file, &request).map_err(|error| {
         let folder = format!("{}/", place.path().display());
-        let text = error.to_string().replace(&folder, &format!("{shown}: "));
-        other(vec![text])
+        other(vec![error.to_string().replace(&folder, &format!("{shown}: "))])
     })?;
-    let name = "baseline".to_string();
-    Ok(ChosenRival {
-        resolved,
-        name,
-        why: "`--baseline` names it".into(),
-        incumbent: None,
-        notes: Vec::new(),
-    })
+    let (name, why) = ("baseline".to_string(), "`--baseline` names it".to_string());
+    Ok(ChosenRival { resolved, name, why, incumbent: None, notes: Vec::new() })
 }
 
 /// The rows, in the order of the space file, and behind them what only the baseline has.

@@ -344,7 +344,8 @@ impl<'a, S: Station> GateWalk<'a, S> {
         // Only finalists are asked for times that do not rank: the lane has most of its time from those that are not
         // going to be among them.
         let modes = if self.job.deep { &modes[..] } else { &modes[..1] };
-        let raced = !self.job.deep && self.standing.objective_ns.is_some();
+        let races = self.job.candidate.check.checks.include(GateCheck::Screening);
+        let raced = races && !self.job.deep && self.standing.objective_ns.is_some();
         let mut is_first = true;
         let sampling_max = self.station.sampling_max();
         for mode in modes {
@@ -375,24 +376,30 @@ impl<'a, S: Station> GateWalk<'a, S> {
             self.note(GateReport::not_run(Gate::Honesty, "no problem is timed"));
             return Ok(());
         }
-        let first = if self.job.deep { self.deep_policy() } else { policy::contender() };
-        let modes = match modes.len() {
-            1 => "the mode that ranks".to_string(),
-            many => format!("{many} modes"),
-        };
-        let mut message = format!(
-            "{} problems in {modes}; warm-up of {} ms before the first, and a short one before the others",
-            self.job.timed.len(),
-            policy::within(first, sampling_max).warmup_ms
-        );
-        if let Some(most) = sampling_max {
-            message.push_str(&format!("; each sampled for {} ms at most, as asked for", most.as_millis()));
-        }
+        let message = self.told_timing(modes.len(), raced, sampling_max);
         self.conclude_timing(GateState::Pass, message);
         if let Some(timing) = self.found.gates.iter_mut().find(|own| own.gate == Gate::Timing) {
             timing.elapsed_ms = began.elapsed().as_secs_f64() * 1e3;
         }
         Ok(())
+    }
+
+    /// What the report of a full measurement says.
+    fn told_timing(&self, modes: usize, raced: bool, sampling_max: Option<Duration>) -> String {
+        let modes = if modes == 1 { "the mode that ranks".to_string() } else { format!("{modes} modes") };
+        let first = if self.job.deep { self.deep_policy() } else { policy::contender() };
+        let warm_up = match raced {
+            true => "no warm-up, because the race has just sampled them".to_string(),
+            false => format!(
+                "warm-up of {} ms before the first, and a short one before the others",
+                policy::within(first, sampling_max).warmup_ms
+            ),
+        };
+        let mut message = format!("{} problems in {modes}; {warm_up}", self.job.timed.len());
+        if let Some(most) = sampling_max {
+            message.push_str(&format!("; each sampled for {} ms at most, as asked for", most.as_millis()));
+        }
+        message
     }
 
     fn measure(
