@@ -22,5 +22,6 @@ pub mod request_schemas;
 mod sane;
 pub mod schema;
 mod schema_forms;
+pub mod tensor_map;
 pub mod verdict;
 pub mod worker;
