@@ -5,6 +5,7 @@ pub mod baseline;
 pub mod champion;
 pub mod champions;
 pub mod conditions;
+pub mod cover;
 pub mod definition;
 pub mod error;
 pub mod gates;
@@ -16,10 +17,12 @@ pub mod line;
 pub mod lock;
 pub mod numbered;
 pub mod own_folder;
+mod portfolio;
 pub mod rank;
 pub mod reader;
 pub mod record;
 pub mod replay;
+mod size_rule;
 pub mod writer;
 
 #[cfg(test)]

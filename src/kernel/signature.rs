@@ -210,7 +210,9 @@ const TENSOR_MAPS: [&str; 2] = ["tensor_map", "CUtensorMap"];
 /// Whether the type is a tensor map: its name stands before the parameter's, behind a namespace, or alone.
 fn is_tensor_map(words: &[&str]) -> bool {
     let at = words.iter().position(|word| TENSOR_MAPS.contains(word));
-    at.is_some_and(|at| at + 1 < words.len() || at == 0 || matches!(words[at - 1], ":" | "const" | "::"))
+    at.is_some_and(|at| {
+        at + 1 < words.len() || at == 0 || matches!(words[at - 1], ":" | "const" | "__grid_constant__")
+    })
 }
 
 /// Size of a type that C++ or CUDA defines.
@@ -354,6 +356,21 @@ mod tests {
             "// __global__ void k(int a)\n/* __global__ void k(int b) */\n#define X __global__ void k(int c)\n\
              #if A\n__global__ void k(half h)\n#else\n__global__ void k(std::uint8_t c, my_pointer p)\n#endif\n{}",
             &[&[("half h", Scalar(2))], &[("std::uint8_t c", Unknown), ("my_pointer p", Unknown)]],
+        );
+    }
+
+    #[test]
+    fn tensor_maps_are_told_by_their_type_and_not_by_a_name() {
+        use ParameterKind::{Pointer, Scalar, TensorMap};
+        check(
+            "__global__ void k(const __grid_constant__ evo::tensor_map k_map, CUtensorMap, const tensor_map* all, \
+             int tensor_map)",
+            &[&[
+                ("const __grid_constant__ evo::tensor_map k_map", TensorMap),
+                ("CUtensorMap", TensorMap),
+                ("const tensor_map *all", Pointer),
+                ("int tensor_map", Scalar(4)),
+            ]],
         );
     }
 
