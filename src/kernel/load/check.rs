@@ -124,10 +124,7 @@ pub(super) fn read(
         Some(node) => reader.choice(node, &fields.name("special_values"), SPECIAL_VALUES),
         None => Some(SpecialValues::default()),
     };
-    let demands_sanitizer = match fields.get("sanitize") {
-        Some(node) => reader.choice(node, &fields.name("sanitize"), SANITIZE),
-        None => Some(false),
-    };
+    let demands_sanitizer = demands_sanitizer(reader, &fields);
     let sanitizers = read_sanitizers(reader, &fields);
     let families = match fields.get("families") {
         Some(node) => read_families(reader, node, &fields.name("families")),
@@ -167,6 +164,13 @@ fn read_families(reader: &mut Reader, node: &Node, what: &str) -> Option<Vec<Str
     let items = reader.list(node, what, "input families")?;
     let families: Vec<_> = items.iter().map(|item| reader.choice(item, what, FAMILIES)).collect();
     families.into_iter().map(|family| family.map(str::to_string)).collect()
+}
+
+fn demands_sanitizer(reader: &mut Reader, fields: &Fields) -> Option<bool> {
+    match fields.get("sanitize") {
+        Some(node) => reader.choice(node, &fields.name("sanitize"), SANITIZE),
+        None => Some(false),
+    }
 }
 
 /// In the order in which they are made, each once.
