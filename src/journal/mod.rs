@@ -17,7 +17,7 @@ pub mod line;
 pub mod lock;
 pub mod numbered;
 pub mod own_folder;
-mod portfolio;
+pub mod portfolio;
 pub mod rank;
 pub mod reader;
 pub mod record;
