@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use evo_protocol::dtype::DType;
 use evo_protocol::measurement::RankingMode;
 use evo_protocol::plan::{Fill, Role};
+use evo_protocol::sanitizer::SanitizerCheck;
 use evo_protocol::worker::{CommandReference, SpecialValues};
 use evo_space::expr::Expr;
 use evo_space::space::SearchSpace;
@@ -221,6 +222,8 @@ pub struct CheckSpec {
     pub spill_bytes_max: Option<u64>,
     /// Whether nothing may rank or be accepted without a sanitizer's answer.
     pub demands_sanitizer: bool,
+    /// What compute-sanitizer checks of this kernel; never empty.
+    pub sanitizers: Vec<SanitizerCheck>,
 }
 
 /// Where the small shapes of the first correctness gate come from.

@@ -7,12 +7,12 @@ use evo_protocol::device::DeviceKind;
 use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict};
 use serde_json::{Value, json};
 
-use super::check::SanitizerCheck;
 use super::finding::SanitizerFinding;
 use super::outcome::{SanitizerOutcome, SanitizerState};
 use super::run::{SanitizeOrder, run_check, run_without, shapes};
 use super::verdict::{SHOWN, sanitizer_report, sanitizer_verdict, worker_verdict};
 use crate::tool::{FoundTool, ToolFailure, ToolState};
+use evo_protocol::sanitizer::SanitizerCheck;
 use evo_supervise::job::Job;
 use evo_supervise::lane::LaneOptions;
 

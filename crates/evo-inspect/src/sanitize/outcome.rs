@@ -10,11 +10,11 @@ use evo_protocol::worker::BufferSpan;
 use serde::Serialize;
 
 use super::arguments::FOUND;
-use super::check::SanitizerCheck;
 use super::finding::SanitizerFinding;
 use super::log::SanitizerLog;
 use super::records::{RecordList, RecordsError};
 use crate::tool::{ToolFailure, ToolState};
+use evo_protocol::sanitizer::SanitizerCheck;
 use evo_supervise::child::DeathHow;
 use evo_supervise::lane::LaneError;
 

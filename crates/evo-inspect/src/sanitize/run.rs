@@ -8,13 +8,13 @@ use std::time::Duration;
 use evo_protocol::plan::{BufferPlan, ProblemPlan};
 
 use super::arguments::{SanitizerFiles, sanitizer_command};
-use super::check::SanitizerCheck;
 use super::finding::SanitizerFinding;
 use super::log::{SanitizerLog, read_log};
 use super::outcome::{SanitizerEvidence, SanitizerOutcome, kernel_error};
 use super::records::{BYTES_MAX, RecordList, RecordsError, read_records};
 use crate::tool::{FoundTool, ToolFailure, ToolState};
 use crate::watch::{WatchOrder, watch_unguarded};
+use evo_protocol::sanitizer::SanitizerCheck;
 use evo_supervise::job::Job;
 use evo_supervise::lane::{LaneError, LaneOptions};
 use evo_supervise::solo::{SoloCalls, run_solo};

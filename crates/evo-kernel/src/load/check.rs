@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use evo_protocol::plan::Role;
+use evo_protocol::sanitizer::SanitizerCheck;
 use evo_protocol::worker::SpecialValues;
 use evo_space::diagnostic::nearest;
 use evo_space::document::{Data, Node};
@@ -31,6 +32,7 @@ const KEYS: &[&str] = &[
     "families",
     "spill_bytes_max",
     "sanitize",
+    "sanitizers",
 ];
 
 const FAMILIES: &[(&str, &str)] = &[
@@ -122,10 +124,8 @@ pub(super) fn read(
         Some(node) => reader.choice(node, &fields.name("special_values"), SPECIAL_VALUES),
         None => Some(SpecialValues::default()),
     };
-    let demands_sanitizer = match fields.get("sanitize") {
-        Some(node) => reader.choice(node, &fields.name("sanitize"), SANITIZE),
-        None => Some(false),
-    };
+    let demands_sanitizer = demands_sanitizer(reader, &fields);
+    let sanitizers = read_sanitizers(reader, &fields);
     let families = match fields.get("families") {
         Some(node) => read_families(reader, node, &fields.name("families")),
         None => Some(Vec::new()),
@@ -145,6 +145,7 @@ pub(super) fn read(
         families: families?,
         spill_bytes_max: spill_bytes_max?,
         demands_sanitizer: demands_sanitizer?,
+        sanitizers: sanitizers?,
     })
 }
 
@@ -163,6 +164,29 @@ fn read_families(reader: &mut Reader, node: &Node, what: &str) -> Option<Vec<Str
     let items = reader.list(node, what, "input families")?;
     let families: Vec<_> = items.iter().map(|item| reader.choice(item, what, FAMILIES)).collect();
     families.into_iter().map(|family| family.map(str::to_string)).collect()
+}
+
+fn demands_sanitizer(reader: &mut Reader, fields: &Fields) -> Option<bool> {
+    match fields.get("sanitize") {
+        Some(node) => reader.choice(node, &fields.name("sanitize"), SANITIZE),
+        None => Some(false),
+    }
+}
+
+/// In the order in which they are made, each once.
+fn read_sanitizers(reader: &mut Reader, fields: &Fields) -> Option<Vec<SanitizerCheck>> {
+    let Some(node) = fields.get("sanitizers") else { return Some(SanitizerCheck::ALL.to_vec()) };
+    let what = fields.name("sanitizers");
+    let items = reader.list(node, &what, "checks of compute-sanitizer")?;
+    let known = SanitizerCheck::ALL.map(|check| (check.as_str(), check));
+    let named: Vec<_> = items.iter().map(|item| reader.choice(item, &what, &known)).collect();
+    let named: Vec<SanitizerCheck> = named.into_iter().collect::<Option<_>>()?;
+    if named.is_empty() {
+        let hint = "`evo sweep --sanitize off` makes none of them; leave `sanitizers` out for all";
+        reader.hinted(&node.span, format!("{what} is an empty list"), Some(hint.to_string()));
+        return None;
+    }
+    Some(SanitizerCheck::ALL.into_iter().filter(|check| named.contains(check)).collect())
 }
 
 fn read_tiny(reader: &mut Reader, node: &Node, names: &KnownNames) -> Option<TinySpec> {
