@@ -95,7 +95,7 @@ impl<R: Recipe> Engine<'_, R> {
         let baseline_is_finalist = ranked.iter().take(wanted).any(|number| *number == baseline_number);
         // The baseline uses up a finalist's place only if it ranks among the finalists.
         let wanted = if baseline_is_finalist { wanted } else { wanted + own };
-        let tried = ranked.into_iter().take(wanted * CANDIDATES_PER_FINALIST).collect();
+        let tried = ranked.iter().copied().take(wanted * CANDIDATES_PER_FINALIST).collect();
         let candidates = self.in_turn(tried, baseline_number);
         for (at, number) in candidates.iter().copied().enumerate() {
             if confirmed >= wanted || self.ending.is_early() {
@@ -117,6 +117,9 @@ impl<R: Recipe> Engine<'_, R> {
                 confirmed += 1;
             }
         }
+        if confirmed > own && self.left_out == 0 {
+            confirmed += self.confirm_specialists(&ranked, &baseline, noise_floor)?;
+        }
         if self.ending.at_once && !self.ending.stop.is_some_and(StopReason::is_early) {
             self.left_out = wanted.saturating_sub(confirmed + known);
         }
@@ -135,7 +138,7 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     /// Whether a run of this study has confirmed it against this baseline.
-    fn is_confirmed(&self, number: u64, baseline: u64) -> bool {
+    pub(super) fn is_confirmed(&self, number: u64, baseline: u64) -> bool {
         let mut confirmations = self.study.history.confirmations.iter();
         confirmations.any(|one| one.number == number && one.baseline == baseline && one.evaluation.may_rank())
     }
@@ -333,7 +336,7 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     /// Deep evaluation and paired comparison of one candidate; whether it is confirmed.
-    fn confirm_one(
+    pub(super) fn confirm_one(
         &mut self,
         number: u64,
         baseline: &Deep<R>,

@@ -28,6 +28,7 @@ pub mod restored;
 mod run;
 mod sanitizing;
 pub mod single;
+mod specialists;
 mod stages;
 mod state;
 mod take_over;

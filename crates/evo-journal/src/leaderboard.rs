@@ -14,6 +14,7 @@ use evo_protocol::verdict::{Gate, GateReport, GateState};
 use evo_space::genome::Configuration;
 use evo_space::shell::quote;
 
+use super::portfolio::portfolio;
 use super::rank::{Speed, is_noisy, rank, traded};
 use super::reader::Journal;
 use super::record::{Confirmation, JournalRecord, ProblemWork, StudyHeader};
@@ -64,6 +65,7 @@ pub fn section(history: &History) -> Option<LeaderboardSection> {
     let baseline_speed = Speed::of_baseline(own.iter().filter(|one| one.mode == header.ranking.timing()));
     let mut entries: Vec<RankedEntry> = good.iter().filter_map(|one| entry(header, one)).collect();
     rank(&mut entries, baseline_speed, newest.noise_floor.unwrap_or(0.0), header.allow_trade);
+    let own_portfolio = portfolio(&entries, newest.baseline, newest.noise_floor.unwrap_or(0.0));
     entries.truncate(RUNNERS_UP + 1);
     if entries.is_empty() {
         return None;
@@ -84,6 +86,7 @@ pub fn section(history: &History) -> Option<LeaderboardSection> {
             is_default: baseline.is_default(),
         },
         history: Vec::new(),
+        portfolio: own_portfolio,
         warnings: header.warnings.clone(),
         study: summary(header, history),
         environment: header.environment.clone(),

@@ -12,6 +12,7 @@ pub mod history;
 pub mod insight;
 pub mod json;
 pub mod parity;
+mod portfolio;
 pub mod profile;
 pub mod sanitize;
 pub mod single;

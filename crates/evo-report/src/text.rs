@@ -12,6 +12,7 @@ use evo_protocol::leaderboard::{
 use evo_protocol::verdict::{Gate, GateReport, GateState, VerdictKind};
 use evo_space::genome::Configuration;
 
+use super::portfolio::portfolio;
 use super::table::{FittedTable, Keep};
 use super::width::wrapped;
 use evo_journal::leaderboard::verdict_mix;
@@ -94,10 +95,11 @@ fn titled(section: &LeaderboardSection, title: &str, width: usize) -> String {
     );
     // The command is to be copied, so it is not broken.
     format!(
-        "{}{}{}{}again: {}\n",
+        "{}{}{}{}{}again: {}\n",
         wrapped(title, width),
         ranking(section).text(width),
         wrapped(&method, width),
+        portfolio(section, width),
         legend(section, width),
         section.champion.repro
     )

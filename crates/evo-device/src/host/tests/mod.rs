@@ -10,6 +10,7 @@ mod ptx;
 mod shared_zones;
 mod slices;
 mod sync;
+mod tensor_maps;
 mod variables;
 
 use std::path::Path;
