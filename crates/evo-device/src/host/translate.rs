@@ -25,7 +25,10 @@ pub const HEADER: &str = concat!(
 );
 
 /// Headers for kernels that ship with evo, by the name that sources include: on every device the same text.
-pub const SHIPPED_HEADERS: [(&str, &str); 1] = [("evo/ptx.cuh", include_str!("include/evo/ptx.cuh"))];
+pub const SHIPPED_HEADERS: [(&str, &str); 2] = [
+    ("evo/ptx.cuh", include_str!("include/evo/ptx.cuh")),
+    ("evo/ptx_sm90.cuh", include_str!("include/evo/ptx_sm90.cuh")),
+];
 
 /// What an instrumented source includes behind it.
 const INSTRUMENT: &str = include_str!("instrument/evo_instrument.h");
@@ -109,6 +112,7 @@ pub fn headers() -> &'static [(&'static str, &'static str)] {
         ("cuda_pipeline.h", SEE_HEADER),
         ("cuda_pipeline_primitives.h", SEE_HEADER),
         SHIPPED_HEADERS[0],
+        SHIPPED_HEADERS[1],
     ]
 }
 
