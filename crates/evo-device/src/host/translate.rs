@@ -22,6 +22,8 @@ pub const HEADER: &str = concat!(
     include_str!("include/evo_memory.h"),
     include_str!("include/evo_groups.h"),
     include_str!("include/evo_ptx.h"),
+    include_str!("include/evo_bulk.h"),
+    include_str!("include/evo_wgmma.h"),
 );
 
 /// Headers for kernels that ship with evo, by the name that sources include: on every device the same text.
