@@ -160,6 +160,7 @@ impl HostDevice {
             grid: bound.grid,
             block: bound.block,
             shared_bytes: bound.shared_bytes,
+            shared_alignment: module.shared_alignment,
             order: conditions.order,
             residue: conditions.residue.filter(|_| self.store.checks.include(GateCheck::StackResidue)),
             waits_when_stuck: !self.store.checks.include(GateCheck::BarrierDivergence),

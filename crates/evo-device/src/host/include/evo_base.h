@@ -321,6 +321,8 @@ struct evo_module {
     const evo_entry* entries;
     void (*touch)();
     const char* hash;
+    // With which dynamic shared memory is declared.
+    uint64_t shared_alignment;
 };
 
 template <class T> struct evo_kind {
@@ -371,11 +373,11 @@ template <class... A, void (*function)(A...)>
 constexpr evo_argument evo_launcher<void (*)(A...), function>::evo_signature[sizeof...(A) + 1];
 
 // `touch` makes the calling thread's copy of the static shared memory exist.
-#define EVO_MODULE(entries, count, hash)                                                           \
+#define EVO_MODULE(entries, count, hash, alignment)                                                \
     static thread_local volatile char evo_anchor;                                                  \
     EVO_UNCHECKED static void evo_touch() { evo_anchor = evo_anchor; }                             \
     extern "C" {                                                                                   \
     extern __attribute__((visibility("default"), used)) const evo_module evo_module_table;         \
-    const evo_module evo_module_table = {EVO_ABI, count, entries, evo_touch, hash};                    \
+    const evo_module evo_module_table = {EVO_ABI, count, entries, evo_touch, hash, alignment};         \
     }
 #endif

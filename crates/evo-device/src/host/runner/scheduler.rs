@@ -46,6 +46,8 @@ pub struct Work {
     pub grid: [u32; 3],
     pub block: [u32; 3],
     pub shared_bytes: u32,
+    /// With which the kernel declares its dynamic shared memory.
+    pub shared_alignment: usize,
     /// Seed of the order of turns; ascending if there is none.
     pub order: Option<u64>,
     /// What the stacks of threads hold before they begin.
@@ -155,7 +157,7 @@ impl Runner {
         self.order = TurnOrder::of(work.order);
         self.residue = work.residue.map(StackResidue::new);
         self.early_exit = None;
-        self.shared.resize(work.shared_bytes as usize);
+        self.shared.resize(work.shared_bytes as usize, work.shared_alignment);
     }
 
     /// The launch's dynamic shared memory.
