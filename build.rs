@@ -8,8 +8,13 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 /// Gates, deadlines, timing, devices, and the requests in which the parent asks for them.
-const JUDGING: [&str; 5] =
-    ["src/worker", "src/supervise", "src/timing", "crates/evo-device/src", "crates/evo-protocol/src"];
+const JUDGING: [&str; 5] = [
+    "crates/evo-worker/src",
+    "crates/evo-supervise/src",
+    "crates/evo-timing/src",
+    "crates/evo-device/src",
+    "crates/evo-protocol/src",
+];
 
 fn main() -> io::Result<()> {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
@@ -23,7 +28,10 @@ fn main() -> io::Result<()> {
             add(&place, &mut hasher)?;
         }
     }
-    // The host device runs inside the worker, so an optimized evo measures other times.
+    // The host device runs inside the worker, so an optimized evo measures other times. The manifest says how far each
+    // crate is optimized.
+    println!("cargo:rerun-if-changed=Cargo.toml");
+    fs::read(root.join("Cargo.toml"))?.hash(&mut hasher);
     for name in ["OPT_LEVEL", "DEBUG", "TARGET"] {
         env::var_os(name).hash(&mut hasher);
     }

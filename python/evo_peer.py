@@ -32,6 +32,8 @@ MODES = ("hot", "cold", "eager")
 SAMPLES_MAX = 2000
 # A hot sample lasts at least this long, as evo's own do.
 SAMPLE_NS = 200_000
+# Calls of the graph that tells how long a call takes.
+TRIAL_CALLS = 20
 EPSILON = 1e-6
 
 
@@ -159,6 +161,11 @@ class PythonBackend:
 
     def time_block(self, call, mode, ms):
         return time_on_host(call, mode, ms, self.flush, lambda: None)
+
+
+def graph_calls(call_ns):
+    """Calls that together last as long as a sample."""
+    return max(1, min(1000, math.ceil(SAMPLE_NS / call_ns)))
 
 
 def time_on_host(call, mode, ms, flush, wait):
@@ -334,18 +341,10 @@ class TorchBackend:
         torch = self.torch
         graph, calls = self.graphs.get(call, (None, 0))
         if graph is None:
-            once = self.once_ns(call)
-            calls = int(max(1, min(1000, SAMPLE_NS // once)))
-            side = torch.cuda.Stream(self.device)
-            side.wait_stream(torch.cuda.current_stream(self.device))
-            with torch.cuda.stream(side):
-                for _ in range(3):
-                    call()
-            torch.cuda.current_stream(self.device).wait_stream(side)
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
-                for _ in range(calls):
-                    call()
+            # Sized by calls in a graph, as evo's samples are. An eager call takes the host three to ten times as long as
+            # a short kernel takes the GPU, and a graph of one or two calls would be timed with its own launch.
+            calls = graph_calls(self.replay_ns(self.capture(call, TRIAL_CALLS)) / TRIAL_CALLS)
+            graph = self.capture(call, calls)
             self.graphs[call] = (graph, calls)
         # Not counted: somebody else's data is in the caches.
         graph.replay()
@@ -377,16 +376,32 @@ class TorchBackend:
             samples.append(max(start.elapsed_time(end) * 1e6, 1.0))
         return samples, 1
 
-    def once_ns(self, call):
+    def capture(self, call, calls):
+        """A CUDA graph of so many calls."""
+        torch = self.torch
+        side = torch.cuda.Stream(self.device)
+        side.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                call()
+        torch.cuda.current_stream(self.device).wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for _ in range(calls):
+                call()
+        return graph
+
+    def replay_ns(self, graph):
+        """What the second replay of a graph takes."""
         torch = self.torch
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        call()
+        graph.replay()
+        self.wait()
         start.record()
-        for _ in range(3):
-            call()
+        graph.replay()
         end.record()
         end.synchronize()
-        return max(start.elapsed_time(end) * 1e6 / 3, 1.0)
+        return max(start.elapsed_time(end) * 1e6, 1.0)
 
 
 class Peer:

@@ -10,25 +10,27 @@
 //! (`report`, `cli`) only read the result.
 
 pub mod bench;
-mod beneath;
 pub mod budget;
 pub mod cli;
 pub mod clock;
-pub mod compile;
 mod disk;
 pub mod engine;
 pub mod event;
 pub mod inspect;
 pub mod journal;
-pub mod kernel;
 pub mod peer;
-pub mod process;
-pub mod regular;
 pub mod replay;
 pub mod report;
 pub mod request;
 pub mod study;
-pub mod supervise;
-pub mod timing;
 pub mod tool;
-pub mod worker;
+
+// The layers below, under the names by which the product's code calls them.
+pub use evo_compile as compile;
+pub use evo_kernel as kernel;
+pub use evo_supervise as supervise;
+pub use evo_system::{process, regular};
+pub use evo_timing as timing;
+pub use evo_worker as worker;
+
+use evo_system::beneath;

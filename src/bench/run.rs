@@ -19,11 +19,11 @@ use super::row::{BenchRow, RowStatus};
 use super::scaling::{ScalingPoint, scales_badly};
 use super::seats::PeerSeat;
 use super::shapes::BenchShape;
-use crate::compile::scratch::ScratchPlace;
 use crate::kernel::spec::{KernelSpec, ReferenceSpec};
 use crate::report::benchmark::blocks;
 use crate::supervise::blocks::BlockWorker;
 use crate::supervise::lane::{Lane, LaneError};
+use evo_system::scratch::ScratchPlace;
 
 /// Keeps the rows that are finished.
 pub type Keep<'k> = dyn FnMut(&[BenchRow], &[Implementation]) -> io::Result<()> + 'k;

@@ -15,12 +15,12 @@ use super::cells::NOT_TIMED;
 use super::own::BuiltCandidate;
 use super::row::RowStatus;
 use super::run::{BenchError, BenchRunner, operator};
-use crate::compile::scratch::ScratchFolder;
 use crate::peer::{ClaimedTime, PeerArray, PeerFailure, PeerProblem};
 use crate::supervise::blocks::BlockWorker;
 use crate::supervise::lane::LaneError;
 use crate::timing::stats::median;
 use crate::worker::judge::honesty;
+use evo_system::scratch::ScratchFolder;
 
 /// Somebody whose turn comes.
 struct Turn {

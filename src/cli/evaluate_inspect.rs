@@ -14,7 +14,7 @@ use super::profile::attributes_of;
 use super::sanitize::tool_on;
 use super::trial::AskedCandidate;
 use crate::inspect::profile::{KnownSources, MetricSet};
-use crate::inspect::sanitize::{LookOrder, SanitizerCheck, look as look_at};
+use crate::inspect::sanitize::{LookOrder, look as look_at};
 use crate::report::profile::fields;
 use crate::supervise::job::Job;
 
@@ -60,7 +60,7 @@ pub fn sanitized(
     let order = LookOrder {
         kind,
         tool: tool.as_ref(),
-        checks: &SanitizerCheck::ALL,
+        checks: &asked.kernel()?.check.sanitizers,
         options: &options,
         job,
         limit: one.run.limits.limit_tool,

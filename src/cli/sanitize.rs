@@ -15,11 +15,12 @@ use super::call::Call;
 use super::device_lane;
 use super::error::CliError;
 use super::exit_code::ExitCode;
+use super::one_args::TestOneArgs;
 use super::output;
-use super::sanitize_args::{SanitizeArgs, SanitizerChoice};
+use super::sanitize_args::SanitizeArgs;
 use super::trial::{self, AskedCandidate};
 use crate::inspect::sanitize::{
-    LookOrder, SanitizerLook, SanitizerOutcome, SanitizerState, look, not_on_host,
+    LookOrder, SanitizerCheck, SanitizerLook, SanitizerOutcome, SanitizerState, look, not_on_host,
 };
 use crate::report::sanitize::{self, Sanitized};
 use crate::tool::{FoundTool, ToolFailure, ToolKind, ToolPlaces, ToolState, locate};
@@ -28,8 +29,8 @@ use crate::tool::{FoundTool, ToolFailure, ToolKind, ToolPlaces, ToolState, locat
 pub fn run(arguments: &SanitizeArgs, call: &Call) -> Result<Answer, CliError> {
     let mut asked = trial::ask(&arguments.one, call, Aim::Sanitize)?;
     let mut own_words = String::new();
-    if arguments.tool != SanitizerChoice::All {
-        own_words += &format!(" --tool {}", arguments.tool.word());
+    if let Some(tool) = arguments.tool {
+        own_words += &format!(" --tool {}", tool.word());
     }
     if let Some(program) = &arguments.program {
         own_words += &format!(" --compute-sanitizer {}", quote(&program.display().to_string()));
@@ -42,12 +43,16 @@ pub fn run(arguments: &SanitizeArgs, call: &Call) -> Result<Answer, CliError> {
     let kind = asked.setup.choice.kind;
     let tool = tool_on(kind, arguments.program.as_deref());
     let tool = tool.as_ref();
+    let checks = match arguments.tool {
+        Some(choice) => choice.checks(),
+        None => asked.kernel()?.check.sanitizers.clone(),
+    };
     let looked = match (tool, kind) {
         // Nothing to wait for: without a tool there is no answer on a GPU.
         (Err(failure), DeviceKind::Cuda) => {
-            Looked { device: None, look: SanitizerLook::without(&arguments.tool.checks(), failure) }
+            Looked { device: None, look: SanitizerLook::without(&checks, failure) }
         }
-        _ => match look_at(arguments, call, &asked, tool)? {
+        _ => match look_at(&arguments.one, &checks, call, &asked, tool)? {
             Ok(looked) => looked,
             Err(evaluation) => return refused(&evaluation, call),
         },
@@ -84,12 +89,12 @@ struct Looked {
 
 /// Builds the candidate and looks at it. One that does not come so far is the inner error.
 fn look_at(
-    arguments: &SanitizeArgs,
+    one: &TestOneArgs,
+    checks: &[SanitizerCheck],
     call: &Call,
     asked: &AskedCandidate,
     tool: Result<&FoundTool, &ToolFailure>,
 ) -> Result<Result<Looked, Box<Evaluation>>, CliError> {
-    let one = &arguments.one;
     let opened = asked.open(one, call)?;
     let job = match opened.job(false)? {
         Ok((_, job)) => job,
@@ -103,7 +108,7 @@ fn look_at(
     let look = look(&LookOrder {
         kind: asked.setup.choice.kind,
         tool,
-        checks: &arguments.tool.checks(),
+        checks,
         options: &options,
         job: &job,
         limit: one.run.limits.limit_tool,

@@ -14,9 +14,9 @@ use crate::inspect::sanitize::SanitizerCheck;
 /// `evo sanitize`
 #[derive(Debug, Args)]
 pub struct SanitizeArgs {
-    /// Which check to make, or all, one after the other
-    #[arg(long, value_enum, default_value_t = SanitizerChoice::All)]
-    pub tool: SanitizerChoice,
+    /// Which check to make, or all, one after the other [default: those of the space file, or all]
+    #[arg(long, value_enum)]
+    pub tool: Option<SanitizerChoice>,
     /// The program compute-sanitizer, or its folder [default: looked for]
     #[arg(long = "compute-sanitizer", value_name = "PATH")]
     pub program: Option<PathBuf>,

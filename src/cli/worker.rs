@@ -11,6 +11,9 @@ use crate::compile;
 use crate::kernel::apart;
 use crate::worker::serve;
 
+/// Which gates and which timing this program has. The hash is that of the sources (`build.rs`).
+const JUDGE: &str = concat!("evo ", env!("CARGO_PKG_VERSION"), " ", env!("EVO_JUDGE_HASH"));
+
 /// Runs the command.
 pub fn run(arguments: &WorkerArgs) -> Result<ExitCode, CliError> {
     let gone = |error| CliError::harness(format!("cannot talk to the parent: {error}"));
@@ -36,7 +39,7 @@ pub fn run(arguments: &WorkerArgs) -> Result<ExitCode, CliError> {
             return Err(CliError::usage(format!("`--compile {other}`: expected `cuda` or `host`")));
         }
         None => {
-            serve::run(fenced).map_err(gone)?;
+            serve::run(fenced, JUDGE).map_err(gone)?;
         }
     }
     Ok(ExitCode::Done)

@@ -1,10 +1,10 @@
 //! `evo bench` on the host device with real kernels and fake peers. What peers are, say and do differs by far, so that
 //! nothing that is asserted depends on how quiet the machine is.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use std::{env, fs};
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
@@ -370,6 +370,28 @@ fn the_shipped_peer_without_libraries_computes_every_operator() {
         }
         assert!(object["rows"].as_array().unwrap().len() >= 2, "{space}: {object}");
     }
+}
+
+/// An eager call takes the host far longer than a short kernel takes the GPU: a graph of as many calls as fill a sample
+/// eagerly would hold one or two, and be timed with its own launch.
+#[test]
+fn the_shipped_peer_fills_a_sample_with_calls_of_a_graph() {
+    if !has_python() {
+        return;
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let told = "import evo_peer, torch
+samples, calls = evo_peer.TorchBackend('cuda').time_block(torch.kernel, 'hot', 1)
+print(calls, max(samples))";
+    let folders = env::join_paths([root.join("python"), root.join("tests/data/peers")]).unwrap();
+    let mut python = Command::new("python3");
+    python.args(["-c", told]).env("PYTHONPATH", folders).env("PYTHONDONTWRITEBYTECODE", "1");
+    let output = python.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let (calls, slowest) = text.trim().split_once(' ').unwrap_or_else(|| panic!("{output:?}"));
+    // 200 us of a kernel of 10 us, of which the trial sees a little more: its share of the replay is in it.
+    assert_eq!(calls, "20", "{text}");
+    assert!(slowest.parse::<f64>().unwrap() < 11_000.0, "{text}");
 }
 
 #[test]

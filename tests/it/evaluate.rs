@@ -223,6 +223,34 @@ fn a_space_can_demand_the_sanitizer() {
     assert_eq!(check(root, "WORK=1", 2, "error")["error"]["code"], "bad_file");
 }
 
+/// Without a GPU no check has an answer, but each that would be made is named.
+#[test]
+fn a_space_names_the_checks_of_the_sanitizer() {
+    let folder = stage();
+    let root = folder.path();
+    let text = fs::read_to_string(root.join("scale.toml")).unwrap();
+    let said = |key: &str, words: &str, code: i32| {
+        fs::write(root.join("scale.toml"), text.replace("[check]", &format!("[check]\n{key}"))).unwrap();
+        let words = format!("sanitize scale.toml WORK=1 --device host {words} --json");
+        let output = support::evo(root, &words).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    let made = |key: &str, words: &str| {
+        let object = said(key, words, 1);
+        let checks = object["result"]["checks"].as_array().unwrap().iter();
+        checks.map(|check| check["tool"].as_str().unwrap().to_string()).collect::<Vec<_>>()
+    };
+    let named = "sanitizers = [\"synccheck\", \"memcheck\", \"synccheck\"]";
+    assert_eq!(made("", ""), ["memcheck", "racecheck", "initcheck", "synccheck"]);
+    assert_eq!(made(named, ""), ["memcheck", "synccheck"]);
+    assert_eq!(made(named, "--tool racecheck"), ["racecheck"]);
+    for (wrong, told) in [("[]", "is an empty list"), ("[\"racechek\"]", "did you mean `racecheck`?")] {
+        let object = said(&format!("sanitizers = {wrong}"), "", 2);
+        assert!(object["error"].to_string().contains(told), "{object}");
+    }
+}
+
 #[test]
 fn a_grid_adds_problems() {
     let folder = stage();

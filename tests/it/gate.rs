@@ -194,6 +194,38 @@ fn what_is_missing_never_passes() {
     assert_eq!(allowed["allowed_not_run"].as_array().unwrap().len(), 2);
 }
 
+/// A kernel whose pace changes every few milliseconds, by up to ten times: no round tells 2 % from that.
+#[test]
+fn what_the_noise_hides_is_noisy_and_never_a_pass() {
+    let folder = stage();
+    let root = folder.path();
+    let pace = "(int)(((unsigned)(clock64() >> 25) * 2654435761u) >> 22)";
+    let unsteady = SOURCE.replace("step < WORK", &format!("step < WORK + {pace}"));
+    assert_ne!(unsteady, SOURCE);
+    // Once a call; in the condition it would be asked in every step.
+    let unsteady = unsteady
+        .replace("    for (int step = 0;", &format!("    const int pace = {pace};\n    for (int step = 0;"))
+        .replace(&format!("WORK + {pace}"), "WORK + pace");
+    fs::write(root.join("scale.cu"), unsteady).unwrap();
+    check(root, "scale.toml --init --device host", 0, "pass");
+    let before = baseline(root);
+    let words = format!("gate --device host --update {BRIEF} --json");
+    let mut command = evo(root, &words);
+    let summary = root.join("summary.md");
+    command.env("GITHUB_ACTIONS", "true").env("GITHUB_STEP_SUMMARY", &summary);
+    let output = command.output().unwrap();
+    let noisy = judged(&output, &words, 1, "noisy");
+    let row = &noisy["result"]["problems"][0];
+    assert_eq!(
+        (&row["decision"], &row["correct"], &row["rounds"]),
+        (&"noisy".into(), &true.into(), &3.into())
+    );
+    assert!(row["floor"].as_f64().unwrap() > 0.02 || row["ratio_low"].as_f64().unwrap() < 0.98, "{row}");
+    assert_eq!((&noisy["result"]["updated"], baseline(root)), (&false.into(), before));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("::warning"), "{output:?}");
+    assert!(fs::read_to_string(summary).unwrap().contains("noisy"));
+}
+
 /// A peer takes 1 ms for each call by the clock: `WORK=1` is faster by far, and nothing is 100 times as fast as that.
 #[test]
 fn a_candidate_has_to_be_faster_than_peers() {

@@ -420,25 +420,39 @@ fn a_sweeps_sanitizer_answers_for_a_job() {
             options: options(own_worker()),
             limit: Duration::from_secs(limit),
             stands_in: false,
+            checks: vec![SanitizerCheck::Memcheck, SanitizerCheck::Synccheck],
+            stuck: Vec::new(),
         };
         assert!(sanitizer.is_there());
         let answer = sanitizer.sanitize(&good(), None);
         replay.leaves_no_process();
         assert!(answer.looked);
-        answer
+        (sanitizer, answer)
     };
-    // The same files for each check; racecheck writes another summary, so it gives no answer here.
-    let found = asked(Some("recorded/memcheck.log"), Some("recorded/memcheck.xml"), 86, "normal", 120);
+    let asked_once = |log, xml, code, mode, limit| asked(log, xml, code, mode, limit).1;
+    // The same files for each check, with the summary of both.
+    let found = asked_once(Some("recorded/memcheck.log"), Some("recorded/memcheck.xml"), 86, "normal", 120);
     assert_eq!(
         (found.report.state, found.verdict.unwrap().label()),
         (GateState::Fail, "sanitizer:memcheck".into())
     );
     assert_eq!(found.report.evidence.get("version").unwrap(), "2025.3.1.0");
-    let clean = asked(Some("clean_all.log"), Some("clean.xml"), 0, "normal", 120);
+    let clean = asked_once(Some("clean_all.log"), Some("clean.xml"), 0, "normal", 120);
     assert_eq!((clean.report.state, clean.verdict), (GateState::Pass, None), "{:?}", clean.report);
     for (mode, limit) in [("cut", 120), ("hang", 5)] {
-        let none = asked(Some("clean_all.log"), Some("clean.xml"), 0, mode, limit);
+        let (mut sanitizer, none) = asked(Some("clean_all.log"), Some("clean.xml"), 0, mode, limit);
         assert_eq!((none.report.state, none.verdict), (GateState::NotRun, None), "{mode}: {:?}", none.report);
+        // A check that did not end is not waited for again; one that gave no answer may give one next time.
+        let endless =
+            if mode == "hang" { vec![SanitizerCheck::Memcheck, SanitizerCheck::Synccheck] } else { vec![] };
+        assert_eq!(sanitizer.stuck, endless, "{mode}");
+        if mode == "hang" {
+            let began = Instant::now();
+            let again = sanitizer.sanitize(&good(), None);
+            assert_eq!((again.report.state, again.verdict), (GateState::NotRun, None));
+            assert!(again.report.message.contains("on an earlier variant"), "{:?}", again.report);
+            assert!(began.elapsed() < Duration::from_secs(limit), "it was started again");
+        }
     }
 }
 
@@ -448,8 +462,15 @@ fn a_sweep_without_the_tool_hears_why_at_once() {
     let places = ToolPlaces { path: vec![nowhere.path().to_path_buf()], ..ToolPlaces::default() };
     let tool = locate(ToolKind::ComputeSanitizer, None, &places);
     let options = options(own_worker());
-    let mut sanitizer =
-        DeviceSanitizer { kind: DeviceKind::Cuda, tool, options, limit: PATIENT, stands_in: false };
+    let mut sanitizer = DeviceSanitizer {
+        kind: DeviceKind::Cuda,
+        tool,
+        checks: SanitizerCheck::ALL.to_vec(),
+        options,
+        limit: PATIENT,
+        stands_in: false,
+        stuck: Vec::new(),
+    };
     let answer = sanitizer.sanitize(&good(), None);
     assert!(!sanitizer.is_there() && !answer.looked && answer.verdict.is_none());
     assert_eq!(answer.report.state, GateState::NotRun);

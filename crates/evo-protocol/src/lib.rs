@@ -20,6 +20,7 @@ pub mod measurement;
 pub mod plan;
 pub mod request_schemas;
 mod sane;
+pub mod sanitizer;
 pub mod schema;
 mod schema_forms;
 pub mod verdict;

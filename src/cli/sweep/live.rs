@@ -133,7 +133,8 @@ impl LiveSubject {
             lint::warnings(kernel, &self.file.space.configuration(&self.file.space.default_genome()));
         let warned = warnings.iter().map(|warning| format!("warning: {warning}"));
         let options = device_lane::lane_options(&self.setup, self.worker_command.as_deref(), Some(kernel))?;
-        let ready = sanitized::ready(sanitize, self.setup.choice.kind, options, self.limit_tool);
+        let checks = kernel.check.sanitizers.clone();
+        let ready = sanitized::ready(sanitize, checks, self.setup.choice.kind, options, self.limit_tool);
         let notices = warned.chain(ready.notice).collect();
         let identity = StudyIdentity {
             kernel: kernel.name.clone(),

@@ -11,6 +11,7 @@ use crate::cli::sanitize::tool_on;
 use crate::cli::sanitize_args::SanitizeWhen;
 use crate::engine::live_sanitizer::DeviceSanitizer;
 use crate::engine::{NoSanitizer, SanitizePlan, Sanitizer};
+use crate::inspect::sanitize::SanitizerCheck;
 use crate::supervise::job::Job;
 use crate::supervise::lane::LaneOptions;
 
@@ -43,8 +44,14 @@ pub struct ReadySanitizer {
     pub notice: Option<String>,
 }
 
-/// Finds the tool for a plan. `limit` is that of one check.
-pub fn ready(plan: SanitizePlan, kind: DeviceKind, options: LaneOptions, limit: Duration) -> ReadySanitizer {
+/// Finds the tool for a plan. `limit` is that of one of the checks.
+pub fn ready(
+    plan: SanitizePlan,
+    checks: Vec<SanitizerCheck>,
+    kind: DeviceKind,
+    options: LaneOptions,
+    limit: Duration,
+) -> ReadySanitizer {
     if !plan.finalists {
         return ReadySanitizer { sanitizer: Box::new(NoSanitizer("`--sanitize off`")), notice: None };
     }
@@ -62,7 +69,8 @@ pub fn ready(plan: SanitizePlan, kind: DeviceKind, options: LaneOptions, limit: 
         (Some(_), false, DeviceKind::Host | DeviceKind::Replay) => None,
     };
     let stands_in = plan.demanded && kind == DeviceKind::Host;
-    ReadySanitizer { sanitizer: Box::new(DeviceSanitizer { kind, tool, options, limit, stands_in }), notice }
+    let sanitizer = DeviceSanitizer { kind, tool, checks, options, limit, stands_in, stuck: Vec::new() };
+    ReadySanitizer { sanitizer: Box::new(sanitizer), notice }
 }
 
 #[cfg(test)]

@@ -238,6 +238,12 @@ mod tests {
     }
 
     #[test]
+    fn goals_name_what_a_profile_has() {
+        let known: Vec<&str> = METRICS.iter().map(|metric| metric.field).collect();
+        assert_eq!(evo_kernel::load::goals::METRIC_NAMES, known);
+    }
+
+    #[test]
     fn fields_and_counters_stand_once_and_end_in_their_unit() {
         let fields: BTreeSet<&str> = METRICS.iter().map(|metric| metric.field).collect();
         let counters: BTreeSet<&str> = METRICS.iter().map(|metric| metric.counter).collect();

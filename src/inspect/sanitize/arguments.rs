@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::check::SanitizerCheck;
 use crate::tool::{FoundTool, ToolArguments};
+use evo_protocol::sanitizer::SanitizerCheck;
 
 /// What the tool exits with if it found something. No program that evo starts exits with it otherwise.
 pub(super) const FOUND: i32 = 86;

@@ -3,8 +3,8 @@
 use evo_protocol::worker::BufferSpan;
 use serde::Serialize;
 
-use super::check::SanitizerCheck;
 use super::records::SanitizerRecord;
+use evo_protocol::sanitizer::SanitizerCheck;
 
 /// How far from a buffer an access is still told with that buffer's name, bytes.
 const NEAR_BYTES: u64 = 64 << 10;

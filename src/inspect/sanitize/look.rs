@@ -7,7 +7,6 @@ use evo_protocol::device::DeviceKind;
 use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict};
 use serde_json::{Value, json};
 
-use super::check::SanitizerCheck;
 use super::finding::SanitizerFinding;
 use super::outcome::{SanitizerOutcome, SanitizerState};
 use super::run::{SanitizeOrder, run_check, run_without, shapes};
@@ -15,6 +14,7 @@ use super::verdict::{SHOWN, sanitizer_report, sanitizer_verdict, worker_verdict}
 use crate::supervise::job::Job;
 use crate::supervise::lane::LaneOptions;
 use crate::tool::{FoundTool, ToolFailure, ToolState};
+use evo_protocol::sanitizer::SanitizerCheck;
 
 /// With less time than this a check would only be started to be killed.
 const LEAST: Duration = Duration::from_secs(1);

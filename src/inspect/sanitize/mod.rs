@@ -6,7 +6,6 @@
 //! together, `verdict` says what that means for the candidate, and `look` is how everybody else asks.
 
 mod arguments;
-mod check;
 mod finding;
 mod log;
 mod look;
@@ -15,8 +14,9 @@ mod records;
 mod run;
 mod verdict;
 
+pub use evo_protocol::sanitizer::SanitizerCheck;
+
 pub use arguments::{SanitizerCommand, SanitizerFiles, sanitizer_command};
-pub use check::SanitizerCheck;
 pub use finding::SanitizerFinding;
 pub use log::{SanitizerLog, read_log};
 pub use look::{LookOrder, SanitizerLook, StandIn, look, not_on_host, unlooked};

@@ -10,13 +10,13 @@ use evo_protocol::worker::BufferSpan;
 use serde::Serialize;
 
 use super::arguments::FOUND;
-use super::check::SanitizerCheck;
 use super::finding::SanitizerFinding;
 use super::log::SanitizerLog;
 use super::records::{RecordList, RecordsError};
 use crate::supervise::child::DeathHow;
 use crate::supervise::lane::LaneError;
 use crate::tool::{ToolFailure, ToolState};
+use evo_protocol::sanitizer::SanitizerCheck;
 
 /// What became of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

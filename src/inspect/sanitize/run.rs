@@ -8,7 +8,6 @@ use std::time::Duration;
 use evo_protocol::plan::{BufferPlan, ProblemPlan};
 
 use super::arguments::{SanitizerFiles, sanitizer_command};
-use super::check::SanitizerCheck;
 use super::finding::SanitizerFinding;
 use super::log::{SanitizerLog, read_log};
 use super::outcome::{SanitizerEvidence, SanitizerOutcome, kernel_error};
@@ -18,6 +17,7 @@ use crate::supervise::job::Job;
 use crate::supervise::lane::{LaneError, LaneOptions};
 use crate::supervise::solo::{SoloCalls, run_solo};
 use crate::tool::{FoundTool, ToolFailure, ToolState};
+use evo_protocol::sanitizer::SanitizerCheck;
 
 /// Each launch is looked at once: what a kernel accesses follows from its arguments.
 const CALLS: SoloCalls = SoloCalls { warmup: 0, calls: 1 };

@@ -2,7 +2,7 @@
 //! them an honest kernel may be.
 //!
 //! None of this is used by the gates: they have references, tolerances and comparisons of their own
-//! (`src/worker/judge/`), and a fault there must not hide here. Error bounds are the textbook's (Higham, *Accuracy and
+//! (`crates/evo-worker/src/judge/`), and a fault there must not hide here. Error bounds are the textbook's (Higham, *Accuracy and
 //! Stability of Numerical Algorithms*, 2nd ed., §3.1 and §4.2), for sums in any order.
 
 use std::collections::BTreeMap;

@@ -93,7 +93,7 @@ pub const ABSENT: &[AbsentRow] = &[
     absent(
         "T15",
         "is about several problems of one variant",
-        "src/supervise/cascade_tests.rs",
+        "crates/evo-supervise/src/cascade_tests.rs",
         "an_objective_needs_every_problem",
     ),
     absent(

@@ -34,7 +34,7 @@ pub struct SanitizedFault {
     pub seen_as: SeenAs,
 }
 
-use SanitizerCheck::{Memcheck, Racecheck, Synccheck};
+use SanitizerCheck::{Initcheck, Memcheck, Racecheck, Synccheck};
 use SeenAs::{Found, Honest, Unseen};
 
 const fn row(name: &'static str, seen_as: SeenAs) -> SanitizedFault {
@@ -45,6 +45,8 @@ const fn row(name: &'static str, seen_as: SeenAs) -> SanitizedFault {
 const fn endless(name: &'static str, checks: &'static [SanitizerCheck], seen_as: SeenAs) -> SanitizedFault {
     SanitizedFault { name, checks, seen_as }
 }
+
+const WITHOUT_RACECHECK: &[SanitizerCheck] = &[Memcheck, Initcheck, Synccheck];
 
 /// Faults of accesses, of memory that nobody wrote, of order and of barriers, and honest variants that look like them.
 pub const SANITIZED: &[SanitizedFault] = &[
@@ -72,8 +74,10 @@ pub const SANITIZED: &[SanitizedFault] = &[
         Unseen("the copy is whole; the count that it signals is not"),
     ),
     row("none", Honest),
-    row("early_exit", Honest),
-    row("block_wait", Honest),
+    // Under racecheck 2025.3.1 the first does not end, and the second, a spin on shared memory, is called a race
+    // (H200, 2026-11-23): a space with such kernels names the other checks as its `sanitizers`.
+    SanitizedFault { name: "early_exit", checks: WITHOUT_RACECHECK, seen_as: Honest },
+    SanitizedFault { name: "block_wait", checks: WITHOUT_RACECHECK, seen_as: Honest },
     row("atomics", Honest),
     row("persistent", Honest),
 ];
@@ -266,7 +270,6 @@ mod tests {
         row
     }
 
-    use SanitizerCheck::Initcheck;
     use SanitizerState::{Fail, NotRun, Pass};
 
     #[test]

@@ -43,10 +43,11 @@ EVO_PTX void mbarrier_inval(mbarrier* barrier) {
 EVO_PTX void mbarrier_arrive(mbarrier* barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" : : "r"(shared_address(barrier)) : "memory");
 }
-// One arrival at the barrier that lies at this place in block `rank` of the cluster.
+// One arrival at the barrier that lies at this place in block `rank` of the cluster: it says that this warp has read what
+// lay there. (A release for the whole cluster costs a fence of the GPU's memory, a microsecond each time.)
 EVO_PTX void mbarrier_arrive_cluster(mbarrier* barrier, unsigned rank) {
     asm volatile("{\n.reg .b32 peer;\nmapa.shared::cluster.u32 peer, %0, %1;\n"
-                 "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [peer];\n}"
+                 "mbarrier.arrive.shared::cluster.b64 _, [peer];\n}"
                  : : "r"(shared_address(barrier)), "r"(rank) : "memory");
 }
 // One arrival, and `bytes` that copies are to bring in this phase.
@@ -200,6 +201,8 @@ EVO_PTX unsigned cluster_size() {
 // The barrier of all threads of the cluster, in two halves and whole. Shared memory of other blocks may be used only
 // behind a first one, and until a last one.
 EVO_PTX void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" : : : "memory"); }
+// Without making this thread's writes visible, which costs a fence of memory: behind `fence_mbarrier_init`, or at the end.
+EVO_PTX void cluster_arrive_relaxed() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" : : : "memory"); }
 EVO_PTX void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" : : : "memory"); }
 EVO_PTX void cluster_sync() {
     cluster_arrive();

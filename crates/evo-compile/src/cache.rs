@@ -1,0 +1,381 @@
+//! Binaries and refusals by content, shared by all studies and safe between processes.
+//!
+//! `objects/` holds files named by the hash of their bytes; `keys/` says which object, or which refusal,
+//! answers a request for certain files, and `manifests/` (module `manifest`) which files a request was met
+//! with. Every file is written under another name and renamed, so a reader sees all of it or
+//! none; none is synced, because whatever a power cut tears is noticed by its hash and compiled again.
+
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+use std::{env, fs};
+
+use evo_protocol::binary::{CompileOutcome, KernelSource};
+use evo_protocol::device::DeviceKind;
+use evo_protocol::verdict::VerdictKind;
+use evo_space::genome::ContentHash;
+use rustix::process::geteuid;
+
+use super::error::CompileSetupError;
+use evo_system::scratch::{ScratchFolder, ScratchPlace};
+
+/// Raised when the layout or the meaning of an entry changes; older entries are then not looked at.
+const VERSION: &str = "v3";
+
+/// Entries used since then stay, however large the cache is.
+pub(super) const IN_USE: Duration = Duration::from_secs(3600);
+
+/// Reference answers belong to the seed of one study; those of studies that ended long ago are removed.
+const ANSWERS_AGE: Duration = Duration::from_secs(14 * 24 * 3600);
+
+/// The cache folder: `$EVO_CACHE_DIR`, else `$XDG_CACHE_HOME/evo`, else `~/.cache/evo`, else one of this user's below
+/// the temporary folder.
+pub fn default_dir() -> PathBuf {
+    let variable = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    variable("EVO_CACHE_DIR")
+        .or_else(|| variable("XDG_CACHE_HOME").map(|folder| folder.join("evo")))
+        .or_else(|| variable("HOME").map(|home| home.join(".cache/evo")))
+        .unwrap_or_else(|| env::temp_dir().join(format!("evo-cache-{}", geteuid().as_raw())))
+}
+
+/// Makes a folder for its owner alone, or checks that nobody else can write to the one that is there: a cache's binaries
+/// are loaded and run. A folder that was there before keeps its mode: it may be anything that `EVO_CACHE_DIR` names.
+fn own(folder: &Path) -> io::Result<()> {
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    // A file in the folder's place: what is wrong is not that something exists.
+    made.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => io::Error::from_raw_os_error(libc::ENOTDIR),
+        _ => error,
+    })?;
+    let refuse = |why: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    let user = geteuid().as_raw();
+    // The link, too: somebody else's could lead elsewhere tomorrow.
+    for found in [fs::symlink_metadata(folder)?, fs::metadata(folder)?] {
+        if found.uid() != user {
+            return refuse(format!("it belongs to user {} and not to user {user}", found.uid()));
+        }
+    }
+    let mode = fs::metadata(folder)?.mode() & 0o777;
+    if mode & 0o022 != 0 {
+        return refuse(format!(
+            "others may write to it (mode {mode:03o}); `chmod 700` it if it is yours alone"
+        ));
+    }
+    Ok(())
+}
+
+/// The same for a folder that is evo's by its name; what others could read is closed to them.
+fn own_below(folder: &Path) -> io::Result<()> {
+    own(folder)?;
+    if fs::metadata(folder)?.mode() & 0o077 != 0 {
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
+    }
+    Ok(())
+}
+
+/// An open cache.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    root: PathBuf,
+}
+
+impl Cache {
+    /// Opens or creates a cache and proves that it can be written.
+    pub fn open(folder: &Path) -> Result<Cache, CompileSetupError> {
+        let cache = Cache { root: folder.join(VERSION) };
+        let prepare = || -> io::Result<()> {
+            own(folder)?;
+            own_below(&cache.root)?;
+            for part in ["objects", "keys", "manifests", "tmp"] {
+                fs::create_dir_all(cache.root.join(part))?;
+            }
+            cache.place().probe()
+        };
+        prepare().map_err(|error| CompileSetupError::cache(folder, error))?;
+        cache.sweep_scratch();
+        Ok(cache)
+    }
+
+    /// A fresh scratch folder on the cache's file system, removed when dropped.
+    pub fn scratch(&self) -> Result<ScratchFolder, CompileSetupError> {
+        self.place().folder().map_err(|error| CompileSetupError::cache(&self.root, error))
+    }
+
+    fn place(&self) -> ScratchPlace {
+        ScratchPlace::new(self.root.join("tmp"))
+    }
+
+    /// Free space where the cache is; `None` where the file system does not tell.
+    pub fn free_bytes(&self) -> Option<u64> {
+        let found = rustix::fs::statvfs(&self.root).ok().filter(|found| found.f_blocks > 0)?;
+        Some(found.f_bavail.saturating_mul(found.f_frsize))
+    }
+
+    /// Its folder, for messages.
+    pub fn shown(&self) -> std::path::Display<'_> {
+        self.root.parent().unwrap_or(&self.root).display()
+    }
+
+    /// A folder for things that are prepared once, such as headers.
+    pub fn folder(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    /// The answer to a request, if it is there and whole.
+    pub fn get(&self, key: &ContentHash) -> Option<CompileOutcome> {
+        let mut outcome: CompileOutcome =
+            serde_json::from_str(&self.read_checked(&self.key_path(key))?).ok()?;
+        if let Ok(binary) = &mut outcome {
+            let extension = binary.path.extension()?.to_str()?.to_string();
+            // The folder may have moved since.
+            binary.path = self.object_path(&binary.hash, &extension);
+            if ContentHash::of(&fs::read(&binary.path).ok()?) != binary.hash {
+                return None;
+            }
+            touch(&binary.path);
+            binary.cached = true;
+        }
+        touch(&self.key_path(key));
+        Some(outcome)
+    }
+
+    /// Keeps an answer, if asking again would give the same: binaries and plain refusals, not deadlines,
+    /// memory or crashes. Says whether it was kept.
+    pub fn put(&self, key: &ContentHash, outcome: &CompileOutcome) -> io::Result<bool> {
+        // A deadline, a memory limit or a crash depends on the load of this machine, so the next attempt may
+        // succeed.
+        let lasting = match outcome {
+            Ok(_) => true,
+            Err(verdict) => verdict.kind == VerdictKind::CompileError && !verdict.is_in_doubt(),
+        };
+        if lasting {
+            let body = serde_json::to_string(outcome).map_err(io::Error::other)?;
+            self.write_checked(&self.key_path(key), &body)?;
+        }
+        Ok(lasting)
+    }
+
+    /// A text that `write_checked` wrote, if it is there and whole.
+    pub(super) fn read_checked(&self, path: &Path) -> Option<String> {
+        let text = fs::read_to_string(path).ok()?;
+        let (checksum, body) = text.split_once('\n')?;
+        // A torn or edited entry counts as absent: compiling again is always right, a wrong binary never is.
+        (ContentHash::of(body.as_bytes()).as_str() == checksum).then(|| body.to_string())
+    }
+
+    /// Writes a text after a line with its hash.
+    pub(super) fn write_checked(&self, path: &Path, body: &str) -> io::Result<()> {
+        self.write(path, format!("{}\n{body}", ContentHash::of(body.as_bytes())).as_bytes())
+    }
+
+    /// Keeps a binary under the hash of its bytes.
+    pub fn store(&self, bytes: &[u8], extension: &str) -> io::Result<(ContentHash, PathBuf)> {
+        let hash = ContentHash::of(bytes);
+        let path = self.object_path(&hash, extension);
+        self.write(&path, bytes)?;
+        Ok((hash, path))
+    }
+
+    fn object_path(&self, hash: &ContentHash, extension: &str) -> PathBuf {
+        self.root.join("objects").join(&hash.as_str()[..2]).join(format!("{hash}.{extension}"))
+    }
+
+    fn key_path(&self, key: &ContentHash) -> PathBuf {
+        self.root.join("keys").join(&key.as_str()[..2]).join(format!("{key}.json"))
+    }
+
+    /// The manifest of a request, as `key` names it.
+    pub(super) fn manifest_path(&self, key: &ContentHash) -> PathBuf {
+        self.root.join("manifests").join(&key.as_str()[..2]).join(format!("{key}.json"))
+    }
+
+    fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        // Two processes may write the same entry at once. Each renames a whole file, so the last one wins and
+        // readers never see a mixture.
+        self.place().write(path, bytes)
+    }
+
+    /// Removes scratch that killed processes left behind, and answers of references that are old.
+    fn sweep_scratch(&self) {
+        self.place().sweep();
+        let is_answer = |path: &Path| path.extension().is_some_and(|extension| extension == "expected");
+        if let Some(folder) = self.root.parent() {
+            remove_old(folder, ANSWERS_AGE, is_answer);
+        }
+    }
+}
+
+/// Notes that an entry was used, if that was not noted within the hour.
+pub(super) fn touch(path: &Path) {
+    let Ok(file) = fs::File::open(path) else { return };
+    let used = file.metadata().and_then(|found| found.modified()).ok();
+    if used.and_then(|used| used.elapsed().ok()).is_some_and(|age| age > IN_USE / 2) {
+        // A cache that belongs to somebody else can be read and not touched, which loses nothing.
+        let _ = file.set_modified(SystemTime::now());
+    }
+}
+
+/// Removes what was last changed longer ago than `limit` in a folder.
+fn remove_old(folder: &Path, limit: Duration, is_meant: impl Fn(&Path) -> bool) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten().filter(|entry| is_meant(&entry.path())) {
+        let modified = entry.metadata().and_then(|metadata| metadata.modified());
+        let age = modified.ok().and_then(|time| SystemTime::now().duration_since(time).ok());
+        if age.is_some_and(|age| age > limit) {
+            let path = entry.path();
+            let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+        }
+    }
+}
+
+/// The key of a request: everything that decides the answer, but for the files that the source includes.
+pub fn key(source: &KernelSource, kind: DeviceKind, arch: &str, fingerprint: &ContentHash) -> ContentHash {
+    let mut parts: Vec<&[u8]> = vec![
+        VERSION.as_bytes(),
+        kind.as_str().as_bytes(),
+        arch.as_bytes(),
+        fingerprint.as_str().as_bytes(),
+        source.text.as_bytes(),
+        // Compilers put it into messages.
+        source.file_name.as_bytes(),
+        // Compiled into the binary, so equal code of two configurations still has two entries.
+        source.variant_hash.as_str().as_bytes(),
+    ];
+    parts.extend(source.options.iter().map(String::as_bytes));
+    // So that an option and an entry of the same name are not confused.
+    parts.push(b"entries");
+    parts.extend(source.entries.iter().map(String::as_bytes));
+    if source.instrumented {
+        parts.push(b"instrumented");
+    }
+    ContentHash::of_parts(parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use evo_protocol::binary::Binary;
+    use evo_protocol::verdict::Verdict;
+
+    use super::*;
+
+    fn binary(cache: &Cache, bytes: &[u8]) -> Binary {
+        let (hash, path) = cache.store(bytes, "cubin").unwrap();
+        Binary {
+            code_hash: hash.clone(),
+            hash,
+            path,
+            resources: Vec::new(),
+            toolchain: "nvrtc 13.0".to_string(),
+            compile_ms: 40.0,
+            cached: false,
+            log: String::new(),
+        }
+    }
+
+    #[test]
+    fn what_is_put_is_got_even_after_the_folder_moved() {
+        let root = tempfile::tempdir().unwrap();
+        let cache = Cache::open(&root.path().join("a")).unwrap();
+        let key = ContentHash::of(b"key");
+        assert!(cache.get(&key).is_none());
+        cache.put(&key, &Ok(binary(&cache, b"code"))).unwrap();
+        fs::rename(root.path().join("a"), root.path().join("b")).unwrap();
+        let moved = Cache::open(&root.path().join("b")).unwrap();
+        let found = moved.get(&key).unwrap().unwrap();
+        assert!(found.cached && found.path.starts_with(root.path().join("b")));
+        assert_eq!(fs::read(found.path).unwrap(), b"code");
+    }
+
+    #[test]
+    fn damage_of_either_file_is_noticed() {
+        let root = tempfile::tempdir().unwrap();
+        let cache = Cache::open(root.path()).unwrap();
+        let key = ContentHash::of(b"key");
+        let kept = binary(&cache, b"code");
+        cache.put(&key, &Ok(kept.clone())).unwrap();
+        fs::write(&kept.path, b"c0de").unwrap();
+        assert!(cache.get(&key).is_none());
+        cache.store(b"code", "cubin").unwrap();
+        assert!(cache.get(&key).is_some());
+        let entry = cache.key_path(&key);
+        let text = fs::read_to_string(&entry).unwrap().replace("40.0", "41.0");
+        fs::write(&entry, text).unwrap();
+        assert!(cache.get(&key).is_none());
+    }
+
+    #[test]
+    fn only_lasting_refusals_are_kept() {
+        let root = tempfile::tempdir().unwrap();
+        let cache = Cache::open(root.path()).unwrap();
+        let check = |kind: VerdictKind, kept: bool| {
+            let key = ContentHash::of(kind.as_str().as_bytes());
+            cache.put(&key, &Err(Box::new(Verdict::new(kind, "no")))).unwrap();
+            assert_eq!(cache.get(&key).is_some(), kept, "{kind}");
+        };
+        check(VerdictKind::CompileError, true);
+        check(VerdictKind::CompileTimeout, false);
+        check(VerdictKind::CompileOom, false);
+        check(VerdictKind::CompilerCrash, false);
+        check(VerdictKind::HarnessError, false);
+    }
+
+    #[test]
+    fn old_answers_of_references_are_removed() {
+        let root = tempfile::tempdir().unwrap();
+        let name = |text: &str| root.path().join(text);
+        let old = SystemTime::now() - 2 * ANSWERS_AGE;
+        for (file, age) in [("a.expected", Some(old)), ("b.expected", None), ("mine", Some(old))] {
+            let file = fs::File::create(name(file)).unwrap();
+            age.into_iter().for_each(|time| file.set_modified(time).unwrap());
+        }
+        Cache::open(root.path()).unwrap();
+        assert_eq!(
+            [name("a.expected"), name("b.expected"), name("mine")].map(|path| path.exists()),
+            [false, true, true]
+        );
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_made_is_an_error_with_a_hint() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("file"), b"").unwrap();
+        let error = Cache::open(&root.path().join("file/below")).unwrap_err();
+        assert!(error.hint().unwrap().contains("EVO_CACHE_DIR"), "{error}");
+    }
+
+    #[test]
+    fn a_folder_that_others_can_write_to_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("cache");
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        Cache::open(&folder).unwrap();
+        assert_eq!((mode(&folder), mode(&folder.join(VERSION))), (0o700, 0o700));
+        for path in [folder.clone(), folder.join(VERSION)] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        Cache::open(&folder).unwrap();
+        assert_eq!(mode(&folder), 0o755, "it may be the home folder, which is not evo's to close");
+        assert_eq!(mode(&folder.join(VERSION)), 0o700, "what others could only read is closed to them");
+        for open in [0o777, 0o770, 0o702] {
+            fs::set_permissions(&folder, fs::Permissions::from_mode(open)).unwrap();
+            let error = Cache::open(&folder).unwrap_err();
+            assert!(error.hint().unwrap().contains("EVO_CACHE_DIR"), "{error}");
+            let source = std::error::Error::source(&error).unwrap().to_string();
+            assert!(source.contains(&format!("mode {open:03o}")), "{source}");
+        }
+    }
+
+    #[test]
+    fn a_folder_of_somebody_else_is_refused() {
+        // Only root can give a folder away; others can look at one of root's.
+        let root = tempfile::tempdir().unwrap();
+        let given = std::os::unix::fs::chown(root.path(), Some(12_345), None).is_ok();
+        let folder = if given { root.path() } else { Path::new("/") };
+        let error = Cache::open(folder).unwrap_err();
+        assert!(
+            std::error::Error::source(&error).unwrap().to_string().contains("it belongs to user"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,364 @@
+//! From a compiler's log to a verdict: which kind of failure, and the lines that a person needs.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
+
+use evo_system::process::{CappedLog, is_fault, signal_name};
+
+/// Bytes of a verdict's message: about a screen.
+pub const MESSAGE_MAX: usize = 2 * 1024;
+/// Bytes of log kept in a verdict's evidence. Every verdict goes into the journal, so a space in which each variant fails
+/// would otherwise fill it with logs.
+pub const LOG_MAX: usize = 20 * 1024;
+/// Bytes of warnings kept with a binary.
+pub const WARNINGS_MAX: usize = 4 * 1024;
+
+/// A compiler that uses more than this share of its memory limit has reached it. The share is below 1 because the allocation
+/// that failed is not in use yet, and because resident memory is compared with a limit on addresses.
+const MEMORY_SHARE: f64 = 0.6;
+
+/// Words by which compilers, the C++ library, shells and Python say that memory was refused to them.
+const MEMORY_WORDS: &[&str] = &[
+    "out of memory",
+    "cannot allocate memory",
+    "memory exhausted",
+    "bad_alloc",
+    "memory allocation of",
+    "memoryerror",
+];
+
+/// Words of a compiler that broke instead of refusing.
+const CRASH_WORDS: &[&str] = &[
+    "internal compiler error",
+    "signal terminated program",
+    "terminated with signal",
+    "unable to execute command",
+    "please submit a bug report",
+    "please submit a full bug report",
+    "(c7600)",
+    "register allocation failed",
+    "llvm error",
+];
+
+/// Crashes among them that a signal from outside looks like; the others follow from the source.
+const SIGNAL_WORDS: &[&str] = &[
+    "signal terminated program",
+    "terminated with signal",
+    "unable to execute command",
+    "internal compiler error: segmentation fault",
+    "internal compiler error: aborted",
+    "internal compiler error: bus error",
+];
+
+/// How drivers name the signals that no fault of a program causes.
+const OUTSIDE_SIGNALS: &[(&str, i32)] = &[
+    ("killed", libc::SIGKILL),
+    ("terminated", libc::SIGTERM),
+    ("hangup", libc::SIGHUP),
+    ("interrupt", libc::SIGINT),
+    ("quit", libc::SIGQUIT),
+    ("cpu time limit exceeded", libc::SIGXCPU),
+];
+
+/// Words by which a tool says that the machine does not let it work.
+const MACHINE_WORDS: &[&str] = &[
+    "no space left on device",
+    "disk quota exceeded",
+    "resource temporarily unavailable",
+    "too many open files",
+    "input/output error",
+    "read-only file system",
+    "stale file handle",
+    "text file busy",
+    "temporary file",
+    "cannot execute",
+    "cannot find 'ld'",
+    "cannot find 'as'",
+    "installation problem",
+];
+
+/// What a person can do where processes are killed.
+const KILLED_HINT: &str = "see whether the kernel's out-of-memory killer or another program ends processes (`dmesg`), or use fewer `--jobs`";
+
+/// What a compiler has used of the memory that it may use, bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MemoryUse {
+    pub peak: u64,
+    /// 0 for none.
+    pub limit: u64,
+}
+
+impl MemoryUse {
+    /// Whether the limit was reached.
+    fn is_at_limit(self) -> bool {
+        self.limit > 0 && self.peak as f64 > MEMORY_SHARE * self.limit as f64
+    }
+}
+
+/// The verdict on a source that the compiler did not accept, from its log.
+pub fn refused(log: &str, memory: MemoryUse) -> Box<Verdict> {
+    let lower = log.to_lowercase();
+    let says = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    if says(MEMORY_WORDS) {
+        return out_of_memory(log, memory);
+    }
+    // What a compiler's driver says of a part that was killed also contains the words of a crash.
+    if let Some(signal) = log.lines().find_map(killed_part) {
+        return killed("the C++ compiler", signal, log, memory);
+    }
+    let kind = if says(CRASH_WORDS) { VerdictKind::CompilerCrash } else { VerdictKind::CompileError };
+    let mut verdict = with_log(kind, first_errors(log), log);
+    if says(SIGNAL_WORDS) || machine_line(log).is_some() {
+        verdict = verdict.in_doubt();
+    }
+    match lower.contains("too much shared data") {
+        true => Box::new(verdict.with_cause("smem")),
+        false => Box::new(verdict),
+    }
+}
+
+/// The line in which a tool says that the machine does not let it work, if there is one. Messages about a source begin with
+/// a place in it; a source cannot make a tool speak in its own name.
+pub fn machine_line(log: &str) -> Option<&str> {
+    log.lines().find(|line| {
+        let lower = line.to_lowercase();
+        is_own(line) && MACHINE_WORDS.iter().any(|word| lower.contains(word))
+    })
+}
+
+/// Whether a tool speaks in its own name: `g++: fatal error: …`, and not `unit.cpp:3:1: error: …`.
+fn is_own(line: &str) -> bool {
+    let place = line.split_once(':');
+    place.is_some_and(|(name, rest)| !name.is_empty() && !name.contains(' ') && rest.starts_with(' '))
+}
+
+/// The signal by which a part of a compiler was killed, from its driver's line.
+fn killed_part(line: &str) -> Option<i32> {
+    if !is_own(line) {
+        return None;
+    }
+    let lower = line.to_lowercase();
+    let named = |(name, signal): &(&str, i32)| {
+        let by_name = [format!(" {name} signal terminated program"), format!("execute command: {name}")];
+        let by_number = format!("terminated with signal {signal} ");
+        (by_name.iter().any(|words| lower.contains(words)) || lower.contains(&by_number)).then_some(*signal)
+    };
+    OUTSIDE_SIGNALS.iter().find_map(named)
+}
+
+/// Trouble of the machine's: a tool, a file or a folder is missing or does not work.
+pub fn machine(message: impl Into<String>, hint: &str) -> Box<Verdict> {
+    let verdict = Verdict::new(VerdictKind::HarnessError, message).with_cause(Cause::Machine);
+    Box::new(verdict.with(Verdict::HINT, hint))
+}
+
+/// What the end of a compiler by a signal says about its source, or of a compile worker without an answer.
+pub fn ended(who: &str, status: ExitStatus, log: &str, memory: MemoryUse) -> Box<Verdict> {
+    let lower = log.to_lowercase();
+    match status.signal() {
+        _ if memory.is_at_limit() => out_of_memory(log, memory),
+        Some(signal) if !is_fault(signal) => killed(who, signal, log, memory),
+        _ if MEMORY_WORDS.iter().any(|word| lower.contains(word)) => out_of_memory(log, memory),
+        Some(signal) => with_memory(died(&signal_name(signal), log), memory),
+        None => with_memory(died(&format!("exit code {}", status.code().unwrap_or(-1)), log), memory),
+    }
+}
+
+/// The verdict on a process that somebody else ended: the variant is not to blame, unless its memory was used up.
+fn killed(who: &str, signal: i32, log: &str, memory: MemoryUse) -> Box<Verdict> {
+    if memory.is_at_limit() {
+        return out_of_memory(log, memory);
+    }
+    let message = format!("{who} was killed by {}", signal_name(signal));
+    let verdict = with_log(VerdictKind::HarnessError, message, log).with_cause(Cause::Killed);
+    with_memory(Box::new(verdict.with(Verdict::HINT, KILLED_HINT)), memory)
+}
+
+fn with_memory(mut verdict: Box<Verdict>, memory: MemoryUse) -> Box<Verdict> {
+    verdict.evidence.insert("memory_peak_bytes", memory.peak);
+    verdict.evidence.insert("memory_limit_bytes", memory.limit);
+    verdict
+}
+
+/// The verdict on a compiler to which memory was refused. Below the limit it has to happen twice: the machine may have had
+/// none left at that moment. Without a limit it is the machine's in any case.
+pub fn out_of_memory(log: &str, memory: MemoryUse) -> Box<Verdict> {
+    let line = log.lines().find(|line| MEMORY_WORDS.iter().any(|word| line.to_lowercase().contains(word)));
+    let said = line.map_or(String::new(), |line| format!(": {}", line.trim()));
+    if memory.limit == 0 {
+        let message = format!("this machine has no memory left for a compiler{said}");
+        return with_memory(machine(message, "use fewer `--jobs`, or end other programs"), memory);
+    }
+    let verdict = with_log(VerdictKind::CompileOom, format!("the compiler ran out of memory{said}"), log);
+    let verdict = if memory.is_at_limit() { verdict } else { verdict.in_doubt() };
+    with_memory(Box::new(verdict), memory)
+}
+
+/// The verdict on a compiler that died without an answer; `how` names the signal or exit code, `log` is the end of its output.
+/// It has to be seen again before it counts.
+pub fn died(how: &str, log: &str) -> Box<Verdict> {
+    let last = log.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
+    let separator = if last.is_empty() { "" } else { ": " };
+    let message = format!("the compiler died ({how}){separator}{last}");
+    Box::new(with_log(VerdictKind::CompilerCrash, message, log).in_doubt())
+}
+
+fn with_log(kind: VerdictKind, message: String, log: &str) -> Verdict {
+    let (message, _) = cap(&message, MESSAGE_MAX);
+    let (log, truncated) = cap(log.trim(), LOG_MAX);
+    let mut verdict = Verdict::new(kind, message);
+    if !log.is_empty() {
+        verdict.evidence.insert("log", log);
+    }
+    if truncated {
+        verdict.evidence.insert("log_truncated", true);
+    }
+    verdict
+}
+
+/// The first lines that report errors, or the first lines at all.
+fn first_errors(log: &str) -> String {
+    let is_error = |line: &&str| {
+        let lower = line.trim().to_lowercase();
+        // Compilers end with a total such as `2 errors detected`, which says nothing that the errors do not.
+        let total = ["error detected", "errors detected"].iter().any(|words| lower.contains(words));
+        // `#error` is the source's own line, shown below the message that quotes it.
+        let says = lower.contains("error") || lower.contains("fatal");
+        says && lower.contains(':') && !lower.starts_with('#') && !total
+    };
+    let errors: Vec<&str> = log.lines().filter(is_error).take(3).map(str::trim).collect();
+    match errors.is_empty() {
+        true => {
+            log.lines().map(str::trim).filter(|line| !line.is_empty()).take(3).collect::<Vec<_>>().join("\n")
+        }
+        false => errors.join("\n"),
+    }
+}
+
+/// At most `max` bytes of a text: two thirds from its start, the rest from its end, since compilers put
+/// causes first and totals last. Says whether it was cut.
+pub fn cap(text: &str, max: usize) -> (String, bool) {
+    let mut log = CappedLog::new(max);
+    log.push(text.as_bytes());
+    (log.text(), log.truncated())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: u64 = 8 << 30;
+    const FAR: MemoryUse = MemoryUse { peak: 40 << 20, limit: LIMIT };
+    const NEAR: MemoryUse = MemoryUse { peak: LIMIT - 1, limit: LIMIT };
+
+    #[track_caller]
+    fn check(log: &str, kind: &str, message: &str) -> Box<Verdict> {
+        let verdict = refused(log, FAR);
+        assert_eq!((verdict.label().as_str(), verdict.message.as_str()), (kind, message), "{log}");
+        verdict
+    }
+
+    #[test]
+    fn logs_are_told_apart() {
+        let plain = check(
+            "k.cu(2): warning: odd\nk.cu(3): error: expected a \";\"\n  int x\n       ^\n\n1 error detected in the compilation of \"k.cu\".",
+            "compile_error",
+            "k.cu(3): error: expected a \";\"",
+        );
+        assert!(!plain.is_in_doubt());
+        check(
+            "ptxas error   : Entry function 'k' uses too much shared data (0x10000 bytes, 0xc000 max)",
+            "compile_error:smem",
+            "ptxas error   : Entry function 'k' uses too much shared data (0x10000 bytes, 0xc000 max)",
+        );
+        let memory = check(
+            "cc1plus: out of memory allocating 65536 bytes after a total of 1 bytes",
+            "compile_oom",
+            "the compiler ran out of memory: cc1plus: out of memory allocating 65536 bytes after a total of 1 bytes",
+        );
+        assert!(memory.is_in_doubt());
+        let crash = check(
+            "k.cu:3:1: internal compiler error: Segmentation fault",
+            "compiler_crash",
+            "k.cu:3:1: internal compiler error: Segmentation fault",
+        );
+        assert!(crash.is_in_doubt());
+        let registers = check(
+            "ptxas fatal   : (C7600) Register allocation failed with register count of '32'",
+            "compiler_crash",
+            "ptxas fatal   : (C7600) Register allocation failed with register count of '32'",
+        );
+        assert!(!registers.is_in_doubt(), "the source decides it, not the machine");
+        check("something odd", "compile_error", "something odd");
+    }
+
+    #[test]
+    fn a_part_that_was_killed_is_nobodys_verdict() {
+        for log in [
+            "g++: fatal error: Killed signal terminated program cc1plus\ncompilation terminated.",
+            "collect2: fatal error: ld terminated with signal 9 [Killed]",
+            "clang++: error: unable to execute command: Killed",
+        ] {
+            let verdict = refused(log, FAR);
+            assert_eq!(
+                (verdict.label().as_str(), verdict.is_trouble()),
+                ("harness_error:killed", true),
+                "{log}"
+            );
+            assert_eq!(verdict.message, "the C++ compiler was killed by SIGKILL");
+            assert_eq!(refused(log, NEAR).kind, VerdictKind::CompileOom, "{log}");
+        }
+        let crash = refused("g++: fatal error: Segmentation fault signal terminated program cc1plus", FAR);
+        assert_eq!((crash.kind, crash.is_in_doubt()), (VerdictKind::CompilerCrash, true));
+        // A source cannot speak in the compiler's name.
+        let says = "unit.cpp:1:2: error: #error g++: fatal error: Killed signal terminated program cc1plus";
+        assert!(!refused(says, FAR).is_trouble());
+    }
+
+    #[test]
+    fn what_the_machine_refuses_is_in_doubt() {
+        for (log, machine) in [
+            ("g++: fatal error: cannot execute 'cc1plus': posix_spawnp: No such file or directory", true),
+            ("cc1plus: fatal error: error writing to -: No space left on device", true),
+            ("/usr/bin/ld: final link failed: No space left on device", true),
+            ("/usr/bin/ld: cannot find -lnope: No such file or directory", false),
+            ("unit.cpp:1:2: error: #error No space left on device", false),
+            ("    1 | #error g++: cannot execute 'cc1plus'", false),
+        ] {
+            let verdict = refused(log, FAR);
+            assert_eq!((machine_line(log).is_some(), verdict.is_in_doubt()), (machine, machine), "{log}");
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_process_blames_the_variant_only_where_it_was_its_doing() {
+        let ends = |signal: i32, log: &str, memory| {
+            let verdict = ended("the compile worker", ExitStatus::from_raw(signal), log, memory);
+            (verdict.label(), verdict.message, verdict.evidence.get(Verdict::IN_DOUBT).is_some())
+        };
+        let killed = "the compile worker was killed by SIGKILL".to_string();
+        assert_eq!(ends(libc::SIGKILL, "", FAR), ("harness_error:killed".into(), killed.clone(), false));
+        assert_eq!(ends(libc::SIGKILL, "", MemoryUse::default()).1, killed);
+        assert_eq!(ends(libc::SIGKILL, "", NEAR).0, "compile_oom");
+        assert_eq!(ends(libc::SIGTERM, "", FAR).0, "harness_error:killed");
+        let crash = ("compiler_crash".into(), "the compiler died (SIGSEGV)".into(), true);
+        assert_eq!(ends(libc::SIGSEGV, "", FAR), crash);
+        let refused = ends(libc::SIGABRT, "LLVM ERROR: out of memory\n", FAR);
+        assert_eq!((refused.0.as_str(), refused.2), ("compile_oom", true), "it has to happen twice");
+        let none = ends(libc::SIGABRT, "memory allocation of 5 bytes failed", MemoryUse::default());
+        assert_eq!(none.0, "harness_error:machine");
+        assert_eq!(ends(7 << 8, "odd", FAR).1, "the compiler died (exit code 7): odd");
+    }
+
+    #[test]
+    fn long_logs_are_cut_in_the_middle_and_say_so() {
+        let log = format!("a.cu: error: first\n{}last line", "é".repeat(40_000));
+        let verdict = refused(&log, FAR);
+        let kept = verdict.evidence.get("log").unwrap().as_str().unwrap();
+        assert!(kept.len() < LOG_MAX + 100 && kept.starts_with("a.cu: error") && kept.ends_with("last line"));
+        assert_eq!(verdict.evidence.get("log_truncated"), Some(&true.into()));
+        assert!(verdict.message.len() < MESSAGE_MAX + 100);
+    }
+}

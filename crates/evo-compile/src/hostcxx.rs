@@ -1,0 +1,543 @@
+//! The system's C++ compiler: the same rendered CUDA source in, a shared object for this machine out.
+//!
+//! The CUDA-on-CPU header is long, so it is precompiled once per compiler, header and flags. That is
+//! done for g++ only, whose precompiled header is found by its name beside the header.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+use std::{fs, io};
+
+use evo_device::host::{initializers, translate};
+use evo_protocol::binary::{EntryResources, KernelSource};
+use evo_protocol::device::DeviceKind;
+use evo_protocol::verdict::{Verdict, VerdictKind};
+use evo_space::genome::ContentHash;
+use serde::{Deserialize, Serialize};
+
+use super::cache::{Cache, touch};
+use super::compiled::Compiled;
+use super::dependencies;
+use super::diagnose::MemoryUse;
+use super::error::CompileSetupError;
+use super::locate::answer_within;
+use super::opened::{self, Roots};
+use super::search_path::SearchPath;
+use super::toolbox::Toolbox;
+use super::{diagnose, guard, image};
+use evo_system::process::{self, CappedLog};
+
+const INSTALL_HINT: &str = "install g++ (`apt install g++`) or set CXX";
+
+/// Longest wait for `--version`: generous, because a compiler on a network file system may take seconds to start.
+const VERSION_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Compilers tried when `$CXX` is not set.
+const USUAL: &[&str] = &["c++", "g++", "clang++"];
+
+/// The header that is precompiled, by the name that translated sources include.
+const HEADER_NAME: &str = "evo_cuda.h";
+
+/// Flags that shape input, which a header's compilation must not see any more than those of the linker.
+const NOT_FOR_HEADERS: &[&str] = &["-x", "c++"];
+
+/// A C++ compiler that answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostCompiler {
+    /// Program and its own arguments (`ccache g++`).
+    pub command: Vec<String>,
+    /// First line of `--version`.
+    pub version: String,
+    /// Hash of everything that tells it from other compilers: its arguments, all of `--version`, and the
+    /// include folders of the environment.
+    pub identity: ContentHash,
+}
+
+/// Finds a C++ compiler as this process's environment suggests: `$CXX`, `c++`, `g++`, `clang++`.
+pub fn locate() -> Result<HostCompiler, CompileSetupError> {
+    locate_with(&Toolbox::from_env())
+}
+
+/// Finds a C++ compiler; a `$CXX` that does not answer is an error, not a reason to take another.
+pub fn locate_with(toolbox: &Toolbox) -> Result<HostCompiler, CompileSetupError> {
+    let candidates: Vec<Vec<String>> = match &toolbox.cxx {
+        Some(cxx) => vec![cxx.split_whitespace().map(str::to_string).collect()],
+        None => USUAL.iter().map(|name| vec![name.to_string()]).collect(),
+    };
+    let answer = |command: &Vec<String>| -> io::Result<Option<HostCompiler>> {
+        let Some((program, arguments)) = command.split_first() else { return Ok(None) };
+        let mut version = Command::new(program);
+        version.args(arguments).arg("--version");
+        let text = answer_within(version, VERSION_DEADLINE)?.unwrap_or_default();
+        let Some(version) = text.lines().next().filter(|line| !line.trim().is_empty()) else {
+            return Ok(None);
+        };
+        let identity = identity(command, &text, &toolbox.include_folders);
+        Ok(Some(HostCompiler { command: command.clone(), version: version.trim().to_string(), identity }))
+    };
+    let mut found = None;
+    for command in &candidates {
+        found = match answer(command) {
+            // Nothing is known of the compiler where no process can be started.
+            Err(source) if process::is_exhausted(&source) => {
+                let what = format!("the C++ compiler `{}`", command.join(" "));
+                return Err(CompileSetupError::Exhausted { what, source });
+            }
+            answered => answered.ok().flatten(),
+        };
+        if found.is_some() {
+            break;
+        }
+    }
+    found.ok_or_else(|| {
+        let origin = if toolbox.cxx.is_some() { " ($CXX)" } else { "" };
+        let tried = candidates.iter().map(|command| format!("{}{origin}", command.join(" "))).collect();
+        CompileSetupError::NoHostCompiler { tried, hint: INSTALL_HINT }
+    })
+}
+
+fn identity(command: &[String], version: &str, include_folders: &[PathBuf]) -> ContentHash {
+    let mut parts: Vec<String> = vec![version.to_string()];
+    parts.extend(command.iter().cloned());
+    // So that an argument and a folder of the same name are not confused.
+    parts.push("folders".to_string());
+    parts.extend(include_folders.iter().map(|folder| folder.display().to_string()));
+    ContentHash::of_parts(parts.iter().map(String::as_bytes))
+}
+
+impl HostCompiler {
+    /// `g++ (Debian 12.2.0-14) 12.2.0` gives `g++ 12.2.0`; other forms are kept.
+    pub fn name(&self) -> String {
+        let words: Vec<&str> = self.version.split_whitespace().collect();
+        match (words.first(), words.last()) {
+            (Some(first), Some(last)) if self.is_gcc() => format!("{first} {last}"),
+            _ => self.version.clone(),
+        }
+    }
+
+    fn is_gcc(&self) -> bool {
+        !self.version.contains("clang") && self.version.contains('(')
+    }
+
+    fn start(&self) -> Command {
+        let mut command = Command::new(&self.command[0]);
+        command.args(&self.command[1..]);
+        command
+    }
+}
+
+/// A compiler with its headers laid out.
+pub struct HostToolchain {
+    compiler: HostCompiler,
+    name: String,
+    fingerprint: ContentHash,
+    flags: Vec<String>,
+    instrumented_flags: Vec<String>,
+    include: PathBuf,
+    scratch: PathBuf,
+    /// Files that evo's own header reads; the compiler's version stands for them.
+    own_files: HashSet<PathBuf>,
+    /// Where the compiler may read, beside its own folders and those that options name.
+    roots: Roots,
+    /// The compiler's own folders, asked for when a source first reads a file that is nowhere else.
+    own_roots: OnceLock<Roots>,
+}
+
+impl HostToolchain {
+    /// Lays out the headers in the cache and precompiles the long one, if an earlier run has not.
+    pub fn prepare(
+        compiler: &HostCompiler,
+        cache: &Path,
+        scratch: &Path,
+    ) -> Result<HostToolchain, CompileSetupError> {
+        let flags = translate::flags();
+        let mut parts: Vec<&[u8]> = vec![compiler.identity.as_str().as_bytes()];
+        let instrumented_flags = translate::instrumented_flags(compiler.is_gcc());
+        parts.extend(flags.iter().chain(&instrumented_flags).map(String::as_bytes));
+        for (name, text) in translate::headers() {
+            // A new evo with changed headers must not reuse binaries or precompiled headers of the old ones.
+            parts.extend([name.as_bytes(), text.as_bytes()]);
+        }
+        let fingerprint = ContentHash::of_parts(parts);
+        let include = Cache::open(cache)?.folder("include").join(fingerprint.as_str());
+        write_headers(&include, scratch).map_err(|error| CompileSetupError::cache(cache, error))?;
+        let mut toolchain = HostToolchain {
+            compiler: compiler.clone(),
+            name: compiler.name(),
+            fingerprint,
+            flags,
+            instrumented_flags,
+            include,
+            scratch: scratch.to_path_buf(),
+            own_files: HashSet::new(),
+            roots: Roots::default(),
+            own_roots: OnceLock::new(),
+        };
+        touch(&toolchain.include);
+        toolchain.roots = Roots::new(toolchain.readable());
+        toolchain.precompile();
+        // Without the list (no precompiled header, no list), every file that a source reads is hashed.
+        let list = fs::read_to_string(toolchain.own_list()).unwrap_or_default();
+        toolchain.own_files = dependencies::parse(&list).into_iter().collect();
+        Ok(toolchain)
+    }
+
+    /// The same compiler, whose sources may open any file.
+    pub fn trusting(self) -> HostToolchain {
+        HostToolchain { roots: Roots::default(), ..self }
+    }
+
+    /// `g++ 12.2.0`.
+    pub fn toolchain(&self) -> &str {
+        &self.name
+    }
+
+    /// Name of everything that decides its output beside source and options.
+    pub fn fingerprint(&self) -> &ContentHash {
+        &self.fingerprint
+    }
+
+    /// Compiles to a shared object; a refusal is a verdict.
+    pub fn compile(&self, source: &KernelSource) -> Result<Compiled, Box<Verdict>> {
+        let start = Instant::now();
+        let unit = translate::translation_unit(source)?;
+        let (input, output) = (self.scratch.join("unit.cpp"), self.scratch.join("unit.so"));
+        // An output left by the source before must not pass for this one's if the compiler writes nothing.
+        let _ = fs::remove_file(&output);
+        let list = self.scratch.join("unit.d");
+        let _ = fs::remove_file(&list);
+        fs::write(&input, unit).map_err(|error| harness("write the translated source", &error))?;
+        let options = translate::options(&source.options);
+        let end = match source.instrumented {
+            true => self.build_instrumented(&input, &options, &output, &list),
+            false => self.step(&self.flags, &options, &input, &output, Some(&list)),
+        }
+        .map_err(|error| harness("start the C++ compiler", &error))?;
+        // Only the start of a long log of a failure: the line that tells of a file may have been dropped, while
+        // what quotes the file may not. A compiler that succeeds lists all files.
+        let said = if end.status.success() { end.log.text() } else { end.log.start() };
+        let (text, mut opened) = opened::split(&said);
+        opened.extend(dependencies::parse(&fs::read_to_string(&list).unwrap_or_default()));
+        if let Some(file) = self.foreign(&options, &opened) {
+            // Without the log, which may quote the file.
+            return Err(guard::refusal(&format!("makes the compiler open `{}`", file.display())));
+        }
+        if let Some(verdict) = fenced(end.status, &text) {
+            return Err(verdict);
+        }
+        if !end.status.success() {
+            return Err(self.failed(&end, &text, &input));
+        }
+        let mut bytes = fs::read(&output).map_err(|_| self.nothing_written(&text, &input))?;
+        let image = image::read(&bytes)
+            .map_err(|error| diagnose::died(&format!("wrote a broken file: {error}"), &text))?;
+        check_initializers(&mut bytes, source.instrumented)?;
+        let (warnings, cut) = diagnose::cap(text.trim(), diagnose::WARNINGS_MAX);
+        // A C++ compiler reports no registers and no shared memory. Empty fields pass the limits on them.
+        let entry = |entry: &String| EntryResources { entry: entry.clone(), ..EntryResources::default() };
+        Ok(Compiled {
+            bytes,
+            code_hash: image.code_hash,
+            resources: source.entries.iter().map(entry).collect(),
+            log: warnings,
+            log_truncated: cut || end.log.truncated(),
+            read: self.read(&list),
+            compile_ms: start.elapsed().as_secs_f64() * 1e3,
+        })
+    }
+
+    /// What a compiler that ended badly says about the source.
+    fn failed(&self, end: &CompilerEnd, text: &str, input: &Path) -> Box<Verdict> {
+        let memory = MemoryUse { peak: end.memory_peak, limit: process::memory_limit() };
+        let mut verdict = match end.status.code() {
+            Some(_) => diagnose::refused(text, memory),
+            None => diagnose::ended("the C++ compiler", end.status, text, memory),
+        };
+        if end.log.truncated() {
+            verdict.evidence.insert("log_truncated", true);
+        }
+        let verdict = self.unless_removed(verdict, input);
+        // A compiler that cannot compile anything says nothing about this source.
+        match diagnose::machine_line(text) {
+            Some(line) if !verdict.is_trouble() && !self.works() => {
+                let message =
+                    format!("the C++ compiler does not work on this machine any more: {}", line.trim());
+                diagnose::machine(message, "run the compiler by hand; `evo preflight` tries it, too")
+            }
+            _ => verdict,
+        }
+    }
+
+    /// The verdict, unless files were removed while the compiler needed them.
+    fn unless_removed(&self, verdict: Box<Verdict>, input: &Path) -> Box<Verdict> {
+        let hint = "leave the cache alone while evo runs; `EVO_CACHE_DIR` names another folder";
+        if !input.exists() {
+            return diagnose::machine("the compiler's scratch folder was removed while it was in use", hint);
+        }
+        match self.include.join(HEADER_NAME).exists() {
+            true => verdict,
+            false => diagnose::machine("evo's headers were removed from the cache while it was in use", hint),
+        }
+    }
+
+    /// The verdict on a compiler that ended well without a file: the source's only if others get one.
+    fn nothing_written(&self, text: &str, input: &Path) -> Box<Verdict> {
+        let verdict = self.unless_removed(diagnose::died("it ended well and wrote nothing", text), input);
+        if verdict.is_trouble() || self.works() {
+            return verdict;
+        }
+        let message = "the C++ compiler ends well and writes nothing, whatever the source";
+        diagnose::machine(message, "check what `CXX` names; without it, evo takes `c++`, `g++` or `clang++`")
+    }
+
+    /// Whether the compiler still compiles the simplest source.
+    fn works(&self) -> bool {
+        let (input, output) = (self.scratch.join("probe.cpp"), self.scratch.join("probe.so"));
+        let written = fs::write(&input, "int evo_probe;\n");
+        let ended = written.and_then(|()| self.step(&self.flags, &[], &input, &output, None));
+        ended.is_ok_and(|end| end.status.success()) && output.exists()
+    }
+
+    /// Compiles and links in two steps, so that the compiler does not link the sanitizers' libraries.
+    fn build_instrumented(
+        &self,
+        input: &Path,
+        options: &[String],
+        output: &Path,
+        list: &Path,
+    ) -> io::Result<CompilerEnd> {
+        let object = self.scratch.join("unit.o");
+        let compiled = self.step(&self.instrumented_flags, options, input, &object, Some(list))?;
+        match compiled.status.success() {
+            true => self.step(&translate::link_flags(), &[], &object, output, None),
+            false => Ok(compiled),
+        }
+    }
+
+    /// One call of the compiler; where it compiles, it writes the list of the files that it read.
+    fn step(
+        &self,
+        flags: &[String],
+        options: &[String],
+        input: &Path,
+        output: &Path,
+        list: Option<&Path>,
+    ) -> io::Result<CompilerEnd> {
+        let mut command = self.compiler.start();
+        command.args(flags).args(options).arg("-I").arg(&self.include).arg("-pipe");
+        if let Some(list) = list {
+            command.arg("-H").arg("-MD").arg("-MF").arg(list);
+        }
+        command.arg("-o").arg(output).arg(input);
+        self.run(command)
+    }
+
+    /// The files that a compilation read, without the source and what the fingerprint stands for.
+    fn read(&self, list: &Path) -> Vec<PathBuf> {
+        let foreign = |path: &PathBuf| {
+            let own = path.starts_with(&self.include) || path.starts_with(&self.scratch);
+            !own && !self.own_files.contains(path)
+        };
+        let read = dependencies::parse(&fs::read_to_string(list).unwrap_or_default());
+        read.into_iter().filter(foreign).collect()
+    }
+
+    /// Where any source may read: the folders of `$CXX` and of the environment, and evo's.
+    fn readable(&self) -> Vec<PathBuf> {
+        let environment = SearchPath::of_environment(DeviceKind::Host, &Toolbox::from_env());
+        let mut paths = environment.folders;
+        paths.extend(environment.forced.iter().map(PathBuf::from));
+        // Compilers read this file before every other, if it is there.
+        paths.push(PathBuf::from("/usr/include/stdc-predef.h"));
+        paths.extend([self.include.clone(), self.scratch.clone()]);
+        paths
+    }
+
+    /// The first file that the compiler opened and that is neither in its own folders nor in those that people name.
+    fn foreign<'f>(&self, options: &[String], opened: &'f [PathBuf]) -> Option<&'f PathBuf> {
+        let search = SearchPath::default().with_options(options.iter().map(String::as_str));
+        let forced = search.forced.iter().map(PathBuf::from);
+        let roots = self.roots.with(search.folders.iter().cloned().chain(forced));
+        let unknown = opened.iter().filter(|file| !self.own_files.contains(*file));
+        let unknown: Vec<&PathBuf> = unknown.filter(|file| roots.foreign([*file]).is_some()).collect();
+        if unknown.is_empty() {
+            return None;
+        }
+        let own = self.own_roots.get_or_init(|| {
+            let mut command = self.compiler.start();
+            command.args(["-E", "-v", "-x", "c++", "/dev/null"]);
+            // A compiler that does not tell its own folders cannot be judged by what it opens.
+            let told = self.run(command).map(|end| end.log.text()).unwrap_or_default();
+            Roots::new(opened::searched(&told))
+        });
+        own.foreign(unknown)
+    }
+
+    /// The list of the files that evo's own header reads, made along with its precompiled form.
+    fn own_list(&self) -> PathBuf {
+        self.include.join(format!("{HEADER_NAME}.d"))
+    }
+
+    /// Builds the precompiled header under another name and renames it, so that no other process sees half of it. A failure is
+    /// not an error: sources then compile slowly.
+    fn precompile(&self) {
+        let target = self.include.join(format!("{HEADER_NAME}.gch"));
+        if !self.compiler.is_gcc() || target.exists() {
+            return;
+        }
+        let temporary = self.scratch.join("header.gch");
+        let mut command = self.compiler.start();
+        let flags = self
+            .flags
+            .iter()
+            .filter(|flag| !NOT_FOR_HEADERS.contains(&flag.as_str()) && !translate::links(flag));
+        let list = self.scratch.join("header.d");
+        command.args(["-x", "c++-header"]).args(flags).arg("-MD").arg("-MF").arg(&list);
+        command.arg("-o").arg(&temporary).arg(self.include.join(HEADER_NAME));
+        if self.run(command).is_ok_and(|end| end.status.success()) {
+            // The list first: other processes look for the header.
+            let _ = fs::rename(&list, self.own_list()).and_then(|()| fs::rename(&temporary, &target));
+        }
+    }
+
+    /// Runs the compiler with its temporary files in our scratch folder and both its outputs drained.
+    fn run(&self, mut command: Command) -> io::Result<CompilerEnd> {
+        let (reader, writer) = io::pipe()?;
+        // One pipe for both outputs, so that messages keep their order.
+        command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).env("TMPDIR", &self.scratch);
+        let child = command.spawn()?;
+        // Closes our copies of the writing end, so that the reader sees the end.
+        drop(command);
+        // Read to the end before waiting: a compiler that fills the pipe would otherwise never exit. More is
+        // kept than a verdict takes, because `diagnose` looks for errors in all of it.
+        let log = CappedLog::new(4 * diagnose::LOG_MAX).read_all(reader)?;
+        let (status, memory_peak) = process::wait_measured(child)?;
+        Ok(CompilerEnd { status, log, memory_peak })
+    }
+}
+
+/// A compiler that has ended.
+struct CompilerEnd {
+    status: ExitStatus,
+    log: CappedLog,
+    /// Of it or of one of its parts, bytes.
+    memory_peak: u64,
+}
+
+/// The verdict on a source that met a fence: inline assembly, or objects whose destructors would run at the end.
+fn fenced(status: ExitStatus, log: &str) -> Option<Box<Verdict>> {
+    if status.success() {
+        return None;
+    }
+    let refuse = |cause: &str, message: String| {
+        let verdict = Verdict::new(VerdictKind::StaticReject, message).with_cause(cause);
+        Some(Box::new(verdict.with("log", diagnose::cap(log.trim(), diagnose::LOG_MAX).0)))
+    };
+    if let Some(line) = translate::about_assembly(log) {
+        return refuse(
+            "asm",
+            format!("inline assembly is not allowed in kernels on the host device: {line}"),
+        );
+    }
+    if let Some(missing) = translate::about_missing(log) {
+        let message = format!("the host device has no {missing}; run on --device cuda");
+        let verdict = Verdict::new(VerdictKind::CompileError, message).with_cause("host_lacks");
+        return Some(Box::new(verdict.with("log", diagnose::cap(log.trim(), diagnose::LOG_MAX).0)));
+    }
+    // Defined by the start files that modules are linked without, and used where destructors are registered.
+    if log.contains("__dso_handle") {
+        return refuse("constructor", initializers::message("a destructor of a static object"));
+    }
+    None
+}
+
+/// Refuses a module that would run code when it is loaded. The compiler adds a constructor to instrumented modules;
+/// theirs are taken out of the loader's table, since the module without checks has shown that it has none.
+fn check_initializers(bytes: &mut [u8], instrumented: bool) -> Result<(), Box<Verdict>> {
+    if instrumented {
+        initializers::silence(bytes).map_err(|why| diagnose::died("it wrote a broken file", &why))?;
+    }
+    let refuse = |message: String| {
+        let verdict = Verdict::new(VerdictKind::StaticReject, initializers::message(&message));
+        Box::new(verdict.with_cause("constructor"))
+    };
+    match initializers::find(bytes) {
+        Ok(None) => Ok(()),
+        Ok(Some(what)) => Err(refuse(what)),
+        Err(why) => Err(diagnose::died("it wrote a broken file", &why)),
+    }
+}
+
+fn write_headers(include: &Path, scratch: &Path) -> io::Result<()> {
+    if include.join(HEADER_NAME).is_file() {
+        return Ok(());
+    }
+    // A folder without its header was emptied under evo, and nothing in it can be trusted to be whole.
+    let _ = fs::remove_dir_all(include);
+    let temporary = scratch.join("include");
+    fs::create_dir_all(&temporary)?;
+    for (name, text) in translate::headers() {
+        let path = temporary.join(name);
+        fs::create_dir_all(path.parent().unwrap_or(&temporary))?;
+        fs::write(path, text)?;
+    }
+    fs::create_dir_all(include.parent().unwrap_or(include))?;
+    match fs::rename(&temporary, include) {
+        // Another process was faster.
+        Err(_) if include.is_dir() => fs::remove_dir_all(&temporary),
+        result => result,
+    }
+}
+
+fn harness(doing: &str, error: &io::Error) -> Box<Verdict> {
+    diagnose::machine(format!("cannot {doing}: {error}"), "`evo preflight` shows what is missing")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(version: &str, expected: &str) {
+        let command = vec!["c++".to_string()];
+        let identity = identity(&command, version, &[]);
+        let compiler = HostCompiler { command, version: version.to_string(), identity };
+        assert_eq!(compiler.name(), expected);
+    }
+
+    #[test]
+    fn versions_are_shortened() {
+        check("g++ (Debian 12.2.0-14+deb12u1) 12.2.0", "g++ 12.2.0");
+        check("Debian clang version 14.0.6", "Debian clang version 14.0.6");
+    }
+
+    #[test]
+    fn arguments_version_and_folders_make_another_compiler() {
+        let words = |text: &str| text.split(' ').map(String::from).collect::<Vec<_>>();
+        let of = |command: &str, version: &str, folders: &[&str]| {
+            let folders: Vec<PathBuf> = folders.iter().map(PathBuf::from).collect();
+            identity(&words(command), version, &folders)
+        };
+        let plain = of("g++", "12\nCopyright", &[]);
+        assert_eq!(plain, of("g++", "12\nCopyright", &[]));
+        for other in [
+            of("g++ -DX=1", "12\nCopyright", &[]),
+            of("g++", "12\nother", &[]),
+            of("g++", "12\nCopyright", &["x"]),
+        ] {
+            assert_ne!(plain, other);
+        }
+    }
+
+    #[test]
+    fn a_named_compiler_that_is_missing_is_an_error() {
+        let toolbox = Toolbox { cxx: Some("no-such-compiler --fast".to_string()), ..Toolbox::default() };
+        let message = locate_with(&toolbox).unwrap_err().with_hint();
+        insta::assert_snapshot!(message, @r"
+        no C++ compiler found; tried:
+          no-such-compiler --fast ($CXX)
+        hint: install g++ (`apt install g++`) or set CXX
+        ");
+    }
+}

@@ -1,0 +1,46 @@
+//! Compiling variants in processes that can be killed.
+//!
+//! - The pool: `farm` holds the queue, `warm` waits for one source at a time, `starter` starts a worker process, `serve` runs inside it, `wire` lists the messages
+//!   between them, `cache` keeps results and `cache_size` forgets old ones, `scratch` holds what is being made, `guard` refuses
+//!   sources that would read this machine's files.
+//! - Included files: `includes` finds and hashes them, `search_path` knows where they may be, `preprocessor` reads the lines
+//!   that name them, `dependencies` and `opened` read what a C++ compiler says of them, `manifest` tells which result belongs
+//!   to them.
+//! - The compilers: `toolchain` puts `nvrtc` and `hostcxx` behind one call, `locate` and `toolbox` find them, `compiled` is
+//!   their common result.
+//! - Reading results: `image` and `ptxas_log` read the resources of a binary, `diagnose` turns logs into verdicts, `facts` and
+//!   `occupancy` derive the numbers that a search may learn from.
+
+pub mod cache;
+pub mod cache_size;
+mod compiled;
+mod dependencies;
+pub mod diagnose;
+pub mod error;
+pub mod facts;
+pub mod farm;
+mod guard;
+pub mod hostcxx;
+pub mod image;
+pub mod includes;
+pub mod locate;
+mod manifest;
+pub mod nvrtc;
+pub mod occupancy;
+mod opened;
+pub mod options;
+mod preprocessor;
+mod ptxas_log;
+pub mod search_path;
+mod serve;
+mod starter;
+pub mod support;
+pub mod toolbox;
+pub mod toolchain;
+pub mod warm;
+mod wire;
+
+pub use error::CompileSetupError;
+pub use farm::{CompileFarm, FULL_CACHE_HINT, compile_one, compile_one_with, full_cache};
+pub use options::FarmOptions;
+pub use serve::run as serve;

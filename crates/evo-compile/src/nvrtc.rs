@@ -1,0 +1,414 @@
+//! NVRTC behind thin bindings of our own: CUDA source in, cubin for an exact target out.
+//!
+//! It is loaded at run time and only inside compile workers, because it serializes all threads of a
+//! process (28 compilations a second with one thread, 25 with 16) and because it can abort or use up
+//! all memory: a process of its own can be killed.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::path::Path;
+use std::ptr;
+use std::time::Instant;
+
+use evo_device::host::translate::SHIPPED_HEADERS;
+use evo_protocol::binary::{EntryResources, KernelSource};
+use evo_protocol::verdict::{Verdict, VerdictKind};
+use evo_space::genome::ContentHash;
+use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LOCAL, RTLD_NOW};
+
+use super::compiled::Compiled;
+use super::diagnose::MemoryUse;
+use super::error::CompileSetupError;
+use super::locate::INSTALL_HINT;
+pub use super::locate::{NvrtcLibrary, locate, locate_with};
+use super::{diagnose, image, ptxas_log};
+use evo_system::process;
+
+type Program = *mut c_void;
+type Status = c_int;
+
+const SUCCESS: Status = 0;
+const OUT_OF_MEMORY: Status = 1;
+const COMPILATION: Status = 6;
+
+/// Makes the assembler report what every kernel uses.
+const VERBOSE: &CStr = c"--ptxas-options=-v";
+
+/// Makes the assembler note which line each instruction comes from, so that a tool can name the line. It leaves the code
+/// alone, so every build has it: what a tool looks at is what was timed.
+const LINES: &CStr = c"--generate-line-info";
+
+/// Headers whose text enters the cache key.
+const KEYED_HEADERS: &[&str] =
+    &["cuda_fp16.h", "cuda_fp16.hpp", "cuda_bf16.h", "cuda_bf16.hpp", "mma.h", "crt/mma.h"];
+
+macro_rules! bindings {
+    ($($field:ident = $symbol:literal: fn($($argument:ty),*) -> $answer:ty;)*) => {
+        /// The functions that evo calls; valid while the library is loaded.
+        struct Functions { $($field: unsafe extern "C" fn($($argument),*) -> $answer,)* }
+
+        impl Functions {
+            fn find(library: &Library) -> Result<Functions, libloading::Error> {
+                // SAFETY: names and signatures are those of nvrtc.h, stable since CUDA 11.2. The
+                // pointers are kept beside the library, which is never unloaded before them.
+                unsafe { Ok(Functions { $($field: *library.get($symbol)?,)* }) }
+            }
+        }
+    };
+}
+
+bindings! {
+    version = b"nvrtcVersion": fn(*mut c_int, *mut c_int) -> Status;
+    error_string = b"nvrtcGetErrorString": fn(Status) -> *const c_char;
+    arch_count = b"nvrtcGetNumSupportedArchs": fn(*mut c_int) -> Status;
+    archs = b"nvrtcGetSupportedArchs": fn(*mut c_int) -> Status;
+    create = b"nvrtcCreateProgram": fn(
+        *mut Program, *const c_char, *const c_char, c_int, *const *const c_char, *const *const c_char
+    ) -> Status;
+    destroy = b"nvrtcDestroyProgram": fn(*mut Program) -> Status;
+    compile = b"nvrtcCompileProgram": fn(Program, c_int, *const *const c_char) -> Status;
+    cubin_size = b"nvrtcGetCUBINSize": fn(Program, *mut usize) -> Status;
+    cubin = b"nvrtcGetCUBIN": fn(Program, *mut c_char) -> Status;
+    log_size = b"nvrtcGetProgramLogSize": fn(Program, *mut usize) -> Status;
+    log = b"nvrtcGetProgramLog": fn(Program, *mut c_char) -> Status;
+}
+
+/// A loaded NVRTC.
+pub struct Nvrtc {
+    functions: Functions,
+    /// `nvrtc 13.0`.
+    toolchain: String,
+    includes: Vec<String>,
+    has_headers: bool,
+    fingerprint: ContentHash,
+    // Unloaded last.
+    _library: Library,
+    _builtins: Option<Library>,
+}
+
+impl NvrtcLibrary {
+    /// Loads the library. Calling this in a process whose memory matters costs about 120 MB of
+    /// address space.
+    pub fn load(&self) -> Result<Nvrtc, CompileSetupError> {
+        let unusable = |reason: String| CompileSetupError::Unusable {
+            what: format!("`{}`", self.path.display()),
+            reason,
+            hint: INSTALL_HINT,
+        };
+        // NVRTC opens its companion by bare name; one that is loaded already is found by that name.
+        let builtins = match &self.builtins {
+            Some(path) => {
+                Some(open(path, RTLD_NOW | RTLD_GLOBAL).map_err(|error| unusable(error.to_string()))?)
+            }
+            None => None,
+        };
+        let library = open(&self.path, RTLD_NOW | RTLD_LOCAL).map_err(|error| unusable(error.to_string()))?;
+        let functions = Functions::find(&library).map_err(|error| unusable(error.to_string()))?;
+        let (mut major, mut minor) = (0, 0);
+        // SAFETY: two live integers.
+        if unsafe { (functions.version)(&mut major, &mut minor) } != SUCCESS {
+            return Err(unusable("it does not tell its version".to_string()));
+        }
+        let file = self.path.file_name().unwrap_or_default();
+        let headers = self.includes.first();
+        // A toolkit update can change the headers without changing NVRTC, so their text is part of the cache
+        // key.
+        let keyed =
+            KEYED_HEADERS.iter().map(|name| headers.and_then(|folder| std::fs::read(folder.join(name)).ok()));
+        // NVRTC tells no patch level; its size does in most cases.
+        let size = std::fs::metadata(&self.path).map_or(0, |metadata| metadata.len());
+        let mut parts = vec![format!("nvrtc {major}.{minor} {} {size}", file.display()).into_bytes()];
+        parts.push(LINES.to_bytes().to_vec());
+        parts.extend(keyed.map(Option::unwrap_or_default));
+        for (name, text) in SHIPPED_HEADERS {
+            parts.extend([name.as_bytes().to_vec(), text.as_bytes().to_vec()]);
+        }
+        Ok(Nvrtc {
+            functions,
+            toolchain: format!("nvrtc {major}.{minor}"),
+            includes: self.includes.iter().map(|folder| format!("-I{}", folder.display())).collect(),
+            has_headers: headers.is_some(),
+            fingerprint: ContentHash::of_parts(parts.iter().map(Vec::as_slice)),
+            _library: library,
+            _builtins: builtins,
+        })
+    }
+}
+
+fn open(path: &Path, flags: c_int) -> Result<Library, libloading::Error> {
+    // SAFETY: NVRTC's and its companion's initializers have no preconditions.
+    unsafe { Library::open(Some(path), flags) }
+}
+
+impl Nvrtc {
+    /// `nvrtc 13.0`.
+    pub fn toolchain(&self) -> &str {
+        &self.toolchain
+    }
+
+    /// Hash of everything that decides its output besides source, options and target.
+    pub fn fingerprint(&self) -> &ContentHash {
+        &self.fingerprint
+    }
+
+    /// Refuses a target that this NVRTC does not know (`sm_42`), and names the ones that it does know.
+    pub fn check_arch(&self, arch: &str) -> Result<(), CompileSetupError> {
+        let number = arch.strip_prefix("sm_").map(|text| text.trim_end_matches(['a', 'f']));
+        let number: Option<c_int> = number.and_then(|text| text.parse().ok());
+        let known = self.archs();
+        // An NVRTC that cannot list its targets is not refused; compiling will tell.
+        if known.is_empty() || number.is_some_and(|number| known.contains(&number)) {
+            return Ok(());
+        }
+        let known: Vec<String> = known.iter().map(|number| format!("sm_{number}")).collect();
+        Err(CompileSetupError::UnknownArch {
+            toolchain: self.toolchain.clone(),
+            arch: arch.to_string(),
+            known: known.join(", "),
+        })
+    }
+
+    fn archs(&self) -> Vec<c_int> {
+        let mut count = 0;
+        // SAFETY: one live integer.
+        if unsafe { (self.functions.arch_count)(&mut count) } != SUCCESS {
+            return Vec::new();
+        }
+        let mut archs = vec![0; usize::try_from(count).unwrap_or(0)];
+        // SAFETY: NVRTC writes as many integers as it just announced.
+        let status = unsafe { (self.functions.archs)(archs.as_mut_ptr()) };
+        if status == SUCCESS { archs } else { Vec::new() }
+    }
+
+    /// Compiles to a cubin for exactly `arch`; a refusal is a verdict.
+    pub fn compile(&self, source: &KernelSource, arch: &str) -> Result<Compiled, Box<Verdict>> {
+        self.compile_as(source, self.options(source, arch)?)
+    }
+
+    fn compile_as(&self, source: &KernelSource, options: Vec<CString>) -> Result<Compiled, Box<Verdict>> {
+        let start = Instant::now();
+        let program = OpenProgram::create(&self.functions, source)?;
+        let (status, log) = program.compile(&options);
+        let (reported, text) = ptxas_log::split(&log);
+        if status != SUCCESS && text.is_empty() {
+            // NVRTC 13.0 loses the assembler's errors when the assembler is verbose; ask again.
+            let quiet: Vec<CString> =
+                options.into_iter().filter(|option| option.as_c_str() != VERBOSE).collect();
+            let (_, log) = OpenProgram::create(&self.functions, source)?.compile(&quiet);
+            return Err(self.refusal(status, &log));
+        }
+        if status != SUCCESS {
+            return Err(self.refusal(status, &text));
+        }
+        let bytes = program.cubin().map_err(|status| self.refusal(status, &text))?;
+        let image = image::read(&bytes).map_err(|error| {
+            Box::new(Verdict::new(
+                VerdictKind::CompilerCrash,
+                format!("the compiler wrote a broken cubin: {error}"),
+            ))
+        })?;
+        let resources = resources(source, &image.kernels, &reported)?;
+        let (log, log_truncated) = diagnose::cap(&text, diagnose::WARNINGS_MAX);
+        let compile_ms = start.elapsed().as_secs_f64() * 1e3;
+        let (code_hash, read) = (image.code_hash, Vec::new());
+        Ok(Compiled { bytes, code_hash, resources, log, log_truncated, read, compile_ms })
+    }
+
+    fn options(&self, source: &KernelSource, arch: &str) -> Result<Vec<CString>, Box<Verdict>> {
+        let own = [VERBOSE, LINES].map(|option| option.to_string_lossy().into_owned());
+        let own = [[format!("--gpu-architecture={arch}")].as_slice(), own.as_slice()].concat();
+        // A default only: a kernel that names its own C++ standard keeps it.
+        let standard = source.options.iter().all(|option| !option.contains("-std=") && option != "-std");
+        let standard = standard.then(|| "--std=c++17".to_string());
+        let all = own.iter().chain(&standard).chain(&self.includes).chain(&source.options);
+        all.map(|option| text(option)).collect()
+    }
+
+    fn refusal(&self, status: Status, log: &str) -> Box<Verdict> {
+        // SAFETY: NVRTC gives a static text for every number.
+        let name = unsafe { CStr::from_ptr((self.functions.error_string)(status)) }.to_string_lossy();
+        let memory = own_memory();
+        let mut verdict = match status {
+            OUT_OF_MEMORY => diagnose::out_of_memory(log, memory),
+            COMPILATION => diagnose::refused(log, memory),
+            // Some failures come without a log, and then the status is all there is to say.
+            _ if log.trim().is_empty() => diagnose::refused(&name, memory),
+            _ => diagnose::refused(log, memory),
+        };
+        if !self.has_headers && log.contains("could not open source file") {
+            verdict.message.push_str(&format!("\nhint: no CUDA headers were found; {INSTALL_HINT}"));
+        }
+        verdict.evidence.insert("nvrtc_status", name.to_string());
+        verdict
+    }
+}
+
+/// The report of every kernel in the module under its plain name: the log's numbers, completed from the
+/// file. A launch's entry that is not among them is a compile error.
+fn resources(
+    source: &KernelSource,
+    kernels: &[EntryResources],
+    reported: &[EntryResources],
+) -> Result<Vec<EntryResources>, Box<Verdict>> {
+    for entry in &source.entries {
+        if image::symbol_of(kernels, entry).is_none() {
+            let names: Vec<&str> = kernels.iter().map(|kernel| image::plain_name(&kernel.entry)).collect();
+            let message =
+                format!("no single kernel `{entry}` in `{}`; it has {}", source.file_name, names.join(", "));
+            return Err(Box::new(Verdict::new(VerdictKind::CompileError, message).with_cause("entry")));
+        }
+    }
+    let merged = kernels.iter().map(|kernel| {
+        let log = reported.iter().find(|report| report.entry == kernel.entry).cloned().unwrap_or_default();
+        EntryResources {
+            entry: image::plain_name(&kernel.entry).to_string(),
+            // The log comes first; the file fills the gaps. Spills are reported in the log alone.
+            registers: log.registers.or(kernel.registers),
+            stack_bytes: log.stack_bytes.or(kernel.stack_bytes),
+            spill_store_bytes: log.spill_store_bytes,
+            spill_load_bytes: log.spill_load_bytes,
+            shared_static_bytes: log.shared_static_bytes.or(kernel.shared_static_bytes),
+            threads_max: kernel.threads_max,
+        }
+    });
+    Ok(merged.collect())
+}
+
+/// What this process may use; NVRTC compiles in it.
+fn own_memory() -> MemoryUse {
+    MemoryUse { peak: 0, limit: process::memory_limit() }
+}
+
+fn text(text: &str) -> Result<CString, Box<Verdict>> {
+    CString::new(text).map_err(|_| {
+        Box::new(Verdict::new(VerdictKind::CompileError, "the source or an option holds a zero byte"))
+    })
+}
+
+/// A program handle, destroyed when dropped.
+struct OpenProgram<'library> {
+    functions: &'library Functions,
+    handle: Program,
+}
+
+impl<'library> OpenProgram<'library> {
+    fn create(
+        functions: &'library Functions,
+        source: &KernelSource,
+    ) -> Result<OpenProgram<'library>, Box<Verdict>> {
+        let (code, name) = (text(&source.text)?, text(&source.file_name)?);
+        let mut handle = ptr::null_mut();
+        let mut headers = Vec::new();
+        for (name, contents) in SHIPPED_HEADERS {
+            headers.push((text(name)?, text(contents)?));
+        }
+        let names: Vec<*const c_char> = headers.iter().map(|(name, _)| name.as_ptr()).collect();
+        let contents: Vec<*const c_char> = headers.iter().map(|(_, contents)| contents.as_ptr()).collect();
+        // SAFETY: all texts live through the call, which copies them; both lists are as long as said.
+        let status = unsafe {
+            let count = headers.len() as c_int;
+            let (code, name) = (code.as_ptr(), name.as_ptr());
+            (functions.create)(&mut handle, code, name, count, contents.as_ptr(), names.as_ptr())
+        };
+        match status {
+            SUCCESS => Ok(OpenProgram { functions, handle }),
+            OUT_OF_MEMORY => Err(diagnose::out_of_memory("", own_memory())),
+            _ => {
+                let said = format!("NVRTC does not accept the source (status {status})");
+                Err(diagnose::refused(&said, own_memory()))
+            }
+        }
+    }
+
+    /// Compiles; the log comes whether it worked or not.
+    fn compile(&self, options: &[CString]) -> (Status, String) {
+        let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
+        // SAFETY: the handle is live, and so are the option texts.
+        let status =
+            unsafe { (self.functions.compile)(self.handle, pointers.len() as c_int, pointers.as_ptr()) };
+        let log = self.fetch(self.functions.log_size, self.functions.log).unwrap_or_default();
+        // The size that NVRTC reports includes the zero at the end.
+        let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
+        (status, String::from_utf8_lossy(&log[..end]).into_owned())
+    }
+
+    fn cubin(&self) -> Result<Vec<u8>, Status> {
+        self.fetch(self.functions.cubin_size, self.functions.cubin)
+    }
+
+    fn fetch(
+        &self,
+        size: unsafe extern "C" fn(Program, *mut usize) -> Status,
+        get: unsafe extern "C" fn(Program, *mut c_char) -> Status,
+    ) -> Result<Vec<u8>, Status> {
+        let mut length = 0;
+        // SAFETY: the handle is live; NVRTC writes one size.
+        let status = unsafe { size(self.handle, &mut length) };
+        if status != SUCCESS {
+            return Err(status);
+        }
+        let mut bytes = vec![0u8; length];
+        // SAFETY: the buffer has the size that NVRTC asked for.
+        let status = unsafe { get(self.handle, bytes.as_mut_ptr().cast()) };
+        if status == SUCCESS { Ok(bytes) } else { Err(status) }
+    }
+}
+
+impl Drop for OpenProgram<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the handle came from `create` and is destroyed once.
+        unsafe { (self.functions.destroy)(&mut self.handle) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    const SOURCE: &str = "__device__ float table[4] = {1, 2, 3, 4};\n\
+        template <int N> __device__ float folded(const float* x, int at) {\n\
+            float sum = 0;\n\
+            for (int i = 0; i < N; ++i) sum += x[(at + i) % N] * table[i % 4];\n\
+            return sum;\n\
+        }\n\
+        extern \"C\" __global__ void __launch_bounds__(128) scale(const float* x, float* y, int n) {\n\
+            __shared__ float tile[128];\n\
+            int at = blockIdx.x * blockDim.x + threadIdx.x;\n\
+            tile[threadIdx.x] = at < n ? x[at] : 0;\n\
+            __syncthreads();\n\
+            if (at < n) y[at] = erff(tile[127 - threadIdx.x]) + folded<7>(x, at);\n\
+        }\n";
+
+    #[test]
+    fn line_information_leaves_the_code_alone() {
+        let library = match locate() {
+            Ok(library) => library,
+            Err(error) => {
+                // Not `eprintln!`, which a passing test keeps to itself.
+                let _ = writeln!(std::io::stderr(), "skipped: line information: it needs NVRTC: {error}");
+                return;
+            }
+        };
+        let nvrtc = library.load().unwrap();
+        let source = KernelSource {
+            file_name: "scale.cu".to_string(),
+            text: SOURCE.to_string(),
+            entries: vec!["scale".to_string()],
+            options: Vec::new(),
+            variant_hash: ContentHash::of(b"scale"),
+            instrumented: false,
+        };
+        for arch in ["sm_80", "sm_90a"] {
+            let with = nvrtc.options(&source, arch).unwrap();
+            assert!(with.iter().any(|option| option.as_c_str() == LINES));
+            let without = with.iter().filter(|option| option.as_c_str() != LINES).cloned().collect();
+            let with = nvrtc.compile_as(&source, with).unwrap();
+            let without = nvrtc.compile_as(&source, without).unwrap();
+            assert_eq!(with.code_hash, without.code_hash, "{arch}");
+            assert_ne!(with.bytes, without.bytes, "{arch}: a tool would find no lines");
+            let resources = |own: &Compiled| format!("{:?}", own.resources);
+            assert_eq!(resources(&with), resources(&without), "{arch}");
+        }
+    }
+}

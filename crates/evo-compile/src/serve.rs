@@ -1,0 +1,103 @@
+//! Inside a compile worker: a setup, then one source after another.
+
+use std::io;
+use std::path::PathBuf;
+
+use evo_protocol::binary::{Binary, CompileOutcome, KernelSource};
+use evo_protocol::device::DeviceKind;
+use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
+
+use super::cache::Cache;
+use super::compiled::Compiled;
+use super::error::CompileSetupError;
+use super::toolchain::Toolchain;
+use super::wire::{self, CompileAnswer, CompileOrder, WorkerSetup};
+use evo_system::process::{self, Orphaned, ParentLink, RequestHandler};
+
+/// Serves until stdin ends. Errors are of the pipes: there is nobody left to answer.
+pub fn run() -> io::Result<()> {
+    let link = ParentLink::take_over(wire::VERSION, Orphaned::EndsGroup)?;
+    process::serve(&mut CompileWorker { link, bench: None })
+}
+
+struct CompileWorker {
+    link: ParentLink<CompileOrder, CompileAnswer>,
+    /// There once the worker is set up.
+    bench: Option<CompileBench>,
+}
+
+impl RequestHandler for CompileWorker {
+    type Request = CompileOrder;
+    type Response = CompileAnswer;
+
+    fn link(&mut self) -> &mut ParentLink<CompileOrder, CompileAnswer> {
+        &mut self.link
+    }
+
+    fn answer(&mut self, order: CompileOrder) -> Option<CompileAnswer> {
+        match (order, &self.bench) {
+            (CompileOrder::Setup(setup), None) => Some(match CompileBench::prepare(*setup) {
+                Ok(bench) => self.bench.insert(bench).greeting(),
+                Err(error) => CompileAnswer::Refused { message: error.to_string(), hint: error.hint() },
+            }),
+            (CompileOrder::Compile(source), Some(bench)) => {
+                let mut read = Vec::new();
+                let outcome = bench.compile(&source, &mut read);
+                Some(CompileAnswer::Done { outcome, read })
+            }
+            (CompileOrder::Setup(_), Some(_)) | (CompileOrder::Compile(_), None) => {
+                eprintln!("compile worker: the first order is the setup, and the only one");
+                None
+            }
+        }
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// Everything a worker works with.
+struct CompileBench {
+    setup: WorkerSetup,
+    toolchain: Toolchain,
+    cache: Cache,
+}
+
+impl CompileBench {
+    fn prepare(setup: WorkerSetup) -> Result<CompileBench, CompileSetupError> {
+        let cache = Cache::open(&setup.cache)?;
+        let toolchain = Toolchain::open(&setup.found, &setup.arch, &setup.cache, &setup.scratch)?;
+        let toolchain = if setup.judge_opened { toolchain } else { toolchain.trusting() };
+        Ok(CompileBench { setup, toolchain, cache })
+    }
+
+    fn greeting(&self) -> CompileAnswer {
+        CompileAnswer::Ready {
+            toolchain: self.toolchain.name().to_string(),
+            fingerprint: self.toolchain.fingerprint().clone(),
+        }
+    }
+
+    /// Compiles a source; adds the files that the compiler read to `files`.
+    fn compile(&self, source: &KernelSource, files: &mut Vec<PathBuf>) -> CompileOutcome {
+        let Compiled { bytes, code_hash, resources, mut log, log_truncated, read, compile_ms } =
+            self.toolchain.compile(source, &self.setup.arch)?;
+        files.extend(read);
+        let extension = match self.setup.kind {
+            DeviceKind::Cuda => "cubin",
+            DeviceKind::Host | DeviceKind::Replay => "so",
+        };
+        let (hash, path) = self.cache.store(&bytes, extension).map_err(|error| {
+            let message = format!("cannot write the compile cache `{}`: {error}", self.setup.cache.display());
+            let verdict = Verdict::new(VerdictKind::HarnessError, message);
+            // Only a full disk fails every variant after this one. Other trouble is met once more, in a fresh worker.
+            verdict.with_cause(if is_full(&error) { Cause::Cache } else { Cause::Machine })
+        })?;
+        if log_truncated {
+            log.push_str("\n[log_truncated]");
+        }
+        let toolchain = self.toolchain.name().to_string();
+        Ok(Binary { hash, code_hash, path, resources, toolchain, compile_ms, cached: false, log })
+    }
+}

@@ -1,0 +1,119 @@
+//! Starting one compile worker: its settings, its greeting, and the error when no greeting comes.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use evo_protocol::check::GateCheck;
+use evo_space::genome::ContentHash;
+
+use super::cache::Cache;
+use super::diagnose;
+use super::error::CompileSetupError;
+use super::options::FarmOptions;
+use super::toolbox::Toolbox;
+use super::toolchain::FoundCompiler;
+use super::wire::{self, CompileAnswer, CompileOrder, WorkerSetup};
+use evo_system::process::{
+    self, CappedLog, Conversation, DeathCause, ProcessDeath, ProcessGroup, ResourceLimits,
+};
+use evo_system::scratch::ScratchFolder;
+
+/// Longest wait until a worker is set up. The first one on a machine precompiles the host header, and all of them
+/// may start at once on a busy machine.
+const SETUP_DEADLINE: Duration = Duration::from_secs(60);
+
+/// Compilers yield to the device's lane and to the engine, which are few and must not wait.
+const NICENESS: i32 = 5;
+
+/// The longest answer: it lists every file that a source includes, a thousand and more with some libraries.
+const ANSWER_MAX: usize = 4 << 20;
+
+/// A running compile worker.
+pub struct CompileProcess {
+    conversation: Conversation<CompileOrder, CompileAnswer>,
+    // Removed when the worker is gone.
+    _scratch: ScratchFolder,
+}
+
+impl CompileProcess {
+    /// Sends an order and waits for its answer.
+    pub fn ask(&mut self, order: &CompileOrder, limit: Duration) -> Result<CompileAnswer, Box<ProcessDeath>> {
+        // The log of a death is about this order alone.
+        self.conversation.clear_log();
+        self.conversation.ask(order, limit).map_err(Box::new)
+    }
+}
+
+/// A worker that is ready.
+pub struct ReadyWorker {
+    pub process: CompileProcess,
+    pub toolchain: String,
+    pub fingerprint: ContentHash,
+}
+
+/// Everything needed to start a worker.
+#[derive(Clone)]
+pub struct WorkerStarter {
+    pub program: PathBuf,
+    pub options: FarmOptions,
+    pub found: FoundCompiler,
+    pub cache: Cache,
+}
+
+impl WorkerStarter {
+    /// Starts a worker and waits until its compiler is loaded; `group` can end it from the start.
+    pub fn start(&self, group: &ProcessGroup) -> Result<ReadyWorker, CompileSetupError> {
+        let failed = |reason: String| CompileSetupError::Worker {
+            program: self.program.display().to_string(),
+            reason,
+        };
+        let scratch = self.cache.scratch()?;
+        let setup = WorkerSetup {
+            kind: self.options.kind,
+            arch: self.options.arch.clone(),
+            found: self.found.clone(),
+            cache: self.options.cache.clone(),
+            scratch: scratch.path().to_path_buf(),
+            judge_opened: self.options.checks.include(GateCheck::IncludePaths),
+        };
+        let mut command = Command::new(&self.program);
+        command.args(["worker", "--compile", self.options.kind.as_str()]);
+        let memory_bytes = self.options.memory_bytes;
+        let limits = ResourceLimits { memory_bytes, niceness: NICENESS, ..ResourceLimits::default() };
+        process::limit(&mut command, limits);
+        let log = CappedLog::new(diagnose::LOG_MAX);
+        let conversation = Conversation::start(command, wire::VERSION, group.clone(), log)
+            .map_err(|source| match process::is_exhausted(&source) {
+                true => CompileSetupError::Exhausted { what: "a compile worker".to_string(), source },
+                false => failed(source.to_string()),
+            })?
+            .with_line_max(ANSWER_MAX);
+        let mut process = CompileProcess { conversation, _scratch: scratch };
+        match process.ask(&CompileOrder::Setup(Box::new(setup)), SETUP_DEADLINE) {
+            Ok(CompileAnswer::Ready { toolchain, fingerprint }) => {
+                Ok(ReadyWorker { process, toolchain, fingerprint })
+            }
+            Ok(CompileAnswer::Refused { message, hint }) => Err(CompileSetupError::Refused { message, hint }),
+            Ok(CompileAnswer::Done { .. }) => Err(failed("it answers out of turn".to_string())),
+            Err(death) => Err(failed(why_not_ready(&death))),
+        }
+    }
+}
+
+fn why_not_ready(death: &ProcessDeath) -> String {
+    match &death.cause {
+        DeathCause::Deadline { limit } => format!("not ready within {} s", limit.as_secs()),
+        DeathCause::Protocol { found } => format!("its answer cannot be read: {found}"),
+        DeathCause::Exit(status) => format!("{status}: {}", death.log.text().trim()),
+    }
+}
+
+/// The program that becomes a worker: the toolbox's, else the one that `process::worker_program` names.
+pub fn worker_program(toolbox: &Toolbox) -> Result<PathBuf, CompileSetupError> {
+    let named = toolbox.program.clone().map_or_else(process::worker_program, Ok);
+    named.map_err(|error| CompileSetupError::Worker {
+        program: "evo".to_string(),
+        reason: format!("cannot tell where this program is: {error}"),
+    })
+}

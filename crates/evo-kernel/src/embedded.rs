@@ -1,0 +1,26 @@
+//! Space files, templates and sources that ship inside the binary, as text.
+//!
+//! Apart from `catalog`, because the loader looks here for files that a space names.
+
+macro_rules! embedded {
+    ($folder:literal: $($name:literal)*) => {
+        &[$(($name, include_str!(concat!("../../../", $folder, "/", $name)))),*]
+    };
+}
+
+/// Space files by file name.
+pub const SPACES: &[(&str, &str)] = embedded!("search_spaces":
+    "attention_simt.toml" "attention_mma.toml" "attention_mma_bf16.toml" "attention_mma_d128.toml"
+    "gemm.toml" "gemm_mma.toml" "gemm_mma_bf16.toml" "softmax.toml" "rmsnorm.toml" "reduction.toml" "transpose.toml"
+    "faults.toml" "faults_heads.toml");
+
+/// Templates and sources that space files may name.
+pub const TEMPLATES: &[(&str, &str)] = embedded!("templates":
+    "attention_simt.cu.j2" "attention_mma.cu.j2" "gemm.cu.j2" "gemm_mma.cu.j2" "softmax.cu.j2" "rmsnorm.cu.j2" "reduction.cu.j2"
+    "transpose.cu.j2" "faults.cu.j2" "faults_naive.cu" "faults_heads.cu.j2" "faults_heads_naive.cu"
+    "gates.cu.j2" "gates_naive.cu");
+
+/// Names of the embedded spaces.
+pub fn names() -> Vec<&'static str> {
+    SPACES.iter().map(|(file, _)| file.trim_end_matches(".toml")).collect()
+}

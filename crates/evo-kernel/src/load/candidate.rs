@@ -1,0 +1,272 @@
+//! Files that describe a candidate beside a space file: a configuration, and the geometry of a source's launches. Both
+//! are JSON; their errors point at line and column as those of a space file do.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use evo_space::diagnostic::{Diagnostics, nearest};
+use evo_space::document::{self, Data, Node};
+use evo_space::expr::Expr;
+use evo_space::genome::Configuration;
+use evo_space::parameter::Parameter;
+use evo_space::value::Value;
+
+use super::LoadError;
+use super::fields::Reader;
+use super::names::KnownNames;
+use crate::apart::Renderer;
+use crate::spec::{KernelSpec, SpaceFile};
+
+/// Values shown of a parameter with many.
+const SHOWN_VALUES: usize = 24;
+
+/// The key under which files of evo's keep a configuration: rows of the leaderboard, records, `config.json`.
+const CONFIGURATION: &str = "configuration";
+
+/// The geometry of one entry's launches, as far as a file gives it.
+#[derive(Clone, Debug)]
+pub struct LaunchGeometry {
+    pub entry: String,
+    /// Blocks in x, y, z.
+    pub grid: Option<Vec<Expr>>,
+    /// Threads in x, y, z.
+    pub block: Option<Vec<Expr>>,
+    /// Dynamic shared memory, bytes.
+    pub shared_bytes: Option<Expr>,
+}
+
+/// Reads `{"ENTRY": {"grid": […], "block": […], "shared_bytes": …}}`: expressions over sizes and parameters, for entries
+/// that the kernel has. `shown` names the file in messages.
+///
+/// # Errors
+/// All of the file's errors, rendered with their places.
+pub fn launch_geometry(
+    shown: &str,
+    text: &str,
+    file: &SpaceFile,
+    kernel: &KernelSpec,
+) -> Result<Vec<LaunchGeometry>, LoadError> {
+    // The space file was read before, so it has no errors.
+    let names = document::parse(&file.text, &mut Diagnostics::default())
+        .map(|root| KnownNames::of_file(&root))
+        .unwrap_or_default();
+    let mut entries: Vec<&str> = Vec::new();
+    for launch in &kernel.launches {
+        if !entries.contains(&launch.entry.as_str()) {
+            entries.push(&launch.entry);
+        }
+    }
+    read(shown, text, |reader, root| {
+        let fields = reader.fields(root, "the file", &entries)?;
+        if root.entries().is_some_and(<[_]>::is_empty) {
+            let hint = format!("add \"{}\": {{ \"grid\": […], \"block\": […] }}", entries.join("\" or \""));
+            reader.hinted(&root.span, "the file gives no geometry", Some(hint));
+        }
+        let mut found = Vec::new();
+        for entry in &entries {
+            let Some(node) = fields.get(entry) else { continue };
+            found.extend(geometry(reader, node, entry, &names));
+        }
+        Some(found)
+    })
+}
+
+fn geometry(reader: &mut Reader, node: &Node, entry: &str, names: &KnownNames) -> Option<LaunchGeometry> {
+    let fields = reader.fields(node, &format!("launch `{entry}`"), &["grid", "block", "shared_bytes"])?;
+    let extents = |reader: &mut Reader, key: &str| match fields.get(key) {
+        Some(node) => reader.extents(node, &fields.name(key), names).map(Some),
+        None => Some(None),
+    };
+    if node.entries().is_some_and(<[_]>::is_empty) {
+        let hint = "give \"grid\", \"block\" or \"shared_bytes\"; what is left out stays as the space has it";
+        reader.hinted(&node.span, format!("launch `{entry}` gives no geometry"), Some(hint.into()));
+    }
+    let (grid, block) = (extents(reader, "grid"), extents(reader, "block"));
+    let shared_bytes = match fields.get("shared_bytes") {
+        Some(node) => reader.expression(node, &fields.name("shared_bytes"), names).map(Some),
+        None => Some(None),
+    };
+    Some(LaunchGeometry { entry: entry.to_string(), grid: grid?, block: block?, shared_bytes: shared_bytes? })
+}
+
+/// Reads a configuration: an object of parameters and values, by itself or as the `configuration` of an object such as a
+/// row of the leaderboard. What it leaves out takes its default. It may violate constraints.
+///
+/// # Errors
+/// All of the file's errors, rendered with their places.
+pub fn configuration(shown: &str, text: &str, parameters: &[Parameter]) -> Result<Configuration, LoadError> {
+    let names: Vec<&str> = parameters.iter().map(|own| &*own.name).collect();
+    read(shown, text, |reader, root| {
+        let inner = root.get(CONFIGURATION).filter(|_| !names.contains(&CONFIGURATION));
+        let (node, what) = match inner {
+            Some(node) => (node, "the configuration"),
+            None => (root, "the file"),
+        };
+        let Data::Table(entries) = &node.data else {
+            let message = format!("{what} is {}, expected an object of parameters", node.kind());
+            reader.error(&node.span, message);
+            return None;
+        };
+        let outer = root.entries().unwrap_or_default().iter().filter(|_| inner.is_some());
+        for entry in outer.filter(|entry| names.contains(&entry.key.as_str())) {
+            let message = format!("`{}` stands beside `{CONFIGURATION}`, not in it", entry.key);
+            let hint = format!("move it into `{CONFIGURATION}`, or leave `{CONFIGURATION}` out");
+            reader.hinted(&entry.key_span, message, Some(hint));
+        }
+        let mut chosen: Vec<Option<Value>> = vec![None; parameters.len()];
+        for entry in entries {
+            let Some(at) = names.iter().position(|name| *name == entry.key) else {
+                let hint = match nearest(&entry.key, names.iter().copied()) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("parameters are {}", names.join(", ")),
+                };
+                let message = format!("there is no parameter `{}`", entry.key);
+                reader.hinted(&entry.key_span, message, Some(hint));
+                continue;
+            };
+            chosen[at] = value(reader, &entry.value, &parameters[at]);
+        }
+        let pair = |(parameter, value): (&Parameter, Option<Value>)| {
+            (Arc::clone(&parameter.name), value.unwrap_or_else(|| parameter.default_value().clone()))
+        };
+        Some(Configuration::new(parameters.iter().zip(chosen).map(pair).collect()))
+    })
+}
+
+/// The parameter's own value that a node means.
+fn value(reader: &mut Reader, node: &Node, parameter: &Parameter) -> Option<Value> {
+    let written = match &node.data {
+        Data::Bool(value) => Some(Value::Bool(*value)),
+        Data::Int(value) => Some(Value::Int(*value)),
+        Data::Float(value) => Some(Value::Float(*value)),
+        Data::Text(text) => Some(Value::text(text.clone())),
+        Data::BigInt(_) | Data::List(_) | Data::Table(_) | Data::Null => None,
+    };
+    let found = written.as_ref().and_then(|written| parameter.values.iter().find(|own| *own == written));
+    if let Some(own) = found {
+        return Some(own.clone());
+    }
+    let mut values: Vec<String> =
+        parameter.values.iter().take(SHOWN_VALUES).map(ToString::to_string).collect();
+    if parameter.values.len() > SHOWN_VALUES {
+        values.push(format!("… ({} in all)", parameter.values.len()));
+    }
+    let name = &parameter.name;
+    let message = match written {
+        Some(Value::Text(text)) => format!("the text `{text}` is not a value of `{name}`"),
+        Some(other) => format!("{other} is not a value of `{name}`"),
+        None => format!("`{name}` is {}", node.kind()),
+    };
+    reader.hinted(&node.span, message, Some(format!("allowed are {}", values.join(", "))));
+    None
+}
+
+/// Reads a JSON object with a reader of its own.
+fn read<T>(
+    shown: &str,
+    text: &str,
+    body: impl FnOnce(&mut Reader, &Node) -> Option<T>,
+) -> Result<T, LoadError> {
+    let mut diagnostics = Diagnostics::default();
+    let is_object = text.trim_start_matches('\u{feff}').trim_start().starts_with('{');
+    let root = match is_object {
+        true => document::parse(text, &mut diagnostics),
+        false => {
+            let at = text.len() - text.trim_start().len();
+            diagnostics.error_with_hint(at..at, "the file is not a JSON object", "it begins with `{`");
+            None
+        }
+    };
+    let found = root.and_then(|root| {
+        let renderer = Renderer::Here;
+        let mut reader =
+            Reader { text, folder: None, allow_outside: false, renderer, diagnostics: &mut diagnostics };
+        body(&mut reader, &root)
+    });
+    match found {
+        Some(found) if diagnostics.is_empty() => Ok(found),
+        _ => {
+            let (path, count) = (PathBuf::from(shown), diagnostics.list().len());
+            let (rendered, first) = (diagnostics.render(shown, text), diagnostics.first_place(text));
+            Err(LoadError::Invalid { path, count, rendered, first })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog;
+
+    fn file() -> SpaceFile {
+        catalog::open("gemm").unwrap()
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: Result<&str, &[&str]>) {
+        let file = file();
+        match (configuration("c.json", text, file.space.parameters()), expected) {
+            (Ok(own), Ok(words)) => assert!(own.to_string().contains(words), "{own}"),
+            (Err(error), Err(parts)) => {
+                let shown = error.to_string();
+                assert!(shown.lines().count() < 25, "{shown}");
+                for part in parts {
+                    assert!(shown.contains(part), "no `{part}` in {shown}");
+                }
+            }
+            (own, _) => panic!("{text}: {own:?}"),
+        }
+    }
+
+    #[test]
+    fn configurations_are_read_alone_and_from_rows() {
+        let file = file();
+        let parameter = &file.space.parameters()[0];
+        let (name, value) = (&parameter.name, &parameter.values[0]);
+        check(&format!("{{\"{name}\": {value}}}"), Ok(&format!("{name}={value}")));
+        let row = format!("{{\"rank\": 1, \"configuration\": {{\"{name}\": {value}.0}}, \"number\": 7}}");
+        check(&row, Ok(&format!("{name}={value}")));
+        check("{}", Ok(""));
+    }
+
+    #[test]
+    fn mistakes_have_places() {
+        let file = file();
+        let name = file.space.parameters()[0].name.to_string();
+        check(
+            &format!("{{\n  \"{name}\": 33333 }}"),
+            Err(&["c.json:2:", "33333 is not a value of", "^^^^^"]),
+        );
+        check(&format!("{{\"{name}\": \"64\"}}"), Err(&["the text `64` is not a value"]));
+        check(&format!("{{\"{name}\": null}}"), Err(&["is null", "allowed are"]));
+        check(&format!("{{\"{name}\": [1]}}"), Err(&["is a list"]));
+        check(&format!("{{\"{name}X\": 64}}"), Err(&["there is no parameter", "did you mean"]));
+        check("{\"configuration\": 3}", Err(&["the configuration is an integer"]));
+        let outer = format!("{{\"configuration\": {{}}, \"rank\": 1, \"{name}\": 64}}");
+        check(&outer, Err(&["stands beside `configuration`", "move it into"]));
+        check("[1]", Err(&["the file is not a JSON object"]));
+        check("", Err(&["the file is not a JSON object"]));
+        check("{\"A\": }", Err(&["c.json:1:7"]));
+    }
+
+    #[test]
+    fn geometry_reads_sizes_and_parameters() {
+        let file = file();
+        let kernel = file.kernel.as_ref().unwrap();
+        let entry = kernel.launches[0].entry.clone();
+        let read = |text: &str| launch_geometry("l.json", text, &file, kernel);
+        let text = format!("{{\"{entry}\": {{\"grid\": [\"ceil_div(M, 64)\", 2], \"shared_bytes\": 0}}}}");
+        let own = read(&text).unwrap();
+        assert_eq!((own[0].grid.as_ref().map(Vec::len), own[0].block.is_none()), (Some(2), true));
+        let shown = |text: &str| read(text).unwrap_err().to_string();
+        assert!(shown("{\"gem\": {}}").contains("unknown key `gem`"));
+        let text = format!("{{\"{entry}\": {{\"grd\": 1}}}}");
+        assert!(shown(&text).contains("did you mean `grid`?"), "{}", shown(&text));
+        let text = format!("{{\"{entry}\": {{\"grid\": \"ceil_div(M, 64\"}}}}");
+        assert!(shown(&text).contains("l.json:1:"), "{}", shown(&text));
+        let text = format!("{{\"{entry}\": {{\"block\": \"QQ\"}}}}");
+        assert!(shown(&text).contains("unknown name `QQ`"), "{}", shown(&text));
+        assert!(shown("{}").contains("the file gives no geometry"));
+        assert!(shown(&format!("{{\"{entry}\": {{}}}}")).contains("gives no geometry"));
+    }
+}

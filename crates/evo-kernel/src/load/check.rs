@@ -1,0 +1,359 @@
+//! `[check]`: where the right answer comes from, and how closely it is compared.
+
+use std::collections::BTreeMap;
+
+use evo_protocol::plan::Role;
+use evo_protocol::sanitizer::SanitizerCheck;
+use evo_protocol::worker::SpecialValues;
+use evo_space::diagnostic::nearest;
+use evo_space::document::{Data, Node};
+use evo_space::expr::Expr;
+
+use super::command;
+use super::fields::{Fields, Reader};
+use super::launches::entry_name;
+use super::names::KnownNames;
+use super::source::{self, Files};
+use crate::spec::{ArgumentSpec, CheckSpec, KernelText, ReferenceSpec, SourceKind, TinySpec};
+use crate::words::uses_identifier;
+
+const KEYS: &[&str] = &[
+    "reference",
+    "atol",
+    "rtol",
+    "trusted_factor",
+    "seeds",
+    "tiny",
+    "multiple_of",
+    "allow_state",
+    "special_values",
+    "deterministic",
+    "repeats",
+    "families",
+    "spill_bytes_max",
+    "sanitize",
+    "sanitizers",
+];
+
+const FAMILIES: &[(&str, &str)] = &[
+    ("normal", "normal"),
+    ("large", "large"),
+    ("small", "small"),
+    ("constant", "constant"),
+    ("ramp", "ramp"),
+    ("spikes", "spikes"),
+    ("zero", "zero"),
+    ("offset", "offset"),
+    ("huge", "huge"),
+    ("subnormal", "subnormal"),
+    ("special", "special"),
+    ("wide", "wide"),
+    ("extremes", "extremes"),
+    ("low", "low"),
+    ("lowest", "lowest"),
+    ("round", "round"),
+    ("spread", "spread"),
+];
+
+const SANITIZE: &[(&str, bool)] = &[("required", true), ("optional", false)];
+
+const SPECIAL_VALUES: &[(&str, SpecialValues)] = &[
+    ("reference", SpecialValues::Reference),
+    ("as_default", SpecialValues::AsDefault),
+    ("ignore", SpecialValues::Ignore),
+];
+
+/// The identifier by which a reference kernel asks to be compiled in double precision.
+const REAL: &str = "REAL";
+
+/// Built-in references: name, buffers they read, buffer that they check.
+const BUILTINS: &[(&str, (&[&str], &str))] = &[
+    ("gemm", (&["a", "b"], "c")),
+    ("softmax", (&["x"], "y")),
+    ("rmsnorm", (&["x", "w"], "y")),
+    ("reduction", (&["x"], "out")),
+    ("transpose", (&["x"], "y")),
+    ("attention", (&["q", "k", "v"], "o")),
+];
+
+const REFERENCE_HINT: &str = "reference = \"gemm\", or { source = \"naive.cu\", entry = \"naive\", grid = […], block = […] }, or { npy = { c = \"c.npy\" } }, or { command = [\"python3\", \"ref.py\"] }";
+
+/// Reads the table; `arguments` are absent where they could not be read.
+pub(super) fn read(
+    reader: &mut Reader,
+    node: &Node,
+    names: &KnownNames,
+    arguments: Option<&[ArgumentSpec]>,
+    files: &Files,
+) -> Option<CheckSpec> {
+    let fields = reader.fields(node, "`check`", KEYS)?;
+    let reference = reader.required(&fields, "reference", REFERENCE_HINT);
+    let reference = reference.and_then(|node| read_reference(reader, node, names, arguments, files));
+    let tolerance = |reader: &mut Reader, key: &str| match fields.get(key) {
+        Some(node) => reader.positive(node, &fields.name(key), true).map(Some),
+        None => Some(None),
+    };
+    let (atol, rtol) = (tolerance(reader, "atol"), tolerance(reader, "rtol"));
+    let trusted_factor = match fields.get("trusted_factor") {
+        Some(node) => reader.positive(node, &fields.name("trusted_factor"), true),
+        None => Some(3.0),
+    };
+    let flag = |reader: &mut Reader, key: &str, absent: bool| match fields.get(key) {
+        Some(node) => reader.boolean(node, &fields.name(key)),
+        None => Some(absent),
+    };
+    let deterministic = flag(reader, "deterministic", true);
+    let spill_bytes_max = match fields.get("spill_bytes_max") {
+        Some(node) => {
+            reader.integer(node, &fields.name("spill_bytes_max"), 0).map(|bytes| Some(bytes as u64))
+        }
+        None => Some(None),
+    };
+    let seeds = count(reader, &fields, "seeds", 1, 3);
+    let repeats = count(reader, &fields, "repeats", 2, 10);
+    let tiny = match fields.get("tiny") {
+        Some(node) => read_tiny(reader, node, &names.first_problem()),
+        None => Some(TinySpec::Derived),
+    };
+    let multiple_of = match fields.get("multiple_of") {
+        Some(node) => size_table(reader, node, "`multiple_of` of `check`", &names.first_problem()),
+        None => Some(BTreeMap::new()),
+    };
+    let allow_state = flag(reader, "allow_state", false);
+    let special_values = match fields.get("special_values") {
+        Some(node) => reader.choice(node, &fields.name("special_values"), SPECIAL_VALUES),
+        None => Some(SpecialValues::default()),
+    };
+    let demands_sanitizer = demands_sanitizer(reader, &fields);
+    let sanitizers = read_sanitizers(reader, &fields);
+    let families = match fields.get("families") {
+        Some(node) => read_families(reader, node, &fields.name("families")),
+        None => Some(Vec::new()),
+    };
+    Some(CheckSpec {
+        reference: reference?,
+        atol: atol?,
+        rtol: rtol?,
+        trusted_factor: trusted_factor?,
+        seeds: seeds?,
+        tiny: tiny?,
+        multiple_of: multiple_of?,
+        allow_state: allow_state?,
+        special_values: special_values?,
+        deterministic: deterministic?,
+        repeats: repeats?,
+        families: families?,
+        spill_bytes_max: spill_bytes_max?,
+        demands_sanitizer: demands_sanitizer?,
+        sanitizers: sanitizers?,
+    })
+}
+
+fn count(reader: &mut Reader, fields: &Fields, key: &str, least: i64, absent: u32) -> Option<u32> {
+    let Some(node) = fields.get(key) else { return Some(absent) };
+    let what = fields.name(key);
+    let value = reader.integer(node, &what, least)?;
+    if value > 10_000 {
+        reader.error(&node.span, format!("{what} is {value}, expected at most 10000"));
+        return None;
+    }
+    Some(value as u32)
+}
+
+fn read_families(reader: &mut Reader, node: &Node, what: &str) -> Option<Vec<String>> {
+    let items = reader.list(node, what, "input families")?;
+    let families: Vec<_> = items.iter().map(|item| reader.choice(item, what, FAMILIES)).collect();
+    families.into_iter().map(|family| family.map(str::to_string)).collect()
+}
+
+fn demands_sanitizer(reader: &mut Reader, fields: &Fields) -> Option<bool> {
+    match fields.get("sanitize") {
+        Some(node) => reader.choice(node, &fields.name("sanitize"), SANITIZE),
+        None => Some(false),
+    }
+}
+
+/// In the order in which they are made, each once.
+fn read_sanitizers(reader: &mut Reader, fields: &Fields) -> Option<Vec<SanitizerCheck>> {
+    let Some(node) = fields.get("sanitizers") else { return Some(SanitizerCheck::ALL.to_vec()) };
+    let what = fields.name("sanitizers");
+    let items = reader.list(node, &what, "checks of compute-sanitizer")?;
+    let known = SanitizerCheck::ALL.map(|check| (check.as_str(), check));
+    let named: Vec<_> = items.iter().map(|item| reader.choice(item, &what, &known)).collect();
+    let named: Vec<SanitizerCheck> = named.into_iter().collect::<Option<_>>()?;
+    if named.is_empty() {
+        let hint = "`evo sweep --sanitize off` makes none of them; leave `sanitizers` out for all";
+        reader.hinted(&node.span, format!("{what} is an empty list"), Some(hint.to_string()));
+        return None;
+    }
+    Some(SanitizerCheck::ALL.into_iter().filter(|check| named.contains(check)).collect())
+}
+
+fn read_tiny(reader: &mut Reader, node: &Node, names: &KnownNames) -> Option<TinySpec> {
+    let what = "`tiny` of `check`";
+    if let Data::Text(_) = node.data {
+        return reader.choice(node, what, &[("none", ())]).map(|()| TinySpec::None);
+    }
+    let items = reader.list(node, what, "tables such as { M = \"BLOCK_M + 1\" }, or \"none\"")?;
+    if items.is_empty() {
+        let hint = "leave `tiny` out, and evo derives shapes; \"none\" is for a kernel that supports only the \
+                    sizes of its problems";
+        reader.hinted(&node.span, format!("{what} is an empty list"), Some(hint.to_string()));
+        return None;
+    }
+    let what = format!("an entry of {what}");
+    let shapes: Vec<_> = items.iter().map(|item| size_table(reader, item, &what, names)).collect();
+    shapes.into_iter().collect::<Option<_>>().map(TinySpec::Listed)
+}
+
+/// A table from sizes of the first problem to expressions.
+fn size_table(
+    reader: &mut Reader,
+    node: &Node,
+    what: &str,
+    names: &KnownNames,
+) -> Option<BTreeMap<String, Expr>> {
+    let Data::Table(entries) = &node.data else {
+        reader.error(&node.span, format!("{what} is {}, expected a table", node.kind()));
+        return None;
+    };
+    let sizes = names.sizes();
+    let mut table = Some(BTreeMap::new());
+    for entry in entries {
+        if !sizes.contains(entry.key.as_str()) {
+            let hint = match nearest(&entry.key, sizes.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("its sizes: {}", sizes.iter().copied().collect::<Vec<_>>().join(", ")),
+            };
+            let message = format!("the first problem has no size `{}`", entry.key);
+            reader.hinted(&entry.key_span, message, Some(hint));
+            table = None;
+        }
+        let name = format!("size `{}` in {what}", entry.key);
+        match (reader.expression(&entry.value, &name, names), &mut table) {
+            (Some(expr), Some(table)) => drop(table.insert(entry.key.clone(), expr)),
+            _ => table = None,
+        }
+    }
+    table
+}
+
+fn read_reference(
+    reader: &mut Reader,
+    node: &Node,
+    names: &KnownNames,
+    arguments: Option<&[ArgumentSpec]>,
+    files: &Files,
+) -> Option<ReferenceSpec> {
+    match &node.data {
+        Data::Text(_) => builtin(reader, node, arguments),
+        Data::Table(_) if node.get("npy").is_some() => expected_files(reader, node, arguments),
+        Data::Table(_) if node.get("command").is_some() => {
+            command::read(reader, node).map(ReferenceSpec::Command)
+        }
+        Data::Table(_) => kernel(reader, node, names, files),
+        _ => {
+            let message = format!("`reference` of `check` is {}", node.kind());
+            reader.hinted(&node.span, message, Some(REFERENCE_HINT.to_string()));
+            None
+        }
+    }
+}
+
+/// A built-in function finds its arguments by name, so the names are checked here, where the
+/// complaint can point at the file.
+fn builtin(reader: &mut Reader, node: &Node, arguments: Option<&[ArgumentSpec]>) -> Option<ReferenceSpec> {
+    let what = "`reference` of `check`";
+    let (inputs, output) = reader.choice(node, what, BUILTINS)?;
+    let name = reader.string(node, what)?;
+    if let Some(arguments) = arguments {
+        let missing: Vec<String> = inputs
+            .iter()
+            .chain([&output])
+            .filter(|wanted| !arguments.iter().any(|own| own.name() == **wanted))
+            .map(|wanted| format!("`{wanted}`"))
+            .collect();
+        if !missing.is_empty() {
+            let message =
+                format!("reference `{name}` needs arguments that are not there: {}", missing.join(", "));
+            let hint = format!("it computes `{output}` from `{}`", inputs.join("`, `"));
+            reader.hinted(&node.span, message, Some(hint));
+        }
+    }
+    Some(ReferenceSpec::Builtin { name })
+}
+
+fn expected_files(
+    reader: &mut Reader,
+    node: &Node,
+    arguments: Option<&[ArgumentSpec]>,
+) -> Option<ReferenceSpec> {
+    let fields = reader.fields(node, "`reference` of `check`", &["npy"])?;
+    let table = fields.get("npy")?;
+    let Data::Table(entries) = &table.data else {
+        let message = format!(
+            "{} is {}, expected a table such as {{ c = \"c.npy\" }}",
+            fields.name("npy"),
+            table.kind()
+        );
+        reader.error(&table.span, message);
+        return None;
+    };
+    let is_output = |name: &str| {
+        arguments.is_none_or(|arguments| {
+            arguments.iter().any(|argument| match argument {
+                ArgumentSpec::Buffer(buffer) => {
+                    buffer.name == name && matches!(buffer.role, Role::Output | Role::Inout)
+                }
+                ArgumentSpec::Scalar(_) => false,
+            })
+        })
+    };
+    let mut outputs = BTreeMap::new();
+    for entry in entries {
+        if !is_output(&entry.key) {
+            reader.error(&entry.key_span, format!("no output argument is called `{}`", entry.key));
+        }
+        if let Some(path) = reader.existing_file(&entry.value, &format!("expected output `{}`", entry.key)) {
+            outputs.insert(entry.key.clone(), path);
+        }
+    }
+    if entries.is_empty() {
+        reader.error(&table.span, format!("{} is empty", fields.name("npy")));
+    }
+    (outputs.len() == entries.len()).then_some(ReferenceSpec::Npy { outputs })
+}
+
+fn kernel(reader: &mut Reader, node: &Node, names: &KnownNames, files: &Files) -> Option<ReferenceSpec> {
+    let what = "`reference` of `check`";
+    let fields = reader.fields(node, what, &["source", "entry", "grid", "block", "real"])?;
+    let names = names.sizes_only();
+    let text = reader.required(&fields, "source", REFERENCE_HINT);
+    let text =
+        text.and_then(|node| source::read_text(reader, node, &fields, "source", SourceKind::Plain, files));
+    let entry = reader.required(&fields, "entry", "add entry = \"…\", the name of a __global__ function");
+    let entry = entry.and_then(|node| entry_name(reader, node, &fields));
+    let grid = reader.required(&fields, "grid", "add grid = [\"ceil_div(N, 256)\"], over sizes");
+    let grid = grid.and_then(|node| reader.extents(node, &fields.name("grid"), &names));
+    let block = reader.required(&fields, "block", "add block = 256");
+    let block = block.and_then(|node| reader.extents(node, &fields.name("block"), &names));
+    let text = text?;
+    let real = is_real(reader, &fields, &text);
+    Some(ReferenceSpec::Kernel { source: text, entry: entry?, grid: grid?, block: block?, real: real? })
+}
+
+/// Whether the reference kernel computes in double precision: it says so by writing its floating-point type
+/// as `REAL`, unless the file decides.
+fn is_real(reader: &mut Reader, fields: &Fields, text: &KernelText) -> Option<bool> {
+    let uses = uses_identifier(&text.text, REAL);
+    let Some(node) = fields.get("real") else { return Some(uses) };
+    let real = reader.boolean(node, &fields.name("real"))?;
+    if real && !uses {
+        let message =
+            format!("{} is true, and `{}` never uses `{REAL}`", fields.name("real"), text.path.display());
+        let hint = format!("write its floating-point types as `{REAL}`: evo defines it as `double`");
+        reader.hinted(&node.span, message, Some(hint));
+        return None;
+    }
+    Some(real)
+}

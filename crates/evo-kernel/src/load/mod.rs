@@ -1,0 +1,265 @@
+//! A space file, TOML or JSON, to `SpaceFile`: all of its errors at once, each with its place.
+//!
+//! `space::load` reads parameters and constraints; the files here read the kernel's part, a section
+//! each. A file may describe a space alone (no `kernel`); then nothing below `kernel` may be there.
+
+mod arguments;
+pub mod candidate;
+mod check;
+mod command;
+mod fields;
+pub mod goals;
+pub mod grid;
+mod launches;
+mod names;
+mod objective;
+pub mod peers;
+mod problems;
+mod prove;
+mod source;
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use evo_space::SpaceWatch;
+use evo_space::diagnostic::{Diagnostic, Diagnostics};
+use evo_space::document::{self, Node};
+use evo_space::load::read_space;
+use fields::Reader;
+use names::KnownNames;
+use peers::PeerFile;
+use thiserror::Error;
+
+use super::access::SpaceAccess;
+use super::apart::Renderer;
+use super::embedded;
+use super::spec::{KernelSpec, SpaceFile};
+
+/// Sections of a file that has a kernel, beside the space itself.
+const KERNEL_KEYS: &[&str] = &["arguments", "launches", "problems", "check", "objective", "goals", "peers"];
+
+/// Keys of any file.
+const COMMON_KEYS: &[&str] = &["kernel", "parameters", "constraints", "description", "note"];
+
+/// Further keys of a file that describes a space alone, as benchmark collections write them.
+const SPACE_KEYS: &[&str] = &["name", "expected_cartesian", "expected_valid", "rank_sum", "source"];
+
+/// A space file of a person or a program is far smaller. Read as a tree, a file takes up to a hundred times its size.
+const MAX_BYTES: u64 = 4 << 20;
+
+/// Why there is no space: always the user's to mend.
+#[derive(Debug, Error)]
+pub enum LoadError {
+    /// The file has errors; `rendered` shows all of them with their places.
+    #[error("{rendered}")]
+    Invalid {
+        path: PathBuf,
+        count: usize,
+        rendered: String,
+        /// Line and column of the first one, from 1; absent where it concerns the file as a whole.
+        first: Option<(u32, u32)>,
+    },
+    /// The file cannot be read.
+    #[error("cannot read the space file `{}`: {cause}", .path.display())]
+    Unreadable {
+        path: PathBuf,
+        // Part of the message, so that whoever prints only that loses nothing.
+        cause: io::Error,
+        hint: String,
+    },
+    /// The name is neither an embedded space nor a file.
+    #[error("there is no space `{name}`: no embedded space has this name, and no file either")]
+    Unknown { name: String, hint: String },
+}
+
+impl LoadError {
+    /// What a person can do about it; the errors of a file that was read carry their own hints in place.
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            LoadError::Invalid { .. } => None,
+            LoadError::Unreadable { hint, .. } | LoadError::Unknown { hint, .. } => Some(hint),
+        }
+    }
+
+    /// The file, with line and column of its first error where there is one; `None` where there is no file.
+    pub fn place(&self) -> Option<(&Path, Option<(u32, u32)>)> {
+        match self {
+            LoadError::Invalid { path, first, .. } => Some((path, *first)),
+            LoadError::Unreadable { path, .. } => Some((path, None)),
+            LoadError::Unknown { .. } => None,
+        }
+    }
+}
+
+/// Reads a space file with the usual limits; files that it names are looked for beside it, then among the embedded
+/// ones.
+pub fn load_file(path: &Path) -> Result<SpaceFile, LoadError> {
+    load_file_with(path, SpaceAccess::default())
+}
+
+/// The same with limits of the caller's.
+pub fn load_file_with(path: &Path, access: SpaceAccess) -> Result<SpaceFile, LoadError> {
+    let text = read_text(path).map_err(|cause| {
+        let hint = way_out(path, &cause);
+        LoadError::Unreadable { path: path.to_path_buf(), cause, hint }
+    })?;
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    load_text(path.to_path_buf(), &path.display().to_string(), text, Some(folder), access)
+}
+
+/// Reads a file, but no endless one.
+fn read_text(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    // One byte more, which tells a file of exactly the limit from a longer one.
+    evo_system::regular::open(path)?.take(MAX_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_BYTES {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 4 MiB"));
+    }
+    Ok(text)
+}
+
+fn way_out(path: &Path, cause: &io::Error) -> String {
+    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    let embedded = embedded::names().contains(&stem);
+    match cause.kind() {
+        io::ErrorKind::NotFound if embedded => format!("the embedded space is called `{stem}`"),
+        io::ErrorKind::NotFound if path.is_relative() => {
+            let folder = std::env::current_dir().unwrap_or_default();
+            format!("looked for it in `{}`", folder.display())
+        }
+        io::ErrorKind::NotFound => "check the path, or name an embedded space".to_string(),
+        io::ErrorKind::IsADirectory => "name a file in that folder".to_string(),
+        io::ErrorKind::PermissionDenied => "make it readable for you".to_string(),
+        io::ErrorKind::InvalidInput => "write the space to a file first".to_string(),
+        _ => "a space file is a TOML or JSON text in UTF-8".to_string(),
+    }
+}
+
+/// Reads the text of a space file. `shown` names it in messages; without a `folder` it can only
+/// name embedded files.
+pub(super) fn load_text(
+    path: PathBuf,
+    shown: &str,
+    text: String,
+    folder: Option<&Path>,
+    access: SpaceAccess,
+) -> Result<SpaceFile, LoadError> {
+    let mut diagnostics = Diagnostics::default();
+    let watch = access.watch();
+    let renderer = if access.render_apart { Renderer::Apart(Arc::default()) } else { Renderer::Here };
+    let allow_outside = access.allow_outside;
+    let mut reader = Reader { text: &text, folder, allow_outside, renderer, diagnostics: &mut diagnostics };
+    let mut file = read(&path, &mut reader, &watch);
+    if watch.is_over() {
+        file = None;
+        let (limit, patience) = (access.limit.as_secs_f64(), access.patience().as_secs_f64());
+        let hint = format!(
+            "opening the space took longer than {limit} s of processor time, or {patience} s in all; \
+             `--limit-space SECONDS` allows more"
+        );
+        diagnostics.push(Diagnostic {
+            message: "the space takes too long to open".into(),
+            span: None,
+            hint: Some(hint),
+        });
+    }
+    match file {
+        Some(file) if diagnostics.is_empty() => Ok(file),
+        _ => {
+            let count = diagnostics.list().len();
+            assert!(count > 0, "a file is refused only with a complaint");
+            let (rendered, first) = (diagnostics.render(shown, &text), diagnostics.first_place(&text));
+            Err(LoadError::Invalid { path, count, rendered, first })
+        }
+    }
+}
+
+fn read(path: &Path, reader: &mut Reader, watch: &SpaceWatch) -> Option<SpaceFile> {
+    let root = document::parse(reader.text, reader.diagnostics)?;
+    let has_kernel = root.get("kernel").is_some();
+    let known: Vec<&str> = [COMMON_KEYS, KERNEL_KEYS, if has_kernel { &[] } else { SPACE_KEYS }].concat();
+    reader.fields(&root, "the file", &known)?;
+    let kernel = if has_kernel {
+        read_kernel(path, reader, &root).map(Some)
+    } else {
+        kernel_is_absent(reader, &root).then_some(None)
+    };
+    let space = read_space(&root, watch, reader.diagnostics);
+    // Both parts are read before either ends this, so that one pass shows the errors of both.
+    let (space, kernel) = (space?, kernel?);
+    if let Some(kernel) = &kernel
+        // Only in a sound file, whose default cannot fail for a reason that is already reported.
+        && reader.diagnostics.is_empty()
+    {
+        prove::default_works(reader, &root, &space, kernel);
+    }
+    Some(SpaceFile { path: path.to_path_buf(), text: reader.text.to_string(), space, kernel })
+}
+
+/// Complains of the first of a kernel's sections in a file without a kernel.
+fn kernel_is_absent(reader: &mut Reader, root: &Node) -> bool {
+    let first = KERNEL_KEYS.iter().find_map(|key| root.get(key).map(|node| (key, node)));
+    if let Some((key, node)) = first {
+        let hint = Some("add [kernel] with name and template or source".to_string());
+        reader.hinted(&node.span, format!("`{key}` needs a `kernel`"), hint);
+    }
+    first.is_none()
+}
+
+fn read_kernel(path: &Path, reader: &mut Reader, root: &Node) -> Option<KernelSpec> {
+    let names = KnownNames::of_file(root);
+    let files = embedded::TEMPLATES;
+    let header = source::read(reader, root.get("kernel")?, &names, files);
+    let mut section = |key: &str, hint: &str| {
+        let found = root.get(key);
+        if found.is_none() {
+            let span = root.get("kernel").map(|node| node.span.clone()).unwrap_or_default();
+            reader.hinted(&span, format!("the kernel has no `{key}`"), Some(hint.to_string()));
+        }
+        found
+    };
+    let arguments = section("arguments", "add an [[arguments]] table for each argument of the entry point");
+    let launches = section("launches", "add [[launches]] with entry, grid and block");
+    let problems = section("problems", "add [[problems]] with name and sizes");
+    let check = section("check", "add [check] with reference = …: a variant is nothing without a check");
+    let arguments = arguments.and_then(|node| arguments::read(reader, node, &names));
+    let argument_names = argument_names(root);
+    let launches = launches.and_then(|node| launches::read(reader, node, &names, &argument_names));
+    let problems = problems.and_then(|node| problems::read(reader, node, &names));
+    let check = check.and_then(|node| check::read(reader, node, &names, arguments.as_deref(), files));
+    let objective = objective::read(reader, root.get("objective"), &names);
+    let shown = reader.folder.map_or_else(PathBuf::new, |_| path.to_path_buf());
+    let place = PeerFile { path: &shown, text: reader.text, folder: reader.folder };
+    let peers = peers::read(root.get("peers"), &place, reader.diagnostics);
+    let goals = goals::read(reader, root.get("goals"));
+    let header = header?;
+    Some(KernelSpec {
+        name: header.name,
+        source: header.source,
+        options: header.options,
+        is_persistent: header.is_persistent,
+        arguments: arguments?,
+        launches: launches?,
+        problems: problems?,
+        check: check?,
+        objective: objective?,
+        peers: peers?,
+        goals: goals?,
+    })
+}
+
+/// Names as written, so that a mistake elsewhere in an argument does not make its uses unknown.
+fn argument_names(root: &Node) -> Vec<String> {
+    let Some(document::Data::List(items)) = root.get("arguments").map(|node| &node.data) else {
+        return Vec::new();
+    };
+    let name = |item: &Node| match item.get("name").map(|node| &node.data) {
+        Some(document::Data::Text(name)) => Some(name.clone()),
+        _ => None,
+    };
+    items.iter().filter_map(name).collect()
+}

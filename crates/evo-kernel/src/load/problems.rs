@@ -1,0 +1,155 @@
+//! `[[problems]]`: named input sizes, which are timed and which only checked.
+
+use std::collections::BTreeMap;
+
+use evo_space::document::{Data, Node, TableEntry};
+use evo_space::expr::is_name;
+use evo_space::value::Value;
+
+use super::fields::{Fields, Reader};
+use super::names::KnownNames;
+use crate::resolve::whole;
+use crate::spec::ProblemSpec;
+
+const KEYS: &[&str] = &["name", "sizes", "weight", "timed", "canonical", "checked", "device"];
+
+/// Reads the list; `None` after a complaint about any of them.
+pub(super) fn read(reader: &mut Reader, node: &Node, names: &KnownNames) -> Option<Vec<ProblemSpec>> {
+    let items = reader.list(node, "`problems`", "tables")?;
+    if items.is_empty() {
+        let message = "`problems` is empty: there is nothing to check or to time";
+        let hint = "write for example `[[problems]]` and below it `name` and `sizes`";
+        reader.hinted(&node.span, message, Some(hint.to_string()));
+        return None;
+    }
+    let mut problems: Vec<Option<ProblemSpec>> = Vec::new();
+    for item in items {
+        let problem = problem(reader, item, names);
+        if let (Some(problem), Some(name)) = (&problem, item.get("name"))
+            && problems.iter().flatten().any(|other| other.name == problem.name)
+        {
+            reader.error(&name.span, format!("two problems are called `{}`", problem.name));
+        }
+        problems.push(problem);
+    }
+    let mut problems: Vec<ProblemSpec> = problems.into_iter().collect::<Option<_>>()?;
+    if !problems.iter().any(|problem| problem.canonical) {
+        problems.iter_mut().for_each(|problem| problem.canonical = problem.timed);
+    }
+    if !problems.iter().any(|problem| problem.timed) {
+        reader.error(&node.span, "no problem is timed: nothing could be ranked");
+        return None;
+    }
+    Some(problems)
+}
+
+fn problem(reader: &mut Reader, node: &Node, names: &KnownNames) -> Option<ProblemSpec> {
+    let what = match node.get("name").map(|name| &name.data) {
+        Some(Data::Text(name)) => format!("problem `{name}`"),
+        _ => "a problem".to_string(),
+    };
+    let fields = reader.fields(node, &what, KEYS)?;
+    let name = reader.required(&fields, "name", "add name = \"…\"");
+    let name = name.and_then(|node| reader.label(node, &fields.name("name")));
+    let sizes = reader.required(&fields, "sizes", "add sizes = { N = 1024 }");
+    let sizes = sizes.and_then(|node| read_sizes(reader, node, &fields, names));
+    let weight = match fields.get("weight") {
+        Some(node) => reader.positive(node, &fields.name("weight"), false),
+        None => Some(1.0),
+    };
+    let timed = flag(reader, &fields, "timed");
+    let checked = flag(reader, &fields, "checked");
+    if timed == Some(true)
+        && checked == Some(false)
+        && let Some(node) = fields.get("checked")
+    {
+        let hint = "add timed = false, or leave `checked` out".to_string();
+        reader.hinted(&node.span, format!("{what} is timed, so it is always checked"), Some(hint));
+    }
+    let canonical = match fields.get("canonical") {
+        Some(node) => reader.boolean(node, &fields.name("canonical")),
+        None => Some(false),
+    };
+    if let (Some(true), Some(false), Some(node)) = (canonical, timed, fields.get("canonical")) {
+        let hint = "leave `timed = false` out, or `canonical`".to_string();
+        reader.hinted(&node.span, format!("{what} is canonical, so it has to be timed"), Some(hint));
+    }
+    let device = match fields.get("device") {
+        Some(node) => {
+            let kinds = [("host", "host"), ("cuda", "cuda")];
+            reader.choice(node, &fields.name("device"), &kinds).map(|kind| Some(kind.to_string()))
+        }
+        None => Some(None),
+    };
+    Some(ProblemSpec {
+        name: name?,
+        sizes: sizes?,
+        weight: weight?,
+        timed: timed?,
+        canonical: canonical?,
+        checked: checked?,
+        device: device?,
+    })
+}
+
+fn flag(reader: &mut Reader, fields: &Fields, key: &str) -> Option<bool> {
+    match fields.get(key) {
+        Some(node) => reader.boolean(node, &fields.name(key)),
+        None => Some(true),
+    }
+}
+
+fn read_sizes(
+    reader: &mut Reader,
+    node: &Node,
+    fields: &Fields,
+    names: &KnownNames,
+) -> Option<BTreeMap<String, Value>> {
+    let Data::Table(entries) = &node.data else {
+        let what = fields.name("sizes");
+        reader
+            .error(&node.span, format!("{what} is {}, expected a table such as {{ N = 1024 }}", node.kind()));
+        return None;
+    };
+    let sizes: Vec<Option<(String, Value)>> =
+        entries.iter().map(|entry| size(reader, entry, fields, names)).collect();
+    sizes.into_iter().collect()
+}
+
+/// A size is a whole number from 0; booleans (`CAUSAL = true`) become 1 and 0.
+fn size(
+    reader: &mut Reader,
+    entry: &TableEntry,
+    fields: &Fields,
+    names: &KnownNames,
+) -> Option<(String, Value)> {
+    let what = format!("size `{}` of {}", entry.key, fields.name("sizes"));
+    if names.is_parameter(&entry.key) {
+        let message = format!("`{}` is both a parameter and a size", entry.key);
+        reader.hinted(&entry.key_span, message, Some("rename one of them".to_string()));
+    }
+    if !is_name(&entry.key) {
+        reader.error(&entry.key_span, format!("`{}` cannot be a size's name", entry.key));
+    }
+    let value = match &entry.value.data {
+        Data::Int(value) => Value::Int(*value),
+        Data::Bool(value) => Value::Bool(*value),
+        Data::Float(value) => Value::Float(*value),
+        _ => {
+            let message = format!("{what} is {}, expected a whole number", entry.value.kind());
+            reader.error(&entry.value.span, message);
+            return None;
+        }
+    };
+    match whole(&value) {
+        Ok(size) if size >= 0 => Some((entry.key.clone(), Value::Int(size))),
+        Ok(size) => {
+            reader.error(&entry.value.span, format!("{what} is {size}, expected 0 or more"));
+            None
+        }
+        Err(why) => {
+            reader.error(&entry.value.span, format!("{what} {why}"));
+            None
+        }
+    }
+}

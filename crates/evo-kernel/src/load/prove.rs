@@ -1,0 +1,92 @@
+//! The last step of loading: the default configuration must be valid, resolve and render.
+//!
+//! It is the one that every user meets first (`evo test-one`, generation 0), so a file whose default
+//! cannot even be launched on paper is refused here, where the message can be read, and not as one
+//! failed variant among many.
+
+use evo_protocol::verdict::Verdict;
+use evo_space::document::{Data, Node, Span};
+use evo_space::genome::Configuration;
+use evo_space::space::SearchSpace;
+
+use super::fields::Reader;
+use crate::spec::{KernelSpec, TinySpec};
+use crate::{render, resolve, tiny};
+
+/// Complains if the default configuration is refused by a constraint, has a launch plan that cannot
+/// be computed for some problem, or does not render.
+pub(super) fn default_works(reader: &mut Reader, root: &Node, space: &SearchSpace, kernel: &KernelSpec) {
+    let genome = space.default_genome();
+    let configuration = space.configuration(&genome);
+    let parameters = span_of(root, "parameters");
+    let violated = space.violations(&genome);
+    for constraint in &violated {
+        let because = constraint.because.as_ref().map_or(String::new(), |why| format!(" ({why})"));
+        let message = format!("the default configuration violates `{}`{because}", constraint.expr.text());
+        let span = constraint.span.clone().unwrap_or_else(|| parameters.clone());
+        let read = |(position, (name, value)): (usize, (&str, _))| {
+            constraint.parameters.contains(&position).then(|| format!("{name}={value}"))
+        };
+        let values: Vec<String> = configuration.iter().enumerate().filter_map(read).collect();
+        let hint = format!("the defaults are {}; a parameter may say `default = …`", values.join(" "));
+        reader.hinted(&span, message, Some(hint));
+    }
+    if violated.is_empty() {
+        resolves(reader, root, kernel, &configuration);
+        renders(reader, root, kernel, &configuration);
+    }
+}
+
+fn resolves(reader: &mut Reader, root: &Node, kernel: &KernelSpec, configuration: &Configuration) {
+    let hint = || Some(format!("this is the default configuration: {configuration}"));
+    for problem in &kernel.problems {
+        if let Err(verdict) = resolve::resolve(kernel, configuration, problem) {
+            let span = section_of(root, &verdict);
+            // The same mistake would be told again for each problem.
+            return reader.hinted(&span, verdict.message, hint());
+        }
+    }
+    if let TinySpec::Listed(list) = &kernel.check.tiny
+        && let Err(verdict) = tiny::resolve_listed(kernel, list, configuration)
+    {
+        reader.hinted(&span_of(root, "check"), verdict.message, hint());
+    }
+}
+
+fn renders(reader: &mut Reader, root: &Node, kernel: &KernelSpec, configuration: &Configuration) {
+    if let Err(verdict) = render::render(kernel, configuration) {
+        let span = root.get("kernel").and_then(|node| node.get("template")).map(|node| node.span.clone());
+        let hint = format!("this is the default configuration: {configuration}");
+        reader.hinted(&span.unwrap_or_default(), verdict.message, Some(hint));
+    }
+}
+
+fn span_of(root: &Node, key: &str) -> Span {
+    root.get(key).map(|node| node.span.clone()).unwrap_or_default()
+}
+
+/// The place in the file of a refused expression: its text, quoted, where it stands but once.
+fn section_of(root: &Node, verdict: &Verdict) -> Span {
+    // Texts of ranges are short and stand elsewhere too.
+    if let Some(name) = verdict.evidence.get("fill_of").and_then(|name| name.as_str())
+        && let Some(Data::List(arguments)) = root.get("arguments").map(|node| &node.data)
+        && let Some(fill) = arguments.iter().find(|one| is_named(one, name)).and_then(|one| one.get("fill"))
+    {
+        return fill.span.clone();
+    }
+    let text = verdict.evidence.get("expression").and_then(|text| text.as_str());
+    text.and_then(|text| find_text(root, text)).unwrap_or_else(|| span_of(root, "problems"))
+}
+
+fn is_named(node: &Node, name: &str) -> bool {
+    matches!(node.get("name").map(|node| &node.data), Some(Data::Text(own)) if own == name)
+}
+
+fn find_text(node: &Node, wanted: &str) -> Option<Span> {
+    match &node.data {
+        Data::Text(text) if text == wanted => Some(node.span.clone()),
+        Data::List(items) => items.iter().find_map(|item| find_text(item, wanted)),
+        Data::Table(entries) => entries.iter().find_map(|entry| find_text(&entry.value, wanted)),
+        _ => None,
+    }
+}

@@ -1,0 +1,147 @@
+//! `[kernel]`: its name, its text, compiler options; and the search for the files that it names.
+
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use evo_space::diagnostic::nearest;
+use evo_space::document::Node;
+
+use super::fields::{Fields, Reader};
+use super::names::KnownNames;
+use crate::access::{self, ARRAY_MAX};
+use crate::apart::{RenderFailure, Renderer};
+use crate::spec::{KernelText, SourceKind};
+
+/// Embedded files that a space file may name: name and text.
+pub(super) type Files = [(&'static str, &'static str)];
+
+/// What `[kernel]` says.
+pub(super) struct Header {
+    pub(super) name: String,
+    pub(super) source: KernelText,
+    pub(super) options: Vec<String>,
+    pub(super) is_persistent: bool,
+}
+
+/// Reads the table, and checks that a template parses and reads only names that exist.
+pub(super) fn read(reader: &mut Reader, node: &Node, names: &KnownNames, files: &Files) -> Option<Header> {
+    let fields = reader.fields(node, "`kernel`", &["name", "template", "source", "options", "persistent"])?;
+    let name = reader.required(&fields, "name", "add name = \"…\"");
+    let name = name.and_then(|node| reader.label(node, &fields.name("name")));
+    let source = match (fields.get("template"), fields.get("source")) {
+        (Some(node), None) => read_text(reader, node, &fields, "template", SourceKind::Template, files)
+            .inspect(|text| check_template(reader, node, text, names)),
+        (None, Some(node)) => read_text(reader, node, &fields, "source", SourceKind::Plain, files),
+        (Some(_), Some(node)) => {
+            let hint = "a template is rendered; a source gets parameters as -D macros".to_string();
+            reader.hinted(&node.span, "`kernel` has both `template` and `source`", Some(hint));
+            None
+        }
+        (None, None) => {
+            let hint = "add source = \"my.cu\" (parameters as macros) or template = \"my.cu.j2\"";
+            let _ = reader.required(&fields, "source", hint);
+            None
+        }
+    };
+    let options = match fields.get("options") {
+        Some(node) => read_options(reader, node, &fields.name("options")),
+        None => Some(Vec::new()),
+    };
+    let is_persistent = match fields.get("persistent") {
+        Some(node) => reader.boolean(node, &fields.name("persistent")),
+        None => Some(false),
+    };
+    Some(Header { name: name?, source: source?, options: options?, is_persistent: is_persistent? })
+}
+
+fn read_options(reader: &mut Reader, node: &Node, what: &str) -> Option<Vec<String>> {
+    let items = reader.list(node, what, "compiler options")?;
+    let options: Vec<_> = items.iter().map(|item| reader.string(item, what)).collect();
+    options.into_iter().collect()
+}
+
+/// A source file: beside the space file, else among the embedded ones.
+pub(super) fn read_text(
+    reader: &mut Reader,
+    node: &Node,
+    fields: &Fields,
+    key: &str,
+    kind: SourceKind,
+    files: &Files,
+) -> Option<KernelText> {
+    let what = fields.name(key);
+    let name = reader.string(node, &what)?;
+    let beside = reader.path_beside(&name);
+    if let Some(folder) = reader.folder {
+        match access::read_beside(folder, &name, reader.allow_outside) {
+            Ok(mut text) => {
+                // evo's header comes first, and a byte order mark is none in the middle of a text.
+                if text.starts_with('\u{feff}') {
+                    text.remove(0);
+                }
+                return Some(KernelText { kind, path: beside, text, renderer: reader.renderer.clone() });
+            }
+            Err(cause) if cause.kind() == ErrorKind::NotFound => {}
+            // A file that is there and cannot be read is an error: an embedded one must not take its place.
+            Err(cause) => {
+                reader.unreadable(node, &what, &beside, &cause);
+                return None;
+            }
+        }
+    }
+    if let Some((_, text)) = files.iter().find(|(own, _)| *own == name) {
+        let (path, renderer) = (PathBuf::from(&name), Renderer::Here);
+        return Some(KernelText { kind, path, text: (*text).to_string(), renderer });
+    }
+    let hint = match nearest(&name, files.iter().map(|(own, _)| *own)) {
+        Some(near) => format!("did you mean the embedded `{near}`?"),
+        None => format!("looked for `{}`", beside.display()),
+    };
+    reader.hinted(&node.span, format!("{what}: there is no file `{name}`"), Some(hint));
+    None
+}
+
+fn check_template(reader: &mut Reader, node: &Node, text: &KernelText, names: &KnownNames) {
+    let sizes = names.sizes();
+    let errors = match text.renderer.check(&text.path, &text.text, &names.parameters()) {
+        Ok(errors) => errors,
+        Err(RenderFailure::Template(error)) => vec![error],
+        Err(RenderFailure::Machine(message)) => return reader.hinted(&node.span, message, None),
+    };
+    for error in errors {
+        let is_size = error.name.as_deref().is_some_and(|name| sizes.contains(name));
+        let hint = match is_size {
+            true => Some("a size of problems is an argument, not a template variable".to_string()),
+            false => error.hint.clone(),
+        };
+        reader.hinted(&node.span, error.to_string(), hint);
+    }
+}
+
+impl Reader<'_> {
+    /// A file that is named in this one and exists.
+    pub(super) fn existing_file(&mut self, node: &Node, what: &str) -> Option<PathBuf> {
+        let name = self.string(node, what)?;
+        let path = self.path_beside(&name);
+        let folder = self.folder.unwrap_or(Path::new("."));
+        match access::open_beside(folder, &name, ARRAY_MAX, self.allow_outside) {
+            Ok(_) => return Some(path),
+            Err(cause) if cause.kind() == ErrorKind::NotFound => {}
+            Err(cause) => {
+                self.unreadable(node, what, &path, &cause);
+                return None;
+            }
+        }
+        let hint = format!("looked for `{}`", path.display());
+        self.hinted(&node.span, format!("{what}: there is no file `{name}`"), Some(hint));
+        None
+    }
+
+    fn unreadable(&mut self, node: &Node, what: &str, path: &Path, cause: &io::Error) {
+        let hint = access::is_outside(cause).then(|| {
+            "copy the file beside the space file, or pass `--allow-outside` if you trust the space"
+                .to_string()
+        });
+        self.hinted(&node.span, format!("{what}: cannot read `{}`: {cause}", path.display()), hint);
+    }
+}

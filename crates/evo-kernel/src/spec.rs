@@ -1,0 +1,333 @@
+//! What a space file says about the kernel: arguments, launches, problems, check, objective.
+//!
+//! These are plain values with expressions still in them; `plan` resolves them for one
+//! configuration and one problem. Nothing here knows search or devices.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use evo_protocol::dtype::DType;
+use evo_protocol::measurement::RankingMode;
+use evo_protocol::plan::{Fill, Role};
+use evo_protocol::sanitizer::SanitizerCheck;
+use evo_protocol::worker::{CommandReference, SpecialValues};
+use evo_space::expr::Expr;
+use evo_space::space::SearchSpace;
+use evo_space::value::Value;
+
+use super::apart::Renderer;
+
+/// A whole space file.
+#[derive(Debug)]
+pub struct SpaceFile {
+    /// Where it came from; embedded spaces have a name such as `attention_simt`.
+    pub path: PathBuf,
+    /// The file's text, hashed into the study.
+    pub text: String,
+    /// Parameters and constraints.
+    pub space: SearchSpace,
+    /// The kernel; absent in a file that only describes a space.
+    pub kernel: Option<KernelSpec>,
+}
+
+/// The kernel part of a space file.
+#[derive(Debug)]
+pub struct KernelSpec {
+    /// The kernel's name, used in leaderboards.
+    pub name: String,
+    /// Template or plain source.
+    pub source: KernelText,
+    /// Further compiler options, the same for every variant.
+    pub options: Vec<String>,
+    /// Its blocks stay on the device and take work by turns, so few of them are meant.
+    pub is_persistent: bool,
+    /// What entry points take, in order.
+    pub arguments: Vec<ArgumentSpec>,
+    /// The launches of one call, in order.
+    pub launches: Vec<LaunchSpec>,
+    /// Named input sizes.
+    pub problems: Vec<ProblemSpec>,
+    /// How answers are checked.
+    pub check: CheckSpec,
+    /// What is minimized.
+    pub objective: ObjectiveSpec,
+    /// What a candidate has to reach, for `evo gate --goals`.
+    pub goals: Option<GoalsSpec>,
+    /// Other implementations of the same, for `evo bench`.
+    pub peers: Vec<PeerSpec>,
+}
+
+/// Another implementation, in a process of its own (`peer`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct PeerSpec {
+    pub name: String,
+    /// Program and arguments; empty for a peer that comes with evo.
+    pub command: Vec<String>,
+    /// Where the command runs.
+    pub folder: PathBuf,
+    /// Longest time for one answer; the usual one when absent.
+    pub timeout_s: Option<f64>,
+    /// The file that names it, with line and column.
+    pub place: (PathBuf, u32, u32),
+}
+
+/// The kernel's text before rendering.
+#[derive(Clone, Debug)]
+pub struct KernelText {
+    /// Template (rendered by minijinja) or plain `.cu` (parameters arrive as `-D` macros).
+    pub kind: SourceKind,
+    /// The file's name, for messages.
+    pub path: PathBuf,
+    /// The file's text.
+    pub text: String,
+    /// Where a template is rendered.
+    pub renderer: Renderer,
+}
+
+/// How parameters reach the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SourceKind {
+    /// A minijinja template.
+    Template,
+    /// Plain source with macros.
+    Plain,
+    /// Plain source that stands in for a template: a candidate's own text, without macros.
+    Given,
+}
+
+/// One argument of the entry points.
+#[derive(Debug)]
+pub enum ArgumentSpec {
+    /// A device buffer, passed as a pointer.
+    Buffer(BufferSpec),
+    /// A number, passed by value.
+    Scalar(ScalarSpec),
+    // A tensor map (TMA descriptor) will be a third kind.
+}
+
+impl ArgumentSpec {
+    /// The argument's name.
+    pub fn name(&self) -> &str {
+        match self {
+            ArgumentSpec::Buffer(buffer) => &buffer.name,
+            ArgumentSpec::Scalar(scalar) => &scalar.name,
+        }
+    }
+}
+
+/// A buffer.
+#[derive(Debug)]
+pub struct BufferSpec {
+    pub name: String,
+    pub dtype: DType,
+    /// Extents, outermost first; expressions over parameters and problem sizes.
+    pub shape: Vec<Expr>,
+    pub role: Role,
+    pub fill: FillSpec,
+}
+
+/// What a buffer holds before a call.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FillSpec {
+    /// The same for every problem.
+    Fixed(Fill),
+    /// Uniform between two ends over problem sizes. The range is hard: no input family leaves it.
+    Uniform {
+        low: Expr,
+        high: Expr,
+        /// Whether the upper end itself may occur.
+        inclusive: bool,
+    },
+}
+
+/// A scalar; its value may read parameters and problem sizes.
+#[derive(Debug)]
+pub struct ScalarSpec {
+    pub name: String,
+    pub dtype: DType,
+    pub value: Expr,
+}
+
+/// One launch. All numbers are expressions over parameters and problem sizes.
+#[derive(Debug)]
+pub struct LaunchSpec {
+    /// The `__global__` function's name (use `extern "C"` or give a plain name; no overloads).
+    pub entry: String,
+    /// Launched only where this holds (a combine pass only where there is more than one split).
+    pub when: Option<Expr>,
+    /// Blocks in x, y, z; missing ones are 1.
+    pub grid: Vec<Expr>,
+    /// Threads in x, y, z; missing ones are 1.
+    pub block: Vec<Expr>,
+    /// Dynamic shared memory, bytes.
+    pub shared_bytes: Option<Expr>,
+    /// Cluster extents in blocks.
+    pub cluster: Option<Vec<Expr>>,
+    /// Needs all blocks resident at once.
+    pub cooperative: Option<Expr>,
+    /// May start before its predecessor ends (programmatic dependent launch).
+    pub programmatic: Option<Expr>,
+    /// Argument names in order; all of `[[arguments]]` when absent.
+    pub arguments: Option<Vec<String>>,
+}
+
+/// A named input size.
+#[derive(Clone, Debug)]
+pub struct ProblemSpec {
+    pub name: String,
+    /// Size names to values; expressions see them beside the parameters.
+    pub sizes: BTreeMap<String, Value>,
+    /// Weight in the objective's mean.
+    pub weight: f64,
+    /// Whether it is timed.
+    pub timed: bool,
+    /// Whether `evo evaluate` decides by it. All timed problems are canonical where the file marks none.
+    pub canonical: bool,
+    /// Whether it is checked (a timed problem always is).
+    pub checked: bool,
+    /// Only on this device kind (`host`, `cuda`), or on any.
+    pub device: Option<String>,
+}
+
+/// How answers are checked.
+#[derive(Debug)]
+pub struct CheckSpec {
+    /// Where the right answer comes from.
+    pub reference: ReferenceSpec,
+    /// Absolute tolerance; by data type when absent.
+    pub atol: Option<f64>,
+    /// Relative tolerance; by data type when absent.
+    pub rtol: Option<f64>,
+    /// Allowed multiple of a trusted same-dtype computation's error.
+    pub trusted_factor: f64,
+    /// How many seeds the full shapes are checked with.
+    pub seeds: u32,
+    /// Small shapes that every variant is checked at.
+    pub tiny: TinySpec,
+    /// Sizes that the kernel supports only as multiples of an expression over parameters and sizes;
+    /// derived shapes keep to it.
+    pub multiple_of: BTreeMap<String, Expr>,
+    /// Whether `__device__` variables may change with every call.
+    pub allow_state: bool,
+    /// How outputs for NaN, infinite, subnormal and huge inputs are judged.
+    pub special_values: SpecialValues,
+    /// Whether two runs must agree to the bit.
+    pub deterministic: bool,
+    /// Repetitions of the repeatability gate.
+    pub repeats: u32,
+    /// Input families by name (`normal`, `large`, `small`, `constant`, `ramp`, `spikes`); all of the
+    /// default set when empty.
+    pub families: Vec<String>,
+    /// Largest number of spilled bytes an entry may have; unlimited when absent.
+    pub spill_bytes_max: Option<u64>,
+    /// Whether nothing may rank or be accepted without a sanitizer's answer.
+    pub demands_sanitizer: bool,
+    /// What compute-sanitizer checks of this kernel; never empty.
+    pub sanitizers: Vec<SanitizerCheck>,
+}
+
+/// Where the small shapes of the first correctness gate come from.
+#[derive(Clone, Debug)]
+pub enum TinySpec {
+    /// evo derives them from sizes, grids and the configuration's tiles.
+    Derived,
+    /// The file lists them: each overrides sizes of the first problem with expressions over parameters
+    /// and sizes.
+    Listed(Vec<BTreeMap<String, Expr>>),
+    /// The kernel supports only the sizes of its problems.
+    None,
+}
+
+/// Where the right answer comes from.
+#[derive(Clone, Debug)]
+pub enum ReferenceSpec {
+    /// A built-in fp64 function by name (`worker::judge::reference`), with its options.
+    Builtin { name: String },
+    /// A naive kernel run on the same device with the same arguments.
+    Kernel {
+        source: KernelText,
+        entry: String,
+        grid: Vec<Expr>,
+        block: Vec<Expr>,
+        /// Compiled with `REAL` as `double`; floating-point arguments are then double as well.
+        real: bool,
+    },
+    /// A command of the task's that answers for any inputs, in `.npy` files.
+    Command(CommandReference),
+    /// Expected outputs in `.npy` files, by buffer name; only for the problem they were made for.
+    Npy { outputs: BTreeMap<String, PathBuf> },
+}
+
+impl ReferenceSpec {
+    /// A reference by command in one line: `python3 ref.py (command, answers in float64)`; nothing for others.
+    pub fn command_line(&self) -> Option<String> {
+        let ReferenceSpec::Command(own) = self else { return None };
+        let words: Vec<_> = own.command.iter().map(|word| evo_space::shell::quote(word)).collect();
+        let dtype = if own.single { "float32" } else { "float64" };
+        let serve = if own.serve { ", one process for many cases" } else { "" };
+        Some(format!("{} (command, answers in {dtype}{serve})", words.join(" ")))
+    }
+}
+
+/// What is minimized.
+#[derive(Debug)]
+pub struct ObjectiveSpec {
+    /// Which mode ranks: `hot` or `cold`.
+    pub ranking: RankingMode,
+    /// Operations of one call, for TFLOP/s and the roofline; over parameters and sizes.
+    pub flops: Option<Expr>,
+    /// Compulsory bytes of one call, for GB/s and the roofline.
+    pub bytes: Option<Expr>,
+    /// Whether a variant that is slower than the default on one timed problem may rank first by its mean.
+    pub allow_trade: bool,
+}
+
+/// What a candidate has to reach.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GoalsSpec {
+    pub faster_than: Vec<FasterGoal>,
+    /// Its slowest calls must not be slower than the baseline's.
+    pub p90_not_worse: bool,
+    pub metrics: Vec<MetricGoal>,
+}
+
+/// Faster than a peer by a share, on so many problems.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FasterGoal {
+    pub peer: String,
+    /// `0.1` for 10 %.
+    pub by: f64,
+    pub problems: usize,
+}
+
+/// A bound of a profile's metric.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MetricGoal {
+    pub metric: String,
+    pub relation: MetricRelation,
+    /// In the metric's own unit.
+    pub bound: f64,
+    /// As written.
+    pub text: String,
+}
+
+/// How a metric relates to its bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricRelation {
+    AtLeast,
+    AtMost,
+    Above,
+    Below,
+}
+
+impl MetricGoal {
+    /// Whether a value meets the goal.
+    pub fn holds(&self, value: f64) -> bool {
+        match self.relation {
+            MetricRelation::AtLeast => value >= self.bound,
+            MetricRelation::AtMost => value <= self.bound,
+            MetricRelation::Above => value > self.bound,
+            MetricRelation::Below => value < self.bound,
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Shapes that evo derives where the file lists none.
+
+use std::collections::BTreeMap;
+
+use evo_protocol::plan::ProblemPlan;
+use evo_space::genome::Configuration;
+use evo_space::value::Value;
+
+use super::assemble::{self, Shape};
+use super::drawn;
+use super::roles::{self, SizeRole};
+use crate::resolve::{self, Names, Resolver, whole};
+use crate::spec::{KernelSpec, ProblemSpec, ReferenceSpec, TinySpec};
+
+/// Most shapes that are derived.
+const SHAPES: usize = 8;
+/// Most elements that the buffers of a shape have together.
+const ELEMENTS: u64 = 1 << 20;
+/// The same for shapes of several tiles: contenders meet them with all seeds and families, as they do all others.
+const ELEMENTS_SEVERAL: u64 = 1 << 15;
+/// And for every other shape drawn by lot, in turn: many small ones meet more residues, a few large ones more tiles.
+const ELEMENTS_DRAWN: [u64; 2] = [1 << 13, 1 << 16];
+
+/// The same for shapes just below a problem's, whose reference is computed where the kernel runs.
+const ELEMENTS_NEAR: u64 = 1 << 24;
+/// How far below the problem's own each size is, in three shapes: one that leaves all but an element of the last block,
+/// one that leaves some, and one that leaves whole vectors of four of them, which a path for aligned sizes takes.
+const NEAR: [[i64; 4]; 3] = [[1, 3, 5, 7], [29, 43, 61, 83], [20, 12, 36, 44]];
+
+/// The plans of derived shapes, or why there are none. A shape that does not resolve, launches nothing or
+/// does not fit the device is left out: it is ours, and no reason to refuse a variant.
+pub(super) fn derive(
+    kernel: &KernelSpec,
+    configuration: &Configuration,
+    fits: &dyn Fn(&ProblemPlan) -> bool,
+) -> Result<Vec<ProblemPlan>, &'static str> {
+    let own = Derivation::of(kernel, configuration, fits)?;
+    let roles = &own.roles;
+    let shapes = assemble::assemble(roles, own.threads);
+    if shapes.is_empty() {
+        return Err("no size changes of which the kernel is told");
+    }
+    let tiled: Vec<&String> = roles
+        .iter()
+        .filter(|(_, role)| matches!(role, SizeRole::Free { tile: Some(_), .. }))
+        .map(|(name, _)| name)
+        .collect();
+    let mut plans: Vec<ProblemPlan> = Vec::new();
+    for (turn, shape) in shapes.iter().enumerate() {
+        let focus = tiled.get(turn % tiled.len().max(1)).map_or("", |name| name.as_str());
+        let attempt = |shape: &Shape| own.plan(shape, ELEMENTS);
+        let smaller = |focus| attempt(&assemble::reduced(roles, shape, focus));
+        let plan = attempt(shape).or_else(|| smaller(None)).or_else(|| smaller(Some(focus)));
+        keep(&mut plans, plan);
+    }
+    plans.truncate(SHAPES);
+    if plans.is_empty() {
+        return Err("every small shape is beyond the device's limits or has no launch plan");
+    }
+    Ok(plans)
+}
+
+/// Shapes of several tiles, as far as they are cheap.
+pub(super) fn several_tiles(
+    kernel: &KernelSpec,
+    configuration: &Configuration,
+    fits: &dyn Fn(&ProblemPlan) -> bool,
+) -> Vec<ProblemPlan> {
+    let Ok(own) = Derivation::of(kernel, configuration, fits) else { return Vec::new() };
+    let shapes = assemble::several_tiles(&own.roles);
+    let mut plans = Vec::new();
+    shapes.iter().for_each(|shape| keep(&mut plans, own.plan(shape, ELEMENTS_SEVERAL)));
+    plans
+}
+
+/// Shapes drawn by lot, for finalists; none where the file lists its small shapes or has none, because it says then
+/// which sizes the kernel supports.
+pub fn drawn_shapes(
+    kernel: &KernelSpec,
+    configuration: &Configuration,
+    seed: u64,
+    fits: &dyn Fn(&ProblemPlan) -> bool,
+) -> Vec<ProblemPlan> {
+    let derives = matches!(kernel.check.tiny, TinySpec::Derived);
+    let Some(own) = Derivation::of(kernel, configuration, fits).ok().filter(|_| derives) else {
+        return Vec::new();
+    };
+    let mut plans = Vec::new();
+    for (turn, versions) in drawn::draw(&own.roles, own.threads, seed).iter().enumerate() {
+        let plan = versions.iter().find_map(|shape| own.plan(shape, ELEMENTS_DRAWN[turn % 2]));
+        // Large tiles have no version that is as small as that.
+        let smallest = || own.plan(versions.last()?, ELEMENTS_DRAWN[1]);
+        keep(&mut plans, plan.or_else(smallest));
+    }
+    plans
+}
+
+/// Shapes just below a problem's, for finalists: a path for large sizes has tails of its own, which no small shape
+/// meets. None where the file says which sizes the kernel supports.
+pub fn near_shapes(
+    kernel: &KernelSpec,
+    configuration: &Configuration,
+    problem: &ProblemSpec,
+    fits: &dyn Fn(&ProblemPlan) -> bool,
+) -> Vec<ProblemPlan> {
+    let derives = matches!(kernel.check.tiny, TinySpec::Derived);
+    let Some(own) = Derivation::of(kernel, configuration, fits).ok().filter(|_| derives) else {
+        return Vec::new();
+    };
+    // Others are computed on the processor, where large shapes take seconds.
+    let most = match kernel.check.reference {
+        ReferenceSpec::Kernel { .. } => ELEMENTS_NEAR,
+        _ => ELEMENTS,
+    };
+    let sizes = problem.sizes.iter().filter_map(|(name, value)| Some((name.clone(), whole(value).ok()?)));
+    let sizes: Shape = sizes.collect();
+    let mut plans = Vec::new();
+    for below in NEAR {
+        let mut shape = sizes.clone();
+        let free = own.roles.iter().filter_map(|(name, role)| match role {
+            SizeRole::Free { step, .. } => Some((name, *step)),
+            _ => None,
+        });
+        for ((name, step), below) in free.zip(below) {
+            if let Some(value) = shape.get_mut(name) {
+                *value = ((*value - below).max(1) + step - 1) / step * step;
+            }
+        }
+        assemble::tie(&own.roles, &mut shape);
+        keep(&mut plans, own.plan(&shape, most));
+    }
+    plans
+}
+
+/// Adds a plan unless there is one of the same sizes.
+fn keep(plans: &mut Vec<ProblemPlan>, plan: Option<ProblemPlan>) {
+    plans.extend(plan.filter(|plan| !plans.iter().any(|other| other.sizes == plan.sizes)));
+}
+
+/// What shapes are derived from.
+struct Derivation<'a> {
+    kernel: &'a KernelSpec,
+    configuration: &'a Configuration,
+    first: &'a ProblemSpec,
+    roles: BTreeMap<String, SizeRole>,
+    /// Threads of a block.
+    threads: i64,
+    fits: &'a dyn Fn(&ProblemPlan) -> bool,
+}
+
+impl<'a> Derivation<'a> {
+    fn of(
+        kernel: &'a KernelSpec,
+        configuration: &'a Configuration,
+        fits: &'a dyn Fn(&ProblemPlan) -> bool,
+    ) -> Result<Derivation<'a>, &'static str> {
+        let first = kernel.problems.first().ok_or("there is no problem")?;
+        if let ReferenceSpec::Npy { .. } = kernel.check.reference {
+            return Err("the expected outputs come from files, which are made for one shape");
+        }
+        let roles = roles::roles(kernel, configuration, first);
+        let threads = threads(kernel, configuration, first);
+        Ok(Derivation { kernel, configuration, first, roles, threads, fits })
+    }
+
+    /// The plan of a shape; `None` where it does not resolve, launches nothing, or is too large.
+    fn plan(&self, shape: &Shape, elements_max: u64) -> Option<ProblemPlan> {
+        let problem = problem_of(self.first, shape)?;
+        let plan = resolve::resolve(self.kernel, self.configuration, &problem).ok()?;
+        let fits = elements(&plan) <= elements_max && !plan.launches.is_empty() && (self.fits)(&plan);
+        fits.then_some(plan)
+    }
+}
+
+/// Sizes that a tile divides, with the tile, of which no listed shape leaves a partial tile in this
+/// configuration: a wrong tail would not show.
+pub fn untouched_tiles(
+    kernel: &KernelSpec,
+    configuration: &Configuration,
+    listed: &[ProblemPlan],
+) -> Vec<(String, i64)> {
+    let Some(first) = kernel.problems.first() else { return Vec::new() };
+    let partial = |name: &str, tile: i64| {
+        listed.iter().filter_map(|plan| plan.sizes.get(name)).any(|value| value % tile != 0)
+    };
+    let tile = |(name, role): (String, SizeRole)| match role {
+        SizeRole::Free { tile: Some(tile), step, .. } if step % tile != 0 => {
+            (!partial(&name, tile)).then_some((name, tile))
+        }
+        _ => None,
+    };
+    roles::roles(kernel, configuration, first).into_iter().filter_map(tile).collect()
+}
+
+/// Sizes with a tile that derived shapes leave alone, because every problem has the same value: their tails
+/// are not checked.
+pub fn fixed_tiles(kernel: &KernelSpec, configuration: &Configuration) -> Vec<(String, i64)> {
+    kernel.problems.first().map_or(Vec::new(), |first| roles::fixed_tiles(kernel, configuration, first))
+}
+
+/// The first problem with the shape's sizes; `None` where nothing differs.
+fn problem_of(first: &ProblemSpec, shape: &Shape) -> Option<ProblemSpec> {
+    let mut sizes: BTreeMap<String, Value> = first.sizes.clone();
+    let mut changes = Vec::new();
+    for (name, value) in shape {
+        if sizes.get(name).is_some_and(|own| whole(own) == Ok(*value)) {
+            continue;
+        }
+        changes.push(format!("{name}={value}"));
+        sizes.insert(name.clone(), Value::Int(*value));
+    }
+    let name = format!("tiny:{}", changes.join(","));
+    (!changes.is_empty()).then_some(ProblemSpec {
+        name,
+        sizes,
+        weight: 1.0,
+        canonical: false,
+        timed: false,
+        checked: true,
+        device: None,
+    })
+}
+
+fn elements(plan: &ProblemPlan) -> u64 {
+    plan.buffers.iter().fold(0, |sum, buffer| sum.saturating_add(buffer.elements()))
+}
+
+/// Threads of the first launch's block; 1 where that has no value.
+fn threads(kernel: &KernelSpec, configuration: &Configuration, first: &ProblemSpec) -> i64 {
+    let resolver = Resolver { names: Names { configuration, sizes: &first.sizes }, problem: &first.name };
+    let Some(launch) = kernel.launches.first() else { return 1 };
+    let extents = launch.block.iter().map(|extent| resolver.integer(extent, "block"));
+    let product = extents.map(Result::ok).try_fold(1_i64, |product, extent| product.checked_mul(extent?));
+    product.unwrap_or(1).clamp(1, 1024)
+}

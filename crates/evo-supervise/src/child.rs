@@ -1,0 +1,298 @@
+//! The parent's side of one device worker: which phase a request is in, how long that may take, and what a
+//! death was about.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use evo_protocol::device::DeviceError;
+use evo_protocol::worker::{BinaryRef, PROTOCOL_VERSION, Phase, Request, Response};
+use evo_space::genome::ContentHash;
+use evo_space::printable::{printable, shortened};
+
+use super::deadline::Deadlines;
+use evo_system::process::{CappedLog, Conversation, DeathCause, ProcessDeath, ProcessGroup, signal_name};
+
+/// How a worker died.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DeathHow {
+    /// It missed the deadline of its phase.
+    Deadline { limit: Duration },
+    /// It ended by itself or by a signal.
+    Exit { code: Option<i32>, signal: Option<i32> },
+    /// It said something that is not the protocol.
+    Protocol { found: String },
+    /// A compiled variant that it asked for is gone from the cache.
+    Missing { hash: ContentHash },
+    /// Its fault handler named the reason.
+    Fault { error: Box<DeviceError> },
+}
+
+impl From<DeathCause> for DeathHow {
+    fn from(cause: DeathCause) -> DeathHow {
+        match cause {
+            DeathCause::Deadline { limit } => DeathHow::Deadline { limit },
+            DeathCause::Exit(status) => DeathHow::Exit { code: status.code(), signal: status.signal() },
+            DeathCause::Protocol { found } => DeathHow::Protocol { found },
+        }
+    }
+}
+
+/// A worker's death and where it happened.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Death {
+    pub how: DeathHow,
+    /// The phase it had reached in the current request, if it had reported one.
+    pub phase: Option<Phase>,
+    /// What the phase was about: shape, seed, iteration.
+    pub detail: String,
+    /// Time since the phase was reported.
+    pub elapsed: Duration,
+    /// The end of what it printed.
+    pub log: String,
+    /// Whether the process is gone; if not, the device is lost.
+    pub reaped: bool,
+}
+
+impl Death {
+    /// One line for people.
+    pub fn describe(&self) -> String {
+        let what = match &self.how {
+            DeathHow::Deadline { limit } => format!("no answer within {} ms", limit.as_millis()),
+            DeathHow::Exit { signal: Some(signal), .. } => {
+                format!("the worker was killed by {}", signal_name(*signal))
+            }
+            DeathHow::Exit { code, .. } => {
+                format!("the worker exited with {} before it answered", code.unwrap_or(-1))
+            }
+            DeathHow::Protocol { found } => format!("the worker broke the protocol: {found}"),
+            DeathHow::Missing { hash } => format!("the compiled variant `{hash}` is gone from the cache"),
+            DeathHow::Fault { error } => error.message.clone(),
+        };
+        match self.phase {
+            Some(phase) if self.detail.is_empty() => format!("{what} (phase {phase:?})"),
+            Some(phase) => format!("{what} (phase {phase:?}, {})", self.detail),
+            None => what,
+        }
+    }
+}
+
+/// A served request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkerAnswer {
+    pub response: Response,
+    /// The longest time between a reported launch and the next sign of life.
+    pub launched_max: Duration,
+}
+
+/// Bytes kept of what a worker prints; what came before is counted and forgotten.
+const LOG_MAX: usize = 64 * 1024;
+/// Bytes of it in a death's evidence.
+const LOG_TAIL: usize = 4 * 1024;
+
+/// Characters kept of what a phase is about.
+const DETAIL_MAX: usize = 200;
+
+/// One device worker. Dropping it kills its group and reaps it.
+#[derive(Debug)]
+pub struct DeviceWorker {
+    conversation: Conversation<Request, Response>,
+}
+
+/// Where a request stands while it is served.
+struct RequestProgress {
+    /// The phase assumed until one is reported.
+    assumed: Phase,
+    phase: Option<Phase>,
+    detail: String,
+    since: Instant,
+    launched_max: Duration,
+    /// Binaries the worker may ask for.
+    binaries: Vec<BinaryRef>,
+}
+
+impl DeviceWorker {
+    /// Starts a worker from its command.
+    pub fn start(command: &[String]) -> io::Result<DeviceWorker> {
+        let Some((program, arguments)) = command.split_first() else {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the worker command is empty"));
+        };
+        let mut command = Command::new(program);
+        command.args(arguments);
+        // The end of the output is what explains a death.
+        let (group, log) = (ProcessGroup::default(), CappedLog::of_end(LOG_MAX));
+        let conversation = Conversation::start(command, PROTOCOL_VERSION, group, log)?;
+        Ok(DeviceWorker { conversation })
+    }
+
+    /// What the worker printed.
+    pub fn log(&self) -> &CappedLog {
+        self.conversation.log()
+    }
+
+    /// Whether the answer to the request that was begun has come, or never will.
+    pub fn has_answer(&mut self) -> bool {
+        self.conversation.has_answer(|response| !matches!(response, Response::Phase { .. }))
+    }
+
+    /// Sends a request without waiting; `finish` collects the answer. At most one may be open.
+    pub fn begin(&mut self, request: &Request) -> Result<(), Death> {
+        self.conversation.begin(request).map_err(|death| death_in(None, death))
+    }
+
+    /// Sends a request and waits for its answer.
+    pub fn request(&mut self, request: &Request, deadlines: &Deadlines) -> Result<WorkerAnswer, Death> {
+        self.begin(request)?;
+        self.finish(request, deadlines)
+    }
+
+    /// Waits for the answer to the request that was begun.
+    pub fn finish(&mut self, request: &Request, deadlines: &Deadlines) -> Result<WorkerAnswer, Death> {
+        let mut progress = RequestProgress {
+            assumed: assumed_phase(request),
+            phase: None,
+            detail: String::new(),
+            since: Instant::now(),
+            launched_max: Duration::ZERO,
+            binaries: binaries(request),
+        };
+        let begun = Instant::now();
+        loop {
+            // Each phase starts a limit of its own, so a worker that reports one after the other would never
+            // be late.
+            if begun.elapsed() > deadlines.total {
+                let seconds = deadlines.total.as_secs_f64();
+                let found = format!("it reported phases for {seconds} s and gave no answer");
+                let death = self.conversation.break_off(found);
+                return Err(death_in(Some(&progress), death));
+            }
+            let limit = deadlines.of(progress.phase.unwrap_or(progress.assumed));
+            let frame = self.conversation.next(progress.since, limit);
+            let frame = frame.map_err(|death| death_in(Some(&progress), death))?;
+            // Checked before the number: a fault ends the request, whatever number the frame carries.
+            if let Response::Fault { error } = frame.body {
+                let death = self.conversation.break_off("its fault handler spoke");
+                return Err(Death { how: DeathHow::Fault { error }, ..death_in(Some(&progress), death) });
+            }
+            let response = self.conversation.check_number(frame);
+            match response.map_err(|death| death_in(Some(&progress), death))? {
+                Response::Phase { phase, detail } => progress.enter(phase, detail),
+                Response::Need { hash } => {
+                    self.provide(&hash, &progress)?;
+                    // It keeps what it got, so asking again is a fault that would not end.
+                    progress.binaries.retain(|binary| binary.hash != hash);
+                    // Sending the binary took the parent's time, so the limit of the phase starts again.
+                    progress.since = Instant::now();
+                }
+                response => {
+                    if let Some(fault) = response.fault() {
+                        let death =
+                            self.conversation.break_off(format!("its answer cannot be true: {fault}"));
+                        return Err(death_in(Some(&progress), death));
+                    }
+                    progress.leave();
+                    return Ok(WorkerAnswer { response, launched_max: progress.launched_max });
+                }
+            }
+        }
+    }
+
+    /// Sends a binary that the worker lacks.
+    fn provide(&mut self, hash: &ContentHash, progress: &RequestProgress) -> Result<(), Death> {
+        let known = progress.binaries.iter().find(|binary| binary.hash == *hash);
+        let Some(path) = known.and_then(|binary| binary.path.as_ref()) else {
+            let death =
+                self.conversation.break_off(format!("it needs the binary `{hash}`, which nobody gave it"));
+            return Err(death_in(Some(progress), death));
+        };
+        let Ok(bytes) = std::fs::read(path) else {
+            // The worker waits for nothing else and would only run into the limit for loading.
+            let death = self.conversation.break_off("it needs a binary that is gone");
+            let how = DeathHow::Missing { hash: hash.clone() };
+            return Err(Death { how, ..death_in(Some(progress), death) });
+        };
+        let provide = Request::Provide { hash: hash.clone(), data: STANDARD.encode(&bytes) };
+        self.conversation.send(&provide).map_err(|death| death_in(Some(progress), death))
+    }
+
+    /// Asks the worker to end, and ends it after `grace`. Whether it is gone.
+    pub fn shutdown(&mut self, grace: Duration) -> bool {
+        self.conversation.shutdown(&Request::Shutdown, grace)
+    }
+
+    /// Asks the worker to end, without waiting for it.
+    pub fn dismiss(&mut self) {
+        self.conversation.dismiss(&Request::Shutdown);
+    }
+
+    /// Waits for a worker that was asked to end, and ends it after `grace`. Whether it is gone.
+    pub fn wait_for_end(&mut self, grace: Duration) -> bool {
+        self.conversation.wait_for_end(grace)
+    }
+
+    /// The same, with the status of an end that needed no kill: that of a tool around the worker.
+    pub fn status_within(&mut self, grace: Duration) -> Option<ExitStatus> {
+        self.conversation.dismiss(&Request::Shutdown);
+        self.conversation.status_within(grace)
+    }
+
+    /// Kills the worker with everything it started. Whether it is gone; if not, the device is lost.
+    pub fn bury(&mut self) -> bool {
+        self.conversation.bury()
+    }
+}
+
+/// What a process's death was about.
+fn death_in(progress: Option<&RequestProgress>, death: ProcessDeath) -> Death {
+    Death {
+        how: death.cause.into(),
+        phase: progress.and_then(|progress| progress.phase),
+        detail: progress.map(|progress| progress.detail.clone()).unwrap_or_default(),
+        elapsed: progress.map(|progress| death.at.duration_since(progress.since)).unwrap_or_default(),
+        log: death.log.tail(LOG_TAIL),
+        reaped: death.reaped,
+    }
+}
+
+impl RequestProgress {
+    fn enter(&mut self, phase: Phase, detail: String) {
+        self.leave();
+        self.phase = Some(phase);
+        self.detail = printable(&shortened(&detail, DETAIL_MAX)).into_owned();
+        self.since = Instant::now();
+    }
+
+    fn leave(&mut self) {
+        // Only launches count: this time predicts launches at full shapes, and other phases are evo's work.
+        if self.phase == Some(Phase::Launched) {
+            self.launched_max = self.launched_max.max(self.since.elapsed());
+        }
+    }
+}
+
+/// The phase whose limit holds until the worker reports one.
+fn assumed_phase(request: &Request) -> Phase {
+    match request {
+        Request::Hello { .. } => Phase::Opening,
+        Request::Prepare { .. } => Phase::Preparing,
+        Request::Load { .. } | Request::Provide { .. } => Phase::Loading,
+        Request::Gate { .. }
+        | Request::Measure { .. }
+        | Request::Pair { .. }
+        | Request::Run { .. }
+        | Request::Block { .. }
+        | Request::HandOut { .. }
+        | Request::JudgeForeign { .. } => Phase::Preparing,
+        Request::Canary | Request::Telemetry | Request::Shutdown => Phase::Checking,
+    }
+}
+
+fn binaries(request: &Request) -> Vec<BinaryRef> {
+    let Request::Load { candidate, .. } = request else { return Vec::new() };
+    let reference = candidate.reference.iter().map(|(binary, _)| binary.clone());
+    let single = candidate.reference_single.clone();
+    std::iter::once(candidate.binary.clone()).chain(reference).chain(single).collect()
+}

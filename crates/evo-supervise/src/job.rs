@@ -1,0 +1,270 @@
+//! What the engine hands to a lane: one compiled variant, and how good the best so far is.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evo_protocol::device::EntryAttributes;
+use evo_protocol::evaluation::Recovery;
+use evo_protocol::measurement::{Measurement, RankingMode};
+use evo_protocol::plan::ProblemPlan;
+use evo_protocol::verdict::{Cause, Gate, GateReport, Verdict, VerdictClass, VerdictKind};
+use evo_protocol::worker::Candidate;
+
+/// One variant to be judged and timed.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// The evaluation's number in its study.
+    pub number: u64,
+    /// What the worker loads, and how it judges it.
+    pub candidate: Candidate,
+    /// Small shapes cut from the configuration's own tiles.
+    pub tiny: Vec<ProblemPlan>,
+    /// Small shapes of several tiles; contenders meet them beside `tiny`.
+    pub several: Vec<ProblemPlan>,
+    /// Small shapes drawn by lot, in the order in which a deep job looks at them, as far as time allows.
+    pub drawn: Vec<ProblemPlan>,
+    pub tiny_notes: TinyNotes,
+    /// Problems whose answers are checked. Timed problems are checked whether or not they are listed here.
+    pub checked: Vec<ProblemPlan>,
+    /// Problems that are timed.
+    pub timed: Vec<ProblemPlan>,
+    /// Which mode ranks.
+    pub ranking: RankingMode,
+    /// Whether every gate and all timing modes run, however slow the variant is: `evo test-one`, finalists.
+    pub deep: bool,
+    /// Whether other work has kept the device busy until now, so that a short warm-up is enough.
+    pub busy: bool,
+    pub reach: JobReach,
+}
+
+/// How far a job goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum JobReach {
+    /// Small shapes are the last gate.
+    Tiny,
+    /// Every gate, and a short measurement in the mode that ranks.
+    Screening,
+    /// Everything.
+    #[default]
+    Whole,
+}
+
+/// What is to be said about a job's tiny shapes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TinyNotes {
+    /// Why there are none; empty where there are.
+    pub absent: String,
+    /// What a person can do about a failure at one of them, if the shapes are not the file's.
+    pub hint: Option<&'static str>,
+    /// Shapes that were left out, because the reference does not take them.
+    pub not_taken: Vec<String>,
+}
+
+impl TinyNotes {
+    /// The verdict of a gate, with the hint where small shapes were run.
+    pub fn about(&self, gate: Gate, verdict: Verdict) -> Verdict {
+        let may_depend = depends_on_shape(&verdict);
+        match self.hint.filter(|_| gate == Gate::TinyShapes && may_depend) {
+            Some(hint) => verdict.with("hint", hint),
+            None => verdict,
+        }
+    }
+
+    /// The report of small shapes with the names of those that the reference does not take.
+    pub fn told(&self, mut report: GateReport) -> GateReport {
+        let told = report.evidence.get(GateReport::NOT_TAKEN).and_then(|names| names.as_array());
+        let told = told.into_iter().flatten().filter_map(|name| name.as_str().map(str::to_string));
+        let names: BTreeSet<String> = self.not_taken.iter().cloned().chain(told).collect();
+        if names.is_empty() || report.gate != Gate::TinyShapes {
+            return report;
+        }
+        let shown: Vec<&str> =
+            names.iter().map(|name| name.trim_start_matches("tiny:")).take(SHOWN).collect();
+        let more = names.len().saturating_sub(SHOWN);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        report.message =
+            format!("{}; the reference does not take {}{more}", report.message, shown.join("; "));
+        report.evidence.insert(GateReport::NOT_TAKEN, names.into_iter().collect::<Vec<_>>());
+        report
+    }
+}
+
+/// Whether a failure may be that the kernel does not support the shape. A hang at the smallest shape, or an answer that
+/// is off by little everywhere, is something else.
+fn depends_on_shape(verdict: &Verdict) -> bool {
+    let kind = verdict.kind;
+    let elsewhere =
+        [Cause::Precision, Cause::Bias, Cause::SpecialValues, Cause::Constant, Cause::Uninitialized];
+    match kind {
+        VerdictKind::WrongAnswer => !elsewhere.into_iter().any(|cause| verdict.has_cause(cause)),
+        VerdictKind::OobRead | VerdictKind::OobWrite => true,
+        _ => kind.class() == VerdictClass::Crash && kind != VerdictKind::WorkerDied,
+    }
+}
+
+/// Shapes that a message names.
+const SHOWN: usize = 4;
+
+impl Job {
+    /// Every problem whose answers are checked, timed ones first, each once.
+    pub fn all_checked(&self) -> Vec<ProblemPlan> {
+        let mut plans = self.timed.clone();
+        for plan in &self.checked {
+            if !plans.iter().any(|own| own.name == plan.name) {
+                plans.push(plan.clone());
+            }
+        }
+        plans
+    }
+
+    /// The same job with nothing to time: its problems are only checked.
+    pub fn gates_only(&self) -> Job {
+        Job { checked: self.all_checked(), timed: Vec::new(), ..self.clone() }
+    }
+}
+
+/// How good the best so far is: what the cascade measures newcomers against.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Standing {
+    /// The incumbent's p50 by problem in the ranking mode, nanoseconds; empty without an incumbent.
+    pub problems: BTreeMap<String, f64>,
+    /// The incumbent's objective, nanoseconds.
+    pub objective_ns: Option<f64>,
+}
+
+impl Standing {
+    /// The standing set by an incumbent's times.
+    pub fn new(problems: BTreeMap<String, f64>, objective_ns: f64) -> Standing {
+        Standing { problems, objective_ns: Some(objective_ns) }
+    }
+}
+
+/// What a device found out about a job.
+#[derive(Debug)]
+pub struct Judgement {
+    pub verdict: Verdict,
+    /// One report for each gate from `launch` to `honesty`.
+    pub gates: Vec<GateReport>,
+    pub measurements: Vec<Measurement>,
+    /// Nanoseconds; for `too_slow` an estimate or lower bound.
+    pub objective_ns: Option<f64>,
+    pub attributes: Vec<EntryAttributes>,
+    /// The recovery that followed, if one was needed.
+    pub recovery: Option<Recovery>,
+    /// Time in the lane without recovery, milliseconds.
+    pub device_ms: f64,
+    /// The device is gone; nothing more can be evaluated here.
+    pub lost: bool,
+}
+
+impl Judgement {
+    /// A pass with nothing found yet: gates fill it.
+    pub fn begin() -> Judgement {
+        Judgement {
+            verdict: Verdict::pass(),
+            gates: Vec::new(),
+            measurements: Vec::new(),
+            objective_ns: None,
+            attributes: Vec::new(),
+            recovery: None,
+            device_ms: 0.0,
+            lost: false,
+        }
+    }
+}
+
+/// Jobs for tests of the crates that pass them on. A feature would hide it, and would have everything above this
+/// crate built twice, with it and without.
+#[doc(hidden)]
+pub mod example {
+    use evo_protocol::check::CheckSet;
+    use evo_protocol::device::Telemetry;
+    use evo_protocol::measurement::{StopRule, TimingMode};
+    use evo_protocol::worker::{BinaryRef, CheckPlan, ReferencePlan, SpecialValues};
+    use evo_space::genome::ContentHash;
+
+    use super::*;
+
+    /// A plan without buffers and launches.
+    pub fn plan(name: &str, flops: f64) -> ProblemPlan {
+        ProblemPlan {
+            name: name.into(),
+            sizes: BTreeMap::new(),
+            weight: 1.0,
+            buffers: Vec::new(),
+            scalars: Vec::new(),
+            launches: Vec::new(),
+            reference_launches: Vec::new(),
+            flops: Some(flops),
+            bytes: None,
+        }
+    }
+
+    /// A measurement all of whose samples took the same time.
+    pub fn measurement(problem: &str, mode: TimingMode, time: f64, stop: StopRule) -> Measurement {
+        Measurement {
+            problem: problem.into(),
+            mode,
+            samples: 3,
+            batch: 1,
+            p10_ns: time,
+            p50_ns: time,
+            p90_ns: time,
+            min_ns: time,
+            mad_ns: 0.0,
+            ci_low_ns: time,
+            ci_high_ns: time,
+            outliers: 0,
+            dropped: 0,
+            stop,
+            telemetry: Telemetry::default(),
+            raw_ns: Vec::new(),
+        }
+    }
+
+    /// A job with one tiny shape and the given timed problems.
+    pub fn job(timed: &[(&str, f64)]) -> Job {
+        let hash = ContentHash::of(b"example");
+        let binary = BinaryRef { hash: hash.clone(), path: Some("example.so".into()) };
+        let check = CheckPlan {
+            reference: ReferencePlan::Builtin { name: "gemm".into() },
+            atol: None,
+            rtol: None,
+            trusted_factor: 2.0,
+            seed: 1,
+            seeds: 3,
+            families: Vec::new(),
+            deterministic: true,
+            repeats: 10,
+            allow_state: false,
+            special_values: SpecialValues::default(),
+            fast_math: false,
+            flushes_subnormals: false,
+            reference_f64: false,
+            series_ms: evo_protocol::worker::SERIES_MS,
+            checks: CheckSet::default(),
+        };
+        Job {
+            number: 1,
+            candidate: Candidate {
+                label: "A=1".into(),
+                variant_hash: hash,
+                binary,
+                entries: vec!["kernel".into()],
+                reference: None,
+                reference_single: None,
+                check,
+                instrumented: None,
+            },
+            tiny: vec![plan("tiny:1", 1.0)],
+            several: Vec::new(),
+            drawn: Vec::new(),
+            tiny_notes: TinyNotes::default(),
+            checked: Vec::new(),
+            timed: timed.iter().map(|(name, flops)| plan(name, *flops)).collect(),
+            ranking: RankingMode::Hot,
+            deep: false,
+            busy: false,
+            reach: JobReach::Whole,
+        }
+    }
+}

@@ -1,0 +1,450 @@
+//! Keeps one device served: a working child, a warm spare, and the way back after a failure.
+//!
+//! After any doubt the supervisor kills the child's process group and reaps it. The spare takes over and
+//! must pass the health check (a small computation with a known answer, and the memory that the dead
+//! worker held) before it judges a variant. When two new workers fail in a row, or a process cannot be
+//! reaped, the device counts as lost.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use evo_protocol::device::{DeviceError, DeviceInfo, DeviceKind};
+use evo_protocol::evaluation::{Recovery, RecoveryLevel};
+use evo_protocol::worker::{PROTOCOL_VERSION, ReferenceKernels, Request, Response};
+use thiserror::Error;
+
+use super::child::{Death, DeviceWorker, WorkerAnswer};
+use super::deadline::Deadlines;
+use evo_system::process;
+
+/// How a lane's worker is started.
+#[derive(Clone, Debug)]
+pub struct LaneOptions {
+    /// The worker's command; this program's own `worker` when absent.
+    pub command: Option<Vec<String>>,
+    /// `host`, `cuda:0`, as the worker understands it.
+    pub device: String,
+    /// Folder for fp64 references.
+    pub cache: PathBuf,
+    /// The CUDA device's helper kernels.
+    pub support_cubin: Option<PathBuf>,
+    /// A built-in reference as kernels of the device.
+    pub reference_kernels: Option<ReferenceKernels>,
+}
+
+/// Limits of a lane that tests shorten.
+#[derive(Clone, Copy, Debug)]
+pub struct LaneLimits {
+    /// Used for every request instead of what the device and the shapes call for.
+    pub deadlines: Option<Deadlines>,
+    /// No step of a request may take longer than this, whatever the device and the shapes call for.
+    pub step_max: Option<Duration>,
+    /// Sampling one problem in one mode takes no longer than this, whatever its interval calls for.
+    pub sampling_max: Option<Duration>,
+    /// When whoever asks wants an answer: steps end by then, and none begins afterwards.
+    pub until: Option<Instant>,
+    /// A variant that prints more than this is refused.
+    pub output_bytes_max: u64,
+    /// Whether an opened worker stands by. It holds an idle context of its own.
+    pub spare: bool,
+}
+
+impl Default for LaneLimits {
+    fn default() -> LaneLimits {
+        LaneLimits {
+            deadlines: None,
+            step_max: None,
+            sampling_max: None,
+            until: None,
+            output_bytes_max: 16 << 20,
+            spare: true,
+        }
+    }
+}
+
+impl LaneLimits {
+    /// These deadlines with no step above the longest one allowed.
+    pub(crate) fn capped(&self, deadlines: Deadlines) -> Deadlines {
+        let deadlines = self.step_max.map_or(deadlines, |most| deadlines.capped(most));
+        match self.until {
+            Some(until) => {
+                let left = until.saturating_duration_since(Instant::now()).max(LAST_STEP);
+                Deadlines { total: deadlines.total.min(left), ..deadlines.capped(left) }
+            }
+            None => deadlines,
+        }
+    }
+
+    /// Whether the time is over by which an answer was wanted.
+    pub(crate) fn is_over(&self) -> bool {
+        self.until.is_some_and(|until| Instant::now() >= until)
+    }
+}
+
+/// What a step gets at least, so that a worker which is opened late is not taken for a dead one.
+const LAST_STEP: Duration = Duration::from_millis(50);
+
+/// Why a lane cannot do what it was asked.
+#[derive(Debug, Error)]
+pub enum LaneError {
+    /// The worker's command does not start.
+    #[error("cannot start the worker `{command}`: {source}")]
+    Spawn { command: String, source: std::io::Error },
+    /// The worker says that the device cannot be opened.
+    #[error("{}", .error.message)]
+    Open { error: Box<DeviceError> },
+    /// The worker died.
+    #[error("{}", .death.describe())]
+    Died { death: Box<Death> },
+    /// The worker refused a request.
+    #[error("the worker refused: {}", .error.message)]
+    Refused { error: Box<DeviceError> },
+    /// The worker answered something else than was asked.
+    #[error("the worker's answer does not fit the request: {found}")]
+    Unexpected { found: String },
+    /// The time is over by which an answer was wanted.
+    #[error("the time by which an answer was wanted is over")]
+    OutOfTime,
+    /// The device no longer answers.
+    #[error("the device is lost: {why}")]
+    Lost { why: String },
+}
+
+impl LaneError {
+    pub(crate) fn died(death: Death) -> LaneError {
+        LaneError::Died { death: Box::new(death) }
+    }
+
+    pub(crate) fn unexpected(response: &Response) -> LaneError {
+        match response {
+            Response::Failed { error } => LaneError::Refused { error: error.clone() },
+            other => {
+                let text = serde_json::to_string(other).unwrap_or_default();
+                LaneError::Unexpected { found: text.chars().take(120).collect() }
+            }
+        }
+    }
+}
+
+/// After a kill at least this share of the memory that was free at the start must be free again.
+const MEMORY_BACK: f64 = 0.8;
+/// Free memory returns a moment after a kill. It is read at most this often, with this pause between.
+const MEMORY_TRIES: u32 = 10;
+const MEMORY_PAUSE: Duration = Duration::from_millis(100);
+/// A process that SIGKILL does not end is stuck in the driver, and leaves the device in doubt.
+const UNREAPED: &str = "a killed worker cannot be reaped";
+const SHUTDOWN_GRACE: Duration = Duration::from_millis(200);
+
+/// The children of one device.
+#[derive(Debug)]
+pub(crate) struct Supervisor {
+    options: LaneOptions,
+    pub(crate) limits: LaneLimits,
+    command: Vec<String>,
+    info: DeviceInfo,
+    /// Which gates the first worker has; all are started by the same command.
+    judge: String,
+    current: Option<DeviceWorker>,
+    /// Workers that were started and greeted, and whose answers have not been read, oldest first.
+    spares: VecDeque<DeviceWorker>,
+    /// Whether the spares have opened their device, or were waited for in vain.
+    spares_settled: bool,
+    /// Workers that are not needed any more and were not asked to end yet.
+    resting: VecDeque<DeviceWorker>,
+    /// Workers that were asked to end.
+    retired: Vec<DeviceWorker>,
+    memory_free: Option<u64>,
+    lost: Option<String>,
+    /// Whether the last worker could not even be started, which is not the device's fault.
+    unstarted: bool,
+}
+
+impl Supervisor {
+    /// Starts the first worker, runs its health check and starts a spare.
+    pub(crate) fn start(options: LaneOptions, limits: LaneLimits) -> Result<Supervisor, LaneError> {
+        let command = match &options.command {
+            Some(command) => command.clone(),
+            None => own_worker()?,
+        };
+        let mut child = begin(&command, &options)?;
+        // The kind of device is not known before the answer. The limit for opening is the same for all.
+        let (info, judge) = finish(&mut child, &options, &deadlines(&limits, DeviceKind::Cuda))?;
+        let mut supervisor = Supervisor {
+            options,
+            limits,
+            command,
+            info,
+            judge,
+            current: Some(child),
+            spares: VecDeque::new(),
+            spares_settled: true,
+            resting: VecDeque::new(),
+            retired: Vec::new(),
+            memory_free: None,
+            lost: None,
+            unstarted: false,
+        };
+        // Read before a spare exists, whose context takes memory too: later checks compare with this value.
+        supervisor.memory_free = supervisor.canary()?;
+        supervisor.prepare_spare();
+        Ok(supervisor)
+    }
+
+    /// What the device is.
+    pub(crate) fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    /// Which gates and which timing the workers have.
+    pub(crate) fn judge(&self) -> &str {
+        &self.judge
+    }
+
+    /// Why the device is lost, if it is.
+    pub(crate) fn lost(&self) -> Option<&str> {
+        self.lost.as_deref()
+    }
+
+    /// Whether it counts as lost because no worker can be started on this machine.
+    pub(crate) fn is_unstarted(&self) -> bool {
+        self.unstarted
+    }
+
+    /// The limits for small work on this device.
+    pub(crate) fn deadlines(&self) -> Deadlines {
+        deadlines(&self.limits, self.info.kind)
+    }
+
+    /// Sends a request to the working child. After an error the child is dead: `recover` comes next.
+    pub(crate) fn request(
+        &mut self,
+        request: &Request,
+        deadlines: &Deadlines,
+    ) -> Result<WorkerAnswer, LaneError> {
+        if self.limits.is_over() {
+            return Err(LaneError::OutOfTime);
+        }
+        let deadlines = self.limits.deadlines.unwrap_or(*deadlines);
+        self.request_within(request, &self.limits.capped(deadlines))
+    }
+
+    /// The same within these deadlines, whatever the limits say.
+    pub(crate) fn request_within(
+        &mut self,
+        request: &Request,
+        deadlines: &Deadlines,
+    ) -> Result<WorkerAnswer, LaneError> {
+        let why = || LaneError::Lost { why: self.lost.clone().unwrap_or_else(|| "no worker".into()) };
+        let child = self.current.as_mut().ok_or_else(why)?;
+        child.request(request, deadlines).map_err(LaneError::died)
+    }
+
+    /// Bytes that the working child has printed.
+    pub(crate) fn printed(&self) -> u64 {
+        self.current.as_ref().map_or(0, |child| child.log().total())
+    }
+
+    /// The end of what the working child has printed.
+    pub(crate) fn log_tail(&self, bytes: usize) -> String {
+        self.current.as_ref().map(|child| child.log().tail(bytes)).unwrap_or_default()
+    }
+
+    /// Lets spares finish opening and retired workers end, so that neither disturbs a measurement.
+    pub(crate) fn settle(&mut self, limit: Duration) {
+        let until = Instant::now() + limit;
+        self.bury_retired(until);
+        while !self.spares_settled {
+            // Set on a timeout too, so that a slow spare delays one measurement and not all of them.
+            let late = Instant::now() >= until;
+            self.spares_settled = late || self.spares.iter_mut().all(DeviceWorker::has_answer);
+            if !self.spares_settled {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+
+    /// Lets a worker sit idle, because its end would hold up the next measurement. Those that rested before it, beyond
+    /// `most`, are asked to end.
+    pub(crate) fn rest(&mut self, child: DeviceWorker, most: usize) {
+        self.resting.push_back(child);
+        while self.resting.len() > most
+            && let Some(oldest) = self.resting.pop_front()
+        {
+            self.retire(oldest);
+        }
+    }
+
+    /// Asks a worker to end, without waiting for it: the next measurement does.
+    fn retire(&mut self, mut child: DeviceWorker) {
+        child.dismiss();
+        self.retired.push(child);
+    }
+
+    /// Waits for retired workers until then, and kills those that are still there.
+    fn bury_retired(&mut self, until: Instant) {
+        for mut child in std::mem::take(&mut self.retired) {
+            let grace = until.saturating_duration_since(Instant::now());
+            if !child.wait_for_end(grace) {
+                self.lost = Some(UNREAPED.into());
+            }
+        }
+    }
+
+    /// Kills the working child and puts a checked one in its place. `doubt` says why; a device that is
+    /// lost on the way is `R3`.
+    ///
+    /// The health check follows at every level: it takes milliseconds, and a process that died in host
+    /// code may have left the device in any state.
+    pub(crate) fn recover(&mut self, doubt: RecoveryLevel) -> Recovery {
+        let began = Instant::now();
+        // The next answer needs a checked worker, however late this one is.
+        let until = self.limits.until.take();
+        // Kill and reap first: the new worker's check expects the dead one's memory to be free again.
+        let reaped = self.current.take().is_none_or(|mut child| child.bury());
+        // A process that SIGKILL does not end is stuck in the driver, and a new one would meet the same
+        // device.
+        let outcome = if reaped { self.replace() } else { Err(UNREAPED.into()) };
+        if let Err(why) = outcome {
+            self.lost = Some(why);
+        }
+        self.limits.until = until;
+        let level = if self.lost.is_some() { RecoveryLevel::R3 } else { doubt };
+        Recovery { level, elapsed_ms: began.elapsed().as_secs_f64() * 1e3 }
+    }
+
+    fn replace(&mut self) -> Result<(), String> {
+        let mut why = String::new();
+        // The first try may fail because of the spare, which opened before the failure. The second try starts
+        // a new process; when that fails too, the device itself is at fault.
+        for _ in 0..2 {
+            let checked = self.fresh().and_then(|child| {
+                self.current = Some(child);
+                self.canary()
+            });
+            match checked {
+                Ok(_) => {
+                    self.prepare_spare();
+                    return Ok(());
+                }
+                Err(error) => {
+                    self.unstarted = matches!(error, LaneError::Spawn { .. });
+                    why = format!("two new workers failed in a row: {error}");
+                }
+            }
+            if !self.current.take().is_none_or(|mut child| child.bury()) {
+                return Err(UNREAPED.into());
+            }
+            // Opened before the failure, all of them.
+            self.spares.clear();
+        }
+        Err(why)
+    }
+
+    /// An opened worker that has done nothing yet: the spare, or a new one.
+    pub(crate) fn fresh(&mut self) -> Result<DeviceWorker, LaneError> {
+        let deadlines = self.deadlines();
+        // The error of a spare is dropped: if there is a lasting reason, the new worker below meets it too.
+        if let Some(mut spare) = self.spares.pop_front()
+            && finish(&mut spare, &self.options, &deadlines).is_ok()
+        {
+            return Ok(spare);
+        }
+        // No spare, or one that did not open.
+        let mut child = begin(&self.command, &self.options)?;
+        finish(&mut child, &self.options, &deadlines)?;
+        Ok(child)
+    }
+
+    /// Starts a spare if there is none; a failure shows when it is needed.
+    pub(crate) fn prepare_spare(&mut self) {
+        self.prepare_spares(1);
+    }
+
+    /// Starts spares until there are so many.
+    pub(crate) fn prepare_spares(&mut self, wanted: usize) {
+        // They end while the new ones open.
+        while let Some(child) = self.resting.pop_front() {
+            self.retire(child);
+        }
+        while self.limits.spare && self.spares.len() < wanted && self.lost.is_none() {
+            let Ok(spare) = begin(&self.command, &self.options) else { return };
+            self.spares.push_back(spare);
+            self.spares_settled = false;
+        }
+    }
+
+    /// Runs the health check; returns the free memory, where the device reports it.
+    fn canary(&mut self) -> Result<Option<u64>, LaneError> {
+        let deadlines = self.deadlines();
+        for _ in 0..MEMORY_TRIES {
+            let free = match self.request(&Request::Canary, &deadlines)?.response {
+                Response::Alive { memory_free, .. } => memory_free,
+                other => return Err(LaneError::unexpected(&other)),
+            };
+            // Other programs use the host's memory too, so a drop says nothing about a dead worker.
+            let expected = self.memory_free.filter(|_| self.info.kind == DeviceKind::Cuda);
+            match (expected, free) {
+                (Some(expected), Some(free)) if (free as f64) < expected as f64 * MEMORY_BACK => {
+                    std::thread::sleep(MEMORY_PAUSE);
+                }
+                _ => return Ok(free),
+            }
+        }
+        Err(LaneError::Lost { why: "device memory of a killed worker does not come back".into() })
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        // Only the current worker is asked to end. The spare has no work under way, and dropping it kills it.
+        if let Some(mut child) = self.current.take() {
+            child.shutdown(SHUTDOWN_GRACE);
+        }
+    }
+}
+
+fn deadlines(limits: &LaneLimits, kind: DeviceKind) -> Deadlines {
+    limits.capped(limits.deadlines.unwrap_or_else(|| Deadlines::tiny(kind)))
+}
+
+/// The command of this program's own worker.
+///
+/// # Errors
+/// The program does not know where it is itself.
+pub fn own_worker() -> Result<Vec<String>, LaneError> {
+    let program = process::worker_program()
+        .map_err(|source| LaneError::Spawn { command: "evo worker".into(), source })?;
+    Ok(vec![program.to_string_lossy().into_owned(), "worker".into()])
+}
+
+fn hello(options: &LaneOptions) -> Request {
+    Request::Hello {
+        device: options.device.clone(),
+        expected_cache: Some(options.cache.clone()),
+        support_cubin: options.support_cubin.clone(),
+        reference_kernels: options.reference_kernels.clone(),
+    }
+}
+
+/// Starts a worker and greets it, without waiting for the answer.
+pub(super) fn begin(command: &[String], options: &LaneOptions) -> Result<DeviceWorker, LaneError> {
+    let spawn_error = |source| LaneError::Spawn { command: command.join(" "), source };
+    let mut child = DeviceWorker::start(command).map_err(spawn_error)?;
+    child.begin(&hello(options)).map_err(LaneError::died)?;
+    Ok(child)
+}
+
+/// Waits until a greeted worker has opened its device: what that is, and which gates the worker has.
+pub(super) fn finish(
+    child: &mut DeviceWorker,
+    options: &LaneOptions,
+    deadlines: &Deadlines,
+) -> Result<(DeviceInfo, String), LaneError> {
+    // The greeting went out in `begin`. It is given again only for the phase that `finish` assumes.
+    match child.finish(&hello(options), deadlines).map_err(LaneError::died)?.response {
+        Response::Ready { protocol: PROTOCOL_VERSION, info, judge, .. } => Ok((*info, judge)),
+        Response::Failed { error } => Err(LaneError::Open { error }),
+        other => Err(LaneError::unexpected(&other)),
+    }
+}

@@ -1,0 +1,412 @@
+//! Whether a candidate takes its rival's place: the rule of `evo evaluate`, as a pure function of what was measured.
+//!
+//! A gain counts where the median reaches what was asked for and the whole interval lies above the noise floor. A
+//! loss counts against a candidate as soon as it cannot be excluded, except for the slowest calls, where only a loss
+//! that is shown counts: the 90th percentile of a few hundred samples is too uncertain for more.
+
+use std::fmt::{self, Display, Formatter};
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng;
+use serde::{Deserialize, Serialize};
+
+use super::paired::claimable;
+use super::stats::{Interval, below, quantile, sorted};
+
+/// What was asked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AcceptanceRule {
+    /// Least gain, as a share: 0.03.
+    pub accept: f64,
+    /// On so many canonical problems, or on all of them where there are fewer.
+    pub on: usize,
+    /// A slowdown beyond this share asks to go back.
+    pub revert_above: f64,
+}
+
+/// The largest slowdown of the other problems that is borne, as a share.
+pub const WORSE_MAX: f64 = 0.02;
+
+/// Fewer samples than this have no 90th percentile that could be compared.
+const TAIL_SAMPLES_MIN: usize = 20;
+const TAIL_RESAMPLES: usize = 2_000;
+
+/// Candidate against rival on one problem.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RivalProblem {
+    pub problem: String,
+    pub canonical: bool,
+    /// Candidate's time over the rival's, with its 95 % interval; absent where it could not be measured.
+    pub ratio: Option<TimeRatio>,
+    /// The 95 % interval of the ratio of 90th percentiles; absent where there are too few samples.
+    pub tail: Option<Interval>,
+}
+
+/// A ratio of times with its 95 % interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TimeRatio {
+    pub median: f64,
+    pub low: f64,
+    pub high: f64,
+}
+
+/// What is known of a candidate beside its rival.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RivalFindings {
+    /// Every gate passed.
+    pub correct: bool,
+    /// Demanded gates that did not run and may not be left out.
+    pub missing: Vec<String>,
+    /// Machine code and launches are the rival's.
+    pub is_same_code: bool,
+    /// Why there is no comparison.
+    pub not_compared: Option<String>,
+    /// The largest relative difference between the rival and itself.
+    pub noise_floor: Option<f64>,
+    /// The timed problems.
+    pub problems: Vec<RivalProblem>,
+}
+
+/// What to do with a candidate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RivalDecision {
+    /// It takes the rival's place.
+    Keep,
+    /// It does not.
+    Reject,
+    /// It does not, and whoever works on it goes back to the rival.
+    Revert,
+}
+
+impl Display for RivalDecision {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            RivalDecision::Keep => "keep",
+            RivalDecision::Reject => "reject",
+            RivalDecision::Revert => "revert",
+        })
+    }
+}
+
+/// A decision with its reason.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ruling {
+    pub decision: RivalDecision,
+    pub why: String,
+    /// Whether it is shown that the candidate is not slower; `None` where that cannot be told.
+    pub not_slower: Option<bool>,
+}
+
+/// Decides.
+pub fn decide(rule: &AcceptanceRule, found: &RivalFindings) -> Ruling {
+    let reject = |why: String, not_slower| Ruling { decision: RivalDecision::Reject, why, not_slower };
+    if !found.correct {
+        return reject("it did not pass its gates".into(), Some(false));
+    }
+    if !found.missing.is_empty() {
+        return reject(format!("did not run, though demanded: {}", found.missing.join(", ")), None);
+    }
+    if found.is_same_code {
+        return reject("same machine code and launches".into(), Some(true));
+    }
+    if let Some(why) = &found.not_compared {
+        return reject(why.clone(), None);
+    }
+    let Some(floor) = found.noise_floor.filter(|floor| floor.is_finite()) else {
+        return reject("the noise floor could not be measured".into(), None);
+    };
+    if let Some(lost) = found.problems.iter().find(|one| one.ratio.is_none()) {
+        return reject(format!("`{}` could not be compared", lost.problem), None);
+    }
+    if found.problems.is_empty() {
+        return reject("no problem was compared".into(), None);
+    }
+    let not_slower = not_slower(rule, floor, &found.problems);
+    if let Some(why) = revert(rule, floor, &found.problems) {
+        return Ruling { decision: RivalDecision::Revert, why, not_slower };
+    }
+    match refusal(rule, floor, &found.problems) {
+        Some(why) => reject(why, not_slower),
+        None => {
+            Ruling { decision: RivalDecision::Keep, why: gains(rule, floor, &found.problems), not_slower }
+        }
+    }
+}
+
+impl RivalProblem {
+    /// The gain is as large as was asked for, and its whole interval lies above the noise floor.
+    fn gains(&self, rule: &AcceptanceRule, floor: f64) -> bool {
+        // The speed-up is the inverse of the ratio, and so its lower end that of the ratio's upper one.
+        self.ratio.is_some_and(|own| 1.0 / own.median >= 1.0 + rule.accept && 1.0 / own.high > 1.0 + floor)
+    }
+
+    /// A loss beyond what was allowed, and its whole interval lies above the noise floor.
+    fn loses(&self, rule: &AcceptanceRule, floor: f64) -> bool {
+        self.ratio.is_some_and(|own| own.median > 1.0 + rule.revert_above && own.low > 1.0 + floor)
+    }
+}
+
+fn canonical(problems: &[RivalProblem]) -> impl Iterator<Item = &RivalProblem> {
+    problems.iter().filter(|one| one.canonical)
+}
+
+/// Why the candidate is slower. One that is slower on a problem and faster on others by more is a trade and not that.
+fn revert(rule: &AcceptanceRule, floor: f64, problems: &[RivalProblem]) -> Option<String> {
+    let slower: Vec<&RivalProblem> = canonical(problems).filter(|one| one.loses(rule, floor)).collect();
+    let sum: f64 = canonical(problems).filter_map(|one| one.ratio).map(|own| own.median.ln()).sum();
+    let worst = slower.first()?.ratio?;
+    let count = canonical(problems).count();
+    (sum > 0.0).then(|| {
+        format!(
+            "slower by more than {} on {} of {count} canonical problems (`{}`: {:+.1} %)",
+            share(rule.revert_above),
+            slower.len(),
+            slower[0].problem,
+            (worst.median - 1.0) * 100.0
+        )
+    })
+}
+
+/// Why the candidate is not accepted.
+fn refusal(rule: &AcceptanceRule, floor: f64, problems: &[RivalProblem]) -> Option<String> {
+    let count = canonical(problems).count();
+    let wanted = rule.on.min(count).max(1);
+    let gaining = canonical(problems).filter(|one| one.gains(rule, floor)).count();
+    if gaining < wanted {
+        return Some(format!(
+            "faster by {} with the interval above the noise floor of {} on {gaining} of {count} canonical problems; \
+             {wanted} are needed",
+            share(rule.accept),
+            share(floor)
+        ));
+    }
+    // Whatever does not gain must not lose.
+    let others = problems.iter().filter(|one| !one.gains(rule, floor));
+    let mut losses = others.filter_map(|one| one.ratio.map(|own| (one, own.high - 1.0)));
+    if let Some((one, loss)) = losses.find(|(_, loss)| *loss > WORSE_MAX) {
+        let (loss, most) = (share(loss), share(WORSE_MAX));
+        return Some(format!("`{}` may be slower by {loss}; at most {most} is borne", one.problem));
+    }
+    let least = 1.0 + claimable(floor);
+    for one in problems {
+        match one.tail {
+            None => return Some(format!("`{}` has too few samples to compare its p90", one.problem)),
+            Some(tail) if tail.low > least => {
+                let loss = share(tail.low - 1.0);
+                return Some(format!("the p90 of `{}` is worse by {loss} at least", one.problem));
+            }
+            Some(_) => {}
+        }
+    }
+    None
+}
+
+fn gains(rule: &AcceptanceRule, floor: f64, problems: &[RivalProblem]) -> String {
+    let gaining = canonical(problems).filter(|one| one.gains(rule, floor)).count();
+    let count = canonical(problems).count();
+    format!("faster by {} or more on {gaining} of {count} canonical problems", share(rule.accept))
+}
+
+/// Whether no canonical problem is slower by more than is allowed. Under a noise floor above that, only an interval
+/// that lies wholly below it shows so.
+fn not_slower(rule: &AcceptanceRule, floor: f64, problems: &[RivalProblem]) -> Option<bool> {
+    if canonical(problems).any(|one| one.loses(rule, floor)) {
+        return Some(false);
+    }
+    let is_shown = |one: &RivalProblem| {
+        floor <= rule.revert_above || one.ratio.is_some_and(|own| own.high <= 1.0 + rule.revert_above)
+    };
+    canonical(problems).all(is_shown).then_some(true)
+}
+
+/// `0.034` as `3.4 %`.
+fn share(value: f64) -> String {
+    let percent = (value * 1000.0).round() / 10.0;
+    format!("{percent} %")
+}
+
+/// The 95 % interval of candidate's p90 / rival's p90, from the samples of both; `None` for too few. Deterministic for
+/// a seed.
+pub fn tail_ratio(candidate_ns: &[f64], rival_ns: &[f64], seed: u64) -> Option<Interval> {
+    if candidate_ns.len().min(rival_ns.len()) < TAIL_SAMPLES_MIN {
+        return None;
+    }
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut resampled = |samples: &[f64]| {
+        let drawn: Vec<f64> = samples.iter().map(|_| samples[below(&mut random, samples.len())]).collect();
+        quantile(&sorted(&drawn), 0.9)
+    };
+    let ratios: Vec<f64> =
+        (0..TAIL_RESAMPLES).map(|_| resampled(candidate_ns) / resampled(rival_ns)).collect();
+    let ratios = sorted(&ratios);
+    let interval = Interval { low: quantile(&ratios, 0.025), high: quantile(&ratios, 0.975) };
+    (interval.low.is_finite() && interval.high.is_finite()).then_some(interval)
+}
+
+#[cfg(test)]
+mod tests {
+    use rand_chacha::rand_core::Rng;
+
+    use super::*;
+    use crate::stats::median;
+    use crate::{noise, paired};
+
+    const RULE: AcceptanceRule = AcceptanceRule { accept: 0.03, on: 2, revert_above: 0.02 };
+    const FLAT: Interval = Interval { low: 0.99, high: 1.01 };
+
+    fn problem(median: f64, width: f64) -> RivalProblem {
+        let ratio = TimeRatio { median, low: median - width, high: median + width };
+        RivalProblem { problem: "p".into(), canonical: true, ratio: Some(ratio), tail: Some(FLAT) }
+    }
+
+    fn found(problems: Vec<RivalProblem>) -> RivalFindings {
+        RivalFindings {
+            correct: true,
+            missing: Vec::new(),
+            is_same_code: false,
+            not_compared: None,
+            noise_floor: Some(0.002),
+            problems,
+        }
+    }
+
+    #[track_caller]
+    fn check(found: RivalFindings, decision: RivalDecision, not_slower: Option<bool>, why: &str) {
+        let ruling = decide(&RULE, &found);
+        assert_eq!((ruling.decision, ruling.not_slower), (decision, not_slower), "{}", ruling.why);
+        assert!(ruling.why.contains(why), "no `{why}` in: {}", ruling.why);
+    }
+
+    #[test]
+    fn what_says_nothing_about_speed_is_rejected() {
+        use RivalDecision::Reject;
+        let fast = || found(vec![problem(0.5, 0.01), problem(0.5, 0.01)]);
+        check(RivalFindings { correct: false, ..fast() }, Reject, Some(false), "gates");
+        check(RivalFindings { missing: vec!["honesty".into()], ..fast() }, Reject, None, "honesty");
+        check(
+            RivalFindings { is_same_code: true, ..fast() },
+            Reject,
+            Some(true),
+            "same machine code and launches",
+        );
+        check(RivalFindings { not_compared: Some("no rival".into()), ..fast() }, Reject, None, "no rival");
+        check(RivalFindings { noise_floor: None, ..fast() }, Reject, None, "noise floor could not");
+        check(RivalFindings { noise_floor: Some(f64::NAN), ..fast() }, Reject, None, "noise floor could not");
+        check(found(Vec::new()), Reject, None, "no problem");
+        let lost = RivalProblem { ratio: None, ..problem(0.5, 0.01) };
+        check(found(vec![problem(0.5, 0.01), lost]), Reject, None, "could not be compared");
+    }
+
+    #[test]
+    fn gains_are_needed_on_enough_canonical_problems() {
+        use RivalDecision::{Keep, Reject};
+        let yes = Some(true);
+        check(found(vec![problem(0.95, 0.005), problem(0.95, 0.005)]), Keep, yes, "on 2 of 2");
+        check(found(vec![problem(0.95, 0.005), problem(0.98, 0.005)]), Reject, yes, "on 1 of 2");
+        // One canonical problem is all of them.
+        check(found(vec![problem(0.95, 0.005)]), Keep, yes, "on 1 of 1");
+        let other = RivalProblem { canonical: false, ..problem(0.9, 0.01) };
+        check(found(vec![problem(1.0, 0.005), other.clone()]), Reject, yes, "on 0 of 1");
+        check(found(vec![problem(0.95, 0.005), other]), Keep, yes, "on 1 of 1");
+        // The interval reaches into the noise.
+        check(found(vec![problem(0.95, 0.0495)]), Reject, yes, "on 0 of 1");
+        let noisy = RivalFindings { noise_floor: Some(0.1), ..found(vec![problem(0.95, 0.005)]) };
+        check(noisy, Reject, yes, "noise floor of 10 %");
+    }
+
+    #[test]
+    fn losses_elsewhere_refuse() {
+        use RivalDecision::Reject;
+        let gains = [problem(0.9, 0.01), problem(0.9, 0.01)];
+        let with = |other: RivalProblem| found(gains.iter().cloned().chain([other]).collect());
+        check(with(problem(1.01, 0.015)), Reject, Some(true), "may be slower by 2.5 %");
+        let other = RivalProblem { canonical: false, ..problem(1.01, 0.015) };
+        check(with(other), Reject, Some(true), "may be slower by 2.5 %");
+        check(with(problem(1.01, 0.005)), RivalDecision::Keep, Some(true), "on 2 of 3");
+        let tail = |low, high| RivalProblem { tail: Some(Interval { low, high }), ..problem(0.9, 0.01) };
+        check(with(tail(1.04, 1.2)), Reject, Some(true), "p90");
+        check(with(tail(1.004, 1.2)), RivalDecision::Keep, Some(true), "on 3 of 3");
+        check(with(RivalProblem { tail: None, ..problem(0.9, 0.01) }), Reject, Some(true), "too few samples");
+        // A trade: slower on one problem, and faster by more on the others.
+        check(with(problem(1.1, 0.01)), Reject, Some(false), "may be slower by 11 %");
+    }
+
+    #[test]
+    fn slower_asks_to_go_back() {
+        use RivalDecision::{Reject, Revert};
+        check(found(vec![problem(3.0, 0.1)]), Revert, Some(false), "(`p`: +200.0 %)");
+        check(found(vec![problem(1.03, 0.005), problem(1.0, 0.005)]), Revert, Some(false), "on 1 of 2");
+        check(found(vec![problem(1.015, 0.005)]), Reject, Some(true), "on 0 of 1");
+        // Not beyond the noise.
+        check(found(vec![problem(1.03, 0.03)]), Reject, Some(true), "on 0 of 1");
+        let noisy = RivalFindings { noise_floor: Some(0.05), ..found(vec![problem(1.03, 0.005)]) };
+        check(noisy, Reject, None, "on 0 of 1");
+        let other = RivalProblem { canonical: false, ..problem(3.0, 0.1) };
+        check(found(vec![problem(1.0, 0.001), other]), Reject, Some(true), "on 0 of 1");
+    }
+
+    #[test]
+    fn tails_of_a_few_samples_are_not_compared() {
+        let samples: Vec<f64> = (0..200).map(|at| 100.0 + f64::from(at * 37 % 101) / 50.0).collect();
+        assert_eq!(tail_ratio(&samples[..19], &samples, 1), None);
+        let same = tail_ratio(&samples, &samples, 1).unwrap();
+        assert!(same.low <= 1.0 && same.high >= 1.0, "{same:?}");
+        let slow: Vec<f64> = samples.iter().map(|own| own * 1.5).collect();
+        assert!(tail_ratio(&slow, &samples, 1).unwrap().low > 1.4);
+    }
+
+    /// A draw from the normal distribution with this standard deviation.
+    fn normal(random: &mut ChaCha8Rng, deviation: f64) -> f64 {
+        let uniform = |random: &mut ChaCha8Rng| (f64::from(random.next_u32()) + 0.5) / 4_294_967_296.0;
+        let (one, two) = (uniform(random), uniform(random));
+        deviation * (-2.0 * one.ln()).sqrt() * (std::f64::consts::TAU * two).cos()
+    }
+
+    /// How many of `runs` comparisons are accepted: three problems, 1 % noise in each block and sample.
+    fn accepted(runs: u64, gain: f64) -> usize {
+        let noise_of = |random: &mut ChaCha8Rng, count: usize, center: f64| -> Vec<f64> {
+            (0..count).map(|_| center + normal(random, 0.01)).collect()
+        };
+        let one = |seed: u64| {
+            let random = &mut ChaCha8Rng::seed_from_u64(seed);
+            let center = -(1.0 + gain).ln();
+            let series: Vec<Vec<Vec<f64>>> =
+                (0..3).map(|_| (0..3).map(|_| noise_of(random, 16, center)).collect()).collect();
+            let medians = series.iter().map(|own| median(&own.concat()));
+            // Without medians that are low enough nothing is accepted, whatever the intervals are.
+            if medians.filter(|median| (-median).exp() >= 1.0 + RULE.accept).count() < RULE.on {
+                return false;
+            }
+            let mut floor = 0.0_f64;
+            for _ in 0..3 {
+                let equal = (0..2).map(|_| noise_of(random, 12, 0.0)).collect();
+                floor = floor.max(noise::floor(equal, seed).floor);
+            }
+            let problems = series.iter().map(|blocks| {
+                let compared = paired::compare(blocks, floor, seed);
+                let samples = |random: &mut ChaCha8Rng, center: f64| -> Vec<f64> {
+                    noise_of(random, 100, center).into_iter().map(f64::exp).collect()
+                };
+                let (own, rival) = (samples(random, center), samples(random, 0.0));
+                let (median, low, high) = (compared.log_ratio.exp(), compared.low.exp(), compared.high.exp());
+                let tail = tail_ratio(&own, &rival, seed);
+                RivalProblem { tail, ratio: Some(TimeRatio { median, low, high }), ..problem(1.0, 0.0) }
+            });
+            let found = RivalFindings { noise_floor: Some(floor), ..found(problems.collect()) };
+            decide(&RULE, &found).decision == RivalDecision::Keep
+        };
+        (0..runs).filter(|seed| one(*seed)).count()
+    }
+
+    #[test]
+    fn equal_rivals_are_hardly_ever_accepted() {
+        assert!(accepted(1_000, 0.0) <= 10);
+    }
+
+    #[test]
+    fn a_gain_of_five_percent_is_found() {
+        let runs = 60;
+        assert!(accepted(runs, 0.05) * 100 >= 95 * runs as usize);
+    }
+}

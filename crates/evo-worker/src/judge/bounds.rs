@@ -1,0 +1,514 @@
+//! From an answer to the numbers that an output is compared with, rule by rule of `compare`.
+//!
+//! Every number is a share of the answer's own size, or a multiple of the error that a trusted computation or the
+//! reference itself makes on the same inputs.
+
+use evo_device::device::Tolerance;
+use evo_protocol::check::GateCheck;
+use evo_protocol::dtype::DType;
+use evo_protocol::worker::{CheckPlan, ReferencePlan};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::element::{self, Precision};
+use super::inputs::Family;
+use super::perturb::{FEW, SHARE_MAX};
+use super::reference::{ReferenceAnswer, finite_sums, max_abs, pair_sums};
+
+/// Error of the trusted computation against fp64.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TrustedError {
+    /// Largest absolute error.
+    pub max: f64,
+    /// ‖error‖ (Frobenius).
+    pub norm: f64,
+    /// Mean signed error.
+    #[serde(default)]
+    pub mean: f64,
+    /// ⟨error, expected⟩ / ⟨expected, expected⟩.
+    #[serde(default)]
+    pub slope: f64,
+}
+
+/// What the policy needs to know of an expected output.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AnswerScale {
+    pub elements: u64,
+    /// Root mean square of the finite values.
+    pub rms: f64,
+    pub max: f64,
+    /// Root mean square of the distance from the mean: what the inputs decide.
+    pub spread: f64,
+    /// Elements whose expected value is finite.
+    pub finite: u64,
+    /// √(n Σ expected⁴) / Σ expected²: 1 where all elements are alike, large where a few outweigh the rest.
+    #[serde(default)]
+    pub tail: f64,
+    /// No error allowed.
+    pub exact: bool,
+    pub noise_max: f64,
+    pub noise_rms: f64,
+    /// Elements that rounding alone decides.
+    #[serde(default)]
+    pub jumps: u64,
+    pub trusted: Option<TrustedError>,
+    /// The error of the reference kernel in single precision, uncertain elements left out.
+    #[serde(default)]
+    pub single: Option<TrustedError>,
+    /// How many elements are far less certain than the others.
+    #[serde(default)]
+    pub uncertain: u64,
+    /// The largest allowance of one of them.
+    #[serde(default)]
+    pub uncertain_max: f64,
+}
+
+impl AnswerScale {
+    /// Measures an answer.
+    pub fn of(answer: &ReferenceAnswer) -> AnswerScale {
+        let max = max_abs(&answer.expected);
+        let [finite, sum] = finite_sums(&answer.expected, |value| [1.0, value]);
+        let (count, mean) = (finite.max(1.0), sum / finite.max(1.0));
+        // Scaled where powers would overflow early.
+        let largest = if max > 0.0 { max } else { 1.0 };
+        let [square, distance, scaled_square, scaled_fourth] = finite_sums(&answer.expected, |value| {
+            let scaled = (value / largest) * (value / largest);
+            [value * value, (value - mean) * (value - mean), scaled, scaled * scaled]
+        });
+        AnswerScale {
+            elements: answer.expected.len() as u64,
+            rms: (square / count).sqrt(),
+            max,
+            spread: (distance / count).sqrt(),
+            finite: finite as u64,
+            // How much a few elements outweigh the rest.
+            tail: if max > 0.0 { (finite * scaled_fourth).sqrt() / scaled_square } else { 1.0 },
+            exact: answer.exact,
+            noise_max: answer.noise.max,
+            noise_rms: answer.noise.rms,
+            jumps: answer.jumps,
+            trusted: answer.trusted.as_ref().map(|trusted| trusted_error(trusted, &answer.expected)),
+            single: answer.single.as_ref().map(|single| single_error(single, answer)),
+            uncertain: answer.uncertain.len() as u64,
+            uncertain_max: answer.uncertain.iter().map(|(_, allowed)| *allowed).fold(0.0, f64::max),
+        }
+    }
+}
+
+fn single_error(single: &[f64], answer: &ReferenceAnswer) -> TrustedError {
+    let mut certain = single.to_vec();
+    for (index, _) in &answer.uncertain {
+        certain[*index as usize] = answer.expected[*index as usize];
+    }
+    trusted_error(&certain, &answer.expected)
+}
+
+fn trusted_error(trusted: &[f64], expected: &[f64]) -> TrustedError {
+    let error = |t: f64, e: f64| if t.is_finite() && e.is_finite() { t - e } else { 0.0 };
+    let [square, sum, dot, size] = pair_sums(trusted, expected, |t, e| {
+        let error = error(t, e);
+        let e = if t.is_finite() && e.is_finite() { e } else { 0.0 };
+        [error * error, error, error * e, e * e]
+    });
+    let pairs = trusted.par_iter().zip(expected);
+    let max = pairs.with_min_len(CHUNK).map(|(t, e)| error(*t, *e).abs()).reduce(|| 0.0, f64::max);
+    let slope = if size > 0.0 { dot / size } else { 0.0 };
+    TrustedError { max, norm: square.sqrt(), mean: sum / expected.len().max(1) as f64, slope }
+}
+
+/// Elements that one task looks at.
+const CHUNK: usize = 1 << 16;
+
+/// The numbers that an output is compared with.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Bounds {
+    /// Rule 2.
+    pub tolerance: Tolerance,
+    /// Rule 2: how many elements may be outside.
+    pub jumps: u64,
+    /// Rule 3: largest ‖error‖.
+    pub norm: f64,
+    /// Rule 4: largest error of an element.
+    pub max: Option<f64>,
+    /// Rule 5: largest ‖error‖ of a block beside its size.
+    pub block: Option<BlockBound>,
+    /// Rule 6.
+    pub bias: Option<BiasBound>,
+    /// Rule 7: largest ‖error‖ of an output that depends on its inputs.
+    pub varied: Option<f64>,
+}
+
+/// Rule 5.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct BlockBound {
+    /// Elements of a block.
+    pub elements: u64,
+    /// Largest ‖error‖ / (‖expected‖ + floor·√elements).
+    pub ratio: f64,
+    /// What an element may miss in a block of zeros, as a size of the answer.
+    pub floor: f64,
+}
+
+/// Rule 6: what is left of the mean error and of the error's slope when rounding has averaged out.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct BiasBound {
+    /// Of |Σ error| / n, in units of the output.
+    pub mean: f64,
+    /// Of |⟨error, expected⟩| / ⟨expected, expected⟩.
+    pub slope: f64,
+    /// Standard errors of the slope beside those of an answer whose elements are all alike.
+    pub tail: f64,
+}
+
+/// Default shares by data type, for references without a trusted computation.
+struct ToleranceShares {
+    atol: f64,
+    rtol: f64,
+    norm: f64,
+    /// Relative error that may be the same in all elements: approximate exp and reciprocals have a little.
+    bias: f64,
+    /// Spacings allowed for approximate exp, division and reordering, in units of rounding.
+    units: f64,
+}
+
+fn shares(dtype: DType) -> ToleranceShares {
+    match dtype {
+        // Rounding the output alone gives a norm of 2e-4 (f16) and 1.7e-3 (bf16). Twice that is usual, since
+        // kernels and references may round on the way as well.
+        DType::F16 => ToleranceShares { atol: 1e-2, rtol: 1e-2, norm: 1e-3, bias: 6e-5, units: 2.0 },
+        DType::Bf16 => ToleranceShares { atol: 5e-2, rtol: 5e-2, norm: 8e-3, bias: 5e-4, units: 2.0 },
+        // A chain of a thousand f32 additions has a norm of about 2e-6; rounding to 14 bits has 2e-5.
+        DType::F32 => ToleranceShares { atol: 1e-4, rtol: 1e-4, norm: 1e-5, bias: 2.5e-6, units: 64.0 },
+        // The same multiples of rounding as f32, and some more for references in another order.
+        _ => ToleranceShares { atol: 5e-13, rtol: 5e-13, norm: 5e-14, bias: 1e-14, units: 64.0 },
+    }
+}
+
+/// Errors of a sum grow with the root of its length: from this length on the default shares grow too.
+const LENGTH: f64 = 65_536.0;
+/// The same for sums of equal or sorted terms.
+const LENGTH_ALIKE: f64 = 4096.0;
+/// Terms that a chain of sums has at least, as a root: a few hundred are within what the shares allow.
+const CHAIN: f64 = 16.0;
+/// Rule 5: a row's error varies more than the whole output's.
+const BLOCK_FACTOR: f64 = 4.0;
+/// Rule 5: elements this far below the output's root mean square count as nothing.
+const BLOCK_FLOOR: f64 = 0.05;
+/// Rows shorter than this, and longer than that, are not looked at row by row.
+const BLOCK_MIN: u64 = 8;
+const BLOCK_MAX: u64 = 1 << 16;
+/// Integers that rounding decides: how many more of them there may be than the reference showed.
+const JUMPS_FACTOR: u64 = 2;
+/// Rule 7: the share of the answer's variation that the error may take.
+const UNEXPLAINED: f64 = 0.5;
+
+/// The bounds of integers and of data that only moves.
+fn exact(scale: &AnswerScale) -> Bounds {
+    // Few runs of the reference do not show all jumps.
+    let jumps = JUMPS_FACTOR * scale.jumps;
+    match scale.jumps {
+        0 => Bounds { max: Some(0.0), ..Bounds::default() },
+        _ => Bounds { jumps, norm: f64::INFINITY, ..Bounds::default() },
+    }
+}
+
+/// Rule 5, for plain inputs.
+fn rows(shape: OutputShape, scale: &AnswerScale, relative_norm: f64) -> Option<BlockBound> {
+    let is_row = (BLOCK_MIN..=BLOCK_MAX).contains(&shape.row) && shape.row < scale.elements;
+    is_row.then_some(BlockBound {
+        elements: shape.row,
+        ratio: BLOCK_FACTOR * relative_norm,
+        floor: BLOCK_FLOOR * scale.rms,
+    })
+}
+
+/// Rule 6, for plain inputs; `known` is the error of an honest computation.
+fn bias(
+    scale: &AnswerScale,
+    (share, noise): (f64, f64),
+    known: Option<TrustedError>,
+    smallest: f64,
+) -> Option<BiasBound> {
+    let (mean, slope) = known.map_or((0.0, 0.0), |own| (own.mean.abs(), own.slope.abs()));
+    // Answers that are nearly equal round alike, and then rounding is a bias.
+    (scale.spread > 0.1 * scale.rms).then(|| BiasBound {
+        mean: share * scale.rms + noise + 3.0 * mean,
+        slope: share + noise / scale.rms.max(smallest) + 3.0 * slope,
+        tail: scale.tail.max(1.0),
+    })
+}
+
+/// What single precision may cost a kernel beside the reference: the same angle by another formula, the same sum in
+/// another order, is a few times as far off.
+const SINGLE: f64 = 8.0;
+/// The least norm of errors that an output is held to where single precision costs the reference less, in units of
+/// rounding: other orders of a sum, approximate exp and reciprocals stay below, and rounding an operand to 16 bits is
+/// above.
+const STRICT_NORM: f64 = 40.0;
+/// The same for an error that all elements share.
+const STRICT_BIAS: f64 = 16.0;
+
+/// The same for bf16, whose default allows for a reference that rounds on the way too.
+const BIAS_SHOWN: f64 = 1.5e-4;
+/// So many uncertain elements come with one that looks certain by luck, and no more than so many are excused.
+const PER_LUCKY: u64 = 16;
+const LUCKY_MAX: u64 = 2;
+
+/// Rule 3 where values are equal or sorted and no computation of the same kind is known: a running mean rounds the same
+/// way at each of its steps, and is a hundred times as far off as the sum of a reference.
+const STRESS_ALIKE: f64 = 100.0;
+
+/// Types whose shares leave room for that: of halves 100 times the share is a tenth of the answer.
+fn alike(dtype: DType) -> bool {
+    matches!(dtype, DType::F32 | DType::F64)
+}
+
+/// Spacings of subnormal numbers by which honest kernels may differ where only one input is subnormal.
+const FEW_SUBNORMALS: f64 = 4096.0;
+
+/// What the bounds of an output depend on beside its answer.
+#[derive(Clone, Copy, Debug)]
+pub struct OutputShape {
+    pub dtype: DType,
+    pub family: Family,
+    /// Elements of its last extent: a row.
+    pub row: u64,
+    /// How many input elements there are for each element of the output: about the length of its sums.
+    pub length: f64,
+    /// Whether every floating-point buffer is f32: halves may meet in a tensor core, which rounds sums down.
+    pub all_f32: bool,
+    /// The second kind of the subnormal family: all other inputs are plain.
+    pub one_is_subnormal: bool,
+}
+
+/// The noise of a user's reference, larger for long sums. The last bits of the inputs do not show all that a chain of sums
+/// adds in f32: its partial sums are larger than their terms by the root of their number.
+fn with_chains(check: &CheckPlan, shape: OutputShape, scale: &AnswerScale) -> AnswerScale {
+    // Single precision shows what a chain costs, if there are outputs enough.
+    let shown = scale.single.is_some() && scale.elements >= FEW as u64;
+    let own = check.reference.is_own() && !shown;
+    let chain = if own { (shape.length.sqrt() / CHAIN).max(1.0) } else { 1.0 };
+    let (noise_max, noise_rms) = (scale.noise_max * chain, scale.noise_rms * chain);
+    AnswerScale { noise_max, noise_rms, ..scale.clone() }
+}
+
+/// How errors grow with the length of a sum. Equal or sorted terms round alike, and their errors add up instead of
+/// canceling.
+fn growth(shape: OutputShape) -> f64 {
+    match shape.family {
+        Family::Constant | Family::Ramp => (shape.length / LENGTH_ALIKE).max(1.0),
+        _ => (shape.length / LENGTH).sqrt().max(1.0),
+    }
+}
+
+/// By how many times the norm of a stress family's errors may be larger than that of plain inputs.
+fn norm_stress(check: &CheckPlan, shape: OutputShape) -> f64 {
+    match shape.family {
+        Family::Normal => 1.0,
+        Family::Constant | Family::Ramp if check.reference.is_own() && alike(shape.dtype) => STRESS_ALIKE,
+        _ => 10.0,
+    }
+}
+
+/// What an element may miss whatever its size: a few subnormal spacings, because where the answer is zero every relative
+/// bound is zero too.
+fn smallest(check: &CheckPlan, shape: OutputShape, scale: &AnswerScale, precision: &Precision) -> f64 {
+    // fp64 holds what underflows on the way in a smaller type, so there a few times the smallest normal number may be 0.
+    let wide = check.reference_f64 || matches!(check.reference, ReferencePlan::Builtin { .. });
+    match shape.family == Family::Subnormal && wide {
+        // Nothing small is multiplied by anything small there, and the build in single precision shows the rest.
+        true if shape.one_is_subnormal && scale.single.is_some() => FEW_SUBNORMALS * precision.smallest,
+        true => 2.0 * precision.smallest / precision.unit,
+        false => 4.0 * precision.smallest,
+    }
+}
+
+/// The bounds for one output of one case.
+pub fn bounds(check: &CheckPlan, shape: OutputShape, scale: &AnswerScale) -> Bounds {
+    let OutputShape { dtype, family, .. } = shape;
+    let scale = &with_chains(check, shape, scale);
+    // Integers and data movement do not round, so nothing but equality is right.
+    let Some(precision) = element::precision(dtype).filter(|_| !scale.exact) else {
+        return exact(scale);
+    };
+    let count = scale.finite.max(1) as f64;
+    let size = scale.rms * count.sqrt();
+    let smallest = smallest(check, shape, scale, &precision);
+    let trusted = scale.trusted.filter(|_| check.trusted_factor > 0.0);
+    let cost = SingleCost::of(check, shape, scale, size);
+    let strict = cost.filter(|own| own.is_strict);
+    let shares = shares_at(shape, &precision, cost);
+    let (max, norm) = match trusted {
+        Some(trusted) => {
+            let slack = slack(&precision, shares.units, family, dtype);
+            let max = check.trusted_factor * trusted.max + slack * scale.max + scale.noise_max + smallest;
+            // A trusted computation may be exact by luck, above all on a small output. Plain rounding must
+            // pass even then.
+            let floor = slack / 2.0 * (1.0 + 2.0 / count.sqrt()) * size;
+            let norm = (check.trusted_factor * trusted.norm).max(floor)
+                + (scale.noise_rms + smallest) * count.sqrt();
+            (Some(max), norm)
+        }
+        None => {
+            // Both sides round, and the stress families amplify that rounding.
+            let stress = norm_stress(check, shape);
+            let slack = slack(&precision, shares.units, family, dtype);
+            let max = strict.map(|own| own.max + slack * scale.max + scale.noise_max + smallest);
+            let norm = (stress * shares.norm * size).max(cost.map_or(0.0, |own| own.norm));
+            (max, norm + (scale.noise_rms + smallest) * count.sqrt())
+        }
+    };
+    let stress = if trusted.is_none() && family != Family::Normal { 10.0 } else { 1.0 };
+    let relative = (stress * shares.atol * scale.rms + scale.noise_max).max(max.unwrap_or(0.0)) + smallest;
+    let relative = relative.max(cost.map_or(0.0, |own| own.max + scale.noise_max));
+    let tolerance = tolerance(check, family, Tolerance { atol: relative, rtol: stress * shares.rtol }, scale);
+    // A declared tolerance says how accurate the kernel means to be, a table with few entries for example.
+    let declared = check.atol.unwrap_or(0.0) * count.sqrt() + check.rtol.unwrap_or(0.0) * size;
+    let norm = norm.max(declared);
+    let plain = family == Family::Normal && count >= 64.0;
+    let relative_norm = if size > 0.0 { norm / size } else { 0.0 };
+    let block = rows(shape, scale, relative_norm).filter(|_| plain);
+    let declared = if size > 0.0 { declared / size } else { 0.0 };
+    let share = shares.bias.max(declared / 2.0);
+    let known = trusted.or(scale.single.filter(|_| cost.is_some()));
+    // The last bits of inputs move answers to both sides, and single precision has shown what leans.
+    let noise = if cost.is_some() { 0.0 } else { scale.noise_rms };
+    let bias = bias(scale, (share, noise), known, smallest).filter(|_| plain);
+    let resolution = (4.0 * precision.unit * scale.rms + scale.noise_rms + smallest) * count.sqrt();
+    let varied = plain.then(|| (UNEXPLAINED * scale.spread * count.sqrt()).max(resolution));
+    let lucky = lucky(family, scale).filter(|_| max.is_none());
+    let jumps = lucky.map_or(0, |own| own.elements);
+    let max = max.or(lucky.map(|own| own.error.max(tolerance.atol + tolerance.rtol * scale.max)));
+    Bounds { tolerance, jumps, norm, max, block, bias, varied }
+}
+
+/// Elements that the reference in single precision met by luck.
+#[derive(Clone, Copy, Debug)]
+struct Lucky {
+    elements: u64,
+    /// What one of them may miss.
+    error: f64,
+}
+
+/// Where a few large inputs stand among small ones, the elements that they reach are uncertain, and the error in single
+/// precision, which tells them apart, is small by chance at some. Other last bits of the inputs do not help where the
+/// error is that of an angle or a weight, which the inputs do not move.
+fn lucky(family: Family, scale: &AnswerScale) -> Option<Lucky> {
+    let elements = (scale.uncertain / PER_LUCKY).min(LUCKY_MAX);
+    (family != Family::Normal && elements > 0).then_some(Lucky { elements, error: scale.uncertain_max })
+}
+
+/// The shares of an output, with what its sums' lengths and the reference in single precision change in them.
+fn shares_at(shape: OutputShape, precision: &Precision, cost: Option<SingleCost>) -> ToleranceShares {
+    let (own, growth) = (shares(shape.dtype), growth(shape));
+    let (mut norm, mut bias) = (own.norm * growth, own.bias * growth);
+    if cost.is_some_and(|own| own.is_strict) {
+        (norm, bias) = (STRICT_NORM * precision.unit * growth, STRICT_BIAS * precision.unit * growth);
+    }
+    if cost.is_some() && shape.dtype == DType::Bf16 {
+        // The reference has shown what rounding on the way leans to.
+        bias = bias.min(BIAS_SHOWN);
+    }
+    ToleranceShares { norm, bias, ..own }
+}
+
+/// What single precision may cost a kernel in a case: a few times what it costs the reference.
+#[derive(Clone, Copy, Debug)]
+struct SingleCost {
+    max: f64,
+    norm: f64,
+    /// Whether that says enough to judge more strictly than by the default shares.
+    is_strict: bool,
+}
+
+impl SingleCost {
+    fn of(check: &CheckPlan, shape: OutputShape, scale: &AnswerScale, size: f64) -> Option<SingleCost> {
+        let judged = check.trusted_factor > 0.0 && check.checks.include(GateCheck::SinglePrecision);
+        let own = scale.single.filter(|_| judged)?;
+        let many = scale.elements >= FEW as u64;
+        let plain = shape.family == Family::Normal;
+        // A reference that takes another branch in f32 must not open the gate.
+        let most = if plain && many { SHARE_MAX * size } else { f64::INFINITY };
+        let declared = check.atol.is_some() || check.rtol.is_some() || check.fast_math;
+        let exact = shape.all_f32 && !declared && scale.uncertain == 0;
+        Some(SingleCost {
+            max: SINGLE * own.max,
+            norm: (SINGLE * own.norm).min(most),
+            is_strict: plain && many && exact,
+        })
+    }
+}
+
+/// Rule 2: what the file declares, or else what the answer's size gives.
+fn tolerance(check: &CheckPlan, family: Family, derived: Tolerance, scale: &AnswerScale) -> Tolerance {
+    match (check.atol, check.rtol) {
+        (None, None) => derived,
+        (atol, rtol) => {
+            // Declared for the kernel; the reference's own error comes on top.
+            let own = atol.unwrap_or(0.0) + scale.noise_max;
+            // An absolute tolerance is meant for the file's own inputs; other families scale.
+            let atol = if family == Family::Normal { own } else { own.max(derived.atol) };
+            Tolerance { atol, rtol: rtol.unwrap_or(0.0) }
+        }
+    }
+}
+
+/// Rounding that any order of f32 operations may show, relative to the output.
+fn slack(precision: &Precision, units: f64, family: Family, dtype: DType) -> f64 {
+    // Equal or sorted terms round the same way again and again: the errors of a sum add up instead of
+    // canceling.
+    let biased = matches!(family, Family::Constant | Family::Ramp) && dtype == DType::F32;
+    units * precision.unit * if biased { 8.0 } else { 1.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use evo_device::device::Comparison;
+    use evo_protocol::check::CheckSet;
+
+    use super::*;
+    use crate::judge::compare::{Breach, breach};
+    use crate::judge::reference::testing::check_plan;
+
+    #[test]
+    fn few_elements_may_look_certain_by_luck_where_many_are_not() {
+        let kernel = CheckPlan { reference: ReferencePlan::Kernel, ..check_plan("") };
+        let found = |family: Family, uncertain: u64, mismatches: u64, error: f64| {
+            let scale = AnswerScale {
+                elements: 4096,
+                finite: 4096,
+                rms: 1.0,
+                max: 1000.0,
+                tail: 1.0,
+                single: Some(Default::default()),
+                uncertain,
+                uncertain_max: 2.0,
+                noise_rms: 1.0,
+                ..AnswerScale::default()
+            };
+            let comparison = Comparison {
+                elements: 4096,
+                mismatches,
+                error_square_sum: mismatches as f64 * error * error,
+                abs_error_max: error,
+                ..Comparison::default()
+            };
+            let shape = OutputShape {
+                dtype: DType::F32,
+                family,
+                row: 64,
+                length: 1.0,
+                all_f32: true,
+                one_is_subnormal: false,
+            };
+            let bounds = bounds(&kernel, shape, &scale);
+            breach(&comparison, None, &bounds, CheckSet::default())
+        };
+        assert_eq!(found(Family::Spikes, 40, 2, 1.9), None);
+        assert_eq!(found(Family::Spikes, 40, 3, 1.9), Some(Breach::Elements));
+        assert_eq!(found(Family::Spikes, 16, 2, 1.9), Some(Breach::Elements));
+        assert_eq!(found(Family::Spikes, 15, 1, 1.9), Some(Breach::Elements));
+        assert_eq!(found(Family::Spikes, 40, 1, 3.0), Some(Breach::Trusted), "beyond what any may miss");
+        assert_eq!(found(Family::Normal, 40, 1, 1.9), Some(Breach::Elements));
+    }
+}

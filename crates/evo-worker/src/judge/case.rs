@@ -1,0 +1,133 @@
+//! A case: one problem with one seed and one input family.
+
+use std::collections::BTreeSet;
+
+use evo_protocol::check::GateCheck;
+use evo_protocol::device::DeviceError;
+use evo_protocol::plan::ProblemPlan;
+use evo_protocol::worker::{CheckPlan, Depth, SpecialValues};
+
+use super::inputs::{self, Family};
+use crate::judge::npy::task_error;
+
+/// One question to a kernel.
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub plan: ProblemPlan,
+    pub seed_index: u32,
+    pub family: Family,
+}
+
+impl Case {
+    /// The case that every variant meets first.
+    pub fn first(plan: &ProblemPlan) -> Case {
+        Case { plan: plan.clone(), seed_index: 0, family: Family::Normal }
+    }
+
+    /// `b1_h8_s512 seed 0 large`, for messages.
+    pub fn name(&self) -> String {
+        format!("{} seed {} {}", self.plan.name, self.seed_index, self.family.as_str())
+    }
+
+    /// Elements of all buffers: how big the case is.
+    pub fn elements(&self) -> u64 {
+        self.plan.buffers.iter().map(|buffer| buffer.elements()).sum()
+    }
+}
+
+/// The largest problem of at most so many elements meets the families that explore the data type's range; the
+/// smallest of all where none is so small. Others have no other values, and a large one's answers are expensive.
+const RANGE_ELEMENTS: u64 = 1 << 16;
+
+/// The cases of several problems. `Quick` runs one each. `Full` runs every seed with the file's own inputs
+/// and every other family once. Families vary the arithmetic and seeds vary the values; their product would
+/// find the same faults many times. `explored` says that this candidate has met the range of its data type. `Deep` adds
+/// zeros at the largest problem, where counters overflow and branches go one way only because very much is equal, and
+/// the other kind of sorted rows, which a long row shows best.
+pub fn cases(
+    check: &CheckPlan,
+    plans: &[&ProblemPlan],
+    depth: Depth,
+    explored: bool,
+) -> Result<Vec<Case>, DeviceError> {
+    let size = |plan: &&ProblemPlan| Case::first(plan).elements();
+    let small = plans.iter().filter(|plan| size(plan) <= RANGE_ELEMENTS).max_by_key(|plan| size(plan));
+    let chosen = small.or_else(|| plans.iter().min_by_key(|plan| size(plan))).filter(|_| !explored);
+    let mut out = Vec::new();
+    for plan in plans {
+        let explores = chosen.is_some_and(|chosen| std::ptr::eq(*chosen, *plan));
+        out.extend(cases_of(check, plan, depth, explores)?);
+    }
+    let largest = plans.iter().max_by_key(|plan| size(plan)).filter(|_| depth == Depth::Deep);
+    if let Some(plan) = largest {
+        let asked = families(check)?;
+        let further = [(Family::Zero, 0), (Family::Ramp, 1)].into_iter();
+        let further = further.filter(|(family, _)| asked.contains(family) && changes(plan, *family));
+        let further = further.map(|(family, seed_index)| Case { plan: (*plan).clone(), seed_index, family });
+        out.extend(
+            further.filter(|case| out.iter().all(|own| own.name() != case.name())).collect::<Vec<_>>(),
+        );
+    }
+    Ok(out)
+}
+
+fn changes(plan: &ProblemPlan, family: Family) -> bool {
+    plan.buffers.iter().any(|buffer| inputs::varies_in(buffer, family))
+}
+
+fn cases_of(
+    check: &CheckPlan,
+    plan: &ProblemPlan,
+    depth: Depth,
+    explores: bool,
+) -> Result<Vec<Case>, DeviceError> {
+    let mut out = vec![Case::first(plan)];
+    if depth == Depth::Quick {
+        return Ok(out);
+    }
+    let families = stress(check, plan, explores)?;
+    let case = |seed_index, family| Case { plan: plan.clone(), seed_index, family };
+    // Without random inputs every seed would repeat the same case.
+    if plan.buffers.iter().any(inputs::varies) && check.checks.include(GateCheck::MoreSeeds) {
+        out.extend((1..check.seeds).map(|index| case(index, Family::Normal)));
+    }
+    out.extend(families.into_iter().map(|family| case(0, family)));
+    Ok(out)
+}
+
+/// The families beside plain inputs that a problem is asked; those that explore the data type's range only on demand.
+pub(super) fn stress(
+    check: &CheckPlan,
+    plan: &ProblemPlan,
+    explores: bool,
+) -> Result<Vec<Family>, DeviceError> {
+    let families = families(check)?.into_iter().filter(|family| permitted(check, *family));
+    let families = families.filter(|family| explores || !family.explores_range());
+    let families = families.filter(|family| *family != Family::Normal && changes(plan, *family));
+    Ok(families.filter(|family| family.check().is_none_or(|own| check.checks.include(own))).collect())
+}
+
+/// Whether declared compiler options and the file leave a family's answer to the reference. Fast math may
+/// assume that there are no special values, and a build that flushes subnormals may lose them.
+fn permitted(check: &CheckPlan, family: Family) -> bool {
+    let special = check.special_values == SpecialValues::Reference;
+    match family {
+        Family::Special | Family::Huge | Family::Lowest => special && !check.fast_math,
+        // Float atomics, for which a file allows runs to differ, lose subnormal numbers on a GPU.
+        Family::Subnormal => special && !check.flushes_subnormals && check.deterministic,
+        _ => true,
+    }
+}
+
+fn families(check: &CheckPlan) -> Result<BTreeSet<Family>, DeviceError> {
+    if check.families.is_empty() {
+        return Ok(Family::ALL.into_iter().collect());
+    }
+    let parse = |name: &String| {
+        Family::parse(name).ok_or_else(|| {
+            let known: Vec<&str> = Family::ALL.iter().map(|family| family.as_str()).collect();
+            task_error(format!("no input family `{name}`\nhint: there are `{}`", known.join("`, `")))
+        })
+    };
+    check.families.iter().map(parse).collect()
+}

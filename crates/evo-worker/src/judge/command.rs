@@ -1,0 +1,363 @@
+//! A reference by command: a program of the task's gets a case and evo's inputs as `.npy` files, and writes the
+//! expected outputs.
+//!
+//! It is trusted code, but code: it has a deadline, a process group of its own and a capped log, and nothing that it
+//! does counts against a variant. No process of a variant is there while it runs (`foresight`), and its files lie in a
+//! folder that is removed before one is. Its answers stay in the cache, which a variant without fences could read.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use evo_protocol::device::DeviceError;
+use evo_protocol::dtype::DType;
+use evo_protocol::plan::{BufferPlan, ProblemPlan, Role};
+use evo_protocol::worker::{CommandReference, Phase};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::element;
+use super::expected::{NaiveReference, compared_as};
+use super::npy::{self, task_error};
+use super::perturb::NaiveAnswers;
+use super::run::PhaseSink;
+use evo_system::process::{
+    self, CappedLog, Conversation, DeathCause, Ended, ProcessGroup, RunLimits, signal_name,
+};
+use evo_system::scratch::{ScratchFolder, ScratchPlace};
+
+/// The version of what a command reads on its stdin.
+const VERSION: u32 = 1;
+/// Bytes kept of what a command prints, and letters and lines of it that a message shows.
+const LOG_MAX: usize = 64 << 10;
+const SAID_SHOWN: usize = 400;
+const LOG_LINES: usize = 8;
+const LINE_SHOWN: usize = 160;
+/// Between SIGTERM and SIGKILL.
+const GRACE: Duration = Duration::from_secs(2);
+/// How far two answers of a command to the same inputs may be apart, as a share of the largest element: threads may add
+/// in another order. The second is for answers in f32.
+const APART: f64 = 1e-9;
+const APART_SINGLE: f64 = 2e-6;
+
+/// Marks a failure of the command itself: a task that leaves a case unanswered is something else.
+const EVIDENCE: &str = "reference_command";
+
+/// What a command reads: one object for each case.
+#[derive(Debug, Serialize)]
+struct CommandCase<'a> {
+    schema: &'static str,
+    version: u32,
+    /// Problem, seed and input family, for messages.
+    case: &'a str,
+    problem: &'a str,
+    sizes: &'a BTreeMap<String, i64>,
+    scalars: BTreeMap<&'a str, Value>,
+    inputs: BTreeMap<&'a str, CommandArray>,
+    outputs: BTreeMap<&'a str, CommandArray>,
+}
+
+/// A `.npy` file.
+#[derive(Debug, Serialize)]
+struct CommandArray {
+    path: PathBuf,
+    /// NumPy's name of the element type in the file.
+    dtype: &'static str,
+    shape: Vec<u64>,
+}
+
+/// What a serving command answers.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ServeAnswer {
+    Done,
+    Failed(String),
+}
+
+type Talk = Conversation<Value, ServeAnswer>;
+
+/// Where commands run.
+#[derive(Debug)]
+pub(super) struct CommandDesk {
+    /// Absent where nothing is cached: then files lie in the system's folder for temporary ones.
+    place: Option<ScratchPlace>,
+    /// A command that serves, until `rest`.
+    running: Option<(CommandReference, Talk)>,
+}
+
+impl CommandDesk {
+    pub(super) fn new(cache: Option<&Path>) -> CommandDesk {
+        CommandDesk { place: cache.map(|cache| ScratchPlace::new(cache.join("reference"))), running: None }
+    }
+
+    /// Ends a command that serves.
+    pub(super) fn rest(&mut self) {
+        self.running = None;
+    }
+
+    fn folder(&self) -> io::Result<OwnScratch> {
+        match &self.place {
+            Some(place) => {
+                // What killed workers left.
+                place.sweep();
+                place.folder().map(OwnScratch::Cache)
+            }
+            None => tempfile::Builder::new().prefix("evo-reference-").tempdir().map(OwnScratch::System),
+        }
+    }
+
+    /// One case in a process of its own.
+    fn run(&self, own: &CommandReference, folder: &Path, request: &Value) -> Result<(), String> {
+        let path = folder.join("request.json");
+        let written = std::fs::write(&path, format!("{request}\n")).and_then(|()| File::open(&path));
+        let stdin = written.map_err(|error| format!("cannot write its request: {error}"))?;
+        let limits = RunLimits {
+            grace: GRACE,
+            output_bytes: LOG_MAX,
+            ..RunLimits::new(Duration::from_millis(own.timeout_ms))
+        };
+        let ended = process::run_reading(command(own), Stdio::from(stdin), &limits)
+            .map_err(|error| not_started(own, &error))?;
+        if ended.succeeded() { Ok(()) } else { Err(how_it_ended(&ended, own)) }
+    }
+
+    /// One case, asked of a process that stays.
+    fn ask(&mut self, own: &CommandReference, request: &Value) -> Result<(), String> {
+        let known = self.running.take().filter(|(other, _)| other == own);
+        let mut talk = match known {
+            Some((_, talk)) => talk,
+            None => {
+                let log = CappedLog::of_end(LOG_MAX);
+                let started = Conversation::start(command(own), VERSION, ProcessGroup::default(), log);
+                started.map_err(|error| not_started(own, &error))?
+            }
+        };
+        match talk.ask(request, Duration::from_millis(own.timeout_ms)) {
+            Ok(ServeAnswer::Done) => {
+                self.running = Some((own.clone(), talk));
+                Ok(())
+            }
+            Ok(ServeAnswer::Failed(why)) => {
+                let shown: String = why.chars().take(SAID_SHOWN).collect();
+                Err(format!("it says `{shown}`{}", tail(talk.log())))
+            }
+            Err(death) => {
+                let how = match &death.cause {
+                    DeathCause::Deadline { .. } => late(own),
+                    DeathCause::Exit(status) => ending(Some(*status)),
+                    DeathCause::Protocol { found } => {
+                        format!(
+                            "it says {found}, and an answer is {{\"v\":{VERSION},\"id\":N,\"body\":\"done\"}}"
+                        )
+                    }
+                };
+                Err(format!("{how}{}", tail(&death.log)))
+            }
+        }
+    }
+}
+
+/// A folder that nobody else can read, removed when dropped.
+enum OwnScratch {
+    Cache(ScratchFolder),
+    System(tempfile::TempDir),
+}
+
+impl OwnScratch {
+    fn path(&self) -> &Path {
+        match self {
+            OwnScratch::Cache(own) => own.path(),
+            OwnScratch::System(own) => own.path(),
+        }
+    }
+}
+
+fn command(own: &CommandReference) -> Command {
+    let (program, arguments) = own.command.split_first().map_or(("", &[][..]), |(first, rest)| (first, rest));
+    // With a slash it lies in the folder; without one it is looked for in `PATH`.
+    let program = if program.contains('/') { own.folder.join(program) } else { PathBuf::from(program) };
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(&own.folder);
+    command
+}
+
+fn not_started(own: &CommandReference, error: &io::Error) -> String {
+    let program = own.command.first().map(String::as_str).unwrap_or_default();
+    format!("`{program}` cannot be started in `{}`: {error}", own.folder.display())
+}
+
+fn late(own: &CommandReference) -> String {
+    format!("it took longer than {} s", own.timeout_ms as f64 / 1e3)
+}
+
+fn how_it_ended(ended: &Ended, own: &CommandReference) -> String {
+    let how = if ended.timed_out { late(own) } else { ending(ended.status) };
+    let log = if ended.stderr.total() > 0 { &ended.stderr } else { &ended.stdout };
+    format!("{how}{}", tail(log))
+}
+
+fn ending(status: Option<ExitStatus>) -> String {
+    match status.map(|status| (status.code(), status.signal())) {
+        Some((Some(code), _)) => format!("it ended with exit code {code}"),
+        Some((None, Some(signal))) => format!("it was killed by {}", signal_name(signal)),
+        _ => "it cannot be reaped".to_string(),
+    }
+}
+
+/// The last lines of a log, below a message.
+fn tail(log: &CappedLog) -> String {
+    // Of a short log everything is at its start.
+    let text = log.text();
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let last = &lines[lines.len().saturating_sub(LOG_LINES)..];
+    let cut = |line: &&str| line.chars().take(LINE_SHOWN).collect::<String>();
+    last.iter().map(|line| format!("\n  | {}", cut(line))).collect()
+}
+
+/// The error of a command, whatever it was asked. The judge never takes it for a case without an answer.
+fn failure(own: &CommandReference, label: &str, why: &str) -> DeviceError {
+    let words = own.command.join(" ");
+    let mut error = task_error(format!("the reference command `{words}` failed for `{label}`: {why}"));
+    error.evidence.insert(EVIDENCE.into(), json!(words));
+    error
+}
+
+/// Whether it is such an error.
+pub(super) fn is_failure(error: &DeviceError) -> bool {
+    error.evidence.contains_key(EVIDENCE)
+}
+
+/// Asks a command about one case.
+pub(super) struct CommandRunner<'a, 'p> {
+    pub desk: &'a mut CommandDesk,
+    pub reference: &'a CommandReference,
+    pub plan: &'a ProblemPlan,
+    /// The case's name.
+    pub label: &'a str,
+    /// Hears of each run, whose time counts from there.
+    pub phase: &'a mut PhaseSink<'p>,
+}
+
+impl NaiveReference for CommandRunner<'_, '_> {
+    fn answers(&mut self, inputs: &[Vec<u8>]) -> Result<NaiveAnswers, DeviceError> {
+        (self.phase)(Phase::Preparing, self.label);
+        let own = self.reference;
+        self.answer(inputs).map_err(|why| failure(own, self.label, &why))
+    }
+}
+
+impl CommandRunner<'_, '_> {
+    /// Asks the same twice.
+    ///
+    /// # Errors
+    /// The command fails, or its answers differ by more than the order of sums explains.
+    pub fn agrees_with_itself(&mut self, inputs: &[Vec<u8>]) -> Result<(), DeviceError> {
+        let (first, second) = (self.answers(inputs)?, self.answers(inputs)?);
+        let share = if self.reference.single { APART_SINGLE } else { APART };
+        for ((position, one), (_, other)) in first.iter().zip(&second) {
+            let largest = one
+                .iter()
+                .filter(|value| value.is_finite())
+                .fold(0.0, |most: f64, value| most.max(value.abs()));
+            let same = |a: f64, b: f64| {
+                a.to_bits() == b.to_bits() || (a - b).abs() <= share * largest || a.is_nan() && b.is_nan()
+            };
+            if let Some(at) = (0..one.len().min(other.len())).find(|at| !same(one[*at], other[*at])) {
+                let name = &self.plan.buffers[*position].name;
+                let why = format!(
+                    "asked the same twice, it answers {:e} and {:e} in `{name}`[{at}]; a reference gives one answer (fix its \
+                     seeds)",
+                    one[at], other[at]
+                );
+                return Err(failure(self.reference, self.label, &why));
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, inputs: &[Vec<u8>]) -> Result<NaiveAnswers, String> {
+        let scratch = self.desk.folder().map_err(|error| format!("no folder for its files: {error}"))?;
+        let request = self.request(scratch.path(), inputs)?;
+        match self.reference.serve {
+            true => self.desk.ask(self.reference, &request)?,
+            false => self.desk.run(self.reference, scratch.path(), &request)?,
+        }
+        let mut answers = Vec::new();
+        for (position, buffer) in self.plan.buffers.iter().enumerate() {
+            if matches!(buffer.role, Role::Output | Role::Inout) {
+                let values = self.output(&output_path(scratch.path(), buffer), buffer);
+                let values =
+                    values.map_err(|why| format!("output `{}` cannot be used: {why}", buffer.name))?;
+                answers.push((position, values));
+            }
+        }
+        Ok(answers)
+    }
+
+    /// Writes the inputs, and says where everything is.
+    fn request(&self, folder: &Path, inputs: &[Vec<u8>]) -> Result<Value, String> {
+        let plan = self.plan;
+        let failed = |error: io::Error| format!("its inputs cannot be written: {error}");
+        for name in ["inputs", "outputs"] {
+            std::fs::create_dir(folder.join(name)).map_err(failed)?;
+        }
+        let mut given = BTreeMap::new();
+        let mut wanted = BTreeMap::new();
+        for (buffer, bytes) in plan.buffers.iter().zip(inputs) {
+            if matches!(buffer.role, Role::Input | Role::Inout) {
+                let path = folder.join("inputs").join(format!("{}.npy", buffer.name));
+                // An empty buffer is passed to kernels as one element, which is nothing here.
+                let length = (buffer.elements() * buffer.dtype.bytes()) as usize;
+                let bytes = bytes.get(..length).unwrap_or(bytes);
+                npy::write(&path, buffer.dtype, &buffer.shape, bytes).map_err(failed)?;
+                let dtype = buffer.dtype.npy();
+                given.insert(&*buffer.name, CommandArray { path, dtype, shape: buffer.shape.clone() });
+            }
+            if matches!(buffer.role, Role::Output | Role::Inout) {
+                let path = output_path(folder, buffer);
+                let dtype = self.answered_as(buffer.dtype).npy();
+                wanted.insert(&*buffer.name, CommandArray { path, dtype, shape: buffer.shape.clone() });
+            }
+        }
+        let number = |value: f64| if value.is_finite() { json!(value) } else { json!(value.to_string()) };
+        let scalars = plan.scalars.iter().map(|own| {
+            let value = own.integer.map_or_else(|| number(own.value), |integer| json!(integer));
+            (&*own.name, value)
+        });
+        let case = CommandCase {
+            schema: "evo.reference",
+            version: VERSION,
+            case: self.label,
+            problem: &plan.name,
+            sizes: &plan.sizes,
+            scalars: scalars.collect(),
+            inputs: given,
+            outputs: wanted,
+        };
+        serde_json::to_value(case).map_err(|error| error.to_string())
+    }
+
+    /// The element type in which an output is answered.
+    fn answered_as(&self, dtype: DType) -> DType {
+        match (dtype.is_float(), self.reference.single) {
+            (false, _) => dtype,
+            (true, false) => DType::F64,
+            (true, true) => DType::F32,
+        }
+    }
+
+    fn output(&self, path: &Path, buffer: &BufferPlan) -> Result<Vec<f64>, String> {
+        let dtype = self.answered_as(buffer.dtype);
+        let bytes = npy::read_exactly(path, dtype, &buffer.shape)?;
+        let words = if dtype.is_float() { dtype } else { compared_as(dtype) };
+        Ok(element::widen(&bytes, words))
+    }
+}
+
+fn output_path(folder: &Path, buffer: &BufferPlan) -> PathBuf {
+    folder.join("outputs").join(format!("{}.npy", buffer.name))
+}

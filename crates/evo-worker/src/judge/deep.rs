@@ -1,0 +1,164 @@
+//! Further questions to finalists, as many as time allows: more shapes, more seeds.
+//!
+//! A kernel may be wrong at one shape in a hundred, or for one set of values in a hundred. Contenders cannot pay for so
+//! many questions; finalists are few.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use evo_protocol::check::GateCheck;
+use evo_protocol::device::DeviceError;
+use evo_protocol::plan::ProblemPlan;
+use evo_protocol::worker::CheckPlan;
+
+use super::case::{self, Case};
+use super::inputs::{self, Family};
+use super::wrong::CaseResult;
+
+/// As many are tried on a busy machine: then half of all residues of a tile of 32 still have their turn.
+const SHAPES_MIN: usize = 24;
+/// How many seeds are tried at one small shape at most: what fails for one set of values in 256 is found by 1,000 in 98
+/// of 100 studies.
+const SEEDS: u32 = 1000;
+/// As many are tried on a busy machine: they find what fails for one set of values in 20.
+const SEEDS_MIN: usize = 64;
+/// A busy machine gets this many times as long.
+const BUSY: u32 = 4;
+/// So many draws of every family at most: a fault that one draw in two shows is found by these in 99 of 100 studies, if the
+/// time is enough for all of them.
+const ROUNDS: u32 = 7;
+/// A shape for many seeds has at least so many elements, where there is such a shape. Fewer values are too few for
+/// those on which a fault may depend.
+const SEEDS_ELEMENTS_MIN: u64 = 256;
+/// And at most so many: a larger one takes milliseconds.
+const SEEDS_ELEMENTS_MAX: u64 = 1 << 16;
+/// A shape for all families has at most so many: its rows are longer, and its answers are still quick.
+const FAMILIES_ELEMENTS_MAX: u64 = 1 << 13;
+
+/// The first case of every shape that has not been met, for twice the time of a series: most take a few milliseconds.
+pub fn shapes<'a>(
+    check: &CheckPlan,
+    plans: &'a [&ProblemPlan],
+    met: &[CaseResult],
+) -> impl Iterator<Item = Case> + use<'a> {
+    let names: HashSet<String> = met.iter().map(|own| own.name.clone()).collect();
+    let cases = plans.iter().map(|plan| Case::first(plan));
+    within(2 * series(check), SHAPES_MIN, cases.filter(move |case| !names.contains(&case.name())))
+}
+
+/// How long a series of questions may take.
+pub fn series(check: &CheckPlan) -> Duration {
+    Duration::from_millis(u64::from(check.series_ms))
+}
+
+/// Every family but plain inputs that the file permits, at the largest shape that is quick to look at: once with another
+/// draw than the small shapes have met, so that families of two kinds show the other one, and again while a series lasts.
+///
+/// # Errors
+/// The file names a family that does not exist.
+pub fn families(check: &CheckPlan, plans: &[&ProblemPlan]) -> Result<Vec<Case>, DeviceError> {
+    let size = |plan: &&&ProblemPlan| Case::first(plan).elements();
+    let quick = plans.iter().filter(|plan| plan.buffers.iter().any(inputs::varies));
+    let quick = quick.filter(|plan| size(plan) <= FAMILIES_ELEMENTS_MAX).max_by_key(size);
+    let Some(case) = quick.map(|plan| Case::first(plan)).or_else(|| shape_for_seeds(plans)) else {
+        return Ok(Vec::new());
+    };
+    let asked = case::stress(check, &case.plan, true)?;
+    let round = |seed_index| {
+        let case = &case;
+        asked.iter().map(move |family| Case { seed_index, family: *family, ..case.clone() })
+    };
+    Ok((1..=ROUNDS).flat_map(round).collect())
+}
+
+/// As many of them as a series allows, and each family once on a busy machine.
+pub fn while_it_lasts(check: &CheckPlan, families: Vec<Case>) -> impl Iterator<Item = Case> + use<> {
+    let few = families.len() / ROUNDS as usize;
+    within(series(check), few, families.into_iter())
+}
+
+/// A small shape with values enough; none where no input is random.
+fn shape_for_seeds(plans: &[&ProblemPlan]) -> Option<Case> {
+    let size = |plan: &&&ProblemPlan| Case::first(plan).elements();
+    let random = plans.iter().filter(|plan| plan.buffers.iter().any(inputs::varies));
+    let random = random.filter(|plan| size(plan) <= SEEDS_ELEMENTS_MAX);
+    let enough = random.clone().filter(|plan| size(plan) >= SEEDS_ELEMENTS_MIN).min_by_key(size);
+    enough.or_else(|| random.max_by_key(size)).map(|plan| Case::first(plan))
+}
+
+/// More seeds of plain inputs at the smallest shape that has values enough; none where no input is random.
+pub fn seeds(check: &CheckPlan, plans: &[&ProblemPlan]) -> impl Iterator<Item = Case> + use<> {
+    let chosen = shape_for_seeds(plans);
+    // Beyond the seeds that other cases have, the next one of which a comparison may use.
+    let first = check.seeds.max(1) + 1;
+    let spreads = check.families.is_empty() && check.checks.include(GateCheck::InputsSpread);
+    let case = move |case: Case| {
+        (first..first + SEEDS).map(move |seed_index| Case {
+            seed_index,
+            // Every second one at an order of magnitude of its own.
+            family: if (seed_index - first).is_multiple_of(2) || !spreads {
+                Family::Normal
+            } else {
+                Family::Spread
+            },
+            ..case.clone()
+        })
+    };
+    within(series(check), SEEDS_MIN, chosen.into_iter().flat_map(case))
+}
+
+/// Those that begin within so much time of the first one, and a few more where that is not enough for a few.
+fn within(limit: Duration, few: usize, cases: impl Iterator<Item = Case>) -> impl Iterator<Item = Case> {
+    let (mut began, mut count) = (None, 0);
+    cases.take_while(move |_| {
+        count += 1;
+        let limit = if count > few { limit } else { BUSY * limit };
+        began.get_or_insert_with(Instant::now).elapsed() < limit
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use evo_protocol::dtype::DType;
+    use evo_protocol::plan::Role;
+
+    use super::*;
+    use crate::judge::reference::testing::{buffer, check_plan, plan};
+
+    fn shape(name: &str, elements: u64) -> ProblemPlan {
+        plan(name, &[], vec![buffer("x", DType::F32, &[elements], Role::Input)])
+    }
+
+    #[test]
+    fn seeds_are_tried_where_it_is_cheap() {
+        let [one, few, more, many] = [1, 100, 300, 1 << 20].map(|n| shape(&format!("tiny:N={n}"), n));
+        let chosen = |plans: &[&ProblemPlan]| seeds(&check_plan("gemm"), plans).next();
+        assert_eq!(chosen(&[&many, &one, &more, &few]).unwrap().name(), "tiny:N=300 seed 3 normal");
+        assert_eq!(chosen(&[&many, &one, &few]).unwrap().name(), "tiny:N=100 seed 3 normal");
+        assert!(chosen(&[&many]).is_none());
+        let output = plan("p", &[], vec![buffer("y", DType::F32, &[300], Role::Output)]);
+        assert!(chosen(&[&output]).is_none());
+        assert_eq!(seeds(&check_plan("gemm"), &[&more]).count(), SEEDS as usize);
+    }
+
+    #[test]
+    fn time_ends_a_series_and_a_few_are_tried_all_the_same() {
+        let case = Case::first(&shape("tiny:N=300", 300));
+        let endless = || std::iter::repeat_with(|| case.clone());
+        assert_eq!(within(Duration::ZERO, 5, endless()).count(), 0);
+        let slow = || endless().inspect(|_| std::thread::sleep(Duration::from_millis(4)));
+        // The clock starts with the first one, and a busy machine sleeps longer.
+        assert_eq!(within(Duration::from_millis(2), 0, slow()).count(), 1);
+        assert!((1..=3).contains(&within(Duration::from_millis(2), 9, slow()).count()));
+    }
+
+    #[test]
+    fn shapes_are_met_once() {
+        let plans = [shape("tiny:N=1", 1), shape("tiny:N=2", 2)];
+        let plans: Vec<&ProblemPlan> = plans.iter().collect();
+        let met = [CaseResult::of(&Case::first(plans[0]), None)];
+        let left: Vec<String> =
+            shapes(&check_plan("gemm"), &plans, &met).map(|case| case.plan.name).collect();
+        assert_eq!(left, ["tiny:N=2"]);
+    }
+}

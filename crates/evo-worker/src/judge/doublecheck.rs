@@ -1,0 +1,169 @@
+//! One large answer of the device, computed again by the processor.
+//!
+//! Which case it is follows from the study's seed. Two threads compute it while the search goes on; a finalist waits for
+//! the result. If both answers differ, no verdict that rests on the device's answers can be trusted, and evo says so
+//! instead of going on.
+
+use std::thread::{Builder, JoinHandle};
+
+use evo_device::device::{BufferId, Device};
+use evo_protocol::device::DeviceError;
+use evo_protocol::dtype::DType;
+use evo_protocol::plan::{BufferPlan, ProblemPlan};
+use evo_protocol::verdict::VerdictKind;
+use evo_protocol::worker::{CheckPlan, ReferencePlan};
+
+use super::case::Case;
+use super::element;
+use super::expected;
+use super::on_device::{AGREEMENT, AGREEMENT_NOISE, disagreement};
+use super::reference::ReferenceWork;
+
+/// One of the first so many cases is computed again, of fewer where the file asks for fewer seeds.
+const AMONG: u64 = 4;
+/// Threads that do it: the compilers and the judge need the others.
+const THREADS: usize = 2;
+
+/// The second computation of one case.
+#[derive(Debug, Default)]
+pub struct Doublecheck {
+    /// Cases seen so far.
+    seen: u64,
+    running: Option<JoinHandle<Result<(), DeviceError>>>,
+    /// What a computation that has ended found.
+    found: Option<DeviceError>,
+}
+
+impl Doublecheck {
+    /// Computes this case again if it is the one. `inputs` by position, `answer` as the device left it.
+    pub fn consider(
+        &mut self,
+        device: &mut dyn Device,
+        check: &CheckPlan,
+        case: &Case,
+        work: &ReferenceWork,
+        inputs: Vec<(usize, &BufferPlan, Vec<u8>)>,
+        answer: BufferId,
+    ) -> Result<(), DeviceError> {
+        self.seen += 1;
+        // Every study has as many large cases as seeds, so one of them is always chosen.
+        if self.seen != 1 + check.seed % u64::from(check.seeds).clamp(1, AMONG) {
+            return Ok(());
+        }
+        let ReferencePlan::Builtin { name } = &check.reference else { return Ok(()) };
+        let answer = element::widen(&device.read(answer)?, DType::F64);
+        let mut bytes = vec![Vec::new(); case.plan.buffers.len()];
+        for (position, _, own) in inputs {
+            bytes[position] = own;
+        }
+        let (name, plan, label, output) = (name.clone(), case.plan.clone(), case.name(), work.output);
+        let thread = Builder::new().name("doublecheck".into()).spawn(move || {
+            let threads = rayon::ThreadPoolBuilder::new().num_threads(THREADS).build();
+            let threads = threads.map_err(|error| not_checked(&error.to_string()))?;
+            threads.install(|| compare(&name, &plan, &label, &bytes, output, &answer))
+        });
+        self.running = Some(thread.map_err(|error| not_checked(&error.to_string()))?);
+        Ok(())
+    }
+
+    /// An error if both computations differ; `wait` for one that has not ended.
+    pub fn result(&mut self, wait: bool) -> Result<(), DeviceError> {
+        if let Some(thread) = self.running.take_if(|thread| wait || thread.is_finished()) {
+            let done = thread.join().unwrap_or_else(|_| Err(not_checked("its thread panicked")));
+            self.found = done.err();
+        }
+        // Not only once: what was judged before is as doubtful as what comes.
+        self.found.clone().map_or(Ok(()), Err)
+    }
+}
+
+fn not_checked(why: &str) -> DeviceError {
+    let text = format!("a reference could not be computed a second time: {why}");
+    DeviceError::plain(VerdictKind::HarnessError, text)
+}
+
+fn compare(
+    name: &str,
+    plan: &ProblemPlan,
+    label: &str,
+    bytes: &[Vec<u8>],
+    output: usize,
+    answer: &[f64],
+) -> Result<(), DeviceError> {
+    let answers = expected::builtin_answers(name, plan, bytes)?;
+    let own = answers.iter().find(|own| own.buffer == output);
+    let own = own.ok_or_else(|| disagreement(label, "the processor has no answer"))?;
+    let largest = super::reference::max_abs(&own.expected);
+    let most = AGREEMENT * largest + AGREEMENT_NOISE * own.noise.max;
+    let differ = |(own, other): (&f64, &f64)| {
+        let same = own == other || (own.is_nan() && other.is_nan());
+        let near = (own - other).abs() <= most;
+        // A NaN on one side only is near nothing, so it counts as a difference.
+        !same && !near
+    };
+    if own.expected.len() != answer.len() {
+        return Err(disagreement(label, "they have not as many elements"));
+    }
+    match own.expected.iter().zip(answer).position(differ) {
+        None => Ok(()),
+        Some(index) => {
+            let what = format!("element {index} is `{:e}` and `{:e}`", answer[index], own.expected[index]);
+            Err(disagreement(label, &what))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evo_protocol::plan::Role;
+
+    use super::*;
+    use crate::judge::fake::{FakeDevice, info};
+    use crate::judge::inputs::{Draw, Family};
+    use crate::judge::reference::testing::{buffer, check_plan, plan};
+
+    /// What the second computation says of the answer of which one element is changed by so much.
+    fn check(change: f64) -> Result<(), DeviceError> {
+        let shape = |rows: u64, columns: u64| [rows, columns];
+        let own = plan(
+            "p",
+            &[],
+            vec![
+                buffer("a", DType::F32, &shape(9, 33), Role::Input),
+                buffer("b", DType::F32, &shape(33, 17), Role::Input),
+                buffer("c", DType::F32, &shape(9, 17), Role::Output),
+            ],
+        );
+        let check = check_plan("gemm");
+        let draw = Draw { seed: 1, index: 0, family: Family::Normal, magnitude: 1.0 };
+        let bytes = expected::input_bytes(&own, draw).unwrap();
+        let mut answer = expected::builtin_answers("gemm", &own, &bytes).unwrap().remove(0).expected;
+        answer[40] += change;
+        let mut device = FakeDevice::new(Vec::new());
+        let kept = device.allocate("answer", 8 * answer.len() as u64).unwrap();
+        device.write(kept, &element::f64_bytes(&answer)).unwrap();
+        let work = ReferenceWork::of("gemm", &own, &info().limits).unwrap();
+        let case = Case::first(&own);
+        let mut second = Doublecheck::default();
+        // One of the first few is chosen, whatever the seed is.
+        for _ in 0..AMONG {
+            let inputs = own.buffers.iter().enumerate().zip(bytes.clone()).take(2);
+            let inputs = inputs.map(|((position, buffer), bytes)| (position, buffer, bytes)).collect();
+            second.consider(&mut device, &check, &case, &work, inputs, kept).unwrap();
+        }
+        assert!(second.running.is_some());
+        let first = second.result(true);
+        // It is not forgotten.
+        assert_eq!(second.result(false).is_err(), first.is_err());
+        first
+    }
+
+    #[test]
+    fn an_answer_that_differs_is_found_and_an_equal_one_is_not() {
+        check(0.0).unwrap();
+        check(1e-13).unwrap();
+        let error = check(1e-3).unwrap_err();
+        assert_eq!(error.kind, VerdictKind::HarnessError);
+        assert!(error.message.contains("do not agree") && error.message.contains("element 40"), "{error}");
+    }
+}

@@ -1,0 +1,217 @@
+//! Inputs and expected outputs in `.npy` files; shape and data type are checked, nothing is guessed.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Write};
+use std::path::Path;
+
+use evo_protocol::device::DeviceError;
+use evo_protocol::dtype::DType;
+use evo_protocol::plan::BufferPlan;
+use evo_protocol::verdict::VerdictKind;
+
+use super::element;
+use super::npy_header::NpyHeader;
+
+/// The elements of a file that must have the shape and data type of `buffer`, as fp64. A file of
+/// f32 or f64 may stand for bf16, which NumPy lacks, and for other floats: values are rounded.
+pub fn read_values(path: &Path, buffer: &BufferPlan) -> Result<Vec<f64>, DeviceError> {
+    let fail = |why: String| task_error(format!("`{}`: {why}", path.display()));
+    let file = File::open(path).map_err(|error| fail(format!("cannot open: {error}")))?;
+    let mut file = BufReader::new(file);
+    let header = NpyHeader::read(&mut file).map_err(|error| fail(format!("not a .npy file: {error}")))?;
+    if header.shape != buffer.shape {
+        return Err(fail(format!(
+            "shape is `{:?}`, buffer `{}` is `{:?}`",
+            header.shape, buffer.name, buffer.shape
+        )));
+    }
+    if header.fortran_order {
+        return Err(fail("Fortran order\nhint: save it with `numpy.ascontiguousarray`".into()));
+    }
+    let from = dtype_of(&header.descr).map_err(fail)?;
+    let float_for_float =
+        from.is_float() && buffer.dtype.is_float() && (from == DType::F32 || from == DType::F64);
+    if from != buffer.dtype && !float_for_float {
+        return Err(fail(format!(
+            "data type is `{}`, buffer `{}` is `{}`",
+            from.as_str(),
+            buffer.name,
+            buffer.dtype.as_str()
+        )));
+    }
+    read_elements(file, &header, from).map_err(|error| fail(format!("cannot read: {error}")))
+}
+
+/// The same as the bytes of the buffer.
+pub fn read_bytes(path: &Path, buffer: &BufferPlan) -> Result<Vec<u8>, DeviceError> {
+    Ok(element::narrow(&read_values(path, buffer)?, buffer.dtype))
+}
+
+/// Writes a file of format version 1 as NumPy does: little-endian bytes of a buffer, bf16 as f32, which holds it exactly.
+///
+/// # Errors
+/// The file system's.
+pub fn write(path: &Path, dtype: DType, shape: &[u64], bytes: &[u8]) -> io::Result<()> {
+    let converted =
+        (dtype == DType::Bf16).then(|| element::narrow(&element::widen(bytes, dtype), DType::F32));
+    let extents: String = shape.iter().map(|extent| format!("{extent}, ")).collect();
+    let descr = dtype.npy();
+    let mut text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({extents}), }}");
+    // The elements begin at a multiple of 64 bytes, behind magic number, version, length and a line end.
+    let length = (10 + text.len() + 1).next_multiple_of(64) - 10;
+    text.push_str(&" ".repeat(length - 1 - text.len()));
+    text.push('\n');
+    let length = u16::try_from(length).map_err(io::Error::other)?;
+    let mut file = File::create_new(path)?;
+    file.write_all(b"\x93NUMPY\x01\x00")?;
+    file.write_all(&length.to_le_bytes())?;
+    file.write_all(text.as_bytes())?;
+    file.write_all(converted.as_deref().unwrap_or(bytes))
+}
+
+/// The bytes of a file that has exactly this element type and shape.
+///
+/// # Errors
+/// What is wrong with the file, in words.
+pub fn read_exactly(path: &Path, dtype: DType, shape: &[u64]) -> Result<Vec<u8>, String> {
+    let elements = shape.iter().try_fold(1u64, |count, extent| count.checked_mul(*extent));
+    let bytes = elements.and_then(|count| count.checked_mul(dtype.bytes())).ok_or("it is too large")?;
+    let file = evo_system::regular::open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => "it was not written".to_string(),
+        _ => error.to_string(),
+    })?;
+    // Looked at before anything is read, so that a file of a terabyte takes no memory.
+    let found = file.metadata().map_err(|error| error.to_string())?.len();
+    if found > bytes + HEADER_ROOM {
+        return Err(format!("it has {found} bytes, and {bytes} of data are expected"));
+    }
+    let mut file = BufReader::new(file);
+    let header = NpyHeader::read(&mut file).map_err(|error| format!("it is not a .npy file: {error}"))?;
+    if header.shape != shape {
+        return Err(format!("its shape is `{:?}`, expected `{shape:?}`", header.shape));
+    }
+    if header.fortran_order {
+        return Err("it is in Fortran order".to_string());
+    }
+    let own = dtype_of(&header.descr)?;
+    if own != dtype {
+        return Err(format!("its data type is `{}`, expected `{}`", own.as_str(), dtype.as_str()));
+    }
+    let mut data = Vec::new();
+    file.take(bytes + 1).read_to_end(&mut data).map_err(|error| error.to_string())?;
+    match data.len() as u64 == bytes {
+        true => Ok(data),
+        false => Err(format!("{} bytes of data do not fill the shape `{shape:?}`", data.len())),
+    }
+}
+
+/// More than any header takes.
+const HEADER_ROOM: u64 = 1 << 17;
+
+/// The elements behind the header, little-endian.
+fn read_elements(mut file: impl Read, header: &NpyHeader, dtype: DType) -> io::Result<Vec<f64>> {
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    let expected = header.elements().and_then(|count| count.checked_mul(dtype.bytes()));
+    if expected != Some(bytes.len() as u64) {
+        let why = format!("{} bytes of data do not fill the shape `{:?}`", bytes.len(), header.shape);
+        return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+    }
+    Ok(element::widen(&bytes, dtype))
+}
+
+/// The element type that NumPy calls `descr`: byte order, kind, size.
+fn dtype_of(descr: &str) -> Result<DType, String> {
+    if descr.starts_with('>') {
+        return Err(format!("data type `{descr}` is big-endian"));
+    }
+    match descr.trim_start_matches(['<', '|', '=']) {
+        "f2" => Ok(DType::F16),
+        "f4" => Ok(DType::F32),
+        "f8" => Ok(DType::F64),
+        "i1" => Ok(DType::I8),
+        "i2" => Ok(DType::I16),
+        "i4" => Ok(DType::I32),
+        "i8" => Ok(DType::I64),
+        "u1" => Ok(DType::U8),
+        "u2" => Ok(DType::U16),
+        "u4" => Ok(DType::U32),
+        "u8" => Ok(DType::U64),
+        _ => Err(format!("data type `{descr}` is not supported")),
+    }
+}
+
+/// The task itself is unusable: our own trouble, or the space file's, never the variant's.
+pub fn task_error(message: impl Into<String>) -> DeviceError {
+    DeviceError::plain(VerdictKind::HarnessError, message).with_cause("task")
+}
+
+#[cfg(test)]
+mod tests {
+    use evo_protocol::plan::{Fill, Role};
+
+    use super::*;
+    use crate::judge::reference::testing::npy_file;
+
+    fn buffer(dtype: DType, shape: &[u64], path: &Path) -> BufferPlan {
+        let fill = Fill::Npy { path: path.to_path_buf() };
+        BufferPlan { name: "x".into(), dtype, shape: shape.to_vec(), role: Role::Input, fill }
+    }
+
+    fn write(path: &Path, shape: &[u64], values: &[f32]) {
+        let data: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let bytes = npy_file("<f4", shape, &data);
+        File::create(path).unwrap().write_all(&bytes).unwrap();
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let all = [DType::F16, DType::F32, DType::F64, DType::I8, DType::I64, DType::U16, DType::U64];
+        for (number, dtype) in all.into_iter().enumerate() {
+            for shape in [&[2, 3][..], &[6], &[0, 4], &[1; 20]] {
+                let count: u64 = shape.iter().product();
+                let bytes: Vec<u8> = (0..count * dtype.bytes()).map(|byte| byte as u8).collect();
+                let path = folder.path().join(format!("{number}-{}.npy", shape.len()));
+                super::write(&path, dtype, shape, &bytes).unwrap();
+                assert_eq!(read_exactly(&path, dtype, shape).unwrap(), bytes);
+                assert!(super::write(&path, dtype, shape, &bytes).is_err(), "nothing is overwritten");
+                std::fs::remove_file(path).unwrap();
+            }
+        }
+        let path = folder.path().join("b.npy");
+        super::write(&path, DType::Bf16, &[2], &element::narrow(&[1.5, -2.0], DType::Bf16)).unwrap();
+        let own = read_exactly(&path, DType::F32, &[2]).unwrap();
+        assert_eq!(element::widen(&own, DType::F32), [1.5, -2.0]);
+        let why = |dtype, shape: &[u64]| read_exactly(&path, dtype, shape).unwrap_err();
+        assert_eq!(why(DType::F64, &[2]), "its data type is `f32`, expected `f64`");
+        assert_eq!(why(DType::F32, &[2, 1]), "its shape is `[2]`, expected `[2, 1]`");
+        std::fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
+        assert!(
+            why(DType::F32, &[2]).contains("1099511627776 bytes, and 8 of data"),
+            "{}",
+            why(DType::F32, &[2])
+        );
+    }
+
+    #[test]
+    fn a_file_is_read_and_a_wrong_one_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.npy");
+        write(&path, &[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.5]);
+        let read = |dtype, shape: &[u64]| read_values(&path, &buffer(dtype, shape, &path));
+        assert_eq!(read(DType::F32, &[2, 3]).unwrap(), [1.0, 2.0, 3.0, 4.0, 5.0, 6.5]);
+        assert_eq!(read(DType::Bf16, &[2, 3]).unwrap()[5], 6.5);
+        let complaint = |dtype, shape: &[u64]| read(dtype, shape).unwrap_err().message;
+        assert!(complaint(DType::F32, &[3, 2]).contains("shape is `[2, 3]`, buffer `x` is `[3, 2]`"));
+        assert!(complaint(DType::I32, &[2, 3]).contains("data type is `f32`, buffer `x` is `i32`"));
+        let missing = read_values(&folder.path().join("y.npy"), &buffer(DType::F32, &[1], &path));
+        assert_eq!(missing.unwrap_err().cause.as_deref(), Some("task"));
+        std::fs::write(&path, b"not numpy").unwrap();
+        assert!(complaint(DType::F32, &[2, 3]).contains("not a .npy file"));
+        std::fs::write(&path, npy_file("<f4", &[2, 3], &[0; 20])).unwrap();
+        assert!(complaint(DType::F32, &[2, 3]).contains("20 bytes of data do not fill the shape `[2, 3]`"));
+        std::fs::write(&path, npy_file(">f4", &[2, 3], &[0; 24])).unwrap();
+        assert!(complaint(DType::F32, &[2, 3]).contains("big-endian"));
+    }
+}

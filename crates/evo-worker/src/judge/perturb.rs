@@ -1,0 +1,420 @@
+//! What a reference kernel's own error is, seen from outside.
+//!
+//! A user's reference computes in its own precision, and in one order of many. How far its answer is from the
+//! exact one cannot be read off the answer. So it runs again on inputs that differ in the last bit, at random:
+//! that draws all its rounding errors anew, and the distance between both answers shows how large they are,
+//! together with what the inputs' own rounding means for the answer (a sum that cancels, a badly conditioned
+//! case). This error is the reference's and the case's, so it is not charged to a variant.
+//!
+//! Equal or sorted terms round the same way again and again, and the last bits of the inputs change nothing about
+//! that. There the reference also runs on inputs scaled by 1 + h, 1 + 2h, …: of a smooth function the second
+//! differences are of the order h², so whatever is left beyond that is the reference's own rounding.
+
+use evo_protocol::device::DeviceError;
+use evo_protocol::dtype::DType;
+use evo_protocol::plan::{BufferPlan, Fill, ProblemPlan, Role};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+use super::element;
+use super::inputs::{self, Family};
+use super::reference::{ReferenceAnswer, rms};
+
+/// Outputs by buffer position.
+pub type NaiveAnswers = Vec<(usize, Vec<f64>)>;
+
+/// Runs the user's naive kernel on these inputs (by buffer position).
+pub type NaiveKernel<'a> = dyn FnMut(&[Vec<u8>]) -> Result<NaiveAnswers, DeviceError> + 'a;
+
+/// Runs on changed inputs: few outputs make one difference a matter of luck.
+const RUNS_FEW: u32 = 4;
+const RUNS: u32 = 1;
+/// And more of them where some elements are far less certain than the others: one run may meet such an element by luck.
+const RUNS_MORE: u32 = 6;
+/// And for integers, which jump or do not: of two candidates either may win twice in a row.
+const RUNS_WHOLE: u32 = 6;
+/// No more than this share of integers is ever put down to rounding.
+pub const JUMPS_MAX: f64 = 0.05;
+pub const FEW: usize = 1024;
+/// Errors are independent between the reference and a variant, and a variant may take a worse order.
+const FACTOR: f64 = 3.0;
+/// The same for inputs other than plain ones, of which many are badly conditioned: a running mean of rows that lie far
+/// from zero has six times the error of a sum.
+const FACTOR_STRESS: f64 = 6.0;
+/// The step h: its square is far below what f32 tolerances allow, and it changes all low bits.
+const STEP: f64 = 1.0 / 512.0;
+/// Scaled runs; the largest of their second differences counts, because any one of them may be small by chance.
+const STEPS: u32 = 5;
+/// No more than this share of a plain answer is ever put down to rounding: a reference that jumps (a comparison, an
+/// argmax) must not open the gate.
+pub const SHARE_MAX: f64 = 0.01;
+/// From this share on an answer is mostly noise.
+const NOISE_SHARE: f64 = 0.05;
+
+/// Fills in the noise of floating-point answers.
+pub fn estimate_noise(
+    plan: &ProblemPlan,
+    bytes: &[Vec<u8>],
+    family: Family,
+    answers: &mut [ReferenceAnswer],
+    naive: &mut NaiveKernel<'_>,
+) -> Result<(), DeviceError> {
+    count_jumps(plan, bytes, answers, naive)?;
+    let float = |answer: &&mut ReferenceAnswer| plan.buffers[answer.buffer].dtype.is_float();
+    let smallest = answers.iter_mut().filter(float).map(|answer| answer.expected.len()).min();
+    let Some(smallest) = smallest else { return Ok(()) };
+    for run in 0..if smallest < FEW { RUNS_FEW } else { RUNS } {
+        for (buffer, values) in naive(&nudged(plan, bytes, run))? {
+            if let Some(answer) = answers.iter_mut().filter(float).find(|own| own.buffer == buffer) {
+                let distances = answer.expected.iter().zip(&values).map(|(own, other)| (own - other).abs());
+                let distances: Vec<f64> = distances.collect();
+                widen(&mut answer.distances, &distances);
+                add(answer, family, distances.into_iter().filter(|distance| distance.is_finite()).collect());
+            }
+        }
+    }
+    // What a reference in double precision rounds away is nothing to a kernel; `single_precision` shows the rest.
+    if matches!(family, Family::Constant | Family::Ramp) && answers.iter().all(|own| own.single.is_none()) {
+        add_second_differences(plan, bytes, family, answers, naive)?;
+    }
+    Ok(())
+}
+
+/// The inputs with their last bits drawn anew, for the first time or once more.
+fn nudged(plan: &ProblemPlan, bytes: &[Vec<u8>], run: u32) -> Vec<Vec<u8>> {
+    changed(plan, bytes, is_free, |position, buffer, bytes| {
+        nudge(bytes, buffer.dtype, u64::from(run) << 32 | position as u64)
+    })
+}
+
+/// Widens the distances of answers by a few more runs on such inputs.
+pub fn nudge_again(
+    plan: &ProblemPlan,
+    bytes: &[Vec<u8>],
+    answers: &mut [ReferenceAnswer],
+    naive: &mut NaiveKernel<'_>,
+) -> Result<(), DeviceError> {
+    for run in RUNS_FEW..RUNS_FEW + RUNS_MORE {
+        for (buffer, values) in naive(&nudged(plan, bytes, run))? {
+            for answer in answers.iter_mut().filter(|own| own.buffer == buffer) {
+                let distances = answer.expected.iter().zip(&values).map(|(own, other)| (own - other).abs());
+                widen(&mut answer.distances, &distances.collect::<Vec<_>>());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Elementwise the larger of two lists, the first of which may be missing yet.
+pub fn widen(largest: &mut Vec<f64>, more: &[f64]) {
+    if largest.is_empty() {
+        *largest = more.to_vec();
+        return;
+    }
+    for (largest, more) in largest.iter_mut().zip(more) {
+        *largest = largest.max(*more);
+    }
+}
+
+/// Widens the noise by what scaling all inputs shows beyond the smooth part of the function.
+fn add_second_differences(
+    plan: &ProblemPlan,
+    bytes: &[Vec<u8>],
+    family: Family,
+    answers: &mut [ReferenceAnswer],
+    naive: &mut NaiveKernel<'_>,
+) -> Result<(), DeviceError> {
+    let scaled = |factor: f64| {
+        changed(plan, bytes, is_free, |_, buffer, bytes| {
+            let values = element::widen(bytes, buffer.dtype).into_iter().map(|value| value * factor);
+            element::narrow(&values.collect::<Vec<_>>(), buffer.dtype)
+        })
+    };
+    let mut runs = Vec::new();
+    for step in 1..=STEPS {
+        runs.push(naive(&scaled(1.0 + f64::from(step) * STEP))?);
+    }
+    for answer in answers.iter_mut().filter(|own| plan.buffers[own.buffer].dtype.is_float()) {
+        let of = |run: &Vec<(usize, Vec<f64>)>| {
+            run.iter().find(|own| own.0 == answer.buffer).map(|own| own.1.clone())
+        };
+        let scaled: Vec<Vec<f64>> = runs.iter().filter_map(of).collect();
+        let all: Vec<&Vec<f64>> = std::iter::once(&answer.expected).chain(&scaled).collect();
+        let mut largest = vec![0.0f64; answer.expected.len()];
+        for three in all.windows(3) {
+            for (index, largest) in largest.iter_mut().enumerate() {
+                let [first, second, third] = [0, 1, 2].map(|at| three[at].get(index).copied().unwrap_or(0.0));
+                *largest = largest.max((first - 2.0 * second + third).abs());
+            }
+        }
+        largest.retain(|distance| distance.is_finite());
+        add(answer, family, largest);
+    }
+    Ok(())
+}
+
+/// Counts integers that follow from a comparison of floating-point numbers which rounding decides: the nearest of two
+/// centers at one distance, the bin of a value at its border. They change when all inputs change in their last bits.
+fn count_jumps(
+    plan: &ProblemPlan,
+    bytes: &[Vec<u8>],
+    answers: &mut [ReferenceAnswer],
+    naive: &mut NaiveKernel<'_>,
+) -> Result<(), DeviceError> {
+    let whole = |answer: &ReferenceAnswer| !plan.buffers[answer.buffer].dtype.is_float();
+    let real = |buffer: &BufferPlan| buffer.dtype.is_float() && inputs::varies(buffer);
+    if !answers.iter().any(whole) || !plan.buffers.iter().any(real) {
+        return Ok(());
+    }
+    let mut jumped: Vec<Vec<bool>> = answers.iter().map(|own| vec![false; own.expected.len()]).collect();
+    for run in 0..RUNS_WHOLE {
+        let nudged = changed(plan, bytes, inputs::varies, |position, buffer, bytes| {
+            let own = jiggle(bytes, buffer.dtype, u64::from(run) << 32 | position as u64);
+            within(buffer, bytes, own)
+        });
+        for (buffer, values) in naive(&nudged)? {
+            for (answer, jumped) in answers.iter().zip(&mut jumped).filter(|(own, _)| own.buffer == buffer) {
+                for ((own, other), jumped) in answer.expected.iter().zip(&values).zip(jumped) {
+                    *jumped |= own != other;
+                }
+            }
+        }
+    }
+    for (answer, jumped) in answers.iter_mut().zip(jumped).filter(|(own, _)| whole(own)) {
+        let count = jumped.into_iter().filter(|own| *own).count() as u64;
+        // An answer of which more than a part jumps follows the bits of its inputs, a hash for example.
+        // Of a few one may jump all the same.
+        let many = count as f64 > (JUMPS_MAX * answer.expected.len() as f64).max(1.0);
+        answer.jumps = if many { 0 } else { count };
+        answer.follows_bits = many;
+    }
+    Ok(())
+}
+
+/// The values of the second list where they stay in the range that the file declares, and the first elsewhere.
+fn within(buffer: &BufferPlan, bytes: &[u8], mut changed: Vec<u8>) -> Vec<u8> {
+    let Fill::Uniform { low, high, .. } = buffer.fill else { return changed };
+    let size = buffer.dtype.bytes() as usize;
+    let values = element::widen(&changed, buffer.dtype);
+    for (index, value) in values.iter().enumerate() {
+        if !(low..high).contains(value) {
+            let at = index * size..(index + 1) * size;
+            changed[at.clone()].copy_from_slice(&bytes[at]);
+        }
+    }
+    changed
+}
+
+/// Whether the file leaves the values to evo: a declared range, a constant or a file is meant as it is.
+fn is_free(buffer: &BufferPlan) -> bool {
+    matches!(buffer.fill, Fill::Unrestricted | Fill::Normal { .. })
+}
+
+/// The buffers with those changed that a kernel reads as floating-point numbers and that are `chosen`; an index stays
+/// an index.
+fn changed(
+    plan: &ProblemPlan,
+    bytes: &[Vec<u8>],
+    chosen: fn(&BufferPlan) -> bool,
+    change: impl Fn(usize, &BufferPlan, &[u8]) -> Vec<u8>,
+) -> Vec<Vec<u8>> {
+    let one = |(position, (buffer, bytes)): (usize, (&BufferPlan, &Vec<u8>))| {
+        let read = matches!(buffer.role, Role::Input | Role::Inout);
+        match chosen(buffer) && read && buffer.dtype.is_float() {
+            true => change(position, buffer, bytes),
+            false => bytes.clone(),
+        }
+    };
+    plan.buffers.iter().zip(bytes).enumerate().map(one).collect()
+}
+
+/// Widens an answer's noise by distances that rounding alone explains.
+fn add(answer: &mut ReferenceAnswer, family: Family, mut distances: Vec<f64>) {
+    if distances.is_empty() {
+        return;
+    }
+    // The one element in a thousand that jumps says nothing about the others.
+    let place = (distances.len() - 1) * 999 / 1000;
+    let (below, limit, _) = distances.select_nth_unstable_by(place, f64::total_cmp);
+    let limit = *limit;
+    let mut usual = below.to_vec();
+    usual.push(limit);
+    let finite: Vec<f64> = answer.expected.iter().copied().filter(|value| value.is_finite()).collect();
+    let factor = if family == Family::Normal { FACTOR } else { FACTOR_STRESS };
+    let (own, noise) = (rms(&finite), factor * rms(&usual));
+    // What other families ask is left out where the answer is mostly noise, so nothing has to be capped there. And a
+    // single sum may cancel to less than its error, so few outputs have no such limit.
+    let capped = family == Family::Normal && answer.expected.len() >= FEW;
+    let most = if capped { SHARE_MAX * own } else { f64::INFINITY };
+    answer.noise.rms = answer.noise.rms.max(noise.min(most));
+    answer.noise.max = answer.noise.max.max((2.0 * factor * limit).min(most));
+    // The size of a few errors says little about the next few.
+    if answer.expected.len() < FEW {
+        answer.noise.rms = answer.noise.rms.max(answer.noise.max);
+    }
+}
+
+/// Whether so much of an answer is rounding that it tells nothing about a kernel.
+pub fn is_mostly_noise(answer: &ReferenceAnswer, dtype: DType) -> bool {
+    let finite: Vec<f64> = answer.expected.iter().copied().filter(|value| value.is_finite()).collect();
+    // The last bit of a zero is a subnormal number, which is not noise to speak of.
+    let normal = element::precision(dtype).map_or(0.0, |own| own.smallest / (2.0 * own.unit));
+    answer.noise.rms > NOISE_SHARE * rms(&finite) + normal
+}
+
+/// The values with their last bit changed, up or down. A half has so few bits that its last one is an error
+/// larger than that of any arithmetic, so only one in 256 changes.
+fn nudge(bytes: &[u8], dtype: DType, seed: u64) -> Vec<u8> {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut out = bytes.to_vec();
+    let rare = matches!(dtype, DType::F16 | DType::Bf16);
+    if !dtype.is_float() {
+        return out;
+    }
+    for element in out.chunks_exact_mut(dtype.bytes() as usize) {
+        let dice = random.next_u32();
+        // The exponent and the sign stay: flipping the lowest bit never leaves the binade.
+        if !rare || dice.is_multiple_of(256) {
+            element[0] ^= (dice >> 31) as u8 | u8::from(rare);
+        }
+    }
+    out
+}
+
+/// The values with their last four bits drawn anew: the error of a few operations in f32. Halves change as `nudge` does.
+fn jiggle(bytes: &[u8], dtype: DType, seed: u64) -> Vec<u8> {
+    if !matches!(dtype, DType::F32 | DType::F64) {
+        return nudge(bytes, dtype, seed);
+    }
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut out = bytes.to_vec();
+    for element in out.chunks_exact_mut(dtype.bytes() as usize) {
+        // A zero stays what it is: its last bits are subnormal numbers.
+        if element.iter().any(|byte| *byte != 0) {
+            element[0] ^= (random.next_u32() >> 28) as u8;
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::reference::testing::{buffer, plan};
+
+    /// Sums in f32, one after the other, as a naive kernel does.
+    fn chain(bytes: &[Vec<u8>]) -> f64 {
+        let values = element::widen(&bytes[0], DType::F32);
+        f64::from(values.iter().fold(0.0f32, |sum, value| sum + *value as f32))
+    }
+
+    #[test]
+    fn the_error_of_a_long_chain_is_found_without_knowing_the_kernel() {
+        let count = 1 << 20;
+        let buffers =
+            vec![buffer("x", DType::F32, &[count], Role::Input), buffer("y", DType::F32, &[1], Role::Output)];
+        let mut own = plan("p", &[], buffers);
+        own.buffers[0].fill = Fill::Unrestricted;
+        let mut random = ChaCha8Rng::seed_from_u64(3);
+        let values: Vec<f64> =
+            (0..count).map(|_| f64::from(random.next_u32()) / 2f64.powi(31) - 1.0).collect();
+        let bytes = vec![element::narrow(&values, DType::F32), Vec::new()];
+        let exact: f64 = element::widen(&bytes[0], DType::F32).iter().sum();
+        let expected = vec![chain(&bytes)];
+        let error = (expected[0] - exact).abs();
+        let mut answers = [ReferenceAnswer { buffer: 1, expected, ..ReferenceAnswer::default() }];
+        let mut naive = |bytes: &[Vec<u8>]| Ok(vec![(1, vec![chain(bytes)])]);
+        estimate_noise(&own, &bytes, Family::Normal, &mut answers, &mut naive).unwrap();
+        let noise = answers[0].noise.max;
+        assert!(noise > error && noise < 1e4 * error, "{noise} beside {error}");
+    }
+
+    #[test]
+    fn a_reference_that_jumps_does_not_open_the_gate() {
+        let buffers = vec![
+            buffer("x", DType::F32, &[4096], Role::Input),
+            buffer("y", DType::F32, &[4096], Role::Output),
+        ];
+        let own = plan("p", &[], buffers);
+        let mut answers =
+            [ReferenceAnswer { buffer: 1, expected: vec![1.0; 4096], ..ReferenceAnswer::default() }];
+        let mut naive = |_: &[Vec<u8>]| Ok(vec![(1, vec![-1.0; 4096])]);
+        estimate_noise(&own, &[vec![0; 4 * 4096], Vec::new()], Family::Normal, &mut answers, &mut naive)
+            .unwrap();
+        assert!(answers[0].noise.max <= 0.01, "{:?}", answers[0].noise);
+    }
+
+    /// Which of two numbers is larger, where one pair in 64 is nearly equal.
+    #[test]
+    fn integers_that_rounding_decides_are_counted_and_hashes_are_not() {
+        let count = 1024;
+        let x = BufferPlan { fill: Fill::Unrestricted, ..buffer("x", DType::F32, &[count, 2], Role::Input) };
+        let own = plan("p", &[], vec![x, buffer("y", DType::I32, &[count], Role::Output)]);
+        let mut random = ChaCha8Rng::seed_from_u64(5);
+        let mut drawn = || f64::from(random.next_u32()) / 2f64.powi(31) + 0.5;
+        let pairs = (0..count).flat_map(|index| {
+            let first = drawn();
+            [first, if index % 64 == 0 { first } else { drawn() }]
+        });
+        let bytes = vec![element::narrow(&pairs.collect::<Vec<_>>(), DType::F32), Vec::new()];
+        let jumps = |kernel: fn(&[f64]) -> f64| {
+            let run = |bytes: &[Vec<u8>]| -> Vec<f64> {
+                element::widen(&bytes[0], DType::F32).chunks(2).map(kernel).collect()
+            };
+            let expected = run(&bytes);
+            let mut answers =
+                [ReferenceAnswer { buffer: 1, expected, exact: true, ..ReferenceAnswer::default() }];
+            let mut naive = |bytes: &[Vec<u8>]| Ok(vec![(1, run(bytes))]);
+            estimate_noise(&own, &bytes, Family::Normal, &mut answers, &mut naive).unwrap();
+            answers[0].jumps
+        };
+        let larger = jumps(|pair| f64::from(u8::from(pair[1] > pair[0])));
+        assert!((12..=17).contains(&larger), "{larger}");
+        assert_eq!(jumps(|pair| f64::from((pair[0] as f32).to_bits() % 1024)), 0);
+    }
+
+    /// What a naive kernel gives for one family: the noise of `answer` beside its true error.
+    fn noise_of(family: Family, values: &[f64], kernel: impl Fn(&[f32]) -> Vec<f32>) -> ReferenceAnswer {
+        let count = values.len() as u64;
+        let buffers = vec![
+            buffer("x", DType::F32, &[count], Role::Input),
+            buffer("y", DType::F32, &[count], Role::Output),
+        ];
+        let mut own = plan("p", &[], buffers);
+        own.buffers[0].fill = Fill::Unrestricted;
+        let run = |bytes: &[Vec<u8>]| {
+            let values: Vec<f32> =
+                element::widen(&bytes[0], DType::F32).into_iter().map(|own| own as f32).collect();
+            kernel(&values).into_iter().map(f64::from).collect::<Vec<_>>()
+        };
+        let bytes = vec![element::narrow(values, DType::F32), Vec::new()];
+        let mut answers =
+            [ReferenceAnswer { buffer: 1, expected: run(&bytes), ..ReferenceAnswer::default() }];
+        let mut naive = |bytes: &[Vec<u8>]| Ok(vec![(1, run(bytes))]);
+        estimate_noise(&own, &bytes, family, &mut answers, &mut naive).unwrap();
+        let [answer] = answers;
+        answer
+    }
+
+    #[test]
+    fn a_sum_of_equal_terms_is_known_to_be_biased() {
+        let sum = |values: &[f32]| vec![values.iter().fold(0.0f32, |sum, value| sum + value)];
+        for value in [0.64f64, 0.31, 1.7] {
+            let answer = noise_of(Family::Constant, &vec![value; 1 << 20], sum);
+            let error = (answer.expected[0] - f64::from(value as f32) * f64::from(1 << 20)).abs();
+            assert!(answer.noise.max > error, "{value}: {} beside {error}", answer.noise.max);
+        }
+    }
+
+    #[test]
+    fn differences_of_equal_values_are_no_question_and_zeros_are_one() {
+        let centered = |values: &[f32]| {
+            let mean = values.iter().sum::<f32>() / values.len() as f32;
+            values.iter().map(|value| (value - mean) * 316.0).collect()
+        };
+        assert!(is_mostly_noise(&noise_of(Family::Constant, &[3.7; 131], centered), DType::F32));
+        assert!(!is_mostly_noise(&noise_of(Family::Zero, &[0.0; 131], centered), DType::F32));
+        let ramp: Vec<f64> = (0..131).map(f64::from).collect();
+        assert!(!is_mostly_noise(&noise_of(Family::Ramp, &ramp, centered), DType::F32));
+    }
+}

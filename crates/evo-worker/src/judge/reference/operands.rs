@@ -1,0 +1,175 @@
+//! What a reference is given and what it gives: a problem with its inputs in fp64, and answers.
+
+use evo_protocol::device::DeviceError;
+use evo_protocol::dtype::DType;
+use evo_protocol::plan::{BufferPlan, ProblemPlan, Role};
+use rayon::prelude::*;
+
+use crate::judge::npy::task_error;
+
+/// Half the spacing of f32 at 1.
+pub const UNIT_F32: f64 = 1.0 / 16_777_216.0;
+
+/// A problem with its inputs in fp64.
+pub struct Operands<'a> {
+    /// Extents, names and roles.
+    pub plan: &'a ProblemPlan,
+    /// By position in `plan.buffers`; empty for outputs and scratch.
+    pub values: Vec<Vec<f64>>,
+}
+
+/// The right answer for one output buffer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ReferenceAnswer {
+    /// Position in `ProblemPlan::buffers`.
+    pub buffer: usize,
+    /// Expected values, unrounded.
+    pub expected: Vec<f64>,
+    /// The trusted same-dtype computation, rounded to the output's type; absent where there is none.
+    pub trusted: Option<Vec<f64>>,
+    /// No error is allowed at all (data movement, integers).
+    pub exact: bool,
+    /// Error that any f32 computation of this may have on these inputs, beyond the trusted one's.
+    pub noise: Noise,
+    /// Integer elements that rounding alone decides, such as which of two equal distances is the smaller.
+    pub jumps: u64,
+    /// More than a few integers change with the last bits of the inputs, as a hash or a choice among equals does.
+    pub follows_bits: bool,
+    /// The reference kernel in single precision on the same inputs.
+    pub single: Option<Vec<f64>>,
+    /// How far each element moved when the last bits of the inputs did; absent where that was not tried.
+    pub distances: Vec<f64>,
+    /// Elements far less certain than the others, and how far f32 may be off there.
+    pub uncertain: Vec<(u64, f64)>,
+}
+
+/// Absolute error that f32 arithmetic explains. It matters where few outputs make the trusted error a
+/// matter of luck, and where sums cancel.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Noise {
+    /// Of a single element.
+    pub max: f64,
+    /// Root mean square over elements.
+    pub rms: f64,
+}
+
+/// An input found by name.
+pub struct Tensor<'a> {
+    pub shape: Vec<usize>,
+    pub dtype: DType,
+    pub values: &'a [f64],
+}
+
+impl Operands<'_> {
+    /// The input `name` with `rank` extents.
+    pub fn input(&self, reference: &str, name: &str, rank: usize) -> Result<Tensor<'_>, DeviceError> {
+        let (position, buffer) =
+            self.find(reference, name, "input", |role| matches!(role, Role::Input | Role::Inout))?;
+        let shape = extents(reference, buffer, rank)?;
+        Ok(Tensor { shape, dtype: buffer.dtype, values: &self.values[position] })
+    }
+
+    /// Position and data type of the output `name`, which must have these extents.
+    pub fn output(
+        &self,
+        reference: &str,
+        name: &str,
+        shape: &[usize],
+    ) -> Result<(usize, DType), DeviceError> {
+        let (position, buffer) =
+            self.find(reference, name, "output", |role| matches!(role, Role::Output | Role::Inout))?;
+        let own: Vec<usize> = buffer.shape.iter().map(|extent| *extent as usize).collect();
+        if own != shape {
+            return Err(task_error(format!(
+                "reference `{reference}` needs `{name}` to be `{shape:?}`, it is `{own:?}`"
+            )));
+        }
+        Ok((position, buffer.dtype))
+    }
+
+    /// An integer size of the problem, if it has it.
+    pub fn size(&self, name: &str) -> Option<i64> {
+        self.plan.sizes.get(name).copied()
+    }
+
+    fn find(
+        &self,
+        reference: &str,
+        name: &str,
+        role: &str,
+        fits: impl Fn(Role) -> bool,
+    ) -> Result<(usize, &BufferPlan), DeviceError> {
+        let named = self.plan.buffers.iter().enumerate().find(|(_, buffer)| buffer.name == name);
+        match named {
+            Some((position, buffer)) if fits(buffer.role) => Ok((position, buffer)),
+            Some(_) => Err(task_error(format!("reference `{reference}` needs buffer `{name}` as an {role}"))),
+            None => {
+                let own: Vec<&str> = self.plan.buffers.iter().map(|buffer| buffer.name.as_str()).collect();
+                Err(task_error(format!(
+                    "reference `{reference}` needs an {role} buffer `{name}`; the kernel has `{}`",
+                    own.join("`, `")
+                )))
+            }
+        }
+    }
+}
+
+fn extents(reference: &str, buffer: &BufferPlan, rank: usize) -> Result<Vec<usize>, DeviceError> {
+    if buffer.shape.len() != rank {
+        return Err(task_error(format!(
+            "reference `{reference}` needs `{}` with {rank} extents, it has `{:?}`",
+            buffer.name, buffer.shape
+        )));
+    }
+    Ok(buffer.shape.iter().map(|extent| *extent as usize).collect())
+}
+
+/// Requires that extents which must agree do.
+pub fn require(holds: bool, reference: &str, what: &str) -> Result<(), DeviceError> {
+    if holds { Ok(()) } else { Err(task_error(format!("reference `{reference}` needs {what}"))) }
+}
+
+/// Whether a trusted f32 computation says anything about this output: f64 is finer, integers are exact.
+pub fn has_trusted(dtype: DType) -> bool {
+    matches!(dtype, DType::F16 | DType::Bf16 | DType::F32)
+}
+
+/// Values as f32, as a kernel loads them.
+pub fn to_f32(values: &[f64]) -> Vec<f32> {
+    values.iter().map(|value| *value as f32).collect()
+}
+
+/// Values that one task adds up.
+const CHUNK: usize = 1 << 16;
+
+/// Sums over pairs of neighboring values of two equally long slices, on all cores. Chunks are added in their
+/// order, so that a sum does not depend on the number of threads.
+pub fn pair_sums<const N: usize>(
+    left: &[f64],
+    right: &[f64],
+    terms: impl Fn(f64, f64) -> [f64; N] + Sync,
+) -> [f64; N] {
+    let add = |sums: [f64; N], own: [f64; N]| std::array::from_fn(|index| sums[index] + own[index]);
+    let chunks = left.par_chunks(CHUNK).zip(right.par_chunks(CHUNK));
+    let parts: Vec<[f64; N]> = chunks
+        .map(|(left, right)| left.iter().zip(right).fold([0.0; N], |sums, (l, r)| add(sums, terms(*l, *r))))
+        .collect();
+    parts.into_iter().fold([0.0; N], add)
+}
+
+/// Sums over the finite values.
+pub fn finite_sums<const N: usize>(values: &[f64], terms: impl Fn(f64) -> [f64; N] + Sync) -> [f64; N] {
+    pair_sums(values, values, |value, _| if value.is_finite() { terms(value) } else { [0.0; N] })
+}
+
+/// Root mean square of the finite values; 0 for nothing.
+pub fn rms(values: &[f64]) -> f64 {
+    let [square, count] = finite_sums(values, |value| [value * value, 1.0]);
+    (square / count.max(1.0)).sqrt()
+}
+
+/// Largest finite magnitude; 0 for nothing.
+pub fn max_abs(values: &[f64]) -> f64 {
+    let magnitude = |value: &f64| if value.is_finite() { value.abs() } else { 0.0 };
+    values.par_iter().with_min_len(CHUNK).map(magnitude).reduce(|| 0.0, f64::max)
+}

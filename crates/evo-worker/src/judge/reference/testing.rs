@@ -1,0 +1,88 @@
+//! Small problems for the tests of every reference.
+
+use evo_protocol::check::CheckSet;
+use evo_protocol::plan::Fill;
+use evo_protocol::worker::{CheckPlan, ReferencePlan, SpecialValues};
+
+use evo_protocol::dtype::DType;
+use evo_protocol::plan::{BufferPlan, ProblemPlan, Role};
+
+use super::operands::{Operands, max_abs};
+use crate::judge::element;
+use crate::judge::inputs::{self, Draw, Family};
+
+/// A check plan with defaults.
+pub fn check_plan(reference: &str) -> CheckPlan {
+    CheckPlan {
+        reference: ReferencePlan::Builtin { name: reference.into() },
+        atol: None,
+        rtol: None,
+        trusted_factor: 2.0,
+        seed: 1,
+        seeds: 2,
+        families: vec![],
+        deterministic: true,
+        repeats: 4,
+        allow_state: false,
+        special_values: SpecialValues::default(),
+        fast_math: false,
+        flushes_subnormals: false,
+        reference_f64: false,
+        series_ms: evo_protocol::worker::SERIES_MS,
+        checks: CheckSet::default(),
+    }
+}
+
+/// A buffer with the default fill.
+pub fn buffer(name: &str, dtype: DType, shape: &[u64], role: Role) -> BufferPlan {
+    let fill = if dtype.is_float() {
+        Fill::Normal { scale: 1.0 }
+    } else {
+        Fill::Uniform { low: 0.0, high: 100.0, inclusive: false }
+    };
+    BufferPlan { name: name.into(), dtype, shape: shape.to_vec(), role, fill }
+}
+
+/// A plan without launches.
+pub fn plan(name: &str, sizes: &[(&str, i64)], buffers: Vec<BufferPlan>) -> ProblemPlan {
+    ProblemPlan {
+        name: name.into(),
+        sizes: sizes.iter().map(|(name, value)| (name.to_string(), *value)).collect(),
+        weight: 1.0,
+        buffers,
+        scalars: vec![],
+        launches: vec![],
+        reference_launches: vec![],
+        flops: None,
+        bytes: None,
+    }
+}
+
+/// Random inputs for a plan.
+pub fn operands(plan: &ProblemPlan, family: Family, index: u32) -> Operands<'_> {
+    let draw = Draw { seed: 11, index, family, magnitude: family.magnitudes()[0] };
+    let fill = |buffer: &BufferPlan| match buffer.role {
+        Role::Input | Role::Inout => {
+            element::widen(&inputs::generate(plan, buffer, draw).unwrap(), buffer.dtype)
+        }
+        _ => Vec::new(),
+    };
+    Operands { plan, values: plan.buffers.iter().map(fill).collect() }
+}
+
+/// Asserts closeness in fp64.
+pub fn assert_close(actual: &[f64], expected: &[f64], relative: f64) {
+    assert_eq!(actual.len(), expected.len());
+    let scale = max_abs(expected).max(1e-300);
+    for (index, (a, e)) in actual.iter().zip(expected).enumerate() {
+        assert!((a - e).abs() <= relative * scale, "element {index}: {a} instead of {e}");
+    }
+}
+
+/// A `.npy` file of format version 1 as NumPy writes it.
+pub fn npy_file(descr: &str, shape: &[u64], data: &[u8]) -> Vec<u8> {
+    let extents: String = shape.iter().map(|extent| format!("{extent}, ")).collect();
+    let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({extents}), }}\n");
+    let length = u16::try_from(text.len()).unwrap().to_le_bytes();
+    [b"\x93NUMPY\x01\x00", &length[..], text.as_bytes(), data].concat()
+}

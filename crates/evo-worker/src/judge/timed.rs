@@ -1,0 +1,556 @@
+//! What is timed: a problem's launches, bound to several sets of inputs and outputs that take turns.
+//!
+//! A kernel that is timed again and again on one set can see that its output is right already, that its input is
+//! the one of the last call, or that in-place data no longer changes, and skip the work. So calls rotate: input
+//! set and output buffer change from call to call with different periods, and an output that is about to be
+//! written holds the answer to another input. It looks like any answer and is never the right one, so the
+//! outputs of timed calls can be checked as they are, without poison that would tell the kernel that it is being
+//! watched. Buffers that a call uses up (`inout`, accumulators) get a copy for each call of a sample, and are
+//! restored between samples, outside the timed span.
+//!
+//! What rotation cannot show, a comparison does: calls on contents that no call has seen, beside calls on the
+//! contents of the call before (`compare_fresh`).
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+
+use evo_device::device::{BoundLaunch, CopiedPart, Device, ModuleId, SampleOrder};
+use evo_protocol::check::{CheckSet, GateCheck};
+use evo_protocol::device::{DeviceError, DeviceInfo, DeviceKind};
+use evo_protocol::measurement::TimingMode;
+use evo_protocol::plan::{BufferPlan, ProblemPlan, Role};
+use evo_protocol::verdict::{Verdict, VerdictKind};
+use evo_protocol::worker::Phase;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng;
+
+use super::case::Case;
+use super::element::Poison;
+use super::inputs::{self, Draw, Family};
+use super::pool::Pristine;
+use super::run::{PhaseSink, PreparedCase, starts_as};
+use super::state::{Answers, CaseRefusal, Judge};
+use super::{module_state, shapes, wrong};
+use evo_timing::stats::{below, median, sorted};
+
+/// How many sets take turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turns {
+    /// One: a screening, which only tells who is far behind.
+    One,
+    /// As many as the cache and the memory allow.
+    Several,
+}
+
+/// A problem ready to be timed.
+#[derive(Debug)]
+pub struct TimedProblem {
+    module: ModuleId,
+    turns: Vec<PreparedCase>,
+    rotation: Vec<Vec<BoundLaunch>>,
+    /// Output sets among the turns: so many calls back an output was not written again.
+    outputs: usize,
+    /// Whether a call uses up what its buffers hold.
+    used_up: bool,
+    /// Whether a call leaves something in the module's variables, which are restored before each timed call.
+    keeps_state: bool,
+    /// The turn with which the last order began, and its calls from there on.
+    last: Cell<(usize, usize)>,
+    /// The turn of the next call.
+    next: Cell<usize>,
+}
+
+/// Copies of buffers that calls use up: so many calls make a hot sample at most.
+const COPIES_MAX: u64 = 16;
+/// Bytes that all copies may take.
+const COPIES_BYTES: u64 = 256 << 20;
+/// Input sets that take turns.
+const INPUT_SETS: u32 = 2;
+
+/// Rounds of the comparison with fresh contents before it is first judged, a call of each kind in a round.
+const ROUNDS: usize = 4;
+/// How often it is judged, with so many more rounds each time. Only a kernel that is suspected every time is refused:
+/// a machine that is disturbed once is not a kernel that cheats.
+const JUDGED: usize = 4;
+/// Inputs up to this size are drawn anew for a fresh call.
+const FRESH_WHOLE: u64 = 1 << 18;
+/// Drawing a large one would take longer than everything else. Its own contents are turned by a random distance
+/// (in steps of a piece) instead, so that no element stays where it was, and pieces of so many bytes are drawn anew: at the start, at the end,
+/// and so many at random between. A sum over all elements, by which a kernel might recognize its input, changes with them.
+const FRESH_PIECE: u64 = 1 << 12;
+const FRESH_PIECES: u64 = 8;
+/// A fresh call that takes this much longer than a repeated one needs an explanation.
+const FRESH_RATIO: f64 = 1.3;
+/// Differences below this are the clock's, nanoseconds.
+const FRESH_MIN_NS: f64 = 2_000.0;
+/// A processor learns which way the branches of known contents go, of so many elements, and saves so much on each.
+const LEARNED: u64 = 4096;
+const LEARNED_NS: f64 = 10.0;
+
+impl TimedProblem {
+    /// The case that the first turn runs.
+    pub fn first(&self) -> &PreparedCase {
+        &self.turns[0]
+    }
+
+    /// Which checks judge it.
+    pub fn checks(&self) -> CheckSet {
+        self.first().checks
+    }
+
+    /// Calls of a sample, where `wanted` would be enough for the clock. Where calls use up their buffers, a hot
+    /// sample holds no more calls than there are copies. Otherwise it goes round all turns, because it begins
+    /// with the first one each time: after part of a round an output would meet the input whose answer it holds.
+    pub fn batch(&self, mode: TimingMode, wanted: u32) -> u32 {
+        let turns = self.turns.len() as u32;
+        match (mode, self.used_up) {
+            (TimingMode::Hot, _) if self.keeps_state => 1,
+            (TimingMode::Hot, true) => wanted.min(turns),
+            (TimingMode::Hot, false) if wanted > 1 => wanted.next_multiple_of(turns),
+            _ => 1,
+        }
+    }
+}
+
+/// How many input sets and output sets take turns.
+fn sets(plan: &ProblemPlan, info: &DeviceInfo, seeds: u32) -> (u32, u32) {
+    let bytes = |roles: &[Role]| -> u64 {
+        let own = plan.buffers.iter().filter(|buffer| roles.contains(&buffer.role));
+        own.map(BufferPlan::bytes).sum()
+    };
+    let (inputs, outputs) = (bytes(&[Role::Input]), bytes(&[Role::Output, Role::Scratch]));
+    let varies = plan.buffers.iter().any(inputs::varies);
+    let wanted = if varies { INPUT_SETS.min(seeds) } else { 1 };
+    // With one input an output that takes its turn again would hold the right answer already.
+    if wanted < 2 {
+        return (1, 1);
+    }
+    let all = u64::from(wanted) * inputs + u64::from(wanted + 1) * outputs;
+    // In a cache that holds one set and not all of them, rotation would turn hot calls into cold ones. Beyond
+    // the cache nothing stays from call to call in any case.
+    let fits = all <= info.l2_bytes / 2 || inputs + outputs > info.l2_bytes;
+    // Other variants' data stays on the device as well.
+    if fits && all <= info.memory_bytes / 8 { (wanted, wanted + 1) } else { (1, 1) }
+}
+
+impl Judge {
+    /// Inputs filled, launches bound, answers on the device: ready to be timed.
+    pub fn prepare_timed(
+        &mut self,
+        slot: u8,
+        plan: &ProblemPlan,
+        turns: Turns,
+        phase: &mut PhaseSink<'_>,
+    ) -> Result<TimedProblem, CaseRefusal> {
+        let ready = self.bind_turns(slot, plan, turns, Answers::Needed, phase);
+        self.or_refusal(plan, ready)
+    }
+
+    /// The same without answers, for a paired run.
+    pub fn prepare_paired(
+        &mut self,
+        slot: u8,
+        plan: &ProblemPlan,
+        phase: &mut PhaseSink<'_>,
+    ) -> Result<TimedProblem, CaseRefusal> {
+        let ready = self.bind_turns(slot, plan, Turns::Several, Answers::NotNeeded, phase);
+        self.or_refusal(plan, ready)
+    }
+
+    pub(super) fn or_refusal<T>(
+        &mut self,
+        plan: &ProblemPlan,
+        done: Result<T, DeviceError>,
+    ) -> Result<T, CaseRefusal> {
+        done.map_err(|error| {
+            self.note_error(&error);
+            let verdict = Box::new(wrong::from_error(&error, Some(&Case::first(plan))));
+            CaseRefusal { verdict, sticky: self.is_sticky() }
+        })
+    }
+
+    fn bind_turns(
+        &mut self,
+        slot: u8,
+        plan: &ProblemPlan,
+        turns: Turns,
+        answers: Answers,
+        phase: &mut PhaseSink<'_>,
+    ) -> Result<TimedProblem, DeviceError> {
+        let check = &self.slot(slot)?.candidate.check;
+        let seeds = check.seeds;
+        let turns = if check.checks.include(GateCheck::Rotation) { turns } else { Turns::One };
+        let used_up = accumulates(plan);
+        let lanes: Vec<(u32, u32)> = if used_up {
+            let copies = if turns == Turns::One { 1 } else { copies(plan) };
+            (0..copies).map(|lane| (0, lane)).collect()
+        } else {
+            let (inputs, outputs) = match turns {
+                Turns::One => (1, 1),
+                Turns::Several => sets(plan, self.device.info(), seeds),
+            };
+            // Periods without a common divisor: every output meets every input.
+            (0..inputs * outputs).map(|turn| (turn % inputs, turn % outputs)).collect()
+        };
+        let outputs = lanes.iter().map(|(_, output)| *output as usize + 1).max().unwrap_or(1);
+        if answers == Answers::Needed {
+            let seeds: BTreeSet<u32> = lanes.iter().map(|lane| lane.0).collect();
+            let wanted = seeds.into_iter().map(|seed_index| Case { seed_index, ..Case::first(plan) });
+            let check = self.slot(slot)?.candidate.check.clone();
+            self.foresee(&check, &wanted.collect::<Vec<_>>(), phase)?;
+        }
+        let mut cases = Vec::new();
+        for lane in lanes {
+            let case = Case { seed_index: lane.0, ..Case::first(plan) };
+            let prepared = self.prepare_lane(slot, &case, lane, answers, phase)?;
+            prepared.restore(self.device.as_mut(), &mut self.pool)?;
+            // The first output check means something only if nothing right stands there before.
+            prepared.poison_outputs(self.device.as_mut(), Poison::A)?;
+            prepared.poison_scratch(self.device.as_mut(), Poison::A)?;
+            cases.push(prepared);
+        }
+        let rotation = cases.iter().map(|own| own.launches.clone()).collect();
+        let module = cases[0].module;
+        let keeps_state = module_state::is_kept(self, &cases[0], phase)?;
+        let (last, next) = (Cell::new((0, 0)), Cell::new(0));
+        Ok(TimedProblem { module, turns: cases, rotation, outputs, used_up, keeps_state, last, next })
+    }
+
+    /// Takes samples, nanoseconds per call.
+    pub fn sample(
+        &mut self,
+        timed: &TimedProblem,
+        mode: TimingMode,
+        samples: u32,
+        batch: u32,
+    ) -> Result<Vec<f64>, DeviceError> {
+        let batch = timed.batch(mode, batch);
+        let untouched = timed.used_up || timed.keeps_state;
+        let order = SampleOrder { rotation: &timed.rotation, mode, samples, batch, untouched };
+        if !timed.used_up {
+            return match timed.keeps_state {
+                false => self.sample_in_turn(timed, order),
+                true => self.sample_as_loaded(timed, order),
+            };
+        }
+        timed.last.set((0, batch as usize));
+        let mut times = Vec::with_capacity(samples as usize);
+        for _ in 0..samples {
+            for turn in &timed.turns[..batch as usize] {
+                turn.restore(self.device.as_mut(), &mut self.pool)?;
+                turn.poison_outputs(self.device.as_mut(), Poison::A)?;
+                // Its inputs come again, so an answer must not be found in the workspace.
+                turn.poison_scratch(self.device.as_mut(), Poison::A)?;
+            }
+            if timed.keeps_state {
+                self.device.restore_variables(timed.module)?;
+            }
+            times.extend(self.device.sample(timed.module, SampleOrder { samples: 1, ..order })?);
+        }
+        Ok(times)
+    }
+
+    /// Each call with the module's variables as they were when it was loaded.
+    fn sample_as_loaded(
+        &mut self,
+        timed: &TimedProblem,
+        order: SampleOrder<'_>,
+    ) -> Result<Vec<f64>, DeviceError> {
+        let mut times = Vec::with_capacity(order.samples as usize);
+        let begin = timed.next.get();
+        for _ in 0..order.samples {
+            self.device.restore_variables(timed.module)?;
+            times.extend(self.sample_in_turn(timed, SampleOrder { samples: 1, ..order })?);
+        }
+        timed.last.set((begin, order.samples as usize));
+        Ok(times)
+    }
+
+    /// Goes on with the turn at which the last order ended.
+    fn sample_in_turn(
+        &mut self,
+        timed: &TimedProblem,
+        order: SampleOrder<'_>,
+    ) -> Result<Vec<f64>, DeviceError> {
+        let calls = if order.batch > 1 { order.batch } else { order.samples } as usize;
+        // A batch is whole rounds, so it may begin anywhere, and the graph of one can be replayed.
+        let begin = timed.next.get();
+        timed.last.set((begin, calls));
+        timed.next.set((begin + calls) % timed.turns.len());
+        let mut rotation = timed.rotation.clone();
+        rotation.rotate_left(begin);
+        self.device.sample(timed.module, SampleOrder { rotation: &rotation, ..order })
+    }
+
+    /// CheckSet what the calls of the last sample wrote. With one set the outputs are poisoned and one more sample
+    /// is taken, because an answer of an earlier call could not be told from one of the last.
+    pub fn check_sampled(
+        &mut self,
+        timed: &TimedProblem,
+        mode: TimingMode,
+        batch: u32,
+    ) -> Result<Option<Box<Verdict>>, DeviceError> {
+        if !timed.checks().include(GateCheck::TimedOutputs) {
+            return Ok(None);
+        }
+        if timed.turns.len() == 1 && !timed.used_up {
+            let device = self.device.as_mut();
+            timed.first().poison_outputs(device, Poison::A)?;
+            self.sample(timed, mode, 1, batch)?;
+        }
+        let (begin, calls) = timed.last.get();
+        let kept = if timed.used_up { calls } else { timed.outputs };
+        for call in calls.saturating_sub(kept)..calls {
+            let turn = &timed.turns[(begin + call) % timed.turns.len()];
+            if let Some(verdict) = shapes::check_written(self, turn)? {
+                return Ok(Some(Box::new(verdict)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether calls on new contents take longer than calls on the contents of the call before.
+    pub fn compare_fresh(
+        &mut self,
+        timed: &TimedProblem,
+        seed: u64,
+        phase: &mut PhaseSink<'_>,
+    ) -> Result<Option<Box<Verdict>>, DeviceError> {
+        let varies = timed.first().case.plan.buffers.iter().any(inputs::varies);
+        if timed.used_up || !varies || !timed.checks().include(GateCheck::FreshCalls) {
+            return Ok(None);
+        }
+        let turn = timed.first();
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let (mut fresh, mut repeated) = (Vec::new(), Vec::new());
+        let mut ratio = None;
+        let learned = match self.device.info().kind {
+            DeviceKind::Host => LEARNED_NS * turn.case.elements().min(LEARNED) as f64,
+            DeviceKind::Cuda | DeviceKind::Replay => 0.0,
+        };
+        let least = FRESH_MIN_NS + learned;
+        for judged in 0..JUDGED {
+            for round in 0..ROUNDS {
+                let new_first = below(&mut random, 2) == 0;
+                for new in [new_first, !new_first] {
+                    let unseen = below(&mut random, 1 << 20) * JUDGED * ROUNDS;
+                    let number = (unseen + judged * ROUNDS + round) as u32;
+                    let time = self.single_call(timed, new.then_some(number), phase)?;
+                    if new { fresh.push(time) } else { repeated.push(time) }
+                }
+            }
+            ratio = longer(&fresh, &repeated, least);
+            if ratio.is_none() {
+                break;
+            }
+        }
+        for input in &turn.set.inputs {
+            self.device.copy(input.buffer, turn.buffers[input.position])?;
+        }
+        Ok(ratio.map(|ratio| {
+            let (fresh, repeated) = (median(&fresh), median(&repeated));
+            let message = format!(
+                "a call on new contents takes at least {ratio:.2}× the time of a call on the contents of the call \
+                 before (medians {:.2} µs and {:.2} µs): work is skipped where the input is known",
+                fresh / 1e3,
+                repeated / 1e3
+            );
+            let verdict = Verdict::new(VerdictKind::TimingEscape, message)
+                .with_cause("cached_result")
+                .with("fresh_ns", fresh)
+                .with("repeated_ns", repeated)
+                .with("ratio", ratio);
+            Box::new(wrong::about(verdict, &turn.case))
+        }))
+    }
+
+    /// One call after an untimed call on the first turn's own contents: on the same contents again, or on new
+    /// ones. In both cases every input is written just before, so that caches are in the same state.
+    fn single_call(
+        &mut self,
+        timed: &TimedProblem,
+        new: Option<u32>,
+        phase: &mut PhaseSink<'_>,
+    ) -> Result<f64, DeviceError> {
+        let turn = timed.first();
+        let check = &self.slot(turn.slot)?.candidate.check;
+        let own =
+            Draw { seed: check.seed, index: turn.case.seed_index, family: Family::Normal, magnitude: 1.0 };
+        let device = self.device.as_mut();
+        let name = &turn.case.plan.name;
+        for again in [false, true] {
+            // A call on new contents finds new contents in workspace too: what is kept there from call to call is
+            // work that is skipped. The call before has just used it, so it is in the caches in both cases.
+            if again && new.is_some() {
+                turn.poison_scratch(device, Poison::D)?;
+            }
+            // Drawing large inputs takes a while, and each step has a deadline of its own.
+            phase(Phase::Preparing, &format!("new contents for `{name}`"));
+            for input in &turn.set.inputs {
+                let buffer = turn.buffers[input.position];
+                match again && inputs::varies(&turn.case.plan.buffers[input.position]) {
+                    true => {
+                        write_again(device, turn, input, own, new)?;
+                        self.pool.note(buffer, None);
+                    }
+                    false => device.copy(input.buffer, buffer)?,
+                }
+            }
+            phase(Phase::Timing, &format!("`{name}` on new contents"));
+            if !again {
+                device.launch(timed.module, &turn.launches)?;
+                device.synchronize()?;
+            }
+        }
+        let rotation = std::slice::from_ref(&turn.launches);
+        let order = SampleOrder { rotation, mode: TimingMode::Hot, samples: 1, batch: 1, untouched: true };
+        let times = device.sample(timed.module, order)?;
+        Ok(times.first().copied().unwrap_or(0.0))
+    }
+}
+
+/// Writes an input before a timed call: with the contents that it had, or with those of draw number `new`. Both take
+/// the same copies of the same lengths, so that they leave the same parts of the buffer in the device's caches.
+fn write_again(
+    device: &mut dyn Device,
+    turn: &PreparedCase,
+    input: &Pristine,
+    own: Draw,
+    new: Option<u32>,
+) -> Result<(), DeviceError> {
+    let plan = &turn.case.plan;
+    let (buffer, target) = (&plan.buffers[input.position], turn.buffers[input.position]);
+    let draw = new.map_or(own, |number| inputs::another(own, number));
+    if buffer.bytes() <= FRESH_WHOLE {
+        return device.write(target, &inputs::generate(plan, buffer, draw)?);
+    }
+    let mut random = ChaCha8Rng::seed_from_u64(draw.seed ^ u64::from(draw.index));
+    let places = buffer.bytes() / FRESH_PIECE;
+    let (turning, whole) = (1 + below(&mut random, places as usize - 1) as u64, places * FRESH_PIECE);
+    for part in turned(turning * FRESH_PIECE, whole, buffer.bytes(), new.is_some()) {
+        device.copy_part(input.buffer, target, part)?;
+    }
+    let pieces =
+        BufferPlan { shape: vec![FRESH_PIECE / buffer.dtype.bytes() * FRESH_PIECES], ..buffer.clone() };
+    let drawn = inputs::generate(plan, &pieces, draw)?;
+    for (number, piece) in drawn.chunks(FRESH_PIECE as usize).enumerate() {
+        let place = match number {
+            0 => 0,
+            1 => buffer.bytes() - FRESH_PIECE,
+            _ => below(&mut random, places as usize) as u64 * FRESH_PIECE,
+        };
+        match new {
+            Some(_) => device.write_at(target, place, piece)?,
+            None => {
+                let part = CopiedPart { source: place, target: place, bytes: FRESH_PIECE };
+                device.copy_part(input.buffer, target, part)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The parts of a copy whose first `whole` bytes are turned, or which has the same parts and turns nothing.
+fn turned(turn: u64, whole: u64, bytes: u64, turns: bool) -> [CopiedPart; 3] {
+    let (first, second) = (whole - turn, turn);
+    let sources = if turns { [turn, 0] } else { [0, first] };
+    [
+        CopiedPart { source: sources[0], target: 0, bytes: first },
+        CopiedPart { source: sources[1], target: first, bytes: second },
+        // What is left is too short to be turned with the rest on whole cache lines.
+        CopiedPart { source: whole, target: whole, bytes: bytes - whole },
+    ]
+}
+
+/// The ratio between the two groups, where fresh calls are longer than chance explains.
+///
+/// Whatever else runs on the machine only ever adds to a time, so the shortest fresh call stands for the work of one.
+/// A kernel that skips it shows that in more than one repeated call: their lower quartile is compared.
+fn longer(fresh: &[f64], repeated: &[f64], least: f64) -> Option<f64> {
+    let (fresh, repeated) = (sorted(fresh), sorted(repeated));
+    let (shortest, skipped) = (fresh[0], repeated[repeated.len() / 4]);
+    let ratio = shortest / skipped.max(1.0);
+    (ratio > FRESH_RATIO && shortest - skipped > least).then_some(ratio)
+}
+
+/// Whether a call leaves something behind that the next call reads.
+fn accumulates(plan: &ProblemPlan) -> bool {
+    plan.buffers.iter().any(|buffer| match buffer.role {
+        Role::Inout => true,
+        Role::Output => starts_as(buffer).is_some(),
+        Role::Input | Role::Scratch => false,
+    })
+}
+
+/// Copies of everything that calls change.
+fn copies(plan: &ProblemPlan) -> u32 {
+    let changed = plan.buffers.iter().filter(|buffer| buffer.role != Role::Input);
+    let bytes: u64 = changed.map(BufferPlan::bytes).sum();
+    (COPIES_BYTES / bytes.max(1)).clamp(1, COPIES_MAX) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::fake::info;
+    use crate::judge::reference::testing::{buffer, plan};
+    use evo_protocol::dtype::DType;
+
+    fn problem(elements: u64) -> ProblemPlan {
+        let of = |name, role| buffer(name, DType::F32, &[elements], role);
+        plan("p", &[], vec![of("x", Role::Input), of("y", Role::Output)])
+    }
+
+    #[test]
+    fn sets_rotate_where_the_cache_holds_all_or_not_even_one() {
+        let device = DeviceInfo { l2_bytes: 1 << 20, ..info() };
+        assert_eq!(sets(&problem(1 << 10), &device, 3), (2, 3));
+        // One input: an output would hold the right answer when its turn comes again.
+        assert_eq!(sets(&problem(1 << 10), &device, 1), (1, 1));
+        // One set of 800 kB fits the cache, five halves of it do not.
+        assert_eq!(sets(&problem(100_000), &device, 3), (1, 1));
+        assert_eq!(sets(&problem(1 << 20), &device, 3), (2, 3));
+    }
+
+    #[test]
+    fn a_turned_copy_covers_every_byte_once_and_moves_it() {
+        for turns in [true, false] {
+            let parts = turned(8, 20, 23, turns);
+            let mut room = [0u8; 23];
+            for part in parts {
+                assert!(part.fits(23, 23));
+                for byte in 0..part.bytes {
+                    room[(part.target + byte) as usize] = 1 + (part.source + byte) as u8;
+                }
+            }
+            let moved: Vec<u8> = (9..=20).chain(1..=8).chain(21..=23).collect();
+            let expected = if turns { moved } else { (1..=23).collect() };
+            assert_eq!(room.to_vec(), expected);
+        }
+    }
+
+    #[test]
+    fn fresh_calls_are_longer_only_where_each_of_them_is() {
+        let times = |base: f64| [1.0, 1.02, 0.98, 1.01, 1.3, 0.99].map(|own| own * base);
+        assert_eq!(longer(&times(10_000.0), &times(10_000.0), FRESH_MIN_NS), None);
+        assert!(longer(&times(40_000.0), &times(10_000.0), FRESH_MIN_NS).is_some());
+        assert_eq!(
+            longer(&times(2_000.0), &times(1_000.0), FRESH_MIN_NS),
+            None,
+            "within the clock's own resolution"
+        );
+        let mut wild = times(40_000.0);
+        wild[0] = 9_000.0;
+        assert_eq!(
+            longer(&wild, &times(10_000.0), FRESH_MIN_NS),
+            None,
+            "one fresh call did without the work"
+        );
+        // A busy machine lengthens most calls, those that skip the work too.
+        let mut busy = times(90_000.0);
+        (busy[0], busy[1]) = (10_000.0, 11_000.0);
+        assert!(longer(&times(40_000.0), &busy, FRESH_MIN_NS).is_some());
+        busy[1] = 90_000.0;
+        assert_eq!(longer(&times(40_000.0), &busy, FRESH_MIN_NS), None, "one short call may be chance");
+    }
+}

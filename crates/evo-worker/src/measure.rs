@@ -1,0 +1,506 @@
+//! One measurement, as a script of named steps: warm up, choose the batch, sample, judge the clock,
+//! keep or drop, check outputs in between, stop, summarize.
+//!
+//! What is timed stands behind `SampleSource`, so that the script is tested against scripted devices.
+//! Between randomly chosen chunks the outputs of the calls just timed are checked: a kernel that stops
+//! working once it is being timed shows there. At the end calls on new contents are compared with calls on
+//! contents that the kernel has seen.
+
+use std::time::Duration;
+
+use evo_protocol::device::{DeviceError, Telemetry};
+use evo_protocol::measurement::{Measurement, StopRule, TimingMode};
+use evo_protocol::verdict::{Cause, Gate, GateReport, GateState, Verdict, VerdictKind};
+use evo_protocol::worker::{MeasureAnswer, SamplePolicy};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng;
+
+use evo_timing::stats::{self, below, median, quantile, sorted};
+use evo_timing::stopping::decide;
+
+/// A candidate bound to one problem, ready to be sampled.
+pub trait SampleSource {
+    /// Takes samples, nanoseconds per call; in hot mode each is the mean over `batch` calls.
+    fn sample(&mut self, mode: TimingMode, samples: u32, batch: u32) -> Result<Vec<f64>, DeviceError>;
+    /// Clocks, power and heat now.
+    fn telemetry(&mut self) -> Telemetry;
+    /// Calls that a sample really takes where `wanted` would be enough for the clock.
+    fn batch(&self, mode: TimingMode, wanted: u32) -> u32;
+    /// Checks the outputs of calls that were just sampled so; a verdict if they are wrong. May take one more
+    /// sample of the same kind.
+    fn check_outputs(&mut self, mode: TimingMode, batch: u32) -> Result<Option<Box<Verdict>>, DeviceError>;
+    /// A verdict if calls on new contents take longer than calls on contents that the kernel has seen.
+    fn compare_fresh(&mut self, seed: u64) -> Result<Option<Box<Verdict>>, DeviceError>;
+    /// Milliseconds on a clock that only goes forward.
+    fn now_ms(&mut self) -> f64;
+    /// Waits for a throttled device to recover.
+    fn pause(&mut self, time: Duration);
+}
+
+/// A hot sample spans at least this long, so that event resolution (about 0.5 µs) is negligible.
+const BATCH_SPAN_NS: f64 = 200_000.0;
+const BATCH_MAX: f64 = 10_000.0;
+/// Samples are taken in chunks of about this long; clocks are judged once a chunk.
+const CHUNK_NS: f64 = 20e6;
+const CHUNK_SAMPLES: f64 = 32.0;
+/// Samples that a race takes at once after its first few.
+const RACE_STEP: u32 = 5;
+/// How often a throttled chunk is repeated before the measurement is called noisy.
+const THROTTLE_REPEATS: u32 = 3;
+/// Two successive windows of the warm-up must agree to within this share.
+const STEADY: f64 = 0.005;
+/// The pause after a throttled chunk; it doubles each time.
+const BACK_OFF: Duration = Duration::from_millis(50);
+
+/// Times one problem in one mode. `seed` decides which moments are checked and must be secret to the
+/// candidate.
+pub fn measure(
+    bench: &mut dyn SampleSource,
+    problem: &str,
+    mode: TimingMode,
+    policy: &SamplePolicy,
+    seed: u64,
+) -> Result<MeasureAnswer, DeviceError> {
+    let first_ns = first_call(bench, mode)?;
+    let batch = bench.batch(mode, batch_size(mode, first_ns));
+    if policy.screen {
+        return screen(bench, problem, mode, batch, first_ns, policy);
+    }
+    let steady_ns = warm_up(bench, mode, batch, first_ns, policy)?;
+    // Sized again: the first call includes lazy loading, which makes the batch too small.
+    let batch = bench.batch(mode, batch_size(mode, steady_ns));
+    let mut run = Run::new(mode, batch, steady_ns, seed);
+    loop {
+        // Before a chunk, so that even the first timed samples may follow a check.
+        if let Some(verdict) = run.check_if_due(bench)? {
+            return Ok(run.refused(*verdict));
+        }
+        if let Some(verdict) = run.chunk(bench)? {
+            return Ok(MeasureAnswer {
+                verdict: Some(verdict),
+                ..run.summarize(bench, problem, StopRule::Limit, policy)
+            });
+        }
+        if let Some(stop) = decide(&run.samples, run.spent_ms, policy) {
+            // Always once at the end: a kernel that stops working late must not keep its time.
+            if let Some(verdict) = run.check_outputs(bench)? {
+                return Ok(run.refused(*verdict));
+            }
+            // Once for each problem: what a kernel remembers does not depend on the cache.
+            if mode == TimingMode::Hot
+                && let Some(verdict) = bench.compare_fresh(seed)?
+            {
+                return Ok(run.refused(*verdict));
+            }
+            return Ok(run.summarize(bench, problem, stop, policy));
+        }
+    }
+}
+
+/// The first call pays for lazy loading and cold instruction caches: it only sizes the batch.
+fn first_call(bench: &mut dyn SampleSource, mode: TimingMode) -> Result<f64, DeviceError> {
+    let samples = bench.sample(mode, 1, 1)?;
+    Ok(samples.first().copied().unwrap_or(0.0))
+}
+
+/// Calls per hot sample.
+pub fn batch_size(mode: TimingMode, call_ns: f64) -> u32 {
+    match mode {
+        TimingMode::Hot => (BATCH_SPAN_NS / call_ns.max(1.0)).ceil().clamp(1.0, BATCH_MAX) as u32,
+        TimingMode::Cold | TimingMode::Eager => 1,
+    }
+}
+
+/// Few samples in as few steps as possible: the cheap path of every variant.
+fn screen(
+    bench: &mut dyn SampleSource,
+    problem: &str,
+    mode: TimingMode,
+    batch: u32,
+    first_ns: f64,
+    policy: &SamplePolicy,
+) -> Result<MeasureAnswer, DeviceError> {
+    let began = bench.now_ms();
+    let mut samples = Vec::new();
+    // A first call this far behind needs one more sample to confirm it, not three.
+    let hopeless = policy.abandon_above_ns.is_some_and(|above| first_ns > 2.0 * above);
+    if hopeless {
+        samples.push(first_ns);
+    }
+    let mut want = if hopeless { 1 } else { policy.samples_min.max(1) };
+    loop {
+        let seen_ns = samples.last().copied().unwrap_or(first_ns);
+        samples.extend(bench.sample(mode, affordable(want, seen_ns * f64::from(batch)), batch)?);
+        let elapsed = bench.now_ms() - began;
+        if let Some(stop) = decide(&samples, elapsed, policy) {
+            let measurement = summarize(problem, mode, batch, &samples, 0, stop, 0);
+            return Ok(MeasureAnswer {
+                measurement: Some(Box::new(measurement)),
+                ..MeasureAnswer::default()
+            });
+        }
+        want = if policy.race.is_some() { RACE_STEP } else { 2 };
+    }
+}
+
+/// Runs the call until the asked time has passed and two windows agree, or twice as long.
+/// Gives the last window's median.
+fn warm_up(
+    bench: &mut dyn SampleSource,
+    mode: TimingMode,
+    batch: u32,
+    call_ns: f64,
+    policy: &SamplePolicy,
+) -> Result<f64, DeviceError> {
+    let began = bench.now_ms();
+    let mut before = f64::NAN;
+    let mut window = affordable(2, call_ns * f64::from(batch));
+    loop {
+        let samples = bench.sample(mode, window, batch)?;
+        let now = median(&samples);
+        let elapsed = bench.now_ms() - began;
+        let steady = (now / before - 1.0).abs() < STEADY;
+        if elapsed >= 2.0 * policy.warmup_ms || (elapsed >= policy.warmup_ms && steady) {
+            return Ok(now);
+        }
+        before = now;
+        window = affordable(chunk_size(now * f64::from(batch)).max(2), now * f64::from(batch));
+    }
+}
+
+/// As many of the wanted samples as fit the parent's patience with one step: a second, or one sample.
+pub fn affordable(want: u32, span_ns: f64) -> u32 {
+    ((1e9 / span_ns.max(1.0)) as u32).clamp(1, want.max(1))
+}
+
+/// Samples of `span_ns` that fill a chunk.
+fn chunk_size(span_ns: f64) -> u32 {
+    (CHUNK_NS / span_ns.max(1.0)).clamp(1.0, CHUNK_SAMPLES) as u32
+}
+
+/// Sampling in progress.
+struct Run {
+    mode: TimingMode,
+    batch: u32,
+    chunk: u32,
+    samples: Vec<f64>,
+    dropped: u32,
+    checks: u32,
+    /// Chunks until the next check of outputs.
+    until_check: usize,
+    throttled: u32,
+    spent_ms: f64,
+    random: ChaCha8Rng,
+    seed: u64,
+}
+
+impl Run {
+    fn new(mode: TimingMode, batch: u32, call_ns: f64, seed: u64) -> Run {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let until_check = below(&mut random, 3);
+        Run {
+            mode,
+            batch,
+            chunk: chunk_size(call_ns * f64::from(batch)),
+            samples: Vec::new(),
+            dropped: 0,
+            checks: 0,
+            until_check,
+            throttled: 0,
+            spent_ms: 0.0,
+            random,
+            seed,
+        }
+    }
+
+    /// Takes a chunk and keeps it unless the device slowed itself down meanwhile. The verdict is
+    /// `noisy`, after too many throttled chunks in a row.
+    fn chunk(&mut self, bench: &mut dyn SampleSource) -> Result<Option<Box<Verdict>>, DeviceError> {
+        let began = bench.now_ms();
+        let samples = bench.sample(self.mode, self.chunk, self.batch)?;
+        self.spent_ms += bench.now_ms() - began;
+        let telemetry = bench.telemetry();
+        let Some(reason) = telemetry.throttle_reasons.iter().find(|reason| drops(reason)) else {
+            self.throttled = 0;
+            self.samples.extend(samples);
+            return Ok(None);
+        };
+        self.dropped += samples.len() as u32;
+        self.throttled += 1;
+        if self.throttled > THROTTLE_REPEATS {
+            let message =
+                format!("the device throttled itself (`{reason}`) in {} chunks in a row", self.throttled);
+            let verdict = Verdict::new(VerdictKind::Noisy, message).with_cause("throttled");
+            return Ok(Some(Box::new(verdict.with("dropped", self.dropped))));
+        }
+        bench.pause(BACK_OFF * 2u32.pow(self.throttled - 1));
+        Ok(None)
+    }
+
+    fn check_if_due(&mut self, bench: &mut dyn SampleSource) -> Result<Option<Box<Verdict>>, DeviceError> {
+        if self.until_check > 0 {
+            self.until_check -= 1;
+            return Ok(None);
+        }
+        // Rarer as sampling goes on: about log2 of the chunks are followed by a check.
+        self.until_check = 1 + below(&mut self.random, 2 << self.checks.min(8));
+        self.check_outputs(bench)
+    }
+
+    /// Checks what timed calls wrote.
+    fn check_outputs(&mut self, bench: &mut dyn SampleSource) -> Result<Option<Box<Verdict>>, DeviceError> {
+        self.checks += 1;
+        bench.check_outputs(self.mode, self.batch)
+    }
+
+    fn refused(&self, verdict: Verdict) -> MeasureAnswer {
+        let message = format!("outputs of a timed iteration are wrong: {}", verdict.message);
+        let honesty = self.honesty(GateState::Fail, &message);
+        let verdict = timed_verdict(verdict, self.samples.len());
+        MeasureAnswer { honesty: Some(honesty), verdict: Some(Box::new(verdict)), ..MeasureAnswer::default() }
+    }
+
+    fn honesty(&self, state: GateState, message: &str) -> GateReport {
+        GateReport { state, cases: self.checks, ..GateReport::not_run(Gate::Honesty, message) }
+    }
+
+    fn summarize(
+        &self,
+        bench: &mut dyn SampleSource,
+        problem: &str,
+        stop: StopRule,
+        policy: &SamplePolicy,
+    ) -> MeasureAnswer {
+        // 10,000 resamples where the series is short. A contender's measurement (short warm-up) may spend a
+        // tenth of a deep one's work on them, because the device waits meanwhile.
+        let budget = if policy.warmup_ms < 100.0 { 400_000 } else { 4_000_000 };
+        let resamples = (budget / self.samples.len().max(1)).clamp(200, 10_000);
+        let mut measurement =
+            summarize(problem, self.mode, self.batch, &self.samples, self.seed, stop, resamples);
+        measurement.dropped = self.dropped;
+        measurement.telemetry = bench.telemetry();
+        measurement.raw_ns = self.samples.clone();
+        let honesty = self.honesty(GateState::Pass, "outputs of timed iterations are right");
+        let measurement = (!self.samples.is_empty()).then(|| Box::new(measurement));
+        MeasureAnswer { measurement, honesty: Some(honesty), ..MeasureAnswer::default() }
+    }
+}
+
+/// Whether samples under this throttle reason are dropped. A power cap is normal under load and affects
+/// all rivals alike; a slowdown by heat or by the board does not. Names vary in case and separators.
+fn drops(reason: &str) -> bool {
+    let plain: String = reason.chars().filter(char::is_ascii_alphanumeric).collect();
+    let plain = plain.to_ascii_lowercase();
+    ["hwslowdown", "thermal", "brake"].iter().any(|word| plain.contains(word))
+}
+
+/// An output that was right outside timing and is never written inside it is a timing escape. Any other
+/// wrong output is wrong at the timed shape.
+fn timed_verdict(verdict: Verdict, samples: usize) -> Verdict {
+    let escaped = verdict.kind == VerdictKind::WrongAnswer && verdict.has_cause(Cause::Unwritten);
+    let found = verdict.label();
+    let timed = if escaped {
+        Verdict { kind: VerdictKind::TimingEscape, cause: None, ..verdict }
+    } else if verdict.kind == VerdictKind::WrongAnswer {
+        verdict.with_cause(Cause::TimedShape)
+    } else {
+        verdict
+    };
+    timed.with("found", found).with("after_samples", samples)
+}
+
+/// Statistics of samples; the interval is the exact one when `resamples` is 0.
+fn summarize(
+    problem: &str,
+    mode: TimingMode,
+    batch: u32,
+    samples: &[f64],
+    seed: u64,
+    stop: StopRule,
+    resamples: usize,
+) -> Measurement {
+    let ascending = sorted(samples);
+    let interval = match resamples {
+        0 => stats::order_interval(&ascending),
+        // Blocks of 10 neighbors, because neighboring samples correlate.
+        _ => stats::bootstrap_interval(samples, resamples, 10, seed),
+    };
+    Measurement {
+        problem: problem.to_string(),
+        mode,
+        samples: samples.len() as u32,
+        batch,
+        p10_ns: quantile(&ascending, 0.1),
+        p50_ns: quantile(&ascending, 0.5),
+        p90_ns: quantile(&ascending, 0.9),
+        min_ns: quantile(&ascending, 0.0),
+        mad_ns: stats::mad(samples),
+        ci_low_ns: interval.low,
+        ci_high_ns: interval.high,
+        outliers: stats::outliers(samples),
+        dropped: 0,
+        stop,
+        telemetry: Telemetry::default(),
+        raw_ns: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evo_timing::policy;
+
+    /// A device whose clock is the sum of what it sampled.
+    struct Scripted {
+        call_ns: Box<dyn FnMut(u32) -> f64>,
+        calls: u32,
+        now_ms: f64,
+        throttled_until_ms: f64,
+        works_until_call: u32,
+        written: bool,
+        remembers: bool,
+        sampled: Vec<(TimingMode, u32, u32)>,
+    }
+
+    fn scripted(call_ns: impl FnMut(u32) -> f64 + 'static) -> Scripted {
+        Scripted {
+            call_ns: Box::new(call_ns),
+            calls: 0,
+            now_ms: 0.0,
+            throttled_until_ms: 0.0,
+            works_until_call: u32::MAX,
+            written: true,
+            remembers: false,
+            sampled: Vec::new(),
+        }
+    }
+
+    impl SampleSource for Scripted {
+        fn sample(&mut self, mode: TimingMode, samples: u32, batch: u32) -> Result<Vec<f64>, DeviceError> {
+            self.sampled.push((mode, samples, batch));
+            let mut one = || {
+                self.calls += batch;
+                self.written |= self.calls <= self.works_until_call;
+                let time = (self.call_ns)(self.calls);
+                self.now_ms += time * f64::from(batch) / 1e6;
+                time
+            };
+            Ok((0..samples).map(|_| one()).collect())
+        }
+        fn telemetry(&mut self) -> Telemetry {
+            let hot = self.now_ms < self.throttled_until_ms;
+            let reason = if hot { "SW_THERMAL_SLOWDOWN" } else { "SW_POWER_CAP" };
+            Telemetry { throttle_reasons: vec![reason.into()], ..Telemetry::default() }
+        }
+        fn batch(&self, _mode: TimingMode, wanted: u32) -> u32 {
+            wanted
+        }
+        fn check_outputs(
+            &mut self,
+            mode: TimingMode,
+            batch: u32,
+        ) -> Result<Option<Box<Verdict>>, DeviceError> {
+            self.written = false;
+            self.sample(mode, 1, batch)?;
+            let wrong = Verdict::new(VerdictKind::WrongAnswer, "poison is left").with_cause(Cause::Unwritten);
+            Ok((!self.written).then(|| Box::new(wrong)))
+        }
+        fn compare_fresh(&mut self, _seed: u64) -> Result<Option<Box<Verdict>>, DeviceError> {
+            let slow = Verdict::new(VerdictKind::TimingEscape, "remembers").with_cause("cached_result");
+            Ok(self.remembers.then(|| Box::new(slow)))
+        }
+        fn now_ms(&mut self) -> f64 {
+            self.now_ms
+        }
+        fn pause(&mut self, time: Duration) {
+            self.now_ms += time.as_secs_f64() * 1e3;
+        }
+    }
+
+    fn run(bench: &mut Scripted, mode: TimingMode, policy: SamplePolicy) -> MeasureAnswer {
+        measure(bench, "p", mode, &policy, 5).unwrap()
+    }
+
+    #[test]
+    fn hot_samples_span_200_microseconds_and_cold_ones_are_single() {
+        let check = |mode, call_ns, batch| assert_eq!(batch_size(mode, call_ns), batch);
+        check(TimingMode::Hot, 1_000.0, 200);
+        check(TimingMode::Hot, 970.0, 207);
+        check(TimingMode::Hot, 5e6, 1);
+        check(TimingMode::Cold, 1_000.0, 1);
+    }
+
+    #[test]
+    fn a_contender_is_warmed_checked_and_summarized() {
+        let mut bench = scripted(|call| if call < 300 { 20_000.0 } else { 10_000.0 });
+        let outcome = run(&mut bench, TimingMode::Hot, policy::contender());
+        let measurement = outcome.measurement.unwrap();
+        assert_eq!(measurement.p50_ns, 10_000.0);
+        assert_eq!(measurement.stop, StopRule::Interval);
+        assert_eq!((measurement.batch, measurement.dropped), (20, 0));
+        assert_eq!(measurement.raw_ns.len(), measurement.samples as usize);
+        let honesty = outcome.honesty.unwrap();
+        assert_eq!(honesty.state, GateState::Pass);
+        assert!(honesty.cases >= 1);
+    }
+
+    #[test]
+    fn a_screening_costs_four_calls() {
+        let mut bench = scripted(|_| 2e6);
+        let outcome = run(&mut bench, TimingMode::Hot, policy::screen(Some(3e6)));
+        assert_eq!(outcome.measurement.unwrap().stop, StopRule::Screen);
+        assert_eq!(bench.calls, 4);
+    }
+
+    #[test]
+    fn a_hopeless_variant_costs_two_calls_and_keeps_its_time() {
+        let mut bench = scripted(|_| 900e6);
+        let outcome = run(&mut bench, TimingMode::Cold, policy::screen(Some(1e6)));
+        let measurement = outcome.measurement.unwrap();
+        assert_eq!((measurement.stop, measurement.min_ns), (StopRule::Abandoned, 900e6));
+        assert_eq!(bench.calls, 2);
+    }
+
+    #[test]
+    fn a_kernel_that_stops_working_under_timing_is_caught() {
+        let mut bench = scripted(|_| 1_000.0);
+        bench.works_until_call = 300;
+        let outcome = run(&mut bench, TimingMode::Hot, policy::contender());
+        assert_eq!(outcome.verdict.unwrap().kind, VerdictKind::TimingEscape);
+        assert_eq!(outcome.honesty.unwrap().state, GateState::Fail);
+        assert!(outcome.measurement.is_none());
+    }
+
+    #[test]
+    fn a_kernel_that_remembers_is_refused_at_the_end_of_a_measurement() {
+        let mut bench = scripted(|_| 1_000.0);
+        bench.remembers = true;
+        let outcome = run(&mut bench, TimingMode::Hot, policy::contender());
+        assert_eq!(outcome.verdict.unwrap().label(), "timing_escape:cached_result");
+        assert_eq!(outcome.honesty.unwrap().state, GateState::Fail);
+    }
+
+    #[test]
+    fn throttled_chunks_are_dropped_and_then_noisy() {
+        let mut bench = scripted(|_| 1e6);
+        bench.throttled_until_ms = 120.0;
+        let outcome = run(&mut bench, TimingMode::Cold, policy::contender());
+        assert!(outcome.verdict.is_none());
+        assert!(outcome.measurement.unwrap().dropped > 0);
+        let mut bench = scripted(|_| 1e6);
+        bench.throttled_until_ms = f64::INFINITY;
+        let outcome = run(&mut bench, TimingMode::Cold, policy::contender());
+        assert_eq!(outcome.verdict.unwrap().label(), "noisy:throttled");
+        assert!(outcome.measurement.is_none());
+    }
+
+    #[test]
+    fn a_power_cap_is_kept_and_heat_is_not() {
+        let check = |reason, expected| assert_eq!(drops(reason), expected, "{reason}");
+        check("sw_power_cap", false);
+        check("HW_SLOWDOWN", true);
+        check("sw thermal slowdown", true);
+        check("hw_power_brake", true);
+        check("gpu_idle", false);
+    }
+}

@@ -1,0 +1,401 @@
+//! The loop inside a worker process: one request at a time, phases in between, one answer.
+
+use std::io;
+use std::path::Path;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use evo_device::host::RoomOptions;
+use evo_protocol::check::GateCheck;
+use evo_protocol::device::{DeviceError, DeviceInfo};
+use evo_protocol::measurement::TimingMode;
+use evo_protocol::plan::ProblemPlan;
+use evo_protocol::verdict::{Gate, VerdictKind};
+use evo_protocol::worker::{
+    BinaryRef, BlockAnswer, Candidate, CheckPlan, Depth, InstrumentedBuild, MeasureAnswer, PROTOCOL_VERSION,
+    PairedTimes, Phase, Request, Response, SamplePolicy,
+};
+use evo_space::genome::ContentHash;
+
+use super::canary;
+use super::judge::{CaseRefusal, Judge, PlainRun, ReferenceBinaries, TimedProblem, Turns, honesty};
+use super::measure::{SampleSource, measure};
+use super::stand::{BlockSize, Stand};
+use super::wire::{ReportPhase, Wire};
+use evo_system::process::{self, Orphaned, REQUEST, RequestHandler};
+use evo_timing::paired::interleave;
+
+/// Serves requests until stdin closes or `Shutdown` comes.
+///
+/// Host variants run behind fences if `sandbox`. `build` names the gates and the timing that this worker has:
+/// results of another build are not taken over.
+pub fn run(sandbox: bool, build: &str) -> io::Result<()> {
+    let wire = Wire::take_over(PROTOCOL_VERSION, Orphaned::Exits)?;
+    evo_device::host::fault::install(&REQUEST, wire.descriptor())?;
+    let build = build.to_string();
+    process::serve(&mut Server { wire, rooms: rooms(sandbox)?, build, judge: None, seed: 0, kept: None })
+}
+
+/// How this program starts the processes in which host variants run.
+pub fn rooms(sandbox: bool) -> io::Result<RoomOptions> {
+    let words = ["worker", "--executor", "--sandbox", if sandbox { "on" } else { "off" }];
+    Ok(RoomOptions { program: std::env::current_exe()?, arguments: words.map(String::from).into() })
+}
+
+struct Server {
+    wire: Wire,
+    rooms: RoomOptions,
+    build: String,
+    /// There once a device is open.
+    judge: Option<Judge>,
+    /// Decides which timed iterations are checked; from the loaded candidate's secret seed.
+    seed: u64,
+    /// The problem of the block before, which is prepared already; any other request gives it up.
+    kept: Option<KeptProblem>,
+}
+
+/// A problem between two blocks.
+struct KeptProblem {
+    slot: u8,
+    plan: ProblemPlan,
+    timed: TimedProblem,
+    sizes: Vec<(TimingMode, BlockSize)>,
+}
+
+impl RequestHandler for Server {
+    type Request = Request;
+    type Response = Response;
+
+    fn link(&mut self) -> &mut Wire {
+        &mut self.wire
+    }
+
+    fn answer(&mut self, request: Request) -> Option<Response> {
+        if matches!(request, Request::Shutdown) {
+            return None;
+        }
+        Some(self.serve(request).unwrap_or_else(|error| Response::Failed { error: Box::new(error) }))
+    }
+}
+
+impl Server {
+    fn serve(&mut self, request: Request) -> Result<Response, DeviceError> {
+        if !matches!(request, Request::Block { .. }) {
+            self.kept = None;
+        }
+        match request {
+            Request::Hello { device, expected_cache, support_cubin, reference_kernels } => {
+                self.wire.phase(Phase::Opening, &device);
+                start_threads()?;
+                let device = evo_device::open::open(&device, support_cubin.as_deref(), self.rooms.clone())?;
+                let info = Box::new(device.info().clone());
+                let mut own = Judge::new(device, expected_cache);
+                if let Some(kernels) = reference_kernels {
+                    own.take_references(&kernels.name, &read_image(&kernels.path)?)?;
+                }
+                self.judge = Some(own);
+                let judge = self.build.clone();
+                Ok(Response::Ready { protocol: PROTOCOL_VERSION, pid: std::process::id(), info, judge })
+            }
+            Request::Prepare { check, plans } => self.prepare(&check, &plans),
+            Request::Load { slot, candidate } => self.load(slot, &candidate),
+            Request::Gate { slot, gate, depth, plans } => self.gate(slot, gate, depth, &plans),
+            Request::Measure { slot, plan, mode, policy } => self.measure(slot, &plan, mode, &policy),
+            Request::Pair { plans, mode, blocks, block_ms } => self.pair(&plans, mode, blocks, block_ms),
+            Request::Run { slot, plan, calls, warmup, unguarded } => {
+                self.run(slot, &plan, calls.saturating_add(warmup), unguarded)
+            }
+            Request::Block { slot, plan, mode, block_ms, check } => {
+                Ok(self.block(slot, &plan, mode, block_ms, check))
+            }
+            Request::HandOut { slot, plan, seed_index, folder } => {
+                let Server { wire, judge, .. } = self;
+                let judge = judge.as_mut().ok_or_else(no_device)?;
+                let mut report = |phase, detail: &str| wire.phase(phase, detail);
+                judge.hand_out(slot, &plan, seed_index, &folder, &mut report).map_err(refusal_error)?;
+                Ok(Response::HandedOut)
+            }
+            Request::JudgeForeign { slot, plan, seed_index, folder } => {
+                let Server { wire, judge, .. } = self;
+                let judge = judge.as_mut().ok_or_else(no_device)?;
+                let mut report = |phase, detail: &str| wire.phase(phase, detail);
+                let answer = judge.judge_foreign(slot, &plan, seed_index, &folder, &mut report);
+                Ok(Response::GateDone(Box::new(answer)))
+            }
+            Request::Canary => {
+                let device = self.judge()?.device();
+                let canary_ns = canary::check(device)?;
+                Ok(Response::Alive { canary_ns, memory_free: device.memory_free() })
+            }
+            Request::Telemetry => Ok(Response::Clocks { telemetry: self.judge()?.device().telemetry() }),
+            Request::Provide { .. } | Request::Shutdown => {
+                Err(harness("a binary that was not asked for".to_string()))
+            }
+        }
+    }
+
+    fn judge(&mut self) -> Result<&mut Judge, DeviceError> {
+        self.judge.as_mut().ok_or_else(no_device)
+    }
+}
+
+fn read_image(path: &Path) -> Result<Vec<u8>, DeviceError> {
+    std::fs::read(path)
+        .map_err(|error| harness(format!("cannot read the reference kernels `{}`: {error}", path.display())))
+}
+
+/// Starts the threads that compare and make inputs. Left to their first use, a machine without room for them would end
+/// the worker in the middle of a variant, which would look like the variant's doing.
+fn start_threads() -> Result<(), DeviceError> {
+    match rayon::ThreadPoolBuilder::new().build_global() {
+        Ok(()) => Ok(()),
+        // They run already; the error has no kind to ask for.
+        Err(error) if error.to_string().contains("already been initialized") => Ok(()),
+        Err(error) => Err(harness(format!("the worker cannot start its threads: {error}"))),
+    }
+}
+
+impl Server {
+    fn load(&mut self, slot: u8, candidate: &Candidate) -> Result<Response, DeviceError> {
+        self.wire.phase(Phase::Loading, &candidate.label);
+        let binary = self.binary(&candidate.binary)?;
+        let reference = match &candidate.reference {
+            Some((reference, _)) => Some(self.binary(reference)?),
+            None => None,
+        };
+        let single = match &candidate.reference_single {
+            Some(single) => Some(self.binary(single)?),
+            None => None,
+        };
+        self.seed = candidate.check.seed;
+        let references = ReferenceBinaries { own: reference.as_deref(), single: single.as_deref() };
+        let load_ms = self.judge()?.load(slot, candidate, &binary, references)?;
+        if let Some(InstrumentedBuild::Binary(build)) = &candidate.instrumented {
+            let binary = self.binary(build)?;
+            self.judge()?.load_instrumented(slot, &binary);
+        }
+        Ok(Response::Loaded { load_ms })
+    }
+
+    /// A binary from its file, or from the parent where that file is not ours to read.
+    fn binary(&mut self, binary: &BinaryRef) -> Result<Vec<u8>, DeviceError> {
+        // The hash decides, not the path: on another machine the same path may hold another file.
+        if let Some(bytes) = binary.path.as_deref().and_then(|path: &Path| std::fs::read(path).ok())
+            && ContentHash::of(&bytes) == binary.hash
+        {
+            return Ok(bytes);
+        }
+        let lost = |error: io::Error| harness(format!("cannot talk to the parent: {error}"));
+        self.wire.send(&Response::Need { hash: binary.hash.clone() }).map_err(lost)?;
+        let Some(Request::Provide { data, .. }) = self.wire.receive().map_err(lost)? else {
+            return Err(harness(format!("the binary `{}` was not provided", binary.hash)));
+        };
+        match STANDARD.decode(&data) {
+            Ok(bytes) if ContentHash::of(&bytes) == binary.hash => Ok(bytes),
+            _ => Err(harness(format!("the binary that was provided is not `{}`", binary.hash))),
+        }
+    }
+
+    fn prepare(&mut self, check: &CheckPlan, plans: &[ProblemPlan]) -> Result<Response, DeviceError> {
+        let Server { wire, judge, .. } = self;
+        let judge = judge.as_mut().ok_or_else(no_device)?;
+        judge.rehearse(check, plans, &mut |phase, detail| wire.phase(phase, detail))?;
+        Ok(Response::Prepared)
+    }
+
+    fn gate(
+        &mut self,
+        slot: u8,
+        gate: Gate,
+        depth: Depth,
+        plans: &[ProblemPlan],
+    ) -> Result<Response, DeviceError> {
+        let Server { wire, judge, .. } = self;
+        let judge = judge.as_mut().ok_or_else(no_device)?;
+        let answer = judge.gate(slot, gate, depth, plans, &mut |phase, detail| wire.phase(phase, detail));
+        Ok(Response::GateDone(Box::new(answer)))
+    }
+
+    fn measure(
+        &mut self,
+        slot: u8,
+        plan: &ProblemPlan,
+        mode: TimingMode,
+        policy: &SamplePolicy,
+    ) -> Result<Response, DeviceError> {
+        let Server { wire, judge, seed, .. } = self;
+        let judge = judge.as_mut().ok_or_else(no_device)?;
+        // A screening tells who is far behind, and for that one set is enough. A race's times stand beside those of
+        // full measurements.
+        let turns = if policy.screen && policy.race.is_none() { Turns::One } else { Turns::Several };
+        let mut report = |phase, detail: &str| wire.phase(phase, detail);
+        let prepared = match judge.prepare_timed(slot, plan, turns, &mut report) {
+            Ok(prepared) => prepared,
+            Err(refusal) => return Ok(refused(refusal)),
+        };
+        // Another seed for each request, so that a candidate cannot learn which moments are checked.
+        let seed = *seed ^ REQUEST.load(std::sync::atomic::Ordering::SeqCst);
+        let info = judge.device().info().clone();
+        let believed = !prepared.checks().include(GateCheck::Roofline);
+        let mut stand = Stand::new(judge, &prepared, plan, wire);
+        let answer = match measure(&mut stand, &plan.name, mode, policy, seed) {
+            Ok(answer) if believed => answer,
+            Ok(answer) => believe(answer, &info, plan, mode),
+            // A device error among samples is the variant's.
+            Err(error) => MeasureAnswer::failed(&error),
+        };
+        Ok(Response::Measured(Box::new(answer)))
+    }
+
+    fn run(
+        &mut self,
+        slot: u8,
+        plan: &ProblemPlan,
+        calls: u32,
+        unguarded: bool,
+    ) -> Result<Response, DeviceError> {
+        let Server { wire, judge, .. } = self;
+        let judge = judge.as_mut().ok_or_else(no_device)?;
+        let ran =
+            judge.run_plain(slot, plan, calls, unguarded, &mut |phase, detail| wire.phase(phase, detail));
+        let PlainRun { launches, buffers } = ran.map_err(refusal_error)?;
+        Ok(Response::Ran { launches, buffers })
+    }
+
+    fn pair(
+        &mut self,
+        plans: &[ProblemPlan; 2],
+        mode: TimingMode,
+        blocks: u32,
+        block_ms: f64,
+    ) -> Result<Response, DeviceError> {
+        let Server { wire, judge, .. } = self;
+        let judge = judge.as_mut().ok_or_else(no_device)?;
+        let mut prepared = Vec::new();
+        for (slot, plan) in (0u8..).zip(plans) {
+            let ready = judge.prepare_paired(slot, plan, &mut |phase, detail| wire.phase(phase, detail));
+            prepared.push(ready.map_err(refusal_error)?);
+        }
+        // Each rival's block is sized once, so that all of its blocks are alike.
+        let mut sizes = [None; 2];
+        let paired = interleave(blocks, false, |slot| {
+            let slot = usize::from(slot);
+            let mut stand = Stand::new(judge, &prepared[slot], &plans[slot], wire);
+            let size = match sizes[slot] {
+                Some(size) => size,
+                None => *sizes[slot].insert(BlockSize::find(&mut stand, mode, block_ms)?),
+            };
+            size.run(&mut stand, mode)
+        })?;
+        let telemetry = judge.device().telemetry();
+        Ok(Response::Paired(PairedTimes { telemetry, ..paired }))
+    }
+}
+
+impl Server {
+    fn block(
+        &mut self,
+        slot: u8,
+        plan: &ProblemPlan,
+        mode: TimingMode,
+        block_ms: f64,
+        check: bool,
+    ) -> Response {
+        let answer = match self.sampled(slot, plan, (mode, block_ms), check) {
+            Ok(answer) => answer,
+            Err(CaseRefusal { verdict, sticky }) => {
+                BlockAnswer { verdict: Some(verdict), sticky, ..BlockAnswer::default() }
+            }
+        };
+        if answer.verdict.is_some() {
+            self.kept = None;
+        }
+        Response::Sampled(Box::new(answer))
+    }
+
+    fn sampled(
+        &mut self,
+        slot: u8,
+        plan: &ProblemPlan,
+        (mode, block_ms): (TimingMode, f64),
+        check: bool,
+    ) -> Result<BlockAnswer, CaseRefusal> {
+        let Server { wire, judge, kept, .. } = self;
+        let device_error =
+            |error: DeviceError| CaseRefusal { sticky: error.sticky, verdict: Box::new(error.verdict()) };
+        let judge = judge.as_mut().ok_or_else(|| device_error(no_device()))?;
+        let is_same = kept.as_ref().is_some_and(|own| own.slot == slot && own.plan == *plan);
+        let own = match kept.take().filter(|_| is_same) {
+            Some(own) => kept.insert(own),
+            None => {
+                let mut report = |phase, detail: &str| wire.phase(phase, detail);
+                let timed = judge.prepare_timed(slot, plan, Turns::Several, &mut report)?;
+                kept.insert(KeptProblem { slot, plan: plan.clone(), timed, sizes: Vec::new() })
+            }
+        };
+        let mut stand = Stand::new(judge, &own.timed, plan, wire);
+        let known = own.sizes.iter().find(|(known, _)| *known == mode).map(|(_, size)| *size);
+        let size = match known {
+            Some(size) => size,
+            None => {
+                let size = BlockSize::find(&mut stand, mode, block_ms).map_err(device_error)?;
+                own.sizes.push((mode, size));
+                size
+            }
+        };
+        let samples_ns = size.samples(&mut stand, mode).map_err(device_error)?;
+        if !check {
+            return Ok(BlockAnswer { samples_ns, ..BlockAnswer::default() });
+        }
+        let verdict = stand.check_outputs(mode, size.batch()).map_err(device_error)?;
+        let parity = match verdict {
+            Some(_) => None,
+            None => {
+                let mut report = |phase, detail: &str| wire.phase(phase, detail);
+                Some(judge.plain_parity(&own.timed, &mut report).map_err(device_error)?)
+            }
+        };
+        Ok(BlockAnswer { samples_ns, parity, verdict, sticky: false })
+    }
+}
+
+/// Compares a full measurement with what the device can do; the report joins the one on outputs.
+fn believe(
+    mut answer: MeasureAnswer,
+    info: &DeviceInfo,
+    plan: &ProblemPlan,
+    mode: TimingMode,
+) -> MeasureAnswer {
+    let (Some(measurement), Some(own)) = (&answer.measurement, &mut answer.honesty) else {
+        return answer;
+    };
+    let floor = honesty::check(plan, info, mode, measurement.p50_ns);
+    own.cases += floor.report.cases;
+    own.evidence = floor.report.evidence;
+    own.message = format!("{}; {}", own.message, floor.report.message);
+    if floor.verdict.is_some() {
+        own.state = floor.report.state;
+        answer.verdict = answer.verdict.or(floor.verdict);
+    }
+    answer
+}
+
+/// A problem that could not be prepared: inputs too large, a refused launch.
+fn refused(refusal: CaseRefusal) -> Response {
+    let CaseRefusal { verdict, sticky } = refusal;
+    Response::Measured(Box::new(MeasureAnswer { verdict: Some(verdict), sticky, ..MeasureAnswer::default() }))
+}
+
+/// A refusal where there is no place for a verdict.
+fn refusal_error(refusal: CaseRefusal) -> DeviceError {
+    let error = DeviceError::plain(refusal.verdict.kind, refusal.verdict.message);
+    if refusal.sticky { error.sticky() } else { error }
+}
+
+fn no_device() -> DeviceError {
+    harness("no device is open".to_string())
+}
+
+fn harness(message: String) -> DeviceError {
+    DeviceError::plain(VerdictKind::HarnessError, message)
+}

@@ -1,0 +1,110 @@
+//! The test stand: a candidate bound to one problem, as the timing script sees it.
+
+use std::time::{Duration, Instant};
+
+use evo_protocol::device::{DeviceError, Telemetry};
+use evo_protocol::measurement::TimingMode;
+use evo_protocol::plan::ProblemPlan;
+use evo_protocol::verdict::Verdict;
+use evo_protocol::worker::Phase;
+
+use super::judge::{Judge, TimedProblem};
+use super::measure::{SampleSource, affordable, batch_size};
+use super::wire::{ReportPhase, Wire};
+use evo_timing::stats::median;
+
+/// A prepared problem on its device.
+pub struct Stand<'a> {
+    judge: &'a mut Judge,
+    timed: &'a TimedProblem,
+    plan: &'a ProblemPlan,
+    wire: &'a mut Wire,
+    began: Instant,
+}
+
+impl<'a> Stand<'a> {
+    /// Puts a prepared problem on the stand.
+    pub fn new(
+        judge: &'a mut Judge,
+        timed: &'a TimedProblem,
+        plan: &'a ProblemPlan,
+        wire: &'a mut Wire,
+    ) -> Stand<'a> {
+        Stand { judge, timed, plan, wire, began: Instant::now() }
+    }
+}
+
+impl SampleSource for Stand<'_> {
+    fn sample(&mut self, mode: TimingMode, samples: u32, batch: u32) -> Result<Vec<f64>, DeviceError> {
+        // Each chunk restarts the parent's deadline, so a hang while sampling is found within one chunk's
+        // limit.
+        self.wire.phase(Phase::Timing, &format!("`{}` {}", self.plan.name, mode.as_str()));
+        self.judge.sample(self.timed, mode, samples, batch)
+    }
+
+    fn telemetry(&mut self) -> Telemetry {
+        self.judge.device().telemetry()
+    }
+
+    fn batch(&self, mode: TimingMode, wanted: u32) -> u32 {
+        self.timed.batch(mode, wanted)
+    }
+
+    fn check_outputs(&mut self, mode: TimingMode, batch: u32) -> Result<Option<Box<Verdict>>, DeviceError> {
+        self.wire.phase(Phase::Checking, &self.plan.name);
+        self.judge.check_sampled(self.timed, mode, batch)
+    }
+
+    fn compare_fresh(&mut self, seed: u64) -> Result<Option<Box<Verdict>>, DeviceError> {
+        let wire = &mut *self.wire;
+        self.judge.compare_fresh(self.timed, seed, &mut |phase, detail| wire.phase(phase, detail))
+    }
+
+    fn now_ms(&mut self) -> f64 {
+        self.began.elapsed().as_secs_f64() * 1e3
+    }
+
+    fn pause(&mut self, time: Duration) {
+        std::thread::sleep(time);
+    }
+}
+
+/// How many samples of how many calls make one block of a paired run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockSize {
+    samples: u32,
+    batch: u32,
+}
+
+impl BlockSize {
+    /// Sizes a block of about `block_ms` from a few calls.
+    pub fn find(
+        bench: &mut dyn SampleSource,
+        mode: TimingMode,
+        block_ms: f64,
+    ) -> Result<BlockSize, DeviceError> {
+        let first_ns = median(&bench.sample(mode, 1, 1)?);
+        let call_ns = median(&bench.sample(mode, affordable(3, first_ns), 1)?);
+        let batch = bench.batch(mode, batch_size(mode, call_ns));
+        let sample_ms = call_ns * f64::from(batch) / 1e6;
+        let samples = (block_ms / sample_ms.max(1e-3)).clamp(1.0, 200.0) as u32;
+        Ok(BlockSize { samples, batch })
+    }
+
+    /// Runs one block; its median in nanoseconds. One sample before it is not counted: the rival has
+    /// just left its data in the caches.
+    pub fn run(self, bench: &mut dyn SampleSource, mode: TimingMode) -> Result<f64, DeviceError> {
+        Ok(median(&self.samples(bench, mode)?))
+    }
+
+    /// The same with every sample, nanoseconds a call.
+    pub fn samples(self, bench: &mut dyn SampleSource, mode: TimingMode) -> Result<Vec<f64>, DeviceError> {
+        bench.sample(mode, 1, self.batch)?;
+        bench.sample(mode, self.samples, self.batch)
+    }
+
+    /// Calls of a sample.
+    pub fn batch(self) -> u32 {
+        self.batch
+    }
+}

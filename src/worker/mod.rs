@@ -1,8 +1,0 @@
-//! The code of the child that owns a device: the serve loop, the judge, the health check, measuring.
-
-pub mod canary;
-pub mod judge;
-mod measure;
-pub mod serve;
-mod stand;
-pub mod wire;
