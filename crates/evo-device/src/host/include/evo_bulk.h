@@ -327,6 +327,7 @@ EVO_INLINE void cluster_arrive(EVO_AT) {
     evo_watch_sync(EVO_WATCH_PHASE_ARRIVE, 1);
     evo_bar(EVO_BAR_CLUSTER_ARRIVE, line, nullptr, 0);
 }
+EVO_INLINE void cluster_arrive_relaxed(EVO_AT) { cluster_arrive(line); }
 EVO_INLINE void cluster_wait(EVO_AT) {
     evo_bar(EVO_BAR_CLUSTER_WAIT, line, nullptr, 0);
     evo_watch_sync(EVO_WATCH_PHASE, 1);

@@ -211,7 +211,8 @@ EVO_FOR_WARP void evo_wait_products(unsigned left, int line) {
 template <int Left> EVO_INLINE void wgmma_wait(EVO_AT) { evo_wait_products(Left, line); }
 template <int Count> EVO_INLINE void wgmma_hold(float (&)[Count]) {}
 
-EVO_INLINE unsigned long long wgmma_descriptor(const void* tile, unsigned leading, unsigned stride, unsigned swizzle) {
+EVO_INLINE unsigned long long wgmma_descriptor(const void* tile, unsigned leading, unsigned stride, unsigned swizzle, EVO_AT) {
+    evo_demand_shared(tile, 16, line, "a descriptor of wgmma for what is not shared memory of the block");
     unsigned long long mode = swizzle == 128 ? 1 : swizzle == 64 ? 2 : swizzle == 32 ? 3 : 0;
     return ((uintptr_t)tile & 0x3ffff) >> 4 | (unsigned long long)(leading >> 4 & 0x3fff) << 16 |
            (unsigned long long)(stride >> 4 & 0x3fff) << 32 | mode << 62;

@@ -39,6 +39,8 @@ pub struct TransactionBarrier {
     /// Thread that made it, and whether copies know of it since.
     maker: u32,
     announced: bool,
+    /// A thread is about to let the copies land.
+    landing: bool,
     loads: Vec<BulkLoad>,
 }
 
@@ -47,7 +49,7 @@ impl TransactionBarrier {
     fn state(&self, parity: u32) -> PhaseState {
         if self.phase & 1 != parity {
             PhaseState::Ended
-        } else if self.pending == 0 && self.copied == self.expected {
+        } else if self.pending == 0 && self.copied == self.expected && !self.landing {
             PhaseState::Due
         } else {
             PhaseState::Open
@@ -167,9 +169,12 @@ impl TransactionBarriers {
         own.settle()
     }
 
-    /// The state of a phase.
+    /// The state of a phase. Who is told that it is due lets its copies land; others wait for that.
     pub fn state(&mut self, at: usize, memory: u64, parity: u32) -> Checked<PhaseState> {
-        Ok(self.get(at, memory)?.state(parity))
+        let own = self.get(at, memory)?;
+        let state = own.state(parity);
+        own.landing |= state == PhaseState::Due;
+        Ok(state)
     }
 
     /// Target and bytes of a copy that is about to land.
@@ -183,6 +188,7 @@ impl TransactionBarriers {
         match self.0.get_mut(&at) {
             Some(own) if own.pending == 0 && own.copied == own.expected => {
                 own.next_phase();
+                own.landing = false;
                 std::mem::take(&mut own.loads)
             }
             _ => Vec::new(),
