@@ -16,7 +16,8 @@ use crate::compile::includes::FileReader;
 use crate::compile::search_path::SearchPath;
 use crate::journal::own_folder::OwnFolder;
 use crate::journal::record::ProblemWork;
-use crate::kernel::limits::{launch, memory, resources as compiled_limits};
+use crate::kernel::compiler_options;
+use crate::kernel::limits::{copy_engine, launch, memory, resources as compiled_limits};
 use crate::kernel::render::render;
 use crate::kernel::resolve::resolve;
 use crate::kernel::spec::{KernelSpec, ProblemSpec, ReferenceSpec};
@@ -145,6 +146,11 @@ impl<'a> KernelRecipe<'a> {
         KernelRecipe { arch: info.arch.clone(), memory_cap: Some(memory::cap(info)), ..self }
     }
 
+    /// The same for a target whose device is not there.
+    pub fn targeting(self, arch: &str) -> KernelRecipe<'a> {
+        KernelRecipe { arch: arch.to_string(), ..self }
+    }
+
     /// Everything that is known of a configuration before compiling, also where it is refused:
     /// `evo compile` shows what a refused variant would use all the same.
     pub fn draft(&self, configuration: &Configuration) -> KernelDraft {
@@ -189,6 +195,7 @@ impl<'a> KernelRecipe<'a> {
         if let Some(cap) = self.memory_cap.filter(|_| self.check.checks.include(GateCheck::LimitMemory)) {
             memory::check(plan, cap)?;
         }
+        copy_engine::check(plan, &self.arch)?;
         launch::check(plan, &self.limits, self.check.checks)
     }
 
@@ -229,6 +236,17 @@ impl<'a> KernelRecipe<'a> {
 }
 
 impl KernelRecipe<'_> {
+    /// The hash of a variant's plans, and of how its own options relax its judgement: code that is equal with and
+    /// without them is judged twice.
+    fn plan_hash(&self, prepared: &PreparedKernel) -> ContentHash {
+        let plans = prepared.plan_hash();
+        let own = compiler_options::relaxations(&prepared.source.options);
+        match own == (self.check.fast_math, self.check.flushes_subnormals) {
+            true => plans,
+            false => ContentHash::of_parts([plans.as_str().as_bytes(), &[u8::from(own.0), u8::from(own.1)]]),
+        }
+    }
+
     /// The tiny shapes that the compiled kernel can be launched at, and what is to be said about them.
     fn launchable_shapes(
         &self,
@@ -294,9 +312,7 @@ fn check_plan(kernel: &KernelSpec, seed: u64) -> CheckPlan {
             outputs: outputs.iter().map(|(name, path)| (name.clone(), path.clone())).collect(),
         },
     };
-    let has = |names: &[&str]| kernel.options.iter().any(|option| names.contains(&option.as_str()));
-    let fast_math = has(&["--use_fast_math", "-use_fast_math"]);
-    let flushes = has(&["-ftz=true", "--ftz=true"]);
+    let (fast_math, flushes_subnormals) = compiler_options::relaxations(&compiler_options::fixed(kernel));
     CheckPlan {
         reference,
         atol: check.atol,
@@ -310,7 +326,7 @@ fn check_plan(kernel: &KernelSpec, seed: u64) -> CheckPlan {
         allow_state: check.allow_state,
         special_values: check.special_values,
         fast_math,
-        flushes_subnormals: fast_math || flushes,
+        flushes_subnormals,
         series_ms: SERIES_MS,
         reference_f64: match &check.reference {
             ReferenceSpec::Kernel { real, .. } => *real,
@@ -459,7 +475,7 @@ impl Recipe for KernelRecipe<'_> {
         Identity {
             source: prepared.with_included(prepared.source.code_hash()),
             text: Some(prepared.with_included(ContentHash::of(prepared.source.text.as_bytes()))),
-            plan: prepared.plan_hash(),
+            plan: self.plan_hash(prepared),
             conditions: self.conditions.clone(),
         }
     }
@@ -482,6 +498,8 @@ impl Recipe for KernelRecipe<'_> {
         let (tiny, tiny_notes) = self.launchable_shapes(&prepared.tiny, &binary.resources);
         let drawn =
             if order.deep.is_some() { self.drawn_shapes(&prepared.configuration) } else { Vec::new() };
+        // Options may differ from variant to variant, and only a variant that declares them is judged by them.
+        let (fast_math, flushes_subnormals) = compiler_options::relaxations(&prepared.source.options);
         Ok(Job {
             number: order.number,
             candidate: Candidate {
@@ -493,6 +511,8 @@ impl Recipe for KernelRecipe<'_> {
                 reference_single: self.reference_single.as_ref().map(|own| own.whole().0),
                 check: CheckPlan {
                     series_ms: order.deep.map_or(SERIES_MS, |own| own.series_ms),
+                    fast_math,
+                    flushes_subnormals,
                     ..self.check.clone()
                 },
                 instrumented: None,

@@ -6,7 +6,7 @@
 
 use evo_protocol::dtype::DType;
 
-use super::spec::{ArgumentSpec, BufferSpec, KernelSpec, ScalarSpec};
+use super::spec::{ArgumentSpec, BufferSpec, KernelSpec, ScalarSpec, TensorMapSpec};
 use super::words::{tokens, uses_identifier};
 
 /// What a source says of an entry point.
@@ -34,6 +34,8 @@ pub enum ParameterKind {
     Pointer,
     /// A number of so many bytes.
     Scalar(u64),
+    /// A tensor map, by value.
+    TensorMap,
     /// A type that is not known here.
     Unknown,
 }
@@ -187,6 +189,9 @@ fn kind_of(tokens: &[&str]) -> ParameterKind {
     if outside.contains(&"*") || outside.contains(&"[") {
         return ParameterKind::Pointer;
     }
+    if is_tensor_map(&outside) {
+        return ParameterKind::TensorMap;
+    }
     if tokens.contains(&"<") || tokens.contains(&":") {
         return ParameterKind::Unknown;
     }
@@ -197,6 +202,15 @@ fn kind_of(tokens: &[&str]) -> ParameterKind {
         words.pop();
     }
     bytes_of(&words).map_or(ParameterKind::Unknown, ParameterKind::Scalar)
+}
+
+/// Types of a tensor map: of `evo/ptx.cuh`, and of CUDA's own header.
+const TENSOR_MAPS: [&str; 2] = ["tensor_map", "CUtensorMap"];
+
+/// Whether the type is a tensor map: its name stands before the parameter's, behind a namespace, or alone.
+fn is_tensor_map(words: &[&str]) -> bool {
+    let at = words.iter().position(|word| TENSOR_MAPS.contains(word));
+    at.is_some_and(|at| at + 1 < words.len() || at == 0 || matches!(words[at - 1], ":" | "const" | "::"))
 }
 
 /// Size of a type that C++ or CUDA defines.
@@ -254,6 +268,7 @@ fn takes(argument: &ArgumentSpec, kind: ParameterKind) -> bool {
     match (argument, kind) {
         (_, ParameterKind::Unknown) | (ArgumentSpec::Buffer(_), ParameterKind::Pointer) => true,
         (ArgumentSpec::Scalar(scalar), ParameterKind::Scalar(bytes)) => scalar.dtype.bytes() == bytes,
+        (ArgumentSpec::TensorMap(_), ParameterKind::TensorMap) => true,
         _ => false,
     }
 }
@@ -293,6 +308,7 @@ fn shown(argument: &ArgumentSpec) -> String {
     match argument {
         ArgumentSpec::Buffer(BufferSpec { name, dtype, .. }) => format!("{name}: {} buffer", word(*dtype)),
         ArgumentSpec::Scalar(ScalarSpec { name, dtype, .. }) => format!("{name}: {}", word(*dtype)),
+        ArgumentSpec::TensorMap(TensorMapSpec { name, of, .. }) => format!("{name}: tensor map of {of}"),
     }
 }
 

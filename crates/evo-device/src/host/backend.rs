@@ -21,11 +21,12 @@ use super::module::HostModule;
 use super::pool::{ProcessorPool, SharedLaunch};
 use super::runner::Work;
 use super::store::{BufferStore, cannot_protect, misuse};
-use super::{launch, machine};
+use super::{launch, machine, tensor_map};
 use crate::device::{
     BlockError, BoundArgument, BoundLaunch, BufferId, Comparison, CopiedPart, Device, GuardDamage, ModuleId,
     RunConditions, SampleOrder, Tolerance, VariableState, Watch, WatchReport, WatchedContents,
 };
+use crate::tensor_maps::{self, ArgumentSlot};
 
 /// What shared memory holds in checked runs that do not say it: a NaN of every floating type, -1 of every integer.
 const PATTERN: u32 = u32::MAX;
@@ -143,11 +144,17 @@ impl HostDevice {
         let mut values = Vec::with_capacity(bound.arguments.len());
         for argument in &bound.arguments {
             values.push(match argument {
-                BoundArgument::Buffer(id) => self.store.get(*id)?.address() as u64,
+                BoundArgument::Buffer(id) => ArgumentSlot::word(self.store.get(*id)?.address() as u64),
                 BoundArgument::Scalar(bytes) => {
                     let mut value = [0; 8];
                     value[..bytes.len()].copy_from_slice(bytes);
-                    u64::from_ne_bytes(value)
+                    ArgumentSlot::word(u64::from_ne_bytes(value))
+                }
+                BoundArgument::TensorMap { buffer, map } => {
+                    let buffer = self.store.get(*buffer)?;
+                    let address = buffer.address() as u64;
+                    tensor_maps::check(map, buffer.bytes().len() as u64, address)?;
+                    tensor_map::encode(map, address)
                 }
             });
         }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use evo_protocol::device::DeviceError;
+use evo_protocol::tensor_map::TENSOR_MAP_BYTES;
 use evo_protocol::verdict::VerdictKind;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use object::{Object, ObjectSymbol, SymbolKind};
@@ -181,6 +182,16 @@ impl HostFunction {
                     let (own, given) = (own.bytes, bytes.len());
                     return refuse(format!(
                         "argument {number} of `{name}` is {what} of {own} bytes, the launch gives a number of {given} bytes"
+                    ));
+                }
+                BoundArgument::TensorMap { .. }
+                    if own.kind == POINTER || own.bytes as usize != TENSOR_MAP_BYTES =>
+                {
+                    let what = if own.kind == POINTER { "a pointer" } else { "a value" };
+                    let own = own.bytes;
+                    return refuse(format!(
+                        "argument {number} of `{name}` is {what} of {own} bytes, the launch gives a tensor map of \
+                         {TENSOR_MAP_BYTES} bytes by value"
                     ));
                 }
                 _ => {}

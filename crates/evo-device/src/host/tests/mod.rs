@@ -11,6 +11,7 @@ mod ptx;
 mod shared_zones;
 mod slices;
 mod sync;
+mod tensor_maps;
 mod variables;
 
 use std::path::Path;
