@@ -24,6 +24,7 @@ value = "N"
 mod accuracy;
 mod agent_loop;
 mod alarms;
+mod attention;
 mod bad_input;
 mod bench;
 mod benches;

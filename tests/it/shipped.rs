@@ -1,5 +1,6 @@
 //! The spaces and templates that ship: each loads, is large enough, and compiles for every target.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -20,7 +21,16 @@ const SPACES: &[(&str, u128)] = &[
     ("attention_simt", 200),
     ("attention_mma", 10_000),
     ("attention_mma_bf16", 10_000),
+    ("attention_mma_d80", 10_000),
+    ("attention_mma_d96", 10_000),
     ("attention_mma_d128", 10_000),
+    ("attention_mma_d256", 10_000),
+    ("attention_layouts", 10_000),
+    ("attention_ladder", 10_000),
+    ("attention_decode", 10_000),
+    ("attention_decode_bf16", 10_000),
+    ("attention_decode_d64", 10_000),
+    ("attention_decode_layouts", 10_000),
     ("gemm", 2_000),
     ("gemm_mma", 10_000),
     ("gemm_mma_bf16", 10_000),
@@ -77,7 +87,7 @@ fn spaces_for_bf16_are_those_for_fp16_but_for_the_type() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("search_spaces");
         std::fs::read_to_string(folder.join(format!("{name}.toml"))).unwrap()
     };
-    for name in ["gemm_mma", "attention_mma"] {
+    for name in ["gemm_mma", "attention_mma", "attention_decode"] {
         let twin = format!("{name}_bf16");
         let expected = text(name)
             .replace("\"f16\"", "\"bf16\"")
@@ -162,8 +172,11 @@ fn compile_all(options: FarmOptions, count: usize) {
     };
     let farm = CompileFarm::start_with(options, &toolbox, on_done).unwrap();
     let mut labels = Vec::new();
+    let mut seen_templates = HashSet::new();
     for file in SPACES.iter().map(|(name, _)| open(name)).chain([example()]) {
         let kernel = kernel_of(&file);
+        // A space that shares its template with an earlier one has one more point compiled beside its default.
+        let count = if seen_templates.insert(kernel.source.path.clone()) { count } else { 1 };
         for configuration in sample(&file, count) {
             let source =
                 render::render(kernel, &configuration).unwrap_or_else(|verdict| panic!("{verdict:?}"));

@@ -138,8 +138,8 @@ mod tests {
     use evo_protocol::device::DeviceLimits;
 
     use super::*;
-    use crate::engine::fake;
     use crate::engine::recipe::KernelRecipe;
+    use crate::journal::example as fake;
     use crate::kernel::catalog;
 
     /// What a test changes.

@@ -161,16 +161,18 @@ impl HostDevice {
         // Only now: the values must not move once there are pointers to them.
         let mut pointers: Vec<*mut c_void> =
             values.iter_mut().map(|value| std::ptr::from_mut(value).cast()).collect();
-        let work = Work {
+        let mut work = Work {
             run: entry.run,
             arguments: pointers.as_mut_ptr(),
             grid: bound.grid,
             block: bound.block,
             shared_bytes: bound.shared_bytes,
+            shared_alignment: module.shared_alignment,
             order: conditions.order,
             residue: conditions.residue.filter(|_| self.store.checks.include(GateCheck::StackResidue)),
             waits_when_stuck: !self.store.checks.include(GateCheck::BarrierDivergence),
             clock: conditions.clock,
+            untouched: None,
         };
         let blocks = bound.grid.iter().fold(1usize, |all, &extent| all.saturating_mul(extent as usize));
         // The blocks of a cooperative launch wait for each other.
@@ -182,6 +184,8 @@ impl HostDevice {
             // What a block of this call or of an earlier one has left would save work that a GPU does not save.
             false => filled.then(|| RESIDUES[self.launches % RESIDUES.len()]),
         };
+        // A watched block fills its memory itself, as it begins.
+        work.untouched = pattern.filter(|_| !self.alone);
         let mut job = SharedLaunch::new(work, module, pattern, seats);
         job.looks_beside = checked && self.store.checks.include(GateCheck::SharedZones);
         self.pool.run(job).map_err(|error| launch::with_entry(error, &bound.entry))

@@ -54,6 +54,7 @@ struct ModuleRecord {
     entries: *const EntryRecord,
     touch: extern "C" fn(),
     hash: *const c_char,
+    shared_alignment: u64,
 }
 
 /// One entry point.
@@ -74,6 +75,8 @@ pub struct HostFunction {
 pub struct HostModule {
     entries: Vec<HostFunction>,
     hash: Option<String>,
+    /// The alignment with which its dynamic shared memory is declared, bytes; 0 without one.
+    pub shared_alignment: usize,
     /// Its static shared memory, per processor thread.
     pub statics: tls::Statics,
     /// What checks need to know, if it was compiled for them.
@@ -133,6 +136,7 @@ impl HostModule {
         Ok(HostModule {
             entries: read,
             hash,
+            shared_alignment: record.shared_alignment as usize,
             statics,
             image,
             variables,

@@ -2,6 +2,7 @@
 
 mod conditions;
 mod faults;
+mod hopper;
 mod instrument;
 mod kernels;
 mod library;

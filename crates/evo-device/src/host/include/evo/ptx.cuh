@@ -1,7 +1,7 @@
 // evo/ptx.cuh: PTX instructions as thin, typed functions, for tensor-core kernels from sm_75 and sm_80 on.
 //
-// The file stands alone: it includes nothing and needs CUDA 11.2 or later, NVRTC or nvcc, and C++17. `evo render --header
-// evo/ptx.cuh` prints it. In a kernel that evo runs, `#include <evo/ptx.cuh>` works as it is, and on evo's host device
+// The file includes `evo/ptx_sm90.cuh` at its end, which lies beside it, and nothing else. It needs CUDA 11.2 or later,
+// NVRTC or nvcc, and C++17. `evo render --header evo/ptx.cuh` prints it, and likewise the other. In a kernel that evo runs, `#include <evo/ptx.cuh>` works as it is, and on evo's host device
 // the same functions check how they are used: a copy lands at its wait and no earlier, misaligned addresses and lanes
 // that are missing end the launch with their line (docs/ptx.md).
 //
@@ -236,4 +236,5 @@ template <int EvoLanes> EVO_PTX float warp_max(float value) {
 #undef EVO_PTX
 #pragma nv_diag_default 177
 #endif
+#include <evo/ptx_sm90.cuh>
 #endif
