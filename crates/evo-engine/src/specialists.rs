@@ -10,11 +10,8 @@ use super::error::EngineError;
 use super::ports::Recipe;
 use super::run::Engine;
 use evo_journal::cover;
+use evo_journal::portfolio::NEAR;
 use evo_report::event::Event;
-
-/// A problem is served where a confirmed variant is this close to the fastest of the search: as close as the smaller
-/// one of a portfolio's sets (`journal::portfolio`).
-const WITHIN: f64 = 0.02;
 
 /// The variants to confirm next, those that serve most problems first. `times` has each variant's time on each problem,
 /// in the order of their means; `confirmed` and `failed` are not proposed.
@@ -28,7 +25,7 @@ fn specialists(times: &[(u64, Vec<f64>)], confirmed: &BTreeSet<u64>, failed: &BT
     let open: Vec<(usize, f64)> = (0..problems)
         .map(|problem| (problem, least(problem, &|_| true)))
         .filter(|(problem, best)| {
-            least(*problem, &|number| confirmed.contains(&number)) > best * (1.0 + WITHIN)
+            least(*problem, &|number| confirmed.contains(&number)) > best * (1.0 + NEAR)
         })
         .collect();
     if open.is_empty() {
@@ -40,8 +37,8 @@ fn specialists(times: &[(u64, Vec<f64>)], confirmed: &BTreeSet<u64>, failed: &BT
         .iter()
         .map(|(_, own)| open.iter().map(|(problem, best)| own[*problem] / best).collect())
         .collect();
-    let served = |row: &Vec<f64>| row.iter().filter(|factor| **factor <= 1.0 + WITHIN).count();
-    let mut members = cover::smallest(&rows, WITHIN).map_or(Vec::new(), |own| own.members);
+    let served = |row: &Vec<f64>| row.iter().filter(|factor| **factor <= 1.0 + NEAR).count();
+    let mut members = cover::smallest(&rows, NEAR).map_or(Vec::new(), |own| own.members);
     members.sort_by_key(|own| (std::cmp::Reverse(served(&rows[*own])), *own));
     members.into_iter().map(|own| others[own].0).collect()
 }

@@ -11,8 +11,10 @@ use evo_protocol::leaderboard::{
 use super::cover;
 use super::size_rule::{self, RuleProblem};
 
-/// How far from the best a configuration of a set may be on a problem.
-const WITHIN: [f64; 2] = [0.02, 0.05];
+/// How far from the best a configuration of the closer set may be on a problem.
+pub const NEAR: f64 = 0.02;
+/// The same for the wider set.
+const FAIR: f64 = 0.05;
 
 /// The portfolio of a section's confirmed entries, the champion first; `None` where there is one problem, or no entry was
 /// compared on all of them. A lead over the champion within `floor` is a tie, which goes to the champion.
@@ -31,7 +33,7 @@ pub fn portfolio(entries: &[RankedEntry], baseline: u64, floor: f64) -> Option<P
     let best: Vec<usize> = (0..board.problems.len()).map(|problem| board.best(problem, floor)).collect();
     Some(Portfolio {
         best: best.iter().enumerate().map(|(problem, own)| board.problem_champion(problem, *own)).collect(),
-        sets: WITHIN.iter().filter_map(|within| board.set(*within)).collect(),
+        sets: [NEAR, FAIR].into_iter().filter_map(|within| board.set(within)).collect(),
     })
 }
 
@@ -65,6 +67,15 @@ impl PairedEntries<'_> {
             return self.champion;
         }
         self.ratios.iter().position(|row| row[problem] <= least).unwrap_or(self.champion)
+    }
+
+    /// Geometric mean over the problems by their weights in the objective.
+    fn mean(&self, factor: impl Fn(usize) -> f64) -> f64 {
+        let weights = self.entries[self.champion].results.iter().map(|one| one.weight);
+        let (sum, total) = weights.enumerate().fold((0.0, 0.0), |(sum, total), (problem, weight)| {
+            (sum + weight * factor(problem).ln(), total + weight)
+        });
+        if total > 0.0 { (sum / total).exp() } else { 1.0 }
     }
 
     fn problem_champion(&self, problem: usize, own: usize) -> ProblemChampion {
@@ -109,7 +120,7 @@ impl PairedEntries<'_> {
             within,
             is_exact: cover.is_exact,
             worst_factor: (0..count).map(factor).fold(1.0, f64::max),
-            speedup_over_champion: ((0..count).map(|own| gain(own).ln()).sum::<f64>() / count as f64).exp(),
+            speedup_over_champion: self.mean(gain),
             members: cover
                 .members
                 .iter()

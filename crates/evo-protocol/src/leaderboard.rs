@@ -130,7 +130,7 @@ pub struct PortfolioSet {
     pub is_exact: bool,
     /// The largest time over that of a problem's fastest.
     pub worst_factor: f64,
-    /// The champion's time over the set's, geometric mean over the problems.
+    /// The champion's time over the set's: geometric mean over the problems, by their weights.
     pub speedup_over_champion: f64,
     /// The configurations.
     pub members: Vec<PortfolioMember>,

@@ -36,10 +36,14 @@ impl EntryNames<'_> {
         }
         let told = others.iter().map(|one| {
             let name = self.of(one.number, &one.configuration);
-            format!("{name} on `{}`, {:.2}× #1", one.problem, one.speedup_over_champion)
+            format!("{name} on `{}`, {:.2}× as fast as #1", one.problem, one.speedup_over_champion)
         });
         let rest = own.best.len() - others.len();
-        let rest = if rest > 0 { format!("; #1 on the other {rest}") } else { String::new() };
+        let rest = match rest {
+            0 => String::new(),
+            1 => "; #1 on the other".to_string(),
+            _ => format!("; #1 on the other {rest}"),
+        };
         wrapped(&format!("fastest by problem: {}{rest}", told.collect::<Vec<_>>().join("; ")), width)
     }
 
@@ -71,7 +75,7 @@ impl EntryNames<'_> {
                 set.members.iter().map(member).collect::<Vec<_>>().join("; ")
             }
         };
-        let gain = format!("{:.2}× #1 by the geometric mean", set.speedup_over_champion);
+        let gain = format!("{:.2}× as fast as #1 in the mean", set.speedup_over_champion);
         wrapped(&format!("{head}: {count} configurations, {gain}: {told}"), width)
     }
 }

@@ -109,7 +109,7 @@ fn swizzle(reader: &mut Reader, node: &Node, what: &str, names: &KnownNames) -> 
         return Some(SwizzleSpec::Fixed(fixed));
     }
     let words = Swizzle::ALL.map(Swizzle::as_str);
-    // A slip of one of the words is no expression that anybody means.
+    // A slip of one of the words is hardly meant as an expression.
     let near = nearest(text, words).filter(|_| text.ends_with(['B', 'b']) || !names.is_parameter(text));
     match (near, Expr::parse(text)) {
         (Some(near), Err(_)) => {

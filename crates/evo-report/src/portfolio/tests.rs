@@ -96,9 +96,9 @@ fn a_person_reads_which_one_to_use_where() {
         lines.take_while(|line| !line.starts_with("again")).collect::<Vec<_>>().join("\n")
     };
     insta::assert_snapshot!(told(&entries()), @"
-    fastest by problem: #2 (256) on `small`, 1.50× #1; #1 on the other 2
-    within 2 % of the fastest everywhere: 2 configurations, 1.14× #1 by the geometric mean: #2 (256) where N <= 64; else #1 (128)
-    within 5 % of the fastest everywhere: 2 configurations, 1.14× #1 by the geometric mean: #2 (256) where N <= 64; else #1 (128)
+    fastest by problem: #2 (256) on `small`, 1.50× as fast as #1; #1 on the other 2
+    within 2 % of the fastest everywhere: 2 configurations, 1.14× as fast as #1 in the mean: #2 (256) where N <= 64; else #1 (128)
+    within 5 % of the fastest everywhere: 2 configurations, 1.14× as fast as #1 in the mean: #2 (256) where N <= 64; else #1 (128)
     ");
     let alone = [entry(1, 2, [0.6, 0.5, 0.4]), entry(2, 0, [1.0; 3])];
     insta::assert_snapshot!(told(&alone), @"
