@@ -12,9 +12,7 @@ use evo_space::genome::Configuration;
 
 use super::tiles;
 use crate::resolve::{Names, Resolver, whole};
-use crate::spec::{
-    ArgumentSpec, BufferSpec, FillSpec, KernelSpec, LaunchSpec, ProblemSpec, TensorMapSpec,
-};
+use crate::spec::{ArgumentSpec, BufferSpec, FillSpec, KernelSpec, LaunchSpec, ProblemSpec, TensorMapSpec};
 
 /// What derived shapes do with a size.
 #[derive(Clone, Debug, PartialEq, Eq)]
