@@ -127,6 +127,25 @@ const ATTENTION: [&str; 5] = ["BLOCK_M=32", "BLOCK_N=16", "NUM_WARPS=4", "KV_GRO
 const GEMM: [&str; 6] =
     ["BLOCK_M=32", "BLOCK_N=64", "BLOCK_K=16", "WARPS_M=1", "WARPS_N=2", "EPILOGUE=direct"];
 
+/// Two sets of warpgroups with a producer beside them, and two of which one multiplies while the other stores.
+const ATTENTION_HOPPER: [&str; 7] = [
+    "ROW_GROUPS=1",
+    "KV_GROUPS=2",
+    "BLOCK_N=32",
+    "OVERLAP=tiles",
+    "PRODUCER=warp",
+    "Q_IN_REGS=1",
+    "MIN_BLOCKS=1",
+];
+const GEMM_HOPPER: [&str; 4] = ["BLOCK_N=64", "ROW_TILES=1", "SHARE=turns", "EPILOGUE=box"];
+
+#[test]
+fn kernels_for_hopper_pass_every_gate_on_the_host() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(judged(&folder, &[["attention_hopper_bf16"].as_slice(), &ATTENTION_HOPPER].concat()), "pass");
+    assert_eq!(judged(&folder, &[["gemm_hopper"].as_slice(), &GEMM_HOPPER].concat()), "pass");
+}
+
 #[test]
 fn kernels_for_tensor_cores_pass_every_gate_on_the_host() {
     let folder = tempfile::tempdir().unwrap();

@@ -63,6 +63,7 @@ thread_local! {
 
 /// Restricts all threads of this process, for good.
 pub fn restrict() -> io::Result<()> {
+    keep_freed_memory();
     // Not a signal: the C library blocks signals while it starts a thread. It falls back on the older call, whose
     // arguments can be looked at.
     let newer = refusing(&[libc::SYS_clone3], libc::ENOSYS)?;
@@ -72,6 +73,16 @@ pub fn restrict() -> io::Result<()> {
     }
     let _ = OF_KERNELS.set(of_kernels);
     Ok(())
+}
+
+/// The C library gives memory back that it does not need, and before it does so for the first time it reads a file under
+/// `/proc` to learn how. That would look like the kernel's doing.
+fn keep_freed_memory() {
+    // SAFETY: the call changes a setting of the allocator.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::mallopt(libc::M_TRIM_THRESHOLD, libc::c_int::MAX);
+    }
 }
 
 /// Restricts the calling thread before it runs a kernel, once: it starts no thread that would go on behind the

@@ -11,7 +11,7 @@ use rand_chacha::rand_core::SeedableRng;
 
 use super::operands::DrawnNumbers;
 use super::probe::Probe;
-use super::{bulk, groups, moves, numbers, products};
+use super::{boxes, bulk, groups, moves, numbers, products};
 use crate::cli::device_lane;
 use crate::cli::error::CliError;
 use crate::cli::selftest::checks::SelftestReport;
@@ -44,7 +44,7 @@ pub fn run(
     let entries: Vec<String> = rows.iter().map(|row| row.entry.to_string()).collect();
     let failed = |error: evo_protocol::device::DeviceError| CliError::environment(error.to_string());
     let module = device.load(&image, &entries).map_err(failed)?;
-    let mut probe = Probe { device: device.as_mut(), module, cluster: None, shared_bytes: 0 };
+    let mut probe = Probe { device: device.as_mut(), module, cluster: None, shared_bytes: 0, map: None };
     let mut report = SelftestReport::default();
     for row in rows.iter().filter(|row| only.is_none_or(|only| row.entry.contains(only))) {
         if let Some(why) = row.missing(&info) {
@@ -97,6 +97,9 @@ enum InstructionCheck {
     Group,
     Ring,
     Stores,
+    /// Copies of boxes of a rank, by clusters of so many blocks.
+    BoxLoads(usize, usize),
+    BoxStores(usize),
     /// Blocks of a cluster.
     Clusters(usize),
     Registers,
@@ -112,13 +115,17 @@ impl InstructionRow {
             InstructionCheck::Group
             | InstructionCheck::Ring
             | InstructionCheck::Stores
+            | InstructionCheck::BoxLoads(..)
+            | InstructionCheck::BoxStores(_)
             | InstructionCheck::Clusters(_)
             | InstructionCheck::Registers
                 if info.kind == DeviceKind::Cuda && info.arch != "sm_90a" =>
             {
                 Some("the probes need sm_90a")
             }
-            InstructionCheck::Clusters(size) if size > 1 && info.kind != DeviceKind::Cuda => {
+            InstructionCheck::Clusters(size) | InstructionCheck::BoxLoads(_, size)
+                if size > 1 && info.kind != DeviceKind::Cuda =>
+            {
                 Some("this device has clusters of one block")
             }
             _ if old(80) => Some("the probes need sm_80"),
@@ -145,6 +152,10 @@ impl InstructionRow {
             InstructionCheck::Group => groups::check(probe, self.entry, drawn),
             InstructionCheck::Ring => bulk::ring(probe, drawn),
             InstructionCheck::Stores => bulk::stores(probe, drawn),
+            InstructionCheck::BoxLoads(rank, cluster) => {
+                boxes::loads(probe, self.entry, (rank, cluster), drawn)
+            }
+            InstructionCheck::BoxStores(rank) => boxes::stores(probe, self.entry, rank, drawn),
             InstructionCheck::Clusters(size) => bulk::clusters(probe, size, drawn),
             InstructionCheck::Registers => bulk::registers(probe, drawn),
         }
@@ -183,6 +194,18 @@ fn rows() -> Vec<InstructionRow> {
         ("reductions", InstructionCheck::Reductions),
         ("bulk_ring", InstructionCheck::Ring),
         ("bulk_stores", InstructionCheck::Stores),
+        ("box_load_1d", InstructionCheck::BoxLoads(1, 1)),
+        ("box_load_2d", InstructionCheck::BoxLoads(2, 1)),
+        ("box_load_3d", InstructionCheck::BoxLoads(3, 1)),
+        ("box_load_4d", InstructionCheck::BoxLoads(4, 1)),
+        ("box_load_5d", InstructionCheck::BoxLoads(5, 1)),
+        ("box_multicast_2d", InstructionCheck::BoxLoads(2, 1)),
+        ("box_multicast_2d", InstructionCheck::BoxLoads(2, 2)),
+        ("box_store_1d", InstructionCheck::BoxStores(1)),
+        ("box_store_2d", InstructionCheck::BoxStores(2)),
+        ("box_store_3d", InstructionCheck::BoxStores(3)),
+        ("box_store_4d", InstructionCheck::BoxStores(4)),
+        ("box_store_5d", InstructionCheck::BoxStores(5)),
         ("clusters", InstructionCheck::Clusters(1)),
         ("clusters", InstructionCheck::Clusters(4)),
         ("registers_and_elections", InstructionCheck::Registers),

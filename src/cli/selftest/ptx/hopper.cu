@@ -180,6 +180,73 @@ __device__ void play_registers_and_elections(const unsigned* in, unsigned* out) 
     evo::grid_dependency_launch();
     out[blockIdx.x * 256 + threadIdx.x] = value + (__popc(ballot) == 1 && same);
 }
+
+// A copy's coordinates from memory.
+template <int... AXES> struct Axes {};
+template <int RANK, int... AXES> struct AxesTo : AxesTo<RANK - 1, RANK - 1, AXES...> {};
+template <int... AXES> struct AxesTo<0, AXES...> {
+    using type = Axes<AXES...>;
+};
+
+// The box of this block, as it lies in shared memory behind the copy. Odd blocks give a priority.
+template <int RANK, int... AXES>
+__device__ void play_box_load(const evo::tensor_map& map, const int* places, unsigned* out, Axes<AXES...>) {
+    extern __shared__ __align__(1024) unsigned char tiles[];
+    __shared__ evo::mbarrier full;
+    const int* at = places + blockIdx.x * 8;
+    if (threadIdx.x == 0) {
+        evo::tma_prefetch(map);
+        evo::mbarrier_init(&full, 1);
+        evo::fence_mbarrier_init();
+        evo::mbarrier_arrive_expect_tx(&full, at[5]);
+        if (blockIdx.x % 2) {
+            const auto policy = blockIdx.x % 4 == 1 ? evo::cache_policy_evict_first() : evo::cache_policy_evict_last();
+            evo::tma_load_hint<RANK>(tiles, map, &full, policy, at[AXES]...);
+        } else {
+            evo::tma_prefetch_box<RANK>(map, at[AXES]...);
+            evo::tma_load<RANK>(tiles, map, &full, at[AXES]...);
+        }
+    }
+    __syncthreads();
+    evo::mbarrier_wait(&full, 0);
+    for (int i = threadIdx.x; i < at[5] / 4; i += 64)
+        out[blockIdx.x * 2048 + i] = reinterpret_cast<const unsigned*>(tiles)[i];
+}
+
+// Each block of a cluster fetches its box for all of them.
+__device__ void play_box_multicast(const evo::tensor_map& map, const int* places, unsigned* out) {
+    extern __shared__ __align__(1024) unsigned char tiles[];
+    __shared__ evo::mbarrier full;
+    const unsigned rank = evo::cluster_rank();
+    const unsigned size = evo::cluster_size();
+    const int* at = places + blockIdx.x * 8;
+    if (threadIdx.x == 0) {
+        evo::mbarrier_init(&full, 1);
+        evo::fence_mbarrier_init();
+        evo::mbarrier_arrive_expect_tx(&full, at[5] * size);
+    }
+    evo::cluster_sync();
+    if (threadIdx.x == 0)
+        evo::tma_load_multicast<2>(tiles + rank * 8192, map, &full, (1 << size) - 1, at[0], at[1]);
+    evo::mbarrier_wait(&full, 0);
+    for (unsigned part = 0; part < size; ++part)
+        for (int i = threadIdx.x; i < at[5] / 4; i += 64)
+            out[(blockIdx.x * size + part) * 2048 + i] = reinterpret_cast<const unsigned*>(tiles)[part * 2048 + i];
+    evo::cluster_sync();
+}
+
+template <int RANK, int... AXES>
+__device__ void play_box_store(const evo::tensor_map& map, const unsigned* in, const int* at, Axes<AXES...>) {
+    extern __shared__ __align__(1024) unsigned char tiles[];
+    for (int i = threadIdx.x; i < at[5] / 4; i += 64) reinterpret_cast<unsigned*>(tiles)[i] = in[i];
+    evo::fence_proxy_async();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        evo::tma_store<RANK>(map, tiles, at[AXES]...);
+        evo::bulk_commit();
+        evo::bulk_wait<0>();
+    }
+}
 #else
 #define HOPPER(call)
 #endif
@@ -223,4 +290,23 @@ extern "C" __global__ void bulk_stores(const uint4* in, uint4* out) { HOPPER(pla
 extern "C" __global__ void clusters(const float* in, float* out) { HOPPER(play_clusters(in, out)); }
 extern "C" __global__ void __launch_bounds__(256, 1) registers_and_elections(const unsigned* in, unsigned* out) {
     HOPPER(play_registers_and_elections(in, out));
+}
+
+#define BOXES(rank)                                                                                                   \
+    extern "C" __global__ void box_load_##rank##d(const __grid_constant__ evo::tensor_map map, const unsigned*,       \
+                                                  const int* places, unsigned* out) {                                 \
+        HOPPER((play_box_load<rank>(map, places, out, AxesTo<rank>::type())));                                        \
+    }                                                                                                                 \
+    extern "C" __global__ void box_store_##rank##d(const __grid_constant__ evo::tensor_map map, const unsigned* in,   \
+                                                   const int* places, unsigned*) {                                    \
+        HOPPER((play_box_store<rank>(map, in, places, AxesTo<rank>::type())));                                        \
+    }
+BOXES(1)
+BOXES(2)
+BOXES(3)
+BOXES(4)
+BOXES(5)
+extern "C" __global__ void box_multicast_2d(const __grid_constant__ evo::tensor_map map, const unsigned*,
+                                            const int* places, unsigned* out) {
+    HOPPER(play_box_multicast(map, places, out));
 }

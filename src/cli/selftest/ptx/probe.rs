@@ -2,6 +2,7 @@
 
 use evo_device::device::{BoundArgument, BoundLaunch, Device, ModuleId};
 use evo_protocol::device::DeviceError;
+use evo_protocol::tensor_map::TensorMap;
 
 /// The module of the probes on an open device.
 pub struct Probe<'a> {
@@ -11,6 +12,8 @@ pub struct Probe<'a> {
     pub cluster: Option<[u32; 3]>,
     /// Their dynamic shared memory.
     pub shared_bytes: u32,
+    /// Their first argument: a map of the buffer at this place among inputs and outputs.
+    pub map: Option<(usize, TensorMap)>,
 }
 
 /// Bytes of plain numbers, as devices have them.
@@ -54,6 +57,9 @@ impl Probe<'_> {
             self.device.fill(buffer, 0x5a5a_5a5a).map_err(text)?;
             buffers.push(buffer);
         }
+        let map = self.map.clone();
+        let map = map.map(|(place, map)| BoundArgument::TensorMap { buffer: buffers[place], map });
+        let pointers = buffers.iter().map(|buffer| BoundArgument::Buffer(*buffer));
         let launch = BoundLaunch {
             entry: entry.into(),
             grid: [blocks as u32, 1, 1],
@@ -62,7 +68,7 @@ impl Probe<'_> {
             cluster: self.cluster,
             cooperative: false,
             programmatic: false,
-            arguments: buffers.iter().map(|buffer| BoundArgument::Buffer(*buffer)).collect(),
+            arguments: map.into_iter().chain(pointers).collect(),
         };
         let ended = self.device.launch(self.module, &[launch]).and_then(|()| self.device.synchronize());
         ended.map_err(text)?;

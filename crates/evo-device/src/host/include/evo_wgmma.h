@@ -9,7 +9,7 @@
 #pragma GCC system_header
 
 enum { EVO_GROUP_MEET, EVO_GROUP_LEAVE, EVO_GROUP_TAKE, EVO_GROUP_FENCE, EVO_GROUP_COMMIT, EVO_GROUP_NOTE,
-       EVO_GROUP_DUE, EVO_GROUP_GIVE_BACK, EVO_GROUP_REGISTERS, EVO_GROUP_LOCATE };
+       EVO_GROUP_DUE, EVO_GROUP_GIVE_BACK, EVO_GROUP_REGISTERS, EVO_GROUP_LOCATE, EVO_GROUP_COMPARED };
 enum { EVO_TRANS_A = 1 << 16, EVO_TRANS_B = 1 << 17, EVO_REGISTERS_A = 1 << 18 };
 
 EVO_INLINE uint64_t evo_group(int what, int line, const void* at, uint64_t detail) {
@@ -36,7 +36,7 @@ struct evo_issued {
     uint64_t a, b, hash;
     unsigned shape;
     int line;
-    unsigned group;
+    unsigned group, number;
 };
 struct evo_wgmma_part {
     float* sums;
@@ -172,7 +172,7 @@ template <class T, int N, int Shape> EVO_FOR_WARP void evo_wgmma_all(const void*
         for (unsigned i = 0; i < 8; i++) *(right.mn_major ? &b[k][8 * mn + i] : &b[8 * k + i][mn]) = values[i];
     }
     for (int warp = 0; warp < 4; warp++) evo_wgmma_rows<N>(a + 16 * warp, b, warps[warp]);
-    evo_issued issued = {own->a, own->b, 0, N | Shape, line, 0};
+    evo_issued issued = {own->a, own->b, 0, N | Shape, line, 0, 0};
     issued.hash = evo_hash_product(issued);
     evo_group(EVO_GROUP_NOTE, line, &issued, 0);
     evo_watch_sync(EVO_WATCH_PHASE_ARRIVE, 2 + evo_self()->linear / 128);
@@ -199,12 +199,14 @@ EVO_INLINE void wgmma_fence(EVO_AT) { evo_group(EVO_GROUP_FENCE, line, nullptr, 
 EVO_INLINE void wgmma_commit(EVO_AT) { evo_group(EVO_GROUP_COMMIT, line, nullptr, 0); }
 EVO_FOR_WARP void evo_wait_products(unsigned left, int line) {
     evo_issued issued;
-    while (evo_group(EVO_GROUP_DUE, line, &issued, left))
-        if (evo_hash_product(issued) != issued.hash) {
+    while (evo_group(EVO_GROUP_DUE, line, &issued, left)) {
+        bool same = evo_hash_product(issued) == issued.hash;
+        if (evo_group(EVO_GROUP_COMPARED, line, nullptr, issued.number) && !same) {
             char text[160];
             __builtin_snprintf(text, sizeof text, "shared memory was overwritten while the wgmma of line %d read it, before wgmma_wait", issued.line);
             evo_stop(EVO_STOP_ILLEGAL, line, text);
         }
+    }
     evo_watch_sync(EVO_WATCH_PHASE, 2 + evo_self()->linear / 128);
     evo_group(EVO_GROUP_GIVE_BACK, line, nullptr, left);
 }

@@ -79,6 +79,16 @@ impl AsyncView {
         }
     }
 
+    /// A copy is on its way to these bytes: they hold ones.
+    pub fn poison(&mut self, to: usize, bytes: usize) {
+        for own in &mut self.ranges {
+            if let Some(target) = own.bytes.get_mut(to.wrapping_sub(own.start)..) {
+                let bytes = bytes.min(target.len());
+                target[..bytes].fill(0xff);
+            }
+        }
+    }
+
     /// The range that holds an address modulo 2^18, as descriptors have it: the address, the range and its view.
     pub fn locate(&self, low: usize) -> Option<(usize, (usize, usize), *const u8)> {
         const WINDOW: usize = 1 << 18;

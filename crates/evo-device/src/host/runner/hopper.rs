@@ -276,8 +276,7 @@ pub(super) extern "C" fn on_bulk(
             let load = BulkLoad { to, data: queue.staging.as_slice().into(), line };
             // SAFETY: the header has checked that the target is shared memory of the block.
             unsafe { poison(to, load.data.len()) };
-            let ones = vec![0xff; load.data.len()];
-            this.with_view(|view| view.write(to, &ones));
+            this.with_view(|view| view.poison(to, load.data.len()));
             // SAFETY: the header has checked that the barrier's bytes are shared memory.
             let memory = unsafe { *(from as *const u64) };
             match this.hopper.barriers.load(from, memory, load) {
@@ -353,6 +352,7 @@ mod group {
     pub const GIVE_BACK: i32 = 7;
     pub const REGISTERS: i32 = 8;
     pub const LOCATE: i32 = 9;
+    pub const COMPARED: i32 = 10;
 }
 
 pub(super) extern "C" fn on_group(
@@ -394,11 +394,19 @@ pub(super) extern "C" fn on_group(
         }
         group::DUE => {
             let end = own.waited(detail as u32);
-            let products = &mut this.hopper.groups[thread / 128].products;
-            let Some(due) = products.iter().position(|own| own.group < end) else { return 0 };
+            let products = &this.hopper.groups[thread / 128].products;
+            let Some(due) = products.iter().find(|own| own.group < end) else { return 0 };
             // SAFETY: the header passes the address of a product.
-            unsafe { *(at as *mut IssuedProduct) = products.remove(due) };
+            unsafe { *(at as *mut IssuedProduct) = *due };
             return 1;
+        }
+        group::COMPARED => {
+            // A thread may be interrupted while it compares. Once another has found that nothing was changed, the operands
+            // may be overwritten.
+            let products = &mut this.hopper.groups[thread / 128].products;
+            let known = products.iter().position(|own| u64::from(own.number) == detail);
+            known.map(|known| products.remove(known));
+            return u64::from(known.is_some());
         }
         group::GIVE_BACK => {
             let end = own.waited(detail as u32);
@@ -440,7 +448,9 @@ fn note(this: &mut Runner, thread: usize, issued: IssuedProduct) -> Result<(), &
     if threads.iter().any(|own| own.commits != group) {
         return Err("the threads of a warpgroup have called wgmma_commit different numbers of times");
     }
-    this.hopper.groups[thread / 128].products.push(IssuedProduct { group, ..issued });
+    let own = &mut this.hopper.groups[thread / 128];
+    own.issued += 1;
+    own.products.push(IssuedProduct { group, number: own.issued, ..issued });
     Ok(())
 }
 

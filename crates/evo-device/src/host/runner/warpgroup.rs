@@ -17,8 +17,9 @@ pub struct IssuedProduct {
     /// N, and bits for the layouts of both operands.
     pub shape: u32,
     pub line: i32,
-    /// Number of its group.
+    /// Number of its group, and its own among those of the warpgroup.
     pub group: u32,
+    pub number: u32,
 }
 
 /// Four warps.
@@ -31,6 +32,8 @@ pub struct Warpgroup {
     pub place: (i32, i32),
     /// Issued and not compared, oldest first.
     pub products: Vec<IssuedProduct>,
+    /// Products so far.
+    pub issued: u32,
     /// Registers of each thread, once it has set them.
     pub registers: u32,
 }
