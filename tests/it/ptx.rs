@@ -264,6 +264,10 @@ extern "C" __global__ void ring(const float* x, float* y, int tiles) {
 }
 "#;
 
+/// What becomes of a reader that does not wait: it reads ones, and phases that nobody awaits do not end or end too often.
+const EARLY: [&str; 4] =
+    ["wrong_answer", "nondeterministic", "divergent_barrier", "crash_illegal_instruction"];
+
 #[test]
 fn roles_that_hand_over_by_barriers_are_judged_without_a_gpu() {
     let folder = tempfile::tempdir().unwrap();
@@ -272,14 +276,10 @@ fn roles_that_hand_over_by_barriers_are_judged_without_a_gpu() {
         ("", "", ["pass"].as_slice()),
         ("evo::fence_mbarrier_init();", "", &["crash_illegal_instruction"]),
         // Nobody waits for the copies, or for the wrong phase of them.
-        ("evo::mbarrier_wait(&full[tile % 2], tile / 2 & 1);", "", &["wrong_answer", "nondeterministic"]),
-        (
-            "&full[tile % 2], tile / 2 & 1",
-            "&full[tile % 2], (tile / 2 & 1) ^ 1",
-            &["wrong_answer", "nondeterministic"],
-        ),
+        ("evo::mbarrier_wait(&full[tile % 2], tile / 2 & 1);", "", &EARLY),
+        ("&full[tile % 2], tile / 2 & 1", "&full[tile % 2], (tile / 2 & 1) ^ 1", &EARLY),
         // The stage is overwritten while it is read.
-        ("evo::mbarrier_wait(&empty[tile % 2], (tile / 2 & 1) ^ 1);", "", &["crash_illegal_instruction"]),
+        ("evo::mbarrier_wait(&empty[tile % 2], (tile / 2 & 1) ^ 1);", "", &EARLY),
         // Roles wait for each other.
         ("(&full[tile % 2], 256)", "(&full[tile % 2], 512)", &["divergent_barrier"]),
         ("evo::mbarrier_init(&empty[i], 2);", "evo::mbarrier_init(&empty[i], 3);", &["divergent_barrier"]),

@@ -104,8 +104,8 @@ impl BulkQueue {
 
     /// A run of the stores that are due, with its bytes.
     pub fn due_run(&mut self, left: u32, index: usize) -> Option<(usize, &[u8])> {
-        let all = self.due(left).iter().flat_map(|store| store.runs.iter().map(move |run| (store, run)));
-        let (store, run) = all.skip(index).next()?;
+        let mut all = self.due(left).iter().flat_map(|store| store.runs.iter().map(move |run| (store, run)));
+        let (store, run) = all.nth(index)?;
         Some((run.to, &store.data[run.from..run.from + run.bytes]))
     }
 

@@ -12,7 +12,7 @@ use super::bulk::BulkLoad;
 const COUNT_MAX: u64 = (1 << 20) - 1;
 
 /// What the barrier's eight bytes hold; other contents show that something else was written there.
-pub const MARK: u64 = 0x65_766f_6d_6261_7272;
+pub const MARK: u64 = 0x6576_6f6d_6261_7272;
 
 /// What a thread that asks for a phase is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
