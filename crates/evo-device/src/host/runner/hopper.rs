@@ -2,72 +2,16 @@
 //!
 //! The header (`include/evo_hopper.h`) computes in the module's code; here is what must be known of the whole block.
 
-use evo_protocol::device::DeviceError;
-use evo_protocol::verdict::VerdictKind;
-use serde_json::json;
-
 use super::async_view::{AsyncView, poison};
-use super::bulk::{BulkLoad, BulkQueue, StoreRun};
-use super::mbarrier::{MARK, PhaseState, TransactionBarriers};
+use super::bulk::{BulkLoad, StoreRun};
+use super::hopper_state::VAIN_TRIES;
+use super::mbarrier::{MARK, PhaseState};
 use super::scheduler::Runner;
 use super::switch::{fail, runner_of, wait};
-use super::warpgroup::{IssuedProduct, ProductThread, Warpgroup, is_poison, refused_registers};
+use super::warpgroup::{IssuedProduct, is_poison, refused_registers};
 use crate::host::fiber::ThreadRecord;
 use crate::host::stop::ILLEGAL;
 use crate::host::warp::{WaitPoint, operation};
-
-/// Waits in vain of all threads, one behind the other, before a block counts as stuck: a thread may try one barrier
-/// and another in turn.
-const VAIN_TRIES: u32 = 64;
-
-/// What the instructions need to know of a block.
-#[derive(Debug, Default)]
-pub struct HopperState {
-    pub barriers: TransactionBarriers,
-    pub view: AsyncView,
-    pub groups: Vec<Warpgroup>,
-    /// By linear thread number; as many as any block had.
-    pub queues: Vec<BulkQueue>,
-    pub products: Vec<ProductThread>,
-    /// Rounds of vain tries that are left.
-    tries: u32,
-}
-
-impl HopperState {
-    /// A block of so many threads begins.
-    pub fn begin_block(&mut self, threads: usize) {
-        self.barriers.clear();
-        self.view.clear();
-        self.tries = VAIN_TRIES;
-        self.groups.clear();
-        self.groups.resize_with(threads.div_ceil(128), Warpgroup::default);
-        self.queues.resize_with(threads.max(self.queues.len()), BulkQueue::default);
-        self.products.resize_with(threads.max(self.products.len()), ProductThread::default);
-    }
-
-    /// All threads of a block have returned.
-    ///
-    /// # Errors
-    /// A copy is still on its way to the shared memory that another block gets now.
-    pub fn end_block(&mut self, block: [u32; 3]) -> Result<(), DeviceError> {
-        let Some(line) = self.barriers.clear() else { return Ok(()) };
-        let [x, y, z] = block;
-        let message = format!(
-            "the block ends before the copy of line {line} has landed: nobody has waited for its barrier \
-             (block {x},{y},{z})"
-        );
-        let mut error = DeviceError::plain(VerdictKind::CrashIllegalInstruction, message);
-        error.evidence.insert("line".to_string(), json!(line));
-        error.evidence.insert("block".to_string(), json!(block));
-        Err(error)
-    }
-
-    /// A thread begins.
-    pub fn begin_thread(&mut self, thread: usize) {
-        self.queues[thread].clear();
-        self.products[thread].clear();
-    }
-}
 
 /// `EVO_BAR_…` of the header.
 mod phase {
@@ -285,6 +229,29 @@ pub(super) extern "C" fn on_bulk(
                 Err(text) => fail(record, ILLEGAL, line, text),
             }
         }
+        bulk::VIEW => return this.with_view(|view| view.at(to, bytes).map_or(0, |at| at as u64)),
+        bulk::IN_FLIGHT if bytes == 0 => return u64::from(this.hopper.barriers.any_in_flight()),
+        bulk::IN_FLIGHT => {
+            if let Some(issued) = this.hopper.barriers.in_flight(to, bytes) {
+                let text =
+                    format!("shared memory is read into which the copy of line {issued} is on its way");
+                fail(record, ILLEGAL, line, &text);
+            }
+        }
+        _ => return on_store(record, what, line, [to, from, bytes]),
+    }
+    0
+}
+
+/// What concerns the stores of a thread.
+fn on_store(record: *mut ThreadRecord, what: i32, line: i32, [to, from, bytes]: [usize; 3]) -> u64 {
+    // SAFETY: the scheduler is suspended while a fiber runs; no switch happens while the reference is used.
+    let this = unsafe { &mut *runner_of(record) };
+    // SAFETY: the calling fiber's own record.
+    let own = unsafe { &mut *record };
+    let queue = &mut this.hopper.queues[own.linear as usize];
+    let left = bytes as u32;
+    match what {
         bulk::STORE => {
             // SAFETY: the header has checked that the source is shared memory of the block.
             let data = unsafe { std::slice::from_raw_parts(from as *const u8, bytes) };
@@ -298,7 +265,7 @@ pub(super) extern "C" fn on_bulk(
             let holds = |from: usize, data: &[u8]| unsafe {
                 std::slice::from_raw_parts(from as *const u8, data.len()) == data
             };
-            if let Some(issued) = queue.finish_reading(detail as u32, holds) {
+            if let Some(issued) = queue.finish_reading(left, holds) {
                 let text = format!(
                     "shared memory was overwritten while the bulk store of line {issued} read it, before \
                      bulk_wait_read"
@@ -308,12 +275,12 @@ pub(super) extern "C" fn on_bulk(
         }
         bulk::DUE => {
             let place = to;
-            let Some((to, data)) = queue.due_run(detail as u32, from) else { return 0 };
+            let Some((to, data)) = queue.due_run(left, from) else { return 0 };
             // SAFETY: the header passes the address of three words.
             unsafe { *(place as *mut [usize; 3]) = [to, data.as_ptr() as usize, data.len()] };
             return 1;
         }
-        bulk::LANDED => queue.landed(detail as u32),
+        bulk::LANDED => queue.landed(left),
         bulk::FINISH => {
             if queue.is_open() {
                 fail(record, ILLEGAL, line, "a thread returns with a bulk store outside of any bulk_commit");
@@ -323,15 +290,6 @@ pub(super) extern "C" fn on_bulk(
                     "a thread returns while its bulk store of line {issued} may still read shared memory: \
                      bulk_wait_read comes first"
                 );
-                fail(record, ILLEGAL, line, &text);
-            }
-        }
-        bulk::VIEW => return this.with_view(|view| view.at(to, bytes).map_or(0, |at| at as u64)),
-        bulk::IN_FLIGHT if bytes == 0 => return u64::from(this.hopper.barriers.any_in_flight()),
-        bulk::IN_FLIGHT => {
-            if let Some(issued) = this.hopper.barriers.in_flight(to, bytes) {
-                let text =
-                    format!("shared memory is read into which the copy of line {issued} is on its way");
                 fail(record, ILLEGAL, line, &text);
             }
         }
@@ -374,6 +332,35 @@ pub(super) extern "C" fn on_group(
         group::LEAVE => this.release_group(thread),
         group::FENCE => own.fences += 1,
         group::COMMIT => own.commits += 1,
+        group::REGISTERS => {
+            let (groups, registers) = (&mut this.hopper.groups, detail as u32);
+            if let Some(text) = refused_registers(groups, thread / 128, registers) {
+                fail(record, ILLEGAL, line, text);
+            }
+            groups[thread / 128].registers = registers;
+        }
+        group::LOCATE => {
+            let Some((address, (start, end), view)) = this.with_view(|view| view.locate(detail as usize))
+            else {
+                return 0;
+            };
+            // SAFETY: the header passes the address of four words.
+            unsafe { *(at as *mut [usize; 4]) = [address, start, end, view as usize] };
+            return 1;
+        }
+        _ => return on_product(record, what, line, at, detail),
+    }
+    0
+}
+
+/// What concerns the products of a thread and its accumulators.
+fn on_product(record: *mut ThreadRecord, what: i32, line: i32, at: usize, detail: u64) -> u64 {
+    // SAFETY: the calling fiber's own record.
+    let thread = unsafe { (*record).linear } as usize;
+    // SAFETY: the scheduler is suspended while a fiber runs; no switch happens while the reference is used.
+    let this = unsafe { &mut *runner_of(record) };
+    let own = &mut this.hopper.products[thread];
+    match what {
         group::TAKE => {
             // SAFETY: the header passes accumulators of the calling thread, and how many there are.
             let sums = unsafe { std::slice::from_raw_parts_mut(at as *mut f32, (detail >> 1) as usize) };
@@ -418,22 +405,6 @@ pub(super) extern "C" fn on_group(
                 }
                 sums.copy_from_slice(values);
             }
-        }
-        group::REGISTERS => {
-            let (groups, registers) = (&mut this.hopper.groups, detail as u32);
-            if let Some(text) = refused_registers(groups, thread / 128, registers) {
-                fail(record, ILLEGAL, line, text);
-            }
-            groups[thread / 128].registers = registers;
-        }
-        group::LOCATE => {
-            let Some((address, (start, end), view)) = this.with_view(|view| view.locate(detail as usize))
-            else {
-                return 0;
-            };
-            // SAFETY: the header passes the address of four words.
-            unsafe { *(at as *mut [usize; 4]) = [address, start, end, view as usize] };
-            return 1;
         }
         _ => {}
     }

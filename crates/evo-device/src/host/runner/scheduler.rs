@@ -25,7 +25,7 @@ use crate::host::tls::Statics;
 use crate::host::warp::{Warp, WarpLane, lanes, operation};
 
 use super::copies::CopyQueue;
-use super::hopper::HopperState;
+use super::hopper_state::HopperState;
 use super::named::{self, NamedBarrier};
 use super::order::TurnOrder;
 use super::residue::StackResidue;

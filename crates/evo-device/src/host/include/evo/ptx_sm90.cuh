@@ -285,7 +285,8 @@ template <int EvoCount> EVO_PTX void wgmma_hold(float (&registers)[EvoCount]) {
 //   K-major (as stored [M or N][K]): `stride` bytes from one group of eight rows to the next; `leading` is unused with
 //     a swizzle, without one it is the distance of neighboring chunks of K. 16 elements of K further: 32 bytes.
 //   MN-major (as stored [K][M or N]): `stride` bytes from one group of eight rows of K to the next, `leading` from one
-//     run of swizzle / 2 elements of M or N to the next. 16 elements of K further: 16 rows.
+//     run of swizzle / 2 elements of M or N to the next; without a swizzle `leading` is the former and `stride` the
+//     latter, of 8 elements. 16 elements of K further: 16 rows.
 EVO_PTX unsigned long long wgmma_descriptor(const void* tile, unsigned leading, unsigned stride, unsigned swizzle) {
     const unsigned long long mode = swizzle == 128 ? 1 : swizzle == 64 ? 2 : swizzle == 32 ? 3 : 0;
     return (shared_address(tile) & 0x3ffff) >> 4 | static_cast<unsigned long long>(leading >> 4) << 16
