@@ -10,27 +10,18 @@
 //! (`report`, `cli`) only read the result.
 
 pub mod bench;
-pub mod budget;
 pub mod cli;
-pub mod clock;
-mod disk;
-pub mod engine;
-pub mod event;
-pub mod inspect;
-pub mod journal;
 pub mod peer;
-pub mod replay;
-pub mod report;
 pub mod request;
-pub mod study;
-pub mod tool;
 
 // The layers below, under the names by which the product's code calls them.
 pub use evo_compile as compile;
+pub use evo_engine::{self as engine, replay};
+pub use evo_inspect::{self as inspect, tool};
+pub use evo_journal::{self as journal, budget, clock};
 pub use evo_kernel as kernel;
+pub use evo_report::{self as report, event, study};
 pub use evo_supervise as supervise;
 pub use evo_system::{process, regular};
 pub use evo_timing as timing;
 pub use evo_worker as worker;
-
-use evo_system::beneath;

@@ -337,7 +337,7 @@ mod tests {
             cell(2, RowStatus::Pass, series(&times(3.0), &[])),
             cell(3, RowStatus::Pass, series(&times(2.0), &[])),
         ];
-        let device = crate::engine::fake::header().device;
+        let device = crate::journal::example::header().device;
         let context = FigureContext {
             device: &device,
             implementations: &implementations,

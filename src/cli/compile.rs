@@ -85,7 +85,7 @@ pub fn carry_out(order: CompileTask<'_>, call: &Call) -> Result<Answer, CliError
     let kernel = session::kernel_to(file, "compile")?;
     let problems = problems_on(kernel, target.kind);
     // What judges answers plays no part here: neither the reference kernel nor a seed.
-    let recipe = KernelRecipe::new(kernel, target.limits.clone(), &problems, None, 0);
+    let recipe = KernelRecipe::new(kernel, target.limits.clone(), &problems, None, 0).targeting(&target.arch);
     let only = genome.as_ref().map(|genome| file.space.configuration(genome));
     let columns = ResourceColumns::of(&file.space, kernel, target.kind, only.as_ref(), stdout_width());
     let compile_run =

@@ -244,8 +244,10 @@ fn answer(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::faults;
+    #[cfg(debug_assertions)]
+    use crate::journal::disk::faults;
 
+    #[cfg(debug_assertions)]
     #[test]
     fn a_full_disk_leaves_no_folder_that_was_not_there() {
         let root = tempfile::tempdir().unwrap();

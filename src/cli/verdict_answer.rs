@@ -118,7 +118,7 @@ mod tests {
     use evo_space::genome::Configuration;
 
     use super::*;
-    use crate::engine::fake;
+    use crate::journal::example as fake;
 
     fn passed(not_run: &[Gate]) -> Single {
         let mut evaluation = fake::evaluation(0, Configuration::new(Vec::new()), "user", Verdict::pass());

@@ -182,7 +182,7 @@ mod tests {
     use evo_space::genome::Configuration;
 
     use super::*;
-    use crate::engine::fake;
+    use crate::journal::example as fake;
 
     #[test]
     fn an_agent_learns_which_limit_it_exceeds() {

@@ -89,6 +89,30 @@ fn the_tails_of_a_tile_are_derived() {
     assert_eq!(shown(VECTOR, &[floor]), expected);
 }
 
+/// No grid divides `KEYS`, and a kernel that loops over its tiles says only by a map's box how large they are.
+#[test]
+fn the_box_of_a_tensor_map_is_a_tile() {
+    let map = "{ name = \"x_map\", kind = \"tensor_map\", of = \"x\", dims = [\"D\", \"KEYS\"], box = [\"D\", \"TILE\"] },";
+    let changes = [
+        ("\"H\", \"ROWS\", \"COLS\", \"D\"", "\"KEYS\", \"D\""),
+        ("arguments = [", &format!("arguments = [ {map}")),
+        ("{ name = \"rows\", dtype = \"i32\", value = \"ROWS\" },", ""),
+        (
+            "grid = [\"ceil_div(COLS, TILE)\", \"ceil_div(ROWS, TILE)\", \"H\"]",
+            "grid = [\"ceil_div(COLS, TILE)\"]",
+        ),
+        ("H = 4, ROWS = 512", "KEYS = 512"),
+        ("H = 8, ROWS = 1024", "KEYS = 1024"),
+        ("grid = \"ROWS\"", "grid = \"KEYS\""),
+    ];
+    let shapes = derive(&load(MATRIX, &changes));
+    let keys: Vec<i64> = shapes.plans.iter().map(|plan| plan.sizes["KEYS"]).collect();
+    for tail in [31, 33, 65] {
+        assert!(keys.contains(&tail), "{keys:?}");
+    }
+    assert!(shapes.plans.iter().all(|plan| plan.tensor_maps[0].map.dims == [64, plan.sizes["KEYS"]]));
+}
+
 #[test]
 fn extents_differ_flags_alternate_and_fixed_sizes_stay() {
     let shapes = derive(&load(MATRIX, &[]));

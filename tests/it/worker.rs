@@ -72,6 +72,7 @@ fn plan(name: &str, flops: f64) -> ProblemPlan {
         weight: 1.0,
         buffers: Vec::new(),
         scalars: Vec::new(),
+        tensor_maps: Vec::new(),
         launches: Vec::new(),
         reference_launches: Vec::new(),
         flops: Some(flops),

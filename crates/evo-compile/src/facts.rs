@@ -78,6 +78,7 @@ mod tests {
             weight: 1.0,
             buffers: Vec::new(),
             scalars: Vec::new(),
+            tensor_maps: Vec::new(),
             launches: launches.iter().map(launch).collect(),
             reference_launches: Vec::new(),
             flops: None,

@@ -9,6 +9,7 @@ use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::device::{DeviceError, DeviceInfo, EntryAttributes, Telemetry};
 use evo_protocol::dtype::DType;
 use evo_protocol::measurement::TimingMode;
+use evo_protocol::tensor_map::TensorMap;
 use serde::{Deserialize, Serialize};
 
 /// A loaded binary.
@@ -47,6 +48,14 @@ pub enum BoundArgument {
     Buffer(BufferId),
     /// Little-endian bytes of a scalar, `DType::bytes` long.
     Scalar(Vec<u8>),
+    /// A tensor map of a buffer, passed by value: 128 bytes, which the device encodes for the address that the buffer
+    /// has when the launch begins.
+    TensorMap {
+        /// Which buffer it describes.
+        buffer: BufferId,
+        /// The layout.
+        map: TensorMap,
+    },
 }
 
 /// What to sample.

@@ -33,6 +33,7 @@ pub mod open;
 pub mod probe;
 mod symbols;
 pub mod telemetry;
+mod tensor_maps;
 
 pub use arch::cuda_arch;
 pub use device::Device;

@@ -10,14 +10,18 @@ macro_rules! embedded {
 
 /// Space files by file name.
 pub const SPACES: &[(&str, &str)] = embedded!("search_spaces":
-    "attention_simt.toml" "attention_mma.toml" "attention_mma_bf16.toml" "attention_mma_d128.toml"
+    "attention_simt.toml" "attention_mma.toml" "attention_mma_bf16.toml" "attention_mma_d80.toml" "attention_mma_d96.toml"
+    "attention_mma_d128.toml" "attention_mma_d256.toml" "attention_layouts.toml" "attention_ladder.toml"
+    "attention_decode.toml" "attention_decode_bf16.toml" "attention_decode_d64.toml" "attention_decode_layouts.toml"
     "attention_hopper.toml" "attention_hopper_bf16.toml" "attention_hopper_d128.toml" "gemm_hopper.toml" "gemm_hopper_bf16.toml"
     "gemm.toml" "gemm_mma.toml" "gemm_mma_bf16.toml" "softmax.toml" "rmsnorm.toml" "reduction.toml" "transpose.toml"
     "faults.toml" "faults_heads.toml");
 
 /// Templates and sources that space files may name.
 pub const TEMPLATES: &[(&str, &str)] = embedded!("templates":
-    "attention_simt.cu.j2" "attention_mma.cu.j2" "attention_hopper.cu.j2" "gemm_hopper.cu.j2" "gemm.cu.j2" "gemm_mma.cu.j2" "softmax.cu.j2" "rmsnorm.cu.j2" "reduction.cu.j2"
+    "attention_simt.cu.j2" "attention_mma.cu.j2" "attention_decode.cu.j2" "attention_naive.cu"
+    "gemm.cu.j2" "gemm_mma.cu.j2" "softmax.cu.j2" "rmsnorm.cu.j2" "reduction.cu.j2"
+    "attention_hopper.cu.j2" "gemm_hopper.cu.j2"
     "transpose.cu.j2" "faults.cu.j2" "faults_naive.cu" "faults_heads.cu.j2" "faults_heads_naive.cu"
     "gates.cu.j2" "gates_naive.cu");
 

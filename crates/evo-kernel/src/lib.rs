@@ -3,6 +3,7 @@
 pub mod access;
 pub mod apart;
 pub mod catalog;
+pub mod compiler_options;
 mod embedded;
 pub mod label;
 pub mod launch_file;

@@ -101,6 +101,7 @@ fn batches_of_one(kernel: &KernelSpec, configuration: &Configuration) -> Vec<Str
 fn built_in_values(kernel: &KernelSpec) -> Option<String> {
     let scalar = |argument: &ArgumentSpec| match argument {
         ArgumentSpec::Scalar(scalar) => scalar.value.distinct_names().is_empty().then(|| scalar.name.clone()),
+        ArgumentSpec::TensorMap(_) => None,
         ArgumentSpec::Buffer(buffer) => {
             let constant = matches!(buffer.fill, FillSpec::Fixed(Fill::Constant { .. }));
             (constant && buffer.role == Role::Input).then(|| buffer.name.clone())
@@ -168,6 +169,6 @@ fn untested_tails(kernel: &KernelSpec, configuration: &Configuration) -> Vec<Str
 fn buffers(kernel: &KernelSpec) -> impl Iterator<Item = &BufferSpec> {
     kernel.arguments.iter().filter_map(|argument| match argument {
         ArgumentSpec::Buffer(buffer) => Some(buffer),
-        ArgumentSpec::Scalar(_) => None,
+        ArgumentSpec::Scalar(_) | ArgumentSpec::TensorMap(_) => None,
     })
 }

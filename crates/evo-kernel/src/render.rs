@@ -12,6 +12,7 @@ use evo_space::genome::{Configuration, ContentHash};
 use evo_space::value::Value;
 
 use super::apart::RenderFailure;
+use super::compiler_options;
 use super::resolve::Names;
 use super::spec::{KernelSpec, KernelText, ReferenceSpec, SourceKind};
 use super::template;
@@ -21,17 +22,18 @@ use evo_compile::search_path::SearchPath;
 pub const HASH_SYMBOL: &str = "evo_variant_hash";
 
 /// The source of one configuration. A template that fails is a `render_error` with the template's
-/// file and line.
+/// file and line; a compiler option without a value is `static_reject:expression`.
 pub fn render(kernel: &KernelSpec, configuration: &Configuration) -> Result<KernelSource, Box<Verdict>> {
     let hash = configuration.hash();
+    let own = compiler_options::options_at(kernel, configuration)?;
     let (body, options) = match kernel.source.kind {
-        SourceKind::Template => (template_body(kernel, configuration)?, kernel.options.clone()),
+        SourceKind::Template => (template_body(kernel, configuration)?, own),
         SourceKind::Plain => {
             let mut options = macros(configuration);
-            options.extend(kernel.options.iter().cloned());
+            options.extend(own);
             (kernel.source.text.clone(), options)
         }
-        SourceKind::Given => (kernel.source.text.clone(), kernel.options.clone()),
+        SourceKind::Given => (kernel.source.text.clone(), own),
     };
     let lines = [
         format!("evo: {} {configuration}", kernel.name),
@@ -66,7 +68,8 @@ fn reference_with(kernel: &KernelSpec, real: Option<&str>) -> Option<KernelSourc
     let ReferenceSpec::Kernel { source, entry, .. } = &kernel.check.reference else { return None };
     let hash = ContentHash::of(source.text.as_bytes());
     let lines = [format!("evo: reference of {}", kernel.name)];
-    let search = SearchPath::default().with_options(kernel.options.iter().map(String::as_str));
+    let options = compiler_options::fixed(kernel);
+    let search = SearchPath::default().with_options(options.iter().map(String::as_str));
     let folders = search.folders.iter().map(|folder| format!("-I{}", folder.display()));
     Some(KernelSource {
         text: with_header(&lines, &hash, source, &source.text),

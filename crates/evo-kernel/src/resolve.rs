@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use evo_protocol::plan::{ArgumentRef, BufferPlan, Fill, LaunchPlan, ProblemPlan, ScalarPlan};
+use evo_protocol::tensor_map::{BrokenRule, MapPart, Swizzle, TensorMap, TensorMapPlan};
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_space::expr::{Expr, Scope};
 use evo_space::genome::Configuration;
@@ -15,10 +16,11 @@ use evo_space::value::Value;
 use super::range::{self, End};
 use super::spec::{
     ArgumentSpec, BufferSpec, FillSpec, KernelSpec, LaunchSpec, ProblemSpec, ReferenceSpec, ScalarSpec,
+    SwizzleSpec, TensorMapSpec,
 };
 
-/// The plan of one problem. Refusals are `static_reject` with the cause `expression`, or `shape`
-/// for a buffer that is negative or larger than 2⁶³ bytes.
+/// The plan of one problem. Refusals are `static_reject` with the cause `expression`, `shape` for a buffer that is
+/// negative or larger than 2⁶³ bytes, or `tensor_map` for a map that breaks a rule of the copy engine's.
 pub fn resolve(
     kernel: &KernelSpec,
     configuration: &Configuration,
@@ -32,18 +34,22 @@ pub fn resolve(
         match argument {
             ArgumentSpec::Buffer(buffer) => buffers.push(resolver.buffer(buffer)?),
             ArgumentSpec::Scalar(scalar) => scalars.push(resolver.scalar(scalar)?),
+            // Below: of a launch that is left out, a map may have no value.
+            ArgumentSpec::TensorMap(_) => {}
         }
     }
     let mut launches = Vec::new();
     for launch in &kernel.launches {
         launches.extend(resolver.launch(kernel, launch)?);
     }
+    let tensor_maps = resolver.tensor_maps(kernel, &buffers, &mut launches)?;
     Ok(ProblemPlan {
         name: problem.name.clone(),
         sizes: resolver.sizes()?,
         weight: problem.weight,
         buffers,
         scalars,
+        tensor_maps,
         launches,
         reference_launches: resolver.reference_launches(kernel)?,
         flops: resolver.optional_number(&kernel.objective.flops, "objective.flops")?,
@@ -232,20 +238,134 @@ impl Resolver<'_> {
             cluster: None,
             cooperative: false,
             programmatic: false,
-            arguments: argument_refs(kernel, None),
+            arguments: argument_refs(kernel, None).into_iter().filter(|own| !is_map(own)).collect(),
         }])
+    }
+
+    /// The maps that launches receive, which are renumbered to their places in the list.
+    fn tensor_maps(
+        &self,
+        kernel: &KernelSpec,
+        buffers: &[BufferPlan],
+        launches: &mut [LaunchPlan],
+    ) -> Result<Vec<TensorMapPlan>, Box<Verdict>> {
+        let maps = kernel.arguments.iter().filter_map(|argument| match argument {
+            ArgumentSpec::TensorMap(map) => Some(map),
+            ArgumentSpec::Buffer(_) | ArgumentSpec::Scalar(_) => None,
+        });
+        let mut plans = Vec::new();
+        for (position, map) in maps.enumerate() {
+            let own = ArgumentRef::TensorMap(position);
+            let uses =
+                launches.iter_mut().flat_map(|launch| &mut launch.arguments).filter(|one| **one == own);
+            let uses: Vec<&mut ArgumentRef> = uses.collect();
+            if uses.is_empty() {
+                continue;
+            }
+            uses.into_iter().for_each(|one| *one = ArgumentRef::TensorMap(plans.len()));
+            plans.push(self.tensor_map(map, buffers)?);
+        }
+        Ok(plans)
+    }
+
+    fn tensor_map(&self, map: &TensorMapSpec, buffers: &[BufferPlan]) -> Result<TensorMapPlan, Box<Verdict>> {
+        let owner = format!("argument `{}`", map.name);
+        let list = |key: &str, list: &[Expr]| -> Result<Vec<i64>, Box<Verdict>> {
+            let one =
+                |(place, expr): (usize, &Expr)| self.integer(expr, &format!("{key}[{place}] of {owner}"));
+            list.iter().enumerate().map(one).collect()
+        };
+        let of = buffers.iter().position(|buffer| buffer.name == map.of);
+        // The loader has refused a name that is not a buffer's.
+        let of = of.unwrap_or_default();
+        let (dtype, bytes) = (buffers[of].dtype, buffers[of].bytes());
+        let dims = list("dims", &map.dims)?;
+        let strides = match &map.strides {
+            Some(strides) => list("strides", strides)?,
+            None => dense(&dims),
+        };
+        // A stride beyond 64 bits breaks the rule of strides as the largest number does.
+        let strides = strides.iter().map(|elements| elements.saturating_mul(dtype.bytes() as i64)).collect();
+        let resolved = TensorMap {
+            dtype,
+            dims,
+            strides,
+            extents: list("box", &map.extents)?,
+            swizzle: self.swizzle(map, &owner)?,
+            fill: map.fill,
+        };
+        match resolved.check(bytes) {
+            Ok(()) => Ok(TensorMapPlan { name: map.name.clone(), of, map: resolved }),
+            Err(rule) => Err(self.broken(map, &rule)),
+        }
+    }
+
+    fn swizzle(&self, map: &TensorMapSpec, owner: &str) -> Result<Swizzle, Box<Verdict>> {
+        let expr = match &map.swizzle {
+            SwizzleSpec::Fixed(swizzle) => return Ok(*swizzle),
+            SwizzleSpec::Chosen(expr) => expr,
+        };
+        let place = format!("swizzle of {owner}");
+        let value = self.value(expr, &place)?;
+        let found = Swizzle::ALL.into_iter().find(|own| match &value {
+            Value::Text(text) => **text == *own.as_str(),
+            other => whole(other) == Ok(own.span()),
+        });
+        found.ok_or_else(|| {
+            let words = Swizzle::ALL.map(Swizzle::as_str).join(", ");
+            self.refuse(
+                expr,
+                &place,
+                &format!("is {}, expected one of {words}, or the span in bytes", shown(&value)),
+            )
+        })
+    }
+
+    /// The refusal of a map that breaks a rule, at the expression that breaks it.
+    fn broken(&self, map: &TensorMapSpec, rule: &BrokenRule) -> Box<Verdict> {
+        let (expr, place, what) = match (rule.part, &map.strides) {
+            (MapPart::Stride(place), None) => {
+                let what = rule.message.strip_prefix("is ").unwrap_or(&rule.message);
+                let what = format!("makes the dense stride of dimension {} {what}", place + 1);
+                (map.dims.get(place), MapPart::Dim(place), what)
+            }
+            (MapPart::Stride(place), Some(strides)) => (strides.get(place), rule.part, rule.message.clone()),
+            (MapPart::Box(axis), _) => (map.extents.get(axis), rule.part, rule.message.clone()),
+            (MapPart::Dim(axis), _) => (map.dims.get(axis), rule.part, rule.message.clone()),
+            (MapPart::Fill, _) => (None, rule.part, rule.message.clone()),
+        };
+        let expr = expr.unwrap_or(&map.dims[0]);
+        let refused = *self.refuse(expr, &format!("{place} of argument `{}`", map.name), &what);
+        Box::new(refused.with_cause("tensor_map").with("argument", map.name.clone()))
     }
 }
 
-/// Positions of the named arguments among the plan's buffers and scalars; of all where `names` is
+/// Strides of a tensor without gaps, in elements.
+fn dense(dims: &[i64]) -> Vec<i64> {
+    let mut stride: i64 = 1;
+    let outer = dims.iter().take(dims.len().saturating_sub(1));
+    outer
+        .map(|dim| {
+            stride = stride.saturating_mul(*dim);
+            stride
+        })
+        .collect()
+}
+
+fn is_map(argument: &ArgumentRef) -> bool {
+    matches!(argument, ArgumentRef::TensorMap(_))
+}
+
+/// Positions of the named arguments among the plan's buffers, scalars and tensor maps; of all where `names` is
 /// absent. The loader has refused names that do not exist.
 fn argument_refs(kernel: &KernelSpec, names: Option<&[String]>) -> Vec<ArgumentRef> {
-    let (mut buffers, mut scalars) = (0, 0);
+    let (mut buffers, mut scalars, mut maps) = (0, 0, 0);
     let mut all: Vec<(&str, ArgumentRef)> = Vec::new();
     for argument in &kernel.arguments {
         let (counter, make): (&mut usize, fn(usize) -> ArgumentRef) = match argument {
             ArgumentSpec::Buffer(_) => (&mut buffers, ArgumentRef::Buffer),
             ArgumentSpec::Scalar(_) => (&mut scalars, ArgumentRef::Scalar),
+            ArgumentSpec::TensorMap(_) => (&mut maps, ArgumentRef::TensorMap),
         };
         all.push((argument.name(), make(*counter)));
         *counter += 1;

@@ -6,7 +6,7 @@
 
 use evo_protocol::dtype::DType;
 
-use super::spec::{ArgumentSpec, BufferSpec, KernelSpec, ScalarSpec};
+use super::spec::{ArgumentSpec, BufferSpec, KernelSpec, ScalarSpec, TensorMapSpec};
 use super::words::{tokens, uses_identifier};
 
 /// What a source says of an entry point.
@@ -34,6 +34,8 @@ pub enum ParameterKind {
     Pointer,
     /// A number of so many bytes.
     Scalar(u64),
+    /// A tensor map, by value.
+    TensorMap,
     /// A type that is not known here.
     Unknown,
 }
@@ -187,6 +189,9 @@ fn kind_of(tokens: &[&str]) -> ParameterKind {
     if outside.contains(&"*") || outside.contains(&"[") {
         return ParameterKind::Pointer;
     }
+    if is_tensor_map(&outside) {
+        return ParameterKind::TensorMap;
+    }
     if tokens.contains(&"<") || tokens.contains(&":") {
         return ParameterKind::Unknown;
     }
@@ -197,6 +202,17 @@ fn kind_of(tokens: &[&str]) -> ParameterKind {
         words.pop();
     }
     bytes_of(&words).map_or(ParameterKind::Unknown, ParameterKind::Scalar)
+}
+
+/// Types of a tensor map: of `evo/ptx.cuh`, and of CUDA's own header.
+const TENSOR_MAPS: [&str; 2] = ["tensor_map", "CUtensorMap"];
+
+/// Whether the type is a tensor map: its name stands before the parameter's, behind a namespace, or alone.
+fn is_tensor_map(words: &[&str]) -> bool {
+    let at = words.iter().position(|word| TENSOR_MAPS.contains(word));
+    at.is_some_and(|at| {
+        at + 1 < words.len() || at == 0 || matches!(words[at - 1], ":" | "const" | "__grid_constant__")
+    })
 }
 
 /// Size of a type that C++ or CUDA defines.
@@ -254,6 +270,7 @@ fn takes(argument: &ArgumentSpec, kind: ParameterKind) -> bool {
     match (argument, kind) {
         (_, ParameterKind::Unknown) | (ArgumentSpec::Buffer(_), ParameterKind::Pointer) => true,
         (ArgumentSpec::Scalar(scalar), ParameterKind::Scalar(bytes)) => scalar.dtype.bytes() == bytes,
+        (ArgumentSpec::TensorMap(_), ParameterKind::TensorMap) => true,
         _ => false,
     }
 }
@@ -293,6 +310,7 @@ fn shown(argument: &ArgumentSpec) -> String {
     match argument {
         ArgumentSpec::Buffer(BufferSpec { name, dtype, .. }) => format!("{name}: {} buffer", word(*dtype)),
         ArgumentSpec::Scalar(ScalarSpec { name, dtype, .. }) => format!("{name}: {}", word(*dtype)),
+        ArgumentSpec::TensorMap(TensorMapSpec { name, of, .. }) => format!("{name}: tensor map of {of}"),
     }
 }
 
@@ -338,6 +356,21 @@ mod tests {
             "// __global__ void k(int a)\n/* __global__ void k(int b) */\n#define X __global__ void k(int c)\n\
              #if A\n__global__ void k(half h)\n#else\n__global__ void k(std::uint8_t c, my_pointer p)\n#endif\n{}",
             &[&[("half h", Scalar(2))], &[("std::uint8_t c", Unknown), ("my_pointer p", Unknown)]],
+        );
+    }
+
+    #[test]
+    fn tensor_maps_are_told_by_their_type_and_not_by_a_name() {
+        use ParameterKind::{Pointer, Scalar, TensorMap};
+        check(
+            "__global__ void k(const __grid_constant__ evo::tensor_map k_map, CUtensorMap, const tensor_map* all, \
+             int tensor_map)",
+            &[&[
+                ("const __grid_constant__ evo::tensor_map k_map", TensorMap),
+                ("CUtensorMap", TensorMap),
+                ("const tensor_map *all", Pointer),
+                ("int tensor_map", Scalar(4)),
+            ]],
         );
     }
 

@@ -10,6 +10,7 @@ use evo_protocol::dtype::DType;
 use evo_protocol::measurement::RankingMode;
 use evo_protocol::plan::{Fill, Role};
 use evo_protocol::sanitizer::SanitizerCheck;
+use evo_protocol::tensor_map::{OutsideFill, Swizzle};
 use evo_protocol::worker::{CommandReference, SpecialValues};
 use evo_space::expr::Expr;
 use evo_space::space::SearchSpace;
@@ -37,8 +38,8 @@ pub struct KernelSpec {
     pub name: String,
     /// Template or plain source.
     pub source: KernelText,
-    /// Further compiler options, the same for every variant.
-    pub options: Vec<String>,
+    /// Further compiler options.
+    pub options: Vec<OptionSpec>,
     /// Its blocks stay on the device and take work by turns, so few of them are meant.
     pub is_persistent: bool,
     /// What entry points take, in order.
@@ -84,6 +85,26 @@ pub struct KernelText {
     pub renderer: Renderer,
 }
 
+/// A compiler option; its expressions may read parameters.
+#[derive(Debug)]
+pub struct OptionSpec {
+    /// `--use_fast_math`, or the name of one with a value: `-maxrregcount`.
+    pub text: String,
+    /// What stands behind its `=`.
+    pub value: Option<Expr>,
+    /// Given only where this holds; to every variant when absent.
+    pub when: Option<Expr>,
+}
+
+impl OptionSpec {
+    /// The option as a person reads it: `-maxrregcount=<REGISTERS> where REGISTERS > 0`.
+    pub fn shown(&self) -> String {
+        let value = self.value.as_ref().map_or(String::new(), |value| format!("=<{}>", value.text()));
+        let when = self.when.as_ref().map_or(String::new(), |when| format!(" where {}", when.text()));
+        format!("{}{value}{when}", self.text)
+    }
+}
+
 /// How parameters reach the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourceKind {
@@ -102,7 +123,8 @@ pub enum ArgumentSpec {
     Buffer(BufferSpec),
     /// A number, passed by value.
     Scalar(ScalarSpec),
-    // A tensor map (TMA descriptor) will be a third kind.
+    /// A descriptor of a buffer's layout for the copy engine (TMA), passed by value.
+    TensorMap(TensorMapSpec),
 }
 
 impl ArgumentSpec {
@@ -111,6 +133,7 @@ impl ArgumentSpec {
         match self {
             ArgumentSpec::Buffer(buffer) => &buffer.name,
             ArgumentSpec::Scalar(scalar) => &scalar.name,
+            ArgumentSpec::TensorMap(map) => &map.name,
         }
     }
 }
@@ -146,6 +169,32 @@ pub struct ScalarSpec {
     pub name: String,
     pub dtype: DType,
     pub value: Expr,
+}
+
+/// A tensor map. Lists go from the innermost dimension to the outermost and count elements; their expressions may
+/// read parameters and problem sizes.
+#[derive(Debug)]
+pub struct TensorMapSpec {
+    pub name: String,
+    /// The buffer that it describes.
+    pub of: String,
+    /// Extents of the tensor: 1 to 5.
+    pub dims: Vec<Expr>,
+    /// Distances between elements of each dimension but the first; dense when absent.
+    pub strides: Option<Vec<Expr>>,
+    /// Extents of the box that one copy moves, as many as `dims`.
+    pub extents: Vec<Expr>,
+    pub swizzle: SwizzleSpec,
+    pub fill: OutsideFill,
+}
+
+/// How rows of a box are permuted in shared memory.
+#[derive(Debug)]
+pub enum SwizzleSpec {
+    /// The same for every configuration.
+    Fixed(Swizzle),
+    /// An expression that gives one of the words, or the span in bytes (0 for none).
+    Chosen(Expr),
 }
 
 /// One launch. All numbers are expressions over parameters and problem sizes.

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::time::Instant;
 
-use evo::replay::{Recording, Row};
+use evo_engine::replay::{Recording, Row};
 use evo_search::prior::PriorStudy;
 use evo_search::registry::{StrategyOptions, UnknownStrategy};
 use evo_search::strategy::{Outcome, Proposal};

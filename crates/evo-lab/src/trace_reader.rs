@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use evo::replay::Recording;
+use evo_engine::replay::Recording;
 use evo_space::genome::Genome;
 use evo_space::parameter::Parameter;
 use evo_space::value::Value;

@@ -78,6 +78,10 @@ pub struct LeaderboardSection {
     #[serde(default)]
     #[schemars(length(max = 50))]
     pub history: Vec<ChampionChange>,
+    /// Which configuration to use where one does not fit all problems; absent with one problem, and on boards of
+    /// before it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub portfolio: Option<Portfolio>,
     /// What the space file leaves unchecked, as `evo space` says it: sizes that are equal in every problem, for
     /// example, hide swapped strides.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -89,6 +93,71 @@ pub struct LeaderboardSection {
     /// UTC, RFC 3339.
     #[schemars(extend("format" = "date-time"))]
     pub confirmed_at: String,
+}
+
+/// The fastest of each problem, and the smallest sets that are nearly as fast on all. Only confirmed configurations of
+/// the section's study are in it, compared by their paired ratios to the baseline.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Portfolio {
+    /// The fastest of each timed problem, in the order of the problems.
+    pub best: Vec<ProblemChampion>,
+    /// The smallest set within 2 % of the fastest on every problem, and that within 5 %.
+    pub sets: Vec<PortfolioSet>,
+}
+
+/// The fastest configuration of a problem.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProblemChampion {
+    /// The problem's name.
+    pub problem: String,
+    /// Number of its evaluation in the study. The section's champion where the lead is within the noise floor.
+    pub number: u64,
+    /// Its values.
+    #[schemars(with = "ConfigurationObject")]
+    pub configuration: Configuration,
+    /// Baseline's time over this one's on the problem.
+    pub speedup: f64,
+    /// The champion's time over this one's on the problem.
+    pub speedup_over_champion: f64,
+}
+
+/// Configurations of which every problem has one that is nearly as fast as its fastest.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PortfolioSet {
+    /// How far from the fastest a problem's configuration may be: 0.02 is 2 %.
+    pub within: f64,
+    /// Whether no smaller set does; false where there were too many sets to try.
+    pub is_exact: bool,
+    /// The largest time over that of a problem's fastest.
+    pub worst_factor: f64,
+    /// The champion's time over the set's, geometric mean over the problems.
+    pub speedup_over_champion: f64,
+    /// The configurations.
+    pub members: Vec<PortfolioMember>,
+    /// Which one to use, by the sizes of a problem; null where problems of the same sizes need different ones. Between
+    /// sizes of problems, nothing was measured.
+    pub rule: Option<Vec<PortfolioStep>>,
+}
+
+/// A configuration of a set.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PortfolioMember {
+    /// Number of its evaluation in the study.
+    pub number: u64,
+    /// Its values.
+    #[schemars(with = "ConfigurationObject")]
+    pub configuration: Configuration,
+    /// The problems that it is used for.
+    pub problems: Vec<String>,
+}
+
+/// A step of a rule: the first one whose condition holds names the configuration.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PortfolioStep {
+    /// An expression over sizes, as space files have them; null in the last step, which always holds.
+    pub when: Option<String>,
+    /// Number of the evaluation whose configuration to use.
+    pub number: u64,
 }
 
 /// A variant that became the champion of its section.

@@ -23,5 +23,6 @@ mod sane;
 pub mod sanitizer;
 pub mod schema;
 mod schema_forms;
+pub mod tensor_map;
 pub mod verdict;
 pub mod worker;

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::dtype::DType;
+use crate::tensor_map::TensorMapPlan;
 
 /// Everything needed to run one problem of one candidate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,6 +22,9 @@ pub struct ProblemPlan {
     pub buffers: Vec<BufferPlan>,
     /// Scalars, in argument order.
     pub scalars: Vec<ScalarPlan>,
+    /// Tensor maps that launches receive, in argument order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tensor_maps: Vec<TensorMapPlan>,
     /// Launches, in order; at least one.
     pub launches: Vec<LaunchPlan>,
     /// Launches of the user's naive reference kernel, in the reference binary; empty otherwise.
@@ -93,7 +97,7 @@ pub struct LaunchPlan {
     pub arguments: Vec<ArgumentRef>,
 }
 
-/// Which buffer or scalar an entry point receives.
+/// Which buffer, scalar or tensor map an entry point receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ArgumentRef {
@@ -101,6 +105,8 @@ pub enum ArgumentRef {
     Buffer(usize),
     /// Position in `ProblemPlan::scalars`.
     Scalar(usize),
+    /// Position in `ProblemPlan::tensor_maps`.
+    TensorMap(usize),
 }
 
 /// What a kernel does with a buffer.

@@ -192,6 +192,7 @@ pub mod example {
             weight: 1.0,
             buffers: Vec::new(),
             scalars: Vec::new(),
+            tensor_maps: Vec::new(),
             launches: Vec::new(),
             reference_launches: Vec::new(),
             flops: Some(flops),

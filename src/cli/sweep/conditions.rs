@@ -10,7 +10,7 @@ use crate::cli::args::SandboxMode;
 use crate::journal::conditions::Conditions;
 use crate::journal::definition::{DefinedParameter, DefinedProblem, StudyDefinition};
 use crate::journal::record::{InputRole, StudyInput};
-use crate::kernel::spec::{KernelSpec, ProblemSpec, ReferenceSpec};
+use crate::kernel::spec::{KernelSpec, OptionSpec, ProblemSpec, ReferenceSpec};
 
 /// Values of a parameter that a header keeps.
 const VALUES_MAX: usize = 256;
@@ -129,7 +129,7 @@ pub fn definition(space: &SearchSpace, kernel: &KernelSpec, problems: &[&Problem
         parameters: space.parameters().iter().map(parameter).collect(),
         constraints: space.constraints().iter().map(|one| one.expr.text().to_string()).collect(),
         problems: problems.iter().map(problem).collect(),
-        options: kernel.options.clone(),
+        options: kernel.options.iter().map(OptionSpec::shown).collect(),
     }
 }
 
@@ -138,8 +138,8 @@ mod tests {
     use evo_protocol::device::DeviceLimits;
 
     use super::*;
-    use crate::engine::fake;
     use crate::engine::recipe::KernelRecipe;
+    use crate::journal::example as fake;
     use crate::kernel::catalog;
 
     /// What a test changes.

@@ -11,6 +11,7 @@ use crate::compile::CompileFarm;
 use crate::compile::includes::FileReader;
 use crate::compile::search_path::SearchPath;
 use crate::journal::record::{InputRole, StudyInput};
+use crate::kernel::compiler_options;
 use crate::kernel::render::{render, render_reference};
 use crate::kernel::spec::{ArgumentSpec, FillSpec, KernelSpec, ReferenceSpec, SpaceFile};
 
@@ -37,7 +38,7 @@ pub fn of(file: &SpaceFile, kernel: &KernelSpec, search: &SearchPath, farm: &Com
             FillSpec::Fixed(Fill::Npy { path }) => Some(data(InputRole::Data, path)),
             _ => None,
         },
-        ArgumentSpec::Scalar(_) => None,
+        ArgumentSpec::Scalar(_) | ArgumentSpec::TensorMap(_) => None,
     }));
     inputs.extend(included(file, kernel, search));
     let compiler = InputRole::Compiler;
@@ -51,7 +52,7 @@ pub fn of(file: &SpaceFile, kernel: &KernelSpec, search: &SearchPath, farm: &Com
 
 /// Every file that the kernel or the reference may include, by path.
 fn included(file: &SpaceFile, kernel: &KernelSpec, search: &SearchPath) -> Vec<StudyInput> {
-    let mut texts = vec![(kernel.source.text.clone(), kernel.options.clone())];
+    let mut texts = vec![(kernel.source.text.clone(), compiler_options::fixed(kernel))];
     // The template itself shows the directives of all variants, the default variant those that an
     // expression makes.
     texts.extend(

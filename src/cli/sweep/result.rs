@@ -231,7 +231,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::engine::fake;
+    use crate::journal::example as fake;
 
     #[track_caller]
     fn check(reason: &str, kinds: &[VerdictKind], expected: ExitCode) {

@@ -8,6 +8,7 @@ use evo_protocol::verdict::VerdictKind;
 
 use super::launch::CudaModule;
 use super::memory::GuardedMemory;
+use super::tensor_map::EncodedMaps;
 use crate::device::{BoundLaunch, BufferId, ModuleId};
 
 /// One stream of one GPU with its buffers and modules.
@@ -16,6 +17,7 @@ pub struct CudaContext {
     pub memory: GuardedMemory,
     /// Written between cold samples so that the L2 cache holds nothing of the kernel's.
     pub flush: Option<BufferId>,
+    maps: EncodedMaps,
     modules: HashMap<ModuleId, CudaModule>,
     module_next: u32,
 }
@@ -24,7 +26,14 @@ impl CudaContext {
     /// No buffers and no modules yet.
     pub fn new(stream: sys::CUstream) -> CudaContext {
         let memory = GuardedMemory::new(stream);
-        CudaContext { stream, memory, flush: None, modules: HashMap::new(), module_next: 0 }
+        CudaContext {
+            stream,
+            memory,
+            flush: None,
+            maps: EncodedMaps::default(),
+            modules: HashMap::new(),
+            module_next: 0,
+        }
     }
 
     /// Loads a cubin whose entry points are `entries`.
@@ -49,7 +58,8 @@ impl CudaContext {
     /// Enqueues launches in order.
     pub fn launch(&mut self, module: ModuleId, launches: &[BoundLaunch]) -> Result<(), DeviceError> {
         let loaded = self.modules.get_mut(&module).ok_or_else(|| no_module(module))?;
-        launches.iter().try_for_each(|launch| loaded.launch(launch, &self.memory, self.stream))
+        let (memory, maps, stream) = (&self.memory, &mut self.maps, self.stream);
+        launches.iter().try_for_each(|launch| loaded.launch(launch, memory, maps, stream))
     }
 }
 

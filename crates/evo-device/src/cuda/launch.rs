@@ -10,8 +10,10 @@ use evo_protocol::verdict::VerdictKind;
 
 use super::driver::check;
 use super::memory::GuardedMemory;
+use super::tensor_map::EncodedMaps;
 use super::variables::DeviceVariables;
 use crate::device::{BoundArgument, BoundLaunch};
+use crate::tensor_maps::ArgumentSlot;
 
 /// Static plus dynamic shared memory above this needs an explicit opt-in.
 const SHARED_DEFAULT_BYTES: u32 = 48 << 10;
@@ -163,12 +165,13 @@ impl CudaModule {
         &mut self,
         launch: &BoundLaunch,
         memory: &GuardedMemory,
+        maps: &mut EncodedMaps,
         stream: sys::CUstream,
     ) -> Result<(), DeviceError> {
         let function = self.function(launch)?;
-        let mut values = argument_values(launch, memory)?;
+        let mut values = argument_values(launch, memory, maps)?;
         let mut pointers: Vec<*mut c_void> =
-            values.iter_mut().map(|value| value.as_mut_ptr().cast::<c_void>()).collect();
+            values.iter_mut().map(|value| value.0.as_mut_ptr().cast::<c_void>()).collect();
         let mut attributes = launch_attributes(launch);
         let config = sys::CUlaunchConfig {
             gridDimX: launch.grid[0],
@@ -207,15 +210,20 @@ fn attribute_of(function: sys::CUfunction, attribute: Attribute) -> Result<i32, 
     Ok(value)
 }
 
-/// Argument values, each in 16 aligned bytes.
-fn argument_values(launch: &BoundLaunch, memory: &GuardedMemory) -> Result<Vec<[u64; 2]>, DeviceError> {
+/// Argument values. Tensor maps are those of the addresses that buffers have now.
+fn argument_values(
+    launch: &BoundLaunch,
+    memory: &GuardedMemory,
+    maps: &mut EncodedMaps,
+) -> Result<Vec<ArgumentSlot>, DeviceError> {
     let value = |argument: &BoundArgument| match argument {
-        BoundArgument::Buffer(id) => Ok([memory.get(*id)?.pointer(), 0]),
+        BoundArgument::Buffer(id) => Ok(ArgumentSlot::word(memory.get(*id)?.pointer())),
         BoundArgument::Scalar(bytes) => {
             let mut wide = [0u8; 8];
             wide[..bytes.len().min(8)].copy_from_slice(&bytes[..bytes.len().min(8)]);
-            Ok([u64::from_le_bytes(wide), 0])
+            Ok(ArgumentSlot::word(u64::from_le_bytes(wide)))
         }
+        BoundArgument::TensorMap { buffer, map } => maps.get(map, memory.get(*buffer)?),
     };
     launch.arguments.iter().map(value).collect()
 }

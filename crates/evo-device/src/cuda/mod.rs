@@ -2,7 +2,7 @@
 //!
 //! All `unsafe` of the GPU side lives in this folder. `driver` is a checked skin over the driver
 //! calls, `buffer` and `memory` own guarded buffers, `zone_table` lists their guard zones on the device, `support`
-//! has the helper kernels that fill, hash and compare there, `launch` turns plans into launches and graphs,
+//! has the helper kernels that fill, hash and compare there, `launch` turns plans into launches and graphs, `tensor_map` has the driver encode tensor maps,
 //! `variables` reads and restores what a module keeps between calls, `context` holds what they run on, `timing` takes samples, `backend` is the device.
 
 mod backend;
@@ -13,6 +13,7 @@ mod info;
 mod launch;
 mod memory;
 mod support;
+mod tensor_map;
 mod timing;
 mod variables;
 mod zone_table;

@@ -21,11 +21,12 @@ use super::module::HostModule;
 use super::pool::{ProcessorPool, SharedLaunch};
 use super::runner::Work;
 use super::store::{BufferStore, cannot_protect, misuse};
-use super::{launch, machine};
+use super::{launch, machine, tensor_map};
 use crate::device::{
     BlockError, BoundArgument, BoundLaunch, BufferId, Comparison, CopiedPart, Device, GuardDamage, ModuleId,
     RunConditions, SampleOrder, Tolerance, VariableState, Watch, WatchReport, WatchedContents,
 };
+use crate::tensor_maps::{self, ArgumentSlot};
 
 /// What shared memory holds in checked runs that do not say it: a NaN of every floating type, -1 of every integer.
 const PATTERN: u32 = u32::MAX;
@@ -143,27 +144,35 @@ impl HostDevice {
         let mut values = Vec::with_capacity(bound.arguments.len());
         for argument in &bound.arguments {
             values.push(match argument {
-                BoundArgument::Buffer(id) => self.store.get(*id)?.address() as u64,
+                BoundArgument::Buffer(id) => ArgumentSlot::word(self.store.get(*id)?.address() as u64),
                 BoundArgument::Scalar(bytes) => {
                     let mut value = [0; 8];
                     value[..bytes.len()].copy_from_slice(bytes);
-                    u64::from_ne_bytes(value)
+                    ArgumentSlot::word(u64::from_ne_bytes(value))
+                }
+                BoundArgument::TensorMap { buffer, map } => {
+                    let buffer = self.store.get(*buffer)?;
+                    let address = buffer.address() as u64;
+                    tensor_maps::check(map, buffer.bytes().len() as u64, address)?;
+                    tensor_map::encode(map, address)
                 }
             });
         }
         // Only now: the values must not move once there are pointers to them.
         let mut pointers: Vec<*mut c_void> =
             values.iter_mut().map(|value| std::ptr::from_mut(value).cast()).collect();
-        let work = Work {
+        let mut work = Work {
             run: entry.run,
             arguments: pointers.as_mut_ptr(),
             grid: bound.grid,
             block: bound.block,
             shared_bytes: bound.shared_bytes,
+            shared_alignment: module.shared_alignment,
             order: conditions.order,
             residue: conditions.residue.filter(|_| self.store.checks.include(GateCheck::StackResidue)),
             waits_when_stuck: !self.store.checks.include(GateCheck::BarrierDivergence),
             clock: conditions.clock,
+            untouched: None,
         };
         let blocks = bound.grid.iter().fold(1usize, |all, &extent| all.saturating_mul(extent as usize));
         // The blocks of a cooperative launch wait for each other.
@@ -175,6 +184,8 @@ impl HostDevice {
             // What a block of this call or of an earlier one has left would save work that a GPU does not save.
             false => filled.then(|| RESIDUES[self.launches % RESIDUES.len()]),
         };
+        // A watched block fills its memory itself, as it begins.
+        work.untouched = pattern.filter(|_| !self.alone);
         let mut job = SharedLaunch::new(work, module, pattern, seats);
         job.looks_beside = checked && self.store.checks.include(GateCheck::SharedZones);
         self.pool.run(job).map_err(|error| launch::with_entry(error, &bound.entry))

@@ -15,8 +15,38 @@ pub enum ThreadState {
     Named { place: WaitPoint, arrived: u32, expected: u32 },
     /// In a warp operation that waits for other lanes.
     Warp(WaitPoint),
+    /// Waits for a phase of a transaction barrier, whose parity is the place's mask.
+    Phase(WaitPoint, PhaseAwaited),
     /// Returned from the kernel.
     Returned,
+}
+
+/// A phase of a transaction barrier that does not end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PhaseAwaited {
+    /// The barrier's place in dynamic shared memory; less than 0 in static shared memory.
+    pub offset: i64,
+    /// Phases that have ended.
+    pub phase: u32,
+    pub arrived: u32,
+    pub count: u32,
+    /// Bytes of the copies that were issued, and how many are expected.
+    pub bytes: (u64, u64),
+}
+
+impl PhaseAwaited {
+    fn text(self) -> String {
+        let place = match self.offset {
+            ..0 => "in static shared memory".to_string(),
+            offset => format!("at byte {offset} of shared memory"),
+        };
+        let Self { phase, arrived, count, bytes: (copied, expected), .. } = self;
+        let mut text = format!("barrier {place}, phase {phase}: {arrived} of {count} arrivals");
+        if copied != 0 || expected != 0 {
+            text.push_str(&format!(", {copied} of {expected} bytes"));
+        }
+        text
+    }
 }
 
 impl ThreadState {
@@ -25,7 +55,7 @@ impl ThreadState {
             ThreadState::Barrier(place) => {
                 barrier::NAMES.get(place.kind as usize).copied().unwrap_or("barrier")
             }
-            ThreadState::Warp(place) | ThreadState::Named { place, .. } => {
+            ThreadState::Warp(place) | ThreadState::Named { place, .. } | ThreadState::Phase(place, _) => {
                 operation::NAMES.get(place.kind as usize).copied().unwrap_or("warp operation")
             }
             ThreadState::Returned => "return",
@@ -45,6 +75,13 @@ impl ThreadState {
                 self.call(),
                 place.mask
             ),
+            ThreadState::Phase(place, awaited) => format!(
+                "{wait} at line {} (`{}` for parity {}, {})",
+                place.line,
+                self.call(),
+                place.mask,
+                awaited.text()
+            ),
             ThreadState::Returned => format!("{have} returned"),
         }
     }
@@ -60,6 +97,11 @@ impl ThreadState {
             ThreadState::Named { place, arrived, expected } => json!({
                 "threads": threads, "line": place.line, "call": self.call(), "barrier": place.mask,
                 "arrived": arrived, "expected": expected,
+            }),
+            ThreadState::Phase(place, awaited) => json!({
+                "threads": threads, "line": place.line, "call": self.call(), "parity": place.mask,
+                "barrier": awaited.offset, "phase": awaited.phase, "arrived": awaited.arrived,
+                "expected": awaited.count, "bytes": awaited.bytes.0, "bytes_expected": awaited.bytes.1,
             }),
             ThreadState::Returned => json!({"threads": threads, "call": "return"}),
         }
@@ -83,8 +125,7 @@ pub fn describe(block: [u32; 3], standings: &[ThreadState]) -> DeviceError {
     let text: Vec<String> = groups.iter().map(phrase).collect();
     let [x, y, z] = block;
     let message = format!("{} (block {x},{y},{z})", text.join(", "));
-    let of_block =
-        |standing: &ThreadState| matches!(standing, ThreadState::Barrier(_) | ThreadState::Named { .. });
+    let of_block = |standing: &ThreadState| !matches!(standing, ThreadState::Warp(_) | ThreadState::Returned);
     let warp_only = !groups.iter().any(|(standing, _)| of_block(standing));
     let mut error = DeviceError::plain(VerdictKind::DivergentBarrier, message).with_cause(if warp_only {
         "warp"

@@ -22,7 +22,7 @@ pub const COLOR_SHIFT: u32 = 10;
 /// Mask of a color's offset: 128 colors, 128 bytes apart.
 pub const COLOR_MASK: usize = 16_256;
 /// Version of the layout below, checked when a module is loaded.
-pub const ABI: u32 = 2;
+pub const ABI: u32 = 3;
 
 /// Mirror of `evo_thread`.
 #[repr(C)]
@@ -36,7 +36,8 @@ pub struct ThreadRecord {
     pub block_dim: [u32; 3],
     pub threads: u32,
     pub grid_dim: [u32; 3],
-    pub spare_too: u32,
+    /// Whether the thread has bulk stores that have not reached global memory.
+    pub bulk_stores: u32,
     /// Dynamic shared memory of the block.
     pub shared: *mut c_void,
     pub runtime: *const Runtime,
@@ -69,6 +70,12 @@ pub struct Runtime {
     pub named: extern "C" fn(*mut ThreadRecord, i32, i32, u32, u32) -> u64,
     /// Whether these bytes are shared memory of the block.
     pub is_shared: extern "C" fn(*mut ThreadRecord, usize, usize) -> u64,
+    /// Transaction barriers: what to do, line, address, and what with.
+    pub mbarrier: extern "C" fn(*mut ThreadRecord, i32, i32, usize, u64) -> u64,
+    /// Bulk copies: what to do, line, two addresses and a number.
+    pub bulk: extern "C" fn(*mut ThreadRecord, i32, i32, usize, usize, u64) -> u64,
+    /// Products of warpgroups: what to do, line, an address and a number.
+    pub group: extern "C" fn(*mut ThreadRecord, i32, i32, usize, u64) -> u64,
 }
 
 /// Address of the record of the region that holds `address`.

@@ -26,6 +26,7 @@ mod shared;
 mod static_shared;
 mod stop;
 mod store;
+mod tensor_map;
 #[cfg(test)]
 mod tests;
 mod tls;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use evo_protocol::device::DeviceError;
+use evo_protocol::tensor_map::TENSOR_MAP_BYTES;
 use evo_protocol::verdict::VerdictKind;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use object::{Object, ObjectSymbol, SymbolKind};
@@ -53,6 +54,7 @@ struct ModuleRecord {
     entries: *const EntryRecord,
     touch: extern "C" fn(),
     hash: *const c_char,
+    shared_alignment: u64,
 }
 
 /// One entry point.
@@ -73,6 +75,8 @@ pub struct HostFunction {
 pub struct HostModule {
     entries: Vec<HostFunction>,
     hash: Option<String>,
+    /// The alignment with which its dynamic shared memory is declared, bytes; 0 without one.
+    pub shared_alignment: usize,
     /// Its static shared memory, per processor thread.
     pub statics: tls::Statics,
     /// What checks need to know, if it was compiled for them.
@@ -132,6 +136,7 @@ impl HostModule {
         Ok(HostModule {
             entries: read,
             hash,
+            shared_alignment: record.shared_alignment as usize,
             statics,
             image,
             variables,
@@ -177,6 +182,16 @@ impl HostFunction {
                     let (own, given) = (own.bytes, bytes.len());
                     return refuse(format!(
                         "argument {number} of `{name}` is {what} of {own} bytes, the launch gives a number of {given} bytes"
+                    ));
+                }
+                BoundArgument::TensorMap { .. }
+                    if own.kind == POINTER || own.bytes as usize != TENSOR_MAP_BYTES =>
+                {
+                    let what = if own.kind == POINTER { "a pointer" } else { "a value" };
+                    let own = own.bytes;
+                    return refuse(format!(
+                        "argument {number} of `{name}` is {what} of {own} bytes, the launch gives a tensor map of \
+                         {TENSOR_MAP_BYTES} bytes by value"
                     ));
                 }
                 _ => {}

@@ -11,6 +11,8 @@ pub struct Rewritten {
     pub text: String,
     /// Function names with the first argument of their `__launch_bounds__`.
     pub launch_bounds: Vec<(String, String)>,
+    /// The largest alignment with which dynamic shared memory is declared, bytes; 0 without any.
+    pub shared_alignment: u32,
 }
 
 /// Rewrites shared memory and notes launch bounds.
@@ -23,6 +25,7 @@ pub fn rewrite(source: &str) -> Rewritten {
     let mut aliases: Vec<(String, String)> = Vec::new();
     let mut kernels = KernelBodies::default();
     let mut variables = 0;
+    let mut shared_alignment = 0;
     let mut at = 0;
     while at < tokens.len() {
         let word = tokens[at].text(source);
@@ -30,6 +33,7 @@ pub fn rewrite(source: &str) -> Rewritten {
         match word {
             "extern" => {
                 if let Some(declaration) = dynamic_shared(source, &tokens, at) {
+                    shared_alignment = shared_alignment.max(declaration.alignment);
                     let text = if scopes[at] { declaration.as_locals() } else { String::new() };
                     if !scopes[at] {
                         aliases.extend(declaration.names);
@@ -67,7 +71,7 @@ pub fn rewrite(source: &str) -> Rewritten {
         }
         at += 1;
     }
-    Rewritten { text: writer.finish(), launch_bounds }
+    Rewritten { text: writer.finish(), launch_bounds, shared_alignment }
 }
 
 /// For each token whether it stands inside braces other than those of a namespace.
@@ -165,6 +169,8 @@ impl SourceWriter<'_> {
 struct DynamicShared {
     names: Vec<(String, String)>,
     last: usize,
+    /// Bytes, where it is a number; other alignments count as 0.
+    alignment: u32,
 }
 
 impl DynamicShared {
@@ -186,12 +192,16 @@ fn dynamic_shared(source: &str, tokens: &[CudaToken], first: usize) -> Option<Dy
         return None;
     }
     let mut words = Vec::new();
+    let mut alignment = 0;
     let mut at = first + 1;
     while at < last {
         match text(at)? {
             "__shared__" => {}
             "alignas" | "__align__" | "__attribute__" | "__builtin_align__" => {
-                at = closing(source, tokens, at + 1)?
+                let close = closing(source, tokens, at + 1)?;
+                let number = (at..close).find_map(|inside| text(inside)?.parse().ok());
+                alignment = alignment.max(number.unwrap_or(0));
+                at = close
             }
             _ => words.push(at),
         }
@@ -211,7 +221,7 @@ fn dynamic_shared(source: &str, tokens: &[CudaToken], first: usize) -> Option<Dy
         let extents: String = declarator[after + 1..].iter().filter_map(|&at| text(at)).collect();
         names.push((name, format!("{element}{extents}")));
     }
-    Some(DynamicShared { names, last })
+    Some(DynamicShared { names, last, alignment })
 }
 
 /// `alignas(16)` in the middle of a declaration, which C++ refuses there but CUDA's compiler takes.
@@ -383,5 +393,9 @@ mod tests {
                     __global__ __launch_bounds__(64) void b() {}";
         let expected = [("a".to_string(), "f(1, 2) * 3".to_string()), ("b".to_string(), "64".to_string())];
         assert_eq!(rewrite(text).launch_bounds, expected);
+        assert_eq!(rewrite(text).shared_alignment, 0);
+        let text =
+            "void f() { extern __shared__ __align__(1024) char a[]; extern __shared__ alignas(16) int b[]; }";
+        assert_eq!(rewrite(text).shared_alignment, 1024);
     }
 }

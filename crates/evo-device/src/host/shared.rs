@@ -21,6 +21,7 @@ pub struct SharedArena {
     mapping: Mapping,
     end: usize,
     bytes: usize,
+    alignment: usize,
 }
 
 impl SharedArena {
@@ -30,13 +31,16 @@ impl SharedArena {
         let mapping = Mapping::reserve(bytes + 2 * GUARD)?;
         let start = mapping.start() + GUARD;
         mapping.open(start, bytes)?;
-        Ok(SharedArena { mapping, end: start + bytes, bytes: 0 })
+        Ok(SharedArena { mapping, end: start + bytes, bytes: 0, alignment: 16 })
     }
 
-    /// Gives the next blocks `bytes` that begin 16-byte aligned and end within 15 bytes of the unmapped page.
-    pub fn resize(&mut self, bytes: usize) {
+    /// Gives the next blocks `bytes` that begin 16-byte aligned and end within 15 bytes of the unmapped page. A kernel
+    /// that declares a larger `alignment`, up to 1024, gets it as on a GPU, and ends farther from that page.
+    pub fn resize(&mut self, bytes: usize, alignment: usize) {
         assert!(bytes <= SHARED_MAX, "the launch was checked against the limit");
         self.bytes = bytes;
+        let alignment = alignment.clamp(16, 1024);
+        self.alignment = if alignment.is_power_of_two() { alignment } else { 16 };
     }
 
     /// Where it begins.
@@ -73,7 +77,7 @@ impl SharedArena {
 
     /// First address and size of the launch's part.
     pub fn inner(&self) -> (usize, usize) {
-        (self.end - round_up(self.bytes, 16), self.bytes)
+        (self.end - round_up(self.bytes, self.alignment), self.bytes)
     }
 
     /// The whole range, guards included.
@@ -89,7 +93,7 @@ mod tests {
     #[test]
     fn it_ends_at_the_guard_and_what_surrounds_it_is_checked() {
         let mut arena = SharedArena::new().unwrap();
-        arena.resize(100);
+        arena.resize(100, 0);
         let start = arena.start() as usize;
         assert_eq!(start + 112, arena.range().1 - GUARD);
         assert_eq!(start % 16, 0);
@@ -104,9 +108,13 @@ mod tests {
             *((start - 256) as *mut u32) = 0;
             assert_eq!(arena.damage(0x1234_5678), Some((-256, 4)));
         }
-        arena.resize(0);
+        arena.resize(100, 1024);
+        assert_eq!(arena.start() as usize % 1024, 0);
+        arena.fill(3);
+        assert_eq!(arena.damage(3), None);
+        arena.resize(0, 0);
         assert_eq!(arena.damage(0), None);
-        arena.resize(SHARED_MAX);
+        arena.resize(SHARED_MAX, 1024);
         arena.fill(7);
         assert_eq!(arena.damage(7), None);
     }

@@ -11,7 +11,8 @@ use super::fiber::ThreadRecord;
 /// `EVO_STOP_…` of the header.
 const TRAP: i32 = 0;
 const ASSERT: i32 = 1;
-const ILLEGAL: i32 = 3;
+/// An instruction that cannot be carried out.
+pub const ILLEGAL: i32 = 3;
 
 /// The error of a thread that called `__trap` or failed an `assert`.
 pub fn stopped(record: &ThreadRecord, kind: i32, line: i32, text: &str) -> DeviceError {

@@ -22,6 +22,8 @@ pub const HEADER: &str = concat!(
     include_str!("include/evo_memory.h"),
     include_str!("include/evo_groups.h"),
     include_str!("include/evo_ptx.h"),
+    include_str!("include/evo_bulk.h"),
+    include_str!("include/evo_wgmma.h"),
 );
 
 /// Headers for kernels that ship with evo, by the name that sources include: on every device the same text.
@@ -274,7 +276,7 @@ pub fn translation_unit(source: &KernelSource) -> Result<String, Box<Verdict>> {
             source.variant_hash
         ));
     }
-    text.push_str(&entry_table(source, &rewritten.launch_bounds));
+    text.push_str(&entry_table(source, &rewritten));
     Ok(text)
 }
 
@@ -284,10 +286,10 @@ fn includes_others(text: &str) -> bool {
     text.lines().any(|line| line.contains("include") && !own(line))
 }
 
-fn entry_table(source: &KernelSource, launch_bounds: &[(String, String)]) -> String {
+fn entry_table(source: &KernelSource, rewritten: &rewrite::Rewritten) -> String {
     let mut text = String::from("static const evo_entry evo_entry_list[] = {\n");
     for entry in &source.entries {
-        let bound = launch_bounds.iter().find(|(name, _)| name == entry);
+        let bound = rewritten.launch_bounds.iter().find(|(name, _)| name == entry);
         let threads_max = bound.map_or("0", |(_, bound)| bound.as_str());
         let launcher = format!("evo_launcher<decltype(&{entry}), &{entry}>");
         text.push_str(&format!(
@@ -297,8 +299,9 @@ fn entry_table(source: &KernelSource, launch_bounds: &[(String, String)]) -> Str
     // C++ has no arrays without elements, so the list ends with one that is not counted.
     text.push_str("{0, 0, 0, 0, 0}};\n");
     text.push_str(&format!(
-        "EVO_MODULE(evo_entry_list, {}, (const char*)evo_variant_hash)\n",
-        source.entries.len()
+        "EVO_MODULE(evo_entry_list, {}, (const char*)evo_variant_hash, {})\n",
+        source.entries.len(),
+        rewritten.shared_alignment
     ));
     text
 }

@@ -48,8 +48,11 @@ pub mod operation {
     pub const BAR_SYNC: i32 = 22;
     /// The lane that got it lets the others go.
     pub const RELEASE: i32 = 24;
+    /// Waits for a phase of a transaction barrier. Kinds 25 to 27 gather.
+    pub const PHASE: i32 = 28;
+    pub const TRY_PHASE: i32 = 29;
     /// Names for messages.
-    pub const NAMES: [&str; 25] = [
+    pub const NAMES: [&str; 30] = [
         "__syncwarp",
         "__shfl_sync",
         "__shfl_up_sync",
@@ -75,6 +78,11 @@ pub mod operation {
         "evo::bar_sync",
         "evo::bar_arrive",
         "release",
+        "evo::wgmma",
+        "evo::setmaxnreg",
+        "evo::elect_one",
+        "evo::mbarrier_wait",
+        "evo::mbarrier_try_wait",
     ];
 }
 
@@ -109,6 +117,10 @@ pub struct Warp {
     pub in_operation: u32,
     /// Wait at a named barrier.
     pub at_named: u32,
+    /// Wait for a phase of a transaction barrier.
+    pub at_phase: u32,
+    /// Stand for their warp, which waits for the others of its warpgroup.
+    pub at_group: u32,
     pub lanes: [WarpLane; 32],
     /// What the lanes handed over to an operation that gathers.
     pub gathered: [u64; 32],
@@ -128,6 +140,8 @@ impl Warp {
             at_barrier: 0,
             in_operation: 0,
             at_named: 0,
+            at_phase: 0,
+            at_group: 0,
             lanes: [lane; 32],
             gathered: [0; 32],
         }
@@ -139,7 +153,7 @@ impl Warp {
         let existing = if threads >= 32 { u32::MAX } else { (1 << threads) - 1 };
         (self.existing, self.unstarted) = (existing, existing);
         (self.ready, self.relaxed, self.done, self.at_barrier, self.in_operation) = (0, 0, 0, 0, 0);
-        self.at_named = 0;
+        (self.at_named, self.at_phase, self.at_group) = (0, 0, 0);
     }
 
     /// Whether all lanes of `required` but `arriving` wait at `place`.

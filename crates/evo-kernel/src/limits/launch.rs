@@ -193,6 +193,7 @@ mod tests {
             weight: 1.0,
             buffers: Vec::new(),
             scalars: Vec::new(),
+            tensor_maps: Vec::new(),
             launches,
             reference_launches: Vec::new(),
             flops: None,

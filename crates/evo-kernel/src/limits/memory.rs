@@ -76,6 +76,7 @@ mod tests {
             weight: 1.0,
             buffers: elements.iter().enumerate().map(buffer).collect(),
             scalars: Vec::new(),
+            tensor_maps: Vec::new(),
             launches: Vec::new(),
             reference_launches: Vec::new(),
             flops: None,

@@ -1,4 +1,4 @@
-//! `[[arguments]]`: buffers and scalars, in the order in which entry points take them.
+//! `[[arguments]]`: buffers, scalars and tensor maps, in the order in which entry points take them.
 
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::{Fill, Role};
@@ -8,10 +8,11 @@ use evo_space::value::Value;
 
 use super::fields::{Fields, Reader};
 use super::names::KnownNames;
+use super::tensor_maps;
 use crate::range::{self, End};
 use crate::spec::{ArgumentSpec, BufferSpec, FillSpec, ScalarSpec};
 
-const KEYS: &[&str] = &["name", "dtype", "shape", "role", "fill", "value"];
+const KEYS: &[&str] = &["name", "dtype", "shape", "role", "fill", "value", "kind"];
 
 const DTYPES: &[(&str, DType)] = &[
     ("f16", DType::F16),
@@ -48,10 +49,23 @@ pub(super) fn read(reader: &mut Reader, node: &Node, names: &KnownNames) -> Opti
         }
         arguments.push(argument);
     }
+    let known: Vec<&ArgumentSpec> = arguments.iter().flatten().collect();
+    // Where an argument could not be read, it may be the buffer that a map names.
+    if known.len() == items.len() {
+        let mut sound = true;
+        for (item, argument) in items.iter().zip(&known) {
+            if let ArgumentSpec::TensorMap(map) = argument {
+                sound &= tensor_maps::check_buffer(reader, item, map, &known).is_some();
+            }
+        }
+        if !sound {
+            return None;
+        }
+    }
     let arguments: Vec<ArgumentSpec> = arguments.into_iter().collect::<Option<_>>()?;
     let answers = |argument: &ArgumentSpec| match argument {
         ArgumentSpec::Buffer(buffer) => matches!(buffer.role, Role::Output | Role::Inout),
-        ArgumentSpec::Scalar(_) => false,
+        ArgumentSpec::Scalar(_) | ArgumentSpec::TensorMap(_) => false,
     };
     if !arguments.iter().any(answers) {
         let hint = Some("an argument with role = \"output\" or \"inout\" holds what is checked".to_string());
@@ -66,7 +80,11 @@ fn argument(reader: &mut Reader, node: &Node, names: &KnownNames) -> Option<Argu
         Some(Data::Text(name)) => format!("argument `{name}`"),
         _ => "an argument".to_string(),
     };
+    if tensor_maps::is_one(node) {
+        return tensor_maps::read(reader, node, &what, names).map(ArgumentSpec::TensorMap);
+    }
     let fields = reader.fields(node, &what, KEYS)?;
+    tensor_maps::check_kind(reader, &fields);
     let name = reader.required(&fields, "name", "add name = \"…\"");
     let name = name.and_then(|node| reader.label(node, &fields.name("name")));
     let dtype = reader.required(&fields, "dtype", "add dtype = \"f16\", \"f32\", \"i32\", …");

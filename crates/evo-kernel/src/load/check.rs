@@ -305,7 +305,7 @@ fn expected_files(
                 ArgumentSpec::Buffer(buffer) => {
                     buffer.name == name && matches!(buffer.role, Role::Output | Role::Inout)
                 }
-                ArgumentSpec::Scalar(_) => false,
+                ArgumentSpec::Scalar(_) | ArgumentSpec::TensorMap(_) => false,
             })
         })
     };

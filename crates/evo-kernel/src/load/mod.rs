@@ -17,6 +17,7 @@ pub mod peers;
 mod problems;
 mod prove;
 mod source;
+mod tensor_maps;
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};

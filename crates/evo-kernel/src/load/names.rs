@@ -45,6 +45,11 @@ impl KnownNames {
         KnownNames { parameters: Vec::new(), problems: self.problems.clone() }
     }
 
+    /// Without the sizes: for what is compiled once for all problems.
+    pub(super) fn parameters_only(&self) -> KnownNames {
+        KnownNames { parameters: self.parameters.clone(), problems: Vec::new() }
+    }
+
     /// With the sizes of the first problem only: for tiny shapes.
     pub(super) fn first_problem(&self) -> KnownNames {
         KnownNames {

@@ -4,13 +4,13 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use evo_space::diagnostic::nearest;
-use evo_space::document::Node;
+use evo_space::document::{Data, Node};
 
 use super::fields::{Fields, Reader};
 use super::names::KnownNames;
 use crate::access::{self, ARRAY_MAX};
 use crate::apart::{RenderFailure, Renderer};
-use crate::spec::{KernelText, SourceKind};
+use crate::spec::{KernelText, OptionSpec, SourceKind};
 
 /// Embedded files that a space file may name: name and text.
 pub(super) type Files = [(&'static str, &'static str)];
@@ -19,7 +19,7 @@ pub(super) type Files = [(&'static str, &'static str)];
 pub(super) struct Header {
     pub(super) name: String,
     pub(super) source: KernelText,
-    pub(super) options: Vec<String>,
+    pub(super) options: Vec<OptionSpec>,
     pub(super) is_persistent: bool,
 }
 
@@ -44,7 +44,7 @@ pub(super) fn read(reader: &mut Reader, node: &Node, names: &KnownNames, files: 
         }
     };
     let options = match fields.get("options") {
-        Some(node) => read_options(reader, node, &fields.name("options")),
+        Some(node) => read_options(reader, node, &fields.name("options"), &names.parameters_only()),
         None => Some(Vec::new()),
     };
     let is_persistent = match fields.get("persistent") {
@@ -54,10 +54,41 @@ pub(super) fn read(reader: &mut Reader, node: &Node, names: &KnownNames, files: 
     Some(Header { name: name?, source: source?, options: options?, is_persistent: is_persistent? })
 }
 
-fn read_options(reader: &mut Reader, node: &Node, what: &str) -> Option<Vec<String>> {
+fn read_options(reader: &mut Reader, node: &Node, what: &str, names: &KnownNames) -> Option<Vec<OptionSpec>> {
     let items = reader.list(node, what, "compiler options")?;
-    let options: Vec<_> = items.iter().map(|item| reader.string(item, what)).collect();
+    let options: Vec<_> = items.iter().map(|item| option(reader, item, what, names)).collect();
     options.into_iter().collect()
+}
+
+/// A text, or a table with what a parameter chooses.
+fn option(reader: &mut Reader, node: &Node, what: &str, names: &KnownNames) -> Option<OptionSpec> {
+    if !matches!(node.data, Data::Table(_)) {
+        return Some(OptionSpec { text: reader.string(node, what)?, value: None, when: None });
+    }
+    let fields = reader.fields(node, &format!("an entry of {what}"), &["option", "value", "when"])?;
+    let hint = "add option = \"--use_fast_math\", with `when`; or option = \"-maxrregcount\", with `value`";
+    let text = reader.required(&fields, "option", hint);
+    let text = text.and_then(|node| {
+        let name = fields.name("option");
+        let text = reader.string(node, &name)?;
+        let needs_value = fields.get("value").is_some();
+        if text.contains(char::is_whitespace) || (needs_value && text.contains('=')) {
+            let hint = Some("`value` stands behind the `=`, which evo writes".to_string());
+            reader.hinted(
+                &node.span,
+                format!("{name} is `{text}`, expected a single word without `=`"),
+                hint,
+            );
+            return None;
+        }
+        Some(text)
+    });
+    let mut expression = |key: &str| match fields.get(key) {
+        Some(node) => reader.expression(node, &fields.name(key), names).map(Some),
+        None => Some(None),
+    };
+    let (value, when) = (expression("value"), expression("when"));
+    Some(OptionSpec { text: text?, value: value?, when: when? })
 }
 
 /// A source file: beside the space file, else among the embedded ones.

@@ -12,7 +12,7 @@ use evo_space::genome::Configuration;
 
 use super::tiles;
 use crate::resolve::{Names, Resolver, whole};
-use crate::spec::{ArgumentSpec, BufferSpec, FillSpec, KernelSpec, LaunchSpec, ProblemSpec};
+use crate::spec::{ArgumentSpec, BufferSpec, FillSpec, KernelSpec, LaunchSpec, ProblemSpec, TensorMapSpec};
 
 /// What derived shapes do with a size.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,10 +100,11 @@ impl<'a> SizeEvidence<'a> {
         let shapes: Vec<&Expr> = buffers(kernel).flat_map(|buffer| &buffer.shape).collect();
         let scalars = kernel.arguments.iter().filter_map(|argument| match argument {
             ArgumentSpec::Scalar(scalar) => Some(&scalar.value),
-            ArgumentSpec::Buffer(_) => None,
+            ArgumentSpec::Buffer(_) | ArgumentSpec::TensorMap(_) => None,
         });
         let scalars: Vec<&Expr> = scalars.collect();
         let shared = kernel.launches.iter().filter_map(|launch| launch.shared_bytes.as_ref());
+        let dims: Vec<&Expr> = maps(kernel).flat_map(|map| &map.dims).collect();
         let scope = tiles::parameters_only(configuration);
         let mut tiles = BTreeMap::new();
         grids.iter().for_each(|grid| tiles::add_tiles(grid, &scope, &mut tiles));
@@ -111,6 +112,10 @@ impl<'a> SizeEvidence<'a> {
         let mut further = BTreeMap::new();
         let others = shapes.iter().chain(&scalars).copied().chain(shared);
         others.for_each(|expr| tiles::add_tiles(expr, &scope, &mut further));
+        // A box takes so many elements of a dimension at once. The innermost one is left to the rules of the maps.
+        for (dim, extent) in maps(kernel).flat_map(|map| map.dims.iter().zip(&map.extents).skip(1)) {
+            tiles::add_box(dim, extent, &scope, &mut further);
+        }
         for (name, tile) in further {
             tiles.entry(name).or_insert(tile);
         }
@@ -121,7 +126,7 @@ impl<'a> SizeEvidence<'a> {
             kernel,
             configuration,
             first,
-            told: scalars.iter().chain(&grids).flat_map(|expr| tiles::undivided(expr)).collect(),
+            told: scalars.iter().chain(&grids).chain(&dims).flat_map(|expr| tiles::undivided(expr)).collect(),
             extents: names(&grids).union(&names(&shapes)).cloned().collect(),
             tiles,
         }
@@ -162,7 +167,7 @@ impl<'a> SizeEvidence<'a> {
                 launches.flat_map(|own| own.grid.iter().chain(&own.block).chain(&own.shared_bytes));
             let scalars = self.kernel.arguments.iter().filter_map(|argument| match argument {
                 ArgumentSpec::Scalar(scalar) => Some(&scalar.value),
-                ArgumentSpec::Buffer(_) => None,
+                ArgumentSpec::Buffer(_) | ArgumentSpec::TensorMap(_) => None,
             });
             launches.chain(scalars).chain(buffers(self.kernel).flat_map(|buffer| &buffer.shape))
         };
@@ -184,7 +189,7 @@ impl<'a> SizeEvidence<'a> {
     fn is_argument(&self, name: &str) -> bool {
         self.kernel.arguments.iter().any(|argument| match argument {
             ArgumentSpec::Scalar(scalar) => scalar.value.text().trim() == name,
-            ArgumentSpec::Buffer(_) => false,
+            ArgumentSpec::Buffer(_) | ArgumentSpec::TensorMap(_) => false,
         })
     }
 
@@ -250,7 +255,14 @@ impl<'a> SizeEvidence<'a> {
 pub(super) fn buffers(kernel: &KernelSpec) -> impl Iterator<Item = &BufferSpec> {
     kernel.arguments.iter().filter_map(|argument| match argument {
         ArgumentSpec::Buffer(buffer) => Some(buffer),
-        ArgumentSpec::Scalar(_) => None,
+        ArgumentSpec::Scalar(_) | ArgumentSpec::TensorMap(_) => None,
+    })
+}
+
+fn maps(kernel: &KernelSpec) -> impl Iterator<Item = &TensorMapSpec> {
+    kernel.arguments.iter().filter_map(|argument| match argument {
+        ArgumentSpec::TensorMap(map) => Some(map),
+        ArgumentSpec::Buffer(_) | ArgumentSpec::Scalar(_) => None,
     })
 }
 

@@ -20,6 +20,20 @@ pub(super) fn add_tiles(expr: &Expr, parameters: &dyn Scope, found: &mut BTreeMa
     walk(&TileSearch { expr, parameters }, expr.tree(), found);
 }
 
+/// Adds the elements that a box takes of a tensor's dimension as the tile of the size that the dimension is.
+pub(super) fn add_box(dim: &Expr, extent: &Expr, parameters: &dyn Scope, found: &mut BTreeMap<String, i64>) {
+    let Some(tile) = extent.evaluate(parameters).ok().and_then(|value| whole(&value).ok()) else { return };
+    // Of a product, nothing tells which factor the box cuts.
+    if let [name] = &undivided(dim)[..]
+        && dim.text().trim() == name
+        && parameters.get(name).is_none()
+        && tile > 1
+    {
+        let best = found.entry(name.clone()).or_insert(tile);
+        *best = tile.max(*best);
+    }
+}
+
 /// Names that an expression reads outside every dividend: a grid of `B * ceil_div(N, 64)` tells a kernel `B`.
 pub(super) fn undivided(expr: &Expr) -> Vec<String> {
     let mut names = Vec::new();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use evo::replay::Recording;
+use evo_engine::replay::Recording;
 
 use crate::error::LabError;
 use crate::score::Yardstick;

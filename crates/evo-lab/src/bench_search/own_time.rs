@@ -1,6 +1,6 @@
 //! The time that a strategy itself takes to propose.
 
-use evo::timing::stats::{quantile, sorted};
+use evo_timing::stats::{quantile, sorted};
 use serde_json::{Value, json};
 
 /// A strategy's own time per proposal, milliseconds.

@@ -1,6 +1,6 @@
 //! All runs of all strategies on all spaces, several at a time.
 
-use evo::replay::Recording;
+use evo_engine::replay::Recording;
 use evo_search::prior::PriorStudy;
 use evo_search::registry::{self, StrategyOptions};
 

@@ -1,7 +1,7 @@
 //! Scores from runs: of one search on one space, and over several spaces.
 
-use evo::timing::stats::median;
 use evo_space::rng::seeded;
+use evo_timing::stats::median;
 
 use super::run_progress::RunProgress;
 use super::typical;

@@ -2,8 +2,8 @@
 //! found by then (Willemsen et al., "A Methodology for Comparing Auto-Tuning Optimization
 //! Algorithms").
 
-use evo::replay::{Recording, Row};
-use evo::timing::stats::median;
+use evo_engine::replay::{Recording, Row};
+use evo_timing::stats::median;
 use thiserror::Error;
 
 use super::cubic;

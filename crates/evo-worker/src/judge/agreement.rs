@@ -168,6 +168,7 @@ fn problem(name: String, sizes: &[(&str, i64)], buffers: Vec<BufferPlan>) -> Pro
         weight: 1.0,
         buffers,
         scalars: Vec::new(),
+        tensor_maps: Vec::new(),
         launches: Vec::new(),
         reference_launches: Vec::new(),
         flops: None,

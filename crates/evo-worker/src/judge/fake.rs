@@ -41,7 +41,7 @@ pub struct Call<'a> {
 impl Call<'_> {
     fn id(&self, argument: usize) -> u32 {
         match &self.launch.arguments[argument] {
-            BoundArgument::Buffer(id) => id.0,
+            BoundArgument::Buffer(id) | BoundArgument::TensorMap { buffer: id, .. } => id.0,
             BoundArgument::Scalar(_) => panic!("argument {argument} is a scalar"),
         }
     }
@@ -52,7 +52,9 @@ impl Call<'_> {
             BoundArgument::Scalar(bytes) => {
                 i64::from(i32::from_le_bytes(bytes.as_slice().try_into().unwrap()))
             }
-            BoundArgument::Buffer(_) => panic!("argument {argument} is a buffer"),
+            BoundArgument::Buffer(_) | BoundArgument::TensorMap { .. } => {
+                panic!("argument {argument} is not a scalar")
+            }
         }
     }
 

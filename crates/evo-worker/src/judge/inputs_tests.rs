@@ -15,6 +15,7 @@ fn plan(buffers: Vec<BufferPlan>) -> ProblemPlan {
         weight: 1.0,
         buffers,
         scalars: vec![],
+        tensor_maps: Vec::new(),
         launches: vec![],
         reference_launches: vec![],
         flops: None,

@@ -87,7 +87,7 @@ fn naive_outputs(
             }
             buffers.push(own);
         }
-        let launches = run::bind(&taken.reference_launches, &buffers, &taken.scalars)?;
+        let launches = run::bind(&taken.reference_launches, &buffers, &taken)?;
         // At a size of 0 there may be nothing to launch.
         if !launches.is_empty() {
             device.launch(module, &launches)?;

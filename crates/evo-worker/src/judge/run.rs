@@ -377,26 +377,32 @@ pub fn allocated_bytes(buffer: &BufferPlan) -> u64 {
     buffer.bytes().max(buffer.dtype.bytes())
 }
 
-/// Binds launches to buffers and scalars.
+/// Binds launches of a plan to buffers, scalars and tensor maps. Maps are bound to buffers, not to addresses: the
+/// device encodes them when it launches, wherever their buffers lie then.
 pub fn bind(
     launches: &[LaunchPlan],
     buffers: &[BufferId],
-    scalars: &[ScalarPlan],
+    plan: &ProblemPlan,
 ) -> Result<Vec<BoundLaunch>, DeviceError> {
-    launches.iter().map(|launch| bind_one(launch, buffers, scalars)).collect()
+    launches.iter().map(|launch| bind_one(launch, buffers, plan)).collect()
 }
 
 fn bind_one(
     launch: &LaunchPlan,
     buffers: &[BufferId],
-    scalars: &[ScalarPlan],
+    plan: &ProblemPlan,
 ) -> Result<BoundLaunch, DeviceError> {
     let argument = |argument: &ArgumentRef| {
+        let buffer = |position: usize| buffers.get(position).copied();
         let bound = match argument {
-            ArgumentRef::Buffer(position) => buffers.get(*position).copied().map(BoundArgument::Buffer),
+            ArgumentRef::Buffer(position) => buffer(*position).map(BoundArgument::Buffer),
             ArgumentRef::Scalar(position) => {
-                scalars.get(*position).map(|scalar| BoundArgument::Scalar(scalar_bytes(scalar)))
+                plan.scalars.get(*position).map(|scalar| BoundArgument::Scalar(scalar_bytes(scalar)))
             }
+            ArgumentRef::TensorMap(position) => plan.tensor_maps.get(*position).and_then(|own| {
+                let map = own.map.clone();
+                buffer(own.of).map(|buffer| BoundArgument::TensorMap { buffer, map })
+            }),
         };
         bound.ok_or_else(|| {
             let message = format!("`{}`: argument {argument:?} is not in the plan", launch.entry);

@@ -273,7 +273,7 @@ impl Judge {
             self.device.protect(buffer, plan.role == Role::Input)?;
             buffers.push(buffer);
         }
-        let launches = run::bind(&case.plan.launches, &buffers, &case.plan.scalars)?;
+        let launches = run::bind(&case.plan.launches, &buffers, &case.plan)?;
         Ok(PreparedCase { slot, module, checks: check.checks, launches, case: case.clone(), buffers, set })
     }
 

@@ -263,6 +263,10 @@ fn bound(launch: &LaunchPlan, plan: &ProblemPlan, buffers: &[BufferId]) -> Resul
                 _ => Err(format!("no scalar of type `{}` is passed here", scalar.dtype.as_str())),
             }
         }
+        ArgumentRef::TensorMap(position) => {
+            let own = &plan.tensor_maps[position];
+            Ok(BoundArgument::TensorMap { buffer: buffers[own.of], map: own.map.clone() })
+        }
     };
     Ok(BoundLaunch {
         entry: launch.entry.clone(),
@@ -287,6 +291,7 @@ mod tests {
             weight: 1.0,
             buffers: Vec::new(),
             scalars: Vec::new(),
+            tensor_maps: Vec::new(),
             launches: Vec::new(),
             reference_launches: Vec::new(),
             flops: None,

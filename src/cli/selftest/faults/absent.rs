@@ -41,7 +41,7 @@ pub const ABSENT: &[AbsentRow] = &[
     absent(
         "C9",
         "a sweep takes the first twin's result for the second one",
-        "src/engine/tests.rs",
+        "crates/evo-engine/src/tests.rs",
         "twins_are_compiled_and_evaluated_once",
     ),
     absent(
@@ -79,7 +79,7 @@ pub const ABSENT: &[AbsentRow] = &[
     absent(
         "T10",
         "needs a rival at the same time; pairs take turns, and a drifting baseline is compared again",
-        "src/engine/tests.rs",
+        "crates/evo-engine/src/tests.rs",
         "a_comparison_whose_baseline_drifts_is_repeated",
     ),
     AbsentRow { catalogue: "T11", why: DATA_ONLY, test: None },
@@ -99,8 +99,13 @@ pub const ABSENT: &[AbsentRow] = &[
     absent(
         "T16",
         "is about many variants: only fresh, paired measurements of finalists rank",
-        "src/engine/tests.rs",
+        "crates/evo-engine/src/tests.rs",
         "finalists_are_confirmed_and_those_that_fail_make_room",
     ),
-    absent("T17", "is about gates that did not run", "src/engine/tests.rs", "gates_not_reached_are_not_run"),
+    absent(
+        "T17",
+        "is about gates that did not run",
+        "crates/evo-engine/src/tests.rs",
+        "gates_not_reached_are_not_run",
+    ),
 ];

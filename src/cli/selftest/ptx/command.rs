@@ -11,7 +11,7 @@ use rand_chacha::rand_core::SeedableRng;
 
 use super::operands::DrawnNumbers;
 use super::probe::Probe;
-use super::{moves, numbers, products};
+use super::{bulk, groups, moves, numbers, products};
 use crate::cli::device_lane;
 use crate::cli::error::CliError;
 use crate::cli::selftest::checks::SelftestReport;
@@ -19,7 +19,7 @@ use crate::cli::session::DeviceSetup;
 use crate::compile::compile_one;
 
 /// Kernels that the checks launch.
-const PROBES: &str = include_str!("probes.cu");
+const PROBES: &str = concat!(include_str!("probes.cu"), include_str!("hopper.cu"));
 
 /// Runs the checks whose name contains `only`, or all.
 ///
@@ -44,7 +44,7 @@ pub fn run(
     let entries: Vec<String> = rows.iter().map(|row| row.entry.to_string()).collect();
     let failed = |error: evo_protocol::device::DeviceError| CliError::environment(error.to_string());
     let module = device.load(&image, &entries).map_err(failed)?;
-    let mut probe = Probe { device: device.as_mut(), module };
+    let mut probe = Probe { device: device.as_mut(), module, cluster: None, shared_bytes: 0 };
     let mut report = SelftestReport::default();
     for row in rows.iter().filter(|row| only.is_none_or(|only| row.entry.contains(only))) {
         if let Some(why) = row.missing(&info) {
@@ -93,6 +93,13 @@ enum InstructionCheck {
     Packs,
     Unpacks,
     Reductions,
+    /// What needs sm_90a: a product of a warpgroup, and the rest.
+    Group,
+    Ring,
+    Stores,
+    /// Blocks of a cluster.
+    Clusters(usize),
+    Registers,
 }
 
 impl InstructionRow {
@@ -102,6 +109,18 @@ impl InstructionRow {
         let old = |least: u32| info.kind == DeviceKind::Cuda && number.as_ref().is_ok_and(|own| *own < least);
         match self.subject {
             InstructionCheck::Store(..) if old(90) => Some("stmatrix needs sm_90"),
+            InstructionCheck::Group
+            | InstructionCheck::Ring
+            | InstructionCheck::Stores
+            | InstructionCheck::Clusters(_)
+            | InstructionCheck::Registers
+                if info.kind == DeviceKind::Cuda && info.arch != "sm_90a" =>
+            {
+                Some("the probes need sm_90a")
+            }
+            InstructionCheck::Clusters(size) if size > 1 && info.kind != DeviceKind::Cuda => {
+                Some("this device has clusters of one block")
+            }
             _ if old(80) => Some("the probes need sm_80"),
             _ => None,
         }
@@ -123,6 +142,11 @@ impl InstructionRow {
             InstructionCheck::Packs => numbers::packs(probe, drawn),
             InstructionCheck::Unpacks => numbers::unpacks(probe),
             InstructionCheck::Reductions => numbers::reductions(probe, drawn),
+            InstructionCheck::Group => groups::check(probe, self.entry, drawn),
+            InstructionCheck::Ring => bulk::ring(probe, drawn),
+            InstructionCheck::Stores => bulk::stores(probe, drawn),
+            InstructionCheck::Clusters(size) => bulk::clusters(probe, size, drawn),
+            InstructionCheck::Registers => bulk::registers(probe, drawn),
         }
     }
 }
@@ -157,6 +181,12 @@ fn rows() -> Vec<InstructionRow> {
         ("packs", InstructionCheck::Packs),
         ("unpacks", InstructionCheck::Unpacks),
         ("reductions", InstructionCheck::Reductions),
+        ("bulk_ring", InstructionCheck::Ring),
+        ("bulk_stores", InstructionCheck::Stores),
+        ("clusters", InstructionCheck::Clusters(1)),
+        ("clusters", InstructionCheck::Clusters(4)),
+        ("registers_and_elections", InstructionCheck::Registers),
     ];
-    products.chain(moves).map(|(entry, subject)| InstructionRow { entry, subject }).collect()
+    let groups = groups::ENTRIES.iter().map(|entry| (*entry, InstructionCheck::Group));
+    products.chain(moves).chain(groups).map(|(entry, subject)| InstructionRow { entry, subject }).collect()
 }

@@ -3,7 +3,9 @@
 //! The loops know nothing of fragments and lanes: they multiply matrices in double precision and move rows. What the
 //! host device and a GPU both agree with is the same on the two, within the bound that the header states.
 
+mod bulk;
 mod command;
+mod groups;
 mod moves;
 mod numbers;
 mod operands;

@@ -124,15 +124,24 @@ impl DrawnNumbers {
     }
 }
 
-/// Products of `tiles` pairs of matrices, each with a matrix to add.
-pub struct Products {
+/// How many products, and of which matrices.
+#[derive(Clone, Copy, Debug)]
+pub struct ProductExtents {
+    pub rows: usize,
+    pub columns: usize,
     pub depth: usize,
+    pub tiles: usize,
+}
+
+/// Products of pairs of matrices, each with a matrix to add.
+pub struct Products {
+    pub extents: ProductExtents,
     pub operand: Operand,
-    /// 16 x depth, by rows.
+    /// Rows x depth, by rows.
     pub a: Vec<u16>,
-    /// depth x 8, by rows.
+    /// Depth x columns, by rows.
     pub b: Vec<u16>,
-    /// 16 x 8, by rows; exact in the accumulator's type.
+    /// Rows x columns, by rows; exact in the accumulator's type.
     pub c: Vec<f64>,
 }
 
@@ -142,50 +151,53 @@ impl Products {
         numbers: &mut DrawnNumbers,
         family: OperandFamily,
         operand: Operand,
-        (depth, tiles, narrow): (usize, usize, bool),
+        (extents, narrow): (ProductExtents, bool),
     ) -> Products {
+        let ProductExtents { rows, columns, depth, tiles } = extents;
         let mut matrix = |count: usize| -> Vec<u16> {
             (0..tiles * count).map(|_| operand.bits(numbers.operand(family, operand))).collect()
         };
-        let (a, mut b) = (matrix(16 * depth), matrix(8 * depth));
+        let (a, mut b) = (matrix(rows * depth), matrix(columns * depth));
         if family == OperandFamily::Cancelling {
-            cancel(&mut b, depth, operand);
+            cancel(&mut b, extents, operand);
         }
         let rounded =
             |value: f64| if narrow { f16::from_f64(value).to_f64() } else { f64::from(value as f32) };
-        let c = (0..128 * tiles)
+        let c = (0..rows * columns * tiles)
             .map(|_| match family {
                 OperandFamily::Integers => f64::from(numbers.below(129)) - 64.0,
                 _ => rounded(numbers.operand(family, Operand::Half)),
             })
             .collect();
-        Products { depth, operand, a, b, c }
+        Products { extents, operand, a, b, c }
     }
 
     /// The exact element, and the sum of the magnitudes of its terms as tensor cores align them: by the operands'
     /// exponents, which a subnormal number shares with the smallest normal one. (An H200 was off by 1.3 times the bound
     /// that the plain magnitudes give, 2026-11-23.)
     pub fn exact(&self, tile: usize, row: usize, column: usize) -> (f64, f64) {
-        let start = self.c[tile * 128 + row * 8 + column];
+        let ProductExtents { rows, columns, depth, .. } = self.extents;
+        let start = self.c[(tile * rows + row) * columns + column];
         let least = self.operand.smallest_normal();
         let term = |k: usize| {
-            let a = self.operand.value(self.a[(tile * 16 + row) * self.depth + k]);
-            let b = self.operand.value(self.b[(tile * self.depth + k) * 8 + column]);
+            let a = self.operand.value(self.a[(tile * rows + row) * depth + k]);
+            let b = self.operand.value(self.b[(tile * depth + k) * columns + column]);
             let is_zero = a == 0.0 || b == 0.0;
             (a * b, if is_zero { 0.0 } else { a.abs().max(least) * b.abs().max(least) })
         };
-        let terms = (0..self.depth).map(term);
+        let terms = (0..depth).map(term);
         terms.fold((start, start.abs()), |(sum, size), (term, aligned)| (sum + term, size + aligned))
     }
 }
 
 /// Makes the odd rows of B nearly the negatives of the rows before them: with equal columns of A next to each other
 /// little would be left, and with others the signs alternate.
-fn cancel(b: &mut [u16], depth: usize, operand: Operand) {
-    for tile in b.chunks_exact_mut(8 * depth) {
+fn cancel(b: &mut [u16], extents: ProductExtents, operand: Operand) {
+    let columns = extents.columns;
+    for tile in b.chunks_exact_mut(columns * extents.depth) {
         for at in 0..tile.len() {
-            if at / 8 % 2 == 1 {
-                let near = operand.value(tile[at - 8]);
+            if at / columns % 2 == 1 {
+                let near = operand.value(tile[at - columns]);
                 tile[at] = operand.bits(-near * (1.0 + 1.0 / 64.0));
             }
         }

@@ -7,6 +7,10 @@ use evo_protocol::device::DeviceError;
 pub struct Probe<'a> {
     pub device: &'a mut dyn Device,
     pub module: ModuleId,
+    /// Blocks of a cluster in launches from now on.
+    pub cluster: Option<[u32; 3]>,
+    /// Their dynamic shared memory.
+    pub shared_bytes: u32,
 }
 
 /// Bytes of plain numbers, as devices have them.
@@ -54,8 +58,8 @@ impl Probe<'_> {
             entry: entry.into(),
             grid: [blocks as u32, 1, 1],
             block: [threads as u32, 1, 1],
-            shared_bytes: 0,
-            cluster: None,
+            shared_bytes: self.shared_bytes,
+            cluster: self.cluster,
             cooperative: false,
             programmatic: false,
             arguments: buffers.iter().map(|buffer| BoundArgument::Buffer(*buffer)).collect(),

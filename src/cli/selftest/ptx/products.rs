@@ -2,7 +2,7 @@
 
 use half::f16;
 
-use super::operands::{DrawnNumbers, FAMILIES, Operand, OperandFamily, Products};
+use super::operands::{DrawnNumbers, FAMILIES, Operand, OperandFamily, ProductExtents, Products};
 use super::probe::{Probe, floats, halves};
 
 /// One shape of the instruction.
@@ -42,12 +42,15 @@ pub fn check(
 ) -> Result<String, String> {
     let mut worst = 0f64;
     for family in FAMILIES {
-        let layout = (shape.depth, TILES, shape.narrow);
-        let products = Products::draw(numbers, family, shape.operand, layout);
+        let extents = ProductExtents { rows: 16, columns: 8, depth: shape.depth, tiles: TILES };
+        let products = Products::draw(numbers, family, shape.operand, (extents, shape.narrow));
         let answers = answers(probe, shape, &products)?;
         for (at, answer) in answers.iter().enumerate() {
             let (tile, row, column) = (at / 128, at / 8 % 16, at % 8);
-            let share = judge(shape, family, products.exact(tile, row, column), *answer)
+            let bound = |size| bound(shape, size);
+            let largest = if shape.narrow { f16::MAX.to_f64() } else { f64::from(f32::MAX) };
+            let exact = products.exact(tile, row, column);
+            let share = judge((&bound, largest), family, exact, *answer)
                 .map_err(|what| format!("{family:?}, tile {tile}, row {row}, column {column}: {what}"))?;
             worst = worst.max(share);
         }
@@ -79,9 +82,12 @@ fn bound(shape: &ProductShape, size: f64) -> f64 {
     }
 }
 
-/// The error's share of its bound.
-fn judge(
-    shape: &ProductShape,
+/// The error's share of its bound for terms of so much in all. Beyond the `largest` number an answer is infinite.
+///
+/// # Errors
+/// What is wrong with an answer that is farther away, or not of the right class.
+pub fn judge(
+    (bound, largest): (&dyn Fn(f64) -> f64, f64),
     family: OperandFamily,
     (exact, size): (f64, f64),
     answer: f64,
@@ -96,8 +102,7 @@ fn judge(
     if family == OperandFamily::Integers {
         return if answer == exact { Ok(0.0) } else { differs() };
     }
-    let bound = bound(shape, size);
-    let largest = if shape.narrow { f16::MAX.to_f64() } else { f64::from(f32::MAX) };
+    let bound = bound(size);
     if answer.is_infinite() && exact.abs() + bound > largest && answer.signum() == exact.signum() {
         return Ok(0.0);
     }
@@ -117,7 +122,9 @@ mod tests {
     #[test]
     fn answers_are_judged_by_class_and_by_bound() {
         let check = |shape: &ProductShape, family, exact, answer, passes: bool| {
-            assert_eq!(judge(shape, family, exact, answer).is_ok(), passes, "{exact:?} {answer}");
+            let largest = if shape.narrow { f16::MAX.to_f64() } else { f64::from(f32::MAX) };
+            let found = judge((&|size| bound(shape, size), largest), family, exact, answer);
+            assert_eq!(found.is_ok(), passes, "{exact:?} {answer}");
         };
         let (wide, narrow) = (&SHAPES[0], &SHAPES[2]);
         check(wide, OperandFamily::Integers, (5.0, 9.0), 5.0, true);

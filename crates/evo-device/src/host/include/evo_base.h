@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #define EVO_HOST 1
-#define EVO_ABI 2
+#define EVO_ABI 3
 #define EVO_REGION 131072u
 #define EVO_COLOR_START 114688u
 #define EVO_COLOR_SHIFT 10
@@ -76,7 +76,7 @@
 
 // What an instrumented build adds (`instrument/evo_instrument.h`): nothing elsewhere.
 enum { EVO_WATCH_BEGIN, EVO_WATCH_ARRIVE, EVO_WATCH_BARRIER, EVO_WATCH_WARP, EVO_WATCH_FENCE, EVO_WATCH_END,
-       EVO_WATCH_NAMED_ARRIVE, EVO_WATCH_NAMED };
+       EVO_WATCH_NAMED_ARRIVE, EVO_WATCH_NAMED, EVO_WATCH_PHASE_ARRIVE, EVO_WATCH_PHASE };
 #ifdef EVO_INSTRUMENTED
 #define EVO_UNCHECKED __attribute__((no_sanitize("thread", "alignment")))
 static void evo_watch_sync(int moment, unsigned detail);
@@ -117,6 +117,9 @@ struct evo_runtime {
     uint64_t (*copy)(evo_thread*, int what, uintptr_t to, uintptr_t detail, unsigned bytes);
     uint64_t (*named)(evo_thread*, int waits, int line, unsigned number, unsigned threads);
     uint64_t (*is_shared)(evo_thread*, uintptr_t address, size_t bytes);
+    uint64_t (*mbarrier)(evo_thread*, int what, int line, uintptr_t at, uint64_t detail);
+    uint64_t (*bulk)(evo_thread*, int what, int line, uintptr_t to, uintptr_t from, uint64_t detail);
+    uint64_t (*group)(evo_thread*, int what, int line, uintptr_t at, uint64_t detail);
 };
 
 // One thread of a block.
@@ -124,7 +127,7 @@ struct evo_thread {
     unsigned thread_x, thread_y, thread_z, linear;
     unsigned block_x, block_y, block_z, clock;
     unsigned block_dim_x, block_dim_y, block_dim_z, threads;
-    unsigned grid_dim_x, grid_dim_y, grid_dim_z, spare_too;
+    unsigned grid_dim_x, grid_dim_y, grid_dim_z, bulk_stores;
     void* shared;
     const evo_runtime* runtime;
     uint64_t owner[3];
@@ -158,7 +161,10 @@ enum {
     EVO_GATHER_STMATRIX,
     EVO_GATHER_BAR_SYNC,
     EVO_GATHER_BAR_ARRIVE,
-    EVO_RELEASE
+    EVO_RELEASE,
+    EVO_GATHER_WGMMA,
+    EVO_GATHER_SETMAXNREG,
+    EVO_GATHER_ELECT
 };
 enum { EVO_STOP_TRAP, EVO_STOP_ASSERT, EVO_STOP_MISALIGNED, EVO_STOP_ILLEGAL };
 
@@ -315,6 +321,8 @@ struct evo_module {
     const evo_entry* entries;
     void (*touch)();
     const char* hash;
+    // With which dynamic shared memory is declared.
+    uint64_t shared_alignment;
 };
 
 template <class T> struct evo_kind {
@@ -343,6 +351,8 @@ template <int N, int... I> struct evo_count : evo_count<N - 1, N - 1, I...> {};
 template <int... I> struct evo_count<0, I...> {
     typedef evo_indices<I...> type;
 };
+// Carries out the bulk stores that a thread has not waited for (`evo_bulk.h`).
+static void evo_finish_stores();
 template <class F, F function> struct evo_launcher;
 template <class... A, void (*function)(A...)> struct evo_launcher<void (*)(A...), function> {
     template <int... I> EVO_INLINE void call(void** arguments, evo_indices<I...>) {
@@ -352,6 +362,7 @@ template <class... A, void (*function)(A...)> struct evo_launcher<void (*)(A...)
     EVO_UNCHECKED static void evo_run(void** arguments) {
         evo_watch_sync(EVO_WATCH_BEGIN, 0);
         call(arguments, typename evo_count<sizeof...(A)>::type());
+        if (evo_self()->bulk_stores) evo_finish_stores();
         evo_watch_sync(EVO_WATCH_END, 0);
     }
     static constexpr uint32_t evo_arity = sizeof...(A);
@@ -362,11 +373,11 @@ template <class... A, void (*function)(A...)>
 constexpr evo_argument evo_launcher<void (*)(A...), function>::evo_signature[sizeof...(A) + 1];
 
 // `touch` makes the calling thread's copy of the static shared memory exist.
-#define EVO_MODULE(entries, count, hash)                                                           \
+#define EVO_MODULE(entries, count, hash, alignment)                                                \
     static thread_local volatile char evo_anchor;                                                  \
     EVO_UNCHECKED static void evo_touch() { evo_anchor = evo_anchor; }                             \
     extern "C" {                                                                                   \
     extern __attribute__((visibility("default"), used)) const evo_module evo_module_table;         \
-    const evo_module evo_module_table = {EVO_ABI, count, entries, evo_touch, hash};                    \
+    const evo_module evo_module_table = {EVO_ABI, count, entries, evo_touch, hash, alignment};         \
     }
 #endif

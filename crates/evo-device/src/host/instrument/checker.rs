@@ -80,6 +80,14 @@ pub enum SyncMoment {
     Named {
         number: u32,
     },
+    /// It arrives at what another waits for, a phase of a transaction barrier or the products of a warpgroup, and has
+    /// waited for it.
+    PhaseArrive {
+        place: u32,
+    },
+    Phase {
+        place: u32,
+    },
     /// It returns from the kernel.
     End,
 }
@@ -237,6 +245,8 @@ impl AccessChecker {
             SyncMoment::Operation { lanes } => block.order.pass_operation(place.thread, lanes),
             SyncMoment::NamedArrive { number } => block.order.arrive_named(place.thread, number),
             SyncMoment::Named { number } => block.order.pass_named(place.thread, number),
+            SyncMoment::PhaseArrive { place: at } => block.order.arrive_phase(place.thread, at),
+            SyncMoment::Phase { place: at } => block.order.pass_phase(place.thread, at),
             SyncMoment::Fence { device } => block.order.fence(&mut self.order, place.thread, device),
         }
     }

@@ -1,7 +1,8 @@
 //! Which accesses of a launch are in order: what a thread knows of the others.
 //!
-//! Barriers count epochs of a block, named barriers count inside an epoch, synchronizing warp operations pass clocks between lanes, and atomic or
-//! volatile accesses hand on what was fenced before them. Where the exact rule would need a clock for each
+//! Barriers count epochs of a block, named barriers count inside an epoch, synchronizing warp operations pass clocks
+//! between lanes, transaction barriers pass the clocks of all threads, and atomic or volatile accesses hand on what was
+//! fenced before them. Where the exact rule would need a clock for each
 //! pair of threads, the coarser rule claims more order than there is: a race may be missed, but an honest kernel
 //! is never accused.
 
@@ -12,6 +13,23 @@ use super::shadow::AccessRecord;
 
 /// What the lanes of a warp know of each other: for each lane, the number of synchronizing calls that are past.
 type LaneClock = [u32; 32];
+
+/// For each thread of a block the number of synchronizing calls that are past; empty where nothing is known.
+type BlockClock = Rc<Vec<u32>>;
+
+/// Takes over what another clock knows more.
+fn join_ticks(own: &mut BlockClock, other: &BlockClock) {
+    if Rc::ptr_eq(own, other) || other.is_empty() {
+        return;
+    }
+    if own.is_empty() {
+        *own = Rc::clone(other);
+        return;
+    }
+    for (own, theirs) in Rc::make_mut(own).iter_mut().zip(other.iter()) {
+        *own = (*own).max(*theirs);
+    }
+}
 
 /// Epochs of one barrier of the block to the next; named barriers count inside.
 const EPOCHS_PER_BARRIER: u32 = 1 << 14;
@@ -81,6 +99,10 @@ struct ThreadOrder {
     clock: LaneClock,
     /// Its clock when it came to the last synchronizing call.
     published: LaneClock,
+    /// What it knows of all threads of the block by transaction barriers since the last barrier of the block, now and
+    /// at that call.
+    ticks: BlockClock,
+    published_ticks: BlockClock,
     /// Address that it reads just now and at which others may have published.
     reading: Option<usize>,
 }
@@ -95,6 +117,8 @@ pub struct BlockOrder {
     fenced: bool,
     /// By number of a named barrier: the latest epoch of those that came there.
     named: [u32; 16],
+    /// By place of a transaction barrier: the latest epoch of those that arrived, and what they knew.
+    phases: HashMap<u32, (u32, BlockClock)>,
 }
 
 /// What outlives blocks: addresses that publish, and who has passed a fence.
@@ -141,6 +165,7 @@ impl BlockOrder {
         let own = &mut self.threads[usize::from(thread)];
         own.clock[usize::from(thread) % 32] += 1;
         own.published = own.clock;
+        own.published_ticks = Rc::clone(&own.ticks);
     }
 
     /// A thread has passed the block's barrier.
@@ -148,6 +173,33 @@ impl BlockOrder {
         let own = &mut self.threads[usize::from(thread)];
         own.epoch = (own.epoch / EPOCHS_PER_BARRIER + 1).saturating_mul(EPOCHS_PER_BARRIER);
         self.known.blurred |= own.epoch == u32::MAX;
+        // The epoch says as much.
+        own.ticks = BlockClock::default();
+    }
+
+    /// A thread arrives at a transaction barrier, or has done for others what they wait for there.
+    pub fn arrive_phase(&mut self, thread: u16, place: u32) {
+        let (threads, own) = (self.threads.len(), &mut self.threads[usize::from(thread)]);
+        own.clock[usize::from(thread) % 32] += 1;
+        let (epoch, known) = self.phases.entry(place).or_default();
+        *epoch = (*epoch).max(own.epoch);
+        join_ticks(known, &own.ticks);
+        let known = Rc::make_mut(known);
+        known.resize(threads, 0);
+        for (place, tick) in known.iter_mut().skip(usize::from(thread) / 32 * 32).zip(&own.clock) {
+            *place = (*place).max(*tick);
+        }
+    }
+
+    /// A thread has waited there: it knows what those that arrived had done, and what they knew.
+    pub fn pass_phase(&mut self, thread: u16, place: u32) {
+        let Some((epoch, known)) = self.phases.get(&place) else { return };
+        let own = &mut self.threads[usize::from(thread)];
+        own.epoch = own.epoch.max(*epoch);
+        join_ticks(&mut own.ticks, known);
+        for (tick, theirs) in own.clock.iter_mut().zip(known.iter().skip(usize::from(thread) / 32 * 32)) {
+            *tick = (*tick).max(*theirs);
+        }
     }
 
     /// A thread comes to a named barrier.
@@ -170,14 +222,21 @@ impl BlockOrder {
     pub fn pass_operation(&mut self, thread: u16, lanes: u32) {
         let first = usize::from(thread) / 32 * 32;
         let mut joined = self.threads[usize::from(thread)].clock;
+        let mut ticks = Rc::clone(&self.threads[usize::from(thread)].ticks);
+        let mut epoch = self.threads[usize::from(thread)].epoch;
         for (lane, other) in self.threads.iter().skip(first).take(32).enumerate() {
             if lanes >> lane & 1 == 1 {
                 for (own, theirs) in joined.iter_mut().zip(&other.published) {
                     *own = (*own).max(*theirs);
                 }
+                if !other.published_ticks.is_empty() {
+                    join_ticks(&mut ticks, &other.published_ticks);
+                    epoch = epoch.max(other.epoch);
+                }
             }
         }
-        self.threads[usize::from(thread)].clock = joined;
+        let own = &mut self.threads[usize::from(thread)];
+        (own.clock, own.ticks, own.epoch) = (joined, ticks, epoch);
     }
 
     /// A thread has passed a fence, of the whole device or of its block.
@@ -260,6 +319,7 @@ impl BlockOrder {
             if earlier.thread == thread
                 || earlier.epoch < own.epoch
                 || same_warp && earlier.tick < own.clock[usize::from(earlier.thread) % 32]
+                || own.ticks.get(usize::from(earlier.thread)).is_some_and(|tick| earlier.tick < *tick)
             {
                 return true;
             }
@@ -321,6 +381,26 @@ mod tests {
         assert!(!block.is_after(&launch, 6, &later));
         barrier(&mut block);
         assert!(block.is_after(&launch, 38, &later));
+    }
+
+    #[test]
+    fn a_transaction_barrier_orders_those_that_arrive_before_those_that_wait() {
+        let (launch, mut block, _) = blocks();
+        let earlier = block.record(5);
+        block.arrive_phase(5, 64);
+        let later = block.record(5);
+        block.pass_phase(40, 64);
+        assert!(block.is_after(&launch, 40, &earlier) && !block.is_after(&launch, 40, &later));
+        assert!(!block.is_after(&launch, 41, &earlier) && !block.is_after(&launch, 4, &earlier));
+        // It travels on, by another barrier and by an operation of a warp.
+        block.arrive_phase(40, 72);
+        block.pass_phase(7, 72);
+        assert!(block.is_after(&launch, 7, &earlier));
+        (40..42).for_each(|lane| block.arrive(lane));
+        (40..42).for_each(|lane| block.pass_operation(lane, 0b11 << 8));
+        assert!(block.is_after(&launch, 41, &earlier) && !block.is_after(&launch, 42, &earlier));
+        barrier(&mut block);
+        assert!(block.is_after(&launch, 42, &later));
     }
 
     #[test]

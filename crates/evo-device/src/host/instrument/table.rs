@@ -86,6 +86,8 @@ extern "C" fn on_sync(
         4 => SyncMoment::Fence { device: detail != 0 },
         6 => SyncMoment::NamedArrive { number: detail },
         7 => SyncMoment::Named { number: detail },
+        8 => SyncMoment::PhaseArrive { place: detail },
+        9 => SyncMoment::Phase { place: detail },
         _ => SyncMoment::End,
     };
     lock(checker).sync(&place(record), moment);

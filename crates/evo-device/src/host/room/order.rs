@@ -77,7 +77,7 @@ impl RoomOrder {
         let of = |launches: &[BoundLaunch]| -> Vec<BufferId> {
             let arguments = launches.iter().flat_map(|launch| &launch.arguments);
             let buffer = |argument: &BoundArgument| match argument {
-                BoundArgument::Buffer(buffer) => Some(*buffer),
+                BoundArgument::Buffer(buffer) | BoundArgument::TensorMap { buffer, .. } => Some(*buffer),
                 BoundArgument::Scalar(_) => None,
             };
             arguments.filter_map(buffer).collect()

@@ -5,10 +5,10 @@
 
 use std::ffi::{CStr, c_char};
 
+use super::hopper::{on_bulk, on_group, on_mbarrier};
 use super::named::Arrival;
-use super::scheduler::{FiberYielder, Runner};
+use super::switch::{fail, runner_of, wait};
 use crate::host::fiber::{Runtime, ThreadRecord};
-use crate::host::stop;
 use crate::host::warp::{WaitPoint, barrier, operation};
 
 /// The table of calls that every thread's record points to.
@@ -21,22 +21,14 @@ pub static RUNTIME: Runtime = Runtime {
     copy: on_copy,
     named: on_named,
     is_shared: on_is_shared,
+    mbarrier: on_mbarrier,
+    bulk: on_bulk,
+    group: on_group,
 };
 
 /// Bytes of `printf` per launch and processor thread that are shown; the rest is dropped, as a GPU's
 /// buffer drops it.
 const PRINT_MAX: usize = 16 * 1024;
-
-/// Hands the processor to the scheduler; returns when this thread may go on.
-fn wait(record: *mut ThreadRecord) {
-    // SAFETY: the yielder lives on this fiber's own stack, below us, as long as the fiber does.
-    unsafe { (*(*record).yielder.cast::<FiberYielder>()).suspend(()) }
-}
-
-fn runner_of(record: *mut ThreadRecord) -> *mut Runner {
-    // SAFETY: the record was filled when the fiber began.
-    unsafe { (*record).runner.cast() }
-}
 
 extern "C" fn on_barrier(record: *mut ThreadRecord, kind: i32, line: i32, predicate: i32) -> u64 {
     let runner = runner_of(record);
@@ -135,12 +127,7 @@ extern "C" fn on_warp(
 extern "C" fn on_stop(record: *mut ThreadRecord, kind: i32, line: i32, text: *const c_char) {
     // SAFETY: the header passes a string literal.
     let text = unsafe { CStr::from_ptr(text) }.to_string_lossy();
-    // SAFETY: the scheduler is suspended while a fiber runs.
-    unsafe { (*runner_of(record)).error = Some(stop::stopped(&*record, kind, line, &text)) };
-    // The scheduler takes the error and drops this fiber, so the thread never goes on.
-    loop {
-        wait(record);
-    }
+    fail(record, kind, line, &text)
 }
 
 extern "C" fn on_print(record: *mut ThreadRecord, text: *const c_char, bytes: usize) {

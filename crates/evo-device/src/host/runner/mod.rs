@@ -2,14 +2,22 @@
 //!
 //! `scheduler` decides which fiber goes on, in the `order` of a seed; `callbacks` is what a running thread calls:
 //! barriers, warp operations, `printf`; `copies` are those in the background, `named` the barriers of a part of the
-//! block; `residue` fills stacks before threads begin.
+//! block; `residue` fills stacks before threads begin. `hopper` is what a thread calls for instructions of sm_90:
+//! `mbarrier` (barriers that count bytes), `bulk` (copies that they count), `async_view` (shared memory as those see
+//! it), `warpgroup` (products of four warps). `switch` hands the processor from a thread to the scheduler.
 
+mod async_view;
+mod bulk;
 mod callbacks;
 mod copies;
+mod hopper;
+mod mbarrier;
 mod named;
 mod order;
 mod residue;
 mod scheduler;
+mod switch;
+mod warpgroup;
 
 pub use callbacks::{RUNTIME, give_way};
 pub use order::{BlockSequence, WINDOW};

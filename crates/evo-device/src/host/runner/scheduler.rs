@@ -16,15 +16,16 @@ use std::time::Duration;
 use corosensei::{Coroutine, Yielder};
 use evo_protocol::device::DeviceError;
 
-use crate::host::divergence::{self, ThreadState};
+use crate::host::divergence::{self, PhaseAwaited, ThreadState};
 use crate::host::fiber::{FiberStack, Runtime, Stacks, ThreadRecord};
 use crate::host::preempt::TurnClock;
 use crate::host::shared::SharedArena;
 use crate::host::stop;
 use crate::host::tls::Statics;
-use crate::host::warp::{Warp, lanes, operation};
+use crate::host::warp::{Warp, WarpLane, lanes, operation};
 
 use super::copies::CopyQueue;
+use super::hopper::HopperState;
 use super::named::{self, NamedBarrier};
 use super::order::TurnOrder;
 use super::residue::StackResidue;
@@ -45,12 +46,16 @@ pub struct Work {
     pub grid: [u32; 3],
     pub block: [u32; 3],
     pub shared_bytes: u32,
+    /// With which the kernel declares its dynamic shared memory.
+    pub shared_alignment: usize,
     /// Seed of the order of turns; ascending if there is none.
     pub order: Option<u64>,
     /// What the stacks of threads hold before they begin.
     pub residue: Option<u32>,
     /// What the clocks of threads show first; time if there is none.
     pub clock: Option<u64>,
+    /// What shared memory holds when a block begins, where that is known.
+    pub untouched: Option<u32>,
     /// Whether a block in which nobody can go on waits for ever, as a GPU may.
     pub waits_when_stuck: bool,
 }
@@ -80,6 +85,7 @@ pub struct Runner {
     pub(super) named: [NamedBarrier; named::COUNT],
     /// By linear thread number; as many as any block had.
     pub(super) copies: Vec<CopyQueue>,
+    pub(super) hopper: HopperState,
     statics: Option<Statics>,
     /// The range of the static shared memory, once somebody asked for it.
     statics_range: Option<(usize, usize)>,
@@ -128,6 +134,7 @@ impl Runner {
             barrier: BarrierState::default(),
             named: Default::default(),
             copies: Vec::new(),
+            hopper: HopperState::default(),
             statics: None,
             statics_range: None,
             work: None,
@@ -150,7 +157,7 @@ impl Runner {
         self.order = TurnOrder::of(work.order);
         self.residue = work.residue.map(StackResidue::new);
         self.early_exit = None;
-        self.shared.resize(work.shared_bytes as usize);
+        self.shared.resize(work.shared_bytes as usize, work.shared_alignment);
     }
 
     /// The launch's dynamic shared memory.
@@ -176,9 +183,10 @@ impl Runner {
             // SAFETY: all fibers are suspended, so this is the only reference.
             let this = unsafe { &mut *runner };
             if this.all_done() {
-                return Ok(());
+                return this.hopper.end_block(block);
             }
-            if this.somebody_can_go_on() || this.release_barrier(this.returned()) {
+            let goes_on = this.somebody_can_go_on() || this.release_barrier(this.returned());
+            if goes_on || this.release_tries() {
                 continue;
             }
             while this.work.is_some_and(|work| work.waits_when_stuck) {
@@ -202,6 +210,7 @@ impl Runner {
         self.named = Default::default();
         let threads = self.threads as usize;
         self.copies.resize_with(threads.max(self.copies.len()), CopyQueue::default);
+        self.hopper.begin_block(threads);
         let ([x, y, z], [columns, rows, _]) = (block.map(u64::from), work.grid.map(u64::from));
         self.order.begin_block((z * rows + y) * columns + x, self.warp_count);
         for (index, warp) in self.warps[..self.warp_count].iter_mut().enumerate() {
@@ -364,14 +373,34 @@ impl Runner {
         let within = |(start, size): (usize, usize)| {
             address >= start && address.checked_add(bytes).is_some_and(|end| end <= start + size)
         };
-        if within(self.shared.inner()) {
-            return true;
-        }
+        within(self.shared.inner()) || within(self.shared_ranges()[1])
+    }
+
+    /// Dynamic and static shared memory of the block that runs: where they begin, and their bytes.
+    pub(super) fn shared_ranges(&mut self) -> [(usize, usize); 2] {
         if self.statics_range.is_none() {
             // Only kernels that ask pay for the search.
             self.statics_range = self.statics.and_then(|own| own.located());
         }
-        self.statics_range.is_some_and(within)
+        [self.shared.inner(), self.statics_range.unwrap_or((0, 0))]
+    }
+
+    /// What shared memory held when the block began, where that is known.
+    pub(super) fn untouched(&self) -> Option<u32> {
+        self.work.and_then(|work| work.untouched)
+    }
+
+    /// Lets threads look again that wait for a phase of a transaction barrier. Tells whether there are any.
+    pub(super) fn release_waiting(&mut self, which: impl Fn(&WarpLane) -> bool) -> bool {
+        let mut any = false;
+        for warp in &mut self.warps[..self.warp_count] {
+            let there = |lane: &usize| which(&warp.lanes[*lane]);
+            let set = lanes(warp.at_phase).filter(there).fold(0u32, |set, lane| set | 1 << lane);
+            warp.at_phase &= !set;
+            warp.ready |= set;
+            any |= set != 0;
+        }
+        any
     }
 
     fn standings(&self) -> Vec<ThreadState> {
@@ -384,13 +413,27 @@ impl Runner {
                 let place = warp.lanes[lane].place;
                 let NamedBarrier { arrived, expected } = self.named[place.mask as usize % named::COUNT];
                 ThreadState::Named { place, arrived, expected }
-            } else if warp.in_operation & bit != 0 {
+            } else if warp.at_phase & bit != 0 {
+                self.phase_awaited(&warp.lanes[lane])
+            } else if (warp.in_operation | warp.at_group) & bit != 0 {
                 ThreadState::Warp(warp.lanes[lane].place)
             } else {
                 ThreadState::Returned
             }
         };
         (0..self.threads).map(standing).collect()
+    }
+
+    fn phase_awaited(&self, lane: &WarpLane) -> ThreadState {
+        let (start, bytes) = self.shared.inner();
+        let address = lane.value as usize;
+        let offset = address.wrapping_sub(start);
+        let offset = if offset < bytes { offset as i64 } else { -1 };
+        let own = self.hopper.barriers.find(address).cloned().unwrap_or_default();
+        let arrived = own.count - own.pending;
+        let (count, phase) = (own.count, own.phase);
+        let bytes = (own.copied, own.expected);
+        ThreadState::Phase(lane.place, PhaseAwaited { offset, phase, arrived, count, bytes })
     }
 
     /// Forgets all fibers, wherever they are; their stacks are used again.
@@ -459,6 +502,7 @@ type Call = (unsafe extern "C" fn(*mut *mut c_void), *mut *mut c_void);
 impl Runner {
     fn prepare(&mut self, record: &mut ThreadRecord, thread: u32) -> Call {
         self.copies[thread as usize].clear();
+        self.hopper.begin_thread(thread as usize);
         let work = self.work.as_ref().expect("a launch has begun");
         let [x, y, _] = work.block;
         record.thread = [thread % x, thread / x % y, thread / x / y];
@@ -467,6 +511,7 @@ impl Runner {
         record.block_dim = work.block;
         record.threads = self.threads;
         record.grid_dim = work.grid;
+        record.bulk_stores = 0;
         record.shared = self.shared.start();
         record.clock = u32::from(work.clock.is_some());
         (record.clock_start, record.clock_readings) = (work.clock.unwrap_or(0), 0);

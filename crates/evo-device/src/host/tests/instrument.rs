@@ -430,3 +430,64 @@ fn a_module_without_instruments_is_not_watched() {
     assert_eq!(bench.device.launch_watched(bench.module, &[bound], &watch), Ok(None));
     assert_ne!(NoteKind::SameValue, NoteKind::Unwritten);
 }
+
+/// A warp that fills a ring of two stages and one that reads it; `FULL` and `EMPTY` are their waits.
+const RING: &str = r#"
+extern __shared__ __align__(128) float ring[];
+evo::mbarrier* full = (evo::mbarrier*)(ring + 64); evo::mbarrier* empty = full + 2;
+if (t == 0) {
+    for (int i = 0; i < 2; i++) { evo::mbarrier_init(full + i, 1); evo::mbarrier_init(empty + i, 1); }
+    evo::fence_mbarrier_init();
+}
+__syncthreads();
+if (t == 0) for (int i = 0; i < 3; i++) {
+    EMPTY
+    evo::mbarrier_arrive_expect_tx(full + i % 2, 128);
+    evo::bulk_copy_load(ring + i % 2 * 32, in + 32 * i, 128, full + i % 2);
+}
+if (t >= 32) for (int i = 0; i < 3; i++) {
+    FULL
+    float own = ring[i % 2 * 32 + t - 32];
+    __syncwarp();
+    if (t == 32) evo::mbarrier_arrive(empty + i % 2);
+    if (b == 0) out[32 * i + t - 32] = own;
+}
+"#;
+
+#[test]
+fn copies_in_the_background_are_in_order_with_those_that_wait_for_them() {
+    let include = "#include <evo/ptx.cuh>";
+    let shape = || Watched { grid: 2, block: 64, shared: 320 };
+    let ring = |full: &str, empty: &str| RING.replace("FULL", full).replace("EMPTY", empty);
+    let (full, empty) = (
+        "evo::mbarrier_wait(full + i % 2, i / 2 & 1);",
+        "evo::mbarrier_wait(empty + i % 2, (i / 2 & 1) ^ 1);",
+    );
+    let by_one = "if (t == 32) evo::mbarrier_wait(full + i % 2, i / 2 & 1); __syncwarp();";
+    let too_few = "if (t < 40) evo::mbarrier_wait(full + i % 2, i / 2 & 1);";
+    let race = "nondeterministic:race | *without a barrier in between*";
+    let product = |fence: &str| {
+        format!(
+            "extern __shared__ __align__(128) unsigned tile[];
+        for (int i = t; i < 256; i += 128) tile[i] = 0;
+        float d[4] = {{}};
+        {fence} __syncthreads();
+        const unsigned long long place = evo::wgmma_descriptor(tile, 128, 256, 0);
+        evo::wgmma_fence();
+        for (int i = 0; i < 2; i++) evo::wgmma_m64k16<evo::f16, 8>(d, place, place, i);
+        evo::wgmma_commit(); evo::wgmma_wait<0>();
+        if (t < 25 && b == 0) for (int i = 0; i < 4; i++) out[4 * t + i] = d[i];"
+        )
+    };
+    Kernels::new()
+        .add(shape(), include, &ring(full, empty), "honest")
+        .add(shape(), include, &ring(by_one, empty), "honest")
+        .add(shape(), include, &ring(too_few, empty), race)
+        .add(
+            Watched { grid: 1, block: 128, shared: 4096 },
+            include,
+            &product("evo::fence_proxy_async();"),
+            "Unwritten*",
+        )
+        .check();
+}

@@ -2,6 +2,7 @@
 
 mod conditions;
 mod faults;
+mod hopper;
 mod instrument;
 mod kernels;
 mod library;
@@ -10,6 +11,7 @@ mod ptx;
 mod shared_zones;
 mod slices;
 mod sync;
+mod tensor_maps;
 mod variables;
 
 use std::path::Path;

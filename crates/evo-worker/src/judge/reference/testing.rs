@@ -51,6 +51,7 @@ pub fn plan(name: &str, sizes: &[(&str, i64)], buffers: Vec<BufferPlan>) -> Prob
         weight: 1.0,
         buffers,
         scalars: vec![],
+        tensor_maps: Vec::new(),
         launches: vec![],
         reference_launches: vec![],
         flops: None,

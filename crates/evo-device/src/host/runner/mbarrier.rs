@@ -1,0 +1,275 @@
+//! Transaction barriers in shared memory (`mbarrier`): phases that end when all arrivals and all bytes are in.
+//!
+//! A GPU counts the bytes of a bulk copy off whenever they happen to arrive. Here a copy lands at the last moment that
+//! the program leaves it: when a thread waits for the phase and nothing else is missing. Until then a phase whose
+//! arrivals are complete is *due*, and its targets hold ones.
+
+use std::collections::HashMap;
+
+use super::bulk::BulkLoad;
+
+/// Most arrivals of a phase, and most bytes that are outstanding (PTX ISA, "Contents of the mbarrier object").
+const COUNT_MAX: u64 = (1 << 20) - 1;
+
+/// What the barrier's eight bytes hold; other contents show that something else was written there.
+pub const MARK: u64 = 0x65_766f_6d_6261_7272;
+
+/// What a thread that asks for a phase is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PhaseState {
+    /// Arrivals or bytes are missing.
+    Open,
+    /// Only copies that were issued are missing: they may land now.
+    Due,
+    /// It has ended.
+    Ended,
+}
+
+/// One barrier.
+#[derive(Clone, Debug, Default)]
+pub struct TransactionBarrier {
+    pub count: u32,
+    /// Arrivals that the phase waits for.
+    pub pending: u32,
+    /// Phases that have ended.
+    pub phase: u32,
+    /// Bytes that the phase expects, and those of copies issued for it.
+    pub expected: u64,
+    pub copied: u64,
+    /// Thread that made it, and whether copies know of it since.
+    maker: u32,
+    announced: bool,
+    /// A thread is about to let the copies land.
+    landing: bool,
+    loads: Vec<BulkLoad>,
+}
+
+impl TransactionBarrier {
+    /// Whether the phase of this parity has ended.
+    fn state(&self, parity: u32) -> PhaseState {
+        if self.phase & 1 != parity {
+            PhaseState::Ended
+        } else if self.pending == 0 && self.copied == self.expected && !self.landing {
+            PhaseState::Due
+        } else {
+            PhaseState::Open
+        }
+    }
+
+    /// Ends the phase if no copy is outstanding. A phase for which copies brought too much can never end.
+    fn settle(&mut self) -> Result<bool, &'static str> {
+        if self.pending > 0 {
+            return Ok(false);
+        }
+        if self.copied > self.expected {
+            return Err("copies bring more bytes than the phase of their barrier expects");
+        }
+        if self.copied == self.expected && self.loads.is_empty() {
+            self.next_phase();
+        }
+        Ok(self.copied == self.expected)
+    }
+
+    fn next_phase(&mut self) {
+        self.phase += 1;
+        (self.pending, self.expected, self.copied) = (self.count, 0, 0);
+    }
+}
+
+/// The barriers of a block, by address.
+#[derive(Clone, Debug, Default)]
+pub struct TransactionBarriers(HashMap<usize, TransactionBarrier>);
+
+type Checked<T> = Result<T, &'static str>;
+
+impl TransactionBarriers {
+    /// A block begins without barriers. Gives the line of a copy that nobody has waited for in the one before.
+    pub fn clear(&mut self) -> Option<i32> {
+        let loads = self.0.values().flat_map(|barrier| &barrier.loads);
+        let line = loads.map(|load| load.line).min();
+        self.0.clear();
+        line
+    }
+
+    /// Makes a barrier of these eight bytes, which `memory` holds.
+    pub fn init(&mut self, at: usize, memory: &mut u64, count: u32, maker: u32) -> Checked<()> {
+        if count == 0 || u64::from(count) > COUNT_MAX {
+            return Err("mbarrier_init with a count outside of 1 to 1048575");
+        }
+        if self.0.contains_key(&at) && *memory == MARK {
+            return Err("mbarrier_init of a barrier that is in use: mbarrier_inval comes first");
+        }
+        *memory = MARK;
+        let own = TransactionBarrier { count, pending: count, maker, ..TransactionBarrier::default() };
+        self.0.insert(at, own);
+        Ok(())
+    }
+
+    /// Gives the memory back.
+    pub fn invalidate(&mut self, at: usize, memory: u64) -> Checked<()> {
+        let own = self.get(at, memory)?;
+        if !own.loads.is_empty() {
+            return Err("mbarrier_inval of a barrier that a copy still counts off");
+        }
+        self.0.remove(&at);
+        Ok(())
+    }
+
+    /// A barrier whose memory is untouched.
+    pub fn get(&mut self, at: usize, memory: u64) -> Checked<&mut TransactionBarrier> {
+        let own = self.0.get_mut(&at);
+        let own = own.ok_or("a barrier is used that mbarrier_init has not made")?;
+        if memory != MARK {
+            return Err("a barrier is used whose memory something else has overwritten");
+        }
+        Ok(own)
+    }
+
+    /// The barrier at an address, if there is one.
+    pub fn find(&self, at: usize) -> Option<&TransactionBarrier> {
+        self.0.get(&at)
+    }
+
+    /// Expects more bytes.
+    pub fn expect(&mut self, at: usize, memory: u64, bytes: u64) -> Checked<()> {
+        let own = self.get(at, memory)?;
+        own.expected += bytes;
+        if own.expected > COUNT_MAX {
+            return Err("a phase of a barrier expects more than 1048575 bytes");
+        }
+        Ok(())
+    }
+
+    /// One arrival. Tells whether those who wait may look again.
+    pub fn arrive(&mut self, at: usize, memory: u64) -> Checked<bool> {
+        let own = self.get(at, memory)?;
+        if own.pending == 0 {
+            return Err("more arrivals at a barrier than its count in one phase");
+        }
+        own.pending -= 1;
+        own.settle()
+    }
+
+    /// One arrival at the barrier of all threads, made by the first.
+    pub fn arrive_cluster(&mut self, at: usize, threads: u32) -> Checked<bool> {
+        let new = TransactionBarrier { count: threads, pending: threads, ..TransactionBarrier::default() };
+        self.0.entry(at).or_insert(new);
+        self.arrive(at, MARK)
+    }
+
+    /// A copy begins that counts its bytes off the barrier. Tells whether those who wait may look again.
+    pub fn load(&mut self, at: usize, memory: u64, load: BulkLoad) -> Checked<bool> {
+        let own = self.get(at, memory)?;
+        if !own.announced {
+            return Err("a copy uses a barrier that mbarrier_init made without fence_mbarrier_init or \
+                        fence_proxy_async behind it");
+        }
+        own.copied += load.data.len() as u64;
+        own.loads.push(load);
+        own.settle()
+    }
+
+    /// The state of a phase. Who is told that it is due lets its copies land; others wait for that.
+    pub fn state(&mut self, at: usize, memory: u64, parity: u32) -> Checked<PhaseState> {
+        let own = self.get(at, memory)?;
+        let state = own.state(parity);
+        own.landing |= state == PhaseState::Due;
+        Ok(state)
+    }
+
+    /// Target and bytes of a copy that is about to land.
+    pub fn due(&self, at: usize, index: usize) -> Option<(usize, usize)> {
+        let load = self.0.get(&at)?.loads.get(index)?;
+        Some((load.to, load.data.len()))
+    }
+
+    /// Ends the phase of a barrier that is due: gives the copies that land.
+    pub fn land(&mut self, at: usize) -> Vec<BulkLoad> {
+        match self.0.get_mut(&at) {
+            Some(own) if own.pending == 0 && own.copied == own.expected => {
+                own.next_phase();
+                own.landing = false;
+                std::mem::take(&mut own.loads)
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Copies may use the barriers that this thread has made.
+    pub fn announce(&mut self, maker: u32) {
+        self.0.values_mut().filter(|own| own.maker == maker).for_each(|own| own.announced = true);
+    }
+
+    /// Line of a copy to these bytes that has not landed.
+    pub fn in_flight(&self, start: usize, bytes: usize) -> Option<i32> {
+        let meets = |load: &&BulkLoad| load.to < start + bytes && start < load.to + load.data.len();
+        self.0.values().flat_map(|own| &own.loads).find(meets).map(|load| load.line)
+    }
+
+    /// Whether any copy has not landed.
+    pub fn any_in_flight(&self) -> bool {
+        self.0.values().any(|own| !own.loads.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: usize = 64;
+
+    fn barrier(count: u32) -> (TransactionBarriers, u64) {
+        let (mut barriers, mut memory) = (TransactionBarriers::default(), 0);
+        barriers.init(AT, &mut memory, count, 5).unwrap();
+        barriers.announce(5);
+        (barriers, memory)
+    }
+
+    fn load(bytes: usize) -> BulkLoad {
+        BulkLoad { to: 1024, data: vec![7; bytes].into(), line: 9 }
+    }
+
+    #[test]
+    fn phases_end_with_the_last_arrival_or_wait_for_their_copies() {
+        let (mut barriers, memory) = barrier(2);
+        let state = |own: &mut TransactionBarriers, parity| own.state(AT, memory, parity).unwrap();
+        assert_eq!((state(&mut barriers, 1), state(&mut barriers, 0)), (PhaseState::Ended, PhaseState::Open));
+        assert_eq!(barriers.arrive(AT, memory), Ok(false));
+        assert_eq!(barriers.arrive(AT, memory), Ok(true));
+        assert_eq!((state(&mut barriers, 0), state(&mut barriers, 1)), (PhaseState::Ended, PhaseState::Open));
+        barriers.expect(AT, memory, 32).unwrap();
+        assert_eq!(barriers.load(AT, memory, load(16)), Ok(false));
+        barriers.arrive(AT, memory).unwrap();
+        assert_eq!(barriers.arrive(AT, memory), Ok(false));
+        assert_eq!(state(&mut barriers, 1), PhaseState::Open);
+        assert!(barriers.land(AT).is_empty());
+        assert_eq!(barriers.load(AT, memory, load(16)), Ok(true));
+        assert_eq!(state(&mut barriers, 1), PhaseState::Due);
+        assert_eq!((barriers.in_flight(1030, 2), barriers.in_flight(1040, 2)), (Some(9), None));
+        assert_eq!(barriers.land(AT).len(), 2);
+        assert_eq!((state(&mut barriers, 1), barriers.any_in_flight()), (PhaseState::Ended, false));
+    }
+
+    #[test]
+    fn what_a_gpu_leaves_undefined_is_told() {
+        let says = |what: Checked<bool>, words: &str| {
+            let found = what.unwrap_err();
+            assert!(found.contains(words), "{found}");
+        };
+        let (mut barriers, mut memory) = barrier(1);
+        says(barriers.arrive(AT + 8, memory), "has not made");
+        says(barriers.arrive(AT, memory + 1), "overwritten");
+        says(barriers.init(AT, &mut memory, 1, 0).map(|()| true), "in use");
+        says(barriers.init(8, &mut 0, 0, 0).map(|()| true), "count outside");
+        barriers.expect(AT, memory, 16).unwrap();
+        barriers.arrive(AT, memory).unwrap();
+        says(barriers.arrive(AT, memory), "more arrivals");
+        says(barriers.load(AT, memory, load(32)), "more bytes");
+        says(barriers.invalidate(AT, memory).map(|()| true), "still counts");
+        let (mut barriers, mut memory) = (TransactionBarriers::default(), 0);
+        barriers.init(AT, &mut memory, 1, 5).unwrap();
+        barriers.announce(4);
+        says(barriers.load(AT, memory, load(16)), "fence_mbarrier_init");
+        assert_eq!(barriers.clear(), None);
+    }
+}

@@ -1,0 +1,178 @@
+//! Products of a warpgroup (`wgmma`): four warps that meet, accumulators that are nobody's until the wait.
+//!
+//! A GPU multiplies while the program goes on. Here the product is computed when the last warp has come to it, into
+//! memory of ours; the accumulators hold ones until their thread has waited for the group. What the operands held is
+//! kept as a hash, and compared when the first thread has waited.
+
+/// Registers of a multiprocessor, and most that `setmaxnreg` may name, in threads of a warpgroup.
+const REGISTERS: u32 = 65_536 / 128;
+
+/// A product that was issued and not waited for, as the header reads it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct IssuedProduct {
+    pub descriptor_a: u64,
+    pub descriptor_b: u64,
+    pub hash: u64,
+    /// N, and bits for the layouts of both operands.
+    pub shape: u32,
+    pub line: i32,
+    /// Number of its group.
+    pub group: u32,
+}
+
+/// Four warps.
+#[derive(Clone, Debug, Default)]
+pub struct Warpgroup {
+    /// What each warp hands over, and which have come.
+    pub handed: [usize; 4],
+    pub present: u32,
+    /// To which instruction: kind and line.
+    pub place: (i32, i32),
+    /// Issued and not compared, oldest first.
+    pub products: Vec<IssuedProduct>,
+    /// Registers of each thread, once it has set them.
+    pub registers: u32,
+}
+
+/// Accumulators of a thread: where they are, and what they will hold.
+#[derive(Clone, Debug)]
+struct PendingSums {
+    at: usize,
+    group: u32,
+    values: Box<[f32]>,
+}
+
+/// Accumulators that a wait has given back.
+#[derive(Clone, Debug)]
+struct DeliveredSums {
+    at: usize,
+    /// Fences that the thread had passed.
+    fences: u32,
+    values: Box<[f32]>,
+}
+
+/// What a thread has to do with products.
+#[derive(Clone, Debug, Default)]
+pub struct ProductThread {
+    pub fences: u32,
+    /// Groups that it has closed.
+    pub commits: u32,
+    pending: Vec<PendingSums>,
+    delivered: Vec<DeliveredSums>,
+}
+
+const TOUCHED: &str = "an accumulator of wgmma is written before wgmma_wait";
+const UNFENCED: &str = "wgmma uses registers that were written or read since the last wgmma_fence";
+
+impl ProductThread {
+    /// A thread begins.
+    pub fn clear(&mut self) {
+        (self.fences, self.commits) = (0, 0);
+        self.pending.clear();
+        self.delivered.clear();
+    }
+
+    /// Takes the accumulators of a product over: `held` is what they hold, and `at` where they are. Gives what the
+    /// product adds to; the caller fills the accumulators with ones.
+    ///
+    /// # Errors
+    /// A fence is missing, or the thread has written to accumulators of a product that it has not waited for.
+    pub fn take(&mut self, at: usize, held: &[f32], keeps: bool) -> Result<*mut f32, &'static str> {
+        if self.fences == 0 {
+            return Err("wgmma without a wgmma_fence before it");
+        }
+        let group = self.commits;
+        if let Some(own) = self.pending.iter_mut().find(|own| own.at == at) {
+            if own.values.len() != held.len() || !is_poison(held) {
+                return Err(TOUCHED);
+            }
+            own.group = group;
+            return Ok(own.values.as_mut_ptr());
+        }
+        let ends = |start: usize, places: usize| start + 4 * places;
+        let meets = |own: &PendingSums| own.at < ends(at, held.len()) && at < ends(own.at, own.values.len());
+        if self.pending.iter().any(meets) {
+            return Err("the accumulators of two products of wgmma overlap");
+        }
+        if let Some(known) = self.delivered.iter().position(|own| own.at == at) {
+            let own = self.delivered.swap_remove(known);
+            let same = own.values.len() == held.len()
+                && own.values.iter().zip(held).all(|(own, now)| own.to_bits() == now.to_bits());
+            // Sums that go on as they were given back need none, as those of one shape need none between products.
+            if own.fences == self.fences && !(same && keeps) {
+                return Err(UNFENCED);
+            }
+        }
+        self.pending.push(PendingSums { at, group, values: held.into() });
+        Ok(self.pending.last_mut().map_or(std::ptr::null_mut(), |own| own.values.as_mut_ptr()))
+    }
+
+    /// Groups that have been waited for are those before this one.
+    pub fn waited(&self, left: u32) -> u32 {
+        self.commits.saturating_sub(left)
+    }
+
+    /// Gives back the accumulators of the groups before `end`: where they are, and what they hold from now on.
+    pub fn give_back(&mut self, end: u32) -> Option<(usize, &[f32])> {
+        let at = self.pending.iter().position(|own| own.group < end)?;
+        let PendingSums { at, values, .. } = self.pending.swap_remove(at);
+        self.delivered.retain(|own| own.at != at);
+        self.delivered.push(DeliveredSums { at, fences: self.fences, values });
+        self.delivered.last().map(|own| (own.at, &*own.values))
+    }
+}
+
+/// Whether accumulators hold nothing but what they were filled with.
+pub fn is_poison(held: &[f32]) -> bool {
+    held.iter().all(|value| value.to_bits() == u32::MAX)
+}
+
+/// Why a warpgroup cannot set its registers, if so. `groups` are those of the block.
+pub fn refused_registers(groups: &[Warpgroup], own: usize, registers: u32) -> Option<&'static str> {
+    let set = groups.iter().enumerate().filter(|(at, _)| *at != own).map(|(_, group)| group.registers);
+    let all = set.sum::<u32>() + registers;
+    (all > REGISTERS).then_some("setmaxnreg waits for ever: the warpgroups' registers exceed 65536 in all")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(values: *mut f32, at: usize) -> f32 {
+        // SAFETY: `take` gave a pointer to accumulators that are still pending.
+        unsafe { *values.add(at) }
+    }
+
+    #[test]
+    fn accumulators_come_back_with_their_group() {
+        let poison = [f32::from_bits(u32::MAX); 4];
+        let mut own = ProductThread::default();
+        assert!(own.take(64, &[1.0; 4], true).unwrap_err().contains("wgmma_fence"));
+        own.fences = 1;
+        assert_eq!(read(own.take(64, &[1.0; 4], true).unwrap(), 3), 1.0);
+        assert_eq!(own.take(64, &[0.0; 4], true), Err(TOUCHED));
+        assert!(own.take(72, &poison, true).unwrap_err().contains("overlap"));
+        own.commits = 1;
+        assert_eq!(read(own.take(64, &poison, true).unwrap(), 0), 1.0);
+        assert_eq!(own.give_back(own.waited(0)), None);
+        own.commits = 2;
+        assert_eq!(own.give_back(own.waited(1)), None);
+        assert_eq!(own.give_back(own.waited(0)), Some((64, [1.0; 4].as_slice())));
+        // Read or written since, they want a fence.
+        assert!(own.clone().take(64, &[1.0; 4], true).is_ok());
+        assert_eq!(own.clone().take(64, &[1.0; 4], false), Err(UNFENCED));
+        assert_eq!(own.clone().take(64, &[2.0; 4], true), Err(UNFENCED));
+        own.fences = 2;
+        assert!(own.take(64, &[2.0; 4], false).is_ok());
+    }
+
+    #[test]
+    fn registers_of_all_warpgroups_fit() {
+        let mut groups = vec![Warpgroup::default(); 3];
+        (groups[0].registers, groups[1].registers) = (24, 240);
+        assert_eq!(refused_registers(&groups, 2, 240), None);
+        assert!(refused_registers(&groups, 2, 256).is_some());
+        assert_eq!(refused_registers(&groups, 1, 256), None);
+    }
+}

@@ -1,0 +1,523 @@
+//! Candidates: one notation for every command that takes one. Each becomes a space file whose kernel it is, and a
+//! configuration of it, so that it goes through the recipe and the gates of a sweep's variants.
+//!
+//! A source takes the place of the space's text and is judged by its content: it is called `candidate.cu` wherever its
+//! file lies, so that caches, hashes and messages know nothing of the file's name.
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use evo_protocol::binary::{HEADER_END, KernelSource};
+use evo_protocol::device::DeviceKind;
+use evo_space::diagnostic::nearest;
+use evo_space::genome::{Configuration, ContentHash, Genome};
+use evo_space::space::SearchSpace;
+use serde::Serialize;
+use thiserror::Error;
+
+use super::recipe::source_of;
+use evo_compile::search_path::SearchPath;
+use evo_compile::toolbox::Toolbox;
+use evo_kernel::access::{SOURCE_MAX, open_beside};
+use evo_kernel::apart::{RenderFailure, Renderer};
+use evo_kernel::load::LoadError;
+use evo_kernel::load::candidate::{configuration, launch_geometry};
+use evo_kernel::render::HASH_SYMBOL;
+use evo_kernel::signature::{self, SourceEntry};
+use evo_kernel::spec::{KernelSpec, KernelText, SourceKind, SpaceFile};
+use evo_report::study::{NameError, NamedEvaluation, PREFIX_MIN, StudySearch};
+
+/// How a template's file name ends.
+const TEMPLATE_SUFFIX: &str = ".j2";
+/// What a candidate's source is called, whatever its file is.
+const SOURCE_NAME: &str = "candidate.cu";
+/// A configuration or a geometry has some hundred bytes.
+const JSON_MAX: u64 = 1 << 20;
+/// Names behind an `@`.
+const NAMES: &[&str] = &["champion", "baseline", "previous"];
+
+/// Which configuration a command line means.
+#[derive(Clone, Debug)]
+pub enum ConfigurationChoice {
+    /// The default one, because nothing else is said.
+    Default,
+    /// Given as words.
+    Words(Genome),
+    /// In a file.
+    File(PathBuf),
+    /// The text of such a file, and what messages call it.
+    Text { name: String, text: String },
+    /// `@champion`, `@17`, `@3fa9c0`: the word with its `@`.
+    Name(String),
+}
+
+/// A text that stands in a file or came by itself.
+#[derive(Clone, Copy, Debug)]
+pub enum TextChoice<'a> {
+    File(&'a Path),
+    /// What messages call it, and the text.
+    Given {
+        name: &'a str,
+        text: &'a str,
+    },
+}
+
+impl TextChoice<'_> {
+    /// What messages call it.
+    pub fn name(self) -> String {
+        match self {
+            TextChoice::File(path) => path.display().to_string(),
+            TextChoice::Given { name, .. } => name.to_string(),
+        }
+    }
+
+    /// The text; `what` it is, for messages, and how many bytes it may have.
+    fn read(self, what: &str, limit: u64) -> Result<String, CandidateError> {
+        match self {
+            TextChoice::File(path) => read_text(path, what, limit),
+            TextChoice::Given { text, .. } => Ok(text.to_string()),
+        }
+    }
+}
+
+/// A candidate as a command line or a request names it.
+#[derive(Clone, Debug)]
+pub struct CandidateRequest<'a> {
+    pub configuration: ConfigurationChoice,
+    /// A source or template in place of the space's.
+    pub source: Option<TextChoice<'a>>,
+    /// The geometry of its launches.
+    pub launch: Option<TextChoice<'a>>,
+    /// The folder of the studies.
+    pub out: &'a Path,
+    /// A study by name or path.
+    pub study: Option<&'a str>,
+    /// The kind of device that the candidate is meant for, where it is known.
+    pub device: Option<DeviceKind>,
+    /// Whether templates are rendered in a process with little memory.
+    pub render_apart: bool,
+}
+
+/// What a candidate's name says of where it comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CandidateKind {
+    /// The default configuration.
+    Baseline,
+    /// A configuration given as words.
+    Configuration,
+    /// A configuration in a file.
+    ConfigFile,
+    /// A source of its own.
+    Source,
+    Champion,
+    Previous,
+    /// An evaluation of a study.
+    Number,
+    /// Found by a hash.
+    Hash,
+}
+
+/// Where a candidate comes from.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Provenance {
+    pub kind: CandidateKind,
+    /// The file, or the study.
+    pub from: Option<String>,
+    /// The evaluation's number in that study.
+    pub number: Option<u64>,
+    /// Of the configuration.
+    pub hash: ContentHash,
+    /// Of the rendered source with the files that it includes; null where it does not render.
+    pub source_hash: Option<ContentHash>,
+    /// What a source stands in for: the hash of the space's own source at this configuration.
+    pub parent: Option<ContentHash>,
+    /// Of the file that gives the geometry of the launches.
+    pub launch_hash: Option<ContentHash>,
+    /// Whether the study that is named measured another source at this configuration: the kernel was edited since.
+    pub source_changed: bool,
+}
+
+/// A candidate that can be rendered, compiled and judged.
+#[derive(Debug)]
+pub struct ResolvedCandidate {
+    /// The space, with the candidate's own text and launches where it has some.
+    pub file: SpaceFile,
+    /// It may violate constraints: that is a verdict.
+    pub configuration: Configuration,
+    pub genome: Genome,
+    pub provenance: Provenance,
+}
+
+/// Why a command line names no candidate. Always the caller's to mend.
+#[derive(Debug, Error)]
+pub enum CandidateError {
+    /// What is wrong, and what a person can do about it.
+    #[error("{text}")]
+    Refused { text: String, hint: Option<String> },
+    /// A file that the command line names cannot be used.
+    #[error("{text}")]
+    Unusable { file: PathBuf, text: String, hint: Option<String> },
+    /// A file with errors, which carry their places.
+    #[error(transparent)]
+    File(#[from] LoadError),
+    /// A name of a study.
+    #[error(transparent)]
+    Name(#[from] NameError),
+}
+
+fn refused(text: impl Into<String>, hint: impl Into<String>) -> CandidateError {
+    CandidateError::Refused { text: text.into(), hint: Some(hint.into()) }
+}
+
+fn unusable(file: &str, text: impl Into<String>, hint: impl Into<String>) -> CandidateError {
+    CandidateError::Unusable { file: file.into(), text: text.into(), hint: Some(hint.into()) }
+}
+
+/// Resolves a candidate of a space. Nothing is written.
+///
+/// # Errors
+/// The request names nothing, two things at once, or a file that cannot be used.
+pub fn resolve(file: SpaceFile, request: &CandidateRequest<'_>) -> Result<ResolvedCandidate, CandidateError> {
+    if request.launch.is_some() && request.source.is_none() {
+        let text = "`--launch` gives the geometry of a source, and there is no `--source`";
+        return Err(refused(text, "launches of the space itself are in its file"));
+    }
+    if let (Some(_), ConfigurationChoice::Name(name)) = (request.source, &request.configuration) {
+        let text = format!("two candidates at once: `{name}` and `--source`");
+        let hint = "a source takes its configuration from words or from `--config FILE`";
+        return Err(refused(text, hint));
+    }
+    let (genome, kind, named) = choose(&file, request)?;
+    let configuration = file.space.configuration(&genome);
+    let from = match (&request.configuration, request.source) {
+        (_, Some(source)) => Some(source.name()),
+        (ConfigurationChoice::File(path), _) => Some(path.display().to_string()),
+        (ConfigurationChoice::Text { name, .. }, _) => Some(name.clone()),
+        _ => named.as_ref().map(|own| own.study.clone()),
+    };
+    let mut candidate = ResolvedCandidate {
+        provenance: Provenance {
+            kind: if request.source.is_some() { CandidateKind::Source } else { kind },
+            from,
+            number: named.as_ref().map(|own| own.number),
+            hash: configuration.hash(),
+            source_hash: None,
+            parent: None,
+            launch_hash: None,
+            source_changed: false,
+        },
+        file,
+        configuration,
+        genome,
+    };
+    candidate.take_source(request)?;
+    candidate.compare_source(request, named.as_ref())?;
+    Ok(candidate)
+}
+
+/// The configuration that is meant, and the evaluation behind a name.
+fn choose(
+    file: &SpaceFile,
+    request: &CandidateRequest<'_>,
+) -> Result<(Genome, CandidateKind, Option<NamedEvaluation>), CandidateError> {
+    let default = || (file.space.default_genome(), CandidateKind::Baseline, None);
+    match &request.configuration {
+        ConfigurationChoice::Default => Ok(default()),
+        ConfigurationChoice::Words(genome) => Ok((genome.clone(), CandidateKind::Configuration, None)),
+        ConfigurationChoice::File(path) => {
+            let text = read_text(path, "the configuration", JSON_MAX)?;
+            let genome = written(file, &path.display().to_string(), &text)?;
+            Ok((genome, CandidateKind::ConfigFile, None))
+        }
+        ConfigurationChoice::Text { name, text } => {
+            Ok((written(file, name, text)?, CandidateKind::Configuration, None))
+        }
+        ConfigurationChoice::Name(word) => {
+            let name = word.strip_prefix('@').unwrap_or(word);
+            if name == "baseline" {
+                return Ok(default());
+            }
+            let (own, kind) = look_up(file, request, word, name)?;
+            let place = format!("evaluation {} of study `{}`", own.number, own.study);
+            let genome = file.space.genome(&own.configuration);
+            let genome = genome.ok_or_else(|| stranger(&own.configuration, &file.space, &place))?;
+            Ok((genome, kind, Some(own)))
+        }
+    }
+}
+
+/// The point that the text of a configuration means.
+fn written(file: &SpaceFile, name: &str, text: &str) -> Result<Genome, CandidateError> {
+    let own = configuration(name, text, file.space.parameters())?;
+    file.space.genome(&own).ok_or_else(|| stranger(&own, &file.space, name))
+}
+
+fn look_up(
+    file: &SpaceFile,
+    request: &CandidateRequest<'_>,
+    word: &str,
+    name: &str,
+) -> Result<(NamedEvaluation, CandidateKind), CandidateError> {
+    let digits = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
+    let is_prefix =
+        |text: &str| (PREFIX_MIN..=32).contains(&text.len()) && text.chars().all(|c| c.is_ascii_hexdigit());
+    let lower = name.to_ascii_lowercase();
+    if !NAMES.contains(&name) && !digits(name) && !is_prefix(name) {
+        return Err(unknown(word, name));
+    }
+    let Some(kernel) = &file.kernel else {
+        let text = format!("`{}` describes a space without a kernel: it has no studies", file.path.display());
+        return Err(refused(text, format!("name a space with a kernel to look for `{word}`")));
+    };
+    let CandidateRequest { out, study, device, .. } = *request;
+    let search = StudySearch { out, study, device, kernel: &kernel.name };
+    match name {
+        "champion" => Ok((search.champion(false)?, CandidateKind::Champion)),
+        "previous" => Ok((search.champion(true)?, CandidateKind::Previous)),
+        _ => match name.parse::<u64>().ok().filter(|_| digits(name)) {
+            Some(number) => match search.number(number) {
+                // A hash may begin with digits alone.
+                Err(error) if is_prefix(name) => match search.hash(&lower) {
+                    Ok(own) => Ok((own, CandidateKind::Hash)),
+                    Err(_) => Err(error.into()),
+                },
+                found => Ok((found?, CandidateKind::Number)),
+            },
+            None => Ok((search.hash(&lower)?, CandidateKind::Hash)),
+        },
+    }
+}
+
+fn unknown(word: &str, name: &str) -> CandidateError {
+    let hint = match nearest(name, NAMES.iter().copied()) {
+        Some(near) => format!("did you mean `@{near}`?"),
+        None => {
+            "`@champion`, `@previous`, `@baseline`, `@17` (an evaluation of a study), `@3fa9c0` (the first \
+                 digits of a hash)"
+                .to_string()
+        }
+    };
+    refused(format!("there is no candidate `{word}`"), hint)
+}
+
+/// A configuration that is not a point of the space, with what differs.
+fn stranger(configuration: &Configuration, space: &SearchSpace, place: &str) -> CandidateError {
+    let mut differences = differences(configuration, space);
+    let more = differences.len().saturating_sub(10);
+    differences.truncate(10);
+    if more > 0 {
+        differences.push(format!("… and {more} more"));
+    }
+    let text = format!("{place} is not a point of this space:\n  {}", differences.join("\n  "));
+    refused(text, "it belongs to another space file, or to this one before an edit")
+}
+
+/// Why a configuration is not a point of a space; nothing where it is one.
+pub fn differences(configuration: &Configuration, space: &SearchSpace) -> Vec<String> {
+    let mut differences = Vec::new();
+    for parameter in space.parameters() {
+        let name = &parameter.name;
+        match configuration.get(name) {
+            None => differences.push(format!("it has no value for `{name}`")),
+            Some(value) if parameter.position(value).is_none() => {
+                differences.push(format!("`{name}={value}` is not among the values of `{name}`"));
+            }
+            Some(_) => {}
+        }
+    }
+    let known = |name: &str| space.parameters().iter().any(|own| &*own.name == name);
+    for (name, value) in configuration.iter().filter(|(name, _)| !known(name)) {
+        differences.push(format!("the space has no parameter `{name}` (`{name}={value}`)"));
+    }
+    differences
+}
+
+impl ResolvedCandidate {
+    /// Puts the request's source and geometry into the kernel.
+    fn take_source(&mut self, request: &CandidateRequest<'_>) -> Result<(), CandidateError> {
+        let Some(source) = request.source else { return Ok(()) };
+        let shown = source.name();
+        let Some(kernel) = &self.file.kernel else {
+            let text = format!("`{}` describes a space without a kernel", self.file.path.display());
+            return Err(refused(
+                text,
+                format!("`{shown}` needs entries, arguments and a reference to stand in for"),
+            ));
+        };
+        let text = source.read("the source", SOURCE_MAX)?;
+        if text.trim().is_empty() {
+            return Err(refused(
+                format!("the source `{shown}` is empty"),
+                "it has to define the entry points",
+            ));
+        }
+        let geometry = match request.launch {
+            None => Vec::new(),
+            Some(launch) => {
+                let own = launch.read("the launch file", JSON_MAX)?;
+                self.provenance.launch_hash = Some(ContentHash::of(own.as_bytes()));
+                launch_geometry(&launch.name(), &own, &self.file, kernel)?
+            }
+        };
+        self.provenance.parent = self.rendered(request).map(|(_, hash)| hash);
+        let parameters: Vec<String> =
+            self.file.space.parameters().iter().map(|own| own.name.to_string()).collect();
+        let Some(kernel) = &mut self.file.kernel else { return Ok(()) };
+        kernel.source = own_text(kernel, &shown, &text, request.render_apart, &parameters)?;
+        for own in geometry {
+            for launch in kernel.launches.iter_mut().filter(|launch| launch.entry == own.entry) {
+                launch.grid = own.grid.clone().unwrap_or_else(|| launch.grid.clone());
+                launch.block = own.block.clone().unwrap_or_else(|| launch.block.clone());
+                launch.shared_bytes = own.shared_bytes.clone().or_else(|| launch.shared_bytes.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes the source's hash, and compares it with what the space or the study has.
+    fn compare_source(
+        &mut self,
+        request: &CandidateRequest<'_>,
+        named: Option<&NamedEvaluation>,
+    ) -> Result<(), CandidateError> {
+        // A template that does not render is a verdict, which the gates give.
+        let Some((source, hash)) = self.rendered(request) else { return Ok(()) };
+        if let (Some(own), Some(kernel)) = (request.source, &self.file.kernel) {
+            check_entries(kernel, &source, &own.name())?;
+        }
+        let measured = named.and_then(|own| own.source_hash.as_ref());
+        let changed = measured.is_some_and(|measured| *measured != hash);
+        if let Some(own) = named.filter(|own| own.by_content && changed) {
+            let NamedEvaluation { study, number, .. } = own;
+            let text = format!(
+                "evaluation {number} of study `{study}` had another source: the kernel or a file that it includes was \
+                 edited since"
+            );
+            let hint =
+                format!("`@{number}` with `--study {study}` takes its configuration with today's source");
+            return Err(refused(text, hint));
+        }
+        self.provenance.source_changed = changed;
+        self.provenance.source_hash = Some(hash);
+        Ok(())
+    }
+
+    /// The text that the compiler gets, and its hash with the files that it includes; nothing where it does not
+    /// render.
+    fn rendered(&self, request: &CandidateRequest<'_>) -> Option<(KernelSource, ContentHash)> {
+        let kernel = self.file.kernel.as_ref()?;
+        let search = match request.device {
+            Some(kind) => SearchPath::of_environment(kind, &Toolbox::from_env()),
+            None => SearchPath::default(),
+        };
+        source_of(kernel, &self.configuration, &search).ok()
+    }
+}
+
+/// The kernel's text from a candidate's file.
+fn own_text(
+    kernel: &KernelSpec,
+    shown: &str,
+    text: &str,
+    render_apart: bool,
+    parameters: &[String],
+) -> Result<KernelText, CandidateError> {
+    let is_template = shown.ends_with(TEMPLATE_SUFFIX);
+    let kind = match (is_template, kernel.source.kind) {
+        (true, _) => SourceKind::Template,
+        (false, SourceKind::Plain) => SourceKind::Plain,
+        (false, SourceKind::Template | SourceKind::Given) => SourceKind::Given,
+    };
+    let name = if is_template { format!("{SOURCE_NAME}{TEMPLATE_SUFFIX}") } else { SOURCE_NAME.to_string() };
+    // Somebody's template, whoever wrote the space's own.
+    let renderer = if render_apart { Renderer::Apart(Arc::default()) } else { Renderer::Here };
+    let own =
+        KernelText { kind, path: PathBuf::from(name), text: without_header(text).to_string(), renderer };
+    if is_template {
+        let known: Vec<&str> = parameters.iter().map(String::as_str).collect();
+        let errors = match own.renderer.check(&own.path, &own.text, &known) {
+            Ok(errors) => errors,
+            Err(RenderFailure::Template(error)) => vec![error],
+            Err(RenderFailure::Machine(message)) => return Err(refused(message, "try again")),
+        };
+        if let Some(error) = errors.first() {
+            let text = format!("the template `{shown}` cannot be used: {error}");
+            return Err(CandidateError::Unusable { file: shown.into(), text, hint: error.hint.clone() });
+        }
+    }
+    Ok(own)
+}
+
+/// A text without a byte order mark and without the header that `evo render` puts in front: it gets one of its own.
+fn without_header(text: &str) -> &str {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let Some((header, own)) = text.split_once(HEADER_END) else { return text };
+    // Lines that somebody put in front of the header are theirs.
+    let is_evos = |line: &str| line.starts_with("//") || line.contains(HASH_SYMBOL);
+    if !header.lines().all(is_evos) {
+        return text;
+    }
+    match own.split_once('\n') {
+        Some((first, rest)) if first.starts_with("#line ") => rest,
+        _ => own,
+    }
+}
+
+/// Refuses a source without an entry point, or with one that takes other arguments than the space gives.
+fn check_entries(kernel: &KernelSpec, source: &KernelSource, shown: &str) -> Result<(), CandidateError> {
+    for entry in &source.entries {
+        match signature::find(&source.text, entry) {
+            // An option may rename a function.
+            SourceEntry::Absent if source.options.iter().any(|option| option.ends_with(entry.as_str())) => {}
+            SourceEntry::Absent => {
+                let names = signature::names(&source.text);
+                let names: Vec<String> = names.iter().take(8).map(|name| format!("`{name}`")).collect();
+                let hint = match names.len() {
+                    0 => format!("define it: `extern \"C\" __global__ void {entry}(…)`"),
+                    _ => format!("its `__global__` functions are {}", names.join(", ")),
+                };
+                let text =
+                    format!("the source `{shown}` has no entry `{entry}`, which `{}` launches", kernel.name);
+                return Err(unusable(shown, text, hint));
+            }
+            SourceEntry::Unreadable => {}
+            SourceEntry::Read(found) => {
+                let Some(declared) = signature::declared(kernel, entry) else { continue };
+                let fits = found.iter().any(|own| signature::fits(&declared, own));
+                if let Some(own) = found.first().filter(|_| !fits) {
+                    let text = format!(
+                        "`{entry}` of the source `{shown}` takes other arguments than `{}` passes:\n{}",
+                        kernel.name,
+                        signature::side_by_side(&declared, own)
+                    );
+                    let hint = "a source keeps the entries and arguments of its space; geometry may change with \
+                                `--launch`";
+                    return Err(unusable(shown, text, hint));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The text of a file that the command line names: a regular file of at most so many bytes.
+fn read_text(path: &Path, what: &str, limit: u64) -> Result<String, CandidateError> {
+    let name = path.to_string_lossy();
+    let read = || -> io::Result<String> {
+        let mut text = String::new();
+        // One byte more than was allowed shows a file that grows meanwhile.
+        open_beside(Path::new(""), &name, limit, true)?.take(limit + 1).read_to_string(&mut text)?;
+        Ok(text)
+    };
+    read().map_err(|error| {
+        let hint = match error.kind() {
+            io::ErrorKind::NotFound => "check the path; it is taken from the folder that evo runs in",
+            io::ErrorKind::PermissionDenied => "make it readable for you",
+            io::ErrorKind::InvalidData => "it is a text in UTF-8",
+            _ => "name a regular file",
+        };
+        unusable(&name, format!("cannot read {what} `{name}`: {error}"), hint)
+    })
+}

@@ -1,0 +1,462 @@
+//! Confirmation: the best of the search measured again, every gate at full depth, against the
+//! baseline in fresh processes.
+//!
+//! Among many variants, the fastest one of the screening was also lucky, so only fresh measurements are
+//! published. The compilers are idle by now, so on the host nothing disturbs the timing.
+
+use std::collections::BTreeMap;
+
+use evo_protocol::device::EntryAttributes;
+use evo_protocol::evaluation::Evaluation;
+use evo_protocol::leaderboard::PairedProblem;
+use evo_protocol::verdict::Verdict;
+use evo_space::genome::Configuration;
+
+use super::doubt::{Weight, weigh};
+use super::error::EngineError;
+use super::lane::Task;
+use super::ports::{CompileAnswer, DeepOrder, LaneAnswer, Message, Recipe, Rivals};
+use super::run::Engine;
+use super::variant::Variant;
+use evo_journal::budget::StopReason;
+use evo_journal::record::{Confirmation, ProblemWork, now};
+use evo_report::event::Event;
+use evo_supervise::job::Judgement;
+
+/// A finalist that fails at full depth makes room for the next; at most this many times as many
+/// candidates as wanted finalists are tried.
+const CANDIDATES_PER_FINALIST: usize = 3;
+
+/// A comparison whose baseline drifts is made at most this many times: on a machine that is never quiet,
+/// more of the same would not help.
+const PAIR_ATTEMPTS: usize = 3;
+
+/// A drift below this is never repeated, however low the noise floor: it is half of the least difference
+/// that a comparison claims (`timing::paired::claimable`).
+const DRIFT_MAX: f64 = 0.0025;
+
+/// A variant of the search that was built once more.
+pub(super) struct Rebuilt<R: Recipe> {
+    variant: Variant<R::Prepared>,
+    /// What the search says of it.
+    pub screened: Evaluation,
+    pub job: R::Job,
+}
+
+/// A variant after its deep evaluation.
+pub(super) struct Deep<R: Recipe> {
+    pub job: R::Job,
+    pub evaluation: Evaluation,
+    attributes: Vec<EntryAttributes>,
+    /// One entry for each timed problem.
+    work: Vec<ProblemWork>,
+    toolchain: String,
+}
+
+/// Whether the source is not the one that was screened: an included file was edited during the run.
+fn has_changed<P>(variant: &Variant<P>, screened: &Evaluation) -> bool {
+    let now = variant.prepared.as_ref().and_then(|(_, identity)| identity.text.as_ref());
+    now.zip(screened.source_hash.as_ref()).is_some_and(|(now, then)| now != then)
+}
+
+impl<R: Recipe> Engine<'_, R> {
+    /// Confirms the finalists; gives how many passed.
+    pub(super) fn confirm(&mut self) -> Result<usize, EngineError> {
+        let wanted = self.options.finalists;
+        let ranked = self.ranked();
+        let Some(first) = ranked.first() else { return Ok(0) };
+        if wanted == 0 {
+            return Ok(0);
+        }
+        let baseline_number = self.baseline(&ranked).unwrap_or(*first);
+        let others = ranked.iter().take(wanted).filter(|number| **number != baseline_number).count();
+        // Finalists of an earlier run are on the board already, and are not said to be left.
+        let finalists = ranked.iter().take(wanted).filter(|number| **number != baseline_number);
+        let known = finalists.filter(|number| self.is_confirmed(**number, baseline_number)).count();
+        if !self.wall.fits_confirmation() {
+            self.left_out = others.max(1).saturating_sub(known);
+            return Ok(0);
+        }
+        self.observer.observe(&Event::Confirming { finalist: 0, of: wanted });
+        self.expect_pairs()?;
+        // The baseline comes first: the noise floor is measured on it and every finalist is paired with it.
+        let Some(mut baseline) = self.deep(baseline_number)? else { return Ok(0) };
+        let noise_floor = self.noise_floor(&baseline)?;
+        self.sanitize_finalist(&mut baseline, true)?;
+        // Asked again, now that one evaluation and the noise floor show what this machine needs. A baseline
+        // alone would rank as the champion, although faster variants were found.
+        if others > 0 && !self.ending.is_early() && !self.wall.fits_first_finalist() {
+            self.left_out = others.saturating_sub(known);
+            return Ok(0);
+        }
+        // The baseline is confirmed in any case: the champion may be the default itself.
+        let own = usize::from(self.confirm_one(baseline_number, &baseline, noise_floor)?);
+        let mut confirmed = own;
+        let baseline_is_finalist = ranked.iter().take(wanted).any(|number| *number == baseline_number);
+        // The baseline uses up a finalist's place only if it ranks among the finalists.
+        let wanted = if baseline_is_finalist { wanted } else { wanted + own };
+        let tried = ranked.iter().copied().take(wanted * CANDIDATES_PER_FINALIST).collect();
+        let candidates = self.in_turn(tried, baseline_number);
+        for (at, number) in candidates.iter().copied().enumerate() {
+            if confirmed >= wanted || self.ending.is_early() {
+                break;
+            }
+            if number == baseline_number {
+                continue;
+            }
+            let fits = match confirmed > own {
+                true => self.wall.fits_finalist(),
+                false => self.wall.fits_first_finalist(),
+            };
+            if !fits {
+                self.left_out = (wanted - confirmed).min(candidates.len() - at).saturating_sub(known);
+                break;
+            }
+            self.observer.observe(&Event::Confirming { finalist: confirmed - own + 1, of: wanted - own });
+            if self.confirm_one(number, &baseline, noise_floor)? {
+                confirmed += 1;
+            }
+        }
+        if confirmed > own && self.left_out == 0 {
+            confirmed += self.confirm_specialists(&ranked, &baseline, noise_floor)?;
+        }
+        if self.ending.at_once && !self.ending.stop.is_some_and(StopReason::is_early) {
+            self.left_out = wanted.saturating_sub(confirmed + known);
+        }
+        // For the reason above: without a finalist, the board stays as it is.
+        Ok(if self.left_out > 0 && confirmed == own { 0 } else { confirmed })
+    }
+
+    /// The candidates in the order in which they are confirmed, best first. With a wall budget, finalists that an
+    /// earlier run confirmed go last, so that a resumed study confirms the others.
+    fn in_turn(&self, mut ranked: Vec<u64>, baseline: u64) -> Vec<u64> {
+        let finalists = ranked.len().min(self.options.finalists);
+        if self.wall.left().is_some() {
+            ranked[..finalists].sort_by_key(|number| self.is_confirmed(*number, baseline));
+        }
+        ranked
+    }
+
+    /// Whether a run of this study has confirmed it against this baseline.
+    pub(super) fn is_confirmed(&self, number: u64, baseline: u64) -> bool {
+        let mut confirmations = self.study.history.confirmations.iter();
+        confirmations.any(|one| one.number == number && one.baseline == baseline && one.evaluation.may_rank())
+    }
+
+    /// Evaluations with a time that can rank, best first, one for each machine code. Those that lost a race have met
+    /// few questions; as finalists they meet all of them.
+    pub(super) fn ranked(&self) -> Vec<u64> {
+        let passing = |one: &&Evaluation| one.is_timed() && one.duplicate_of.is_none();
+        let mut ranked: Vec<(f64, u64)> = self
+            .study
+            .history
+            .evaluations
+            .iter()
+            .filter(passing)
+            .filter_map(|one| Some((one.objective_ns?, one.number)))
+            .collect();
+        // Ties go to the lower number, so that a replay ranks in the same order.
+        ranked.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        ranked.into_iter().map(|(_, number)| number).collect()
+    }
+
+    /// The default configuration if it may be confirmed, else the first that passed.
+    fn baseline(&self, ranked: &[u64]) -> Option<u64> {
+        let evaluations = &self.study.history.evaluations;
+        let default = evaluations.iter().find(|one| one.is_default() && one.is_timed());
+        default.map(|one| one.number).or_else(|| ranked.iter().min().copied())
+    }
+
+    /// Builds a variant of the search once more; `None` where that is not possible any more.
+    pub(super) fn rebuilt(
+        &mut self,
+        number: u64,
+        order: Option<DeepOrder>,
+    ) -> Result<Option<Rebuilt<R>>, EngineError> {
+        let Some(position) = self.ledger.index.get(&number).copied() else { return Ok(None) };
+        let screened = self.study.history.evaluations[position].clone();
+        let configuration = screened.configuration.clone();
+        let Some(genome) = self.space.genome(&configuration) else { return Ok(None) };
+        let mut variant = Variant::new(number, genome, configuration, &screened.origin, false);
+        if variant.prepare(self.recipe).is_err() {
+            return Ok(None);
+        }
+        let Some((prepared, _)) = &variant.prepared else { return Ok(None) };
+        if has_changed(&variant, &screened) {
+            let message = format!(
+                "`{}` is not confirmed: a file that it includes has changed since it was screened",
+                variant.configuration
+            );
+            self.notice(message)?;
+            return Ok(None);
+        }
+        let Some(answer) = self.compile_again(number, prepared)? else { return Ok(None) };
+        if let Some(verdict) = answer.as_ref().err().filter(|verdict| verdict.is_trouble()) {
+            self.not_confirmed(&variant.configuration, verdict)?;
+            return Ok(None);
+        }
+        // Its own hash and never a twin's, because this compilation was ordered for this variant.
+        let variant_hash = variant.configuration.hash();
+        let job = variant.job(self.recipe, &answer, &variant_hash, order);
+        Ok(job.ok().map(|job| Rebuilt { variant, screened, job }))
+    }
+
+    /// Evaluates again at full depth; `None` when interrupted or when the device is lost.
+    fn deep(&mut self, number: u64) -> Result<Option<Deep<R>>, EngineError> {
+        let began = self.wall.elapsed();
+        let order = DeepOrder::after(self.clock.search());
+        let Some(rebuilt) = self.rebuilt(number, Some(order))? else { return Ok(None) };
+        let Rebuilt { mut variant, screened, mut job } = rebuilt;
+        if let Some(instrumented) = variant.instrumented(self.recipe) {
+            let Some(answer) = self.compile_again(number, &instrumented)? else { return Ok(None) };
+            self.recipe.add_instrumented(&mut job, &answer);
+        }
+        // The compile time of the search is kept, because this time the cache has answered.
+        variant.build.compile_ms = screened.compile_ms;
+        let Some(result) = self.judge_again(number, &job)? else { return Ok(None) };
+        if result.verdict.is_trouble() {
+            self.not_confirmed(&variant.configuration, &result.verdict)?;
+            return Ok(None);
+        }
+        let attributes = result.attributes.clone();
+        let mut evaluation = variant.judged(result);
+        // It is not a new evaluation, so it stays in the generation in which the search found it.
+        evaluation.generation = screened.generation;
+        let work = variant.prepared.as_ref().map(|(own, _)| self.recipe.work(own)).unwrap_or_default();
+        let toolchain = variant.build.toolchain;
+        self.wall.costs.note_deep(self.wall.elapsed().saturating_sub(began));
+        Ok(Some(Deep { job, evaluation, attributes, work, toolchain }))
+    }
+
+    /// Compiles outside the search, once more where the machine may be at fault.
+    fn compile_again(
+        &mut self,
+        ticket: u64,
+        prepared: &R::Prepared,
+    ) -> Result<Option<CompileAnswer<R::Binary>>, EngineError> {
+        let Some(answer) = self.compile_now(ticket, prepared)? else { return Ok(None) };
+        let verdict = answer.as_ref().err();
+        match verdict.is_some_and(|one| weigh(None, one) == Weight::Again) {
+            true => self.compile_now(ticket, prepared),
+            false => Ok(Some(answer)),
+        }
+    }
+
+    /// Judges at full depth, once more where the machine may be at fault. `None` when the user wants out, or when
+    /// the device is lost.
+    fn judge_again(&mut self, number: u64, job: &R::Job) -> Result<Option<Judgement>, EngineError> {
+        for is_last in [false, true] {
+            let standing = self.standing.clone();
+            self.lane.send(Task::Evaluate { number, job: Box::new(job.clone()), standing });
+            let Some(LaneAnswer::Evaluated { result, .. }) = self.lane_answer()? else { return Ok(None) };
+            if result.lost {
+                self.ending.stop = Some(StopReason::DeviceLost);
+                return Ok(None);
+            }
+            if is_last || weigh(None, &result.verdict) != Weight::Again {
+                return Ok(Some(*result));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Says that a finalist is left out because evo or the machine failed, which says nothing about it.
+    fn not_confirmed(&mut self, configuration: &Configuration, trouble: &Verdict) -> Result<(), EngineError> {
+        let why = trouble.message.lines().next().unwrap_or_default();
+        self.notice(format!("`{configuration}` is not confirmed: {why}; `--resume` confirms again"))
+    }
+
+    /// Compiles outside the search; the cache answers at once for what was compiled before.
+    fn compile_now(
+        &mut self,
+        ticket: u64,
+        prepared: &R::Prepared,
+    ) -> Result<Option<CompileAnswer<R::Binary>>, EngineError> {
+        self.compilers.submit(ticket, prepared);
+        loop {
+            let Some(message) = self.next_message()? else { return Ok(None) };
+            match message {
+                Message::Compiled(own, outcome) if own == ticket => return Ok(Some(outcome)),
+                // One interrupt is enough to leave here, because nothing is on the device.
+                Message::Interrupt(count) => {
+                    self.interrupted(count);
+                    return Ok(None);
+                }
+                // Late answers to the search.
+                Message::Compiled(..) | Message::Lane(_) => {}
+            }
+        }
+    }
+
+    /// The lane's answer to the only task it has; `None` when the run has to end at once.
+    pub(super) fn lane_answer(&mut self) -> Result<Option<LaneAnswer>, EngineError> {
+        loop {
+            let Some(message) = self.next_message()? else { return Ok(None) };
+            match message {
+                Message::Lane(answer) => return Ok(Some(*answer)),
+                // The first interrupt lets the task on the device finish, as in the search.
+                Message::Interrupt(count) => {
+                    self.interrupted(count);
+                    if self.ending.at_once {
+                        return Ok(None);
+                    }
+                }
+                Message::Compiled(..) => {}
+            }
+        }
+    }
+
+    /// The largest A/A difference over the timed problems.
+    fn noise_floor(&mut self, baseline: &Deep<R>) -> Result<Option<f64>, EngineError> {
+        let problems = baseline.work.len();
+        if self.ending.is_early() || problems == 0 {
+            return Ok(None);
+        }
+        let began = self.wall.elapsed();
+        self.lane.send(Task::NoiseFloor { job: Box::new(baseline.job.clone()), problems });
+        match self.lane_answer()? {
+            // The largest, so that no difference counts that could be noise on one of the problems.
+            Some(LaneAnswer::NoiseFloor(Ok(floor))) => {
+                self.wall.costs.note_floor(self.wall.elapsed().saturating_sub(began), problems);
+                Ok(Some(floor))
+            }
+            Some(LaneAnswer::NoiseFloor(Err(message))) => {
+                // A comparison without a floor still has its interval, so the confirmation goes on.
+                self.notice(format!("no noise floor: {message}"))?;
+                Ok(None)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Lets fresh processes open while a candidate meets its gates.
+    fn expect_pairs(&mut self) -> Result<(), EngineError> {
+        self.lane.send(Task::ExpectPairs);
+        self.lane_answer().map(|_| ())
+    }
+
+    /// Deep evaluation and paired comparison of one candidate; whether it is confirmed.
+    pub(super) fn confirm_one(
+        &mut self,
+        number: u64,
+        baseline: &Deep<R>,
+        floor: Option<f64>,
+    ) -> Result<bool, EngineError> {
+        let mut own = if number == baseline.evaluation.number {
+            None
+        } else {
+            self.expect_pairs()?;
+            Some(self.deep(number)?)
+        };
+        if let Some(Some(deep)) = &mut own {
+            self.sanitize_finalist(deep, false)?;
+        }
+        let finalist = match &own {
+            None => baseline,
+            Some(Some(deep)) => deep,
+            Some(None) => return Ok(false),
+        };
+        let is_good = finalist.evaluation.may_rank();
+        let passed = is_good && self.has_answer(&finalist.evaluation)?;
+        // The baseline has no rival, and a variant that failed a gate has no time worth comparing.
+        let pairs = match (&own, passed) {
+            (Some(_), true) => self.pairs(baseline, finalist, floor)?,
+            _ => Vec::new(),
+        };
+        if !is_good {
+            self.notice(format!(
+                "finalist `{}` does not pass at full depth: {} {}",
+                finalist.evaluation.configuration,
+                finalist.evaluation.verdict.label(),
+                finalist.evaluation.verdict.message
+            ))?;
+        }
+        // An interrupted comparison lacks problems and must not be published as a confirmation.
+        if self.ending.is_early() {
+            return Ok(false);
+        }
+        let confirmation = self.confirmation(finalist, baseline.evaluation.number, pairs, floor);
+        // Also for a finalist that failed: the journal keeps the gate that refused it.
+        self.study.confirm(confirmation)?;
+        Ok(passed)
+    }
+
+    fn confirmation(
+        &self,
+        finalist: &Deep<R>,
+        baseline: u64,
+        pairs: Vec<PairedProblem>,
+        noise_floor: Option<f64>,
+    ) -> Confirmation {
+        let number = finalist.evaluation.number;
+        let screened =
+            self.ledger.index.get(&number).map(|position| &self.study.history.evaluations[*position]);
+        Confirmation {
+            number,
+            baseline,
+            evaluation: finalist.evaluation.clone(),
+            pairs,
+            work: finalist.work.clone(),
+            attributes: finalist.attributes.clone(),
+            toolchain: finalist.toolchain.clone(),
+            noise_floor,
+            screened_ns: screened.and_then(|one| one.objective_ns),
+            at: now(),
+            at_ms: None,
+        }
+    }
+
+    /// The paired comparison on every timed problem, repeated where the baseline drifts by more than the noise; of several
+    /// attempts at a problem the one whose baseline drifted least counts.
+    fn pairs(
+        &mut self,
+        baseline: &Deep<R>,
+        finalist: &Deep<R>,
+        floor: Option<f64>,
+    ) -> Result<Vec<PairedProblem>, EngineError> {
+        let noise_floor = floor.unwrap_or(0.0);
+        let most = noise_floor.max(DRIFT_MAX);
+        let drift = |pair: &PairedProblem| pair.baseline_drift.unwrap_or(0.0);
+        let mut best: BTreeMap<usize, PairedProblem> = BTreeMap::new();
+        let mut problems: Vec<usize> = (0..finalist.work.len()).collect();
+        for _ in 0..PAIR_ATTEMPTS {
+            if problems.is_empty() || self.ending.is_early() {
+                break;
+            }
+            let (began, within) = (self.wall.elapsed(), self.wall.left());
+            // Every comparison is made once; only a repetition needs room.
+            if !best.is_empty() && !self.wall.fits_pairs(problems.len(), within) {
+                break;
+            }
+            let (baseline, finalist) = (baseline.job.clone(), finalist.job.clone());
+            let rivals = Rivals { baseline, finalist, problems: problems.clone(), noise_floor, within };
+            self.lane.send(Task::Pair(Box::new(rivals)));
+            let Some(LaneAnswer::Paired(answers)) = self.lane_answer()? else { break };
+            let rounds = answers.iter().flatten().map(|pair| pair.processes).max().unwrap_or(1);
+            self.wall.costs.note_pairs(self.wall.elapsed().saturating_sub(began), rounds, answers.len());
+            for (problem, answer) in std::mem::take(&mut problems).into_iter().zip(answers) {
+                match answer {
+                    Ok(pair) => {
+                        if drift(&pair) > most {
+                            problems.push(problem);
+                        }
+                        if best.get(&problem).is_none_or(|best| drift(&pair) < drift(best)) {
+                            best.insert(problem, pair);
+                        }
+                    }
+                    // An attempt that fails after a good one takes nothing away from that one.
+                    Err(_) if best.contains_key(&problem) => {}
+                    Err(message) => self.notice(format!("no paired comparison: {message}"))?,
+                }
+            }
+        }
+        Ok(best.into_values().collect())
+    }
+
+    /// Tells observers and the journal something that a person should know.
+    pub(super) fn notice(&mut self, message: String) -> Result<(), EngineError> {
+        self.study.note(message.clone())?;
+        self.observer.observe(&Event::Notice { message });
+        Ok(())
+    }
+}

@@ -1,0 +1,527 @@
+//! Compilers, a device and a recipe that cost nothing, for tests of the engine.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use evo_protocol::binary::EntryResources;
+use evo_protocol::device::Telemetry;
+use evo_protocol::facts::Facts;
+use evo_protocol::leaderboard::{PairedDecision, PairedProblem};
+use evo_protocol::measurement::{StopRule, TimingMode};
+use evo_protocol::verdict::{Cause, Gate, GateReport, GateState, Verdict, VerdictKind};
+use evo_search::registry::{StrategyOptions, create};
+use evo_search::strategy::Strategy;
+use evo_space::genome::{Configuration, ContentHash};
+use evo_space::space::SearchSpace;
+
+use super::error::EngineError;
+use super::fake_sanitizer::{FakeSanitizer, PlayedSanitizer};
+use super::options::{Options, RunSummary, SanitizePlan};
+use super::ports::{
+    BuildRecord, Compilers, Evaluate, Identity, Inbox, JobOrder, Message, PairAnswer, Recipe, Refused, Rivals,
+};
+use super::run::{Engine, Parts};
+use evo_journal::budget::Budget;
+use evo_journal::clock::CommandClock;
+use evo_journal::conditions::Conditions;
+use evo_journal::example::header;
+use evo_journal::own_folder::OwnFolder;
+use evo_journal::record::{JournalRecord, ProblemWork, StudyHeader};
+use evo_report::event::{Event, Observer};
+use evo_report::study::{EarlierLimits, EarlierResults, Study, StudyError, StudyRequest};
+use evo_supervise::job::{Judgement, Standing, example};
+
+/// `A` and `B` change the source; `DEAD` changes nothing; `LATE` changes the source, not the machine
+/// code; `GRID` changes the plan only. `A = 7` is refused, `A = 8` cannot
+/// be rendered for reasons of the machine, `A = 6` does not compile; else it takes 10 + `A` registers.
+pub(super) struct FakeRecipe {
+    conditions: Option<ContentHash>,
+}
+
+fn int(configuration: &Configuration, name: &str) -> i64 {
+    configuration.get(name).and_then(|value| value.as_int()).unwrap_or(0)
+}
+
+/// What a configuration comes to: `code A B // LATE` and a grid.
+pub(super) struct FakePrepared {
+    source: String,
+    grid: i64,
+}
+
+/// The code without what compiling removes.
+#[derive(Clone)]
+pub(super) struct FakeBinary {
+    code: String,
+}
+
+/// What the fake device is handed.
+#[derive(Clone)]
+pub(super) struct FakeJob {
+    pub label: String,
+    pub deep: bool,
+}
+
+impl Recipe for FakeRecipe {
+    type Prepared = FakePrepared;
+    type Binary = FakeBinary;
+    type Job = FakeJob;
+
+    fn prepare(&self, configuration: &Configuration) -> Result<FakePrepared, Refused> {
+        let [a, b, late, grid] = ["A", "B", "LATE", "GRID"].map(|name| int(configuration, name));
+        if a == 7 {
+            let verdict = Box::new(Verdict::new(VerdictKind::StaticReject, "A is 7").with_cause("seven"));
+            return Err(Refused { gate: Gate::StaticLimits, verdict });
+        }
+        if a == 8 {
+            let verdict = Verdict::new(VerdictKind::HarnessError, "it cannot be rendered here");
+            return Err(Refused { gate: Gate::StaticLimits, verdict: Box::new(verdict) });
+        }
+        Ok(FakePrepared { source: format!("code {a} {b} // {late}"), grid })
+    }
+
+    fn identity(&self, prepared: &FakePrepared) -> Identity {
+        let source = ContentHash::of(prepared.source.as_bytes());
+        let (plan, conditions) = (ContentHash::of(&prepared.grid.to_le_bytes()), self.conditions.clone());
+        Identity { text: Some(source.clone()), source, plan, conditions }
+    }
+
+    fn record(&self, _prepared: &FakePrepared, binary: &FakeBinary) -> BuildRecord {
+        let a = binary.code.split(' ').nth(1).and_then(|text| text.parse().ok()).unwrap_or(0u32);
+        let resources = EntryResources { registers: Some(10 + a), ..Default::default() };
+        let code = ContentHash::of(binary.code.as_bytes());
+        BuildRecord {
+            compile_ms: 1.0,
+            resources: vec![resources],
+            binary_hash: Some(code.clone()),
+            code_hash: Some(code),
+            facts: Some(Facts { registers: Some(f64::from(10 + a)), ..Facts::default() }),
+            toolchain: "fake 1".into(),
+        }
+    }
+
+    fn job(
+        &self,
+        _prepared: &FakePrepared,
+        _binary: &FakeBinary,
+        order: JobOrder,
+    ) -> Result<FakeJob, Refused> {
+        Ok(FakeJob { label: order.label, deep: order.deep.is_some() })
+    }
+
+    fn work(&self, _prepared: &FakePrepared) -> Vec<ProblemWork> {
+        vec![ProblemWork {
+            problem: "p".into(),
+            sizes: BTreeMap::new(),
+            weight: 1.0,
+            flops: None,
+            bytes: None,
+            half: false,
+            launches: Vec::new(),
+        }]
+    }
+}
+
+/// Answers at once, except for `A = 99`, which compiles for ever.
+pub(super) struct FakeCompilers {
+    sender: Sender<Message<FakeBinary>>,
+    log: Arc<Mutex<Log>>,
+    compiling: usize,
+    trouble: Option<CompileTrouble>,
+    idle: bool,
+}
+
+/// What goes wrong with a source that the compilers are given for the n-th time in this run, from 1.
+pub(super) type CompileTrouble = Arc<dyn Fn(&str, usize) -> Option<Verdict> + Send + Sync>;
+
+/// What fakes saw.
+#[derive(Default, Debug)]
+pub(super) struct Log {
+    pub compiled: Vec<u64>,
+    pub sources: Vec<String>,
+    /// How many sources were compiling at each cancellation.
+    pub cancelled: Vec<usize>,
+    pub evaluated: Vec<String>,
+    pub deep: Vec<String>,
+    /// Paired comparisons made.
+    pub paired: usize,
+    /// How long each of them could take.
+    pub within: Vec<Option<Duration>>,
+    /// The baseline's drifts in the comparisons to come; none after the last.
+    pub drifts: VecDeque<f64>,
+    /// Labels of what the sanitizer looked at.
+    pub sanitized: Vec<String>,
+}
+
+impl Compilers<FakePrepared> for FakeCompilers {
+    fn submit(&mut self, ticket: u64, prepared: &FakePrepared) {
+        let source = &prepared.source;
+        let mut log = self.log.lock().unwrap();
+        log.compiled.push(ticket);
+        log.sources.push(source.clone());
+        let tries = log.sources.iter().filter(|own| *own == source).count();
+        drop(log);
+        if let Some(verdict) = self.trouble.as_ref().and_then(|trouble| trouble(source, tries)) {
+            let _ = self.sender.send(Message::Compiled(ticket, Err(Box::new(verdict))));
+            return;
+        }
+        if source.starts_with("code 99 ") {
+            self.compiling += 1;
+            return;
+        }
+        let answer = if source.starts_with("code 6") {
+            Err(Box::new(Verdict::new(VerdictKind::CompileError, "six")))
+        } else if source.starts_with("code 9") {
+            Err(Box::new(Verdict::new(VerdictKind::HarnessError, "no room").with_cause(Cause::Cache)))
+        } else {
+            Ok(FakeBinary { code: source.split(" // ").next().unwrap().to_string() })
+        };
+        let _ = self.sender.send(Message::Compiled(ticket, answer));
+    }
+
+    fn cancel(&mut self) {
+        self.log.lock().unwrap().cancelled.push(std::mem::take(&mut self.compiling));
+    }
+
+    fn jobs(&self) -> usize {
+        if self.idle { 12 } else { 2 }
+    }
+
+    fn disturb_timing(&self) -> bool {
+        !self.idle
+    }
+
+    fn busy_seconds(&self) -> f64 {
+        0.0
+    }
+}
+
+/// What the fake device does with a job: the label and whether it is deep decide.
+pub(super) type Script = Arc<dyn Fn(&FakeJob) -> Judgement + Send + Sync>;
+
+pub(super) struct FakeDevice {
+    script: Script,
+    log: Arc<Mutex<Log>>,
+    played: Option<PlayedTime>,
+}
+
+/// A clock that moves only when the device is at work. Scripts move it for evaluations.
+#[derive(Clone)]
+pub(super) struct PlayedTime {
+    pub milliseconds: Arc<AtomicU64>,
+    /// What a comparison and a noise floor take.
+    pub pair_ms: u64,
+    pub floor_ms: u64,
+}
+
+impl PlayedTime {
+    pub(super) fn pass(&self, milliseconds: u64) {
+        self.milliseconds.fetch_add(milliseconds, Ordering::Relaxed);
+    }
+
+    /// Milliseconds since the command began.
+    pub(super) fn now(&self) -> u64 {
+        self.milliseconds.load(Ordering::Relaxed)
+    }
+}
+
+impl Evaluate<FakeJob> for FakeDevice {
+    fn evaluate(&mut self, job: &FakeJob, _standing: &Standing) -> Judgement {
+        let mut log = self.log.lock().unwrap();
+        if job.deep {
+            log.deep.push(job.label.clone())
+        } else {
+            log.evaluated.push(job.label.clone())
+        };
+        drop(log);
+        (self.script)(job)
+    }
+
+    fn pair(&mut self, rivals: &Rivals<FakeJob>) -> Vec<PairAnswer> {
+        let [baseline_ns, finalist_ns] = [&rivals.baseline, &rivals.finalist].map(objective_of);
+        let ratio = finalist_ns / baseline_ns;
+        let mut log = self.log.lock().unwrap();
+        log.paired += 1;
+        log.within.push(rivals.within);
+        self.played.iter().for_each(|played| played.pass(played.pair_ms));
+        let mut pair = || {
+            Ok(PairedProblem {
+                problem: "p".into(),
+                ratio,
+                ratio_low: ratio,
+                ratio_high: ratio,
+                processes: 3,
+                pairs: 12,
+                decision: if ratio < 1.0 { PairedDecision::Faster } else { PairedDecision::Same },
+                baseline_ns,
+                finalist_ns,
+                baseline_drift: log.drifts.pop_front(),
+            })
+        };
+        rivals.problems.iter().map(|_| pair()).collect()
+    }
+
+    fn noise_floor(&mut self, _job: &FakeJob, _problems: usize) -> Result<f64, String> {
+        self.played.iter().for_each(|played| played.pass(played.floor_ms));
+        Ok(0.01)
+    }
+
+    /// Every evaluation heats it by a degree.
+    fn telemetry(&mut self) -> Option<Telemetry> {
+        let evaluated = self.log.lock().unwrap().evaluated.len() as u32;
+        Some(Telemetry { temperature_c: Some(30 + evaluated), ..Telemetry::default() })
+    }
+}
+
+/// 1000 + 10·A + B nanoseconds, from the label.
+pub(super) fn objective_of(job: &FakeJob) -> f64 {
+    let value = |name: &str| {
+        let pair = job.label.split(' ').find_map(|pair| pair.strip_prefix(&format!("{name}=")));
+        pair.and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0)
+    };
+    1000.0 + 10.0 * value("A") + value("B")
+}
+
+/// A result with this verdict.
+pub(super) fn lane_result(job: &FakeJob, kind: VerdictKind) -> Judgement {
+    let passed = kind == VerdictKind::Pass;
+    let time = objective_of(job);
+    let report = |gate: &Gate| GateReport {
+        state: if passed { GateState::Pass } else { GateState::Fail },
+        cases: 1,
+        ..GateReport::not_run(*gate, "")
+    };
+    let gates =
+        [Gate::Launch, Gate::TinyShapes, Gate::FullShapes, Gate::Repeatability, Gate::Timing, Gate::Honesty];
+    let measurement = example::measurement("p", TimingMode::Hot, time, StopRule::Interval);
+    Judgement {
+        verdict: Verdict::new(kind, ""),
+        gates: gates.iter().map(report).collect(),
+        measurements: if passed { vec![measurement] } else { Vec::new() },
+        objective_ns: passed.then_some(time),
+        attributes: Vec::new(),
+        recovery: None,
+        device_ms: 1.0,
+        lost: false,
+    }
+}
+
+/// Everything passes.
+pub(super) fn all_pass() -> Script {
+    Arc::new(|job| lane_result(job, VerdictKind::Pass))
+}
+
+/// Keeps events as text, and checks at each verdict that the journal has it.
+#[derive(Default)]
+pub(super) struct Watcher {
+    pub events: Vec<String>,
+    journal: PathBuf,
+}
+
+impl Observer for Watcher {
+    fn observe(&mut self, event: &Event) {
+        if let Event::Finished { evaluation, .. } | Event::NotFinal { evaluation } = event {
+            let journal = evo_journal::reader::read(&self.journal).unwrap();
+            let last = journal.records.last().unwrap();
+            let (JournalRecord::Evaluation(one) | JournalRecord::NotFinal(one)) = last else {
+                panic!("told of {evaluation:?} after {last:?}");
+            };
+            assert_eq!(one.number, evaluation.number, "told before it was in the journal");
+        }
+        self.events.push(format!("{event:?}"));
+    }
+}
+
+/// A study in a temporary folder that can be run again and again.
+pub(super) struct TestStudy {
+    pub out: tempfile::TempDir,
+    pub space: SearchSpace,
+    pub strategy: &'static str,
+    pub options: Options,
+    /// How the baseline drifts in the first comparisons.
+    pub drifts: Vec<f64>,
+    /// What goes wrong with the compilers.
+    pub trouble: Option<CompileTrouble>,
+    /// Whether there are more compilers than the run needs, which disturb nothing.
+    pub idle_compilers: bool,
+    /// What decides verdicts beside the variants.
+    pub conditions: Conditions,
+    /// The name of the study in `out`.
+    pub name: String,
+    /// The clock, where it is not the real one.
+    pub played: Option<PlayedTime>,
+    pub sanitizer: Option<FakeSanitizer>,
+}
+
+/// The result of one run.
+pub(super) struct Ran {
+    pub summary: RunSummary,
+    pub log: Log,
+    pub events: Vec<String>,
+}
+
+impl TestStudy {
+    pub(super) fn new(space: &str) -> TestStudy {
+        let space = SearchSpace::parse(space).unwrap();
+        let valid = space.count();
+        let options = Options {
+            budget: Budget::default(),
+            clock: CommandClock::start(),
+            population: NonZeroU32::new(4).expect("is not 0"),
+            finalists: 0,
+            valid,
+            run_all: false,
+            remeasure: false,
+            sanitize: SanitizePlan::default(),
+        };
+        let (out, drifts) = (tempfile::tempdir().unwrap(), Vec::new());
+        let (name, conditions) = ("s".to_string(), Conditions::default());
+        let (trouble, played, sanitizer) = (None, None, None);
+        TestStudy {
+            out,
+            space,
+            strategy: "exhaustive",
+            options,
+            drifts,
+            trouble,
+            idle_compilers: false,
+            conditions,
+            name,
+            played,
+            sanitizer,
+        }
+    }
+
+    /// Plays the time: a comparison takes `pair_ms` and a noise floor `floor_ms`.
+    pub(super) fn play_time(&mut self, pair_ms: u64, floor_ms: u64) -> PlayedTime {
+        let played = PlayedTime { milliseconds: Arc::default(), pair_ms, floor_ms };
+        self.options.clock = CommandClock::scripted(&played.milliseconds);
+        self.played = Some(played.clone());
+        played
+    }
+
+    pub(super) fn journal(&self) -> PathBuf {
+        self.out.path().join(&self.name).join("journal.jsonl")
+    }
+
+    pub(super) fn folder(&self) -> OwnFolder {
+        OwnFolder::open(&self.out.path().join(&self.name)).unwrap()
+    }
+
+    pub(super) fn open(&self) -> Study {
+        self.try_open().unwrap()
+    }
+
+    /// What a run of it writes first.
+    fn header(&self) -> StudyHeader {
+        let texts = self
+            .space
+            .parameters()
+            .iter()
+            .map(|one| format!("{} {:?} {}", one.name, one.values, one.default));
+        let text: Vec<String> = texts.collect();
+        let space_hash = ContentHash::of(text.join("\n").as_bytes());
+        let demands_sanitizer = self.options.sanitize.demanded;
+        StudyHeader { space_hash, conditions: Some(self.conditions.clone()), demands_sanitizer, ..header() }
+    }
+
+    /// The same where the study may not open.
+    pub(super) fn try_open(&self) -> Result<Study, EngineError> {
+        let name = Some(self.name.as_str());
+        let request = StudyRequest { out: self.out.path(), name, default_name: "s", resume: true };
+        Study::open(&request, self.header(), self.options.clock.clone()).map_err(|error| match error {
+            StudyError::Journal(error) => error.into(),
+            other => panic!("{other}"),
+        })
+    }
+
+    pub(super) fn run(&self, script: Script) -> Ran {
+        self.run_with(|_| script)
+    }
+
+    /// `script` is made with the inbox's sender, to play the user.
+    pub(super) fn run_with(&self, script: impl FnOnce(Sender<Message<FakeBinary>>) -> Script) -> Ran {
+        self.try_run_with(script).unwrap()
+    }
+
+    /// The same where the engine may stop with an error.
+    pub(super) fn try_run_with<F>(&self, script: F) -> Result<Ran, EngineError>
+    where
+        F: FnOnce(Sender<Message<FakeBinary>>) -> Script,
+    {
+        let strategy = create(self.strategy, &self.space, StrategyOptions { seed: 1, population: 4 });
+        self.run_strategy(strategy.unwrap(), script)
+    }
+
+    /// The same where the study may not open either.
+    pub(super) fn try_to_run<F>(&self, script: F) -> Result<Ran, EngineError>
+    where
+        F: FnOnce(Sender<Message<FakeBinary>>) -> Script,
+    {
+        let strategy = create(self.strategy, &self.space, StrategyOptions { seed: 1, population: 4 });
+        self.run_in(&mut self.try_open()?, strategy.unwrap(), script)
+    }
+
+    /// The same with a strategy that is not registered.
+    pub(super) fn run_strategy(
+        &self,
+        strategy: Box<dyn Strategy + '_>,
+        script: impl FnOnce(Sender<Message<FakeBinary>>) -> Script,
+    ) -> Result<Ran, EngineError> {
+        self.run_in(&mut self.open(), strategy, script)
+    }
+
+    fn run_in(
+        &self,
+        study: &mut Study,
+        strategy: Box<dyn Strategy + '_>,
+        script: impl FnOnce(Sender<Message<FakeBinary>>) -> Script,
+    ) -> Result<Ran, EngineError> {
+        let log = Log { drifts: self.drifts.clone().into(), ..Log::default() };
+        let log = Arc::new(Mutex::new(log));
+        let inbox = Inbox::new();
+        let script = script(inbox.sender());
+        let earlier = EarlierResults::beside(study.out(), study.header(), EarlierLimits::default());
+        let mut watcher = Watcher { journal: self.journal(), events: Vec::new() };
+        let parts = Parts {
+            study,
+            space: &self.space,
+            strategy,
+            recipe: &FakeRecipe { conditions: Some(self.conditions.hash()) },
+            compilers: Box::new(FakeCompilers {
+                sender: inbox.sender(),
+                log: Arc::clone(&log),
+                compiling: 0,
+                trouble: self.trouble.clone(),
+                idle: self.idle_compilers,
+            }),
+            device: Box::new(FakeDevice { script, log: Arc::clone(&log), played: self.played.clone() }),
+            sanitizer: Box::new(PlayedSanitizer { answers: self.sanitizer.clone(), log: Arc::clone(&log) }),
+            observer: &mut watcher,
+            inbox,
+            earlier,
+        };
+        let summary = Engine::new(parts, self.options.clone())?.run()?;
+        let log = std::mem::take(&mut *log.lock().unwrap());
+        Ok(Ran { summary, log, events: watcher.events })
+    }
+
+    /// Configuration to verdict, from the journal.
+    pub(super) fn verdicts(&self) -> BTreeMap<String, String> {
+        verdicts_in(&self.journal())
+    }
+}
+
+pub(super) fn verdicts_in(journal: &Path) -> BTreeMap<String, String> {
+    let journal = evo_journal::reader::read(journal).unwrap();
+    let history = evo_journal::replay::History::replay(journal);
+    let pair =
+        |one: &evo_protocol::evaluation::Evaluation| (one.configuration.to_string(), one.verdict.label());
+    let map: BTreeMap<_, _> = history.evaluations.iter().map(pair).collect();
+    assert_eq!(map.len(), history.evaluations.len(), "a configuration was evaluated twice");
+    map
+}

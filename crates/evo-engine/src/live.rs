@@ -1,0 +1,206 @@
+//! The real compilers and the real device behind the engine's ports.
+
+use std::time::{Duration, Instant};
+
+use evo_protocol::device::{DeviceKind, Telemetry};
+use evo_protocol::leaderboard::{PairedDecision, PairedProblem};
+use evo_protocol::worker::PairedTimes;
+
+use super::ports::{Compilers, Evaluate, PairAnswer, Rivals};
+use super::recipe::PreparedKernel;
+use evo_compile::farm::CompileFarm;
+use evo_supervise::job::{Job, Judgement, Standing};
+use evo_supervise::lane::Lane;
+use evo_timing::paired::{self, PairedComparison};
+use evo_timing::stats::median;
+
+/// Fresh processes of a paired comparison whose interval decides at once: one may be lucky.
+const PROCESSES_MIN: usize = 2;
+
+/// Fresh processes of one that is not decided yet, on any machine.
+const PROCESSES: usize = 3;
+
+/// Blocks A B B A in each of them.
+const BLOCKS: u32 = 4;
+
+/// An inconclusive comparison is extended up to this many processes, while it has taken less than
+/// `EXTENDED_WITHIN`: on a GPU always, on a slow host never.
+const PROCESSES_MAX: usize = 9;
+const EXTENDED_WITHIN: Duration = Duration::from_secs(3);
+
+impl Compilers<PreparedKernel> for CompileFarm {
+    fn submit(&mut self, ticket: u64, prepared: &PreparedKernel) {
+        CompileFarm::submit(self, ticket, prepared.source.clone());
+    }
+
+    fn cancel(&mut self) {
+        CompileFarm::cancel(self);
+    }
+
+    fn jobs(&self) -> usize {
+        CompileFarm::jobs(self)
+    }
+
+    fn busy_seconds(&self) -> f64 {
+        CompileFarm::busy_seconds(self)
+    }
+
+    fn disturb_timing(&self) -> bool {
+        CompileFarm::kind(self) == DeviceKind::Host
+    }
+}
+
+impl Evaluate<Job> for Lane {
+    fn evaluate(&mut self, job: &Job, standing: &Standing) -> Judgement {
+        Lane::evaluate(self, job, standing)
+    }
+
+    fn expect_pairs(&mut self) {
+        Lane::expect_pairs(self);
+    }
+
+    fn pair(&mut self, rivals: &Rivals<Job>) -> Vec<PairAnswer> {
+        let (began, mut rounds) = (Instant::now(), 0);
+        let mut matches: Vec<Match> = rivals.problems.iter().map(|problem| Match::at(*problem)).collect();
+        loop {
+            // Each process compares the rivals on every problem that is open, because starting one costs more than
+            // the comparison itself.
+            let open: Vec<usize> =
+                matches.iter().filter(|own| own.answer.is_none()).map(|own| own.problem).collect();
+            if open.is_empty() {
+                return matches.into_iter().filter_map(|own| own.answer).collect();
+            }
+            match Lane::pair(self, &rivals.baseline, &rivals.finalist, &open, BLOCKS) {
+                Ok(times) => {
+                    rounds += 1;
+                    let taken = began.elapsed();
+                    let room = Room {
+                        extends: taken < EXTENDED_WITHIN,
+                        has_more: has_room(taken, rounds, rivals.within),
+                    };
+                    let waiting = matches.iter_mut().filter(|own| own.answer.is_none());
+                    waiting.zip(times).for_each(|(own, times)| own.add(rivals, times, room));
+                }
+                Err(error) => {
+                    let message = error.to_string();
+                    let waiting = matches.iter_mut().filter(|own| own.answer.is_none());
+                    waiting.for_each(|own| own.answer = Some(Err(message.clone())));
+                }
+            }
+        }
+    }
+
+    fn noise_floor(&mut self, job: &Job, problems: usize) -> Result<f64, String> {
+        let floor = Lane::noise_floor(self, job, problems).map_err(|error| error.to_string())?.floor;
+        if floor.is_finite() { Ok(floor) } else { Err("too few blocks".to_string()) }
+    }
+
+    fn telemetry(&mut self) -> Option<Telemetry> {
+        Lane::telemetry(self)
+    }
+}
+
+/// The comparison on one problem while it is under way.
+struct Match {
+    problem: usize,
+    /// Log ratios, kept apart by process, because the interval is resampled within processes.
+    processes: Vec<Vec<f64>>,
+    /// Block times of the baseline, by process too: rivals are paired within a process, so what two processes differ by
+    /// hits both alike.
+    baseline_ns: Vec<Vec<f64>>,
+    finalist_ns: Vec<f64>,
+    answer: Option<PairAnswer>,
+}
+
+impl Match {
+    fn at(problem: usize) -> Match {
+        Match {
+            problem,
+            processes: Vec::new(),
+            baseline_ns: Vec::new(),
+            finalist_ns: Vec::new(),
+            answer: None,
+        }
+    }
+
+    /// Takes in what one more process measured, and decides if that is enough.
+    fn add(&mut self, rivals: &Rivals<Job>, times: PairedTimes, room: Room) {
+        self.baseline_ns.push(times.a_ns);
+        self.finalist_ns.extend(times.b_ns);
+        self.processes.push(times.log_ratios);
+        let count = self.processes.len();
+        if count < PROCESSES_MIN {
+            return;
+        }
+        // Resampling is seeded by the job, so that the same ratios always give the same interval.
+        let seed = rivals.finalist.candidate.check.seed;
+        let comparison = paired::compare(&self.processes, rivals.noise_floor, seed);
+        let decided = comparison.decision != PairedDecision::Ambiguous;
+        let spent = count >= PROCESSES_MAX || !room.extends;
+        if decided || count >= PROCESSES && spent || !room.has_more {
+            let drift = self.baseline_ns.iter().filter_map(|own| paired::drift(own)).reduce(f64::max);
+            let times = [median(&self.baseline_ns.concat()), median(&self.finalist_ns)];
+            let pair = outcome(rivals, self.problem, &self.processes, comparison, times);
+            self.answer = Some(pair.map(|pair| PairedProblem { baseline_drift: drift, ..pair }));
+        }
+    }
+}
+
+/// What time is left to a comparison.
+#[derive(Clone, Copy)]
+struct Room {
+    /// For one that is not decided.
+    extends: bool,
+    /// For one more process, if there is a limit.
+    has_more: bool,
+}
+
+/// Whether one more process, as long as those before it, fits into the time of a comparison.
+fn has_room(taken: Duration, processes: usize, within: Option<Duration>) -> bool {
+    within.is_none_or(|within| taken + taken / processes.max(1) as u32 <= within)
+}
+
+fn outcome(
+    rivals: &Rivals<Job>,
+    problem: usize,
+    processes: &[Vec<f64>],
+    comparison: PairedComparison,
+    [baseline_ns, finalist_ns]: [f64; 2],
+) -> Result<PairedProblem, String> {
+    if !comparison.log_ratio.is_finite() {
+        return Err("no block was timed".to_string());
+    }
+    Ok(PairedProblem {
+        problem: rivals.finalist.timed[problem].name.clone(),
+        ratio: comparison.log_ratio.exp(),
+        ratio_low: comparison.low.exp(),
+        ratio_high: comparison.high.exp(),
+        processes: processes.len() as u32,
+        pairs: processes.iter().map(Vec::len).sum::<usize>() as u32,
+        decision: comparison.decision,
+        baseline_ns,
+        finalist_ns,
+        baseline_drift: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comparison_takes_one_more_process_only_while_it_fits() {
+        let check = |taken: u64, processes, within: Option<u64>, expected| {
+            let within = within.map(Duration::from_millis);
+            assert_eq!(
+                has_room(Duration::from_millis(taken), processes, within),
+                expected,
+                "{taken} {within:?}"
+            );
+        };
+        check(1200, 2, None, true);
+        check(1200, 2, Some(1800), true);
+        check(1200, 2, Some(1799), false);
+        check(1200, 2, Some(0), false);
+    }
+}

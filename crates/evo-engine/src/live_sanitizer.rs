@@ -1,0 +1,73 @@
+//! compute-sanitizer behind the engine's port.
+
+use std::time::Duration;
+
+use evo_protocol::device::DeviceKind;
+
+use super::ports::{Sanitizer, SanitizerAnswer};
+use evo_inspect::sanitize::{LookOrder, SanitizerCheck, SanitizerOutcome, look, unlooked};
+use evo_inspect::tool::{FoundTool, ToolFailure, ToolState};
+use evo_supervise::job::Job;
+use evo_supervise::lane::LaneOptions;
+
+/// The tool, or why there is none, for the device of a run.
+#[derive(Clone, Debug)]
+pub struct DeviceSanitizer {
+    pub kind: DeviceKind,
+    pub tool: Result<FoundTool, ToolFailure>,
+    /// What workers are told; the tool gets a worker of its own.
+    pub options: LaneOptions,
+    /// Which checks are made; those of the space file.
+    pub checks: Vec<SanitizerCheck>,
+    /// For one check.
+    pub limit: Duration,
+    /// Without the tool: whether evo's own checks of the host device launch everything once more in its place. They
+    /// watch every launch there anyway, so that is worth its time only where somebody asks.
+    pub stands_in: bool,
+    /// Checks that did not come to an end on a variant. They are not made on others: every one would wait as long.
+    pub stuck: Vec<SanitizerCheck>,
+}
+
+fn unending(check: SanitizerCheck) -> ToolFailure {
+    let name = check.as_str();
+    ToolFailure::new(
+        ToolState::TimedOut,
+        format!("{name} did not come to an end on an earlier variant of this run"),
+    )
+    .with_hint(format!(
+        "`sanitizers` in `[check]` of the space file names the checks to make; leave {name} out"
+    ))
+}
+
+impl Sanitizer<Job> for DeviceSanitizer {
+    fn is_there(&self) -> bool {
+        self.tool.is_ok() || self.stands_in
+    }
+
+    fn sanitize(&mut self, job: &Job, within: Option<Duration>) -> SanitizerAnswer {
+        let is_there = self.is_there();
+        if let Some(failure) = self.tool.as_ref().err().filter(|_| !is_there) {
+            return SanitizerAnswer { report: unlooked(failure), verdict: None, looked: false };
+        }
+        let (stuck, checks) = self.checks.iter().partition::<Vec<_>, _>(|check| self.stuck.contains(check));
+        let mut look = look(&LookOrder {
+            kind: self.kind,
+            tool: self.tool.as_ref(),
+            checks: &checks,
+            options: &self.options,
+            job,
+            limit: self.limit,
+            within,
+        });
+        // Where the run itself was short of time, the check may well end on another day.
+        if within.is_none_or(|within| within > self.limit) {
+            let endless = |outcome: &&SanitizerOutcome| {
+                outcome.failure.as_ref().is_some_and(|failure| failure.state == ToolState::TimedOut)
+            };
+            self.stuck.extend(look.outcomes.iter().filter(endless).map(|outcome| outcome.check));
+        }
+        look.outcomes
+            .extend(stuck.into_iter().map(|check| SanitizerOutcome::not_run(check, unending(check))));
+        SanitizerAnswer { report: look.report(), verdict: look.verdict(), looked: true }
+    }
+}

@@ -1,0 +1,318 @@
+//! What the engine needs from the rest of the program, as small traits. Tests therefore need neither
+//! compilers nor devices, and the engine serves recordings as well as kernels.
+//!
+//! Three values travel from a configuration to its verdict: what was prepared, what was compiled, what
+//! the device is handed. Their types belong to the [`Recipe`]; the engine passes them on and looks only
+//! at the hashes by which it finds duplicates ([`Identity`]) and at what the journal keeps of a build
+//! ([`BuildRecord`]). A recording therefore needs no source, no binary and no launch plan.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use evo_protocol::binary::EntryResources;
+use evo_protocol::device::Telemetry;
+use evo_protocol::evaluation::{Evaluation, MeasurementKey};
+use evo_protocol::facts::Facts;
+use evo_protocol::leaderboard::PairedProblem;
+use evo_protocol::verdict::{Gate, GateReport, Verdict};
+use evo_protocol::worker::SERIES_MS;
+use evo_space::genome::{Configuration, ContentHash};
+
+use evo_journal::record::ProblemWork;
+use evo_supervise::job::{Judgement, Standing};
+
+/// Turns a configuration into something to compile and to judge.
+pub trait Recipe {
+    /// A configuration made ready for the compilers.
+    type Prepared;
+    /// What the compilers made of it.
+    type Binary: Clone + Send + 'static;
+    /// What the device is handed.
+    type Job: Clone + Send + 'static;
+
+    /// Renders, resolves and checks against the limits that are known before compiling.
+    fn prepare(&self, configuration: &Configuration) -> Result<Self::Prepared, Refused>;
+    /// The hashes by which duplicates are found.
+    fn identity(&self, prepared: &Self::Prepared) -> Identity;
+    /// What is known of a compiled variant before anything of it runs.
+    fn record(&self, prepared: &Self::Prepared, binary: &Self::Binary) -> BuildRecord;
+    /// The job for a compiled variant; an error is a verdict on its resources.
+    fn job(
+        &self,
+        prepared: &Self::Prepared,
+        binary: &Self::Binary,
+        order: JobOrder,
+    ) -> Result<Self::Job, Refused>;
+    /// The same variant, to be compiled so that the device sees every access; `None` where no device does.
+    fn instrumented(&self, _prepared: &Self::Prepared) -> Option<Self::Prepared> {
+        None
+    }
+    /// Gives a job that build, or the reason why there is none.
+    fn add_instrumented(&self, _job: &mut Self::Job, _answer: &CompileAnswer<Self::Binary>) {}
+    /// What one call amounts to: one entry for each timed problem, in the order of their positions.
+    fn work(&self, prepared: &Self::Prepared) -> Vec<ProblemWork>;
+}
+
+/// What a compiler answers: a binary, or the verdict on the source.
+pub type CompileAnswer<B> = Result<B, Box<Verdict>>;
+
+/// Compilers that answer with [`Message::Compiled`].
+pub trait Compilers<P> {
+    /// Queues one source; never blocks.
+    fn submit(&mut self, ticket: u64, prepared: &P);
+    /// Stops compiling everything that was submitted and not answered; an answer under way may still come.
+    fn cancel(&mut self);
+    /// How many compile at once.
+    fn jobs(&self) -> usize;
+    /// Seconds of compiling, summed over processes.
+    fn busy_seconds(&self) -> f64;
+    /// Whether the times of their answers say anything. They do not in a replay, whose runs must not depend on
+    /// the clock.
+    fn are_timed(&self) -> bool {
+        true
+    }
+    /// Whether compiling takes time from what the device measures, as on the host. Nothing is compiled on suspicion
+    /// then.
+    fn disturb_timing(&self) -> bool {
+        true
+    }
+}
+
+/// A device behind its supervisor; lives in the lane's thread.
+pub trait Evaluate<J>: Send {
+    /// Gates and timing of one job. A failing job is a result; so is a lost device.
+    fn evaluate(&mut self, job: &J, standing: &Standing) -> Judgement;
+    /// Says that fresh processes will be wanted soon, so that they can open while something else runs.
+    fn expect_pairs(&mut self) {}
+    /// `finalist` against `baseline` on timed problems, interleaved, in fresh processes; an answer for each problem.
+    fn pair(&mut self, rivals: &Rivals<J>) -> Vec<PairAnswer>;
+    /// Relative difference between a job and itself: the largest of the first so many timed problems.
+    fn noise_floor(&mut self, job: &J, problems: usize) -> Result<f64, String>;
+    /// Clocks, power and heat now; `None` where they cannot be read.
+    fn telemetry(&mut self) -> Option<Telemetry> {
+        None
+    }
+}
+
+/// A tool that looks for faults in what a job launches, where no time is taken.
+pub trait Sanitizer<J>: Send {
+    /// Whether it looks at anything; if not, it says why at once.
+    fn is_there(&self) -> bool;
+    /// Looks at a job, for so long at most.
+    fn sanitize(&mut self, job: &J, within: Option<Duration>) -> SanitizerAnswer;
+}
+
+/// What a sanitizer says of a job.
+#[derive(Clone, Debug)]
+pub struct SanitizerAnswer {
+    pub report: GateReport,
+    /// Of what it found.
+    pub verdict: Option<Verdict>,
+    /// Whether it launched anything.
+    pub looked: bool,
+}
+
+impl SanitizerAnswer {
+    /// Puts it into an evaluation. Without its objective a variant with a finding cannot rank.
+    pub(super) fn told(&self, evaluation: &mut Evaluation) {
+        evaluation.sanitized(&self.report, self.verdict.as_ref());
+    }
+}
+
+/// For runs in which nothing is looked at.
+#[derive(Clone, Debug)]
+pub struct NoSanitizer(
+    /// Why.
+    pub &'static str,
+);
+
+impl NoSanitizer {
+    /// What it says of every job.
+    pub(super) fn answer(&self) -> SanitizerAnswer {
+        let mut report = GateReport::not_run(Gate::Sanitize, self.0);
+        report.evidence.insert("tool", "compute-sanitizer");
+        SanitizerAnswer { report, verdict: None, looked: false }
+    }
+}
+
+impl<J> Sanitizer<J> for NoSanitizer {
+    fn is_there(&self) -> bool {
+        false
+    }
+
+    fn sanitize(&mut self, _job: &J, _within: Option<Duration>) -> SanitizerAnswer {
+        self.answer()
+    }
+}
+
+/// Hashes that tell whether two configurations can share work.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// Equal for equal source text, included files and options: such configurations are compiled once.
+    pub source: ContentHash,
+    /// Hash of the whole text and of the included files, for the journal; absent where there is no source.
+    pub text: Option<ContentHash>,
+    /// Equal for equal grids, blocks and shapes: the part of the outcome that machine code does not
+    /// decide.
+    pub plan: ContentHash,
+    /// Hash of what all variants of the run share; absent where verdicts are never taken over.
+    pub conditions: Option<ContentHash>,
+}
+
+impl Identity {
+    /// The measurement key: what has to be equal for a verdict to hold for another run or after an edit.
+    ///
+    /// - `source`: the rendered text below evo's header, which names the configuration and nothing else; the contents
+    ///   of every file that it includes; compiler options, in which the parameters of a plain source stand; names of
+    ///   the entry points.
+    /// - `plan`: for every problem and small shape, whether timed or only checked, all launches with grid, block,
+    ///   shared bytes, cluster and attributes; every buffer with type, extents, role and fill, every scalar with its
+    ///   value; sizes, weights, operations and bytes.
+    /// - `conditions`: versions of the verdicts and the gates, the class of device, the compiler, the check settings
+    ///   with the reference and the input files, the timing mode that ranks, the sandbox (`cli::sweep::conditions`).
+    ///
+    /// The seed of the inputs is left out: each run draws other inputs by the same recipe. So is the machine code,
+    /// which source, options and compiler decide; where the source differs, equal machine code takes its place
+    /// (`take_over`).
+    pub fn key(&self) -> Option<MeasurementKey> {
+        let conditions = self.conditions.clone()?;
+        Some(MeasurementKey { source: self.source.clone(), plan: self.plan.clone(), conditions })
+    }
+}
+
+/// What the journal keeps of a compiled variant.
+#[derive(Clone, Debug, Default)]
+pub struct BuildRecord {
+    /// Milliseconds of compiling.
+    pub compile_ms: f64,
+    pub resources: Vec<EntryResources>,
+    /// Hash of the binary file; absent where there is none.
+    pub binary_hash: Option<ContentHash>,
+    /// Equal for equal machine code; absent where it is unknown, and then nothing is shared.
+    pub code_hash: Option<ContentHash>,
+    /// What a strategy may learn from; empty facts are not kept.
+    pub facts: Option<Facts>,
+    pub toolchain: String,
+}
+
+/// For which variant a job is made, and how deep it goes.
+#[derive(Clone, Debug)]
+pub struct JobOrder {
+    /// The evaluation's number in its study.
+    pub number: u64,
+    /// `BLOCK_M=32 NUM_WARPS=8 …`, for messages.
+    pub label: String,
+    /// The hash compiled into the binary: of the configuration whose source was compiled, which may be
+    /// another than the variant's where sources are equal.
+    pub variant_hash: ContentHash,
+    /// Asks for every gate at full depth and for all timing modes.
+    pub deep: Option<DeepOrder>,
+}
+
+/// How much is asked of a variant that meets every gate at full depth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeepOrder {
+    /// How long each series of further questions may take, milliseconds.
+    pub series_ms: u32,
+    /// Whether other work has kept the device busy until now.
+    pub busy: bool,
+}
+
+impl DeepOrder {
+    /// For a variant that is judged alone: nobody waits for anything else.
+    pub const ALONE: DeepOrder = DeepOrder { series_ms: SERIES_MS, busy: false };
+
+    /// For a finalist of a search that took so long. A confirmation should not take longer than a quarter of the
+    /// search, and there are some twelve series in it.
+    pub fn after(search: Duration) -> DeepOrder {
+        let share = (search.as_millis() / 50).min(u128::from(SERIES_MS)) as u32;
+        DeepOrder { series_ms: share.max(SERIES_MIN_MS), busy: true }
+    }
+}
+
+/// Shorter series would ask hardly more than a contender has answered.
+const SERIES_MIN_MS: u32 = 80;
+
+/// A configuration refused before the device saw it.
+#[derive(Debug)]
+pub struct Refused {
+    /// The gate that refused it.
+    pub gate: Gate,
+    pub verdict: Box<Verdict>,
+}
+
+/// A finalist and what it is compared with.
+#[derive(Clone, Debug)]
+pub struct Rivals<J> {
+    pub baseline: J,
+    pub finalist: J,
+    /// Positions among the timed problems.
+    pub problems: Vec<usize>,
+    /// Relative difference between a job and itself.
+    pub noise_floor: f64,
+    /// How long the comparison may take beyond its least number of processes; `None` without a limit.
+    pub within: Option<Duration>,
+}
+
+/// A comparison on one problem, or why there is none.
+pub type PairAnswer = Result<PairedProblem, String>;
+
+/// What threads tell the engine.
+#[derive(Debug)]
+pub enum Message<B> {
+    /// A compiler's answer to a ticket.
+    Compiled(u64, CompileAnswer<B>),
+    /// The lane's answer.
+    Lane(Box<LaneAnswer>),
+    /// Ctrl-C or SIGTERM, the n-th.
+    Interrupt(u32),
+}
+
+/// The lane's answers, one for each task in order.
+#[derive(Debug)]
+pub enum LaneAnswer {
+    Evaluated { number: u64, result: Box<Judgement> },
+    Paired(Vec<PairAnswer>),
+    NoiseFloor(Result<f64, String>),
+    Sanitized(Box<SanitizerAnswer>),
+    Expecting,
+    Telemetry(Option<Telemetry>),
+}
+
+/// Where messages arrive. Made first, because compilers and signal watchers need its sender.
+#[derive(Debug)]
+pub struct Inbox<B> {
+    pub(super) sender: Sender<Message<B>>,
+    pub(super) receiver: Receiver<Message<B>>,
+}
+
+impl<B> Inbox<B> {
+    /// An empty inbox.
+    pub fn new() -> Inbox<B> {
+        let (sender, receiver) = channel();
+        Inbox { sender, receiver }
+    }
+
+    /// A way to send to it.
+    pub fn sender(&self) -> Sender<Message<B>> {
+        self.sender.clone()
+    }
+}
+
+impl<B> Default for Inbox<B> {
+    fn default() -> Inbox<B> {
+        Inbox::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finalist_of_a_short_search_is_asked_for_less_time() {
+        let series = |seconds: u64| DeepOrder::after(Duration::from_secs(seconds)).series_ms;
+        assert_eq!([0, 1, 5, 10, 15, 1_000_000].map(series), [80, 80, 100, 200, 300, 300]);
+        assert_eq!(DeepOrder::ALONE.series_ms, 300);
+    }
+}

@@ -1,0 +1,564 @@
+//! The real recipe: a kernel's description, rendered and resolved for a device.
+
+use std::fs;
+
+use evo_protocol::binary::{Binary, EntryResources, KernelSource};
+use evo_protocol::check::{CheckSet, GateCheck};
+use evo_protocol::device::{DeviceInfo, DeviceKind, DeviceLimits};
+use evo_protocol::plan::ProblemPlan;
+use evo_protocol::verdict::{Gate, Verdict, VerdictClass, VerdictKind};
+use evo_protocol::worker::{BinaryRef, Candidate, CheckPlan, InstrumentedBuild, ReferencePlan, SERIES_MS};
+use evo_space::genome::{Configuration, ContentHash};
+
+use super::ports::{BuildRecord, CompileAnswer, Identity, JobOrder, Recipe, Refused};
+use evo_compile::facts;
+use evo_compile::includes::FileReader;
+use evo_compile::search_path::SearchPath;
+use evo_journal::own_folder::OwnFolder;
+use evo_journal::record::ProblemWork;
+use evo_kernel::compiler_options;
+use evo_kernel::limits::{copy_engine, launch, memory, resources as compiled_limits};
+use evo_kernel::render::render;
+use evo_kernel::resolve::resolve;
+use evo_kernel::spec::{KernelSpec, ProblemSpec, ReferenceSpec};
+use evo_kernel::tiny::{self, DERIVED_HINT, TinyShapes};
+use evo_supervise::job::{Job, JobReach, TinyNotes};
+
+/// A kernel on a device.
+#[derive(Debug)]
+pub struct KernelRecipe<'a> {
+    kernel: &'a KernelSpec,
+    limits: DeviceLimits,
+    arch: String,
+    /// Bytes that a problem's buffers may take together, where the device is known.
+    memory_cap: Option<u64>,
+    timed: Vec<&'a ProblemSpec>,
+    checked: Vec<&'a ProblemSpec>,
+    reference: Option<CompiledReference>,
+    /// The same in single precision.
+    reference_single: Option<CompiledReference>,
+    check: CheckPlan,
+    /// What it runs on: the host watches instrumented builds, and shapes near the timed ones follow the problems.
+    kind: Option<DeviceKind>,
+    /// Where included files are looked for beside the kernel's own options.
+    search: SearchPath,
+    files: FileReader,
+    /// Hash of what all variants share, where verdicts may be taken over.
+    conditions: Option<ContentHash>,
+}
+
+/// The naive kernel, which every variant of a run needs. It is compiled once, so its bytes are kept: the cache
+/// may be removed while evo runs.
+#[derive(Clone, Debug)]
+struct CompiledReference {
+    binary: BinaryRef,
+    entries: Vec<String>,
+    bytes: Vec<u8>,
+    /// Hash of its machine code.
+    code: ContentHash,
+}
+
+impl CompiledReference {
+    fn of(binary: &Binary, entries: Vec<String>) -> CompiledReference {
+        let bytes = fs::read(&binary.path).unwrap_or_default();
+        CompiledReference { binary: BinaryRef::of(binary), entries, bytes, code: binary.code_hash.clone() }
+    }
+
+    /// For a job, with its file in place.
+    fn whole(&self) -> (BinaryRef, Vec<String>) {
+        if let Some(path) = self.binary.path.as_ref().filter(|path| !path.exists()) {
+            // Where it cannot be written, the device worker says that it is gone.
+            let folder = path.parent().and_then(|folder| OwnFolder::create(folder).ok());
+            let name = path.file_name().and_then(|name| name.to_str());
+            let _ = folder.zip(name).map(|(folder, name)| folder.replace(name, &self.bytes, true));
+        }
+        (self.binary.clone(), self.entries.clone())
+    }
+}
+
+impl<'a> KernelRecipe<'a> {
+    /// A recipe for the given problems. `reference` is the compiled naive kernel with its entries,
+    /// where the kernel is checked against one; `seed` decides the inputs, by a hash.
+    pub fn new(
+        kernel: &'a KernelSpec,
+        limits: DeviceLimits,
+        problems: &[&'a ProblemSpec],
+        reference: Option<(Binary, Vec<String>)>,
+        seed: u64,
+    ) -> KernelRecipe<'a> {
+        let select = |wanted: fn(&ProblemSpec) -> bool| {
+            problems.iter().copied().filter(|problem| wanted(problem)).collect()
+        };
+        KernelRecipe {
+            kernel,
+            limits,
+            arch: String::new(),
+            memory_cap: None,
+            timed: select(|problem| problem.timed),
+            // A timed problem is checked as well (`Job::all_checked`), so it is not listed twice.
+            checked: select(|problem| problem.checked && !problem.timed),
+            reference: reference.map(|(binary, entries)| CompiledReference::of(&binary, entries)),
+            reference_single: None,
+            check: check_plan(kernel, seed),
+            kind: None,
+            search: SearchPath::default(),
+            files: FileReader::default(),
+            conditions: None,
+        }
+    }
+
+    /// The same where verdicts may be taken over by runs under equal conditions.
+    pub fn under(self, conditions: Option<ContentHash>) -> KernelRecipe<'a> {
+        KernelRecipe { conditions, ..self }
+    }
+
+    /// How answers are judged, and the machine code of the reference kernels.
+    pub fn judging(&self) -> (&CheckPlan, Vec<ContentHash>) {
+        let references = [&self.reference, &self.reference_single];
+        (&self.check, references.into_iter().flatten().map(|one| one.code.clone()).collect())
+    }
+
+    /// The same where the environment names include folders: what is in included files is part of a
+    /// variant's identity.
+    pub fn searching(self, search: SearchPath) -> KernelRecipe<'a> {
+        KernelRecipe { search, ..self }
+    }
+
+    /// The same where the naive kernel is there in single precision too, which tells what f32 costs in each case.
+    pub fn with_single(self, binary: Option<&Binary>) -> KernelRecipe<'a> {
+        let reference_single = binary.map(|binary| CompiledReference::of(binary, Vec::new()));
+        KernelRecipe { reference_single, ..self }
+    }
+
+    /// The same for a kind of device: the host watches instrumented builds.
+    pub fn on_kind(self, kind: DeviceKind) -> KernelRecipe<'a> {
+        KernelRecipe { kind: Some(kind), ..self }
+    }
+
+    /// The same where only these checks judge: for the self-test of the gates.
+    pub fn judged_by(mut self, checks: CheckSet) -> KernelRecipe<'a> {
+        self.check.checks = checks;
+        self
+    }
+
+    /// The same for a known device: facts then include the occupancy, and problems must fit its memory.
+    pub fn on_device(self, info: &DeviceInfo) -> KernelRecipe<'a> {
+        KernelRecipe { arch: info.arch.clone(), memory_cap: Some(memory::cap(info)), ..self }
+    }
+
+    /// The same for a target whose device is not there.
+    pub fn targeting(self, arch: &str) -> KernelRecipe<'a> {
+        KernelRecipe { arch: arch.to_string(), ..self }
+    }
+
+    /// Everything that is known of a configuration before compiling, also where it is refused:
+    /// `evo compile` shows what a refused variant would use all the same.
+    pub fn draft(&self, configuration: &Configuration) -> KernelDraft {
+        let mut refused = None;
+        let mut resolve_all = |problems: &[&ProblemSpec]| -> Vec<ProblemPlan> {
+            let plans = problems.iter().map(|problem| resolve(self.kernel, configuration, problem));
+            plans.filter_map(|plan| keep(&mut refused, plan)).collect()
+        };
+        let (timed, checked) = (resolve_all(&self.timed), resolve_all(&self.checked));
+        let fits = |plan: &ProblemPlan| self.check_plan(plan).is_ok();
+        let tiny = keep(&mut refused, tiny::shapes(self.kernel, configuration, &fits)).unwrap_or_default();
+        let tiny = self.under_checks(tiny);
+        // Problems first: a message about a shape that nobody asked for is harder to understand.
+        for plan in timed.iter().chain(&checked).chain(&tiny.plans) {
+            keep(&mut refused, self.check_plan(plan));
+        }
+        for plan in &timed {
+            keep(&mut refused, launch::check_timed(plan, self.check.checks));
+        }
+        let source = keep(&mut refused, render(self.kernel, configuration));
+        let included = source.as_ref().and_then(|source| self.included(source));
+        KernelDraft { source, included, tiny, checked, timed, refused }
+    }
+
+    /// The small shapes, where their check is not left out.
+    fn under_checks(&self, tiny: TinyShapes) -> TinyShapes {
+        let check = if tiny.derived { GateCheck::DerivedShapes } else { GateCheck::ListedShapes };
+        match self.check.checks.include(check) {
+            true => tiny,
+            false => TinyShapes { absent: "left out".to_string(), ..TinyShapes::default() },
+        }
+    }
+
+    /// A hash of the files that a source includes; `None` where there are none but the toolchain's.
+    fn included(&self, source: &KernelSource) -> Option<ContentHash> {
+        let search = self.search.with_options(source.options.iter().map(String::as_str));
+        self.files.scan(&source.text, &search).digest()
+    }
+
+    /// Refuses a plan that the device cannot take, as far as that is known before compiling.
+    fn check_plan(&self, plan: &ProblemPlan) -> Result<(), Box<Verdict>> {
+        if let Some(cap) = self.memory_cap.filter(|_| self.check.checks.include(GateCheck::LimitMemory)) {
+            memory::check(plan, cap)?;
+        }
+        copy_engine::check(plan, &self.arch)?;
+        launch::check(plan, &self.limits, self.check.checks)
+    }
+
+    /// The plan of a problem that the recipe was not made for, refused as a timed one of its own is.
+    ///
+    /// # Errors
+    /// The verdict on the problem at this configuration.
+    pub fn plan_of(
+        &self,
+        configuration: &Configuration,
+        problem: &ProblemSpec,
+        resources: &[EntryResources],
+    ) -> Result<ProblemPlan, Box<Verdict>> {
+        let plan = resolve(self.kernel, configuration, problem)?;
+        self.check_plan(&plan)?;
+        launch::check_timed(&plan, self.check.checks)?;
+        let compiled = self.check_compiled(std::iter::once(&plan), resources);
+        compiled.map(|()| plan).map_err(|refused| refused.verdict)
+    }
+
+    /// Refuses what the compiler's report forbids: spills beyond the space's rule, or launches that
+    /// exceed the device together with what the kernels use.
+    pub fn check_compiled<'p>(
+        &self,
+        mut plans: impl Iterator<Item = &'p ProblemPlan>,
+        resources: &[EntryResources],
+    ) -> Result<(), Refused> {
+        let checks = self.check.checks;
+        let spills = self.kernel.check.spill_bytes_max.filter(|_| checks.include(GateCheck::Spills));
+        let fits = |plan| match checks.include(GateCheck::CompiledLimits) {
+            true => compiled_limits::check(resources, plan, &self.limits),
+            false => Ok(()),
+        };
+        compiled_limits::check_spills(resources, spills)
+            .and_then(|()| plans.try_for_each(fits))
+            .map_err(|verdict| Refused { gate: Gate::Compile, verdict })
+    }
+}
+
+impl KernelRecipe<'_> {
+    /// The hash of a variant's plans, and of how its own options relax its judgement: code that is equal with and
+    /// without them is judged twice.
+    fn plan_hash(&self, prepared: &PreparedKernel) -> ContentHash {
+        let plans = prepared.plan_hash();
+        let own = compiler_options::relaxations(&prepared.source.options);
+        match own == (self.check.fast_math, self.check.flushes_subnormals) {
+            true => plans,
+            false => ContentHash::of_parts([plans.as_str().as_bytes(), &[u8::from(own.0), u8::from(own.1)]]),
+        }
+    }
+
+    /// The tiny shapes that the compiled kernel can be launched at, and what is to be said about them.
+    fn launchable_shapes(
+        &self,
+        tiny: &TinyShapes,
+        resources: &[EntryResources],
+    ) -> (Vec<ProblemPlan>, TinyNotes) {
+        if !tiny.derived {
+            let absent = tiny.absent.clone();
+            return (tiny.plans.clone(), TinyNotes { absent, ..TinyNotes::default() });
+        }
+        let plans = self.launchable(tiny.plans.clone(), resources);
+        let absent = match plans.is_empty() {
+            true => {
+                "no shape can be derived: the kernel cannot be launched at any; tails not checked".to_string()
+            }
+            false => String::new(),
+        };
+        (plans, TinyNotes { absent, hint: Some(DERIVED_HINT), ..TinyNotes::default() })
+    }
+
+    /// Those of evo's own shapes at which the compiled kernel can be launched.
+    fn launchable(&self, mut plans: Vec<ProblemPlan>, resources: &[EntryResources]) -> Vec<ProblemPlan> {
+        plans.retain(|plan| compiled_limits::check(resources, plan, &self.limits).is_ok());
+        plans
+    }
+
+    /// Shapes just below the timed ones, and shapes drawn by lot, by a seed that no kernel knows.
+    fn drawn_shapes(&self, configuration: &Configuration) -> Vec<ProblemPlan> {
+        let fits = |plan: &ProblemPlan| self.check_plan(plan).is_ok();
+        let problems = self.kind.map_or(Vec::new(), |kind| problems_on(self.kernel, kind));
+        let timed = problems.into_iter().filter(|problem| problem.timed);
+        let mut plans: Vec<ProblemPlan> =
+            timed.flat_map(|problem| tiny::near_shapes(self.kernel, configuration, problem, &fits)).collect();
+        plans.extend(tiny::drawn_shapes(self.kernel, configuration, self.check.seed, &fits));
+        plans
+    }
+}
+
+/// A result, or its verdict as the first refusal.
+fn keep<T>(refused: &mut Option<Refused>, result: Result<T, Box<Verdict>>) -> Option<T> {
+    match result {
+        Ok(value) => Some(value),
+        Err(verdict) => {
+            refused.get_or_insert_with(|| refusal(verdict));
+            None
+        }
+    }
+}
+
+/// The problems of a kernel on a kind of device, in order.
+pub fn problems_on(kernel: &KernelSpec, kind: DeviceKind) -> Vec<&ProblemSpec> {
+    let runs = |problem: &&ProblemSpec| problem.device.as_deref().is_none_or(|own| own == kind.as_str());
+    kernel.problems.iter().filter(runs).collect()
+}
+
+fn check_plan(kernel: &KernelSpec, seed: u64) -> CheckPlan {
+    let check = &kernel.check;
+    let reference = match &check.reference {
+        ReferenceSpec::Builtin { name } => ReferencePlan::Builtin { name: name.clone() },
+        ReferenceSpec::Kernel { .. } => ReferencePlan::Kernel,
+        ReferenceSpec::Command(command) => ReferencePlan::Command(command.clone()),
+        ReferenceSpec::Npy { outputs } => ReferencePlan::Npy {
+            outputs: outputs.iter().map(|(name, path)| (name.clone(), path.clone())).collect(),
+        },
+    };
+    let (fast_math, flushes_subnormals) = compiler_options::relaxations(&compiler_options::fixed(kernel));
+    CheckPlan {
+        reference,
+        atol: check.atol,
+        rtol: check.rtol,
+        trusted_factor: check.trusted_factor,
+        seed: input_seed(seed),
+        seeds: check.seeds,
+        families: check.families.clone(),
+        deterministic: check.deterministic,
+        repeats: check.repeats,
+        allow_state: check.allow_state,
+        special_values: check.special_values,
+        fast_math,
+        flushes_subnormals,
+        series_ms: SERIES_MS,
+        reference_f64: match &check.reference {
+            ReferenceSpec::Kernel { real, .. } => *real,
+            ReferenceSpec::Command(command) => !command.single,
+            _ => false,
+        },
+        checks: CheckSet::default(),
+    }
+}
+
+/// The secret seed of the inputs. A hash, so that the study's seed, which is printed and also drives the
+/// search, is not itself what a generator of inputs starts from.
+fn input_seed(seed: u64) -> u64 {
+    let hash = ContentHash::of_parts([b"inputs".as_slice(), seed.to_le_bytes().as_slice()]);
+    // The hash is 32 hexadecimal digits; half of them make the number.
+    u64::from_str_radix(&hash.as_str()[..16], 16).unwrap_or(seed)
+}
+
+fn refusal(verdict: Box<Verdict>) -> Refused {
+    let gate = match verdict.kind.class() {
+        VerdictClass::Compile => Gate::Compile,
+        _ => Gate::StaticLimits,
+    };
+    Refused { gate, verdict }
+}
+
+/// A configuration, rendered and resolved as far as possible.
+#[derive(Debug)]
+pub struct KernelDraft {
+    /// Absent where rendering failed.
+    pub source: Option<KernelSource>,
+    /// Hash of the files that the source includes, if there are any.
+    pub included: Option<ContentHash>,
+    /// Small shapes, listed or derived.
+    pub tiny: TinyShapes,
+    /// Problems that are checked and not timed.
+    pub checked: Vec<ProblemPlan>,
+    pub timed: Vec<ProblemPlan>,
+    /// The first reason why the device could not run it, whatever the compiler says.
+    pub refused: Option<Refused>,
+}
+
+impl KernelDraft {
+    /// A configuration that is refused before anything is resolved.
+    pub fn refused(gate: Gate, verdict: Box<Verdict>) -> KernelDraft {
+        let refused = Some(Refused { gate, verdict });
+        let (tiny, none) = (TinyShapes::default(), Vec::new);
+        KernelDraft { source: None, included: None, tiny, checked: none(), timed: none(), refused }
+    }
+
+    /// The plans by which a variant may be refused, timed ones first.
+    pub fn plans(&self) -> impl Iterator<Item = &ProblemPlan> {
+        binding(&self.timed, &self.checked, &self.tiny)
+    }
+
+    /// Ready for the compilers, unless it is refused.
+    fn ready(self, configuration: &Configuration) -> Result<PreparedKernel, Refused> {
+        let KernelDraft { source, included, tiny, checked, timed, refused } = self;
+        match (refused, source) {
+            (None, Some(source)) => {
+                let configuration = configuration.clone();
+                Ok(PreparedKernel { configuration, source, included, tiny, checked, timed })
+            }
+            (Some(refused), _) => Err(refused),
+            (None, None) => {
+                Err(refusal(Box::new(Verdict::new(VerdictKind::RenderError, "no source was rendered"))))
+            }
+        }
+    }
+}
+
+/// Plans that the file asks for: a shape that evo derived refuses nothing before it runs.
+fn binding<'a>(
+    timed: &'a [ProblemPlan],
+    checked: &'a [ProblemPlan],
+    tiny: &'a TinyShapes,
+) -> impl Iterator<Item = &'a ProblemPlan> {
+    let listed = if tiny.derived { &[][..] } else { &tiny.plans[..] };
+    timed.iter().chain(checked).chain(listed)
+}
+
+/// The source of a configuration, and its hash with the files that it includes, as journals keep it.
+///
+/// # Errors
+/// The verdict on a template that does not render.
+pub fn source_of(
+    kernel: &KernelSpec,
+    configuration: &Configuration,
+    search: &SearchPath,
+) -> Result<(KernelSource, ContentHash), Box<Verdict>> {
+    let source = render(kernel, configuration)?;
+    let search = search.with_options(source.options.iter().map(String::as_str));
+    let included = FileReader::default().scan(&source.text, &search).digest();
+    let hash = joined(included.as_ref(), ContentHash::of(source.text.as_bytes()));
+    Ok((source, hash))
+}
+
+/// The hash of a source joined with that of the files that it includes.
+fn joined(included: Option<&ContentHash>, own: ContentHash) -> ContentHash {
+    match included {
+        None => own,
+        Some(included) => ContentHash::of_parts([own.as_str().as_bytes(), included.as_str().as_bytes()]),
+    }
+}
+
+/// A rendered and resolved configuration of a kernel.
+#[derive(Clone, Debug)]
+pub struct PreparedKernel {
+    pub configuration: Configuration,
+    pub source: KernelSource,
+    /// Hash of the files that the source includes, if there are any.
+    pub included: Option<ContentHash>,
+    /// Small shapes, listed or derived.
+    pub tiny: TinyShapes,
+    /// Problems that are checked and not timed.
+    pub checked: Vec<ProblemPlan>,
+    pub timed: Vec<ProblemPlan>,
+}
+
+impl PreparedKernel {
+    /// A hash of the source joined with that of the files that it includes.
+    fn with_included(&self, own: ContentHash) -> ContentHash {
+        joined(self.included.as_ref(), own)
+    }
+
+    /// A hash of everything but the code that decides the outcome: grids, blocks, shapes. Two
+    /// configurations with the same machine code may still differ here.
+    fn plan_hash(&self) -> ContentHash {
+        let text = |plans: &Vec<ProblemPlan>| serde_json::to_vec(plans).unwrap_or_default();
+        let small = [&self.tiny.plans, &self.tiny.several];
+        let parts = [text(small[0]), text(small[1]), text(&self.checked), text(&self.timed)];
+        ContentHash::of_parts(parts.iter().map(Vec::as_slice))
+    }
+}
+
+impl Recipe for KernelRecipe<'_> {
+    type Prepared = PreparedKernel;
+    type Binary = Binary;
+    type Job = Job;
+
+    fn prepare(&self, configuration: &Configuration) -> Result<PreparedKernel, Refused> {
+        self.draft(configuration).ready(configuration)
+    }
+
+    fn identity(&self, prepared: &PreparedKernel) -> Identity {
+        Identity {
+            source: prepared.with_included(prepared.source.code_hash()),
+            text: Some(prepared.with_included(ContentHash::of(prepared.source.text.as_bytes()))),
+            plan: self.plan_hash(prepared),
+            conditions: self.conditions.clone(),
+        }
+    }
+
+    fn record(&self, prepared: &PreparedKernel, binary: &Binary) -> BuildRecord {
+        let known = facts::facts_of(&binary.resources, &prepared.timed, &self.arch);
+        BuildRecord {
+            compile_ms: binary.compile_ms,
+            resources: binary.resources.clone(),
+            binary_hash: Some(binary.hash.clone()),
+            code_hash: Some(binary.code_hash.clone()),
+            facts: Some(facts::with_size_of(known, binary)).filter(|facts| !facts.is_empty()),
+            toolchain: binary.toolchain.clone(),
+        }
+    }
+
+    fn job(&self, prepared: &PreparedKernel, binary: &Binary, order: JobOrder) -> Result<Job, Refused> {
+        let plans = binding(&prepared.timed, &prepared.checked, &prepared.tiny);
+        self.check_compiled(plans, &binary.resources)?;
+        let (tiny, tiny_notes) = self.launchable_shapes(&prepared.tiny, &binary.resources);
+        let drawn =
+            if order.deep.is_some() { self.drawn_shapes(&prepared.configuration) } else { Vec::new() };
+        // Options may differ from variant to variant, and only a variant that declares them is judged by them.
+        let (fast_math, flushes_subnormals) = compiler_options::relaxations(&prepared.source.options);
+        Ok(Job {
+            number: order.number,
+            candidate: Candidate {
+                label: order.label,
+                variant_hash: order.variant_hash,
+                binary: BinaryRef::of(binary),
+                entries: prepared.source.entries.clone(),
+                reference: self.reference.as_ref().map(CompiledReference::whole),
+                reference_single: self.reference_single.as_ref().map(|own| own.whole().0),
+                check: CheckPlan {
+                    series_ms: order.deep.map_or(SERIES_MS, |own| own.series_ms),
+                    fast_math,
+                    flushes_subnormals,
+                    ..self.check.clone()
+                },
+                instrumented: None,
+            },
+            tiny,
+            several: self.launchable(prepared.tiny.several.clone(), &binary.resources),
+            drawn: self.launchable(drawn, &binary.resources),
+            tiny_notes,
+            checked: prepared.checked.clone(),
+            timed: prepared.timed.clone(),
+            ranking: self.kernel.objective.ranking,
+            deep: order.deep.is_some(),
+            busy: order.deep.is_some_and(|own| own.busy),
+            reach: JobReach::Whole,
+        })
+    }
+
+    fn instrumented(&self, prepared: &PreparedKernel) -> Option<PreparedKernel> {
+        let source = KernelSource { instrumented: true, ..prepared.source.clone() };
+        (self.kind == Some(DeviceKind::Host)).then(|| PreparedKernel { source, ..prepared.clone() })
+    }
+
+    fn add_instrumented(&self, job: &mut Job, answer: &CompileAnswer<Binary>) {
+        job.candidate.instrumented = Some(match answer {
+            Ok(binary) => InstrumentedBuild::Binary(BinaryRef::of(binary)),
+            Err(verdict) => {
+                let first = verdict.message.lines().next().unwrap_or_default();
+                InstrumentedBuild::Failed { why: format!("{}: {first}", verdict.label()) }
+            }
+        });
+    }
+
+    fn work(&self, prepared: &PreparedKernel) -> Vec<ProblemWork> {
+        prepared.timed.iter().map(ProblemWork::of).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inputs_do_not_start_from_the_printed_seed() {
+        let seeds: Vec<u64> = (0..100).map(input_seed).collect();
+        assert!((0..100).zip(&seeds).all(|(seed, own)| seed != *own));
+        assert_eq!(seeds[1], input_seed(1), "a seed repeats its inputs");
+        assert_eq!(seeds.iter().collect::<std::collections::BTreeSet<_>>().len(), 100);
+    }
+}

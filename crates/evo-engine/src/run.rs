@@ -1,0 +1,489 @@
+//! The loop itself: when to propose, when to wait, when to end.
+
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
+
+use evo_protocol::device::Telemetry;
+use evo_protocol::leaderboard::Throughput;
+use evo_protocol::verdict::{Verdict, VerdictKind};
+use evo_search::insight::Insight;
+use evo_search::strategy::Strategy;
+use evo_space::genome::{Configuration, Genome};
+use evo_space::space::SearchSpace;
+
+use super::ahead::Ahead;
+use super::carry::Inheritance;
+use super::doubt::Troubles;
+use super::error::EngineError;
+use super::lane::{LaneHandle, Task};
+use super::options::{Options, RunSummary};
+use super::ports::{Compilers, Evaluate, Inbox, LaneAnswer, Message, Recipe, Sanitizer};
+use super::state::{Ending, Flight, Guesses, Ledger, RunClock, Twins};
+use super::variant::Variant;
+use super::wall::Wall;
+use evo_journal::budget::StopReason;
+use evo_journal::leaderboard::verdict_mix;
+use evo_journal::record::{RunEnd, SanitizeTally, now};
+use evo_report::event::{Earlier, Event, Observer};
+use evo_report::study::{EarlierResults, Study};
+use evo_supervise::job::Standing;
+
+/// How often observers learn how busy the lanes are, and the longest wait between two looks at the
+/// wall clock.
+pub(super) const TICK: Duration = Duration::from_millis(250);
+
+/// How long a run waits for the device's state at its end: of a run with a wall budget, and of any other.
+const STATE_WITHIN: Duration = Duration::from_millis(500);
+const STATE_WITHIN_MAX: Duration = Duration::from_secs(60);
+
+/// A variant that was in flight at this many crashes is evaluated after everything else.
+const SUSPECT: u32 = 2;
+
+/// A variant that was in flight at this many crashes is given up.
+const GIVEN_UP: u32 = 3;
+
+/// One run of a study.
+pub struct Engine<'a, R: Recipe> {
+    pub(super) study: &'a mut Study,
+    pub(super) space: &'a SearchSpace,
+    pub(super) strategy: Box<dyn Strategy + 'a>,
+    pub(super) recipe: &'a R,
+    pub(super) compilers: Box<dyn Compilers<R::Prepared> + 'a>,
+    pub(super) observer: &'a mut dyn Observer,
+    pub(super) options: Options,
+    pub(super) lane: LaneHandle<R::Job>,
+    pub(super) inbox: Inbox<R::Binary>,
+    pub(super) flight: Flight<R>,
+    pub(super) twins: Twins<R::Binary>,
+    pub(super) ledger: Ledger,
+    /// What other studies measured, until it is taken over.
+    pub(super) earlier: EarlierResults,
+    pub(super) inheritance: Inheritance,
+    /// The incumbent's times: what newcomers are measured against.
+    pub(super) standing: Standing,
+    pub(super) ending: Ending,
+    /// Variants of this run that have no verdict.
+    pub(super) troubles: Troubles,
+    /// Generations whose file could not be written.
+    pub(super) unwritten: Vec<u32>,
+    pub(super) clock: RunClock,
+    pub(super) wall: Wall,
+    pub(super) ahead: Ahead,
+    pub(super) guesses: Guesses,
+    /// Finalists that were not confirmed because the wall time was used up.
+    pub(super) left_out: usize,
+    /// Whether the sanitizer can look at anything.
+    pub(super) has_sanitizer: bool,
+    pub(super) sanitizing: Option<SanitizeTally>,
+}
+
+/// The parts that an engine works with.
+pub struct Parts<'a, R: Recipe> {
+    pub study: &'a mut Study,
+    pub space: &'a SearchSpace,
+    pub strategy: Box<dyn Strategy + 'a>,
+    pub recipe: &'a R,
+    pub compilers: Box<dyn Compilers<R::Prepared> + 'a>,
+    pub device: Box<dyn Evaluate<R::Job>>,
+    pub sanitizer: Box<dyn Sanitizer<R::Job>>,
+    pub observer: &'a mut dyn Observer,
+    pub inbox: Inbox<R::Binary>,
+    /// Results of other studies that the run may take over.
+    pub earlier: EarlierResults,
+}
+
+impl<'a, R: Recipe> Engine<'a, R> {
+    /// An engine that is ready to run.
+    ///
+    /// # Errors
+    /// The system starts no thread for the device.
+    pub fn new(parts: Parts<'a, R>, options: Options) -> Result<Engine<'a, R>, EngineError> {
+        let mut device = parts.device;
+        // Read here, because from the next line on the lane's thread owns the device.
+        let device_at_start = device.telemetry();
+        let has_sanitizer = parts.sanitizer.is_there();
+        let lane = LaneHandle::start(device, parts.sanitizer, parts.inbox.sender());
+        let lane = lane.map_err(EngineError::Thread)?;
+        let ledger = Ledger::new(&parts.study.history.evaluations);
+        let (budget, problems) = (options.budget.wall, parts.study.header().problems.len());
+        let mut wall = Wall::new(options.clock.clone(), budget, options.finalists, problems);
+        wall.costs.has_sanitizer = has_sanitizer && options.sanitize.finalists;
+        wall.costs.demands_sanitizer = options.sanitize.demanded;
+        Ok(Engine {
+            study: parts.study,
+            space: parts.space,
+            strategy: parts.strategy,
+            recipe: parts.recipe,
+            compilers: parts.compilers,
+            observer: parts.observer,
+            options,
+            lane,
+            inbox: parts.inbox,
+            flight: Flight::new(),
+            twins: Twins::new(),
+            ledger,
+            earlier: parts.earlier,
+            inheritance: Inheritance::default(),
+            standing: Standing::default(),
+            ending: Ending::default(),
+            troubles: Troubles::default(),
+            unwritten: Vec::new(),
+            clock: RunClock::new(device_at_start),
+            wall,
+            ahead: Ahead::default(),
+            guesses: Guesses::default(),
+            left_out: 0,
+            has_sanitizer,
+            sanitizing: None,
+        })
+    }
+
+    /// Runs until a limit, the end of the space, or an interrupt; then confirms the finalists.
+    pub fn run(mut self) -> Result<RunSummary, EngineError> {
+        // Before the announcement, which reports the evaluations of earlier runs and what is given up now.
+        self.restore()?;
+        self.announce();
+        // Only now: replaying a long journal must not lower the rates. It counts against the wall budget all the same.
+        self.clock.started = Instant::now();
+        self.search()?;
+        self.give_up_guesses();
+        let throughput = self.throughput();
+        let reason = self.ending.stop.unwrap_or(StopReason::StrategyDone);
+        let mut confirmed = 0;
+        // A lost device measures nothing, and a user who interrupts does not wait for a confirmation.
+        if !reason.is_early() && !self.ending.is_early() {
+            confirmed = self.confirm()?;
+            self.sanitize_generations()?;
+        } else if !reason.is_early() {
+            // The device was still busy when the wall time was used up.
+            self.left_out = self.ranked().len().min(self.options.finalists);
+        }
+        // Asked again: an interrupt or the loss of the device may also end the confirmation.
+        let reason = self.ending.stop.unwrap_or(reason);
+        self.finish(reason, throughput, confirmed)
+    }
+
+    /// The loop. Each round proposes, feeds the device, and then takes all messages that have come.
+    ///
+    /// Proposals come first: compilers are the slow stage, and a source that is queued now is a binary
+    /// when the device asks for one. The lane is fed before messages are taken as well as after each of
+    /// them, so that the device never waits while the journal is synced for another variant.
+    fn search(&mut self) -> Result<(), EngineError> {
+        loop {
+            let proposed = self.propose()?;
+            self.feed_lane()?;
+            self.guess();
+            let is_idle = self.flight.variants.is_empty();
+            // `proposed == 0` too, because proposals that are refused at once leave nothing in flight.
+            if is_idle && proposed == 0 && self.ending.stop.is_some() {
+                return Ok(());
+            }
+            // While proposals are refused without any work, there is nothing to wait for: only look for
+            // interrupts and go on.
+            let patience = if proposed > 0 || is_idle { Duration::ZERO } else { self.patience() };
+            self.take_messages(patience)?;
+            if self.ending.at_once {
+                return Ok(());
+            }
+            // After the messages: a verdict that arrived in time still counts.
+            self.check_wall()?;
+            self.tick();
+        }
+    }
+
+    /// How long to wait for a message: until the next tick or the end of the search's part of the wall budget.
+    fn patience(&self) -> Duration {
+        // A run that is ending waits for what is in flight, if need be with the time of the confirmation.
+        let left = if self.ending.stop.is_some() { self.wall.left() } else { self.wall.left_to_search() };
+        left.map_or(TICK, |left| left.min(TICK)).max(Duration::from_millis(1))
+    }
+
+    fn take_messages(&mut self, patience: Duration) -> Result<(), EngineError> {
+        let mut next = match self.inbox.receiver.recv_timeout(patience) {
+            Ok(message) => Some(message),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => return Err(EngineError::Stopped("device lane")),
+        };
+        // Everything that has arrived is handled before the next proposal, so that the strategy decides
+        // with all verdicts known.
+        while let Some(message) = next {
+            match message {
+                Message::Compiled(ticket, outcome) => self.compiled(ticket, outcome)?,
+                Message::Lane(answer) => {
+                    // During the search the lane receives nothing but evaluations.
+                    if let LaneAnswer::Evaluated { number, result } = *answer {
+                        self.evaluated(number, *result)?;
+                    }
+                }
+                Message::Interrupt(count) => {
+                    self.interrupted(count);
+                    self.abandon(StopReason::Interrupted);
+                }
+            }
+            self.feed_lane()?;
+            next = self.inbox.receiver.try_recv().ok();
+        }
+        Ok(())
+    }
+
+    pub(super) fn interrupted(&mut self, count: u32) {
+        if count > 1 {
+            self.ending.at_once = true;
+        } else {
+            let message = "interrupted: finishing the variant on the device (once more to stop at once)";
+            self.observer.observe(&Event::Notice { message: message.to_string() });
+        }
+        // Overrides an earlier reason: a run that was ending by itself then skips the confirmation.
+        self.ending.stop = Some(StopReason::Interrupted);
+    }
+
+    /// Ends the search when the rest of the wall budget belongs to the confirmation, and leaves the device alone
+    /// when nothing of the budget is left.
+    fn check_wall(&mut self) -> Result<(), EngineError> {
+        let is_over = |left: Option<Duration>| left.is_some_and(|left| left.is_zero());
+        if is_over(self.wall.left_to_search()) && !self.ending.stop.is_some_and(StopReason::is_cut) {
+            let is_on_lane = |number: &u64| self.flight.on_lane.contains(number);
+            // A run that only waits for the device keeps its reason: everything that it wanted was begun.
+            if self.ending.stop.is_none() || !self.flight.variants.keys().all(is_on_lane) {
+                self.abandon(StopReason::Wall);
+            }
+        }
+        // What is on the device cannot be taken back. Once nothing is left for anything else, the run ends
+        // without it; the process that runs it ends with this one.
+        if is_over(self.wall.left()) && !self.flight.on_lane.is_empty() {
+            self.leave_lane()?;
+        }
+        Ok(())
+    }
+
+    /// Ends the run although a variant is on the device.
+    fn leave_lane(&mut self) -> Result<(), EngineError> {
+        let running = self.flight.on_lane.first().and_then(|number| self.flight.variants.get(number));
+        if let Some(variant) = running {
+            let message = format!(
+                "`{}` was still on the device when the wall time was used up: it has no verdict",
+                variant.configuration
+            );
+            self.notice(message)?;
+        }
+        if self.ending.stop.is_none() {
+            self.ending.stop = Some(StopReason::Wall);
+        }
+        self.ending.at_once = true;
+        Ok(())
+    }
+
+    /// Stops, dropping everything that is not on the device. What is dropped was never evaluated and
+    /// will be proposed again by a resumed study.
+    pub(super) fn abandon(&mut self, reason: StopReason) {
+        self.ending.stop = Some(reason);
+        // Now rather than at the end: compilers that went on would take the host's cores from the timings of
+        // the confirmation.
+        self.give_up_guesses();
+        self.compilers.cancel();
+        self.ahead.cancelled();
+        // The lane decides what has begun. Asking the engine's own list would race with the lane's thread.
+        let cancelled = self.lane.cancel_queued();
+        self.flight.keep_on_lane(&cancelled);
+    }
+
+    /// Takes up what earlier runs left: the strategy is told their evaluations, and variants that were in
+    /// flight are queued again.
+    fn restore(&mut self) -> Result<(), EngineError> {
+        self.settle_history()?;
+        let mut given_up = Vec::new();
+        // What does not hold any more keeps its number in the journal.
+        for number in self.study.history.numbers() {
+            self.ledger.use_number(number);
+        }
+        for struck in std::mem::take(&mut self.study.history.struck) {
+            let Some(genome) = self.point(&struck.configuration) else { continue };
+            // A struck variant keeps its number and is never proposed anew: its strikes belong to it.
+            self.ledger.use_number(struck.number);
+            self.ledger.known.insert(genome.clone());
+            let variant = Variant::new(struck.number, genome, struck.configuration, "again", true);
+            match struck.strikes {
+                GIVEN_UP.. => given_up.push(variant),
+                SUSPECT => self.flight.suspects.push_back(variant),
+                _ => self.flight.again.push_back(variant),
+            }
+        }
+        self.queue_not_final();
+        // In journal order: what a strategy proposes depends on the order in which it hears of outcomes.
+        for position in 0..self.study.history.evaluations.len() {
+            self.remember(position);
+        }
+        // After the loop above: `record` appends to the history, and the loop would tell the strategy twice.
+        for variant in given_up {
+            let message = format!("it was on the device when evo died, {GIVEN_UP} times");
+            let verdict = Verdict::new(VerdictKind::Interrupted, message);
+            let evaluation = variant.evaluation(verdict, Vec::new());
+            self.record(&variant.genome.clone(), evaluation)?;
+        }
+        self.take_over()
+    }
+
+    /// Queues the variants that earlier runs could not judge, whatever the budget: they were proposed within it.
+    fn queue_not_final(&mut self) {
+        for one in &self.study.history.not_final {
+            let Some(genome) = self.point(&one.configuration) else { continue };
+            self.ledger.use_number(one.number);
+            // A crash may have struck the same variant, which is then queued already.
+            if self.ledger.known.insert(genome.clone()) {
+                let configuration = one.configuration.clone();
+                let mut variant = Variant::new(one.number, genome, configuration, &one.origin, false);
+                variant.expected = one.expected;
+                self.flight.again.push_back(variant);
+            }
+        }
+    }
+
+    /// The point of a configuration that the space has, today and under its constraints.
+    pub(super) fn point(&self, configuration: &Configuration) -> Option<Genome> {
+        self.space.genome(configuration).filter(|genome| self.space.contains(genome))
+    }
+
+    fn remember(&mut self, position: usize) {
+        let evaluation = self.study.history.evaluations[position].clone();
+        self.ledger.index.insert(evaluation.number, position);
+        self.ledger.use_number(evaluation.number);
+        self.improve_standing(&evaluation);
+        self.note_cost(&evaluation);
+        self.remember_code(&evaluation);
+        if let Some(genome) = self.point(&evaluation.configuration) {
+            self.ledger.known.insert(genome.clone());
+            self.teach(genome, &evaluation);
+        }
+    }
+
+    fn announce(&mut self) {
+        let header = self.study.header();
+        let earlier = self.earlier();
+        let event = Event::Started {
+            study: header.study.clone(),
+            device: header.device.name.clone(),
+            seed: header.seed,
+            valid: self.options.valid,
+            // A budget below what was done already is used up, not overdrawn.
+            total: self.options.total(self.taken_over()).map(|total| total.max(earlier.evaluations)),
+            earlier,
+        };
+        self.observer.observe(&event);
+        for message in std::mem::take(&mut self.study.notices) {
+            self.observer.observe(&Event::Notice { message });
+        }
+    }
+
+    /// What is known before the first proposal. A variant that was given up counts as done.
+    fn earlier(&self) -> Earlier {
+        let evaluations = &self.study.history.evaluations;
+        let passing = evaluations.iter().filter(|one| one.verdict.is_pass());
+        let timed = passing.filter_map(|one| Some((one.objective_ns?, one)));
+        let best = timed.min_by(|a, b| a.0.total_cmp(&b.0));
+        Earlier {
+            evaluations: self.counted(),
+            best: best.map(|(objective, one)| (objective, one.configuration.clone())),
+            verdicts: verdict_mix(evaluations),
+            taken_over: self.taken_over(),
+        }
+    }
+
+    /// Results of other studies that this one has.
+    fn taken_over(&self) -> u64 {
+        self.study.history.evaluations.iter().filter(|one| one.taken_over_from.is_some()).count() as u64
+    }
+
+    fn tick(&mut self) {
+        if self.clock.ticked.elapsed() < TICK {
+            return;
+        }
+        self.clock.ticked = Instant::now();
+        let wall = self.clock.started.elapsed().as_secs_f64();
+        let event = Event::Lanes {
+            compile_busy: self.compilers.busy_seconds() / (self.compilers.jobs().max(1) as f64 * wall),
+            device_busy: self.lane.busy().as_secs_f64() / wall,
+            compile_queue: self.flight.compiling + self.flight.waiting.len(),
+            device_queue: self.flight.ready.len() + self.flight.on_lane.len(),
+        };
+        self.observer.observe(&event);
+    }
+
+    /// Notes a verdict and how busy the lanes are at its time.
+    pub(super) fn note_verdict(&mut self) {
+        let device = self.lane.busy().as_secs_f64();
+        self.clock.note_verdict(device, self.compilers.busy_seconds());
+    }
+
+    fn throughput(&self) -> Throughput {
+        self.clock.throughput(self.counted() - self.ledger.finished_before, self.compilers.jobs())
+    }
+
+    /// The device's state at the end. The lane is idle by then, unless the user did not want to wait.
+    fn device_at_end(&mut self, reason: StopReason) -> Option<Telemetry> {
+        if self.ending.at_once || reason == StopReason::DeviceLost {
+            return None;
+        }
+        self.lane.send(Task::Telemetry);
+        // A note in the journal: a run does not fail for lack of it, and a wall budget does not wait for it.
+        let within = if self.options.budget.wall.is_some() { STATE_WITHIN } else { STATE_WITHIN_MAX };
+        let until = Instant::now() + within;
+        while let Ok(message) =
+            self.inbox.receiver.recv_timeout(until.saturating_duration_since(Instant::now()))
+        {
+            match message {
+                Message::Lane(answer) => match *answer {
+                    LaneAnswer::Telemetry(telemetry) => return telemetry,
+                    _ => return None,
+                },
+                Message::Interrupt(count) => {
+                    self.interrupted(count);
+                    if self.ending.at_once {
+                        return None;
+                    }
+                }
+                Message::Compiled(..) => {}
+            }
+        }
+        None
+    }
+
+    fn finish(
+        mut self,
+        reason: StopReason,
+        throughput: Throughput,
+        confirmed: usize,
+    ) -> Result<RunSummary, EngineError> {
+        let evaluations = self.counted();
+        let evaluations_this_run = evaluations - self.ledger.finished_before;
+        let taken_over = self.taken_over();
+        let device_at_start = self.clock.device_at_start.take();
+        let device_at_end = self.device_at_end(reason);
+        let end = RunEnd {
+            at: now(),
+            reason,
+            evaluations,
+            evaluations_this_run,
+            passed_over: self.ledger.uncounted - taken_over,
+            taken_over,
+            not_final: self.study.history.not_final.len() as u64,
+            finalists_left: self.left_out as u64,
+            sanitized: self.sanitizing,
+            throughput,
+            device_at_start,
+            device_at_end,
+            at_ms: None,
+        };
+        // The journal comes first: views can be computed from it again, but not the other way round.
+        let end = self.study.end(end)?;
+        self.write_open_generations();
+        let (evaluations, seed) = (&self.study.history.evaluations, self.study.header().seed);
+        // Fitting models takes time, and a user who interrupted twice does not want to wait.
+        let insight = (!self.ending.at_once).then(|| Insight::of(self.space, evaluations, seed));
+        for error in self.study.write_views(insight.as_ref()) {
+            self.warn_of_view(&error, "everything is in the journal, and `--resume` writes it again");
+        }
+        self.observer.observe(&Event::Stopped { reason });
+        let (left_out, trouble) = (self.left_out, self.troubles.stopped);
+        Ok(RunSummary { end, confirmed, left_out, insight, trouble })
+    }
+}

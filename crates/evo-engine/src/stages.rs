@@ -1,0 +1,509 @@
+//! What happens to a variant at each stage, from proposal to verdict.
+
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+
+use evo_protocol::evaluation::{Evaluation, Expectation};
+use evo_protocol::verdict::{Gate, VerdictClass};
+use evo_search::strategy::Outcome;
+use evo_space::genome::{ContentHash, Genome};
+
+use super::ahead::{Ahead, LANE_DEPTH, Need, fixed};
+use super::carry::standing_of;
+use super::doubt::{RunTrouble, Weight};
+use super::error::EngineError;
+use super::lane::Task;
+use super::ports::{CompileAnswer, Message, Recipe, Refused};
+use super::run::{Engine, TICK};
+use super::state::is_guess;
+use super::variant::{Twin, Variant, code_and_plan};
+use evo_compile::full_cache;
+use evo_journal::budget::StopReason;
+use evo_journal::error::JournalError;
+use evo_report::event::Event;
+use evo_supervise::job::Judgement;
+
+impl<R: Recipe> Engine<'_, R> {
+    /// Fills the look-ahead with proposals; returns how many were made.
+    pub(super) fn propose(&mut self) -> Result<usize, EngineError> {
+        self.feed_compilers()?;
+        let ahead = self.look_ahead();
+        let mut proposed = 0;
+        // `proposed` bounds the loop too: variants that are refused at once never enter the flight, and the
+        // device must be fed in between.
+        while proposed < ahead && self.flight.variants.len() < ahead {
+            // Such a variant shares machine and device with no other, so that another crash is certainly its own.
+            if self.flight.variants.values().any(Variant::runs_alone) {
+                break;
+            }
+            // A retry belongs to what was proposed before the run began to end.
+            let next = match self.ending.stop {
+                None => self.next_variant(),
+                Some(_) if self.flight.variants.is_empty() => self.flight.retries.pop_front(),
+                Some(_) => None,
+            };
+            let Some(variant) = next else { break };
+            proposed += 1;
+            self.begin(variant)?;
+            self.feed_compilers()?;
+        }
+        Ok(proposed)
+    }
+
+    /// The most variants between proposal and verdict.
+    fn look_ahead(&self) -> usize {
+        let (jobs, evaluated) = (self.compilers.jobs(), self.counted());
+        if !self.compilers.are_timed() {
+            return fixed(jobs, evaluated);
+        }
+        let is_limited = self.options.evaluations_max().is_some();
+        let useful = self.strategy.useful_in_flight();
+        self.ahead.target(Need { jobs, evaluated, learns: self.strategy.learns(), is_limited, useful })
+    }
+
+    /// Sends sources to the compilers, as late as they can be busy all the same: what waits here may still be found
+    /// pointless.
+    pub(super) fn feed_compilers(&mut self) -> Result<(), EngineError> {
+        let jobs = self.compilers.jobs();
+        while self.flight.compiling < Ahead::depth(jobs) {
+            let Some(number) = self.flight.waiting.pop_front() else { break };
+            if !self.is_worth_compiling(number) {
+                self.pass_over_uncompiled(number)?;
+                continue;
+            }
+            let Some(variant) = self.flight.variants.get(&number) else { continue };
+            let Some((prepared, _)) = &variant.prepared else { continue };
+            self.flight.compiling += 1;
+            self.ahead.submitted(number, jobs, self.wall.elapsed());
+            let configuration = variant.configuration.clone();
+            self.observer.observe(&Event::Compiling { number, configuration });
+            self.compilers.submit(number, prepared);
+        }
+        Ok(())
+    }
+
+    /// The next variant: first those that a crash interrupted, then the strategy's, then suspects.
+    fn next_variant(&mut self) -> Option<Variant<R::Prepared>> {
+        // A variant that was in flight at a crash waits until nothing else is in flight, so that a second
+        // crash strikes no other variant.
+        let alone = self.flight.variants.is_empty();
+        if !self.flight.again.is_empty() {
+            return if alone { self.flight.again.pop_front() } else { None };
+        }
+        if !self.flight.retries.is_empty() {
+            return if alone { self.flight.retries.pop_front() } else { None };
+        }
+        // What is in flight counts as evaluated here; `pass_over` gives the place back. Suspects keep their
+        // share of the budget although they run last.
+        let under_way = self.counted() + self.flight.variants.len() as u64;
+        if let Some((limit, reason)) = self.options.evaluations_max()
+            && under_way + self.flight.suspects.len() as u64 >= limit
+        {
+            return self.next_suspect(alone, reason);
+        }
+        // A strategy may repeat itself, or propose a point that an earlier run evaluated.
+        while let Some(proposal) = self.strategy.ask(1).pop() {
+            if self.ledger.known.insert(proposal.genome.clone()) {
+                let configuration = self.space.configuration(&proposal.genome);
+                let number = self.ledger.take_number();
+                let mut variant =
+                    Variant::new(number, proposal.genome, configuration, proposal.origin.as_str(), false);
+                // NaN and infinity have no JSON form that the journal could read back.
+                variant.expected = proposal.expected.filter(Expectation::is_sound);
+                return Some(variant);
+            }
+        }
+        // The strategy may propose again once it has heard the verdicts of what is in flight.
+        if !self.strategy.is_done() && !alone {
+            return None;
+        }
+        let done = self.strategy.is_done();
+        let reason = if done { StopReason::SpaceExhausted } else { StopReason::StrategyDone };
+        self.next_suspect(alone, reason)
+    }
+
+    /// The next suspect, which runs alone and last. When none is left, the run ends for `reason`.
+    fn next_suspect(&mut self, alone: bool, reason: StopReason) -> Option<Variant<R::Prepared>> {
+        if self.flight.suspects.is_empty() {
+            self.ending.stop = Some(reason);
+            return None;
+        }
+        if alone { self.flight.suspects.pop_front() } else { None }
+    }
+
+    /// Prepares a variant and queues it for the compilers, unless a twin with the same source is there
+    /// already.
+    pub(super) fn begin(&mut self, mut variant: Variant<R::Prepared>) -> Result<(), EngineError> {
+        let number = variant.number;
+        if let Err(evaluation) = variant.prepare(self.recipe) {
+            return self.unprepared(variant, *evaluation);
+        }
+        let Some(mut variant) = self.take_over_source(variant)? else { return Ok(()) };
+        let Some(key) = variant.source_key() else { return Ok(()) };
+        match self.twins.sources.get_mut(&key) {
+            // The same source is being compiled: one compilation answers for both.
+            Some(Twin::Pending { waiting, .. }) => {
+                waiting.push(number);
+                self.flight.variants.insert(number, variant);
+            }
+            Some(Twin::Known { owner, .. }) => {
+                if is_guess(*owner) {
+                    self.ahead.foreseen();
+                }
+                self.flight.variants.insert(number, variant);
+                // In flight first, because `built` looks the variant up there.
+                self.built(number, &key)?;
+            }
+            None => {
+                // A variant with the same source that is proposed meanwhile waits for this one.
+                self.twins.sources.insert(key, Twin::Pending { owner: number, waiting: Vec::new() });
+                variant.known = self.study.history.evaluations.len();
+                self.flight.waiting.push_back(number);
+                self.flight.variants.insert(number, variant);
+            }
+        }
+        Ok(())
+    }
+
+    /// A variant that is refused before the compilers, or could not be rendered.
+    fn unprepared(
+        &mut self,
+        variant: Variant<R::Prepared>,
+        evaluation: Evaluation,
+    ) -> Result<(), EngineError> {
+        let number = variant.number;
+        self.flight.variants.insert(number, variant);
+        match self.weigh(number, &evaluation.verdict) {
+            Weight::Final => self.settle(evaluation),
+            Weight::Again => self.try_again(number, evaluation.verdict),
+            Weight::NotFinal => self.give_up(evaluation),
+        }
+    }
+
+    /// A compiler's answer.
+    pub(super) fn compiled(
+        &mut self,
+        number: u64,
+        answer: CompileAnswer<R::Binary>,
+    ) -> Result<(), EngineError> {
+        if is_guess(number) {
+            return self.guessed(number, answer);
+        }
+        // Saturating, because `abandon` sets the count to 0 while answers are under way.
+        self.flight.compiling = self.flight.compiling.saturating_sub(1);
+        self.ahead.answered(number, self.wall.elapsed());
+        self.feed_compilers()?;
+        // A full disk is not this variant's fault, and the next variants would fail in the same way.
+        if let Some(message) = full_cache(&answer) {
+            return Err(EngineError::CacheFull(message));
+        }
+        // The variant was abandoned while it was compiled.
+        let Some(variant) = self.flight.variants.get(&number) else { return Ok(()) };
+        let Some(key) = variant.source_key() else { return Ok(()) };
+        if let Err(verdict) = &answer {
+            match self.weigh(number, verdict) {
+                Weight::Final => {}
+                Weight::Again => return self.try_again(number, (**verdict).clone()),
+                Weight::NotFinal => {
+                    let refused = Refused { gate: Gate::Compile, verdict: verdict.clone() };
+                    return self.give_up(*variant.refused(refused));
+                }
+            }
+        }
+        // The hash that is compiled into the binary. The launch gate must expect this one for twins too.
+        let answer = (answer, variant.configuration.hash());
+        let waiting = Twin::resolve(self.twins.sources.get_mut(&key), answer);
+        self.built(number, &key)?;
+        for twin in waiting {
+            self.built(twin, &key)?;
+        }
+        Ok(())
+    }
+
+    /// A variant whose source has an answer: a verdict, a twin's result, or a place in the queue.
+    pub(super) fn built(&mut self, number: u64, key: &ContentHash) -> Result<(), EngineError> {
+        // The first variant with a source that was compiled on suspicion is the one that pays for it.
+        if let Some(Twin::Known { owner, .. }) = self.twins.sources.get_mut(key)
+            && is_guess(*owner)
+        {
+            *owner = number;
+        }
+        let Some(Twin::Known { owner, answer: (answer, variant_hash) }) = self.twins.sources.get(key) else {
+            return Ok(());
+        };
+        let Some(variant) = self.flight.variants.get_mut(&number) else { return Ok(()) };
+        // Only the first variant with a source has paid for its compilation.
+        let twin_of = (*owner != number).then_some(*owner);
+        match variant.job(self.recipe, answer, variant_hash, None) {
+            Err(mut evaluation) => {
+                if twin_of.is_some() {
+                    evaluation.compile_ms = 0.0;
+                    // Twins share a failed compilation. Other refusals depend on a variant's own launches.
+                    evaluation.duplicate_of = twin_of.filter(|_| answer.is_err());
+                }
+                self.settle(*evaluation)
+            }
+            Ok(job) => {
+                if twin_of.is_some() {
+                    variant.build.compile_ms = 0.0;
+                }
+                let code = variant.code_key();
+                self.queue(number, code, job)
+            }
+        }
+    }
+
+    /// Queues a job for the lane, unless a variant with the same machine code and plan has run or is queued.
+    fn queue(&mut self, number: u64, code: Option<ContentHash>, job: R::Job) -> Result<(), EngineError> {
+        let is_known = code.as_ref().is_some_and(|code| self.twins.codes.contains_key(code));
+        // Measured by another study, or before an edit of the source that left the machine code alone.
+        if !is_known && self.take_over_code(number, code.as_ref())? {
+            return Ok(());
+        }
+        match code.as_ref().and_then(|code| self.twins.codes.get_mut(code)) {
+            Some(Twin::Pending { waiting, .. }) => waiting.push(number),
+            Some(Twin::Known { owner, .. }) => {
+                let owner = *owner;
+                self.settle_as_twin(number, owner)?;
+            }
+            None => {
+                // Unknown code shares nothing: the variant always runs.
+                if let Some(code) = &code {
+                    self.twins
+                        .codes
+                        .insert(code.clone(), Twin::Pending { owner: number, waiting: Vec::new() });
+                }
+                if let Some(variant) = self.flight.variants.get_mut(&number) {
+                    // On the first variant with this code only: `evaluated` and `pass_over` resolve by it.
+                    variant.code = code;
+                }
+                self.flight.ready.insert(number, job);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the lane its next tasks, lowest number first.
+    pub(super) fn feed_lane(&mut self) -> Result<(), EngineError> {
+        // Messages may come faster than the loop looks at the clock.
+        let has_time = self.wall.left_to_search().is_none_or(|left| !left.is_zero());
+        while has_time && self.flight.on_lane.len() < LANE_DEPTH {
+            let Some((number, job)) = self.flight.ready.pop_first() else { break };
+            // Asked as late as possible: by now the strategy has heard more verdicts than when it proposed.
+            if !self.is_worth_running(number) {
+                self.pass_over(number)?;
+                continue;
+            }
+            let Some(variant) = self.flight.variants.get(&number) else { continue };
+            // Journaled before the lane has it: if evo dies now, the next run knows what was running.
+            self.study.started(number, &variant.configuration)?;
+            self.flight.on_lane.push(number);
+            self.observer.observe(&Event::Evaluating { number });
+            // A copy as of now. The task before it may still improve the standing; then this variant is
+            // screened against an older and slower incumbent, which only makes the screening more lenient.
+            let standing = self.standing.clone();
+            self.lane.send(Task::Evaluate { number, job: Box::new(job), standing });
+        }
+        Ok(())
+    }
+
+    /// The lane's verdict.
+    pub(super) fn evaluated(&mut self, number: u64, result: Judgement) -> Result<(), EngineError> {
+        self.flight.on_lane.retain(|own| *own != number);
+        // A lost device says nothing about the variant, so no verdict is recorded for it.
+        if result.lost {
+            return self.device_lost(number, &result);
+        }
+        let Some(variant) = self.flight.variants.get(&number) else { return Ok(()) };
+        if let Some(recovery) = &result.recovery {
+            let event =
+                Event::Recovered { worker: 0, level: recovery.level, elapsed_ms: recovery.elapsed_ms };
+            self.observer.observe(&event);
+        }
+        let code = variant.code.clone();
+        let evaluation = variant.judged(result);
+        match self.weigh(number, &evaluation.verdict) {
+            Weight::Final => {}
+            Weight::Again => return self.try_again(number, evaluation.verdict),
+            Weight::NotFinal => return self.give_up(evaluation),
+        }
+        // The original is settled before its twins, which copy their result from the history.
+        self.settle(evaluation)?;
+        let Some(code) = code else { return Ok(()) };
+        let waiting = Twin::resolve(self.twins.codes.get_mut(&code), ());
+        for twin in waiting {
+            self.settle_as_twin(twin, number)?;
+        }
+        Ok(())
+    }
+
+    fn device_lost(&mut self, number: u64, result: &Judgement) -> Result<(), EngineError> {
+        // The next in the lane's queue hears of the same loss.
+        let Some(variant) = self.flight.variants.get(&number) else { return Ok(()) };
+        let (configuration, why) = (variant.configuration.to_string(), &result.verdict.message);
+        if result.verdict.is_trouble() {
+            self.stop_for(RunTrouble::new(why.as_str()))?;
+        } else {
+            self.notice(format!("the device is lost while `{configuration}` is on it: {why}"))?;
+            self.abandon(StopReason::DeviceLost);
+        }
+        // `abandon` keeps what is on the lane, but nothing will come from a lost device.
+        self.flight.variants.clear();
+        self.flight.on_lane.clear();
+        Ok(())
+    }
+
+    pub(super) fn settle_as_twin(&mut self, number: u64, original: u64) -> Result<(), EngineError> {
+        let Some(position) = self.ledger.index.get(&original) else { return Ok(()) };
+        let Some(variant) = self.flight.variants.get(&number) else { return Ok(()) };
+        let evaluation = variant.twin_of(&self.study.history.evaluations[*position]);
+        self.settle(evaluation)
+    }
+
+    /// Ends a variant that is in flight.
+    pub(super) fn settle(&mut self, evaluation: Evaluation) -> Result<(), EngineError> {
+        match self.flight.variants.remove(&evaluation.number) {
+            Some(variant) => self.record(&variant.genome, evaluation),
+            None => Ok(()),
+        }
+    }
+
+    /// Records a verdict: in the journal first, then for the strategy and the observers.
+    pub(super) fn record(&mut self, genome: &Genome, mut evaluation: Evaluation) -> Result<(), EngineError> {
+        // Position and generation count the evaluations before this one, so both are read before `record`.
+        let position = self.study.history.evaluations.len();
+        let counted = self.counted();
+        let population = u64::from(self.options.population.get());
+        evaluation.generation = (counted / population) as u32;
+        let generation = evaluation.generation;
+        let is_last = evaluation.is_counted() && (counted + 1).is_multiple_of(population);
+        self.ledger.uncounted += u64::from(!evaluation.is_counted());
+        // From here on the verdict survives a crash. A strategy that learned it earlier could have acted on
+        // something that a resumed run does not know.
+        self.study.record(&mut evaluation)?;
+        self.note_verdict();
+        self.troubles.note_verdict();
+        self.ledger.index.insert(evaluation.number, position);
+        self.ledger.known.insert(genome.clone());
+        self.ahead.done(evaluation.device_ms / 1e3);
+        self.teach(genome.clone(), &evaluation);
+        let best = self.improve_standing(&evaluation);
+        self.note_cost(&evaluation);
+        let failed_default = self.failed_default(genome, &evaluation);
+        self.observer.observe(&Event::Finished { evaluation: Box::new(evaluation), best });
+        failed_default.map_or(Ok(()), |message| self.notice(message))?;
+        if is_last {
+            self.write_generation(generation);
+        }
+        Ok(())
+    }
+
+    /// Tells the strategy of an evaluation.
+    pub(super) fn teach(&mut self, genome: Genome, evaluation: &Evaluation) {
+        self.strategy.tell(&Outcome {
+            genome,
+            class: evaluation.verdict.kind.class(),
+            objective_ns: evaluation.objective_ns,
+            facts: evaluation.facts,
+        });
+    }
+
+    /// What to say at once where the default configuration failed: a mistake in the space file or in the reference
+    /// shows there first, and the rest of the sweep is then likely to be for nothing.
+    fn failed_default(&self, genome: &Genome, evaluation: &Evaluation) -> Option<String> {
+        let verdict = &evaluation.verdict;
+        if verdict.is_pass() || !evaluation.is_counted() || *genome != self.space.default_genome() {
+            return None;
+        }
+        Some(format!(
+            "the default configuration `{}` failed: {}: {}",
+            evaluation.configuration,
+            verdict.label(),
+            verdict.message.lines().next().unwrap_or_default()
+        ))
+    }
+
+    /// Takes a better evaluation as what newcomers are measured against.
+    pub(super) fn improve_standing(&mut self, evaluation: &Evaluation) -> bool {
+        let Some(objective) = evaluation.objective_ns.filter(|_| evaluation.verdict.is_pass()) else {
+            return false;
+        };
+        if self.standing.objective_ns.is_some_and(|best| best <= objective) {
+            return false;
+        }
+        self.standing = standing_of(evaluation, objective, self.study.header().ranking);
+        true
+    }
+
+    /// Lets later variants with the same machine code and plan use a result of an earlier run.
+    pub(super) fn remember_code(&mut self, evaluation: &Evaluation) {
+        // Only a first-hand result is reused, only one about the code, and only from a variant that reached
+        // the device.
+        let usable = evaluation.duplicate_of.is_none()
+            && evaluation.verdict.kind.class() != VerdictClass::Harness
+            && evaluation.gate(Gate::Launch).is_some_and(|report| report.cases > 0);
+        let Some(hash) = evaluation.code_hash.as_ref().filter(|_| usable) else { return };
+        if let Ok(prepared) = self.recipe.prepare(&evaluation.configuration) {
+            let code = code_and_plan(hash, &self.recipe.identity(&prepared).plan);
+            self.twins.codes.insert(code, Twin::Known { owner: evaluation.number, answer: () });
+        }
+    }
+
+    /// Writes a slice. A view that cannot be written never stops a run: it is tried again at the end.
+    fn write_generation(&mut self, generation: u32) {
+        let slice = self.slice(generation);
+        // A run that ends on a boundary has written its last slice already.
+        if slice.is_empty() {
+            return;
+        }
+        if let Err(error) = self.study.write_generation(generation, slice) {
+            self.unwritten.push(generation);
+            self.warn_of_view(&error, "it is tried again at the end");
+        }
+        let best_ns = self.standing.objective_ns;
+        self.observer.observe(&Event::Generation { generation, best_ns });
+    }
+
+    /// Writes the last slice even though it is not complete, and those that could not be written before.
+    pub(super) fn write_open_generations(&mut self) {
+        for generation in std::mem::take(&mut self.unwritten) {
+            if let Err(error) = self.study.write_generation(generation, self.slice(generation)) {
+                self.warn_of_view(&error, "the journal has its evaluations");
+            }
+        }
+        self.write_generation((self.counted() / u64::from(self.options.population.get())) as u32);
+    }
+
+    /// Says that a view is missing, and what becomes of it. Not in the journal, whose disk may be the same.
+    pub(super) fn warn_of_view(&mut self, error: &JournalError, what_now: &str) {
+        let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
+        self.observer.observe(&Event::Notice { message: format!("{error}{cause}; {what_now}") });
+    }
+
+    /// Waits for the lane's answer or a compiler's, outside the search. `None` when the wall time is used up; the
+    /// run then ends at once.
+    pub(super) fn next_message(&mut self) -> Result<Option<Message<R::Binary>>, EngineError> {
+        loop {
+            let left = self.wall.left_with_grace();
+            // At least a moment, so that what has arrived already is never left unread.
+            let patience = left.map_or(TICK, |left| left.min(TICK)).max(Duration::from_millis(1));
+            match self.inbox.receiver.recv_timeout(patience) {
+                Ok(message) => return Ok(Some(message)),
+                Err(RecvTimeoutError::Disconnected) => return Err(EngineError::Stopped("device lane")),
+                Err(RecvTimeoutError::Timeout) if left.is_some_and(|left| left.is_zero()) => {
+                    self.ending.at_once = true;
+                    return Ok(None);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    /// Takes in what an evaluation cost, for the reserve of a wall budget.
+    pub(super) fn note_cost(&mut self, evaluation: &Evaluation) {
+        if !evaluation.verdict.is_pass() || evaluation.duplicate_of.is_some() || evaluation.device_ms <= 0.0 {
+            return;
+        }
+        self.wall.costs.note_full(evaluation.device_ms / 1e3);
+    }
+}

@@ -1,0 +1,221 @@
+//! The engine's own state in named parts: what is in flight, what is known of duplicates, what was
+//! proposed so far, how the run ends, and what the clock says.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::time::{Duration, Instant};
+
+use evo_protocol::device::Telemetry;
+use evo_protocol::evaluation::Evaluation;
+use evo_space::genome::{ContentHash, Genome};
+
+use super::ports::Recipe;
+use super::variant::{Codes, Sources, Variant};
+use evo_journal::budget::StopReason;
+use evo_protocol::leaderboard::Throughput;
+
+/// Everything between proposal and verdict.
+pub(super) struct Flight<R: Recipe> {
+    /// All of it, by number.
+    pub variants: BTreeMap<u64, Variant<R::Prepared>>,
+    /// Variants whose source waits to be sent to the compilers, in order.
+    pub waiting: VecDeque<u64>,
+    /// Sources that the compilers have not answered.
+    pub compiling: usize,
+    /// Compiled and waiting for the lane. The lowest number goes first, so that the default
+    /// configuration, which is proposed first, sets the standing early.
+    pub ready: BTreeMap<u64, R::Job>,
+    /// Numbers given to the lane, in order.
+    pub on_lane: Vec<u64>,
+    /// Variants that have no verdict from an earlier run: in flight at a crash, or not final. They run before
+    /// everything else.
+    pub again: VecDeque<Variant<R::Prepared>>,
+    /// Variants whose first try ended in trouble; each runs alone.
+    pub retries: VecDeque<Variant<R::Prepared>>,
+    /// Variants that were in flight at two crashes. They run last, so that a third crash costs nothing else.
+    pub suspects: VecDeque<Variant<R::Prepared>>,
+}
+
+impl<R: Recipe> Flight<R> {
+    pub(super) fn new() -> Flight<R> {
+        Flight {
+            variants: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            compiling: 0,
+            ready: BTreeMap::new(),
+            on_lane: Vec::new(),
+            again: VecDeque::new(),
+            retries: VecDeque::new(),
+            suspects: VecDeque::new(),
+        }
+    }
+
+    /// Forgets everything except what the lane is working on. `cancelled` are the numbers that the lane
+    /// gave back.
+    pub(super) fn keep_on_lane(&mut self, cancelled: &[u64]) {
+        self.on_lane.retain(|number| !cancelled.contains(number));
+        let on_lane = &self.on_lane;
+        self.variants.retain(|number, _| on_lane.contains(number));
+        // An answer that a compiler still sends finds no variant, and the engine ignores it.
+        self.compiling = 0;
+        self.waiting.clear();
+        self.ready.clear();
+        // The journal keeps their strikes, so the next run of the study queues them again. Retries were never
+        // judged, so the next run proposes them again.
+        self.again.clear();
+        self.retries.clear();
+        self.suspects.clear();
+    }
+}
+
+/// Which variants share work, by the hashes of [`super::ports::Identity`].
+pub(super) struct Twins<B> {
+    pub sources: Sources<B>,
+    pub codes: Codes,
+}
+
+impl<B> Twins<B> {
+    pub(super) fn new() -> Twins<B> {
+        Twins { sources: HashMap::new(), codes: HashMap::new() }
+    }
+}
+
+/// Tickets of guesses begin here; variants are numbered from 0.
+pub(super) const FIRST_TICKET: u64 = 1 << 63;
+
+/// What is compiled without having been proposed.
+#[derive(Debug, Default)]
+pub(super) struct Guesses {
+    /// Under way, by ticket: the source's key, and the hash compiled into the binary.
+    pub running: HashMap<u64, (ContentHash, ContentHash)>,
+    pub made: u64,
+    /// Outcomes known when the strategy was last asked; with no more it would say the same.
+    pub asked_at: Option<usize>,
+}
+
+/// Whether the compilers were asked for this by a guess.
+pub(super) fn is_guess(ticket: u64) -> bool {
+    ticket >= FIRST_TICKET
+}
+
+/// What was proposed and evaluated so far, in this run and in earlier ones.
+pub(super) struct Ledger {
+    /// Every genome that was proposed or evaluated, whatever proposed it.
+    pub known: HashSet<Genome>,
+    /// Position of an evaluation in the history, by number.
+    pub index: HashMap<u64, usize>,
+    // A set and not a maximum: what was in flight at a crash leaves holes, which are filled again.
+    used_numbers: HashSet<u64>,
+    next_number: u64,
+    /// Counted evaluations of earlier runs.
+    pub finished_before: u64,
+    /// Passed over in this study, or taken over from another.
+    pub uncounted: u64,
+    /// Passed over since a variant was run.
+    pub passed_over_in_a_row: u32,
+}
+
+impl Ledger {
+    /// Of a study that holds these evaluations already.
+    pub(super) fn new(evaluations: &[Evaluation]) -> Ledger {
+        let mut ledger = Ledger {
+            known: HashSet::new(),
+            index: HashMap::new(),
+            used_numbers: HashSet::new(),
+            next_number: 0,
+            finished_before: 0,
+            uncounted: 0,
+            passed_over_in_a_row: 0,
+        };
+        ledger.recount(evaluations);
+        ledger
+    }
+
+    /// Counts anew what is there before the search begins.
+    pub(super) fn recount(&mut self, evaluations: &[Evaluation]) {
+        self.uncounted = evaluations.iter().filter(|one| !one.is_counted()).count() as u64;
+        self.finished_before = evaluations.len() as u64 - self.uncounted;
+    }
+
+    /// Marks a number as taken.
+    pub(super) fn use_number(&mut self, number: u64) {
+        self.used_numbers.insert(number);
+    }
+
+    /// The lowest number that is free, so that a resumed study has no gaps.
+    pub(super) fn take_number(&mut self) -> u64 {
+        while self.used_numbers.contains(&self.next_number) {
+            self.next_number += 1;
+        }
+        self.used_numbers.insert(self.next_number);
+        self.next_number
+    }
+}
+
+/// How the run ends.
+#[derive(Default)]
+pub(super) struct Ending {
+    /// Set once nothing more is proposed; the run ends when nothing is in flight.
+    pub stop: Option<StopReason>,
+    /// End without waiting for the device: the user asked twice, or the wall time is used up.
+    pub at_once: bool,
+}
+
+impl Ending {
+    /// Whether the run was cut short, so that nothing more is confirmed.
+    pub(super) fn is_early(&self) -> bool {
+        self.at_once || self.stop.is_some_and(|reason| reason.is_early())
+    }
+}
+
+/// When things happened, and how busy compilers and device were by then.
+pub(super) struct RunClock {
+    pub started: Instant,
+    /// When observers were last told how busy the lanes are.
+    pub ticked: Instant,
+    /// From the start to the last verdict. Shares of busy time refer to it, so that they cover the
+    /// search and neither its idle end nor the confirmation.
+    last_verdict: Duration,
+    device_busy_seconds: f64,
+    compile_busy_seconds: f64,
+    pub device_at_start: Option<Telemetry>,
+}
+
+impl RunClock {
+    pub(super) fn new(device_at_start: Option<Telemetry>) -> RunClock {
+        let now = Instant::now();
+        RunClock {
+            started: now,
+            ticked: now,
+            last_verdict: Duration::ZERO,
+            device_busy_seconds: 0.0,
+            compile_busy_seconds: 0.0,
+            device_at_start,
+        }
+    }
+
+    /// Notes a verdict, with the seconds for which device and compilers have been busy so far.
+    pub(super) fn note_verdict(&mut self, device_busy_seconds: f64, compile_busy_seconds: f64) {
+        self.last_verdict = self.started.elapsed();
+        self.device_busy_seconds = device_busy_seconds;
+        self.compile_busy_seconds = compile_busy_seconds;
+    }
+
+    /// How long the search has taken, up to its last verdict.
+    pub(super) fn search(&self) -> Duration {
+        self.last_verdict
+    }
+
+    /// How fast the search was, with so many evaluations and compile processes.
+    pub(super) fn throughput(&self, evaluations: u64, jobs: usize) -> Throughput {
+        let seconds = self.last_verdict.as_secs_f64();
+        let jobs = jobs.max(1);
+        let share = |busy: f64| if seconds > 0.0 { (busy / seconds).min(1.0) } else { 0.0 };
+        Throughput {
+            search_seconds: seconds,
+            evaluations_per_second: if seconds > 0.0 { evaluations as f64 / seconds } else { 0.0 },
+            device_busy: share(self.device_busy_seconds),
+            compile_busy: share(self.compile_busy_seconds / jobs as f64),
+            compile_jobs: jobs as u32,
+        }
+    }
+}

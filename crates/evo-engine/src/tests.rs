@@ -1,0 +1,399 @@
+//! The engine with fake compilers and a fake device: order, limits, twins, interrupts, resume.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use evo_protocol::verdict::{Gate, Verdict, VerdictKind};
+
+use super::fake::{Script, TestStudy, all_pass, lane_result, objective_of, verdicts_in};
+use super::ports::Message;
+use evo_journal::budget::StopReason;
+use evo_journal::leaderboard;
+use evo_journal::record::{JournalRecord, RunEnd};
+use evo_journal::writer::JournalWriter;
+
+const PLAIN: &str = "[parameters]\nA = [0, 1, 2, 3, 6, 7]\nB = [0, 1, 2]\n";
+
+/// A script that varies with the job.
+fn mixed() -> Script {
+    Arc::new(|job| {
+        let kind = match job.label.as_str() {
+            label if label.starts_with("A=2") => VerdictKind::WrongAnswer,
+            label if label.starts_with("A=3 B=1") => VerdictKind::Hang,
+            _ => VerdictKind::Pass,
+        };
+        lane_result(job, kind)
+    })
+}
+
+#[test]
+fn the_whole_space_is_evaluated_and_failures_change_nothing() {
+    let bench = TestStudy::new(PLAIN);
+    let ran = bench.run(mixed());
+    assert_eq!(ran.summary.end.reason, StopReason::SpaceExhausted);
+    let verdicts = bench.verdicts();
+    assert_eq!(verdicts.len(), 18);
+    assert_eq!(verdicts["A=7 B=1"], "static_reject:seven");
+    assert_eq!(verdicts["A=6 B=0"], "compile_error");
+    assert_eq!(verdicts["A=2 B=2"], "wrong_answer");
+    assert_eq!(verdicts["A=3 B=1"], "hang");
+    assert_eq!(ran.log.evaluated[0], "A=0 B=0", "the default goes first");
+    // 18 evaluations in slices of 4: five files, the last one open.
+    for (generation, exists) in [(0, true), (4, true), (5, false)] {
+        let path = bench.out.path().join(format!("s/gen-{generation:03}.json"));
+        assert_eq!(path.exists(), exists, "{}", path.display());
+    }
+    assert!(
+        bench.out.path().join("s/study.json").exists() && bench.out.path().join("s/results.csv").exists()
+    );
+}
+
+#[test]
+fn a_run_says_how_warm_the_device_was_before_and_after() {
+    let mut bench = TestStudy::new(PLAIN);
+    bench.options.budget.evaluations = Some(5);
+    let ran = bench.run(all_pass());
+    let study = std::fs::read(bench.out.path().join("s/study.json")).unwrap();
+    let study: serde_json::Value = serde_json::from_slice(&study).unwrap();
+    let run = &study["runs"][0];
+    assert_eq!(run["device_at_start"]["temperature_c"], 30);
+    assert!(!ran.log.evaluated.is_empty());
+    assert_eq!(run["device_at_end"]["temperature_c"], 30 + ran.log.evaluated.len());
+    // Journals of before say nothing of it.
+    let mut older = serde_json::to_value(&ran.summary.end).unwrap();
+    older.as_object_mut().unwrap().retain(|name, _| !name.starts_with("device_at"));
+    let older: RunEnd = serde_json::from_value(older).unwrap();
+    assert_eq!((older.device_at_start, older.evaluations), (None, 5));
+}
+
+#[test]
+fn gates_not_reached_are_not_run() {
+    let bench = TestStudy::new(PLAIN);
+    bench.run(mixed());
+    let study = bench.open();
+    let find = |text: &str| {
+        study.history.evaluations.iter().find(|one| one.configuration.to_string() == text).unwrap()
+    };
+    let text = |name: &str| {
+        let states: Vec<String> = find(name)
+            .gates
+            .iter()
+            .map(|one| format!("{:?}", one.state).chars().next().unwrap().into())
+            .collect();
+        states.concat()
+    };
+    assert_eq!(text("A=7 B=0"), "FNNNNNNNNN");
+    assert_eq!(text("A=6 B=0"), "PFNNNNNNNN");
+    assert_eq!(text("A=0 B=0"), "PPPPPPPPNN");
+    assert!(find("A=0 B=0").passed_through(Gate::Honesty));
+}
+
+#[test]
+fn limits_end_a_run_where_they_say() {
+    for (evaluations, generations, expected, reason) in [
+        (Some(5), None, 5, StopReason::Evaluations),
+        (None, Some(2), 8, StopReason::Generations),
+        (Some(3), Some(2), 3, StopReason::Evaluations),
+        (Some(100), None, 18, StopReason::SpaceExhausted),
+    ] {
+        let mut bench = TestStudy::new(PLAIN);
+        bench.options.budget.evaluations = evaluations;
+        bench.options.budget.generations = generations;
+        let ran = bench.run(all_pass());
+        assert_eq!((ran.summary.end.evaluations, ran.summary.end.reason), (expected, reason));
+    }
+}
+
+#[test]
+fn the_wall_clock_ends_a_run_and_resume_goes_on() {
+    let mut bench = TestStudy::new(PLAIN);
+    bench.options.budget.wall = Some(Duration::ZERO);
+    assert_eq!(bench.run(all_pass()).summary.end.reason, StopReason::Wall);
+    bench.options.budget.wall = None;
+    assert_eq!(bench.run(all_pass()).summary.end.reason, StopReason::SpaceExhausted);
+    assert_eq!(bench.verdicts().len(), 18);
+}
+
+#[test]
+fn the_wall_clock_ends_compilations_too() {
+    // Ten variants that pass, then more that never finish compiling than are in flight at once.
+    let mut bench = TestStudy::new("[parameters]\nA = [0, 99]\nB = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]\n");
+    // Less than half of it is what a confirmation is expected to need.
+    bench.options.budget.wall = Some(Duration::from_secs(8));
+    bench.options.finalists = 1;
+    let ran = bench.run(all_pass());
+    assert_eq!(ran.summary.end.reason, StopReason::Wall);
+    let [compiling] = ran.log.cancelled[..] else { panic!("cancelled once, not {:?}", ran.log.cancelled) };
+    assert!(compiling > 0);
+    // The confirmation compiles after that, and is answered.
+    assert_eq!((ran.summary.confirmed, ran.log.deep.len()), (1, 1));
+}
+
+#[test]
+fn twins_are_compiled_and_evaluated_once() {
+    // DEAD does not reach the source.
+    let bench = TestStudy::new("[parameters]\nA = [0, 1]\nDEAD = [0, 1, 2]\n");
+    let ran = bench.run(all_pass());
+    assert_eq!((ran.log.compiled.len(), ran.log.evaluated.len()), (2, 2));
+    assert_eq!(bench.verdicts().len(), 6);
+    // LATE reaches the source but not the machine code.
+    let bench = TestStudy::new("[parameters]\nA = [0, 1]\nLATE = [0, 1, 2]\n");
+    let ran = bench.run(all_pass());
+    assert_eq!((ran.log.compiled.len(), ran.log.evaluated.len()), (6, 2));
+    let duplicates = bench.open().history.evaluations.iter().filter(|one| one.duplicate_of.is_some()).count();
+    assert_eq!(duplicates, 4);
+    // GRID changes the plan only: one compilation, but each is evaluated.
+    let bench = TestStudy::new("[parameters]\nA = [0, 1]\nGRID = [1, 2, 3]\n");
+    let ran = bench.run(all_pass());
+    assert_eq!((ran.log.compiled.len(), ran.log.evaluated.len()), (2, 6));
+    // A failing compiler is not asked twice either.
+    let bench = TestStudy::new("[parameters]\nA = [6]\nDEAD = [0, 1, 2]\n");
+    assert_eq!(bench.run(all_pass()).log.compiled.len(), 1);
+    assert!(bench.verdicts().values().all(|verdict| verdict == "compile_error"));
+}
+
+#[test]
+fn twins_are_known_across_runs() {
+    let mut bench = TestStudy::new("[parameters]\nA = [0, 1]\nLATE = [0, 1, 2, 3, 4, 5]\n");
+    bench.options.budget.evaluations = Some(6);
+    let first = bench.run(all_pass()).log.evaluated.len();
+    bench.options.budget.evaluations = None;
+    let second = bench.run(all_pass()).log.evaluated.len();
+    assert_eq!((first + second, bench.verdicts().len()), (2, 12));
+}
+
+#[test]
+fn the_look_ahead_is_bounded() {
+    let bench = TestStudy::new("[parameters]\nA = [0, 1, 2, 3, 4, 5]\nB = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]\n");
+    let ran = bench.run(all_pass());
+    let (mut in_flight, mut most) = (0i32, 0);
+    for event in &ran.events {
+        in_flight += i32::from(event.starts_with("Compiling")) - i32::from(event.starts_with("Finished"));
+        most = most.max(in_flight);
+    }
+    // Two fake compilers: 2 × 2 + 4.
+    assert!((4..=8).contains(&most), "{most} in flight");
+    assert_eq!(ran.summary.end.evaluations, 60);
+}
+
+#[test]
+fn one_interrupt_finishes_the_variant_on_the_device() {
+    let bench = TestStudy::new(PLAIN);
+    let expected = {
+        let whole = TestStudy::new(PLAIN);
+        whole.run(mixed());
+        whole.verdicts()
+    };
+    let ran = bench.run_with(|user| {
+        let count = AtomicU64::new(0);
+        let user = std::sync::Mutex::new(user);
+        Arc::new(move |job| {
+            if count.fetch_add(1, Ordering::Relaxed) == 4 {
+                user.lock().unwrap().send(Message::Interrupt(1)).unwrap();
+                // The engine hears of it while this variant is still on the device.
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            mixed()(job)
+        })
+    });
+    assert_eq!(ran.summary.end.reason, StopReason::Interrupted);
+    assert_eq!(ran.log.evaluated.len(), 5, "the variant at hand is finished, no other begun");
+    let ran = bench.run(mixed());
+    assert_eq!(ran.summary.end.reason, StopReason::SpaceExhausted);
+    assert_eq!(bench.verdicts(), expected);
+}
+
+#[test]
+fn a_second_interrupt_does_not_wait_for_the_device() {
+    let bench = TestStudy::new(PLAIN);
+    let (release, gate) = std::sync::mpsc::channel::<()>();
+    let gate = std::sync::Mutex::new(gate);
+    let ran = bench.run_with(|user| {
+        let user = std::sync::Mutex::new(user);
+        Arc::new(move |job| {
+            let user = user.lock().unwrap();
+            user.send(Message::Interrupt(1)).unwrap();
+            user.send(Message::Interrupt(2)).unwrap();
+            // Hangs until the test is over.
+            let _ = gate.lock().unwrap().recv();
+            lane_result(job, VerdictKind::Pass)
+        })
+    });
+    assert_eq!(ran.summary.end.reason, StopReason::Interrupted);
+    drop(release);
+}
+
+#[test]
+fn a_lost_device_ends_the_run_and_the_variant_gets_another_chance() {
+    let bench = TestStudy::new(PLAIN);
+    let count = AtomicU64::new(0);
+    let ran = bench.run(Arc::new(move |job| {
+        let mut result = lane_result(job, VerdictKind::Pass);
+        if count.fetch_add(1, Ordering::Relaxed) == 3 {
+            result = lane_result(job, VerdictKind::DeviceLost);
+            result.lost = true;
+        }
+        result
+    }));
+    assert_eq!(ran.summary.end.reason, StopReason::DeviceLost);
+    bench.run(all_pass());
+    let verdicts = bench.verdicts();
+    assert_eq!(verdicts.len(), 18);
+    assert!(!verdicts.values().any(|verdict| verdict == "device_lost"));
+}
+
+#[test]
+fn a_journal_cut_anywhere_resumes_to_the_same_verdicts() {
+    let bench = TestStudy::new(PLAIN);
+    bench.run(mixed());
+    let (expected, bytes) = (bench.verdicts(), std::fs::read(bench.journal()).unwrap());
+    for step in 0..24 {
+        let cut = bytes.len() * step / 24;
+        let again = TestStudy::new(PLAIN);
+        std::fs::create_dir_all(again.journal().parent().unwrap()).unwrap();
+        std::fs::write(again.journal(), &bytes[..cut]).unwrap();
+        let before = verdicts_in(&again.journal());
+        let ran = again.run(mixed());
+        assert_eq!(again.verdicts(), expected, "cut at byte {cut}");
+        assert!(ran.summary.end.evaluations_this_run as usize + before.len() == expected.len());
+    }
+}
+
+#[test]
+fn a_resumed_run_starts_from_what_was_found_and_tells_damage_once() {
+    let mut bench = TestStudy::new(PLAIN);
+    bench.run(mixed());
+    let text = std::fs::read_to_string(bench.journal()).unwrap();
+    let damaged = text.replacen("\"kind\":\"started\"", "\"kind\":\"started!\"", 1);
+    std::fs::write(bench.journal(), damaged).unwrap();
+    bench.options.budget.evaluations = Some(3);
+    for tells in [true, false, false] {
+        let events = bench.run(mixed()).events;
+        for part in ["total: Some(18)", "evaluations: 18", "best: Some((1000.0", "\"wrong_answer\": 3"] {
+            assert!(events[0].contains(part), "no `{part}` in {}", events[0]);
+        }
+        assert_eq!(events.iter().any(|event| event.contains("damaged line")), tells, "{events:?}");
+    }
+}
+
+#[test]
+fn what_was_in_flight_at_three_crashes_is_given_up() {
+    let bench = TestStudy::new(PLAIN);
+    drop(bench.open());
+    let configuration = bench.space.configuration(&bench.space.default_genome());
+    for crash in 1..=3 {
+        let length = std::fs::metadata(bench.journal()).unwrap().len();
+        let mut writer = JournalWriter::append_after(&bench.folder(), length).unwrap();
+        let started = JournalRecord::Started { number: 0, configuration: configuration.clone(), at_ms: None };
+        writer.append(&started).unwrap();
+        let study = bench.open();
+        assert_eq!(study.history.struck[0].strikes, crash);
+    }
+    let ran = bench.run(all_pass());
+    assert_eq!(bench.verdicts()["A=0 B=0"], "interrupted");
+    assert!(!ran.log.evaluated.contains(&"A=0 B=0".to_string()));
+    assert_eq!(bench.verdicts().len(), 18);
+}
+
+#[test]
+fn after_one_crash_it_goes_first_and_after_two_last() {
+    for (crashes, first) in [(1, true), (2, false)] {
+        let bench = TestStudy::new("[parameters]\nA = [0, 1, 2]\n");
+        drop(bench.open());
+        let configuration = bench.space.configuration(&bench.space.genome_at(2).unwrap());
+        for _ in 0..crashes {
+            let length = std::fs::metadata(bench.journal()).unwrap().len();
+            let mut writer = JournalWriter::append_after(&bench.folder(), length).unwrap();
+            let started =
+                JournalRecord::Started { number: 5, configuration: configuration.clone(), at_ms: None };
+            writer.append(&started).unwrap();
+            drop(bench.open());
+        }
+        let ran = bench.run(all_pass());
+        let place = ran.log.evaluated.iter().position(|label| label == "A=2").unwrap();
+        assert_eq!(place, if first { 0 } else { 2 }, "{:?}", ran.log.evaluated);
+    }
+}
+
+#[test]
+fn finalists_are_confirmed_and_those_that_fail_make_room() {
+    let mut bench = TestStudy::new("[parameters]\nA = { values = [0, 1, 2, 3], default = 3 }\nB = [0, 1]\n");
+    bench.options.finalists = 2;
+    let ran = bench.run(Arc::new(|job| {
+        let lucky = job.deep && job.label == "A=0 B=0";
+        lane_result(job, if lucky { VerdictKind::Nondeterministic } else { VerdictKind::Pass })
+    }));
+    assert_eq!(ran.summary.confirmed, 3, "two finalists and the baseline");
+    assert_eq!(ran.log.deep, ["A=3 B=0", "A=0 B=0", "A=0 B=1", "A=1 B=0"]);
+    let study = bench.open();
+    let section = leaderboard::section(&study.history).unwrap();
+    assert_eq!(section.champion.configuration.to_string(), "A=0 B=1");
+    assert!(section.baseline.is_default);
+    let others: Vec<String> = section.runners_up.iter().map(|one| one.configuration.to_string()).collect();
+    assert_eq!(others, ["A=1 B=0", "A=3 B=0"]);
+    let speed = section.champion.speedup.unwrap();
+    assert!((speed - 1030.0 / 1001.0).abs() < 1e-9, "{speed}");
+    assert!(section.runners_up[0].tie_with_champion, "1010 and 1001 ns are within the floor of 1 %");
+}
+
+#[test]
+fn losers_of_races_may_be_finalists_and_those_of_screenings_may_not() {
+    let mut bench = TestStudy::new("[parameters]\nA = { values = [0, 1, 2, 3], default = 3 }\n");
+    bench.options.finalists = 2;
+    let ran = bench.run(Arc::new(|job| {
+        if job.deep || job.label == "A=3" || job.label == "A=2" {
+            return lane_result(job, VerdictKind::Pass);
+        }
+        let mut slow = lane_result(job, VerdictKind::TooSlow);
+        slow.objective_ns = Some(objective_of(job));
+        if job.label == "A=1" {
+            slow.verdict = slow.verdict.with(Verdict::RACED, true);
+        }
+        slow
+    }));
+    assert_eq!(ran.log.deep, ["A=3", "A=1", "A=2"]);
+    let study = bench.open();
+    let section = leaderboard::section(&study.history).unwrap();
+    assert_eq!(section.champion.configuration.to_string(), "A=1", "at full depth it has met every gate");
+}
+
+#[test]
+fn a_comparison_whose_baseline_drifts_is_repeated() {
+    let check = |drifts: &[f64], attempts: usize, kept: Option<f64>| {
+        let mut bench = TestStudy::new("[parameters]\nA = { values = [0, 1], default = 1 }\n");
+        bench.options.finalists = 1;
+        bench.drifts = drifts.to_vec();
+        let ran = bench.run(all_pass());
+        assert_eq!(ran.log.paired, attempts, "{drifts:?}");
+        let study = bench.open();
+        let pairs = study.history.confirmations.iter().flat_map(|one| &one.pairs);
+        assert_eq!(pairs.last().unwrap().baseline_drift, kept, "{drifts:?}");
+    };
+    // The fake's noise floor is 1 %.
+    check(&[0.009], 1, Some(0.009));
+    check(&[0.05, 0.002], 2, Some(0.002));
+    check(&[0.05, 0.02, 0.03, 0.0], 3, Some(0.02));
+    check(&[], 1, None);
+}
+
+#[test]
+fn strategies_that_evolve_run_too() {
+    let mut bench = TestStudy::new(PLAIN);
+    bench.strategy = "genetic";
+    bench.options.budget.generations = Some(3);
+    let ran = bench.run(mixed());
+    assert_eq!(ran.summary.end.evaluations, 12);
+    bench.options.budget.generations = None;
+    bench.run(mixed());
+    assert_eq!(bench.verdicts().len(), 18);
+}
+
+#[test]
+fn a_full_cache_stops_the_run_and_blames_no_variant() {
+    let bench = TestStudy::new("[parameters]\nA = [0, 1, 9]\n");
+    let error = bench.try_run_with(|_| all_pass()).err().expect("stopped");
+    assert_eq!(error.to_string(), "no room");
+    assert_eq!(error.hint().unwrap(), "make room, or set EVO_CACHE_DIR to a folder with free space");
+    assert!(bench.verdicts().values().all(|verdict| verdict == "pass"), "{:?}", bench.verdicts());
+}

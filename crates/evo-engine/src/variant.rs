@@ -1,0 +1,318 @@
+//! A configuration on its way through the engine, and what is known of its twins.
+//!
+//! The steps from a configuration to a job exist once, here: [`Variant::prepare`], then a compiler
+//! (synchronous or not), then [`Variant::job`]. A refusal on the way becomes the variant's evaluation,
+//! so callers hold either a job or a finished evaluation.
+
+use std::collections::HashMap;
+
+use evo_protocol::evaluation::{Evaluation, Expectation, TakenOver};
+use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
+use evo_space::genome::{Configuration, ContentHash, Genome};
+
+use super::ports::{BuildRecord, CompileAnswer, DeepOrder, Identity, JobOrder, Recipe, Refused};
+use evo_supervise::job::Judgement;
+
+/// A configuration between proposal and verdict. `P` is what its recipe prepared.
+#[derive(Debug)]
+pub(crate) struct Variant<P> {
+    pub number: u64,
+    pub genome: Genome,
+    pub configuration: Configuration,
+    pub origin: String,
+    pub expected: Option<Expectation>,
+    /// Set by `prepare`.
+    pub prepared: Option<(P, Identity)>,
+    /// What the compiler reports. Set by `job`.
+    pub build: BuildRecord,
+    /// Its machine code and plan, if it is the first with them.
+    pub code: Option<ContentHash>,
+    /// Whether it was in flight at a crash; it then runs alone.
+    pub struck: bool,
+    /// What the first try ended with, if it was no verdict; the second try runs alone.
+    pub trouble: Option<Box<Verdict>>,
+    /// How many outcomes its strategy knew when it was sent to the compilers' queue.
+    pub known: usize,
+}
+
+/// The variant that answers for a source or for machine code, and those that wait for its answer.
+#[derive(Debug)]
+pub(crate) enum Twin<T> {
+    /// The first is under way.
+    Pending { owner: u64, waiting: Vec<u64> },
+    /// The first has its answer.
+    Known { owner: u64, answer: T },
+}
+
+/// A compiler's answer with the hash compiled into the binary.
+pub(crate) type SourceAnswer<B> = (CompileAnswer<B>, ContentHash);
+
+/// Sources by [`Identity::source`].
+pub(crate) type Sources<B> = HashMap<ContentHash, Twin<SourceAnswer<B>>>;
+
+/// Machine code together with its launch plans.
+pub(crate) type Codes = HashMap<ContentHash, Twin<()>>;
+
+impl<T> Twin<T> {
+    /// The variants that wait for an answer that will not come.
+    pub(crate) fn into_waiting(self) -> Vec<u64> {
+        match self {
+            Twin::Pending { waiting, .. } => waiting,
+            Twin::Known { .. } => Vec::new(),
+        }
+    }
+
+    /// Takes the variants that wait for `owner`, leaving the answer.
+    pub(crate) fn resolve(entry: Option<&mut Twin<T>>, answer: T) -> Vec<u64> {
+        let Some(twin) = entry else { return Vec::new() };
+        let (owner, waiting) = match twin {
+            Twin::Pending { owner, waiting } => (*owner, std::mem::take(waiting)),
+            // A variant that arrives after the answer uses it at once and never waits.
+            Twin::Known { owner, .. } => (*owner, Vec::new()),
+        };
+        *twin = Twin::Known { owner, answer };
+        waiting
+    }
+}
+
+/// The hash of machine code and launches together: equal for variants that share one result.
+pub(crate) fn code_and_plan(code: &ContentHash, plan: &ContentHash) -> ContentHash {
+    ContentHash::of_parts([code.as_str().as_bytes(), plan.as_str().as_bytes()])
+}
+
+impl<P> Variant<P> {
+    /// A variant at its beginning.
+    pub(crate) fn new(
+        number: u64,
+        genome: Genome,
+        configuration: Configuration,
+        origin: &str,
+        struck: bool,
+    ) -> Variant<P> {
+        let origin = origin.to_string();
+        Variant {
+            number,
+            genome,
+            configuration,
+            origin,
+            expected: None,
+            prepared: None,
+            build: BuildRecord::default(),
+            code: None,
+            struck,
+            trouble: None,
+            known: 0,
+        }
+    }
+
+    /// The same variant before its first stage; what its first try ended with is kept.
+    pub(crate) fn restarted(self) -> Variant<P> {
+        Variant { prepared: None, build: BuildRecord::default(), code: None, ..self }
+    }
+
+    /// Whether no other variant may be in flight with it.
+    pub(crate) fn runs_alone(&self) -> bool {
+        self.struck || self.trouble.is_some()
+    }
+
+    /// Makes it ready for the compilers; the error is its evaluation.
+    pub(crate) fn prepare<R>(&mut self, recipe: &R) -> Result<&P, Box<Evaluation>>
+    where
+        R: Recipe<Prepared = P>,
+    {
+        let prepared = recipe.prepare(&self.configuration).map_err(|refused| self.refused(refused))?;
+        let identity = recipe.identity(&prepared);
+        Ok(&self.prepared.insert((prepared, identity)).0)
+    }
+
+    /// Takes the compiler's answer to a prepared variant; the error is its evaluation.
+    /// `variant_hash` is compiled into the binary.
+    pub(crate) fn job<R>(
+        &mut self,
+        recipe: &R,
+        answer: &CompileAnswer<R::Binary>,
+        variant_hash: &ContentHash,
+        deep: Option<DeepOrder>,
+    ) -> Result<R::Job, Box<Evaluation>>
+    where
+        R: Recipe<Prepared = P>,
+    {
+        let binary = match answer {
+            Ok(binary) => binary,
+            Err(verdict) => {
+                return Err(self.refused(Refused { gate: Gate::Compile, verdict: verdict.clone() }));
+            }
+        };
+        let Some((prepared, _)) = &self.prepared else { return Err(self.unprepared()) };
+        self.build = recipe.record(prepared, binary);
+        let order = JobOrder {
+            number: self.number,
+            label: self.configuration.to_string(),
+            variant_hash: variant_hash.clone(),
+            deep,
+        };
+        recipe.job(prepared, binary, order).map_err(|refused| self.refused(refused))
+    }
+
+    /// The build of a prepared variant in which the device sees every access, where there is one.
+    pub(crate) fn instrumented<R>(&self, recipe: &R) -> Option<P>
+    where
+        R: Recipe<Prepared = P>,
+    {
+        self.prepared.as_ref().and_then(|(prepared, _)| recipe.instrumented(prepared))
+    }
+
+    /// The key under which twins with the same source are found.
+    pub(crate) fn source_key(&self) -> Option<ContentHash> {
+        self.prepared.as_ref().map(|(_, identity)| identity.source.clone())
+    }
+
+    /// The key under which twins with the same machine code and launches are found; absent where the code
+    /// is unknown.
+    pub(crate) fn code_key(&self) -> Option<ContentHash> {
+        let (_, identity) = self.prepared.as_ref()?;
+        Some(code_and_plan(self.build.code_hash.as_ref()?, &identity.plan))
+    }
+
+    fn unprepared(&self) -> Box<Evaluation> {
+        let message = "a variant was compiled before it was prepared";
+        Box::new(self.evaluation(Verdict::new(VerdictKind::HarnessError, message), Vec::new()))
+    }
+
+    /// An evaluation with nothing but a verdict and the reports of the gates before it.
+    pub(crate) fn evaluation(&self, verdict: Verdict, reports: Vec<GateReport>) -> Evaluation {
+        let build = &self.build;
+        Evaluation {
+            number: self.number,
+            generation: 0,
+            configuration: self.configuration.clone(),
+            configuration_hash: self.configuration.hash(),
+            origin: self.origin.clone(),
+            expected: self.expected,
+            verdict,
+            gates: complete(reports),
+            measurements: Vec::new(),
+            objective_ns: None,
+            resources: build.resources.clone(),
+            source_hash: self.prepared.as_ref().and_then(|(_, identity)| identity.text.clone()),
+            binary_hash: build.binary_hash.clone(),
+            code_hash: build.code_hash.clone(),
+            facts: build.facts,
+            duplicate_of: None,
+            key: self.prepared.as_ref().and_then(|(_, identity)| identity.key()),
+            taken_over_from: None,
+            compile_ms: build.compile_ms,
+            device_ms: 0.0,
+            recovery: None,
+            at_ms: None,
+        }
+    }
+
+    /// Refused at a gate before the device.
+    pub(crate) fn refused(&self, refused: Refused) -> Box<Evaluation> {
+        let mut reports = before(refused.gate);
+        let mut report = GateReport::not_run(refused.gate, refused.verdict.message.clone());
+        report.state = GateState::Fail;
+        report.cases = 1;
+        report.evidence = refused.verdict.evidence.clone();
+        reports.push(report);
+        Box::new(self.evaluation(*refused.verdict, reports))
+    }
+
+    /// Compiled and not run, because the strategy expects too little of it.
+    pub(crate) fn passed_over(&self) -> Evaluation {
+        let message = "not run: the search expects too little of it, given what the compiler reports";
+        self.evaluation(Verdict::new(VerdictKind::PassedOver, message), self.compiled_reports())
+    }
+
+    /// Not even compiled, because newer outcomes made it pointless.
+    pub(crate) fn not_compiled(&self) -> Evaluation {
+        let message = "not compiled: outcomes that came after the proposal leave too little to expect of it";
+        self.evaluation(Verdict::new(VerdictKind::PassedOver, message), before(Gate::Compile))
+    }
+
+    /// Judged by the lane.
+    pub(crate) fn judged(&self, judgement: Judgement) -> Evaluation {
+        let mut reports = self.compiled_reports();
+        // A replay also reports the gates before the device, as not run; its reports replace ours.
+        reports.retain(|report| !judgement.gates.iter().any(|told| told.gate == report.gate));
+        reports.extend(judgement.gates);
+        let mut evaluation = self.evaluation(judgement.verdict, reports);
+        evaluation.measurements = judgement.measurements;
+        evaluation.objective_ns = judgement.objective_ns;
+        evaluation.device_ms = judgement.device_ms;
+        evaluation.recovery = judgement.recovery;
+        evaluation
+    }
+
+    fn compiled_reports(&self) -> Vec<GateReport> {
+        let mut reports = before(Gate::Launch);
+        if let Some(report) = reports.iter_mut().find(|report| report.gate == Gate::Compile) {
+            report.elapsed_ms = self.build.compile_ms;
+        }
+        reports
+    }
+
+    /// The result that another study has of the same code.
+    pub(crate) fn taken_over(&self, original: &Evaluation, source: TakenOver) -> Evaluation {
+        let mut evaluation = self.evaluation(original.verdict.clone(), original.gates.clone());
+        evaluation.measurements.clone_from(&original.measurements);
+        evaluation.objective_ns = original.objective_ns;
+        evaluation.taken_over_from = Some(source);
+        evaluation
+    }
+
+    /// Another variant's result, because the code is the same.
+    pub(crate) fn twin_of(&self, original: &Evaluation) -> Evaluation {
+        let mut evaluation = self.evaluation(original.verdict.clone(), original.gates.clone());
+        evaluation.measurements = original.measurements.clone();
+        // Raw samples stay with the variant that was measured; each twin would store them again.
+        evaluation.measurements.iter_mut().for_each(|one| one.raw_ns.clear());
+        evaluation.objective_ns = original.objective_ns;
+        // A twin of a twin names the variant that ran, so that readers follow one link at most.
+        evaluation.duplicate_of = Some(original.duplicate_of.unwrap_or(original.number));
+        evaluation.compile_ms = 0.0;
+        evaluation
+    }
+}
+
+/// The evaluation of another study without what it cost there and what was expected of it.
+pub(crate) fn without_device(evaluation: Evaluation) -> Evaluation {
+    Evaluation {
+        generation: 0,
+        expected: None,
+        compile_ms: 0.0,
+        device_ms: 0.0,
+        recovery: None,
+        ..evaluation
+    }
+}
+
+/// Passing reports of the gates before `gate` that need no device.
+fn before(gate: Gate) -> Vec<GateReport> {
+    let said = |gate: &Gate, message: &str| GateReport {
+        state: GateState::Pass,
+        cases: 1,
+        ..GateReport::not_run(*gate, message)
+    };
+    let all = [
+        (Gate::StaticLimits, "within the limits that are known before compiling"),
+        (Gate::Compile, "rendered and compiled"),
+    ];
+    all.iter().filter(|(own, _)| *own < gate).map(|(own, message)| said(own, message)).collect()
+}
+
+/// One report a gate, in order; those not reached say so.
+fn complete(mut reports: Vec<GateReport>) -> Vec<GateReport> {
+    for gate in Gate::ALL {
+        if !reports.iter().any(|report| report.gate == *gate) {
+            let why = match gate {
+                Gate::Sanitize => "nothing asked for it",
+                _ => "not reached",
+            };
+            reports.push(GateReport::not_run(*gate, why));
+        }
+    }
+    reports.sort_by_key(|report| report.gate);
+    reports
+}

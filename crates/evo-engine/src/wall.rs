@@ -1,0 +1,264 @@
+//! What a wall budget leaves for each part of a run. The budget covers the whole command: confirmation and the
+//! views at the end get a reserve, which is estimated anew from what the steps have cost so far.
+//!
+//! Pure decisions over durations; `run` asks when to end the search, `confirm` which step still fits.
+
+use std::time::Duration;
+
+use super::mean::Mean;
+use evo_journal::clock::CommandClock;
+
+/// The share of a budget that confirmation gets, within what it needs.
+const SHARE: f64 = 0.25;
+
+/// A confirmation that would take more than this share is not made: a search that has the whole budget finds more
+/// than one that is cut in half for a confirmation that does not fit.
+const SHARE_MAX: f64 = 0.5;
+
+/// What is reserved for the least that can be confirmed, over what it is expected to cost.
+const MARGIN: f64 = 1.1;
+
+/// A confirmation is tried with this share of what it is expected to cost.
+const WORTH_TRYING: f64 = 0.5;
+
+/// The share that writing views and ranking get, and the most they get.
+const CLOSING: f64 = 0.02;
+const CLOSING_MAX: Duration = Duration::from_secs(1);
+
+/// A task on the device at the end of the budget may take this share of it longer, so that a comparison that is
+/// nearly done is not lost; at least and at most this long.
+const GRACE: f64 = 0.05;
+const GRACE_MIN: Duration = Duration::from_millis(500);
+const GRACE_MAX: Duration = Duration::from_secs(5);
+
+/// An evaluation at full depth takes this many times as long as one that passed in the search, and so many seconds
+/// more on each problem: 0.56 to 0.66 s more on seven spaces of an H200 (`evidence/h200/studies`, 2026-11-21), half as long
+/// again on a host (`tests/data/golden`).
+const DEEP_FACTOR: f64 = 1.5;
+const DEEP_MORE: f64 = 0.6;
+
+/// A fresh process of a comparison before any was seen: 0.5 to 0.6 s on the same spaces, of which opening the
+/// device takes most; on a host 0.4 s, nearly all of it timing.
+const PROCESS: Duration = Duration::from_millis(600);
+
+/// Fresh processes of a comparison that is cut to its least, of a whole one that is decided late, and of a noise
+/// floor.
+const PROCESSES_LEAST: u32 = 2;
+const PROCESSES_WHOLE: u32 = 3;
+const PROCESSES_FLOOR: u32 = 2;
+
+/// A look of the sanitizer before any was seen: four checks of `gemm` took 2.9 s on an H200 (2026-11-23).
+const SANITIZER: Duration = Duration::from_secs(3);
+
+/// What the steps of a confirmation cost, seconds; before one was seen, what is expected of it.
+#[derive(Debug, Default)]
+pub(super) struct Costs {
+    /// In the lane, for a variant that passed in the search; the first one stands alone until there is another.
+    full: Mean,
+    first: Option<f64>,
+    deep: Mean,
+    /// Whether finalists are looked at by a sanitizer, whether that is demanded, and how long it takes.
+    pub has_sanitizer: bool,
+    pub demands_sanitizer: bool,
+    sanitizer: Mean,
+    /// On one problem.
+    floor: Mean,
+    pair: Mean,
+    /// One fresh process of a comparison, on one problem.
+    process: Mean,
+}
+
+impl Costs {
+    /// A variant that passed in the search. The first also waited for the answers of the reference, which the others
+    /// find, so it stands in only as long as there is no other.
+    pub(super) fn note_full(&mut self, seconds: f64) {
+        match self.first {
+            None => self.first = Some(seconds),
+            Some(_) => self.full.add(seconds),
+        }
+    }
+
+    pub(super) fn note_deep(&mut self, took: Duration) {
+        self.deep.add(took.as_secs_f64());
+    }
+
+    pub(super) fn note_sanitizer(&mut self, took: Duration) {
+        self.sanitizer.add(took.as_secs_f64());
+    }
+
+    /// A look of the sanitizer, seconds.
+    fn sanitizer(&self) -> f64 {
+        self.sanitizer.value().unwrap_or(SANITIZER.as_secs_f64())
+    }
+
+    /// A noise floor on so many problems.
+    pub(super) fn note_floor(&mut self, took: Duration, problems: usize) {
+        let each = took.as_secs_f64() / problems.max(1) as f64;
+        self.floor.add(each);
+        self.process.add(each / f64::from(PROCESSES_FLOOR));
+    }
+
+    /// A comparison on so many problems, in so many processes.
+    pub(super) fn note_pairs(&mut self, took: Duration, processes: u32, problems: usize) {
+        let each = took.as_secs_f64() / problems.max(1) as f64;
+        self.pair.add(each);
+        self.process.add(each / f64::from(processes.max(1)));
+    }
+
+    /// An evaluation at full depth; `None` before anything was measured.
+    fn deep(&self, problems: usize) -> Option<f64> {
+        let expected = |full: f64| DEEP_FACTOR * full + DEEP_MORE * problems as f64;
+        self.deep.value().or_else(|| self.full().map(expected))
+    }
+
+    /// The same with the look of the sanitizer after it, where nothing is confirmed without one.
+    fn deep_least(&self, problems: usize) -> Option<f64> {
+        let look = if self.has_sanitizer && self.demands_sanitizer { self.sanitizer() } else { 0.0 };
+        Some(self.deep(problems)? + look)
+    }
+
+    fn full(&self) -> Option<f64> {
+        self.full.value().or(self.first)
+    }
+
+    fn processes(&self, count: u32) -> f64 {
+        f64::from(count) * self.process.value().unwrap_or(PROCESS.as_secs_f64())
+    }
+
+    fn floor(&self) -> f64 {
+        self.floor.value().unwrap_or_else(|| self.processes(PROCESSES_FLOOR))
+    }
+
+    fn pair(&self) -> f64 {
+        self.pair.value().unwrap_or_else(|| self.processes(PROCESSES_WHOLE))
+    }
+
+    /// One finalist whose comparisons are cut to their least, seconds.
+    fn finalist_least(&self, problems: usize) -> Option<f64> {
+        Some(self.deep_least(problems)? + problems as f64 * self.processes(PROCESSES_LEAST))
+    }
+
+    /// The baseline with its noise floor and one finalist, seconds.
+    fn least(&self, problems: usize) -> Option<f64> {
+        Some(self.deep_least(problems)? + problems as f64 * self.floor() + self.finalist_least(problems)?)
+    }
+
+    /// The baseline and all finalists, seconds.
+    fn whole(&self, finalists: usize, problems: usize) -> Option<f64> {
+        let look = if self.has_sanitizer { self.sanitizer() } else { 0.0 };
+        let deep = self.deep(problems)? + look;
+        let each = deep + problems as f64 * self.pair();
+        Some(deep + problems as f64 * self.floor() + finalists as f64 * each)
+    }
+}
+
+/// The wall budget of a run, measured by the clock of the command.
+#[derive(Debug)]
+pub(super) struct Wall {
+    clock: CommandClock,
+    budget: Option<Duration>,
+    finalists: usize,
+    /// Timed problems.
+    problems: usize,
+    pub costs: Costs,
+}
+
+impl Wall {
+    pub(super) fn new(
+        clock: CommandClock,
+        budget: Option<Duration>,
+        finalists: usize,
+        problems: usize,
+    ) -> Wall {
+        Wall { clock, budget, finalists, problems, costs: Costs::default() }
+    }
+
+    /// Time since the command began.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.clock.elapsed()
+    }
+
+    /// What is left until the views must be written; `None` without a budget.
+    pub(super) fn left(&self) -> Option<Duration> {
+        let budget = self.budget?;
+        let closing = budget.mul_f64(CLOSING).min(CLOSING_MAX);
+        Some(budget.saturating_sub(closing).saturating_sub(self.elapsed()))
+    }
+
+    /// What is left of the search.
+    pub(super) fn left_to_search(&self) -> Option<Duration> {
+        Some(self.left()?.saturating_sub(self.reserve()))
+    }
+
+    /// What is left to a confirmation whose task is on the device.
+    pub(super) fn left_with_grace(&self) -> Option<Duration> {
+        let budget = self.budget?;
+        let end = budget + budget.mul_f64(GRACE).clamp(GRACE_MIN, GRACE_MAX);
+        Some(end.saturating_sub(self.elapsed()))
+    }
+
+    /// What is kept for confirmation: a quarter of the budget, at least what the baseline and one finalist are
+    /// expected to cost, at most what all finalists are. Nothing where half of the budget would not do, and nothing
+    /// before a variant has passed, because there is nothing to confirm.
+    pub(super) fn reserve(&self) -> Duration {
+        let budget = self.budget.unwrap_or_default();
+        if self.finalists == 0 {
+            return Duration::ZERO;
+        }
+        let share = budget.mul_f64(SHARE);
+        let least = self.costs.least(self.problems);
+        let whole = self.costs.whole(self.finalists, self.problems);
+        let (Some(least), Some(whole)) = (least, whole) else { return Duration::ZERO };
+        if least > budget.as_secs_f64() * SHARE_MAX {
+            return Duration::ZERO;
+        }
+        // The variant on the device at the end of the search is finished first.
+        let least = MARGIN * least + self.costs.full().unwrap_or_default();
+        Duration::from_secs_f64(share.as_secs_f64().min(whole).max(least))
+    }
+
+    /// Whether it is worth trying to confirm the baseline and one finalist. The search is over, so the time is good
+    /// for nothing else, and what the steps cost is only guessed until the first of them was made.
+    pub(super) fn fits_confirmation(&self) -> bool {
+        self.fits(self.costs.least(self.problems).map(|least| WORTH_TRYING * least))
+    }
+
+    /// Whether it is worth trying to confirm the first finalist: the baseline, whose costs it is judged by, also
+    /// waited for answers of the reference.
+    pub(super) fn fits_first_finalist(&self) -> bool {
+        self.fits(self.costs.finalist_least(self.problems).map(|least| WORTH_TRYING * least))
+    }
+
+    /// Whether one more finalist can be confirmed, its comparisons cut to their least if need be.
+    pub(super) fn fits_finalist(&self) -> bool {
+        self.fits(self.costs.finalist_least(self.problems))
+    }
+
+    /// How long a sanitizer may look: after the baseline one finalist has to fit, after a finalist its comparisons.
+    pub(super) fn left_to_sanitizer(&self, is_baseline: bool) -> Option<Duration> {
+        let pairs = self.problems as f64 * self.costs.processes(PROCESSES_LEAST);
+        let after =
+            if is_baseline { self.costs.finalist_least(self.problems).unwrap_or(pairs) } else { pairs };
+        Some(self.left()?.saturating_sub(Duration::from_secs_f64(after)))
+    }
+
+    /// Whether a look of the sanitizer fits into such a time.
+    pub(super) fn fits_look(&self, within: Option<Duration>) -> bool {
+        within.is_none_or(|within| within.as_secs_f64() >= self.costs.sanitizer())
+    }
+
+    /// Whether a comparison can be made once more on so many problems.
+    pub(super) fn fits_pairs(&self, problems: usize, within: Option<Duration>) -> bool {
+        let least = problems as f64 * self.costs.processes(PROCESSES_LEAST);
+        within.is_none_or(|within| within.as_secs_f64() >= least)
+    }
+
+    fn fits(&self, seconds: Option<f64>) -> bool {
+        match (self.left(), seconds) {
+            (Some(left), Some(seconds)) => left.as_secs_f64() >= seconds,
+            // Nothing was measured, so there is nothing to go by but whether there is time at all.
+            (Some(left), None) => !left.is_zero(),
+            (None, _) => true,
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! What outside programs see of one candidate: its own launches, in a worker that runs under the program.
+
+pub mod profile;
+pub mod sanitize;
+pub mod tool;
+mod watch;
+
+pub use watch::{WatchOrder, watch, watch_unguarded};

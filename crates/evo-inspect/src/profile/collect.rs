@@ -1,0 +1,274 @@
+//! Runs the profiler around a worker that makes a candidate's launches, and reads its report back.
+//!
+//! Nothing that is not whole counts: the worker must have made every launch, the profiler must have ended well, and the
+//! report must have one line for each launch, in the plan's order. No time from under a profiler is used as a time.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use evo_protocol::plan::ProblemPlan;
+
+use super::metrics::{self, WantedMetric};
+use super::outcome;
+use super::raw_page::RawPage;
+use crate::tool::{FoundTool, ToolArguments, ToolFailure, ToolState, run_tool};
+use crate::watch::{WatchOrder, watch};
+use evo_compile::image::plain_name;
+use evo_supervise::child::DeathHow;
+use evo_supervise::job::Job;
+use evo_supervise::lane::{LaneError, LaneOptions};
+use evo_supervise::solo::{SoloCalls, SoloRun};
+use evo_system::regular;
+
+/// Calls before those that are looked at: caches and clocks are warm then.
+const WARMUP: u32 = 3;
+/// One call is enough, because each kernel is replayed until all counters are read.
+const CALLS: u32 = 1;
+/// How often the profiler may say that it does not know a metric. Each time one or more are left out.
+const ATTEMPTS: usize = 4;
+/// Bytes of its messages that are read.
+const LOG_MAX: usize = 1 << 20;
+
+/// What is to be collected.
+#[derive(Clone, Copy, Debug)]
+pub struct Collection<'a> {
+    pub tool: &'a FoundTool,
+    /// The device; its worker's command is the one that the profiler gets.
+    pub options: &'a LaneOptions,
+    pub job: &'a Job,
+    pub plan: &'a ProblemPlan,
+    pub wanted: &'a [WantedMetric],
+    /// An empty folder for the report and the profiler's messages.
+    pub folder: &'a Path,
+    /// For everything together.
+    pub limit: Duration,
+}
+
+/// What was collected.
+#[derive(Debug)]
+pub struct Collected {
+    pub launches: Vec<ProfiledLaunch>,
+    pub missing: Vec<MissingMetric>,
+    /// Options that this version lacks and that were left out.
+    pub left_out: Vec<String>,
+    /// The profiler's own report.
+    pub report: PathBuf,
+}
+
+/// One launch of the plan with its metrics; those without a value are missing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProfiledLaunch {
+    pub entry: String,
+    pub grid: [i64; 3],
+    pub block: [i64; 3],
+    pub metrics: BTreeMap<String, Option<f64>>,
+}
+
+/// A metric that has no value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MissingMetric {
+    pub field: String,
+    /// Position of the launch in the plan.
+    pub launch: usize,
+    /// Why.
+    pub reason: String,
+}
+
+/// Collects metrics of a candidate's launches on one problem.
+///
+/// # Errors
+/// Whatever kept the profiler from reading them all: only a whole report is an answer. A metric that has no value is
+/// none of these.
+pub fn collect(collection: &Collection<'_>) -> Result<Collected, ToolFailure> {
+    let began = Instant::now();
+    let left = || collection.limit.saturating_sub(began.elapsed());
+    let mut counters = metrics::counters(collection.wanted);
+    let mut unknown: Vec<String> = Vec::new();
+    for attempt in 0..ATTEMPTS {
+        let report = collection.folder.join(format!("report-{attempt}.ncu-rep"));
+        let log_file = collection.folder.join(format!("messages-{attempt}.txt"));
+        let arguments = arguments(collection, &counters, &report, &log_file);
+        let under = WatchOrder {
+            options: collection.options,
+            job: collection.job,
+            plans: std::slice::from_ref(collection.plan),
+            calls: SoloCalls { warmup: WARMUP, calls: CALLS },
+            limit: left(),
+        };
+        let run = watch(collection.tool, &arguments, &under)?;
+        let log = messages(&log_file, &run);
+        let refused: Vec<String> = outcome::unknown_counters(&log, &counters).into_iter().cloned().collect();
+        if !refused.is_empty() && refused.len() < counters.len() {
+            counters.retain(|counter| !refused.contains(counter));
+            unknown.extend(refused);
+            continue;
+        }
+        whole(collection, &run, &log, &report)?;
+        let page = read_back(collection, &report, left())?;
+        let (launches, missing) = values(collection, &page, &unknown)?;
+        return Ok(Collected { launches, missing, left_out: arguments.left_out().to_vec(), report });
+    }
+    let text = format!("`ncu` does not know `{}`, and more", unknown.join("`, `"));
+    Err(ToolFailure::new(ToolState::Incompatible, text))
+}
+
+/// The command line. Options without which the numbers would mean something else are demanded.
+fn arguments(collection: &Collection<'_>, counters: &[String], report: &Path, log: &Path) -> ToolArguments {
+    let known = &collection.tool.options;
+    let launches = collection.plan.launches.len();
+    let skipped = launches * WARMUP as usize;
+    // evo's own kernels, which fill buffers in between, are called `evo_*` and match no entry.
+    let kernels = format!("regex:^({})$", entries(collection.plan).join("|"));
+    ToolArguments::default()
+        .preferred(known, "--target-processes", ["application-only"])
+        .demanded(known, "--log-file", [log.as_os_str()])
+        .preferred(known, "--kernel-name-base", ["function"])
+        .demanded(known, "--kernel-name", [kernels])
+        .demanded(known, "--launch-skip", [skipped.to_string()])
+        .demanded(known, "--launch-count", [(launches * CALLS as usize).to_string()])
+        .preferred(known, "--replay-mode", ["kernel"])
+        .demanded(known, "--cache-control", ["none"])
+        .demanded(known, "--clock-control", ["none"])
+        .demanded(known, "--metrics", [counters.join(",")])
+        .preferred(known, "--force-overwrite", [""; 0])
+        .demanded(known, "--export", [report.as_os_str()])
+}
+
+/// Names of the plan's kernels as a pattern has them, each once.
+fn entries(plan: &ProblemPlan) -> Vec<String> {
+    let mut names: Vec<&str> = Vec::new();
+    for launch in &plan.launches {
+        let name = plain_name(&launch.entry);
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let escaped = |letter: char| match letter {
+        letter if letter.is_ascii_alphanumeric() || letter == '_' => vec![letter],
+        letter => vec!['\\', letter],
+    };
+    names.into_iter().map(|name| name.chars().flat_map(escaped).collect()).collect()
+}
+
+/// What the profiler said: in its own file, or on stderr where it did not come so far.
+fn messages(file: &Path, run: &SoloRun) -> String {
+    let mut bytes = regular::read(file).unwrap_or_default();
+    bytes.truncate(LOG_MAX);
+    format!("{}\n{}", String::from_utf8_lossy(&bytes), run.log)
+}
+
+/// Whether the worker and the profiler both did all of their work.
+fn whole(collection: &Collection<'_>, run: &SoloRun, log: &str, report: &Path) -> Result<(), ToolFailure> {
+    if let Some(failure) = outcome::named_failure(log) {
+        return Err(failure);
+    }
+    let said = outcome::last_message(log);
+    let late = || {
+        let text = format!("`ncu` was ended after {:.0} s{said}", collection.limit.as_secs_f64());
+        ToolFailure::new(ToolState::TimedOut, text)
+            .with_hint("raise `--limit-tool`, or ask for fewer metrics")
+    };
+    let broken = |why: String| ToolFailure::new(ToolState::Broken, format!("{why}{said}"));
+    match &run.launched {
+        Err(LaneError::Died { death }) if matches!(death.how, DeathHow::Deadline { .. }) => {
+            return Err(late());
+        }
+        Err(error) => {
+            return Err(broken(format!("under `ncu` the candidate was not launched to the end: {error}")));
+        }
+        Ok(launched) => {
+            let expected = (collection.plan.launches.len() as u64) * u64::from(WARMUP + CALLS);
+            if launched.iter().sum::<u64>() != expected {
+                return Err(broken(format!(
+                    "under `ncu` {launched:?} kernels were launched instead of {expected}"
+                )));
+            }
+        }
+    }
+    match run.status {
+        None => Err(late()),
+        Some(status) if !status.success() => Err(broken(format!("`ncu` failed with {status}"))),
+        Some(_) if fs::metadata(report).is_ok_and(|file| file.len() > 0) => Ok(()),
+        Some(_) => Err(broken("`ncu` ended well and left no report".to_string())),
+    }
+}
+
+/// Has the profiler print its report as a table.
+fn read_back(collection: &Collection<'_>, report: &Path, limit: Duration) -> Result<RawPage, ToolFailure> {
+    let broken = |why: String| ToolFailure::new(ToolState::Broken, why);
+    let known = &collection.tool.options;
+    let arguments = ToolArguments::default()
+        .demanded(known, "--import", [report.as_os_str()])
+        .demanded(known, "--csv", [""; 0])
+        .demanded(known, "--page", ["raw"])
+        .demanded(known, "--print-units", ["base"])
+        .preferred(known, "--print-kernel-base", ["function"]);
+    let run = run_tool(collection.tool, &arguments, collection.folder, limit)?;
+    // Messages come before the table on stdout, or on stderr.
+    let said = format!("{}\n{}", run.stdout, run.stderr);
+    if run.code != Some(0) {
+        let failure = outcome::named_failure(&said);
+        let code = run.code.map_or("a signal".to_string(), |code| format!("exit code {code}"));
+        let text = format!("`ncu --import` ended with {code}{}", outcome::last_message(&said));
+        return Err(failure.unwrap_or_else(|| broken(text)));
+    }
+    RawPage::read(&run.stdout).map_err(|error| {
+        let text = format!("the report of `ncu` cannot be read: {error}{}", outcome::last_message(&said));
+        broken(text)
+    })
+}
+
+/// The values of each launch.
+fn values(
+    collection: &Collection<'_>,
+    page: &RawPage,
+    unknown: &[String],
+) -> Result<(Vec<ProfiledLaunch>, Vec<MissingMetric>), ToolFailure> {
+    let plan = collection.plan;
+    let broken = |why: String| Err(ToolFailure::new(ToolState::Broken, why));
+    if page.launches() != plan.launches.len() {
+        return broken(format!(
+            "`ncu` reports {} launches instead of {}",
+            page.launches(),
+            plan.launches.len()
+        ));
+    }
+    let (mut launches, mut missing) = (Vec::new(), Vec::new());
+    for (at, launch) in plan.launches.iter().enumerate() {
+        let (found, entry) = (page.kernel(at).unwrap_or_default(), plain_name(&launch.entry));
+        if found != entry {
+            return broken(format!(
+                "launch {at} of the report is of `{found}`, and the plan launches `{entry}`"
+            ));
+        }
+        let mut found = BTreeMap::new();
+        for metric in collection.wanted {
+            let value = value(page, at, metric, unknown);
+            if let Err(reason) = &value {
+                let (field, reason) = (metric.field.clone(), reason.clone());
+                missing.push(MissingMetric { field, launch: at, reason });
+            }
+            found.insert(metric.field.clone(), value.ok());
+        }
+        let (entry, grid, block) = (launch.entry.clone(), launch.grid, launch.block);
+        launches.push(ProfiledLaunch { entry, grid, block, metrics: found });
+    }
+    Ok((launches, missing))
+}
+
+/// A metric's value: the sum of its counters, all of which must be there.
+fn value(page: &RawPage, launch: usize, metric: &WantedMetric, unknown: &[String]) -> Result<f64, String> {
+    if let Some(why) = &metric.unanswerable {
+        return Err(why.clone());
+    }
+    let mut sum = 0.0;
+    for counter in &metric.counters {
+        if unknown.contains(counter) {
+            return Err(format!("`ncu` does not know `{counter}` on this device"));
+        }
+        sum += page.value(launch, counter, metric.unit)?;
+    }
+    Ok(sum)
+}

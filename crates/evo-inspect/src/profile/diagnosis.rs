@@ -1,0 +1,354 @@
+//! The bottleneck of a candidate, by rules in a fixed order, and what there is to gain. `docs/profile.md` has the rules for
+//! people.
+//!
+//! Too few blocks and the launch itself come first, because nothing else helps then. The rules on throughput are those of
+//! Nsight Compute's own rule `SOLBottleneck`: below 60 % of either peak latency bounds a kernel, and within 10 points of
+//! each other they are balanced. A rule that lacks a counter ends the search: what it would have said is not known.
+
+use std::collections::BTreeMap;
+
+use super::known::KnownFacts;
+use super::metrics::{CounterMetric, METRICS, MetricTarget};
+
+/// What a candidate's time goes into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bottleneck {
+    /// Fewer blocks than multiprocessors.
+    Parallelism,
+    /// The launch itself.
+    Launch,
+    /// Shared memory, because of bank conflicts.
+    SharedMemory,
+    Tensor,
+    /// Memory and arithmetic alike.
+    Balanced,
+    Memory,
+    Compute,
+    /// Waiting: nothing is busy.
+    Latency,
+    Unknown,
+}
+
+impl Bottleneck {
+    /// The name in objects.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Bottleneck::Parallelism => "parallelism",
+            Bottleneck::Launch => "launch",
+            Bottleneck::SharedMemory => "shared_memory",
+            Bottleneck::Tensor => "tensor",
+            Bottleneck::Balanced => "balanced",
+            Bottleneck::Memory => "memory",
+            Bottleneck::Compute => "compute",
+            Bottleneck::Latency => "latency",
+            Bottleneck::Unknown => "unknown",
+        }
+    }
+}
+
+/// A bottleneck and what says so.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Diagnosis {
+    pub bottleneck: Bottleneck,
+    /// The numbers that decided, or what was lacking.
+    pub because: String,
+}
+
+/// Something to gain.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProfileFinding {
+    pub metric: &'static str,
+    pub value: f64,
+    pub target: f64,
+    /// How far the value is from its target, from 0 to 1.
+    pub gap_ratio: f64,
+    pub meaning: &'static str,
+    pub next: &'static str,
+}
+
+/// At most half of the time is work.
+const FLOOR_TIMES: f64 = 2.0;
+/// Passes through shared memory that bank conflicts cost, over all of them.
+const CONFLICTS: f64 = 0.3;
+/// The same from which on it is worth a finding.
+const CONFLICTS_FOUND: f64 = 0.05;
+/// Below this nothing is busy, percent.
+const BUSY: f64 = 60.0;
+/// Points between two throughputs that count as equal.
+const BALANCED: f64 = 10.0;
+/// Findings that are told.
+const TOLD: usize = 3;
+
+/// Metrics of the main launch; none where there are no counters.
+pub type MainMetrics<'a> = Option<&'a BTreeMap<String, Option<f64>>>;
+
+/// Names the bottleneck.
+pub fn diagnose(known: &KnownFacts, metrics: MainMetrics<'_>) -> Diagnosis {
+    let is = |bottleneck, because: String| Diagnosis { bottleneck, because };
+    let unknown = |because: String| is(Bottleneck::Unknown, because);
+    let sm_count = match &known.sm_count {
+        Ok(sm_count) => *sm_count,
+        Err(why) => return unknown(why.clone()),
+    };
+    if known.ctas < sm_count {
+        return is(Bottleneck::Parallelism, format!("{} blocks for {sm_count} multiprocessors", known.ctas));
+    }
+    match &known.launch_floor_ratio {
+        Ok(ratio) if *ratio <= FLOOR_TIMES => {
+            return is(
+                Bottleneck::Launch,
+                format!("a call takes {ratio:.1} times as long as empty launches"),
+            );
+        }
+        Ok(_) => {}
+        Err(why) => return unknown(why.clone()),
+    }
+    let Some(metrics) = metrics else { return unknown("there are no counters".to_string()) };
+    counted(metrics).unwrap_or_else(|lacking| unknown(format!("`{lacking}` is missing")))
+}
+
+/// The rules on counters, in order; the metric that one lacks.
+fn counted(metrics: &BTreeMap<String, Option<f64>>) -> Result<Diagnosis, &'static str> {
+    let get = |field: &'static str| metrics.get(field).copied().flatten().ok_or(field);
+    let is = |bottleneck, because: String| Ok(Diagnosis { bottleneck, because });
+    let conflicts = get("bank_conflicts_load")? + get("bank_conflicts_store")?;
+    let passes = get("shared_wavefronts_load")? + get("shared_wavefronts_store")?;
+    let dram = get("dram_throughput_percent")?;
+    // Where device memory is busy, shared memory is waited for, not waited on.
+    if passes > 0.0 && conflicts / passes >= CONFLICTS && dram < BUSY {
+        let because =
+            format!("bank conflicts cost {:.2} of all passes through shared memory", conflicts / passes);
+        return is(Bottleneck::SharedMemory, because);
+    }
+    let (tensor, memory) = (get("tensor_pipe_percent")?, get("memory_throughput_percent")?);
+    let compute = get("sm_throughput_percent")?;
+    let both = format!("compute {compute:.0} %, memory {memory:.0} % of their peaks");
+    if tensor >= BUSY && tensor >= memory {
+        return is(Bottleneck::Tensor, format!("tensor cores {tensor:.0} % of their peak"));
+    }
+    match (compute >= BUSY, memory >= BUSY) {
+        (true, true) if (compute - memory).abs() < BALANCED => is(Bottleneck::Balanced, both),
+        (_, true) if memory > compute => is(Bottleneck::Memory, both),
+        (true, _) => is(Bottleneck::Compute, both),
+        _ => is(Bottleneck::Latency, both),
+    }
+}
+
+/// What there is most to gain from, at most three, the largest gap first.
+pub fn findings(known: &KnownFacts, metrics: MainMetrics<'_>) -> Vec<ProfileFinding> {
+    let mut found = of_facts(known);
+    let is_limited = found.iter().any(|one| one.metric == OCCUPANCY_LIMIT);
+    if let Some(metrics) = metrics {
+        let missed = METRICS.iter().filter_map(|metric| of_metric(metric, metrics, known));
+        // The limit says the same and why.
+        found.extend(missed.filter(|one| !is_limited || one.metric != "occupancy_percent"));
+    }
+    found.sort_by(|a, b| b.gap_ratio.total_cmp(&a.gap_ratio));
+    found.truncate(TOLD);
+    found
+}
+
+const OCCUPANCY_LIMIT: &str = "occupancy_limit_percent";
+const OCCUPANCY_TARGET: f64 = 50.0;
+
+fn of_facts(known: &KnownFacts) -> Vec<ProfileFinding> {
+    let mut found = Vec::new();
+    if let Ok(sm_count) = known.sm_count
+        && known.ctas < sm_count
+    {
+        let (value, target) = (known.ctas as f64, sm_count as f64);
+        found.push(ProfileFinding {
+            metric: "ctas",
+            value,
+            target,
+            gap_ratio: 1.0 - value / target,
+            meaning: "blocks of the main launch; a multiprocessor without one does nothing",
+            next: "smaller tiles, or split the work along another axis",
+        });
+    }
+    if let Ok(percent) = known.occupancy_limit_percent
+        && percent < OCCUPANCY_TARGET
+    {
+        found.push(ProfileFinding {
+            metric: OCCUPANCY_LIMIT,
+            value: percent,
+            target: OCCUPANCY_TARGET,
+            gap_ratio: 1.0 - percent / OCCUPANCY_TARGET,
+            meaning: "resident warps over the most that fit, however many blocks there are",
+            next: "less of what `limited_by` names, or smaller blocks",
+        });
+    }
+    if let (Ok(spilled), Ok(registers)) = (&known.spill_bytes, &known.registers)
+        && *spilled > 0
+    {
+        let (spilled, kept) = (*spilled as f64, 4.0 * *registers as f64);
+        found.push(ProfileFinding {
+            metric: "spill_bytes",
+            value: spilled,
+            target: 0.0,
+            // Of what a thread keeps, the part that is not in registers.
+            gap_ratio: spilled / (spilled + kept),
+            meaning: "bytes of each thread that go through local memory instead of registers",
+            next: "smaller tiles for each thread, or looser launch bounds",
+        });
+    }
+    found
+}
+
+fn of_metric(
+    metric: &CounterMetric,
+    metrics: &BTreeMap<String, Option<f64>>,
+    known: &KnownFacts,
+) -> Option<ProfileFinding> {
+    let get = |field: &str| metrics.get(field).copied().flatten();
+    let counted = get(metric.field)?;
+    let (value, target, gap_ratio) = match metric.target? {
+        MetricTarget::AtLeastIfMemoryBound(_) if known.is_memory_bound != Ok(true) => return None,
+        MetricTarget::AtLeastIfTensor(_) if known.is_tensor_meant != Ok(true) => return None,
+        MetricTarget::AtLeast(target)
+        | MetricTarget::AtLeastIfMemoryBound(target)
+        | MetricTarget::AtLeastIfTensor(target) => (counted, target, 1.0 - counted / target),
+        MetricTarget::NonePer(passes) => {
+            let share = counted / get(passes).filter(|passes| *passes > 0.0)?;
+            if share < CONFLICTS_FOUND {
+                return None;
+            }
+            // Passes that conflicts cost are among the passes.
+            (share, 0.0, share.min(1.0))
+        }
+    };
+    let CounterMetric { field, meaning, next, .. } = *metric;
+    (gap_ratio > 0.0).then_some(ProfileFinding { metric: field, value, target, gap_ratio, meaning, next })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evo_compile::occupancy::OccupancyLimit;
+
+    fn known() -> KnownFacts {
+        KnownFacts {
+            launch: 0,
+            ctas: 1000,
+            waves: Ok(2.0),
+            occupancy_limit_percent: Ok(75.0),
+            limited_by: Ok(OccupancyLimit::Registers),
+            registers: Ok(64),
+            spill_bytes: Ok(0),
+            roofline_ratio: Ok(0.5),
+            sm_count: Ok(132),
+            launch_floor_ratio: Ok(20.0),
+            is_memory_bound: Ok(true),
+            is_tensor_meant: Ok(false),
+        }
+    }
+
+    fn metrics(changes: &[(&str, Option<f64>)]) -> BTreeMap<String, Option<f64>> {
+        let base = [
+            ("sm_throughput_percent", 30.0),
+            ("memory_throughput_percent", 30.0),
+            ("dram_throughput_percent", 20.0),
+            ("tensor_pipe_percent", 0.0),
+            ("bank_conflicts_load", 0.0),
+            ("bank_conflicts_store", 0.0),
+            ("shared_wavefronts_load", 100.0),
+            ("shared_wavefronts_store", 100.0),
+        ];
+        let mut all: BTreeMap<String, Option<f64>> =
+            base.into_iter().map(|(name, value)| (name.to_string(), Some(value))).collect();
+        all.extend(changes.iter().map(|(name, value)| (name.to_string(), *value)));
+        all
+    }
+
+    #[track_caller]
+    fn check(changes: &[(&str, Option<f64>)], expected: Bottleneck) {
+        let metrics = metrics(changes);
+        let found = diagnose(&known(), Some(&metrics));
+        assert_eq!(found.bottleneck, expected, "{found:?}");
+    }
+
+    #[test]
+    fn each_rule_has_its_turn() {
+        let (sm, memory) = ("sm_throughput_percent", "memory_throughput_percent");
+        check(&[], Bottleneck::Latency);
+        check(&[(memory, Some(80.0))], Bottleneck::Memory);
+        check(&[(sm, Some(80.0))], Bottleneck::Compute);
+        check(&[(sm, Some(80.0)), (memory, Some(75.0))], Bottleneck::Balanced);
+        check(&[(sm, Some(62.0)), (memory, Some(85.0))], Bottleneck::Memory);
+        check(&[(sm, Some(85.0)), (memory, Some(62.0))], Bottleneck::Compute);
+        check(&[(sm, Some(80.0)), ("tensor_pipe_percent", Some(78.0))], Bottleneck::Tensor);
+        check(&[("bank_conflicts_load", Some(60.0))], Bottleneck::SharedMemory);
+        check(
+            &[
+                ("bank_conflicts_load", Some(60.0)),
+                ("dram_throughput_percent", Some(70.0)),
+                (memory, Some(70.0)),
+            ],
+            Bottleneck::Memory,
+        );
+        let silent = [("shared_wavefronts_load", Some(0.0)), ("shared_wavefronts_store", Some(0.0))];
+        check(&silent, Bottleneck::Latency);
+    }
+
+    #[test]
+    fn a_rule_that_lacks_a_counter_guesses_nothing() {
+        let metrics = metrics(&[("tensor_pipe_percent", None), ("sm_throughput_percent", Some(90.0))]);
+        let found = diagnose(&known(), Some(&metrics));
+        assert_eq!(found.bottleneck, Bottleneck::Unknown);
+        assert!(found.because.contains("`tensor_pipe_percent` is missing"), "{found:?}");
+        assert_eq!(diagnose(&known(), Some(&BTreeMap::new())).bottleneck, Bottleneck::Unknown);
+        assert_eq!(diagnose(&known(), None).because, "there are no counters");
+    }
+
+    #[test]
+    fn few_blocks_and_the_launch_itself_come_first() {
+        let busy = metrics(&[("memory_throughput_percent", Some(95.0))]);
+        let few = KnownFacts { ctas: 100, launch_floor_ratio: Ok(1.1), ..known() };
+        for metrics in [None, Some(&busy)] {
+            assert_eq!(diagnose(&few, metrics).bottleneck, Bottleneck::Parallelism);
+            let short = KnownFacts { launch_floor_ratio: Ok(1.1), ..known() };
+            assert_eq!(diagnose(&short, metrics).bottleneck, Bottleneck::Launch);
+            let host = KnownFacts { sm_count: Err("no".into()), ..known() };
+            assert_eq!(
+                diagnose(&host, metrics),
+                Diagnosis { bottleneck: Bottleneck::Unknown, because: "no".into() }
+            );
+        }
+    }
+
+    #[test]
+    fn three_findings_with_the_largest_gap_come_first() {
+        let metrics = metrics(&[
+            ("occupancy_percent", Some(10.0)),
+            ("l2_hit_percent", Some(69.0)),
+            ("load_efficiency_percent", Some(20.0)),
+            ("bank_conflicts_load", Some(45.0)),
+            ("bank_conflicts_store", Some(1.0)),
+            ("tensor_pipe_percent", Some(0.0)),
+        ]);
+        let names = |known: &KnownFacts| {
+            findings(known, Some(&metrics)).into_iter().map(|one| one.metric).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            names(&known()),
+            ["occupancy_percent", "load_efficiency_percent", "dram_throughput_percent"]
+        );
+        let compute = KnownFacts { is_memory_bound: Ok(false), ..known() };
+        assert_eq!(names(&compute), ["occupancy_percent", "load_efficiency_percent", "bank_conflicts_load"]);
+        let tensor = KnownFacts { is_tensor_meant: Ok(true), ..compute };
+        assert_eq!(names(&tensor)[0], "tensor_pipe_percent");
+        let limited = KnownFacts { occupancy_limit_percent: Ok(5.0), ..known() };
+        assert_eq!(names(&limited)[0], "occupancy_limit_percent");
+        assert!(!names(&limited).contains(&"occupancy_percent"));
+    }
+
+    #[test]
+    fn facts_alone_make_findings_too() {
+        let poor =
+            KnownFacts { ctas: 33, spill_bytes: Ok(256), occupancy_limit_percent: Ok(12.5), ..known() };
+        let found = findings(&poor, None);
+        let names: Vec<(&str, f64)> = found.iter().map(|one| (one.metric, one.gap_ratio)).collect();
+        assert_eq!(names, [("ctas", 0.75), ("occupancy_limit_percent", 0.75), ("spill_bytes", 0.5)]);
+        assert!(findings(&known(), None).is_empty());
+    }
+}

@@ -1,0 +1,312 @@
+//! What is known of a launch without any counter: from its plan, from what compiler and driver say of its kernel, and
+//! from evo's own time. It is there whatever becomes of the profiler.
+
+use evo_protocol::binary::EntryResources;
+use evo_protocol::device::{DeviceInfo, DeviceKind, EntryAttributes};
+use evo_protocol::measurement::TimingMode;
+use evo_protocol::plan::{LaunchPlan, ProblemPlan};
+
+use evo_compile::occupancy::{BlockNeeds, Multiprocessor, OccupancyLimit};
+use evo_journal::leaderboard::roofline_ns;
+use evo_journal::record::ProblemWork;
+
+/// A value, or why there is none.
+pub type Known<T> = Result<T, String>;
+
+/// Where the facts come from.
+#[derive(Clone, Copy, Debug)]
+pub struct KnownSources<'a> {
+    pub device: &'a DeviceInfo,
+    pub plan: &'a ProblemPlan,
+    /// What the compiler reports of each entry.
+    pub resources: &'a [EntryResources],
+    /// What the driver reports of each launch of the plan; empty where it was not asked.
+    pub attributes: &'a [EntryAttributes],
+    /// evo's own time of a call, never one from under a profiler.
+    pub time_ns: Option<f64>,
+    pub mode: TimingMode,
+}
+
+/// Facts of the main launch, the one with the most threads, and of the call as a whole.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KnownFacts {
+    /// Position of the main launch in the plan.
+    pub launch: usize,
+    /// Its blocks.
+    pub ctas: u64,
+    /// Blocks over those that are resident on the whole device at once.
+    pub waves: Known<f64>,
+    /// Resident warps over the most that fit, percent.
+    pub occupancy_limit_percent: Known<f64>,
+    pub limited_by: Known<OccupancyLimit>,
+    /// Per thread.
+    pub registers: Known<u64>,
+    /// Per thread, stores and loads together.
+    pub spill_bytes: Known<u64>,
+    /// The least time that the device's peaks allow over evo's own time.
+    pub roofline_ratio: Known<f64>,
+    /// Multiprocessors of the device.
+    pub sm_count: Known<u64>,
+    /// evo's own time of a call over that of so many empty launches.
+    pub launch_floor_ratio: Known<f64>,
+    /// Whether memory traffic bounds the problem, and not arithmetic.
+    pub is_memory_bound: Known<bool>,
+    /// Whether tensor cores are meant: 16-bit floats and a problem that arithmetic bounds.
+    pub is_tensor_meant: Known<bool>,
+}
+
+/// What a launch of an empty kernel takes, nanoseconds: back to back in a graph, and alone behind a flush of the L2
+/// cache with its events. Measured on an H200 with driver 580.
+const FLOOR_HOT_NS: f64 = 970.0;
+const FLOOR_COLD_NS: f64 = 3_600.0;
+
+const WARP: u64 = 32;
+const HOST: &str = "the host device has no multiprocessors";
+
+impl KnownFacts {
+    /// The facts of a candidate on one problem.
+    pub fn of(sources: &KnownSources<'_>) -> KnownFacts {
+        let KnownSources { device, plan, .. } = *sources;
+        let at = main_launch(plan);
+        let launch = plan.launches.get(at);
+        let attributes = sources.attributes.get(at);
+        let compiled = launch.and_then(|own| sources.resources.iter().find(|one| one.entry == own.entry));
+        let residency = Residency::of(device, launch, attributes, compiled);
+        let ctas = launch.map_or(0, |own| product(own.grid));
+        let sm_count = match device.kind {
+            DeviceKind::Cuda if device.multiprocessors > 0 => Ok(u64::from(device.multiprocessors)),
+            DeviceKind::Cuda => Err("the device does not say how many it has".to_string()),
+            _ => Err(HOST.to_string()),
+        };
+        let work = ProblemWork::of(plan);
+        let is_memory_bound = memory_bound(device, &work);
+        KnownFacts {
+            launch: at,
+            ctas,
+            waves: residency.blocks.clone().and_then(|blocks| waves(ctas, blocks, &sm_count)),
+            occupancy_limit_percent: residency.percent,
+            limited_by: residency.limited_by,
+            registers: registers(device, attributes, compiled),
+            spill_bytes: compiled
+                .and_then(|own| own.spill_store_bytes.zip(own.spill_load_bytes))
+                .map(|(stored, loaded)| stored.saturating_add(loaded))
+                .ok_or_else(|| "the compiler does not report it".to_string()),
+            roofline_ratio: roofline(sources, &work),
+            sm_count,
+            launch_floor_ratio: floor(sources),
+            is_tensor_meant: is_memory_bound.clone().map(|bound| work.half && !bound),
+            is_memory_bound,
+        }
+    }
+}
+
+/// The launch with the most threads: what a plan spends its time in, as far as that can be told without timing each.
+pub fn main_launch(plan: &ProblemPlan) -> usize {
+    let threads = |launch: &LaunchPlan| product(launch.grid).saturating_mul(product(launch.block));
+    // Of equal ones the first, as `max_by_key` would not have it.
+    let most = plan.launches.iter().map(threads).max();
+    plan.launches.iter().position(|launch| Some(threads(launch)) == most).unwrap_or(0)
+}
+
+fn product(extents: [i64; 3]) -> u64 {
+    extents.iter().map(|extent| u64::try_from(*extent).unwrap_or(0)).fold(1, u64::saturating_mul)
+}
+
+/// How many blocks of a launch are on a multiprocessor at once.
+struct Residency {
+    blocks: Known<u64>,
+    percent: Known<f64>,
+    limited_by: Known<OccupancyLimit>,
+}
+
+impl Residency {
+    fn unknown(why: &str) -> Residency {
+        let why = || why.to_string();
+        Residency { blocks: Err(why()), percent: Err(why()), limited_by: Err(why()) }
+    }
+
+    /// The driver counts the blocks; evo's own arithmetic says what limits them, if both agree.
+    fn of(
+        device: &DeviceInfo,
+        launch: Option<&LaunchPlan>,
+        attributes: Option<&EntryAttributes>,
+        compiled: Option<&EntryResources>,
+    ) -> Residency {
+        if device.kind != DeviceKind::Cuda {
+            return Residency::unknown(HOST);
+        }
+        let Some(launch) = launch else { return Residency::unknown("the plan has no launch") };
+        let counted = attributes.and_then(|own| own.blocks_per_multiprocessor).map(u64::from);
+        let threads = product(launch.block);
+        let Some(own) = Multiprocessor::of_arch(&device.arch) else {
+            let why = format!("what a multiprocessor of `{}` holds is not known", device.arch);
+            return Residency { blocks: counted.ok_or_else(|| why.clone()), ..Residency::unknown(&why) };
+        };
+        let registers = attributes.map(|own| own.registers).or(compiled.and_then(|own| own.registers));
+        let fixed = attributes
+            .map(|own| own.shared_static_bytes)
+            .or(compiled.and_then(|own| own.shared_static_bytes));
+        let computed = registers.zip(fixed).map(|(registers, fixed)| {
+            let shared_bytes = fixed.saturating_add(u64::try_from(launch.shared_bytes).unwrap_or(0));
+            own.limit(BlockNeeds { threads, registers_per_thread: u64::from(registers), shared_bytes })
+        });
+        let silent = "neither the driver nor the compiler says what the kernel needs";
+        let blocks = counted.or(computed.map(|(_, blocks)| blocks)).ok_or_else(|| silent.to_string());
+        let limited_by = match (computed, &blocks) {
+            (Some((limit, own)), Ok(blocks)) if own == *blocks => Ok(limit),
+            (Some((_, own)), Ok(blocks)) => {
+                Err(format!("the driver counts {blocks} resident blocks, and evo's own arithmetic {own}"))
+            }
+            _ => Err(silent.to_string()),
+        };
+        let warps = threads.div_ceil(WARP);
+        let percent = blocks.clone().map(|blocks| 100.0 * (blocks * warps) as f64 / own.warps as f64);
+        Residency { blocks, percent, limited_by }
+    }
+}
+
+fn waves(ctas: u64, resident: u64, sm_count: &Known<u64>) -> Known<f64> {
+    match (resident, sm_count) {
+        (_, Err(why)) => Err(why.clone()),
+        (0, _) => Err("not one block is resident".to_string()),
+        (resident, Ok(sm_count)) => Ok(ctas as f64 / (resident * sm_count) as f64),
+    }
+}
+
+fn registers(
+    device: &DeviceInfo,
+    attributes: Option<&EntryAttributes>,
+    compiled: Option<&EntryResources>,
+) -> Known<u64> {
+    if device.kind != DeviceKind::Cuda {
+        return Err("the host device does not report them".to_string());
+    }
+    let told = attributes.map(|own| own.registers).or(compiled.and_then(|own| own.registers));
+    told.map(u64::from).ok_or_else(|| "neither the driver nor the compiler says".to_string())
+}
+
+fn time_of(sources: &KnownSources<'_>) -> Known<f64> {
+    let time = sources.time_ns.filter(|time| time.is_finite() && *time > 0.0);
+    time.ok_or_else(|| "the candidate has no time on this problem".to_string())
+}
+
+fn roofline(sources: &KnownSources<'_>, work: &ProblemWork) -> Known<f64> {
+    let least = roofline_ns(sources.device, work);
+    let least = least.ok_or_else(|| "the device's peaks or the problem's work are not known".to_string())?;
+    Ok(least / time_of(sources)?)
+}
+
+fn floor(sources: &KnownSources<'_>) -> Known<f64> {
+    if sources.device.kind != DeviceKind::Cuda {
+        return Err("the host device has no launch floor".to_string());
+    }
+    let one = match sources.mode {
+        TimingMode::Hot => FLOOR_HOT_NS,
+        TimingMode::Cold => FLOOR_COLD_NS,
+        TimingMode::Eager => return Err("a time with the launch in it has no floor".to_string()),
+    };
+    Ok(time_of(sources)? / (one * sources.plan.launches.len().max(1) as f64))
+}
+
+fn memory_bound(device: &DeviceInfo, work: &ProblemWork) -> Known<bool> {
+    let memory = roofline_ns(device, &ProblemWork { flops: None, ..work.clone() });
+    let compute = roofline_ns(device, &ProblemWork { bytes: None, ..work.clone() });
+    let both = memory.zip(compute).map(|(memory, compute)| memory >= compute);
+    both.ok_or_else(|| "the space file or the device does not say how much work and how fast".to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use evo_journal::example as fake;
+    use evo_supervise::job::example;
+
+    fn launch(entry: &str, grid: i64, threads: i64) -> LaunchPlan {
+        let launch = json!({ "entry": entry, "grid": [grid, 1, 1], "block": [threads, 1, 1], "shared_bytes": 0,
+            "arguments": [], "cluster": null, "cooperative": false, "programmatic": false });
+        serde_json::from_value(launch).unwrap()
+    }
+
+    fn device(kind: DeviceKind, arch: &str) -> DeviceInfo {
+        DeviceInfo {
+            kind,
+            arch: arch.into(),
+            multiprocessors: 132,
+            bandwidth: Some(4.8e12),
+            flops_f32: Some(6e13),
+            ..fake::header().device
+        }
+    }
+
+    fn facts(device: &DeviceInfo, attributes: &[EntryAttributes], time_ns: Option<f64>) -> KnownFacts {
+        let plan = ProblemPlan {
+            launches: vec![launch("small", 4, 32), launch("k", 264, 256)],
+            flops: Some(1e6),
+            bytes: Some(4.8e6),
+            ..example::plan("p", 1.0)
+        };
+        let resources = [EntryResources {
+            entry: "k".into(),
+            registers: Some(64),
+            spill_store_bytes: Some(8),
+            spill_load_bytes: Some(16),
+            shared_static_bytes: Some(0),
+            ..EntryResources::default()
+        }];
+        let mode = TimingMode::Hot;
+        KnownFacts::of(&KnownSources {
+            device,
+            plan: &plan,
+            resources: &resources,
+            attributes,
+            time_ns,
+            mode,
+        })
+    }
+
+    #[test]
+    fn the_launch_with_most_threads_is_looked_at() {
+        let known = facts(&device(DeviceKind::Cuda, "sm_90a"), &[], Some(4_000.0));
+        assert_eq!((known.launch, known.ctas, known.registers.clone()), (1, 264, Ok(64)));
+        // 64 registers are 2048 a warp: four blocks of eight warps.
+        assert_eq!(known.occupancy_limit_percent, Ok(50.0));
+        assert_eq!(
+            (known.limited_by.clone(), known.spill_bytes.clone()),
+            (Ok(OccupancyLimit::Registers), Ok(24))
+        );
+        assert_eq!(known.waves, Ok(0.5));
+        assert_eq!((known.roofline_ratio.clone(), known.is_memory_bound.clone()), (Ok(0.25), Ok(true)));
+        assert!((known.launch_floor_ratio.unwrap() - 4_000.0 / 1_940.0).abs() < 1e-12);
+        assert_eq!(known.is_tensor_meant, Ok(false));
+    }
+
+    #[test]
+    fn the_driver_has_the_last_word_on_resident_blocks() {
+        let told = |blocks| EntryAttributes {
+            registers: 64,
+            blocks_per_multiprocessor: Some(blocks),
+            ..EntryAttributes::default()
+        };
+        let device = device(DeviceKind::Cuda, "sm_90a");
+        let known = facts(&device, &[told(32), told(4)], None);
+        assert_eq!((known.waves, known.limited_by), (Ok(0.5), Ok(OccupancyLimit::Registers)));
+        assert!(known.roofline_ratio.is_err() && known.launch_floor_ratio.is_err());
+        let other = facts(&device, &[told(32), told(2)], None);
+        assert_eq!((other.waves, other.occupancy_limit_percent), (Ok(1.0), Ok(25.0)));
+        assert!(
+            other.limited_by.unwrap_err().contains("counts 2 resident blocks, and evo's own arithmetic 4")
+        );
+    }
+
+    #[test]
+    fn what_is_not_known_says_why() {
+        let host = facts(&device(DeviceKind::Host, "host"), &[], Some(4_000.0));
+        assert_eq!((host.ctas, host.waves, host.sm_count), (264, Err(HOST.into()), Err(HOST.into())));
+        assert!(host.limited_by.is_err() && host.registers.is_err() && host.launch_floor_ratio.is_err());
+        let new = facts(&device(DeviceKind::Cuda, "sm_150"), &[], None);
+        assert!(new.occupancy_limit_percent.unwrap_err().contains("`sm_150`"));
+        assert_eq!(new.registers, Ok(64));
+    }
+}

@@ -1,0 +1,273 @@
+//! The one way in which a candidate is looked at: `evo sanitize`, `evaluate`, `gate`, a sweep and the self-test of the
+//! faults all come here, so that a pass means the same everywhere.
+
+use std::time::{Duration, Instant};
+
+use evo_protocol::device::DeviceKind;
+use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict};
+use serde_json::{Value, json};
+
+use super::finding::SanitizerFinding;
+use super::outcome::{SanitizerOutcome, SanitizerState};
+use super::run::{SanitizeOrder, run_check, run_without, shapes};
+use super::verdict::{SHOWN, sanitizer_report, sanitizer_verdict, worker_verdict};
+use crate::tool::{FoundTool, ToolFailure, ToolState};
+use evo_protocol::sanitizer::SanitizerCheck;
+use evo_supervise::job::Job;
+use evo_supervise::lane::LaneOptions;
+
+/// With less time than this a check would only be started to be killed.
+const LEAST: Duration = Duration::from_secs(1);
+
+/// What is to be looked at, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub struct LookOrder<'a> {
+    pub kind: DeviceKind,
+    /// The tool, or why there is none.
+    pub tool: Result<&'a FoundTool, &'a ToolFailure>,
+    /// In the order in which they are made.
+    pub checks: &'a [SanitizerCheck],
+    pub options: &'a LaneOptions,
+    pub job: &'a Job,
+    /// For one check.
+    pub limit: Duration,
+    /// For all of them together; `None` without a limit.
+    pub within: Option<Duration>,
+}
+
+/// One of evo's own checks on a device that compute-sanitizer does not know.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StandIn {
+    pub name: &'static str,
+    /// Whether it looked at every launch.
+    pub ran: bool,
+    /// What it looks for, or why it did not run.
+    pub message: String,
+}
+
+/// What came of a look.
+#[derive(Clone, Debug, Default)]
+pub struct SanitizerLook {
+    /// The tool's version; absent where there is no tool.
+    pub version: Option<String>,
+    /// The shapes that were launched.
+    pub shapes: Vec<String>,
+    pub outcomes: Vec<SanitizerOutcome>,
+    /// What evo itself saw without the tool.
+    pub own: Vec<SanitizerFinding>,
+    pub stand_ins: Vec<StandIn>,
+    pub elapsed: Duration,
+}
+
+/// Why there is no tool where kernels run on the processor.
+pub fn not_on_host() -> ToolFailure {
+    ToolFailure::new(
+        ToolState::Incompatible,
+        "`compute-sanitizer` looks at kernels of a GPU: on the host device it is not run",
+    )
+    .with_hint("guard pages and barrier detection stand in there, which is not a pass")
+}
+
+/// Looks at a candidate: under the tool, or without one on a device with checks of its own.
+pub fn look(order: &LookOrder<'_>) -> SanitizerLook {
+    let began = Instant::now();
+    let plans = shapes(order.job);
+    let names = plans.iter().map(|plan| plan.name.clone()).collect();
+    let made = |limit| SanitizeOrder { options: order.options, job: order.job, plans: &plans, limit };
+    let seen = match (order.tool, order.kind) {
+        (Ok(tool), DeviceKind::Cuda) => {
+            // One at a time: the tool listens on a port.
+            let one = |check: &SanitizerCheck| {
+                let left = order.within.map(|within| within.saturating_sub(began.elapsed()));
+                let limit = left.map_or(order.limit, |left| left.min(order.limit));
+                match limit < LEAST && limit < order.limit {
+                    true => SanitizerOutcome::not_run(*check, no_time()),
+                    false => run_check(tool, *check, &made(limit)),
+                }
+            };
+            let outcomes = order.checks.iter().map(one).collect();
+            SanitizerLook { version: Some(tool.version.to_string()), outcomes, ..SanitizerLook::default() }
+        }
+        // Nothing to wait for: without a tool there is no answer on a GPU.
+        (Err(failure), DeviceKind::Cuda) => return SanitizerLook::without(order.checks, failure),
+        (_, DeviceKind::Host | DeviceKind::Replay) => {
+            let without = SanitizerLook::without(order.checks, &not_on_host());
+            let limit = order.within.map_or(order.limit, |within| within.min(order.limit));
+            stand_ins(without, &made(limit))
+        }
+    };
+    SanitizerLook { shapes: names, elapsed: began.elapsed(), ..seen }
+}
+
+fn no_time() -> ToolFailure {
+    ToolFailure::new(ToolState::TimedOut, "no time was left for `compute-sanitizer`")
+}
+
+/// The host device's own checks, under their own names.
+fn stand_ins(without: SanitizerLook, order: &SanitizeOrder<'_>) -> SanitizerLook {
+    let own = [
+        ("guard_pages", "an access beyond a buffer's pages is a fault"),
+        ("barrier_detection", "a barrier that not every thread of a block reaches is named"),
+    ];
+    let all = |ran: bool, why: Option<String>| {
+        own.map(|(name, what)| StandIn {
+            name,
+            ran,
+            message: why.clone().unwrap_or_else(|| what.to_string()),
+        })
+    };
+    let (ran, found) = match run_without(order) {
+        Ok(found) => (all(true, None), found),
+        Err(error) => (all(false, Some(error.to_string())), None),
+    };
+    SanitizerLook { stand_ins: ran.into(), own: found.into_iter().collect(), ..without }
+}
+
+impl SanitizerLook {
+    /// No check was made.
+    pub fn without(checks: &[SanitizerCheck], failure: &ToolFailure) -> SanitizerLook {
+        let outcomes = checks.iter().map(|check| SanitizerOutcome::not_run(*check, failure.clone()));
+        SanitizerLook { outcomes: outcomes.collect(), ..SanitizerLook::default() }
+    }
+
+    /// The state of all checks together.
+    pub fn state(&self) -> SanitizerState {
+        let has = |state| self.outcomes.iter().any(|outcome| outcome.state == state);
+        match (has(SanitizerState::Fail) || !self.own.is_empty(), has(SanitizerState::NotRun)) {
+            (true, _) => SanitizerState::Fail,
+            (false, true) => SanitizerState::NotRun,
+            // No check at all does not answer the question either.
+            (false, false) if self.outcomes.is_empty() => SanitizerState::NotRun,
+            (false, false) => SanitizerState::Pass,
+        }
+    }
+
+    /// The verdict on what was found; none where nothing was.
+    pub fn verdict(&self) -> Option<Verdict> {
+        sanitizer_verdict(&self.outcomes).or_else(|| self.own.first().map(worker_verdict))
+    }
+
+    /// Why there is no answer: the first check without one.
+    pub fn failure(&self) -> Option<&ToolFailure> {
+        self.outcomes.iter().find_map(|outcome| outcome.failure.as_ref())
+    }
+
+    /// Every finding, the tool's first.
+    pub fn findings(&self) -> impl Iterator<Item = &SanitizerFinding> {
+        self.outcomes.iter().flat_map(|outcome| &outcome.findings).chain(&self.own)
+    }
+
+    /// The gate's report, with tool, version, each check's state and the first findings as evidence.
+    pub fn report(&self) -> GateReport {
+        let mut report = sanitizer_report(&self.outcomes);
+        if let Some(verdict) = self.own.first().map(worker_verdict) {
+            (report.state, report.message) = (GateState::Fail, verdict.message);
+        } else if report.state == GateState::NotRun && !self.stand_ins.is_empty() {
+            report.message = match self.stand_ins.iter().find(|own| !own.ran) {
+                Some(own) => {
+                    format!("guard pages and barrier detection gave no answer: {}", own.message)
+                }
+                None => "compute-sanitizer looks at a GPU; guard pages and barrier detection found nothing"
+                    .to_string(),
+            };
+        }
+        report.elapsed_ms = self.elapsed.as_secs_f64() * 1e3;
+        report.evidence.insert(TOOL, "compute-sanitizer");
+        if let Some(version) = &self.version {
+            report.evidence.insert(VERSION, version.as_str());
+        }
+        let checks: Vec<Value> = self.outcomes.iter().map(brief).collect();
+        report.evidence.insert(CHECKS, checks);
+        let findings: Vec<Value> = self.findings().take(SHOWN).map(said).collect();
+        if !findings.is_empty() {
+            report.evidence.insert(FINDINGS, findings);
+        }
+        let ran = self.stand_ins.iter().filter(|own| own.ran);
+        let ran: Vec<&str> = ran.map(|own| own.name).collect();
+        if !ran.is_empty() {
+            report.evidence.insert(STAND_INS, json!(ran));
+        }
+        report
+    }
+}
+
+/// The names of the evidence in the gate's report.
+const TOOL: &str = "tool";
+const VERSION: &str = "version";
+const CHECKS: &str = "checks";
+const FINDINGS: &str = "findings";
+const STAND_INS: &str = "stand_ins";
+
+/// What is known of a finding; evidence has no place for reasons why something is not.
+fn said(finding: &SanitizerFinding) -> Value {
+    let mut value = json!(finding);
+    if let Some(fields) = value.as_object_mut() {
+        fields.retain(|_, field| !field.is_null());
+    }
+    value
+}
+
+fn brief(outcome: &SanitizerOutcome) -> Value {
+    json!({
+        "tool": outcome.check,
+        "state": outcome.state,
+        "tool_state": outcome.failure.as_ref().map_or(ToolState::Ok, |failure| failure.state),
+        "errors": outcome.errors,
+        "warnings": outcome.warnings,
+        "launches": outcome.launches,
+        "elapsed_ms": outcome.elapsed.as_secs_f64() * 1e3,
+    })
+}
+
+/// The report of a look that was not taken, and why.
+pub fn unlooked(why: &ToolFailure) -> GateReport {
+    let mut report = GateReport::not_run(Gate::Sanitize, why.message.clone());
+    // What to install is for the person who asked; what watches in its place is not.
+    if let Some(hint) = why.hint.as_ref().filter(|_| why.state == ToolState::Incompatible) {
+        report.message = format!("{}; {hint}", why.message);
+    }
+    report.evidence.insert(TOOL, "compute-sanitizer");
+    report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(state: SanitizerState) -> SanitizerOutcome {
+        let none = ToolFailure::new(ToolState::Missing, "it is not there");
+        let not_run = SanitizerOutcome::not_run(SanitizerCheck::Racecheck, none);
+        let failure = not_run.failure.clone().filter(|_| state == SanitizerState::NotRun);
+        SanitizerOutcome { state, failure, ..not_run }
+    }
+
+    #[test]
+    fn what_is_found_without_the_tool_fails_and_finding_nothing_is_no_pass() {
+        let stand_in = StandIn { name: "guard_pages", ran: true, message: String::new() };
+        let mut look = SanitizerLook {
+            outcomes: vec![outcome(SanitizerState::NotRun)],
+            stand_ins: vec![stand_in],
+            ..SanitizerLook::default()
+        };
+        assert_eq!((look.report().state, look.verdict()), (GateState::NotRun, None));
+        assert_eq!(look.report().evidence.get(STAND_INS), Some(&json!(["guard_pages"])));
+        look.stand_ins[0].ran = false;
+        assert!(look.report().message.contains("gave no answer") && look.state() == SanitizerState::NotRun);
+        look.own.push(SanitizerFinding::of_worker("oob_write", "behind y"));
+        assert_eq!((look.report().state, look.state()), (GateState::Fail, SanitizerState::Fail));
+        assert_eq!(look.verdict().unwrap().label(), "oob_write");
+    }
+
+    #[test]
+    fn the_report_keeps_tool_version_and_checks() {
+        let look = SanitizerLook {
+            version: Some("2025.3.1".into()),
+            outcomes: vec![outcome(SanitizerState::Pass)],
+            ..SanitizerLook::default()
+        };
+        let report = look.report();
+        assert_eq!((report.state, report.evidence.get(VERSION)), (GateState::Pass, Some(&json!("2025.3.1"))));
+        assert_eq!(report.evidence.get(CHECKS).unwrap()[0]["state"], "pass");
+        assert_eq!(report.evidence.get(FINDINGS), None);
+    }
+}

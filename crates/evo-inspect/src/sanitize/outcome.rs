@@ -1,0 +1,458 @@
+//! What a check comes to. The tool's answer and the worker's are weighed apart: a pass needs both, a finding needs one,
+//! and everything else is not an answer.
+
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use evo_protocol::device::DeviceError;
+use evo_protocol::verdict::{VerdictClass, VerdictKind};
+use evo_protocol::worker::BufferSpan;
+use serde::Serialize;
+
+use super::arguments::FOUND;
+use super::finding::SanitizerFinding;
+use super::log::SanitizerLog;
+use super::records::{RecordList, RecordsError};
+use crate::tool::{ToolFailure, ToolState};
+use evo_protocol::sanitizer::SanitizerCheck;
+use evo_supervise::child::DeathHow;
+use evo_supervise::lane::LaneError;
+
+/// What became of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SanitizerState {
+    /// The tool found nothing, and the worker made every launch.
+    Pass,
+    /// The tool found something, or the worker says that the kernel failed.
+    Fail,
+    /// There is no answer.
+    NotRun,
+}
+
+impl SanitizerState {
+    /// The name in files.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            SanitizerState::Pass => "pass",
+            SanitizerState::Fail => "fail",
+            SanitizerState::NotRun => "not_run",
+        }
+    }
+}
+
+/// One check of one candidate.
+#[derive(Clone, Debug)]
+pub struct SanitizerOutcome {
+    pub check: SanitizerCheck,
+    pub state: SanitizerState,
+    /// Why there is no answer; only where there is none.
+    pub failure: Option<ToolFailure>,
+    /// The first ones, warnings too.
+    pub findings: Vec<SanitizerFinding>,
+    /// Errors and warnings that the tool recorded, written out or not.
+    pub errors: u64,
+    pub warnings: u64,
+    /// Kernels of the candidate that were launched.
+    pub launches: u64,
+    /// Options that this version lacks, and whatever else is not as usual.
+    pub notes: Vec<String>,
+    pub elapsed: Duration,
+}
+
+impl SanitizerOutcome {
+    /// A check that could not be made.
+    pub fn not_run(check: SanitizerCheck, failure: ToolFailure) -> SanitizerOutcome {
+        SanitizerOutcome {
+            check,
+            state: SanitizerState::NotRun,
+            failure: Some(failure),
+            findings: Vec::new(),
+            errors: 0,
+            warnings: 0,
+            launches: 0,
+            notes: Vec::new(),
+            elapsed: Duration::ZERO,
+        }
+    }
+}
+
+/// Everything that a run left behind.
+#[derive(Debug)]
+pub struct SanitizerEvidence<'a> {
+    pub check: SanitizerCheck,
+    /// The candidate's kernels.
+    pub entries: &'a [String],
+    /// How the tool ended by itself; absent if it was killed at its deadline.
+    pub status: Option<ExitStatus>,
+    /// What its text says, or why there is none.
+    pub log: Result<SanitizerLog, String>,
+    pub records: Result<RecordList, RecordsError>,
+    /// The worker's own answer: kernels launched on each problem.
+    pub launched: &'a Result<Vec<u64>, LaneError>,
+    /// What that must be.
+    pub expected: &'a [u64],
+    pub buffers: &'a [BufferSpan],
+    /// The end of what tool and worker printed.
+    pub printed: &'a str,
+}
+
+impl SanitizerEvidence<'_> {
+    /// Weighs both answers.
+    pub fn outcome(&self) -> SanitizerOutcome {
+        let none = RecordList::default();
+        let list = self.records.as_ref().unwrap_or(&none);
+        let mut findings: Vec<SanitizerFinding> = list
+            .records
+            .iter()
+            // Calls of the driver that fail after a fault are not faults of the kernel.
+            .filter(|record| !record.is_foreign() || record.is_warning())
+            .map(|record| SanitizerFinding::of(self.check, record, self.entries, self.buffers))
+            .collect();
+        let found = list.errors() > 0 && self.summary_agrees();
+        let blamed = kernel_error(self.launched);
+        if let Some(error) = blamed {
+            findings.push(SanitizerFinding::of_worker(error.kind.as_str(), &error.message));
+        }
+        let (state, failure) = match (found || blamed.is_some(), self.obstacle()) {
+            (true, _) => (SanitizerState::Fail, None),
+            (false, Some(failure)) => (SanitizerState::NotRun, Some(failure)),
+            (false, None) => (SanitizerState::Pass, None),
+        };
+        SanitizerOutcome {
+            check: self.check,
+            state,
+            failure,
+            findings,
+            errors: list.errors() + u64::from(blamed.is_some()),
+            warnings: list.warnings,
+            launches: self.launched.as_ref().map_or(0, |counts| counts.iter().sum()),
+            notes: match list.foreign {
+                0 => Vec::new(),
+                count => vec![format!("{count} records about calls of the driver are left out")],
+            },
+            elapsed: Duration::ZERO,
+        }
+    }
+
+    /// Errors and warnings of the summary that this check writes.
+    fn summary(&self) -> Option<(u64, u64)> {
+        let log = self.log.as_ref().ok()?;
+        match self.check {
+            // Errors that are not hazards are counted apart.
+            SanitizerCheck::Racecheck => {
+                log.hazards.map(|(errors, warnings)| (errors + log.errors.unwrap_or(0), warnings))
+            }
+            _ => log.errors.map(|errors| (errors, 0)),
+        }
+    }
+
+    /// Whether the summary counts errors too. Records alone might be left from another run, or cut off.
+    fn summary_agrees(&self) -> bool {
+        self.summary().is_some_and(|(errors, _)| errors > 0)
+    }
+
+    /// What keeps this from being a pass, though nothing is found: the first that applies.
+    fn obstacle(&self) -> Option<ToolFailure> {
+        self.tool_obstacle().or_else(|| self.disagreement()).or_else(|| self.worker_obstacle())
+    }
+
+    /// The tool gave no answer.
+    fn tool_obstacle(&self) -> Option<ToolFailure> {
+        let Some(status) = self.status else {
+            let failure = ToolFailure::new(
+                ToolState::TimedOut,
+                format!("`{}` was ended at its deadline{}", self.name(), self.why()),
+            );
+            return Some(failure.with_hint("raise `--limit-tool`, or choose one check with `--tool`"));
+        };
+        if let Some(state) = state_of(self.printed, self.log.as_ref().ok()) {
+            return Some(self.failed(state, format!("cannot work here{}", self.tail())));
+        }
+        let log = match &self.log {
+            Ok(log) => log,
+            Err(why) => return Some(self.broken(format!("left no log: {why}{}", self.tail()))),
+        };
+        if let Some(text) = &log.not_attached {
+            return Some(self.broken(format!("saw nothing of the worker: `{text}`{}", self.why())));
+        }
+        if let Some(text) = &log.trouble {
+            let is_unfit =
+                ["not supported", "nsupported", "insufficient"].iter().any(|word| text.contains(word));
+            let state = if is_unfit { ToolState::Incompatible } else { ToolState::Broken };
+            return Some(self.failed(state, format!("may have missed something: `{text}`")));
+        }
+        if self.summary().is_none() {
+            return Some(self.broken(format!("wrote no summary{}", self.why())));
+        }
+        if let Err(error) = &self.records {
+            return Some(self.broken(format!("left nothing to read: {error}")));
+        }
+        let usual = [Some(0), Some(FOUND)].contains(&status.code());
+        // A worker that failed has a code of its own, which the tool passes on.
+        (!usual && self.launched.is_ok()).then(|| self.broken(format!("ended with {status}{}", self.tail())))
+    }
+
+    /// Parts of the tool's answer contradict each other.
+    fn disagreement(&self) -> Option<ToolFailure> {
+        let ((errors, warnings), Ok(list)) = (self.summary()?, &self.records) else { return None };
+        if list.foreign > 0 {
+            let text =
+                "recorded errors of its own or of calls of the driver, which say nothing about the kernel";
+            return Some(self.broken(text.to_string()));
+        }
+        let may_warn = self.check == SanitizerCheck::Racecheck;
+        let said = self.status.and_then(|status| status.code()) == Some(FOUND);
+        let recorded = (list.errors(), list.warnings);
+        let agrees = match recorded {
+            (0, 0) => errors == 0 && warnings == 0 && !said,
+            (0, _) => may_warn && errors == 0 && warnings > 0,
+            _ => false,
+        };
+        let text = format!(
+            "contradicts itself: {} errors and {} warnings recorded, {errors} and {warnings} in its summary, exit code {}",
+            recorded.0,
+            recorded.1,
+            self.status.and_then(|status| status.code()).unwrap_or(-1),
+        );
+        (!agrees).then(|| self.broken(text))
+    }
+
+    /// The worker did not do what was to be looked at.
+    fn worker_obstacle(&self) -> Option<ToolFailure> {
+        match self.launched {
+            Ok(launched) if launched != self.expected => {
+                let (own, expected) = (launched.iter().sum::<u64>(), self.expected.iter().sum::<u64>());
+                Some(self.broken(format!("looked at {own} launches of {expected}")))
+            }
+            Ok(launched) if launched.iter().sum::<u64>() == 0 => {
+                Some(self.broken("had nothing to look at: no shape launches a kernel".to_string()))
+            }
+            Ok(_) => None,
+            Err(_) => {
+                Some(self.broken(format!("found nothing, but not every launch was made{}", self.why())))
+            }
+        }
+    }
+
+    fn name(&self) -> String {
+        format!("compute-sanitizer --tool {}", self.check.as_str())
+    }
+
+    fn failed(&self, state: ToolState, text: String) -> ToolFailure {
+        ToolFailure::new(state, format!("`{}` {text}", self.name()))
+    }
+
+    fn broken(&self, text: String) -> ToolFailure {
+        self.failed(ToolState::Broken, text)
+    }
+
+    /// What the worker says, for a message.
+    fn why(&self) -> String {
+        match self.launched {
+            Ok(_) => self.tail(),
+            Err(error) => format!(": {error}{}", self.tail()),
+        }
+    }
+
+    fn tail(&self) -> String {
+        const QUOTED: usize = 400;
+        let said = self.printed.trim();
+        let skipped = said.chars().count().saturating_sub(QUOTED);
+        let end: String = said.chars().skip(skipped).collect();
+        if end.is_empty() { end } else { format!(" ({}{end})", if skipped > 0 { "…" } else { "" }) }
+    }
+}
+
+/// States that the tool's own words mean, where it did not come so far as to write a summary.
+fn state_of(printed: &str, log: Option<&SanitizerLog>) -> Option<ToolState> {
+    if log.is_some_and(|log| log.errors.is_some() || log.hazards.is_some()) {
+        return None;
+    }
+    let says = |words: &[&str]| words.iter().any(|word| printed.contains(word));
+    if says(&["Address already in use", "No available port", "already being debugged"]) {
+        return Some(ToolState::Busy);
+    }
+    if says(&["Operation not permitted", "ermission denied"]) {
+        return Some(ToolState::Refused);
+    }
+    let unfit = ["unrecognised option", "is not supported", "Unsupported", "driver version is insufficient"];
+    says(&unfit).then_some(ToolState::Incompatible)
+}
+
+/// What the worker's own answer says against the kernel. A launch that the device refuses is not among it: the tool
+/// changes the code, which then needs more than the kernel itself does.
+pub(super) fn kernel_error(launched: &Result<Vec<u64>, LaneError>) -> Option<&DeviceError> {
+    let error = match launched {
+        Err(LaneError::Refused { error }) => error,
+        Err(LaneError::Died { death }) => match &death.how {
+            DeathHow::Fault { error } => error,
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let elsewhere = [VerdictKind::WorkerDied, VerdictKind::OutputFlood, VerdictKind::CrashOther];
+    let blames = matches!(error.kind.class(), VerdictClass::Crash | VerdictClass::Wrong);
+    (blames && !elsewhere.contains(&error.kind)).then_some(&**error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::super::{read_log, read_records};
+    use super::*;
+
+    /// One run: the tool's exit code (none if it was killed), log and records, and what the worker said.
+    struct Ended<'a>(SanitizerCheck, Option<i32>, &'a str, &'a str, Result<Vec<u64>, LaneError>);
+
+    const CLEAN: &str = "========= ERROR SUMMARY: 0 errors\n";
+    const ONE: &str = "========= ERROR SUMMARY: 1 error\n";
+    const NO_RACE: &str = "========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)\n";
+    const RACE: &str = "========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)\n";
+    const WARNED: &str = "========= RACECHECK SUMMARY: 1 hazard displayed (0 errors, 1 warning)\n";
+    const EMPTY: &str = "<ComputeSanitizerOutput></ComputeSanitizerOutput>";
+    const ERROR: &str = "<ComputeSanitizerOutput><record><kind>Precise</kind><level>Error</level></record>\
+                         </ComputeSanitizerOutput>";
+    const WARNING: &str = "<ComputeSanitizerOutput><record><kind>Race</kind><level>Warning</level></record>\
+                           </ComputeSanitizerOutput>";
+    const CALL: &str = "<ComputeSanitizerOutput><record><kind>Api</kind></record></ComputeSanitizerOutput>";
+
+    fn outcome(Ended(check, code, log, xml, launched): Ended<'_>) -> SanitizerOutcome {
+        SanitizerEvidence {
+            check,
+            entries: &[],
+            status: code.map(|code| ExitStatus::from_raw(code << 8)),
+            log: Ok(read_log(log)),
+            records: read_records(xml.as_bytes()),
+            launched: &launched,
+            expected: &[2, 1],
+            buffers: &[],
+            printed: "",
+        }
+        .outcome()
+    }
+
+    use SanitizerCheck::{Initcheck, Memcheck, Racecheck, Synccheck};
+    use SanitizerState::{Fail, NotRun, Pass};
+
+    #[track_caller]
+    fn check(ended: Ended<'_>, state: SanitizerState, failure: Option<ToolState>) -> SanitizerOutcome {
+        let outcome = outcome(ended);
+        assert_eq!(
+            (outcome.state, outcome.failure.as_ref().map(|failure| failure.state)),
+            (state, failure),
+            "{outcome:?}"
+        );
+        outcome
+    }
+
+    fn done() -> Result<Vec<u64>, LaneError> {
+        Ok(vec![2, 1])
+    }
+
+    fn refused(kind: VerdictKind) -> Result<Vec<u64>, LaneError> {
+        Err(LaneError::Refused { error: Box::new(DeviceError::plain(kind, "the device said so")) })
+    }
+
+    #[test]
+    fn a_pass_needs_both_answers() {
+        for tool in [Memcheck, Initcheck, Synccheck] {
+            check(Ended(tool, Some(0), CLEAN, EMPTY, done()), Pass, None);
+        }
+        check(Ended(Racecheck, Some(0), NO_RACE, EMPTY, done()), Pass, None);
+        let broken = Some(ToolState::Broken);
+        // A summary of another check.
+        check(Ended(Racecheck, Some(0), CLEAN, EMPTY, done()), NotRun, broken);
+        check(Ended(Memcheck, Some(0), NO_RACE, EMPTY, done()), NotRun, broken);
+        // A dead or lazy worker behind a clean summary.
+        for launched in [Ok(vec![2]), Ok(vec![2, 0]), Ok(vec![3, 1]), Ok(vec![])] {
+            check(Ended(Memcheck, Some(0), CLEAN, EMPTY, launched), NotRun, broken);
+        }
+        let lost = Err(LaneError::Unexpected { found: "words".into() });
+        check(Ended(Memcheck, Some(0), CLEAN, EMPTY, lost), NotRun, broken);
+        for code in [1, 2, 139, 255] {
+            check(Ended(Memcheck, Some(code), CLEAN, EMPTY, done()), NotRun, broken);
+        }
+        check(Ended(Memcheck, None, CLEAN, EMPTY, done()), NotRun, Some(ToolState::TimedOut));
+    }
+
+    #[test]
+    fn findings_fail() {
+        check(Ended(Memcheck, Some(86), ONE, ERROR, done()), Fail, None);
+        check(Ended(Racecheck, Some(86), RACE, ERROR, done()), Fail, None);
+        // The worker ends with an error of its own, whose code the tool passes on.
+        let outcome = check(
+            Ended(Memcheck, Some(1), ONE, ERROR, refused(VerdictKind::CrashIllegalAddress)),
+            Fail,
+            None,
+        );
+        assert_eq!((outcome.findings.len(), outcome.errors), (2, 2));
+        assert_eq!(outcome.findings[1].tool, "evo");
+        check(Ended(Memcheck, Some(1), ONE, ERROR, refused(VerdictKind::CrashOther)), Fail, None);
+    }
+
+    #[test]
+    fn the_worker_alone_can_blame_the_kernel() {
+        for kind in [VerdictKind::CrashTrap, VerdictKind::OobWrite, VerdictKind::DivergentBarrier] {
+            let outcome = check(Ended(Memcheck, Some(0), CLEAN, EMPTY, refused(kind)), Fail, None);
+            assert_eq!(outcome.findings[0].kind.as_deref(), Some(kind.as_str()));
+            check(Ended(Memcheck, Some(255), "", "", refused(kind)), Fail, None);
+        }
+        // The tool's own doing, perhaps: its instrumented code needs more registers and memory.
+        for kind in [
+            VerdictKind::LaunchFail,
+            VerdictKind::OutOfMemory,
+            VerdictKind::HarnessError,
+            VerdictKind::CrashOther,
+            VerdictKind::Hang,
+        ] {
+            let ended = Ended(Memcheck, Some(0), CLEAN, EMPTY, refused(kind));
+            check(ended, NotRun, Some(ToolState::Broken));
+        }
+    }
+
+    #[test]
+    fn answers_that_contradict_each_other_are_none() {
+        let broken = Some(ToolState::Broken);
+        check(Ended(Memcheck, Some(86), CLEAN, EMPTY, done()), NotRun, broken);
+        check(Ended(Memcheck, Some(86), ONE, EMPTY, done()), NotRun, broken);
+        check(Ended(Memcheck, Some(0), ONE, EMPTY, done()), NotRun, broken);
+        check(Ended(Memcheck, Some(0), CLEAN, ERROR, done()), NotRun, broken);
+        check(Ended(Memcheck, Some(86), CLEAN, ERROR, done()), NotRun, broken);
+        // Two of three say that there is one.
+        check(Ended(Memcheck, Some(0), ONE, ERROR, done()), Fail, None);
+        check(Ended(Memcheck, Some(86), ONE, CALL, done()), NotRun, broken);
+        check(Ended(Memcheck, Some(0), CLEAN, CALL, done()), NotRun, broken);
+    }
+
+    #[test]
+    fn warnings_of_races_are_told_and_decide_nothing() {
+        for code in [0, 86] {
+            let outcome = check(Ended(Racecheck, Some(code), WARNED, WARNING, done()), Pass, None);
+            assert_eq!((outcome.warnings, outcome.findings.len(), outcome.errors), (1, 1, 0));
+        }
+        check(Ended(Racecheck, Some(0), NO_RACE, WARNING, done()), NotRun, Some(ToolState::Broken));
+        check(Ended(Racecheck, Some(0), WARNED, EMPTY, done()), NotRun, Some(ToolState::Broken));
+        check(Ended(Memcheck, Some(0), CLEAN, WARNING, done()), NotRun, Some(ToolState::Broken));
+    }
+
+    #[test]
+    fn files_that_say_nothing_are_no_answer() {
+        let broken = Some(ToolState::Broken);
+        let died = "========= Error: Target application terminated before first instrumented API call\n";
+        let alone = "========= Error: No attachable process found. compute-sanitizer timed-out.\n";
+        for log in ["", died, alone, "ERROR SUMMARY: 0 errors\n"] {
+            check(Ended(Memcheck, Some(255), log, EMPTY, done()), NotRun, broken);
+            check(Ended(Memcheck, Some(0), log, EMPTY, done()), NotRun, broken);
+        }
+        for xml in ["", "<Compute", &EMPTY[..30], &ERROR[..ERROR.len() - 5], "<html></html>"] {
+            check(Ended(Memcheck, Some(0), CLEAN, xml, done()), NotRun, broken);
+            check(Ended(Memcheck, Some(86), ONE, xml, done()), NotRun, broken);
+        }
+        let unfit = format!("========= Error: Device not supported\n{CLEAN}");
+        check(Ended(Memcheck, Some(0), &unfit, EMPTY, done()), NotRun, Some(ToolState::Incompatible));
+        let internal = format!("========= Internal Sanitizer Error: Errors might go undetected\n{CLEAN}");
+        check(Ended(Memcheck, Some(0), &internal, EMPTY, done()), NotRun, broken);
+    }
+}

@@ -1,0 +1,120 @@
+//! A check from its command line to its outcome.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+use std::time::Duration;
+
+use evo_protocol::plan::{BufferPlan, ProblemPlan};
+
+use super::arguments::{SanitizerFiles, sanitizer_command};
+use super::finding::SanitizerFinding;
+use super::log::{SanitizerLog, read_log};
+use super::outcome::{SanitizerEvidence, SanitizerOutcome, kernel_error};
+use super::records::{BYTES_MAX, RecordList, RecordsError, read_records};
+use crate::tool::{FoundTool, ToolFailure, ToolState};
+use crate::watch::{WatchOrder, watch_unguarded};
+use evo_protocol::sanitizer::SanitizerCheck;
+use evo_supervise::job::Job;
+use evo_supervise::lane::{LaneError, LaneOptions};
+use evo_supervise::solo::{SoloCalls, run_solo};
+
+/// Each launch is looked at once: what a kernel accesses follows from its arguments.
+const CALLS: SoloCalls = SoloCalls { warmup: 0, calls: 1 };
+
+/// A log may be this large; what is behind it is not read.
+const LOG_BYTES_MAX: u64 = 64 << 20;
+
+/// What is to be looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct SanitizeOrder<'a> {
+    /// The device; its worker's command is the one that the tool gets.
+    pub options: &'a LaneOptions,
+    pub job: &'a Job,
+    /// The shapes: those of [`shapes`].
+    pub plans: &'a [ProblemPlan],
+    /// For one check as a whole.
+    pub limit: Duration,
+}
+
+/// The shapes on which a job is looked at: its small ones, and the smallest problem that is checked.
+pub fn shapes(job: &Job) -> Vec<ProblemPlan> {
+    let elements = |plan: &ProblemPlan| plan.buffers.iter().map(BufferPlan::elements).sum::<u64>();
+    let smallest = job.all_checked().into_iter().min_by_key(elements);
+    job.tiny.iter().cloned().chain(smallest).collect()
+}
+
+/// Makes one check. Nothing that it starts outlives it.
+pub fn run_check(tool: &FoundTool, check: SanitizerCheck, order: &SanitizeOrder<'_>) -> SanitizerOutcome {
+    let folder = match tempfile::tempdir() {
+        Ok(folder) => folder,
+        Err(error) => {
+            let text = format!("there is no folder for the files of `compute-sanitizer`: {error}");
+            return SanitizerOutcome::not_run(check, ToolFailure::new(ToolState::Broken, text));
+        }
+    };
+    let files = SanitizerFiles::within(folder.path());
+    let entries = &order.job.candidate.entries;
+    let command = sanitizer_command(tool, check, entries, &files, order.limit);
+    let SanitizeOrder { options, job, plans, limit } = *order;
+    let watched = WatchOrder { options, job, plans, calls: CALLS, limit };
+    let run = match watch_unguarded(tool, &command.arguments, &watched) {
+        Ok(run) => run,
+        Err(failure) => return SanitizerOutcome::not_run(check, failure),
+    };
+    let expected: Vec<u64> = plans.iter().map(|plan| plan.launches.len() as u64).collect();
+    let evidence = SanitizerEvidence {
+        check,
+        entries,
+        status: run.status,
+        log: log_of(&files.log),
+        records: records_of(&files.xml),
+        launched: &run.launched,
+        expected: &expected,
+        buffers: &run.buffers,
+        printed: &run.log,
+    };
+    let left_out = command.arguments.left_out().iter();
+    let left_out = left_out.map(|option| format!("this version has no `{option}`"));
+    let outcome = evidence.outcome();
+    let notes = left_out.chain(command.notes.iter().cloned()).chain(outcome.notes.iter().cloned());
+    SanitizerOutcome { notes: notes.collect(), elapsed: run.elapsed, ..outcome }
+}
+
+/// The same launches without a tool, on a device whose own checks stand in: what its worker says against the kernel.
+///
+/// # Errors
+/// The worker could not make the launches, for reasons that are not the kernel's.
+pub fn run_without(order: &SanitizeOrder<'_>) -> Result<Option<SanitizerFinding>, LaneError> {
+    let run = run_solo(order.options, order.job, order.plans, CALLS, order.limit)?;
+    let blamed = kernel_error(&run.launched)
+        .map(|error| SanitizerFinding::of_worker(error.kind.as_str(), &error.message));
+    match (blamed, run.launched) {
+        (Some(finding), _) => Ok(Some(finding)),
+        (None, Ok(_)) => Ok(None),
+        (None, Err(error)) => Err(error),
+    }
+}
+
+fn log_of(path: &Path) -> Result<SanitizerLog, String> {
+    let bytes = bytes_of(path, LOG_BYTES_MAX).map_err(|error| error.to_string())?;
+    Ok(read_log(&String::from_utf8_lossy(&bytes)))
+}
+
+fn records_of(path: &Path) -> Result<RecordList, RecordsError> {
+    // One more than is allowed, so that it shows.
+    match bytes_of(path, BYTES_MAX + 1) {
+        Ok(bytes) => read_records(&bytes),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(RecordsError::Missing),
+        Err(error) => Err(RecordsError::Unreadable(error.to_string())),
+    }
+}
+
+fn bytes_of(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    if !fs::symlink_metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,115 @@
+//! What a tool that was found is: its version and its options.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use super::arguments::options_in;
+use super::command::{last_words, plain_environment};
+use super::find::{ToolPlaces, find};
+use super::kind::ToolKind;
+use super::state::{ToolFailure, ToolState};
+use super::version::ToolVersion;
+use evo_system::process::{self, Ended, RunLimits};
+
+/// How long a tool may take to say what it is. Profilers unpack themselves at their first start.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// A tool that is there and says what it is.
+#[derive(Clone, Debug)]
+pub struct FoundTool {
+    /// Which one.
+    pub kind: ToolKind,
+    /// The program.
+    pub path: PathBuf,
+    /// Its version.
+    pub version: ToolVersion,
+    /// Its long options, such as `--xml`; empty where nobody asks for them.
+    pub options: BTreeSet<String>,
+}
+
+/// Finds a tool and asks it what it is.
+///
+/// # Errors
+/// It is missing, or [`probe`] fails.
+pub fn locate(kind: ToolKind, named: Option<&Path>, places: &ToolPlaces) -> Result<FoundTool, ToolFailure> {
+    probe(kind, find(kind, named, places)?)
+}
+
+/// Asks a program for its version, and for its options where evo adapts to them.
+///
+/// # Errors
+/// `Broken` if it does not run, fails or is another program, `TimedOut` if it does not answer, `Incompatible` if it is
+/// too old.
+pub fn probe(kind: ToolKind, path: PathBuf) -> Result<FoundTool, ToolFailure> {
+    let said = said(kind, &path, "--version")?;
+    let version = ToolVersion::first_in(&said).filter(|_| said.contains(kind.mark())).ok_or_else(|| {
+        let first = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("nothing");
+        let message =
+            format!("`{}` is not `{}`: its version is `{}`", path.display(), kind.name(), first.trim());
+        ToolFailure::new(ToolState::Broken, message)
+    })?;
+    if version < kind.oldest() {
+        let message = format!("`{}` {version} is too old", kind.name());
+        let hint = format!("evo works with {} and later", kind.oldest());
+        return Err(ToolFailure::new(ToolState::Incompatible, message).with_hint(hint));
+    }
+    let options =
+        if kind.has_options() { options_in(&self::said(kind, &path, "--help")?) } else { BTreeSet::new() };
+    Ok(FoundTool { kind, path, version, options })
+}
+
+/// What a program prints when it is asked one thing.
+fn said(kind: ToolKind, path: &Path, question: &str) -> Result<String, ToolFailure> {
+    let mut command = Command::new(path);
+    command.arg(question);
+    plain_environment(&mut command);
+    let failure = |state, why: String| {
+        ToolFailure::new(state, format!("`{} {question}` {why} (`{}`)", kind.name(), path.display()))
+    };
+    let ended: Ended = process::run(command, &RunLimits::new(DEADLINE))
+        .map_err(|error| failure(ToolState::Broken, format!("does not run: {error}")))?;
+    if ended.timed_out {
+        return Err(failure(ToolState::TimedOut, format!("gave no answer within {} s", DEADLINE.as_secs())));
+    }
+    if !ended.succeeded() {
+        return Err(failure(ToolState::Broken, format!("failed{}", last_words(&ended))));
+    }
+    Ok(format!("{}{}", ended.stdout.text(), ended.stderr.text()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn check(script: &str) -> Result<FoundTool, ToolFailure> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tool");
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        probe(ToolKind::ComputeSanitizer, path)
+    }
+
+    #[test]
+    fn a_tool_says_its_version_and_its_options() {
+        let words = "case $1 in --version) echo NVIDIA Compute Sanitizer; echo Version 2025.3.1.0;; *) echo ' --xml  --save f';; esac";
+        let found = check(words).unwrap();
+        assert_eq!((found.version.to_string().as_str(), found.options.len()), ("2025.3.1.0", 2));
+    }
+
+    #[test]
+    fn what_is_something_else_or_fails_is_no_tool() {
+        let state = |script| check(script).unwrap_err().state;
+        assert_eq!(state("echo some other program 1.2.3"), ToolState::Broken);
+        assert_eq!(state("echo Compute Sanitizer"), ToolState::Broken);
+        assert_eq!(state("echo Compute Sanitizer 2019.1.0"), ToolState::Incompatible);
+        let failed = check("echo no libraries >&2; exit 127").unwrap_err();
+        assert!(failed.message.contains("no libraries") && failed.state == ToolState::Broken, "{failed:?}");
+        // It answers the first question and not the second.
+        let half = "test $1 = --version && echo Compute Sanitizer 2025.3.0 || exit 3";
+        assert_eq!(state(half), ToolState::Broken);
+    }
+}

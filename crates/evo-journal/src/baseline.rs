@@ -1,0 +1,210 @@
+//! `evo-baseline.json`: what `evo gate` compares with. It is committed beside the kernel, holds the rendered source, and
+//! so can be built again at any commit. Its times only label: both sides are measured in each run.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::path::Path;
+
+use evo_protocol::device::DeviceKind;
+use evo_space::diagnostic::Diagnostics;
+use evo_space::document;
+use evo_space::genome::{Configuration, ContentHash};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use thiserror::Error;
+
+use super::own_folder::OwnFolder;
+use evo_system::regular;
+
+/// The schema of the file.
+pub const BASELINE_SCHEMA: &str = "evo.baseline";
+/// Raised by any change that an older reader would misread.
+pub const BASELINE_VERSION: u32 = 1;
+/// A source has at most 16 MiB.
+const BYTES_MAX: u64 = 32 << 20;
+
+/// A baseline.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GateBaseline {
+    pub schema: String,
+    pub version: u32,
+    /// UTC, RFC 3339.
+    pub at: String,
+    pub kernel: String,
+    /// As a command line names it.
+    pub space: String,
+    /// Of the space file's text.
+    pub space_hash: ContentHash,
+    /// The device's name.
+    pub device: String,
+    pub device_kind: DeviceKind,
+    /// The timed problems with their times then.
+    pub problems: BTreeMap<String, BaselineTimes>,
+    pub configuration: Configuration,
+    /// The text of a launch file as JSON; null where one cannot hold the launches, which are then the space's.
+    pub launch: Option<Value>,
+    /// Rendered.
+    pub source: String,
+    /// Of that text.
+    pub source_hash: Option<ContentHash>,
+    pub code_hash: Option<ContentHash>,
+    pub toolchain: Option<String>,
+    /// The relative difference between the baseline and itself.
+    pub noise_floor: Option<f64>,
+    pub git_commit: Option<String>,
+    pub git_dirty: Option<bool>,
+    pub conditions: Value,
+}
+
+/// Times of one problem, nanoseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BaselineTimes {
+    pub sizes: BTreeMap<String, i64>,
+    pub p50_ns: f64,
+    pub p90_ns: f64,
+    pub ci_low_ns: f64,
+    pub ci_high_ns: f64,
+}
+
+/// Why there is no baseline.
+#[derive(Debug, Error)]
+pub enum BaselineError {
+    #[error("cannot read the baseline `{path}`: {source}")]
+    Unreadable { path: String, source: io::Error },
+    #[error("the baseline `{path}` cannot be understood: {cause}")]
+    Malformed { path: String, cause: String, line: Option<u32>, column: Option<u32> },
+}
+
+impl GateBaseline {
+    /// Reads a baseline.
+    ///
+    /// # Errors
+    /// It is not a regular file, too large, or not a baseline.
+    pub fn read(path: &Path) -> Result<GateBaseline, BaselineError> {
+        let shown = path.display().to_string();
+        let mut bytes = Vec::new();
+        regular::open(path)
+            .and_then(|file| file.take(BYTES_MAX + 1).read_to_end(&mut bytes))
+            .map_err(|source| BaselineError::Unreadable { path: shown.clone(), source })?;
+        let malformed =
+            |cause: String| BaselineError::Malformed { path: shown.clone(), cause, line: None, column: None };
+        if bytes.len() as u64 > BYTES_MAX {
+            return Err(malformed(format!("it has more than {BYTES_MAX} bytes")));
+        }
+        // Schema and version first: another version has other fields.
+        let head: Result<Value, _> = serde_json::from_slice(&bytes);
+        let placed = |error: serde_json::Error| BaselineError::Malformed {
+            path: shown.clone(),
+            line: Some(error.line() as u32).filter(|line| *line > 0),
+            column: Some(error.column() as u32).filter(|column| *column > 0),
+            cause: error.to_string(),
+        };
+        let head = head.map_err(placed)?;
+        if head["schema"] != BASELINE_SCHEMA {
+            return Err(malformed(format!("its `schema` is {}, not \"{BASELINE_SCHEMA}\"", head["schema"])));
+        }
+        if head["version"] != BASELINE_VERSION {
+            let (found, known) = (&head["version"], BASELINE_VERSION);
+            return Err(malformed(format!("its version is {found}; this evo reads {known}")));
+        }
+        let own: GateBaseline = serde_json::from_slice(&bytes).map_err(placed)?;
+        // The reader of maps takes the last of two values, and people see the first.
+        let text = String::from_utf8_lossy(&bytes);
+        let mut found = Diagnostics::default();
+        document::parse(&text, &mut found);
+        if let Some(first) = found.list().first() {
+            let (line, column) = found.first_place(&text).unzip();
+            return Err(BaselineError::Malformed { path: shown, cause: first.message.clone(), line, column });
+        }
+        let times =
+            own.problems.values().flat_map(|own| [own.p50_ns, own.p90_ns, own.ci_low_ns, own.ci_high_ns]);
+        if own.problems.is_empty() || times.into_iter().any(|time| time.is_nan() || time <= 0.0) {
+            return Err(malformed("it has no problem, or a time that is not positive".into()));
+        }
+        Ok(own)
+    }
+
+    /// The file's text.
+    pub fn text(&self) -> serde_json::Result<String> {
+        Ok(format!("{}\n", serde_json::to_string_pretty(self)?))
+    }
+
+    /// Writes the file, all or nothing.
+    ///
+    /// # Errors
+    /// Its folder cannot be opened, or the disk refuses.
+    pub fn write(&self, path: &Path) -> io::Result<()> {
+        let folder = OwnFolder::open(path.parent().unwrap_or(Path::new("")))?;
+        let name = path.file_name().and_then(|name| name.to_str());
+        let name =
+            name.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it is not a name of a file"))?;
+        folder.replace(name, self.text()?.as_bytes(), true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn baseline() -> GateBaseline {
+        let times = BaselineTimes {
+            sizes: BTreeMap::from([("N".into(), 64)]),
+            p50_ns: 10.5,
+            p90_ns: 12.0,
+            ci_low_ns: 10.0,
+            ci_high_ns: 11.0,
+        };
+        GateBaseline {
+            schema: BASELINE_SCHEMA.into(),
+            version: BASELINE_VERSION,
+            at: "2026-01-01T00:00:00Z".into(),
+            kernel: "k".into(),
+            space: "k.toml".into(),
+            space_hash: ContentHash::of(b"space"),
+            device: "d".into(),
+            device_kind: DeviceKind::Host,
+            problems: BTreeMap::from([("p".into(), times)]),
+            configuration: Configuration::new(Vec::new()),
+            launch: Some(json!({ "k": { "grid": ["N"], "block": ["64"] } })),
+            source: "text\n".into(),
+            source_hash: Some(ContentHash::of(b"text")),
+            code_hash: None,
+            toolchain: Some("g++".into()),
+            noise_floor: Some(0.002),
+            git_commit: None,
+            git_dirty: None,
+            conditions: json!({ "seed": 1 }),
+        }
+    }
+
+    #[test]
+    fn the_file_is_as_it_was() {
+        insta::assert_snapshot!(baseline().text().unwrap());
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("evo-baseline.json");
+        baseline().write(&path).unwrap();
+        assert_eq!(GateBaseline::read(&path).unwrap(), baseline());
+    }
+
+    #[test]
+    fn what_is_no_baseline_is_refused_with_its_place() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("b.json");
+        let check = |text: &str, told: &str| {
+            std::fs::write(&path, text).unwrap();
+            let error = GateBaseline::read(&path).unwrap_err().to_string();
+            assert!(error.contains(told), "no `{told}` in {error}");
+        };
+        let text = baseline().text().unwrap();
+        check("{", "line 1");
+        check("[]", "`schema` is null");
+        check(&text.replace("\"version\": 1", "\"version\": 2"), "its version is 2");
+        check(&text.replace("\"kernel\": \"k\",", ""), "missing field `kernel`");
+        check(&text.replace("10.5", "0"), "not positive");
+        check(&text.replace("\"host\"", "\"hots\""), "hots");
+        let twice = "\"configuration\": {\n    \"WORK\": 1,\n    \"WORK\": 80";
+        check(&text.replace("\"configuration\": {", twice), "duplicate key `WORK`");
+    }
+}

@@ -1,0 +1,339 @@
+//! `iterations.jsonl`: what `evo evaluate` judged, one checksummed line each, and `incumbent.json`, the best candidate
+//! that was accepted so far. Both lie in the folder of a kernel on a kind of device; whoever holds the folder's lock
+//! may write, and others wait for it.
+
+use std::fs::File;
+use std::io;
+
+use evo_space::genome::{Configuration, ContentHash};
+use serde::{Deserialize, Serialize};
+
+use super::error::JournalError;
+use super::numbered::{self, NumberedLine, NumberedLines};
+use super::own_folder::OwnFolder;
+use evo_timing::acceptance::RivalDecision;
+
+/// The evaluations.
+pub const ITERATIONS: &str = "iterations.jsonl";
+/// The best accepted candidate.
+pub const INCUMBENT: &str = "incumbent.json";
+/// The folder of sources that stood in for the space's own.
+pub const SOURCES: &str = "sources";
+const LOCK: &str = "iterations.lock";
+/// Raised by any change that an older reader would misread.
+const FORMAT: u32 = 1;
+/// An incumbent has some kilobytes.
+const INCUMBENT_MAX: u64 = 1 << 20;
+
+/// One evaluation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Iteration {
+    pub format: u32,
+    /// From 1, in the order of the lines.
+    pub number: u64,
+    /// UTC, RFC 3339.
+    pub at: String,
+    pub kernel: String,
+    pub space: String,
+    /// The device's name.
+    pub device: String,
+    pub candidate: IterationCandidate,
+    /// What it was compared with, as a command line names it.
+    pub against: String,
+    pub parent: Option<String>,
+    pub hypothesis: Option<String>,
+    /// As `evo explain` takes it.
+    pub verdict: String,
+    pub message: String,
+    pub correct: bool,
+    /// Weighted geometric mean speed-up over the canonical problems.
+    pub score: Option<f64>,
+    /// What its author claimed.
+    pub claimed: Option<f64>,
+    pub problems: Vec<IterationProblem>,
+    pub decision: RivalDecision,
+    pub why: String,
+    pub notes: Vec<String>,
+    pub git_commit: Option<String>,
+    pub git_dirty: Option<bool>,
+}
+
+/// What was evaluated: enough to build it again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IterationCandidate {
+    pub configuration: Configuration,
+    pub configuration_hash: ContentHash,
+    pub source_hash: Option<ContentHash>,
+    pub code_hash: Option<ContentHash>,
+    /// The rendered source, where it is not the space's own.
+    pub source: Option<String>,
+    /// The text of its launch file.
+    pub launch: Option<String>,
+}
+
+/// Times of one problem, nanoseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IterationProblem {
+    pub problem: String,
+    pub canonical: bool,
+    pub p50_ns: Option<f64>,
+    pub p90_ns: Option<f64>,
+    pub against_p50_ns: Option<f64>,
+    pub speedup: Option<f64>,
+}
+
+/// The best accepted candidate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Incumbent {
+    pub format: u32,
+    /// Of its line.
+    pub number: u64,
+    pub at: String,
+    pub configuration: Configuration,
+    pub source_hash: Option<ContentHash>,
+    /// Names of files in the folder `sources`, where the source is not the space's own.
+    pub source_file: Option<String>,
+    pub launch_file: Option<String>,
+}
+
+impl NumberedLine for Iteration {
+    const FILE: &'static str = ITERATIONS;
+    const FORMAT: u32 = FORMAT;
+
+    fn format(&self) -> u32 {
+        self.format
+    }
+
+    fn number(&self) -> u64 {
+        self.number
+    }
+
+    fn stamp(&mut self, format: u32, number: u64) {
+        self.format = format;
+        self.number = number;
+    }
+}
+
+/// The folder of a kernel on a kind of device, held by this process alone.
+#[derive(Debug)]
+pub struct IterationLog {
+    folder: OwnFolder,
+    _lock: File,
+}
+
+impl IterationLog {
+    /// Takes the folder, and waits for whoever holds it.
+    ///
+    /// # Errors
+    /// The folder or its lock cannot be made.
+    pub fn take(folder: OwnFolder) -> Result<IterationLog, JournalError> {
+        let path = folder.place(LOCK);
+        JournalError::refuse_irregular(&folder, LOCK)?;
+        let file = folder.edit_or_create(LOCK).map_err(|error| JournalError::io("open", &path, error))?;
+        file.lock().map_err(|error| JournalError::io("lock", &path, error))?;
+        Ok(IterationLog { folder, _lock: file })
+    }
+
+    pub fn folder(&self) -> &OwnFolder {
+        &self.folder
+    }
+
+    /// Appends an evaluation or another line and gives its number; on return it is on the disk. A torn last line is
+    /// cut off.
+    ///
+    /// # Errors
+    /// The file cannot be read or written; it then ends with the line before.
+    pub fn append<T: NumberedLine>(&self, line: T) -> Result<T, JournalError> {
+        numbered::append(&self.folder, line)
+    }
+
+    /// Keeps a source or a launch file under the hash of its text; its name.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn keep(&self, text: &str, ending: &str) -> Result<String, JournalError> {
+        let name = format!("{}.{ending}", ContentHash::of(text.as_bytes()));
+        let path = self.folder.place(SOURCES);
+        let fail = |error: io::Error| JournalError::io("write", &path, error);
+        let folder = self.folder.create_folder(SOURCES).map_err(fail)?;
+        if !folder.has_file(&name) {
+            folder.replace(&name, text.as_bytes(), true).map_err(fail)?;
+        }
+        Ok(name)
+    }
+
+    /// Makes room where `incumbent.json` cannot be understood: it is kept under another name, which is given back.
+    ///
+    /// # Errors
+    /// Why it has to stay: it is not a file of evo's, or a newer evo wrote it.
+    pub fn set_aside(&self, number: u64) -> Result<String, String> {
+        let path = self.folder.place(INCUMBENT);
+        let read = self.folder.read_at_most(INCUMBENT, INCUMBENT_MAX);
+        let bytes = match read {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return Err(format!("`{}` is too large for an incumbent, and stays", path.display())),
+            Err(error) => return Err(format!("cannot read `{}`, which stays: {error}", path.display())),
+        };
+        let is_newer = serde_json::from_slice::<serde_json::Value>(&bytes)
+            .is_ok_and(|own| own["format"].as_u64().is_some_and(|format| format > u64::from(FORMAT)));
+        if is_newer {
+            return Err(format!("`{}` was written by a newer evo, and stays", path.display()));
+        }
+        let name = format!("incumbent-unreadable-{number}.json");
+        let kept = self.folder.replace(&name, &bytes, true);
+        kept.map_err(|error| format!("cannot keep `{}` under another name: {error}", path.display()))?;
+        Ok(self.folder.place(&name).display().to_string())
+    }
+
+    /// Makes an evaluation the incumbent, all or nothing.
+    ///
+    /// # Errors
+    /// A file cannot be written; the incumbent before stays.
+    pub fn set_incumbent(&self, one: &Iteration) -> Result<Incumbent, JournalError> {
+        let keep =
+            |text: &Option<String>, ending| text.as_ref().map(|text| self.keep(text, ending)).transpose();
+        let incumbent = Incumbent {
+            format: FORMAT,
+            number: one.number,
+            at: one.at.clone(),
+            configuration: one.candidate.configuration.clone(),
+            source_hash: one.candidate.source_hash.clone(),
+            source_file: keep(&one.candidate.source, "cu")?,
+            launch_file: keep(&one.candidate.launch, "json")?,
+        };
+        let path = self.folder.place(INCUMBENT);
+        let fail = |error: io::Error| JournalError::io("write", &path, error);
+        let text = serde_json::to_string_pretty(&incumbent).map_err(|error| fail(error.into()))?;
+        let text = format!("{text}\n");
+        let replace = || self.folder.replace(INCUMBENT, text.as_bytes(), true);
+        // A sweep that begins in this folder removes unfinished files, which are not told apart.
+        replace().or_else(|_| replace()).map_err(fail)?;
+        Ok(incumbent)
+    }
+}
+
+/// The evaluations of a folder. A line that cannot be read is skipped and noted.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn read(folder: &OwnFolder) -> Result<NumberedLines<Iteration>, JournalError> {
+    numbered::read(folder)
+}
+
+/// How an incumbent is called in messages and in the lines that were compared with it.
+pub fn incumbent_name(number: u64) -> String {
+    format!("incumbent (evaluation {number})")
+}
+
+/// The evaluations that became the incumbent, by number, in order: the first that was kept, and each that was kept
+/// against the one before it.
+pub fn incumbents(lines: &[Iteration]) -> Vec<u64> {
+    let mut found: Vec<u64> = Vec::new();
+    for one in lines.iter().filter(|one| one.decision == RivalDecision::Keep) {
+        if found.last().is_none_or(|last| one.against == incumbent_name(*last)) {
+            found.push(one.number);
+        }
+    }
+    found
+}
+
+/// The incumbent of a folder; `None` where nothing was accepted yet.
+///
+/// # Errors
+/// Its file cannot be read or understood, as a message.
+pub fn incumbent(folder: &OwnFolder) -> Result<Option<Incumbent>, String> {
+    let path = folder.place(INCUMBENT);
+    let bytes = match folder.read_at_most(INCUMBENT, INCUMBENT_MAX) {
+        Ok(bytes) => bytes.unwrap_or_default(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(format!("cannot read `{}`: {error}", path.display())),
+    };
+    match serde_json::from_slice::<Incumbent>(&bytes) {
+        Ok(own) if own.format > FORMAT => Err(format!("`{}` was written by a newer evo", path.display())),
+        Ok(own) => Ok(Some(own)),
+        Err(error) => Err(format!("`{}` is not an incumbent: {error}", path.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn iteration() -> Iteration {
+        let configuration = Configuration::new(Vec::new());
+        Iteration {
+            format: FORMAT,
+            number: 0,
+            at: "2026-01-01T00:00:00Z".into(),
+            kernel: "k".into(),
+            space: "k.toml".into(),
+            device: "d".into(),
+            candidate: IterationCandidate {
+                configuration_hash: configuration.hash(),
+                configuration,
+                source_hash: None,
+                code_hash: None,
+                source: Some("text".into()),
+                launch: None,
+            },
+            against: "@baseline".into(),
+            parent: None,
+            hypothesis: None,
+            verdict: "pass".into(),
+            message: String::new(),
+            correct: true,
+            score: Some(2.0),
+            claimed: None,
+            problems: Vec::new(),
+            decision: RivalDecision::Keep,
+            why: String::new(),
+            notes: Vec::new(),
+            git_commit: None,
+            git_dirty: None,
+        }
+    }
+
+    #[test]
+    fn lines_are_numbered_and_torn_ones_skipped() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = OwnFolder::open(root.path()).unwrap();
+        let log = IterationLog::take(folder.clone()).unwrap();
+        assert_eq!(log.append(iteration()).unwrap().number, 1);
+        let path = root.path().join(ITERATIONS);
+        let whole = std::fs::read(&path).unwrap();
+        std::fs::write(&path, [&whole[..], &whole[..40]].concat()).unwrap();
+        let torn = read(&folder).unwrap();
+        assert_eq!((torn.lines.len(), torn.notes.len()), (1, 1));
+        assert!(torn.notes[0].contains("torn"), "{torn:?}");
+        assert_eq!(log.append(iteration()).unwrap().number, 2);
+        assert_eq!(read(&folder).unwrap().notes, Vec::<String>::new());
+        // A line that lost its newline only, and one whose digits changed.
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, text.trim_end().replacen("\"number\":1", "\"number\":7", 1)).unwrap();
+        assert_eq!(log.append(iteration()).unwrap().number, 3);
+        let history = read(&folder).unwrap();
+        assert_eq!(history.lines.iter().map(|one| one.number).collect::<Vec<_>>(), [2, 3]);
+        assert!(history.notes[0].contains("checksum"), "{history:?}");
+    }
+
+    #[test]
+    fn the_incumbent_keeps_its_source() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = OwnFolder::open(root.path()).unwrap();
+        assert_eq!(incumbent(&folder), Ok(None));
+        let log = IterationLog::take(folder.clone()).unwrap();
+        let set = log.set_incumbent(&log.append(iteration()).unwrap()).unwrap();
+        assert_eq!(incumbent(&folder), Ok(Some(set.clone())));
+        let file = root.path().join(SOURCES).join(set.source_file.unwrap());
+        assert_eq!(std::fs::read_to_string(file).unwrap(), "text");
+        std::fs::write(root.path().join(INCUMBENT), "{").unwrap();
+        assert!(incumbent(&folder).is_err());
+        let aside = log.set_aside(3).unwrap();
+        assert_eq!(std::fs::read_to_string(aside).unwrap(), "{");
+        std::fs::write(root.path().join(INCUMBENT), "{\"format\": 99}").unwrap();
+        assert!(log.set_aside(4).unwrap_err().contains("newer evo"));
+        std::fs::remove_file(root.path().join(INCUMBENT)).unwrap();
+        std::fs::create_dir(root.path().join(INCUMBENT)).unwrap();
+        assert!(log.set_aside(5).unwrap_err().contains("which stays"));
+    }
+}

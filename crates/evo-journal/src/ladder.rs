@@ -1,0 +1,319 @@
+//! What was tried on a kernel and where it led, in time order: champions of studies, evaluations and gate runs of all
+//! devices in an output folder. A ladder is read and never written.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use evo_protocol::leaderboard::{Leaderboard, LeaderboardSection, RankedEntry};
+use evo_space::genome::{Configuration, ContentHash};
+
+use super::champion::{self, Succession};
+use super::champions::{output_folder, sections_in};
+use super::error::JournalError;
+use super::gates::{GATES, GateRun};
+use super::iterations::{ITERATIONS, Incumbent, Iteration, incumbent, incumbents};
+use super::numbered;
+use super::own_folder::OwnFolder;
+use super::record::now;
+use evo_timing::acceptance::RivalDecision;
+
+/// What a step is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StepKind {
+    /// A study ended with this champion.
+    Champion,
+    /// `evo evaluate` judged a candidate.
+    Evaluation,
+    /// `evo gate` compared a candidate with a baseline.
+    Gate,
+}
+
+impl StepKind {
+    /// The name in files.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            StepKind::Champion => "champion",
+            StepKind::Evaluation => "evaluation",
+            StepKind::Gate => "gate",
+        }
+    }
+}
+
+/// One step of a ladder.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LadderStep {
+    pub kind: StepKind,
+    /// Of the evaluation in its study, of the line of an evaluation, or of that of a gate run.
+    pub number: u64,
+    /// UTC, RFC 3339.
+    pub at: String,
+    pub study: Option<String>,
+    pub git_commit: Option<String>,
+    pub git_dirty: Option<bool>,
+    pub hypothesis: Option<String>,
+    pub configuration: Configuration,
+    pub source_hash: Option<ContentHash>,
+    /// Whether its source was not the space's own.
+    pub has_own_source: bool,
+    /// Median time of each problem, nanoseconds; absent where it has none.
+    pub p50_ns: BTreeMap<String, Option<f64>>,
+    /// Its time over that of what it was compared with; below 1 is faster.
+    pub change_ratio: Option<f64>,
+    /// What that was.
+    pub against: String,
+    /// `champion` or `behind`; `keep`, `reject` or `revert`; `pass`, `fail`, `noisy` or `not_run`.
+    pub decision: String,
+    pub why: String,
+    /// Whether it became the best so far.
+    pub is_best: bool,
+}
+
+/// All that was tried of a kernel on one kind of device.
+#[derive(Clone, Debug)]
+pub struct Rung {
+    pub kernel: String,
+    /// `cuda`, `host`.
+    pub device_kind: String,
+    /// The newest device's name.
+    pub device: String,
+    /// In time order.
+    pub steps: Vec<LadderStep>,
+    pub iterations: Vec<Iteration>,
+    /// What `incumbent.json` says.
+    pub incumbent: Option<Incumbent>,
+    pub gates: Vec<GateRun>,
+    /// The section of the leaderboard, as the journals give it.
+    pub section: Option<LeaderboardSection>,
+}
+
+impl Rung {
+    fn new(kernel: &str, device_kind: &str) -> Rung {
+        Rung {
+            kernel: kernel.to_string(),
+            device_kind: device_kind.to_string(),
+            device: String::new(),
+            steps: Vec::new(),
+            iterations: Vec::new(),
+            incumbent: None,
+            gates: Vec::new(),
+            section: None,
+        }
+    }
+
+    /// The step that is the best so far.
+    pub fn best(&self) -> Option<&LadderStep> {
+        self.steps.iter().rev().find(|step| step.is_best)
+    }
+
+    /// The step that was the best before that.
+    pub fn previous(&self) -> Option<&LadderStep> {
+        self.steps.iter().rev().filter(|step| step.is_best).nth(1)
+    }
+
+    /// When the last step was made.
+    pub fn last_at(&self) -> &str {
+        self.steps.last().map_or("", |step| &step.at)
+    }
+
+    /// The name of the folder in which its lines are kept.
+    pub fn folder_name(&self) -> String {
+        format!("{}-{}", self.kernel, self.device_kind)
+    }
+
+    /// Puts the steps in order and marks those that were the best so far. An accepted evaluation outranks champions,
+    /// as it does where `evo evaluate` chooses a rival.
+    fn settle(&mut self) {
+        // Stable: of one second, champions come before evaluations, and those before gates.
+        self.steps.sort_by(|a, b| a.at.cmp(&b.at).then(a.kind.cmp(&b.kind)));
+        let mut accepted = incumbents(&self.iterations);
+        // The pointer decides where both differ.
+        if let Some(own) = self.incumbent.as_ref().map(|own| own.number).filter(|own| !accepted.contains(own))
+        {
+            accepted.push(own);
+        }
+        let mut is_accepted = false;
+        for step in &mut self.steps {
+            match step.kind {
+                StepKind::Champion => step.is_best = step.decision == "champion" && !is_accepted,
+                StepKind::Evaluation => {
+                    step.is_best = accepted.contains(&step.number);
+                    is_accepted |= step.is_best;
+                }
+                StepKind::Gate => {}
+            }
+        }
+    }
+}
+
+/// All kernels and devices of an output folder.
+#[derive(Debug, Default)]
+pub struct Ladder {
+    /// By kernel, then by kind of device.
+    pub rungs: Vec<Rung>,
+    /// What could not be read.
+    pub notes: Vec<String>,
+}
+
+impl Ladder {
+    /// Reads everything below `out`; nothing where there is no such folder. What is damaged is left out and noted.
+    ///
+    /// # Errors
+    /// A file cannot be read, or a newer evo wrote it.
+    pub fn read(out: &Path) -> Result<Ladder, JournalError> {
+        let mut ladder = Ladder::default();
+        let Some(out) = output_folder(out)? else { return Ok(ladder) };
+        ladder.read_champions(&out)?;
+        let mut names = out.names().map_err(|error| JournalError::io("read", out.path(), error))?;
+        names.sort();
+        for name in names {
+            let Ok(folder) = out.folder(&name) else { continue };
+            if folder.exists(ITERATIONS) || folder.exists(GATES) {
+                ladder.read_lines(&folder, &name)?;
+            }
+        }
+        ladder.rungs.retain(|own| !own.steps.is_empty());
+        ladder.rungs.sort_by(|a, b| (&a.kernel, &a.device_kind).cmp(&(&b.kernel, &b.device_kind)));
+        ladder.rungs.iter_mut().for_each(Rung::settle);
+        Ok(ladder)
+    }
+
+    /// The names of the kernels.
+    pub fn kernels(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.rungs.iter().map(|own| own.kernel.as_str()).collect();
+        names.dedup();
+        names
+    }
+
+    fn rung(&mut self, kernel: &str, kind: &str) -> &mut Rung {
+        let found = self.rungs.iter().position(|own| own.kernel == kernel && own.device_kind == kind);
+        let at = found.unwrap_or(self.rungs.len());
+        if found.is_none() {
+            self.rungs.push(Rung::new(kernel, kind));
+        }
+        &mut self.rungs[at]
+    }
+
+    fn read_champions(&mut self, out: &OwnFolder) -> Result<(), JournalError> {
+        let found = sections_in(out)?;
+        self.notes.extend(found.notes);
+        // As `evo leaderboard --rebuild` does: a champion falls only to a faster one.
+        let mut board = Leaderboard::empty(now());
+        for (_, section) in found.sections {
+            let key = section.key();
+            let mut step = champion_step(&section);
+            let is_taken = champion::merge(&mut board, section) == Succession::Taken;
+            let Some(held) = board.sections.iter().find(|own| own.key() == key) else { continue };
+            step.decision = if is_taken { "champion" } else { "behind" }.to_string();
+            step.change_ratio =
+                held.history.last().filter(|_| is_taken).and_then(|own| own.ratio_to_previous);
+            let held = held.clone();
+            let rung = self.rung(&held.kernel, held.device.kind.as_str());
+            rung.device.clone_from(&held.device.name);
+            rung.section = Some(held);
+            // More evaluations of the study that holds the section name the same champion again.
+            let is_again = |own: &LadderStep| own.study == step.study && own.number == step.number;
+            if !rung.steps.iter().any(is_again) {
+                rung.steps.push(step);
+            }
+        }
+        Ok(())
+    }
+
+    fn read_lines(&mut self, folder: &OwnFolder, name: &str) -> Result<(), JournalError> {
+        let Some((_, kind)) = name.rsplit_once('-') else { return Ok(()) };
+        let evaluations = numbered::read::<Iteration>(folder)?;
+        let gates = numbered::read::<GateRun>(folder)?;
+        self.notes.extend(evaluations.notes);
+        self.notes.extend(gates.notes);
+        let kernels = evaluations.lines.last().map(|own| own.kernel.clone());
+        let Some(kernel) = kernels.or_else(|| gates.lines.last().map(|own| own.kernel.clone())) else {
+            return Ok(());
+        };
+        let pointer = incumbent(folder).unwrap_or_else(|why| {
+            self.notes.push(why);
+            None
+        });
+        let rung = self.rung(&kernel, kind);
+        let named = evaluations.lines.last().map(|own| own.device.clone());
+        if let Some(device) = named.or_else(|| gates.lines.last().map(|own| own.device.clone())) {
+            rung.device = device;
+        }
+        rung.steps.extend(evaluations.lines.iter().map(evaluation_step));
+        rung.steps.extend(gates.lines.iter().map(gate_step));
+        rung.iterations = evaluations.lines;
+        rung.gates = gates.lines;
+        rung.incumbent = pointer;
+        Ok(())
+    }
+}
+
+fn champion_step(section: &LeaderboardSection) -> LadderStep {
+    let RankedEntry { number, configuration, source_hash, results, .. } = &section.champion;
+    let mode = section.ranking.as_str();
+    let p50_ns =
+        results.iter().map(|own| (own.problem.clone(), own.modes.get(mode).map(|own| own.p50_ns))).collect();
+    LadderStep {
+        kind: StepKind::Champion,
+        number: *number,
+        at: section.confirmed_at.clone(),
+        study: Some(section.study.name.clone()),
+        git_commit: section.environment.git_commit.clone(),
+        git_dirty: section.environment.git_dirty,
+        hypothesis: None,
+        configuration: configuration.clone(),
+        source_hash: source_hash.clone(),
+        has_own_source: false,
+        p50_ns,
+        change_ratio: None,
+        against: "the champion before it".into(),
+        decision: String::new(),
+        why: format!("the champion of study `{}`", section.study.name),
+        is_best: false,
+    }
+}
+
+fn evaluation_step(one: &Iteration) -> LadderStep {
+    let why = match one.decision {
+        RivalDecision::Reject if !one.correct => format!("{}: {}", one.verdict, one.message),
+        _ => one.why.clone(),
+    };
+    LadderStep {
+        kind: StepKind::Evaluation,
+        number: one.number,
+        at: one.at.clone(),
+        study: None,
+        git_commit: one.git_commit.clone(),
+        git_dirty: one.git_dirty,
+        hypothesis: one.hypothesis.clone(),
+        configuration: one.candidate.configuration.clone(),
+        source_hash: one.candidate.source_hash.clone(),
+        has_own_source: one.candidate.source.is_some(),
+        p50_ns: one.problems.iter().map(|own| (own.problem.clone(), own.p50_ns)).collect(),
+        change_ratio: one.score.map(|score| 1.0 / score),
+        against: one.against.clone(),
+        decision: one.decision.to_string(),
+        why,
+        is_best: false,
+    }
+}
+
+fn gate_step(one: &GateRun) -> LadderStep {
+    LadderStep {
+        kind: StepKind::Gate,
+        number: one.number,
+        at: one.at.clone(),
+        study: None,
+        git_commit: one.git_commit.clone(),
+        git_dirty: one.git_dirty,
+        hypothesis: None,
+        configuration: one.candidate.configuration.clone(),
+        source_hash: one.candidate.source_hash.clone(),
+        has_own_source: one.candidate.source.is_some(),
+        p50_ns: one.problems.iter().map(|own| (own.problem.clone(), own.candidate_p50_ns)).collect(),
+        change_ratio: one.ratio(),
+        against: one.baseline.clone(),
+        decision: one.decision.clone(),
+        why: one.why.clone(),
+        is_best: false,
+    }
+}

@@ -1,0 +1,297 @@
+//! Computes a study's section of the leaderboard from its journal. Only freshly confirmed numbers enter it.
+//! The file's types are `evo_protocol::leaderboard`; `rank` orders the entries, `champion` decides which
+//! study holds a section.
+
+use std::collections::BTreeMap;
+
+use evo_protocol::device::{DeviceInfo, DeviceKind};
+use evo_protocol::evaluation::Evaluation;
+use evo_protocol::leaderboard::{
+    Baseline, LeaderboardSection, ModeResult, PairedDecision, PairedProblem, ProblemResult, RankedEntry,
+    SanitizerNote, StudySummary,
+};
+use evo_protocol::verdict::{Gate, GateReport, GateState};
+use evo_space::genome::Configuration;
+use evo_space::shell::quote;
+
+use super::portfolio::portfolio;
+use super::rank::{Speed, is_noisy, rank, traded};
+use super::reader::Journal;
+use super::record::{Confirmation, JournalRecord, ProblemWork, StudyHeader};
+use super::replay::History;
+
+/// Most runners-up in a section.
+const RUNNERS_UP: usize = 10;
+
+/// The section that each run of a study wrote when it ended, in order, with the time of its end. A run that
+/// died or confirmed nothing wrote none.
+pub fn sections(records: &[JournalRecord]) -> Vec<(String, LeaderboardSection)> {
+    let mut sections = Vec::new();
+    let mut confirmed = false;
+    for (position, record) in records.iter().enumerate() {
+        match record {
+            JournalRecord::Study(_) => confirmed = false,
+            JournalRecord::Confirmation(one) => confirmed |= one.evaluation.passed_through(Gate::Honesty),
+            JournalRecord::End(end) if confirmed => {
+                let journal = Journal { records: records[..=position].to_vec(), ..Journal::default() };
+                sections.extend(section(&History::replay(journal)).map(|section| (end.at.clone(), section)));
+            }
+            _ => {}
+        }
+    }
+    sections
+}
+
+/// The section of a study; `None` if it has confirmed nothing that passed, and of a replay: nothing in it
+/// was measured.
+///
+/// What ranks is the paired ratio to the baseline: both are timed in turns in the same processes, so
+/// that a busy minute of the machine hits both alike.
+pub fn section(history: &History) -> Option<LeaderboardSection> {
+    let header = history.header.as_ref().filter(|header| header.device.kind != DeviceKind::Replay)?;
+    let newest = history.confirmations.last()?;
+    let baseline = history.evaluations.iter().find(|one| one.number == newest.baseline)?;
+    // Ratios to different baselines cannot be compared, so only confirmations against the newest baseline
+    // count.
+    let mut good = confirmed(history, newest.baseline);
+    // Fail-closed: a confirmation of a run that did not demand it counts no more than one without an answer.
+    let passed = |one: &&Confirmation| {
+        let report = one.evaluation.gate(Gate::Sanitize);
+        report.is_some_and(|report| report.state == GateState::Pass)
+    };
+    good.retain(|one| !header.demands_sanitizer || passed(one));
+    let own = good.iter().find(|one| one.number == newest.baseline);
+    let own = own.map_or(&[][..], |one| &one.evaluation.measurements);
+    let baseline_speed = Speed::of_baseline(own.iter().filter(|one| one.mode == header.ranking.timing()));
+    let mut entries: Vec<RankedEntry> = good.iter().filter_map(|one| entry(header, one)).collect();
+    rank(&mut entries, baseline_speed, newest.noise_floor.unwrap_or(0.0), header.allow_trade);
+    let own_portfolio = portfolio(&entries, newest.baseline, newest.noise_floor.unwrap_or(0.0));
+    entries.truncate(RUNNERS_UP + 1);
+    if entries.is_empty() {
+        return None;
+    }
+    let champion = entries.remove(0);
+    Some(LeaderboardSection {
+        kernel: header.kernel.clone(),
+        space_hash: header.space_hash.clone(),
+        problems: header.problems.clone(),
+        device: header.device.clone(),
+        ranking: header.ranking,
+        champion,
+        runners_up: entries,
+        noise_floor: newest.noise_floor,
+        baseline: Baseline {
+            number: baseline.number,
+            configuration: baseline.configuration.clone(),
+            is_default: baseline.is_default(),
+        },
+        history: Vec::new(),
+        portfolio: own_portfolio,
+        warnings: header.warnings.clone(),
+        study: summary(header, history),
+        environment: header.environment.clone(),
+        confirmed_at: newest.at.clone(),
+    })
+}
+
+/// The newest confirmation of each number that passed and was compared with this baseline, and the
+/// baseline's own.
+fn confirmed(history: &History, baseline: u64) -> Vec<&Confirmation> {
+    let against = history.confirmations.iter().filter(|one| one.baseline == baseline);
+    // `collect` keeps the last of equal numbers, which is the newest in a journal.
+    let newest: BTreeMap<u64, &Confirmation> = against.map(|one| (one.number, one)).collect();
+    let counts = |one: &&Confirmation| {
+        // Without a pair there is no ratio to rank by.
+        let compared = one.number == baseline || !one.pairs.is_empty();
+        compared && one.evaluation.may_rank() && one.evaluation.objective_ns.is_some()
+    };
+    newest.into_values().filter(counts).collect()
+}
+
+fn weight_of(work: &[ProblemWork], problem: &str) -> f64 {
+    work.iter().find(|work| work.problem == problem).map_or(1.0, |work| work.weight)
+}
+
+fn summary(header: &StudyHeader, history: &History) -> StudySummary {
+    StudySummary {
+        name: header.study.clone(),
+        space: header.space.clone(),
+        space_hash: header.space_hash.clone(),
+        valid: header.valid.clone(),
+        seed: header.seed,
+        strategy: header.strategy.clone(),
+        evaluations: history.evaluations.iter().filter(|one| one.is_counted()).count() as u64,
+        verdicts: verdict_mix(&history.evaluations),
+        verdict_version: header.verdict_version,
+        throughput: history.ends.last().map(|end| end.throughput).unwrap_or_default(),
+        evo: header.evo.clone(),
+    }
+}
+
+/// How often each verdict was given.
+pub fn verdict_mix(evaluations: &[Evaluation]) -> BTreeMap<String, u64> {
+    let mut mix = BTreeMap::new();
+    for evaluation in evaluations {
+        *mix.entry(evaluation.verdict.kind.to_string()).or_default() += 1;
+    }
+    mix
+}
+
+fn entry(header: &StudyHeader, confirmation: &Confirmation) -> Option<RankedEntry> {
+    let evaluation = &confirmation.evaluation;
+    let objective_ns = evaluation.objective_ns?;
+    let mut ranking = evaluation.measurements.iter().filter(|one| one.mode == header.ranking.timing());
+    let speed = speedup(&confirmation.pairs, &confirmation.work);
+    let mut gates: BTreeMap<String, GateState> = Gate::ALL
+        .iter()
+        .map(|gate| {
+            let state = evaluation.gate(*gate).map_or(GateState::NotRun, |report| report.state);
+            (gate.as_str().to_string(), state)
+        })
+        .collect();
+    let decision = decide(&confirmation.pairs);
+    // Replaces `not_run`: an evaluation knows nothing of the comparison that came after it.
+    gates.insert(Gate::Confirmation.as_str().to_string(), confirmation_state(decision));
+    Some(RankedEntry {
+        rank: 0,
+        number: confirmation.number,
+        configuration: evaluation.configuration.clone(),
+        configuration_hash: evaluation.configuration_hash.clone(),
+        // From the ratio: the entry's own time was measured at another moment than the baseline's.
+        objective_ns,
+        screened_ns: confirmation.screened_ns,
+        speedup: speed.map(|(value, _, _)| value),
+        speedup_low: speed.map(|(_, low, _)| low),
+        speedup_high: speed.map(|(_, _, high)| high),
+        decision,
+        tie_with_champion: false,
+        noisy: is_noisy(&mut ranking),
+        traded: traded(&confirmation.pairs),
+        results: confirmation.work.iter().map(|work| result(header, evaluation, work)).collect(),
+        pairs: confirmation.pairs.clone(),
+        resources: evaluation.resources.clone(),
+        attributes: confirmation.attributes.clone(),
+        toolchain: confirmation.toolchain.clone(),
+        source_hash: evaluation.source_hash.clone(),
+        binary_hash: evaluation.binary_hash.clone(),
+        code_hash: evaluation.code_hash.clone(),
+        gates,
+        sanitizer: evaluation.gate(Gate::Sanitize).and_then(note),
+        repro: repro(header, &evaluation.configuration),
+    })
+}
+
+/// What a row says of the sanitizer; nothing where nothing was asked of it.
+fn note(report: &GateReport) -> Option<SanitizerNote> {
+    let text = |name: &str| report.evidence.get(name).and_then(|own| own.as_str()).map(String::from);
+    let tool = text("tool")?;
+    let checks = report.evidence.get("checks").and_then(|own| own.as_array()).into_iter().flatten();
+    let named = checks.filter(|own| own["state"] == "pass").filter_map(|own| own["tool"].as_str());
+    Some(SanitizerNote {
+        state: report.state,
+        version: text("version"),
+        passed: named.map(String::from).collect(),
+        message: report.message.clone(),
+        tool,
+    })
+}
+
+/// The command that evaluates a configuration again.
+pub fn repro(header: &StudyHeader, configuration: &Configuration) -> String {
+    let word = |(name, value)| quote(&format!("{name}={value}")).into_owned();
+    let words: Vec<String> = configuration.iter().map(word).collect();
+    format!(
+        "evo test-one {} {} --device {} --seed {}",
+        quote(&header.space),
+        words.join(" "),
+        header.device.kind.as_str(),
+        header.seed
+    )
+}
+
+/// Weighted geometric mean over problems of baseline/finalist, with the mean of the intervals' ends.
+pub fn speedup(pairs: &[PairedProblem], work: &[ProblemWork]) -> Option<(f64, f64, f64)> {
+    if pairs.is_empty() {
+        return None;
+    }
+    let weight = |pair: &PairedProblem| weight_of(work, &pair.problem);
+    let total: f64 = pairs.iter().map(weight).sum();
+    let mean = |of: fn(&PairedProblem) -> f64| {
+        (pairs.iter().map(|pair| -of(pair).ln() * weight(pair)).sum::<f64>() / total).exp()
+    };
+    // Ratios are finalist over baseline. Inverting them into speedups also swaps the ends of the interval.
+    Some((mean(|pair| pair.ratio), mean(|pair| pair.ratio_high), mean(|pair| pair.ratio_low)))
+}
+
+/// The confirmation gate: a claim that the paired comparison contradicts, or leaves open, is not confirmed.
+fn confirmation_state(decision: Option<PairedDecision>) -> GateState {
+    match decision {
+        None => GateState::NotRun,
+        Some(PairedDecision::Faster | PairedDecision::Same) => GateState::Pass,
+        Some(PairedDecision::Slower | PairedDecision::Ambiguous) => GateState::Fail,
+    }
+}
+
+/// One word for all problems: agreement keeps it, contradiction is ambiguous, ties give way.
+fn decide(pairs: &[PairedProblem]) -> Option<PairedDecision> {
+    let said = |decision| pairs.iter().any(|pair| pair.decision == decision);
+    match (
+        pairs.is_empty(),
+        said(PairedDecision::Faster),
+        said(PairedDecision::Slower),
+        said(PairedDecision::Ambiguous),
+    ) {
+        (true, ..) => None,
+        (_, true, true, _) => Some(PairedDecision::Ambiguous),
+        (_, true, false, false) => Some(PairedDecision::Faster),
+        (_, false, true, false) => Some(PairedDecision::Slower),
+        (_, _, _, true) => Some(PairedDecision::Ambiguous),
+        _ => Some(PairedDecision::Same),
+    }
+}
+
+fn result(header: &StudyHeader, evaluation: &Evaluation, work: &ProblemWork) -> ProblemResult {
+    let measurements = evaluation.measurements.iter().filter(|one| one.problem == work.problem);
+    let modes: BTreeMap<String, ModeResult> = measurements
+        .map(|one| {
+            let mode = ModeResult {
+                p50_ns: one.p50_ns,
+                p90_ns: one.p90_ns,
+                ci_low_ns: one.ci_low_ns,
+                ci_high_ns: one.ci_high_ns,
+                samples: one.samples,
+                batch: one.batch,
+                outliers: one.outliers,
+                dropped: one.dropped,
+                telemetry: one.telemetry.clone(),
+            };
+            (one.mode.as_str().to_string(), mode)
+        })
+        .collect();
+    let time_ns = modes.get(header.ranking.as_str()).map(|mode| mode.p50_ns).filter(|time| *time > 0.0);
+    let first = work.launches.first();
+    ProblemResult {
+        problem: work.problem.clone(),
+        sizes: work.sizes.clone(),
+        weight: work.weight,
+        tflops: work.flops.zip(time_ns).map(|(flops, time)| flops / time / 1e3),
+        gigabytes_per_second: work.bytes.zip(time_ns).map(|(bytes, time)| bytes / time),
+        roofline_share: roofline_ns(&header.device, work).zip(time_ns).map(|(least, time)| least / time),
+        modes,
+        blocks: first.map(|launch| launch.blocks),
+        threads_per_block: first.map(|launch| launch.threads),
+        shared_bytes: first.map(|launch| launch.shared_bytes),
+    }
+}
+
+/// The least time that the device's peaks allow for one call, nanoseconds, if anything is known.
+pub fn roofline_ns(device: &DeviceInfo, work: &ProblemWork) -> Option<f64> {
+    let peak = if work.half { device.flops_f16.or(device.flops_f32) } else { device.flops_f32 };
+    let compute = work.flops.zip(peak).map(|(flops, peak)| flops / peak * 1e9);
+    let memory = work.bytes.zip(device.bandwidth).map(|(bytes, rate)| bytes / rate * 1e9);
+    match (compute, memory) {
+        // Arithmetic and memory traffic overlap at best, so the slower of them is the bound.
+        (Some(compute), Some(memory)) => Some(compute.max(memory)),
+        (one, other) => one.or(other),
+    }
+}

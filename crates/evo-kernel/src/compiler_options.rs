@@ -1,0 +1,113 @@
+//! Compiler options of one configuration: those that all variants have, and those that parameters choose.
+
+use std::collections::BTreeMap;
+
+use evo_protocol::verdict::{Verdict, VerdictKind};
+use evo_space::expr::Expr;
+use evo_space::genome::Configuration;
+use evo_space::value::Value;
+
+use super::resolve::Names;
+use super::spec::{KernelSpec, OptionSpec};
+
+/// Options by which a compiler flushes subnormal numbers or uses fast mathematics, and nothing else does.
+const FAST_MATH: [&str; 2] = ["--use_fast_math", "-use_fast_math"];
+const FLUSH: [&str; 2] = ["-ftz=true", "--ftz=true"];
+
+/// The options of a configuration, in the order of the file.
+///
+/// # Errors
+/// `static_reject:expression` for an expression without a value, or with one that cannot be an option's.
+pub fn options_at(kernel: &KernelSpec, configuration: &Configuration) -> Result<Vec<String>, Box<Verdict>> {
+    let sizes = BTreeMap::new();
+    let names = Names { configuration, sizes: &sizes };
+    let mut options = Vec::new();
+    for option in &kernel.options {
+        let evaluate = |key: &str, expr: &Expr| {
+            expr.evaluate(&names).map_err(|error| {
+                let hint = error.hint.map_or(String::new(), |hint| format!(" ({hint})"));
+                refusal(option, key, expr, &format!("has no value: {}{hint}", error.message))
+            })
+        };
+        let is_used = match &option.when {
+            Some(when) => evaluate("when", when)?.is_true(),
+            None => true,
+        };
+        if !is_used {
+            continue;
+        }
+        options.push(match &option.value {
+            None => option.text.clone(),
+            Some(expr) => {
+                let value = evaluate("value", expr)?;
+                let text = shown(&value).ok_or_else(|| {
+                    refusal(option, "value", expr, &format!("is `{value}`, which no option can have"))
+                })?;
+                format!("{}={text}", option.text)
+            }
+        });
+    }
+    Ok(options)
+}
+
+fn refusal(option: &OptionSpec, key: &str, expr: &Expr, what: &str) -> Box<Verdict> {
+    let place = format!("`{key}` of option `{}`", option.text);
+    let message = format!("{place} = `{}` {what}", expr.text());
+    let verdict = Verdict::new(VerdictKind::StaticReject, message).with_cause("expression");
+    Box::new(verdict.with("expression", expr.text()).with("place", place))
+}
+
+/// A value as an option has it: `4.0` is 4, and a text holds no blanks.
+fn shown(value: &Value) -> Option<String> {
+    match value {
+        Value::Bool(value) => Some(value.to_string()),
+        Value::Int(value) => Some(value.to_string()),
+        Value::Float(value) if value.fract() == 0.0 && value.abs() < 1e15 => {
+            Some((*value as i64).to_string())
+        }
+        Value::Float(value) if value.is_finite() => Some(value.to_string()),
+        Value::Text(text) if !text.is_empty() && !text.contains(char::is_whitespace) => {
+            Some(text.to_string())
+        }
+        _ => None,
+    }
+}
+
+/// Those that all variants have.
+pub fn fixed(kernel: &KernelSpec) -> Vec<String> {
+    let fixed = kernel.options.iter().filter(|option| option.value.is_none() && option.when.is_none());
+    fixed.map(|option| option.text.clone()).collect()
+}
+
+/// Whether options ask for fast mathematics, and whether they flush subnormal numbers.
+pub fn relaxations(options: &[String]) -> (bool, bool) {
+    let has = |words: &[&str]| options.iter().any(|option| words.contains(&option.as_str()));
+    let fast_math = has(&FAST_MATH);
+    (fast_math, fast_math || has(&FLUSH))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_become_options_as_a_compiler_reads_them() {
+        let check = |value: Value, expected: Option<&str>| assert_eq!(shown(&value).as_deref(), expected);
+        check(Value::Int(64), Some("64"));
+        check(Value::Float(64.0), Some("64"));
+        check(Value::Float(0.5), Some("0.5"));
+        check(Value::Bool(false), Some("false"));
+        check(Value::text("fast"), Some("fast"));
+        check(Value::text("a b"), None);
+        check(Value::text(""), None);
+        check(Value::Float(f64::NAN), None);
+    }
+
+    #[test]
+    fn fast_mathematics_flushes_too() {
+        let of = |options: &[&str]| relaxations(&options.iter().map(ToString::to_string).collect::<Vec<_>>());
+        assert_eq!(of(&["-O3"]), (false, false));
+        assert_eq!(of(&["-ftz=true"]), (false, true));
+        assert_eq!(of(&["-lineinfo", "--use_fast_math"]), (true, true));
+    }
+}

@@ -1,0 +1,337 @@
+//! Tensor maps: the descriptors by which a GPU's copy engine (TMA) reads and writes tiles of a tensor.
+//!
+//! A map is data of the launch plan: the device encodes it for the address that its buffer has at each launch. The
+//! rules below are those of `cuTensorMapEncodeTiled` (CUDA driver API, "Tensor Map Object Management", CUDA 13.0),
+//! with one of evo's own: a map must not reach behind its buffer. They are checked here, before any driver is asked,
+//! so that every device refuses the same maps with the same words.
+
+use serde::{Deserialize, Serialize};
+
+use crate::dtype::DType;
+
+/// Most dimensions of a tensor map.
+pub const RANK_MAX: usize = 5;
+/// Bytes of an encoded map.
+pub const TENSOR_MAP_BYTES: usize = 128;
+/// Alignment of the buffer that a map names, bytes.
+pub const BASE_ALIGNMENT: u64 = 16;
+
+/// Most elements of a box in a dimension.
+const BOX_MAX: i64 = 256;
+/// Most elements of a dimension.
+const DIM_MAX: i64 = 1 << 31;
+/// Strides are less than this, bytes.
+const STRIDE_END: i64 = 1 << 40;
+/// What strides, and the inner dimension of a box, are multiples of, bytes.
+const UNIT: i64 = 16;
+
+/// A tensor map among a plan's arguments.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TensorMapPlan {
+    /// Argument name, for messages.
+    pub name: String,
+    /// Position of its buffer in `ProblemPlan::buffers`.
+    pub of: usize,
+    /// The layout.
+    pub map: TensorMap,
+}
+
+/// The layout that a tensor map describes; only the buffer's address is missing. Lists go from the innermost
+/// dimension to the outermost. Numbers are signed so that a zero, a negative one or an overflow is seen and refused.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct TensorMap {
+    /// Type of the buffer's elements.
+    pub dtype: DType,
+    /// Elements in each dimension.
+    pub dims: Vec<i64>,
+    /// Bytes from one element to the next in dimensions 1 and on. Elements of dimension 0 are neighbors.
+    pub strides: Vec<i64>,
+    /// Elements of the box that one copy moves, in each dimension.
+    #[serde(rename = "box")]
+    pub extents: Vec<i64>,
+    /// How rows of the box are permuted in shared memory.
+    pub swizzle: Swizzle,
+    /// What elements outside of the tensor read as.
+    pub fill: OutsideFill,
+}
+
+/// Permutation of 16-byte chunks within spans of shared memory, against bank conflicts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Swizzle {
+    /// Rows lie as they are.
+    #[serde(rename = "none")]
+    None,
+    /// Within 32 bytes.
+    #[serde(rename = "32B")]
+    Span32,
+    /// Within 64 bytes.
+    #[serde(rename = "64B")]
+    Span64,
+    /// Within 128 bytes.
+    #[serde(rename = "128B")]
+    Span128,
+}
+
+impl Swizzle {
+    /// All, in the order of their numbers in an encoded map.
+    pub const ALL: [Swizzle; 4] = [Swizzle::None, Swizzle::Span32, Swizzle::Span64, Swizzle::Span128];
+
+    /// The name in space files.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Swizzle::None => "none",
+            Swizzle::Span32 => "32B",
+            Swizzle::Span64 => "64B",
+            Swizzle::Span128 => "128B",
+        }
+    }
+
+    /// Bytes of a span; 0 without permutation.
+    pub fn span(self) -> i64 {
+        match self {
+            Swizzle::None => 0,
+            Swizzle::Span32 => 32,
+            Swizzle::Span64 => 64,
+            Swizzle::Span128 => 128,
+        }
+    }
+}
+
+/// What elements outside of the tensor read as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OutsideFill {
+    /// Zeros.
+    Zero,
+    /// A NaN that fused multiply-adds of tensor cores take for zero; floating-point types only.
+    Nan,
+}
+
+/// A rule that a map breaks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrokenRule {
+    /// Which list, and where in it.
+    pub part: MapPart,
+    /// What is wrong, and the rule.
+    pub message: String,
+}
+
+/// A part of a map that a rule speaks of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapPart {
+    /// An extent of the tensor, by dimension.
+    Dim(usize),
+    /// A stride, by its place in the list: `Stride(0)` is that of dimension 1.
+    Stride(usize),
+    /// An extent of the box, by dimension.
+    Box(usize),
+    /// The fill.
+    Fill,
+}
+
+impl TensorMap {
+    /// The first rule that the map breaks over a buffer of so many bytes.
+    ///
+    /// # Errors
+    /// The rule, with the number that breaks it.
+    pub fn check(&self, buffer_bytes: u64) -> Result<(), BrokenRule> {
+        self.check_lists()?;
+        for (axis, dim) in self.dims.iter().copied().enumerate() {
+            let rule = format!("a dimension of a tensor map has 1 to {DIM_MAX} elements");
+            broken_unless((1..=DIM_MAX).contains(&dim), MapPart::Dim(axis), format!("is {dim}: {rule}"))?;
+        }
+        for (place, stride) in self.strides.iter().copied().enumerate() {
+            self.check_stride(place, stride)?;
+        }
+        for (axis, extent) in self.extents.iter().copied().enumerate() {
+            let rule = format!("a box of a tensor map has 1 to {BOX_MAX} elements in each dimension");
+            let fits = (1..=BOX_MAX).contains(&extent);
+            broken_unless(fits, MapPart::Box(axis), format!("is {extent}: {rule}"))?;
+        }
+        self.check_row()?;
+        if self.fill == OutsideFill::Nan && !self.dtype.is_float() {
+            let dtype = self.dtype.as_str();
+            let message = format!("is `nan`, and `{dtype}` has none: use `zero`");
+            return Err(BrokenRule { part: MapPart::Fill, message });
+        }
+        self.check_reach(buffer_bytes)
+    }
+
+    /// The lists fit each other; a space file's loader has seen to it.
+    fn check_lists(&self) -> Result<(), BrokenRule> {
+        let rank = self.dims.len();
+        let message = || format!("has {rank} dimensions: a tensor map has 1 to {RANK_MAX}");
+        broken_unless((1..=RANK_MAX).contains(&rank), MapPart::Dim(0), message())?;
+        let (strides, extents) = (self.strides.len(), self.extents.len());
+        let message =
+            format!("has {strides} entries for {rank} dimensions: it has one for each behind the first");
+        broken_unless(strides + 1 == rank, MapPart::Stride(0), message)?;
+        let message = format!("has {extents} entries for {rank} dimensions: it has one for each");
+        broken_unless(extents == rank, MapPart::Box(0), message)
+    }
+
+    fn check_stride(&self, place: usize, stride: i64) -> Result<(), BrokenRule> {
+        let elements = stride / self.dtype.bytes() as i64;
+        let shown = format!("is {elements} elements of `{}` ({stride} bytes)", self.dtype.as_str());
+        let rule = format!("strides of a tensor map are positive multiples of {UNIT} bytes below 2^40");
+        let fits = (1..STRIDE_END).contains(&stride) && stride % UNIT == 0;
+        broken_unless(fits, MapPart::Stride(place), format!("{shown}: {rule}"))
+    }
+
+    /// The inner dimension of the box, in bytes.
+    fn check_row(&self) -> Result<(), BrokenRule> {
+        let (elements, bytes) = (self.extents[0], self.extents[0] * self.dtype.bytes() as i64);
+        let shown = format!("is {elements} elements of `{}` ({bytes} bytes)", self.dtype.as_str());
+        let rule = format!("the inner dimension of a box is a multiple of {UNIT} bytes");
+        broken_unless(bytes % UNIT == 0, MapPart::Box(0), format!("{shown}: {rule}"))?;
+        let span = self.swizzle.span();
+        let rule = format!("with swizzle `{}` the inner dimension has at most {span}", self.swizzle.as_str());
+        broken_unless(span == 0 || bytes <= span, MapPart::Box(0), format!("{shown}: {rule}"))
+    }
+
+    /// The last element lies inside the buffer.
+    fn check_reach(&self, buffer_bytes: u64) -> Result<(), BrokenRule> {
+        let row = i128::from(self.dims[0]) * i128::from(self.dtype.bytes());
+        let mut end = row;
+        let mut farthest = (row, MapPart::Dim(0));
+        for (place, (dim, stride)) in self.dims[1..].iter().zip(&self.strides).enumerate() {
+            let part = i128::from(dim - 1) * i128::from(*stride);
+            end += part;
+            if part > farthest.0 {
+                farthest = (part, MapPart::Dim(place + 1));
+            }
+        }
+        let message = format!("makes the map {end} bytes long: its buffer has {buffer_bytes}");
+        broken_unless(end <= i128::from(buffer_bytes), farthest.1, message)
+    }
+
+    /// Why a map of a buffer at this address cannot be encoded, if so.
+    pub fn refused_base(address: u64) -> Option<String> {
+        (!address.is_multiple_of(BASE_ALIGNMENT)).then(|| {
+            format!("the buffer lies at {address:#x}: that of a tensor map is {BASE_ALIGNMENT}-byte aligned")
+        })
+    }
+}
+
+fn broken_unless(holds: bool, part: MapPart, message: String) -> Result<(), BrokenRule> {
+    if holds { Ok(()) } else { Err(BrokenRule { part, message }) }
+}
+
+impl std::fmt::Display for MapPart {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            MapPart::Dim(axis) => write!(out, "dims[{axis}]"),
+            MapPart::Stride(place) => write!(out, "strides[{place}]"),
+            MapPart::Box(axis) => write!(out, "box[{axis}]"),
+            MapPart::Fill => write!(out, "fill"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 100 rows of 64 fp16 elements, of which a box has 32 whole ones.
+    fn map() -> TensorMap {
+        TensorMap {
+            dtype: DType::F16,
+            dims: vec![64, 100],
+            strides: vec![128],
+            extents: vec![64, 32],
+            swizzle: Swizzle::Span128,
+            fill: OutsideFill::Zero,
+        }
+    }
+
+    #[track_caller]
+    fn check(change: impl FnOnce(&mut TensorMap), expected: &str) {
+        let mut map = map();
+        change(&mut map);
+        let found = map.check(12_800);
+        let shown =
+            found.map_or_else(|rule| format!("{} {}", rule.part, rule.message), |()| "fine".to_string());
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn limits_are_met_exactly() {
+        check(|_| {}, "fine");
+        check(|map| map.extents[1] = 256, "fine");
+        check(|map| (map.swizzle, map.extents[0]) = (Swizzle::None, 256), "fine");
+        check(|map| (map.swizzle, map.extents[0]) = (Swizzle::Span32, 16), "fine");
+        check(|map| (map.dims, map.strides, map.extents) = (vec![6400], vec![], vec![8]), "fine");
+        check(|map| map.fill = OutsideFill::Nan, "fine");
+        // The last row may end where the buffer ends, however wide the stride is.
+        check(|map| (map.dims, map.strides) = (vec![8, 100], vec![128]), "fine");
+        // Strides may overlap and need no order: a transposed view is a map too.
+        check(
+            |map| (map.dims, map.strides, map.extents) = (vec![64, 10, 10], vec![1280, 128], vec![64, 1, 10]),
+            "fine",
+        );
+    }
+
+    #[test]
+    fn each_rule_names_its_place_and_its_number() {
+        check(
+            |map| map.dims[1] = 0,
+            "dims[1] is 0: a dimension of a tensor map has 1 to 2147483648 elements",
+        );
+        check(
+            |map| map.dims[0] = (1 << 31) + 1,
+            "dims[0] is 2147483649: a dimension of a tensor map has 1 to 2147483648 elements",
+        );
+        check(
+            |map| map.strides[0] = 120,
+            "strides[0] is 60 elements of `f16` (120 bytes): strides of a tensor map are positive multiples of 16 \
+             bytes below 2^40",
+        );
+        check(
+            |map| map.strides[0] = 1 << 40,
+            "strides[0] is 549755813888 elements of `f16` (1099511627776 bytes): strides of a tensor map are positive \
+             multiples of 16 bytes below 2^40",
+        );
+        check(
+            |map| map.extents[1] = 257,
+            "box[1] is 257: a box of a tensor map has 1 to 256 elements in each dimension",
+        );
+        check(
+            |map| map.extents[0] = 4,
+            "box[0] is 4 elements of `f16` (8 bytes): the inner dimension of a box is a multiple of 16 bytes",
+        );
+        check(
+            |map| map.swizzle = Swizzle::Span64,
+            "box[0] is 64 elements of `f16` (128 bytes): with swizzle `64B` the inner dimension has at most 64",
+        );
+        check(
+            |map| (map.dtype, map.fill) = (DType::I16, OutsideFill::Nan),
+            "fill is `nan`, and `i16` has none: use `zero`",
+        );
+        check(|map| map.dims[1] = 101, "dims[1] makes the map 12928 bytes long: its buffer has 12800");
+        check(|map| map.dims = vec![64; 6], "dims[0] has 6 dimensions: a tensor map has 1 to 5");
+        check(
+            |map| map.strides.clear(),
+            "strides[0] has 0 entries for 2 dimensions: it has one for each behind the first",
+        );
+        check(|map| map.extents.push(1), "box[0] has 3 entries for 2 dimensions: it has one for each");
+    }
+
+    #[test]
+    fn a_base_is_aligned() {
+        assert_eq!(TensorMap::refused_base(0x7f00_0010), None);
+        assert_eq!(
+            TensorMap::refused_base(0x7f00_0008).unwrap(),
+            "the buffer lies at 0x7f000008: that of a tensor map is 16-byte aligned"
+        );
+    }
+
+    #[test]
+    fn plans_say_box_and_128b() {
+        let text = serde_json::to_string(&map()).unwrap();
+        assert_eq!(
+            text,
+            r#"{"dtype":"f16","dims":[64,100],"strides":[128],"box":[64,32],"swizzle":"128B","fill":"zero"}"#
+        );
+        assert_eq!(serde_json::from_str::<TensorMap>(&text).unwrap(), map());
+    }
+}

@@ -1,0 +1,54 @@
+//! Everything an observer may see. Progress, journal and logs read these; adding an output touches
+//! no line of the engine.
+
+use std::collections::BTreeMap;
+
+use evo_protocol::evaluation::{Evaluation, RecoveryLevel};
+use evo_space::genome::Configuration;
+
+use evo_journal::budget::StopReason;
+
+/// Something happened in a run.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// The study begins; `total` evaluations are expected, if that is known.
+    Started { study: String, device: String, seed: u64, valid: u128, total: Option<u64>, earlier: Earlier },
+    /// A configuration went to the compilers.
+    Compiling { number: u64, configuration: Configuration },
+    /// It is on the device.
+    Evaluating { number: u64 },
+    /// It has its verdict.
+    Finished { evaluation: Box<Evaluation>, best: bool },
+    /// It has no verdict, because evo or the machine failed; `--resume` tries it again.
+    NotFinal { evaluation: Box<Evaluation> },
+    /// A generation's slice is complete.
+    Generation { generation: u32, best_ns: Option<f64> },
+    /// How busy the lanes are, in shares of elapsed time.
+    Lanes { compile_busy: f64, device_busy: f64, compile_queue: usize, device_queue: usize },
+    /// A worker was replaced.
+    Recovered { worker: usize, level: RecoveryLevel, elapsed_ms: f64 },
+    /// Finalists are being confirmed; 0 is the baseline with the noise floor.
+    Confirming { finalist: usize, of: usize },
+    /// Something a person should know.
+    Notice { message: String },
+    /// The run ended.
+    Stopped { reason: StopReason },
+}
+
+/// What earlier runs of a study found.
+#[derive(Clone, Debug, Default)]
+pub struct Earlier {
+    pub evaluations: u64,
+    /// Objective in nanoseconds and configuration of the best.
+    pub best: Option<(f64, Configuration)>,
+    /// How often each verdict was given.
+    pub verdicts: BTreeMap<String, u64>,
+    /// Results of other studies, which are not evaluations of this one.
+    pub taken_over: u64,
+}
+
+/// Receives events in order.
+pub trait Observer {
+    /// One event.
+    fn observe(&mut self, event: &Event);
+}

@@ -1,0 +1,593 @@
+//! The leaderboard: schema, merging, ranking, and the table made of it.
+
+use std::collections::BTreeMap;
+
+use evo_protocol::binary::EntryResources;
+use evo_protocol::evaluation::Evaluation;
+use evo_protocol::leaderboard::{
+    Leaderboard, LeaderboardSection, PairedDecision, PairedProblem, StudySummary, Throughput,
+};
+use evo_protocol::measurement::{Measurement, StopRule, TimingMode};
+use evo_protocol::verdict::{Gate, GateReport, GateState, VERDICT_VERSION, Verdict};
+use evo_space::genome::{Configuration, ContentHash};
+use serde_json::{Value, json};
+
+use evo_journal::champion::{Succession, merge};
+use evo_journal::example as fake;
+use evo_journal::leaderboard::{section, sections};
+use evo_journal::leaderboard_file;
+use evo_journal::own_folder::OwnFolder;
+use evo_journal::record::{Confirmation, JournalRecord, LaunchWork, ProblemWork, StudyHeader};
+use evo_journal::replay::History;
+
+fn measurement(mode: TimingMode, time: f64) -> Measurement {
+    Measurement {
+        problem: "square".into(),
+        mode,
+        samples: 20,
+        batch: 4,
+        p10_ns: time * 0.98,
+        p50_ns: time,
+        p90_ns: time * 1.05,
+        min_ns: time * 0.97,
+        mad_ns: time * 0.01,
+        ci_low_ns: time * 0.99,
+        ci_high_ns: time * 1.01,
+        outliers: 1,
+        dropped: 0,
+        stop: StopRule::Interval,
+        telemetry: Default::default(),
+        raw_ns: Vec::new(),
+    }
+}
+
+fn evaluation(number: u64, time: f64) -> Evaluation {
+    let pair = |name: &str, value: i64| (name.into(), value.into());
+    let configuration = Configuration::new(vec![pair("BLOCK_M", 16 << number), pair("VEC", 4)]);
+    let report = |gate: &Gate| GateReport { state: GateState::Pass, ..GateReport::not_run(*gate, "") };
+    let hash = ContentHash::of(&number.to_le_bytes());
+    Evaluation {
+        number,
+        generation: 0,
+        configuration_hash: configuration.hash(),
+        configuration,
+        origin: if number == 0 { "default" } else { "random" }.into(),
+        expected: None,
+        verdict: Verdict::pass(),
+        gates: Gate::ALL[..8].iter().map(report).collect(),
+        measurements: vec![measurement(TimingMode::Hot, time), measurement(TimingMode::Cold, time * 1.5)],
+        objective_ns: Some(time),
+        resources: vec![EntryResources {
+            entry: "gemm".into(),
+            registers: Some(64),
+            spill_store_bytes: Some(0),
+            spill_load_bytes: Some(0),
+            ..EntryResources::default()
+        }],
+        source_hash: Some(hash.clone()),
+        binary_hash: Some(hash.clone()),
+        code_hash: Some(hash),
+        facts: None,
+        duplicate_of: None,
+        key: None,
+        taken_over_from: None,
+        compile_ms: 1.0,
+        device_ms: 1.0,
+        recovery: None,
+        at_ms: None,
+    }
+}
+
+fn confirmation(number: u64, time: f64, baseline: f64) -> Confirmation {
+    let ratio = time / baseline;
+    let pair = PairedProblem {
+        problem: "square".into(),
+        ratio,
+        ratio_low: ratio * 0.99,
+        ratio_high: ratio * 1.01,
+        processes: 3,
+        pairs: 36,
+        decision: if ratio < 0.98 { PairedDecision::Faster } else { PairedDecision::Same },
+        baseline_ns: baseline,
+        finalist_ns: time,
+        baseline_drift: None,
+    };
+    let launch = LaunchWork { entry: "gemm".into(), blocks: 64, threads: 128, shared_bytes: 4096 };
+    Confirmation {
+        number,
+        baseline: 0,
+        evaluation: evaluation(number, time),
+        pairs: if number == 0 { Vec::new() } else { vec![pair] },
+        work: vec![ProblemWork {
+            problem: "square".into(),
+            sizes: BTreeMap::from([("N".into(), 256)]),
+            weight: 1.0,
+            flops: Some(3.3e7),
+            bytes: Some(7.8e5),
+            half: false,
+            launches: vec![launch],
+        }],
+        attributes: Vec::new(),
+        toolchain: "nvrtc 13.0".into(),
+        noise_floor: Some(0.01),
+        screened_ns: Some(time * 0.97),
+        at_ms: None,
+        at: "2026-01-01T00:00:00Z".into(),
+    }
+}
+
+/// Three confirmed configurations; the second is fastest, the third ties with it.
+fn history() -> History {
+    let mut header = fake::header();
+    header.study = "gemm-host".into();
+    header.kernel = "gemm".into();
+    header.space = "gemm".into();
+    header.problems = vec!["square".into()];
+    header.device.flops_f32 = Some(1e12);
+    header.device.bandwidth = Some(5e10);
+    let times = [200_000.0, 100_000.0, 100_500.0];
+    let at = |number: u64| times[number as usize];
+    let mut history = History::default();
+    history.header = Some(header);
+    history.evaluations = (0..3).map(|number| evaluation(number, at(number))).collect();
+    history.confirmations = (0..3).map(|number| confirmation(number, at(number), 200_000.0)).collect();
+    history
+}
+
+fn example() -> LeaderboardSection {
+    section(&history()).expect("confirmed finalists make a section")
+}
+
+#[test]
+fn the_fastest_is_champion_and_ties_are_called_ties() {
+    let section = example();
+    assert_eq!((section.champion.number, section.champion.rank), (1, 1));
+    assert!((section.champion.speedup.unwrap() - 2.0).abs() < 1e-9);
+    let ties: Vec<bool> = section.runners_up.iter().map(|entry| entry.tie_with_champion).collect();
+    assert_eq!(ties, [true, false]);
+    let result = &section.champion.results[0];
+    // 3.3e7 operations in 100 µs; at a peak of 1e12 they need 33 µs.
+    assert!((result.tflops.unwrap() - 0.33).abs() < 1e-9);
+    assert!((result.roofline_share.unwrap() - 0.33).abs() < 1e-9);
+    assert_eq!(section.champion.gates["confirmation"], GateState::Pass);
+}
+
+/// A study whose finalists took these times; the first is the default.
+fn study(name: &str, times: &[f64]) -> LeaderboardSection {
+    section(&past(name, times)).expect("confirmed finalists make a section")
+}
+
+fn past(name: &str, times: &[f64]) -> History {
+    let mut past = history();
+    past.header.as_mut().unwrap().study = name.into();
+    let numbered = || (0u64..).zip(times.iter().copied());
+    past.evaluations = numbered().map(|(number, time)| evaluation(number, time)).collect();
+    past.confirmations = numbered().map(|(number, time)| confirmation(number, time, times[0])).collect();
+    past
+}
+
+#[test]
+fn a_row_shows_one_measurement_and_its_ratio_beside_it() {
+    let mut history = history();
+    // The machine was twice as slow when the pairs were timed; the ratio is the same.
+    for pair in history.confirmations.iter_mut().flat_map(|one| &mut one.pairs) {
+        pair.baseline_ns *= 2.0;
+        pair.finalist_ns *= 2.0;
+    }
+    let section = section(&history).unwrap();
+    for entry in section.entries() {
+        let result = &entry.results[0];
+        assert_eq!(entry.objective_ns, result.modes["hot"].p50_ns);
+        assert_eq!(result.gigabytes_per_second, Some(7.8e5 / entry.objective_ns));
+    }
+    assert!((section.champion.speedup.unwrap() - 2.0).abs() < 1e-9);
+}
+
+#[test]
+fn wide_samples_are_called_noisy() {
+    let mut history = history();
+    assert!(!section(&history).unwrap().champion.noisy);
+    history.confirmations[1].evaluation.measurements[0].p90_ns = 200_001.0;
+    let section = section(&history).unwrap();
+    assert!(section.champion.noisy && !section.runners_up[0].noisy);
+    let text = crate::text::section(&section, 100);
+    assert!(text.contains("  noisy\n") && text.contains("noisy: a tenth of the samples"), "{text}");
+}
+
+#[test]
+fn a_tie_takes_the_baselines_interval_into_account() {
+    // 1 % faster than a baseline whose own time is known to 3 %.
+    let mut past = past("s", &[200_000.0, 194_000.0]);
+    let pair = &mut past.confirmations[1].pairs[0];
+    (pair.ratio_low, pair.ratio_high) = (0.969, 0.971);
+    let tie = |past: &History| section(past).unwrap().runners_up[0].tie_with_champion;
+    past.confirmations[0].evaluation.measurements[0].ci_low_ns = 199_000.0;
+    past.confirmations[0].evaluation.measurements[0].ci_high_ns = 201_000.0;
+    assert!(!tie(&past));
+    past.confirmations[0].evaluation.measurements[0].ci_low_ns = 194_000.0;
+    assert!(tie(&past));
+}
+
+/// A history of two problems in which finalist 1 is far faster on one and this much slower on the other.
+fn trading(ratio: f64, low: f64) -> History {
+    let mut history = past("s", &[200_000.0, 100_000.0, 150_000.0]);
+    for one in &mut history.confirmations {
+        let small = ProblemWork { problem: "small".into(), ..one.work[0].clone() };
+        one.work.push(small);
+        if let Some(pair) = one.pairs.first().cloned() {
+            let (ratio, low) = if one.number == 1 { (ratio, low) } else { (0.9, 0.89) };
+            let pair = PairedProblem { problem: "small".into(), ratio, ratio_low: low, ..pair };
+            one.pairs.push(PairedProblem { ratio_high: ratio * 1.01, ..pair });
+        }
+    }
+    history
+}
+
+#[test]
+fn who_trades_a_problem_is_not_first_by_the_mean() {
+    let champion = |history: &History| section(history).unwrap().champion.number;
+    assert_eq!(champion(&trading(1.041, 1.03)), 2);
+    assert_eq!(champion(&trading(1.041, 1.01)), 1, "the interval does not exclude 2 %");
+    let mut allowed = trading(1.041, 1.03);
+    allowed.header.as_mut().unwrap().allow_trade = true;
+    assert_eq!(champion(&allowed), 1);
+    for history in [trading(1.041, 1.03), allowed] {
+        let section = section(&history).unwrap();
+        let text = crate::text::section(&section, 100);
+        assert!(text.contains("slower on `small` by 4.1 %"), "{text}");
+    }
+}
+
+#[test]
+fn a_champion_falls_only_to_a_faster_one() {
+    let mut board = Leaderboard::empty("2026-01-01T00:00:00Z".into());
+    assert_eq!(merge(&mut board, study("long", &[200.0, 110.0, 100.0])), Succession::Taken);
+    let long = board.sections[0].clone();
+    let kept = Succession::Kept { study: "long".into(), speedup: long.champion.speedup };
+    // Shorter studies: only the default, a slower variant, a tie, the champion again on a slow day.
+    for times in [&[200.0][..], &[200.0, 150.0], &[200.0, 99.5], &[300.0, 310.0, 160.0]] {
+        assert_eq!(merge(&mut board, study("short", times)), kept, "{times:?}");
+        assert_eq!(board.sections, std::slice::from_ref(&long), "{times:?}");
+    }
+    assert_eq!(merge(&mut board, study("better", &[210.0, 84.0, 105.0])), Succession::Taken);
+    let held = &board.sections[0];
+    assert_eq!((held.study.name.as_str(), held.champion.number, held.history.len()), ("better", 1, 2));
+    assert_eq!(held.history[0].study, "long");
+    assert!(
+        (held.history[1].ratio_to_previous.unwrap() - 0.8).abs() < 1e-9,
+        "both were measured by `better`"
+    );
+    // More of the study that holds the section is its new state, without a change of the champion.
+    merge(&mut board, study("better", &[210.0, 84.0, 105.0, 90.0]));
+    assert_eq!((board.sections[0].runners_up.len(), board.sections[0].history.len()), (3, 2));
+    let text = crate::text::board(&board, 100);
+    assert!(
+        text.contains(
+            "champions: 2.00× by `long` (2026-01-01), then 2.50× by `better` (2026-01-01, 1.25× the"
+        ),
+        "{text}"
+    );
+}
+
+#[test]
+fn another_space_of_the_same_name_is_another_section() {
+    let mut board = Leaderboard::empty("2026-01-01T00:00:00Z".into());
+    merge(&mut board, study("a", &[200.0, 100.0]));
+    let mut other = past("b", &[200.0, 150.0]);
+    other.header.as_mut().unwrap().space_hash = ContentHash::of(b"another");
+    assert_eq!(merge(&mut board, section(&other).unwrap()), Succession::Taken);
+    assert_eq!(board.sections.len(), 2);
+    let text = crate::text::board(&board, 100);
+    for section in &board.sections {
+        assert!(text.contains(&format!("· space {}", section.space_hash.short())), "{text}");
+    }
+}
+
+#[test]
+fn a_history_is_bounded() {
+    let mut board = Leaderboard::empty("2026-01-01T00:00:00Z".into());
+    for step in 0..60 {
+        let time = 5e5 / 1.1f64.powi(step);
+        // Two variants take turns: a variant does not follow itself.
+        let times = if step % 2 == 0 { vec![1e6, time] } else { vec![1e6, 1.2e6, time] };
+        assert_eq!(merge(&mut board, study(&format!("s{step}"), &times)), Succession::Taken, "{step}");
+    }
+    let history = &board.sections[0].history;
+    assert_eq!((history.len(), history[0].study.as_str(), history[49].study.as_str()), (50, "s10", "s59"));
+}
+
+#[test]
+fn rebuilding_gives_what_the_runs_wrote_step_by_step() {
+    let end = |at: &str| -> JournalRecord {
+        let end = json!({"at": at, "reason": "space_exhausted", "evaluations": 1, "evaluations_this_run": 1,
+            "throughput": Throughput::default()});
+        JournalRecord::End(Box::new(serde_json::from_value(end).unwrap()))
+    };
+    let header = || JournalRecord::Study(Box::new(history().header.unwrap()));
+    let all = past("s", &[200.0, 150.0, 100.0]);
+    let mut records = vec![header()];
+    records.extend(all.evaluations.iter().map(|one| JournalRecord::Evaluation(Box::new(one.clone()))));
+    let confirmed = |number: usize| JournalRecord::Confirmation(Box::new(all.confirmations[number].clone()));
+    records.extend([confirmed(0), confirmed(1), end("2026-01-01T00:00:00Z")]);
+    // A run that confirms nothing, one that dies, and one that finds more.
+    records.extend([header(), end("2026-01-02T00:00:00Z"), header(), confirmed(2), header(), confirmed(2)]);
+    records.push(end("2026-01-03T00:00:00Z"));
+    let written = sections(&records);
+    let told: Vec<(&str, u64)> =
+        written.iter().map(|(at, section)| (at.as_str(), section.champion.number)).collect();
+    assert_eq!(told, [("2026-01-01T00:00:00Z", 1), ("2026-01-03T00:00:00Z", 2)]);
+    let mut board = Leaderboard::empty("2026-01-01T00:00:00Z".into());
+    for (_, section) in written {
+        merge(&mut board, section);
+    }
+    let history: Vec<u64> = board.sections[0].history.iter().map(|one| one.number).collect();
+    assert_eq!(history, [1, 2]);
+}
+
+#[test]
+fn what_failed_at_full_depth_does_not_enter() {
+    let mut history = history();
+    history.confirmations[1].evaluation.gates.pop();
+    // Nor does what was never compared.
+    let mut uncompared = confirmation(1, 1.0, 200_000.0);
+    uncompared.pairs.clear();
+    history.confirmations.push(uncompared);
+    assert_eq!(section(&history).unwrap().champion.number, 2);
+    history.confirmations.clear();
+    assert!(section(&history).is_none());
+}
+
+/// A kernel without small shapes ranks, and the table says what was not checked; a gate that merely did not
+/// run keeps a variant off the board.
+#[test]
+fn a_kernel_without_small_shapes_ranks_with_a_remark() {
+    let mut history = history();
+    let tiny = Gate::ALL.iter().position(|gate| *gate == Gate::TinyShapes).unwrap();
+    for (position, confirmation) in history.confirmations.iter_mut().enumerate() {
+        let report = &mut confirmation.evaluation.gates[tiny];
+        *report = GateReport::not_run(Gate::TinyShapes, "no shape can be derived; tails not checked");
+        if position != 2 {
+            report.evidence.insert(GateReport::TAILS, GateReport::NOT_CHECKED);
+        }
+    }
+    let section = section(&history).unwrap();
+    assert_eq!((section.champion.number, section.runners_up.len()), (1, 1));
+    assert_eq!(section.champion.gates["tiny_shapes"], GateState::NotRun);
+    let text = crate::text::section(&section, 100);
+    assert!(text.contains("\ntails not checked: #1, #2 ran at the sizes of the problems only"), "{text}");
+}
+
+#[test]
+fn what_a_space_file_leaves_unchecked_stands_below_the_table() {
+    let mut history = history();
+    assert!(!serde_json::to_string(&section(&history).unwrap()).unwrap().contains("warnings"));
+    history.header.as_mut().unwrap().warnings = vec!["`M`, `N` are equal in every problem".into()];
+    let section = section(&history).unwrap();
+    let text = crate::text::section(&section, 100);
+    assert!(text.contains("\nwarning: `M`, `N` are equal in every problem\n"), "{text}");
+}
+
+#[test]
+fn the_table_reads_well() {
+    insta::assert_snapshot!(crate::text::section(&example(), 100), @"
+    gemm on fake · square
+      #  BLOCK_M  VEC      time  speed       95 %  TFLOP/s  GB/s  roof  regs  spill
+      1       32    4  100.0 µs  2.00×  1.98–2.02    0.330  7.80  33 %    64      0
+      2       64    4  100.5 µs  1.99×  1.97–2.01    0.328  7.76  33 %    64      0  tie with 1
+      3       16    4  200.0 µs      -          -    0.165  3.90  16 %    64      0  baseline
+    time: hot, confirmed; speed: paired with the default (16 4) in fresh processes; noise floor 1.00 %
+    again: evo test-one gemm BLOCK_M=32 VEC=4 --device host --seed 1
+    ");
+}
+
+/// The example as a kernel with many parameters has it; two of them differ between the entries.
+fn wide() -> LeaderboardSection {
+    let mut section = example();
+    let fixed = [("NUM_WARPS", 4), ("BLOCK_N", 128), ("BLOCK_K", 32), ("STAGES", 3), ("SPLIT_K", 1)];
+    let widen = |configuration: &Configuration| {
+        let own = configuration.iter().map(|(name, value)| (name.into(), value.clone()));
+        let fixed = fixed.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+        let word = [("swizzle".into(), "xor".into())];
+        Configuration::new(own.chain(fixed).chain(word).collect())
+    };
+    let entries = std::iter::once(&mut section.champion).chain(&mut section.runners_up);
+    for (position, entry) in entries.enumerate() {
+        entry.configuration = widen(&entry.configuration);
+        let unroll = ("UNROLL".into(), (1 << position).into());
+        let pairs = entry.configuration.iter().map(|(name, value)| (name.into(), value.clone()));
+        entry.configuration = Configuration::new(pairs.chain([unroll]).collect());
+    }
+    section.baseline.configuration = widen(&section.baseline.configuration);
+    section
+}
+
+#[test]
+fn the_table_fits_the_terminal() {
+    let text = |width| crate::text::section(&wide(), width);
+    insta::assert_snapshot!(text(60), @"
+    gemm on fake · square
+      #  BLOCK_M  UNROLL      time  speed       95 %
+      1       32       1  100.0 µs  2.00×  1.98–2.02
+      2       64       2  100.5 µs  1.99×  1.97–2.01  tie with 1
+      3       16       4  200.0 µs      -          -  baseline
+    same in all rows: VEC=4, NUM_WARPS=4, BLOCK_N=128,
+      BLOCK_K=32, STAGES=3, SPLIT_K=1, swizzle=xor
+    not shown in 60 columns: spill, regs, GB/s, roof, TFLOP/s
+    time: hot, confirmed; speed: paired with the default (16 4 4
+      128 32 3 1 xor) in fresh processes; noise floor 1.00 %
+    again: evo test-one gemm BLOCK_M=32 VEC=4 --device host --seed 1
+    ");
+    insta::assert_snapshot!(text(100), @"
+    gemm on fake · square
+      #  BLOCK_M  UNROLL      time  speed       95 %  TFLOP/s  GB/s  roof  regs  spill
+      1       32       1  100.0 µs  2.00×  1.98–2.02    0.330  7.80  33 %    64      0
+      2       64       2  100.5 µs  1.99×  1.97–2.01    0.328  7.76  33 %    64      0  tie with 1
+      3       16       4  200.0 µs      -          -    0.165  3.90  16 %    64      0  baseline
+    same in all rows: VEC=4, NUM_WARPS=4, BLOCK_N=128, BLOCK_K=32, STAGES=3, SPLIT_K=1, swizzle=xor
+    time: hot, confirmed; speed: paired with the default (16 4 4 128 32 3 1 xor) in fresh processes;
+      noise floor 1.00 %
+    again: evo test-one gemm BLOCK_M=32 VEC=4 --device host --seed 1
+    ");
+    insta::assert_snapshot!(text(160), @"
+    gemm on fake · square
+      #  BLOCK_M  VEC  NUM_WARPS  BLOCK_N  BLOCK_K  STAGES  SPLIT_K  swizzle  UNROLL      time  speed       95 %  TFLOP/s  GB/s  roof  regs  spill
+      1       32    4          4      128       32       3        1      xor       1  100.0 µs  2.00×  1.98–2.02    0.330  7.80  33 %    64      0
+      2       64    4          4      128       32       3        1      xor       2  100.5 µs  1.99×  1.97–2.01    0.328  7.76  33 %    64      0  tie with 1
+      3       16    4          4      128       32       3        1      xor       4  200.0 µs      -          -    0.165  3.90  16 %    64      0  baseline
+    time: hot, confirmed; speed: paired with the default (16 4 4 128 32 3 1 xor) in fresh processes; noise floor 1.00 %
+    again: evo test-one gemm BLOCK_M=32 VEC=4 --device host --seed 1
+    ");
+    for width in [60, 80, 100, 160] {
+        let text = text(width);
+        let mut lines = text.lines().filter(|line| !line.starts_with("again: "));
+        assert!(lines.all(|line| line.chars().count() <= width), "{width}\n{text}");
+    }
+}
+
+#[test]
+fn the_table_explains_what_ambiguous_means() {
+    let mut history = history();
+    let pair = &mut history.confirmations[2].pairs[0];
+    (pair.ratio, pair.ratio_low, pair.ratio_high, pair.decision) =
+        (0.97, 0.95, 0.99, PairedDecision::Ambiguous);
+    let text = crate::text::section(&section(&history).unwrap(), 100);
+    insta::assert_snapshot!(text, @"
+    gemm on fake · square
+      #  BLOCK_M  VEC      time  speed       95 %  TFLOP/s  GB/s  roof  regs  spill
+      1       32    4  100.0 µs  2.00×  1.98–2.02    0.330  7.80  33 %    64      0
+      2       64    4  100.5 µs  1.03×  1.01–1.05    0.328  7.76  33 %    64      0  ambiguous
+      3       16    4  200.0 µs      -          -    0.165  3.90  16 %    64      0  baseline
+    time: hot, confirmed; speed: paired with the default (16 4) in fresh processes; noise floor 1.00 %
+    ambiguous: the 95 % interval lies partly within ±2.00 % of the baseline, too close for this noise
+      floor to tell, or the problems disagree; more blocks are needed
+    again: evo test-one gemm BLOCK_M=32 VEC=4 --device host --seed 1
+    ");
+}
+
+#[test]
+fn what_the_pairs_contradict_or_leave_open_is_not_confirmed() {
+    let check = |decision, expected| {
+        let mut history = history();
+        for confirmation in &mut history.confirmations {
+            confirmation.pairs.iter_mut().for_each(|pair| pair.decision = decision);
+        }
+        let champion = section(&history).unwrap().champion;
+        assert_eq!(champion.gates["confirmation"], expected, "{decision:?}");
+    };
+    check(PairedDecision::Faster, GateState::Pass);
+    check(PairedDecision::Same, GateState::Pass);
+    check(PairedDecision::Slower, GateState::Fail);
+    check(PairedDecision::Ambiguous, GateState::Fail);
+}
+
+#[test]
+fn sections_of_others_stay_and_an_unreadable_file_is_put_aside() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = OwnFolder::open(root.path()).unwrap();
+    let write = |section| leaderboard_file::merge(&folder, vec![section], "2026-01-01T00:00:00Z").unwrap();
+    let mut other = example();
+    other.kernel = "softmax".into();
+    write(other);
+    write(example());
+    write(example());
+    let kernels = |folder: &OwnFolder| {
+        let board = leaderboard_file::load(folder).unwrap().unwrap().unwrap();
+        board.sections.iter().map(|section| section.kernel.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(kernels(&folder), ["gemm", "softmax"]);
+    std::fs::write(folder.place("leaderboard.json"), "{ broken").unwrap();
+    let aside = write(example()).put_aside.expect("put aside");
+    assert_eq!(std::fs::read_to_string(aside).unwrap(), "{ broken");
+    assert_eq!(kernels(&folder), ["gemm"]);
+}
+
+#[test]
+fn the_file_follows_its_published_schema() {
+    let schema: Value = serde_json::from_str(include_str!("../../../docs/leaderboard.schema.json")).unwrap();
+    let mut board = Leaderboard::empty("2026-01-01T00:00:00Z".into());
+    merge(&mut board, example());
+    let value = serde_json::to_value(&board).unwrap();
+    assert_eq!(complaints(&schema, &schema, &value, "$"), Vec::<String>::new());
+    // The check itself notices a missing key and a wrong type.
+    let mut broken = value.clone();
+    broken["sections"][0]["champion"].as_object_mut().unwrap().remove("repro");
+    broken["sections"][0]["kernel"] = Value::from(1);
+    assert_eq!(complaints(&schema, &schema, &broken, "$").len(), 2);
+    // A key that the schema does not know would be an unpublished promise.
+    for (name, place) in
+        [("LeaderboardSection", ""), ("RankedEntry", "/champion"), ("StudySummary", "/study")]
+    {
+        let known = schema["$defs"][name]["properties"].as_object().unwrap();
+        let written = value.pointer(&format!("/sections/0{place}")).unwrap().as_object().unwrap();
+        let unknown: Vec<_> = written.keys().filter(|key| !known.contains_key(*key)).collect();
+        assert!(unknown.is_empty(), "{name}: {unknown:?}");
+    }
+}
+
+#[test]
+fn the_version_of_the_verdicts_is_written_and_older_files_mean_the_first() {
+    let header = StudyHeader { verdict_version: VERDICT_VERSION + 1, ..fake::header() };
+    let mut history = history();
+    history.header = Some(header.clone());
+    let section = section(&history).unwrap();
+    assert_eq!(section.study.verdict_version, VERDICT_VERSION + 1);
+    let without = |mut value: Value| {
+        assert!(value.as_object_mut().unwrap().remove("verdict_version").is_some());
+        value
+    };
+    let older: StudyHeader = serde_json::from_value(without(json!(header))).unwrap();
+    assert_eq!(older.verdict_version, 1);
+    let older: StudySummary = serde_json::from_value(without(json!(section.study))).unwrap();
+    assert_eq!(older.verdict_version, 1);
+}
+
+/// What a value violates of the keywords that our schema uses.
+fn complaints(root: &Value, schema: &Value, value: &Value, place: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    if let Some(name) = schema["$ref"].as_str() {
+        let target = root.pointer(name.trim_start_matches('#')).expect("a definition");
+        found.extend(complaints(root, target, value, place));
+    }
+    let kind = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_i64() || number.is_u64() => "integer",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    let fits = |wanted: &str| wanted == kind || (wanted == "number" && kind == "integer");
+    let allowed: Vec<&str> = match &schema["type"] {
+        Value::String(one) => vec![one],
+        Value::Array(all) => all.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    };
+    if !allowed.is_empty() && !allowed.iter().any(|wanted| fits(wanted)) {
+        found.push(format!("{place}: {kind} is not {allowed:?}"));
+    }
+    for alternatives in ["anyOf", "oneOf"].iter().filter_map(|key| schema[*key].as_array()) {
+        if alternatives.iter().all(|one| !complaints(root, one, value, place).is_empty()) {
+            found.push(format!("{place}: {value} is none of the alternatives"));
+        }
+    }
+    if schema.get("const").is_some_and(|only| only != value) {
+        found.push(format!("{place}: {value} is not {}", schema["const"]));
+    }
+    if schema["enum"].as_array().is_some_and(|all| !all.contains(value)) {
+        found.push(format!("{place}: {value} is not in the list"));
+    }
+    for key in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        if value.get(key).is_none() {
+            found.push(format!("{place}: `{key}` is missing"));
+        }
+    }
+    for (key, item) in value.as_object().into_iter().flatten() {
+        let rule = schema["properties"].get(key).unwrap_or(&schema["additionalProperties"]);
+        found.extend(complaints(root, rule, item, &format!("{place}.{key}")));
+    }
+    for (position, item) in value.as_array().into_iter().flatten().enumerate() {
+        found.extend(complaints(root, &schema["items"], item, &format!("{place}[{position}]")));
+    }
+    found
+}

@@ -1,0 +1,25 @@
+//! Views of a study for people and programs; they only read.
+
+pub mod benchmark;
+pub mod csv;
+pub mod envelope;
+pub mod evaluate;
+pub mod event;
+pub mod failures;
+pub mod gate;
+pub mod github;
+pub mod history;
+pub mod insight;
+pub mod json;
+pub mod parity;
+mod portfolio;
+pub mod profile;
+pub mod sanitize;
+pub mod single;
+pub mod study;
+pub mod table;
+pub mod text;
+pub mod width;
+
+#[cfg(test)]
+mod leaderboard_tests;

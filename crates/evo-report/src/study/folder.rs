@@ -1,0 +1,245 @@
+//! Which folder a study lives in.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use evo_journal::error::JournalError;
+use evo_journal::lock::StudyLock;
+use evo_journal::own_folder::OwnFolder;
+use evo_journal::reader::{self, JOURNAL};
+use evo_journal::replay::History;
+use evo_kernel::label::{LABEL_HINT, is_label};
+
+/// Where a study should live.
+#[derive(Clone, Copy, Debug)]
+pub struct StudyRequest<'a> {
+    /// The evidence folder.
+    pub out: &'a Path,
+    /// A name that the user gave.
+    pub name: Option<&'a str>,
+    /// The name otherwise; gets a number where it is taken.
+    pub default_name: &'a str,
+    /// Continue where an earlier run ended, if there is one.
+    pub resume: bool,
+}
+
+/// Why a study cannot be opened.
+#[derive(Debug, Error)]
+pub enum StudyError {
+    /// Trouble with its journal or lock.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// Without `--resume` a study is not added to.
+    #[error("study `{}` has a journal already", path.display())]
+    Taken { path: PathBuf },
+    /// Files cannot be made in the evidence folder.
+    #[error("cannot write to `{}`", path.display())]
+    Unwritable { path: PathBuf, source: io::Error },
+    /// The name cannot be a folder's.
+    #[error("`{name}` is not a name for a study")]
+    Name { name: String },
+}
+
+impl StudyError {
+    /// What a person can do about it.
+    pub fn hint(&self) -> Option<String> {
+        let hint = match self {
+            StudyError::Journal(error) => return error.hint(),
+            StudyError::Taken { .. } => {
+                "continue it with `--resume`, or choose another name with `--study` or another folder with `--out`"
+            }
+            StudyError::Unwritable { .. } => "choose another folder with `--out`",
+            StudyError::Name { .. } => LABEL_HINT,
+        };
+        Some(hint.to_string())
+    }
+}
+
+impl StudyRequest<'_> {
+    /// Whether the request can be met, as far as that can be told without writing anything; worth
+    /// knowing before compilers and devices are started.
+    pub fn check(&self) -> Result<(), StudyError> {
+        if let Some(name) = self.name {
+            check_name(name)?;
+            let begun = OwnFolder::open(self.out).ok().and_then(|out| begun(&out, name));
+            if let Some(folder) = begun.filter(|_| !self.resume) {
+                return Err(match StudyLock::take(&folder) {
+                    Err(locked @ JournalError::Locked { .. }) => locked.into(),
+                    _ => StudyError::Taken { path: folder.path().to_path_buf() },
+                });
+            }
+        }
+        check_writable(self.out)
+    }
+}
+
+fn check_name(name: &str) -> Result<(), StudyError> {
+    if is_label(name) { Ok(()) } else { Err(StudyError::Name { name: name.to_string() }) }
+}
+
+/// Checks, without leaving anything behind, that files can be made in `folder`, which may not exist yet.
+pub fn check_writable(folder: &Path) -> Result<(), StudyError> {
+    let fail = |source: io::Error| StudyError::Unwritable { path: folder.to_path_buf(), source };
+    let absolute = std::path::absolute(folder).map_err(fail)?;
+    for ancestor in absolute.ancestors() {
+        match std::fs::metadata(ancestor) {
+            Ok(found) if !found.is_dir() => {
+                return Err(fail(io::Error::new(io::ErrorKind::NotADirectory, "it is not a folder")));
+            }
+            Ok(_) => return probe(ancestor).map_err(fail),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(fail(error)),
+        }
+    }
+    Ok(())
+}
+
+/// Writes a page into a file without a name: finds missing rights, read-only mounts and full disks.
+fn probe(folder: &Path) -> io::Result<()> {
+    let mut file = tempfile::tempfile_in(folder)?;
+    file.write_all(&[0; 4096])?;
+    // Some file systems report a full disk only when the data is written out.
+    file.sync_data()
+}
+
+/// A study's folder and the lock on it.
+#[derive(Debug)]
+pub struct FoundStudy {
+    /// The evidence folder.
+    pub out: OwnFolder,
+    /// The study's folder in it.
+    pub folder: OwnFolder,
+    /// The study's name.
+    pub name: String,
+    /// Held as long as the study is open.
+    _lock: StudyLock,
+}
+
+/// Finds or makes the study's folder. Without `--resume` it has no journal.
+pub fn find(request: &StudyRequest<'_>) -> Result<FoundStudy, StudyError> {
+    let out = OwnFolder::create(request.out);
+    let out = out.map_err(|error| JournalError::io("create", request.out, error))?;
+    let Some(name) = request.name else {
+        return if request.resume { latest(request, &out) } else { fresh(request, &out) };
+    };
+    check_name(name)?;
+    let found = take(&out, name.to_string())?;
+    if !request.resume && found.folder.exists(JOURNAL) {
+        return Err(StudyError::Taken { path: found.folder.path().to_path_buf() });
+    }
+    Ok(found)
+}
+
+fn take(out: &OwnFolder, name: String) -> Result<FoundStudy, JournalError> {
+    let folder = out.create_folder(&name);
+    let folder = folder.map_err(|error| JournalError::io("open", &out.place(&name), error))?;
+    let lock = StudyLock::take(&folder)?;
+    Ok(FoundStudy { out: out.clone(), folder, name, _lock: lock })
+}
+
+/// What a plan needs to know of the study that it resumes.
+#[derive(Clone, Copy, Debug)]
+pub struct Resumed {
+    pub seed: u64,
+    /// Evaluations that count against a budget.
+    pub evaluations: u64,
+    /// How fast the last run that ended by itself was; `None` where there is none.
+    pub evaluations_per_second: Option<f64>,
+}
+
+/// The study that a request resumes; `None` where there is nothing to resume.
+pub fn resumed(request: &StudyRequest<'_>) -> Option<Resumed> {
+    if !request.resume {
+        return None;
+    }
+    let out = OwnFolder::open(request.out).ok()?;
+    let folder = match request.name {
+        Some(name) => begun(&out, name)?,
+        None => family(request).map_while(|name| begun(&out, &name)).last()?,
+    };
+    let history = History::replay(reader::read_in(&folder).ok()?);
+    Some(Resumed {
+        seed: history.header?.seed,
+        evaluations: history.evaluations.iter().filter(|one| one.is_counted()).count() as u64,
+        evaluations_per_second: history.ends.last().map(|end| end.throughput.evaluations_per_second),
+    })
+}
+
+/// The folder of a study that has a journal.
+fn begun(out: &OwnFolder, name: &str) -> Option<OwnFolder> {
+    out.folder(name).ok().filter(|folder| folder.exists(JOURNAL))
+}
+
+/// `name`, `name-2`, `name-3`, …
+fn family(request: &StudyRequest<'_>) -> impl Iterator<Item = String> {
+    let name = request.default_name.to_string();
+    (1u32..).map(move |number| match number {
+        1 => name.clone(),
+        _ => format!("{name}-{number}"),
+    })
+}
+
+/// The first of the family that has no journal and that nobody holds.
+fn fresh(request: &StudyRequest<'_>, out: &OwnFolder) -> Result<FoundStudy, StudyError> {
+    for name in family(request) {
+        if begun(out, &name).is_some() {
+            continue;
+        }
+        match take(out, name) {
+            // Another process may have begun a study between the test and the lock.
+            Ok(found) if !found.folder.exists(JOURNAL) => return Ok(found),
+            Ok(_) | Err(JournalError::Locked { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    unreachable!("numbers do not end")
+}
+
+/// The last of the family that has a journal, or a fresh one.
+fn latest(request: &StudyRequest<'_>, out: &OwnFolder) -> Result<FoundStudy, StudyError> {
+    match family(request).take_while(|name| begun(out, name).is_some()).last() {
+        Some(name) => Ok(take(out, name)?),
+        None => fresh(request, out),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn default_names_are_numbered_and_resume_takes_the_last() {
+        let out = tempfile::tempdir().unwrap();
+        let request = |resume| StudyRequest { out: out.path(), name: None, default_name: "k-host", resume };
+        let begin = |resume| {
+            let found = find(&request(resume)).unwrap();
+            std::fs::write(found.folder.place(JOURNAL), "").unwrap();
+            found.name
+        };
+        assert_eq!([begin(false), begin(false), begin(true)], ["k-host", "k-host-2", "k-host-2"]);
+    }
+
+    #[test]
+    fn a_named_study_is_not_begun_twice() {
+        let out = tempfile::tempdir().unwrap();
+        let request =
+            |resume| StudyRequest { out: out.path(), name: Some("mine"), default_name: "x", resume };
+        let found = find(&request(false)).unwrap();
+        assert!(matches!(find(&request(true)), Err(StudyError::Journal(JournalError::Locked { .. }))));
+        std::fs::write(found.folder.place(JOURNAL), "").unwrap();
+        drop(found);
+        assert!(matches!(find(&request(false)), Err(StudyError::Taken { .. })));
+        assert!(find(&request(true)).is_ok());
+    }
+
+    #[test]
+    fn unwritable_places_are_known_before_anything_is_written() {
+        assert!(matches!(check_writable(Path::new("/dev/null/x")), Err(StudyError::Unwritable { .. })));
+        assert!(matches!(check_writable(Path::new("/proc/evo")), Err(StudyError::Unwritable { .. })));
+        let out = tempfile::tempdir().unwrap();
+        check_writable(&out.path().join("a/b/c")).unwrap();
+        assert!(!out.path().join("a").exists());
+    }
+}

@@ -1,0 +1,373 @@
+//! The text that a person reads at the end of a sweep: the ranked table and one line on how the run went.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use evo_protocol::binary::EntryResources;
+use evo_protocol::device::DeviceKind;
+use evo_protocol::evaluation::Evaluation;
+use evo_protocol::leaderboard::{
+    Leaderboard, LeaderboardSection, PairedDecision, ProblemResult, RankedEntry, Throughput,
+};
+use evo_protocol::verdict::{Gate, GateReport, GateState, VerdictKind};
+use evo_space::genome::Configuration;
+
+use super::portfolio::portfolio;
+use super::table::{FittedTable, Keep};
+use super::width::wrapped;
+use evo_journal::leaderboard::verdict_mix;
+use evo_journal::rank::is_noisy;
+use evo_journal::record::{RunEnd, SanitizeTally};
+use evo_timing::paired::claimable;
+
+/// Nanoseconds with a unit and about four significant digits.
+pub fn time(nanoseconds: f64) -> String {
+    let (value, unit) = match nanoseconds {
+        value if value < 1e3 => (value, "ns"),
+        value if value < 1e6 => (value / 1e3, "µs"),
+        value if value < 1e9 => (value / 1e6, "ms"),
+        value => (value / 1e9, "s"),
+    };
+    let digits = match value {
+        value if value < 10.0 => 3,
+        value if value < 100.0 => 2,
+        _ => 1,
+    };
+    format!("{value:.digits$} {unit}")
+}
+
+/// The whole board, at most `width` characters wide where lines can be broken.
+pub fn board(board: &Leaderboard, width: usize) -> String {
+    if board.sections.is_empty() {
+        return "the leaderboard is empty\n".to_string();
+    }
+    let title = |one: &LeaderboardSection| {
+        let rival = |other: &&LeaderboardSection| same_title(one, other);
+        // Sections that differ in their space alone would look alike.
+        match board.sections.iter().filter(rival).count() {
+            1 => title(one),
+            _ => format!("{} · space {}", title(one), one.space_hash.short()),
+        }
+    };
+    let text = |one| format!("{}{}", titled(one, &title(one), width), history(one, width));
+    board.sections.iter().map(text).collect::<Vec<_>>().join("\n")
+}
+
+fn same_title(one: &LeaderboardSection, other: &LeaderboardSection) -> bool {
+    title(one) == title(other)
+}
+
+fn title(section: &LeaderboardSection) -> String {
+    format!("{} on {} · {}", section.kernel, section.device.name, section.problems.join(", "))
+}
+
+/// How the champion's place changed hands, if it did; the newest last.
+fn history(section: &LeaderboardSection, width: usize) -> String {
+    if section.history.len() < 2 {
+        return String::new();
+    }
+    let told = section.history.iter().map(|one| {
+        let speed = one.speedup.map_or("baseline".to_string(), |speed| format!("{speed:.2}×"));
+        let day = one.at.split('T').next().unwrap_or_default();
+        let lead = one
+            .ratio_to_previous
+            .map_or(String::new(), |ratio| format!(", {:.2}× the champion before it", 1.0 / ratio));
+        format!("{speed} by `{}` ({day}{lead})", one.study)
+    });
+    wrapped(&format!("champions: {}", told.collect::<Vec<_>>().join(", then ")), width)
+}
+
+/// One section as a ranked table.
+pub fn section(section: &LeaderboardSection, width: usize) -> String {
+    titled(section, &title(section), width)
+}
+
+fn titled(section: &LeaderboardSection, title: &str, width: usize) -> String {
+    let floor = match section.noise_floor {
+        Some(floor) => format!("noise floor {:.2} %", floor * 100.0),
+        None => "noise floor not measured".to_string(),
+    };
+    let name = if section.baseline.is_default { "default" } else { "first passing configuration" };
+    let method = format!(
+        "time: {}, confirmed; speed: paired with the {name} ({}) in fresh processes; {floor}",
+        section.ranking.as_str(),
+        section.baseline.configuration.positional()
+    );
+    // The command is to be copied, so it is not broken.
+    format!(
+        "{}{}{}{}{}again: {}\n",
+        wrapped(title, width),
+        ranking(section).text(width),
+        wrapped(&method, width),
+        portfolio(section, width),
+        legend(section, width),
+        section.champion.repro
+    )
+}
+
+/// An explanation of the remarks that do not explain themselves, if there are any.
+fn legend(section: &LeaderboardSection, width: usize) -> String {
+    let mut text = String::new();
+    let is_baseline = |entry: &RankedEntry| entry.number == section.baseline.number;
+    if section.entries().any(|entry| standing(entry, is_baseline(entry)) == AMBIGUOUS) {
+        let least = claimable(section.noise_floor.unwrap_or(0.0)) * 100.0;
+        let why = format!(
+            "{AMBIGUOUS}: the 95 % interval lies partly within ±{least:.2} % of the baseline, too close for this \
+             noise floor to tell, or the problems disagree; more blocks are needed"
+        );
+        text += &wrapped(&why, width);
+    }
+    if section.entries().any(|entry| entry.noisy) {
+        text += &wrapped(&format!("{NOISY}: a tenth of the samples took over twice the median"), width);
+    }
+    text += &tails_legend(section, width);
+    text += &sanitizer_legend(section, width);
+    for warning in &section.warnings {
+        text += &wrapped(&format!("warning: {warning}"), width);
+    }
+    text
+}
+
+/// The ranked entries. What tells most about a variant is dropped last.
+fn ranking(section: &LeaderboardSection) -> FittedTable {
+    let entries: Vec<&RankedEntry> = section.entries().collect();
+    let cells =
+        |of: &dyn Fn(&RankedEntry) -> String| entries.iter().map(|entry| of(entry)).collect::<Vec<_>>();
+    let number =
+        |value: Option<f64>, digits: usize| value.map_or("-".into(), |value| format!("{value:.digits$}"));
+    let mut table = FittedTable::default();
+    table.add("#", Keep::Always, cells(&|entry| entry.rank.to_string()));
+    add_parameters(&mut table, entries.iter().map(|entry| &entry.configuration));
+    table.add("time", Keep::Always, cells(&|entry| time(entry.objective_ns)));
+    let speed = |entry: &RankedEntry| entry.speedup.map_or("-".into(), |speed| format!("{speed:.2}×"));
+    table.add("speed", Keep::Rank(8), cells(&speed));
+    let interval = |entry: &RankedEntry| match (entry.speedup_low, entry.speedup_high) {
+        (Some(low), Some(high)) => format!("{low:.2}–{high:.2}"),
+        _ => "-".to_string(),
+    };
+    table.add("95 %", Keep::Rank(6), cells(&interval));
+    table.add("TFLOP/s", Keep::Rank(5), cells(&|entry| number(best(entry, |one| one.tflops), 3)));
+    table.add("GB/s", Keep::Rank(3), cells(&|entry| number(best(entry, |one| one.gigabytes_per_second), 2)));
+    let roof = |entry: &RankedEntry| {
+        best(entry, |one| one.roofline_share).map_or("-".into(), |share| format!("{:.0} %", share * 100.0))
+    };
+    table.add("roof", Keep::Rank(4), cells(&roof));
+    table.add("regs", Keep::Rank(2), cells(&|entry| most(entry, |one| one.registers.map(u64::from))));
+    let spilled = |one: &EntryResources| Some(one.spill_store_bytes? + one.spill_load_bytes?);
+    table.add("spill", Keep::Rank(1), cells(&|entry| most(entry, spilled)));
+    let remark = |entry: &RankedEntry| remark(entry, entry.number == section.baseline.number);
+    table.add("", Keep::Rank(7), cells(&remark));
+    table
+}
+
+/// A column for each parameter.
+fn add_parameters<'a>(table: &mut FittedTable, configurations: impl Iterator<Item = &'a Configuration>) {
+    let rows: Vec<&Configuration> = configurations.collect();
+    let Some(first) = rows.first() else { return };
+    for (name, _) in first.iter() {
+        let cell = |row: &&Configuration| row.get(name).map(ToString::to_string).unwrap_or_default();
+        table.add(name, Keep::Parameter, rows.iter().map(cell).collect());
+    }
+}
+
+/// The best problem's number.
+fn best(entry: &RankedEntry, of: fn(&ProblemResult) -> Option<f64>) -> Option<f64> {
+    entry.results.iter().filter_map(of).max_by(f64::total_cmp)
+}
+
+/// The largest demand of any entry point.
+fn most(entry: &RankedEntry, of: fn(&EntryResources) -> Option<u64>) -> String {
+    entry.resources.iter().filter_map(of).max().map_or("-".to_string(), |value| value.to_string())
+}
+
+const AMBIGUOUS: &str = "ambiguous";
+const NOISY: &str = "noisy";
+
+/// No small shape was there at which a wrong tail would have shown.
+const TAILS: &str = "tails not checked";
+
+/// Not a remark in a row, which a narrow table leaves out.
+fn tails_legend(section: &LeaderboardSection, width: usize) -> String {
+    let unchecked =
+        |entry: &&RankedEntry| entry.gates.get(Gate::TinyShapes.as_str()) == Some(&GateState::NotRun);
+    let ranks: Vec<String> =
+        section.entries().filter(unchecked).map(|entry| format!("#{}", entry.rank)).collect();
+    if ranks.is_empty() {
+        return String::new();
+    }
+    let text = format!(
+        "{TAILS}: {} ran at the sizes of the problems only, where a wrong tail may not show; `evo space` says why",
+        ranks.join(", ")
+    );
+    wrapped(&text, width)
+}
+
+/// What the sanitizer said of the rows of a GPU. On the host device nothing can be asked of it.
+fn sanitizer_legend(section: &LeaderboardSection, width: usize) -> String {
+    if section.device.kind != DeviceKind::Cuda {
+        return String::new();
+    }
+    let ranks = |state: GateState| {
+        let own = section.entries().filter(|entry| entry.gates.get(Gate::Sanitize.as_str()) == Some(&state));
+        let ranks: Vec<String> = own.map(|entry| format!("#{}", entry.rank)).collect();
+        ranks.join(", ")
+    };
+    let notes = || section.entries().filter_map(|entry| entry.sanitizer.as_ref());
+    let mut text = String::new();
+    if let Some(passed) = notes().find(|note| note.state == GateState::Pass) {
+        let version = passed.version.as_deref().map_or(String::new(), |version| format!(" {version}"));
+        let line = format!(
+            "{}{version}: {} found nothing in {}",
+            passed.tool,
+            passed.passed.join(", "),
+            ranks(GateState::Pass)
+        );
+        text += &wrapped(&line, width);
+    }
+    let missing = ranks(GateState::NotRun);
+    if !missing.is_empty() {
+        let not_run = notes().find(|note| note.state == GateState::NotRun);
+        let why = not_run.map_or("nothing was asked of it", |note| &note.message);
+        text += &wrapped(&format!("sanitize not run for {missing}: {why}"), width);
+    }
+    text
+}
+
+/// What there is to say of an entry beside its numbers.
+fn remark(entry: &RankedEntry, is_baseline: bool) -> String {
+    let standing = Some(standing(entry, is_baseline).to_string()).filter(|text| !text.is_empty());
+    let traded = entry
+        .traded
+        .iter()
+        .map(|one| format!("slower on `{}` by {:.1} %", one.problem, (one.ratio - 1.0) * 100.0));
+    let noisy = entry.noisy.then(|| NOISY.to_string());
+    standing.into_iter().chain(traded).chain(noisy).collect::<Vec<_>>().join(", ")
+}
+
+/// How an entry stands to the champion and to the baseline.
+fn standing(entry: &RankedEntry, is_baseline: bool) -> &'static str {
+    match (is_baseline, entry.tie_with_champion, entry.decision) {
+        (true, true, _) => "baseline, tie with 1",
+        (true, ..) => "baseline",
+        (_, true, _) => "tie with 1",
+        (_, _, Some(PairedDecision::Same)) => "tie with baseline",
+        (_, _, Some(PairedDecision::Ambiguous)) => AMBIGUOUS,
+        (_, _, Some(PairedDecision::Slower)) => "slower than baseline",
+        _ => "",
+    }
+}
+
+/// The best of the screening, for a run without confirmation.
+pub fn screened(evaluations: &[Evaluation], count: usize, width: usize) -> String {
+    unconfirmed(evaluations, count, "screened, not confirmed", width)
+}
+
+/// The best of a replay.
+pub fn replayed(evaluations: &[Evaluation], count: usize, width: usize) -> String {
+    unconfirmed(evaluations, count, "on record, not measured", width)
+}
+
+fn unconfirmed(evaluations: &[Evaluation], count: usize, remark: &str, width: usize) -> String {
+    let mut passing: Vec<(f64, &Evaluation)> = evaluations
+        .iter()
+        // One row for each machine code, as in the ranking of finalists.
+        .filter(|one| one.verdict.is_pass() && one.duplicate_of.is_none())
+        .filter_map(|one| Some((one.objective_ns?, one)))
+        .collect();
+    passing.sort_by(|a, b| a.0.total_cmp(&b.0));
+    passing.truncate(count);
+    if passing.is_empty() {
+        return "nothing passed every gate\n".to_string();
+    }
+    let mut table = FittedTable::default();
+    table.add("#", Keep::Always, (1..=passing.len()).map(|rank| rank.to_string()).collect());
+    add_parameters(&mut table, passing.iter().map(|(_, one)| &one.configuration));
+    table.add("time", Keep::Always, passing.iter().map(|(objective, _)| time(*objective)).collect());
+    let remarks = passing.iter().map(|(_, one)| {
+        let tails = one.gate(Gate::TinyShapes).is_some_and(GateReport::lacks_shapes).then_some(TAILS);
+        let noisy = is_noisy(one.measurements.iter()).then_some(NOISY);
+        [Some(remark), tails, noisy].into_iter().flatten().collect::<Vec<_>>().join(", ")
+    });
+    table.add("", Keep::Always, remarks.collect());
+    table.text(width)
+}
+
+/// `pass 31, too_slow 9, …`, most frequent first.
+pub fn mix(evaluations: &[Evaluation]) -> String {
+    let mut mix: Vec<(String, u64)> = verdict_mix(evaluations).into_iter().collect();
+    mix.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
+    mix.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
+}
+
+/// Where the most frequent failure is explained; nothing where there is none.
+pub fn more(evaluations: &[Evaluation]) -> String {
+    use VerdictKind::{Pass, PassedOver, TooSlow};
+    let failed = |one: &&Evaluation| !matches!(one.verdict.kind, Pass | PassedOver | TooSlow);
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    for one in evaluations.iter().filter(failed) {
+        *counts.entry(one.verdict.label()).or_default() += 1;
+    }
+    // Of equally frequent ones the first by name, so that the line does not change from run to run.
+    let most = counts.iter().max_by_key(|(label, count)| (**count, std::cmp::Reverse(*label)));
+    most.map_or(String::new(), |(label, _)| format!("more: `evo explain {label}`\n"))
+}
+
+/// That finalists were not confirmed for lack of time; nothing where there are none.
+pub fn finalists_left(count: usize) -> String {
+    let finalists = match count {
+        0 => return String::new(),
+        1 => "1 finalist was".to_string(),
+        _ => format!("{count} finalists were"),
+    };
+    format!("{finalists} not confirmed: the wall time is used up; `--resume` confirms more\n")
+}
+
+/// The last line of a run whose command has taken `wall` so far.
+pub fn last_line(end: &RunEnd, wall: Duration) -> String {
+    let Throughput { search_seconds, evaluations_per_second, device_busy, compile_busy, compile_jobs } =
+        end.throughput;
+    format!(
+        "{} in {:.1} s; search {search_seconds:.1} s: {evaluations_per_second:.1}/s, device lane busy {:.0} %, \
+         {compile_jobs} compile processes busy {:.0} %; {}{}",
+        counted(end),
+        wall.as_secs_f64(),
+        device_busy * 100.0,
+        compile_busy * 100.0,
+        end.sanitized.map_or(String::new(), sanitizing),
+        end.reason.describe()
+    )
+}
+
+/// `sanitizer 4 variants in 12.3 s, 1 with a finding; `.
+fn sanitizing(tally: SanitizeTally) -> String {
+    let SanitizeTally { variants, findings, unanswered, seconds } = tally;
+    let told = [(findings, "with a finding"), (unanswered, "without an answer")];
+    let told = told.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!(", {count} {what}"));
+    let plural = if variants == 1 { "variant" } else { "variants" };
+    format!("sanitizer {variants} {plural} in {seconds:.1} s{}; ", told.collect::<String>())
+}
+
+/// The last line of a replay, whose lanes do nothing.
+pub fn last_line_of_replay(end: &RunEnd) -> String {
+    let seconds = end.throughput.search_seconds;
+    format!("{} replayed in {seconds:.1} s; {}", counted(end), end.reason.describe())
+}
+
+fn counted(end: &RunEnd) -> String {
+    let passed_over = match end.passed_over {
+        0 => String::new(),
+        count => format!(" and {count} variants not run"),
+    };
+    let taken_over = match end.taken_over {
+        0 => String::new(),
+        count => format!(" and {count} results taken over"),
+    };
+    let not_final = match end.not_final {
+        0 => String::new(),
+        count => format!("; {count} without a verdict, which `--resume` tries again"),
+    };
+    format!(
+        "{} evaluations ({} in this run){passed_over}{taken_over}{not_final}",
+        end.evaluations, end.evaluations_this_run
+    )
+}

@@ -1,7 +1,0 @@
-//! What outside programs see of one candidate: its own launches, in a worker that runs under the program.
-
-pub mod profile;
-pub mod sanitize;
-mod watch;
-
-pub use watch::{WatchOrder, watch, watch_unguarded};
