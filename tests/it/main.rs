@@ -63,6 +63,7 @@ mod malformed;
 mod outlive;
 mod planted;
 mod prior;
+mod products;
 mod profile;
 mod profiler_recorded;
 mod ptx;

@@ -106,6 +106,23 @@ pub struct Comparison {
 }
 
 impl Comparison {
+    /// The bits, but for the sign, of an expected value that stands for an infinity of that sign or NaN. A NaN with these
+    /// low bits comes from no arithmetic.
+    pub const INFINITY_OR_NAN: u64 = 0x7ff8_6576_6f00_0001;
+
+    /// The expected value that is met by this infinity and by NaN.
+    pub fn infinity_or_nan(infinity: f64) -> f64 {
+        f64::from_bits(Self::INFINITY_OR_NAN | infinity.to_bits() & 1 << 63)
+    }
+
+    /// Whether a value is the expected one or as good, without a tolerance.
+    pub fn is_same(actual: f64, expected: f64) -> bool {
+        let marked = expected.to_bits() & !(1 << 63) == Self::INFINITY_OR_NAN;
+        let infinity =
+            marked && actual.is_infinite() && actual.is_sign_negative() == expected.is_sign_negative();
+        actual == expected || infinity || (actual.is_nan() && expected.is_nan())
+    }
+
     /// ‖actual − expected‖ / ‖expected‖ (Frobenius); the plain norm where the expected norm is 0.
     pub fn relative_norm(&self) -> f64 {
         let error = self.error_square_sum.sqrt();

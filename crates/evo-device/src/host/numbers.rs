@@ -90,7 +90,7 @@ fn compare_chunk(
         let expected = f64::from_le_bytes(expected.try_into().expect("eight bytes"));
         result.elements += 1;
         // Equal infinities have no difference that could be summed, but they are equal.
-        if actual == expected || (actual.is_nan() && expected.is_nan()) {
+        if Comparison::is_same(actual, expected) {
             result.expected_square_sum += if expected.is_finite() { expected * expected } else { 0.0 };
             continue;
         }

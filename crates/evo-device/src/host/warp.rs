@@ -117,6 +117,8 @@ pub struct Warp {
     pub in_operation: u32,
     /// Wait at a named barrier.
     pub at_named: u32,
+    /// Rounds in which lanes that ask which lanes are active waited for others that gave way.
+    pub patience: u32,
     /// Wait for a phase of a transaction barrier.
     pub at_phase: u32,
     /// Stand for their warp, which waits for the others of its warpgroup.
@@ -140,6 +142,7 @@ impl Warp {
             at_barrier: 0,
             in_operation: 0,
             at_named: 0,
+            patience: 0,
             at_phase: 0,
             at_group: 0,
             lanes: [lane; 32],
@@ -153,7 +156,15 @@ impl Warp {
         let existing = if threads >= 32 { u32::MAX } else { (1 << threads) - 1 };
         (self.existing, self.unstarted) = (existing, existing);
         (self.ready, self.relaxed, self.done, self.at_barrier, self.in_operation) = (0, 0, 0, 0, 0);
-        (self.at_named, self.at_phase, self.at_group) = (0, 0, 0);
+        (self.at_named, self.at_phase, self.at_group, self.patience) = (0, 0, 0, 0);
+    }
+
+    /// Whether lanes that ask which lanes are active need not wait for others. Lanes that only gave way at an access
+    /// come to the same place on a GPU, where a warp stays together; those that spin may wait for the asking ones.
+    pub fn is_settled(&mut self) -> bool {
+        const ROUNDS: u32 = 64;
+        self.patience = if self.relaxed == 0 || self.patience >= ROUNDS { 0 } else { self.patience + 1 };
+        self.patience == 0
     }
 
     /// Whether all lanes of `required` but `arriving` wait at `place`.

@@ -26,8 +26,11 @@ const LONG_MOST: i64 = 1 << 16;
 /// And of the others: enough that two of them can have neighbors on both sides.
 const TILES_BESIDE: i64 = 2;
 
-/// Of so many shapes one leaves a single element of a tile in every size, and one leaves all but one.
-const CORNERS: i64 = 8;
+/// Of so many shapes one leaves a single element of a tile in every size, one leaves all but one, and one leaves none.
+const CORNERS: i64 = 9;
+/// One shape of so many has equal sizes: a kernel may take another path there, and a step of equal sizes is a multiple of
+/// neither or of both.
+const EQUAL: i64 = 9;
 
 /// Shapes of random sizes; each with versions of itself, every one smaller than the last, for where the first has too
 /// many elements. `threads` is how many threads a block has: sizes without a tile are divided by these.
@@ -86,12 +89,8 @@ fn versions(
 ) -> Vec<Shape> {
     let long = below(source, sizes.len() as i64) as usize;
     let flags = source.next_u64();
-    // What is right at each border may be wrong where all of them meet.
-    let corner = match below(source, CORNERS) {
-        0 => Some(1i64),
-        1 => Some(-1),
-        _ => None,
-    };
+    let corner = corner(source);
+    let equal = equal_sizes(sizes, source);
     let is_long = below(source, LONG) == 0;
     let drawn: Vec<(i64, i64)> = (sizes.iter_mut().enumerate())
         .map(|(position, size)| {
@@ -113,8 +112,14 @@ fn versions(
         let mut shape = Shape::new();
         for (position, (size, (tiles, residue))) in sizes.iter().zip(&drawn).enumerate() {
             let mut value = size.value(tiles_of(position, *tiles), *residue);
+            let same = equal.iter().find(|(_, other)| *other == position).map(|(own, _)| *own);
+            let same = same.and_then(|own| shape.get(&sizes[own].name));
+            let same =
+                same.map(|value| value / size.step * size.step).filter(|own| (1..=size.most).contains(own));
+            if let Some(same) = same {
+                value = same;
             // Equal extents hide swapped strides.
-            if shape.values().any(|taken| *taken == value) {
+            } else if shape.values().any(|taken| *taken == value) {
                 value = if value > size.step { value - size.step } else { value + size.step };
             }
             if (1..=size.most).contains(&value) {
@@ -136,6 +141,30 @@ fn versions(
         }
     }
     all
+}
+
+/// What every size leaves of its tile in this shape, if it is the same: what is right at each border may be wrong where all
+/// of them meet.
+fn corner(source: &mut ChaCha8Rng) -> Option<i64> {
+    match below(source, CORNERS) {
+        0 => Some(1),
+        1 => Some(-1),
+        2 => Some(0),
+        _ => None,
+    }
+}
+
+/// Sizes that take the value of an earlier one: none in most shapes, else all that follow the first or one of them.
+fn equal_sizes(sizes: &[DrawnSize], source: &mut ChaCha8Rng) -> Vec<(usize, usize)> {
+    let count = sizes.len();
+    if count < 2 || below(source, EQUAL) != 0 {
+        return Vec::new();
+    }
+    if below(source, 2) == 0 {
+        return (1..count).map(|own| (0, own)).collect();
+    }
+    let own = 1 + below(source, count as i64 - 1) as usize;
+    vec![(below(source, own as i64) as usize, own)]
 }
 
 /// A number of tiles from `TILES` to `most`, of any order of magnitude alike.
@@ -180,7 +209,11 @@ mod tests {
         }
         let tiles: Vec<i64> = values("N").iter().map(|value| value / 256).collect();
         assert!((0..8).all(|count| tiles.contains(&count)), "{tiles:?}");
-        assert!(drawn.iter().flatten().all(|shape| shape["N"] != shape["C"] && shape["N"] <= 2048));
+        assert!(drawn.iter().flatten().all(|shape| shape["N"] <= 2048));
+        let square = drawn.iter().filter(|shapes| shapes[0]["N"] == shapes[0]["C"]).count();
+        assert!((20..70).contains(&square), "{square}");
+        let whole = drawn.iter().filter(|own| own[0]["N"] % 256 == 0 && own[0]["C"] % 64 == 0).count();
+        assert!((20..70).contains(&whole), "{whole}");
     }
 
     #[test]

@@ -90,6 +90,28 @@ struct SizeEvidence<'a> {
     tiles: BTreeMap<String, i64>,
 }
 
+/// A size's value in each problem that has it.
+fn values(kernel: &KernelSpec, name: &str) -> Vec<i64> {
+    kernel.problems.iter().filter_map(|problem| whole(problem.sizes.get(name)?).ok()).collect()
+}
+
+/// Its largest value.
+fn largest(kernel: &KernelSpec, name: &str) -> i64 {
+    values(kernel, name).into_iter().max().unwrap_or(0)
+}
+
+/// Which of two launches' tiles shapes are derived from: the larger one, of which more elements are left over, unless no
+/// problem is larger than it. A launch that only clears a table of one number for each block has a tile of thousands,
+/// and no shape would leave anything over of the tile that matters.
+fn more_telling(one: i64, other: i64, most: i64) -> i64 {
+    match (one < most, other < most) {
+        (true, false) => one,
+        (false, true) => other,
+        (true, true) => one.max(other),
+        (false, false) => one.min(other),
+    }
+}
+
 impl<'a> SizeEvidence<'a> {
     fn of(
         kernel: &'a KernelSpec,
@@ -107,7 +129,14 @@ impl<'a> SizeEvidence<'a> {
         let dims: Vec<&Expr> = maps(kernel).flat_map(|map| &map.dims).collect();
         let scope = tiles::parameters_only(configuration);
         let mut tiles = BTreeMap::new();
-        grids.iter().for_each(|grid| tiles::add_tiles(grid, &scope, &mut tiles));
+        for grid in &grids {
+            let mut own = BTreeMap::new();
+            tiles::add_tiles(grid, &scope, &mut own);
+            for (name, tile) in own {
+                let other = *tiles.entry(name.clone()).or_insert(tile);
+                tiles.insert(name.clone(), more_telling(tile, other, largest(kernel, &name)));
+            }
+        }
         // A grid says what a block takes; the others only speak of sizes that no grid divides.
         let mut further = BTreeMap::new();
         let others = shapes.iter().chain(&scalars).copied().chain(shared);
@@ -200,8 +229,7 @@ impl<'a> SizeEvidence<'a> {
 
     /// The size's value in each problem that has it.
     fn values(&self, name: &str) -> Vec<i64> {
-        let problems = self.kernel.problems.iter();
-        problems.filter_map(|problem| whole(problem.sizes.get(name)?).ok()).collect()
+        values(self.kernel, name)
     }
 
     /// Whether the file's problems differ, and not in this size.
@@ -282,7 +310,14 @@ fn alike(one: &str, other: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::alike;
+    use super::{alike, more_telling};
+
+    #[test]
+    fn a_tile_beyond_all_problems_tells_nothing() {
+        assert_eq!([more_telling(64, 256, 4000), more_telling(256, 64, 4000)], [256, 256]);
+        assert_eq!([more_telling(64, 8192, 4000), more_telling(8192, 64, 4000)], [64, 64]);
+        assert_eq!(more_telling(8192, 4096, 4000), 4096);
+    }
 
     #[test]
     fn names_of_one_kind() {

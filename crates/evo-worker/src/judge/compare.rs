@@ -110,7 +110,7 @@ pub fn on_host(actual: &[f64], expected: &[f64], tolerance: Tolerance) -> Compar
     for (index, (a, e)) in actual.iter().zip(expected).enumerate() {
         let error = a - e;
         let non_finite = !a.is_finite() && e.is_finite();
-        let same = a == e || (a.is_nan() && e.is_nan());
+        let same = Comparison::is_same(*a, *e);
         let inside = same || error.abs() <= tolerance.atol + tolerance.rtol * e.abs();
         result.non_finite += u64::from(non_finite);
         result.special += u64::from(!same && !e.is_finite());

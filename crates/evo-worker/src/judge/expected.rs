@@ -20,6 +20,7 @@ use rayon::prelude::*;
 use super::bounds::{AnswerScale, OutputShape};
 use super::case::Case;
 use super::element;
+use super::infinities;
 use super::inputs::{self, Draw, Family};
 use super::moves;
 use super::npy::{self, task_error};
@@ -169,11 +170,12 @@ pub fn compute(
         match complaint.filter(|_| judged || case.family != Family::Normal) {
             Some(complaint) => why = complaint,
             None => {
-                let output = |answer: ReferenceAnswer| ExpectedOutput {
-                    buffer: answer.buffer,
-                    scale: AnswerScale::of(&answer),
-                    uncertain: answer.uncertain,
-                    values: answer.expected,
+                let output = |mut answer: ReferenceAnswer| {
+                    let dtype = case.plan.buffers[answer.buffer].dtype;
+                    let scale = AnswerScale::of(&answer).rounded_to(dtype, &answer.expected);
+                    infinities::excuse(&case.plan, answer.buffer, case.family, &mut answer.expected);
+                    let ReferenceAnswer { buffer, expected: values, uncertain, .. } = answer;
+                    ExpectedOutput { buffer, scale, uncertain, values }
                 };
                 let outputs = answers.into_iter().map(output).collect();
                 let set = ExpectedSet { magnitude: *magnitude, inputs: hash_inputs(&bytes), outputs };

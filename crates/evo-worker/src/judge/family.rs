@@ -40,11 +40,14 @@ pub enum Family {
     Round,
     /// Floats at one order of magnitude, which each seed draws; integers of every length.
     Spread,
+    /// Every tensor has a family of its own, and one of several is zero: what a product, a mask or a scale hides while
+    /// all tensors are of one kind.
+    Mixed,
 }
 
 impl Family {
     /// Every family, `Normal` first.
-    pub const ALL: [Family; 17] = [
+    pub const ALL: [Family; 18] = [
         Family::Normal,
         Family::Large,
         Family::Small,
@@ -62,6 +65,7 @@ impl Family {
         Family::Lowest,
         Family::Round,
         Family::Spread,
+        Family::Mixed,
     ];
 
     /// The name in space files and messages.
@@ -84,6 +88,7 @@ impl Family {
             Family::Lowest => "lowest",
             Family::Round => "round",
             Family::Spread => "spread",
+            Family::Mixed => "mixed",
         }
     }
 
@@ -112,6 +117,8 @@ impl Family {
             Family::Round => &[1.0, 0.1],
             // Decades on each side of 1: all that f32 has, what leaves room for products, and what f16 has.
             Family::Spread => &[36.0, 18.0, 8.0, 3.0],
+            // Of the tensors that are large.
+            Family::Mixed => &[30.0, 8.0, 2.0],
             _ => &[1.0],
         }
     }
@@ -136,6 +143,7 @@ impl Family {
             Family::Lowest => Some(GateCheck::InputsLowest),
             Family::Round => Some(GateCheck::InputsRound),
             Family::Spread => Some(GateCheck::InputsSpread),
+            Family::Mixed => Some(GateCheck::InputsMixed),
         }
     }
 

@@ -16,6 +16,7 @@ use evo_space::genome::ContentHash;
 use super::case::{self, Case};
 use super::command::{self, CommandRunner};
 use super::expected::{self, ExpectedSet};
+use super::inputs;
 use super::run::PhaseSink;
 use super::state::Judge;
 
@@ -98,8 +99,10 @@ impl Judge {
             Gate::TinyShapes if depth == Depth::Deep => Vec::new(),
             Gate::TinyShapes | Gate::FullShapes => case::cases(&check, &all, depth, explored)?,
             Gate::Repeatability => {
-                let other = |plan: &ProblemPlan| Case { seed_index: 1, ..Case::first(plan) };
-                plans.iter().flat_map(|plan| [Case::first(plan), other(plan)]).collect()
+                let alike = (depth == Depth::Deep).then_some(inputs::REARRANGED);
+                let seeds = [0, 1].into_iter().chain(alike);
+                let of = |plan| seeds.clone().map(move |seed_index| Case { seed_index, ..Case::first(plan) });
+                plans.iter().flat_map(of).collect()
             }
             _ => Vec::new(),
         };

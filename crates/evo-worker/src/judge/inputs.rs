@@ -15,38 +15,15 @@ use rayon::prelude::*;
 
 pub use super::family::Family;
 
+use super::buffer_family;
 use super::distribution::{Distribution, base, integer_range, smallest_normal, unit};
+pub use super::draw::{Draw, varies, varies_in};
+use super::draw::{mixed, stream, stream_seed};
 use super::element;
 use super::npy;
 
 /// Elements per random stream; a multiple of what one task needs to be worth its start.
 const CHUNK: usize = 1 << 15;
-
-/// Which inputs a case has.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Draw {
-    /// The study's secret seed.
-    pub seed: u64,
-    /// Which of the case's seeds.
-    pub index: u32,
-    pub family: Family,
-    /// One of `Family::magnitudes`.
-    pub magnitude: f64,
-}
-
-impl Draw {
-    /// Several families have two kinds, which find different faults; a case's next seed has the other. The study's seed
-    /// decides which one comes first, except where the second kind is for finalists only.
-    pub fn is_second(self) -> bool {
-        if matches!(self.family, Family::Large | Family::Subnormal) {
-            return self.index & 1 == 1;
-        }
-        let mut dice = ChaCha8Rng::seed_from_u64(self.seed);
-        // A stream of its own: others start from the same seed.
-        dice.set_stream(2);
-        (dice.next_u32() ^ self.index) & 1 == 1
-    }
-}
 
 /// A fresh set of contents of the same kind, for calls that no earlier call resembles. `number` counts them.
 pub fn another(draw: Draw, number: u32) -> Draw {
@@ -54,41 +31,32 @@ pub fn another(draw: Draw, number: u32) -> Draw {
     Draw { index: 1_000_000 + number, ..draw }
 }
 
-/// Whether draws change this buffer at all: constants and files are the same in every case.
-pub fn varies(buffer: &BufferPlan) -> bool {
-    matches!(buffer.role, Role::Input | Role::Inout)
-        && matches!(buffer.fill, Fill::Unrestricted | Fill::Normal { .. } | Fill::Uniform { .. })
-}
+/// From this index on a draw has the contents of the one before it, in another order in places.
+pub const REARRANGED: u32 = 1 << 31;
 
-/// Whether a family changes this buffer. A declared range is hard, so only families that stay inside it do.
-pub fn varies_in(buffer: &BufferPlan, family: Family) -> bool {
-    use Family::{
-        Constant, Extremes, Huge, Large, Low, Lowest, Normal, Offset, Ramp, Round, Small, Special, Spikes,
-    };
-    use Family::{Spread, Subnormal, Wide, Zero};
-    if !varies(buffer) {
-        return false;
-    }
-    match (&buffer.fill, buffer.dtype.is_float(), family) {
-        (_, _, Normal | Constant | Ramp) => true,
-        // A range that holds a few round numbers.
-        (Fill::Uniform { low, high, .. }, _, Round) => high - low >= 4.0,
-        (_, _, Round) => true,
-        (Fill::Uniform { .. }, _, Spread) => false,
-        (_, _, Spread) => true,
-        (Fill::Uniform { low, high, .. }, _, Zero) => *low <= 0.0 && *high > 0.0,
-        (Fill::Uniform { .. }, _, Extremes) => true,
-        (Fill::Uniform { .. }, _, _) => false,
-        (_, _, Zero) => true,
-        (_, true, Large | Small | Spikes | Offset | Huge | Subnormal | Special | Low | Lowest) => true,
-        (_, false, Wide | Extremes) => true,
-        _ => false,
-    }
+/// Turns a quarter of a tensor round, somewhere between its first and its last sixteenth. A kernel that knows contents by
+/// a few of their elements, by their ends or by their sum takes them for those of the call before.
+fn rearrange(bytes: &mut [u8], size: usize, seed: u64) {
+    let count = bytes.len() / size;
+    let (border, length) = (count.div_ceil(16), (count / 4).max(2));
+    let Some(places) = count.checked_sub(2 * border + length) else { return };
+    let first = border + seed as usize % (places + 1);
+    let part = &mut bytes[first * size..(first + length) * size];
+    part.reverse();
+    part.chunks_exact_mut(size).for_each(<[u8]>::reverse);
 }
 
 /// The contents of one input buffer, little-endian.
 pub fn generate(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw) -> Result<Vec<u8>, DeviceError> {
     let count = buffer.elements().max(1) as usize;
+    if draw.index >= REARRANGED {
+        let draw = Draw { index: draw.index - REARRANGED, ..draw };
+        let mut bytes = generate(plan, buffer, draw)?;
+        if varies(buffer) {
+            rearrange(&mut bytes, buffer.dtype.bytes() as usize, draw.seed);
+        }
+        return Ok(bytes);
+    }
     match &buffer.fill {
         Fill::Constant { value } => Ok(element::narrow(&vec![*value; count], buffer.dtype)),
         Fill::Npy { path } => npy::read_bytes(path, buffer),
@@ -135,7 +103,7 @@ struct FillRule {
 
 fn random(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw, shape: Distribution) -> Vec<u8> {
     let count = buffer.elements().max(1) as usize;
-    let family = if takes_part(plan, buffer, draw) { draw.family } else { Family::Normal };
+    let (family, magnitude) = buffer_family::of(plan, buffer, draw);
     let seed = stream_seed(plan, buffer, draw);
     // A stream that no chunk uses: chunks are numbered from 0.
     let mut once = stream(&seed, u64::MAX);
@@ -145,7 +113,7 @@ fn random(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw, shape: Distributi
         declared: matches!(buffer.fill, Fill::Uniform { .. }),
         dtype: buffer.dtype,
         family,
-        magnitude: draw.magnitude,
+        magnitude,
         count,
         level,
         descending: once.next_u32() % 2 == 1,
@@ -154,7 +122,7 @@ fn random(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw, shape: Distributi
         rows: once.next_u64(),
         second: draw.is_second(),
         decade: decade(draw),
-        nearly: draw.is_second() && selects(plan, buffer),
+        nearly: draw.is_second() && draw.family == Family::Constant && selects(plan, buffer),
     };
     let size = buffer.dtype.bytes() as usize;
     let mut bytes = vec![0u8; count * size];
@@ -164,8 +132,8 @@ fn random(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw, shape: Distributi
         if family == Family::Wide {
             // Bits, not numbers: fp64 does not hold the low bits of 64-bit integers.
             source.fill_bytes(out);
-            if recipe.dtype.bytes() >= 4 && recipe.second {
-                share_upper_half(out, recipe.dtype.bytes() as usize, recipe.rows);
+            if recipe.dtype.bytes() >= 4 {
+                recipe.share_bits(chunk * CHUNK, out);
             }
             return;
         }
@@ -180,11 +148,6 @@ fn random(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw, shape: Distributi
 
 /// In half of the ramps one element of so many stands elsewhere.
 const EXCHANGED: u64 = 37;
-
-/// A number that looks random for every place.
-fn mixed(index: usize, bits: u64) -> u64 {
-    (index as u64 ^ bits).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32
-}
 
 /// A value of f32 near another, of 8,192 that keys cut to 11 bits of mantissa hardly tell apart.
 fn nearly(value: f64, dice: u32) -> f64 {
@@ -206,28 +169,6 @@ fn vary_nans(elements: &mut [u8], first: usize) {
     for (element, bits) in nans.zip(NANS.into_iter().cycle().skip(first % NANS.len())) {
         element.copy_from_slice(&bits.to_le_bytes());
     }
-}
-
-/// Gives integers one upper half: only the lower one tells them apart, with its own highest bit.
-fn share_upper_half(elements: &mut [u8], size: usize, bits: u64) {
-    let upper = &bits.to_le_bytes()[..size / 2];
-    elements.chunks_exact_mut(size).for_each(|element| element[size / 2..].copy_from_slice(upper));
-}
-
-/// Whether a family changes this buffer in this draw. In the second kind of `Subnormal` one buffer does, and the others
-/// are plain: products of two subnormal numbers are zero, whoever computes them.
-fn takes_part(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw) -> bool {
-    if draw.family != Family::Subnormal || !draw.is_second() {
-        return varies_in(buffer, draw.family);
-    }
-    let all: Vec<&str> = plan
-        .buffers
-        .iter()
-        .filter(|own| varies_in(own, Family::Subnormal))
-        .map(|own| own.name.as_str())
-        .collect();
-    let chosen = mixed(draw.index as usize / 2, draw.seed) as usize % all.len().max(1);
-    all.get(chosen) == Some(&buffer.name.as_str())
 }
 
 /// Whether the answer is a choice among these values (the place of a maximum, an order, a bin), as far as data types
@@ -301,7 +242,9 @@ impl FillRule {
                 let at = start..start + length;
                 at.map(|index| self.round(index, source.next_u32(), shape)).collect()
             }
-            (Family::Wide | Family::Extremes, shape) => self.integers(source, shape, length),
+            (Family::Wide | Family::Extremes | Family::Mixed, shape) => {
+                self.extremes(source, shape, start, length)
+            }
         }
     }
 
@@ -489,13 +432,62 @@ impl FillRule {
         (dice >> 8).is_multiple_of(61).then_some(-0.0)
     }
 
-    /// Integers as bit patterns; `store` takes them from the low bits. Values of 64 bits do not fit fp64,
-    /// so the extremes are what fits, and `wide_bytes` draws the rest.
-    fn integers(&self, source: &mut ChaCha8Rng, shape: Distribution, length: usize) -> Vec<f64> {
+    /// The ends of the range and what lies round zero: one third of the tensor has them in any order, one holds the
+    /// largest only and one the smallest, where sums overflow and neighbors are equal. Values of 64 bits do not fit fp64,
+    /// so these are what fits.
+    fn extremes(
+        &self,
+        source: &mut ChaCha8Rng,
+        shape: Distribution,
+        start: usize,
+        length: usize,
+    ) -> Vec<f64> {
         let (low, high) = if self.declared { shape.ends(self.dtype) } else { integer_range(self.dtype) };
         let near = [low, high, 0.0, 1.0, -1.0, low + 1.0, high - 1.0];
         let inside: Vec<f64> = near.into_iter().filter(|value| (low..=high).contains(value)).collect();
-        (0..length).map(|_| inside[source.next_u32() as usize % inside.len()]).collect()
+        let at = |index: usize| {
+            let drawn = inside[source.next_u32() as usize % inside.len()];
+            match self.third(index) {
+                0 => drawn,
+                1 => high,
+                _ => low,
+            }
+        };
+        (start..start + length).map(at).collect()
+    }
+
+    /// Which third of the tensor's rows an element lies in, counted from one that is drawn; of its elements where there
+    /// are fewer rows. A tensor of few elements is all of one kind.
+    fn third(&self, index: usize) -> usize {
+        let (place, places) = match self.count / self.row {
+            rows if rows >= 3 => (index / self.row, self.count.div_ceil(self.row)),
+            _ => (index, self.count),
+        };
+        let first = (self.rows >> 8) as usize % 3;
+        if places < 3 { first } else { (place * 3 / places + first) % 3 }
+    }
+
+    /// Makes random integers alike in two thirds of a tensor. In one they share the upper half, so that only the lower one
+    /// tells them apart, with its own highest bit; that half is often the largest or the smallest, so that a maximum
+    /// lies there. In the other they share all but ten bits, which fp64 does not tell apart either.
+    fn share_bits(&self, start: usize, elements: &mut [u8]) {
+        let size = self.dtype.bytes() as usize;
+        let bits = 8 * size as u32;
+        let whole = u64::MAX >> (64 - bits);
+        let ends = [self.rows.rotate_left(23), whole >> 1, whole, 0, 1 << (bits - 1)];
+        let upper = ends[(self.rows >> 16) as usize % ends.len()];
+        for (offset, element) in elements.chunks_exact_mut(size).enumerate() {
+            let keeps = match self.third(start + offset) {
+                0 => continue,
+                1 => whole >> (bits / 2),
+                _ => 0x3ff,
+            };
+            let mut word = [0; 8];
+            word[..size].copy_from_slice(element);
+            let shared = if keeps == 0x3ff { self.rows.rotate_left(41) } else { upper };
+            let value = u64::from_le_bytes(word) & keeps | shared & whole & !keeps;
+            element.copy_from_slice(&value.to_le_bytes()[..size]);
+        }
     }
 }
 
@@ -504,25 +496,6 @@ const ROWS_TO_MASK: usize = 8;
 
 fn store(values: &[f64], dtype: DType, out: &mut [u8]) {
     out.copy_from_slice(&element::narrow(values, dtype));
-}
-
-fn stream(seed: &[u8; 32], number: u64) -> ChaCha8Rng {
-    let mut source = ChaCha8Rng::from_seed(*seed);
-    source.set_stream(number);
-    source
-}
-
-fn stream_seed(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw) -> [u8; 32] {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(b"evo input 2");
-    hasher.update(&draw.seed.to_le_bytes());
-    hasher.update(&draw.index.to_le_bytes());
-    for part in [plan.name.as_str(), buffer.name.as_str(), draw.family.as_str()] {
-        // The length keeps names apart that would be equal when joined.
-        hasher.update(&(part.len() as u64).to_le_bytes());
-        hasher.update(part.as_bytes());
-    }
-    *hasher.finalize().as_bytes()
 }
 
 #[cfg(test)]

@@ -81,7 +81,7 @@ fn no_family_leaves_a_declared_range() {
         let fill = Fill::Uniform { low: 0.0, high: 10.0, inclusive: false };
         let drawn = values("i", DType::I32, 5000, fill.clone(), family, 5);
         assert!(drawn.iter().all(|v| (0.0..10.0).contains(v) && v.fract() == 0.0), "{family:?}");
-        if !matches!(family, Family::Constant | Family::Zero) {
+        if !matches!(family, Family::Constant | Family::Zero | Family::Mixed) {
             assert!(drawn.contains(&0.0) && drawn.contains(&9.0), "{family:?}");
         }
         let floats = values("f", DType::F32, 5000, fill.clone(), family, 5);
@@ -109,20 +109,76 @@ fn families_go_to_the_edge_of_the_type_where_nothing_is_declared() {
     let bytes = |family| values("b", DType::U8, 4096, Fill::Unrestricted, family, 3);
     assert!(bytes(Family::Wide).iter().any(|v| *v >= 128.0));
     assert!(bytes(Family::Extremes).contains(&255.0) && !bytes(Family::Extremes).contains(&-1.0));
-    // Bits, because f64 does not hold these numbers.
-    let halves = |seed: u64| {
-        let buffer = buffer("l", DType::I64, 512, Fill::Unrestricted);
-        let draw = Draw { seed, index: 0, family: Family::Wide, magnitude: 1.0 };
-        let bytes = generate(&plan(vec![buffer.clone()]), &buffer, draw).unwrap();
-        let halves = bytes.chunks(8).map(|own| (own[4..].to_vec(), own[3] >> 7)).collect::<BTreeSet<_>>();
-        halves.len()
-    };
-    assert!((1..20).any(|seed| halves(seed) == 2) && (1..20).any(|seed| halves(seed) > 400));
     let negative = values("x", DType::F32, 4096, BELL, Family::Zero, 3);
     let negative = negative.iter().filter(|own| **own == 0.0 && own.is_sign_negative()).count();
     assert!((1000..1800).contains(&negative), "{negative}");
     let longs = values("l", DType::I64, 4096, Fill::Unrestricted, Family::Extremes, 3);
     assert!(longs.contains(&-2f64.powi(63)) && longs.contains(&-1.0));
+}
+
+#[test]
+fn integers_are_random_alike_and_at_the_ends_in_every_draw() {
+    for (seed, shape) in (1..20).flat_map(|seed| [(seed, vec![513]), (seed, vec![9, 57])]) {
+        let buffer = BufferPlan { shape, ..buffer("l", DType::I64, 0, Fill::Unrestricted) };
+        let bits = |family| -> Vec<u64> {
+            let draw = Draw { seed, index: 0, family, magnitude: 1.0 };
+            let bytes = generate(&plan(vec![buffer.clone()]), &buffer, draw).unwrap();
+            bytes.chunks(8).map(|own| u64::from_le_bytes(own.try_into().unwrap())).collect()
+        };
+        let wide = bits(Family::Wide);
+        let kinds = |of: &dyn Fn(u64) -> u64| {
+            let mut kinds: Vec<usize> = wide
+                .chunks(171)
+                .map(|part| part.iter().map(|own| of(*own)).collect::<BTreeSet<_>>().len())
+                .collect();
+            kinds.sort_unstable();
+            kinds
+        };
+        // The upper half with the highest bit of the lower one; all but ten bits.
+        let [near, half, random] = kinds(&|own| own >> 31).try_into().unwrap();
+        assert!(near == 1 && half == 2 && random == 171, "{seed}: {near} {half} {random}");
+        let [near, half, random] = kinds(&|own| own >> 10).try_into().unwrap();
+        assert!(near == 1 && half > 160 && random == 171, "{seed}: {near} {half} {random}");
+        let ends = bits(Family::Extremes);
+        let alike: BTreeSet<u64> = ends
+            .chunks(171)
+            .filter(|part| part.iter().all(|own| *own == part[0]))
+            .map(|part| part[0])
+            .collect();
+        assert_eq!(alike, [i64::MAX as u64, i64::MIN as u64].into(), "{seed}");
+    }
+}
+
+#[test]
+fn one_of_several_inputs_is_zero_and_the_others_take_turns_of_their_own() {
+    let names = ["a", "b", "c"];
+    let buffers = names.map(|name| buffer(name, DType::F32, 512, BELL)).to_vec();
+    let all = plan(buffers.clone());
+    let mut zeros = BTreeMap::new();
+    let mut others = BTreeSet::new();
+    for index in 0..30 {
+        let draw = Draw { seed: 3, index, family: Family::Mixed, magnitude: 30.0 };
+        let kinds = buffers.iter().map(|own| {
+            let values = element::widen(&generate(&all, own, draw).unwrap(), DType::F32);
+            let largest = values.iter().fold(0.0f64, |most, own| most.max(own.abs()));
+            let nonzero = values.iter().filter(|own| **own != 0.0).count();
+            (nonzero <= 1, largest.log10().round() as i64)
+        });
+        let kinds: Vec<(bool, i64)> = kinds.collect();
+        let zero: Vec<usize> = (0..3).filter(|at| kinds[*at].0).collect();
+        assert_eq!(zero.len(), 1, "{index}: {kinds:?}");
+        *zeros.entry(zero[0]).or_insert(0) += 1;
+        others.extend(kinds.iter().filter(|own| !own.0).map(|own| own.1));
+    }
+    assert_eq!(zeros, BTreeMap::from([(0, 10), (1, 10), (2, 10)]));
+    assert!(others.len() >= 4, "{others:?}");
+    // A single input has the other kinds only.
+    let alone = plan(vec![buffers[0].clone()]);
+    for index in 0..10 {
+        let draw = Draw { seed: 3, index, family: Family::Mixed, magnitude: 30.0 };
+        let values = element::widen(&generate(&alone, &buffers[0], draw).unwrap(), DType::F32);
+        assert!(values.iter().filter(|own| **own != 0.0).count() > 100);
+    }
 }
 
 #[test]

@@ -263,6 +263,8 @@ fn run_once(
     let (device, pool) = (judge.device.as_mut(), &mut judge.pool);
     prepared.restore(device, pool)?;
     prepared.poison_outputs(device, outputs)?;
+    // Workspace that begins with a constant: a run that was given up leaves a counter half-way.
+    prepared.poison_scratch(device, outputs)?;
     for (plan, buffer) in prepared.case.plan.buffers.iter().zip(&prepared.buffers) {
         let poisoned = prepared.checks.include(GateCheck::WorkspacePoison);
         if poisoned && plan.role == Role::Scratch && run::starts_as(plan).is_none() {

@@ -74,7 +74,8 @@ pub fn estimate_noise(
         }
     }
     // What a reference in double precision rounds away is nothing to a kernel; `single_precision` shows the rest.
-    if matches!(family, Family::Constant | Family::Ramp) && answers.iter().all(|own| own.single.is_none()) {
+    let alike = matches!(family, Family::Constant | Family::Ramp | Family::Mixed);
+    if alike && answers.iter().all(|own| own.single.is_none()) {
         add_second_differences(plan, bytes, family, answers, naive)?;
     }
     Ok(())

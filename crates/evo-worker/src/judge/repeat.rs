@@ -133,7 +133,14 @@ fn bitwise(
         && depth != Depth::Quick
         && prepared.case.elements() <= OTHER_ELEMENTS
         && prepared.case.plan.buffers.iter().any(inputs::varies);
-    if other_data { after_other_data(judge, prepared, first, phase) } else { Ok(None) }
+    if !other_data {
+        return Ok(None);
+    }
+    let found = after_other_data(judge, prepared, first, phase)?;
+    if found.is_some() || depth != Depth::Deep || !prepared.checks.include(GateCheck::AlikeData) {
+        return Ok(found);
+    }
+    after_data_alike(judge, prepared, phase)
 }
 
 /// Repeats a call as often as time allows, looking at every output: what goes wrong once in hundreds of calls
@@ -196,6 +203,41 @@ fn after_other_data(
         return Ok(Some(wrong::about(verdict, &prepared.case)));
     }
     Ok(None)
+}
+
+/// A call on contents of which most are those of the call before, at the same addresses. If its answer is wrong, and right
+/// after a call on other contents, the kernel goes by a few elements.
+fn after_data_alike(
+    judge: &mut Judge,
+    prepared: &PreparedCase,
+    phase: &mut PhaseSink<'_>,
+) -> Result<Option<Verdict>, DeviceError> {
+    let (own, case) = (RunSetting::plain(Poison::A), prepared.case.clone());
+    prepared.run(judge.device.as_mut(), &mut judge.pool, own, phase)?;
+    let alike = Case { seed_index: case.seed_index + inputs::REARRANGED, ..case.clone() };
+    let alike = judge.prepare_case(prepared.slot, &alike, phase)?;
+    let Some(wrong) = run_and_compare(judge, &alike, phase)? else { return Ok(None) };
+    let other = Case { seed_index: case.seed_index + 1, ..case };
+    let other = judge.prepare_case(prepared.slot, &other, phase)?;
+    other.run(judge.device.as_mut(), &mut judge.pool, own, phase)?;
+    if let Some(wrong) = run_and_compare(judge, &alike, phase)? {
+        return Ok(Some(wrong));
+    }
+    let what =
+        "contents of which a quarter stands in another order than in the call before give a wrong output";
+    let verdict = Verdict::new(VerdictKind::Stateful, what).with_cause("cached_result");
+    Ok(Some(wrong::about(verdict.with("symptom", wrong.label()), &alike.case)))
+}
+
+/// What is wrong with a run of a case.
+fn run_and_compare(
+    judge: &mut Judge,
+    prepared: &PreparedCase,
+    phase: &mut PhaseSink<'_>,
+) -> Result<Option<Verdict>, DeviceError> {
+    prepared.run(judge.device.as_mut(), &mut judge.pool, RunSetting::plain(Poison::A), phase)?;
+    let comparisons = prepared.compare(judge.device.as_mut())?;
+    Ok(prepared.mismatch(&comparisons).map(|mismatch| wrong::mismatch(prepared, &mismatch)))
 }
 
 /// For kernels that may differ (float atomics): every run right, and close to the first one.

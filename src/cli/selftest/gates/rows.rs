@@ -239,6 +239,7 @@ pub const ROWS: &[GateRow] = &[
     row(C::InputsLowest, Line, "bad_lowest", &["wrong_answer"]).handled(Finalist),
     row(C::InputsRound, Line, "bad_round", &["wrong_answer"]),
     row(C::InputsSpread, Derived, "bad_spread", &["wrong_answer"]).handled(Finalist),
+    row(C::InputsMixed, Norm, "bad_mixed", &["wrong_answer"]).handled(Finalist),
     // On a GPU a NaN that loses bits becomes something else, which special inputs show as well.
     row(C::MovedData, Moved, "twenty_bits", &["wrong_answer"]).cuda(Shows(NamesCause)),
     row(C::FurtherShapes, Derived, "middle_residue", &["wrong_answer"])
@@ -266,6 +267,7 @@ pub const ROWS: &[GateRow] = &[
     row(C::Repeats, InPlace, "eighth_call", &["nondeterministic", "stateful"]).handled(Finalist),
     row(C::RareRepeats, Line, "hundredth_call", &["nondeterministic:rare"]).handled(Finalist),
     row(C::OtherData, Wide, "returning", &["stateful:module_state"]),
+    row(C::AlikeData, Wide, "known_by_ends", &["stateful:cached_result"]).handled(Finalist),
     row(C::RepeatSpread, Loose, "wavering", &["nondeterministic:spread"]),
     row(C::Screening, Line, "none", &["too_slow"]).handled(Handling::FastRival),
     row(C::Rotation, Line, "poison_reader", &["timing_escape"]),

@@ -222,7 +222,10 @@ struct evo_zone {
     const char* kernel;
 };
 #ifdef EVO_INSTRUMENTED
-#define EVO_SHARED(number, name, kernel, ...) static __shared__ __VA_ARGS__;
+// A type with a constructor, a defaulted one too, gets a flag that says whether the variable is initialized, which all
+// threads of a block would share. An empty initializer is a constant, and needs no flag. What it says is never seen:
+// shared memory is filled before each block.
+#define EVO_SHARED(number, name, kernel, ...) static __shared__ __VA_ARGS__ = {};
 #else
 #define EVO_SHARED(number, name, kernel, ...)                                                      \
     struct __attribute__((aligned(16))) evo_zoned_##number {                                       \

@@ -17,6 +17,7 @@ use super::image::ModuleImage;
 use super::order::{BlockOrder, LaunchOrder};
 use super::regions::{Region, RegionKind, Regions};
 use super::shadow::{ANYBODY, AccessKind, AccessRecord};
+use super::symbols;
 use super::symbols::Variable;
 use super::unfenced::{Doubts, Publications, SeenPublications, VolatileRead};
 use crate::device::{AccessNote, NoteKind};
@@ -398,7 +399,8 @@ impl AccessChecker {
                 let fixed = shape.statics.locate().unwrap_or((place.shared, 0));
                 let mut add = |name: &str, start: usize, bytes: usize| {
                     let owner = place.runner;
-                    let region = Region::new(RegionKind::Shared, name, start, bytes);
+                    let kind = if name == symbols::GUARD { RegionKind::Guard } else { RegionKind::Shared };
+                    let region = Region::new(kind, name, start, bytes);
                     self.regions.add(Region { owner, ..region });
                 };
                 if dynamic.1 > 0 {
@@ -437,6 +439,9 @@ impl AccessChecker {
         };
         let region = self.regions.get(at);
         let kind = region.kind;
+        if kind == RegionKind::Guard {
+            return None;
+        }
         if access.bytes > region.end() - access.address {
             return Some(self.finding_of(Fault::Outside, place, access, Some(at)));
         }

@@ -19,6 +19,8 @@ pub enum RegionKind {
     Variable,
     /// A block of the device heap.
     Heap,
+    /// What the compiler keeps beside a variable to initialize it once: no source reads or writes it.
+    Guard,
 }
 
 /// A range of memory that kernels may use.
@@ -65,7 +67,8 @@ impl Regions {
 
     /// Removes the shared memory of a processor thread.
     pub fn remove_shared(&mut self, owner: usize) {
-        self.list.retain(|own| own.kind != RegionKind::Shared || own.owner != owner);
+        let shared = |own: &Region| matches!(own.kind, RegionKind::Shared | RegionKind::Guard);
+        self.list.retain(|own| !shared(own) || own.owner != owner);
         self.last = 0;
     }
 

@@ -12,6 +12,9 @@ pub struct Variable {
     pub bytes: usize,
 }
 
+/// The name of a flag by which a compiler initializes a variable once, instead of the variable's own.
+pub const GUARD: &str = "guard variable";
+
 /// The `__shared__` variables, and the `__device__` variables.
 pub fn variables(binary: &[u8]) -> (Vec<Variable>, Vec<Variable>) {
     let Ok(file) = object::File::parse(binary) else { return Default::default() };
@@ -32,6 +35,9 @@ pub fn variables(binary: &[u8]) -> (Vec<Variable>, Vec<Variable>) {
 /// name, and for the second variable of one name a number behind it.
 fn readable(symbol: &str) -> String {
     let Some(mangled) = symbol.strip_prefix("_Z") else { return symbol.to_string() };
+    if mangled.starts_with("GV") {
+        return GUARD.to_string();
+    }
     let (body, _) = match mangled.rsplit_once('_') {
         Some((body, number)) if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) => {
             (body, number)
@@ -66,5 +72,6 @@ mod tests {
         check("_ZZ4gemmPfE4tile_0", "tile");
         check("_ZZ4gemmPfE6tile_0", "tile_0");
         check("_ZStrange", "_ZStrange");
+        check("_ZGVZ4gemmPfE4tile", GUARD);
     }
 }

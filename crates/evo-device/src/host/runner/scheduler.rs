@@ -255,7 +255,7 @@ impl Runner {
     /// The fiber to run next in the current warp: a thread that can go on, else one for a new thread.
     fn next_fiber(&mut self) -> Result<Option<u32>, DeviceError> {
         let warp = &mut self.warps[self.order.warp(self.current)];
-        if warp.ready == 0 && warp.unstarted == 0 {
+        if warp.ready == 0 && warp.unstarted == 0 && warp.is_settled() {
             release_active(warp);
         }
         // Waiting threads before new ones: each that ends sets a fiber free.

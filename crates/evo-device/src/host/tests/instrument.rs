@@ -268,6 +268,10 @@ fn honest_oddities_pass() {
         .add(one(), "", "__shared__ float s[32]; __shared__ volatile int ready; if (t == 0) ready = 0; __syncthreads(); if (t < 32) { s[t] = in[t]; __threadfence_block(); __syncwarp(); if (t == 0) ready = 1; } else { while (!ready) {} __threadfence_block(); out[t] = s[t - 32]; }", "honest")
         // Neighbors in the bytes of one word.
         .add(one(), "", "((unsigned char*)out)[t] = t; ((half*)work)[t] = __float2half(in[t]);", "honest")
+        // Types with constructors, which C++ would initialize.
+        .add(one(), "struct Sum { float value; __device__ Sum() {} };", "__shared__ half a[8][9], h[64]; __shared__ Sum s[64]; a[t / 8][t % 8] = h[t] = __float2half(in[t]); s[t].value = in[t]; __syncthreads(); out[t] = __half2float(a[t % 8][t / 8]) + __half2float(h[63 - t]) + s[t ^ 1].value;", "honest")
+        // Lanes that give way on their way here are active all the same.
+        .add(one(), "", "int bin = (int)in[t] & 3; unsigned active = __activemask(), peers = __match_any_sync(active, bin); if (t % 32 == __ffs(peers) - 1) atomicAdd(&count[bin], __popc(peers)); if (active == 0xffffffffu) out[t] = 1;", "honest")
         // Read first, then lower.
         .add(wide(), "", "int* least = count; if (*least > -t) atomicMin(least, -t);", "UnorderedAtomic")
         .check();
