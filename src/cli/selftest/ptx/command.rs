@@ -44,7 +44,8 @@ pub fn run(
     let entries: Vec<String> = rows.iter().map(|row| row.entry.to_string()).collect();
     let failed = |error: evo_protocol::device::DeviceError| CliError::environment(error.to_string());
     let module = device.load(&image, &entries).map_err(failed)?;
-    let mut probe = Probe { device: device.as_mut(), module, cluster: None, shared_bytes: 0, map: None, is_lost: false };
+    let mut probe =
+        Probe { device: device.as_mut(), module, cluster: None, shared_bytes: 0, map: None, is_lost: false };
     let mut lost_in = None;
     let mut report = SelftestReport::default();
     for row in rows.iter().filter(|row| only.is_none_or(|only| row.entry.contains(only))) {
