@@ -32,14 +32,17 @@ const GRACE_MIN: Duration = Duration::from_millis(500);
 const GRACE_MAX: Duration = Duration::from_secs(5);
 
 /// An evaluation at full depth takes this many times as long as one that passed in the search, and so many seconds
-/// more on each problem: 0.56 to 0.66 s more on seven spaces of an H200 (`evidence/h200/studies`, 2026-11-21), half as long
-/// again on a host (`tests/data/golden`).
+/// more, once and on each problem: 0.7 s more on one problem and 0.8 to 1.1 s more on three on an H200
+/// (`attention_decode`, 2026-11-23), half as long again on a host (`tests/data/golden`).
 const DEEP_FACTOR: f64 = 1.5;
-const DEEP_MORE: f64 = 0.6;
+const DEEP_MORE: f64 = 0.4;
+const DEEP_MORE_EACH: f64 = 0.2;
 
-/// A fresh process of a comparison before any was seen: 0.5 to 0.6 s on the same spaces, of which opening the
-/// device takes most; on a host 0.4 s, nearly all of it timing.
-const PROCESS: Duration = Duration::from_millis(600);
+/// A fresh process of a comparison before any was seen, seconds, once and on each problem: 0.35 s on one problem and
+/// 1.2 to 1.6 s on three whose buffers are large on the same H200, at most 0.8 s on eight small ones; on a host
+/// 0.4 s on one, nearly all of it timing. What is guessed too high here keeps a whole run from being confirmed.
+const PROCESS: f64 = 0.3;
+const PROCESS_EACH: f64 = 0.3;
 
 /// Fresh processes of a comparison that is cut to its least, of a whole one that is decided late, and of a noise
 /// floor.
@@ -107,7 +110,7 @@ impl Costs {
 
     /// An evaluation at full depth; `None` before anything was measured.
     fn deep(&self, problems: usize) -> Option<f64> {
-        let expected = |full: f64| DEEP_FACTOR * full + DEEP_MORE * problems as f64;
+        let expected = |full: f64| DEEP_FACTOR * full + DEEP_MORE + DEEP_MORE_EACH * problems as f64;
         self.deep.value().or_else(|| self.full().map(expected))
     }
 
@@ -121,34 +124,39 @@ impl Costs {
         self.full.value().or(self.first)
     }
 
-    fn processes(&self, count: u32) -> f64 {
-        f64::from(count) * self.process.value().unwrap_or(PROCESS.as_secs_f64())
+    /// So many fresh processes, each on all problems.
+    fn processes(&self, count: u32, problems: usize) -> f64 {
+        let problems = problems as f64;
+        let seen = self.process.value().map(|each| each * problems);
+        f64::from(count) * seen.unwrap_or(PROCESS + PROCESS_EACH * problems)
     }
 
-    fn floor(&self) -> f64 {
-        self.floor.value().unwrap_or_else(|| self.processes(PROCESSES_FLOOR))
+    fn floor(&self, problems: usize) -> f64 {
+        let seen = self.floor.value().map(|each| each * problems as f64);
+        seen.unwrap_or_else(|| self.processes(PROCESSES_FLOOR, problems))
     }
 
-    fn pair(&self) -> f64 {
-        self.pair.value().unwrap_or_else(|| self.processes(PROCESSES_WHOLE))
+    fn pair(&self, problems: usize) -> f64 {
+        let seen = self.pair.value().map(|each| each * problems as f64);
+        seen.unwrap_or_else(|| self.processes(PROCESSES_WHOLE, problems))
     }
 
     /// One finalist whose comparisons are cut to their least, seconds.
     fn finalist_least(&self, problems: usize) -> Option<f64> {
-        Some(self.deep_least(problems)? + problems as f64 * self.processes(PROCESSES_LEAST))
+        Some(self.deep_least(problems)? + self.processes(PROCESSES_LEAST, problems))
     }
 
     /// The baseline with its noise floor and one finalist, seconds.
     fn least(&self, problems: usize) -> Option<f64> {
-        Some(self.deep_least(problems)? + problems as f64 * self.floor() + self.finalist_least(problems)?)
+        Some(self.deep_least(problems)? + self.floor(problems) + self.finalist_least(problems)?)
     }
 
     /// The baseline and all finalists, seconds.
     fn whole(&self, finalists: usize, problems: usize) -> Option<f64> {
         let look = if self.has_sanitizer { self.sanitizer() } else { 0.0 };
         let deep = self.deep(problems)? + look;
-        let each = deep + problems as f64 * self.pair();
-        Some(deep + problems as f64 * self.floor() + finalists as f64 * each)
+        let each = deep + self.pair(problems);
+        Some(deep + self.floor(problems) + finalists as f64 * each)
     }
 }
 
@@ -236,7 +244,7 @@ impl Wall {
 
     /// How long a sanitizer may look: after the baseline one finalist has to fit, after a finalist its comparisons.
     pub(super) fn left_to_sanitizer(&self, is_baseline: bool) -> Option<Duration> {
-        let pairs = self.problems as f64 * self.costs.processes(PROCESSES_LEAST);
+        let pairs = self.costs.processes(PROCESSES_LEAST, self.problems);
         let after =
             if is_baseline { self.costs.finalist_least(self.problems).unwrap_or(pairs) } else { pairs };
         Some(self.left()?.saturating_sub(Duration::from_secs_f64(after)))
@@ -249,7 +257,7 @@ impl Wall {
 
     /// Whether a comparison can be made once more on so many problems.
     pub(super) fn fits_pairs(&self, problems: usize, within: Option<Duration>) -> bool {
-        let least = problems as f64 * self.costs.processes(PROCESSES_LEAST);
+        let least = self.costs.processes(PROCESSES_LEAST, problems);
         within.is_none_or(|within| within.as_secs_f64() >= least)
     }
 
