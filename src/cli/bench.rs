@@ -145,7 +145,7 @@ pub fn own_candidate<'a>(
 pub fn ended(error: BenchError<CliError>) -> CliError {
     match error {
         BenchError::Compile(error) => error,
-        BenchError::Lost(why) => CliError::Device(why.into()),
+        BenchError::Lost(why) => CliError::device(why),
         BenchError::Files(error) => files(&error),
     }
 }
