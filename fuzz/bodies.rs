@@ -3,6 +3,7 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use evo::inspect::profile::{MetricUnit, RawPage, named_failure};
@@ -14,6 +15,7 @@ use evo::journal::record::JournalRecord;
 use evo::journal::replay::History;
 use evo::journal::{leaderboard_file, line};
 use evo::kernel::load::candidate;
+use evo::kernel::spec::SpaceFile;
 use evo::kernel::{catalog, signature};
 use evo::replay::Recording;
 use evo::report::text;
@@ -66,7 +68,9 @@ pub fn expression(bytes: &[u8]) {
 /// is shown on a screen; a source is read whatever it holds.
 pub fn candidate(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    let file = catalog::open("gemm").expect("it ships with evo");
+    // Opened once: it takes a hundred times as long as a case.
+    static SPACE: OnceLock<SpaceFile> = OnceLock::new();
+    let file = SPACE.get_or_init(|| catalog::open("gemm").expect("it ships with evo"));
     let kernel = file.kernel.as_ref().expect("it has a kernel");
     let on_a_screen = |shown: String| {
         assert!(!shown.is_empty() && shown.len() < 200_000, "{} bytes", shown.len());
@@ -77,7 +81,7 @@ pub fn candidate(bytes: &[u8]) {
         Ok(configuration) => assert!(file.space.genome(&configuration).is_some(), "{configuration}"),
         Err(error) => on_a_screen(error.to_string()),
     }
-    match candidate::launch_geometry("l.json", text, &file, kernel) {
+    match candidate::launch_geometry("l.json", text, file, kernel) {
         Ok(found) => {
             let known = |entry: &str| kernel.launches.iter().any(|launch| launch.entry == entry);
             assert!(found.iter().all(|own| known(&own.entry)));
