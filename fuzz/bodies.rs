@@ -10,6 +10,7 @@ use evo::inspect::profile::{MetricUnit, RawPage, named_failure};
 use evo::inspect::sanitize::{
     SanitizerCheck, SanitizerEvidence, SanitizerFinding, SanitizerState, read_log, read_records,
 };
+use evo::journal::baseline::GateBaseline;
 use evo::journal::reader;
 use evo::journal::record::JournalRecord;
 use evo::journal::replay::History;
@@ -138,6 +139,26 @@ pub fn leaderboard(bytes: &[u8]) {
     match leaderboard_file::parse(bytes) {
         Ok(board) => assert!(text::board(&board, 100).len() < 100 * (bytes.len() + 1000)),
         Err(reason) => assert!(!reason.is_empty()),
+    }
+}
+
+/// The baseline of a gate: its times are possible and it means the same when written again, or it is refused with a
+/// reason on a screen.
+pub fn baseline(bytes: &[u8]) {
+    match GateBaseline::parse(bytes, "baseline.json") {
+        Ok(own) => {
+            for times in own.problems.values() {
+                assert!(times.ci_low_ns > 0.0 && times.p90_ns.is_finite(), "{times:?}");
+                assert!((times.ci_low_ns..=times.ci_high_ns).contains(&times.p50_ns), "{times:?}");
+            }
+            let again = own.text().expect("what was read can be written");
+            let again = GateBaseline::parse(again.as_bytes(), "again").expect("what was written can be read");
+            assert_eq!(again, own);
+        }
+        Err(error) => {
+            let shown = error.to_string();
+            assert!(!shown.is_empty() && shown.len() < 200_000, "{} bytes", shown.len());
+        }
     }
 }
 
