@@ -31,18 +31,28 @@ const GRACE: f64 = 0.05;
 const GRACE_MIN: Duration = Duration::from_millis(500);
 const GRACE_MAX: Duration = Duration::from_secs(5);
 
-/// An evaluation at full depth takes this many times as long as one that passed in the search, and so many seconds
-/// more, once and on each problem: 0.7 s more on one problem and 0.8 to 1.1 s more on three on an H200
-/// (`attention_decode`, 2026-11-23), half as long again on a host (`tests/data/golden`).
+/// An evaluation at full depth takes this many times as long as one that passed in the search, and some seconds more.
 const DEEP_FACTOR: f64 = 1.5;
-const DEEP_MORE: f64 = 0.4;
-const DEEP_MORE_EACH: f64 = 0.2;
 
-/// A fresh process of a comparison before any was seen, seconds, once and on each problem: 0.35 s on one problem and
-/// 1.2 to 1.6 s on three whose buffers are large on the same H200, at most 0.8 s on eight small ones; on a host
-/// 0.4 s on one, nearly all of it timing. What is guessed too high here keeps a whole run from being confirmed.
-const PROCESS: f64 = 0.3;
-const PROCESS_EACH: f64 = 0.3;
+/// What steps are expected to take before one was seen, seconds. What is guessed too high keeps a run from being
+/// confirmed that could be, and what is guessed too low gives the search time that the confirmation then lacks.
+#[derive(Debug)]
+struct Guess {
+    /// What full depth takes more, once and on each problem.
+    deep: f64,
+    deep_each: f64,
+    /// A fresh process of a comparison, once and on each problem.
+    process: f64,
+    process_each: f64,
+}
+
+/// On an H200 (`attention_decode`, 2026-11-23) full depth took 0.7 s more on one problem and 0.8 to 1.1 s more on three, a
+/// fresh process 0.35 s on one and 1.2 to 1.6 s on three whose buffers are large, and at most 0.8 s on eight small ones.
+const ON_GPU: Guess = Guess { deep: 0.4, deep_each: 0.2, process: 0.3, process_each: 0.3 };
+
+/// On a host full depth took half as long again (`tests/data/golden`), and a process 0.4 s a problem, nearly all of it
+/// timing; machines with other work take longer.
+const ON_HOST: Guess = Guess { deep: 0.0, deep_each: 0.6, process: 0.0, process_each: 0.6 };
 
 /// Fresh processes of a comparison that is cut to its least, of a whole one that is decided late, and of a noise
 /// floor.
@@ -60,6 +70,8 @@ pub(super) struct Costs {
     full: Mean,
     first: Option<f64>,
     deep: Mean,
+    /// Whether what was not seen yet is guessed as on a host.
+    pub is_host: bool,
     /// Whether finalists are looked at by a sanitizer, whether that is demanded, and how long it takes.
     pub has_sanitizer: bool,
     pub demands_sanitizer: bool,
@@ -110,7 +122,8 @@ impl Costs {
 
     /// An evaluation at full depth; `None` before anything was measured.
     fn deep(&self, problems: usize) -> Option<f64> {
-        let expected = |full: f64| DEEP_FACTOR * full + DEEP_MORE + DEEP_MORE_EACH * problems as f64;
+        let Guess { deep, deep_each, .. } = self.guess();
+        let expected = |full: f64| DEEP_FACTOR * full + deep + deep_each * problems as f64;
         self.deep.value().or_else(|| self.full().map(expected))
     }
 
@@ -120,15 +133,19 @@ impl Costs {
         Some(self.deep(problems)? + look)
     }
 
+    fn guess(&self) -> &'static Guess {
+        if self.is_host { &ON_HOST } else { &ON_GPU }
+    }
+
     fn full(&self) -> Option<f64> {
         self.full.value().or(self.first)
     }
 
     /// So many fresh processes, each on all problems.
     fn processes(&self, count: u32, problems: usize) -> f64 {
-        let problems = problems as f64;
+        let (problems, guess) = (problems as f64, self.guess());
         let seen = self.process.value().map(|each| each * problems);
-        f64::from(count) * seen.unwrap_or(PROCESS + PROCESS_EACH * problems)
+        f64::from(count) * seen.unwrap_or(guess.process + guess.process_each * problems)
     }
 
     fn floor(&self, problems: usize) -> f64 {
