@@ -60,6 +60,7 @@ mod kernel_errors;
 mod lane;
 mod limits;
 mod malformed;
+mod opened_files;
 mod outlive;
 mod planted;
 mod prior;
