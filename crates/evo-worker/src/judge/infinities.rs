@@ -98,4 +98,23 @@ mod tests {
         assert!(of(&[4, 9], Family::Special));
         assert!(!of(&[4], Family::Special) && !of(&[4, 9], Family::Huge));
     }
+
+    #[test]
+    fn mixtures_of_elements_are_told_from_functions_of_one_and_from_copies() {
+        let buffers =
+            vec![buffer("x", DType::F32, &[64], Role::Input), buffer("y", DType::F32, &[64], Role::Output)];
+        let own = plan("p", &[], buffers);
+        let values: Vec<f64> =
+            (0..64).map(|index| if index == 9 { f64::INFINITY } else { 0.5 + f64::from(index) }).collect();
+        let bytes = vec![element::narrow(&values, DType::F32), vec![0; 256]];
+        let mixes = |kernel: fn(&[f64]) -> Vec<f64>| {
+            let mut naive = |bytes: &[Vec<u8>]| Ok(vec![(1, kernel(&element::widen(&bytes[0], DType::F32)))]);
+            let answer =
+                ReferenceAnswer { buffer: 1, expected: kernel(&values), ..ReferenceAnswer::default() };
+            !mixing(&own, &bytes, &[answer], &mut naive).unwrap().is_empty()
+        };
+        assert!(mixes(|x| (0..64).map(|index| x[index] + 2.0 * x[63 - index]).collect()));
+        assert!(!mixes(|x| x.iter().map(|value| value * 3.0 + 1.0).collect()));
+        assert!(!mixes(|x| x.iter().rev().copied().collect()));
+    }
 }

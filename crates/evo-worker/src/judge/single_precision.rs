@@ -195,4 +195,37 @@ mod tests {
         (own.expected[3], single[3]) = (1e6, 1e6 * (1.0 + 1e-7));
         assert!(uncertain(&own, element::precision(DType::F32).unwrap().unit).is_empty());
     }
+
+    /// A sum in both precisions.
+    struct Sum;
+
+    impl NaiveReference for Sum {
+        fn answers(&mut self, inputs: &[Vec<u8>]) -> Result<NaiveAnswers, DeviceError> {
+            Ok(vec![(1, vec![element::widen(&inputs[0], DType::F32).iter().sum()])])
+        }
+
+        fn single(&mut self, inputs: &[Vec<u8>]) -> Result<Option<NaiveAnswers>, DeviceError> {
+            let values = element::widen(&inputs[0], DType::F32);
+            let sum = values.iter().fold(0.0f32, |sum, value| sum + *value as f32);
+            Ok(Some(vec![(1, vec![f64::from(sum)])]))
+        }
+    }
+
+    #[test]
+    fn one_sum_that_is_right_by_luck_does_not_show_what_single_precision_costs() {
+        use crate::judge::reference::testing::{buffer, plan};
+        use evo_protocol::plan::Role;
+        let buffers =
+            vec![buffer("x", DType::F32, &[257], Role::Input), buffer("y", DType::F32, &[1], Role::Output)];
+        let own = plan("p", &[], buffers);
+        let values: Vec<f64> = (0..257).map(|index| (f64::from(index) * 0.7).sin()).collect();
+        let bytes = vec![element::narrow(&values, DType::F32), vec![0; 4]];
+        let expected: Vec<f64> = Sum.answers(&bytes).unwrap().remove(0).1;
+        let lucky =
+            ReferenceAnswer { buffer: 1, single: Some(expected.clone()), expected, ..Default::default() };
+        let mut answers = [lucky];
+        try_luck(&own, &bytes, &mut answers, &mut Sum).unwrap();
+        let error = (answers[0].single.as_ref().unwrap()[0] - answers[0].expected[0]).abs();
+        assert!((1e-8..1e-4).contains(&error), "{error}");
+    }
 }
