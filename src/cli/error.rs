@@ -3,6 +3,7 @@
 
 use std::error::Error;
 use std::fmt::{self, Display, Formatter};
+use std::path::Path;
 
 use evo_protocol::envelope::{EnvelopeError, ErrorCode, ErrorPlace};
 
@@ -90,6 +91,11 @@ impl CliError {
     /// Wrong usage or a bad input file, in words.
     pub fn usage(text: impl Into<Explanation>) -> CliError {
         CliError::Usage(text.into())
+    }
+
+    /// A file or folder that cannot be used, in words, with its place.
+    pub fn bad_file(text: impl Into<Explanation>, path: &Path) -> CliError {
+        CliError::usage(text).with_code(ErrorCode::BadFile).at(ErrorPlace::file(path))
     }
 
     /// Something missing or in the way, in words.
