@@ -62,9 +62,7 @@ fn against_default(bench: &mut Bench<'_>) -> Result<Compared, CliError> {
     };
     let judged = begun.judged(bench.lane.evaluate(&baseline, &Default::default()));
     if judged.lost {
-        return Err(CliError::Device(
-            "the device was lost while the default configuration was judged".into(),
-        ));
+        return Err(CliError::device("the device was lost while the default configuration was judged"));
     }
     if !judged.evaluation.may_rank() {
         let label = judged.evaluation.verdict.label();

@@ -103,7 +103,7 @@ pub fn judge(
     let single = begun.judged(opened.lane.evaluate(&job, &Standing::default()));
     let verdict = &single.evaluation.verdict;
     if single.lost {
-        return Err(CliError::Device(verdict.message.as_str().into()));
+        return Err(CliError::device(verdict.message.as_str()));
     }
     if verdict.is_trouble() {
         return Err(session::trouble("the candidate could not be judged", verdict));

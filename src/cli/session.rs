@@ -166,7 +166,7 @@ pub fn recipe<'a>(
         match setup.compile(source)? {
             Ok(binary) => Ok((binary, entries)),
             Err(verdict) if verdict.kind == VerdictKind::Interrupted => {
-                Err(CliError::Limit(verdict.message.as_str().into()))
+                Err(CliError::limit(verdict.message.as_str()))
             }
             Err(verdict) if verdict.is_trouble() => {
                 Err(trouble(&format!("the reference kernel of `{}` was not compiled", kernel.name), &verdict))

@@ -50,7 +50,7 @@ impl From<ToolFailure> for CliError {
             // A failure is never `ok`.
             ToolState::Broken | ToolState::Ok => ErrorCode::ToolBroken,
         };
-        let error = CliError::Tool(failure.message.into()).with_code(code);
+        let error = CliError::tool(failure.message).with_code(code);
         match failure.hint {
             Some(hint) => error.with_hint(hint),
             None => error,
@@ -81,7 +81,7 @@ impl From<ProbeError> for CliError {
         if error.is_misnamed {
             return CliError::bad_input(&error, Some(error.hint.clone()));
         }
-        CliError::Environment(Explanation::of(&error, Some(error.hint.clone())))
+        CliError::environment(Explanation::of(&error, Some(error.hint.clone())))
             .with_code(ErrorCode::NoDevice)
     }
 }
@@ -92,25 +92,25 @@ impl From<CompileSetupError> for CliError {
         match error {
             // A full disk is nothing that the caller got wrong, so it does not share the code of wrong usage.
             CompileSetupError::Cache { path, source } if is_full(&source) => {
-                CliError::Harness(explanation).at(ErrorPlace::file(&path))
+                CliError::harness(explanation).at(ErrorPlace::file(&path))
             }
-            CompileSetupError::Exhausted { .. } => CliError::Harness(explanation),
+            CompileSetupError::Exhausted { .. } => CliError::harness(explanation),
             CompileSetupError::Cache { path, .. } => {
-                CliError::Environment(explanation).with_code(ErrorCode::BadFile).at(ErrorPlace::file(&path))
+                CliError::environment(explanation).with_code(ErrorCode::BadFile).at(ErrorPlace::file(&path))
             }
             CompileSetupError::CacheLimit { .. } => {
-                CliError::Environment(explanation).with_code(ErrorCode::Usage)
+                CliError::environment(explanation).with_code(ErrorCode::Usage)
             }
             CompileSetupError::UnknownArch { .. } | CompileSetupError::Support { .. } => {
-                CliError::Environment(explanation).with_code(ErrorCode::ToolIncompatible)
+                CliError::environment(explanation).with_code(ErrorCode::ToolIncompatible)
             }
             CompileSetupError::NoNvrtc { .. } | CompileSetupError::NoHostCompiler { .. } => {
-                CliError::Environment(explanation)
+                CliError::environment(explanation)
             }
             CompileSetupError::Unusable { .. }
             | CompileSetupError::Worker { .. }
             | CompileSetupError::Refused { .. } => {
-                CliError::Environment(explanation).with_code(ErrorCode::ToolBroken)
+                CliError::environment(explanation).with_code(ErrorCode::ToolBroken)
             }
         }
     }
@@ -121,15 +121,15 @@ impl From<JournalError> for CliError {
     fn from(error: JournalError) -> CliError {
         let explanation = Explanation::of(&error, error.hint());
         match error {
-            JournalError::DiskFull { path } => CliError::Harness(explanation).at(ErrorPlace::file(&path)),
+            JournalError::DiskFull { path } => CliError::harness(explanation).at(ErrorPlace::file(&path)),
             JournalError::Io { path, .. } | JournalError::NotAFile { path, .. } => {
-                CliError::Environment(explanation).with_code(ErrorCode::BadFile).at(ErrorPlace::file(&path))
+                CliError::environment(explanation).with_code(ErrorCode::BadFile).at(ErrorPlace::file(&path))
             }
-            JournalError::Locked { .. } => CliError::Usage(explanation).with_code(ErrorCode::ToolBusy),
+            JournalError::Locked { .. } => CliError::usage(explanation).with_code(ErrorCode::ToolBusy),
             JournalError::Foreign { path, .. }
             | JournalError::Newer { path, .. }
             | JournalError::NoHeader { path } => {
-                CliError::Usage(explanation).with_code(ErrorCode::BadFile).at(ErrorPlace::file(&path))
+                CliError::usage(explanation).with_code(ErrorCode::BadFile).at(ErrorPlace::file(&path))
             }
         }
     }
@@ -141,9 +141,9 @@ impl From<ProfileFileError> for CliError {
         let (ProfileFileError::Unwritable { path, .. } | ProfileFileError::Foreign { path }) = &error;
         match &error {
             ProfileFileError::Unwritable { source, .. } if is_full(source) => {
-                CliError::Harness(explanation).at(ErrorPlace::file(path))
+                CliError::harness(explanation).at(ErrorPlace::file(path))
             }
-            _ => CliError::Environment(explanation).with_code(ErrorCode::BadFile).at(ErrorPlace::file(path)),
+            _ => CliError::environment(explanation).with_code(ErrorCode::BadFile).at(ErrorPlace::file(path)),
         }
     }
 }
@@ -154,12 +154,12 @@ impl From<StudyError> for CliError {
         match error {
             StudyError::Journal(error) => error.into(),
             StudyError::Unwritable { path, source } if is_full(&source) => {
-                CliError::Harness(explanation).at(ErrorPlace::file(&path))
+                CliError::harness(explanation).at(ErrorPlace::file(&path))
             }
             StudyError::Unwritable { path, .. } => {
-                CliError::Environment(explanation).with_code(ErrorCode::BadFile).at(ErrorPlace::file(&path))
+                CliError::environment(explanation).with_code(ErrorCode::BadFile).at(ErrorPlace::file(&path))
             }
-            StudyError::Taken { .. } | StudyError::Name { .. } => CliError::Usage(explanation),
+            StudyError::Taken { .. } | StudyError::Name { .. } => CliError::usage(explanation),
         }
     }
 }
@@ -167,19 +167,19 @@ impl From<StudyError> for CliError {
 /// What stops a run is never the user's usage: that was checked before.
 impl From<EngineError> for CliError {
     fn from(error: EngineError) -> CliError {
-        CliError::Harness(Explanation::of(&error, error.hint()))
+        CliError::harness(Explanation::of(&error, error.hint()))
     }
 }
 
 impl From<serde_json::Error> for CliError {
     fn from(error: serde_json::Error) -> CliError {
-        CliError::Harness(Explanation::of(&error, None))
+        CliError::harness(Explanation::of(&error, None))
     }
 }
 
 impl From<io::Error> for CliError {
     fn from(error: io::Error) -> CliError {
-        CliError::Harness(Explanation::of(&error, None))
+        CliError::harness(Explanation::of(&error, None))
     }
 }
 

@@ -25,25 +25,12 @@ extern "C" __global__ void scale(const float* x, float* y, int n) {
 }
 "#;
 
-const HEAD: &str = r#"
-[parameters]
-BLOCK = { values = [32, 64], default = 64 }
-[kernel]
-name = "scale"
-source = "scale.cu"
-[[launches]]
-entry = "scale"
-grid = "ceil_div(N, BLOCK)"
-block = "BLOCK"
-[[problems]]
-name = "p"
-sizes = { N = 500 }
-[check]
-seeds = 1
-repeats = 2
-tiny = [{ N = 1 }, { N = 33 }]
-reference = { source = "naive.cu", entry = "naive", grid = 1, block = 1 }
-"#;
+const HEAD: &str = concat!(
+    "[parameters]\nBLOCK = { values = [32, 64], default = 64 }\n",
+    scale_kernel!("BLOCK"),
+    scale_problem!("p", "500"),
+    scale_check!()
+);
 
 /// A folder with `scale.toml`, whose default is right, and `wrong.toml`, whose default is not.
 pub fn stage() -> TempDir {

@@ -2,14 +2,12 @@
 //! does not depend on how quiet the machine is.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use evo::journal::iterations::{self, Iteration};
 use evo::journal::numbered::NumberedLines;
 use evo::journal::own_folder::OwnFolder;
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::support::scale::{SOURCE, stage};
@@ -163,19 +161,8 @@ fn an_end_from_outside_leaves_an_answer_and_finished_lines() {
     let error = &total["error"];
     assert!(error["message"].as_str().unwrap().contains("limit of 3 s"), "{error}");
     assert!(error["hint"].as_str().unwrap().contains("--limit-total"), "{error}");
-    let mut child = evo(root, "FAULT=2").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // It holds the lock once it is at work.
-    let lock = records(root).join("iterations.lock");
-    let file = fs::File::open(&lock).unwrap();
-    while file.try_lock().is_ok() {
-        file.unlock().unwrap();
-        assert_eq!(child.try_wait().unwrap(), None);
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    let mut text = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut text).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(5), "{text}");
+    let child = evo(root, "FAULT=2").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let text = answer::interrupted_at_work(child, &records(root).join("iterations.lock"));
     assert_eq!(object("Ctrl-C", text.as_bytes())["status"], "interrupted");
     // The call that its limit cut off has left what it knew, the one that a signal ended has not.
     let history = history(root);

@@ -22,30 +22,21 @@ extern "C" __global__ void scale(const float* x, float* y, int n) {
 }
 "#;
 
-const HEAD: &str = r#"
+const HEAD: &str = concat!(
+    r#"
 [parameters]
 WORK = { values = [1, 80, 500], default = 80 }
 BLOCK = { values = [32, 64], default = 64 }
 FACTOR = { values = [1, 2], default = 2 }
-[kernel]
-name = "scale"
-template = "scale.cu.j2"
-[[launches]]
-entry = "scale"
-grid = "ceil_div(N, BLOCK)"
-block = "BLOCK"
-[[problems]]
-name = "p"
-sizes = { N = 2000 }
-[check]
-seeds = 1
-repeats = 2
-tiny = [{ N = 1 }, { N = 33 }]
-reference = { source = "naive.cu", entry = "naive", grid = 1, block = 1 }
-"#;
+"#,
+    scale_kernel!("BLOCK"),
+    scale_problem!("p", "2000"),
+    scale_check!()
+);
 
 fn stage() -> TempDir {
-    stage_with("scale.cu.j2", TEMPLATE, HEAD)
+    let head = HEAD.replace("source = \"scale.cu\"", "template = \"scale.cu.j2\"");
+    stage_with("scale.cu.j2", TEMPLATE, &head)
 }
 
 #[track_caller]

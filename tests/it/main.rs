@@ -21,6 +21,39 @@ value = "N"
     };
 }
 
+/// A kernel `scale` in `scale.cu` and its launch, with blocks of a size, in a space file.
+macro_rules! scale_kernel {
+    ($block:literal) => {
+        concat!(
+            "[kernel]\nname = \"scale\"\nsource = \"scale.cu\"\n",
+            "[[launches]]\nentry = \"scale\"\ngrid = \"ceil_div(N, ",
+            $block,
+            ")\"\nblock = \"",
+            $block,
+            "\"\n"
+        )
+    };
+}
+
+/// A problem of such a kernel.
+macro_rules! scale_problem {
+    ($name:literal, $n:literal) => {
+        concat!("[[problems]]\nname = \"", $name, "\"\nsizes = { N = ", $n, " }\n")
+    };
+}
+
+/// How such a kernel is checked, briefly: against one thread that does the same.
+macro_rules! scale_check {
+    () => {
+        r#"[check]
+seeds = 1
+repeats = 2
+tiny = [{ N = 1 }, { N = 33 }]
+reference = { source = "naive.cu", entry = "naive", grid = 1, block = 1 }
+"#
+    };
+}
+
 mod accuracy;
 mod agent_loop;
 mod alarms;
@@ -60,6 +93,7 @@ mod kernel_errors;
 mod lane;
 mod limits;
 mod malformed;
+mod opened_files;
 mod outlive;
 mod planted;
 mod prior;

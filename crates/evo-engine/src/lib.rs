@@ -43,6 +43,8 @@ mod fake;
 #[cfg(test)]
 mod fake_sanitizer;
 #[cfg(test)]
+mod fake_study;
+#[cfg(test)]
 #[cfg(debug_assertions)]
 mod fault_tests;
 #[cfg(test)]

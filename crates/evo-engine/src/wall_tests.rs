@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use evo_protocol::verdict::VerdictKind;
 
-use super::fake::{FakeJob, PlayedTime, Script, TestStudy, lane_result};
+use super::fake::{FakeJob, PlayedTime, Script, lane_result};
+use super::fake_study::TestStudy;
 use super::wall::Wall;
 use evo_journal::budget::StopReason;
 use evo_journal::clock::CommandClock;
@@ -201,6 +202,16 @@ fn reserves_follow_what_was_seen() {
     // A quarter, or what three finalists need: 4 × 0.9 s, a floor of 1.2 s, three comparisons of 1.8 s.
     check(20, 3, Some(0.2), 5.0);
     check(600, 3, Some(0.2), 10.2);
+}
+
+#[test]
+fn many_small_problems_do_not_keep_a_run_from_being_confirmed() {
+    // Eight problems of microseconds, 0.7 s an evaluation, 55 s: the least is expected to fit into half of that, because
+    // a fresh process opens once for all problems.
+    let mut wall = Wall::new(CommandClock::scripted(&Arc::default()), Some(Duration::from_secs(55)), 3, 8);
+    [5.0, 0.7, 0.7].into_iter().for_each(|seconds| wall.costs.note_full(seconds));
+    let reserve = wall.reserve().as_secs_f64();
+    assert!((18.0..27.5).contains(&reserve), "{reserve}");
 }
 
 #[test]
