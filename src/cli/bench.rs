@@ -15,7 +15,7 @@ use super::device_lane;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::session::{self, DeviceSetup};
-use super::{described, environment, output, peers, seed, trial};
+use super::{described, environment, evaluate_rule, output, peers, seed, trial};
 use crate::bench::{
     self, BenchError, BenchFolder, BenchOrder, BenchOutcome, BenchRow, Implementation, OwnCandidate,
     PeerSeat, RowStatus,
@@ -59,6 +59,8 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
     });
     let own = own(&plan, &setup, &mut lane, seed)?;
     let asked = AskedBench { arguments, plan: &plan, setup: &setup, seed, repro };
+    // From here on others wait: two at once would disturb each other's times.
+    let _turn = evaluate_rule::take_turn(&arguments.out, &setup.choice)?;
     let made = asked.folder(&mut lane);
     let mut folder = made.map_err(|error| JournalError::io("make", &arguments.out.join("bench"), error))?;
     let path = folder.path().display().to_string();

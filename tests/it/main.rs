@@ -120,4 +120,5 @@ mod tensor_maps;
 mod tidy;
 mod toolchain;
 mod tools;
+mod turns;
 mod worker;

@@ -19,6 +19,7 @@ pub mod leaderboard;
 pub mod measurement;
 pub mod plan;
 pub mod request_schemas;
+pub mod result_schemas;
 mod sane;
 pub mod sanitizer;
 pub mod schema;
