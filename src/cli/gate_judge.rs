@@ -93,7 +93,12 @@ pub fn judge(
     let begun =
         single::job(&opened.recipe, own.genome.clone(), own.configuration.clone(), true, |prepared| {
             let answer = trial::compile(&asked.setup, prepared)?;
-            toolchain = answer.as_ref().ok().map(|binary| binary.toolchain.clone()).or(toolchain.take());
+            toolchain = answer
+                .as_ref()
+                .ok()
+                .and_then(|own| own.first())
+                .map(|binary| binary.toolchain.clone())
+                .or(toolchain.take());
             Ok::<_, CliError>(answer)
         })?;
     let (begun, job) = match begun {

@@ -78,6 +78,7 @@ mod space;
 mod space_command;
 mod space_lists;
 mod space_properties;
+mod specialize;
 mod structure;
 mod support;
 mod survivors;

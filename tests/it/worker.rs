@@ -13,7 +13,7 @@ use evo_protocol::evaluation::RecoveryLevel;
 use evo_protocol::measurement::RankingMode;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Gate, GateState};
-use evo_protocol::worker::{BinaryRef, Candidate, CheckPlan, ReferencePlan, SpecialValues};
+use evo_protocol::worker::{BinaryRef, Candidate, CandidateBuild, CheckPlan, ReferencePlan, SpecialValues};
 use evo_space::genome::ContentHash;
 
 /// A lane of scripted workers and the folder in which they leave traces.
@@ -105,13 +105,10 @@ fn job(label: &str) -> Job {
         number: 1,
         candidate: Candidate {
             label: label.into(),
-            variant_hash: hash,
-            binary,
-            entries: vec!["kernel".into()],
+            builds: vec![CandidateBuild::for_all(hash, binary, vec!["kernel".into()])],
             reference: None,
             reference_single: None,
             check,
-            instrumented: None,
         },
         tiny: vec![plan("tiny:1", 1.0)],
         several: Vec::new(),
@@ -314,7 +311,7 @@ fn a_missing_binary_is_sent_along() {
     let mut needy = job("NEED");
     let path = stage.folder.path().join("binary");
     std::fs::write(&path, b"foobar").unwrap();
-    needy.candidate.binary.path = Some(path);
+    needy.candidate.builds[0].binary.path = Some(path);
     assert!(lane.evaluate(&needy, &Standing::default()).verdict.is_pass());
     assert_eq!(std::fs::read_to_string(stage.folder.path().join("provided")).unwrap(), "Zm9vYmFy");
 }

@@ -40,6 +40,8 @@ pub struct KernelSpec {
     pub source: KernelText,
     /// Further compiler options.
     pub options: Vec<OptionSpec>,
+    /// Sizes and flags that are compile-time constants: one binary for each set of their values.
+    pub specialize: Vec<String>,
     /// Its blocks stay on the device and take work by turns, so few of them are meant.
     pub is_persistent: bool,
     /// What entry points take, in order.

@@ -23,6 +23,7 @@ mod sane;
 pub mod sanitizer;
 pub mod schema;
 mod schema_forms;
+pub mod specialization;
 pub mod tensor_map;
 pub mod verdict;
 pub mod worker;

@@ -17,6 +17,7 @@ pub mod peers;
 mod problems;
 mod prove;
 mod source;
+mod specialize;
 mod tensor_maps;
 
 use std::io::{self, Read};
@@ -238,10 +239,15 @@ fn read_kernel(path: &Path, reader: &mut Reader, root: &Node) -> Option<KernelSp
     let peers = peers::read(root.get("peers"), &place, reader.diagnostics);
     let goals = goals::read(reader, root.get("goals"));
     let header = header?;
+    let specialized = root.get("kernel").and_then(|node| node.get("specialize"));
+    if let (Some(node), Some(problems)) = (specialized, &problems) {
+        specialize::check_count(reader, node, &header.specialize, problems);
+    }
     Some(KernelSpec {
         name: header.name,
         source: header.source,
         options: header.options,
+        specialize: header.specialize,
         is_persistent: header.is_persistent,
         arguments: arguments?,
         launches: launches?,
