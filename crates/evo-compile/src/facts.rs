@@ -72,6 +72,7 @@ mod tests {
             cluster: None,
             cooperative: false,
             programmatic: false,
+            l2_persist: None,
             arguments: Vec::new(),
         };
         ProblemPlan {

@@ -8,6 +8,7 @@
 
 pub mod bench_schema;
 pub mod binary;
+pub mod candidate;
 pub mod check;
 pub mod command_schemas;
 pub mod device;

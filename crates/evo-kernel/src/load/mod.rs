@@ -231,6 +231,9 @@ fn read_kernel(path: &Path, reader: &mut Reader, root: &Node) -> Option<KernelSp
     let arguments = arguments.and_then(|node| arguments::read(reader, node, &names));
     let argument_names = argument_names(root);
     let launches = launches.and_then(|node| launches::read(reader, node, &names, &argument_names));
+    if let (Some(node), Some(launches), Some(arguments)) = (root.get("launches"), &launches, &arguments) {
+        launches::check_windows(reader, node, launches, arguments);
+    }
     let problems = problems.and_then(|node| problems::read(reader, node, &names));
     let check = check.and_then(|node| check::read(reader, node, &names, arguments.as_deref(), files));
     let objective = objective::read(reader, root.get("objective"), &names);

@@ -68,6 +68,7 @@ impl Probe<'_> {
             cluster: self.cluster,
             cooperative: false,
             programmatic: false,
+            l2_persist: None,
             arguments: map.into_iter().chain(pointers).collect(),
         };
         let ended = self.device.launch(self.module, &[launch]).and_then(|()| self.device.synchronize());

@@ -122,6 +122,7 @@ impl Bench {
             cluster: None,
             cooperative: false,
             programmatic: false,
+            l2_persist: None,
             arguments,
         }
     }

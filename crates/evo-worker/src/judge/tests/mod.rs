@@ -57,6 +57,7 @@ fn launch(entry: &str, arguments: Vec<ArgumentRef>) -> LaunchPlan {
         cluster: None,
         cooperative: false,
         programmatic: false,
+        l2_persist: None,
         arguments,
     }
 }
