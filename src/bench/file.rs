@@ -45,7 +45,7 @@ pub struct BenchFile {
 pub struct BenchCandidate {
     /// As rows name it; made from the rest where absent.
     pub name: Option<String>,
-    /// Values, `NAME=VALUE`, `@champion`.
+    /// Values, `NAME=VALUE`, `@champion`; `@portfolio` alone stands for several.
     pub words: Vec<String>,
     pub config: Option<PathBuf>,
     pub source: Option<PathBuf>,

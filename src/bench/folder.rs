@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::cells::Implementation;
 use super::pages;
 use super::row::BenchRow;
+use super::summary::summary;
 use crate::journal::own_folder::OwnFolder;
 
 /// Names that are tried: so many runs of one name on one day.
@@ -97,6 +98,7 @@ impl BenchFolder {
         whole["status"] = status.into();
         whole["implementations"] = json!(implementations);
         whole["rows"] = json!(rows);
+        whole["summary"] = json!(summary(rows, implementations));
         let head = &whole;
         self.write("bench.csv", &pages::csv(rows))?;
         self.write("bench.md", pages::table(head, rows).as_bytes())?;

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::cells::{Implementation, ImplementationKind};
 use super::row::{BenchRow, RowStatus};
+use super::summary::summary;
 use crate::report::csv::cell;
 
 const MODES: [&str; 3] = ["hot", "cold", "eager"];
@@ -114,6 +115,10 @@ pub fn comparison(head: &Value, rows: &[BenchRow], implementations: &[Implementa
             best.map_or("none".to_string(), |own| escaped(&own.implementation)),
             best.map_or(String::new(), |own| microseconds(own, mode)),
         );
+    }
+    text.push('\n');
+    for mean in summary(rows, implementations) {
+        let _ = writeln!(text, "- {}", escaped(&mean.sentence()));
     }
     let wrong = rows
         .iter()

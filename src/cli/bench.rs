@@ -254,14 +254,18 @@ impl AskedBench<'_> {
         let mut fields = self.fields(path);
         fields["implementations"] = json!(implementations);
         fields["rows"] = json!(rows);
+        let means = bench::summary(rows, implementations);
+        fields["summary"] = json!(means);
         fields["why"] = json!(outcome.why);
         let count = |status: RowStatus| rows.iter().filter(|row| row.status == status).count();
         let statuses = [RowStatus::Pass, RowStatus::Fail, RowStatus::Skipped, RowStatus::NotRun];
         let counts: serde_json::Map<String, Value> =
             statuses.iter().map(|status| (status.as_str().to_string(), count(*status).into())).collect();
-        let result = json!({ "folder": path, "rows": counts, "why": outcome.why });
+        let result = json!({ "folder": path, "rows": counts, "summary": means, "why": outcome.why });
         if !call.is_json() {
             output::stdout(&text(rows, implementations, self.plan.ranking))?;
+            let lines: String = means.iter().map(|mean| format!("{}\n", mean.sentence())).collect();
+            output::stdout(&lines)?;
             output::stdout(&format!("kept in {path}\n"))?;
         }
         for why in outcome.why.iter().take(10) {

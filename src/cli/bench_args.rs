@@ -24,7 +24,7 @@ pub struct BenchArgs {
     /// A peer: `torch`, `python`, or the name of one in `[[peers]]` (repeatable) [default: those of the files]
     #[arg(long = "peer", value_name = "NAME")]
     pub peers: Vec<String>,
-    /// A candidate as other commands take its words, quoted (repeatable) [default: those of the file, else @champion, else @baseline]
+    /// A candidate as other commands take its words, quoted, or @portfolio for the fastest of each problem (repeatable) [default: those of the file, else @champion, else @baseline]
     #[arg(long = "candidate", value_name = "WORDS", value_parser = named)]
     pub candidates: Vec<String>,
     /// A timing mode (repeatable) [default: those of the file, else hot and cold]

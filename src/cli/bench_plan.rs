@@ -11,11 +11,15 @@ use super::error::CliError;
 use super::session::{self, DeviceSetup};
 use super::{output, peers};
 use crate::bench::{self, BenchCandidate, BenchFile, BenchShape};
-use crate::engine::candidate::ResolvedCandidate;
+use crate::engine::candidate::{self as find, ResolvedCandidate};
 use crate::kernel::catalog;
 use crate::kernel::label::{LABEL_HINT, LABEL_MAX, is_label};
 use crate::kernel::spec::{KernelSpec, PeerSpec, SpaceFile};
 use crate::peer::SHIPPED;
+use crate::report::study::NamedEvaluation;
+
+/// Stands for all members of the portfolio.
+const PORTFOLIO: &str = "@portfolio";
 
 /// What takes part.
 #[derive(Debug)]
@@ -53,7 +57,7 @@ pub fn plan(arguments: &BenchArgs, setup: &DeviceSetup) -> Result<BenchPlan, Cli
         (None, None) => kernel.name.clone(),
     };
     let shapes = shapes(arguments, file.as_ref(), kernel, &space, setup.choice.kind)?;
-    let candidates = candidates(arguments, file.as_ref(), named)?;
+    let candidates = candidates(arguments, file.as_ref(), (named, &space))?;
     let peers = peers(arguments, file.as_ref(), kernel)?;
     if let Some((own, _)) = candidates.iter().find(|(own, _)| peers.iter().any(|peer| peer.name == *own)) {
         return Err(
@@ -129,10 +133,11 @@ fn shapes(
     Ok(shapes)
 }
 
+/// `named` is the space as it was named, and opened.
 fn candidates(
     arguments: &BenchArgs,
     file: Option<&BenchFile>,
-    space: &str,
+    (space, opened): (&str, &SpaceFile),
 ) -> Result<Vec<(String, ResolvedCandidate)>, CliError> {
     let words = |text: &String| {
         let words = text.split_whitespace().map(String::from).collect();
@@ -156,7 +161,14 @@ fn candidates(
         };
     }
     let mut found: Vec<(String, ResolvedCandidate)> = Vec::new();
+    let mut members = Vec::new();
     for own in &wanted {
+        match own.words.as_slice() {
+            [word] if word == PORTFOLIO => members.extend(portfolio(arguments, opened)?),
+            _ => members.push(own.clone()),
+        }
+    }
+    for own in &members {
         let resolved = resolve(arguments, space, own)?;
         let name = name_of(own);
         if found.iter().any(|(other, _)| *other == name) {
@@ -166,6 +178,18 @@ fn candidates(
         found.push((name, resolved));
     }
     Ok(found)
+}
+
+/// Each configuration of the portfolio, by its number in rows and by its values.
+fn portfolio(arguments: &BenchArgs, space: &SpaceFile) -> Result<Vec<BenchCandidate>, CliError> {
+    let device = candidate::kind_of(&arguments.run.device);
+    let all = find::portfolio(space, &arguments.out, arguments.study.as_deref(), device);
+    let of = |own: NamedEvaluation| BenchCandidate {
+        name: Some(format!("@{}", own.number)),
+        words: own.configuration.iter().map(|(name, value)| format!("{name}={value}")).collect(),
+        ..BenchCandidate::default()
+    };
+    Ok(all.map_err(candidate::error)?.into_iter().map(of).collect())
 }
 
 /// A candidate as rows name it. A slash would look like a peer's.

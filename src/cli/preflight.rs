@@ -19,7 +19,7 @@ use super::exit_code::ExitCode;
 use super::output;
 use super::session::{self, DeviceSetup};
 use crate::compile::cache::{self, Cache};
-use crate::compile::{FarmOptions, hostcxx, nvrtc};
+use crate::compile::{FarmOptions, confined, hostcxx, nvrtc};
 use crate::journal::own_folder::OwnFolder;
 use crate::tool::{
     PERMISSION_HINT, ProfilingPermission, SurveyedTool, ToolPlaces, ToolState, profiling_permission, survey,
@@ -118,7 +118,12 @@ fn gpus() -> Result<String, String> {
 }
 
 fn nvrtc_library() -> Result<String, String> {
-    nvrtc::locate().map(|library| library.path.display().to_string()).map_err(|error| error.with_hint())
+    let fence = match confined::is_supported() {
+        true => "sources can open include folders only",
+        false => "without Landlock, what sources include is judged by their text alone",
+    };
+    let shown = |library: nvrtc::NvrtcLibrary| format!("{} ({fence})", library.path.display());
+    nvrtc::locate().map(shown).map_err(|error| error.with_hint())
 }
 
 fn host_compiler() -> Result<String, String> {

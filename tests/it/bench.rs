@@ -138,6 +138,12 @@ fn candidates_and_a_peer_over_a_grid() {
     assert!(forbidden["reason"].as_str().unwrap().contains("FAULT == 0"), "{forbidden}");
     let other = row(&object, "fake/other", "K20_FAULT0");
     assert_eq!((&other["status"], &other["reason"]), (&"skipped".into(), &"needs a newer card".into()));
+    // Together: where it was right, and the fastest of each problem behind all candidates.
+    let means = object["summary"].as_array().unwrap();
+    let names: Vec<&Value> = means.iter().map(|mean| &mean["implementation"]).collect();
+    assert_eq!(names, [&Value::from("WORK=1"), &"slow".into(), &Value::Null], "{means:?}");
+    assert_eq!((&means[0]["problems"], &means[0]["of"]), (&2.into(), &3.into()), "{means:?}");
+    assert!(means[0]["ratio"].as_f64() < Some(0.5) && means[0]["ratio"] == means[2]["ratio"], "{means:?}");
     // The files say the same, and a second run has a folder of its own.
     let folder = root.join(object["folder"].as_str().unwrap());
     for name in ["bench.json", "bench.csv", "bench.md", "comparison.md", "environment.json"] {
@@ -156,6 +162,27 @@ fn candidates_and_a_peer_over_a_grid() {
     assert_ne!(quick["folder"], object["folder"]);
     let again = kept["command"].as_str().unwrap();
     assert!(again.starts_with("evo bench b.toml --rounds 3 --device host --seed 1"), "{again}");
+}
+
+#[test]
+fn a_portfolio_is_its_members() {
+    let stage = stage();
+    let root = stage.path();
+    let none = check(root, "scale.toml --candidate @portfolio", 2, "error");
+    assert!(none["error"]["message"].as_str().unwrap().contains("no study of `scale`"), "{none}");
+    let words = "sweep scale.toml --device host --seed 1 --finalists 1 --budget 4";
+    let swept = support::evo(root, words).output().unwrap();
+    assert!(swept.status.success(), "{}", String::from_utf8_lossy(&swept.stderr));
+    let seen = check(root, "scale.toml --candidate @portfolio --candidate WORK=500 --mode hot", 0, "pass");
+    let names: Vec<&str> =
+        seen["implementations"].as_array().unwrap().iter().map(|own| own["name"].as_str().unwrap()).collect();
+    let board = fs::read_to_string(root.join("evidence/leaderboard.json")).unwrap();
+    let board: Value = serde_json::from_str(&board).unwrap();
+    let champion = format!("@{}", board["sections"][0]["champion"]["number"]);
+    assert_eq!((names[0], names[names.len() - 1]), (champion.as_str(), "WORK=500"), "{names:?}");
+    for best in board["sections"][0]["portfolio"]["best"].as_array().into_iter().flatten() {
+        assert!(names.contains(&format!("@{}", best["number"]).as_str()), "{names:?} and {best}");
+    }
 }
 
 /// Each way in which a peer may fail: its status, a part of its reason, and whether its answer counts as right.

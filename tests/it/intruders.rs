@@ -1,6 +1,8 @@
 //! Kernels of the host device that are right and reach for what is not theirs: each is refused or does no harm, and
 //! the honest variant after it keeps its verdict.
 
+use std::fs;
+
 use evo::supervise::job::{Job, Standing};
 use evo_space::value::Value;
 
@@ -55,6 +57,101 @@ fn ends_and_words_of_an_executor_are_its_variants_own() {
     ]);
 }
 
+/// Each call by its number, as a kernel makes it that does without the C library. The honest variant runs after all.
+#[test]
+fn system_calls_that_no_kernel_needs_are_refused() {
+    const CALLS: [&str; 31] = [
+        "process_vm_readv",
+        "process_vm_writev",
+        "pidfd_open",
+        "pidfd_getfd",
+        "memfd_create",
+        "shmget",
+        "io_uring_setup",
+        "userfaultfd",
+        "perf_event_open",
+        "bpf",
+        "keyctl",
+        "unshare",
+        "setns",
+        "mount",
+        "chroot",
+        "kcmp",
+        "setpriority",
+        "sched_setaffinity",
+        "sched_setscheduler",
+        "prlimit64",
+        "personality",
+        "socketpair",
+        "eventfd2",
+        "timer_create",
+        "rt_sigqueueinfo",
+        "unlink",
+        "openat2",
+        "execveat",
+        "dup2",
+        "ioctl",
+        "modify_ldt",
+    ];
+    let mut lane = lane();
+    for call in CALLS {
+        let result = lane.evaluate(&job(&format!("call_{call}")), &Standing::default());
+        assert_eq!(result.verdict.label(), "crash_other:system_call", "{call}: {result:#?}");
+    }
+    let honest = lane.evaluate(&job("none"), &Standing::default());
+    assert!(honest.verdict.is_pass(), "{honest:#?}");
+}
+
+#[test]
+fn nobody_else_can_be_ended_or_left_behind() {
+    const REFUSED: &str = "crash_other:system_call";
+    check(&[
+        ("everybody", REFUSED, ""),
+        ("group", REFUSED, ""),
+        ("first", REFUSED, ""),
+        ("session", REFUSED, ""),
+        ("vfork", REFUSED, ""),
+        ("memory", REFUSED, "opens a file"),
+        // No process is made, so the kernel goes on and is right.
+        ("daemon", "pass", ""),
+        ("home", "pass", ""),
+    ]);
+}
+
+#[test]
+fn an_executor_that_falls_silent_is_its_variants_own_trouble() {
+    check(&[
+        ("exit", "worker_died:exit_0", ""),
+        ("stop", "hang", ""),
+        ("deaf", "worker_died:exit_70", ""),
+        ("endless", "worker_died:protocol", "not the protocol"),
+    ]);
+}
+
+/// Where memory is used up, the kernel ends the variant and none of evo's own processes, or the user's.
+#[test]
+fn variants_are_the_first_to_end_where_memory_is_used_up() {
+    let mut lane = lane();
+    assert!(lane.evaluate(&job("none"), &Standing::default()).verdict.is_pass());
+    let children = |pid: u32| -> Vec<u32> {
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let of =
+            |thread: fs::DirEntry| fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+        threads.map(of).collect::<String>().split_whitespace().flat_map(str::parse).collect()
+    };
+    let score = |pid: u32| fs::read_to_string(format!("/proc/{pid}/oom_score_adj")).unwrap_or_default();
+    let own = score(std::process::id());
+    let (mut all, mut at) = (vec![std::process::id()], 0);
+    while at < all.len() {
+        all.extend(children(all[at]));
+        at += 1;
+    }
+    let first: Vec<u32> = all.iter().copied().filter(|pid| score(*pid).trim() == "1000").collect();
+    let workers = all.iter().filter(|pid| score(**pid) == own).count();
+    assert!(first.len() >= 2, "a nursery and its first process: {first:?} of {all:?}");
+    assert!(workers >= 2, "this process and its worker: {all:?}");
+}
+
 #[test]
 fn what_is_not_there_cannot_be_used() {
     check(&[
@@ -71,8 +168,8 @@ fn forged_times_are_found_out() {
     let mut lane = lane();
     // Beside other tests threads may wait longer than they run, which covers for a slow clock now and then.
     let mut told = || lane.evaluate(&job("clock"), &Standing::default()).verdict;
-    let verdict = (0..3).map(|_| told()).find(|verdict| !verdict.is_pass());
-    let verdict = verdict.expect("three lies in a row were believed");
+    let verdict = (0..10).map(|_| told()).find(|verdict| !verdict.is_pass());
+    let verdict = verdict.expect("ten lies in a row were believed");
     assert_eq!(verdict.label(), "timing_escape:forged_time", "{verdict:#?}");
     assert!(verdict.message.contains("shorter than"), "{verdict:#?}");
     let after = lane.evaluate(&job("none"), &Standing::default());

@@ -2,8 +2,9 @@
 //!
 //! A generated kernel that includes `/etc/passwd` would show it in its error log, and one that includes
 //! `../../harness.h` could learn what it is tested with. Sources are read as the preprocessor reads them, in every
-//! way in which one may (`preprocessor`). What a C++ compiler opens in the end is checked as well (`opened`). Compiler
-//! options are trusted: the author of the space file writes them.
+//! way in which one may (`preprocessor`). What a C++ compiler opens in the end is checked as well (`opened`), and what
+//! NVRTC can open is limited (`confined`): a reading of a text can be deceived. Compiler options are trusted: the
+//! author of the space file writes them.
 
 use std::collections::HashSet;
 

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, Metadata};
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,6 +27,9 @@ const SETTLED: Duration = Duration::from_secs(2);
 /// Files that are hashed for a name that cannot be known (`#include NAME`): all in the search path, up to
 /// this number.
 const SWEPT_MAX: usize = 10_000;
+
+/// A longer file is not a header: an array of numbers may lie in an include folder, and a source may name it.
+const READ_MAX: u64 = 64 << 20;
 
 /// Assembler directives that read files; what they read is not looked for.
 const ASSEMBLER: &[&str] = &[".incbin", ".include \""];
@@ -92,6 +96,21 @@ struct ReadFile {
     includes: Includes,
 }
 
+impl ReadFile {
+    /// Reads a file. One that is too long is known by its time stamps, and not by what it includes.
+    fn open(path: &Path, stamp: &Stamp) -> Option<ReadFile> {
+        if stamp.size > READ_MAX {
+            let includes = Includes { unread: true, ..Includes::default() };
+            return Some(ReadFile { hash: ContentHash::of(format!("{stamp:?}").as_bytes()), includes });
+        }
+        let mut bytes = Vec::new();
+        // The size is that of a moment ago.
+        fs::File::open(path).ok()?.take(READ_MAX).read_to_end(&mut bytes).ok()?;
+        let includes = Includes::of(&String::from_utf8_lossy(&bytes));
+        Some(ReadFile { hash: ContentHash::of(&bytes), includes })
+    }
+}
+
 /// What one text includes.
 #[derive(Debug, Default, PartialEq)]
 struct Includes {
@@ -99,8 +118,8 @@ struct Includes {
     names: Vec<(String, bool)>,
     /// Whether a name is computed.
     computed: bool,
-    /// Whether the assembler reads files.
-    assembler: bool,
+    /// Whether it decides by files that are not looked for: the assembler reads them, or the text was not read.
+    unread: bool,
 }
 
 impl FileReader {
@@ -118,9 +137,7 @@ impl FileReader {
         {
             return Some(Arc::clone(file));
         }
-        let bytes = fs::read(path).ok()?;
-        let includes = Includes::of(&String::from_utf8_lossy(&bytes));
-        let file = Arc::new(ReadFile { hash: ContentHash::of(&bytes), includes });
+        let file = Arc::new(ReadFile::open(path, &stamp)?);
         if stamp.is_settled() {
             memory().insert(path.to_path_buf(), (stamp, Arc::clone(&file)));
         }
@@ -132,11 +149,11 @@ impl FileReader {
         let mut found = IncludeScan { files: FileStates::new(), complete: true };
         let mut own = Includes::of(text);
         own.names.extend(search.forced.iter().map(|name| (name.clone(), true)));
-        // NVRTC looks for names in quotes in the folder that it runs in.
+        // NVRTC before 11.8 looks for names in quotes in the folder that it runs in.
         let mut queue = vec![(PathBuf::new(), own)];
         let mut swept = false;
         while let Some((folder, includes)) = queue.pop() {
-            found.complete &= !includes.assembler;
+            found.complete &= !includes.unread;
             for path in candidates(&folder, &includes, search) {
                 self.visit(path, &mut found.files, &mut queue);
             }
@@ -161,9 +178,8 @@ impl FileReader {
         let file = self.read(&path);
         if let Some(file) = &file {
             let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
-            let Includes { names, computed, assembler } = &file.includes;
-            let (names, computed, assembler) = (names.clone(), *computed, *assembler);
-            queue.push((folder, Includes { names, computed, assembler }));
+            let Includes { names, computed, unread } = &file.includes;
+            queue.push((folder, Includes { names: names.clone(), computed: *computed, unread: *unread }));
         }
         files.insert(path, file.map(|file| file.hash.clone()));
     }
@@ -182,8 +198,8 @@ fn candidates(own: &Path, includes: &Includes, search: &SearchPath) -> Vec<PathB
 
 impl Includes {
     fn of(text: &str) -> Includes {
-        let assembler = ASSEMBLER.iter().any(|directive| text.contains(directive));
-        let mut includes = Includes { assembler, ..Includes::default() };
+        let unread = ASSEMBLER.iter().any(|directive| text.contains(directive));
+        let mut includes = Includes { unread, ..Includes::default() };
         for pieces in readings(text) {
             for (at, piece) in pieces.iter().enumerate() {
                 match (piece, &pieces[at + 1..]) {
@@ -309,5 +325,17 @@ mod tests {
         assert_eq!(found(root.path(), "#include \"<{ name }>.h\"\n", &["a"]), expected);
         let scan = FileReader::default().scan("asm(\".incbin \\\"x\\\"\");", &SearchPath::default());
         assert!(!scan.complete, "what the assembler reads is unknown");
+    }
+
+    #[test]
+    fn an_array_that_a_source_names_is_not_read() {
+        let root = written(&[]);
+        let array = fs::File::create(root.path().join("weights.bin")).unwrap();
+        array.set_len(1 << 40).unwrap();
+        let (reader, search) = (FileReader::default(), search(root.path(), &[""]));
+        let before = reader.scan("#include \"weights.bin\"", &search);
+        assert!(!before.complete && before.existing().count() == 1, "{before:?}");
+        array.set_len(1 << 41).unwrap();
+        assert_ne!(reader.scan("#include \"weights.bin\"", &search), before, "a change is seen");
     }
 }

@@ -14,6 +14,7 @@
 pub mod cache;
 pub mod cache_size;
 mod compiled;
+pub mod confined;
 mod dependencies;
 pub mod diagnose;
 pub mod error;

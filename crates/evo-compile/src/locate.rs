@@ -171,7 +171,8 @@ pub(crate) fn output_within(command: Command, deadline: Duration) -> Option<Stri
 /// The same; the error is that it does not start.
 pub(crate) fn answer_within(command: Command, deadline: Duration) -> io::Result<Option<String>> {
     // A helper has nothing to put in order, and whoever waits for it wants to go on.
-    let limits = RunLimits { grace: Duration::ZERO, ..RunLimits::new(deadline) };
+    // A compiler's cache may start its server for this, which is to serve those that come after.
+    let limits = RunLimits { grace: Duration::ZERO, ends_strays: false, ..RunLimits::new(deadline) };
     let ended = process::run(command, &limits)?;
     Ok(ended.succeeded().then(|| ended.stdout.text()))
 }

@@ -5,7 +5,7 @@
 //! all memory: a process of its own can be killed.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::ptr;
 use std::time::Instant;
 
@@ -20,7 +20,8 @@ use super::diagnose::MemoryUse;
 use super::error::CompileSetupError;
 use super::locate::INSTALL_HINT;
 pub use super::locate::{NvrtcLibrary, locate, locate_with};
-use super::{diagnose, image, ptxas_log};
+use super::search_path::SearchPath;
+use super::{confined, diagnose, image, ptxas_log};
 use evo_system::process;
 
 type Program = *mut c_void;
@@ -36,6 +37,12 @@ const VERBOSE: &CStr = c"--ptxas-options=-v";
 /// Makes the assembler note which line each instruction comes from, so that a tool can name the line. It leaves the code
 /// alone, so every build has it: what a tool looks at is what was timed.
 const LINES: &CStr = c"--generate-line-info";
+
+/// Keeps the preprocessor from looking for names in quotes in the working folder, which may hold anything.
+const NO_WORKING_FOLDER: &CStr = c"--no-source-include";
+
+/// The first version that knows it.
+const NO_WORKING_FOLDER_SINCE: (c_int, c_int) = (11, 8);
 
 /// Headers whose text enters the cache key.
 const KEYED_HEADERS: &[&str] =
@@ -77,8 +84,13 @@ pub struct Nvrtc {
     functions: Functions,
     /// `nvrtc 13.0`.
     toolchain: String,
-    includes: Vec<String>,
-    has_headers: bool,
+    version: (c_int, c_int),
+    /// Header folders of the toolkit.
+    includes: Vec<PathBuf>,
+    /// The library's own folder, of which it may load more.
+    home: Option<PathBuf>,
+    /// Whether a source can open no file but those in include folders.
+    is_confined: bool,
     fingerprint: ContentHash,
     // Unloaded last.
     _library: Library,
@@ -117,7 +129,7 @@ impl NvrtcLibrary {
         // NVRTC tells no patch level; its size does in most cases.
         let size = std::fs::metadata(&self.path).map_or(0, |metadata| metadata.len());
         let mut parts = vec![format!("nvrtc {major}.{minor} {} {size}", file.display()).into_bytes()];
-        parts.push(LINES.to_bytes().to_vec());
+        parts.extend([LINES, NO_WORKING_FOLDER].map(|option| option.to_bytes().to_vec()));
         parts.extend(keyed.map(Option::unwrap_or_default));
         for (name, text) in SHIPPED_HEADERS {
             parts.extend([name.as_bytes().to_vec(), text.as_bytes().to_vec()]);
@@ -125,8 +137,10 @@ impl NvrtcLibrary {
         Ok(Nvrtc {
             functions,
             toolchain: format!("nvrtc {major}.{minor}"),
-            includes: self.includes.iter().map(|folder| format!("-I{}", folder.display())).collect(),
-            has_headers: headers.is_some(),
+            version: (major, minor),
+            includes: self.includes.clone(),
+            home: self.path.parent().map(Path::to_path_buf),
+            is_confined: true,
             fingerprint: ContentHash::of_parts(parts.iter().map(Vec::as_slice)),
             _library: library,
             _builtins: builtins,
@@ -179,9 +193,32 @@ impl Nvrtc {
         if status == SUCCESS { archs } else { Vec::new() }
     }
 
+    /// The same compiler, whose sources may open any file.
+    pub fn trusting(self) -> Nvrtc {
+        Nvrtc { is_confined: false, ..self }
+    }
+
     /// Compiles to a cubin for exactly `arch`; a refusal is a verdict.
     pub fn compile(&self, source: &KernelSource, arch: &str) -> Result<Compiled, Box<Verdict>> {
-        self.compile_as(source, self.options(source, arch)?)
+        let options = self.options(source, arch)?;
+        if !self.is_confined {
+            return self.compile_as(source, options);
+        }
+        confined::run(&self.readable(source), || self.compile_as(source, options)).unwrap_or_else(|error| {
+            let message = format!("cannot start a thread for NVRTC: {error}");
+            Err(diagnose::machine(message, process::EXHAUSTED_HINT))
+        })
+    }
+
+    /// What a compilation may read: the toolkit's headers, the library's folder, and what options name.
+    fn readable(&self, source: &KernelSource) -> Vec<PathBuf> {
+        let options = source.options.iter().map(String::as_str);
+        let search = SearchPath::default().with_options(options.clone());
+        let named = options.filter(|option| !option.trim_start_matches('-').starts_with(['D', 'd']));
+        // The file of an option such as `--use-pch=kernel.pch`.
+        let named = named.filter_map(|option| Some(PathBuf::from(option.split_once('=')?.1)));
+        let own = self.includes.iter().chain(&self.home).cloned();
+        own.chain(search.folders).chain(search.forced.iter().map(PathBuf::from)).chain(named).collect()
     }
 
     fn compile_as(&self, source: &KernelSource, options: Vec<CString>) -> Result<Compiled, Box<Verdict>> {
@@ -214,12 +251,17 @@ impl Nvrtc {
     }
 
     fn options(&self, source: &KernelSource, arch: &str) -> Result<Vec<CString>, Box<Verdict>> {
-        let own = [VERBOSE, LINES].map(|option| option.to_string_lossy().into_owned());
-        let own = [[format!("--gpu-architecture={arch}")].as_slice(), own.as_slice()].concat();
+        let mut own = vec![format!("--gpu-architecture={arch}")];
+        own.extend([VERBOSE, LINES].map(|option| option.to_string_lossy().into_owned()));
+        if self.is_confined && self.version >= NO_WORKING_FOLDER_SINCE {
+            own.push(NO_WORKING_FOLDER.to_string_lossy().into_owned());
+        }
+        let folders: Vec<String> =
+            self.includes.iter().map(|folder| format!("-I{}", folder.display())).collect();
         // A default only: a kernel that names its own C++ standard keeps it.
         let standard = source.options.iter().all(|option| !option.contains("-std=") && option != "-std");
         let standard = standard.then(|| "--std=c++17".to_string());
-        let all = own.iter().chain(&standard).chain(&self.includes).chain(&source.options);
+        let all = own.iter().chain(&standard).chain(&folders).chain(&source.options);
         all.map(|option| text(option)).collect()
     }
 
@@ -234,7 +276,10 @@ impl Nvrtc {
             _ if log.trim().is_empty() => diagnose::refused(&name, memory),
             _ => diagnose::refused(log, memory),
         };
-        if !self.has_headers && log.contains("could not open source file") {
+        // Its words before 13.0, and since.
+        let lacks =
+            ["could not open source file", "cannot open source file"].iter().any(|text| log.contains(text));
+        if self.includes.is_empty() && lacks {
             verdict.message.push_str(&format!("\nhint: no CUDA headers were found; {INSTALL_HINT}"));
         }
         verdict.evidence.insert("nvrtc_status", name.to_string());

@@ -82,7 +82,7 @@ impl Toolchain {
     pub fn trusting(self) -> Toolchain {
         match self {
             Toolchain::Host(host) => Toolchain::Host(Box::new(host.trusting())),
-            nvrtc @ Toolchain::Nvrtc(_) => nvrtc,
+            Toolchain::Nvrtc(nvrtc) => Toolchain::Nvrtc(Box::new(nvrtc.trusting())),
         }
     }
 

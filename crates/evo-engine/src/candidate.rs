@@ -254,6 +254,24 @@ fn written(file: &SpaceFile, name: &str, text: &str) -> Result<Genome, Candidate
     file.space.genome(&own).ok_or_else(|| stranger(&own, &file.space, name))
 }
 
+/// The members of the kernel's portfolio, the champion first: of the board in `out`, or of the study that is named.
+///
+/// # Errors
+/// The file has no kernel, nothing was confirmed, or files cannot be read.
+pub fn portfolio(
+    file: &SpaceFile,
+    out: &Path,
+    study: Option<&str>,
+    device: Option<DeviceKind>,
+) -> Result<Vec<NamedEvaluation>, CandidateError> {
+    let Some(kernel) = &file.kernel else {
+        let text =
+            format!("`{}` describes a space without a kernel: it has no portfolio", file.path.display());
+        return Err(refused(text, "name a space with a kernel"));
+    };
+    Ok(StudySearch { out, study, device, kernel: &kernel.name }.portfolio()?)
+}
+
 fn look_up(
     file: &SpaceFile,
     request: &CandidateRequest<'_>,

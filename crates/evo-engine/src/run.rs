@@ -3,7 +3,7 @@
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use evo_protocol::device::Telemetry;
+use evo_protocol::device::{DeviceKind, Telemetry};
 use evo_protocol::leaderboard::Throughput;
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_search::insight::Insight;
@@ -107,6 +107,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         let ledger = Ledger::new(&parts.study.history.evaluations);
         let (budget, problems) = (options.budget.wall, parts.study.header().problems.len());
         let mut wall = Wall::new(options.clock.clone(), budget, options.finalists, problems);
+        wall.costs.is_host = parts.study.header().device.kind == DeviceKind::Host;
         wall.costs.has_sanitizer = has_sanitizer && options.sanitize.finalists;
         wall.costs.demands_sanitizer = options.sanitize.demanded;
         Ok(Engine {

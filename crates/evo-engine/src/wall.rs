@@ -31,15 +31,28 @@ const GRACE: f64 = 0.05;
 const GRACE_MIN: Duration = Duration::from_millis(500);
 const GRACE_MAX: Duration = Duration::from_secs(5);
 
-/// An evaluation at full depth takes this many times as long as one that passed in the search, and so many seconds
-/// more on each problem: 0.56 to 0.66 s more on seven spaces of an H200 (`evidence/h200/studies`, 2026-11-21), half as long
-/// again on a host (`tests/data/golden`).
+/// An evaluation at full depth takes this many times as long as one that passed in the search, and some seconds more.
 const DEEP_FACTOR: f64 = 1.5;
-const DEEP_MORE: f64 = 0.6;
 
-/// A fresh process of a comparison before any was seen: 0.5 to 0.6 s on the same spaces, of which opening the
-/// device takes most; on a host 0.4 s, nearly all of it timing.
-const PROCESS: Duration = Duration::from_millis(600);
+/// What steps are expected to take before one was seen, seconds. What is guessed too high keeps a run from being
+/// confirmed that could be, and what is guessed too low gives the search time that the confirmation then lacks.
+#[derive(Debug)]
+struct Guess {
+    /// What full depth takes more, once and on each problem.
+    deep: f64,
+    deep_each: f64,
+    /// A fresh process of a comparison, once and on each problem.
+    process: f64,
+    process_each: f64,
+}
+
+/// On an H200 (`attention_decode`, 2026-11-23) full depth took 0.7 s more on one problem and 0.8 to 1.1 s more on three, a
+/// fresh process 0.35 s on one and 1.2 to 1.6 s on three whose buffers are large, and at most 0.8 s on eight small ones.
+const ON_GPU: Guess = Guess { deep: 0.4, deep_each: 0.2, process: 0.3, process_each: 0.3 };
+
+/// On a host full depth took half as long again (`tests/data/golden`), and a process 0.4 s a problem, nearly all of it
+/// timing; machines with other work take longer.
+const ON_HOST: Guess = Guess { deep: 0.0, deep_each: 0.6, process: 0.0, process_each: 0.6 };
 
 /// Fresh processes of a comparison that is cut to its least, of a whole one that is decided late, and of a noise
 /// floor.
@@ -57,6 +70,8 @@ pub(super) struct Costs {
     full: Mean,
     first: Option<f64>,
     deep: Mean,
+    /// Whether what was not seen yet is guessed as on a host.
+    pub is_host: bool,
     /// Whether finalists are looked at by a sanitizer, whether that is demanded, and how long it takes.
     pub has_sanitizer: bool,
     pub demands_sanitizer: bool,
@@ -107,7 +122,8 @@ impl Costs {
 
     /// An evaluation at full depth; `None` before anything was measured.
     fn deep(&self, problems: usize) -> Option<f64> {
-        let expected = |full: f64| DEEP_FACTOR * full + DEEP_MORE * problems as f64;
+        let Guess { deep, deep_each, .. } = self.guess();
+        let expected = |full: f64| DEEP_FACTOR * full + deep + deep_each * problems as f64;
         self.deep.value().or_else(|| self.full().map(expected))
     }
 
@@ -117,38 +133,47 @@ impl Costs {
         Some(self.deep(problems)? + look)
     }
 
+    fn guess(&self) -> &'static Guess {
+        if self.is_host { &ON_HOST } else { &ON_GPU }
+    }
+
     fn full(&self) -> Option<f64> {
         self.full.value().or(self.first)
     }
 
-    fn processes(&self, count: u32) -> f64 {
-        f64::from(count) * self.process.value().unwrap_or(PROCESS.as_secs_f64())
+    /// So many fresh processes, each on all problems.
+    fn processes(&self, count: u32, problems: usize) -> f64 {
+        let (problems, guess) = (problems as f64, self.guess());
+        let seen = self.process.value().map(|each| each * problems);
+        f64::from(count) * seen.unwrap_or(guess.process + guess.process_each * problems)
     }
 
-    fn floor(&self) -> f64 {
-        self.floor.value().unwrap_or_else(|| self.processes(PROCESSES_FLOOR))
+    fn floor(&self, problems: usize) -> f64 {
+        let seen = self.floor.value().map(|each| each * problems as f64);
+        seen.unwrap_or_else(|| self.processes(PROCESSES_FLOOR, problems))
     }
 
-    fn pair(&self) -> f64 {
-        self.pair.value().unwrap_or_else(|| self.processes(PROCESSES_WHOLE))
+    fn pair(&self, problems: usize) -> f64 {
+        let seen = self.pair.value().map(|each| each * problems as f64);
+        seen.unwrap_or_else(|| self.processes(PROCESSES_WHOLE, problems))
     }
 
     /// One finalist whose comparisons are cut to their least, seconds.
     fn finalist_least(&self, problems: usize) -> Option<f64> {
-        Some(self.deep_least(problems)? + problems as f64 * self.processes(PROCESSES_LEAST))
+        Some(self.deep_least(problems)? + self.processes(PROCESSES_LEAST, problems))
     }
 
     /// The baseline with its noise floor and one finalist, seconds.
     fn least(&self, problems: usize) -> Option<f64> {
-        Some(self.deep_least(problems)? + problems as f64 * self.floor() + self.finalist_least(problems)?)
+        Some(self.deep_least(problems)? + self.floor(problems) + self.finalist_least(problems)?)
     }
 
     /// The baseline and all finalists, seconds.
     fn whole(&self, finalists: usize, problems: usize) -> Option<f64> {
         let look = if self.has_sanitizer { self.sanitizer() } else { 0.0 };
         let deep = self.deep(problems)? + look;
-        let each = deep + problems as f64 * self.pair();
-        Some(deep + problems as f64 * self.floor() + finalists as f64 * each)
+        let each = deep + self.pair(problems);
+        Some(deep + self.floor(problems) + finalists as f64 * each)
     }
 }
 
@@ -236,7 +261,7 @@ impl Wall {
 
     /// How long a sanitizer may look: after the baseline one finalist has to fit, after a finalist its comparisons.
     pub(super) fn left_to_sanitizer(&self, is_baseline: bool) -> Option<Duration> {
-        let pairs = self.problems as f64 * self.costs.processes(PROCESSES_LEAST);
+        let pairs = self.costs.processes(PROCESSES_LEAST, self.problems);
         let after =
             if is_baseline { self.costs.finalist_least(self.problems).unwrap_or(pairs) } else { pairs };
         Some(self.left()?.saturating_sub(Duration::from_secs_f64(after)))
@@ -249,7 +274,7 @@ impl Wall {
 
     /// Whether a comparison can be made once more on so many problems.
     pub(super) fn fits_pairs(&self, problems: usize, within: Option<Duration>) -> bool {
-        let least = problems as f64 * self.costs.processes(PROCESSES_LEAST);
+        let least = self.costs.processes(PROCESSES_LEAST, problems);
         within.is_none_or(|within| within.as_secs_f64() >= least)
     }
 

@@ -204,6 +204,16 @@ fn reserves_follow_what_was_seen() {
 }
 
 #[test]
+fn many_small_problems_do_not_keep_a_run_from_being_confirmed() {
+    // Eight problems of microseconds, 0.7 s an evaluation, 55 s: the least is expected to fit into half of that, because
+    // a fresh process opens once for all problems.
+    let mut wall = Wall::new(CommandClock::scripted(&Arc::default()), Some(Duration::from_secs(55)), 3, 8);
+    [5.0, 0.7, 0.7].into_iter().for_each(|seconds| wall.costs.note_full(seconds));
+    let reserve = wall.reserve().as_secs_f64();
+    assert!((18.0..27.5).contains(&reserve), "{reserve}");
+}
+
+#[test]
 fn the_first_evaluation_counts_only_until_there_is_another() {
     let mut wall = Wall::new(CommandClock::scripted(&Arc::default()), Some(Duration::from_secs(600)), 3, 1);
     wall.costs.note_full(5.0);

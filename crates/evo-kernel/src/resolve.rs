@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use evo_protocol::plan::{ArgumentRef, BufferPlan, Fill, LaunchPlan, ProblemPlan, ScalarPlan, L2Persist};
+use evo_protocol::plan::{ArgumentRef, BufferPlan, Fill, L2Persist, LaunchPlan, ProblemPlan, ScalarPlan};
 use evo_protocol::tensor_map::{BrokenRule, MapPart, Swizzle, TensorMap, TensorMapPlan};
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_space::expr::{Expr, Scope};

@@ -21,7 +21,7 @@ pub fn bench_file() -> Schema {
         "$id": "evo.bench.file.v1",
         "title": "bench.json of `evo bench`",
         "type": "object",
-        "required": ["name", "kernel", "status", "implementations", "rows"],
+        "required": ["name", "kernel", "status", "implementations", "rows", "summary"],
         "properties": {
             "name": text,
             "kernel": text,
@@ -29,6 +29,24 @@ pub fn bench_file() -> Schema {
             "why": list,
             "implementations": { "type": "array", "items": implementation },
             "rows": { "type": "array", "items": row() },
+            "summary": { "type": "array", "items": mean() },
+        },
+    })
+}
+
+fn mean() -> Value {
+    let ratio = json!({ "type": "number", "minimum": 0 });
+    json!({
+        "type": "object",
+        "required": ["implementation", "problems", "of", "ratio", "worst_ratio", "worst_problem"],
+        "additionalProperties": false,
+        "properties": {
+            "implementation": { "type": ["string", "null"] },
+            "problems": { "type": "integer", "minimum": 1 },
+            "of": { "type": "integer", "minimum": 1 },
+            "ratio": ratio,
+            "worst_ratio": ratio,
+            "worst_problem": { "type": "string" },
         },
     })
 }

@@ -102,11 +102,12 @@ const BENCHED: &[(&str, &str)] = &[
     ("rounds", "integer"),
     ("implementations", "array"),
     ("rows", "array"),
+    ("summary", "array"),
     ("why", "array"),
 ];
 
 const ROWS: &[&str] =
-    &["name", "folder", "kernel", "modes", "ranking_mode", "implementations", "rows", "why"];
+    &["name", "folder", "kernel", "modes", "ranking_mode", "implementations", "rows", "summary", "why"];
 
 const COMPILED: &[(&str, &str)] = &[
     ("kernel", "string"),

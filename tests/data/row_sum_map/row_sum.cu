@@ -15,9 +15,12 @@ struct alignas(64) tensor_map {
 };
 #endif
 
+// Elements from one row of a box to the next: rows that are shorter than the swizzle's span are padded to it.
+constexpr int PITCH = SPAN > 4 * BOX_COLUMNS ? SPAN / 4 : BOX_COLUMNS;
+
 // Where an element of the box lies in shared memory, in elements: 16-byte chunks are permuted within spans.
 __device__ __forceinline__ int place(int row, int column) {
-    int address = 4 * (row * BOX_COLUMNS + column);
+    int address = 4 * (row * PITCH + column);
     if (SPAN == 128) address ^= (address >> 3) & 0x70;
     if (SPAN == 64) address ^= (address >> 3) & 0x30;
     return address / 4;
@@ -28,12 +31,12 @@ row_sum(const __grid_constant__ tensor_map map, float* y, int rows, int columns)
     int first = blockIdx.x * BOX_ROWS, row = threadIdx.x;
     float sum = 0.0f;
 #ifdef EVO_HOST
-    __shared__ float tile[BOX_ROWS * BOX_COLUMNS];
+    __shared__ float tile[BOX_ROWS * PITCH];
     if (map.magic != 0x0070616d5f6f7665ull || map.rank != 2 || map.element_bytes != 4) __trap();
     if (map.swizzle != (SPAN == 0 ? 0 : SPAN / 64 + 1) || (unsigned long long)&map % 64 != 0) __trap();
     if (map.box[0] != BOX_COLUMNS || map.box[1] != BOX_ROWS || map.box[2] != 1 || map.dims[4] != 1) __trap();
 #else
-    __shared__ __align__(1024) float tile[BOX_ROWS * BOX_COLUMNS];
+    __shared__ __align__(1024) float tile[BOX_ROWS * PITCH];
     __shared__ __align__(8) unsigned long long full;
     unsigned barrier = (unsigned)__cvta_generic_to_shared(&full);
     unsigned target = (unsigned)__cvta_generic_to_shared(tile);

@@ -159,6 +159,9 @@ mod tests {
         assert_eq!([0, 50, 1000].map(|bytes| LIMITS.window(bytes)), [None, Some(50), Some(100)]);
         assert_eq!(WindowLimits::default().window(50), None);
         let own = CachePersistence::new(WindowLimits::default(), Recorded::default());
-        assert!(!own.is_asked_for(&[launch(Some(1.0))]), "a device without windows runs the launch all the same");
+        assert!(
+            !own.is_asked_for(&[launch(Some(1.0))]),
+            "a device without windows runs the launch all the same"
+        );
     }
 }

@@ -98,7 +98,8 @@ fn window(
 ) -> Option<L2PersistSpec> {
     let fields = reader.fields(node, what, &["argument", "ratio"])?;
     let argument = reader.required(&fields, "argument", "add argument = \"…\", a buffer of [[arguments]]");
-    let argument = argument.and_then(|node| known_argument(reader, node, &fields.name("argument"), argument_names));
+    let argument =
+        argument.and_then(|node| known_argument(reader, node, &fields.name("argument"), argument_names));
     let ratio = reader.required(&fields, "ratio", "add ratio = 1.0, the share of its accesses that are kept");
     let ratio = ratio.and_then(|node| reader.expression(node, &fields.name("ratio"), names));
     Some(L2PersistSpec { argument: argument?, ratio: ratio? })

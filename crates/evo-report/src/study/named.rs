@@ -158,6 +158,40 @@ impl StudySearch<'_> {
         self.of_history(&newest, &history, previous)
     }
 
+    /// The fastest configurations of the problems, each once: of the leaderboard, or of the study that is named. Where
+    /// nobody else leads anywhere, the champion alone.
+    ///
+    /// # Errors
+    /// Nothing was confirmed, or files cannot be read.
+    pub fn portfolio(&self) -> Result<Vec<NamedEvaluation>, NameError> {
+        let of_board = if self.study.is_none() { self.section()? } else { None };
+        let section = match of_board {
+            Some(section) => Some(section),
+            None => {
+                let study = self.newest()?;
+                let journal = Journal { records: study.records, ..Journal::default() };
+                leaderboard::sections(&journal.records).pop().map(|(_, section)| section)
+            }
+        };
+        let Some(section) = section else {
+            let text = format!("`{}` has no portfolio: nothing was confirmed yet", self.kernel);
+            return Err(refused(text, "`evo sweep` confirms its finalists at the end"));
+        };
+        let mut found = vec![self.of_history(&section, &section.history, false)?];
+        for own in section.portfolio.iter().flat_map(|own| &own.best) {
+            if !found.iter().any(|other| other.number == own.number) {
+                found.push(NamedEvaluation {
+                    number: own.number,
+                    configuration: own.configuration.clone(),
+                    source_hash: None,
+                    code_hash: None,
+                    ..found[0].clone()
+                });
+            }
+        }
+        Ok(found)
+    }
+
     fn of_history(
         &self,
         section: &LeaderboardSection,

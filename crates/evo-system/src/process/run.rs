@@ -11,6 +11,7 @@ use super::child::{ChildProcess, ProcessGroup};
 use super::log::{CappedLog, LoggedStream};
 use super::pipe::wait_for;
 use super::spawn::{ResourceLimits, limit};
+use super::strays::RunMark;
 
 /// How often a silent tool is looked at: its children may hold its output open beyond its end.
 const PULSE: Duration = Duration::from_millis(50);
@@ -27,13 +28,17 @@ pub struct RunLimits {
     /// Bytes kept of stdout and of stderr, each.
     pub output_bytes: usize,
     pub resources: ResourceLimits,
+    /// Whether what it leaves running in sessions of their own is killed after its end.
+    pub ends_strays: bool,
 }
 
 impl RunLimits {
-    /// A deadline with 5 s between SIGTERM and SIGKILL, 1 MiB of each output, and no limit on resources.
+    /// A deadline with 5 s between SIGTERM and SIGKILL, 1 MiB of each output, and no limit on resources. Nothing that the
+    /// tool starts goes on.
     pub fn new(deadline: Duration) -> RunLimits {
         let grace = Duration::from_secs(5);
-        RunLimits { deadline, grace, output_bytes: 1 << 20, resources: ResourceLimits::default() }
+        let resources = ResourceLimits::default();
+        RunLimits { deadline, grace, output_bytes: 1 << 20, resources, ends_strays: true }
     }
 }
 
@@ -68,6 +73,8 @@ pub fn run(command: Command, limits: &RunLimits) -> io::Result<Ended> {
 pub fn run_reading(mut command: Command, stdin: Stdio, limits: &RunLimits) -> io::Result<Ended> {
     command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
     limit(&mut command, limits.resources);
+    // Dropped after the kill of the group.
+    let _mark = limits.ends_strays.then(|| RunMark::put_on(&mut command));
     let group = ProcessGroup::default();
     let began = Instant::now();
     let mut process = ChildProcess::start(command, group.clone())?;
@@ -175,6 +182,24 @@ mod tests {
             std::thread::sleep(Duration::from_millis(5));
         }
         assert!(!is_running(child));
+    }
+
+    #[test]
+    fn a_daemon_that_a_tool_leaves_ends_with_it_unless_it_may_stay() {
+        let script = "setsid sleep 602 > /dev/null 2>&1 & echo $!";
+        let pid = |ended: &Ended| ended.stdout.text().trim().parse::<u32>().unwrap();
+        let until = Instant::now() + Duration::from_secs(30);
+        let gone = pid(&sh(script, &patient()));
+        while is_running(gone) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(!is_running(gone));
+        // A subshell with a session of its own before the tool ends, or the kill of the group would reach it.
+        let stays = "setsid sleep 602 > /dev/null 2>&1 & p=$!; sleep 0.5; echo $p";
+        let left = pid(&sh(stays, &RunLimits { ends_strays: false, ..patient() }));
+        assert!(is_running(left));
+        let number = rustix::process::Pid::from_raw(left.cast_signed()).unwrap();
+        rustix::process::kill_process(number, rustix::process::Signal::KILL).unwrap();
     }
 
     /// Whether a process is there and no zombie: what adopts orphans here may never reap them.

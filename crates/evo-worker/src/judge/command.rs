@@ -26,7 +26,7 @@ use super::npy::{self, task_error};
 use super::perturb::NaiveAnswers;
 use super::run::PhaseSink;
 use evo_system::process::{
-    self, CappedLog, Conversation, DeathCause, Ended, ProcessGroup, RunLimits, signal_name,
+    self, CappedLog, Conversation, DeathCause, Ended, ProcessGroup, RunLimits, RunMark, signal_name,
 };
 use evo_system::scratch::{ScratchFolder, ScratchPlace};
 
@@ -78,7 +78,13 @@ enum ServeAnswer {
     Failed(String),
 }
 
-type Talk = Conversation<Value, ServeAnswer>;
+/// A program that stays for further cases.
+#[derive(Debug)]
+struct ServingProgram {
+    talk: Conversation<Value, ServeAnswer>,
+    // Dropped last: what the program left elsewhere ends after it.
+    _mark: RunMark,
+}
 
 /// Where commands run.
 #[derive(Debug)]
@@ -86,7 +92,7 @@ pub(super) struct CommandDesk {
     /// Absent where nothing is cached: then files lie in the system's folder for temporary ones.
     place: Option<ScratchPlace>,
     /// A command that serves, until `rest`.
-    running: Option<(CommandReference, Talk)>,
+    running: Option<(CommandReference, ServingProgram)>,
 }
 
 impl CommandDesk {
@@ -128,22 +134,24 @@ impl CommandDesk {
     /// One case, asked of a process that stays.
     fn ask(&mut self, own: &CommandReference, request: &Value) -> Result<(), String> {
         let known = self.running.take().filter(|(other, _)| other == own);
-        let mut talk = match known {
-            Some((_, talk)) => talk,
+        let mut serving = match known {
+            Some((_, serving)) => serving,
             None => {
                 let log = CappedLog::of_end(LOG_MAX);
-                let started = Conversation::start(command(own), VERSION, ProcessGroup::default(), log);
-                started.map_err(|error| not_started(own, &error))?
+                let mut command = command(own);
+                let mark = RunMark::put_on(&mut command);
+                let started = Conversation::start(command, VERSION, ProcessGroup::default(), log);
+                ServingProgram { talk: started.map_err(|error| not_started(own, &error))?, _mark: mark }
             }
         };
-        match talk.ask(request, Duration::from_millis(own.timeout_ms)) {
+        match serving.talk.ask(request, Duration::from_millis(own.timeout_ms)) {
             Ok(ServeAnswer::Done) => {
-                self.running = Some((own.clone(), talk));
+                self.running = Some((own.clone(), serving));
                 Ok(())
             }
             Ok(ServeAnswer::Failed(why)) => {
                 let shown: String = why.chars().take(SAID_SHOWN).collect();
-                Err(format!("it says `{shown}`{}", tail(talk.log())))
+                Err(format!("it says `{shown}`{}", tail(serving.talk.log())))
             }
             Err(death) => {
                 let how = match &death.cause {

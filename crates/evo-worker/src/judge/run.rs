@@ -2,14 +2,16 @@
 
 use std::rc::Rc;
 
-use evo_device::device::{BoundWindow, 
-    BlockError, BoundArgument, BoundLaunch, BufferId, Comparison, Device, GuardDamage, ModuleId, Placement,
-    RunConditions,
+use evo_device::device::{
+    BlockError, BoundArgument, BoundLaunch, BoundWindow, BufferId, Comparison, Device, GuardDamage, ModuleId,
+    Placement, RunConditions,
 };
 use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
-use evo_protocol::plan::{L2Persist, ArgumentRef, BufferPlan, Fill, LaunchPlan, ProblemPlan, Role, ScalarPlan};
+use evo_protocol::plan::{
+    ArgumentRef, BufferPlan, Fill, L2Persist, LaunchPlan, ProblemPlan, Role, ScalarPlan,
+};
 use evo_protocol::verdict::VerdictKind;
 use evo_protocol::worker::Phase;
 
@@ -415,7 +417,8 @@ fn bind_one(
         Some(L2Persist { buffer, ratio }) => match buffers.get(buffer) {
             Some(buffer) => Some(BoundWindow { buffer: *buffer, ratio: ratio as f32 }),
             None => {
-                let message = format!("`{}`: the buffer of its `l2_persist` is not in the plan", launch.entry);
+                let message =
+                    format!("`{}`: the buffer of its `l2_persist` is not in the plan", launch.entry);
                 return Err(DeviceError::plain(VerdictKind::HarnessError, message));
             }
         },

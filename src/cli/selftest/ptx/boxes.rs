@@ -158,7 +158,7 @@ pub fn loads(
         probe.shared_bytes = (cluster * BOX_MAX) as u32;
         let out = probe.run(entry, [BOXES, 64], &inputs, &[BOXES * cluster * BOX_MAX]);
         (probe.map, probe.cluster, probe.shared_bytes) = (None, None, 0);
-        let out = out?.swap_remove(0);
+        let out = out.map_err(|error| format!("{error}: {:?}", case.map))?.swap_remove(0);
         for (block, part) in (0..BOXES).flat_map(|block| (0..cluster).map(move |part| (block, part))) {
             // Each block has the boxes of all blocks of its cluster.
             let place = &case.places[block / cluster * cluster + part];
@@ -210,7 +210,7 @@ pub fn stores(
                     expected[to..to + case.element()].copy_from_slice(&tile[at..at + case.element()]);
                 }
             });
-            let found = out?.swap_remove(0);
+            let found = out.map_err(|error| format!("{error}: {}", case.describe(place)))?.swap_remove(0);
             if let Some(at) = (0..found.len()).find(|at| found[*at] != expected[*at]) {
                 let (own, right) = (found[at], expected[at]);
                 return Err(format!("byte {at} is {own:#x}, not {right:#x}: {}", case.describe(place)));

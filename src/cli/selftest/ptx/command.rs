@@ -45,15 +45,24 @@ pub fn run(
     let entries: Vec<String> = rows.iter().map(|row| row.entry.to_string()).collect();
     let failed = |error: evo_protocol::device::DeviceError| CliError::environment(error.to_string());
     let module = device.load(&image, &entries).map_err(failed)?;
-    let mut probe = Probe { device: device.as_mut(), module, cluster: None, shared_bytes: 0, map: None };
+    let mut probe =
+        Probe { device: device.as_mut(), module, cluster: None, shared_bytes: 0, map: None, is_lost: false };
+    let mut lost_in = None;
     let mut report = SelftestReport::default();
     for row in rows.iter().filter(|row| only.is_none_or(|only| row.entry.contains(only))) {
         if let Some(why) = row.missing(&info) {
             report.skip(row.entry, why);
             continue;
         }
+        // The driver refuses all further work of a process whose kernel has crashed, which is not the other rows' fault.
+        if let Some(culprit) = lost_in {
+            let why = format!("the device was lost in `{culprit}`: run this one with --only {}", row.entry);
+            report.skip(row.entry, &why);
+            continue;
+        }
         let mut drawn = DrawnNumbers(ChaCha8Rng::seed_from_u64(seed));
         report.add(row.entry, row.play(&mut probe, &mut drawn));
+        lost_in = probe.is_lost.then_some(row.entry);
     }
     if report.checks.is_empty() {
         let only = only.unwrap_or_default();

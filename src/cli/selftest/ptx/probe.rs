@@ -14,6 +14,8 @@ pub struct Probe<'a> {
     pub shared_bytes: u32,
     /// Their first argument: a map of the buffer at this place among inputs and outputs.
     pub map: Option<(usize, TensorMap)>,
+    /// Whether a launch has left the device unusable in this process.
+    pub is_lost: bool,
 }
 
 /// Bytes of plain numbers, as devices have them.
@@ -44,17 +46,29 @@ impl Probe<'_> {
         inputs: &[&dyn AsBytes],
         outputs: &[usize],
     ) -> Result<Vec<Vec<u8>>, String> {
-        let text = |error: DeviceError| error.to_string();
+        self.answers(entry, [blocks, threads], inputs, outputs).map_err(|error| {
+            self.is_lost |= error.sticky;
+            error.to_string()
+        })
+    }
+
+    fn answers(
+        &mut self,
+        entry: &str,
+        [blocks, threads]: [usize; 2],
+        inputs: &[&dyn AsBytes],
+        outputs: &[usize],
+    ) -> Result<Vec<Vec<u8>>, DeviceError> {
         let mut buffers = Vec::new();
         for input in inputs {
             let bytes = input.as_bytes();
-            let buffer = self.device.allocate("in", bytes.len() as u64).map_err(text)?;
-            self.device.write(buffer, &bytes).map_err(text)?;
+            let buffer = self.device.allocate("in", bytes.len() as u64)?;
+            self.device.write(buffer, &bytes)?;
             buffers.push(buffer);
         }
         for bytes in outputs {
-            let buffer = self.device.allocate("out", *bytes as u64).map_err(text)?;
-            self.device.fill(buffer, 0x5a5a_5a5a).map_err(text)?;
+            let buffer = self.device.allocate("out", *bytes as u64)?;
+            self.device.fill(buffer, 0x5a5a_5a5a)?;
             buffers.push(buffer);
         }
         let map = self.map.clone();
@@ -71,12 +85,12 @@ impl Probe<'_> {
             l2_persist: None,
             arguments: map.into_iter().chain(pointers).collect(),
         };
-        let ended = self.device.launch(self.module, &[launch]).and_then(|()| self.device.synchronize());
-        ended.map_err(text)?;
-        let answers = buffers[inputs.len()..].iter().map(|buffer| self.device.read(*buffer).map_err(text));
+        self.device.launch(self.module, &[launch])?;
+        self.device.synchronize()?;
+        let answers = buffers[inputs.len()..].iter().map(|buffer| self.device.read(*buffer));
         let answers = answers.collect::<Result<Vec<_>, _>>()?;
         for buffer in buffers {
-            self.device.free(buffer).map_err(text)?;
+            self.device.free(buffer)?;
         }
         Ok(answers)
     }

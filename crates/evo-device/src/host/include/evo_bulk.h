@@ -176,6 +176,9 @@ EVO_FOR_WARP evo_box evo_box_of(const tensor_map& map, int rank, const int* at, 
     if (map.base % 16 != 0) evo_stop(EVO_STOP_MISALIGNED, line, "misaligned tensor map: its base is a multiple of 16 bytes,");
     if (box.row_bytes % 16 != 0 || (map.swizzle && box.row_bytes > 16u << map.swizzle))
         evo_stop(EVO_STOP_MISALIGNED, line, "misaligned box: its rows are multiples of 16 bytes, and no longer than the swizzle,");
+    // A GPU lays such rows a span apart, and how it counts their bytes is not documented.
+    if (map.swizzle && rank > 1 && box.row_bytes < 16u << map.swizzle)
+        evo_stop(EVO_STOP_ILLEGAL, line, "rows of a box are shorter than its swizzle, which only a GPU can copy");
     return box;
 }
 EVO_INLINE void evo_demand_box_place(const evo_box& box, const void* shared, int line) {

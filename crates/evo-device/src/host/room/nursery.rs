@@ -156,6 +156,8 @@ pub fn fences(options: &RoomOptions) -> io::Result<FenceReport> {
 pub fn serve(sandbox: bool) -> io::Result<()> {
     fences::close_descriptors_from(3);
     fences::clear_environment();
+    // While files can be written.
+    fences::end_first();
     // SAFETY: the worker made standard input its socket, and nobody else in this process uses it.
     let socket = RoomSocket::of(unsafe { OwnedFd::from_raw_fd(0) });
     // Looked at before files are out of reach; executors need not look again.

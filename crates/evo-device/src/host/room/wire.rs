@@ -93,13 +93,15 @@ impl RoomSocket {
             let count = self.receive_packet(&mut room, &mut message.descriptors, RecvFlags::CMSG_CLOEXEC)?;
             match room[..count].split_first() {
                 None => return Ok(None),
-                Some((&CONTINUED, part)) => message.bytes.extend_from_slice(part),
+                // A part of nothing would let a message go on for ever without growing.
+                Some((&CONTINUED, part)) if !part.is_empty() => message.bytes.extend_from_slice(part),
                 Some(_) => {
                     message.bytes.extend_from_slice(&room[..count]);
                     return Ok(Some(message));
                 }
             }
-            if message.bytes.len() > MESSAGE_MAX {
+            // Our own messages bring their descriptors with the last packet.
+            if message.bytes.len() > MESSAGE_MAX || !message.descriptors.is_empty() {
                 return Err(io::Error::other("a message without an end"));
             }
         }
@@ -161,5 +163,23 @@ mod tests {
         assert_eq!(other.receive().unwrap().unwrap().parse::<u32>().unwrap(), 1);
         drop(one);
         assert!(!other.has_input() && other.receive().unwrap().is_none());
+    }
+
+    #[test]
+    fn a_message_that_goes_on_for_ever_ends() {
+        let (one, other) = RoomSocket::pair().unwrap();
+        let part = |bytes: &[u8], descriptors: &[BorrowedFd<'_>]| {
+            one.send_packet(&[IoSlice::new(&[CONTINUED]), IoSlice::new(bytes)], descriptors).unwrap();
+        };
+        part(b"", &[]);
+        assert_eq!(other.receive().unwrap().unwrap().bytes, [CONTINUED], "not JSON, and not waited for");
+        // Descriptors with each part would fill the table of the process that reads them.
+        part(b"x", &[one.as_fd(), one.as_fd()]);
+        assert!(other.receive().is_err());
+        std::thread::scope(|scope| {
+            scope.spawn(|| while one.send_packet(&[IoSlice::new(&[CONTINUED; 9000])], &[]).is_ok() {});
+            assert!(other.receive().is_err(), "longer than a message may be");
+            rustix::net::shutdown(&other, rustix::net::Shutdown::Both).unwrap();
+        });
     }
 }

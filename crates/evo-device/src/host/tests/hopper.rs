@@ -285,6 +285,7 @@ fn misused_maps_are_named() {
     check(&load("map.strides[0] = 136; ", call), 1, MISALIGNED, "strides are multiples of 16", 3);
     check(&load("map.base += 8; ", call), 1, MISALIGNED, "base is a multiple of 16", 3);
     check(&load("map.swizzle = 2; ", call), 1, MISALIGNED, "no longer than the swizzle", 3);
+    check(&load("map.box[0] /= 2; ", call), 1, ILLEGAL, "shorter than its swizzle", 3);
     check(
         &load("", "evo::tma_load<2>(tile + 16, map, bar, 0, 0);"),
         1,

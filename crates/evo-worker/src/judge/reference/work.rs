@@ -230,7 +230,17 @@ pub fn launch(
 ) -> BoundLaunch {
     let (cluster, cooperative, programmatic, l2_persist) = (None, false, false, None);
     let block = [threads, 1, 1];
-    BoundLaunch { entry, grid, block, shared_bytes, cluster, cooperative, programmatic, l2_persist, arguments }
+    BoundLaunch {
+        entry,
+        grid,
+        block,
+        shared_bytes,
+        cluster,
+        cooperative,
+        programmatic,
+        l2_persist,
+        arguments,
+    }
 }
 
 /// A 32-bit argument.

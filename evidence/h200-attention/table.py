@@ -1,0 +1,57 @@
+"""The table of three bench runs: python3 table.py OUT SPACE...
+
+For each problem: the candidate that was fastest in the median of the runs, hot, beside the best right peer, and the same
+two cold. The last line of a space has the geometric means of both, and of the best single candidate.
+"""
+import csv
+import math
+import pathlib
+import statistics
+import sys
+
+
+def read(out, space):
+    """Medians over the runs of every row's p50, nanoseconds, by problem, implementation and mode; right rows only."""
+    times = {}
+    for path in sorted(pathlib.Path(out).glob(f"{space}-[0-9]-bench.csv")):
+        for row in csv.DictReader(path.open()):
+            for mode in ("hot", "cold"):
+                if row["status"] == "pass" and row.get(f"{mode}_p50_ns"):
+                    key = (row["problem"], row["implementation"], mode)
+                    times.setdefault(key, []).append(float(row[f"{mode}_p50_ns"]))
+    return {key: (statistics.median(own), len(own)) for key, own in times.items()}
+
+
+def mean(ratios):
+    return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else math.nan
+
+
+def show(out, space):
+    times = read(out, space)
+    problems = list(dict.fromkeys(key[0] for key in times))
+    print(f"{space}\n| problem | candidate | hot, µs | peer | its, µs | speed-up | cold, µs | its, µs | speed-up | runs |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    chosen, cold, single = [], [], {}
+    for problem in problems:
+        def fastest(is_peer, mode):
+            own = [(time[0], key[1], time[1]) for key, time in times.items()
+                   if key[0] == problem and key[2] == mode and ("/" in key[1]) == is_peer]
+            return min(own, default=(math.nan, "none", 0))
+        ours, peers = fastest(False, "hot"), fastest(True, "hot")
+        cold_peer = fastest(True, "cold")
+        cold_own = times.get((problem, ours[1], "cold"), (math.nan, 0))[0]
+        print(f"| {problem} | {ours[1]} | {ours[0] / 1e3:.2f} | {peers[1]} | {peers[0] / 1e3:.2f} | {peers[0] / ours[0]:.2f}× "
+              f"| {cold_own / 1e3:.2f} | {cold_peer[0] / 1e3:.2f} | {cold_peer[0] / cold_own:.2f}× | {ours[2]} |")
+        chosen.append(peers[0] / ours[0])
+        cold.append(cold_peer[0] / cold_own)
+        for key, time in times.items():
+            if key[0] == problem and key[2] == "hot" and "/" not in key[1]:
+                single.setdefault(key[1], []).append(peers[0] / time[0])
+    whole = {name: mean(own) for name, own in single.items() if len(own) == len(problems)}
+    best = max(whole, key=whole.get, default=None)
+    print(f"geometric means: {mean(chosen):.3f}× hot, {mean(cold):.3f}× cold; one for all, {best}: "
+          f"{whole.get(best, math.nan):.3f}× hot, at worst {min(single.get(best, [math.nan])):.3f}×\n")
+
+
+for name in sys.argv[2:]:
+    show(sys.argv[1], name)
