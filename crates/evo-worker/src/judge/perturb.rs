@@ -18,13 +18,8 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::element;
 use super::inputs::{self, Family};
+use super::naive_answers::NaiveKernel;
 use super::reference::{ReferenceAnswer, rms};
-
-/// Outputs by buffer position.
-pub type NaiveAnswers = Vec<(usize, Vec<f64>)>;
-
-/// Runs the user's naive kernel on these inputs (by buffer position).
-pub type NaiveKernel<'a> = dyn FnMut(&[Vec<u8>]) -> Result<NaiveAnswers, DeviceError> + 'a;
 
 /// Runs on changed inputs: few outputs make one difference a matter of luck.
 const RUNS_FEW: u32 = 4;

@@ -17,8 +17,9 @@ use evo_protocol::dtype::DType;
 use evo_protocol::plan::ProblemPlan;
 
 use super::element;
-use super::expected::NaiveReference;
-use super::perturb::{self, FEW, NaiveAnswers, NaiveKernel};
+use super::naive_answers::NaiveReference;
+use super::naive_answers::{NaiveAnswers, NaiveKernel};
+use super::perturb::{self, FEW};
 use super::reference::ReferenceAnswer;
 
 /// From this multiple of the usual error on, an element counts as far less certain than the others.
