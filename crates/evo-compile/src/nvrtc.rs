@@ -482,6 +482,7 @@ mod tests {
             options: Vec::new(),
             variant_hash: ContentHash::of(b"scale"),
             instrumented: false,
+            constants: evo_protocol::specialization::Specialization::default(),
         };
         for arch in ["sm_80", "sm_90a"] {
             let with = nvrtc.options(&source, arch).unwrap();
