@@ -24,6 +24,7 @@ use super::infinities;
 use super::inputs::{self, Draw, Family};
 use super::moves;
 use super::npy::{self, task_error};
+pub use super::perturb::NaiveReference;
 use super::perturb::{self, NaiveAnswers};
 use super::reference::{self, Operands, ReferenceAnswer};
 use super::single_precision;
@@ -52,23 +53,6 @@ pub struct ExpectedOutput {
 
 /// A case's answers, and its inputs by buffer position.
 pub type AnsweredCase = (ExpectedSet, Vec<Vec<u8>>);
-
-/// The user's naive kernel, or command, as often as it is asked.
-pub trait NaiveReference {
-    /// Its answers to these inputs, by buffer position.
-    fn answers(&mut self, inputs: &[Vec<u8>]) -> Result<NaiveAnswers, DeviceError>;
-
-    /// The same in single precision, where `answers` computes in double precision and there is such a build.
-    fn single(&mut self, _inputs: &[Vec<u8>]) -> Result<Option<NaiveAnswers>, DeviceError> {
-        Ok(None)
-    }
-}
-
-impl<F: FnMut(&[Vec<u8>]) -> Result<NaiveAnswers, DeviceError>> NaiveReference for F {
-    fn answers(&mut self, inputs: &[Vec<u8>]) -> Result<NaiveAnswers, DeviceError> {
-        self(inputs)
-    }
-}
 
 /// The type in which an output is compared. 64-bit integers do not fit fp64, so they are compared as twice as
 /// many 32-bit words, low word first.
@@ -130,31 +114,16 @@ pub fn compute(
             Draw { seed: check.seed, index: case.seed_index, family: case.family, magnitude: *magnitude };
         let bytes = input_bytes(&case.plan, draw)?;
         let mut answers = answers(check, &case.plan, &bytes, naive)?;
-        // The last bit of an infinity makes it NaN, and that of a round number leaves nothing of what it is for.
-        let nudges = !matches!(case.family, Family::Special | Family::Round);
         let own_kernel = check.reference.is_own();
-        let mut integers = NaiveAnswers::new();
-        if own_kernel && case.family != Family::Special {
-            integers = single_precision::add(&case.plan, &mut answers, naive.single(&bytes)?);
-        }
-        if own_kernel && nudges {
-            single_precision::try_luck(&case.plan, &bytes, &mut answers, naive)?;
-            let mut run = |bytes: &[Vec<u8>]| naive.answers(bytes);
-            perturb::estimate_noise(&case.plan, &bytes, case.family, &mut answers, &mut run)?;
-            single_precision::find_uncertain(&case.plan, &bytes, &mut answers, &mut run)?;
-        }
-        let mut mixing = Vec::new();
-        if own_kernel && case.family == Family::Special {
-            mixing = infinities::mixing(&case.plan, &bytes, &answers, naive)?;
-        }
-        // In double precision nothing overflows that would in the kernel's own.
-        let unknown =
-            |own: &ReferenceAnswer| own.single.is_none() && case.plan.buffers[own.buffer].dtype == DType::F32;
-        let wide = check.reference_f64 && case.family == Family::Huge && number == 0;
-        if wide && answers.iter().any(unknown) {
+        let seen = if own_kernel {
+            look_beside(case, &bytes, &mut answers, naive)?
+        } else {
+            BesideAnswers::default()
+        };
+        if number == 0 && may_overflow(check, case, &answers) {
             continue;
         }
-        let undecided = single_precision::count_integers(&mut answers, &integers);
+        let undecided = single_precision::count_integers(&mut answers, &seen.integers);
         // Other families hold few values, which an answer may share by accident; and a declared tolerance is meant.
         if own_kernel && case.family == Family::Normal {
             let judged = check.checks.include(GateCheck::MovedData);
@@ -185,7 +154,7 @@ pub fn compute(
                 let output = |mut answer: ReferenceAnswer| {
                     let dtype = case.plan.buffers[answer.buffer].dtype;
                     let scale = AnswerScale::of(&answer).rounded_to(dtype, &answer.expected);
-                    if mixing.contains(&answer.buffer)
+                    if seen.mixing.contains(&answer.buffer)
                         || infinities::adds_up(&case.plan, answer.buffer, case.family)
                     {
                         infinities::excuse(&mut answer.expected);
@@ -200,6 +169,49 @@ pub fn compute(
         }
     }
     Err(no_answer(case, &why))
+}
+
+/// Whether huge inputs may overflow in an honest kernel and nothing tells: in double precision they do not.
+fn may_overflow(check: &CheckPlan, case: &Case, answers: &[ReferenceAnswer]) -> bool {
+    let unknown =
+        |own: &ReferenceAnswer| own.single.is_none() && case.plan.buffers[own.buffer].dtype == DType::F32;
+    check.reference_f64 && case.family == Family::Huge && answers.iter().any(unknown)
+}
+
+/// What a user's reference shows beside its answers.
+#[derive(Default)]
+struct BesideAnswers {
+    /// Integers as single precision gives them.
+    integers: NaiveAnswers,
+    /// Outputs that add up elements of an input of their own shape.
+    mixing: Vec<usize>,
+}
+
+/// Runs a user's reference in single precision and on changed inputs, and fills in what that says of its errors.
+fn look_beside(
+    case: &Case,
+    bytes: &[Vec<u8>],
+    answers: &mut [ReferenceAnswer],
+    naive: &mut dyn NaiveReference,
+) -> Result<BesideAnswers, DeviceError> {
+    let single = naive.single(bytes)?;
+    let integers = single_precision::add(&case.plan, answers, single);
+    match case.family {
+        // The last bit of an infinity makes it NaN, and which integers belong to NaN is not a matter of precision.
+        Family::Special => {
+            let mixing = infinities::mixing(&case.plan, bytes, answers, naive)?;
+            return Ok(BesideAnswers { mixing, ..BesideAnswers::default() });
+        }
+        // The last bit of a round number leaves nothing of what it is for.
+        Family::Round => {}
+        _ => {
+            single_precision::try_luck(&case.plan, bytes, answers, naive)?;
+            let mut run = |bytes: &[Vec<u8>]| naive.answers(bytes);
+            perturb::estimate_noise(&case.plan, bytes, case.family, answers, &mut run)?;
+            single_precision::find_uncertain(&case.plan, bytes, answers, &mut run)?;
+        }
+    }
+    Ok(BesideAnswers { integers, mixing: Vec::new() })
 }
 
 /// Answers of every magnitude are asked for, but not those so small that products on the way to them are subnormal: in
@@ -336,8 +348,8 @@ impl Oddities {
         let overflows = |trusted: &Vec<f64>| {
             trusted.par_iter().zip(expected).any(|(t, e)| !t.is_finite() && e.is_finite())
         };
-        // Plain inputs are to be met as they are, whatever single precision makes of them.
-        let single = answer.single.as_ref().filter(|_| family != Family::Normal);
+        // Plain inputs are to be met as they are, whatever single precision makes of them, and so are special ones.
+        let single = answer.single.as_ref().filter(|_| !matches!(family, Family::Normal | Family::Special));
         let special = first_special.is_some();
         Oddities {
             elements: expected.len() as u64,
@@ -387,7 +399,7 @@ pub fn unusable(plan: &ProblemPlan, family: Family, position: usize, odd: &Oddit
 /// `reference_hash` is the naive kernel's binary.
 pub fn key(check: &CheckPlan, case: &Case, reference_hash: Option<&ContentHash>) -> ContentHash {
     let plan = &case.plan;
-    let mut text = format!("evo expected 6\n{}\n{:?}\n", plan.name, plan.sizes);
+    let mut text = format!("evo expected 7\n{}\n{:?}\n", plan.name, plan.sizes);
     let CheckPlan { atol, rtol, trusted_factor, fast_math, flushes_subnormals, .. } = check;
     text.push_str(&format!("{atol:?} {rtol:?} {trusted_factor} {fast_math} {flushes_subnormals}\n"));
     // Workspace is left out: its size follows from the configuration, and answers do not.

@@ -12,8 +12,8 @@ use evo_protocol::device::DeviceError;
 use evo_protocol::plan::{BufferPlan, ProblemPlan};
 
 use super::element;
-use super::expected::NaiveReference;
 use super::inputs::{self, Family};
+use super::perturb::NaiveReference;
 use super::reference::ReferenceAnswer;
 
 /// Whether an output adds up inputs, as far as shapes tell.
