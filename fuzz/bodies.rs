@@ -3,17 +3,20 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use evo::inspect::profile::{MetricUnit, RawPage, named_failure};
 use evo::inspect::sanitize::{
     SanitizerCheck, SanitizerEvidence, SanitizerFinding, SanitizerState, read_log, read_records,
 };
+use evo::journal::baseline::GateBaseline;
 use evo::journal::reader;
 use evo::journal::record::JournalRecord;
 use evo::journal::replay::History;
 use evo::journal::{leaderboard_file, line};
 use evo::kernel::load::candidate;
+use evo::kernel::spec::SpaceFile;
 use evo::kernel::{catalog, signature};
 use evo::replay::Recording;
 use evo::report::text;
@@ -66,7 +69,9 @@ pub fn expression(bytes: &[u8]) {
 /// is shown on a screen; a source is read whatever it holds.
 pub fn candidate(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    let file = catalog::open("gemm").expect("it ships with evo");
+    // Opened once: it takes a hundred times as long as a case.
+    static SPACE: OnceLock<SpaceFile> = OnceLock::new();
+    let file = SPACE.get_or_init(|| catalog::open("gemm").expect("it ships with evo"));
     let kernel = file.kernel.as_ref().expect("it has a kernel");
     let on_a_screen = |shown: String| {
         assert!(!shown.is_empty() && shown.len() < 200_000, "{} bytes", shown.len());
@@ -77,7 +82,7 @@ pub fn candidate(bytes: &[u8]) {
         Ok(configuration) => assert!(file.space.genome(&configuration).is_some(), "{configuration}"),
         Err(error) => on_a_screen(error.to_string()),
     }
-    match candidate::launch_geometry("l.json", text, &file, kernel) {
+    match candidate::launch_geometry("l.json", text, file, kernel) {
         Ok(found) => {
             let known = |entry: &str| kernel.launches.iter().any(|launch| launch.entry == entry);
             assert!(found.iter().all(|own| known(&own.entry)));
@@ -134,6 +139,26 @@ pub fn leaderboard(bytes: &[u8]) {
     match leaderboard_file::parse(bytes) {
         Ok(board) => assert!(text::board(&board, 100).len() < 100 * (bytes.len() + 1000)),
         Err(reason) => assert!(!reason.is_empty()),
+    }
+}
+
+/// The baseline of a gate: its times are possible and it means the same when written again, or it is refused with a
+/// reason on a screen.
+pub fn baseline(bytes: &[u8]) {
+    match GateBaseline::parse(bytes, "baseline.json") {
+        Ok(own) => {
+            for times in own.problems.values() {
+                assert!(times.ci_low_ns > 0.0 && times.p90_ns.is_finite(), "{times:?}");
+                assert!((times.ci_low_ns..=times.ci_high_ns).contains(&times.p50_ns), "{times:?}");
+            }
+            let again = own.text().expect("what was read can be written");
+            let again = GateBaseline::parse(again.as_bytes(), "again").expect("what was written can be read");
+            assert_eq!(again, own);
+        }
+        Err(error) => {
+            let shown = error.to_string();
+            assert!(!shown.is_empty() && shown.len() < 200_000, "{} bytes", shown.len());
+        }
     }
 }
 

@@ -17,7 +17,8 @@ def read(out, space):
         for row in csv.DictReader(path.open()):
             for mode in ("hot", "cold"):
                 if row["status"] == "pass" and row.get(f"{mode}_p50_ns"):
-                    key = (row["problem"], row["implementation"], mode)
+                    # A leading apostrophe keeps spreadsheets from reading a name as a formula.
+                    key = (row["problem"], row["implementation"].lstrip("'"), mode)
                     times.setdefault(key, []).append(float(row[f"{mode}_p50_ns"]))
     return {key: (statistics.median(own), len(own)) for key, own in times.items()}
 

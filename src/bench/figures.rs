@@ -1,7 +1,5 @@
 //! From samples to rows: medians, rates, ratios to the best right peer. Pure.
 
-use std::collections::BTreeMap;
-
 use evo_protocol::device::DeviceInfo;
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::{ProblemPlan, Role};
@@ -94,30 +92,12 @@ fn empty(cell: &BenchCell, shape: &BenchShape, context: &FigureContext<'_>) -> B
     let implementation = &context.implementations[cell.implementation];
     let sizes = shape.problem.sizes.iter();
     BenchRow {
-        problem: shape.problem.name.clone(),
         sizes: sizes.filter_map(|(name, value)| Some((name.clone(), value.as_int()?))).collect(),
         canonical: shape.canonical,
-        dtype: None,
-        implementation: implementation.name.clone(),
         version: implementation.version.clone(),
-        status: cell.status,
         reason: (cell.status != RowStatus::Pass).then(|| cell.reason.clone()),
         correct: cell.correct,
-        max_abs_error: None,
-        allclose_fine: None,
-        allclose_coarse: None,
-        modes: BTreeMap::new(),
-        tflops: None,
-        gigabytes_per_second: None,
-        roofline_ratio: None,
-        ratio_to_best_peer: None,
-        ratio_low: None,
-        ratio_high: None,
-        decision: None,
-        ctas: None,
-        few_ctas: None,
-        scales_badly: None,
-        reasons: BTreeMap::new(),
+        ..BenchRow::unmeasured(&implementation.name, &shape.problem.name, cell.status)
     }
 }
 

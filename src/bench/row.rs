@@ -80,7 +80,6 @@ pub struct BenchRow {
     pub reasons: BTreeMap<String, String>,
 }
 
-#[cfg(test)]
 impl BenchRow {
     /// A row of which nothing is known but how it ended.
     pub fn unmeasured(implementation: &str, problem: &str, status: RowStatus) -> BenchRow {

@@ -33,7 +33,9 @@ pub fn run(arguments: &TestOneArgs, call: &Call) -> Result<Answer, CliError> {
     let text = benchmark::text(&own);
     let mut answer = verdict_answer::show(arguments, call, &tried, Aim::Times, own, &text)?;
     answer.reasons.extend(figures.reasons);
-    answer.result = Some(figures.flat);
+    if let (Some(Value::Object(result)), Value::Object(flat)) = (&mut answer.result, figures.flat) {
+        result.extend(flat);
+    }
     Ok(answer)
 }
 
@@ -60,9 +62,7 @@ fn against_default(bench: &mut Bench<'_>) -> Result<Compared, CliError> {
     };
     let judged = begun.judged(bench.lane.evaluate(&baseline, &Default::default()));
     if judged.lost {
-        return Err(CliError::Device(
-            "the device was lost while the default configuration was judged".into(),
-        ));
+        return Err(CliError::device("the device was lost while the default configuration was judged"));
     }
     if !judged.evaluation.may_rank() {
         let label = judged.evaluation.verdict.label();

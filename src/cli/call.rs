@@ -11,7 +11,7 @@ use evo_space::shell::quote;
 use serde_json::Value;
 
 use super::answer::{Answer, status_of};
-use super::error::CliError;
+use super::error::{CliError, CliErrorKind};
 use super::exit_code::ExitCode;
 use super::json_out::JsonOut;
 use super::output;
@@ -206,8 +206,8 @@ impl Answer {
     /// The same answer of a command that did not do all that it was asked to do.
     pub fn despite(mut self, error: CliError) -> Answer {
         self.exit = error.exit_code();
-        self.status = match error {
-            CliError::Limit(_) | CliError::Tool(_) => evo_protocol::envelope::EnvelopeStatus::NotRun,
+        self.status = match error.kind {
+            CliErrorKind::Limit | CliErrorKind::Tool => evo_protocol::envelope::EnvelopeStatus::NotRun,
             _ => status_of(self.exit),
         };
         self.error = Some(error);

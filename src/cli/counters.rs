@@ -6,14 +6,17 @@ use std::path::Path;
 use std::time::Duration;
 
 use evo_protocol::command_schemas;
-use evo_protocol::device::DeviceKind;
+use evo_protocol::device::{DeviceInfo, DeviceKind, EntryAttributes};
 use evo_protocol::envelope::{EnvelopeError, EnvelopeStatus, ErrorCode};
+use evo_protocol::measurement::TimingMode;
+use evo_protocol::plan::ProblemPlan;
 use evo_space::genome::ContentHash;
 use serde_json::{Value, json};
 
 use super::aim::PROFILE;
 use super::error::CliError;
 use crate::compile::cache::{self, Cache};
+use crate::engine::single::Single;
 use crate::inspect::profile::{self, Collection, KnownFacts, KnownSources, MetricSet, NoCounters, Profile};
 use crate::journal::record::now;
 use crate::report::envelope::CallFacts;
@@ -39,6 +42,34 @@ pub struct CounterOrder<'a> {
     pub ncu: Option<&'a Path>,
     pub keep_report: bool,
     pub limit: Duration,
+}
+
+/// What is known of a candidate that was judged, on a plan of its job.
+pub fn sources_of<'a>(
+    device: &'a DeviceInfo,
+    plan: &'a ProblemPlan,
+    job: &Job,
+    single: &'a Single,
+    mode: TimingMode,
+) -> KnownSources<'a> {
+    let mut times = single.evaluation.measurements.iter();
+    let time = times.find(|own| own.problem == plan.name && own.mode == mode);
+    KnownSources {
+        device,
+        plan,
+        resources: &single.evaluation.resources,
+        attributes: attributes_of(&single.attributes, job, plan),
+        time_ns: time.map(|time| time.p50_ns),
+        mode,
+    }
+}
+
+/// What the driver says of each launch of a plan: the launch gate asks for all plans in order.
+fn attributes_of<'a>(all: &'a [EntryAttributes], job: &Job, plan: &ProblemPlan) -> &'a [EntryAttributes] {
+    let checked = job.all_checked();
+    let before: usize =
+        checked.iter().take_while(|own| own.name != plan.name).map(|own| own.launches.len()).sum();
+    all.get(before..before + plan.launches.len()).unwrap_or_default()
 }
 
 /// A profile, and the profiler's own report where it is to be kept.
@@ -103,7 +134,7 @@ fn collect(
 /// The error of a profile without counters.
 pub fn error_of(none: &NoCounters) -> CliError {
     match none {
-        NoCounters::HostDevice => CliError::Tool("the host device has no counters".into())
+        NoCounters::HostDevice => CliError::tool("the host device has no counters")
             .with_hint("profile on a GPU with `--device cuda`")
             .with_code(ErrorCode::NoDevice),
         NoCounters::Failed(failure) => failure.clone().into(),

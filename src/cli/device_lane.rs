@@ -100,8 +100,8 @@ fn not_started(setup: &DeviceSetup, foreign: bool, error: &LaneError) -> CliErro
             CliError::usage(format!("the command of `--worker-command` is not a device worker: {error}"))
                 .with_hint("it must end in `evo worker`, as `ssh host evo worker` does")
         }
-        LaneError::Lost { .. } => CliError::Device(error.to_string().into()),
-        LaneError::OutOfTime => CliError::Limit(error.to_string().into()),
+        LaneError::Lost { .. } => CliError::device(error.to_string()),
+        LaneError::OutOfTime => CliError::limit(error.to_string()),
         LaneError::Died { .. } | LaneError::Refused { .. } | LaneError::Unexpected { .. } => {
             CliError::harness(format!("cannot start the device worker: {error}"))
         }

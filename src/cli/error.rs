@@ -3,6 +3,7 @@
 
 use std::error::Error;
 use std::fmt::{self, Display, Formatter};
+use std::path::Path;
 
 use evo_protocol::envelope::{EnvelopeError, ErrorCode, ErrorPlace};
 
@@ -11,28 +12,29 @@ use crate::journal::error::JournalError;
 
 /// Why a command ended without doing what it was asked to do.
 #[derive(Debug, thiserror::Error)]
-pub enum CliError {
+#[error("{explanation}")]
+pub struct CliError {
+    pub kind: CliErrorKind,
+    explanation: Explanation,
+}
+
+/// What went wrong, as far as the exit code tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CliErrorKind {
     /// Wrong usage or a bad input file.
-    #[error("{0}")]
-    Usage(Explanation),
+    Usage,
     /// Something that evo needs is missing or in the way: a compiler, a GPU, a writable folder.
-    #[error("{0}")]
-    Environment(Explanation),
+    Environment,
     /// The device stopped answering.
-    #[error("{0}")]
-    Device(Explanation),
+    Device,
     /// evo's own trouble, and trouble with files while work is under way, such as a full disk.
-    #[error("{0}")]
-    Harness(Explanation),
+    Harness,
     /// A limit of the command's own was hit before it was done.
-    #[error("{0}")]
-    Limit(Explanation),
+    Limit,
     /// A program that was to look at something gave no answer.
-    #[error("{0}")]
-    Tool(Explanation),
+    Tool,
     /// A signal came.
-    #[error("{0}")]
-    Interrupted(Explanation),
+    Interrupted,
 }
 
 /// What is wrong, and what a person can do about it.
@@ -87,101 +89,106 @@ impl From<String> for Explanation {
 }
 
 impl CliError {
-    /// Wrong usage or a bad input file, in words.
-    pub fn usage(text: impl Into<Explanation>) -> CliError {
-        CliError::Usage(text.into())
+    fn new(kind: CliErrorKind, explanation: impl Into<Explanation>) -> CliError {
+        CliError { kind, explanation: explanation.into() }
     }
 
-    /// Something missing or in the way, in words.
-    pub fn environment(text: impl Into<Explanation>) -> CliError {
-        CliError::Environment(text.into())
+    /// Wrong usage or a bad input file.
+    pub fn usage(explanation: impl Into<Explanation>) -> CliError {
+        CliError::new(CliErrorKind::Usage, explanation)
     }
 
-    /// A failure of evo itself, in words.
-    pub fn harness(text: impl Into<Explanation>) -> CliError {
-        CliError::Harness(text.into())
+    /// A file or folder that cannot be used, with its place.
+    pub fn bad_file(explanation: impl Into<Explanation>, path: &Path) -> CliError {
+        CliError::usage(explanation).with_code(ErrorCode::BadFile).at(ErrorPlace::file(path))
+    }
+
+    /// Something missing or in the way.
+    pub fn environment(explanation: impl Into<Explanation>) -> CliError {
+        CliError::new(CliErrorKind::Environment, explanation)
+    }
+
+    /// A device that stopped answering.
+    pub fn device(explanation: impl Into<Explanation>) -> CliError {
+        CliError::new(CliErrorKind::Device, explanation)
+    }
+
+    /// A failure of evo itself.
+    pub fn harness(explanation: impl Into<Explanation>) -> CliError {
+        CliError::new(CliErrorKind::Harness, explanation)
+    }
+
+    /// A limit that was hit.
+    pub fn limit(explanation: impl Into<Explanation>) -> CliError {
+        CliError::new(CliErrorKind::Limit, explanation)
+    }
+
+    /// A program without an answer.
+    pub fn tool(explanation: impl Into<Explanation>) -> CliError {
+        CliError::new(CliErrorKind::Tool, explanation)
+    }
+
+    /// A signal.
+    pub fn interrupted(explanation: impl Into<Explanation>) -> CliError {
+        CliError::new(CliErrorKind::Interrupted, explanation)
     }
 
     /// A bad input, from the error of whatever read it.
     pub fn bad_input(error: &dyn Error, hint: Option<String>) -> CliError {
-        CliError::Usage(Explanation::of(error, hint))
+        CliError::usage(Explanation::of(error, hint))
     }
 
     /// Trouble with the files of a study or leaderboard that were fine when the work began.
     pub fn while_running(error: &JournalError) -> CliError {
-        CliError::Harness(Explanation::of(error, error.hint()))
+        CliError::harness(Explanation::of(error, error.hint()))
     }
 
     /// The same error with something to do about it.
     pub fn with_hint(mut self, hint: impl Into<String>) -> CliError {
-        self.explanation_mut().hint = Some(hint.into());
+        self.explanation.hint = Some(hint.into());
         self
     }
 
     /// The same error with a code of its own.
     pub fn with_code(mut self, code: ErrorCode) -> CliError {
-        self.explanation_mut().code = Some(code);
+        self.explanation.code = Some(code);
         self
     }
 
     /// The same error, whose text whoever made the request may read.
     pub fn about_request(mut self) -> CliError {
-        self.explanation_mut().is_about_request = true;
+        self.explanation.is_about_request = true;
         self
     }
 
     /// Whether whoever made the request may read its text.
     pub fn is_about_request(&self) -> bool {
-        self.explanation().is_about_request
+        self.explanation.is_about_request
     }
 
     /// The same error with the place where it is.
     pub fn at(mut self, place: ErrorPlace) -> CliError {
-        self.explanation_mut().place = Some(place);
+        self.explanation.place = Some(place);
         self
-    }
-
-    fn explanation_mut(&mut self) -> &mut Explanation {
-        match self {
-            CliError::Usage(own)
-            | CliError::Environment(own)
-            | CliError::Device(own)
-            | CliError::Harness(own)
-            | CliError::Limit(own)
-            | CliError::Tool(own)
-            | CliError::Interrupted(own) => own,
-        }
-    }
-
-    fn explanation(&self) -> &Explanation {
-        match self {
-            CliError::Usage(own)
-            | CliError::Environment(own)
-            | CliError::Device(own)
-            | CliError::Harness(own)
-            | CliError::Limit(own)
-            | CliError::Tool(own)
-            | CliError::Interrupted(own) => own,
-        }
     }
 
     /// What it is, for programs.
     pub fn code(&self) -> ErrorCode {
-        let usual = match self {
-            CliError::Usage(_) => ErrorCode::Usage,
-            CliError::Environment(_) => ErrorCode::ToolMissing,
-            CliError::Device(_) => ErrorCode::DeviceLost,
-            CliError::Harness(_) => ErrorCode::Internal,
-            CliError::Limit(_) => ErrorCode::TimedOut,
-            CliError::Tool(_) => ErrorCode::ToolBroken,
-            CliError::Interrupted(_) => ErrorCode::Interrupted,
+        let usual = match self.kind {
+            CliErrorKind::Usage => ErrorCode::Usage,
+            CliErrorKind::Environment => ErrorCode::ToolMissing,
+            CliErrorKind::Device => ErrorCode::DeviceLost,
+            CliErrorKind::Harness => ErrorCode::Internal,
+            CliErrorKind::Limit => ErrorCode::TimedOut,
+            CliErrorKind::Tool => ErrorCode::ToolBroken,
+            CliErrorKind::Interrupted => ErrorCode::Interrupted,
         };
-        self.explanation().code.unwrap_or(usual)
+        self.explanation.code.unwrap_or(usual)
     }
 
     /// The form in a command's object.
     pub fn envelope(&self) -> EnvelopeError {
-        let Explanation { text, hint, place, .. } = self.explanation().clone();
+        let Explanation { text, hint, place, .. } = self.explanation.clone();
         // The errors of a space file come rendered.
         let message = text.strip_prefix("error: ").unwrap_or(&text).to_string();
         let hint = hint.or_else(|| rendered_hint(&message));
@@ -190,14 +197,14 @@ impl CliError {
 
     /// The process's exit code.
     pub fn exit_code(&self) -> ExitCode {
-        match self {
+        match self.kind {
             // One code for both: in either case the caller has to change something before trying again.
-            CliError::Usage(_) | CliError::Environment(_) => ExitCode::Usage,
-            CliError::Device(_) => ExitCode::DeviceLost,
-            CliError::Harness(_) => ExitCode::Harness,
+            CliErrorKind::Usage | CliErrorKind::Environment => ExitCode::Usage,
+            CliErrorKind::Device => ExitCode::DeviceLost,
+            CliErrorKind::Harness => ExitCode::Harness,
             // What was demanded did not run.
-            CliError::Limit(_) | CliError::Tool(_) => ExitCode::Failed,
-            CliError::Interrupted(_) => ExitCode::Interrupted,
+            CliErrorKind::Limit | CliErrorKind::Tool => ExitCode::Failed,
+            CliErrorKind::Interrupted => ExitCode::Interrupted,
         }
     }
 }

@@ -5,15 +5,14 @@ use evo_protocol::verdict::{GateReport, GateState, Verdict};
 use serde_json::Value;
 
 use super::aim::SANITIZE;
-use super::counters::{CounterOrder, CounterSubject, look};
+use super::counters::{CounterOrder, CounterSubject, look, sources_of};
 use super::device_lane;
 use super::error::CliError;
 use super::judged_candidate::JudgedCandidate;
 use super::one_args::TestOneArgs;
-use super::profile::attributes_of;
 use super::sanitize::tool_on;
 use super::trial::AskedCandidate;
-use crate::inspect::profile::{KnownSources, MetricSet};
+use crate::inspect::profile::MetricSet;
 use crate::inspect::sanitize::{LookOrder, look as look_at};
 use crate::report::profile::fields;
 use crate::supervise::job::Job;
@@ -85,17 +84,7 @@ pub fn profile(
     let Some(plan) = job.timed.first() else { return Ok(Err("no problem is timed".into())) };
     let options =
         device_lane::lane_options(&asked.setup, one.run.worker_command.as_deref(), Some(asked.kernel()?))?;
-    let evaluation = &judged.single.evaluation;
-    let mut times = evaluation.measurements.iter();
-    let time = times.find(|own| own.problem == plan.name && own.mode == judged.mode);
-    let sources = KnownSources {
-        device,
-        plan,
-        resources: &evaluation.resources,
-        attributes: attributes_of(&judged.single.attributes, job, plan),
-        time_ns: time.map(|time| time.p50_ns),
-        mode: judged.mode,
-    };
+    let sources = sources_of(device, plan, job, &judged.single, judged.mode);
     let order = CounterOrder {
         set: MetricSet::Light,
         further: &[],

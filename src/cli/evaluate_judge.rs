@@ -99,7 +99,7 @@ pub fn judge_opened(
 fn trouble_of(single: &Single) -> Result<(), CliError> {
     let verdict = &single.evaluation.verdict;
     if single.lost {
-        return Err(CliError::Device(verdict.message.as_str().into()));
+        return Err(CliError::device(verdict.message.as_str()));
     }
     match verdict.is_trouble() {
         true => Err(session::trouble("the candidate could not be judged", verdict)),
@@ -203,7 +203,7 @@ pub fn judge_rival(
     };
     let single = begun.judged(lane.evaluate(&job, &Standing::default()));
     if single.lost {
-        return Err(CliError::Device("the device was lost while the rival was judged".into()));
+        return Err(CliError::device("the device was lost while the rival was judged"));
     }
     Ok(Ok((single.evaluation, job)))
 }

@@ -93,7 +93,8 @@ pub fn judge(
     let begun =
         single::job(&opened.recipe, own.genome.clone(), own.configuration.clone(), true, |prepared| {
             let answer = trial::compile(&asked.setup, prepared)?;
-            toolchain = answer.as_ref().ok().map(|binary| binary.toolchain.clone()).or(toolchain.take());
+            let told = answer.iter().flatten().map(|binary| binary.toolchain.clone()).next();
+            toolchain = told.or(toolchain.take());
             Ok::<_, CliError>(answer)
         })?;
     let (begun, job) = match begun {
@@ -103,7 +104,7 @@ pub fn judge(
     let single = begun.judged(opened.lane.evaluate(&job, &Standing::default()));
     let verdict = &single.evaluation.verdict;
     if single.lost {
-        return Err(CliError::Device(verdict.message.as_str().into()));
+        return Err(CliError::device(verdict.message.as_str()));
     }
     if verdict.is_trouble() {
         return Err(session::trouble("the candidate could not be judged", verdict));

@@ -38,7 +38,7 @@ pub fn watch_signals(call: &Call) -> io::Result<()> {
                 let _ = signal_hook::low_level::emulate_default_handler(signal);
             }
             let text = format!("interrupted by {}", signal_name(signal));
-            end(&call, CliError::Interrupted(text.into()));
+            end(&call, CliError::interrupted(text));
             ended = true;
         }
     })?;
@@ -62,7 +62,7 @@ pub fn limit_total(call: &Call, limit: Duration, flag: &'static str, grace: Dura
 /// That the command has used up its time.
 pub fn total_is_over(limit: Duration) -> CliError {
     let text = format!("the limit of {} s for the whole command is used up", limit.as_secs_f64());
-    CliError::Limit(text.into()).with_hint("allow more with `--limit-total`")
+    CliError::limit(text).with_hint("allow more with `--limit-total`")
 }
 
 fn end(call: &Call, error: CliError) {

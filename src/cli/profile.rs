@@ -2,22 +2,21 @@
 
 use std::path::PathBuf;
 
-use evo_protocol::device::{DeviceInfo, EntryAttributes};
-use evo_protocol::envelope::{EnvelopeError, EnvelopeStatus, ErrorCode, LimitName};
-use evo_protocol::plan::ProblemPlan;
+use evo_protocol::device::DeviceInfo;
+use evo_protocol::envelope::{EnvelopeError, ErrorCode, LimitName};
 use evo_space::shell::quote;
 use serde_json::Value;
 
 use super::aim::{Aim, PROFILE};
 use super::answer::Answer;
 use super::call::Call;
-use super::counters::{CounterLook, CounterOrder, CounterSubject, document, error_of, look};
+use super::counters::{CounterLook, CounterOrder, CounterSubject, document, error_of, look, sources_of};
 use super::device_lane;
 use super::error::CliError;
 use super::profile_args::{CounterSet, ProfileArgs};
 use super::trial::{self, Tried};
 use super::{described, output, session, verdict_answer};
-use crate::inspect::profile::{self, KnownSources, MetricSet, UnknownMetric};
+use crate::inspect::profile::{self, MetricSet, UnknownMetric};
 use crate::journal::own_folder::OwnFolder;
 use crate::report::envelope::CallFacts;
 use crate::report::profile::{ProfileFields, fields, text};
@@ -79,17 +78,7 @@ fn look_at<T>(
     device: &DeviceInfo,
 ) -> Result<CounterLook, CliError> {
     let plan = job.timed.first().ok_or_else(|| CliError::harness("the job has no timed problem"))?;
-    let evaluation = &tried.single.evaluation;
-    let mut times = evaluation.measurements.iter();
-    let time = times.find(|one| one.problem == plan.name && one.mode == tried.mode);
-    let sources = KnownSources {
-        device,
-        plan,
-        resources: &evaluation.resources,
-        attributes: attributes_of(&tried.single.attributes, job, plan),
-        time_ns: time.map(|time| time.p50_ns),
-        mode: tried.mode,
-    };
+    let sources = sources_of(device, plan, job, &tried.single, tried.mode);
     let set = match arguments.set {
         CounterSet::Light => MetricSet::Light,
         CounterSet::Wide => MetricSet::Wide,
@@ -102,14 +91,6 @@ fn look_at<T>(
         limit: arguments.one.run.limits.limit_tool,
     };
     look(&CounterSubject { options, job, sources }, &order)
-}
-
-/// What the driver says of each launch of a plan: the launch gate asks for all plans in order.
-pub fn attributes_of<'a>(all: &'a [EntryAttributes], job: &Job, plan: &ProblemPlan) -> &'a [EntryAttributes] {
-    let checked = job.all_checked();
-    let before: usize =
-        checked.iter().take_while(|own| own.name != plan.name).map(|own| own.launches.len()).sum();
-    all.get(before..before + plan.launches.len()).unwrap_or_default()
 }
 
 /// Shows what was found, keeps it, and says how the command ended.
@@ -135,8 +116,11 @@ fn answer<T>(
     }
     let kept = keep(arguments, call, tried, looked, &told, error.as_ref().map(CliError::envelope));
     match error {
-        // The exit code may say that this was meant; the status says that nobody read a counter.
-        Some(_) if is_allowed => answer.status = EnvelopeStatus::NotRun,
+        // The exit code may say that this was meant; the status says that nobody read a counter, and the error why.
+        Some(error) if is_allowed => {
+            let exit = answer.exit;
+            answer = Answer { exit, ..answer.despite(error) };
+        }
         Some(error) => answer = answer.despite(error),
         None => {}
     }

@@ -86,7 +86,7 @@ fn answer(single: &Single, missing: &[&str], allowed: &[String]) -> Answer {
     let verdict = &single.evaluation.verdict;
     if single.lost {
         // First, because what a lost device answers says nothing about the variant.
-        return Answer::failed(CliError::Device(verdict.message.as_str().into()));
+        return Answer::failed(CliError::device(verdict.message.as_str()));
     }
     if verdict.is_trouble() {
         return Answer::failed(session::trouble("the variant could not be judged", verdict));

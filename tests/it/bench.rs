@@ -26,31 +26,19 @@ extern "C" __global__ void scale(const float* x, float* y, int n) {
 }
 "#;
 
-const HEAD: &str = r#"
+const HEAD: &str = concat!(
+    r#"
 constraints = ["WORK < 500 or FAULT == 0"]
 [parameters]
 WORK = { values = [1, 80, 500], default = 1 }
 FAULT = { values = [0, 1], default = 0 }
-[kernel]
-name = "scale"
-source = "scale.cu"
-[[launches]]
-entry = "scale"
-grid = "ceil_div(N, 64)"
-block = 64
-[[problems]]
-name = "small"
-sizes = { N = 400 }
-canonical = true
-[[problems]]
-name = "large"
-sizes = { N = 2000 }
-[check]
-seeds = 1
-repeats = 2
-tiny = [{ N = 1 }, { N = 33 }]
-reference = { source = "naive.cu", entry = "naive", grid = 1, block = 1 }
-"#;
+"#,
+    scale_kernel!("64"),
+    scale_problem!("small", "400"),
+    "canonical = true\n",
+    scale_problem!("large", "2000"),
+    scale_check!()
+);
 
 const PEER: &str = include_str!("../data/peers/fake_peer.py");
 

@@ -2,14 +2,12 @@
 //! does not depend on how quiet the machine is.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use evo::journal::iterations::{self, Iteration};
 use evo::journal::numbered::NumberedLines;
 use evo::journal::own_folder::OwnFolder;
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::support::scale::{SOURCE, stage};
@@ -163,19 +161,8 @@ fn an_end_from_outside_leaves_an_answer_and_finished_lines() {
     let error = &total["error"];
     assert!(error["message"].as_str().unwrap().contains("limit of 3 s"), "{error}");
     assert!(error["hint"].as_str().unwrap().contains("--limit-total"), "{error}");
-    let mut child = evo(root, "FAULT=2").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // It holds the lock once it is at work.
-    let lock = records(root).join("iterations.lock");
-    let file = fs::File::open(&lock).unwrap();
-    while file.try_lock().is_ok() {
-        file.unlock().unwrap();
-        assert_eq!(child.try_wait().unwrap(), None);
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    let mut text = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut text).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(5), "{text}");
+    let child = evo(root, "FAULT=2").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let text = answer::interrupted_at_work(child, &records(root).join("iterations.lock"));
     assert_eq!(object("Ctrl-C", text.as_bytes())["status"], "interrupted");
     // The call that its limit cut off has left what it knew, the one that a signal ended has not.
     let history = history(root);
@@ -343,4 +330,29 @@ fn a_device_that_is_misnamed_is_wrong_usage_everywhere() {
         );
         assert!(object["error"]["message"].as_str().unwrap().contains("`nonsense`"), "{words}: {text}");
     }
+}
+
+#[test]
+fn the_line_that_repeats_a_comparison_names_its_rival() {
+    let folder = stage();
+    let root = folder.path();
+    let repro = |object: &Value| object["repro"].as_str().unwrap().to_string();
+    let first = check(root, "WORK=1", 0, "pass");
+    assert!(repro(&first).ends_with("--against 'WORK=80 FAULT=0'"), "{first}");
+    // It is the incumbent now, and what was compared before still is what is compared.
+    let words = repro(&first);
+    let words = words.strip_prefix("evo ").and_then(|words| words.strip_suffix("'WORK=80 FAULT=0'")).unwrap();
+    let output = support::evo(root, words).args(["WORK=80 FAULT=0", "--json"]).output().unwrap();
+    let again = answer::judged("evaluate", "again", &output, 0, "pass");
+    assert_eq!(again["rival"]["configuration"], first["rival"]["configuration"]);
+    assert_eq!((&again["result"]["decision"], repro(&again)), (&"keep".into(), repro(&first)));
+    // `--space` is the same as a first word.
+    let words = format!("evaluate --space scale.toml WORK=1 --device host --json {DECISIVE}");
+    let output = support::evo(root, &words).output().unwrap();
+    let same = answer::judged("evaluate", &words, &output, 0, "pass");
+    assert_eq!(same["candidate"]["space"], "scale.toml");
+    assert!(repro(&same).contains("--against 'WORK=1 FAULT=0'"), "{same}");
+    let words = "evaluate scale.toml --space scale.toml --json";
+    let twice = answer::judged("evaluate", words, &support::evo(root, words).output().unwrap(), 2, "error");
+    assert!(twice["error"]["message"].as_str().unwrap().contains("two spaces at once"), "{twice}");
 }

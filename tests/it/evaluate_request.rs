@@ -21,29 +21,14 @@ const SOURCE: &str = r#"extern "C" __global__ void scale(const float* x, float* 
 "#;
 
 /// One problem that is timed, and one that is only checked.
-const HEAD: &str = r#"
-[parameters]
-WORK = { values = [1, 80], default = 80 }
-[kernel]
-name = "scale"
-source = "scale.cu"
-[[launches]]
-entry = "scale"
-grid = "ceil_div(N, 64)"
-block = 64
-[[problems]]
-name = "p"
-sizes = { N = 2000 }
-[[problems]]
-name = "hidden_shape"
-sizes = { N = 54321 }
-timed = false
-[check]
-seeds = 1
-repeats = 2
-tiny = [{ N = 1 }, { N = 33 }]
-reference = { source = "naive.cu", entry = "naive", grid = 1, block = 1 }
-"#;
+const HEAD: &str = concat!(
+    "[parameters]\nWORK = { values = [1, 80], default = 80 }\n",
+    scale_kernel!("64"),
+    scale_problem!("p", "2000"),
+    scale_problem!("hidden_shape", "54321"),
+    "timed = false\n",
+    scale_check!()
+);
 
 fn source(value: &str) -> String {
     SOURCE.replace("VALUE", value)

@@ -159,3 +159,8 @@ fn requests() {
 fn sanitizer_files() {
     run("sanitizer", bodies::sanitizer);
 }
+
+#[test]
+fn baselines() {
+    run("baseline", bodies::baseline);
+}

@@ -2,13 +2,11 @@
 //! reaches. The rule itself is tested on samples (`timing::regression`).
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use evo_space::genome::ContentHash;
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::skip::has_programs;
@@ -395,18 +393,8 @@ fn an_end_from_outside_leaves_one_object_and_the_baseline() {
     let words = "gate --device host --candidate FAULT=2 --update --json";
     let late = evo(root, &format!("{words} --limit-total 3s")).output().unwrap();
     judged(&late, words, 1, "not_run");
-    let mut child = evo(root, words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // It holds the lock once it is at work.
-    let file = fs::File::open(root.join("evidence/scale-host/iterations.lock")).unwrap();
-    while file.try_lock().is_ok() {
-        file.unlock().unwrap();
-        assert_eq!(child.try_wait().unwrap(), None);
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    let mut text = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut text).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(5), "{text}");
+    let child = evo(root, words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let text = answer::interrupted_at_work(child, &root.join("evidence/scale-host/iterations.lock"));
     assert_eq!(object("Ctrl-C", text.as_bytes())["status"], "interrupted");
     assert_eq!(baseline(root), before);
 }

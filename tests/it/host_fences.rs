@@ -43,6 +43,25 @@ fn code_that_runs_when_a_module_is_loaded_is_refused() {
     );
 }
 
+/// The instrumented build may hold what the other does not: the sanitizer defines macros. Its constructors are taken out
+/// of the loader's table, because the compiler adds one of its own, and everything else is refused here too.
+#[test]
+fn code_that_runs_only_when_an_instrumented_module_is_loaded_is_refused() {
+    let bench = Bench::host();
+    let texts = [
+        "extern \"C\" void _init() {}",
+        "extern \"C\" { static void one() {} static void (*pick())() { return one; } \
+         void two() __attribute__((ifunc(\"pick\"), visibility(\"default\"))); } \
+         void use() { two(); }",
+    ];
+    for (number, text) in texts.iter().enumerate() {
+        let source = KernelSource { instrumented: true, ..variant(number, text) };
+        let outcome = bench.compile(source);
+        let label = outcome.as_ref().map_or_else(|verdict| verdict.label(), |_| "pass".to_string());
+        assert_eq!(label, "static_reject:constructor", "{text}\n{outcome:?}");
+    }
+}
+
 #[test]
 fn inline_assembly_is_refused_however_it_is_written() {
     check(
@@ -56,6 +75,13 @@ fn inline_assembly_is_refused_however_it_is_written() {
             "#define JOIN(a, b) a##b\n__device__ void f() { JOIN(__a, sm__)(\"nop\"); }",
             "#define WORD asm\n__device__ void f() { WORD(\"nop\"); }",
             "int f() __asm(\"g\");",
+            "_Pragma(\"GCC diagnostic push\") __device__ void f() { __asm__(\"nop\"); }",
+            "#define P(x) _Pragma(#x)\nP(GCC poison nothing)\n#define A(x) x\n__device__ void f() { A(asm)(\"nop\"); }",
+            "__device__ void f() { typeof(({ asm(\"nop\"); 1; })) x = 1; (void)x; }",
+            "__device__ void f() { (void)sizeof(({ __extension__ ({ __asm(\"nop\"); 1; }); })); }",
+            "template <int N> __device__ void g() { [] { asm(\"nop\"); }(); }",
+            "__device__ void f() { %:ifdef X\n%:endif\n __as\\\nm__(\"nop\"); }",
+            "register int number asm(\"rsp\");",
             // A macro of the C library that makes a name for the assembler.
             "__REDIRECT(int f, (), g);",
         ],

@@ -33,18 +33,12 @@ fn bench() -> Bench {
     bench
 }
 
+/// The default configuration under all gates, briefly.
+const TEST_ONE: [&str; 9] =
+    ["test-one", "scale.toml", "--device", "host", "--seed", "1", "--limit-sampling", "100ms", "--json"];
+
 fn test_one(bench: &Bench) -> (String, String) {
-    let output = bench.run(&[
-        "test-one",
-        "scale.toml",
-        "--device",
-        "host",
-        "--seed",
-        "1",
-        "--limit-sampling",
-        "100ms",
-        "--json",
-    ]);
+    let output = bench.run(&TEST_ONE);
     let value: serde_json::Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|_| panic!("{}{}", text(&output.stdout), text(&output.stderr)));
     let of = |key: &str| value[key].as_str().unwrap_or_default().to_string();
@@ -86,18 +80,7 @@ fn a_macro_in_the_compilers_command_is_judged_again() {
     for (cxx, verdict) in
         [("c++ -DX=2.0f", "pass"), ("c++ -DX=3.0f", "wrong_answer"), ("c++ -DX=2.0f", "pass")]
     {
-        let words = [
-            "test-one",
-            "scale.toml",
-            "--device",
-            "host",
-            "--seed",
-            "1",
-            "--limit-sampling",
-            "100ms",
-            "--json",
-        ];
-        let output = bench.command(&words).env("CXX", cxx).output().unwrap();
+        let output = bench.command(&TEST_ONE).env("CXX", cxx).output().unwrap();
         let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(value["verdict"], verdict, "{cxx}");
     }

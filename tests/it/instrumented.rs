@@ -4,6 +4,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::support::answer;
+
 const KERNEL: &str = r#"
 extern "C" __global__ __attribute__((no_sanitize("thread"))) void twin(const float *x, float *y, float *work, int n) {
     __shared__ float tile[64];
@@ -111,13 +113,7 @@ fn test_one_with(mode: u32, compiler: Option<&str>) -> (String, Value) {
         .env("EVO_CACHE_DIR", folder.path().join("cache"))
         .output()
         .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let answer: Value = serde_json::from_str(&text)
-        .unwrap_or_else(|_| panic!("{text}\n{}", String::from_utf8_lossy(&output.stderr)));
-    let gates = answer["gates"].as_array().unwrap();
-    let full = gates.iter().find(|gate| gate["gate"] == "full_shapes").unwrap().clone();
-    let verdict = [&answer["verdict"], &answer["cause"], &answer["message"]];
-    (verdict.map(|part| part.as_str().unwrap_or_default()).join(" "), full)
+    answer::verdict_and_gate(&output, "full_shapes")
 }
 
 #[test]

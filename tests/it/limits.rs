@@ -233,6 +233,24 @@ fn a_bomb_in_gzip_is_not_unpacked() {
 }
 
 #[test]
+fn without_a_home_the_cache_is_this_users_below_the_temporary_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |variables: &[(&str, &str)]| -> String {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
+        command.args(["cache", "--json"]).current_dir(folder.path()).env_clear().env("TMPDIR", folder.path());
+        let output = command.envs(variables.iter().copied()).output().unwrap();
+        let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        value["folder"].as_str().unwrap_or_else(|| panic!("{value}")).to_string()
+    };
+    let user = rustix::process::geteuid().as_raw();
+    let own = folder.path().join(format!("evo-cache-{user}")).display().to_string();
+    for variables in [&[][..], &[("HOME", "")], &[("HOME", "here"), ("XDG_CACHE_HOME", "there")]] {
+        assert_eq!(place(variables), own, "{variables:?}");
+    }
+    assert_eq!(place(&[("HOME", "/nobody")]), "/nobody/.cache/evo");
+}
+
+#[test]
 fn the_cache_tells_its_size() {
     let folder = tempfile::tempdir().unwrap();
     let output = evo(folder.path(), &["cache", "--json"]);

@@ -21,6 +21,39 @@ value = "N"
     };
 }
 
+/// A kernel `scale` in `scale.cu` and its launch, with blocks of a size, in a space file.
+macro_rules! scale_kernel {
+    ($block:literal) => {
+        concat!(
+            "[kernel]\nname = \"scale\"\nsource = \"scale.cu\"\n",
+            "[[launches]]\nentry = \"scale\"\ngrid = \"ceil_div(N, ",
+            $block,
+            ")\"\nblock = \"",
+            $block,
+            "\"\n"
+        )
+    };
+}
+
+/// A problem of such a kernel.
+macro_rules! scale_problem {
+    ($name:literal, $n:literal) => {
+        concat!("[[problems]]\nname = \"", $name, "\"\nsizes = { N = ", $n, " }\n")
+    };
+}
+
+/// How such a kernel is checked, briefly: against one thread that does the same.
+macro_rules! scale_check {
+    () => {
+        r#"[check]
+seeds = 1
+repeats = 2
+tiny = [{ N = 1 }, { N = 33 }]
+reference = { source = "naive.cu", entry = "naive", grid = 1, block = 1 }
+"#
+    };
+}
+
 mod accuracy;
 mod agent_loop;
 mod alarms;
@@ -57,6 +90,7 @@ mod irregular;
 mod json_schema;
 mod kernel;
 mod kernel_errors;
+mod l2_persist;
 mod lane;
 mod limits;
 mod malformed;
@@ -79,6 +113,7 @@ mod space;
 mod space_command;
 mod space_lists;
 mod space_properties;
+mod specialize;
 mod structure;
 mod support;
 mod survivors;
@@ -87,4 +122,5 @@ mod tensor_maps;
 mod tidy;
 mod toolchain;
 mod tools;
+mod turns;
 mod worker;

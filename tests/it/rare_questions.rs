@@ -4,6 +4,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::support::answer;
+
 const KERNEL: &str = r#"
 extern "C" __global__ void twice(const float *x, float *y, int n) {
     int i = blockIdx.x * 64 + threadIdx.x;
@@ -72,13 +74,7 @@ fn test_seed(mode: u32, seed: u64) -> (String, Value) {
         .env("EVO_CACHE_DIR", folder.path().join("cache"))
         .output()
         .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let answer: Value = serde_json::from_str(&text)
-        .unwrap_or_else(|_| panic!("{text}\n{}", String::from_utf8_lossy(&output.stderr)));
-    let gates = answer["gates"].as_array().unwrap();
-    let tiny = gates.iter().find(|gate| gate["gate"] == "tiny_shapes").unwrap().clone();
-    let verdict = [&answer["verdict"], &answer["cause"], &answer["message"]];
-    (verdict.map(|part| part.as_str().unwrap_or_default()).join(" "), tiny)
+    answer::verdict_and_gate(&output, "tiny_shapes")
 }
 
 #[test]

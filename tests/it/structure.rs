@@ -2,7 +2,8 @@
 //!
 //! Cargo refuses cycles between crates; inside a crate Rust allows them, so this file looks. It reads
 //! sources as text: `use` trees and inline paths that begin with `crate`, `super`, `self` or a child
-//! module are resolved to the file that defines the name, through re-exports. Tests are left out.
+//! module are resolved to the file that defines the name, through re-exports. Files of tests take part
+//! in the search for cycles between files; tests at the end of a file do not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -150,7 +151,11 @@ fn inline_paths(code: &str) -> Vec<Vec<String>> {
 fn read_crate(folder: &Path) -> Vec<Module> {
     let mut files = Vec::new();
     rust_files(folder, &mut files);
-    let mut modules: Vec<Module> = files.iter().map(|file| read_module(folder, file)).collect();
+    files.iter().map(|file| read_module(folder, file)).collect()
+}
+
+/// The modules that are not for tests only.
+fn without_tests(mut modules: Vec<Module>) -> Vec<Module> {
     let mut tests: BTreeSet<Vec<String>> = BTreeSet::new();
     for module in &modules {
         for name in test_modules(&module.code) {
@@ -317,12 +322,14 @@ fn levels(modules: &[Module], edges: &BTreeSet<(usize, usize)>) -> BTreeSet<(Str
 fn no_modules_need_each_other() {
     let mut found = Vec::new();
     for folder in crates() {
-        let modules = read_crate(&folder);
+        let all = read_crate(&folder);
+        let file = |at: usize| all[at].file.clone();
+        let between_files = edges(&all).iter().map(|(from, to)| (file(*from), file(*to))).collect();
+        found.extend(cycles(&between_files).into_iter().map(|files| format!("files: {}", files.join(", "))));
+        // Tests of a module may use what stands above it.
+        let modules = without_tests(all);
         let edges = edges(&modules);
         let name = folder.strip_prefix(root()).unwrap().display();
-        let file = |at: usize| modules[at].file.clone();
-        let between_files = edges.iter().map(|(from, to)| (file(*from), file(*to))).collect();
-        found.extend(cycles(&between_files).into_iter().map(|files| format!("files: {}", files.join(", "))));
         let between_levels = levels(&modules, &edges);
         let circles = cycles(&between_levels).into_iter();
         found.extend(circles.map(|parts| format!("modules of {name}: {}", parts.join(", "))));
@@ -352,7 +359,7 @@ fn types(code: &str) -> impl Iterator<Item = String> {
 #[test]
 fn no_type_name_stands_twice() {
     let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for module in crates().iter().flat_map(|folder| read_crate(folder)) {
+    for module in crates().iter().flat_map(|folder| without_tests(read_crate(folder))) {
         for name in types(&module.code) {
             places.entry(name).or_default().push(module.file.clone());
         }

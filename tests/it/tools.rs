@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use evo::supervise::job::Job;
 use evo::supervise::lane::LaneError;
-use evo::supervise::solo::{SoloCalls, SoloRun, run_solo};
+use evo::supervise::solo::{SoloCalls, SoloOrder, SoloRun, run_solo};
 use evo::tool::{FoundTool, ToolArguments, ToolKind, probe, wrapped_worker};
 use evo_space::value::Value;
 use serde_json::Value as Json;
@@ -41,7 +41,8 @@ fn under(script: &str, job: &Job, limit: Duration) -> SoloRun {
     );
     assert_eq!((arguments.left_out(), arguments.lacking().len()), (&["--padding".to_string()][..], 0));
     let command = wrapped_worker(&tool, &arguments, &own_worker()).unwrap();
-    run_solo(&options(command), job, &job.tiny, SoloCalls { warmup: 1, calls: 3 }, limit).unwrap()
+    let calls = SoloCalls { warmup: 1, calls: 3 };
+    run_solo(&options(command), &SoloOrder { job, plans: &job.tiny, calls, unguarded: false, limit }).unwrap()
 }
 
 const PATIENT: Duration = Duration::from_secs(120);

@@ -1,19 +1,16 @@
 //! Lanes against scripted workers: every way to die gets its verdict, the next job a proven worker,
 //! and nothing stays behind.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use evo::supervise::deadline::Deadlines;
-use evo::supervise::job::{Job, JobReach, Judgement, Standing, TinyNotes};
+use evo::supervise::job::{Job, Judgement, Standing, example};
 use evo::supervise::lane::{Lane, LaneError, LaneLimits, LaneOptions};
-use evo_protocol::check::CheckSet;
 use evo_protocol::evaluation::RecoveryLevel;
-use evo_protocol::measurement::RankingMode;
-use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Gate, GateState};
-use evo_protocol::worker::{BinaryRef, Candidate, CheckPlan, ReferencePlan, SpecialValues};
+use evo_protocol::worker::{BinaryRef, CandidateBuild};
 use evo_space::genome::ContentHash;
 
 /// A lane of scripted workers and the folder in which they leave traces.
@@ -65,65 +62,15 @@ impl Stage {
     }
 }
 
-fn plan(name: &str, flops: f64) -> ProblemPlan {
-    ProblemPlan {
-        name: name.into(),
-        sizes: Default::default(),
-        weight: 1.0,
-        buffers: Vec::new(),
-        scalars: Vec::new(),
-        tensor_maps: Vec::new(),
-        launches: Vec::new(),
-        reference_launches: Vec::new(),
-        flops: Some(flops),
-        bytes: None,
-    }
-}
-
 fn job(label: &str) -> Job {
+    let mut job = example::job(&[("big", 1e6)]);
     let hash = ContentHash::of(label.as_bytes());
-    let binary = BinaryRef { hash: hash.clone(), path: Some(PathBuf::from("/nonexistent")) };
-    let check = CheckPlan {
-        reference: ReferencePlan::Builtin { name: "gemm".into() },
-        atol: None,
-        rtol: None,
-        trusted_factor: 2.0,
-        seed: 1,
-        seeds: 1,
-        families: Vec::new(),
-        deterministic: true,
-        repeats: 2,
-        allow_state: false,
-        special_values: SpecialValues::default(),
-        fast_math: false,
-        flushes_subnormals: false,
-        reference_f64: false,
-        series_ms: evo_protocol::worker::SERIES_MS,
-        checks: CheckSet::default(),
-    };
-    Job {
-        number: 1,
-        candidate: Candidate {
-            label: label.into(),
-            variant_hash: hash,
-            binary,
-            entries: vec!["kernel".into()],
-            reference: None,
-            reference_single: None,
-            check,
-            instrumented: None,
-        },
-        tiny: vec![plan("tiny:1", 1.0)],
-        several: Vec::new(),
-        drawn: Vec::new(),
-        tiny_notes: TinyNotes::default(),
-        checked: Vec::new(),
-        timed: vec![plan("big", 1e6)],
-        ranking: RankingMode::Hot,
-        deep: false,
-        busy: false,
-        reach: JobReach::Whole,
-    }
+    let binary = BinaryRef { hash: hash.clone(), path: Some("/nonexistent".into()) };
+    job.candidate.label = label.into();
+    job.candidate.builds = vec![CandidateBuild::for_all(hash, binary, vec!["kernel".into()])];
+    job.candidate.check.seeds = 1;
+    job.candidate.check.repeats = 2;
+    job
 }
 
 fn exists(pid: u32) -> bool {
@@ -314,7 +261,7 @@ fn a_missing_binary_is_sent_along() {
     let mut needy = job("NEED");
     let path = stage.folder.path().join("binary");
     std::fs::write(&path, b"foobar").unwrap();
-    needy.candidate.binary.path = Some(path);
+    needy.candidate.builds[0].binary.path = Some(path);
     assert!(lane.evaluate(&needy, &Standing::default()).verdict.is_pass());
     assert_eq!(std::fs::read_to_string(stage.folder.path().join("provided")).unwrap(), "Zm9vYmFy");
 }

@@ -30,12 +30,13 @@ pub(super) const IN_USE: Duration = Duration::from_secs(3600);
 const ANSWERS_AGE: Duration = Duration::from_secs(14 * 24 * 3600);
 
 /// The cache folder: `$EVO_CACHE_DIR`, else `$XDG_CACHE_HOME/evo`, else `~/.cache/evo`, else one of this user's below
-/// the temporary folder.
+/// the temporary folder. A relative home is ignored: it would be another one in each working folder.
 pub fn default_dir() -> PathBuf {
     let variable = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let absolute = |name: &str| variable(name).filter(|path| path.is_absolute());
     variable("EVO_CACHE_DIR")
-        .or_else(|| variable("XDG_CACHE_HOME").map(|folder| folder.join("evo")))
-        .or_else(|| variable("HOME").map(|home| home.join(".cache/evo")))
+        .or_else(|| absolute("XDG_CACHE_HOME").map(|folder| folder.join("evo")))
+        .or_else(|| absolute("HOME").map(|home| home.join(".cache/evo")))
         .unwrap_or_else(|| env::temp_dir().join(format!("evo-cache-{}", geteuid().as_raw())))
 }
 

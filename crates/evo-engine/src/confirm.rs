@@ -73,8 +73,8 @@ impl<R: Recipe> Engine<'_, R> {
         // Finalists of an earlier run are on the board already, and are not said to be left.
         let finalists = ranked.iter().take(wanted).filter(|number| **number != baseline_number);
         let known = finalists.filter(|number| self.is_confirmed(**number, baseline_number)).count();
-        if !self.wall.fits_confirmation() {
-            self.left_out = others.max(1).saturating_sub(known);
+        if !self.time.wall.fits_confirmation() {
+            self.undone.left_out = others.max(1).saturating_sub(known);
             return Ok(0);
         }
         self.observer.observe(&Event::Confirming { finalist: 0, of: wanted });
@@ -85,8 +85,8 @@ impl<R: Recipe> Engine<'_, R> {
         self.sanitize_finalist(&mut baseline, true)?;
         // Asked again, now that one evaluation and the noise floor show what this machine needs. A baseline
         // alone would rank as the champion, although faster variants were found.
-        if others > 0 && !self.ending.is_early() && !self.wall.fits_first_finalist() {
-            self.left_out = others.saturating_sub(known);
+        if others > 0 && !self.ending.is_early() && !self.time.wall.fits_first_finalist() {
+            self.undone.left_out = others.saturating_sub(known);
             return Ok(0);
         }
         // The baseline is confirmed in any case: the champion may be the default itself.
@@ -105,11 +105,11 @@ impl<R: Recipe> Engine<'_, R> {
                 continue;
             }
             let fits = match confirmed > own {
-                true => self.wall.fits_finalist(),
-                false => self.wall.fits_first_finalist(),
+                true => self.time.wall.fits_finalist(),
+                false => self.time.wall.fits_first_finalist(),
             };
             if !fits {
-                self.left_out = (wanted - confirmed).min(candidates.len() - at).saturating_sub(known);
+                self.undone.left_out = (wanted - confirmed).min(candidates.len() - at).saturating_sub(known);
                 break;
             }
             self.observer.observe(&Event::Confirming { finalist: confirmed - own + 1, of: wanted - own });
@@ -117,21 +117,21 @@ impl<R: Recipe> Engine<'_, R> {
                 confirmed += 1;
             }
         }
-        if confirmed > own && self.left_out == 0 {
+        if confirmed > own && self.undone.left_out == 0 {
             confirmed += self.confirm_specialists(&ranked, &baseline, noise_floor)?;
         }
         if self.ending.at_once && !self.ending.stop.is_some_and(StopReason::is_early) {
-            self.left_out = wanted.saturating_sub(confirmed + known);
+            self.undone.left_out = wanted.saturating_sub(confirmed + known);
         }
         // For the reason above: without a finalist, the board stays as it is.
-        Ok(if self.left_out > 0 && confirmed == own { 0 } else { confirmed })
+        Ok(if self.undone.left_out > 0 && confirmed == own { 0 } else { confirmed })
     }
 
     /// The candidates in the order in which they are confirmed, best first. With a wall budget, finalists that an
     /// earlier run confirmed go last, so that a resumed study confirms the others.
     fn in_turn(&self, mut ranked: Vec<u64>, baseline: u64) -> Vec<u64> {
         let finalists = ranked.len().min(self.options.finalists);
-        if self.wall.left().is_some() {
+        if self.time.wall.left().is_some() {
             ranked[..finalists].sort_by_key(|number| self.is_confirmed(*number, baseline));
         }
         ranked
@@ -203,8 +203,8 @@ impl<R: Recipe> Engine<'_, R> {
 
     /// Evaluates again at full depth; `None` when interrupted or when the device is lost.
     fn deep(&mut self, number: u64) -> Result<Option<Deep<R>>, EngineError> {
-        let began = self.wall.elapsed();
-        let order = DeepOrder::after(self.clock.search());
+        let began = self.time.wall.elapsed();
+        let order = DeepOrder::after(self.time.clock.search());
         let Some(rebuilt) = self.rebuilt(number, Some(order))? else { return Ok(None) };
         let Rebuilt { mut variant, screened, mut job } = rebuilt;
         if let Some(instrumented) = variant.instrumented(self.recipe) {
@@ -224,7 +224,7 @@ impl<R: Recipe> Engine<'_, R> {
         evaluation.generation = screened.generation;
         let work = variant.prepared.as_ref().map(|(own, _)| self.recipe.work(own)).unwrap_or_default();
         let toolchain = variant.build.toolchain;
-        self.wall.costs.note_deep(self.wall.elapsed().saturating_sub(began));
+        self.time.wall.costs.note_deep(self.time.wall.elapsed().saturating_sub(began));
         Ok(Some(Deep { job, evaluation, attributes, work, toolchain }))
     }
 
@@ -246,7 +246,7 @@ impl<R: Recipe> Engine<'_, R> {
     /// the device is lost.
     fn judge_again(&mut self, number: u64, job: &R::Job) -> Result<Option<Judgement>, EngineError> {
         for is_last in [false, true] {
-            let standing = self.standing.clone();
+            let standing = self.known.standing.clone();
             self.lane.send(Task::Evaluate { number, job: Box::new(job.clone()), standing });
             let Some(LaneAnswer::Evaluated { result, .. }) = self.lane_answer()? else { return Ok(None) };
             if result.lost {
@@ -312,12 +312,12 @@ impl<R: Recipe> Engine<'_, R> {
         if self.ending.is_early() || problems == 0 {
             return Ok(None);
         }
-        let began = self.wall.elapsed();
+        let began = self.time.wall.elapsed();
         self.lane.send(Task::NoiseFloor { job: Box::new(baseline.job.clone()), problems });
         match self.lane_answer()? {
             // The largest, so that no difference counts that could be noise on one of the problems.
             Some(LaneAnswer::NoiseFloor(Ok(floor))) => {
-                self.wall.costs.note_floor(self.wall.elapsed().saturating_sub(began), problems);
+                self.time.wall.costs.note_floor(self.time.wall.elapsed().saturating_sub(began), problems);
                 Ok(Some(floor))
             }
             Some(LaneAnswer::NoiseFloor(Err(message))) => {
@@ -423,9 +423,9 @@ impl<R: Recipe> Engine<'_, R> {
             if problems.is_empty() || self.ending.is_early() {
                 break;
             }
-            let (began, within) = (self.wall.elapsed(), self.wall.left());
+            let (began, within) = (self.time.wall.elapsed(), self.time.wall.left());
             // Every comparison is made once; only a repetition needs room.
-            if !best.is_empty() && !self.wall.fits_pairs(problems.len(), within) {
+            if !best.is_empty() && !self.time.wall.fits_pairs(problems.len(), within) {
                 break;
             }
             let (baseline, finalist) = (baseline.job.clone(), finalist.job.clone());
@@ -433,7 +433,11 @@ impl<R: Recipe> Engine<'_, R> {
             self.lane.send(Task::Pair(Box::new(rivals)));
             let Some(LaneAnswer::Paired(answers)) = self.lane_answer()? else { break };
             let rounds = answers.iter().flatten().map(|pair| pair.processes).max().unwrap_or(1);
-            self.wall.costs.note_pairs(self.wall.elapsed().saturating_sub(began), rounds, answers.len());
+            self.time.wall.costs.note_pairs(
+                self.time.wall.elapsed().saturating_sub(began),
+                rounds,
+                answers.len(),
+            );
             for (problem, answer) in std::mem::take(&mut problems).into_iter().zip(answers) {
                 match answer {
                     Ok(pair) => {

@@ -3,7 +3,8 @@
 use evo_search::registry::{StrategyOptions, create};
 use evo_search::strategy::{Expectation, Outcome, Proposal, Strategy};
 
-use super::fake::{TestStudy, all_pass};
+use super::fake::all_pass;
+use super::fake_study::TestStudy;
 use evo_journal::record::JournalRecord;
 use evo_journal::replay::History;
 use evo_journal::{line, reader};

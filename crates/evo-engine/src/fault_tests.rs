@@ -11,7 +11,8 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use super::error::EngineError;
-use super::fake::{CompileTrouble, FakeJob, Script, TestStudy, lane_result};
+use super::fake::{CompileTrouble, FakeJob, Script, lane_result};
+use super::fake_study::TestStudy;
 use evo_journal::budget::StopReason;
 use evo_journal::disk::faults;
 use evo_journal::error::JournalError;

@@ -24,18 +24,18 @@ impl<R: Recipe> Engine<'_, R> {
     /// Keeps idle compilers busy with what is likely to be proposed.
     pub(super) fn guess(&mut self) {
         let known = self.study.history.evaluations.len();
-        let is_asked = self.guesses.asked_at == Some(known);
+        let is_asked = self.speculation.guesses.asked_at == Some(known);
         // Without a limit on evaluations the compilers have enough to do.
         if is_asked || !self.may_guess() {
             return;
         }
         let jobs = self.compilers.jobs();
         let free = jobs.saturating_sub(jobs.div_ceil(RESERVED));
-        let free = free.saturating_sub(self.flight.compiling + self.guesses.running.len());
+        let free = free.saturating_sub(self.flight.compiling + self.speculation.guesses.running.len());
         if free < LEAST.min(jobs) {
             return;
         }
-        self.guesses.asked_at = Some(known);
+        self.speculation.guesses.asked_at = Some(known);
         let mut made = 0;
         for genome in self.strategy.likely(jobs) {
             if made == free {
@@ -64,10 +64,10 @@ impl<R: Recipe> Engine<'_, R> {
         if self.twins.sources.contains_key(&key) {
             return false;
         }
-        let ticket = FIRST_TICKET + self.guesses.made;
-        self.guesses.made += 1;
+        let ticket = FIRST_TICKET + self.speculation.guesses.made;
+        self.speculation.guesses.made += 1;
         self.twins.sources.insert(key.clone(), Twin::Pending { owner: ticket, waiting: Vec::new() });
-        self.guesses.running.insert(ticket, (key, configuration.hash()));
+        self.speculation.guesses.running.insert(ticket, (key, configuration.hash()));
         self.compilers.submit(ticket, &prepared);
         true
     }
@@ -78,7 +78,7 @@ impl<R: Recipe> Engine<'_, R> {
         ticket: u64,
         answer: CompileAnswer<R::Binary>,
     ) -> Result<(), EngineError> {
-        let Some((key, hash)) = self.guesses.running.remove(&ticket) else { return Ok(()) };
+        let Some((key, hash)) = self.speculation.guesses.running.remove(&ticket) else { return Ok(()) };
         if let Some(message) = full_cache(&answer) {
             return Err(EngineError::CacheFull(message));
         }
@@ -96,11 +96,11 @@ impl<R: Recipe> Engine<'_, R> {
 
     /// The search is over: nothing that it may have proposed is compiled any more.
     pub(super) fn give_up_guesses(&mut self) {
-        if self.guesses.running.is_empty() {
+        if self.speculation.guesses.running.is_empty() {
             return;
         }
         self.compilers.cancel();
-        for (_, (key, _)) in self.guesses.running.drain() {
+        for (_, (key, _)) in self.speculation.guesses.running.drain() {
             self.twins.sources.remove(&key);
         }
     }

@@ -9,7 +9,8 @@ use evo_search::registry::{StrategyOptions, create};
 use evo_search::strategy::{Outcome, Proposal, Strategy};
 use evo_space::genome::Genome;
 
-use super::fake::{Ran, TestStudy, all_pass};
+use super::fake::all_pass;
+use super::fake_study::{Ran, TestStudy};
 use super::state::is_guess;
 
 /// Proposes the whole space in order, two at a time, and foresees the next points.

@@ -10,7 +10,8 @@ use evo_search::registry::{StrategyOptions, create};
 use evo_search::strategy::{Outcome, Proposal, Strategy};
 use evo_space::genome::Genome;
 
-use super::fake::{Ran, Script, TestStudy, all_pass, lane_result};
+use super::fake::{Script, all_pass, lane_result};
+use super::fake_study::{Ran, TestStudy};
 use evo_journal::budget::StopReason;
 
 /// Passes over what has at least `limit` registers, and checks what it is asked and told.

@@ -56,25 +56,52 @@ pub struct Engine<'a, R: Recipe> {
     pub(super) flight: Flight<R>,
     pub(super) twins: Twins<R::Binary>,
     pub(super) ledger: Ledger,
-    /// What other studies measured, until it is taken over.
-    pub(super) earlier: EarlierResults,
-    pub(super) inheritance: Inheritance,
-    /// The incumbent's times: what newcomers are measured against.
-    pub(super) standing: Standing,
+    pub(super) known: PriorKnowledge,
     pub(super) ending: Ending,
+    pub(super) undone: Undone,
+    pub(super) time: TimeKeeping,
+    pub(super) speculation: Speculation,
+    pub(super) sanitizer: SanitizerWork,
+}
+
+/// What a variant need not be measured for.
+pub(super) struct PriorKnowledge {
+    /// What other studies measured, until it is taken over.
+    pub earlier: EarlierResults,
+    pub inheritance: Inheritance,
+    /// The incumbent's times: what newcomers are measured against.
+    pub standing: Standing,
+}
+
+/// What the summary has to say was not done.
+#[derive(Default)]
+pub(super) struct Undone {
     /// Variants of this run that have no verdict.
-    pub(super) troubles: Troubles,
+    pub troubles: Troubles,
     /// Generations whose file could not be written.
-    pub(super) unwritten: Vec<u32>,
-    pub(super) clock: RunClock,
-    pub(super) wall: Wall,
-    pub(super) ahead: Ahead,
-    pub(super) guesses: Guesses,
+    pub unwritten: Vec<u32>,
     /// Finalists that were not confirmed because the wall time was used up.
-    pub(super) left_out: usize,
-    /// Whether the sanitizer can look at anything.
-    pub(super) has_sanitizer: bool,
-    pub(super) sanitizing: Option<SanitizeTally>,
+    pub left_out: usize,
+}
+
+/// What has passed, and what is left.
+pub(super) struct TimeKeeping {
+    pub clock: RunClock,
+    pub wall: Wall,
+}
+
+/// Work that may turn out to be for nothing: variants ahead of the journal, sources ahead of proposals.
+#[derive(Default)]
+pub(super) struct Speculation {
+    pub ahead: Ahead,
+    pub guesses: Guesses,
+}
+
+/// The sanitizer's part in the run.
+pub(super) struct SanitizerWork {
+    /// Whether it can look at anything.
+    pub is_there: bool,
+    pub tally: Option<SanitizeTally>,
 }
 
 /// The parts that an engine works with.
@@ -123,19 +150,16 @@ impl<'a, R: Recipe> Engine<'a, R> {
             flight: Flight::new(),
             twins: Twins::new(),
             ledger,
-            earlier: parts.earlier,
-            inheritance: Inheritance::default(),
-            standing: Standing::default(),
+            known: PriorKnowledge {
+                earlier: parts.earlier,
+                inheritance: Inheritance::default(),
+                standing: Standing::default(),
+            },
             ending: Ending::default(),
-            troubles: Troubles::default(),
-            unwritten: Vec::new(),
-            clock: RunClock::new(device_at_start),
-            wall,
-            ahead: Ahead::default(),
-            guesses: Guesses::default(),
-            left_out: 0,
-            has_sanitizer,
-            sanitizing: None,
+            undone: Undone::default(),
+            time: TimeKeeping { clock: RunClock::new(device_at_start), wall },
+            speculation: Speculation::default(),
+            sanitizer: SanitizerWork { is_there: has_sanitizer, tally: None },
         })
     }
 
@@ -145,7 +169,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         self.restore()?;
         self.announce();
         // Only now: replaying a long journal must not lower the rates. It counts against the wall budget all the same.
-        self.clock.started = Instant::now();
+        self.time.clock.started = Instant::now();
         self.search()?;
         self.give_up_guesses();
         let throughput = self.throughput();
@@ -157,7 +181,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
             self.sanitize_generations()?;
         } else if !reason.is_early() {
             // The device was still busy when the wall time was used up.
-            self.left_out = self.ranked().len().min(self.options.finalists);
+            self.undone.left_out = self.ranked().len().min(self.options.finalists);
         }
         // Asked again: an interrupt or the loss of the device may also end the confirmation.
         let reason = self.ending.stop.unwrap_or(reason);
@@ -195,7 +219,8 @@ impl<'a, R: Recipe> Engine<'a, R> {
     /// How long to wait for a message: until the next tick or the end of the search's part of the wall budget.
     fn patience(&self) -> Duration {
         // A run that is ending waits for what is in flight, if need be with the time of the confirmation.
-        let left = if self.ending.stop.is_some() { self.wall.left() } else { self.wall.left_to_search() };
+        let left =
+            if self.ending.stop.is_some() { self.time.wall.left() } else { self.time.wall.left_to_search() };
         left.map_or(TICK, |left| left.min(TICK)).max(Duration::from_millis(1))
     }
 
@@ -242,7 +267,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
     /// when nothing of the budget is left.
     fn check_wall(&mut self) -> Result<(), EngineError> {
         let is_over = |left: Option<Duration>| left.is_some_and(|left| left.is_zero());
-        if is_over(self.wall.left_to_search()) && !self.ending.stop.is_some_and(StopReason::is_cut) {
+        if is_over(self.time.wall.left_to_search()) && !self.ending.stop.is_some_and(StopReason::is_cut) {
             let is_on_lane = |number: &u64| self.flight.on_lane.contains(number);
             // A run that only waits for the device keeps its reason: everything that it wanted was begun.
             if self.ending.stop.is_none() || !self.flight.variants.keys().all(is_on_lane) {
@@ -251,7 +276,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         }
         // What is on the device cannot be taken back. Once nothing is left for anything else, the run ends
         // without it; the process that runs it ends with this one.
-        if is_over(self.wall.left()) && !self.flight.on_lane.is_empty() {
+        if is_over(self.time.wall.left()) && !self.flight.on_lane.is_empty() {
             self.leave_lane()?;
         }
         Ok(())
@@ -282,7 +307,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         // the confirmation.
         self.give_up_guesses();
         self.compilers.cancel();
-        self.ahead.cancelled();
+        self.speculation.ahead.cancelled();
         // The lane decides what has begun. Asking the engine's own list would race with the lane's thread.
         let cancelled = self.lane.cancel_queued();
         self.flight.keep_on_lane(&cancelled);
@@ -395,11 +420,11 @@ impl<'a, R: Recipe> Engine<'a, R> {
     }
 
     fn tick(&mut self) {
-        if self.clock.ticked.elapsed() < TICK {
+        if self.time.clock.ticked.elapsed() < TICK {
             return;
         }
-        self.clock.ticked = Instant::now();
-        let wall = self.clock.started.elapsed().as_secs_f64();
+        self.time.clock.ticked = Instant::now();
+        let wall = self.time.clock.started.elapsed().as_secs_f64();
         let event = Event::Lanes {
             compile_busy: self.compilers.busy_seconds() / (self.compilers.jobs().max(1) as f64 * wall),
             device_busy: self.lane.busy().as_secs_f64() / wall,
@@ -412,11 +437,11 @@ impl<'a, R: Recipe> Engine<'a, R> {
     /// Notes a verdict and how busy the lanes are at its time.
     pub(super) fn note_verdict(&mut self) {
         let device = self.lane.busy().as_secs_f64();
-        self.clock.note_verdict(device, self.compilers.busy_seconds());
+        self.time.clock.note_verdict(device, self.compilers.busy_seconds());
     }
 
     fn throughput(&self) -> Throughput {
-        self.clock.throughput(self.counted() - self.ledger.finished_before, self.compilers.jobs())
+        self.time.clock.throughput(self.counted() - self.ledger.finished_before, self.compilers.jobs())
     }
 
     /// The device's state at the end. The lane is idle by then, unless the user did not want to wait.
@@ -457,7 +482,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         let evaluations = self.counted();
         let evaluations_this_run = evaluations - self.ledger.finished_before;
         let taken_over = self.taken_over();
-        let device_at_start = self.clock.device_at_start.take();
+        let device_at_start = self.time.clock.device_at_start.take();
         let device_at_end = self.device_at_end(reason);
         let end = RunEnd {
             at: now(),
@@ -467,8 +492,8 @@ impl<'a, R: Recipe> Engine<'a, R> {
             passed_over: self.ledger.uncounted - taken_over,
             taken_over,
             not_final: self.study.history.not_final.len() as u64,
-            finalists_left: self.left_out as u64,
-            sanitized: self.sanitizing,
+            finalists_left: self.undone.left_out as u64,
+            sanitized: self.sanitizer.tally,
             throughput,
             device_at_start,
             device_at_end,
@@ -484,7 +509,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
             self.warn_of_view(&error, "everything is in the journal, and `--resume` writes it again");
         }
         self.observer.observe(&Event::Stopped { reason });
-        let (left_out, trouble) = (self.left_out, self.troubles.stopped);
+        let (left_out, trouble) = (self.undone.left_out, self.undone.troubles.stopped);
         Ok(RunSummary { end, confirmed, left_out, insight, trouble })
     }
 }

@@ -27,7 +27,7 @@ impl<R: Recipe> Engine<'_, R> {
         if !self.options.sanitize.finalists || !deep.evaluation.may_rank() || self.ending.is_early() {
             return Ok(());
         }
-        let within = self.wall.left_to_sanitizer(is_baseline);
+        let within = self.time.wall.left_to_sanitizer(is_baseline);
         if let Some(answer) = self.sanitized(&deep.evaluation, &deep.job, within)? {
             answer.told(&mut deep.evaluation);
         }
@@ -52,17 +52,19 @@ impl<R: Recipe> Engine<'_, R> {
     /// Looks at the best of every so many generations, as far as time allows. They come last, because the board needs
     /// the finalists.
     pub(super) fn sanitize_generations(&mut self) -> Result<(), EngineError> {
-        let Some(every) = self.options.sanitize.every.filter(|_| self.has_sanitizer) else { return Ok(()) };
+        let Some(every) = self.options.sanitize.every.filter(|_| self.sanitizer.is_there) else {
+            return Ok(());
+        };
         for number in self.due(every) {
-            let within = self.wall.left();
-            if self.ending.is_early() || !self.wall.fits_look(within) {
+            let within = self.time.wall.left();
+            if self.ending.is_early() || !self.time.wall.fits_look(within) {
                 return Ok(());
             }
             let Some(Rebuilt { screened, job, .. }) = self.rebuilt(number, None)? else { continue };
             let Some(answer) = self.sanitized(&screened, &job, within)? else { continue };
             if let Some(verdict) = &answer.verdict {
                 // Its file has the verdict of before.
-                self.unwritten.push(screened.generation);
+                self.undone.unwritten.push(screened.generation);
                 let (generation, label) = (screened.generation + 1, verdict.label());
                 self.notice(format!(
                     "`{}`, the best of generation {generation}: {label}: {}",
@@ -114,23 +116,23 @@ impl<R: Recipe> Engine<'_, R> {
             return Ok(Some(known));
         }
         // A comparison is worth more than a look that nobody demands.
-        if self.has_sanitizer && !self.options.sanitize.demanded && !self.wall.fits_look(within) {
+        if self.sanitizer.is_there && !self.options.sanitize.demanded && !self.time.wall.fits_look(within) {
             return Ok(Some(NoSanitizer("no time was left for compute-sanitizer").answer()));
         }
-        let began = self.wall.elapsed();
+        let began = self.time.wall.elapsed();
         self.lane.send(Task::Sanitize { job: Box::new(job.clone()), within });
         let Some(LaneAnswer::Sanitized(answer)) = self.lane_answer()? else { return Ok(None) };
-        let took = self.wall.elapsed().saturating_sub(began);
+        let took = self.time.wall.elapsed().saturating_sub(began);
         let is_missing = answer.report.state == GateState::NotRun;
         if answer.looked || self.options.sanitize.demanded {
-            let tally = self.sanitizing.get_or_insert_default();
+            let tally = self.sanitizer.tally.get_or_insert_default();
             tally.variants += u64::from(answer.looked);
             tally.findings += u64::from(answer.verdict.is_some());
             tally.unanswered += u64::from(is_missing);
             tally.seconds += took.as_secs_f64();
         }
         if answer.looked {
-            self.wall.costs.note_sanitizer(took);
+            self.time.wall.costs.note_sanitizer(took);
             self.study.sanitized(SanitizedVariant {
                 number: evaluation.number,
                 configuration_hash: evaluation.configuration_hash.clone(),

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
 
-use super::fake::{TestStudy, all_pass};
+use super::fake::all_pass;
 use super::fake_sanitizer::FakeSanitizer;
+use super::fake_study::TestStudy;
 use super::options::SanitizePlan;
 use super::ports::SanitizerAnswer;
 use evo_journal::leaderboard::section;

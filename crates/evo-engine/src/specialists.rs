@@ -63,8 +63,8 @@ impl<R: Recipe> Engine<'_, R> {
             else {
                 break;
             };
-            if !self.wall.fits_finalist() {
-                self.left_out += 1;
+            if !self.time.wall.fits_finalist() {
+                self.undone.left_out += 1;
                 break;
             }
             self.observer.observe(&Event::Confirming { finalist: passed + 1, of: self.options.finalists });

@@ -58,7 +58,13 @@ impl<R: Recipe> Engine<'_, R> {
         }
         let is_limited = self.options.evaluations_max().is_some();
         let useful = self.strategy.useful_in_flight();
-        self.ahead.target(Need { jobs, evaluated, learns: self.strategy.learns(), is_limited, useful })
+        self.speculation.ahead.target(Need {
+            jobs,
+            evaluated,
+            learns: self.strategy.learns(),
+            is_limited,
+            useful,
+        })
     }
 
     /// Sends sources to the compilers, as late as they can be busy all the same: what waits here may still be found
@@ -74,7 +80,7 @@ impl<R: Recipe> Engine<'_, R> {
             let Some(variant) = self.flight.variants.get(&number) else { continue };
             let Some((prepared, _)) = &variant.prepared else { continue };
             self.flight.compiling += 1;
-            self.ahead.submitted(number, jobs, self.wall.elapsed());
+            self.speculation.ahead.submitted(number, jobs, self.time.wall.elapsed());
             let configuration = variant.configuration.clone();
             self.observer.observe(&Event::Compiling { number, configuration });
             self.compilers.submit(number, prepared);
@@ -148,7 +154,7 @@ impl<R: Recipe> Engine<'_, R> {
             }
             Some(Twin::Known { owner, .. }) => {
                 if is_guess(*owner) {
-                    self.ahead.foreseen();
+                    self.speculation.ahead.foreseen();
                 }
                 self.flight.variants.insert(number, variant);
                 // In flight first, because `built` looks the variant up there.
@@ -191,7 +197,7 @@ impl<R: Recipe> Engine<'_, R> {
         }
         // Saturating, because `abandon` sets the count to 0 while answers are under way.
         self.flight.compiling = self.flight.compiling.saturating_sub(1);
-        self.ahead.answered(number, self.wall.elapsed());
+        self.speculation.ahead.answered(number, self.time.wall.elapsed());
         self.feed_compilers()?;
         // A full disk is not this variant's fault, and the next variants would fail in the same way.
         if let Some(message) = full_cache(&answer) {
@@ -286,7 +292,7 @@ impl<R: Recipe> Engine<'_, R> {
     /// Gives the lane its next tasks, lowest number first.
     pub(super) fn feed_lane(&mut self) -> Result<(), EngineError> {
         // Messages may come faster than the loop looks at the clock.
-        let has_time = self.wall.left_to_search().is_none_or(|left| !left.is_zero());
+        let has_time = self.time.wall.left_to_search().is_none_or(|left| !left.is_zero());
         while has_time && self.flight.on_lane.len() < LANE_DEPTH {
             let Some((number, job)) = self.flight.ready.pop_first() else { break };
             // Asked as late as possible: by now the strategy has heard more verdicts than when it proposed.
@@ -301,7 +307,7 @@ impl<R: Recipe> Engine<'_, R> {
             self.observer.observe(&Event::Evaluating { number });
             // A copy as of now. The task before it may still improve the standing; then this variant is
             // screened against an older and slower incumbent, which only makes the screening more lenient.
-            let standing = self.standing.clone();
+            let standing = self.known.standing.clone();
             self.lane.send(Task::Evaluate { number, job: Box::new(job), standing });
         }
         Ok(())
@@ -382,10 +388,10 @@ impl<R: Recipe> Engine<'_, R> {
         // something that a resumed run does not know.
         self.study.record(&mut evaluation)?;
         self.note_verdict();
-        self.troubles.note_verdict();
+        self.undone.troubles.note_verdict();
         self.ledger.index.insert(evaluation.number, position);
         self.ledger.known.insert(genome.clone());
-        self.ahead.done(evaluation.device_ms / 1e3);
+        self.speculation.ahead.done(evaluation.device_ms / 1e3);
         self.teach(genome.clone(), &evaluation);
         let best = self.improve_standing(&evaluation);
         self.note_cost(&evaluation);
@@ -428,10 +434,10 @@ impl<R: Recipe> Engine<'_, R> {
         let Some(objective) = evaluation.objective_ns.filter(|_| evaluation.verdict.is_pass()) else {
             return false;
         };
-        if self.standing.objective_ns.is_some_and(|best| best <= objective) {
+        if self.known.standing.objective_ns.is_some_and(|best| best <= objective) {
             return false;
         }
-        self.standing = standing_of(evaluation, objective, self.study.header().ranking);
+        self.known.standing = standing_of(evaluation, objective, self.study.header().ranking);
         true
     }
 
@@ -457,16 +463,16 @@ impl<R: Recipe> Engine<'_, R> {
             return;
         }
         if let Err(error) = self.study.write_generation(generation, slice) {
-            self.unwritten.push(generation);
+            self.undone.unwritten.push(generation);
             self.warn_of_view(&error, "it is tried again at the end");
         }
-        let best_ns = self.standing.objective_ns;
+        let best_ns = self.known.standing.objective_ns;
         self.observer.observe(&Event::Generation { generation, best_ns });
     }
 
     /// Writes the last slice even though it is not complete, and those that could not be written before.
     pub(super) fn write_open_generations(&mut self) {
-        for generation in std::mem::take(&mut self.unwritten) {
+        for generation in std::mem::take(&mut self.undone.unwritten) {
             if let Err(error) = self.study.write_generation(generation, self.slice(generation)) {
                 self.warn_of_view(&error, "the journal has its evaluations");
             }
@@ -484,7 +490,7 @@ impl<R: Recipe> Engine<'_, R> {
     /// run then ends at once.
     pub(super) fn next_message(&mut self) -> Result<Option<Message<R::Binary>>, EngineError> {
         loop {
-            let left = self.wall.left_with_grace();
+            let left = self.time.wall.left_with_grace();
             // At least a moment, so that what has arrived already is never left unread.
             let patience = left.map_or(TICK, |left| left.min(TICK)).max(Duration::from_millis(1));
             match self.inbox.receiver.recv_timeout(patience) {
@@ -504,6 +510,6 @@ impl<R: Recipe> Engine<'_, R> {
         if !evaluation.verdict.is_pass() || evaluation.duplicate_of.is_some() || evaluation.device_ms <= 0.0 {
             return;
         }
-        self.wall.costs.note_full(evaluation.device_ms / 1e3);
+        self.time.wall.costs.note_full(evaluation.device_ms / 1e3);
     }
 }

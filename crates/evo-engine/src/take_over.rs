@@ -61,7 +61,7 @@ impl<R: Recipe> Engine<'_, R> {
     fn holding(&self) -> Vec<u64> {
         let mut held: Vec<&Evaluation> =
             self.study.history.set_aside.iter().filter(|one| self.is_as_before(one)).collect();
-        let standing = best_of(&self.standing, held.iter().copied(), self.study.header().ranking);
+        let standing = best_of(&self.known.standing, held.iter().copied(), self.study.header().ranking);
         held.retain(|one| one.verdict.kind != VerdictKind::TooSlow || is_still_too_slow(one, &standing));
         // A twin whose original is gone would keep its machine code out of the confirmation.
         let numbers: HashSet<u64> = held.iter().map(|one| one.number).collect();
@@ -89,7 +89,7 @@ impl<R: Recipe> Engine<'_, R> {
     /// Takes over what other studies measured of this space, and keeps the rest for variants whose machine code
     /// turns out to be the same.
     pub(super) fn take_over(&mut self) -> Result<(), EngineError> {
-        let mut earlier = std::mem::take(&mut self.earlier);
+        let mut earlier = std::mem::take(&mut self.known.earlier);
         for message in std::mem::take(&mut earlier.notices) {
             self.say_at_start(message)?;
         }
@@ -112,7 +112,7 @@ impl<R: Recipe> Engine<'_, R> {
             let message = format!("none of {count} earlier results of this kernel can be taken over: {why}");
             self.say_at_start(message)?;
         }
-        self.inheritance = Inheritance::new(earlier.results);
+        self.known.inheritance = Inheritance::new(earlier.results);
         Ok(())
     }
 
@@ -159,7 +159,7 @@ impl<R: Recipe> Engine<'_, R> {
             }
         }
         let passing = found.taken.iter().map(|one| &one.result.evaluation);
-        let standing = best_of(&self.standing, passing, self.study.header().ranking);
+        let standing = best_of(&self.known.standing, passing, self.study.header().ranking);
         found.taken.retain(|taken| {
             let one = &taken.result.evaluation;
             one.verdict.kind != VerdictKind::TooSlow || is_still_too_slow(one, &standing)
@@ -218,7 +218,8 @@ impl<R: Recipe> Engine<'_, R> {
         variant: Variant<R::Prepared>,
     ) -> Result<Option<Variant<R::Prepared>>, EngineError> {
         let identity = variant.prepared.as_ref().map(|(_, identity)| identity);
-        let found = identity.and_then(|identity| Some((identity, self.inheritance.of_source(identity)?)));
+        let found =
+            identity.and_then(|identity| Some((identity, self.known.inheritance.of_source(identity)?)));
         let Some((identity, result)) = found.filter(|(_, result)| self.holds_now(result)) else {
             return Ok(Some(variant));
         };
@@ -234,7 +235,7 @@ impl<R: Recipe> Engine<'_, R> {
     /// Whether it would come out the same against the best so far.
     fn holds_now(&self, result: &EarlierResult) -> bool {
         let one = &result.evaluation;
-        one.verdict.kind != VerdictKind::TooSlow || is_still_too_slow(one, &self.standing)
+        one.verdict.kind != VerdictKind::TooSlow || is_still_too_slow(one, &self.known.standing)
     }
 
     /// Ends a variant in flight that takes no place in the budget, as one that is passed over.
@@ -251,7 +252,7 @@ impl<R: Recipe> Engine<'_, R> {
         number: u64,
         code: Option<&ContentHash>,
     ) -> Result<bool, EngineError> {
-        let found = code.and_then(|code| Some((code, self.inheritance.of_code(code)?)));
+        let found = code.and_then(|code| Some((code, self.known.inheritance.of_code(code)?)));
         let Some((code, result)) = found.filter(|(_, result)| self.holds_now(result)) else {
             return Ok(false);
         };

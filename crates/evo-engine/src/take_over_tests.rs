@@ -7,7 +7,8 @@ use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_space::genome::Configuration;
 use evo_space::space::SearchSpace;
 
-use super::fake::{Ran, Script, TestStudy, all_pass, lane_result};
+use super::fake::{Script, all_pass, lane_result};
+use super::fake_study::{Ran, TestStudy};
 use evo_journal::budget::StopReason;
 use evo_journal::line;
 use evo_journal::reader;

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use evo_protocol::verdict::{Gate, Verdict, VerdictKind};
 
-use super::fake::{Script, TestStudy, all_pass, lane_result, objective_of, verdicts_in};
+use super::fake::{Script, all_pass, lane_result, objective_of};
+use super::fake_study::{TestStudy, verdicts_in};
 use super::ports::Message;
 use evo_journal::budget::StopReason;
 use evo_journal::leaderboard;

@@ -63,7 +63,7 @@ impl<R: Recipe> Engine<'_, R> {
             self.ending.stop = None;
         }
         let evaluated = self.counted() - self.ledger.finished_before;
-        let stop = self.troubles.note_trouble(&evaluation.verdict, evaluated);
+        let stop = self.undone.troubles.note_trouble(&evaluation.verdict, evaluated);
         self.observer.observe(&Event::NotFinal { evaluation: Box::new(evaluation) });
         let Some(stop) = stop.filter(|_| !self.ending.is_early()) else { return Ok(()) };
         self.stop_for(stop)
@@ -72,7 +72,7 @@ impl<R: Recipe> Engine<'_, R> {
     /// Ends the run because of the machine.
     pub(super) fn stop_for(&mut self, trouble: RunTrouble) -> Result<(), EngineError> {
         self.study.note(trouble.text.clone())?;
-        self.troubles.stopped = Some(trouble);
+        self.undone.troubles.stopped = Some(trouble);
         self.abandon(StopReason::Harness);
         Ok(())
     }

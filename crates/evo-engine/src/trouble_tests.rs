@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
 
-use super::fake::{Script, TestStudy, all_pass, lane_result};
+use super::fake::{Script, all_pass, lane_result};
+use super::fake_study::TestStudy;
 use evo_journal::budget::StopReason;
 use evo_journal::record::JournalRecord;
 use evo_journal::writer::JournalWriter;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use evo_protocol::verdict::VerdictKind;
 
-use super::fake::{FakeJob, PlayedTime, Script, TestStudy, lane_result};
+use super::fake::{FakeJob, PlayedTime, Script, lane_result};
+use super::fake_study::TestStudy;
 use super::wall::Wall;
 use evo_journal::budget::StopReason;
 use evo_journal::clock::CommandClock;

@@ -5,4 +5,4 @@ pub mod sanitize;
 pub mod tool;
 mod watch;
 
-pub use watch::{WatchOrder, watch, watch_unguarded};
+pub use watch::watch;

@@ -86,13 +86,22 @@ impl GateBaseline {
         regular::open(path)
             .and_then(|file| file.take(BYTES_MAX + 1).read_to_end(&mut bytes))
             .map_err(|source| BaselineError::Unreadable { path: shown.clone(), source })?;
+        GateBaseline::parse(&bytes, &shown)
+    }
+
+    /// Reads the text of a baseline; `shown` names it in messages.
+    ///
+    /// # Errors
+    /// It is too large, or not a baseline.
+    pub fn parse(bytes: &[u8], shown: &str) -> Result<GateBaseline, BaselineError> {
+        let shown = shown.to_string();
         let malformed =
             |cause: String| BaselineError::Malformed { path: shown.clone(), cause, line: None, column: None };
         if bytes.len() as u64 > BYTES_MAX {
             return Err(malformed(format!("it has more than {BYTES_MAX} bytes")));
         }
         // Schema and version first: another version has other fields.
-        let head: Result<Value, _> = serde_json::from_slice(&bytes);
+        let head: Result<Value, _> = serde_json::from_slice(bytes);
         let placed = |error: serde_json::Error| BaselineError::Malformed {
             path: shown.clone(),
             line: Some(error.line() as u32).filter(|line| *line > 0),
@@ -107,21 +116,38 @@ impl GateBaseline {
             let (found, known) = (&head["version"], BASELINE_VERSION);
             return Err(malformed(format!("its version is {found}; this evo reads {known}")));
         }
-        let own: GateBaseline = serde_json::from_slice(&bytes).map_err(placed)?;
+        let own: GateBaseline = serde_json::from_slice(bytes).map_err(placed)?;
         // The reader of maps takes the last of two values, and people see the first.
-        let text = String::from_utf8_lossy(&bytes);
+        let text = String::from_utf8_lossy(bytes);
         let mut found = Diagnostics::default();
         document::parse(&text, &mut found);
         if let Some(first) = found.list().first() {
             let (line, column) = found.first_place(&text).unzip();
             return Err(BaselineError::Malformed { path: shown, cause: first.message.clone(), line, column });
         }
-        let times =
-            own.problems.values().flat_map(|own| [own.p50_ns, own.p90_ns, own.ci_low_ns, own.ci_high_ns]);
-        if own.problems.is_empty() || times.into_iter().any(|time| time.is_nan() || time <= 0.0) {
-            return Err(malformed("it has no problem, or a time that is not positive".into()));
+        match own.fault() {
+            Some(cause) => Err(malformed(cause)),
+            None => Ok(own),
         }
-        Ok(own)
+    }
+
+    /// Numbers that no measurement has.
+    fn fault(&self) -> Option<String> {
+        if self.problems.is_empty() {
+            return Some("it has no problem".into());
+        }
+        if self.noise_floor.is_some_and(|floor| !floor.is_finite() || floor < 0.0) {
+            return Some("its noise floor is negative".into());
+        }
+        self.problems.iter().find_map(|(name, own)| {
+            let times = [own.ci_low_ns, own.p50_ns, own.p90_ns, own.ci_high_ns];
+            let is_ordered =
+                own.ci_low_ns <= own.p50_ns && own.p50_ns <= own.ci_high_ns && own.p50_ns <= own.p90_ns;
+            if times.iter().any(|time| !time.is_finite() || *time <= 0.0) {
+                return Some(format!("a time of the problem `{name}` is not positive"));
+            }
+            (!is_ordered).then(|| format!("the times of the problem `{name}` are not in order"))
+        })
     }
 
     /// The file's text.
@@ -202,7 +228,10 @@ mod tests {
         check("[]", "`schema` is null");
         check(&text.replace("\"version\": 1", "\"version\": 2"), "its version is 2");
         check(&text.replace("\"kernel\": \"k\",", ""), "missing field `kernel`");
-        check(&text.replace("10.5", "0"), "not positive");
+        check(&text.replace("10.5", "0"), "a time of the problem `p` is not positive");
+        check(&text.replace("10.5", "13"), "the times of the problem `p` are not in order");
+        check(&text.replace("\"ci_low_ns\": 10.0", "\"ci_low_ns\": 10.6"), "are not in order");
+        check(&text.replace("0.002", "-0.5"), "its noise floor is negative");
         check(&text.replace("\"host\"", "\"hots\""), "hots");
         let twice = "\"configuration\": {\n    \"WORK\": 1,\n    \"WORK\": 80";
         check(&text.replace("\"configuration\": {", twice), "duplicate key `WORK`");

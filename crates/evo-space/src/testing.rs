@@ -25,6 +25,14 @@ pub fn brute_force(space: &SearchSpace) -> Vec<Genome> {
     genomes.filter(|genome| space.explain(genome).is_empty()).collect()
 }
 
+/// Some points all over a space, valid or not.
+pub fn scattered_points(space: &SearchSpace) -> impl Iterator<Item = Vec<u16>> {
+    let sizes: Vec<u16> = space.parameters().iter().map(|parameter| parameter.values.len() as u16).collect();
+    (0..20u16).map(move |number| {
+        sizes.iter().zip(1u16..).map(|(size, at)| (number * 31 + at * 17) % size).collect()
+    })
+}
+
 /// Whether counts that should be equal are so, by chi-square.
 pub fn is_uniform(seen: &[f64]) -> bool {
     let mean = seen.iter().sum::<f64>() / seen.len() as f64;

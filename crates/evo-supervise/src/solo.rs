@@ -38,43 +38,25 @@ pub struct SoloRun {
     pub elapsed: Duration,
 }
 
-/// Starts the worker of `options`, loads a job and makes its launches on some problems, all within `limit`.
+/// What one worker is to do.
+#[derive(Clone, Copy, Debug)]
+pub struct SoloOrder<'a> {
+    pub job: &'a Job,
+    pub plans: &'a [ProblemPlan],
+    pub calls: SoloCalls,
+    /// Without guard zones around buffers, for a tool that looks for accesses outside of allocations: it takes a guard
+    /// zone for a part of the buffer.
+    pub unguarded: bool,
+    /// For everything: the worker's start, the launches, the tool's end.
+    pub limit: Duration,
+}
+
+/// Starts the worker of `options`, loads a job and makes its launches on some problems.
 ///
 /// # Errors
 /// The worker's command does not start. Everything else is in the answer.
-pub fn run_solo(
-    options: &LaneOptions,
-    job: &Job,
-    plans: &[ProblemPlan],
-    calls: SoloCalls,
-    limit: Duration,
-) -> Result<SoloRun, LaneError> {
-    run_one(options, &SoloOrder { job, plans, calls, unguarded: false }, limit)
-}
-
-/// The same on buffers without guard zones, for a tool that looks for accesses outside of allocations: it takes a guard
-/// zone for a part of the buffer.
-///
-/// # Errors
-/// As [`run_solo`].
-pub fn run_solo_unguarded(
-    options: &LaneOptions,
-    job: &Job,
-    plans: &[ProblemPlan],
-    calls: SoloCalls,
-    limit: Duration,
-) -> Result<SoloRun, LaneError> {
-    run_one(options, &SoloOrder { job, plans, calls, unguarded: true }, limit)
-}
-
-struct SoloOrder<'a> {
-    job: &'a Job,
-    plans: &'a [ProblemPlan],
-    calls: SoloCalls,
-    unguarded: bool,
-}
-
-fn run_one(options: &LaneOptions, order: &SoloOrder<'_>, limit: Duration) -> Result<SoloRun, LaneError> {
+pub fn run_solo(options: &LaneOptions, order: &SoloOrder<'_>) -> Result<SoloRun, LaneError> {
+    let limit = order.limit;
     let began = Instant::now();
     let command = options.command.clone().map_or_else(own_worker, Ok)?;
     let mut child = match begin(&command, options) {

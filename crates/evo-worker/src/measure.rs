@@ -348,6 +348,7 @@ fn summarize(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stand::BlockSize;
     use evo_timing::policy;
 
     /// A device whose clock is the sum of what it sampled.
@@ -355,6 +356,8 @@ mod tests {
         call_ns: Box<dyn FnMut(u32) -> f64>,
         calls: u32,
         now_ms: f64,
+        /// What goes before each cold sample and is not timed.
+        flush_ms: f64,
         throttled_until_ms: f64,
         works_until_call: u32,
         written: bool,
@@ -367,6 +370,7 @@ mod tests {
             call_ns: Box::new(call_ns),
             calls: 0,
             now_ms: 0.0,
+            flush_ms: 0.0,
             throttled_until_ms: 0.0,
             works_until_call: u32::MAX,
             written: true,
@@ -383,6 +387,7 @@ mod tests {
                 self.written |= self.calls <= self.works_until_call;
                 let time = (self.call_ns)(self.calls);
                 self.now_ms += time * f64::from(batch) / 1e6;
+                self.now_ms += if mode == TimingMode::Cold { self.flush_ms } else { 0.0 };
                 time
             };
             Ok((0..samples).map(|_| one()).collect())
@@ -419,6 +424,22 @@ mod tests {
 
     fn run(bench: &mut Scripted, mode: TimingMode, policy: SamplePolicy) -> MeasureAnswer {
         measure(bench, "p", mode, &policy, 5).unwrap()
+    }
+
+    #[test]
+    fn cold_blocks_are_sized_by_all_that_a_sample_takes() {
+        let samples = |mode: TimingMode, call_ns: f64, flush_ms: f64| {
+            let mut bench = Scripted { flush_ms, ..scripted(move |_| call_ns) };
+            let size = BlockSize::find(&mut bench, mode, 20.0).unwrap();
+            size.samples(&mut bench, mode).unwrap().len()
+        };
+        assert_eq!(samples(TimingMode::Cold, 10_000.0, 0.0), 200);
+        assert_eq!(samples(TimingMode::Cold, 10_000.0, 0.24), 80);
+        // Too few would say nothing.
+        assert_eq!(samples(TimingMode::Cold, 10_000.0, 50.0), 25);
+        // What is timed alone fills the block.
+        assert_eq!(samples(TimingMode::Cold, 5e6, 50.0), 4);
+        assert_eq!(samples(TimingMode::Eager, 10_000.0, 50.0), 200);
     }
 
     #[test]

@@ -69,6 +69,9 @@ impl SampleSource for Stand<'_> {
     }
 }
 
+/// So many cold samples are worth a block that is longer than asked for: a hot block on a GPU has as many.
+const COLD_SAMPLES: f64 = 25.0;
+
 /// How many samples of how many calls make one block of a paired run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockSize {
@@ -84,11 +87,20 @@ impl BlockSize {
         block_ms: f64,
     ) -> Result<BlockSize, DeviceError> {
         let first_ns = median(&bench.sample(mode, 1, 1)?);
-        let call_ns = median(&bench.sample(mode, affordable(3, first_ns), 1)?);
+        let calls = affordable(3, first_ns);
+        let began = bench.now_ms();
+        let call_ns = median(&bench.sample(mode, calls, 1)?);
+        let whole_ms = (bench.now_ms() - began) / f64::from(calls);
         let batch = bench.batch(mode, batch_size(mode, call_ns));
         let sample_ms = call_ns * f64::from(batch) / 1e6;
-        let samples = (block_ms / sample_ms.max(1e-3)).clamp(1.0, 200.0) as u32;
-        Ok(BlockSize { samples, batch })
+        let fitting = |sample_ms: f64| block_ms / sample_ms.max(1e-3);
+        let samples = match mode {
+            // Before a cold sample everything else is pushed out of the caches, which is not timed and may take a
+            // thousand times as long as a small kernel: 50 ms for a cache of 480 MiB.
+            TimingMode::Cold => fitting(sample_ms).min(fitting(whole_ms).max(COLD_SAMPLES)),
+            TimingMode::Hot | TimingMode::Eager => fitting(sample_ms),
+        };
+        Ok(BlockSize { samples: samples.clamp(1.0, 200.0) as u32, batch })
     }
 
     /// Runs one block; its median in nanoseconds. One sample before it is not counted: the rival has

@@ -11,7 +11,7 @@ use super::level::{self, AtLevel, LevelContext};
 use super::ready::{Failure, ReadyRequest, ready};
 use super::session::{RequestSession, WarmTask};
 use super::watch::out_of_time;
-use crate::cli::error::CliError;
+use crate::cli::error::{CliError, CliErrorKind};
 use crate::cli::evaluate_inspect;
 use crate::cli::evaluate_rule::take_log;
 use crate::cli::exit_code::ExitCode;
@@ -65,13 +65,13 @@ pub fn answer(session: &mut RequestSession<'_>, request: &EvaluationRequest, hea
 /// it failed.
 fn failed(head: &AnswerHead, failure: Failure, visibility: Visibility, limit: Duration) -> (Value, ExitCode) {
     let Failure { error, is_candidates } = failure;
-    if let CliError::Limit(_) = &error {
+    if error.kind == CliErrorKind::Limit {
         return (out_of_time(head, limit), ExitCode::Done);
     }
     let exit = error.exit_code();
-    let (status, verdict) = match &error {
-        CliError::Usage(_) => ("rejected", None),
-        CliError::Device(_) => ("harness_error", Some(VerdictKind::DeviceLost)),
+    let (status, verdict) = match error.kind {
+        CliErrorKind::Usage => ("rejected", None),
+        CliErrorKind::Device => ("harness_error", Some(VerdictKind::DeviceLost)),
         _ => ("harness_error", Some(VerdictKind::HarnessError)),
     };
     let mut told = error.envelope();
@@ -124,8 +124,8 @@ fn whole(
     // Candidates at once would disturb each other's times, in this process or in another one.
     let log = match ready.level.is_timed() {
         true => {
-            let kind = ready.asked.setup.choice.kind;
-            Some(take_log(&ready.one.candidate.out, &ready.asked.setting.kernel, kind.as_str())?)
+            let device = &ready.asked.setup.choice;
+            Some(take_log(&ready.one.candidate.out, &ready.asked.setting.kernel, device)?)
         }
         false => None,
     };
@@ -133,15 +133,10 @@ fn whole(
     let (warm, is_new) = session.lane(&ready.key, &ready.asked.setup, &ready.asked.candidate.file)?;
     let WarmTask { key, lane, mut baselines } = warm;
     let mut opened = ready.asked.open_on(lane, &ready.one, is_new)?;
-    let context = LevelContext {
-        arguments: session.arguments,
-        rival: rival.as_ref(),
-        log: log.as_ref(),
-        launches: request.candidate.launches.clone(),
-    };
+    let context = LevelContext { arguments: session.arguments, rival: rival.as_ref(), log: log.as_ref() };
     let judged = level::judge(&context, ready, &mut opened, &mut baselines);
     let OpenedCandidate { lane, .. } = opened;
-    if !matches!(&judged, Err(CliError::Device(_))) {
+    if !matches!(&judged, Err(error) if error.kind == CliErrorKind::Device) {
         session.warm = Some(WarmTask { key, lane, baselines });
     }
     let AtLevel { judged, baseline, decision } = judged?;

@@ -49,7 +49,7 @@ pub fn run(arguments: &EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
         }
         if exit == ExitCode::DeviceLost {
             let text = "the device is lost; requests that were not answered have no verdict";
-            return Err(CliError::Device(text.into()));
+            return Err(CliError::device(text));
         }
     }
     Ok(Answer::from(ExitCode::Done))

@@ -81,9 +81,9 @@ fn ended_by(plan: &SweepPlan, outcome: &SweepOutcome, call: &Call) -> Option<Cli
     match (reason, plan.limit_total) {
         // The last line of the page says these, so only an object needs them.
         (StopReason::Interrupted, _) if call.is_json() => {
-            Some(CliError::Interrupted(reason.describe().into()).with_hint(resume))
+            Some(CliError::interrupted(reason.describe()).with_hint(resume))
         }
-        (StopReason::DeviceLost, _) if call.is_json() => Some(CliError::Device(reason.describe().into())),
+        (StopReason::DeviceLost, _) if call.is_json() => Some(CliError::device(reason.describe())),
         // A budget is spent on purpose; only a limit that is shorter cuts anything off.
         (StopReason::Wall, Some(limit)) if plan.budget.wall == Some(limit) => {
             call.hit(LimitName::Total);

@@ -1,9 +1,12 @@
 //! What every answer with `--json` keeps to: one object, its schema, the exit code, a reason for each null.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Output;
+use std::process::{Child, Output};
+use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::json_schema;
@@ -14,6 +17,15 @@ pub fn schema(name: &str) -> Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
+/// The object is as the schema of its command says, and has nothing else in its result.
+#[track_caller]
+pub fn hold_to_schema(command: &str, words: &str, object: &Value) {
+    let schema = schema(command);
+    assert_eq!(json_schema::fault(&schema, object), None, "`{words}`: {object}");
+    let result = &schema["properties"]["result"];
+    assert_eq!(json_schema::unlisted(result, &object["result"], "result"), None, "`{words}`: {object}");
+}
+
 /// The one object on stdout, which the schema of its command allows.
 #[track_caller]
 pub fn object(command: &str, words: &str, stdout: &[u8]) -> Value {
@@ -21,7 +33,7 @@ pub fn object(command: &str, words: &str, stdout: &[u8]) -> Value {
     let object: Value =
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("`{words}`: {error}: {text}"));
     assert_eq!(object["schema"], format!("evo.{command}"), "`{words}`: {object}");
-    assert_eq!(json_schema::fault(&schema(command), &object), None, "`{words}`: {object}");
+    hold_to_schema(command, words, &object);
     object
 }
 
@@ -53,4 +65,32 @@ fn nulls(path: &str, value: &Value, reasons: &Value) {
         }
         _ => {}
     }
+}
+
+/// What `evo test-one --json` printed: verdict, cause and message in a line, and the report of one gate.
+#[track_caller]
+pub fn verdict_and_gate(output: &Output, gate: &str) -> (String, Value) {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let answer: Value = serde_json::from_str(&text)
+        .unwrap_or_else(|_| panic!("{text}\n{}", String::from_utf8_lossy(&output.stderr)));
+    let report = answer["gates"].as_array().unwrap().iter().find(|own| own["gate"] == gate).unwrap();
+    let verdict = [&answer["verdict"], &answer["cause"], &answer["message"]];
+    (verdict.map(|part| part.as_str().unwrap_or_default()).join(" "), report.clone())
+}
+
+/// Sends Ctrl-C to a command once it holds this lock, which it does while it is at work, and returns the line that it
+/// leaves.
+#[track_caller]
+pub fn interrupted_at_work(mut child: Child, lock: &Path) -> String {
+    let file = fs::File::open(lock).unwrap();
+    while file.try_lock().is_ok() {
+        file.unlock().unwrap();
+        assert_eq!(child.try_wait().unwrap(), None);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let mut text = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut text).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(5), "{text}");
+    text
 }

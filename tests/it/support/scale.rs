@@ -24,26 +24,16 @@ extern "C" __global__ void naive(const float* x, float* y, int n) {
 "#;
 
 /// All of its space file but the arguments.
-pub const HEAD: &str = r#"
+pub const HEAD: &str = concat!(
+    r#"
 [parameters]
 WORK = { values = [1, 80, 500], default = 80 }
 FAULT = { values = [0, 1, 2], default = 0 }
-[kernel]
-name = "scale"
-source = "scale.cu"
-[[launches]]
-entry = "scale"
-grid = "ceil_div(N, 64)"
-block = 64
-[[problems]]
-name = "p"
-sizes = { N = 2000 }
-[check]
-seeds = 1
-repeats = 2
-tiny = [{ N = 1 }, { N = 33 }]
-reference = { source = "naive.cu", entry = "naive", grid = 1, block = 1 }
-"#;
+"#,
+    scale_kernel!("64"),
+    scale_problem!("p", "2000"),
+    scale_check!()
+);
 
 /// A space file with this head, and the arguments of a kernel from a vector to another one.
 pub fn space(head: &str) -> String {

@@ -20,7 +20,7 @@ use super::instrument::{
 use super::module::HostModule;
 use super::pool::{ProcessorPool, SharedLaunch};
 use super::runner::Work;
-use super::store::{BufferStore, cannot_protect, misuse};
+use super::store::{BufferStore, cannot_protect, misuse, pass_on_to_store};
 use super::{launch, machine, tensor_map};
 use crate::device::{
     BlockError, BoundArgument, BoundLaunch, BufferId, Comparison, CopiedPart, Device, GuardDamage, ModuleId,
@@ -327,62 +327,7 @@ impl Device for HostDevice {
         self.store.free(buffer)
     }
 
-    fn write_at(&mut self, buffer: BufferId, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
-        self.store.write_at(buffer, offset, bytes)
-    }
-
-    fn read(&mut self, buffer: BufferId) -> Result<Vec<u8>, DeviceError> {
-        self.store.read(buffer)
-    }
-
-    fn copy(&mut self, from: BufferId, to: BufferId) -> Result<(), DeviceError> {
-        self.store.copy(from, to)
-    }
-
-    fn copy_part(&mut self, from: BufferId, to: BufferId, part: CopiedPart) -> Result<(), DeviceError> {
-        self.store.copy_part(from, to, part)
-    }
-
-    fn fill(&mut self, buffer: BufferId, pattern: u32) -> Result<(), DeviceError> {
-        self.store.fill(buffer, pattern)
-    }
-
-    fn hash(&mut self, buffer: BufferId) -> Result<u64, DeviceError> {
-        self.store.hash(buffer)
-    }
-
-    fn count_pattern(&mut self, buffer: BufferId, dtype: DType, pattern: u32) -> Result<u64, DeviceError> {
-        self.store.count_pattern(buffer, dtype, pattern)
-    }
-
-    fn compare(
-        &mut self,
-        actual: BufferId,
-        dtype: DType,
-        expected: BufferId,
-        tolerance: Tolerance,
-    ) -> Result<Comparison, DeviceError> {
-        self.store.compare(actual, dtype, expected, tolerance)
-    }
-
-    fn compare_blocks(
-        &mut self,
-        actual: BufferId,
-        dtype: DType,
-        expected: BufferId,
-        block: u64,
-        floor: f64,
-    ) -> Result<BlockError, DeviceError> {
-        self.store.compare_blocks(actual, dtype, expected, block, floor)
-    }
-
-    fn check_guards(&mut self) -> Result<Vec<GuardDamage>, DeviceError> {
-        Ok(self.store.check_guards())
-    }
-
-    fn arm_guards(&mut self, pattern: u32) -> Result<(), DeviceError> {
-        self.store.arm_guards(pattern)
-    }
+    pass_on_to_store!();
 
     /// Applies all of them. Kernels' addresses change with the placement.
     fn set_conditions(&mut self, conditions: RunConditions) -> Result<(), DeviceError> {

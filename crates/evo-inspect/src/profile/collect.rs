@@ -14,12 +14,12 @@ use super::metrics::{self, WantedMetric};
 use super::outcome;
 use super::raw_page::RawPage;
 use crate::tool::{FoundTool, ToolArguments, ToolFailure, ToolState, run_tool};
-use crate::watch::{WatchOrder, watch};
+use crate::watch::watch;
 use evo_compile::image::plain_name;
 use evo_supervise::child::DeathHow;
 use evo_supervise::job::Job;
 use evo_supervise::lane::{LaneError, LaneOptions};
-use evo_supervise::solo::{SoloCalls, SoloRun};
+use evo_supervise::solo::{SoloCalls, SoloOrder, SoloRun};
 use evo_system::regular;
 
 /// Calls before those that are looked at: caches and clocks are warm then.
@@ -90,14 +90,14 @@ pub fn collect(collection: &Collection<'_>) -> Result<Collected, ToolFailure> {
         let report = collection.folder.join(format!("report-{attempt}.ncu-rep"));
         let log_file = collection.folder.join(format!("messages-{attempt}.txt"));
         let arguments = arguments(collection, &counters, &report, &log_file);
-        let under = WatchOrder {
-            options: collection.options,
+        let under = SoloOrder {
             job: collection.job,
             plans: std::slice::from_ref(collection.plan),
             calls: SoloCalls { warmup: WARMUP, calls: CALLS },
+            unguarded: false,
             limit: left(),
         };
-        let run = watch(collection.tool, &arguments, &under)?;
+        let run = watch(collection.tool, &arguments, collection.options, &under)?;
         let log = messages(&log_file, &run);
         let refused: Vec<String> = outcome::unknown_counters(&log, &counters).into_iter().cloned().collect();
         if !refused.is_empty() && refused.len() < counters.len() {

@@ -13,11 +13,11 @@ use super::log::{SanitizerLog, read_log};
 use super::outcome::{SanitizerEvidence, SanitizerOutcome, kernel_error};
 use super::records::{BYTES_MAX, RecordList, RecordsError, read_records};
 use crate::tool::{FoundTool, ToolFailure, ToolState};
-use crate::watch::{WatchOrder, watch_unguarded};
+use crate::watch::watch;
 use evo_protocol::sanitizer::SanitizerCheck;
 use evo_supervise::job::Job;
 use evo_supervise::lane::{LaneError, LaneOptions};
-use evo_supervise::solo::{SoloCalls, run_solo};
+use evo_supervise::solo::{SoloCalls, SoloOrder, run_solo};
 
 /// Each launch is looked at once: what a kernel accesses follows from its arguments.
 const CALLS: SoloCalls = SoloCalls { warmup: 0, calls: 1 };
@@ -54,18 +54,18 @@ pub fn run_check(tool: &FoundTool, check: SanitizerCheck, order: &SanitizeOrder<
         }
     };
     let files = SanitizerFiles::within(folder.path());
-    let entries = &order.job.candidate.entries;
-    let command = sanitizer_command(tool, check, entries, &files, order.limit);
+    let entries = order.job.candidate.entries();
+    let command = sanitizer_command(tool, check, &entries, &files, order.limit);
     let SanitizeOrder { options, job, plans, limit } = *order;
-    let watched = WatchOrder { options, job, plans, calls: CALLS, limit };
-    let run = match watch_unguarded(tool, &command.arguments, &watched) {
+    let solo = SoloOrder { job, plans, calls: CALLS, unguarded: true, limit };
+    let run = match watch(tool, &command.arguments, options, &solo) {
         Ok(run) => run,
         Err(failure) => return SanitizerOutcome::not_run(check, failure),
     };
     let expected: Vec<u64> = plans.iter().map(|plan| plan.launches.len() as u64).collect();
     let evidence = SanitizerEvidence {
         check,
-        entries,
+        entries: &entries,
         status: run.status,
         log: log_of(&files.log),
         records: records_of(&files.xml),
@@ -86,7 +86,8 @@ pub fn run_check(tool: &FoundTool, check: SanitizerCheck, order: &SanitizeOrder<
 /// # Errors
 /// The worker could not make the launches, for reasons that are not the kernel's.
 pub fn run_without(order: &SanitizeOrder<'_>) -> Result<Option<SanitizerFinding>, LaneError> {
-    let run = run_solo(order.options, order.job, order.plans, CALLS, order.limit)?;
+    let SanitizeOrder { options, job, plans, limit, .. } = *order;
+    let run = run_solo(options, &SoloOrder { job, plans, calls: CALLS, unguarded: false, limit })?;
     let blamed = kernel_error(&run.launched)
         .map(|error| SanitizerFinding::of_worker(error.kind.as_str(), &error.message));
     match (blamed, run.launched) {

@@ -13,7 +13,7 @@ use crate::index::{Limits, Size};
 use crate::neighbors::Neighborhood;
 use crate::parameter::Parameter;
 use crate::rng::seeded;
-use crate::testing::{any_space, brute_force};
+use crate::testing::{any_space, brute_force, scattered_points};
 use crate::value::Value;
 
 /// Nearly every linked group is too much.
@@ -78,10 +78,7 @@ fn check_samples(space: &SearchSpace, valid: &[Genome]) {
 /// Membership and repair around points, valid or not.
 fn check_points(space: &SearchSpace, valid: &[Genome]) {
     let mut rng = seeded(7);
-    let sizes: Vec<u16> = space.parameters().iter().map(|parameter| parameter.values.len() as u16).collect();
-    for number in 0..20u16 {
-        let point: Vec<u16> =
-            sizes.iter().zip(1u16..).map(|(size, at)| (number * 31 + at * 17) % size).collect();
+    for point in scattered_points(space) {
         let genome = Genome::from(point.clone());
         assert_eq!(space.contains(&genome), valid.contains(&genome));
         let distance = |other: &Genome| {

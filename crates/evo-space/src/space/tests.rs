@@ -7,7 +7,7 @@ use super::SearchSpace;
 use crate::constraint::Constraint;
 use crate::genome::Genome;
 use crate::rng::seeded;
-use crate::testing::{any_space, brute_force, space};
+use crate::testing::{any_space, brute_force, scattered_points, space};
 
 fn check_against_brute_force(space: &SearchSpace) {
     let expected = brute_force(space);
@@ -35,10 +35,7 @@ fn check_rank_sum(space: &SearchSpace, valid: &[Genome]) {
 /// Membership and repair of random points, valid or not.
 fn check_points(space: &SearchSpace, valid: &[Genome]) {
     let mut rng = seeded(7);
-    let sizes: Vec<u16> = space.parameters().iter().map(|parameter| parameter.values.len() as u16).collect();
-    for number in 0..20u16 {
-        let point: Vec<u16> =
-            sizes.iter().zip(1u16..).map(|(size, at)| (number * 31 + at * 17) % size).collect();
+    for point in scattered_points(space) {
         let genome = Genome::from(point.clone());
         assert_eq!(space.contains(&genome), valid.contains(&genome));
         let differ = |other: &Genome| other.positions().iter().zip(&point).filter(|(a, b)| a != b).count();

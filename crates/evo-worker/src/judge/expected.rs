@@ -23,9 +23,9 @@ use super::element;
 use super::infinities;
 use super::inputs::{self, Draw, Family};
 use super::moves;
+use super::naive_answers::{NaiveAnswers, NaiveReference};
 use super::npy::{self, task_error};
-pub use super::perturb::NaiveReference;
-use super::perturb::{self, NaiveAnswers};
+use super::perturb;
 use super::reference::{self, Operands, ReferenceAnswer};
 use super::single_precision;
 
@@ -115,15 +115,18 @@ pub fn compute(
         let bytes = input_bytes(&case.plan, draw)?;
         let mut answers = answers(check, &case.plan, &bytes, naive)?;
         let own_kernel = check.reference.is_own();
-        let seen = if own_kernel {
-            look_beside(case, &bytes, &mut answers, naive)?
-        } else {
-            BesideAnswers::default()
+        let OwnLooks { integers, mixing } = match own_kernel {
+            true => look_closer(case, &bytes, &mut answers, naive)?,
+            false => OwnLooks::default(),
         };
-        if number == 0 && may_overflow(check, case, &answers) {
+        // In double precision nothing overflows that would in the kernel's own.
+        let unknown =
+            |own: &ReferenceAnswer| own.single.is_none() && case.plan.buffers[own.buffer].dtype == DType::F32;
+        let wide = check.reference_f64 && case.family == Family::Huge && number == 0;
+        if wide && answers.iter().any(unknown) {
             continue;
         }
-        let undecided = single_precision::count_integers(&mut answers, &seen.integers);
+        let undecided = single_precision::count_integers(&mut answers, &integers);
         // Other families hold few values, which an answer may share by accident; and a declared tolerance is meant.
         if own_kernel && case.family == Family::Normal {
             let judged = check.checks.include(GateCheck::MovedData);
@@ -151,17 +154,7 @@ pub fn compute(
         match complaint.filter(|_| judged || case.family != Family::Normal) {
             Some(complaint) => why = complaint,
             None => {
-                let output = |mut answer: ReferenceAnswer| {
-                    let dtype = case.plan.buffers[answer.buffer].dtype;
-                    let scale = AnswerScale::of(&answer).rounded_to(dtype, &answer.expected);
-                    if seen.mixing.contains(&answer.buffer)
-                        || infinities::adds_up(&case.plan, answer.buffer, case.family)
-                    {
-                        infinities::excuse(&mut answer.expected);
-                    }
-                    let ReferenceAnswer { buffer, expected: values, uncertain, .. } = answer;
-                    ExpectedOutput { buffer, scale, uncertain, values }
-                };
+                let output = |answer| expected_output(case, answer, &mixing);
                 let outputs = answers.into_iter().map(output).collect();
                 let set = ExpectedSet { magnitude: *magnitude, inputs: hash_inputs(&bytes), outputs };
                 return Ok((set, bytes));
@@ -171,47 +164,49 @@ pub fn compute(
     Err(no_answer(case, &why))
 }
 
-/// Whether huge inputs may overflow in an honest kernel and nothing tells: in double precision they do not.
-fn may_overflow(check: &CheckPlan, case: &Case, answers: &[ReferenceAnswer]) -> bool {
-    let unknown =
-        |own: &ReferenceAnswer| own.single.is_none() && case.plan.buffers[own.buffer].dtype == DType::F32;
-    check.reference_f64 && case.family == Family::Huge && answers.iter().any(unknown)
+/// An answer as it is kept. `mixing` has the buffers whose infinities mix.
+fn expected_output(case: &Case, mut answer: ReferenceAnswer, mixing: &[usize]) -> ExpectedOutput {
+    let dtype = case.plan.buffers[answer.buffer].dtype;
+    let scale = AnswerScale::of(&answer).rounded_to(dtype, &answer.expected);
+    if mixing.contains(&answer.buffer) || infinities::adds_up(&case.plan, answer.buffer, case.family) {
+        infinities::excuse(&mut answer.expected);
+    }
+    let ReferenceAnswer { buffer, expected: values, uncertain, .. } = answer;
+    ExpectedOutput { buffer, scale, uncertain, values }
 }
 
-/// What a user's reference shows beside its answers.
+/// What more calls of a user's reference say of its answers.
 #[derive(Default)]
-struct BesideAnswers {
-    /// Integers as single precision gives them.
+struct OwnLooks {
+    /// Its integers in single precision.
     integers: NaiveAnswers,
-    /// Outputs that add up elements of an input of their own shape.
+    /// Buffers whose infinities mix.
     mixing: Vec<usize>,
 }
 
-/// Runs a user's reference in single precision and on changed inputs, and fills in what that says of its errors.
-fn look_beside(
+/// Asks a user's reference again, in single precision and with inputs a little different.
+fn look_closer(
     case: &Case,
     bytes: &[Vec<u8>],
     answers: &mut [ReferenceAnswer],
     naive: &mut dyn NaiveReference,
-) -> Result<BesideAnswers, DeviceError> {
-    let single = naive.single(bytes)?;
-    let integers = single_precision::add(&case.plan, answers, single);
-    match case.family {
-        // The last bit of an infinity makes it NaN, and which integers belong to NaN is not a matter of precision.
-        Family::Special => {
-            let mixing = infinities::mixing(&case.plan, bytes, answers, naive)?;
-            return Ok(BesideAnswers { mixing, ..BesideAnswers::default() });
-        }
-        // The last bit of a round number leaves nothing of what it is for.
-        Family::Round => {}
-        _ => {
-            single_precision::try_luck(&case.plan, bytes, answers, naive)?;
-            let mut run = |bytes: &[Vec<u8>]| naive.answers(bytes);
-            perturb::estimate_noise(&case.plan, bytes, case.family, answers, &mut run)?;
-            single_precision::find_uncertain(&case.plan, bytes, answers, &mut run)?;
-        }
+) -> Result<OwnLooks, DeviceError> {
+    let mut looks = OwnLooks::default();
+    let integers = single_precision::add(&case.plan, answers, naive.single(bytes)?);
+    // The last bit of an infinity makes it NaN, and which integers belong to NaN is not a matter of precision.
+    if case.family == Family::Special {
+        looks.mixing = infinities::mixing(&case.plan, bytes, answers, naive)?;
+        return Ok(looks);
     }
-    Ok(BesideAnswers { integers, mixing: Vec::new() })
+    looks.integers = integers;
+    // The last bit of a round number leaves nothing of what it is for.
+    if case.family != Family::Round {
+        single_precision::try_luck(&case.plan, bytes, answers, naive)?;
+        let mut run = |bytes: &[Vec<u8>]| naive.answers(bytes);
+        perturb::estimate_noise(&case.plan, bytes, case.family, answers, &mut run)?;
+        single_precision::find_uncertain(&case.plan, bytes, answers, &mut run)?;
+    }
+    Ok(looks)
 }
 
 /// Answers of every magnitude are asked for, but not those so small that products on the way to them are subnormal: in

@@ -13,7 +13,7 @@ use evo_protocol::plan::{BufferPlan, ProblemPlan};
 
 use super::element;
 use super::inputs::{self, Family};
-use super::perturb::NaiveReference;
+use super::naive_answers::NaiveReference;
 use super::reference::ReferenceAnswer;
 
 /// Whether an output adds up inputs, as far as shapes tell.

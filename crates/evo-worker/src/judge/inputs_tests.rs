@@ -3,24 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
+use crate::judge::reference::testing;
 
 fn buffer(name: &str, dtype: DType, count: u64, fill: Fill) -> BufferPlan {
     BufferPlan { name: name.into(), dtype, shape: vec![count], role: Role::Input, fill }
 }
 
 fn plan(buffers: Vec<BufferPlan>) -> ProblemPlan {
-    ProblemPlan {
-        name: "p".into(),
-        sizes: BTreeMap::new(),
-        weight: 1.0,
-        buffers,
-        scalars: vec![],
-        tensor_maps: Vec::new(),
-        launches: vec![],
-        reference_launches: vec![],
-        flops: None,
-        bytes: None,
-    }
+    testing::plan("p", &[], buffers)
 }
 
 fn values(name: &str, dtype: DType, count: u64, fill: Fill, family: Family, seed: u64) -> Vec<f64> {

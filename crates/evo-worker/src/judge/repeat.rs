@@ -126,7 +126,8 @@ fn bitwise(
             return Ok(Some(verdict.with("repeat", repeat).with("repeats", repeats)));
         }
     }
-    if let Some(verdict) = rarely(judge, prepared, first, rare, phase)? {
+    let other = |judge: &mut Judge, calls| rarely_other(judge, prepared, first, calls);
+    if let Some(verdict) = rarely(judge, prepared, rare, phase, other)? {
         return Ok(Some(verdict));
     }
     if looks_near(prepared, depth)
@@ -154,12 +155,13 @@ fn looks_near(prepared: &PreparedCase, depth: Depth) -> bool {
 
 /// Repeats a call as often as time allows, looking at every output: what goes wrong once in hundreds of calls
 /// does not show in ten. Every other call finds poison, because a call that does nothing leaves a right answer right.
+/// `look` says what is wrong after so many calls.
 fn rarely(
     judge: &mut Judge,
     prepared: &PreparedCase,
-    first: u64,
     rare: Option<Duration>,
     phase: &mut PhaseSink<'_>,
+    look: impl Fn(&mut Judge, u32) -> Result<Option<Verdict>, DeviceError>,
 ) -> Result<Option<Verdict>, DeviceError> {
     let Some(limit) = rare else { return Ok(None) };
     if prepared.accumulates() || !prepared.checks.include(GateCheck::RareRepeats) {
@@ -173,13 +175,40 @@ fn rarely(
         }
         prepared.call(judge.device.as_mut(), phase)?;
         calls += 1;
-        if prepared.output_hash(judge.device.as_mut())? != first {
-            let what = format!("call {calls} of the same input gives another output");
-            let verdict = Verdict::new(VerdictKind::Nondeterministic, what).with_cause("rare");
-            return Ok(Some(wrong::about(verdict.with("calls", calls), &prepared.case)));
+        if let Some(verdict) = look(judge, calls)? {
+            return Ok(Some(verdict.with_cause("rare").with("calls", calls)));
         }
     }
     Ok(None)
+}
+
+/// What is wrong if a kernel whose outputs must not differ gave another one than at first.
+fn rarely_other(
+    judge: &mut Judge,
+    prepared: &PreparedCase,
+    first: u64,
+    calls: u32,
+) -> Result<Option<Verdict>, DeviceError> {
+    if prepared.output_hash(judge.device.as_mut())? == first {
+        return Ok(None);
+    }
+    let what = format!("call {calls} of the same input gives another output");
+    Ok(Some(wrong::about(Verdict::new(VerdictKind::Nondeterministic, what), &prepared.case)))
+}
+
+/// The counterpart for kernels that may differ: every call right.
+fn rarely_wrong(
+    judge: &mut Judge,
+    prepared: &PreparedCase,
+    calls: u32,
+) -> Result<Option<Verdict>, DeviceError> {
+    let comparisons = prepared.compare(judge.device.as_mut())?;
+    let Some(mismatch) = prepared.mismatch(&comparisons) else { return Ok(None) };
+    let wrong = wrong::mismatch(prepared, &mismatch);
+    let message = format!("call {calls} of the same input is wrong: {}", wrong.message);
+    let symptom = wrong.label();
+    let verdict = Verdict { kind: VerdictKind::Nondeterministic, message, ..wrong };
+    Ok(Some(verdict.with("symptom", symptom)))
 }
 
 /// The poison of a repetition: each of them in turn.
@@ -291,41 +320,10 @@ fn spread(
             }
         }
     }
-    match rarely_wrong(judge, prepared, rare, phase)? {
+    match rarely(judge, prepared, rare, phase, |judge, calls| rarely_wrong(judge, prepared, calls))? {
         None if looks_near(prepared, depth) => near::check(judge, prepared, None, phase),
         found => Ok(found),
     }
-}
-
-/// The counterpart of `rarely` for kernels that may differ: every call right.
-fn rarely_wrong(
-    judge: &mut Judge,
-    prepared: &PreparedCase,
-    rare: Option<Duration>,
-    phase: &mut PhaseSink<'_>,
-) -> Result<Option<Verdict>, DeviceError> {
-    let Some(limit) = rare else { return Ok(None) };
-    if prepared.accumulates() || !prepared.checks.include(GateCheck::RareRepeats) {
-        return Ok(None);
-    }
-    let began = Instant::now();
-    let mut calls = 0;
-    while calls < RARE_CALLS && began.elapsed() < limit {
-        if calls % 2 == 1 {
-            prepared.poison_outputs(judge.device.as_mut(), poison(calls / 2))?;
-        }
-        prepared.call(judge.device.as_mut(), phase)?;
-        calls += 1;
-        let comparisons = prepared.compare(judge.device.as_mut())?;
-        if let Some(mismatch) = prepared.mismatch(&comparisons) {
-            let wrong = wrong::mismatch(prepared, &mismatch);
-            let message = format!("call {calls} of the same input is wrong: {}", wrong.message);
-            let verdict = Verdict { kind: VerdictKind::Nondeterministic, message, ..wrong.clone() };
-            let verdict = verdict.with_cause("rare").with("symptom", wrong.label());
-            return Ok(Some(verdict.with("calls", calls)));
-        }
-    }
-    Ok(None)
 }
 
 /// How long calls of one of so many problems are looked at.

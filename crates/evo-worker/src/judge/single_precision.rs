@@ -17,7 +17,9 @@ use evo_protocol::dtype::DType;
 use evo_protocol::plan::ProblemPlan;
 
 use super::element;
-use super::perturb::{self, FEW, NaiveAnswers, NaiveKernel, NaiveReference};
+use super::naive_answers::NaiveReference;
+use super::naive_answers::{NaiveAnswers, NaiveKernel};
+use super::perturb::{self, FEW};
 use super::reference::ReferenceAnswer;
 
 /// From this multiple of the usual error on, an element counts as far less certain than the others.
@@ -196,9 +198,9 @@ mod tests {
     }
 
     /// A sum in both precisions.
-    struct SumReference;
+    struct Sum;
 
-    impl NaiveReference for SumReference {
+    impl NaiveReference for Sum {
         fn answers(&mut self, inputs: &[Vec<u8>]) -> Result<NaiveAnswers, DeviceError> {
             Ok(vec![(1, vec![element::widen(&inputs[0], DType::F32).iter().sum()])])
         }
@@ -219,11 +221,11 @@ mod tests {
         let own = plan("p", &[], buffers);
         let values: Vec<f64> = (0..257).map(|index| (f64::from(index) * 0.7).sin()).collect();
         let bytes = vec![element::narrow(&values, DType::F32), vec![0; 4]];
-        let expected: Vec<f64> = SumReference.answers(&bytes).unwrap().remove(0).1;
+        let expected: Vec<f64> = Sum.answers(&bytes).unwrap().remove(0).1;
         let lucky =
             ReferenceAnswer { buffer: 1, single: Some(expected.clone()), expected, ..Default::default() };
         let mut answers = [lucky];
-        try_luck(&own, &bytes, &mut answers, &mut SumReference).unwrap();
+        try_luck(&own, &bytes, &mut answers, &mut Sum).unwrap();
         let error = (answers[0].single.as_ref().unwrap()[0] - answers[0].expected[0]).abs();
         assert!((1e-8..1e-4).contains(&error), "{error}");
     }

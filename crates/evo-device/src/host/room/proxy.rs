@@ -25,7 +25,7 @@ use crate::device::{
     SampleOrder, Tolerance, VariableState, Watch, WatchReport,
 };
 use crate::host::flush::CacheFlush;
-use crate::host::store::{BufferStore, misuse};
+use crate::host::store::{BufferStore, misuse, pass_on_to_store};
 use crate::host::{initializers, machine};
 
 /// How long an executor that has closed its socket may take to end.
@@ -416,62 +416,7 @@ impl Device for RoomDevice {
         Ok(())
     }
 
-    fn write_at(&mut self, buffer: BufferId, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
-        self.store.write_at(buffer, offset, bytes)
-    }
-
-    fn read(&mut self, buffer: BufferId) -> Result<Vec<u8>, DeviceError> {
-        self.store.read(buffer)
-    }
-
-    fn copy(&mut self, from: BufferId, to: BufferId) -> Result<(), DeviceError> {
-        self.store.copy(from, to)
-    }
-
-    fn copy_part(&mut self, from: BufferId, to: BufferId, part: CopiedPart) -> Result<(), DeviceError> {
-        self.store.copy_part(from, to, part)
-    }
-
-    fn fill(&mut self, buffer: BufferId, pattern: u32) -> Result<(), DeviceError> {
-        self.store.fill(buffer, pattern)
-    }
-
-    fn hash(&mut self, buffer: BufferId) -> Result<u64, DeviceError> {
-        self.store.hash(buffer)
-    }
-
-    fn count_pattern(&mut self, buffer: BufferId, dtype: DType, pattern: u32) -> Result<u64, DeviceError> {
-        self.store.count_pattern(buffer, dtype, pattern)
-    }
-
-    fn compare(
-        &mut self,
-        actual: BufferId,
-        dtype: DType,
-        expected: BufferId,
-        tolerance: Tolerance,
-    ) -> Result<Comparison, DeviceError> {
-        self.store.compare(actual, dtype, expected, tolerance)
-    }
-
-    fn compare_blocks(
-        &mut self,
-        actual: BufferId,
-        dtype: DType,
-        expected: BufferId,
-        block: u64,
-        floor: f64,
-    ) -> Result<BlockError, DeviceError> {
-        self.store.compare_blocks(actual, dtype, expected, block, floor)
-    }
-
-    fn check_guards(&mut self) -> Result<Vec<GuardDamage>, DeviceError> {
-        Ok(self.store.check_guards())
-    }
-
-    fn arm_guards(&mut self, pattern: u32) -> Result<(), DeviceError> {
-        self.store.arm_guards(pattern)
-    }
+    pass_on_to_store!();
 
     /// Moves buffers here; executors hear of all of them with their next request.
     fn set_conditions(&mut self, conditions: RunConditions) -> Result<(), DeviceError> {

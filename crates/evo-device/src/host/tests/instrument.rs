@@ -114,6 +114,7 @@ fn watch(
         cluster: None,
         cooperative,
         programmatic: false,
+        l2_persist: None,
         arguments,
     };
     let result = device.launch_watched(module, &[bound], &watch);
@@ -400,6 +401,7 @@ fn threads_give_way_at_accesses() {
             cluster: None,
             cooperative: false,
             programmatic: false,
+            l2_persist: None,
             arguments: vec![buffer(count)],
         };
         let report = device.launch_watched(module, &[bound], &watch).unwrap().unwrap();
@@ -438,6 +440,7 @@ fn blocks_may_wait_for_earlier_ones_in_every_order_of_threads() {
             cluster: None,
             cooperative: false,
             programmatic: false,
+            l2_persist: None,
             arguments: vec![buffer(flags)],
         };
         device.set_conditions(RunConditions { order: Some(order), ..RunConditions::default() }).unwrap();

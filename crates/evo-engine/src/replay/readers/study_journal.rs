@@ -123,7 +123,7 @@ mod tests {
 
     use super::*;
     use crate::replay::Recording;
-    use evo_journal::example::header;
+    use evo_journal::example::{self, header};
     use evo_journal::line;
     use evo_journal::record::JournalRecord;
 
@@ -135,28 +135,11 @@ mod tests {
         let configuration = evo_space::genome::Configuration::new(pairs);
         let launch = GateReport { elapsed_ms: 3.0, ..GateReport::not_run(Gate::Launch, "") };
         Evaluation {
-            number,
-            generation: 0,
-            configuration_hash: configuration.hash(),
-            configuration,
-            origin: "random".into(),
-            expected: None,
-            verdict: Verdict::new(kind, ""),
             gates: vec![launch],
-            measurements: Vec::new(),
             objective_ns: Some(100.0 * number as f64 + 100.0),
-            resources: Vec::new(),
-            source_hash: None,
-            binary_hash: None,
-            code_hash: None,
-            facts: None,
-            duplicate_of: None,
-            key: None,
-            taken_over_from: None,
             compile_ms: 50.0,
             device_ms: 10.0,
-            recovery: None,
-            at_ms: None,
+            ..example::evaluation(number, configuration, "random", Verdict::new(kind, ""))
         }
     }
 
