@@ -22,6 +22,7 @@ use crate::bench::{
 };
 use crate::engine::candidate::ResolvedCandidate;
 use crate::journal::error::JournalError;
+use crate::kernel::spec::ProblemSpec;
 use crate::report::envelope::KnownSoFar;
 use crate::supervise::lane::Lane;
 
@@ -115,8 +116,8 @@ fn own<'a>(
 ) -> Result<Vec<OwnCandidate<'a>>, CliError> {
     let mut all = Vec::new();
     for (name, resolved) in &plan.candidates {
-        let own = own_candidate(name, resolved, setup, lane, seed)?;
         let problems: Vec<_> = plan.shapes.iter().map(|shape| &shape.problem).collect();
+        let own = own_candidate(name, resolved, &problems, setup, lane, seed)?;
         if all.is_empty() {
             let kernel = session::kernel_of(&resolved.file)?;
             session::rehearse(lane, kernel, &problems, &resolved.configuration, &own.recipe)?;
@@ -126,18 +127,20 @@ fn own<'a>(
     Ok(all)
 }
 
-/// A candidate that nobody has built yet, as rows name it.
+/// A candidate that nobody has built yet, as rows name it. `problems` are those that it will be asked for.
 ///
 /// # Errors
 /// Its reference does not compile.
 pub fn own_candidate<'a>(
     name: &str,
     resolved: &'a ResolvedCandidate,
+    problems: &[&ProblemSpec],
     setup: &DeviceSetup,
     lane: &Lane,
     seed: u64,
 ) -> Result<OwnCandidate<'a>, CliError> {
     let recipe = session::recipe(session::kernel_of(&resolved.file)?, &[], setup, lane, seed)?;
+    let recipe = recipe.serving(problems.iter().copied());
     let version = resolved.provenance.source_hash.as_ref().map(|hash| hash.short().to_string());
     let (space, configuration) = (&resolved.file.space, resolved.configuration.clone());
     Ok(OwnCandidate::new(name.to_string(), version, space, configuration, recipe))

@@ -185,6 +185,8 @@ impl From<io::Error> for CliError {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::cli::exit_code::ExitCode;
 

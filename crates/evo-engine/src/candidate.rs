@@ -16,7 +16,7 @@ use evo_space::space::SearchSpace;
 use serde::Serialize;
 use thiserror::Error;
 
-use super::recipe::source_of;
+use super::prepared::source_of;
 use evo_compile::search_path::SearchPath;
 use evo_compile::toolbox::Toolbox;
 use evo_kernel::access::{SOURCE_MAX, open_beside};

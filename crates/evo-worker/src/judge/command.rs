@@ -21,9 +21,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::element;
-use super::expected::{NaiveReference, compared_as};
+use super::expected::compared_as;
+use super::naive_answers::NaiveAnswers;
+use super::naive_answers::NaiveReference;
 use super::npy::{self, task_error};
-use super::perturb::NaiveAnswers;
 use super::run::PhaseSink;
 use evo_system::process::{
     self, CappedLog, Conversation, DeathCause, Ended, ProcessGroup, RunLimits, RunMark, signal_name,

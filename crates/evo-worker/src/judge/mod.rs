@@ -34,6 +34,8 @@ mod launch_check;
 mod module_state;
 mod moves;
 mod naive;
+mod naive_answers;
+mod near;
 mod npy;
 mod npy_header;
 pub mod on_device;

@@ -8,9 +8,10 @@ use evo_protocol::dtype::DType;
 use evo_protocol::plan::{BufferPlan, ProblemPlan, Role};
 
 use super::element::{self, Poison};
-use super::expected::{NaiveReference, compared_as};
+use super::expected::compared_as;
+use super::naive_answers::NaiveAnswers;
+use super::naive_answers::NaiveReference;
 use super::npy::task_error;
-use super::perturb::NaiveAnswers;
 use super::pool::Pool;
 use super::run;
 

@@ -18,13 +18,8 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::element;
 use super::inputs::{self, Family};
+use super::naive_answers::NaiveKernel;
 use super::reference::{ReferenceAnswer, rms};
-
-/// Outputs by buffer position.
-pub type NaiveAnswers = Vec<(usize, Vec<f64>)>;
-
-/// Runs the user's naive kernel on these inputs (by buffer position).
-pub type NaiveKernel<'a> = dyn FnMut(&[Vec<u8>]) -> Result<NaiveAnswers, DeviceError> + 'a;
 
 /// Runs on changed inputs: few outputs make one difference a matter of luck.
 const RUNS_FEW: u32 = 4;
@@ -82,7 +77,7 @@ pub fn estimate_noise(
 }
 
 /// The inputs with their last bits drawn anew, for the first time or once more.
-fn nudged(plan: &ProblemPlan, bytes: &[Vec<u8>], run: u32) -> Vec<Vec<u8>> {
+pub fn nudged(plan: &ProblemPlan, bytes: &[Vec<u8>], run: u32) -> Vec<Vec<u8>> {
     changed(plan, bytes, is_free, |position, buffer, bytes| {
         nudge(bytes, buffer.dtype, u64::from(run) << 32 | position as u64)
     })
