@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(found(0.94, 0.03), RegressionDecision::Pass);
     }
 
-    /// 1,000 runs of each with `EVO_GATE_RUNS=1000 cargo test --release -p evo --lib error_rates -- --nocapture`; fewer
+    /// 1,000 runs of each with `EVO_GATE_RUNS=1000 cargo test --release -p evo-timing error_rates -- --nocapture`; fewer
     /// here, because a build without optimization takes minutes for them.
     #[test]
     fn error_rates_over_six_problems() {
