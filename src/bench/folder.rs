@@ -2,7 +2,6 @@
 //!
 //! They are written again while the run goes on, so that whatever ends it leaves the rows that were finished.
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -23,11 +22,10 @@ pub struct BenchFolder {
     folder: OwnFolder,
     /// What stands above the rows in `bench.json`.
     head: Value,
-    _lock: File,
 }
 
 impl BenchFolder {
-    /// Waits until no other benchmark runs on the device, and makes `OUT/bench/DEVICE/DATE-NAME`, or `DATE-NAME-2` and so on where there is one. `head` has the fields of
+    /// Makes `OUT/bench/DEVICE/DATE-NAME`, or `DATE-NAME-2` and so on where there is one. `head` has the fields of
     /// `bench.json` above the rows.
     ///
     /// # Errors
@@ -41,9 +39,6 @@ impl BenchFolder {
         environment: &Value,
     ) -> io::Result<BenchFolder> {
         let place = OwnFolder::create(out)?.create_folder("bench")?.create_folder(&slug(device))?;
-        // Two at once would disturb each other's times; the lock goes with the process.
-        let lock = place.edit_or_create("lock")?;
-        lock.lock()?;
         let folder = (1..=NUMBERS_MAX).find_map(|number| {
             let name = match number {
                 1 => format!("{date}-{name}"),
@@ -55,7 +50,7 @@ impl BenchFolder {
             }
         });
         let folder = folder.unwrap_or_else(|| Err(io::Error::from(io::ErrorKind::AlreadyExists)))?;
-        let own = BenchFolder { folder, head, _lock: lock };
+        let own = BenchFolder { folder, head };
         own.write("environment.json", &pretty(environment))?;
         Ok(own)
     }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use evo_protocol::binary::{Binary, EntryResources};
+use evo_protocol::binary::Binary;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict};
 use evo_space::genome::{Configuration, ContentHash};
@@ -13,14 +13,16 @@ use serde_json::{Value as Json, json};
 
 use super::row::RowStatus;
 use super::shapes::BenchShape;
+use crate::engine::built::{self, BuiltCode};
 use crate::engine::ports::CompileAnswer;
-use crate::engine::recipe::{KernelRecipe, PreparedKernel};
+use crate::engine::prepared::PreparedKernel;
+use crate::engine::recipe::KernelRecipe;
 use crate::engine::single;
 use crate::supervise::job::{Job, Judgement, Standing, TinyNotes};
 use crate::supervise::lane::Lane;
 
-/// Compiles one source.
-pub type Compile<'c, E> = dyn FnMut(&PreparedKernel) -> Result<CompileAnswer<Binary>, E> + 'c;
+/// Compiles the sources of a configuration.
+pub type Compile<'c, E> = dyn FnMut(&PreparedKernel) -> Result<CompileAnswer<Vec<Binary>>, E> + 'c;
 
 /// A candidate that takes part.
 #[derive(Debug)]
@@ -53,7 +55,7 @@ pub(super) enum BuiltCandidate {
 pub(super) struct LoadableCandidate {
     pub(super) job: Job,
     pub(super) configuration: Configuration,
-    resources: Vec<EntryResources>,
+    built: Vec<BuiltCode>,
     /// Whether its small shapes have been judged.
     has_tiny: bool,
     /// Why no shape of it is right: a small shape was wrong.
@@ -136,12 +138,12 @@ impl<'a> OwnCandidate<'a> {
             let reason = format!("`{configuration}` is not a point of the space");
             return Ok(BuiltCandidate::Refused { status: RowStatus::Skipped, reason });
         };
-        let mut resources: Option<Vec<EntryResources>> = None;
+        let mut code: Option<Vec<BuiltCode>> = None;
         let job = single::job(&self.recipe, genome, configuration.clone(), deep, |prepared| {
-            let answer: Result<Binary, Box<Verdict>> = compile(prepared)?;
+            let answer: Result<Vec<Binary>, Box<Verdict>> = compile(prepared)?;
             // The first is the candidate itself; the instrumented build comes after.
-            if let (None, Ok(binary)) = (&resources, &answer) {
-                resources = Some(binary.resources.clone());
+            if let (None, Ok(binaries)) = (&code, &answer) {
+                code = Some(built::of(&prepared.sources, binaries));
             }
             Ok(answer)
         })?;
@@ -149,7 +151,7 @@ impl<'a> OwnCandidate<'a> {
             Ok((_, job)) => BuiltCandidate::Built(Box::new(LoadableCandidate {
                 job,
                 configuration,
-                resources: resources.unwrap_or_default(),
+                built: code.unwrap_or_default(),
                 has_tiny: false,
                 broken: None,
             })),
@@ -182,7 +184,7 @@ impl<'a> OwnCandidate<'a> {
             }
             None => return Ok(JudgedShape::without_answer(RowStatus::NotRun, "it was not built")),
         };
-        let plan = match recipe.plan_of(&own.configuration, &shape.problem, &own.resources) {
+        let plan = match recipe.plan_of(&own.configuration, &shape.problem, &own.built) {
             Ok(plan) => plan,
             Err(verdict) => return Ok(JudgedShape::without_answer(RowStatus::Skipped, told(&verdict))),
         };

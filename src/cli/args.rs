@@ -328,6 +328,9 @@ pub struct RenderArgs {
     pub candidate: CandidateArgs,
     #[command(flatten)]
     pub access: SpaceAccessArgs,
+    /// Of a specialized kernel, the text for this problem only, as the compiler gets it
+    #[arg(long, value_name = "NAME")]
+    pub problem: Option<String>,
     /// Print a header that ships with evo (`evo/ptx.cuh`) instead of a variant
     #[arg(long, value_name = "NAME", conflicts_with_all = ["words", "json"])]
     pub header: Option<String>,

@@ -15,13 +15,14 @@ use super::device_lane;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::session::{self, DeviceSetup};
-use super::{described, environment, output, peers, seed, trial};
+use super::{described, environment, evaluate_rule, output, peers, seed, trial};
 use crate::bench::{
     self, BenchError, BenchFolder, BenchOrder, BenchOutcome, BenchRow, Implementation, OwnCandidate,
     PeerSeat, RowStatus,
 };
 use crate::engine::candidate::ResolvedCandidate;
 use crate::journal::error::JournalError;
+use crate::kernel::spec::ProblemSpec;
 use crate::report::envelope::KnownSoFar;
 use crate::supervise::lane::Lane;
 
@@ -59,6 +60,8 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
     });
     let own = own(&plan, &setup, &mut lane, seed)?;
     let asked = AskedBench { arguments, plan: &plan, setup: &setup, seed, repro };
+    // From here on others wait: two at once would disturb each other's times.
+    let _turn = evaluate_rule::take_turn(&arguments.out, &setup.choice)?;
     let made = asked.folder(&mut lane);
     let mut folder = made.map_err(|error| JournalError::io("make", &arguments.out.join("bench"), error))?;
     let path = folder.path().display().to_string();
@@ -113,8 +116,8 @@ fn own<'a>(
 ) -> Result<Vec<OwnCandidate<'a>>, CliError> {
     let mut all = Vec::new();
     for (name, resolved) in &plan.candidates {
-        let own = own_candidate(name, resolved, setup, lane, seed)?;
         let problems: Vec<_> = plan.shapes.iter().map(|shape| &shape.problem).collect();
+        let own = own_candidate(name, resolved, &problems, setup, lane, seed)?;
         if all.is_empty() {
             let kernel = session::kernel_of(&resolved.file)?;
             session::rehearse(lane, kernel, &problems, &resolved.configuration, &own.recipe)?;
@@ -124,18 +127,20 @@ fn own<'a>(
     Ok(all)
 }
 
-/// A candidate that nobody has built yet, as rows name it.
+/// A candidate that nobody has built yet, as rows name it. `problems` are those that it will be asked for.
 ///
 /// # Errors
 /// Its reference does not compile.
 pub fn own_candidate<'a>(
     name: &str,
     resolved: &'a ResolvedCandidate,
+    problems: &[&ProblemSpec],
     setup: &DeviceSetup,
     lane: &Lane,
     seed: u64,
 ) -> Result<OwnCandidate<'a>, CliError> {
     let recipe = session::recipe(session::kernel_of(&resolved.file)?, &[], setup, lane, seed)?;
+    let recipe = recipe.serving(problems.iter().copied());
     let version = resolved.provenance.source_hash.as_ref().map(|hash| hash.short().to_string());
     let (space, configuration) = (&resolved.file.space, resolved.configuration.clone());
     Ok(OwnCandidate::new(name.to_string(), version, space, configuration, recipe))

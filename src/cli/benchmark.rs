@@ -33,7 +33,9 @@ pub fn run(arguments: &TestOneArgs, call: &Call) -> Result<Answer, CliError> {
     let text = benchmark::text(&own);
     let mut answer = verdict_answer::show(arguments, call, &tried, Aim::Times, own, &text)?;
     answer.reasons.extend(figures.reasons);
-    answer.result = Some(figures.flat);
+    if let (Some(Value::Object(result)), Value::Object(flat)) = (&mut answer.result, figures.flat) {
+        result.extend(flat);
+    }
     Ok(answer)
 }
 

@@ -9,7 +9,6 @@ use std::io::{self, Write};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use evo_protocol::binary::CompileOutcome;
 use evo_protocol::envelope::LimitName;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Gate, Verdict, VerdictKind};
@@ -21,14 +20,17 @@ use super::answer::Answer;
 use super::args::CompileArgs;
 use super::call::Call;
 use super::compile_columns::ResourceColumns;
-use super::compile_table::{CompileCounts, CompiledVariant};
+use super::compile_table::{CompileCounts, CompiledCode, CompiledVariant};
 use super::compile_target::CompileTarget;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::{candidate, described, output, session};
-use crate::compile::{CompileFarm, FULL_CACHE_HINT, FarmOptions, full_cache};
-use crate::engine::recipe::{KernelDraft, KernelRecipe, problems_on};
+use crate::compile::{FULL_CACHE_HINT, FarmOptions, VariantFarm, VariantOutcome, full_cache};
+use crate::engine::built;
+use crate::engine::prepared::KernelDraft;
+use crate::engine::recipe::{KernelRecipe, problems_on};
 use crate::kernel::spec::{KernelSpec, SpaceFile};
+use crate::kernel::specialize;
 use crate::report::width::stdout_width;
 
 /// Variants handed to the farm ahead of the one that is printed next, per worker.
@@ -47,7 +49,7 @@ pub fn run(arguments: &CompileArgs, call: &Call) -> Result<Answer, CliError> {
     let access = arguments.access.access();
     let resolved = candidate::resolve(&arguments.words, &arguments.candidate, &arguments.arch, access)?;
     let (file, genome) = (&resolved.file, resolved.genome.clone());
-    session::kernel_to(file, "compile")?;
+    let kernel = session::kernel_to(file, "compile")?;
     let target = CompileTarget::parse(&arguments.arch)?;
     let genomes: Box<dyn Iterator<Item = Genome> + '_> = match arguments.sample {
         _ if arguments.all => file.space.iter(),
@@ -60,7 +62,9 @@ pub fn run(arguments: &CompileArgs, call: &Call) -> Result<Answer, CliError> {
     if !many {
         described::candidate(call, &resolved);
     }
-    let jobs = arguments.jobs.or((!many).then_some(1));
+    // One variant has as many sources as it has sets of constants.
+    let sources = specialize::of_kernel(kernel).len();
+    let jobs = arguments.jobs.or((!many).then_some(sources));
     let deadline = arguments.limits.limit_compile;
     carry_out(CompileTask { file, target, genome, genomes, jobs, deadline }, call)
 }
@@ -95,7 +99,7 @@ pub fn carry_out(order: CompileTask<'_>, call: &Call) -> Result<Answer, CliError
     options.jobs = jobs.unwrap_or(options.jobs);
     let (sender, done) = mpsc::channel();
     let on_done = Box::new(move |ticket, outcome| drop(sender.send((ticket, outcome))));
-    let farm = CompileFarm::start(options, on_done)?;
+    let farm = VariantFarm::start(options, on_done)?;
     let compiled = match compile_run.compile_all(genome.into_iter().chain(genomes), &farm, &done) {
         Ok(compiled) => compiled,
         // A reader that has seen enough (`| head`) is not an error.
@@ -169,22 +173,22 @@ impl CompileRun<'_> {
     fn compile_all(
         &self,
         genomes: impl Iterator<Item = Genome>,
-        farm: &CompileFarm,
-        done: &mpsc::Receiver<(u64, CompileOutcome)>,
+        farm: &VariantFarm,
+        done: &mpsc::Receiver<(u64, VariantOutcome)>,
     ) -> Result<CompiledAll, EarlyEnd> {
         let mut genomes = genomes.enumerate();
         // By position, so that the first is the next to print.
-        let mut open: BTreeMap<u64, (Uncompiled, Option<CompileOutcome>)> = BTreeMap::new();
+        let mut open: BTreeMap<u64, (Uncompiled, Option<VariantOutcome>)> = BTreeMap::new();
         let mut printer = Printer::new(self);
         loop {
             for (number, genome) in genomes.by_ref().take(AHEAD * farm.jobs() - open.len()) {
                 let mut prepared = self.prepare(&genome);
-                let known = match prepared.draft.source.take() {
-                    Some(source) => {
-                        farm.submit(number as u64, source);
+                let known = match prepared.draft.sources.is_empty() {
+                    false => {
+                        farm.submit(number as u64, prepared.draft.sources.clone());
                         None
                     }
-                    None => Some(Err(prepared.draft.refused.take().map_or_else(nothing, |own| own.verdict))),
+                    true => Some(Err(prepared.draft.refused.take().map_or_else(nothing, |own| own.verdict))),
                 };
                 open.insert(number as u64, (prepared, known));
             }
@@ -223,19 +227,26 @@ impl CompileRun<'_> {
     }
 
     /// The verdict: what the compiler says, then what was known before, then what both make together.
-    fn judge(&self, prepared: Uncompiled, outcome: CompileOutcome) -> CompiledVariant {
+    fn judge(&self, prepared: Uncompiled, outcome: VariantOutcome) -> CompiledVariant {
         let Uncompiled { configuration, mut draft } = prepared;
-        let (binary, verdict) = match outcome {
-            Err(verdict) => (None, Some(verdict)),
-            Ok(binary) => {
+        let (binaries, verdict) = match outcome {
+            Err(verdict) => (Vec::new(), Some(verdict)),
+            Ok(binaries) => {
                 let known = draft.refused.take();
-                let together = || self.recipe.check_compiled(draft.plans(), &binary.resources).err();
+                let code = built::of(&draft.sources, &binaries);
+                let together = || self.recipe.check_compiled(draft.plans(), &code).err();
                 let refused = known.or_else(together);
-                (Some(binary), refused.map(|own| own.verdict))
+                (binaries, refused.map(|own| own.verdict))
             }
         };
+        let constants = draft.sources.iter().map(|source| source.constants.clone()).collect();
         let plans: Vec<ProblemPlan> = draft.timed.into_iter().chain(draft.checked).collect();
-        CompiledVariant::new(configuration, &plans, binary, verdict.map(|verdict| *verdict))
+        CompiledVariant::new(
+            configuration,
+            &plans,
+            CompiledCode { constants, binaries },
+            verdict.map(|verdict| *verdict),
+        )
     }
 }
 

@@ -9,6 +9,7 @@ use evo_space::space::SearchSpace;
 
 use super::compile_table::CompiledVariant;
 use crate::kernel::spec::KernelSpec;
+use crate::kernel::specialize;
 use crate::report::width::wrapped;
 
 /// Blanks between columns.
@@ -62,7 +63,10 @@ impl ResourceColumns {
             let single = parameter.values.first().filter(|_| parameter.values.len() == 1);
             Some((parameter.name.to_string(), only.or(single)?.to_string()))
         });
-        let mut entries = kernel.launches.iter().map(|launch| launch.entry.len());
+        // With their constants in brackets, as `EntryUse::name` gives them.
+        let longest_set = specialize::of_kernel(kernel).iter().map(|own| own.to_string().len()).max();
+        let brackets = longest_set.filter(|length| *length > 0).map_or(0, |length| length + 3);
+        let mut entries = kernel.launches.iter().map(|launch| launch.entry.len() + brackets);
         let entry_width = longest("entry", &mut entries);
         let is_told = |at: &usize| kind != DeviceKind::Host || NUMBERS[*at].2;
         let numbers = (0..NUMBERS.len()).filter(is_told).collect();
@@ -140,7 +144,7 @@ impl ResourceColumns {
         }
         let outcome = variant.outcome();
         for entry in &variant.entries {
-            text.push_str(&self.row(&head, &entry.resources.entry, entry.cells(), &outcome));
+            text.push_str(&self.row(&head, &entry.name(), entry.cells(), &outcome));
         }
         if variant.entries.is_empty() {
             text.push_str(&self.row(&head, "", Default::default(), &outcome));
@@ -168,13 +172,14 @@ mod tests {
 
     use evo_protocol::binary::{Binary, EntryResources};
     use evo_protocol::plan::ProblemPlan;
+    use evo_protocol::specialization::Specialization;
     use evo_protocol::verdict::{Verdict, VerdictKind};
     use evo_space::genome::ContentHash;
     use evo_space::value::Value;
     use serde_json::json;
 
     use super::*;
-    use crate::cli::compile_table::CompileCounts;
+    use crate::cli::compile_table::{CompileCounts, CompiledCode};
 
     fn plan(shared_bytes: i64, threads: i64) -> ProblemPlan {
         let launch = json!({"entry": "k", "grid": [1, 1, 1], "block": [threads, 1, 1], "shared_bytes": shared_bytes,
@@ -197,7 +202,11 @@ mod tests {
             cached: false,
             log: String::new(),
         });
-        CompiledVariant::new(configuration, &[plan(1024, 128), plan(65_536, 64)], binary, verdict)
+        let code = CompiledCode {
+            constants: vec![Specialization::default()],
+            binaries: binary.into_iter().collect(),
+        };
+        CompiledVariant::new(configuration, &[plan(1024, 128), plan(65_536, 64)], code, verdict)
     }
 
     fn columns(width: usize) -> ResourceColumns {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use evo_protocol::binary::{Binary, EntryResources};
 use evo_protocol::plan::ProblemPlan;
+use evo_protocol::specialization::Specialization;
 use evo_protocol::verdict::Verdict;
 use evo_space::genome::Configuration;
 use serde_json::json;
@@ -15,13 +16,31 @@ use serde_json::json;
 pub struct CompiledVariant {
     pub configuration: Configuration,
     pub entries: Vec<EntryUse>,
-    binary: Option<Binary>,
+    code: CompiledCode,
     /// Absent for a variant that compiles and fits.
     pub verdict: Option<Verdict>,
 }
 
+/// What the compiler made of a variant's sources.
+#[derive(Default)]
+pub struct CompiledCode {
+    /// Of each source; one empty set where nothing is specialized.
+    pub constants: Vec<Specialization>,
+    /// In the same order; none where a source did not compile.
+    pub binaries: Vec<Binary>,
+}
+
+impl CompiledCode {
+    /// Position of the source that a problem runs.
+    fn position(&self, plan: &ProblemPlan) -> usize {
+        self.constants.iter().position(|own| own.serves(&plan.sizes)).unwrap_or(0)
+    }
+}
+
 /// What one entry point uses, and what its launches ask for at most.
 pub struct EntryUse {
+    /// Its constants.
+    constants: Specialization,
     pub resources: EntryResources,
     shared_dynamic_bytes: Option<i64>,
     threads: Option<i64>,
@@ -33,34 +52,50 @@ impl CompiledVariant {
     pub fn new(
         configuration: Configuration,
         plans: &[ProblemPlan],
-        binary: Option<Binary>,
+        code: CompiledCode,
         verdict: Option<Verdict>,
     ) -> CompiledVariant {
         let mut entries: Vec<EntryUse> = Vec::new();
-        for launch in plans.iter().flat_map(|plan| &plan.launches) {
+        for (plan, launch) in plans.iter().flat_map(|plan| plan.launches.iter().map(move |one| (plan, one))) {
+            let at = code.position(plan);
+            let constants = code.constants.get(at).cloned().unwrap_or_default();
             // Saturating, because refused launches are shown too, whatever extents they ask for.
             let threads = launch.block.iter().copied().fold(1, i64::saturating_mul);
-            let position = entries.iter().position(|entry| entry.resources.entry == launch.entry);
+            let position = entries
+                .iter()
+                .position(|entry| entry.resources.entry == launch.entry && entry.constants == constants);
             let position = position.unwrap_or_else(|| {
-                let reported = binary.iter().flat_map(|binary| &binary.resources);
+                let reported = code.binaries.get(at).into_iter().flat_map(|binary| &binary.resources);
                 let resources = reported.into_iter().find(|entry| entry.entry == launch.entry).cloned();
                 let resources = resources.unwrap_or_else(|| EntryResources {
                     entry: launch.entry.clone(),
                     ..EntryResources::default()
                 });
-                entries.push(EntryUse { resources, shared_dynamic_bytes: None, threads: None });
+                entries.push(EntryUse { constants, resources, shared_dynamic_bytes: None, threads: None });
                 entries.len() - 1
             });
             let entry = &mut entries[position];
             entry.shared_dynamic_bytes = entry.shared_dynamic_bytes.max(Some(launch.shared_bytes));
             entry.threads = entry.threads.max(Some(threads));
         }
-        CompiledVariant { configuration, entries, binary, verdict }
+        CompiledVariant { configuration, entries, code, verdict }
     }
 
     /// `fits`, or the verdict's label.
     pub fn outcome(&self) -> String {
         self.verdict.as_ref().map_or("fits".to_string(), Verdict::label)
+    }
+
+    /// Milliseconds of compiling all of its binaries; absent where there are none.
+    fn compile_ms(&self) -> Option<f64> {
+        let binaries = &self.code.binaries;
+        (!binaries.is_empty()).then(|| binaries.iter().map(|binary| binary.compile_ms).sum())
+    }
+
+    /// Whether all of its binaries came from the cache; absent where there are none.
+    fn is_cached(&self) -> Option<bool> {
+        let binaries = &self.code.binaries;
+        (!binaries.is_empty()).then(|| binaries.iter().all(|binary| binary.cached))
     }
 
     fn spills(&self) -> bool {
@@ -73,6 +108,7 @@ impl CompiledVariant {
         let entries = self.entries.iter().map(|entry| {
             json!({
                 "entry": entry.resources.entry,
+                "constants": entry.constants,
                 "registers": entry.resources.registers,
                 "stack_bytes": entry.resources.stack_bytes,
                 "spill_store_bytes": entry.resources.spill_store_bytes,
@@ -83,6 +119,20 @@ impl CompiledVariant {
                 "threads_max": entry.resources.threads_max,
             })
         });
+        // One binary for all problems is described by the variant's own fields.
+        let only = self.code.binaries.first().filter(|_| self.code.binaries.len() == 1);
+        let pairs = self.code.constants.iter().zip(&self.code.binaries);
+        let binaries = pairs.map(|(constants, binary)| {
+            json!({
+                "constants": constants,
+                "binary_hash": binary.hash,
+                "code_hash": binary.code_hash,
+                "path": binary.path,
+                "compile_ms": binary.compile_ms,
+                "cached": binary.cached,
+                "log": binary.log,
+            })
+        });
         json!({
             "kernel": kernel,
             "arch": arch,
@@ -91,13 +141,14 @@ impl CompiledVariant {
             "fits": self.verdict.is_none(),
             "verdict": self.verdict,
             "entries": entries.collect::<Vec<_>>(),
-            "binary_hash": self.binary.as_ref().map(|binary| &binary.hash),
-            "code_hash": self.binary.as_ref().map(|binary| &binary.code_hash),
-            "path": self.binary.as_ref().map(|binary| &binary.path),
-            "toolchain": self.binary.as_ref().map(|binary| &binary.toolchain),
-            "compile_ms": self.binary.as_ref().map(|binary| binary.compile_ms),
-            "cached": self.binary.as_ref().map(|binary| binary.cached),
-            "log": self.binary.as_ref().map(|binary| &binary.log),
+            "binaries": binaries.collect::<Vec<_>>(),
+            "binary_hash": only.map(|binary| &binary.hash),
+            "code_hash": only.map(|binary| &binary.code_hash),
+            "path": only.map(|binary| &binary.path),
+            "toolchain": self.code.binaries.first().map(|binary| &binary.toolchain),
+            "compile_ms": self.compile_ms(),
+            "cached": self.is_cached(),
+            "log": only.map(|binary| &binary.log),
         })
     }
 }
@@ -108,6 +159,14 @@ fn spill_bytes(entry: &EntryResources) -> Option<u64> {
 }
 
 impl EntryUse {
+    /// Its name, with its constants where it has some: `attention_forward [CAUSAL=1]`.
+    pub fn name(&self) -> String {
+        match self.constants.is_empty() {
+            true => self.resources.entry.clone(),
+            false => format!("{} [{}]", self.resources.entry, self.constants),
+        }
+    }
+
     /// Registers, stack, spills, static and dynamic shared memory, threads; empty where unknown.
     pub fn cells(&self) -> [String; 6] {
         fn cell<T: ToString>(value: Option<T>) -> String {
@@ -140,9 +199,9 @@ impl CompileCounts {
     pub fn add(&mut self, variant: &CompiledVariant) {
         self.count += 1;
         self.spilling += usize::from(variant.spills());
-        match &variant.binary {
-            Some(binary) if binary.cached => self.cached += 1,
-            Some(_) => self.compiled += 1,
+        match variant.is_cached() {
+            Some(true) => self.cached += 1,
+            Some(false) => self.compiled += 1,
             None => {}
         }
         match &variant.verdict {

@@ -5,9 +5,10 @@ use std::process;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser};
+use evo_protocol::command_schemas::{self, UNKNOWN};
 
 use super::answer::Answer;
-use super::args::{Cli, Command};
+use super::args::{Cli, Command, TestOneArgs};
 use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
@@ -22,9 +23,6 @@ const LAB_HINT: &str = "bench-search is a command of the lab: cargo run --releas
 
 /// The command that serves another process.
 const WORKER: &str = "worker";
-
-/// The command of an object where the command line names none.
-const UNKNOWN: &str = "unknown";
 
 /// Parses the command line, runs the command and gives the process's exit code.
 pub fn main() -> process::ExitCode {
@@ -42,7 +40,7 @@ pub fn main() -> process::ExitCode {
     // Reading the command line too may fail in ways that nobody thought of.
     let mut misread_as = None;
     let result = call.run(|| match Cli::try_parse() {
-        Ok(cli) => run(&cli.command, &call),
+        Ok(mut cli) => run(&mut cli.command, &call),
         Err(error) => {
             misread_as = Some(misread(&call, &error));
             Ok(Answer::from(ExitCode::Done))
@@ -51,20 +49,35 @@ pub fn main() -> process::ExitCode {
     exit(misread_as.unwrap_or_else(|| call.finish(result)))
 }
 
-fn run(command: &Command, call: &Call) -> Result<Answer, CliError> {
+fn run(command: &mut Command, call: &Call) -> Result<Answer, CliError> {
     call.settle(command.is_json());
+    if let Some(one) = one_candidate(command) {
+        one.place_space()?;
+    }
     dispatch(command, call)
+}
+
+/// The candidate of a command that judges one.
+fn one_candidate(command: &mut Command) -> Option<&mut TestOneArgs> {
+    match command {
+        Command::TestOne(own) | Command::Test(own) | Command::Benchmark(own) => Some(own),
+        Command::Evaluate(own) => Some(&mut own.one),
+        Command::Profile(own) => Some(&mut own.one),
+        Command::Sanitize(own) => Some(&mut own.one),
+        _ => None,
+    }
 }
 
 fn exit(code: ExitCode) -> process::ExitCode {
     process::ExitCode::from(code as u8)
 }
 
-/// The first word that is a command's name.
+/// The first word that is a command's name, if that command prints JSON or serves another process.
 fn command_name(words: &[String]) -> String {
     let cli = Cli::command();
     let name = words.iter().find(|word| cli.find_subcommand(word).is_some());
-    name.cloned().unwrap_or_else(|| UNKNOWN.to_string())
+    let has_schema = |name: &&String| *name == WORKER || command_schemas::names().any(|own| own == *name);
+    name.filter(has_schema).cloned().unwrap_or_else(|| UNKNOWN.to_string())
 }
 
 /// What a command line comes to that runs nothing: help and version on stdout, or what is wrong with it.
@@ -84,13 +97,13 @@ fn misread(call: &Call, error: &clap::Error) -> ExitCode {
         eprintln!("hint: {LAB_HINT}");
     }
     if call.is_json() {
-        call.finish_quietly(usage(error));
+        call.finish_quietly(usage(error, &call.facts().command));
     }
     ExitCode::Usage
 }
 
 /// The same as an error of a command: its message, and the lines that help.
-fn usage(error: &clap::Error) -> CliError {
+fn usage(error: &clap::Error, command: &str) -> CliError {
     let text = error.to_string();
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let is_help =
@@ -109,7 +122,10 @@ fn usage(error: &clap::Error) -> CliError {
     let hint = match (is_of_the_lab(error), hints.is_empty()) {
         (true, _) => LAB_HINT.to_string(),
         (false, false) => hints.join("; "),
-        (false, true) => "`evo --help` lists the commands, `evo COMMAND --help` their options".to_string(),
+        (false, true) if command == UNKNOWN => {
+            "`evo --help` lists the commands, `evo COMMAND --help` their options".to_string()
+        }
+        (false, true) => format!("`evo {command} --help` lists its options"),
     };
     said.with_hint(hint)
 }

@@ -3,6 +3,7 @@
 
 use std::error::Error;
 use std::fmt::{self, Display, Formatter};
+use std::path::Path;
 
 use evo_protocol::envelope::{EnvelopeError, ErrorCode, ErrorPlace};
 
@@ -95,6 +96,11 @@ impl CliError {
     /// Wrong usage or a bad input file.
     pub fn usage(explanation: impl Into<Explanation>) -> CliError {
         CliError::new(CliErrorKind::Usage, explanation)
+    }
+
+    /// A file or folder that cannot be used, with its place.
+    pub fn bad_file(explanation: impl Into<Explanation>, path: &Path) -> CliError {
+        CliError::usage(explanation).with_code(ErrorCode::BadFile).at(ErrorPlace::file(path))
     }
 
     /// Something missing or in the way.

@@ -44,8 +44,9 @@ pub fn run(arguments: &EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
         one.candidate.study = None;
     }
     let mut asked = trial::ask(&one, call, Aim::Evaluate)?;
-    let words = arguments.words().join(" ");
-    asked.setting.repro = format!("{} {words}", asked.setting.repro).trim_end().to_string();
+    let again = format!("{} {}", asked.setting.repro, arguments.words().join(" "));
+    let against = arguments.against.clone();
+    asked.setting.repro = rival::repeated(&again, against);
     call.know(|facts| {
         facts.repro = asked.setting.repro.clone();
         facts.so_far = Some(so_far(None));
@@ -53,24 +54,24 @@ pub fn run(arguments: &EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
     let named =
         arguments.against.as_deref().map(|against| rival::named(&arguments.one, against)).transpose()?;
     let kernel = asked.kernel()?;
+    let (name, is_demanded) = (kernel.name.clone(), arguments.sanitize || kernel.check.demands_sanitizer);
     // From here on others wait: two candidates at once would disturb each other's times.
-    let log = take_log(&one.candidate.out, &kernel.name, asked.setup.choice.kind.as_str())?;
+    let log = take_log(&one.candidate.out, &name, &asked.setup.choice)?;
     let incumbent = iterations::incumbent(log.folder());
     let rival = match named {
         Some(named) => named,
         None => rival::best(&one, log.folder(), incumbent.clone())?,
     };
+    // What is the best of all changes from day to day.
+    asked.setting.repro = rival::repeated(&again, rival.in_a_word());
+    call.know(|facts| facts.repro = asked.setting.repro.clone());
     let mut judged = judge(&one, call, &asked, &rival)?;
-    if arguments.sanitize || kernel.check.demands_sanitizer {
+    if is_demanded {
         evaluate_inspect::sanitize(&one, &asked, &mut judged)?;
     }
     let profile = arguments.profile.then(|| evaluate_inspect::profile(&one, &asked, &judged)).transpose()?;
     let ruling = decide(&rule(arguments), &judged.findings);
-    let launch = one.candidate.launch.as_deref().map(std::fs::read_to_string).transpose();
-    let launch =
-        launch.map_err(|error| CliError::harness(format!("cannot keep the launch file: {error}")))?;
-    let parts =
-        EvaluateParts { arguments, asked: &asked, rival: &rival, judged: &judged, ruling: &ruling, launch };
+    let parts = EvaluateParts { arguments, asked: &asked, rival: &rival, judged: &judged, ruling: &ruling };
     let recorded = record(&parts, &log, incumbent)?;
     answer(&parts, &recorded, evaluate_inspect::bottleneck(profile.as_ref()), call)
 }

@@ -25,8 +25,6 @@ pub struct EvaluateParts<'a> {
     pub rival: &'a ChosenRival,
     pub judged: &'a JudgedCandidate,
     pub ruling: &'a Ruling,
-    /// The text of its launch file.
-    pub launch: Option<String>,
 }
 
 /// What was written.
@@ -133,7 +131,7 @@ fn iteration(parts: &EvaluateParts<'_>, notes: Vec<String>) -> Iteration {
             source_hash: own.provenance.source_hash.clone(),
             code_hash: evaluation.code_hash.clone(),
             source,
-            launch: parts.launch.clone(),
+            launch: own.launch.clone(),
         },
         against: rival.name.clone(),
         parent: arguments.parent.clone(),

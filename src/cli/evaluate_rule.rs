@@ -2,10 +2,14 @@
 
 use std::path::Path;
 
+use evo_device::probe::DeviceChoice;
+
 use super::error::CliError;
 use super::evaluate_args::EvaluateArgs;
+use super::output;
 use crate::journal::error::JournalError;
 use crate::journal::iterations::IterationLog;
+use crate::journal::lock::DeviceTurn;
 use crate::journal::own_folder::OwnFolder;
 use crate::timing::acceptance::AcceptanceRule;
 
@@ -18,14 +22,27 @@ pub fn rule(arguments: &EvaluateArgs) -> AcceptanceRule {
     }
 }
 
-/// The folder of a kernel on a kind of device, once nobody else holds it.
+/// The folder of a kernel on a kind of device, once nobody else holds it or times anything on the device.
 ///
 /// # Errors
 /// The folder or its lock cannot be made.
-pub fn take_log(out: &Path, kernel: &str, kind: &str) -> Result<IterationLog, CliError> {
-    let name = format!("{kernel}-{kind}");
+pub fn take_log(out: &Path, kernel: &str, device: &DeviceChoice) -> Result<IterationLog, CliError> {
+    let name = format!("{kernel}-{}", device.kind.as_str());
     let path = out.join(&name);
     let folder = OwnFolder::create(out).and_then(|out| out.create_folder(&name));
     let folder = folder.map_err(|error| JournalError::io("make", &path, error))?;
-    Ok(IterationLog::take(folder)?)
+    // The device first, in every command: two that each hold what the other waits for would wait for ever.
+    let turn = take_turn(out, device)?;
+    Ok(IterationLog::take(folder)?.with_turn(turn))
+}
+
+/// The turn of a command that times candidates on a device.
+///
+/// # Errors
+/// The output folder or the lock cannot be made.
+pub fn take_turn(out: &Path, device: &DeviceChoice) -> Result<DeviceTurn, CliError> {
+    let folder = OwnFolder::create(out).map_err(|error| JournalError::io("make", out, error))?;
+    let on_wait =
+        || output::say(&format!("note: waiting for another command that times on `{}`", device.spec));
+    Ok(DeviceTurn::take(&folder, &device.spec, on_wait)?)
 }

@@ -39,8 +39,7 @@ pub fn run(arguments: &GateArgs, call: &Call) -> Result<Answer, CliError> {
     let rival = rival(arguments, &space, &baseline)?;
     let one = arguments.one(&space, Some(&baseline.configuration));
     let asked = trial::ask(&one, call, Aim::Gate)?;
-    let again = arguments.again(&space, asked.seed);
-    call.know(|facts| facts.repro = again);
+    call.know(|facts| facts.repro = arguments.again(&space, asked.seed));
     let kernel = asked.kernel()?;
     let kind = asked.setup.choice.kind;
     if kind != baseline.device_kind {
@@ -57,7 +56,7 @@ pub fn run(arguments: &GateArgs, call: &Call) -> Result<Answer, CliError> {
         return Err(CliError::usage(text).with_hint("add [goals] to the space file, or leave `--goals` out"));
     }
     // From here on others wait: two candidates at once would disturb each other's times.
-    let log = evaluate_rule::take_log(&one.candidate.out, &kernel.name, kind.as_str())?;
+    let log = evaluate_rule::take_log(&one.candidate.out, &kernel.name, &asked.setup.choice)?;
     let judged = judge(&one, call, &asked, Some(&rival), &arguments.demands(kernel))?;
     if let Some(hit) = verdict_answer::limit_hit(&judged.single.evaluation.verdict, &one) {
         call.hit(hit);
@@ -88,7 +87,8 @@ fn rival(arguments: &GateArgs, space: &str, baseline: &GateBaseline) -> Result<C
     let shown = arguments.baseline.display();
     let other = |differences: Vec<String>| {
         let text = format!("the baseline `{shown}` is of another space:\n  {}", differences.join("\n  "));
-        CliError::usage(text).with_hint("name its space, or make a baseline of this one with `--init`")
+        let error = CliError::usage(text).at(ErrorPlace::file(&arguments.baseline));
+        error.with_hint("name its space, or make a baseline of this one with `--init`")
     };
     if kernel.name != baseline.kernel {
         let (own, its) = (&kernel.name, &baseline.kernel);
@@ -97,7 +97,7 @@ fn rival(arguments: &GateArgs, space: &str, baseline: &GateBaseline) -> Result<C
     // A baseline that was made slower by hand would let every regression through.
     if baseline.source_hash.as_ref() != Some(&gate_record::hash_alone(&baseline.source)) {
         let text = format!("the source in the baseline `{shown}` is not the one whose hash it carries");
-        let error = CliError::usage(text).with_code(ErrorCode::BadFile);
+        let error = CliError::bad_file(text, &arguments.baseline);
         return Err(error.with_hint("take the committed file, or make a baseline anew with `--init`"));
     }
     let configuration = &baseline.configuration;

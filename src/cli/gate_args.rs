@@ -100,6 +100,7 @@ impl GateArgs {
         }
         TestOneArgs {
             words,
+            space: None,
             candidate: self.files.clone(),
             problems: Vec::new(),
             allow_not_run: self.allow_not_run.clone(),

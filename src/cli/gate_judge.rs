@@ -93,7 +93,8 @@ pub fn judge(
     let begun =
         single::job(&opened.recipe, own.genome.clone(), own.configuration.clone(), true, |prepared| {
             let answer = trial::compile(&asked.setup, prepared)?;
-            toolchain = answer.as_ref().ok().map(|binary| binary.toolchain.clone()).or(toolchain.take());
+            let told = answer.iter().flatten().map(|binary| binary.toolchain.clone()).next();
+            toolchain = told.or(toolchain.take());
             Ok::<_, CliError>(answer)
         })?;
     let (begun, job) = match begun {

@@ -59,14 +59,16 @@ fn beside(arguments: &GateArgs, asked: &AskedCandidate, name: &str) -> Result<Pe
         Err(error) => return Ok(Err(error.to_string().lines().next().unwrap_or_default().to_string())),
     };
     let mut lane = device_lane::lane(setup, arguments.run.worker_command.as_deref(), Some(kernel))?;
-    let own = bench_command::own_candidate(OWN, &asked.candidate, setup, &lane, asked.seed)?;
+    let shapes = bench::of_problems(kernel, setup.choice.kind);
+    let problems: Vec<_> = shapes.iter().map(|shape| &shape.problem).collect();
+    let own = bench_command::own_candidate(OWN, &asked.candidate, &problems, setup, &lane, asked.seed)?;
     let ranking = kernel.objective.ranking.timing();
     let order = BenchOrder {
         lane: &mut lane,
         kernel,
         own: vec![own],
         peers: seats,
-        shapes: &bench::of_problems(kernel, setup.choice.kind),
+        shapes: &shapes,
         modes: &[ranking],
         ranking,
         rounds: bench_command::ROUNDS,

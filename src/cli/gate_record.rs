@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
-use evo_protocol::envelope::{EnvelopeStatus, ErrorCode};
+use evo_protocol::envelope::EnvelopeStatus;
 use evo_protocol::measurement::Measurement;
 use evo_space::genome::ContentHash;
 use serde_json::json;
@@ -147,10 +147,7 @@ pub fn space_hash(asked: &AskedCandidate) -> ContentHash {
 pub fn init(arguments: &GateArgs, call: &Call) -> Result<Answer, CliError> {
     let path = &arguments.baseline;
     check_place(path)?;
-    if std::fs::symlink_metadata(path).is_ok() {
-        return Err(CliError::usage(format!("`{}` is there already", path.display()))
-            .with_hint("`evo gate --update` rewrites it after a pass; `--baseline FILE` names another"));
-    }
+    refuse_another(path)?;
     let space = arguments.space.clone().unwrap_or_else(|| catalog::DEFAULT.to_string());
     let one = arguments.one(&space, None);
     let asked = trial::ask(&one, call, Aim::Gate)?;
@@ -158,9 +155,8 @@ pub fn init(arguments: &GateArgs, call: &Call) -> Result<Answer, CliError> {
     call.know(|facts| facts.repro = again);
     let demands = arguments.demands(asked.kernel()?);
     let kernel = asked.kernel()?.name.clone();
-    let log = evaluate_rule::take_log(&one.candidate.out, &kernel, asked.setup.choice.kind.as_str())?;
+    let log = evaluate_rule::take_log(&one.candidate.out, &kernel, &asked.setup.choice)?;
     let judged = judge(&one, call, &asked, None, &demands)?;
-    drop(log);
     let verdict = &judged.single.evaluation.verdict;
     let (status, why) = match (judged.is_correct(), judged.missing.is_empty()) {
         (false, _) => (EnvelopeStatus::Fail, format!("{}: {}", verdict.label(), verdict.message)),
@@ -174,11 +170,14 @@ pub fn init(arguments: &GateArgs, call: &Call) -> Result<Answer, CliError> {
     let mut answer =
         Answer { status, allowed_not_run: judged.allowed.clone(), ..Answer::from(ExitCode::Failed) };
     if status == EnvelopeStatus::Pass {
+        // Another call may have made one while this one waited for the device.
+        refuse_another(path)?;
         let git = git_state(Path::new("."), &ToolPlaces::of_environment());
         write_baseline(path, &baseline(&asked, &judged, git)?)?;
         own["updated"] = true.into();
         answer = Answer { allowed_not_run: answer.allowed_not_run, ..Answer::from(ExitCode::Done) };
     }
+    drop(log);
     if !call.is_json() {
         let text =
             if status == EnvelopeStatus::Pass { "is the baseline now: commit it" } else { "was not written" };
@@ -237,9 +236,8 @@ pub fn hash_alone(text: &str) -> ContentHash {
 
 /// Refuses a place where no baseline can be.
 pub fn check_place(path: &Path) -> Result<(), CliError> {
-    let refused = |text: String| {
-        Err(CliError::usage(text).with_hint("`--baseline FILE` names another").with_code(ErrorCode::BadFile))
-    };
+    let refused =
+        |text: String| Err(CliError::bad_file(text, path).with_hint("`--baseline FILE` names another"));
     let shown = path.display();
     if path.file_name().and_then(|name| name.to_str()).is_none() {
         return refused(format!("`{shown}` is not a name of a file"));
@@ -252,6 +250,15 @@ pub fn check_place(path: &Path) -> Result<(), CliError> {
         return refused(format!("there is no folder `{}`", folder.display()));
     }
     regular::check(path).or_else(|error| refused(format!("`{shown}` cannot be a baseline: {error}")))
+}
+
+/// Refuses to make a baseline where there is one.
+fn refuse_another(path: &Path) -> Result<(), CliError> {
+    if std::fs::symlink_metadata(path).is_err() {
+        return Ok(());
+    }
+    Err(CliError::usage(format!("`{}` is there already", path.display()))
+        .with_hint("`evo gate --update` rewrites it after a pass; `--baseline FILE` names another"))
 }
 
 fn write_baseline(path: &Path, baseline: &GateBaseline) -> Result<(), CliError> {

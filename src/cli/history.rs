@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use evo_protocol::envelope::ErrorCode;
 use evo_space::diagnostic::nearest;
 
 use super::answer::Answer;
@@ -14,15 +13,19 @@ use super::output;
 use crate::journal::champions::output_folder;
 use crate::journal::ladder::{Ladder, Rung};
 use crate::report::history::{self, Summary};
+use crate::report::standing::beside_peers;
 use crate::study::newest_profile;
 
 /// Runs `evo history`.
 pub fn run(arguments: &HistoryArgs, call: &Call) -> Result<Answer, CliError> {
     let ladder = read(&arguments.out)?;
     let rungs = chosen(&ladder, arguments.kernel.as_deref(), arguments.device.as_deref())?;
-    let (result, reasons) = history::history(&rungs, &ladder.notes);
+    let out = output_folder(&arguments.out)?;
+    let beside = |rung: &&Rung| beside_peers(out.as_ref()?, &rung.kernel, &rung.device);
+    let peers: Vec<_> = rungs.iter().map(beside).collect();
+    let (result, reasons) = history::history(&rungs, &peers, &ladder.notes);
     if !call.is_json() {
-        output::stdout(&history::history_text(&rungs))?;
+        output::stdout(&history::history_text(&rungs, &peers))?;
     }
     say_notes(&ladder);
     Ok(Answer { reasons, ..Answer::from(ExitCode::Done) }.in_brief(result))
@@ -52,9 +55,8 @@ pub fn summary(arguments: &HistoryArgs, call: &Call) -> Result<Answer, CliError>
 /// Everything below the output folder, which there must be.
 pub fn read(out: &Path) -> Result<Ladder, CliError> {
     if output_folder(out)?.is_none() {
-        return Err(CliError::usage(format!("there is no folder `{}`", out.display()))
-            .with_hint("`evo sweep` and `evo evaluate` make it; `--out` names another one")
-            .with_code(ErrorCode::BadFile));
+        let error = CliError::bad_file(format!("there is no folder `{}`", out.display()), out);
+        return Err(error.with_hint("`evo sweep` and `evo evaluate` make it; `--out` names another one"));
     }
     Ok(Ladder::read(out)?)
 }

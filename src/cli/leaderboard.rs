@@ -3,7 +3,6 @@
 use std::io;
 use std::path::Path;
 
-use evo_protocol::envelope::ErrorCode;
 use evo_protocol::leaderboard::Leaderboard;
 
 use super::answer::Answer;
@@ -33,14 +32,12 @@ pub fn run(arguments: &LeaderboardArgs) -> Result<Answer, CliError> {
     let board = match board {
         Some(Ok(board)) => board,
         Some(Err(reason)) => {
-            return Err(CliError::usage(format!("`{}` cannot be read: {reason}", path.display()))
-                .with_hint("`evo leaderboard --rebuild` computes it again from the journals")
-                .with_code(ErrorCode::BadFile));
+            let error = CliError::bad_file(format!("`{}` cannot be read: {reason}", path.display()), &path);
+            return Err(error.with_hint("`evo leaderboard --rebuild` computes it again from the journals"));
         }
         None => {
-            return Err(CliError::usage(format!("there is no leaderboard at `{}`", path.display()))
-                .with_hint("`evo sweep` makes one; `--out` names another folder")
-                .with_code(ErrorCode::BadFile));
+            let error = CliError::bad_file(format!("there is no leaderboard at `{}`", path.display()), &path);
+            return Err(error.with_hint("`evo sweep` makes one; `--out` names another folder"));
         }
     };
     if arguments.json {
@@ -72,7 +69,6 @@ fn rebuild(out: &Path) -> Result<(), CliError> {
 }
 
 fn unreadable(out: &Path, error: &io::Error) -> CliError {
-    CliError::usage(format!("cannot read the folder `{}`: {error}", out.display()))
+    CliError::bad_file(format!("cannot read the folder `{}`: {error}", out.display()), out)
         .with_hint("`--out` names the folder that `evo sweep` wrote to")
-        .with_code(ErrorCode::BadFile)
 }

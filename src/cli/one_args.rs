@@ -9,8 +9,11 @@ use clap::{Args, ValueEnum};
 use evo_space::shell::quote;
 
 use super::candidate::CandidateArgs;
+use super::error::CliError;
 use super::limits::LimitArgs;
+use super::words;
 use crate::kernel::access::SpaceAccess;
+use crate::kernel::catalog;
 use crate::kernel::spec::{ProblemSpec, SpaceFile};
 use crate::timing::policy;
 
@@ -20,6 +23,9 @@ pub struct TestOneArgs {
     /// [SPACE] then values in declared order, NAME=VALUE, or @champion, @previous, @baseline, @NUMBER, @HASH
     #[arg(value_name = "SPACE|VALUE|NAME=VALUE|@NAME", allow_negative_numbers = true)]
     pub words: Vec<String>,
+    /// The space, in place of a first word that names it
+    #[arg(long, value_name = "SPACE")]
+    pub space: Option<String>,
     #[command(flatten)]
     pub candidate: CandidateArgs,
     /// Only these problems (repeatable)
@@ -36,6 +42,26 @@ pub struct TestOneArgs {
 }
 
 impl TestOneArgs {
+    /// Puts what `--space` names before the words, where the space stands otherwise.
+    ///
+    /// # Errors
+    /// The words name a space too, or the option names none.
+    pub fn place_space(&mut self) -> Result<(), CliError> {
+        let Some(space) = self.space.take() else { return Ok(()) };
+        if let Some(other) = words::named_space(&self.words).named() {
+            let text = format!("two spaces at once: `{other}` and `--space {space}`");
+            return Err(CliError::usage(text).with_hint("name one of them"));
+        }
+        self.words.insert(0, space);
+        if words::named_space(&self.words).named().is_some() {
+            return Ok(());
+        }
+        // The catalog's own words, with the names that are near.
+        let space = self.words.remove(0);
+        let opened = catalog::open_with(&space, self.run.access.access());
+        Err(opened.err().map_or_else(|| CliError::usage(format!("`{space}` is not a space")), CliError::from))
+    }
+
     /// Adds the problems of `--grid` to those of a space.
     pub fn add_grid(&self, file: &mut SpaceFile) {
         if let Some(kernel) = &mut file.kernel {

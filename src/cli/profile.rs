@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use evo_protocol::device::DeviceInfo;
-use evo_protocol::envelope::{EnvelopeError, EnvelopeStatus, ErrorCode, LimitName};
+use evo_protocol::envelope::{EnvelopeError, ErrorCode, LimitName};
 use evo_space::shell::quote;
 use serde_json::Value;
 
@@ -116,8 +116,11 @@ fn answer<T>(
     }
     let kept = keep(arguments, call, tried, looked, &told, error.as_ref().map(CliError::envelope));
     match error {
-        // The exit code may say that this was meant; the status says that nobody read a counter.
-        Some(_) if is_allowed => answer.status = EnvelopeStatus::NotRun,
+        // The exit code may say that this was meant; the status says that nobody read a counter, and the error why.
+        Some(error) if is_allowed => {
+            let exit = answer.exit;
+            answer = Answer { exit, ..answer.despite(error) };
+        }
         Some(error) => answer = answer.despite(error),
         None => {}
     }

@@ -2,6 +2,7 @@
 
 use evo_device::host::translate::SHIPPED_HEADERS;
 use evo_protocol::binary::KernelSource;
+use evo_protocol::specialization::Specialization;
 use evo_space::genome::Configuration;
 
 use super::answer::Answer;
@@ -11,7 +12,8 @@ use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::{candidate, described, output, session};
 use crate::engine::candidate::ResolvedCandidate;
-use crate::kernel::render;
+use crate::kernel::spec::KernelSpec;
+use crate::kernel::{render, specialize};
 
 /// Runs the command: the text on stdout; options and warnings on stderr. With `--json` one object.
 pub fn run(arguments: &RenderArgs, call: &Call) -> Result<Answer, CliError> {
@@ -23,7 +25,11 @@ pub fn run(arguments: &RenderArgs, call: &Call) -> Result<Answer, CliError> {
     described::candidate(call, &resolved);
     let ResolvedCandidate { file, configuration, genome, .. } = &resolved;
     let kernel = session::kernel_to(file, "render")?;
-    let source = render::render(kernel, configuration).map_err(|verdict| {
+    let source = match &arguments.problem {
+        Some(name) => render::render_for(kernel, configuration, &constants(kernel, name)?),
+        None => render::render(kernel, configuration),
+    };
+    let source = source.map_err(|verdict| {
         CliError::usage(format!("`{configuration}` does not render: {}", verdict.message))
     })?;
     if !arguments.json {
@@ -51,6 +57,18 @@ pub fn run(arguments: &RenderArgs, call: &Call) -> Result<Answer, CliError> {
     Ok(Answer::object(ExitCode::Done, &own))
 }
 
+/// The constants of a problem.
+fn constants(kernel: &KernelSpec, name: &str) -> Result<Specialization, CliError> {
+    match kernel.problems.iter().find(|problem| problem.name == name) {
+        Some(problem) => Ok(specialize::constants_of(&kernel.specialize, problem)),
+        None => {
+            let names: Vec<&str> = kernel.problems.iter().map(|problem| problem.name.as_str()).collect();
+            Err(CliError::usage(format!("there is no problem `{name}`"))
+                .with_hint(format!("problems are {}", names.join(", "))))
+        }
+    }
+}
+
 fn header(name: &str) -> Result<Answer, CliError> {
     let Some((_, text)) = SHIPPED_HEADERS.iter().find(|(own, _)| *own == name) else {
         let names = SHIPPED_HEADERS.map(|(own, _)| own).join(", ");
@@ -65,6 +83,7 @@ fn object(kernel: &str, configuration: &Configuration, source: &KernelSource) ->
     serde_json::json!({
         "kernel": kernel,
         "configuration": configuration,
+        "constants": source.constants,
         "hash": source.variant_hash,
         "code_hash": source.code_hash(),
         "file_name": source.file_name,

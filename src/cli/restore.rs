@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use evo_protocol::device::DeviceKind;
-use evo_protocol::envelope::ErrorCode;
 use evo_space::genome::{Configuration, ContentHash};
 use evo_space::shell::quote;
 use serde_json::json;
@@ -17,6 +16,7 @@ use super::{history, output, words};
 use crate::engine::restored::{RestoreRequest, RestoredFiles, restored};
 use crate::journal::ladder::{LadderStep, Rung, StepKind};
 use crate::journal::own_folder::OwnFolder;
+use crate::study::StudySearch;
 
 /// The files.
 const CONFIG: &str = "config.json";
@@ -54,7 +54,11 @@ pub fn run(arguments: &RestoreArgs, call: &Call) -> Result<Answer, CliError> {
         CliError::usage(format!("there is nothing to restore in `{}`", arguments.out.display()))
             .with_hint("`evo history` lists what there is")
     })?;
-    let past = past(rung, name)?;
+    let in_study = in_study(rung, name, arguments);
+    let past = past(rung, name).map_err(|error| match &in_study {
+        Some(own) => error.with_hint(own.clone()),
+        None => error,
+    })?;
     let file = match opened {
         Some(file) => file,
         None => open(&past.space, arguments).map_err(|error| {
@@ -81,7 +85,18 @@ pub fn run(arguments: &RestoreArgs, call: &Call) -> Result<Answer, CliError> {
     }
     write(&arguments.to, &files, arguments.force)?;
     let space = named.map_or_else(|| past.space.clone(), String::from);
-    answer(arguments, call, &past, &files, &space)
+    answer(arguments, call, &past, &files, (&space, in_study))
+}
+
+/// Where the evaluation of a study is found that has the number of an `@NUMBER`, which names one of `evo evaluate` here.
+fn in_study(rung: &Rung, name: &str, arguments: &RestoreArgs) -> Option<String> {
+    let number = name.strip_prefix('@')?.parse::<u64>().ok()?;
+    let device = Some(if rung.device_kind == "cuda" { DeviceKind::Cuda } else { DeviceKind::Host });
+    let search = StudySearch { out: &arguments.out, study: None, kernel: &rung.kernel, device };
+    let study = search.number(number).ok()?.study;
+    Some(format!(
+        "evaluation {number} of study `{study}` is `@{number}` of `evo render`, `test` and the others"
+    ))
 }
 
 /// The name behind `@`, and the word beside it.
@@ -158,8 +173,7 @@ fn at_commit(step: &LadderStep) -> String {
 /// Writes the files into a folder, which is made. Names that are there are replaced where `force` allows it, and never
 /// followed.
 fn write(to: &Path, files: &RestoredFiles, force: bool) -> Result<(), CliError> {
-    let refused =
-        |text: String, hint: &str| CliError::usage(text).with_hint(hint).with_code(ErrorCode::BadFile);
+    let refused = |text: String, hint: &str| CliError::bad_file(text, to).with_hint(hint);
     // Without the slash at the end, which would follow a link.
     let to: &Path = &to.components().collect::<PathBuf>();
     if std::fs::symlink_metadata(to).is_ok_and(|found| !found.is_dir()) {
@@ -204,15 +218,23 @@ fn answer(
     call: &Call,
     past: &Past<'_>,
     files: &RestoredFiles,
-    space: &str,
+    (space, in_study): (&str, Option<String>),
 ) -> Result<Answer, CliError> {
     let quoted = |name: &str| quote(&arguments.to.join(name).display().to_string()).into_owned();
     let mut again = format!("evo evaluate {} --config {}", quote(space), quoted(CONFIG));
+    let is_usual = arguments.out == Path::new("evidence");
+    let elsewhere = if is_usual {
+        String::new()
+    } else {
+        format!(" --out {}", quote(&arguments.out.display().to_string()))
+    };
     if past.source.is_some() {
         again += &format!(" --source {}", quoted(SOURCE));
         again += &if files.has_launch { format!(" --launch {}", quoted(LAUNCH)) } else { String::new() };
     }
+    again += &elsewhere;
     let mut notes = files.notes.clone();
+    notes.extend(in_study);
     if files.source_changed {
         notes.push("the kernel was edited since: this is its configuration with today's source".into());
     }

@@ -1,6 +1,7 @@
 //! What the commands that run kernels share: a device's compilers and limits, and the recipe of a kernel on it.
 
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use evo_device::probe::{self, DeviceChoice};
@@ -17,6 +18,7 @@ use super::limits::LimitArgs;
 use super::one_args::RunArgs;
 use crate::compile::search_path::SearchPath;
 use crate::compile::toolbox::Toolbox;
+use crate::compile::variant_farm::{VariantOutcome, said};
 use crate::compile::warm::WarmCompiler;
 use crate::compile::{CompileSetupError, FarmOptions, compile_one};
 use crate::engine::recipe::{KernelRecipe, problems_on};
@@ -74,6 +76,35 @@ impl DeviceSetup {
             }
             _ => verdict,
         }))
+    }
+}
+
+impl DeviceSetup {
+    /// Compiles the sources of a configuration, several of them side by side.
+    ///
+    /// # Errors
+    /// The compiler does not start.
+    pub fn compile_all(&self, sources: &[KernelSource]) -> Result<VariantOutcome, CompileSetupError> {
+        if let [only] = sources {
+            return Ok(self.compile(only.clone())?.map(|own| vec![own]));
+        }
+        let jobs = self.farm.jobs.clamp(1, sources.len().max(1));
+        let mut binaries = Vec::new();
+        for some in sources.chunks(jobs) {
+            let outcomes: Vec<_> = thread::scope(|scope| {
+                let running: Vec<_> =
+                    some.iter().map(|source| scope.spawn(|| self.compile(source.clone()))).collect();
+                running.into_iter().map(|one| one.join()).collect()
+            });
+            for (source, outcome) in some.iter().zip(outcomes) {
+                let outcome = outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                match said(source, outcome?) {
+                    Ok(binary) => binaries.push(binary),
+                    Err(verdict) => return Ok(Err(verdict)),
+                }
+            }
+        }
+        Ok(Ok(binaries))
     }
 }
 

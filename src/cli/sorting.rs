@@ -1,7 +1,6 @@
 //! The one place where the errors of all areas are sorted into the kinds and codes of a command's error.
 
 use std::io;
-use std::path::Path;
 
 use evo_device::probe::ProbeError;
 use evo_protocol::envelope::{ErrorCode, ErrorPlace};
@@ -20,11 +19,6 @@ use crate::tool::{ToolFailure, ToolState};
 /// Whether an error says that a disk or a quota is used up.
 fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
-}
-
-/// A file or folder as the place of an error.
-fn file(path: &Path) -> ErrorPlace {
-    ErrorPlace { file: path.display().to_string(), line: None, column: None }
 }
 
 impl From<LoadError> for CliError {
@@ -97,10 +91,12 @@ impl From<CompileSetupError> for CliError {
         let explanation = Explanation::of(&error, error.hint());
         match error {
             // A full disk is nothing that the caller got wrong, so it does not share the code of wrong usage.
-            CompileSetupError::Cache { source, .. } if is_full(&source) => CliError::harness(explanation),
+            CompileSetupError::Cache { path, source } if is_full(&source) => {
+                CliError::harness(explanation).at(ErrorPlace::file(&path))
+            }
             CompileSetupError::Exhausted { .. } => CliError::harness(explanation),
             CompileSetupError::Cache { path, .. } => {
-                CliError::environment(explanation).with_code(ErrorCode::BadFile).at(file(&path))
+                CliError::environment(explanation).with_code(ErrorCode::BadFile).at(ErrorPlace::file(&path))
             }
             CompileSetupError::CacheLimit { .. } => {
                 CliError::environment(explanation).with_code(ErrorCode::Usage)
@@ -125,15 +121,15 @@ impl From<JournalError> for CliError {
     fn from(error: JournalError) -> CliError {
         let explanation = Explanation::of(&error, error.hint());
         match error {
-            JournalError::DiskFull { .. } => CliError::harness(explanation),
+            JournalError::DiskFull { path } => CliError::harness(explanation).at(ErrorPlace::file(&path)),
             JournalError::Io { path, .. } | JournalError::NotAFile { path, .. } => {
-                CliError::environment(explanation).with_code(ErrorCode::BadFile).at(file(&path))
+                CliError::environment(explanation).with_code(ErrorCode::BadFile).at(ErrorPlace::file(&path))
             }
             JournalError::Locked { .. } => CliError::usage(explanation).with_code(ErrorCode::ToolBusy),
             JournalError::Foreign { path, .. }
             | JournalError::Newer { path, .. }
             | JournalError::NoHeader { path } => {
-                CliError::usage(explanation).with_code(ErrorCode::BadFile).at(file(&path))
+                CliError::usage(explanation).with_code(ErrorCode::BadFile).at(ErrorPlace::file(&path))
             }
         }
     }
@@ -144,8 +140,10 @@ impl From<ProfileFileError> for CliError {
         let explanation = Explanation::of(&error, Some("choose another folder with `--out`".to_string()));
         let (ProfileFileError::Unwritable { path, .. } | ProfileFileError::Foreign { path }) = &error;
         match &error {
-            ProfileFileError::Unwritable { source, .. } if is_full(source) => CliError::harness(explanation),
-            _ => CliError::environment(explanation).with_code(ErrorCode::BadFile).at(file(path)),
+            ProfileFileError::Unwritable { source, .. } if is_full(source) => {
+                CliError::harness(explanation).at(ErrorPlace::file(path))
+            }
+            _ => CliError::environment(explanation).with_code(ErrorCode::BadFile).at(ErrorPlace::file(path)),
         }
     }
 }
@@ -155,9 +153,11 @@ impl From<StudyError> for CliError {
         let explanation = Explanation::of(&error, error.hint());
         match error {
             StudyError::Journal(error) => error.into(),
-            StudyError::Unwritable { source, .. } if is_full(&source) => CliError::harness(explanation),
+            StudyError::Unwritable { path, source } if is_full(&source) => {
+                CliError::harness(explanation).at(ErrorPlace::file(&path))
+            }
             StudyError::Unwritable { path, .. } => {
-                CliError::environment(explanation).with_code(ErrorCode::BadFile).at(file(&path))
+                CliError::environment(explanation).with_code(ErrorCode::BadFile).at(ErrorPlace::file(&path))
             }
             StudyError::Taken { .. } | StudyError::Name { .. } => CliError::usage(explanation),
         }
@@ -185,6 +185,8 @@ impl From<io::Error> for CliError {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::cli::exit_code::ExitCode;
 
@@ -215,7 +217,7 @@ mod tests {
         let full = || io::Error::from(io::ErrorKind::StorageFull);
         let path = Path::new("s/journal.jsonl");
         let text = "no space left on the device that holds `s/journal.jsonl`\nhint: everything before this record is \
-                    safe; make room and run the same command with `--resume`";
+                    safe; make room and run the same command again, a sweep with `--resume`";
         check(JournalError::io("write", path, full()), ExitCode::Harness, text);
         check(EngineError::from(JournalError::io("write", path, full())), ExitCode::Harness, text);
         let quota = io::Error::from(io::ErrorKind::QuotaExceeded);

@@ -4,6 +4,7 @@
 //! [`ask`], [`AskedCandidate::open`] and [`OpenedCandidate::job`] lead from a command line to a job that nothing has judged yet; [`run`]
 //! goes the whole way.
 
+use evo_protocol::binary::Binary;
 use evo_protocol::device::DeviceInfo;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::measurement::TimingMode;
@@ -19,7 +20,8 @@ use super::{aim, candidate, described, seed, words};
 use crate::compile::{FULL_CACHE_HINT, full_cache};
 use crate::engine::candidate::{CandidateKind, ResolvedCandidate};
 use crate::engine::ports::CompileAnswer;
-use crate::engine::recipe::{KernelRecipe, PreparedKernel};
+use crate::engine::prepared::PreparedKernel;
+use crate::engine::recipe::KernelRecipe;
 use crate::engine::single::{self, Single, SingleJob};
 use crate::kernel::spec::{KernelSpec, ProblemSpec, SpaceFile};
 use crate::report::single::Setting;
@@ -224,15 +226,15 @@ pub fn run<T>(
     Ok(Tried { setting, single, job, device: Some(device), mode, is_persistent, found })
 }
 
-/// Compiles one source.
+/// Compiles the sources of a configuration.
 ///
 /// # Errors
 /// The compiler does not start, or the cache is full.
 pub fn compile(
     setup: &DeviceSetup,
     prepared: &PreparedKernel,
-) -> Result<CompileAnswer<evo_protocol::binary::Binary>, CliError> {
-    let answer = setup.compile(prepared.source.clone())?;
+) -> Result<CompileAnswer<Vec<Binary>>, CliError> {
+    let answer = setup.compile_all(&prepared.sources)?;
     match full_cache(&answer) {
         Some(message) => Err(CliError::harness(message).with_hint(FULL_CACHE_HINT)),
         None => Ok(answer),

@@ -51,7 +51,12 @@ pub fn named_space(words: &[String]) -> SpaceWords<'_> {
     }
 }
 
-impl SpaceWords<'_> {
+impl<'a> SpaceWords<'a> {
+    /// The space, where the words name one.
+    pub fn named(&self) -> Option<&'a str> {
+        self.is_named.then_some(self.space)
+    }
+
     /// Opens the space.
     pub fn open(&self, access: SpaceAccess) -> Result<SpaceFile, CliError> {
         Ok(catalog::open_with(self.space, access)?)

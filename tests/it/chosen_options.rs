@@ -80,7 +80,7 @@ fn only_the_variant_that_declares_fast_mathematics_is_judged_by_it() {
         };
         let (label, variant_hash) = (String::new(), ContentHash::of(b"variant"));
         let order = JobOrder { number: 1, label, variant_hash, deep: None };
-        let check = recipe.job(&prepared, &binary, order).unwrap().candidate.check;
+        let check = recipe.job(&prepared, &vec![binary], order).unwrap().candidate.check;
         (check.fast_math, check.flushes_subnormals, recipe.identity(&prepared).plan)
     };
     let (strict, fast) = (judged(false), judged(true));

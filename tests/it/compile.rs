@@ -9,6 +9,7 @@ use evo::compile::toolbox::Toolbox;
 use evo::compile::{CompileFarm, FarmOptions, compile_one_with};
 use evo_protocol::binary::{Binary, CompileOutcome, EntryResources, HEADER_END, KernelSource};
 use evo_protocol::device::DeviceKind;
+use evo_protocol::specialization::Specialization;
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_space::genome::ContentHash;
 
@@ -39,6 +40,7 @@ pub fn source(label: &str, text: &str, entry: &str) -> KernelSource {
         file_name: "test.cu".to_string(),
         variant_hash,
         instrumented: false,
+        constants: Specialization::default(),
     }
 }
 

@@ -14,7 +14,6 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::json_schema;
 use crate::support::{BRIEF, answer, evo, scale};
 
 /// `y = 2 x`. The default configuration is wrong where `FAULT` says so.
@@ -67,9 +66,8 @@ fn object(words: &str, output: &Output, is_stream: bool) -> Value {
 #[track_caller]
 fn hold_to_schema(words: &str, object: &Value) {
     let name = object["schema"].as_str().unwrap().strip_prefix("evo.").unwrap();
-    let known = command_schemas::names().any(|own| own == name);
-    let fault = json_schema::fault(&answer::schema(if known { name } else { "envelope" }), object);
-    assert_eq!(fault, None, "`{words}`: {object}");
+    assert!(command_schemas::names().any(|own| own == name), "`{words}`: {object}");
+    answer::hold_to_schema(name, words, object);
 }
 
 /// Numbers that need no unit: counts, codes, and names that the issue of the contract fixed.
@@ -213,7 +211,12 @@ fn wrong_command_lines_leave_one_object() {
         (&object["schema"], &object["error"]["message"]),
         (&"evo.test-one".into(), &"unexpected argument '--jsn' found".into())
     );
-    assert_eq!(usage("foo --json")["schema"], "evo.unknown");
+    for words in ["foo --json", "--json", "man --json", "completions bash --json"] {
+        assert_eq!(usage(words)["schema"], "evo.unknown");
+    }
+    // The hint knows the command, and the place is named where a file is what is wrong.
+    let share = usage("evaluate scale.toml --accept 3x --json");
+    assert_eq!(share["error"]["hint"], "`evo evaluate --help` lists its options");
     assert_eq!(
         usage("test-one scale.toml BLOCK=33 --json")["repro"],
         "evo test-one scale.toml BLOCK=33 --json"
@@ -235,7 +238,10 @@ fn bad_files_and_missing_devices_leave_one_object_with_a_place() {
     let place = serde_json::json!({ "file": "broken.toml", "line": 2, "column": 1 });
     assert_eq!(bad["error"]["place"], place);
     check(folder.path(), "test-one nowhere.toml --json", 2, "error", "bad_file");
-    check(folder.path(), "leaderboard --json", 2, "error", "bad_file");
+    let board = check(folder.path(), "leaderboard --json", 2, "error", "bad_file");
+    assert_eq!(board["error"]["place"]["file"], "evidence/leaderboard.json");
+    let none = check(folder.path(), "history --out none --json", 2, "error", "bad_file");
+    assert_eq!(none["error"]["place"]["file"], "none");
     check(folder.path(), "leaderboard --rebuild --json", 2, "error", "bad_file");
     check(folder.path(), "sweep --device replay:none.json --json", 2, "error", "bad_file");
     // No test machine has so many GPUs.

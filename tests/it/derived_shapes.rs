@@ -2,6 +2,7 @@
 
 use evo::kernel::load::load_file;
 use evo::kernel::spec::{KernelSpec, SpaceFile};
+use evo::kernel::specialize;
 use evo::kernel::tiny::{self, TinyShapes};
 use evo_space::genome::Configuration;
 
@@ -68,7 +69,8 @@ fn load(text: &str, changes: &[(&str, &str)]) -> Loaded {
 }
 
 fn derive(loaded: &Loaded) -> TinyShapes {
-    tiny::shapes(loaded.kernel(), &loaded.default(), &|_| true).unwrap()
+    tiny::shapes(loaded.kernel(), &loaded.default(), &specialize::of_kernel(loaded.kernel()), &|_| true)
+        .unwrap()
 }
 
 /// The names of the shapes, or why there are none.
@@ -177,10 +179,14 @@ fn a_file_can_declare_what_its_kernel_supports() {
 fn shapes_that_do_not_fit_are_left_out() {
     let loaded = load(VECTOR, &[]);
     let small = |plan: &evo_protocol::plan::ProblemPlan| plan.sizes["N"] <= 256;
-    let shapes = tiny::shapes(loaded.kernel(), &loaded.default(), &small).unwrap();
+    let shapes =
+        tiny::shapes(loaded.kernel(), &loaded.default(), &specialize::of_kernel(loaded.kernel()), &small)
+            .unwrap();
     let names: Vec<&str> = shapes.plans.iter().map(|plan| plan.name.as_str()).collect();
     assert_eq!(names, ["tiny:N=255", "tiny:N=1", "tiny:N=256"]);
-    let shapes = tiny::shapes(loaded.kernel(), &loaded.default(), &|_| false).unwrap();
+    let shapes =
+        tiny::shapes(loaded.kernel(), &loaded.default(), &specialize::of_kernel(loaded.kernel()), &|_| false)
+            .unwrap();
     assert!(shapes.absent.ends_with("tails not checked"), "{}", shapes.absent);
     // A division that is not whole has no launch plan.
     let exact = ("ceil_div(N, BLOCK * PER_THREAD)", "N / (BLOCK * PER_THREAD)");
@@ -238,7 +244,13 @@ fn a_range_may_depend_on_sizes() {
 fn contenders_meet_several_tiles_and_finalists_shapes_by_lot() {
     let several = |text: &str, changes: &[(&str, &str)]| {
         let loaded = load(text, changes);
-        let shapes = tiny::shapes(loaded.kernel(), &loaded.default(), &|_| true).unwrap();
+        let shapes = tiny::shapes(
+            loaded.kernel(),
+            &loaded.default(),
+            &specialize::of_kernel(loaded.kernel()),
+            &|_| true,
+        )
+        .unwrap();
         shapes.several.into_iter().map(|plan| plan.name).collect::<Vec<_>>()
     };
     assert_eq!(several(VECTOR, &[]), ["tiny:N=1281"]);
@@ -247,7 +259,15 @@ fn contenders_meet_several_tiles_and_finalists_shapes_by_lot() {
     assert_eq!(several(VECTOR, &[("N = 100000", "N = 1280")]), [""; 0]);
 
     let loaded = load(MATRIX, &[]);
-    let drawn = |seed| tiny::drawn_shapes(loaded.kernel(), &loaded.default(), seed, &|_| true);
+    let drawn = |seed| {
+        tiny::drawn_shapes(
+            loaded.kernel(),
+            &loaded.default(),
+            &specialize::of_kernel(loaded.kernel()),
+            seed,
+            &|_| true,
+        )
+    };
     let plans = drawn(1);
     assert!(plans.len() > 100, "{}", plans.len());
     let elements = |plan: &evo_protocol::plan::ProblemPlan| -> u64 {
@@ -265,7 +285,16 @@ fn contenders_meet_several_tiles_and_finalists_shapes_by_lot() {
     // A file that lists its shapes says which sizes its kernel supports.
     for tiny in ["tiny = [{ N = 65 }]", "tiny = \"none\""] {
         let loaded = load(VECTOR, &[("block = 64 } }", &format!("block = 64 }}, {tiny} }}"))]);
-        assert!(tiny::drawn_shapes(loaded.kernel(), &loaded.default(), 1, &|_| true).is_empty());
+        assert!(
+            tiny::drawn_shapes(
+                loaded.kernel(),
+                &loaded.default(),
+                &specialize::of_kernel(loaded.kernel()),
+                1,
+                &|_| true
+            )
+            .is_empty()
+        );
     }
 }
 

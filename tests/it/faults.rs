@@ -19,8 +19,8 @@ use crate::toolchain;
 
 const SPACES: [&str; 2] = ["faults", "faults_heads"];
 
-/// What the host cannot show: it has no bulk copies and no registers, and its bandwidth is unknown.
-const OPEN_ON_HOST: [&str; 4] = ["inflated_work", "registers", "spills", "transfer_hang"];
+/// What the host cannot show: it has no registers, and its bandwidth is unknown.
+const OPEN_ON_HOST: [&str; 3] = ["inflated_work", "registers", "spills"];
 
 /// Rows whose fault is outside the source.
 const OUTSIDE: [&str; 3] = ["foreign_binary", "inflated_work", "stale_binary"];

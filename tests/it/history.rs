@@ -226,3 +226,36 @@ fn damaged_lines_are_noted_and_the_rest_is_shown() {
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
     assert_eq!(check(root, "history", 2, "error")["error"]["code"], "bad_file");
 }
+
+#[test]
+fn an_evaluation_that_a_limit_ended_did_not_fail() {
+    let folder = crate::support::scale::stage();
+    let root = folder.path();
+    check(root, "evaluate scale.toml FAULT=2 --time-limit 2s --device host", 1, "not_run");
+    let summary = check(root, "summary", 0, "pass");
+    let result = &summary["result"];
+    assert_eq!(result["tried_and_failed"], serde_json::json!([]), "{summary}");
+    let open = result["open_findings"][0].as_str().unwrap();
+    assert!(open.starts_with("evaluation 1 was not judged to its end"), "{open}");
+}
+
+#[test]
+fn one_number_of_two_kinds_is_told_apart() {
+    let folder = crate::support::scale::stage();
+    let root = folder.path();
+    let head = crate::support::scale::HEAD.replace("values = [0, 1, 2]", "values = [0]");
+    fs::write(root.join("scale.toml"), crate::support::scale::space(&head)).unwrap();
+    check(root, "evaluate scale.toml WORK=500 --device host", 0, "pass");
+    // No study is there yet.
+    let none = check(root, "test scale.toml @1 --device host", 2, "error");
+    let hint = "`evo restore scale @1 --to FOLDER` writes evaluation 1 of `evo evaluate`";
+    assert_eq!(none["error"]["hint"], hint);
+    let words = "sweep scale.toml --device host --budget 2 --seed 3 --finalists 1";
+    assert!(support::evo(root, words).output().unwrap().status.success());
+    let output = support::evo(root, "test scale.toml @1 --device host").output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("evaluation of study `scale-host`; `evo restore scale @1"), "{told}");
+    let restored = check(root, "restore @1 --to back", 0, "pass");
+    let note = restored["result"]["notes"][0].as_str().unwrap();
+    assert!(note.starts_with("evaluation 1 of study `scale-host` is `@1`"), "{note}");
+}

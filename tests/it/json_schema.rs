@@ -8,6 +8,23 @@ pub fn fault(schema: &Value, value: &Value) -> Option<String> {
     Validator { root: schema }.fault(schema, value, "")
 }
 
+/// A field of `value` that the schema does not list, by its path; `None` where it lists all of them. A reader may expect
+/// more fields one day, and the schema is to name those of today.
+pub fn unlisted(schema: &Value, value: &Value, path: &str) -> Option<String> {
+    let below = |name: &str| format!("{path}.{name}");
+    match (value, schema["properties"].as_object()) {
+        (Value::Object(fields), Some(known)) => fields.iter().find_map(|(name, own)| match known.get(name) {
+            Some(schema) => unlisted(schema, own, &below(name)),
+            None => Some(below(name)),
+        }),
+        (Value::Object(fields), None) if schema["additionalProperties"].is_object() => {
+            fields.iter().find_map(|(name, own)| unlisted(&schema["additionalProperties"], own, &below(name)))
+        }
+        (Value::Array(items), _) => items.iter().find_map(|own| unlisted(&schema["items"], own, &below("0"))),
+        _ => None,
+    }
+}
+
 struct Validator<'a> {
     root: &'a Value,
 }
@@ -120,4 +137,16 @@ fn the_validator_sees_what_is_wrong() {
     check(serde_json::json!({ "a": 1, "b": 2 }), Some("`.b` is 2, against type [\"string\",\"null\"]"));
     let neither = "``: none of anyOf: `` has no \"b\"; `.a` is 2, against const 1";
     check(serde_json::json!({ "a": 2 }), Some(neither));
+}
+
+#[test]
+fn fields_that_a_schema_does_not_list_are_seen() {
+    let items = serde_json::json!({ "type": "array", "items": { "properties": { "a": {} } } });
+    let schema = serde_json::json!({ "properties": { "rows": items, "any": { "type": "object" } } });
+    let check = |value: Value, expected: Option<&str>| {
+        assert_eq!(unlisted(&schema, &value, "result").as_deref(), expected, "{value}");
+    };
+    check(serde_json::json!({ "rows": [{ "a": 1 }], "any": { "x": 1 } }), None);
+    check(serde_json::json!({ "rows": [{ "a": 1 }, { "b": 1 }] }), Some("result.rows.0.b"));
+    check(serde_json::json!({ "other": null }), Some("result.other"));
 }

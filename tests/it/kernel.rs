@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use assert_cmd::Command;
 use evo::kernel::limits::launch;
 use evo::kernel::spec::{FillSpec, KernelSpec, ReferenceSpec, SpaceFile};
-use evo::kernel::{catalog, load, render, resolve, tiny};
+use evo::kernel::{catalog, load, render, resolve, specialize, tiny};
 use evo_protocol::check::CheckSet;
 use evo_protocol::plan::{Fill, LaunchPlan, ProblemPlan};
 use evo_space::genome::Configuration;
@@ -82,7 +82,7 @@ fn problems_resolve_to_numbers() {
     large: x[65536] y[65536] | a=0.5 n=65536 | saxpy grid [512, 1, 1] block [128, 1, 1] shared 0; saxpy_naive grid [256, 1, 1] block [256, 1, 1] shared 0
     ");
     assert_eq!(plans[1].bytes, Some(786_432.0));
-    insta::assert_snapshot!(table(&tiny::shapes(kernel, &configuration, &|_| true).unwrap().plans), @r"
+    insta::assert_snapshot!(table(&tiny::shapes(kernel, &configuration, &specialize::of_kernel(kernel), &|_| true).unwrap().plans), @r"
     tiny:N=1: x[1] y[1] | a=0.5 n=1 | saxpy grid [1, 1, 1] block [128, 1, 1] shared 0; saxpy_naive grid [1, 1, 1] block [256, 1, 1] shared 0
     tiny:N=129: x[129] y[129] | a=0.5 n=129 | saxpy grid [2, 1, 1] block [128, 1, 1] shared 0; saxpy_naive grid [1, 1, 1] block [256, 1, 1] shared 0
     tiny:N=64: x[64] y[64] | a=0.5 n=64 | saxpy grid [1, 1, 1] block [128, 1, 1] shared 0; saxpy_naive grid [1, 1, 1] block [256, 1, 1] shared 0
@@ -96,7 +96,10 @@ fn tiny_shapes_without_meaning_are_dropped() {
     let genome = file.space.iter().next().unwrap();
     let configuration = file.space.configuration(&genome);
     assert_eq!(configuration.to_string(), "BLOCK=64 PER_THREAD=1 UNROLL=true");
-    let plans = tiny::shapes(kernel_of(&file), &configuration, &|_| true).unwrap().plans;
+    let plans =
+        tiny::shapes(kernel_of(&file), &configuration, &specialize::of_kernel(kernel_of(&file)), &|_| true)
+            .unwrap()
+            .plans;
     let names: Vec<&str> = plans.iter().map(|plan| plan.name.as_str()).collect();
     assert_eq!(names, ["tiny:N=1", "tiny:N=65"]);
 }
@@ -153,7 +156,8 @@ fn embedded_spaces_load_resolve_and_render() {
         let file = catalog::open(name).unwrap_or_else(|error| panic!("{name}: {error}"));
         let kernel = kernel_of(&file);
         let configuration = default_of(&file);
-        let mut plans = tiny::shapes(kernel, &configuration, &|_| true).unwrap().plans;
+        let mut plans =
+            tiny::shapes(kernel, &configuration, &specialize::of_kernel(kernel), &|_| true).unwrap().plans;
         assert!(!plans.is_empty(), "{name}");
         for problem in &kernel.problems {
             plans.push(resolve::resolve(kernel, &configuration, problem).unwrap());

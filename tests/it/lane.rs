@@ -83,15 +83,15 @@ pub fn job_of(space: &str, values: &[(&str, Value)], deep: bool) -> Job {
     let recipe = KernelRecipe::new(kernel, evo_device::host::limits(), &problems, reference, 1);
     let recipe = recipe.with_single(single.as_ref());
     let prepared = recipe.prepare(&configuration).unwrap();
-    let binary = compile(prepared.source.clone());
-    let variant_hash = prepared.source.variant_hash.clone();
+    let binaries: Vec<Binary> = prepared.sources.iter().cloned().map(compile).collect();
+    let variant_hash = configuration.hash();
     let order = JobOrder {
         number: 1,
         label: configuration.to_string(),
         variant_hash,
         deep: deep.then_some(DeepOrder::ALONE),
     };
-    recipe.job(&prepared, &binary, order).unwrap()
+    recipe.job(&prepared, &binaries, order).unwrap()
 }
 
 fn state(result: &Judgement, gate: Gate) -> GateState {

@@ -72,7 +72,11 @@ fn nvrtc_opens_no_file_outside_the_include_folders() {
     for way in ways(root.path()) {
         let verdict = nvrtc.compile(&kernel(root.path(), &way), "sm_90").expect_err(&way);
         assert_eq!(verdict.label(), "compile_error", "{way}: {verdict:?}");
-        assert!(verdict.message.contains("open source file"), "{way}: {verdict:?}");
+        let says = |words: &str| verdict.message.contains(words);
+        assert!(
+            says("open source file") && says("hint: files are opened in the folders"),
+            "{way}: {verdict:?}"
+        );
         assert!(!quotes(&verdict), "{way}: {verdict:?}");
     }
     // Whether a file is there is not told either.

@@ -356,7 +356,7 @@ fn the_host_device_has_no_counters_which_is_no_pass() {
     assert_eq!((&kept["result"], &kept["error"]["code"]), (result, &"no_device".into()));
     // Again, with leave not to run: the file is replaced.
     let again = format!("{words} --allow-not-run profile --set wide");
-    let allowed = check(folder.path(), &again, 0, "not_run", "");
+    let allowed = check(folder.path(), &again, 0, "not_run", "no_device");
     assert_eq!(allowed["allowed_not_run"], json!(["profile"]));
     assert!(allowed["repro"].as_str().unwrap().ends_with("--set wide"));
 }

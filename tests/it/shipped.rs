@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use evo::compile::{CompileFarm, FarmOptions};
 use evo::kernel::limits::launch;
 use evo::kernel::spec::{KernelSpec, SpaceFile};
-use evo::kernel::{catalog, load, render, resolve, tiny};
+use evo::kernel::{catalog, load, render, resolve, specialize, tiny};
 use evo_protocol::binary::{Binary, CompileOutcome};
 use evo_protocol::check::CheckSet;
 use evo_protocol::device::{DeviceKind, DeviceLimits};
@@ -131,7 +131,7 @@ fn plans_resolve_and_the_default_fits_every_target() {
     for file in files {
         let kernel = kernel_of(&file);
         for (place, configuration) in sample(&file, 12).iter().enumerate() {
-            let mut plans = tiny::shapes(kernel, configuration, &|_| true)
+            let mut plans = tiny::shapes(kernel, configuration, &specialize::of_kernel(kernel), &|_| true)
                 .unwrap_or_else(|verdict| panic!("{verdict:?}"))
                 .plans;
             assert!(plans.len() >= 2, "{}: tiny shapes {}", kernel.name, plans.len());

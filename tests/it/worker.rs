@@ -10,7 +10,7 @@ use evo::supervise::job::{Job, Judgement, Standing, example};
 use evo::supervise::lane::{Lane, LaneError, LaneLimits, LaneOptions};
 use evo_protocol::evaluation::RecoveryLevel;
 use evo_protocol::verdict::{Gate, GateState};
-use evo_protocol::worker::BinaryRef;
+use evo_protocol::worker::{BinaryRef, CandidateBuild};
 use evo_space::genome::ContentHash;
 
 /// A lane of scripted workers and the folder in which they leave traces.
@@ -65,9 +65,9 @@ impl Stage {
 fn job(label: &str) -> Job {
     let mut job = example::job(&[("big", 1e6)]);
     let hash = ContentHash::of(label.as_bytes());
+    let binary = BinaryRef { hash: hash.clone(), path: Some("/nonexistent".into()) };
     job.candidate.label = label.into();
-    job.candidate.binary = BinaryRef { hash: hash.clone(), path: Some("/nonexistent".into()) };
-    job.candidate.variant_hash = hash;
+    job.candidate.builds = vec![CandidateBuild::for_all(hash, binary, vec!["kernel".into()])];
     job.candidate.check.seeds = 1;
     job.candidate.check.repeats = 2;
     job
@@ -261,7 +261,7 @@ fn a_missing_binary_is_sent_along() {
     let mut needy = job("NEED");
     let path = stage.folder.path().join("binary");
     std::fs::write(&path, b"foobar").unwrap();
-    needy.candidate.binary.path = Some(path);
+    needy.candidate.builds[0].binary.path = Some(path);
     assert!(lane.evaluate(&needy, &Standing::default()).verdict.is_pass());
     assert_eq!(std::fs::read_to_string(stage.folder.path().join("provided")).unwrap(), "Zm9vYmFy");
 }

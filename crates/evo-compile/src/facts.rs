@@ -31,10 +31,12 @@ pub fn facts_of(resources: &[EntryResources], plans: &[ProblemPlan], arch: &str)
     }
 }
 
-/// The same facts with the size of the compiled file, where it can be read.
-pub fn with_size_of(facts: Facts, binary: &Binary) -> Facts {
-    let size = std::fs::metadata(&binary.path).ok().map(|file| file.len() as f64);
-    Facts { binary_bytes: size, ..facts }
+/// The same facts with the size of the largest compiled file, where all can be read.
+pub fn with_size_of(facts: Facts, binaries: &[Binary]) -> Facts {
+    let size = |binary: &Binary| std::fs::metadata(&binary.path).ok().map(|file| file.len());
+    let sizes: Option<Vec<u64>> = binaries.iter().map(size).collect();
+    let largest = sizes.and_then(|sizes| sizes.into_iter().max());
+    Facts { binary_bytes: largest.map(|bytes| bytes as f64), ..facts }
 }
 
 fn entry_of<'a>(resources: &'a [EntryResources], launch: &LaunchPlan) -> Option<&'a EntryResources> {
@@ -70,6 +72,7 @@ mod tests {
             cluster: None,
             cooperative: false,
             programmatic: false,
+            l2_persist: None,
             arguments: Vec::new(),
         };
         ProblemPlan {

@@ -1,6 +1,6 @@
 //! Compiling variants in processes that can be killed.
 //!
-//! - The pool: `farm` holds the queue, `warm` waits for one source at a time, `starter` starts a worker process, `serve` runs inside it, `wire` lists the messages
+//! - The pool: `farm` holds the queue, `variant_farm` answers for all sources of a configuration together, `warm` waits for one source at a time, `starter` starts a worker process, `serve` runs inside it, `wire` lists the messages
 //!   between them, `cache` keeps results and `cache_size` forgets old ones, `scratch` holds what is being made, `guard` refuses
 //!   sources that would read this machine's files.
 //! - Included files: `includes` finds and hashes them, `search_path` knows where they may be, `preprocessor` reads the lines
@@ -38,6 +38,7 @@ mod starter;
 pub mod support;
 pub mod toolbox;
 pub mod toolchain;
+pub mod variant_farm;
 pub mod warm;
 mod wire;
 
@@ -45,3 +46,4 @@ pub use error::CompileSetupError;
 pub use farm::{CompileFarm, FULL_CACHE_HINT, compile_one, compile_one_with, full_cache};
 pub use options::FarmOptions;
 pub use serve::run as serve;
+pub use variant_farm::{VariantFarm, VariantOutcome};

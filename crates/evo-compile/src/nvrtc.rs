@@ -44,6 +44,10 @@ const NO_WORKING_FOLDER: &CStr = c"--no-source-include";
 /// The first version that knows it.
 const NO_WORKING_FOLDER_SINCE: (c_int, c_int) = (11, 8);
 
+/// Why a file that is there may be out of reach.
+const FOLDERS_HINT: &str = "\nhint: files are opened in the folders that `options` name with `-I`, and nowhere else; \
+    links that lead out of them are not followed";
+
 /// Headers whose text enters the cache key.
 const KEYED_HEADERS: &[&str] =
     &["cuda_fp16.h", "cuda_fp16.hpp", "cuda_bf16.h", "cuda_bf16.hpp", "mma.h", "crt/mma.h"];
@@ -87,8 +91,9 @@ pub struct Nvrtc {
     version: (c_int, c_int),
     /// Header folders of the toolkit.
     includes: Vec<PathBuf>,
-    /// The library's own folder, of which it may load more.
-    home: Option<PathBuf>,
+    /// What else any compilation may read: the library's own folder, of which it may load more, and what the header
+    /// folders link to.
+    beside: Vec<PathBuf>,
     /// Whether a source can open no file but those in include folders.
     is_confined: bool,
     fingerprint: ContentHash,
@@ -139,13 +144,27 @@ impl NvrtcLibrary {
             toolchain: format!("nvrtc {major}.{minor}"),
             version: (major, minor),
             includes: self.includes.clone(),
-            home: self.path.parent().map(Path::to_path_buf),
+            beside: self
+                .path
+                .parent()
+                .map(Path::to_path_buf)
+                .into_iter()
+                .chain(linked(&self.includes))
+                .collect(),
             is_confined: true,
             fingerprint: ContentHash::of_parts(parts.iter().map(Vec::as_slice)),
             _library: library,
             _builtins: builtins,
         })
     }
+}
+
+/// Where the links in header folders lead: some packagers put a toolkit together from links, whose targets would be
+/// out of reach.
+fn linked(folders: &[PathBuf]) -> Vec<PathBuf> {
+    let entries = folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
+    let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+    links.filter_map(|link| link.path().canonicalize().ok()).collect()
 }
 
 fn open(path: &Path, flags: c_int) -> Result<Library, libloading::Error> {
@@ -217,7 +236,7 @@ impl Nvrtc {
         let named = options.filter(|option| !option.trim_start_matches('-').starts_with(['D', 'd']));
         // The file of an option such as `--use-pch=kernel.pch`.
         let named = named.filter_map(|option| Some(PathBuf::from(option.split_once('=')?.1)));
-        let own = self.includes.iter().chain(&self.home).cloned();
+        let own = self.includes.iter().chain(&self.beside).cloned();
         own.chain(search.folders).chain(search.forced.iter().map(PathBuf::from)).chain(named).collect()
     }
 
@@ -281,6 +300,8 @@ impl Nvrtc {
             ["could not open source file", "cannot open source file"].iter().any(|text| log.contains(text));
         if self.includes.is_empty() && lacks {
             verdict.message.push_str(&format!("\nhint: no CUDA headers were found; {INSTALL_HINT}"));
+        } else if lacks && self.is_confined {
+            verdict.message.push_str(FOLDERS_HINT);
         }
         verdict.evidence.insert("nvrtc_status", name.to_string());
         verdict
@@ -426,6 +447,24 @@ mod tests {
         }\n";
 
     #[test]
+    fn header_folders_may_be_made_of_links() {
+        let root = tempfile::tempdir().unwrap();
+        let place = |name: &str| root.path().canonicalize().unwrap().join(name);
+        std::fs::create_dir_all(place("store/nv")).unwrap();
+        std::fs::create_dir(place("include")).unwrap();
+        for (name, target) in [("nv", "store/nv"), ("gone.h", "absent"), ("cuda_fp16.h", "store/cuda_fp16.h")]
+        {
+            std::os::unix::fs::symlink(place(target), place("include").join(name)).unwrap();
+        }
+        for name in ["store/cuda_fp16.h", "include/own.h"] {
+            std::fs::write(place(name), "").unwrap();
+        }
+        let mut found = linked(&[place("include"), place("absent")]);
+        found.sort();
+        assert_eq!(found, [place("store/cuda_fp16.h"), place("store/nv")]);
+    }
+
+    #[test]
     fn line_information_leaves_the_code_alone() {
         let library = match locate() {
             Ok(library) => library,
@@ -443,6 +482,7 @@ mod tests {
             options: Vec::new(),
             variant_hash: ContentHash::of(b"scale"),
             instrumented: false,
+            constants: evo_protocol::specialization::Specialization::default(),
         };
         for arch in ["sm_80", "sm_90a"] {
             let with = nvrtc.options(&source, arch).unwrap();

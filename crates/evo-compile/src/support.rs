@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use evo_protocol::binary::KernelSource;
 use evo_protocol::device::DeviceKind;
+use evo_protocol::specialization::Specialization;
 use evo_space::genome::ContentHash;
 
 use super::error::CompileSetupError;
@@ -50,6 +51,7 @@ pub fn kernels_with(
         file_name: kernels.file_name.to_string(),
         variant_hash: ContentHash::of(kernels.text.as_bytes()),
         instrumented: false,
+        constants: Specialization::default(),
     };
     match farm::compile_one_with(&options, toolbox, source)? {
         Ok(binary) => Ok(binary.path),

@@ -37,8 +37,20 @@ pub struct BoundLaunch {
     pub cooperative: bool,
     /// Whether it may start before its predecessor ends.
     pub programmatic: bool,
+    /// The buffer that the L2 cache is to keep during the launch; without effect where the device has no such cache.
+    #[serde(default)]
+    pub l2_persist: Option<BoundWindow>,
     /// What the entry point receives, in order.
     pub arguments: Vec<BoundArgument>,
+}
+
+/// A window of the L2 cache.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BoundWindow {
+    /// The buffer that lies in it.
+    pub buffer: BufferId,
+    /// Share of its accesses that are kept, above 0 and at most 1.
+    pub ratio: f32,
 }
 
 /// An argument value.

@@ -16,7 +16,7 @@ use evo_space::space::SearchSpace;
 use serde::Serialize;
 use thiserror::Error;
 
-use super::recipe::source_of;
+use super::prepared::source_of;
 use evo_compile::search_path::SearchPath;
 use evo_compile::toolbox::Toolbox;
 use evo_kernel::access::{SOURCE_MAX, open_beside};
@@ -147,6 +147,8 @@ pub struct ResolvedCandidate {
     /// It may violate constraints: that is a verdict.
     pub configuration: Configuration,
     pub genome: Genome,
+    /// The text that gave its launches their geometry, as it was read then: the file may change while it is judged.
+    pub launch: Option<String>,
     pub provenance: Provenance,
 }
 
@@ -211,6 +213,7 @@ pub fn resolve(file: SpaceFile, request: &CandidateRequest<'_>) -> Result<Resolv
         file,
         configuration,
         genome,
+        launch: None,
     };
     candidate.take_source(request)?;
     candidate.compare_source(request, named.as_ref())?;
@@ -376,7 +379,9 @@ impl ResolvedCandidate {
             Some(launch) => {
                 let own = launch.read("the launch file", JSON_MAX)?;
                 self.provenance.launch_hash = Some(ContentHash::of(own.as_bytes()));
-                launch_geometry(&launch.name(), &own, &self.file, kernel)?
+                let geometry = launch_geometry(&launch.name(), &own, &self.file, kernel)?;
+                self.launch = Some(own);
+                geometry
             }
         };
         self.provenance.parent = self.rendered(request).map(|(_, hash)| hash);

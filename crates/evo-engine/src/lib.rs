@@ -7,6 +7,7 @@
 
 mod ago;
 mod ahead;
+pub mod built;
 pub mod candidate;
 mod carry;
 mod confirm;
@@ -20,6 +21,7 @@ pub mod live_sanitizer;
 mod mean;
 pub mod options;
 pub mod ports;
+pub mod prepared;
 pub mod recipe;
 mod reconsider;
 pub mod regress;

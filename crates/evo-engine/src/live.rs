@@ -7,8 +7,9 @@ use evo_protocol::leaderboard::{PairedDecision, PairedProblem};
 use evo_protocol::worker::PairedTimes;
 
 use super::ports::{Compilers, Evaluate, PairAnswer, Rivals};
-use super::recipe::PreparedKernel;
+use super::prepared::PreparedKernel;
 use evo_compile::farm::CompileFarm;
+use evo_compile::variant_farm::VariantFarm;
 use evo_supervise::job::{Job, Judgement, Standing};
 use evo_supervise::lane::Lane;
 use evo_timing::paired::{self, PairedComparison};
@@ -28,13 +29,13 @@ const BLOCKS: u32 = 4;
 const PROCESSES_MAX: usize = 9;
 const EXTENDED_WITHIN: Duration = Duration::from_secs(3);
 
-impl Compilers<PreparedKernel> for CompileFarm {
+impl Compilers<PreparedKernel> for VariantFarm {
     fn submit(&mut self, ticket: u64, prepared: &PreparedKernel) {
-        CompileFarm::submit(self, ticket, prepared.source.clone());
+        VariantFarm::submit(self, ticket, prepared.sources.clone());
     }
 
     fn cancel(&mut self) {
-        CompileFarm::cancel(self);
+        VariantFarm::cancel(self);
     }
 
     fn jobs(&self) -> usize {

@@ -2,15 +2,18 @@
 
 use std::fs;
 
-use evo_protocol::binary::{Binary, EntryResources, KernelSource};
+use evo_protocol::binary::{Binary, KernelSource};
 use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::device::{DeviceInfo, DeviceKind, DeviceLimits};
 use evo_protocol::plan::ProblemPlan;
-use evo_protocol::verdict::{Gate, Verdict, VerdictClass, VerdictKind};
+use evo_protocol::specialization::Specialization;
+use evo_protocol::verdict::{Gate, Verdict, VerdictKind};
 use evo_protocol::worker::{BinaryRef, Candidate, CheckPlan, InstrumentedBuild, ReferencePlan, SERIES_MS};
 use evo_space::genome::{Configuration, ContentHash};
 
+use super::built::{self, BuiltCode};
 use super::ports::{BuildRecord, CompileAnswer, Identity, JobOrder, Recipe, Refused};
+use super::prepared::{KernelDraft, PreparedKernel, binding, included, one_hash, refusal};
 use evo_compile::facts;
 use evo_compile::includes::FileReader;
 use evo_compile::search_path::SearchPath;
@@ -18,9 +21,10 @@ use evo_journal::own_folder::OwnFolder;
 use evo_journal::record::ProblemWork;
 use evo_kernel::compiler_options;
 use evo_kernel::limits::{copy_engine, launch, memory, resources as compiled_limits};
-use evo_kernel::render::render;
+use evo_kernel::render::{render, render_for};
 use evo_kernel::resolve::resolve;
 use evo_kernel::spec::{KernelSpec, ProblemSpec, ReferenceSpec};
+use evo_kernel::specialize;
 use evo_kernel::tiny::{self, DERIVED_HINT, TinyShapes};
 use evo_supervise::job::{Job, JobReach, TinyNotes};
 
@@ -34,6 +38,8 @@ pub struct KernelRecipe<'a> {
     memory_cap: Option<u64>,
     timed: Vec<&'a ProblemSpec>,
     checked: Vec<&'a ProblemSpec>,
+    /// Constants of further problems, which are none of the recipe's own.
+    further: Vec<Specialization>,
     reference: Option<CompiledReference>,
     /// The same in single precision.
     reference_single: Option<CompiledReference>,
@@ -97,6 +103,7 @@ impl<'a> KernelRecipe<'a> {
             timed: select(|problem| problem.timed),
             // A timed problem is checked as well (`Job::all_checked`), so it is not listed twice.
             checked: select(|problem| problem.checked && !problem.timed),
+            further: Vec::new(),
             reference: reference.map(|(binary, entries)| CompiledReference::of(&binary, entries)),
             reference_single: None,
             check: check_plan(kernel, seed),
@@ -105,6 +112,12 @@ impl<'a> KernelRecipe<'a> {
             files: FileReader::default(),
             conditions: None,
         }
+    }
+
+    /// The same where code for further problems is compiled too, whose plans `plan_of` gives.
+    pub fn serving<'p>(self, problems: impl IntoIterator<Item = &'p ProblemSpec>) -> KernelRecipe<'a> {
+        let own = problems.into_iter().map(|one| specialize::constants_of(&self.kernel.specialize, one));
+        KernelRecipe { further: specialize::distinct(own), ..self }
     }
 
     /// The same where verdicts may be taken over by runs under equal conditions.
@@ -161,8 +174,10 @@ impl<'a> KernelRecipe<'a> {
         };
         let (timed, checked) = (resolve_all(&self.timed), resolve_all(&self.checked));
         let fits = |plan: &ProblemPlan| self.check_plan(plan).is_ok();
-        let tiny = keep(&mut refused, tiny::shapes(self.kernel, configuration, &fits)).unwrap_or_default();
-        let tiny = self.under_checks(tiny);
+        let asked = self.constants();
+        let tiny = tiny::shapes(self.kernel, configuration, &asked, &fits);
+        let tiny = self.under_checks(keep(&mut refused, tiny).unwrap_or_default());
+        let constants = keep(&mut refused, self.all_constants(&tiny)).unwrap_or_default();
         // Problems first: a message about a shape that nobody asked for is harder to understand.
         for plan in timed.iter().chain(&checked).chain(&tiny.plans) {
             keep(&mut refused, self.check_plan(plan));
@@ -170,9 +185,37 @@ impl<'a> KernelRecipe<'a> {
         for plan in &timed {
             keep(&mut refused, launch::check_timed(plan, self.check.checks));
         }
-        let source = keep(&mut refused, render(self.kernel, configuration));
-        let included = source.as_ref().and_then(|source| self.included(source));
-        KernelDraft { source, included, tiny, checked, timed, refused }
+        let rendered = constants.iter().map(|own| render_for(self.kernel, configuration, own));
+        let sources = keep(&mut refused, rendered.collect::<Result<Vec<_>, _>>()).unwrap_or_default();
+        // The one text has what all of them include.
+        let whole = match self.kernel.specialize.is_empty() {
+            true => sources.first().cloned(),
+            false => render(self.kernel, configuration).ok(),
+        };
+        let included = whole.as_ref().and_then(|source| included(&self.files, &self.search, source));
+        let text = whole.map(|source| ContentHash::of(source.text.as_bytes()));
+        KernelDraft { sources, text, included, tiny, checked, timed, refused }
+    }
+
+    /// The sets of constants that the recipe's problems have, each once.
+    fn constants(&self) -> Vec<Specialization> {
+        let names = &self.kernel.specialize;
+        let own =
+            self.timed.iter().chain(&self.checked).map(|problem| specialize::constants_of(names, problem));
+        let mut sets = specialize::distinct(own.chain(self.further.iter().cloned()));
+        // A recipe for no problem in particular.
+        if sets.is_empty() {
+            sets.extend(self.kernel.problems.first().map(|first| specialize::constants_of(names, first)));
+        }
+        sets
+    }
+
+    /// Those together with what listed small shapes ask for.
+    fn all_constants(&self, tiny: &TinyShapes) -> Result<Vec<Specialization>, Box<Verdict>> {
+        let names = &self.kernel.specialize;
+        let listed = tiny.plans.iter().map(|plan| Specialization::of(names, &plan.sizes));
+        let sets = specialize::distinct(self.constants().into_iter().chain(listed));
+        specialize::check_count(&sets).map(|()| sets)
     }
 
     /// The small shapes, where their check is not left out.
@@ -182,12 +225,6 @@ impl<'a> KernelRecipe<'a> {
             true => tiny,
             false => TinyShapes { absent: "left out".to_string(), ..TinyShapes::default() },
         }
-    }
-
-    /// A hash of the files that a source includes; `None` where there are none but the toolchain's.
-    fn included(&self, source: &KernelSource) -> Option<ContentHash> {
-        let search = self.search.with_options(source.options.iter().map(String::as_str));
-        self.files.scan(&source.text, &search).digest()
     }
 
     /// Refuses a plan that the device cannot take, as far as that is known before compiling.
@@ -207,12 +244,12 @@ impl<'a> KernelRecipe<'a> {
         &self,
         configuration: &Configuration,
         problem: &ProblemSpec,
-        resources: &[EntryResources],
+        built: &[BuiltCode],
     ) -> Result<ProblemPlan, Box<Verdict>> {
         let plan = resolve(self.kernel, configuration, problem)?;
         self.check_plan(&plan)?;
         launch::check_timed(&plan, self.check.checks)?;
-        let compiled = self.check_compiled(std::iter::once(&plan), resources);
+        let compiled = self.check_compiled(std::iter::once(&plan), built);
         compiled.map(|()| plan).map_err(|refused| refused.verdict)
     }
 
@@ -221,17 +258,30 @@ impl<'a> KernelRecipe<'a> {
     pub fn check_compiled<'p>(
         &self,
         mut plans: impl Iterator<Item = &'p ProblemPlan>,
-        resources: &[EntryResources],
+        built: &[BuiltCode],
     ) -> Result<(), Refused> {
         let checks = self.check.checks;
         let spills = self.kernel.check.spill_bytes_max.filter(|_| checks.include(GateCheck::Spills));
         let fits = |plan| match checks.include(GateCheck::CompiledLimits) {
-            true => compiled_limits::check(resources, plan, &self.limits),
+            true => self.check_fits(plan, built),
             false => Ok(()),
         };
-        compiled_limits::check_spills(resources, spills)
+        built
+            .iter()
+            .try_for_each(|own| compiled_limits::check_spills(&own.resources, spills))
             .and_then(|()| plans.try_for_each(fits))
             .map_err(|verdict| Refused { gate: Gate::Compile, verdict })
+    }
+
+    /// Refuses a plan whose code the device cannot launch so, and one for which there is no code.
+    fn check_fits(&self, plan: &ProblemPlan, built: &[BuiltCode]) -> Result<(), Box<Verdict>> {
+        match built.iter().find(|own| own.constants.serves(&plan.sizes)) {
+            Some(own) => compiled_limits::check(&own.resources, plan, &self.limits),
+            None => {
+                let message = format!("nothing was compiled for `{}`", plan.name);
+                Err(Box::new(Verdict::new(VerdictKind::HarnessError, message)))
+            }
+        }
     }
 }
 
@@ -240,7 +290,7 @@ impl KernelRecipe<'_> {
     /// without them is judged twice.
     fn plan_hash(&self, prepared: &PreparedKernel) -> ContentHash {
         let plans = prepared.plan_hash();
-        let own = compiler_options::relaxations(&prepared.source.options);
+        let own = compiler_options::relaxations(prepared.options());
         match own == (self.check.fast_math, self.check.flushes_subnormals) {
             true => plans,
             false => ContentHash::of_parts([plans.as_str().as_bytes(), &[u8::from(own.0), u8::from(own.1)]]),
@@ -248,16 +298,12 @@ impl KernelRecipe<'_> {
     }
 
     /// The tiny shapes that the compiled kernel can be launched at, and what is to be said about them.
-    fn launchable_shapes(
-        &self,
-        tiny: &TinyShapes,
-        resources: &[EntryResources],
-    ) -> (Vec<ProblemPlan>, TinyNotes) {
+    fn launchable_shapes(&self, tiny: &TinyShapes, built: &[BuiltCode]) -> (Vec<ProblemPlan>, TinyNotes) {
         if !tiny.derived {
             let absent = tiny.absent.clone();
             return (tiny.plans.clone(), TinyNotes { absent, ..TinyNotes::default() });
         }
-        let plans = self.launchable(tiny.plans.clone(), resources);
+        let plans = self.launchable(tiny.plans.clone(), built);
         let absent = match plans.is_empty() {
             true => {
                 "no shape can be derived: the kernel cannot be launched at any; tails not checked".to_string()
@@ -268,8 +314,8 @@ impl KernelRecipe<'_> {
     }
 
     /// Those of evo's own shapes at which the compiled kernel can be launched.
-    fn launchable(&self, mut plans: Vec<ProblemPlan>, resources: &[EntryResources]) -> Vec<ProblemPlan> {
-        plans.retain(|plan| compiled_limits::check(resources, plan, &self.limits).is_ok());
+    fn launchable(&self, mut plans: Vec<ProblemPlan>, built: &[BuiltCode]) -> Vec<ProblemPlan> {
+        plans.retain(|plan| self.check_fits(plan, built).is_ok());
         plans
     }
 
@@ -277,10 +323,14 @@ impl KernelRecipe<'_> {
     fn drawn_shapes(&self, configuration: &Configuration) -> Vec<ProblemPlan> {
         let fits = |plan: &ProblemPlan| self.check_plan(plan).is_ok();
         let problems = self.kind.map_or(Vec::new(), |kind| problems_on(self.kernel, kind));
-        let timed = problems.into_iter().filter(|problem| problem.timed);
+        let constants = self.constants();
+        let timed = problems.into_iter().filter(|problem| {
+            let own = specialize::constants_of(&self.kernel.specialize, problem);
+            problem.timed && constants.contains(&own)
+        });
         let mut plans: Vec<ProblemPlan> =
             timed.flat_map(|problem| tiny::near_shapes(self.kernel, configuration, problem, &fits)).collect();
-        plans.extend(tiny::drawn_shapes(self.kernel, configuration, self.check.seed, &fits));
+        plans.extend(tiny::drawn_shapes(self.kernel, configuration, &constants, self.check.seed, &fits));
         plans
     }
 }
@@ -345,126 +395,10 @@ fn input_seed(seed: u64) -> u64 {
     u64::from_str_radix(&hash.as_str()[..16], 16).unwrap_or(seed)
 }
 
-fn refusal(verdict: Box<Verdict>) -> Refused {
-    let gate = match verdict.kind.class() {
-        VerdictClass::Compile => Gate::Compile,
-        _ => Gate::StaticLimits,
-    };
-    Refused { gate, verdict }
-}
-
-/// A configuration, rendered and resolved as far as possible.
-#[derive(Debug)]
-pub struct KernelDraft {
-    /// Absent where rendering failed.
-    pub source: Option<KernelSource>,
-    /// Hash of the files that the source includes, if there are any.
-    pub included: Option<ContentHash>,
-    /// Small shapes, listed or derived.
-    pub tiny: TinyShapes,
-    /// Problems that are checked and not timed.
-    pub checked: Vec<ProblemPlan>,
-    pub timed: Vec<ProblemPlan>,
-    /// The first reason why the device could not run it, whatever the compiler says.
-    pub refused: Option<Refused>,
-}
-
-impl KernelDraft {
-    /// A configuration that is refused before anything is resolved.
-    pub fn refused(gate: Gate, verdict: Box<Verdict>) -> KernelDraft {
-        let refused = Some(Refused { gate, verdict });
-        let (tiny, none) = (TinyShapes::default(), Vec::new);
-        KernelDraft { source: None, included: None, tiny, checked: none(), timed: none(), refused }
-    }
-
-    /// The plans by which a variant may be refused, timed ones first.
-    pub fn plans(&self) -> impl Iterator<Item = &ProblemPlan> {
-        binding(&self.timed, &self.checked, &self.tiny)
-    }
-
-    /// Ready for the compilers, unless it is refused.
-    fn ready(self, configuration: &Configuration) -> Result<PreparedKernel, Refused> {
-        let KernelDraft { source, included, tiny, checked, timed, refused } = self;
-        match (refused, source) {
-            (None, Some(source)) => {
-                let configuration = configuration.clone();
-                Ok(PreparedKernel { configuration, source, included, tiny, checked, timed })
-            }
-            (Some(refused), _) => Err(refused),
-            (None, None) => {
-                Err(refusal(Box::new(Verdict::new(VerdictKind::RenderError, "no source was rendered"))))
-            }
-        }
-    }
-}
-
-/// Plans that the file asks for: a shape that evo derived refuses nothing before it runs.
-fn binding<'a>(
-    timed: &'a [ProblemPlan],
-    checked: &'a [ProblemPlan],
-    tiny: &'a TinyShapes,
-) -> impl Iterator<Item = &'a ProblemPlan> {
-    let listed = if tiny.derived { &[][..] } else { &tiny.plans[..] };
-    timed.iter().chain(checked).chain(listed)
-}
-
-/// The source of a configuration, and its hash with the files that it includes, as journals keep it.
-///
-/// # Errors
-/// The verdict on a template that does not render.
-pub fn source_of(
-    kernel: &KernelSpec,
-    configuration: &Configuration,
-    search: &SearchPath,
-) -> Result<(KernelSource, ContentHash), Box<Verdict>> {
-    let source = render(kernel, configuration)?;
-    let search = search.with_options(source.options.iter().map(String::as_str));
-    let included = FileReader::default().scan(&source.text, &search).digest();
-    let hash = joined(included.as_ref(), ContentHash::of(source.text.as_bytes()));
-    Ok((source, hash))
-}
-
-/// The hash of a source joined with that of the files that it includes.
-fn joined(included: Option<&ContentHash>, own: ContentHash) -> ContentHash {
-    match included {
-        None => own,
-        Some(included) => ContentHash::of_parts([own.as_str().as_bytes(), included.as_str().as_bytes()]),
-    }
-}
-
-/// A rendered and resolved configuration of a kernel.
-#[derive(Clone, Debug)]
-pub struct PreparedKernel {
-    pub configuration: Configuration,
-    pub source: KernelSource,
-    /// Hash of the files that the source includes, if there are any.
-    pub included: Option<ContentHash>,
-    /// Small shapes, listed or derived.
-    pub tiny: TinyShapes,
-    /// Problems that are checked and not timed.
-    pub checked: Vec<ProblemPlan>,
-    pub timed: Vec<ProblemPlan>,
-}
-
-impl PreparedKernel {
-    /// A hash of the source joined with that of the files that it includes.
-    fn with_included(&self, own: ContentHash) -> ContentHash {
-        joined(self.included.as_ref(), own)
-    }
-
-    /// A hash of everything but the code that decides the outcome: grids, blocks, shapes. Two
-    /// configurations with the same machine code may still differ here.
-    fn plan_hash(&self) -> ContentHash {
-        let text = |plans: &Vec<ProblemPlan>| serde_json::to_vec(plans).unwrap_or_default();
-        let small = [&self.tiny.plans, &self.tiny.several];
-        let parts = [text(small[0]), text(small[1]), text(&self.checked), text(&self.timed)];
-        ContentHash::of_parts(parts.iter().map(Vec::as_slice))
-    }
-}
-
 impl Recipe for KernelRecipe<'_> {
     type Prepared = PreparedKernel;
-    type Binary = Binary;
+    /// One for each source, in order.
+    type Binary = Vec<Binary>;
     type Job = Job;
 
     fn prepare(&self, configuration: &Configuration) -> Result<PreparedKernel, Refused> {
@@ -472,41 +406,47 @@ impl Recipe for KernelRecipe<'_> {
     }
 
     fn identity(&self, prepared: &PreparedKernel) -> Identity {
+        let codes: Vec<ContentHash> = prepared.sources.iter().map(KernelSource::code_hash).collect();
         Identity {
-            source: prepared.with_included(prepared.source.code_hash()),
-            text: Some(prepared.with_included(ContentHash::of(prepared.source.text.as_bytes()))),
+            source: prepared.with_included(one_hash(codes)),
+            text: prepared.text.clone().map(|own| prepared.with_included(own)),
             plan: self.plan_hash(prepared),
             conditions: self.conditions.clone(),
         }
     }
 
-    fn record(&self, prepared: &PreparedKernel, binary: &Binary) -> BuildRecord {
-        let known = facts::facts_of(&binary.resources, &prepared.timed, &self.arch);
+    fn record(&self, prepared: &PreparedKernel, binaries: &Vec<Binary>) -> BuildRecord {
+        let resources = built::worst(binaries);
+        let known = facts::facts_of(&resources, &prepared.timed, &self.arch);
         BuildRecord {
-            compile_ms: binary.compile_ms,
-            resources: binary.resources.clone(),
-            binary_hash: Some(binary.hash.clone()),
-            code_hash: Some(binary.code_hash.clone()),
-            facts: Some(facts::with_size_of(known, binary)).filter(|facts| !facts.is_empty()),
-            toolchain: binary.toolchain.clone(),
+            compile_ms: binaries.iter().map(|own| own.compile_ms).sum(),
+            resources,
+            binary_hash: Some(one_hash(binaries.iter().map(|own| own.hash.clone()).collect())),
+            code_hash: Some(one_hash(binaries.iter().map(|own| own.code_hash.clone()).collect())),
+            facts: Some(facts::with_size_of(known, binaries)).filter(|facts| !facts.is_empty()),
+            toolchain: binaries.first().map(|own| own.toolchain.clone()).unwrap_or_default(),
         }
     }
 
-    fn job(&self, prepared: &PreparedKernel, binary: &Binary, order: JobOrder) -> Result<Job, Refused> {
+    fn job(
+        &self,
+        prepared: &PreparedKernel,
+        binaries: &Vec<Binary>,
+        order: JobOrder,
+    ) -> Result<Job, Refused> {
         let plans = binding(&prepared.timed, &prepared.checked, &prepared.tiny);
-        self.check_compiled(plans, &binary.resources)?;
-        let (tiny, tiny_notes) = self.launchable_shapes(&prepared.tiny, &binary.resources);
+        let built = built::of(&prepared.sources, binaries);
+        self.check_compiled(plans, &built)?;
+        let (tiny, tiny_notes) = self.launchable_shapes(&prepared.tiny, &built);
         let drawn =
             if order.deep.is_some() { self.drawn_shapes(&prepared.configuration) } else { Vec::new() };
         // Options may differ from variant to variant, and only a variant that declares them is judged by them.
-        let (fast_math, flushes_subnormals) = compiler_options::relaxations(&prepared.source.options);
+        let (fast_math, flushes_subnormals) = compiler_options::relaxations(prepared.options());
         Ok(Job {
             number: order.number,
             candidate: Candidate {
                 label: order.label,
-                variant_hash: order.variant_hash,
-                binary: BinaryRef::of(binary),
-                entries: prepared.source.entries.clone(),
+                builds: built::candidates(&prepared.sources, binaries, &order.variant_hash),
                 reference: self.reference.as_ref().map(CompiledReference::whole),
                 reference_single: self.reference_single.as_ref().map(|own| own.whole().0),
                 check: CheckPlan {
@@ -515,11 +455,10 @@ impl Recipe for KernelRecipe<'_> {
                     flushes_subnormals,
                     ..self.check.clone()
                 },
-                instrumented: None,
             },
             tiny,
-            several: self.launchable(prepared.tiny.several.clone(), &binary.resources),
-            drawn: self.launchable(drawn, &binary.resources),
+            several: self.launchable(prepared.tiny.several.clone(), &built),
+            drawn: self.launchable(drawn, &built),
             tiny_notes,
             checked: prepared.checked.clone(),
             timed: prepared.timed.clone(),
@@ -531,18 +470,23 @@ impl Recipe for KernelRecipe<'_> {
     }
 
     fn instrumented(&self, prepared: &PreparedKernel) -> Option<PreparedKernel> {
-        let source = KernelSource { instrumented: true, ..prepared.source.clone() };
-        (self.kind == Some(DeviceKind::Host)).then(|| PreparedKernel { source, ..prepared.clone() })
+        let watched = |own: &KernelSource| KernelSource { instrumented: true, ..own.clone() };
+        let sources = prepared.sources.iter().map(watched).collect();
+        (self.kind == Some(DeviceKind::Host)).then(|| PreparedKernel { sources, ..prepared.clone() })
     }
 
-    fn add_instrumented(&self, job: &mut Job, answer: &CompileAnswer<Binary>) {
-        job.candidate.instrumented = Some(match answer {
-            Ok(binary) => InstrumentedBuild::Binary(BinaryRef::of(binary)),
-            Err(verdict) => {
-                let first = verdict.message.lines().next().unwrap_or_default();
-                InstrumentedBuild::Failed { why: format!("{}: {first}", verdict.label()) }
-            }
-        });
+    fn add_instrumented(&self, job: &mut Job, answer: &CompileAnswer<Vec<Binary>>) {
+        for (position, build) in job.candidate.builds.iter_mut().enumerate() {
+            build.instrumented = match answer {
+                Ok(binaries) => {
+                    binaries.get(position).map(|own| InstrumentedBuild::Binary(BinaryRef::of(own)))
+                }
+                Err(verdict) => {
+                    let first = verdict.message.lines().next().unwrap_or_default();
+                    Some(InstrumentedBuild::Failed { why: format!("{}: {first}", verdict.label()) })
+                }
+            };
+        }
     }
 
     fn work(&self, prepared: &PreparedKernel) -> Vec<ProblemWork> {

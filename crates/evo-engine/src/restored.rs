@@ -4,7 +4,7 @@ use evo_protocol::device::DeviceKind;
 use evo_space::genome::{Configuration, ContentHash};
 use thiserror::Error;
 
-use super::recipe::source_of;
+use super::prepared::source_of;
 use evo_compile::search_path::SearchPath;
 use evo_compile::toolbox::Toolbox;
 use evo_kernel::launch_file::LaunchFile;

@@ -62,7 +62,7 @@ impl JournalError {
                 "move it away, or choose another folder with `--study` or `--out`"
             }
             JournalError::DiskFull { .. } => {
-                "everything before this record is safe; make room and run the same command with `--resume`"
+                "everything before this record is safe; make room and run the same command again, a sweep with `--resume`"
             }
             JournalError::Locked { .. } => "wait for it, or choose another folder with `--study` or `--out`",
             JournalError::Foreign { .. } => {

@@ -9,6 +9,7 @@ use evo_space::genome::{Configuration, ContentHash};
 use serde::{Deserialize, Serialize};
 
 use super::error::JournalError;
+use super::lock::DeviceTurn;
 use super::numbered::{self, NumberedLine, NumberedLines};
 use super::own_folder::OwnFolder;
 use evo_timing::acceptance::RivalDecision;
@@ -119,6 +120,8 @@ impl NumberedLine for Iteration {
 pub struct IterationLog {
     folder: OwnFolder,
     _lock: File,
+    /// That of whoever times the candidate too.
+    _turn: Option<DeviceTurn>,
 }
 
 impl IterationLog {
@@ -131,7 +134,12 @@ impl IterationLog {
         JournalError::refuse_irregular(&folder, LOCK)?;
         let file = folder.edit_or_create(LOCK).map_err(|error| JournalError::io("open", &path, error))?;
         file.lock().map_err(|error| JournalError::io("lock", &path, error))?;
-        Ok(IterationLog { folder, _lock: file })
+        Ok(IterationLog { folder, _lock: file, _turn: None })
+    }
+
+    /// The same with the device's turn, which ends with it.
+    pub fn with_turn(self, turn: DeviceTurn) -> IterationLog {
+        IterationLog { _turn: Some(turn), ..self }
     }
 
     pub fn folder(&self) -> &OwnFolder {

@@ -1,4 +1,5 @@
-//! One writer for a study: a lock file that the operating system releases when its holder dies.
+//! Locks that the operating system releases when their holder dies: one writer for a study, and one command at a time
+//! that times candidates on a device.
 
 use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -39,6 +40,38 @@ impl StudyLock {
     }
 }
 
+/// The turn of a command that times candidates on a device, whatever their kernel: two at once would disturb each
+/// other's times. Held until dropped.
+#[derive(Debug)]
+pub struct DeviceTurn {
+    _file: File,
+}
+
+impl DeviceTurn {
+    /// Waits until no other command below the output folder `out` has the device; `on_wait` is called where there is
+    /// one. `device` is as a command line names it: `host`, `cuda:0`.
+    ///
+    /// # Errors
+    /// The lock file cannot be made, or something else lies in its place.
+    pub fn take(out: &OwnFolder, device: &str, on_wait: impl FnOnce()) -> Result<DeviceTurn, JournalError> {
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+        let name = format!(".device-{}.lock", device.chars().map(plain).collect::<String>());
+        let path = out.place(&name);
+        JournalError::refuse_irregular(out, &name)?;
+        let file = out.edit_or_create(&name).map_err(|error| JournalError::io("open", &path, error))?;
+        let taken = match file.try_lock() {
+            Err(TryLockError::WouldBlock) => {
+                on_wait();
+                file.lock()
+            }
+            Err(TryLockError::Error(error)) => Err(error),
+            Ok(()) => Ok(()),
+        };
+        taken.map_err(|error| JournalError::io("lock", &path, error))?;
+        Ok(DeviceTurn { _file: file })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -52,5 +85,24 @@ mod tests {
         assert!(error.contains(&format!("in use by process {}", std::process::id())), "{error}");
         drop(first);
         StudyLock::take(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_device_has_one_turn_at_a_time_whatever_the_kernel() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = OwnFolder::open(folder.path()).unwrap();
+        let turn = |device: &str| DeviceTurn::take(&folder, device, || panic!("`{device}` is free"));
+        let first = turn("cuda:0").unwrap();
+        let _other = turn("cuda:1").unwrap();
+        let (told, waits) = std::sync::mpsc::channel();
+        let second = {
+            let folder = folder.clone();
+            let on_wait = move || told.send(()).unwrap();
+            std::thread::spawn(move || DeviceTurn::take(&folder, "cuda:0", on_wait).is_ok())
+        };
+        waits.recv().unwrap();
+        assert!(!second.is_finished());
+        drop(first);
+        assert!(second.join().unwrap());
     }
 }

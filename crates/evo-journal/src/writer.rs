@@ -100,7 +100,7 @@ mod tests {
         insta::assert_snapshot!(error, @"no space left on the device that holds `/dev/full`");
         insta::assert_snapshot!(
             error.hint().unwrap(),
-            @"everything before this record is safe; make room and run the same command with `--resume`"
+            @"everything before this record is safe; make room and run the same command again, a sweep with `--resume`"
         );
     }
 }

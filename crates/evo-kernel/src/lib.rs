@@ -16,6 +16,7 @@ pub mod render;
 pub mod resolve;
 pub mod signature;
 pub mod spec;
+pub mod specialize;
 pub mod template;
 pub mod tiny;
 mod words;

@@ -9,6 +9,7 @@ use evo_space::value::Value;
 
 use super::resolve::whole;
 use super::spec::{ArgumentSpec, BufferSpec, FillSpec, KernelSpec, ProblemSpec};
+use super::specialize;
 use super::tiny;
 
 /// Every remark, in the order of the file's sections. `configuration` is the default one.
@@ -59,7 +60,8 @@ fn square_problems(kernel: &KernelSpec) -> Option<String> {
 fn met_values(kernel: &KernelSpec, configuration: &Configuration, name: &str) -> Vec<i64> {
     let used = kernel.problems.iter().filter(|one| one.timed || one.checked);
     let own = used.filter_map(|problem| whole(problem.sizes.get(name)?).ok());
-    let small = tiny::shapes(kernel, configuration, &|_| true).unwrap_or_default();
+    let small =
+        tiny::shapes(kernel, configuration, &specialize::of_kernel(kernel), &|_| true).unwrap_or_default();
     own.chain(small.plans.iter().filter_map(|plan| plan.sizes.get(name).copied())).collect()
 }
 
@@ -143,7 +145,9 @@ fn is_square(problem: &ProblemSpec, extents: &BTreeSet<String>) -> bool {
 
 /// Listed shapes that leave no partial tile, and kernels whose tails nothing checks.
 fn untested_tails(kernel: &KernelSpec, configuration: &Configuration) -> Vec<String> {
-    let Ok(shapes) = tiny::shapes(kernel, configuration, &|_| true) else { return Vec::new() };
+    let Ok(shapes) = tiny::shapes(kernel, configuration, &specialize::of_kernel(kernel), &|_| true) else {
+        return Vec::new();
+    };
     if !shapes.absent.is_empty() {
         return vec![shapes.absent];
     }

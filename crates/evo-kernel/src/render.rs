@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use evo_protocol::binary::{HEADER_END, KernelSource};
+use evo_protocol::specialization::Specialization;
 use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
 use evo_space::genome::{Configuration, ContentHash};
 use evo_space::value::Value;
@@ -15,38 +16,117 @@ use super::apart::RenderFailure;
 use super::compiler_options;
 use super::resolve::Names;
 use super::spec::{KernelSpec, KernelText, ReferenceSpec, SourceKind};
+use super::specialize;
 use super::template;
 use evo_compile::search_path::SearchPath;
 
 /// The symbol that holds the configuration's hash as a zero-terminated text of 32 digits.
 pub const HASH_SYMBOL: &str = "evo_variant_hash";
 
-/// The source of one configuration. A template that fails is a `render_error` with the template's
-/// file and line; a compiler option without a value is `static_reject:expression`.
+/// What macros of constants begin with where a candidate's own text gets them: `D` alone is a name that headers use.
+const CONSTANT_PREFIX: &str = "EVO_";
+
+/// The source of one configuration. A template that fails is a `render_error` with the template's file and line; a
+/// compiler option without a value is `static_reject:expression`.
+///
+/// A specialized template gives one text for all problems, which people read and evo keeps: a section for each set of
+/// constants, chosen by macros (`EVO_CAUSAL`). As a candidate's own source it compiles to what `render_for` gives.
 pub fn render(kernel: &KernelSpec, configuration: &Configuration) -> Result<KernelSource, Box<Verdict>> {
+    let sets = specialize::of_kernel(kernel);
+    let own = render_for(kernel, configuration, sets.first().unwrap_or(&Specialization::default()))?;
+    if kernel.specialize.is_empty() {
+        return Ok(own);
+    }
+    let options = own.options.into_iter().filter(|option| !defines_constant(kernel, option)).collect();
+    let mut entries = own.entries;
     let hash = configuration.hash();
+    let mut text = header(&header_lines(kernel, configuration), &hash);
+    match kernel.source.kind {
+        SourceKind::Plain | SourceKind::Given => {
+            text.push_str(&with_line(1, &kernel.source, &kernel.source.text));
+        }
+        SourceKind::Template => {
+            let mut body = String::new();
+            for (position, constants) in sets.iter().enumerate() {
+                let known = with_constants(configuration, constants);
+                entries.extend(self::entries(kernel, &known));
+                let word = if position == 0 { "if" } else { "elif" };
+                body.push_str(&format!("#{word} {}\n", condition(constants)));
+                body.push_str(template_body(kernel, &known)?.trim_end_matches('\n'));
+                body.push('\n');
+            }
+            body.push_str("#else\n#error \"no problem of the space has these constants\"\n#endif\n");
+            let line = text.matches('\n').count() + 2;
+            text.push_str(&with_line(line, &kernel.source, &body));
+        }
+    }
+    entries.sort();
+    entries.dedup();
+    Ok(KernelSource {
+        text,
+        options,
+        entries,
+        variant_hash: hash,
+        constants: Specialization::default(),
+        ..own
+    })
+}
+
+/// The text that the compiler gets for problems with these constants, which reach it as parameters do. A candidate's
+/// own text gets them as macros: `EVO_CAUSAL`.
+///
+/// # Errors
+/// As `render`.
+pub fn render_for(
+    kernel: &KernelSpec,
+    configuration: &Configuration,
+    constants: &Specialization,
+) -> Result<KernelSource, Box<Verdict>> {
+    let hash = constants.variant_hash(&configuration.hash());
     let own = compiler_options::options_at(kernel, configuration)?;
+    let known = with_constants(configuration, constants);
     let (body, options) = match kernel.source.kind {
-        SourceKind::Template => (template_body(kernel, configuration)?, own),
+        SourceKind::Template => (template_body(kernel, &known)?, own),
         SourceKind::Plain => {
-            let mut options = macros(configuration);
+            let mut options = macros(&known);
             options.extend(own);
             (kernel.source.text.clone(), options)
         }
-        SourceKind::Given => (kernel.source.text.clone(), own),
+        SourceKind::Given => {
+            let given = constants.iter().map(|(name, value)| format!("-D{CONSTANT_PREFIX}{name}={value}"));
+            (kernel.source.text.clone(), given.chain(own).collect())
+        }
     };
-    let lines = [
-        format!("evo: {} {configuration}", kernel.name),
-        format!("test-one: {}", configuration.positional()),
-    ];
+    let mut lines = header_lines(kernel, configuration);
+    if !constants.is_empty() {
+        lines.push(format!("constants: {constants}"));
+    }
     Ok(KernelSource {
         text: with_header(&lines, &hash, &kernel.source, &body),
         options,
-        entries: entries(kernel, configuration),
+        entries: entries(kernel, &known),
         file_name: source_name(&kernel.source),
         variant_hash: hash,
         instrumented: false,
+        constants: constants.clone(),
     })
+}
+
+fn header_lines(kernel: &KernelSpec, configuration: &Configuration) -> Vec<String> {
+    vec![format!("evo: {} {configuration}", kernel.name), format!("test-one: {}", configuration.positional())]
+}
+
+/// Whether an option is the macro of a constant.
+fn defines_constant(kernel: &KernelSpec, option: &str) -> bool {
+    let name = option.strip_prefix("-D").and_then(|own| own.split('=').next()).unwrap_or_default();
+    let name = name.strip_prefix(CONSTANT_PREFIX).unwrap_or(name);
+    kernel.specialize.iter().any(|own| own == name)
+}
+
+/// `EVO_CAUSAL == 1 && EVO_D == 64`.
+fn condition(constants: &Specialization) -> String {
+    let one = |(name, value): (&str, i64)| format!("{CONSTANT_PREFIX}{name} == {value}");
+    constants.iter().map(one).collect::<Vec<_>>().join(" && ")
 }
 
 /// The source of the user's naive reference kernel, if the file names one. It gets the kernel's include
@@ -78,7 +158,15 @@ fn reference_with(kernel: &KernelSpec, real: Option<&str>) -> Option<KernelSourc
         file_name: source_name(source),
         variant_hash: hash,
         instrumented: false,
+        constants: Specialization::default(),
     })
+}
+
+/// A configuration's values and the constants beside them.
+fn with_constants(configuration: &Configuration, constants: &Specialization) -> Configuration {
+    let own = configuration.iter().map(|(name, value)| (name.into(), value.clone()));
+    let constants = constants.iter().map(|(name, value)| (name.into(), value.into()));
+    Configuration::new(own.chain(constants).collect())
 }
 
 fn template_body(kernel: &KernelSpec, configuration: &Configuration) -> Result<String, Box<Verdict>> {
@@ -134,6 +222,17 @@ fn entries(kernel: &KernelSpec, configuration: &Configuration) -> Vec<String> {
 /// the user's own; lines of a rendered template are those of `evo render`'s output, since one line
 /// of a template may become many.
 fn with_header(lines: &[String], hash: &ContentHash, source: &KernelText, body: &str) -> String {
+    let mut text = header(lines, hash);
+    let first = match source.kind {
+        SourceKind::Plain | SourceKind::Given => 1,
+        // The body begins after the header and the `#line` itself, and lines count from 1.
+        SourceKind::Template => text.matches('\n').count() + 2,
+    };
+    text.push_str(&with_line(first, source, body));
+    text
+}
+
+fn header(lines: &[String], hash: &ContentHash) -> String {
     let mut text = String::new();
     for line in lines {
         text.push_str(&format!("// {}\n", comment_text(line)));
@@ -144,16 +243,13 @@ fn with_header(lines: &[String], hash: &ContentHash, source: &KernelText, body: 
         "extern \"C\" {{ __device__ __attribute__((used)) char {HASH_SYMBOL}[] = \"{hash}\"; }}\n"
     ));
     text.push_str(HEADER_END);
-    let first = match source.kind {
-        SourceKind::Plain | SourceKind::Given => 1,
-        // The body begins after the header and the `#line` itself, and lines count from 1.
-        SourceKind::Template => text.matches('\n').count() + 2,
-    };
-    text.push_str(&format!("#line {first} \"{}\"\n{body}", quotable(&source_name(source))));
-    if !text.ends_with('\n') {
-        text.push('\n');
-    }
     text
+}
+
+/// A body whose first line has this number in the compiler's messages.
+fn with_line(first: usize, source: &KernelText, body: &str) -> String {
+    let end = if body.ends_with('\n') { "" } else { "\n" };
+    format!("#line {first} \"{}\"\n{body}{end}", quotable(&source_name(source)))
 }
 
 /// Text that stays inside a `//` comment: no line ends, and no backslash that would join lines.

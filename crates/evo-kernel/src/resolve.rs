@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use evo_protocol::plan::{ArgumentRef, BufferPlan, Fill, LaunchPlan, ProblemPlan, ScalarPlan};
+use evo_protocol::plan::{ArgumentRef, BufferPlan, Fill, L2Persist, LaunchPlan, ProblemPlan, ScalarPlan};
 use evo_protocol::tensor_map::{BrokenRule, MapPart, Swizzle, TensorMap, TensorMapPlan};
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_space::expr::{Expr, Scope};
@@ -216,8 +216,24 @@ impl Resolver<'_> {
             cluster,
             cooperative: self.truth(&launch.cooperative, &place("cooperative"), false)?,
             programmatic: self.truth(&launch.programmatic, &place("programmatic"), false)?,
+            l2_persist: self.window(kernel, launch)?,
             arguments: argument_refs(kernel, launch.arguments.as_deref()),
         }))
+    }
+
+    /// The window of the L2 cache; none where its ratio is 0.
+    fn window(&self, kernel: &KernelSpec, launch: &LaunchSpec) -> Result<Option<L2Persist>, Box<Verdict>> {
+        let Some(window) = &launch.l2_persist else { return Ok(None) };
+        let place = format!("ratio of `l2_persist` of launch `{}`", launch.entry);
+        let ratio = self.number(&window.ratio, &place)?;
+        if !(0.0..=1.0).contains(&ratio) {
+            let refused = *self.refuse(&window.ratio, &place, &format!("is {ratio}, expected 0 to 1"));
+            return Err(Box::new(refused.with_cause("l2_persist").with("entry", launch.entry.clone())));
+        }
+        let buffers = kernel.arguments.iter().filter(|own| matches!(own, ArgumentSpec::Buffer(_)));
+        let buffer = buffers.into_iter().position(|own| own.name() == window.argument);
+        // The loader has refused a name that is not a buffer's.
+        Ok(buffer.filter(|_| ratio > 0.0).map(|buffer| L2Persist { buffer, ratio }))
     }
 
     fn reference_launches(&self, kernel: &KernelSpec) -> Result<Vec<LaunchPlan>, Box<Verdict>> {
@@ -238,6 +254,7 @@ impl Resolver<'_> {
             cluster: None,
             cooperative: false,
             programmatic: false,
+            l2_persist: None,
             arguments: argument_refs(kernel, None).into_iter().filter(|own| !is_map(own)).collect(),
         }])
     }

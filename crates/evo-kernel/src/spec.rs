@@ -40,6 +40,8 @@ pub struct KernelSpec {
     pub source: KernelText,
     /// Further compiler options.
     pub options: Vec<OptionSpec>,
+    /// Sizes and flags that are compile-time constants: one binary for each set of their values.
+    pub specialize: Vec<String>,
     /// Its blocks stay on the device and take work by turns, so few of them are meant.
     pub is_persistent: bool,
     /// What entry points take, in order.
@@ -216,8 +218,19 @@ pub struct LaunchSpec {
     pub cooperative: Option<Expr>,
     /// May start before its predecessor ends (programmatic dependent launch).
     pub programmatic: Option<Expr>,
+    /// A buffer that the L2 cache is to keep during the launch.
+    pub l2_persist: Option<L2PersistSpec>,
     /// Argument names in order; all of `[[arguments]]` when absent.
     pub arguments: Option<Vec<String>>,
+}
+
+/// A window of the L2 cache for a launch.
+#[derive(Debug)]
+pub struct L2PersistSpec {
+    /// A buffer argument.
+    pub argument: String,
+    /// Share of its accesses that are kept, 0 to 1; where it is 0 there is no window.
+    pub ratio: Expr,
 }
 
 /// A named input size.

@@ -6,6 +6,7 @@ use evo_space::genome::ContentHash;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::specialization::Specialization;
 use crate::verdict::Verdict;
 
 /// The source that a compiler gets, with everything that decides its binary.
@@ -19,11 +20,14 @@ pub struct KernelSource {
     pub entries: Vec<String>,
     /// A name for messages and logs, such as `attention_simt.cu`.
     pub file_name: String,
-    /// Hash of the configuration, compiled into the binary as the symbol `evo_variant_hash`.
+    /// Hash of the configuration and of `constants`, compiled into the binary as the symbol `evo_variant_hash`.
     pub variant_hash: ContentHash,
     /// Compile it so that the host device sees every access; other devices have no such builds.
     #[serde(default)]
     pub instrumented: bool,
+    /// Sizes of problems that are constants of the text; empty where it serves every problem.
+    #[serde(default, skip_serializing_if = "Specialization::is_empty")]
+    pub constants: Specialization,
 }
 
 impl KernelSource {

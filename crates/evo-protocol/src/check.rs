@@ -123,6 +123,7 @@ gate_checks! {
     RareRepeats "rare_repeats" Repeatability "Up to two thousand calls give the same bits."
     OtherData "other_data" Repeatability "A call after a call on other data gives the same bits."
     AlikeData "alike_data" Repeatability "Finalists: a call after one on nearly the same data gives its own answer."
+    NearAnswers "near_answers" Repeatability "Finalists: outputs that nearly hold the answer are written all the same."
     RepeatSpread "repeat_spread" Repeatability "Outputs that may differ stay close to each other."
     Screening "screening" Timing "A variant far behind the best is not measured further."
     Rotation "rotation" Honesty "Timed calls take turns on several inputs and outputs."

@@ -2,7 +2,9 @@
 //! own. Tests hold them to what the commands print.
 
 use schemars::Schema;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+
+use crate::result_schemas::{self, of_types};
 
 /// The fields of a command's object beside the envelope.
 struct CommandFields {
@@ -276,7 +278,12 @@ const COMMANDS: &[CommandFields] = &[
         ],
         answers: &[&["kernel", "configuration", "hash", "text"]],
     },
+    // A command line that names no command, or one that prints no JSON, and asks for JSON: always an error.
+    CommandFields { command: UNKNOWN, version: 1, fields: &[], answers: &[] },
 ];
+
+/// The command of an object where the command line names none that prints JSON.
+pub const UNKNOWN: &str = "unknown";
 
 /// The commands that have a schema.
 pub fn names() -> impl Iterator<Item = &'static str> {
@@ -306,15 +313,20 @@ impl CommandFields {
             properties.extend(self.fields.iter().map(|(name, types)| (name.to_string(), of_types(types))));
         }
         let told = json!({ "properties": { "error": { "type": "object" } } });
-        let answers = self.answers.iter().map(|names| json!({ "required": names }));
+        let result = result_schemas::of(self.command);
+        let whole = result
+            .as_ref()
+            .map(|(_, required)| json!({ "result": { "type": ["object", "null"], "required": required } }));
+        let answers = self.answers.iter().map(|names| match &whole {
+            Some(whole) => json!({ "required": names, "properties": whole }),
+            None => json!({ "required": names }),
+        });
+        let place =
+            schema.get_mut("properties").and_then(|own| own.get_mut("result")).and_then(Value::as_object_mut);
+        if let (Some(place), Some((properties, _))) = (place, &result) {
+            place.insert("properties".into(), properties.clone());
+        }
         schema.insert("anyOf".into(), [told].into_iter().chain(answers).collect::<Vec<_>>().into());
         schema
     }
-}
-
-fn of_types(types: &str) -> Value {
-    let types: Vec<&str> = types.split('|').collect();
-    let mut schema = Map::new();
-    schema.insert("type".into(), if let [only] = types[..] { only.into() } else { json!(types) });
-    Value::Object(schema)
 }

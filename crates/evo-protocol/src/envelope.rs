@@ -6,6 +6,7 @@
 //! reason: `error` and what is in it, and `limits.hit`.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -143,6 +144,13 @@ pub struct ErrorPlace {
     pub line: Option<u32>,
     /// In characters, from 1; null as `line` is.
     pub column: Option<u32>,
+}
+
+impl ErrorPlace {
+    /// A file or folder as a whole.
+    pub fn file(path: &Path) -> ErrorPlace {
+        ErrorPlace { file: path.display().to_string(), line: None, column: None }
+    }
 }
 
 /// The limits of a command, seconds.

@@ -8,6 +8,7 @@
 
 pub mod bench_schema;
 pub mod binary;
+pub mod candidate;
 pub mod check;
 pub mod command_schemas;
 pub mod device;
@@ -19,10 +20,12 @@ pub mod leaderboard;
 pub mod measurement;
 pub mod plan;
 pub mod request_schemas;
+pub mod result_schemas;
 mod sane;
 pub mod sanitizer;
 pub mod schema;
 mod schema_forms;
+pub mod specialization;
 pub mod tensor_map;
 pub mod verdict;
 pub mod worker;

@@ -93,8 +93,20 @@ pub struct LaunchPlan {
     pub cooperative: bool,
     /// Whether it may start before its predecessor ends (programmatic dependent launch).
     pub programmatic: bool,
+    /// The buffer that the L2 cache is to keep during the launch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub l2_persist: Option<L2Persist>,
     /// What the entry point receives, in order.
     pub arguments: Vec<ArgumentRef>,
+}
+
+/// A window of the L2 cache in which a launch keeps a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct L2Persist {
+    /// Position in `ProblemPlan::buffers`.
+    pub buffer: usize,
+    /// Share of the buffer's accesses that are kept, above 0 and at most 1.
+    pub ratio: f64,
 }
 
 /// Which buffer, scalar or tensor map an entry point receives.

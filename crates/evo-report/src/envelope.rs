@@ -1,5 +1,5 @@
 //! The one object that a command prints with `--json`: its own fields and the envelope around them, whatever
-//! happens (`docs/COMMANDS.md`). Pure: the caller knows the clock and the exit code.
+//! happens (`docs/json.md`). Pure: the caller knows the clock and the exit code.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::benchmark::Told;
+use super::standing;
 use evo_journal::ladder::{LadderStep, Rung, StepKind};
 
 /// Objects and why some of their fields are null, by dotted path below `result`.
@@ -21,10 +22,11 @@ const FINDINGS: usize = 6;
 const OTHERS: usize = 6;
 /// Letters of a line of text.
 const WIDTH: usize = 110;
-const NO_PEERS: &str = "no comparison with peers is kept for this kernel";
+const NO_PEERS: &str =
+    "`evo bench --peer …` compares with peers, and no such run of this kernel on this device is kept";
 
-/// The result of `evo history`.
-pub fn history(rungs: &[&Rung], notes: &[String]) -> Reasoned {
+/// The result of `evo history`; `peers` is where each of the ladders stands beside peers.
+pub fn history(rungs: &[&Rung], peers: &[Option<Value>], notes: &[String]) -> Reasoned {
     let mut reasons = BTreeMap::new();
     let mut steps: Vec<(&Rung, &LadderStep)> =
         rungs.iter().flat_map(|rung| rung.steps.iter().map(|step| (*rung, step))).collect();
@@ -36,7 +38,8 @@ pub fn history(rungs: &[&Rung], notes: &[String]) -> Reasoned {
     }
     let mut standing = Vec::new();
     for (at, rung) in rungs.iter().enumerate() {
-        standing.push(stand(rung, &format!("standing.{at}"), &mut reasons));
+        let peers = peers.get(at).cloned().flatten();
+        standing.push(stand(rung, peers, &format!("standing.{at}"), &mut reasons));
     }
     (json!({ "entries": entries, "standing": standing, "notes": notes }), reasons)
 }
@@ -87,27 +90,29 @@ fn candidate(step: &LadderStep) -> Value {
 }
 
 /// Where a kernel stands.
-fn stand(rung: &Rung, path: &str, reasons: &mut BTreeMap<String, String>) -> Value {
+fn stand(rung: &Rung, peers: Option<Value>, path: &str, reasons: &mut BTreeMap<String, String>) -> Value {
     let best = rung.best().map(|step| entry(rung, step, &format!("{path}.best"), reasons));
     let mut null = |name: &str, why: &str| reasons.insert(format!("result.{path}.{name}"), why.to_string());
     if best.is_none() {
         null("best", "nothing was accepted or confirmed yet");
     }
-    null("peers", NO_PEERS);
+    if peers.is_none() {
+        null("peers", NO_PEERS);
+    }
     json!({
         "kernel": rung.kernel,
         "device_kind": rung.device_kind,
         "device": rung.device,
         "steps": rung.steps.len(),
         "best": best,
-        "peers": null,
+        "peers": peers,
     })
 }
 
 /// The ladders for people.
-pub fn history_text(rungs: &[&Rung]) -> String {
+pub fn history_text(rungs: &[&Rung], peers: &[Option<Value>]) -> String {
     let mut text = String::new();
-    for rung in rungs {
+    for (at, rung) in rungs.iter().enumerate() {
         text += &format!(
             "{} on {} ({}), {} steps\n",
             rung.kernel,
@@ -120,6 +125,7 @@ pub fn history_text(rungs: &[&Rung]) -> String {
             text += &format!("{}\n", line(step));
         }
         text += &format!("{}\n", best_line(rung));
+        text += &peers.get(at).and_then(Option::as_ref).map(standing::text).unwrap_or_default();
     }
     if text.is_empty() { "nothing was tried yet\n".into() } else { text + "* the best so far at that time\n" }
 }
@@ -184,15 +190,29 @@ impl Summary<'_> {
         if let Some(step) = last.filter(|step| step.decision == "revert") {
             found.push(format!("evaluation {} asks to go back: {}", step.number, first_line(&step.why)));
         }
+        if let Some(step) = last.filter(|step| self.is_cut_off(step)) {
+            found.push(format!(
+                "evaluation {} was not judged to its end: {}",
+                step.number,
+                first_line(&step.why)
+            ));
+        }
         found.extend(self.profile_findings.iter().map(|text| format!("profile: {text}")));
         found.extend(self.notes.iter().cloned());
         found
     }
 
+    /// Whether a time limit, evo or the machine ended an evaluation, which says nothing of its candidate.
+    fn is_cut_off(&self, step: &LadderStep) -> bool {
+        let mut own = self.rung.iterations.iter().filter(|own| own.number == step.number);
+        let nobodys = ["interrupted", "harness_error", "device_lost"];
+        step.kind == StepKind::Evaluation && own.any(|own| nobodys.contains(&own.verdict.as_str()))
+    }
+
     /// Evaluations that led nowhere, the newest first; one of each kind.
     fn failures(&self) -> Vec<String> {
         let mut seen: Vec<(String, String)> = Vec::new();
-        let steps = self.rung.steps.iter().rev();
+        let steps = self.rung.steps.iter().rev().filter(|step| !self.is_cut_off(step));
         for step in steps.filter(|step| matches!(step.decision.as_str(), "reject" | "revert")) {
             let idea = match &step.hypothesis {
                 Some(text) => first_line(text).to_string(),

@@ -16,6 +16,7 @@ mod portfolio;
 pub mod profile;
 pub mod sanitize;
 pub mod single;
+pub mod standing;
 pub mod study;
 pub mod table;
 pub mod text;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use evo_protocol::device::DeviceError;
-use evo_protocol::worker::{BinaryRef, PROTOCOL_VERSION, Phase, Request, Response};
+use evo_protocol::worker::{BinaryRef, InstrumentedBuild, PROTOCOL_VERSION, Phase, Request, Response};
 use evo_space::genome::ContentHash;
 use evo_space::printable::{printable, shortened};
 
@@ -294,5 +294,12 @@ fn binaries(request: &Request) -> Vec<BinaryRef> {
     let Request::Load { candidate, .. } = request else { return Vec::new() };
     let reference = candidate.reference.iter().map(|(binary, _)| binary.clone());
     let single = candidate.reference_single.clone();
-    std::iter::once(candidate.binary.clone()).chain(reference).chain(single).collect()
+    let builds = candidate.builds.iter().flat_map(|build| {
+        let instrumented = match &build.instrumented {
+            Some(InstrumentedBuild::Binary(binary)) => Some(binary.clone()),
+            Some(InstrumentedBuild::Failed { .. }) | None => None,
+        };
+        std::iter::once(build.binary.clone()).chain(instrumented)
+    });
+    builds.chain(reference).chain(single).collect()
 }

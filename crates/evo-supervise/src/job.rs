@@ -179,6 +179,7 @@ pub mod example {
     use evo_protocol::check::CheckSet;
     use evo_protocol::device::Telemetry;
     use evo_protocol::measurement::{StopRule, TimingMode};
+    use evo_protocol::worker::CandidateBuild;
     use evo_protocol::worker::{BinaryRef, CheckPlan, ReferencePlan, SpecialValues};
     use evo_space::genome::ContentHash;
 
@@ -248,13 +249,10 @@ pub mod example {
             number: 1,
             candidate: Candidate {
                 label: "A=1".into(),
-                variant_hash: hash,
-                binary,
-                entries: vec!["kernel".into()],
+                builds: vec![CandidateBuild::for_all(hash, binary, vec!["kernel".into()])],
                 reference: None,
                 reference_single: None,
                 check,
-                instrumented: None,
             },
             tiny: vec![plan("tiny:1", 1.0)],
             several: Vec::new(),

@@ -158,7 +158,9 @@ fn start_threads() -> Result<(), DeviceError> {
 impl Server {
     fn load(&mut self, slot: u8, candidate: &Candidate) -> Result<Response, DeviceError> {
         self.wire.phase(Phase::Loading, &candidate.label);
-        let binary = self.binary(&candidate.binary)?;
+        let binaries: Result<Vec<_>, _> =
+            candidate.builds.iter().map(|build| self.binary(&build.binary)).collect();
+        let binaries = binaries?;
         let reference = match &candidate.reference {
             Some((reference, _)) => Some(self.binary(reference)?),
             None => None,
@@ -169,10 +171,12 @@ impl Server {
         };
         self.seed = candidate.check.seed;
         let references = ReferenceBinaries { own: reference.as_deref(), single: single.as_deref() };
-        let load_ms = self.judge()?.load(slot, candidate, &binary, references)?;
-        if let Some(InstrumentedBuild::Binary(build)) = &candidate.instrumented {
-            let binary = self.binary(build)?;
-            self.judge()?.load_instrumented(slot, &binary);
+        let load_ms = self.judge()?.load(slot, candidate, &binaries, references)?;
+        for (position, build) in candidate.builds.iter().enumerate() {
+            if let Some(InstrumentedBuild::Binary(instrumented)) = &build.instrumented {
+                let binary = self.binary(instrumented)?;
+                self.judge()?.load_instrumented(slot, position, &binary);
+            }
         }
         Ok(Response::Loaded { load_ms })
     }

@@ -124,8 +124,8 @@ fn whole(
     // Candidates at once would disturb each other's times, in this process or in another one.
     let log = match ready.level.is_timed() {
         true => {
-            let kind = ready.asked.setup.choice.kind;
-            Some(take_log(&ready.one.candidate.out, &ready.asked.setting.kernel, kind.as_str())?)
+            let device = &ready.asked.setup.choice;
+            Some(take_log(&ready.one.candidate.out, &ready.asked.setting.kernel, device)?)
         }
         false => None,
     };
@@ -133,12 +133,7 @@ fn whole(
     let (warm, is_new) = session.lane(&ready.key, &ready.asked.setup, &ready.asked.candidate.file)?;
     let WarmTask { key, lane, mut baselines } = warm;
     let mut opened = ready.asked.open_on(lane, &ready.one, is_new)?;
-    let context = LevelContext {
-        arguments: session.arguments,
-        rival: rival.as_ref(),
-        log: log.as_ref(),
-        launches: request.candidate.launches.clone(),
-    };
+    let context = LevelContext { arguments: session.arguments, rival: rival.as_ref(), log: log.as_ref() };
     let judged = level::judge(&context, ready, &mut opened, &mut baselines);
     let OpenedCandidate { lane, .. } = opened;
     if !matches!(&judged, Err(error) if error.kind == CliErrorKind::Device) {

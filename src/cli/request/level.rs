@@ -35,8 +35,6 @@ pub struct LevelContext<'a> {
     pub rival: Option<&'a ChosenRival>,
     /// Held while anything is timed.
     pub log: Option<&'a IterationLog>,
-    /// The text of the candidate's launches.
-    pub launches: Option<String>,
 }
 
 /// Judges a candidate as deep as its level says.
@@ -86,14 +84,8 @@ fn decided(
     log: &IterationLog,
 ) -> Result<AnsweredDecision, CliError> {
     let ruling = decide(&rule(context.arguments), &judged.findings);
-    let parts = EvaluateParts {
-        arguments: context.arguments,
-        asked: &ready.asked,
-        rival,
-        judged,
-        ruling: &ruling,
-        launch: context.launches.clone(),
-    };
+    let parts =
+        EvaluateParts { arguments: context.arguments, asked: &ready.asked, rival, judged, ruling: &ruling };
     let recorded = record(&parts, log, iterations::incumbent(log.folder()))?;
     Ok(AnsweredDecision {
         accepted: recorded.incumbent.as_ref().is_some_and(|own| own.number == recorded.number),

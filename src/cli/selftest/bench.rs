@@ -10,7 +10,8 @@ use crate::cli::device_lane;
 use crate::cli::error::CliError;
 use crate::cli::session::{self, DeviceSetup};
 use crate::compile::{FarmOptions, compile_one};
-use crate::engine::recipe::{KernelRecipe, PreparedKernel};
+use crate::engine::prepared::PreparedKernel;
+use crate::engine::recipe::KernelRecipe;
 use crate::engine::single;
 use crate::kernel::spec::SpaceFile;
 use crate::supervise::job::Job;
@@ -89,7 +90,9 @@ impl<'a> SelftestBench<'a> {
             .genome(configuration)
             .ok_or_else(|| CliError::harness("a value is not one of the parameter's"))?;
         let compile = |prepared: &PreparedKernel| -> Result<_, CliError> {
-            Ok(compile_one(farm, prepared.source.clone())?)
+            let all = prepared.sources.iter().map(|source| compile_one(farm, source.clone()));
+            // The first failure stands for all.
+            Ok(all.collect::<Result<Vec<_>, _>>()?.into_iter().collect())
         };
         let job = single::job(&self.recipe, genome, configuration.clone(), deep, compile)?;
         Ok(job.map(|(_, job)| job).map_err(|refused| Box::new(refused.verdict)))

@@ -6,6 +6,7 @@ use evo_device::device::Device;
 use evo_device::open::open;
 use evo_protocol::binary::{HEADER_END, KernelSource};
 use evo_protocol::envelope::ErrorCode;
+use evo_protocol::specialization::Specialization;
 use evo_space::genome::ContentHash;
 
 use super::bench::SelftestBench;
@@ -69,6 +70,7 @@ fn on_device(setup: &DeviceSetup) -> Result<(serde_json::Value, SelftestReport),
         file_name: "probes.cu".into(),
         variant_hash: hash.clone(),
         instrumented: false,
+        constants: Specialization::default(),
     };
     let binary = compile_one(&setup.farm, source)?.map_err(|verdict| {
         CliError::harness(format!("the probe kernels do not compile: {}", verdict.message))

@@ -193,6 +193,7 @@ fn call(entry: &str, grid: u32, block: u32, arguments: Vec<BoundArgument>) -> Bo
         cluster: None,
         cooperative: false,
         programmatic: false,
+        l2_persist: None,
         arguments,
     }
 }

@@ -16,8 +16,9 @@ use crate::cli::device_lane;
 use crate::cli::error::CliError;
 use crate::cli::session::{self, DeviceSetup};
 use crate::cli::trial;
-use crate::compile::CompileFarm;
-use crate::engine::recipe::{KernelRecipe, PreparedKernel};
+use crate::compile::VariantFarm;
+use crate::engine::prepared::PreparedKernel;
+use crate::engine::recipe::KernelRecipe;
 use crate::engine::{Inbox, Message, SanitizePlan, single};
 use crate::journal::conditions::Conditions;
 use crate::journal::record::space_hash;
@@ -101,7 +102,7 @@ impl LiveSubject {
         &self,
         seed: u64,
         sanitize: SanitizePlan,
-        inbox: &Inbox<Binary>,
+        inbox: &Inbox<Vec<Binary>>,
     ) -> Result<Stage<'_, KernelRecipe<'_>>, CliError> {
         let kernel = session::kernel_of(&self.file)?;
         let problems = session::problems(kernel, self.setup.choice.kind, &self.problems)?;
@@ -162,12 +163,12 @@ impl LiveSubject {
 }
 
 /// Compilers whose answers go to the inbox.
-fn farm(setup: &DeviceSetup, inbox: &Inbox<Binary>) -> Result<CompileFarm, CliError> {
+fn farm(setup: &DeviceSetup, inbox: &Inbox<Vec<Binary>>) -> Result<VariantFarm, CliError> {
     let sender = Mutex::new(inbox.sender());
     let deliver = move |ticket, outcome| {
         let sender = sender.lock().unwrap_or_else(PoisonError::into_inner);
         // The engine may be gone already at the end of a run.
         let _ = sender.send(Message::Compiled(ticket, outcome));
     };
-    Ok(CompileFarm::start(setup.farm.clone(), Box::new(deliver))?)
+    Ok(VariantFarm::start(setup.farm.clone(), Box::new(deliver))?)
 }

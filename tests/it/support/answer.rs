@@ -17,6 +17,15 @@ pub fn schema(name: &str) -> Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
+/// The object is as the schema of its command says, and has nothing else in its result.
+#[track_caller]
+pub fn hold_to_schema(command: &str, words: &str, object: &Value) {
+    let schema = schema(command);
+    assert_eq!(json_schema::fault(&schema, object), None, "`{words}`: {object}");
+    let result = &schema["properties"]["result"];
+    assert_eq!(json_schema::unlisted(result, &object["result"], "result"), None, "`{words}`: {object}");
+}
+
 /// The one object on stdout, which the schema of its command allows.
 #[track_caller]
 pub fn object(command: &str, words: &str, stdout: &[u8]) -> Value {
@@ -24,7 +33,7 @@ pub fn object(command: &str, words: &str, stdout: &[u8]) -> Value {
     let object: Value =
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("`{words}`: {error}: {text}"));
     assert_eq!(object["schema"], format!("evo.{command}"), "`{words}`: {object}");
-    assert_eq!(json_schema::fault(&schema(command), &object), None, "`{words}`: {object}");
+    hold_to_schema(command, words, &object);
     object
 }
 

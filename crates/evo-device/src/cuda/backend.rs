@@ -46,7 +46,7 @@ impl CudaDevice {
         })?;
         let support = Support::load(&image, stream)?;
         let telemetry = TelemetrySource::of_uuid(&info.uuid);
-        let (context, beside) = (CudaContext::new(stream), driver::create_stream()?);
+        let (context, beside) = (CudaContext::new(stream, info::windows(device)?), driver::create_stream()?);
         Ok(CudaDevice {
             info,
             context,
@@ -186,18 +186,24 @@ impl Device for CudaDevice {
         if let Some(seed) = self.conditions.order {
             self.support.delay(seed, multiprocessors, self.beside)?;
         }
+        self.context.prepare_cache(launches)?;
         self.context.launch(module, launches)
     }
 
     fn synchronize(&mut self) -> Result<(), DeviceError> {
-        driver::synchronize(self.context.stream)
+        driver::synchronize(self.context.stream)?;
+        self.context.clear_cache()
     }
 
     fn sample(&mut self, module: ModuleId, order: SampleOrder<'_>) -> Result<Vec<f64>, DeviceError> {
         if order.mode == TimingMode::Cold {
             self.ensure_flush_buffer()?;
         }
-        timing::sample(&mut self.context, module, order)
+        let launches: Vec<BoundLaunch> = order.rotation.iter().flatten().cloned().collect();
+        self.context.prepare_cache(&launches)?;
+        let times = timing::sample(&mut self.context, module, order);
+        // Before anything else is timed, and after a failure as well.
+        self.context.clear_cache().and(times)
     }
 
     fn telemetry(&mut self) -> Telemetry {

@@ -6,8 +6,10 @@ use cudarc::driver::sys;
 use evo_protocol::device::DeviceError;
 use evo_protocol::verdict::VerdictKind;
 
+use super::driver;
 use super::launch::CudaModule;
 use super::memory::GuardedMemory;
+use super::persistence::{CachePersistence, DriverCache, WindowLimits};
 use super::tensor_map::EncodedMaps;
 use crate::device::{BoundLaunch, BufferId, ModuleId};
 
@@ -17,6 +19,8 @@ pub struct CudaContext {
     pub memory: GuardedMemory,
     /// Written between cold samples so that the L2 cache holds nothing of the kernel's.
     pub flush: Option<BufferId>,
+    /// What launches keep in the L2 cache.
+    pub persistence: CachePersistence<DriverCache>,
     maps: EncodedMaps,
     modules: HashMap<ModuleId, CudaModule>,
     module_next: u32,
@@ -24,12 +28,13 @@ pub struct CudaContext {
 
 impl CudaContext {
     /// No buffers and no modules yet.
-    pub fn new(stream: sys::CUstream) -> CudaContext {
+    pub fn new(stream: sys::CUstream, windows: WindowLimits) -> CudaContext {
         let memory = GuardedMemory::new(stream);
         CudaContext {
             stream,
             memory,
             flush: None,
+            persistence: CachePersistence::new(windows, DriverCache),
             maps: EncodedMaps::default(),
             modules: HashMap::new(),
             module_next: 0,
@@ -55,11 +60,30 @@ impl CudaContext {
         self.modules.get_mut(&id).ok_or_else(|| no_module(id))
     }
 
+    /// Makes the cache ready for launches that follow: a part is set aside if they ask for it, and given back if others
+    /// had it. Waits for the stream in the second case.
+    pub fn prepare_cache(&mut self, launches: &[BoundLaunch]) -> Result<(), DeviceError> {
+        match self.persistence.is_asked_for(launches) {
+            true => self.persistence.begin(),
+            false => self.clear_cache(),
+        }
+    }
+
+    /// Gives back what launches kept in the cache, after waiting for them.
+    pub fn clear_cache(&mut self) -> Result<(), DeviceError> {
+        if !self.persistence.is_open() {
+            return Ok(());
+        }
+        driver::synchronize(self.stream)?;
+        self.persistence.end()
+    }
+
     /// Enqueues launches in order.
     pub fn launch(&mut self, module: ModuleId, launches: &[BoundLaunch]) -> Result<(), DeviceError> {
         let loaded = self.modules.get_mut(&module).ok_or_else(|| no_module(module))?;
         let (memory, maps, stream) = (&self.memory, &mut self.maps, self.stream);
-        launches.iter().try_for_each(|launch| loaded.launch(launch, memory, maps, stream))
+        let windows = self.persistence.limits;
+        launches.iter().try_for_each(|launch| loaded.launch(launch, memory, maps, (windows, stream)))
     }
 }
 

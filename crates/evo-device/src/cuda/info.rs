@@ -6,6 +6,7 @@ use cudarc::driver::sys::{self, CUdevice_attribute_enum as Attribute};
 use evo_protocol::device::{DeviceError, DeviceInfo, DeviceKind, DeviceLimits, static_limit};
 
 use super::driver::check;
+use super::persistence::WindowLimits;
 use crate::{cuda_arch, telemetry};
 
 /// Reads everything about a device.
@@ -53,6 +54,15 @@ fn tensor_flops(major: i32, minor: i32) -> Option<f64> {
         (10, _) => Some(8192.0),
         _ => None,
     }
+}
+
+/// Windows of the L2 cache that the device allows.
+pub fn windows(device: sys::CUdevice) -> Result<WindowLimits, DeviceError> {
+    let get = |attribute| attribute_of(device, attribute).map(|bytes| u64::try_from(bytes).unwrap_or(0));
+    Ok(WindowLimits {
+        set_aside_bytes: get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE)?,
+        window_bytes: get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE)?,
+    })
 }
 
 fn attribute_of(device: sys::CUdevice, attribute: Attribute) -> Result<i32, DeviceError> {

@@ -10,9 +10,10 @@ use evo_protocol::verdict::VerdictKind;
 
 use super::driver::check;
 use super::memory::GuardedMemory;
+use super::persistence::WindowLimits;
 use super::tensor_map::EncodedMaps;
 use super::variables::DeviceVariables;
-use crate::device::{BoundArgument, BoundLaunch};
+use crate::device::{BoundArgument, BoundLaunch, BoundWindow};
 use crate::tensor_maps::ArgumentSlot;
 
 /// Static plus dynamic shared memory above this needs an explicit opt-in.
@@ -166,13 +167,17 @@ impl CudaModule {
         launch: &BoundLaunch,
         memory: &GuardedMemory,
         maps: &mut EncodedMaps,
-        stream: sys::CUstream,
+        (windows, stream): (WindowLimits, sys::CUstream),
     ) -> Result<(), DeviceError> {
         let function = self.function(launch)?;
         let mut values = argument_values(launch, memory, maps)?;
         let mut pointers: Vec<*mut c_void> =
             values.iter_mut().map(|value| value.0.as_mut_ptr().cast::<c_void>()).collect();
         let mut attributes = launch_attributes(launch);
+        if let Some(own) = launch.l2_persist {
+            let buffer = memory.get(own.buffer)?;
+            attributes.extend(window(own, buffer.pointer(), windows.window(buffer.bytes)));
+        }
         let config = sys::CUlaunchConfig {
             gridDimX: launch.grid[0],
             gridDimY: launch.grid[1],
@@ -243,4 +248,37 @@ fn launch_attributes(launch: &BoundLaunch) -> Vec<sys::CUlaunchAttribute> {
         add(Id::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, value);
     }
     attributes
+}
+
+/// The window over a buffer's first bytes; none where the device has no windows.
+fn window(own: BoundWindow, address: u64, bytes: Option<u64>) -> Option<sys::CUlaunchAttribute> {
+    let window = sys::CUaccessPolicyWindow_st {
+        base_ptr: address as *mut c_void,
+        num_bytes: bytes? as usize,
+        hitRatio: own.ratio,
+        hitProp: sys::CUaccessProperty::CU_ACCESS_PROPERTY_PERSISTING,
+        // Accesses beyond the share pass through, so that they do not evict what is kept.
+        missProp: sys::CUaccessProperty::CU_ACCESS_PROPERTY_STREAMING,
+    };
+    let value = sys::CUlaunchAttributeValue { accessPolicyWindow: window };
+    Some(sys::CUlaunchAttribute { id: Id::CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW, pad: [0; 4], value })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::BufferId;
+
+    #[test]
+    fn a_window_is_an_attribute_of_its_launch_alone() {
+        let own = BoundWindow { buffer: BufferId(3), ratio: 0.25 };
+        assert!(window(own, 0x1000, None).is_none());
+        let attribute = window(own, 0x1000, Some(4096)).unwrap();
+        assert_eq!(attribute.id, Id::CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW);
+        // SAFETY: the attribute was made with this member of the union.
+        let window = unsafe { attribute.value.accessPolicyWindow };
+        assert_eq!((window.base_ptr as u64, window.num_bytes, window.hitRatio), (0x1000, 4096, 0.25));
+        assert_eq!(window.hitProp, sys::CUaccessProperty::CU_ACCESS_PROPERTY_PERSISTING);
+        assert_eq!(window.missProp, sys::CUaccessProperty::CU_ACCESS_PROPERTY_STREAMING);
+    }
 }

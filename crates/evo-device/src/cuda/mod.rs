@@ -3,7 +3,7 @@
 //! All `unsafe` of the GPU side lives in this folder. `driver` is a checked skin over the driver
 //! calls, `buffer` and `memory` own guarded buffers, `zone_table` lists their guard zones on the device, `support`
 //! has the helper kernels that fill, hash and compare there, `launch` turns plans into launches and graphs, `tensor_map` has the driver encode tensor maps,
-//! `variables` reads and restores what a module keeps between calls, `context` holds what they run on, `timing` takes samples, `backend` is the device.
+//! `variables` reads and restores what a module keeps between calls, `context` holds what they run on, `persistence` keeps buffers in the L2 cache and gives it back, `timing` takes samples, `backend` is the device.
 
 mod backend;
 mod buffer;
@@ -12,6 +12,7 @@ mod driver;
 mod info;
 mod launch;
 mod memory;
+mod persistence;
 mod support;
 mod tensor_map;
 mod timing;

@@ -187,6 +187,8 @@ impl HostDevice {
         // A watched block fills its memory itself, as it begins.
         work.untouched = pattern.filter(|_| !self.alone);
         let mut job = SharedLaunch::new(work, module, pattern, seats);
+        // Where one block runs at a time, a block that waits for an earlier one would wait for ever behind it.
+        job.ascends = seats == 1;
         job.looks_beside = checked && self.store.checks.include(GateCheck::SharedZones);
         self.pool.run(job).map_err(|error| launch::with_entry(error, &bound.entry))
     }

@@ -104,6 +104,7 @@ mod tests {
             cluster: None,
             cooperative: false,
             programmatic: false,
+            l2_persist: None,
             arguments: Vec::new(),
         };
         change(&mut bound);

@@ -33,6 +33,8 @@ pub struct SharedLaunch {
     pub seats: usize,
     /// Whether what lies beside shared variables is looked at after a block.
     pub looks_beside: bool,
+    /// Whether blocks begin in ascending order, whatever the seed.
+    pub ascends: bool,
     next: AtomicU64,
     stop: AtomicBool,
     /// Line of a barrier at which threads waited that others had left before; 0 if there was none.
@@ -55,6 +57,7 @@ impl SharedLaunch {
             zoned: Arc::clone(&module.zoned),
             seats,
             looks_beside: true,
+            ascends: false,
             next: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             early_exit: AtomicI32::new(0),
@@ -83,7 +86,7 @@ impl SharedLaunch {
         calls::restrict_thread();
         seat.begin(self.work, self.statics);
         let statics = if self.pattern.is_some() { self.statics.locate() } else { None };
-        let order = BlockSequence::new(blocks, self.work.order);
+        let order = BlockSequence::new(blocks, self.work.order.filter(|_| !self.ascends));
         fault::in_kernel(true);
         preempt::enter(&seat.clock, seat.section(self.statics.code()));
         // `Relaxed` will do: who sees the stop late runs one block too many, and the first error is kept.

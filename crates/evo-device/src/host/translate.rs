@@ -327,6 +327,7 @@ mod tests {
             file_name: "k.cu".to_string(),
             variant_hash: ContentHash::of_parts([b"x".as_slice()]),
             instrumented: false,
+            constants: evo_protocol::specialization::Specialization::default(),
         }
     }
 

@@ -54,8 +54,8 @@ pub fn run_check(tool: &FoundTool, check: SanitizerCheck, order: &SanitizeOrder<
         }
     };
     let files = SanitizerFiles::within(folder.path());
-    let entries = &order.job.candidate.entries;
-    let command = sanitizer_command(tool, check, entries, &files, order.limit);
+    let entries = order.job.candidate.entries();
+    let command = sanitizer_command(tool, check, &entries, &files, order.limit);
     let SanitizeOrder { options, job, plans, limit } = *order;
     let solo = SoloOrder { job, plans, calls: CALLS, unguarded: true, limit };
     let run = match watch(tool, &command.arguments, options, &solo) {
@@ -65,7 +65,7 @@ pub fn run_check(tool: &FoundTool, check: SanitizerCheck, order: &SanitizeOrder<
     let expected: Vec<u64> = plans.iter().map(|plan| plan.launches.len() as u64).collect();
     let evidence = SanitizerEvidence {
         check,
-        entries,
+        entries: &entries,
         status: run.status,
         log: log_of(&files.log),
         records: records_of(&files.xml),

@@ -113,6 +113,7 @@ mod tests {
             cluster: None,
             cooperative: false,
             programmatic: false,
+            l2_persist: None,
             arguments: Vec::new(),
         };
         let limits = DeviceLimits::of_arch("sm_89").unwrap();

@@ -6,7 +6,7 @@ use evo_space::expr::Expr;
 
 use super::fields::{Fields, Reader};
 use super::names::KnownNames;
-use crate::spec::LaunchSpec;
+use crate::spec::{ArgumentSpec, L2PersistSpec, LaunchSpec};
 
 /// How the names of evo's own kernels begin, by which profilers and sanitizers leave them out.
 const OWN_PREFIX: &str = "evo_";
@@ -20,6 +20,7 @@ const KEYS: &[&str] = &[
     "cluster",
     "cooperative",
     "programmatic",
+    "l2_persist",
     "arguments",
 ];
 
@@ -61,6 +62,10 @@ fn launch(
     let shared_bytes = optional(reader, &fields, "shared_bytes", names);
     let cooperative = optional(reader, &fields, "cooperative", names);
     let programmatic = optional(reader, &fields, "programmatic", names);
+    let l2_persist = match fields.get("l2_persist") {
+        Some(node) => window(reader, node, &fields.name("l2_persist"), names, argument_names).map(Some),
+        None => Some(None),
+    };
     let cluster = match fields.get("cluster") {
         Some(node) => reader.extents(node, &fields.name("cluster"), names).map(Some),
         None => Some(None),
@@ -78,8 +83,52 @@ fn launch(
         cluster: cluster?,
         cooperative: cooperative?,
         programmatic: programmatic?,
+        l2_persist: l2_persist?,
         arguments: arguments?,
     })
+}
+
+/// `{ argument = "k", ratio = 0.6 }`. That the argument is a buffer is checked once all arguments are read.
+fn window(
+    reader: &mut Reader,
+    node: &Node,
+    what: &str,
+    names: &KnownNames,
+    argument_names: &[String],
+) -> Option<L2PersistSpec> {
+    let fields = reader.fields(node, what, &["argument", "ratio"])?;
+    let argument = reader.required(&fields, "argument", "add argument = \"…\", a buffer of [[arguments]]");
+    let argument =
+        argument.and_then(|node| known_argument(reader, node, &fields.name("argument"), argument_names));
+    let ratio = reader.required(&fields, "ratio", "add ratio = 1.0, the share of its accesses that are kept");
+    let ratio = ratio.and_then(|node| reader.expression(node, &fields.name("ratio"), names));
+    Some(L2PersistSpec { argument: argument?, ratio: ratio? })
+}
+
+/// Complains of windows over what is not a buffer.
+pub(super) fn check_windows(
+    reader: &mut Reader,
+    node: &Node,
+    launches: &[LaunchSpec],
+    arguments: &[ArgumentSpec],
+) {
+    let Data::List(items) = &node.data else { return };
+    for (item, launch) in items.iter().zip(launches) {
+        let Some(window) = &launch.l2_persist else { continue };
+        let found = arguments.iter().find(|own| own.name() == window.argument);
+        let what = match found {
+            Some(ArgumentSpec::Scalar(_)) => "a scalar",
+            Some(ArgumentSpec::TensorMap(_)) => "a tensor map",
+            Some(ArgumentSpec::Buffer(_)) | None => continue,
+        };
+        let span = item.get("l2_persist").and_then(|own| own.get("argument")).map(|own| own.span.clone());
+        let message = format!(
+            "`l2_persist` of launch `{}` names `{}`, which is {what}, expected a buffer",
+            launch.entry, window.argument
+        );
+        let hint = "name the buffer whose accesses the L2 cache should keep".to_string();
+        reader.hinted(&span.unwrap_or_else(|| item.span.clone()), message, Some(hint));
+    }
 }
 
 /// An expression that may be absent; the outer `None` is a complaint.
@@ -112,21 +161,26 @@ pub(super) fn entry_name(reader: &mut Reader, node: &Node, fields: &Fields) -> O
     Some(entry)
 }
 
+/// The name of an argument that there is.
+fn known_argument(reader: &mut Reader, node: &Node, what: &str, known: &[String]) -> Option<String> {
+    let name = reader.string(node, what)?;
+    if known.contains(&name) {
+        return Some(name);
+    }
+    let hint = match nearest(&name, known.iter().map(String::as_str)) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("arguments: {}", known.join(", ")),
+    };
+    reader.hinted(&node.span, format!("{what}: no argument is called `{name}`"), Some(hint));
+    None
+}
+
 fn passed(reader: &mut Reader, node: &Node, fields: &Fields, known: &[String]) -> Option<Vec<String>> {
     let what = fields.name("arguments");
     let items = reader.list(node, &what, "argument names")?;
     let mut arguments = Vec::new();
     for item in items {
-        let name = reader.string(item, &what);
-        if let Some(name) = name.as_ref().filter(|name| !known.contains(name)) {
-            let hint = match nearest(name, known.iter().map(String::as_str)) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("arguments: {}", known.join(", ")),
-            };
-            reader.hinted(&item.span, format!("{what}: no argument is called `{name}`"), Some(hint));
-            continue;
-        }
-        arguments.extend(name);
+        arguments.extend(known_argument(reader, item, &what, known));
     }
     (arguments.len() == items.len()).then_some(arguments)
 }

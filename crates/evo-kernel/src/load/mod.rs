@@ -17,6 +17,7 @@ pub mod peers;
 mod problems;
 mod prove;
 mod source;
+mod specialize;
 mod tensor_maps;
 
 use std::io::{self, Read};
@@ -230,6 +231,9 @@ fn read_kernel(path: &Path, reader: &mut Reader, root: &Node) -> Option<KernelSp
     let arguments = arguments.and_then(|node| arguments::read(reader, node, &names));
     let argument_names = argument_names(root);
     let launches = launches.and_then(|node| launches::read(reader, node, &names, &argument_names));
+    if let (Some(node), Some(launches), Some(arguments)) = (root.get("launches"), &launches, &arguments) {
+        launches::check_windows(reader, node, launches, arguments);
+    }
     let problems = problems.and_then(|node| problems::read(reader, node, &names));
     let check = check.and_then(|node| check::read(reader, node, &names, arguments.as_deref(), files));
     let objective = objective::read(reader, root.get("objective"), &names);
@@ -238,10 +242,15 @@ fn read_kernel(path: &Path, reader: &mut Reader, root: &Node) -> Option<KernelSp
     let peers = peers::read(root.get("peers"), &place, reader.diagnostics);
     let goals = goals::read(reader, root.get("goals"));
     let header = header?;
+    let specialized = root.get("kernel").and_then(|node| node.get("specialize"));
+    if let (Some(node), Some(problems)) = (specialized, &problems) {
+        specialize::check_count(reader, node, &header.specialize, problems);
+    }
     Some(KernelSpec {
         name: header.name,
         source: header.source,
         options: header.options,
+        specialize: header.specialize,
         is_persistent: header.is_persistent,
         arguments: arguments?,
         launches: launches?,

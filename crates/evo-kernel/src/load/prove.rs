@@ -11,7 +11,7 @@ use evo_space::space::SearchSpace;
 
 use super::fields::Reader;
 use crate::spec::{KernelSpec, TinySpec};
-use crate::{render, resolve, tiny};
+use crate::{render, resolve, specialize, tiny};
 
 /// Complains if the default configuration is refused by a constraint, has a launch plan that cannot
 /// be computed for some problem, or does not render.
@@ -54,7 +54,10 @@ fn resolves(reader: &mut Reader, root: &Node, kernel: &KernelSpec, configuration
 }
 
 fn renders(reader: &mut Reader, root: &Node, kernel: &KernelSpec, configuration: &Configuration) {
-    if let Err(verdict) = render::render(kernel, configuration) {
+    // One message for all sets of constants, which have most mistakes in common.
+    let sets = specialize::of_kernel(kernel);
+    let failed = sets.iter().find_map(|constants| render::render_for(kernel, configuration, constants).err());
+    if let Some(verdict) = failed {
         let span = root.get("kernel").and_then(|node| node.get("template")).map(|node| node.span.clone());
         let hint = format!("this is the default configuration: {configuration}");
         reader.hinted(&span.unwrap_or_default(), verdict.message, Some(hint));

@@ -8,6 +8,7 @@ use evo_space::document::{Data, Node};
 
 use super::fields::{Fields, Reader};
 use super::names::KnownNames;
+use super::specialize;
 use crate::access::{self, ARRAY_MAX};
 use crate::apart::{RenderFailure, Renderer};
 use crate::spec::{KernelText, OptionSpec, SourceKind};
@@ -20,17 +21,26 @@ pub(super) struct Header {
     pub(super) name: String,
     pub(super) source: KernelText,
     pub(super) options: Vec<OptionSpec>,
+    pub(super) specialize: Vec<String>,
     pub(super) is_persistent: bool,
 }
 
 /// Reads the table, and checks that a template parses and reads only names that exist.
 pub(super) fn read(reader: &mut Reader, node: &Node, names: &KnownNames, files: &Files) -> Option<Header> {
-    let fields = reader.fields(node, "`kernel`", &["name", "template", "source", "options", "persistent"])?;
+    let known = ["name", "template", "source", "options", "specialize", "persistent"];
+    let fields = reader.fields(node, "`kernel`", &known)?;
     let name = reader.required(&fields, "name", "add name = \"…\"");
     let name = name.and_then(|node| reader.label(node, &fields.name("name")));
+    let specialize = match fields.get("specialize") {
+        Some(node) => specialize::read(reader, node, &fields.name("specialize"), names),
+        None => Some(Vec::new()),
+    };
+    // A template may read all of them, even where one of the names is wrong.
+    let constants =
+        specialize.clone().unwrap_or_else(|| names.sizes().iter().map(ToString::to_string).collect());
     let source = match (fields.get("template"), fields.get("source")) {
         (Some(node), None) => read_text(reader, node, &fields, "template", SourceKind::Template, files)
-            .inspect(|text| check_template(reader, node, text, names)),
+            .inspect(|text| check_template(reader, node, text, names, &constants)),
         (None, Some(node)) => read_text(reader, node, &fields, "source", SourceKind::Plain, files),
         (Some(_), Some(node)) => {
             let hint = "a template is rendered; a source gets parameters as -D macros".to_string();
@@ -51,7 +61,13 @@ pub(super) fn read(reader: &mut Reader, node: &Node, names: &KnownNames, files: 
         Some(node) => reader.boolean(node, &fields.name("persistent")),
         None => Some(false),
     };
-    Some(Header { name: name?, source: source?, options: options?, is_persistent: is_persistent? })
+    Some(Header {
+        name: name?,
+        source: source?,
+        options: options?,
+        specialize: specialize?,
+        is_persistent: is_persistent?,
+    })
 }
 
 fn read_options(reader: &mut Reader, node: &Node, what: &str, names: &KnownNames) -> Option<Vec<OptionSpec>> {
@@ -132,9 +148,17 @@ pub(super) fn read_text(
     None
 }
 
-fn check_template(reader: &mut Reader, node: &Node, text: &KernelText, names: &KnownNames) {
+fn check_template(
+    reader: &mut Reader,
+    node: &Node,
+    text: &KernelText,
+    names: &KnownNames,
+    constants: &[String],
+) {
     let sizes = names.sizes();
-    let errors = match text.renderer.check(&text.path, &text.text, &names.parameters()) {
+    let known: Vec<&str> =
+        names.parameters().into_iter().chain(constants.iter().map(String::as_str)).collect();
+    let errors = match text.renderer.check(&text.path, &text.text, &known) {
         Ok(errors) => errors,
         Err(RenderFailure::Template(error)) => vec![error],
         Err(RenderFailure::Machine(message)) => return reader.hinted(&node.span, message, None),
@@ -142,7 +166,10 @@ fn check_template(reader: &mut Reader, node: &Node, text: &KernelText, names: &K
     for error in errors {
         let is_size = error.name.as_deref().is_some_and(|name| sizes.contains(name));
         let hint = match is_size {
-            true => Some("a size of problems is an argument, not a template variable".to_string()),
+            true => Some(
+                "a size of problems is an argument; `specialize` makes it a template variable too"
+                    .to_string(),
+            ),
             false => error.hint.clone(),
         };
         reader.hinted(&node.span, error.to_string(), hint);

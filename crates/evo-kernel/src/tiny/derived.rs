@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use evo_protocol::plan::ProblemPlan;
+use evo_protocol::specialization::Specialization;
 use evo_space::genome::Configuration;
 use evo_space::value::Value;
 
@@ -11,9 +12,11 @@ use super::drawn;
 use super::roles::{self, SizeRole};
 use crate::resolve::{self, Names, Resolver, whole};
 use crate::spec::{KernelSpec, ProblemSpec, ReferenceSpec, TinySpec};
+use crate::specialize;
 
-/// Most shapes that are derived.
-const SHAPES: usize = 8;
+/// Most shapes that are derived for each set of constants where there is one set, where there are two, and where there
+/// are more: the gate takes as long as all of them together.
+const SHAPES: [usize; 3] = [8, 6, 4];
 /// Most elements that the buffers of a shape have together.
 const ELEMENTS: u64 = 1 << 20;
 /// The same for shapes of several tiles: contenders meet them with all seeds and families, as they do all others.
@@ -32,9 +35,25 @@ const NEAR: [[i64; 4]; 3] = [[1, 3, 5, 7], [29, 43, 61, 83], [20, 12, 36, 44]];
 pub(super) fn derive(
     kernel: &KernelSpec,
     configuration: &Configuration,
+    constants: &[Specialization],
     fits: &dyn Fn(&ProblemPlan) -> bool,
 ) -> Result<Vec<ProblemPlan>, &'static str> {
-    let own = Derivation::of(kernel, configuration, fits)?;
+    let most = SHAPES[constants.len().clamp(1, SHAPES.len()) - 1];
+    let mut plans: Vec<ProblemPlan> = Vec::new();
+    let mut first = Ok(());
+    for own in constants {
+        let base = specialize::base_problem(kernel, own).ok_or("there is no problem")?;
+        match Derivation::of(kernel, configuration, &base, fits).and_then(|own| derive_from(&own)) {
+            Ok(own) => own.into_iter().take(most).for_each(|plan| keep(&mut plans, Some(plan))),
+            Err(why) => first = first.and(Err(why)),
+        }
+    }
+    // A set of constants without small shapes is still judged at its problems.
+    if plans.is_empty() { first.map(|()| plans) } else { Ok(plans) }
+}
+
+/// The same for one set of constants.
+fn derive_from(own: &Derivation<'_>) -> Result<Vec<ProblemPlan>, &'static str> {
     let roles = &own.roles;
     let shapes = assemble::assemble(roles, own.threads);
     if shapes.is_empty() {
@@ -53,7 +72,6 @@ pub(super) fn derive(
         let plan = attempt(shape).or_else(|| smaller(None)).or_else(|| smaller(Some(focus)));
         keep(&mut plans, plan);
     }
-    plans.truncate(SHAPES);
     if plans.is_empty() {
         return Err("every small shape is beyond the device's limits or has no launch plan");
     }
@@ -64,12 +82,15 @@ pub(super) fn derive(
 pub(super) fn several_tiles(
     kernel: &KernelSpec,
     configuration: &Configuration,
+    constants: &[Specialization],
     fits: &dyn Fn(&ProblemPlan) -> bool,
 ) -> Vec<ProblemPlan> {
-    let Ok(own) = Derivation::of(kernel, configuration, fits) else { return Vec::new() };
-    let shapes = assemble::several_tiles(&own.roles);
     let mut plans = Vec::new();
-    shapes.iter().for_each(|shape| keep(&mut plans, own.plan(shape, ELEMENTS_SEVERAL)));
+    for base in constants.iter().filter_map(|own| specialize::base_problem(kernel, own)) {
+        let Ok(own) = Derivation::of(kernel, configuration, &base, fits) else { continue };
+        let shapes = assemble::several_tiles(&own.roles);
+        shapes.iter().for_each(|shape| keep(&mut plans, own.plan(shape, ELEMENTS_SEVERAL)));
+    }
     plans
 }
 
@@ -78,16 +99,23 @@ pub(super) fn several_tiles(
 pub fn drawn_shapes(
     kernel: &KernelSpec,
     configuration: &Configuration,
+    constants: &[Specialization],
     seed: u64,
     fits: &dyn Fn(&ProblemPlan) -> bool,
 ) -> Vec<ProblemPlan> {
-    let derives = matches!(kernel.check.tiny, TinySpec::Derived);
-    let Some(own) = Derivation::of(kernel, configuration, fits).ok().filter(|_| derives) else {
+    if !matches!(kernel.check.tiny, TinySpec::Derived) {
         return Vec::new();
-    };
+    }
+    let bases: Vec<ProblemSpec> =
+        constants.iter().filter_map(|own| specialize::base_problem(kernel, own)).collect();
+    let all: Vec<Derivation> =
+        bases.iter().filter_map(|base| Derivation::of(kernel, configuration, base, fits).ok()).collect();
     let mut plans = Vec::new();
-    for (turn, versions) in drawn::draw(&own.roles, own.threads, seed).iter().enumerate() {
-        let plan = versions.iter().find_map(|shape| own.plan(shape, ELEMENTS_DRAWN[turn % 2]));
+    let Some(first) = all.first() else { return plans };
+    for (turn, versions) in drawn::draw(&first.roles, first.threads, seed).iter().enumerate() {
+        // Time may end the series anywhere, so the sets of constants take turns, each with small shapes and large ones.
+        let (own, elements_max) = (&all[turn / 2 % all.len()], ELEMENTS_DRAWN[turn % 2]);
+        let plan = versions.iter().find_map(|shape| own.plan(shape, elements_max));
         // Large tiles have no version that is as small as that.
         let smallest = || own.plan(versions.last()?, ELEMENTS_DRAWN[1]);
         keep(&mut plans, plan.or_else(smallest));
@@ -104,9 +132,9 @@ pub fn near_shapes(
     fits: &dyn Fn(&ProblemPlan) -> bool,
 ) -> Vec<ProblemPlan> {
     let derives = matches!(kernel.check.tiny, TinySpec::Derived);
-    let Some(own) = Derivation::of(kernel, configuration, fits).ok().filter(|_| derives) else {
-        return Vec::new();
-    };
+    let base = specialize::base_problem(kernel, &specialize::constants_of(&kernel.specialize, problem));
+    let Some(base) = base.filter(|_| derives) else { return Vec::new() };
+    let Ok(own) = Derivation::of(kernel, configuration, &base, fits) else { return Vec::new() };
     // Others are computed on the processor, where large shapes take seconds.
     let most = match kernel.check.reference {
         ReferenceSpec::Kernel { .. } => ELEMENTS_NEAR,
@@ -152,9 +180,9 @@ impl<'a> Derivation<'a> {
     fn of(
         kernel: &'a KernelSpec,
         configuration: &'a Configuration,
+        first: &'a ProblemSpec,
         fits: &'a dyn Fn(&ProblemPlan) -> bool,
     ) -> Result<Derivation<'a>, &'static str> {
-        let first = kernel.problems.first().ok_or("there is no problem")?;
         if let ReferenceSpec::Npy { .. } = kernel.check.reference {
             return Err("the expected outputs come from files, which are made for one shape");
         }
@@ -165,7 +193,8 @@ impl<'a> Derivation<'a> {
 
     /// The plan of a shape; `None` where it does not resolve, launches nothing, or is too large.
     fn plan(&self, shape: &Shape, elements_max: u64) -> Option<ProblemPlan> {
-        let problem = problem_of(self.first, shape)?;
+        let constants = specialize::constants_of(&self.kernel.specialize, self.first);
+        let problem = problem_of(self.first, &constants, shape)?;
         let plan = resolve::resolve(self.kernel, self.configuration, &problem).ok()?;
         let fits = elements(&plan) <= elements_max && !plan.launches.is_empty() && (self.fits)(&plan);
         fits.then_some(plan)
@@ -198,8 +227,9 @@ pub fn fixed_tiles(kernel: &KernelSpec, configuration: &Configuration) -> Vec<(S
     kernel.problems.first().map_or(Vec::new(), |first| roles::fixed_tiles(kernel, configuration, first))
 }
 
-/// The first problem with the shape's sizes; `None` where nothing differs.
-fn problem_of(first: &ProblemSpec, shape: &Shape) -> Option<ProblemSpec> {
+/// The first problem with the shape's sizes; `None` where nothing differs. The constants stand in its name, since shapes
+/// of several sets of them may differ in nothing else.
+fn problem_of(first: &ProblemSpec, constants: &Specialization, shape: &Shape) -> Option<ProblemSpec> {
     let mut sizes: BTreeMap<String, Value> = first.sizes.clone();
     let mut changes = Vec::new();
     for (name, value) in shape {
@@ -209,7 +239,8 @@ fn problem_of(first: &ProblemSpec, shape: &Shape) -> Option<ProblemSpec> {
         changes.push(format!("{name}={value}"));
         sizes.insert(name.clone(), Value::Int(*value));
     }
-    let name = format!("tiny:{}", changes.join(","));
+    let constants = constants.iter().map(|(name, value)| format!("{name}={value}"));
+    let name = format!("tiny:{}", constants.chain(changes.iter().cloned()).collect::<Vec<_>>().join(","));
     (!changes.is_empty()).then_some(ProblemSpec {
         name,
         sizes,

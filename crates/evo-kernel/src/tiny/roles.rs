@@ -162,6 +162,10 @@ impl<'a> SizeEvidence<'a> {
     }
 
     fn role(&self, name: &str) -> SizeRole {
+        // Shapes are derived for each set of constants.
+        if self.kernel.specialize.iter().any(|own| own == name) {
+            return SizeRole::Kept;
+        }
         let values = self.values(name);
         let most = values.iter().copied().max().unwrap_or(0);
         if !self.extents.contains(name) {

@@ -1,6 +1,7 @@
 //! The tiny shapes of one configuration, wherever they come from.
 
 use evo_protocol::plan::ProblemPlan;
+use evo_protocol::specialization::Specialization;
 use evo_protocol::verdict::Verdict;
 use evo_space::genome::Configuration;
 
@@ -24,10 +25,12 @@ pub struct TinyShapes {
 }
 
 /// The tiny shapes of a configuration; `fits` says whether the device can take a plan. Derived shapes that
-/// do not resolve or fit are left out; a listed one that does not resolve refuses the variant.
+/// do not resolve or fit are left out; a listed one that does not resolve refuses the variant. Shapes are derived for
+/// each of the sets of `constants`, so that every binary meets some.
 pub fn shapes(
     kernel: &KernelSpec,
     configuration: &Configuration,
+    constants: &[Specialization],
     fits: &dyn Fn(&ProblemPlan) -> bool,
 ) -> Result<TinyShapes, Box<Verdict>> {
     match &kernel.check.tiny {
@@ -39,9 +42,9 @@ pub fn shapes(
             }
             Ok(TinyShapes { plans, ..TinyShapes::default() })
         }
-        TinySpec::Derived => match derived::derive(kernel, configuration, fits) {
+        TinySpec::Derived => match derived::derive(kernel, configuration, constants, fits) {
             Ok(plans) => {
-                let mut several = derived::several_tiles(kernel, configuration, fits);
+                let mut several = derived::several_tiles(kernel, configuration, constants, fits);
                 several.retain(|plan| !plans.iter().any(|own| own.sizes == plan.sizes));
                 Ok(TinyShapes { plans, several, derived: true, absent: String::new() })
             }

@@ -46,8 +46,9 @@ const RANGE_ELEMENTS: u64 = 1 << 16;
 /// The cases of several problems. `Quick` runs one each. `Full` runs every seed with the file's own inputs
 /// and every other family once. Families vary the arithmetic and seeds vary the values; their product would
 /// find the same faults many times. `explored` says that this candidate has met the range of its data type. `Deep` adds
-/// zeros at the largest problem, where counters overflow and branches go one way only because very much is equal, and
-/// the other kind of sorted rows, which a long row shows best.
+/// zeros at the largest problem, where counters overflow and branches go one way only because very much is equal, the
+/// other kind of sorted rows, which a long row shows best, and integers that are all at one end of their range, where long
+/// sums of products are largest.
 pub fn cases(
     check: &CheckPlan,
     plans: &[&ProblemPlan],
@@ -65,7 +66,8 @@ pub fn cases(
     let largest = plans.iter().max_by_key(|plan| size(plan)).filter(|_| depth == Depth::Deep);
     if let Some(plan) = largest {
         let asked = families(check)?;
-        let further = [(Family::Zero, 0), (Family::Ramp, 1)].into_iter();
+        let further =
+            [(Family::Zero, 0), (Family::Ramp, 1), (Family::Extremes, inputs::AT_ONE_END)].into_iter();
         let further = further.filter(|(family, _)| asked.contains(family) && changes(plan, *family));
         let further = further.map(|(family, seed_index)| Case { plan: (*plan).clone(), seed_index, family });
         out.extend(
@@ -97,7 +99,9 @@ fn cases_of(
     if plan.buffers.iter().any(inputs::varies) && check.checks.include(GateCheck::MoreSeeds) {
         out.extend((1..check.seeds).map(|index| case(index, Family::Normal)));
     }
-    out.extend(families.into_iter().map(|family| case(0, family)));
+    // Which bits integers share is drawn, and one draw may leave out those that matter.
+    let again = families.contains(&Family::Wide).then(|| case(1, Family::Wide));
+    out.extend(families.into_iter().map(|family| case(0, family)).chain(again));
     Ok(out)
 }
 

@@ -156,7 +156,7 @@ fn sequence(
     prepared: &PreparedCase,
     phase: &mut PhaseSink<'_>,
 ) -> Result<Vec<u64>, DeviceError> {
-    let module = judge.reload(prepared.slot)?;
+    let module = judge.reload(prepared.slot, &prepared.case.plan)?;
     let fresh = PreparedCase {
         slot: prepared.slot,
         module,

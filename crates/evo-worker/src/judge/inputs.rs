@@ -46,6 +46,9 @@ fn rearrange(bytes: &mut [u8], size: usize, seed: u64) {
     part.chunks_exact_mut(size).for_each(<[u8]>::reverse);
 }
 
+/// Extremes of draws with such an index, modulo 4, are the largest value everywhere or the smallest.
+pub const AT_ONE_END: u32 = 3;
+
 /// The contents of one input buffer, little-endian.
 pub fn generate(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw) -> Result<Vec<u8>, DeviceError> {
     let count = buffer.elements().max(1) as usize;
@@ -95,6 +98,8 @@ struct FillRule {
     rows: u64,
     /// Which of two kinds (`Draw::is_second`).
     second: bool,
+    /// Extremes are all the same.
+    at_one_end: bool,
     /// Constants differ in their last bits (`nearly`).
     nearly: bool,
     /// Between -1 and 1; the same for all buffers of a case.
@@ -122,6 +127,7 @@ fn random(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw, shape: Distributi
         rows: once.next_u64(),
         second: draw.is_second(),
         decade: decade(draw),
+        at_one_end: draw.index % 4 == AT_ONE_END,
         nearly: draw.is_second() && draw.family == Family::Constant && selects(plan, buffer),
     };
     let size = buffer.dtype.bytes() as usize;
@@ -433,8 +439,8 @@ impl FillRule {
     }
 
     /// The ends of the range and what lies round zero: one third of the tensor has them in any order, one holds the
-    /// largest only and one the smallest, where sums overflow and neighbors are equal. Values of 64 bits do not fit fp64,
-    /// so these are what fits.
+    /// largest only and one the smallest, where sums overflow and neighbors are equal. In one draw of four the whole tensor
+    /// holds one of both: products of thirds cancel in a sum. Values of 64 bits do not fit fp64, so these are what fits.
     fn extremes(
         &self,
         source: &mut ChaCha8Rng,
@@ -448,6 +454,7 @@ impl FillRule {
         let at = |index: usize| {
             let drawn = inside[source.next_u32() as usize % inside.len()];
             match self.third(index) {
+                _ if self.at_one_end => [low, high][(self.rows >> 20) as usize % 2],
                 0 => drawn,
                 1 => high,
                 _ => low,
@@ -469,22 +476,28 @@ impl FillRule {
 
     /// Makes random integers alike in two thirds of a tensor. In one they share the upper half, so that only the lower one
     /// tells them apart, with its own highest bit; that half is often the largest or the smallest, so that a maximum
-    /// lies there. In the other they share all but ten bits, which fp64 does not tell apart either.
+    /// lies there. In half of the draws they share the lower half instead, which is often all zeros or all ones, as
+    /// multiples of a power of two are. In the other third they share all but ten bits, which fp64 does not tell apart
+    /// either.
     fn share_bits(&self, start: usize, elements: &mut [u8]) {
         let size = self.dtype.bytes() as usize;
         let bits = 8 * size as u32;
         let whole = u64::MAX >> (64 - bits);
         let ends = [self.rows.rotate_left(23), whole >> 1, whole, 0, 1 << (bits - 1)];
-        let upper = ends[(self.rows >> 16) as usize % ends.len()];
+        let lower = self.rows >> 48 & 1 == 1;
+        // Multiples of a large power of two have lower halves of zeros.
+        let half =
+            if lower && self.rows >> 49 & 3 != 0 { 0 } else { ends[(self.rows >> 16) as usize % ends.len()] };
         for (offset, element) in elements.chunks_exact_mut(size).enumerate() {
             let keeps = match self.third(start + offset) {
                 0 => continue,
+                1 if lower => whole << (bits / 2) & whole,
                 1 => whole >> (bits / 2),
                 _ => 0x3ff,
             };
             let mut word = [0; 8];
             word[..size].copy_from_slice(element);
-            let shared = if keeps == 0x3ff { self.rows.rotate_left(41) } else { upper };
+            let shared = if keeps == 0x3ff { self.rows.rotate_left(41) } else { half };
             let value = u64::from_le_bytes(word) & keeps | shared & whole & !keeps;
             element.copy_from_slice(&value.to_le_bytes()[..size]);
         }

@@ -108,6 +108,7 @@ fn families_go_to_the_edge_of_the_type_where_nothing_is_declared() {
 
 #[test]
 fn integers_are_random_alike_and_at_the_ends_in_every_draw() {
+    let mut shared = BTreeSet::new();
     for (seed, shape) in (1..20).flat_map(|seed| [(seed, vec![513]), (seed, vec![9, 57])]) {
         let buffer = BufferPlan { shape, ..buffer("l", DType::I64, 0, Fill::Unrestricted) };
         let bits = |family| -> Vec<u64> {
@@ -124,9 +125,15 @@ fn integers_are_random_alike_and_at_the_ends_in_every_draw() {
             kinds.sort_unstable();
             kinds
         };
-        // The upper half with the highest bit of the lower one; all but ten bits.
+        // One third shares the upper half, with the highest bit of the lower one, or else the lower half; one shares all
+        // but ten bits.
         let [near, half, random] = kinds(&|own| own >> 31).try_into().unwrap();
-        assert!(near == 1 && half == 2 && random == 171, "{seed}: {near} {half} {random}");
+        let lower = kinds(&|own| own & 0xffff_ffff)[0] == 1;
+        assert!(
+            near == 1 && half == if lower { 171 } else { 2 } && random == 171,
+            "{seed}: {near} {half} {random}"
+        );
+        shared.insert(lower);
         let [near, half, random] = kinds(&|own| own >> 10).try_into().unwrap();
         assert!(near == 1 && half > 160 && random == 171, "{seed}: {near} {half} {random}");
         let ends = bits(Family::Extremes);
@@ -137,6 +144,20 @@ fn integers_are_random_alike_and_at_the_ends_in_every_draw() {
             .collect();
         assert_eq!(alike, [i64::MAX as u64, i64::MIN as u64].into(), "{seed}");
     }
+    assert_eq!(shared.len(), 2, "each half is shared in some draws");
+}
+
+#[test]
+fn integers_of_one_draw_in_four_are_all_at_one_end() {
+    let mut ends = BTreeSet::new();
+    for seed in 1..12 {
+        let buffer = BufferPlan { shape: vec![64, 9], ..buffer("b", DType::I8, 0, Fill::Unrestricted) };
+        let draw = Draw { seed, index: AT_ONE_END, family: Family::Extremes, magnitude: 1.0 };
+        let bytes = generate(&plan(vec![buffer.clone()]), &buffer, draw).unwrap();
+        assert!(bytes.iter().all(|own| *own == bytes[0]));
+        ends.insert(bytes[0] as i8);
+    }
+    assert_eq!(ends, [i8::MIN, i8::MAX].into());
 }
 
 #[test]

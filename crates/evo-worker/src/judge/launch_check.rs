@@ -1,7 +1,7 @@
 //! The launch gate: the module carries its own hash, and every launch fits the device.
 
 use evo_device::device::BoundLaunch;
-use evo_protocol::check::GateCheck;
+use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::device::{DeviceError, DeviceInfo, DeviceLimits, EntryAttributes};
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Gate, Verdict, VerdictKind};
@@ -16,23 +16,14 @@ const BLOCKS_PER_MULTIPROCESSOR: u64 = 4;
 /// Registers are handed out to warps in units of 256.
 const REGISTER_UNIT: u64 = 256;
 
-/// CheckSet echo and resources; nothing is launched.
+/// Checks echo and resources; nothing is launched.
 pub(super) fn check(judge: &mut Judge, slot: u8, plans: &[ProblemPlan]) -> Result<GateAnswer, DeviceError> {
-    let own = judge.slot(slot)?;
-    let (module, hash) = (own.module, own.candidate.variant_hash.clone());
-    let checks = own.candidate.check.checks;
+    let checks = judge.slot(slot)?.candidate.check.checks;
     let mut found = GateAnswer::begin(Gate::Launch);
     // The hash first: the resources of a stale binary would be those of another variant.
-    match judge.device.echo(module)? {
-        _ if !checks.include(GateCheck::VariantHash) => {}
-        Some(echo) if echo == hash.as_str() => found.report.evidence.insert("echo", "matches"),
-        Some(echo) => {
-            let message = format!("the binary carries hash `{echo}`, the variant's is `{hash}`");
-            let verdict = Verdict::new(VerdictKind::StaleBinary, message);
-            found.refuse(verdict.with("echo", echo).with("variant_hash", hash.as_str()));
-            return Ok(found);
-        }
-        None => found.report.evidence.insert("echo", "not checked: no symbol `evo_variant_hash`"),
+    echo(judge, slot, checks, &mut found)?;
+    if found.verdict.is_some() {
+        return Ok(found);
     }
     let info = judge.device.info().clone();
     let mut few = Vec::new();
@@ -43,6 +34,7 @@ pub(super) fn check(judge: &mut Judge, slot: u8, plans: &[ProblemPlan]) -> Resul
             if !checks.include(GateCheck::LaunchResources) {
                 continue;
             }
+            let module = judge.slot(slot)?.build_for(plan)?.module;
             let attributes = judge.device.attributes(module, &bound)?;
             if let Some(verdict) = refuse(&bound, &attributes, &info) {
                 found.refuse(verdict.with("problem", plan.name.clone()));
@@ -61,6 +53,27 @@ pub(super) fn check(judge: &mut Judge, slot: u8, plans: &[ProblemPlan]) -> Resul
     }
     found.report.message = format!("{} launches fit", found.report.cases);
     Ok(found)
+}
+
+/// Asks every build whose it is.
+fn echo(judge: &mut Judge, slot: u8, checks: CheckSet, found: &mut GateAnswer) -> Result<(), DeviceError> {
+    let own = judge.slot(slot)?;
+    let builds = own.builds.iter().zip(&own.candidate.builds);
+    let builds: Vec<_> = builds.map(|(own, build)| (own.module, build.variant_hash.clone())).collect();
+    for (module, hash) in builds {
+        match judge.device.echo(module)? {
+            _ if !checks.include(GateCheck::VariantHash) => {}
+            Some(echo) if echo == hash.as_str() => found.report.evidence.insert("echo", "matches"),
+            Some(echo) => {
+                let message = format!("the binary carries hash `{echo}`, the variant's is `{hash}`");
+                let verdict = Verdict::new(VerdictKind::StaleBinary, message);
+                found.refuse(verdict.with("echo", echo).with("variant_hash", hash.as_str()));
+                return Ok(());
+            }
+            None => found.report.evidence.insert("echo", "not checked: no symbol `evo_variant_hash`"),
+        }
+    }
+    Ok(())
 }
 
 fn blocks(launch: &BoundLaunch) -> u64 {

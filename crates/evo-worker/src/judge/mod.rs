@@ -34,6 +34,7 @@ mod launch_check;
 mod module_state;
 mod moves;
 mod naive;
+mod near;
 mod npy;
 mod npy_header;
 pub mod on_device;

@@ -82,7 +82,7 @@ pub fn estimate_noise(
 }
 
 /// The inputs with their last bits drawn anew, for the first time or once more.
-fn nudged(plan: &ProblemPlan, bytes: &[Vec<u8>], run: u32) -> Vec<Vec<u8>> {
+pub fn nudged(plan: &ProblemPlan, bytes: &[Vec<u8>], run: u32) -> Vec<Vec<u8>> {
     changed(plan, bytes, is_free, |position, buffer, bytes| {
         nudge(bytes, buffer.dtype, u64::from(run) << 32 | position as u64)
     })

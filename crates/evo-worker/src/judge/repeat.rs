@@ -13,7 +13,7 @@ use super::case::Case;
 use super::element::{self, Poison};
 use super::run::{PhaseSink, PreparedCase, RunSetting};
 use super::state::Judge;
-use super::{deep, disagree, inputs, module_state, wrong};
+use super::{deep, disagree, inputs, module_state, near, wrong};
 
 /// Repetitions at quick depth; at full depth the space file decides.
 const REPEATS_QUICK: u32 = 8;
@@ -60,7 +60,7 @@ pub(super) fn check(
             let heap = if looks_at_state { module_state::heap(judge, &prepared)? } else { None };
             let found = match check.deterministic {
                 true => bitwise(judge, &prepared, (repeats, rare), depth, phase)?,
-                false => spread(judge, &prepared, (repeats, rare), phase)?,
+                false => spread(judge, &prepared, (repeats, rare), depth, phase)?,
             };
             match found {
                 None if looks_at_state => module_state::keeps_memory(judge, &prepared, heap),
@@ -130,6 +130,11 @@ fn bitwise(
     if let Some(verdict) = rarely(judge, prepared, rare, phase, other)? {
         return Ok(Some(verdict));
     }
+    if looks_near(prepared, depth)
+        && let Some(verdict) = near::check(judge, prepared, Some(first), phase)?
+    {
+        return Ok(Some(verdict));
+    }
     let other_data = prepared.checks.include(GateCheck::OtherData)
         && depth != Depth::Quick
         && prepared.case.elements() <= OTHER_ELEMENTS
@@ -144,8 +149,13 @@ fn bitwise(
     after_data_alike(judge, prepared, phase)
 }
 
+fn looks_near(prepared: &PreparedCase, depth: Depth) -> bool {
+    depth == Depth::Deep && prepared.checks.include(GateCheck::NearAnswers)
+}
+
 /// Repeats a call as often as time allows, looking at every output: what goes wrong once in hundreds of calls
-/// does not show in ten. `look` says what is wrong after so many calls.
+/// does not show in ten. Every other call finds poison, because a call that does nothing leaves a right answer right.
+/// `look` says what is wrong after so many calls.
 fn rarely(
     judge: &mut Judge,
     prepared: &PreparedCase,
@@ -160,6 +170,9 @@ fn rarely(
     let began = Instant::now();
     let mut calls = 0;
     while calls < RARE_CALLS && began.elapsed() < limit {
+        if calls % 2 == 1 {
+            prepared.poison_outputs(judge.device.as_mut(), poison(calls / 2))?;
+        }
         prepared.call(judge.device.as_mut(), phase)?;
         calls += 1;
         if let Some(verdict) = look(judge, calls)? {
@@ -273,6 +286,7 @@ fn spread(
     judge: &mut Judge,
     prepared: &PreparedCase,
     (repeats, rare): (u32, Option<Duration>),
+    depth: Depth,
     phase: &mut PhaseSink<'_>,
 ) -> Result<Option<Verdict>, DeviceError> {
     prepared.run(judge.device.as_mut(), &mut judge.pool, RunSetting::plain(Poison::B), phase)?;
@@ -306,7 +320,10 @@ fn spread(
             }
         }
     }
-    rarely(judge, prepared, rare, phase, |judge, calls| rarely_wrong(judge, prepared, calls))
+    match rarely(judge, prepared, rare, phase, |judge, calls| rarely_wrong(judge, prepared, calls))? {
+        None if looks_near(prepared, depth) => near::check(judge, prepared, None, phase),
+        found => Ok(found),
+    }
 }
 
 /// How long calls of one of so many problems are looked at.

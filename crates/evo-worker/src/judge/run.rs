@@ -3,13 +3,15 @@
 use std::rc::Rc;
 
 use evo_device::device::{
-    BlockError, BoundArgument, BoundLaunch, BufferId, Comparison, Device, GuardDamage, ModuleId, Placement,
-    RunConditions,
+    BlockError, BoundArgument, BoundLaunch, BoundWindow, BufferId, Comparison, Device, GuardDamage, ModuleId,
+    Placement, RunConditions,
 };
 use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
-use evo_protocol::plan::{ArgumentRef, BufferPlan, Fill, LaunchPlan, ProblemPlan, Role, ScalarPlan};
+use evo_protocol::plan::{
+    ArgumentRef, BufferPlan, Fill, L2Persist, LaunchPlan, ProblemPlan, Role, ScalarPlan,
+};
 use evo_protocol::verdict::VerdictKind;
 use evo_protocol::worker::Phase;
 
@@ -411,6 +413,17 @@ fn bind_one(
     };
     let mut bound = geometry(launch)?;
     bound.arguments = launch.arguments.iter().map(argument).collect::<Result<_, _>>()?;
+    bound.l2_persist = match launch.l2_persist {
+        Some(L2Persist { buffer, ratio }) => match buffers.get(buffer) {
+            Some(buffer) => Some(BoundWindow { buffer: *buffer, ratio: ratio as f32 }),
+            None => {
+                let message =
+                    format!("`{}`: the buffer of its `l2_persist` is not in the plan", launch.entry);
+                return Err(DeviceError::plain(VerdictKind::HarnessError, message));
+            }
+        },
+        None => None,
+    };
     Ok(bound)
 }
 
@@ -433,6 +446,7 @@ pub fn geometry(launch: &LaunchPlan) -> Result<BoundLaunch, DeviceError> {
         cluster: launch.cluster.map(|cluster| three("cluster", cluster)).transpose()?,
         cooperative: launch.cooperative,
         programmatic: launch.programmatic,
+        l2_persist: None,
         arguments: Vec::new(),
     })
 }
@@ -474,6 +488,7 @@ mod tests {
             cluster: None,
             cooperative: false,
             programmatic: false,
+            l2_persist: None,
             arguments: vec![],
         };
         let error = geometry(&launch).unwrap_err();

@@ -43,28 +43,43 @@ pub(super) enum Answers {
     NotNeeded,
 }
 
-/// The instrumented build of a loaded candidate, and what is kept for its runs.
+/// The instrumented build of a loaded candidate.
 #[derive(Debug, Default)]
 pub(super) struct InstrumentedSlot {
     pub module: Option<ModuleId>,
     /// Why it could not be loaded.
     pub refused: Option<String>,
-    /// The small shapes that the candidate passed.
-    pub tiny: Vec<ProblemPlan>,
+}
+
+/// One of a candidate's builds, loaded.
+#[derive(Debug)]
+pub(super) struct LoadedBuild {
+    binary: Vec<u8>,
+    pub module: ModuleId,
+    pub instrumented: InstrumentedSlot,
 }
 
 /// A loaded candidate.
 pub(super) struct LoadedSlot {
     pub candidate: Candidate,
-    pub binary: Vec<u8>,
-    pub module: ModuleId,
+    /// In the order of `candidate.builds`.
+    pub builds: Vec<LoadedBuild>,
     pub reference: Option<ModuleId>,
     /// The reference in single precision.
     pub single: Option<ModuleId>,
     /// Cases since it was loaded: a failure at a full shape is judged together with the tiny ones that
     /// passed.
     pub history: Vec<CaseResult>,
-    pub instrumented: InstrumentedSlot,
+    /// The small shapes that the candidate passed, for the runs of instrumented builds.
+    pub tiny: Vec<ProblemPlan>,
+}
+
+impl LoadedSlot {
+    /// The build that computes a problem.
+    pub(super) fn build_for(&self, plan: &ProblemPlan) -> Result<&LoadedBuild, DeviceError> {
+        // `load` has loaded one for each of the candidate's.
+        Ok(&self.builds[self.candidate.build_for(plan)?])
+    }
 }
 
 /// The binaries of a naive reference kernel.
@@ -130,25 +145,33 @@ impl Judge {
         self.device.as_mut()
     }
 
-    /// Loads a candidate (and its naive reference, if it has one) into a slot; milliseconds.
+    /// Loads a candidate (and its naive reference, if it has one) into a slot; milliseconds. `binaries` are those of
+    /// its builds, in order.
     pub fn load(
         &mut self,
         slot: u8,
         candidate: &Candidate,
-        binary: &[u8],
+        binaries: &[Vec<u8>],
         references: ReferenceBinaries<'_>,
     ) -> Result<f64, DeviceError> {
         // Removed before it is unloaded: if unloading fails, the slot must not name a module that is half
         // gone.
         if let Some(old) = self.slots.remove(&slot) {
-            self.device.unload(old.module)?;
-            if let Some(module) = old.instrumented.module {
-                self.device.unload(module)?;
+            for build in old.builds {
+                self.device.unload(build.module)?;
+                if let Some(module) = build.instrumented.module {
+                    self.device.unload(module)?;
+                }
             }
         }
         self.device.set_checks(candidate.check.checks);
         let start = Instant::now();
-        let module = self.note(|judge| judge.device.load(binary, &candidate.entries))?;
+        let mut builds = Vec::new();
+        for (build, binary) in candidate.builds.iter().zip(binaries) {
+            let module = self.note(|judge| judge.device.load(binary, &build.entries))?;
+            let instrumented = InstrumentedSlot::default();
+            builds.push(LoadedBuild { binary: binary.clone(), module, instrumented });
+        }
         let elapsed = start.elapsed().as_secs_f64() * 1e3;
         let reference = match (&candidate.reference, references.own) {
             (Some((own, entries)), Some(bytes)) => Some(self.load_reference(&own.hash, entries, bytes)?),
@@ -162,12 +185,11 @@ impl Judge {
         };
         let loaded = LoadedSlot {
             candidate: candidate.clone(),
-            binary: binary.to_vec(),
-            module,
+            builds,
             reference,
             single,
             history: Vec::new(),
-            instrumented: InstrumentedSlot::default(),
+            tiny: Vec::new(),
         };
         self.slots.insert(slot, loaded);
         Ok(elapsed)
@@ -217,14 +239,16 @@ impl Judge {
         })
     }
 
-    /// Unloads and loads a candidate again: whatever it kept in its own globals is gone.
-    pub(super) fn reload(&mut self, slot: u8) -> Result<ModuleId, DeviceError> {
+    /// Unloads and loads a candidate's build for a problem again: whatever it kept in its own globals is gone.
+    pub(super) fn reload(&mut self, slot: u8, plan: &ProblemPlan) -> Result<ModuleId, DeviceError> {
         let own = self.slots.get_mut(&slot).ok_or_else(|| {
             DeviceError::plain(VerdictKind::HarnessError, format!("nothing is loaded in slot {slot}"))
         })?;
-        self.device.unload(own.module)?;
-        own.module = self.device.load(&own.binary, &own.candidate.entries)?;
-        Ok(own.module)
+        let position = own.candidate.build_for(plan)?;
+        let build = &mut own.builds[position];
+        self.device.unload(build.module)?;
+        build.module = self.device.load(&build.binary, &own.candidate.builds[position].entries)?;
+        Ok(build.module)
     }
 
     /// Puts a case's data on the device and binds its launches.
@@ -247,7 +271,7 @@ impl Judge {
         phase: &mut PhaseSink<'_>,
     ) -> Result<PreparedCase, DeviceError> {
         let own = self.slot(slot)?;
-        let (module, check) = (own.module, own.candidate.check.clone());
+        let (module, check) = (own.build_for(&case.plan)?.module, own.candidate.check.clone());
         let naive = NaiveModules { own: own.reference, single: own.single };
         let naive_hash = reference_hash(&own.candidate);
         let key = expected::key(&check, case, naive_hash.as_ref());

@@ -67,11 +67,11 @@ const COPIES_BYTES: u64 = 256 << 20;
 /// Input sets that take turns.
 const INPUT_SETS: u32 = 2;
 
-/// Rounds of the comparison with fresh contents before it is first judged, a call of each kind in a round.
-const ROUNDS: usize = 4;
-/// How often it is judged, with so many more rounds each time. Only a kernel that is suspected every time is refused:
-/// a machine that is disturbed once is not a kernel that cheats.
-const JUDGED: usize = 4;
+/// After so many rounds the comparison with fresh contents is judged, a call of each kind in a round. Only a kernel
+/// that is suspected every time is refused. Where other programs take the processors, few calls are undisturbed: one
+/// in five, say. Then 16 rounds without an undisturbed fresh call and with five undisturbed repeated ones are not rare
+/// enough (1 in 200), and 64 are (1 in a million).
+const JUDGED_AFTER: [usize; 6] = [4, 8, 12, 16, 32, 64];
 /// Inputs up to this size are drawn anew for a fresh call.
 const FRESH_WHOLE: u64 = 1 << 18;
 /// Drawing a large one would take longer than everything else. Its own contents are turned by a random distance
@@ -329,12 +329,12 @@ impl Judge {
             DeviceKind::Cuda | DeviceKind::Replay => 0.0,
         };
         let least = FRESH_MIN_NS + learned;
-        for judged in 0..JUDGED {
-            for round in 0..ROUNDS {
+        let all = JUDGED_AFTER[JUDGED_AFTER.len() - 1];
+        for rounds in JUDGED_AFTER {
+            for round in repeated.len()..rounds {
                 let new_first = below(&mut random, 2) == 0;
                 for new in [new_first, !new_first] {
-                    let unseen = below(&mut random, 1 << 20) * JUDGED * ROUNDS;
-                    let number = (unseen + judged * ROUNDS + round) as u32;
+                    let number = (below(&mut random, 1 << 20) * all + round) as u32;
                     let time = self.single_call(timed, new.then_some(number), phase)?;
                     if new { fresh.push(time) } else { repeated.push(time) }
                 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::VerdictKind;
+use evo_protocol::worker::CandidateBuild;
 use evo_space::genome::Configuration;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -157,9 +158,30 @@ impl SecondJudge<'_> {
     fn judge(&mut self, kernel: &str, job: &Job, seed: u64) -> Result<PlainReply, CliError> {
         let mut plans: Vec<ProblemPlan> = job.all_checked();
         plans.extend(job.tiny.iter().chain(&job.several).cloned());
-        let binary = job.candidate.binary.path.clone();
+        let (mut all, mut most) = (0, 0.0);
+        for build in &job.candidate.builds {
+            let own = plans.iter().filter(|plan| build.constants.serves(&plan.sizes)).cloned().collect();
+            match self.judge_build(kernel, build, own, seed)? {
+                PlainReply::Right { elements, worst } => {
+                    all += elements;
+                    most = f64::max(most, worst);
+                }
+                other => return Ok(other),
+            }
+        }
+        Ok(PlainReply::Right { elements: all, worst: most })
+    }
+
+    fn judge_build(
+        &mut self,
+        kernel: &str,
+        build: &CandidateBuild,
+        plans: Vec<ProblemPlan>,
+        seed: u64,
+    ) -> Result<PlainReply, CliError> {
+        let binary = build.binary.path.clone();
         let binary = binary.ok_or_else(|| CliError::harness("a compiled variant has no file"))?;
-        let entries = job.candidate.entries.clone();
+        let entries = build.entries.clone();
         let order = PlainOrder::Run { kernel: kernel.to_string(), binary, entries, plans, seed };
         let child = match &mut self.child {
             Some(child) => child,

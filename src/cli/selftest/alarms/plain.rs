@@ -276,6 +276,8 @@ fn bound(launch: &LaunchPlan, plan: &ProblemPlan, buffers: &[BufferId]) -> Resul
         cluster: launch.cluster.map(three).transpose()?,
         cooperative: launch.cooperative,
         programmatic: launch.programmatic,
+        // It makes a launch faster, never right.
+        l2_persist: None,
         arguments: launch.arguments.iter().map(argument).collect::<Result<_, _>>()?,
     })
 }

@@ -260,7 +260,9 @@ impl<'a, 'b> FaultStage<'a, 'b> {
     fn tampered(&mut self, setup: FaultSetup) -> Result<Result<Job, Box<Verdict>>, CliError> {
         let mut job = self.good.job();
         match setup {
-            FaultSetup::StaleBinary => job.candidate.variant_hash = ContentHash::of(b"another variant"),
+            FaultSetup::StaleBinary => {
+                job.candidate.builds[0].variant_hash = ContentHash::of(b"another variant")
+            }
             FaultSetup::ForeignBinary if self.setup.choice.kind == DeviceKind::Cuda => {
                 let own = &self.setup.choice.arch;
                 let other = if own.starts_with("sm_8") { "sm_90" } else { "sm_80" };
@@ -268,7 +270,10 @@ impl<'a, 'b> FaultStage<'a, 'b> {
                 let good = self.bench.configuration(&[]);
                 return self.bench.job_with(&farm, &good, false);
             }
-            FaultSetup::ForeignBinary => job.candidate.binary = self.foreign(&job.candidate.binary)?,
+            FaultSetup::ForeignBinary => {
+                let build = &mut job.candidate.builds[0];
+                build.binary = self.foreign(&build.binary)?;
+            }
             _ => job.timed.iter_mut().for_each(|plan| plan.bytes = plan.bytes.map(|bytes| bytes * 1000.0)),
         }
         Ok(Ok(job))

@@ -127,8 +127,8 @@ pub const FAULTS: &[FaultRow] = &[
     both("grid_wait", &["H3"], "waits for a block that never answers", &["hang"], &["no end"]),
     both("odd_hang", &["H6"], "hangs at odd sizes only", &["hang"], &["no end"]),
     both("late_hang", &["H6"], "hangs after 60 calls", &["hang"], &["no end"]),
-    both("transfer_hang", &["H4"], "waits for one byte more than its bulk copy brings", &["hang"], &["no end"])
-        .on_host(Open("the host has no bulk copies and no asynchronous barriers")),
+    both("transfer_hang", &["H4"], "waits for one byte more than its bulk copy brings", &["hang"], &["no end", "mbarrier"])
+        .on_host(Is(&["divergent_barrier"])),
     both("barrier", &["H2"], "the halves of a block wait at different barriers", &["divergent_barrier"], &["__syncthreads"])
         .on_cuda(Open("today's GPUs count arrivals, whichever line they come from; `barrier_spin` is the one that stops them")),
     both("barrier_spin", &["H2"], "half of a block waits at a barrier for the half that waits behind it", &["hang", "divergent_barrier"], &["no end", "__syncthreads"]),

@@ -18,7 +18,8 @@ use crate::cli::device_lane;
 use crate::cli::error::CliError;
 use crate::cli::session::{self, DeviceSetup};
 use crate::compile::{CompileFarm, FarmOptions, compile_one};
-use crate::engine::recipe::{KernelRecipe, PreparedKernel};
+use crate::engine::prepared::PreparedKernel;
+use crate::engine::recipe::KernelRecipe;
 use crate::engine::single;
 use crate::kernel::render::{render, render_reference, render_single_reference};
 use crate::kernel::spec::SpaceFile;
@@ -137,7 +138,7 @@ impl<'a> GateBench<'a> {
         // The instrumented build stays: a contender becomes a finalist before it can rank.
         job.deep = row.handling == Handling::Finalist;
         if row.handling == Handling::OtherBinary {
-            job.candidate.variant_hash = ContentHash::of(b"another variant");
+            job.candidate.builds[0].variant_hash = ContentHash::of(b"another variant");
         }
         let standing = match row.handling {
             Handling::FastRival => {
@@ -208,7 +209,8 @@ impl<'a> GateBench<'a> {
         // An instrumented build comes with a deep job.
         let deep = fixture.row.slips_through();
         let answer = single::job(&recipe, genome, configuration, deep, |prepared: &PreparedKernel| {
-            compile(&prepared.source)
+            let all = prepared.sources.iter().map(&compile);
+            Ok::<_, CliError>(all.collect::<Result<Vec<_>, _>>()?.into_iter().collect())
         })?;
         let refused = |evaluation: Box<Evaluation>| {
             Box::new(GateFinding { gate: failed(&evaluation.gates), verdict: evaluation.verdict })

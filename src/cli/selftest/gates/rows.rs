@@ -268,6 +268,7 @@ pub const ROWS: &[GateRow] = &[
     row(C::RareRepeats, Line, "hundredth_call", &["nondeterministic:rare"]).handled(Finalist),
     row(C::OtherData, Wide, "returning", &["stateful:module_state"]),
     row(C::AlikeData, Wide, "known_by_ends", &["stateful:cached_result"]).handled(Finalist),
+    row(C::NearAnswers, Wide, "near_output", &["nondeterministic:uninit_read"]).handled(Finalist),
     row(C::RepeatSpread, Loose, "wavering", &["nondeterministic:spread"]),
     row(C::Screening, Line, "none", &["too_slow"]).handled(Handling::FastRival),
     row(C::Rotation, Line, "poison_reader", &["timing_escape"]),

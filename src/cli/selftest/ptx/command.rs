@@ -5,6 +5,7 @@ use evo_device::open::open;
 use evo_protocol::binary::{HEADER_END, KernelSource};
 use evo_protocol::device::{DeviceInfo, DeviceKind};
 use evo_protocol::envelope::ErrorCode;
+use evo_protocol::specialization::Specialization;
 use evo_space::genome::ContentHash;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -80,6 +81,7 @@ fn source(rows: &[InstructionRow]) -> KernelSource {
         file_name: "probes.cu".into(),
         variant_hash: hash,
         instrumented: false,
+        constants: Specialization::default(),
     }
 }
 

@@ -82,6 +82,7 @@ impl Probe<'_> {
             cluster: self.cluster,
             cooperative: false,
             programmatic: false,
+            l2_persist: None,
             arguments: map.into_iter().chain(pointers).collect(),
         };
         self.device.launch(self.module, &[launch])?;

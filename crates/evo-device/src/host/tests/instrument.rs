@@ -114,6 +114,7 @@ fn watch(
         cluster: None,
         cooperative,
         programmatic: false,
+        l2_persist: None,
         arguments,
     };
     let result = device.launch_watched(module, &[bound], &watch);
@@ -400,6 +401,7 @@ fn threads_give_way_at_accesses() {
             cluster: None,
             cooperative: false,
             programmatic: false,
+            l2_persist: None,
             arguments: vec![buffer(count)],
         };
         let report = device.launch_watched(module, &[bound], &watch).unwrap().unwrap();
@@ -411,6 +413,40 @@ fn threads_give_way_at_accesses() {
     let (one, again, other) = (counted(7), counted(7), counted(8));
     assert!(one < 128 && other < 128, "{one} {other}");
     assert_eq!(one, again, "the same seed takes the same turns");
+}
+
+/// One processor thread runs all blocks, so an order that puts a block before the one it waits for would never end.
+#[test]
+fn blocks_may_wait_for_earlier_ones_in_every_order_of_threads() {
+    let text = "__global__ void k(int* flags) { if (threadIdx.x) return; if (blockIdx.x) \
+        while (atomicAdd(&flags[blockIdx.x - 1], 0) == 0) {} __threadfence(); atomicExch(&flags[blockIdx.x], 1); }";
+    let mut device = HostDevice::with_threads(2).unwrap();
+    let module = device.load(&compile_as(text, &["k"], true), &["k".to_string()]).unwrap();
+    let flags = device.allocate("flags", 48).unwrap();
+    for order in 0..4 {
+        device.fill(flags, 0).unwrap();
+        let watch = Watch {
+            buffers: vec![WatchedBuffer { buffer: flags, contents: WatchedContents::Given }],
+            order,
+            residue: 0,
+            accesses_max: 1 << 16,
+            time_max: Duration::from_secs(20),
+        };
+        let bound = BoundLaunch {
+            entry: "k".to_string(),
+            grid: [12, 1, 1],
+            block: [32, 1, 1],
+            shared_bytes: 0,
+            cluster: None,
+            cooperative: false,
+            programmatic: false,
+            l2_persist: None,
+            arguments: vec![buffer(flags)],
+        };
+        device.set_conditions(RunConditions { order: Some(order), ..RunConditions::default() }).unwrap();
+        device.launch_watched(module, &[bound], &watch).unwrap().unwrap();
+        assert!(device.read(flags).unwrap().chunks(4).all(|own| own == [1, 0, 0, 0]));
+    }
 }
 
 #[test]

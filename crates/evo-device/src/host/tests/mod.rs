@@ -50,6 +50,7 @@ fn compile_as(text: &str, entries: &[&str], instrumented: bool) -> Vec<u8> {
         file_name: "kernel.cu".to_string(),
         variant_hash: ContentHash::of(b"variant"),
         instrumented,
+        constants: evo_protocol::specialization::Specialization::default(),
     };
     let folder = tempfile::tempdir().unwrap();
     let (input, output) = (folder.path().join("unit.cpp"), folder.path().join("unit.so"));
@@ -121,6 +122,7 @@ impl Bench {
             cluster: None,
             cooperative: false,
             programmatic: false,
+            l2_persist: None,
             arguments,
         }
     }

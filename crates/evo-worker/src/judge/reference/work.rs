@@ -228,9 +228,19 @@ pub fn launch(
     shared_bytes: u32,
     arguments: Vec<BoundArgument>,
 ) -> BoundLaunch {
-    let (cluster, cooperative, programmatic) = (None, false, false);
+    let (cluster, cooperative, programmatic, l2_persist) = (None, false, false, None);
     let block = [threads, 1, 1];
-    BoundLaunch { entry, grid, block, shared_bytes, cluster, cooperative, programmatic, arguments }
+    BoundLaunch {
+        entry,
+        grid,
+        block,
+        shared_bytes,
+        cluster,
+        cooperative,
+        programmatic,
+        l2_persist,
+        arguments,
+    }
 }
 
 /// A 32-bit argument.

@@ -7,7 +7,7 @@ use evo_protocol::dtype::DType;
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::{ArgumentRef, Fill, LaunchPlan, ProblemPlan, Role, ScalarPlan};
 use evo_protocol::verdict::{Gate, GateState, Verdict, VerdictKind};
-use evo_protocol::worker::{BinaryRef, Candidate, CheckPlan, Depth, Phase, ReferencePlan};
+use evo_protocol::worker::{BinaryRef, Candidate, CandidateBuild, CheckPlan, Depth, Phase, ReferencePlan};
 use evo_space::genome::ContentHash;
 
 use super::case::{self, Case};
@@ -36,14 +36,15 @@ fn candidate(check: CheckPlan) -> Candidate {
     let hash = ContentHash::of(HEADER_END.as_bytes());
     Candidate {
         label: "A=1".into(),
-        variant_hash: hash.clone(),
-        binary: BinaryRef { hash: hash.clone(), path: None },
-        entries: vec!["k".into()],
+        builds: vec![CandidateBuild::for_all(
+            hash.clone(),
+            BinaryRef { hash: hash.clone(), path: None },
+            vec!["k".into()],
+        )],
         reference: (check.reference == ReferencePlan::Kernel)
             .then(|| (BinaryRef { hash, path: None }, vec!["naive".into()])),
         reference_single: None,
         check,
-        instrumented: None,
     }
 }
 
@@ -56,6 +57,7 @@ fn launch(entry: &str, arguments: Vec<ArgumentRef>) -> LaunchPlan {
         cluster: None,
         cooperative: false,
         programmatic: false,
+        l2_persist: None,
         arguments,
     }
 }
@@ -162,7 +164,7 @@ fn judge_on(device: FakeDevice, check: CheckPlan) -> Judge {
     let mut judge = Judge::new(Box::new(device), None);
     let candidate = candidate(check);
     let reference = candidate.reference.as_ref().map(|_| b"naive".as_slice());
-    judge.load(0, &candidate, b"binary", own_reference(reference)).unwrap();
+    judge.load(0, &candidate, &[b"binary".to_vec()], own_reference(reference)).unwrap();
     judge
 }
 
@@ -415,7 +417,7 @@ fn a_naive_kernel_serves_as_reference_and_its_own_faults_are_the_tasks() {
     // The reference leaves its output unwritten: NaN, hence an invalid task, not a wildcard.
     let device = FakeDevice::new(vec![("k", kernel(honest)), ("naive", kernel(|_| {}))]);
     let mut judge = Judge::new(Box::new(device), None);
-    judge.load(0, &candidate(check()), b"binary", own_reference(Some(b"naive"))).unwrap();
+    judge.load(0, &candidate(check()), &[b"binary".to_vec()], own_reference(Some(b"naive"))).unwrap();
     let answer = judge.gate(0, Gate::TinyShapes, Depth::Quick, &shapes(), &mut { QUIET });
     assert_eq!(answer.verdict.unwrap().label(), "harness_error:task");
 }
@@ -441,7 +443,9 @@ fn damage_by_an_earlier_variant_is_not_blamed_on_the_next() {
             judge.device().launch(timed.first().module, &timed.first().launches).unwrap();
         }
         drop(timed);
-        judge.load(0, &candidate(check_plan("gemm")), b"binary", ReferenceBinaries::default()).unwrap();
+        judge
+            .load(0, &candidate(check_plan("gemm")), &[b"binary".to_vec()], ReferenceBinaries::default())
+            .unwrap();
         for _ in 0..2 {
             let answer = judge.gate(0, Gate::TinyShapes, Depth::Quick, &plans, &mut { QUIET });
             assert_eq!(answer.report.state, GateState::Pass, "{victim} {first}: {}", answer.report.message);

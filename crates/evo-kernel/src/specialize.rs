@@ -1,0 +1,67 @@
+//! Which constants a kernel's binaries are compiled for (`specialize` of `[kernel]`).
+//!
+//! Sizes that the file names are constants of the code, so a configuration becomes one source and one binary for each
+//! set of values that its problems have. Everything else of a configuration stays one: its plans, its verdict, its
+//! line in the journal.
+
+use evo_protocol::specialization::Specialization;
+use evo_protocol::verdict::{Verdict, VerdictKind};
+
+use super::resolve::whole;
+use super::spec::{KernelSpec, ProblemSpec};
+
+/// Most sets of values: each is a compilation of every variant, and each is judged by every gate.
+pub const CONSTANTS_MAX: usize = 16;
+
+/// The values that a problem has for the names.
+pub fn constants_of(names: &[String], problem: &ProblemSpec) -> Specialization {
+    let sizes = problem.sizes.iter();
+    // The loader has refused sizes that are not whole.
+    let sizes = sizes.filter_map(|(name, value)| Some((name.clone(), whole(value).ok()?))).collect();
+    Specialization::of(names, &sizes)
+}
+
+/// Each set once, in order of first use.
+pub fn distinct(all: impl IntoIterator<Item = Specialization>) -> Vec<Specialization> {
+    let mut found: Vec<Specialization> = Vec::new();
+    for one in all {
+        if !found.contains(&one) {
+            found.push(one);
+        }
+    }
+    found
+}
+
+/// The sets that all of a kernel's problems have, on any device; one empty set where nothing is specialized.
+pub fn of_kernel(kernel: &KernelSpec) -> Vec<Specialization> {
+    distinct(kernel.problems.iter().map(|problem| constants_of(&kernel.specialize, problem)))
+}
+
+/// Refuses more sets than there may be, which listed small shapes can ask for.
+///
+/// # Errors
+/// `static_reject`, cause `specialize`.
+pub fn check_count(sets: &[Specialization]) -> Result<(), Box<Verdict>> {
+    if sets.len() <= CONSTANTS_MAX {
+        return Ok(());
+    }
+    let message = format!(
+        "problems and small shapes have {} sets of values for `specialize`, at most {CONSTANTS_MAX} are possible",
+        sets.len()
+    );
+    Err(Box::new(Verdict::new(VerdictKind::StaticReject, message).with_cause("specialize")))
+}
+
+/// A problem with these constants, from which small shapes are derived: the first that has them, or the first of all
+/// with its sizes replaced.
+pub fn base_problem(kernel: &KernelSpec, constants: &Specialization) -> Option<ProblemSpec> {
+    let has = |problem: &&ProblemSpec| constants_of(&kernel.specialize, problem) == *constants;
+    if let Some(own) = kernel.problems.iter().find(has) {
+        return Some(own.clone());
+    }
+    let mut base = kernel.problems.first()?.clone();
+    for (name, value) in constants.iter() {
+        base.sizes.insert(name.to_string(), value.into());
+    }
+    Some(base)
+}

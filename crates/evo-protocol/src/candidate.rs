@@ -1,0 +1,227 @@
+//! What a worker is handed to judge: compiled code, and how its answers are judged.
+
+use std::path::PathBuf;
+
+use evo_space::genome::ContentHash;
+use serde::{Deserialize, Serialize};
+
+use crate::binary::Binary;
+use crate::check::CheckSet;
+use crate::device::DeviceError;
+use crate::plan::ProblemPlan;
+use crate::specialization::Specialization;
+use crate::verdict::VerdictKind;
+
+/// What a worker is handed: binaries and how to judge them; never host code.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Candidate {
+    /// `BLOCK_M=32 NUM_WARPS=8 …`, for messages.
+    pub label: String,
+    /// The compiled variant: one build for every problem, or one for each set of constants. Never empty.
+    pub builds: Vec<CandidateBuild>,
+    /// The user's naive kernel and its entry points, if that is the reference.
+    pub reference: Option<(BinaryRef, Vec<String>)>,
+    /// The same kernel in single precision, where `reference` computes in fp64.
+    #[serde(default)]
+    pub reference_single: Option<BinaryRef>,
+    /// How its answers are judged.
+    pub check: CheckPlan,
+}
+
+impl Candidate {
+    /// Position of the build that computes a problem.
+    ///
+    /// # Errors
+    /// None of them was compiled for the problem's sizes.
+    pub fn build_for(&self, plan: &ProblemPlan) -> Result<usize, DeviceError> {
+        let found = self.builds.iter().position(|build| build.constants.serves(&plan.sizes));
+        found.ok_or_else(|| {
+            let kinds: Vec<String> =
+                self.builds.iter().map(|build| format!("`{}`", build.constants)).collect();
+            let message =
+                format!("no binary was compiled for `{}`, only for {}", plan.name, kinds.join(", "));
+            DeviceError::plain(VerdictKind::HarnessError, message)
+        })
+    }
+
+    /// Entry points that launches of any problem use, each once.
+    pub fn entries(&self) -> Vec<String> {
+        let mut entries: Vec<String> = Vec::new();
+        for entry in self.builds.iter().flat_map(|build| &build.entries) {
+            if !entries.contains(entry) {
+                entries.push(entry.clone());
+            }
+        }
+        entries
+    }
+}
+
+/// One binary of a candidate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CandidateBuild {
+    /// The problems that it serves.
+    #[serde(default, skip_serializing_if = "Specialization::is_empty")]
+    pub constants: Specialization,
+    /// Must be echoed by the module.
+    pub variant_hash: ContentHash,
+    /// The compiled code.
+    pub binary: BinaryRef,
+    /// Entry points that launches use.
+    pub entries: Vec<String>,
+    /// A second build in which the device sees every access, for variants that could enter the leaderboard.
+    #[serde(default)]
+    pub instrumented: Option<InstrumentedBuild>,
+}
+
+impl CandidateBuild {
+    /// A build that serves every problem and has no second one.
+    pub fn for_all(variant_hash: ContentHash, binary: BinaryRef, entries: Vec<String>) -> CandidateBuild {
+        CandidateBuild {
+            constants: Specialization::default(),
+            variant_hash,
+            binary,
+            entries,
+            instrumented: None,
+        }
+    }
+}
+
+/// The build of a candidate in which the host device sees every access.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InstrumentedBuild {
+    /// It compiled.
+    Binary(BinaryRef),
+    /// It did not compile, which is not the variant's fault: the variant itself did.
+    Failed {
+        /// What the compiler said.
+        why: String,
+    },
+}
+
+/// A binary by hash, with the path under which a local worker finds it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BinaryRef {
+    /// Hash of its bytes.
+    pub hash: ContentHash,
+    /// Where the parent keeps it.
+    pub path: Option<PathBuf>,
+}
+
+impl BinaryRef {
+    /// A binary that lies where the compiler put it.
+    pub fn of(binary: &Binary) -> BinaryRef {
+        BinaryRef { hash: binary.hash.clone(), path: Some(binary.path.clone()) }
+    }
+}
+
+/// How answers are judged.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CheckPlan {
+    /// Where expected outputs come from.
+    pub reference: ReferencePlan,
+    /// The file's own absolute tolerance; it replaces the one derived from the answer's size.
+    pub atol: Option<f64>,
+    /// The file's own relative tolerance.
+    pub rtol: Option<f64>,
+    /// How many times a trusted computation's error is allowed; 0 allows any.
+    pub trusted_factor: f64,
+    /// The study's secret seed; case seeds are derived from it.
+    pub seed: u64,
+    /// Seeds for each problem at full depth.
+    pub seeds: u32,
+    /// Input families by name; all where empty.
+    pub families: Vec<String>,
+    /// Whether equal inputs must give equal bits.
+    pub deterministic: bool,
+    /// How often the repeatability gate repeats a problem.
+    pub repeats: u32,
+    /// Whether variables of the module may change with every call.
+    #[serde(default)]
+    pub allow_state: bool,
+    /// How outputs for NaN, infinite, subnormal and huge inputs are judged.
+    #[serde(default)]
+    pub special_values: SpecialValues,
+    /// Whether the kernel is compiled to assume that there are no NaN and no infinities.
+    #[serde(default)]
+    pub fast_math: bool,
+    /// Whether the kernel is compiled to treat subnormal numbers as zero.
+    #[serde(default)]
+    pub flushes_subnormals: bool,
+    /// Whether the reference kernel computes in fp64 and takes fp64 buffers for floating-point arguments.
+    #[serde(default)]
+    pub reference_f64: bool,
+    /// How long each series of further questions to a finalist may take (more shapes, more seeds, more calls),
+    /// milliseconds.
+    #[serde(default = "series_ms")]
+    pub series_ms: u32,
+    /// Which checks judge: all, except in the self-test of the gates.
+    #[serde(default, skip_serializing_if = "CheckSet::are_all")]
+    pub checks: CheckSet,
+}
+
+/// [`CheckPlan::series_ms`] of a variant that is judged alone.
+pub const SERIES_MS: u32 = 300;
+
+fn series_ms() -> u32 {
+    SERIES_MS
+}
+
+/// How outputs for inputs with NaN, infinities, subnormal and huge numbers are judged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SpecialValues {
+    /// The reference decides, and declared compiler options may relax it.
+    #[default]
+    Reference,
+    /// Like the default configuration. Its answers are not taken yet, so such inputs are not tried either.
+    AsDefault,
+    /// Such inputs are not tried.
+    Ignore,
+}
+
+/// Where expected outputs come from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReferencePlan {
+    /// A built-in fp64 function.
+    Builtin {
+        /// Its name.
+        name: String,
+    },
+    /// `ProblemPlan::reference_launches` in the reference binary.
+    Kernel,
+    /// A command of the task's, which answers for any inputs.
+    Command(CommandReference),
+    /// Files, for problems with fixed inputs.
+    Npy {
+        /// Output buffer name and file.
+        outputs: Vec<(String, PathBuf)>,
+    },
+}
+
+impl ReferencePlan {
+    /// Whether it is the user's own and answers for any inputs, so that its error can be seen from outside.
+    pub fn is_own(&self) -> bool {
+        matches!(self, ReferencePlan::Kernel | ReferencePlan::Command(_))
+    }
+}
+
+/// A command that computes expected outputs: trusted code of the task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CommandReference {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// Where it runs: the space file's folder.
+    pub folder: PathBuf,
+    /// Whether it answers floating-point outputs in f32 instead of f64.
+    #[serde(default)]
+    pub single: bool,
+    /// Whether one process answers many cases.
+    #[serde(default)]
+    pub serve: bool,
+    /// How long it may take for one case, milliseconds.
+    pub timeout_ms: u64,
+    /// The files on which its answers depend.
+    pub files: Vec<PathBuf>,
+}

@@ -1,0 +1,355 @@
+//! What stands in `result`, command by command: names, types, closed words. It becomes part of the schema of a command's
+//! object, and tests hold the commands to it.
+//!
+//! A field is a path and its types: `problems[].p50_ns` is a number in each item of an array, `problems{}.p50_ns` in
+//! each value of an object whose names are the user's. `?` behind a name means that the field may be left out, `~` that
+//! an object may be null. Types are those of JSON Schema, with `|` between them; `=a/b` is one of these words.
+
+use serde_json::{Map, Value, json};
+
+type Field = (&'static str, &'static str);
+
+const TRIED: &[Field] =
+    &[("verdict", "string"), ("class", "string"), ("message", "string"), ("not_run[]", "string")];
+
+/// Beside those of `test-one`.
+const TIMED: &[Field] = &[
+    ("latency_ms", "number|null"),
+    ("speedup_vs_baseline", "number|null"),
+    ("speedup_vs_torch", "number|null"),
+    ("ctas", "integer|null"),
+    ("sm_count", "integer|null"),
+    ("few_ctas", "boolean|null"),
+];
+
+const COMPILED: &[Field] = &[("fits", "boolean"), ("outcome", "string")];
+
+const EVALUATED: &[Field] = &[
+    ("verdict", "string|null"),
+    ("class", "string|null"),
+    ("cause", "string|null"),
+    ("message", "string|null"),
+    ("correct", "boolean|null"),
+    ("score", "number|null"),
+    ("accepted", "boolean|null"),
+    ("decision", "=keep/reject/revert/target_hit|null"),
+    ("why", "string|null"),
+    ("problems[].problem", "string"),
+    ("problems[].sizes", "object"),
+    ("problems[].canonical", "boolean"),
+    ("problems[].p50_ns", "number|null"),
+    ("problems[].p90_ns", "number|null"),
+    ("problems[].against_p50_ns", "number|null"),
+    ("problems[].speedup", "number|null"),
+    ("problems[].speedup_low", "number|null"),
+    ("problems[].speedup_high", "number|null"),
+    ("problems[].decision", "=faster/slower/same/ambiguous|null"),
+    ("problems[].tflops", "number|null"),
+    ("problems[].roofline_ratio", "number|null"),
+    ("problems[].ctas", "integer|null"),
+    ("gates[].gate", "string"),
+    ("gates[].state", "=pass/fail/not_run"),
+    ("gates[].cases?", "integer"),
+    ("gates[].message?", "string"),
+    ("gates[].evidence?", "object"),
+    ("gates[].elapsed_ms?", "number"),
+    ("resources[]", "object"),
+    ("bottleneck", BOTTLENECK_OR_NULL),
+    ("log_tail", "string|null"),
+    ("next_step", "string"),
+];
+
+const BOTTLENECK: &str = "=parallelism/memory/tensor/compute/latency/shared_memory/launch/balanced/unknown";
+const BOTTLENECK_OR_NULL: &str =
+    "=parallelism/memory/tensor/compute/latency/shared_memory/launch/balanced/unknown|null";
+
+/// A candidate that does not pass is not profiled: it has the fields of `test-one`.
+const PROFILED: &[Field] = &[
+    ("verdict?", "string"),
+    ("class?", "string"),
+    ("message?", "string"),
+    ("not_run[]?", "string"),
+    ("problem?", "string"),
+    ("launches[]?.entry", "string"),
+    ("launches[]?.grid", "array"),
+    ("launches[]?.block", "array"),
+    ("launches[]?.metrics", "object"),
+    ("metrics_missing[]?.field", "string"),
+    ("metrics_missing[]?.entry", "string|null"),
+    ("metrics_missing[]?.reason", "string"),
+    ("tool?.version", "string|null"),
+    ("tool?.state", "=ok/missing/refused/incompatible/busy/timed_out/broken|null"),
+    ("tool?.message", "string|null"),
+    ("tool?.left_out[]", "string"),
+    ("known_without_counters?.ctas", "integer"),
+    ("known_without_counters?.waves", "number|null"),
+    ("known_without_counters?.occupancy_limit_percent", "number|null"),
+    ("known_without_counters?.limited_by", "string|null"),
+    ("known_without_counters?.registers", "integer|null"),
+    ("known_without_counters?.spill_bytes", "integer|null"),
+    ("known_without_counters?.roofline_ratio", "number|null"),
+    ("bottleneck?", BOTTLENECK),
+    ("bottleneck_because?", "string"),
+    ("findings[]?.metric", "string"),
+    ("findings[]?.value", "number"),
+    ("findings[]?.target", "number"),
+    ("findings[]?.gap_ratio", "number"),
+    ("findings[]?.meaning", "string"),
+    ("findings[]?.next", "string"),
+];
+
+/// A candidate that does not compile has `message` and no checks.
+const SANITIZED: &[Field] = &[
+    ("state", "=pass/fail/not_run"),
+    ("verdict", "string|null"),
+    ("message?", "string"),
+    ("class?", "string|null"),
+    ("cause?", "string|null"),
+    ("gate?", "object"),
+    ("findings[].tool", "string"),
+    ("findings[].kind", "string|null"),
+    ("findings[].level", "=error/warning"),
+    ("findings[].what", "string"),
+    ("findings[].access", "string|null"),
+    ("findings[].size_bytes", "integer|null"),
+    ("findings[].entry", "string|null"),
+    ("findings[].file", "string|null"),
+    ("findings[].line", "integer|null"),
+    ("findings[].thread", "array|null"),
+    ("findings[].block", "array|null"),
+    ("findings[].address", "string|null"),
+    ("findings[].argument", "string|null"),
+    ("checks[]?.tool", "=memcheck/racecheck/initcheck/synccheck"),
+    ("checks[]?.state", "=pass/fail/not_run"),
+    ("checks[]?.tool_state", "=ok/missing/refused/incompatible/busy/timed_out/broken"),
+    ("checks[]?.message", "string"),
+    ("checks[]?.errors", "integer"),
+    ("checks[]?.warnings", "integer"),
+    ("checks[]?.launches", "integer"),
+    ("checks[]?.notes[]", "string"),
+    ("checks[]?.elapsed_ms", "number"),
+    ("shapes[]?", "string"),
+    ("tool?.name", "string"),
+    ("tool?.state", "=ok/missing/refused/incompatible/busy/timed_out/broken"),
+    ("tool?.version", "string|null"),
+    ("tool?.path", "string|null"),
+    ("stand_ins[]?.name", "string"),
+    ("stand_ins[]?.ran", "boolean"),
+    ("stand_ins[]?.message", "string"),
+];
+
+/// `gate --init` compares nothing: it has the first fields only.
+const GATED: &[Field] = &[
+    ("decision", "=pass/fail/noisy/not_run"),
+    ("why", "string"),
+    ("baseline", "string"),
+    ("updated", "boolean"),
+    ("threshold_percent?", "number"),
+    ("problems[]?.problem", "string"),
+    ("problems[]?.baseline_p50_ns", "number|null"),
+    ("problems[]?.candidate_p50_ns", "number|null"),
+    ("problems[]?.ratio", "number|null"),
+    ("problems[]?.ratio_low", "number|null"),
+    ("problems[]?.ratio_high", "number|null"),
+    ("problems[]?.floor", "number|null"),
+    ("problems[]?.decision", "=pass/regression/noisy/incorrect/missing/not_run"),
+    ("problems[]?.why", "string"),
+    ("problems[]?.correct", "boolean|null"),
+    ("problems[]?.rounds", "integer|null"),
+    ("problems[]?.p", "number|null"),
+    ("problems[]?.mann_whitney_p", "number|null"),
+    ("problems[]?.cliffs_delta", "number|null"),
+    ("problems[]?.stored_p50_ns", "number|null"),
+    ("goals[]?.name", "string"),
+    ("goals[]?.goal", "string"),
+    ("goals[]?.state", "=met/unmet/not_run"),
+    ("goals[]?.why", "string"),
+    ("missing[]?", "string"),
+    ("informational[]?", "string"),
+    ("notes[]?", "string"),
+    ("number?", "integer"),
+    ("files[]?", "string"),
+];
+
+/// One step of the history.
+const STEP: &[Field] = &[
+    ("number", "integer"),
+    ("at", "string"),
+    ("kind", "=champion/evaluation/gate"),
+    ("kernel", "string"),
+    ("device_kind", "string"),
+    ("study?", "string"),
+    ("git_commit", "string|null"),
+    ("git_dirty", "boolean|null"),
+    ("hypothesis", "string|null"),
+    ("candidate.configuration", "object"),
+    ("candidate.configuration_hash", "string"),
+    ("candidate.source_hash?", "string"),
+    ("candidate.has_own_source", "boolean"),
+    ("problems{}.p50_ns", "number|null"),
+    ("change_ratio", "number|null"),
+    ("against", "string"),
+    ("decision", "=champion/behind/keep/reject/revert/target_hit/pass/fail/noisy/not_run"),
+    ("why", "string"),
+    ("is_best", "boolean"),
+];
+
+const LISTED: &[Field] = &[
+    ("standing[].kernel", "string"),
+    ("standing[].device_kind", "string"),
+    ("standing[].device", "string"),
+    ("standing[].steps", "integer"),
+    ("standing[].peers~.folder", "string"),
+    ("standing[].peers~.at", "string"),
+    ("standing[].peers~.problems{}.implementation", "string"),
+    ("standing[].peers~.problems{}.peer", "string"),
+    ("standing[].peers~.problems{}.ratio_to_best_peer", "number"),
+    ("standing[].peers~.problems{}.ratio_low", "number|null"),
+    ("standing[].peers~.problems{}.ratio_high", "number|null"),
+    ("standing[].peers~.problems{}.decision", "=faster/slower/same/ambiguous|null"),
+    ("notes[]", "string"),
+];
+
+const SUMMED: &[Field] = &[
+    ("kernel", "string"),
+    ("device_kind", "string"),
+    ("device", "string"),
+    ("steps", "integer"),
+    ("open_findings[]", "string"),
+    ("tried_and_failed[]", "string"),
+    ("others[].kernel", "string"),
+    ("others[].device_kind", "string"),
+    ("notes[]", "string"),
+];
+
+const RESTORED: &[Field] = &[
+    ("number", "integer"),
+    ("kind", "=champion/evaluation"),
+    ("at", "string"),
+    ("folder", "string"),
+    ("files[]", "string"),
+    ("configuration", "object"),
+    ("source_hash", "string|null"),
+    ("source_changed", "boolean"),
+    ("again", "string"),
+    ("notes[]", "string"),
+];
+
+const BENCHED: &[Field] = &[
+    ("folder", "string"),
+    ("rows.pass", "integer"),
+    ("rows.fail", "integer"),
+    ("rows.skipped", "integer"),
+    ("rows.not_run", "integer"),
+    ("why[]", "string"),
+];
+
+const SWEPT: &[Field] = &[("passed", "integer"), ("confirmed", "integer|null")];
+
+/// The schema of a command's `result`, and the fields that it has unless `error` says why not; none where the command
+/// has nothing there.
+pub fn of(command: &str) -> Option<(Value, Value)> {
+    let plain = |fields: &[Field]| owned("", fields);
+    let fields = match command {
+        "test-one" | "test" => plain(TRIED),
+        "benchmark" => [plain(TRIED), plain(TIMED)].concat(),
+        "build" => plain(COMPILED),
+        // Many variants have no result of one.
+        "compile" => COMPILED.iter().map(|(path, types)| (format!("{path}?"), *types)).collect(),
+        "evaluate" => plain(EVALUATED),
+        "profile" => plain(PROFILED),
+        "sanitize" => plain(SANITIZED),
+        "gate" => plain(GATED),
+        "history" => [owned("entries[].", STEP), plain(LISTED), owned("standing[].best~.", STEP)].concat(),
+        "summary" => [plain(SUMMED), owned("best~.", STEP), owned("last_decisions[].", STEP)].concat(),
+        "restore" => plain(RESTORED),
+        "bench" => plain(BENCHED),
+        "sweep" => plain(SWEPT),
+        _ => return None,
+    };
+    let (properties, required) = object(&fields);
+    Some((properties, required))
+}
+
+fn owned(lead: &str, fields: &[Field]) -> Vec<(String, &'static str)> {
+    fields.iter().map(|(path, types)| (format!("{lead}{path}"), *types)).collect()
+}
+
+/// The properties that some paths describe, and the names of those that are always there.
+fn object(fields: &[(String, &'static str)]) -> (Value, Value) {
+    let mut groups: Vec<(&str, Vec<(String, &'static str)>)> = Vec::new();
+    for (path, types) in fields {
+        let (head, rest) = path.split_once('.').unwrap_or((path, ""));
+        let group = match groups.iter_mut().find(|(known, _)| *known == head) {
+            Some((_, group)) => group,
+            None => {
+                groups.push((head, Vec::new()));
+                &mut groups.last_mut().expect("it was just added").1
+            }
+        };
+        group.push((rest.to_string(), types));
+    }
+    let (mut properties, mut required) = (Map::new(), Vec::new());
+    for (head, group) in groups {
+        let name = head.trim_end_matches(['[', ']', '{', '}', '?', '~']);
+        let marks = &head[name.len()..];
+        let inner = match &group[..] {
+            [(rest, types)] if rest.is_empty() => of_types(types),
+            _ => {
+                let (properties, required) = object(&group);
+                let types = if marks.contains('~') { json!(["object", "null"]) } else { json!("object") };
+                json!({ "type": types, "properties": properties, "required": required })
+            }
+        };
+        let value = match () {
+            () if marks.contains("[]") => json!({ "type": "array", "items": inner }),
+            () if marks.contains("{}") => json!({ "type": "object", "additionalProperties": inner }),
+            () => inner,
+        };
+        properties.insert(name.to_string(), value);
+        if !marks.contains('?') {
+            required.push(name.to_string());
+        }
+    }
+    (Value::Object(properties), json!(required))
+}
+
+/// The schema of a value of these types: `number|null`, or `=keep/reject|null` for closed words.
+pub fn of_types(types: &str) -> Value {
+    let names: Vec<&str> = types.split('|').collect();
+    if let Some(words) = names.iter().find_map(|name| name.strip_prefix('=')) {
+        let words = words.split('/').map(Value::from);
+        let null = names.contains(&"null").then_some(Value::Null);
+        return json!({ "enum": words.chain(null).collect::<Vec<_>>() });
+    }
+    match names[..] {
+        [only] => json!({ "type": only }),
+        _ => json!({ "type": names }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_become_a_schema() {
+        let fields = [
+            ("a", "number|null"),
+            ("b[].c?", "=x/y|null"),
+            ("b[].d", "string"),
+            ("e{}.f", "integer"),
+            ("g~.h", "string"),
+            ("i[]?", "string"),
+        ];
+        let (properties, required) = object(&owned("", &fields));
+        let item = json!({ "type": "object", "required": ["d"],
+            "properties": { "c": { "enum": ["x", "y", null] }, "d": { "type": "string" } } });
+        assert_eq!(properties["a"], json!({ "type": ["number", "null"] }));
+        assert_eq!(properties["b"], json!({ "type": "array", "items": item }));
+        assert_eq!(properties["e"]["additionalProperties"]["required"], json!(["f"]));
+        assert_eq!(properties["g"]["type"], json!(["object", "null"]));
+        assert_eq!(properties["i"], json!({ "type": "array", "items": { "type": "string" } }));
+        assert_eq!(required, json!(["a", "b", "e", "g"]));
+    }
+}
