@@ -4,11 +4,13 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
+use crate::support;
+
 fn alarms(words: &[&str]) -> Output {
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
     command.current_dir(folder.path()).args(["selftest", "alarms", "--device", "host"]).args(words);
-    command.env("EVO_CACHE_DIR", folder.path().join("cache")).stdin(Stdio::null()).output().unwrap()
+    command.env("EVO_CACHE_DIR", support::cache()).stdin(Stdio::null()).output().unwrap()
 }
 
 #[test]

@@ -6,11 +6,12 @@ use std::path::Path;
 use assert_cmd::Command;
 use serde_json::Value;
 
+use crate::support;
 use crate::toolchain;
 
 fn evo(folder: &tempfile::TempDir) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
-    command.current_dir(folder.path()).env("EVO_CACHE_DIR", folder.path().join("cache"));
+    command.current_dir(folder.path()).env("EVO_CACHE_DIR", support::cache());
     if let Ok(folder) = toolchain::nvrtc() {
         command.env("EVO_NVRTC_DIR", folder);
     }

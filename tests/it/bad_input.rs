@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use crate::exhausted::on_small_disk;
+use crate::support::BRIEF;
 
 const BLUR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/box_blur");
 
@@ -185,7 +186,7 @@ fn odd_folder_names_work_and_the_repeat_command_is_quoted() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(root.path().join(&out).join("box_blur-host/journal.jsonl").exists());
     let words = ["test-one", "my kernels/blur.toml", "64", "--device", "host"];
-    let output = evo(root.path()).args(words).output().unwrap();
+    let output = evo(root.path()).args(words).args(BRIEF.split(' ')).output().unwrap();
     let again = "again: evo test-one 'my kernels/blur.toml' BLOCK_X=64 ";
     assert!(text(&output.stdout).contains(again), "{}", text(&output.stdout));
 }

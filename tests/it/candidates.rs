@@ -6,6 +6,8 @@ use std::process::{Command, Output, Stdio};
 use evo::study::{NameError, StudySearch};
 use serde_json::Value;
 
+use crate::support;
+
 const BLUR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/box_blur");
 
 fn bench() -> tempfile::TempDir {
@@ -18,7 +20,8 @@ fn bench() -> tempfile::TempDir {
 
 fn evo(root: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
-    command.current_dir(root).stdin(Stdio::null()).args(words).output().unwrap()
+    command.current_dir(root).env("EVO_CACHE_DIR", support::cache()).args(words);
+    command.stdin(Stdio::null()).output().unwrap()
 }
 
 /// The object that `evo render` prints of a candidate.

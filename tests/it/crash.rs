@@ -4,6 +4,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+use crate::support;
+
 /// Kills in this test; the command by itself makes 200.
 const COUNT: &str = "12";
 
@@ -11,6 +13,7 @@ const COUNT: &str = "12";
 fn killed_with(seed: u64) -> u64 {
     let output = Command::new(env!("CARGO_BIN_EXE_evo"))
         .args(["selftest", "crash", "--json", "--seed", &seed.to_string(), "--count", COUNT])
+        .env("EVO_CACHE_DIR", support::cache())
         .stdin(Stdio::null())
         .output()
         .unwrap();

@@ -17,6 +17,7 @@ use evo_space::value::Value;
 use serde_json::{Value as Json, json};
 
 use crate::lane::job_of;
+use crate::support;
 use crate::toolchain;
 
 const NAMES: [&str; 6] = ["attention", "gemm", "reduction", "rmsnorm", "softmax", "transpose"];
@@ -41,9 +42,8 @@ fn agreement(name: &str, from: &str, to: &str) -> Vec<Agreement> {
 
 #[test]
 fn the_self_test_finds_no_difference() {
-    let cache = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_evo"))
-        .env("EVO_CACHE_DIR", cache.path())
+        .env("EVO_CACHE_DIR", support::cache())
         .args(["selftest", "references", "--device", "host", "--seed", "7", "--json"])
         .output()
         .unwrap();

@@ -12,13 +12,13 @@ use evo_protocol::evaluation::Evaluation;
 use evo_protocol::verdict::{Gate, GateReport, GateState};
 use serde_json::Value;
 
+use crate::support;
 use crate::toolchain;
 
 /// The rows of one run and its exit code.
 fn play(only: &str) -> (Option<i32>, Vec<Value>) {
-    let cache = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_evo"))
-        .env("EVO_CACHE_DIR", cache.path())
+        .env("EVO_CACHE_DIR", support::cache())
         .args(["selftest", "gates", "--device", "host", "--seed", "3", "--json", "--only", only])
         .output()
         .unwrap();

@@ -3,6 +3,7 @@
 use evo_protocol::binary::KernelSource;
 
 use crate::compile::{Bench, source};
+use crate::support::BRIEF;
 use crate::sweep;
 
 const KERNEL: &str = "extern \"C\" __global__ void k(float* x) { x[threadIdx.x] = 1.0f; }\n";
@@ -132,10 +133,11 @@ fn without_the_sandbox_variants_run_and_preflight_says_so() {
     assert_eq!(found, Some(true), "what was declined is not missing: {said}");
     assert!(said.starts_with("off: host variants run in processes of their own"), "{said}");
     let bench = sweep::Bench::new();
+    let brief: Vec<&str> = BRIEF.split(' ').collect();
     let variant =
         ["test-one", "scale.toml", "BLOCK=32", "VEC=1", "FACTOR=2", "--device", "host", "--seed", "7"];
     for sandbox in ["on", "off"] {
-        let output = bench.run(&[&variant[..], &["--sandbox", sandbox]].concat());
+        let output = bench.run(&[&variant[..], &brief, &["--sandbox", sandbox]].concat());
         assert_eq!(output.status.code(), Some(0), "{sandbox}: {}", sweep::text(&output.stdout));
     }
     let list = bench.sweep(&["--sandbox", "off", "--strategy", "exhaustive", "--finalists", "0"]);
@@ -146,7 +148,7 @@ fn without_the_sandbox_variants_run_and_preflight_says_so() {
     for (sandbox, code) in [("on", 1), ("off", 0)] {
         let words =
             ["test-one", intruder, "ATTACK=open", "--device", "host", "--seed", "7", "--sandbox", sandbox];
-        let output = bench.run(&words);
+        let output = bench.run(&[&words[..], &brief].concat());
         assert_eq!(output.status.code(), Some(code), "{sandbox}: {}", sweep::text(&output.stdout));
     }
 }

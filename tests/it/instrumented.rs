@@ -1,10 +1,8 @@
 //! Instrumented runs as `evo test-one` makes them: faults that change no output, and honest oddities.
 
-use std::process::Command;
-
 use serde_json::Value;
 
-use crate::support::answer;
+use crate::support::{self, BRIEF, answer};
 
 const KERNEL: &str = r#"
 extern "C" __global__ __attribute__((no_sanitize("thread"))) void twin(const float *x, float *y, float *work, int n) {
@@ -92,27 +90,12 @@ fn test_one_with(mode: u32, compiler: Option<&str>) -> (String, Value) {
     for (name, text) in [("twin.cu", KERNEL), ("naive.cu", NAIVE), ("twin.toml", SPACE)] {
         std::fs::write(folder.path().join(name), text).unwrap();
     }
-    let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
+    let words = format!("test-one ./twin.toml MODE={mode} {BRIEF} --device host --seed 7 --json");
+    let mut command = support::evo(folder.path(), &words);
     if compiler.is_some() {
         command.env("CXX", format!("sh {}", folder.path().join("cxx").display()));
     }
-    let output = command
-        .args([
-            "test-one",
-            "./twin.toml",
-            &format!("MODE={mode}"),
-            "--device",
-            "host",
-            "--seed",
-            "7",
-            "--limit-sampling",
-            "100ms",
-            "--json",
-        ])
-        .current_dir(folder.path())
-        .env("EVO_CACHE_DIR", folder.path().join("cache"))
-        .output()
-        .unwrap();
+    let output = command.output().unwrap();
     answer::verdict_and_gate(&output, "full_shapes")
 }
 
@@ -151,23 +134,9 @@ fn honest_variants_pass_and_say_how_often_they_were_watched() {
 fn rounding_of_the_instrumented_build_is_not_held_against_the_variant() {
     let folder = tempfile::tempdir().unwrap();
     let space = concat!(env!("CARGO_MANIFEST_DIR"), "/evidence/commands/work.toml");
-    let output = Command::new(env!("CARGO_BIN_EXE_evo"))
-        .args([
-            "test-one",
-            space,
-            "ROUNDS=1000",
-            "--device",
-            "host",
-            "--seed",
-            "7",
-            "--json",
-            "--limit-sampling",
-            "100ms",
-        ])
-        .current_dir(folder.path())
-        .env("EVO_CACHE_DIR", folder.path().join("cache"))
-        .output()
-        .unwrap();
+    let words = format!("ROUNDS=1000 {BRIEF} --device host --seed 7 --json");
+    let mut command = support::evo(folder.path(), "test-one");
+    let output = command.arg(space).args(words.split(' ')).output().unwrap();
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&answer["verdict"], output.status.code()), (&"pass".into(), Some(0)), "{answer:#}");
 }

@@ -6,6 +6,7 @@ use std::fs;
 use assert_cmd::Command;
 use serde_json::Value;
 
+use crate::support::BRIEF;
 use crate::toolchain;
 
 fn evo(folder: &tempfile::TempDir) -> Command {
@@ -141,8 +142,9 @@ fn it_can_be_taken_elsewhere() {
 
 /// Judges a configuration on the host device; gives the verdict.
 fn judged(folder: &tempfile::TempDir, words: &[&str]) -> String {
-    let output =
-        evo(folder).arg("test-one").args(words).args(["--device", "host", "--json"]).output().unwrap();
+    let mut command = evo(folder);
+    command.arg("test-one").args(words).args(["--device", "host", "--json"]).args(BRIEF.split(' '));
+    let output = command.output().unwrap();
     let whole: Value = serde_json::from_slice(&output.stdout).unwrap();
     let verdict = whole["verdict"].as_str().unwrap_or_else(|| panic!("{whole:#}"));
     verdict.split(':').next().unwrap_or(verdict).to_string()

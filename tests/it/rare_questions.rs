@@ -1,10 +1,8 @@
 //! Kernels that are wrong where evo seldom looks: at certain shapes, for certain values, at certain moments.
 
-use std::process::Command;
-
 use serde_json::Value;
 
-use crate::support::answer;
+use crate::support::{self, BRIEF, answer};
 
 const KERNEL: &str = r#"
 extern "C" __global__ void twice(const float *x, float *y, int n) {
@@ -67,13 +65,8 @@ fn test_seed(mode: u32, seed: u64) -> (String, Value) {
     for (name, text) in [("twice.cu", KERNEL), ("naive.cu", NAIVE), ("twice.toml", SPACE)] {
         std::fs::write(folder.path().join(name), text).unwrap();
     }
-    let output = Command::new(env!("CARGO_BIN_EXE_evo"))
-        .args(["test-one", "./twice.toml", &format!("MODE={mode}"), "--device", "host", "--json"])
-        .args(["--seed", &seed.to_string()])
-        .current_dir(folder.path())
-        .env("EVO_CACHE_DIR", folder.path().join("cache"))
-        .output()
-        .unwrap();
+    let words = format!("test-one ./twice.toml MODE={mode} {BRIEF} --device host --seed {seed} --json");
+    let output = support::evo(folder.path(), &words).output().unwrap();
     answer::verdict_and_gate(&output, "tiny_shapes")
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use crate::skip::has_programs;
+use crate::support;
 
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/reference_command");
 
@@ -29,7 +30,8 @@ fn with_reference(root: &Path, table: &str) {
 
 fn evo(root: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
-    command.current_dir(root).stdin(Stdio::null()).args(words).output().unwrap()
+    command.current_dir(root).env("EVO_CACHE_DIR", support::cache()).args(words);
+    command.stdin(Stdio::null()).output().unwrap()
 }
 
 fn test_one(root: &Path) -> Output {
@@ -340,6 +342,7 @@ fn a_command_dies_with_evo() {
     with_reference(root, "{ command = [\"python3\", \"wait.py\"] }");
     let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
     command.current_dir(root).args(["test-one", "scale.toml", "--device", "host"]);
+    command.env("EVO_CACHE_DIR", support::cache());
     let mut evo = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let wait = |what: &dyn Fn() -> bool| {
         let began = std::time::Instant::now();

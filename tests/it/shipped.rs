@@ -15,6 +15,7 @@ use evo_protocol::device::{DeviceKind, DeviceLimits};
 use evo_space::genome::Configuration;
 use evo_space::rng::seeded;
 
+use crate::support::{self, BRIEF};
 use crate::toolchain;
 
 /// Shipped spaces with the fewest valid points each promises.
@@ -233,12 +234,8 @@ fn test_example(edit: impl Fn(String) -> String) -> (Option<i32>, serde_json::Va
     }
     let source = std::fs::read_to_string(from.join("blur.cu")).unwrap();
     std::fs::write(folder.path().join("blur.cu"), edit(source)).unwrap();
-    let output = assert_cmd::Command::new(env!("CARGO_BIN_EXE_evo"))
-        .current_dir(folder.path())
-        .env("EVO_CACHE_DIR", folder.path().join("cache"))
-        .args(["test-one", "./blur.toml", "64", "4", "2", "1", "--device", "host", "--seed", "7", "--json"])
-        .output()
-        .unwrap();
+    let words = format!("test-one ./blur.toml 64 4 2 1 {BRIEF} --device host --seed 7 --json");
+    let output = support::evo(folder.path(), &words).output().unwrap();
     let answer = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
     (output.status.code(), answer)

@@ -9,6 +9,8 @@ use evo::journal::reader;
 use evo::journal::replay::History;
 use serde_json::Value;
 
+use crate::support;
+
 pub const KERNEL: &str = r#"
 extern "C" __global__ void scale(const float *x, float *y, int n) {
     for (int i = (blockIdx.x * blockDim.x + threadIdx.x) * VEC; i < n; i += gridDim.x * blockDim.x * VEC) {
@@ -73,7 +75,8 @@ impl Bench {
 
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
-        command.current_dir(self.path()).args(words).stdin(Stdio::null());
+        command.current_dir(self.path()).args(words).env("EVO_CACHE_DIR", support::cache());
+        command.stdin(Stdio::null());
         command
     }
 
