@@ -241,6 +241,12 @@ const BENCHED: &[Field] = &[
     ("rows.fail", "integer"),
     ("rows.skipped", "integer"),
     ("rows.not_run", "integer"),
+    ("summary[].implementation", "string|null"),
+    ("summary[].problems", "integer"),
+    ("summary[].of", "integer"),
+    ("summary[].ratio", "number"),
+    ("summary[].worst_ratio", "number"),
+    ("summary[].worst_problem", "string"),
     ("why[]", "string"),
 ];
 
