@@ -457,6 +457,25 @@ fn a_lost_device_leaves_one_object() {
     );
 }
 
+/// What a machine without a GPU cannot print: objects of an H200 that are kept as evidence.
+#[test]
+fn what_a_gpu_printed_keeps_to_the_schemas() {
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("evidence/commands/h200");
+    let mut names: Vec<String> = Vec::new();
+    for path in fs::read_dir(kept).unwrap().map(|entry| entry.unwrap().path()) {
+        if path.extension().is_none_or(|ending| ending != "json") {
+            continue;
+        }
+        let object: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        let name = object["schema"].as_str().unwrap().strip_prefix("evo.").unwrap().to_string();
+        answer::hold_to_schema(&name, &path.display().to_string(), &object);
+        names.push(name);
+    }
+    for name in ["preflight", "profile", "sanitize", "summary"] {
+        assert!(names.iter().any(|own| own == name), "{names:?}");
+    }
+}
+
 /// Processes that a process started, and what they started.
 fn descendants(of: u32) -> Vec<u32> {
     let children = |pid: u32| {
