@@ -171,6 +171,9 @@ const GEMM_HOPPER: [&str; 4] = ["BLOCK_N=64", "ROW_TILES=1", "SHARE=turns", "EPI
 fn kernels_for_hopper_pass_every_gate_on_the_host() {
     let folder = tempfile::tempdir().unwrap();
     assert_eq!(judged(&folder, &[["attention_hopper_bf16"].as_slice(), &ATTENTION_HOPPER].concat()), "pass");
+    // Heads and rows at any distance, and the logarithms of the sums, of both sets of warpgroups.
+    let layouts = [["attention_hopper_layouts", "EPILOGUE=direct"].as_slice(), &ATTENTION_HOPPER].concat();
+    assert_eq!(judged(&folder, &layouts), "pass");
     assert_eq!(judged(&folder, &[["gemm_hopper"].as_slice(), &GEMM_HOPPER].concat()), "pass");
 }
 

@@ -36,6 +36,7 @@ const SPACES: &[(&str, u128)] = &[
     ("attention_hopper", 10_000),
     ("attention_hopper_bf16", 10_000),
     ("attention_hopper_d128", 10_000),
+    ("attention_hopper_layouts", 10_000),
     ("gemm", 2_000),
     ("gemm_mma", 10_000),
     ("gemm_mma_bf16", 10_000),
