@@ -122,6 +122,11 @@ impl Comparison {
     /// low bits comes from no arithmetic.
     pub const INFINITY_OR_NAN: u64 = 0x7ff8_6576_6f00_0001;
 
+    /// The bits of an expected value that stands for NaN and both infinities.
+    pub const NOT_FINITE: u64 = 0x7ff8_6576_6f00_0002;
+    /// The bits of an expected value that stands for every value, because rounding decides what it is.
+    pub const ANYTHING: u64 = 0x7ff8_6576_6f00_0003;
+
     /// The expected value that is met by this infinity and by NaN.
     pub fn infinity_or_nan(infinity: f64) -> f64 {
         f64::from_bits(Self::INFINITY_OR_NAN | infinity.to_bits() & 1 << 63)
@@ -129,10 +134,15 @@ impl Comparison {
 
     /// Whether a value is the expected one or as good, without a tolerance.
     pub fn is_same(actual: f64, expected: f64) -> bool {
-        let marked = expected.to_bits() & !(1 << 63) == Self::INFINITY_OR_NAN;
-        let infinity =
-            marked && actual.is_infinite() && actual.is_sign_negative() == expected.is_sign_negative();
-        actual == expected || infinity || (actual.is_nan() && expected.is_nan())
+        let as_good = match expected.to_bits() & !(1 << 63) {
+            Self::INFINITY_OR_NAN => {
+                actual.is_infinite() && actual.is_sign_negative() == expected.is_sign_negative()
+            }
+            Self::NOT_FINITE => actual.is_infinite(),
+            Self::ANYTHING => true,
+            _ => false,
+        };
+        actual == expected || as_good || (actual.is_nan() && expected.is_nan())
     }
 
     /// ‖actual − expected‖ / ‖expected‖ (Frobenius); the plain norm where the expected norm is 0.

@@ -144,11 +144,12 @@ __device__ void compare(const T* actual, const double* expected, u64 n, double a
     for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) {
         double a = widen(actual[i]), e = expected[i], error = a - e, size = fabs(error);
         bool lost = !isfinite(a) && isfinite(e);
-        // NaN is right where NaN is expected, an infinity where the same one is, and both where this NaN is (see
-        // `Comparison::INFINITY_OR_NAN`).
-        unsigned long long marked = 0x7ff865766f000001ull;
-        bool either = ((unsigned long long)__double_as_longlong(e) & 0x7fffffffffffffffull) == marked;
-        bool same = a == e || (isnan(a) && isnan(e)) || (either && isinf(a) && signbit(a) == signbit(e));
+        // NaN is right where NaN is expected, an infinity where the same one is, and both where one of these NaNs is
+        // (see `Comparison::INFINITY_OR_NAN` and those after it).
+        u64 bits = (u64)__double_as_longlong(e) & 0x7fffffffffffffffull;
+        bool either = bits == 0x7ff865766f000001ull && signbit(a) == signbit(e);
+        bool any = bits == 0x7ff865766f000002ull;
+        bool same = a == e || (isnan(a) && isnan(e)) || ((either || any) && isinf(a)) || bits == 0x7ff865766f000003ull;
         if (isfinite(e)) own.expected_square_sum += e * e;
         own.non_finite += lost;
         own.special += !same && !isfinite(e);
