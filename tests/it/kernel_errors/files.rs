@@ -66,7 +66,7 @@ fn template_reads_unknown_names() {
     16 | template = "broken.cu.j2"
        |            ^^^^^^^^^^^^^^
        |
-       = hint: a size of problems is an argument, not a template variable
+       = hint: a size of problems is an argument; `specialize` makes it a template variable too
     "#);
 }
 
