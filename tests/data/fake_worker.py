@@ -131,7 +131,7 @@ for line in iter(sys.stdin.readline, ""):
     elif kind == "load":
         label = request["candidate"]["label"]
         if "NEED" in label:
-            wanted = request["candidate"]["binary"]["hash"]
+            wanted = request["candidate"]["builds"][0]["binary"]["hash"]
             write(identity, {"type": "need", "hash": wanted})
             provided = json.loads(sys.stdin.readline())["body"]
             with open(os.path.join(folder, "provided"), "w") as file:

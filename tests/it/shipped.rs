@@ -161,8 +161,9 @@ fn every_space_compiles_for_every_gpu_target() {
     for arch in ["sm_80", "sm_89", "sm_90a"] {
         let compiled = compile_all(FarmOptions::new(DeviceKind::Cuda, arch), 6);
         // Their constraints count registers, and the compiler need not serialize products for want of them.
-        let of_hopper: Vec<_> = compiled.iter().filter(|(label, _)| label.contains("_hopper")).collect();
-        assert_eq!(of_hopper.len(), if arch == "sm_90a" { 2 * 7 + 3 * 2 } else { 0 });
+        let is_variant = |label: &str| label.contains("_hopper") && !label.starts_with("reference");
+        let of_hopper: Vec<_> = compiled.iter().filter(|(label, _)| is_variant(label)).collect();
+        assert_eq!(of_hopper.len(), if arch == "sm_90a" { 2 * 7 + 4 * 2 } else { 0 });
         for (label, binary) in of_hopper {
             for entry in &binary.resources {
                 let spilled = entry.spill_store_bytes.expect("the compiler says it");
