@@ -79,6 +79,9 @@ impl WorkerStarter {
         };
         let mut command = Command::new(&self.program);
         command.args(["worker", "--compile", self.options.kind.as_str()]);
+        // A thread's own arena takes 64 MiB of addresses at a time, which count towards the limit and are hardly used: a
+        // compiler would run out of memory long before it had used what it may.
+        command.env("MALLOC_ARENA_MAX", "1");
         let memory_bytes = self.options.memory_bytes;
         let limits = ResourceLimits { memory_bytes, niceness: NICENESS, ..ResourceLimits::default() };
         process::limit(&mut command, limits);
