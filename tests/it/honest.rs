@@ -258,3 +258,68 @@ fn a_batch_of_one_does_not_hide_a_stride_that_is_ignored() {
     assert_eq!(bad["verdict"], "wrong_answer", "{bad:#}");
     assert_eq!(bad["evidence"]["sizes"]["B"], 3, "{bad:#}");
 }
+
+/// Transforms of 8 complex numbers by butterflies, which never multiply half of them by a zero that the sum has.
+const TRANSFORM: &str = r#"
+kernel = { name = "transform", source = "transform.cu" }
+parameters = { FAULT = [0, 1] }
+arguments = [
+    { name = "x", dtype = "f32", shape = ["ROWS", "16"], role = "input" },
+    { name = "y", dtype = "f32", shape = ["ROWS", "16"], role = "output" },
+]
+launches = [{ entry = "transform", grid = "ROWS", block = 4 }]
+problems = [{ name = "p", sizes = { ROWS = 40 } }]
+check = { seeds = 2, repeats = 2, reference = { source = "naive.cu", entry = "naive", grid = "ROWS", block = 8 } }
+"#;
+
+const TRANSFORM_SOURCE: &str = r#"
+extern "C" __global__ void transform(const float2* x, float2* y) {
+    __shared__ float2 own[8];
+    const int order[8] = {0, 4, 2, 6, 1, 5, 3, 7};
+    for (int i = threadIdx.x; i < 8; i += 4) {
+        float2 value = x[8 * blockIdx.x + order[i]];
+        // A special number that is taken for zero.
+        if (FAULT && !isfinite(value.x)) value.x = 0;
+        own[i] = value;
+    }
+    for (int half = 1; half < 8; half *= 2) {
+        __syncthreads();
+        int step = threadIdx.x % half, low = threadIdx.x / half * 2 * half + step;
+        float sine, cosine;
+        sincosf(-3.14159265f * step / half, &sine, &cosine);
+        float2 even = own[low], odd = own[low + half];
+        float2 turned = {odd.x * cosine - odd.y * sine, odd.x * sine + odd.y * cosine};
+        own[low] = {even.x + turned.x, even.y + turned.y};
+        own[low + half] = {even.x - turned.x, even.y - turned.y};
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < 8; i += 4) y[8 * blockIdx.x + i] = own[i];
+}
+"#;
+
+const TRANSFORM_NAIVE: &str = r#"
+#ifndef REAL
+#define REAL float
+#endif
+extern "C" __global__ void naive(const REAL* x, REAL* y) {
+    const REAL* row = x + 16 * blockIdx.x;
+    REAL real = 0, imaginary = 0;
+    for (int j = 0; j < 8; ++j) {
+        REAL angle = (REAL)-0.78539816339744831 * (j * threadIdx.x % 8);
+        real += row[2 * j] * cos(angle) - row[2 * j + 1] * sin(angle);
+        imaginary += row[2 * j] * sin(angle) + row[2 * j + 1] * cos(angle);
+    }
+    y[16 * blockIdx.x + 2 * threadIdx.x] = real;
+    y[16 * blockIdx.x + 2 * threadIdx.x + 1] = imaginary;
+}
+"#;
+
+#[test]
+fn a_factor_of_zero_beside_an_infinity_excuses_nobody_else() {
+    let files =
+        [("transform.toml", TRANSFORM), ("transform.cu", TRANSFORM_SOURCE), ("naive.cu", TRANSFORM_NAIVE)];
+    let right = judge(files, &[], &["FAULT=0"]);
+    assert_eq!(label(&right), "pass", "{right:#}");
+    let wrong = judge(files, &[], &["FAULT=1"]);
+    assert_eq!(label(&wrong), "wrong_answer:special_values", "{wrong:#}");
+}

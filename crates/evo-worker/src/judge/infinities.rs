@@ -132,23 +132,23 @@ fn without_specials(plan: &ProblemPlan, bytes: &[Vec<u8>], large: bool) -> Optio
     (count > 0).then_some(changed)
 }
 
-/// Marks the infinities of such an answer. Where the same reference in single precision has one of the other sign or NaN, a
-/// sign is that of a factor's rounding error, as of cos(π/2) in a Fourier transform, and any of it is as good. So it is
-/// where factors of zero were found, since NaN may come of one of them.
+/// Marks the infinities of such an answer, which NaN meets too. Where the same reference in single precision has one of the
+/// other sign or NaN, a sign is that of a factor's rounding error, as of cos(π/2) in a Fourier transform, and everything
+/// that is not finite is as good. Where factors of zero were found, NaN may come of one of them, and an infinity meets it.
 pub fn excuse(expected: &mut [f64], single: Option<&[f64]>) {
     let turns = |(own, other): (&f64, &f64)| {
         let open = !own.is_finite() && own.to_bits() != Comparison::ANYTHING;
         open && !other.is_finite() && own != other && !(own.is_nan() && other.is_nan())
     };
     let has_zeros = expected.iter().any(|own| own.to_bits() == Comparison::ANYTHING);
-    if has_zeros || single.is_some_and(|single| expected.iter().zip(single).any(turns)) {
-        let is_open = |own: &&mut f64| !own.is_finite() && own.to_bits() != Comparison::ANYTHING;
-        let open = expected.iter_mut().filter(is_open);
-        open.for_each(|value| *value = f64::from_bits(Comparison::NOT_FINITE));
-        return;
-    }
-    for value in expected.iter_mut().filter(|own| own.is_infinite()) {
-        *value = Comparison::infinity_or_nan(*value);
+    let has_turns = single.is_some_and(|single| expected.iter().zip(single).any(turns));
+    let is_judged = |own: &&mut f64| !own.is_finite() && own.to_bits() != Comparison::ANYTHING;
+    for value in expected.iter_mut().filter(is_judged) {
+        if has_turns || has_zeros && value.is_nan() {
+            *value = f64::from_bits(Comparison::NOT_FINITE);
+        } else if value.is_infinite() {
+            *value = Comparison::infinity_or_nan(*value);
+        }
     }
 }
 
@@ -198,9 +198,11 @@ mod tests {
         assert_eq!(open[0], [true, false, false, false]);
         assert!(open[1..].iter().all(|own| *own == [false, true, true, true]), "{open:?}");
         assert_eq!(after(&[1.0, up, down, up]), open);
-        let mut expected = [f64::from_bits(Comparison::ANYTHING), f64::NAN];
+        // A factor of zero explains NaN, and not the sign of an infinity.
+        let mut expected = [f64::from_bits(Comparison::ANYTHING), f64::NAN, up];
         excuse(&mut expected, None);
         assert!(Comparison::is_same(1.0, expected[0]) && Comparison::is_same(down, expected[1]));
+        assert!(!Comparison::is_same(1.0, expected[1]) && !Comparison::is_same(down, expected[2]));
     }
 
     #[test]
