@@ -96,6 +96,7 @@ mod limits;
 mod malformed;
 mod opened_files;
 mod outlive;
+mod plain_cuda;
 mod planted;
 mod prior;
 mod products;
