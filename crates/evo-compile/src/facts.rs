@@ -84,6 +84,8 @@ mod tests {
             tensor_maps: Vec::new(),
             launches: launches.iter().map(launch).collect(),
             reference_launches: Vec::new(),
+            reference_variables: Vec::new(),
+            literals: Vec::new(),
             flops: None,
             bytes: None,
         }

@@ -145,7 +145,13 @@ pub fn render_single_reference(kernel: &KernelSpec) -> Option<KernelSource> {
 }
 
 fn reference_with(kernel: &KernelSpec, real: Option<&str>) -> Option<KernelSource> {
-    let ReferenceSpec::Kernel { source, entry, .. } = &kernel.check.reference else { return None };
+    let ReferenceSpec::Kernel { source, launches, .. } = &kernel.check.reference else { return None };
+    let mut entries: Vec<String> = Vec::new();
+    for launch in launches {
+        if !entries.contains(&launch.entry) {
+            entries.push(launch.entry.clone());
+        }
+    }
     let hash = ContentHash::of(source.text.as_bytes());
     let lines = [format!("evo: reference of {}", kernel.name)];
     let options = compiler_options::fixed(kernel);
@@ -154,7 +160,7 @@ fn reference_with(kernel: &KernelSpec, real: Option<&str>) -> Option<KernelSourc
     Some(KernelSource {
         text: with_header(&lines, &hash, source, &source.text),
         options: folders.chain(real.map(|real| format!("-DREAL={real}"))).collect(),
-        entries: vec![entry.clone()],
+        entries,
         file_name: source_name(source),
         variant_hash: hash,
         instrumented: false,
@@ -204,7 +210,7 @@ fn macros(configuration: &Configuration) -> Vec<String> {
 /// reads problem sizes the entry must be there.
 fn entries(kernel: &KernelSpec, configuration: &Configuration) -> Vec<String> {
     let sizes = BTreeMap::new();
-    let names = Names { configuration, sizes: &sizes };
+    let names = Names::new(configuration, &sizes);
     let mut entries: Vec<String> = Vec::new();
     for launch in &kernel.launches {
         let refused = launch

@@ -196,6 +196,8 @@ pub mod example {
             tensor_maps: Vec::new(),
             launches: Vec::new(),
             reference_launches: Vec::new(),
+            reference_variables: Vec::new(),
+            literals: Vec::new(),
             flops: Some(flops),
             bytes: None,
         }

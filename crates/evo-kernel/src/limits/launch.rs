@@ -197,6 +197,8 @@ mod tests {
             tensor_maps: Vec::new(),
             launches,
             reference_launches: Vec::new(),
+            reference_variables: Vec::new(),
+            literals: Vec::new(),
             flops: None,
             bytes: None,
         }

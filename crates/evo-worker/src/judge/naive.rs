@@ -91,8 +91,18 @@ fn naive_outputs(
         let launches = run::bind(&taken.reference_launches, &buffers, &taken)?;
         // At a size of 0 there may be nothing to launch.
         if !launches.is_empty() {
+            let variables = || {
+                let own = taken.reference_variables.iter();
+                own.filter_map(|own| Some((taken.buffers.get(*own)?.symbol.as_deref()?, *buffers.get(*own)?)))
+            };
+            for (name, buffer) in variables() {
+                device.write_variable(module, name, buffer)?;
+            }
             device.launch(module, &launches)?;
             device.synchronize()?;
+            for (name, buffer) in variables() {
+                device.read_variable(module, name, buffer)?;
+            }
         }
         let mut outputs = Vec::new();
         for (position, buffer) in taken.buffers.iter().enumerate() {
@@ -133,7 +143,7 @@ fn retyped(plan: &ProblemPlan, dtype: DType) -> ProblemPlan {
     for buffer in plan.buffers.iter_mut().filter(|buffer| buffer.dtype.is_float()) {
         buffer.dtype = dtype;
     }
-    for scalar in plan.scalars.iter_mut().filter(|scalar| scalar.dtype.is_float()) {
+    for scalar in plan.scalars.iter_mut().chain(&mut plan.literals).filter(|scalar| scalar.dtype.is_float()) {
         let rounded = element::widen(&element::narrow(&[scalar.value], scalar.dtype), scalar.dtype);
         scalar.value = rounded.first().copied().unwrap_or(scalar.value);
         scalar.dtype = dtype;
