@@ -110,6 +110,7 @@ mod reference_command;
 mod replay;
 mod sanitize;
 mod shipped;
+mod size_macros;
 mod skip;
 mod soak;
 mod space;

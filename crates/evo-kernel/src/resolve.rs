@@ -57,6 +57,7 @@ pub fn resolve(
         launches,
         reference_launches: resolver.reference_launches(kernel, &mut literals)?,
         reference_variables: passed::reference_variables(kernel),
+        reference_sizes: resolver.reference_sizes(kernel)?,
         literals,
         flops: resolver.optional_number(&kernel.objective.flops, "objective.flops")?,
         bytes: resolver.optional_number(&kernel.objective.bytes, "objective.bytes")?,
@@ -334,6 +335,23 @@ impl Resolver<'_> {
         let buffer = buffers.into_iter().position(|own| own.name() == window.argument);
         // The loader has refused a name that is not a buffer's.
         Ok(buffer.filter(|_| ratio > 0.0).map(|buffer| L2Persist { buffer, ratio }))
+    }
+
+    /// Sizes that the reference reads by name: each is an `int`.
+    fn reference_sizes(&self, kernel: &KernelSpec) -> Result<Vec<String>, Box<Verdict>> {
+        let ReferenceSpec::Kernel { sizes, .. } = &kernel.check.reference else { return Ok(Vec::new()) };
+        let all = self.sizes()?;
+        let large = sizes.iter().find(|name| all.get(*name).is_some_and(|own| i32::try_from(*own).is_err()));
+        match large {
+            Some(name) => {
+                let message = format!(
+                    "size `{name}` of problem `{}` is no `int`, as the reference takes it",
+                    self.problem
+                );
+                Err(Box::new(Verdict::new(VerdictKind::StaticReject, message).with_cause("expression")))
+            }
+            None => Ok(sizes.clone()),
+        }
     }
 
     fn reference_launches(

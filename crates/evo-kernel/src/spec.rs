@@ -343,6 +343,8 @@ pub enum ReferenceSpec {
         launches: Vec<LaunchSpec>,
         /// Which of them are made several times.
         loops: Vec<LoopSpec>,
+        /// Sizes that its source reads by their names, without arguments.
+        sizes: Vec<String>,
         /// Compiled with `REAL` as `double`; floating-point arguments are then double as well.
         real: bool,
     },

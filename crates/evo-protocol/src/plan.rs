@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::dtype::DType;
 use crate::tensor_map::TensorMapPlan;
 
+/// What the names of variables begin with that hold a size of the problem, as an `int`: `evo_size_N`.
+pub const SIZE_VARIABLE: &str = "evo_size_";
+
 /// Everything needed to run one problem of one candidate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProblemPlan {
@@ -33,6 +36,9 @@ pub struct ProblemPlan {
     /// Buffers that lie in variables of the reference binary's during its launches.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reference_variables: Vec<usize>,
+    /// Sizes that lie in variables of the reference binary's during its launches ([`SIZE_VARIABLE`]).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reference_sizes: Vec<String>,
     /// Numbers that single launches are given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub literals: Vec<ScalarPlan>,

@@ -197,6 +197,7 @@ pub mod example {
             launches: Vec::new(),
             reference_launches: Vec::new(),
             reference_variables: Vec::new(),
+            reference_sizes: Vec::new(),
             literals: Vec::new(),
             flops: Some(flops),
             bytes: None,

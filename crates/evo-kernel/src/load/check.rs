@@ -332,8 +332,11 @@ fn kernel(
     files: &Files,
 ) -> Option<ReferenceSpec> {
     let what = "`reference` of `check`";
-    let fields =
-        reader.fields(node, what, &[&["source", "real", "launches"], &launches::keys()[..]].concat())?;
+    let fields = reader.fields(
+        node,
+        what,
+        &[&["source", "real", "sizes", "launches"], &launches::keys()[..]].concat(),
+    )?;
     let names = names.sizes_only();
     // A reference takes no tensor maps, whose buffers it has.
     let passed = |own: &&ArgumentSpec| !matches!(own, ArgumentSpec::TensorMap(_));
@@ -357,10 +360,31 @@ fn kernel(
             (vec![LaunchSpec { in_loop: found.is_some().then_some(0), ..own }], found.into_iter().collect())
         }),
     };
+    let sizes = match fields.get("sizes") {
+        Some(node) => named_sizes(reader, node, &fields.name("sizes"), &names),
+        None => Some(Vec::new()),
+    };
     let text = text?;
     let real = is_real(reader, &fields, &text);
     let (launches, loops) = launches?;
-    Some(ReferenceSpec::Kernel { source: text, launches, loops, real: real? })
+    Some(ReferenceSpec::Kernel { source: text, launches, loops, sizes: sizes?, real: real? })
+}
+
+/// Sizes that every problem has, each once.
+fn named_sizes(reader: &mut Reader, node: &Node, what: &str, names: &KnownNames) -> Option<Vec<String>> {
+    let items = reader.list(node, what, "names of sizes")?;
+    let mut found: Vec<String> = Vec::new();
+    for item in items {
+        let name = reader.string(item, what)?;
+        if let Some(complaint) = names.complaint(&name) {
+            reader.hinted(&item.span, format!("{what}: {}", complaint.message), complaint.hint);
+        } else if found.contains(&name) {
+            reader.error(&item.span, format!("{what} names `{name}` twice"));
+        } else {
+            found.push(name);
+        }
+    }
+    (found.len() == items.len()).then_some(found)
 }
 
 /// Whether the reference kernel computes in double precision: it says so by writing its floating-point type
