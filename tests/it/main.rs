@@ -94,6 +94,7 @@ mod l2_persist;
 mod lane;
 mod limits;
 mod malformed;
+mod newcomer;
 mod opened_files;
 mod outlive;
 mod planted;

@@ -74,6 +74,28 @@ pub fn about_missing(log: &str) -> Option<String> {
     })
 }
 
+/// What is wrong with a launch's entry that the source does not have, from a C++ compiler's messages about the table of
+/// entries; in NVRTC's words, because it is the same mistake.
+pub fn about_entry(log: &str, source: &KernelSource) -> Option<String> {
+    let undeclared = |line: &&str| {
+        let says = ["was not declared", "undeclared identifier", "no member named", "is not a member of"];
+        line.contains(ENTRY_TABLE)
+            && line.contains("error: ")
+            && says.iter().any(|words| line.contains(words))
+    };
+    let line = log.lines().find(undeclared)?;
+    let quoted = line.split(['\'', '`', '‘', '’']).nth(1)?;
+    let entry =
+        source.entries.iter().find(|entry| entry.split(['<', ':']).any(|part| part.trim() == quoted))?;
+    let names = rewrite::kernel_names(&source.text);
+    // A kernel of that name stands in a namespace, or behind a condition of the preprocessor.
+    if names.iter().any(|name| name == quoted) {
+        return None;
+    }
+    let has = if names.is_empty() { "has none".to_string() } else { format!("has {}", names.join(", ")) };
+    Some(format!("no single kernel `{entry}` in `{}`; it {has}", source.file_name))
+}
+
 /// Whether a header comes with the CUDA toolkit.
 fn is_of_cuda(header: &str) -> bool {
     let folders = ["cuda/", "cooperative_groups/", "cub/", "thrust/", "nv/", "crt/"];
@@ -117,6 +139,9 @@ pub fn headers() -> &'static [(&'static str, &'static str)] {
         SHIPPED_HEADERS[1],
     ]
 }
+
+/// The file in which compilers place the table of entries.
+const ENTRY_TABLE: &str = "entry points";
 
 /// Compiler flags, the same for every variant. The include folder, `-o` and the input are the caller's.
 ///
@@ -265,7 +290,7 @@ pub fn translation_unit(source: &KernelSource) -> Result<String, Box<Verdict>> {
     // Compiler messages and barrier lines then count from the rendered kernel's first line.
     text.push_str(&format!("#line 1 \"{file_name}\"\n"));
     text.push_str(&rewritten.text);
-    text.push_str("\n#line 1 \"entry points\"\n");
+    text.push_str(&format!("\n#line 1 \"{ENTRY_TABLE}\"\n"));
     if source.instrumented {
         text.push_str("#undef no_sanitize\n");
     }
@@ -378,6 +403,19 @@ mod tests {
     fn a_strange_entry_name_is_a_compile_error() {
         let verdict = translation_unit(&source("", &["a\"; system("])).unwrap_err();
         assert_eq!(verdict.label(), "compile_error:entry");
+    }
+
+    #[test]
+    fn a_mistyped_entry_is_told_as_nvrtc_tells_it() {
+        let own = source("__global__ void conv2d() {}\ntemplate <int N> __global__ void t() {}", &["conv2"]);
+        let gcc = "entry points:2:34: error: ‘conv2’ was not declared in this scope; did you mean ‘conv2d’?\n\
+                   entry points:2:48: error: template argument 1 is invalid";
+        let expected = "no single kernel `conv2` in `k.cu`; it has conv2d, t";
+        assert_eq!(about_entry(gcc, &own).as_deref(), Some(expected));
+        let clang = "entry points:2:34: error: use of undeclared identifier 'conv2'; did you mean 'conv2d'?";
+        assert_eq!(about_entry(clang, &own).as_deref(), Some(expected));
+        assert_eq!(about_entry("k.cu:2:34: error: ‘conv2’ was not declared in this scope", &own), None);
+        assert_eq!(about_entry(gcc, &source("namespace a { __global__ void conv2(); }", &["conv2"])), None);
     }
 
     #[test]
