@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn the_driver_has_the_last_word_on_resident_blocks() {
         let told = |blocks| EntryAttributes {
-            registers: 64,
+            registers: Some(64),
             blocks_per_multiprocessor: Some(blocks),
             ..EntryAttributes::default()
         };
