@@ -108,7 +108,8 @@ fn other_problems_and_other_checks_are_measured_anew() {
 #[test]
 fn resume_goes_on_across_edits_and_names_them() {
     let bench = bench();
-    let resume = |expected, parts: &[&str]| check(sweep(&bench, "s", &["--resume=or-begin"]), expected, parts);
+    let resume =
+        |expected, parts: &[&str]| check(sweep(&bench, "s", &["--resume=or-begin"]), expected, parts);
     resume(2, &["nothing to resume"]);
     edit(&bench, "scale.toml", "values = [0, 1]", "values = [0, 1, 2]");
     let told =
