@@ -97,6 +97,7 @@ mod lane;
 mod limits;
 mod malformed;
 mod module_data;
+mod newcomer;
 mod opened_files;
 mod outlive;
 mod plain_cuda;

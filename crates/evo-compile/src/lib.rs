@@ -24,6 +24,7 @@ mod guard;
 pub mod hostcxx;
 pub mod image;
 pub mod includes;
+mod known_options;
 pub mod locate;
 mod manifest;
 pub mod nvrtc;
