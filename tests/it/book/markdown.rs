@@ -127,15 +127,39 @@ fn unlinked(heading: &str) -> String {
     text + rest
 }
 
+/// The pieces of the lines outside of fences: the number of the line, whether it is code, the text. Code between
+/// backticks may go over the end of a line, and ends with its paragraph.
+pub fn pieces(text: &str) -> Vec<(usize, bool, &str)> {
+    let mut found = Vec::new();
+    let mut is_code = false;
+    let mut last = 0;
+    for (number, line) in split(text).1 {
+        // A fence, or an empty line, ends a paragraph.
+        is_code &= number == last + 1 && !line.is_empty();
+        for (at, piece) in line.split('`').enumerate() {
+            is_code ^= at > 0;
+            found.push((number, is_code, piece));
+        }
+        last = number;
+    }
+    found
+}
+
 /// The targets of links outside of fences and of code, with the numbers of their lines.
 pub fn links(text: &str) -> Vec<(usize, String)> {
+    let mut prose: Vec<(usize, String)> = Vec::new();
+    for (number, _, piece) in pieces(text).into_iter().filter(|(_, is_code, _)| !is_code) {
+        match prose.last_mut() {
+            // The ticks of what was left out keep `[` and `](` apart.
+            Some((same, line)) if *same == number => *line += &format!("`{piece}"),
+            _ => prose.push((number, piece.to_string())),
+        }
+    }
     let mut found = Vec::new();
-    for (number, line) in split(text).1 {
-        // Between backticks, `](` is code. A code may hold no backtick here.
-        let prose: String = line.split('`').step_by(2).collect::<Vec<_>>().join("`");
-        let targets = prose.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next());
+    for (number, line) in prose {
+        let targets = line.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next());
         found.extend(targets.map(|target| (number, target.to_string())));
-        if let Some((_, target)) = prose.strip_prefix('[').and_then(|rest| rest.split_once("]: ")) {
+        if let Some((_, target)) = line.strip_prefix('[').and_then(|rest| rest.split_once("]: ")) {
             found.push((number, target.trim().to_string()));
         }
     }
@@ -148,6 +172,7 @@ fn markdown_is_read_as_it_is_meant() {
     assert_eq!(anchors(text), ["a-b-c", "same", "same-1"]);
     let expected = [(1, "d.md#e"), (8, "two.md"), (9, "three.md")];
     assert_eq!(links(text), expected.map(|(number, target)| (number, target.to_string())));
+    assert_eq!(links("a `b\n](c) d` [e](f.md)\n`\n\n[g](h.md)\n").len(), 2);
     let (fences, _) = split("````text\n```a\n```\n````\n```diff file=a.cu\n-b\n```\n");
     assert_eq!(fences[0].lines, ["```a", "```"]);
     assert_eq!((fences[1].value("file"), fences[1].number), (Some("a.cu"), 5));

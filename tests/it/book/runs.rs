@@ -81,6 +81,9 @@ fn words(text: &str) -> String {
 }
 
 fn run(folder: &Path, page: &str, fence: &Fence<'_>) {
+    let is_known = |word: &&str| ["same"].contains(word) || word.starts_with("exit=");
+    let place = format!("{page}:{}", fence.number);
+    assert!(fence.words[2..].iter().all(is_known), "{place}: {:?}", fence.words);
     let code: i32 = fence.value("exit").map_or(0, |code| code.parse().unwrap());
     let commands = commands(fence);
     let last = commands.len() - 1;
@@ -94,7 +97,7 @@ fn run(folder: &Path, page: &str, fence: &Fence<'_>) {
         let (stdout, stderr) =
             (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         let expected = if at == last { code } else { 0 };
-        let place = format!("{page}:{}: $ {line}", fence.number);
+        let place = format!("{place}: $ {line}");
         assert_eq!(output.status.code(), Some(expected), "{place}\n{stdout}{stderr}");
         if fence.words.contains(&"same") {
             assert_eq!(words(&stdout), words(&shown.join("\n")), "{place}");

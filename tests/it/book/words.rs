@@ -4,7 +4,7 @@ use clap::Parser;
 use clap::error::ErrorKind;
 use evo::cli::args::Cli;
 
-use super::markdown::{Page, pages, split};
+use super::markdown::{Page, pages, pieces, split};
 
 /// The words of the calls of evo in a shell line, up to where the shell takes over.
 fn calls(line: &str) -> Vec<Vec<String>> {
@@ -52,7 +52,7 @@ struct Line {
 
 /// The shell lines of a page's fences, continued ones joined, and the calls in its prose.
 fn lines(page: &Page) -> Vec<Line> {
-    let (fences, prose) = split(&page.text);
+    let (fences, _) = split(&page.text);
     let mut found = Vec::new();
     for fence in &fences {
         let first = fence.words.first().copied().unwrap_or("");
@@ -74,11 +74,10 @@ fn lines(page: &Page) -> Vec<Line> {
         }
     }
     // Of what was renamed since, the list of changes tells by its old name.
-    for (number, line) in prose.iter().filter(|_| page.path != "CHANGELOG.md") {
+    let prose = pieces(&page.text).into_iter().filter(|_| page.path != "CHANGELOG.md");
+    for (number, _, code) in prose.filter(|(_, is_code, code)| *is_code && code.starts_with("evo ")) {
         // In a table, `|` is written `\|`.
-        let line = line.replace("\\|", "|");
-        let calls = line.split('`').skip(1).step_by(2).filter(|code| code.starts_with("evo "));
-        found.extend(calls.map(|code| Line { number: *number, text: code.to_string(), is_whole: false }));
+        found.push(Line { number, text: code.replace("\\|", "|"), is_whole: false });
     }
     found
 }
