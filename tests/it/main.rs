@@ -61,6 +61,7 @@ mod attention;
 mod bad_input;
 mod bench;
 mod benches;
+mod book;
 mod candidates;
 mod chosen_options;
 mod compile;
