@@ -115,6 +115,20 @@ pub fn headers() -> &'static [(&'static str, &'static str)] {
         ("cuda_pipeline_primitives.h", SEE_HEADER),
         SHIPPED_HEADERS[0],
         SHIPPED_HEADERS[1],
+        // Of CUDA's samples and of host libraries, which kernels include for the host half of their program.
+        ("helper_cuda.h", ""),
+        ("helper_functions.h", ""),
+        ("helper_image.h", ""),
+        ("helper_string.h", ""),
+        ("helper_timer.h", ""),
+        ("cublas_v2.h", ""),
+        ("cuda_profiler_api.h", ""),
+        ("cufft.h", ""),
+        ("curand.h", ""),
+        ("cusolverDn.h", ""),
+        ("cusparse.h", ""),
+        ("nvToolsExt.h", ""),
+        ("nvtx3/nvToolsExt.h", ""),
     ]
 }
 
