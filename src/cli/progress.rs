@@ -6,6 +6,7 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use evo_protocol::evaluation::Evaluation;
+use evo_space::counted::counted;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::call::Call;
@@ -96,14 +97,15 @@ impl Tally {
 
 fn started(event: &Event) -> Option<String> {
     let Event::Started { study, device, seed, valid, total, earlier } = event else { return None };
-    let total = total.map_or(String::new(), |total| format!(", up to {total} evaluations"));
+    let total = total.map_or(String::new(), |total| format!(", up to {}", counted(total, "evaluation")));
     let said = |count: u64, what: &str| match count {
         0 => String::new(),
         count => format!(", {count} {what}"),
     };
     let (resumed, taken) = (said(earlier.evaluations, "done before"), said(earlier.taken_over, "taken over"));
     Some(format!(
-        "study {study} on {device}: {valid} valid configurations{total}{resumed}{taken}, seed {seed}"
+        "study {study} on {device}: {}{total}{resumed}{taken}, seed {seed}",
+        counted(valid, "valid configuration")
     ))
 }
 

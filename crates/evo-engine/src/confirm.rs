@@ -77,7 +77,8 @@ impl<R: Recipe> Engine<'_, R> {
             self.undone.left_out = others.max(1).saturating_sub(known);
             return Ok(0);
         }
-        self.observer.observe(&Event::Confirming { finalist: 0, of: wanted });
+        // As many as there are, whatever was asked for.
+        self.observer.observe(&Event::Confirming { finalist: 0, of: others });
         self.expect_pairs()?;
         // The baseline comes first: the noise floor is measured on it and every finalist is paired with it.
         let Some(mut baseline) = self.deep(baseline_number)? else { return Ok(0) };
@@ -112,7 +113,10 @@ impl<R: Recipe> Engine<'_, R> {
                 self.undone.left_out = (wanted - confirmed).min(candidates.len() - at).saturating_sub(known);
                 break;
             }
-            self.observer.observe(&Event::Confirming { finalist: confirmed - own + 1, of: wanted - own });
+            self.observer.observe(&Event::Confirming {
+                finalist: confirmed - own + 1,
+                of: others.max(confirmed - own + 1),
+            });
             if self.confirm_one(number, &baseline, noise_floor)? {
                 confirmed += 1;
             }

@@ -58,7 +58,8 @@ impl<R: Recipe> Engine<'_, R> {
         for _ in 0..2 * self.options.finalists {
             let confirmed: BTreeSet<u64> =
                 ranked.iter().copied().filter(|own| self.is_confirmed(*own, number)).collect();
-            let next = specialists(&times, &confirmed, &failed).first().copied();
+            let left = specialists(&times, &confirmed, &failed);
+            let next = left.first().copied();
             let Some(next) = next.filter(|_| passed < self.options.finalists && !self.ending.is_early())
             else {
                 break;
@@ -67,7 +68,8 @@ impl<R: Recipe> Engine<'_, R> {
                 self.undone.left_out += 1;
                 break;
             }
-            self.observer.observe(&Event::Confirming { finalist: passed + 1, of: self.options.finalists });
+            let of = (passed + left.len()).min(self.options.finalists);
+            self.observer.observe(&Event::Confirming { finalist: passed + 1, of });
             match self.confirm_one(next, baseline, noise_floor)? {
                 true => passed += 1,
                 false => drop(failed.insert(next)),

@@ -68,7 +68,7 @@ fn execute_on<'a, R: Recipe>(
     for message in stage.notices {
         observer.observe(&Event::Notice { message });
     }
-    if let Some(message) = &plan.choice {
+    for message in plan.choice.iter().chain(&plan.changes) {
         tell(&mut study, &mut *observer, message.clone())?;
     }
     let mut strategy = plan.strategy()?;

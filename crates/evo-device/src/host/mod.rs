@@ -32,7 +32,7 @@ mod tensor_map;
 #[cfg(test)]
 mod tests;
 mod tls;
-mod tokens;
+pub mod tokens;
 pub mod translate;
 mod variables;
 mod warp;
