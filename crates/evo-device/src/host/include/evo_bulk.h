@@ -84,12 +84,14 @@ EVO_INLINE void mbarrier_inval(mbarrier* barrier, EVO_AT) {
     evo_watch_write(barrier, 8);
     evo_bar(EVO_BAR_INVALIDATE, line, barrier, 0);
 }
-EVO_INLINE void mbarrier_arrive(mbarrier* barrier, EVO_AT) {
+// Gives the number of the phase that the arrival belongs to.
+EVO_INLINE unsigned evo_mbarrier_arrive(mbarrier* barrier, int line) {
     evo_demand_barrier(barrier, line);
     evo_watch_read(barrier, 8);
     evo_watch_sync(EVO_WATCH_PHASE_ARRIVE, evo_place(barrier));
-    evo_bar(EVO_BAR_ARRIVE, line, barrier, 0);
+    return (unsigned)evo_bar(EVO_BAR_ARRIVE, line, barrier, 0);
 }
+EVO_INLINE void mbarrier_arrive(mbarrier* barrier, EVO_AT) { evo_mbarrier_arrive(barrier, line); }
 EVO_INLINE void evo_demand_own_block(unsigned rank, int line) {
     if (rank != 0) evo_stop(EVO_STOP_ILLEGAL, line, "the host device has clusters of one block: its rank is 0, not another");
 }
