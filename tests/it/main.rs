@@ -100,6 +100,7 @@ mod module_data;
 mod opened_files;
 mod outlive;
 mod planted;
+mod prepare;
 mod prior;
 mod products;
 mod profile;

@@ -1,6 +1,6 @@
 //! What launches of a call are given: by name, without saying so, and after buffers have changed places.
 
-use evo_protocol::plan::ArgumentRef;
+use evo_protocol::plan::{ArgumentRef, Role};
 
 use super::spec::{ArgumentSpec, KernelSpec, LaunchSpec, LoopSpec, PassedSpec, ReferenceSpec};
 use super::words::uses_identifier;
@@ -23,9 +23,21 @@ pub fn kernel_arguments(kernel: &KernelSpec) -> Vec<ArgumentRef> {
 pub fn reference_arguments(kernel: &KernelSpec) -> Vec<ArgumentRef> {
     let is_given = |own: &ArgumentSpec| match own {
         ArgumentSpec::TensorMap(_) => false,
+        // It computes from what others are prepared from.
+        ArgumentSpec::Buffer(buffer) if buffer.is_prepared() => false,
         _ => !has_variable(kernel, own),
     };
     positions(kernel).filter(|(own, _)| is_given(own)).map(|(_, place)| place).collect()
+}
+
+/// The same for a launch of the task's own that prepares inputs: inputs and scalars.
+pub fn prepare_arguments(kernel: &KernelSpec) -> Vec<ArgumentRef> {
+    let is_there = |own: &ArgumentSpec| match own {
+        ArgumentSpec::Buffer(own) => matches!(own.role, Role::Input | Role::Inout),
+        ArgumentSpec::Scalar(_) => true,
+        ArgumentSpec::TensorMap(_) => false,
+    };
+    positions(kernel).filter(|(own, _)| is_there(own)).map(|(_, place)| place).collect()
 }
 
 /// Buffers that lie in variables of the reference kernel's module: those that it has by their names and that no launch

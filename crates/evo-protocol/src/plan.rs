@@ -42,6 +42,9 @@ pub struct ProblemPlan {
     /// Numbers that single launches are given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub literals: Vec<ScalarPlan>,
+    /// Launches of the task's own that derive inputs from inputs, in the binary that the task prepares with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prepare_launches: Vec<LaunchPlan>,
     /// Floating-point operations of one call.
     pub flops: Option<f64>,
     /// Compulsory bytes of one call.
@@ -181,6 +184,8 @@ pub enum Fill {
         /// The value of every element.
         value: f64,
     },
+    /// Zeros until `ProblemPlan::prepare_launches` derive it from other inputs.
+    Prepared,
     /// Read from a `.npy` file; not varied by family.
     Npy {
         /// The file.

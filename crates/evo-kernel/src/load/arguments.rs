@@ -167,7 +167,8 @@ fn shape_of(reader: &mut Reader, node: &Node, fields: &Fields, names: &KnownName
 /// The buffer's fill; an end of a range may read sizes, but no parameter: inputs must not depend on the
 /// configuration.
 fn fill(reader: &mut Reader, node: &Node, what: &str, dtype: DType, names: &KnownNames) -> Option<FillSpec> {
-    let fields = reader.fields(node, what, &["normal", "uniform", "constant", "npy", "inclusive"])?;
+    let fields =
+        reader.fields(node, what, &["normal", "uniform", "constant", "npy", "prepared", "inclusive"])?;
     let kinds: Vec<_> = node.entries()?.iter().filter(|entry| entry.key != "inclusive").collect();
     let [entry] = kinds[..] else {
         let hint = "one of: normal = 1.0, uniform = [0, 10], constant = 0, npy = \"a.npy\"".to_string();
@@ -192,6 +193,10 @@ fn fill(reader: &mut Reader, node: &Node, what: &str, dtype: DType, names: &Know
             };
             return uniform(reader, &entry.value, &what, dtype, inclusive, &names.sizes_only());
         }
+        "prepared" => match reader.boolean(&entry.value, &what)? {
+            true => Fill::Prepared,
+            false => Fill::Unrestricted,
+        },
         "npy" => Fill::Npy { path: reader.existing_file(&entry.value, &what)? },
         _ => return None,
     };

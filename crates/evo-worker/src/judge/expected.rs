@@ -405,6 +405,11 @@ pub fn key(check: &CheckPlan, case: &Case, reference_hash: Option<&ContentHash>)
             text.push_str(&file_hash(path));
         }
     }
+    // Prepared inputs are kept beside answers, and may follow the configuration by what the file says.
+    if !plan.prepare_launches.is_empty() {
+        let ProblemPlan { prepare_launches: launches, scalars, literals, .. } = plan;
+        text.push_str(&format!("prepared {launches:?} {scalars:?} {literals:?}\n"));
+    }
     match &check.reference {
         ReferencePlan::Builtin { name } => {
             // Answers of an older version of a reference must not be found under the new one's name.

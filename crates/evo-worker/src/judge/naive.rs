@@ -21,6 +21,8 @@ pub struct NaiveModules {
     pub own: Option<ModuleId>,
     /// In single precision, where `own` computes in double precision.
     pub single: Option<ModuleId>,
+    /// The task's kernels that derive inputs from inputs.
+    pub prepare: Option<ModuleId>,
 }
 
 /// Runs a naive kernel at one problem.

@@ -66,11 +66,20 @@ pub struct PreparedCase {
     /// Which checks judge it.
     pub checks: CheckSet,
     pub launches: Vec<BoundLaunch>,
+    /// What derives inputs from inputs, in the working buffers.
+    pub preparation: Option<Preparation>,
     pub case: Case,
     /// Working buffers by position in the plan.
     pub buffers: Vec<BufferId>,
     /// Inputs and answers.
     pub set: Rc<CaseSet>,
+}
+
+/// Launches of the task's own.
+#[derive(Clone, Debug)]
+pub struct Preparation {
+    pub module: ModuleId,
+    pub launches: Vec<BoundLaunch>,
 }
 
 /// An output beside its answer.

@@ -414,6 +414,7 @@ impl Judge {
                     false => device.copy(input.buffer, buffer)?,
                 }
             }
+            turn.derive_again(device)?;
             phase(Phase::Timing, &format!("`{name}` on new contents"));
             turn.fill_variables(device)?;
             if !again {
