@@ -99,6 +99,7 @@ mod malformed;
 mod module_data;
 mod opened_files;
 mod outlive;
+mod plain_cuda;
 mod planted;
 mod prepare;
 mod prior;

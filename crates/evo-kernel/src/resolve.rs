@@ -358,7 +358,7 @@ impl Resolver<'_> {
         match large {
             Some(name) => {
                 let message = format!(
-                    "size `{name}` of problem `{}` is no `int`, as the reference takes it",
+                    "size `{name}` of problem `{}` does not fit the `int` that the reference takes",
                     self.problem
                 );
                 Err(Box::new(Verdict::new(VerdictKind::StaticReject, message).with_cause("expression")))
