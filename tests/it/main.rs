@@ -110,6 +110,7 @@ mod ptx;
 mod rare_questions;
 mod reference_command;
 mod replay;
+mod restored;
 mod sanitize;
 mod shipped;
 mod size_macros;

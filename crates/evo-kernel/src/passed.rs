@@ -1,6 +1,6 @@
 //! What launches of a call are given: by name, without saying so, and after buffers have changed places.
 
-use evo_protocol::plan::{ArgumentRef, Role};
+use evo_protocol::plan::ArgumentRef;
 
 use super::spec::{ArgumentSpec, KernelSpec, LaunchSpec, LoopSpec, PassedSpec, ReferenceSpec};
 use super::words::uses_identifier;
@@ -33,7 +33,7 @@ pub fn reference_arguments(kernel: &KernelSpec) -> Vec<ArgumentRef> {
 /// The same for a launch of the task's own that prepares inputs: inputs and scalars.
 pub fn prepare_arguments(kernel: &KernelSpec) -> Vec<ArgumentRef> {
     let is_there = |own: &ArgumentSpec| match own {
-        ArgumentSpec::Buffer(own) => matches!(own.role, Role::Input | Role::Inout),
+        ArgumentSpec::Buffer(own) => own.role.is_read(),
         ArgumentSpec::Scalar(_) => true,
         ArgumentSpec::TensorMap(_) => false,
     };

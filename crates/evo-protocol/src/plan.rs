@@ -152,8 +152,22 @@ pub enum Role {
     Output,
     /// Read and written; restored before each run.
     Inout,
+    /// An input that a call may destroy: restored before each run, not checked afterwards.
+    Restored,
     /// Workspace: contents undefined at the start (poisoned differently each run), not checked.
     Scratch,
+}
+
+impl Role {
+    /// Whether a call finds in it what the task has put there.
+    pub fn is_read(self) -> bool {
+        matches!(self, Role::Input | Role::Inout | Role::Restored)
+    }
+
+    /// Whether what a call leaves in it is compared with an answer.
+    pub fn is_answer(self) -> bool {
+        matches!(self, Role::Output | Role::Inout)
+    }
 }
 
 /// How an input is filled.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use evo_protocol::plan::Role;
 use evo_protocol::sanitizer::SanitizerCheck;
 use evo_protocol::worker::SpecialValues;
 use evo_space::diagnostic::nearest;
@@ -302,9 +301,7 @@ fn expected_files(
     let is_output = |name: &str| {
         arguments.is_none_or(|arguments| {
             arguments.iter().any(|argument| match argument {
-                ArgumentSpec::Buffer(buffer) => {
-                    buffer.name == name && matches!(buffer.role, Role::Output | Role::Inout)
-                }
+                ArgumentSpec::Buffer(buffer) => buffer.name == name && buffer.role.is_answer(),
                 ArgumentSpec::Scalar(_) | ArgumentSpec::TensorMap(_) => false,
             })
         })

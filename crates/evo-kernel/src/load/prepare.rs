@@ -1,6 +1,5 @@
 //! `[prepare]`: launches of the task's own that derive inputs from inputs, outside of the timed span.
 
-use evo_protocol::plan::Role;
 use evo_space::document::{Data, Node, Span};
 
 use super::fields::Reader;
@@ -25,7 +24,7 @@ pub(super) fn read(
     let prepared: Vec<&BufferSpec> = buffers().filter(|own| own.is_prepared()).collect();
     let place = |name: &str| place_of(root, name);
     for own in &prepared {
-        if !matches!(own.role, Role::Input | Role::Inout) {
+        if !own.role.is_read() {
             let hint = "what is prepared is an input of the timed launches".to_string();
             reader.hinted(
                 &place(&own.name),
@@ -52,7 +51,7 @@ pub(super) fn read(
     let fields = reader.fields(node, "`prepare`", &launches::keys_beside(&["source"]))?;
     // Outputs and workspace hold nothing yet, and a tensor map describes what may not be there.
     let is_there = |own: &&ArgumentSpec| match own {
-        ArgumentSpec::Buffer(own) => matches!(own.role, Role::Input | Role::Inout),
+        ArgumentSpec::Buffer(own) => own.role.is_read(),
         ArgumentSpec::Scalar(_) => true,
         ArgumentSpec::TensorMap(_) => false,
     };

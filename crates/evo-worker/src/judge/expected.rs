@@ -63,7 +63,7 @@ pub fn compared_as(dtype: DType) -> DType {
 /// What the bounds of an output depend on, for plain inputs.
 pub fn output_shape(plan: &ProblemPlan, buffer: usize) -> OutputShape {
     let own = &plan.buffers[buffer];
-    let read = |buffer: &&BufferPlan| matches!(buffer.role, Role::Input | Role::Inout);
+    let read = |buffer: &&BufferPlan| buffer.role.is_read();
     let inputs: u64 = plan.buffers.iter().filter(read).map(BufferPlan::elements).sum();
     OutputShape {
         dtype: own.dtype,
@@ -77,9 +77,9 @@ pub fn output_shape(plan: &ProblemPlan, buffer: usize) -> OutputShape {
 
 /// The contents of every input buffer, by position; empty for outputs and scratch.
 pub fn input_bytes(plan: &ProblemPlan, draw: Draw) -> Result<Vec<Vec<u8>>, DeviceError> {
-    let one = |buffer: &BufferPlan| match buffer.role {
-        Role::Input | Role::Inout => inputs::generate(plan, buffer, draw),
-        Role::Output | Role::Scratch => Ok(Vec::new()),
+    let one = |buffer: &BufferPlan| match buffer.role.is_read() {
+        true => inputs::generate(plan, buffer, draw),
+        false => Ok(Vec::new()),
     };
     plan.buffers.iter().map(one).collect()
 }

@@ -123,7 +123,7 @@ impl PreparedCase {
     /// after a batch of calls without a fresh run.
     pub fn accumulates(&self) -> bool {
         self.plan().buffers.iter().any(|buffer| match buffer.role {
-            Role::Inout => true,
+            Role::Inout | Role::Restored => true,
             Role::Output => starts_as(buffer).is_some(),
             Role::Input | Role::Scratch => false,
         })
@@ -272,7 +272,7 @@ impl PreparedCase {
             let poison = match plan.role {
                 Role::Output => setting.outputs,
                 Role::Scratch => setting.scratch,
-                Role::Input | Role::Inout => continue,
+                Role::Input | Role::Inout | Role::Restored => continue,
             };
             if plan.elements() > 0 || starts_as(plan).is_some() {
                 continue;

@@ -350,7 +350,7 @@ impl Judge {
 /// The contents of the buffers that kernels read, by position.
 pub(super) fn read_buffers(plan: &ProblemPlan, bytes: Vec<Vec<u8>>) -> Vec<(usize, &BufferPlan, Vec<u8>)> {
     let all = plan.buffers.iter().zip(bytes).enumerate();
-    let read = all.filter(|(_, (buffer, _))| matches!(buffer.role, Role::Input | Role::Inout));
+    let read = all.filter(|(_, (buffer, _))| buffer.role.is_read());
     read.map(|(position, (buffer, bytes))| (position, buffer, bytes)).collect()
 }
 
