@@ -274,6 +274,7 @@ mod tests {
             shape: shape.to_vec(),
             role: Role::Input,
             fill: Fill::Unrestricted,
+            symbol: None,
         };
         let mut plan = example::plan("p", 7.0);
         plan.buffers = vec![buffer("q", &[1, 2, 16, 8]), buffer("k", &[1, 2, 32, 8])];

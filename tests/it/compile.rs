@@ -52,7 +52,7 @@ pub struct Bench {
 }
 
 impl Bench {
-    fn cuda(arch: &str) -> Bench {
+    pub fn cuda(arch: &str) -> Bench {
         Bench::new(DeviceKind::Cuda, arch, toolchain::toolbox())
     }
 
@@ -72,7 +72,7 @@ impl Bench {
         bench
     }
 
-    fn new(kind: DeviceKind, arch: &str, toolbox: Toolbox) -> Bench {
+    pub fn new(kind: DeviceKind, arch: &str, toolbox: Toolbox) -> Bench {
         let folder = tempfile::tempdir().unwrap();
         let options =
             FarmOptions { jobs: 1, cache: folder.path().join("cache"), ..FarmOptions::new(kind, arch) };
@@ -83,7 +83,7 @@ impl Bench {
         compile_one_with(&self.options, &self.toolbox, source).unwrap()
     }
 
-    fn binary(&self, source: KernelSource) -> Binary {
+    pub fn binary(&self, source: KernelSource) -> Binary {
         self.compile(source).unwrap_or_else(|verdict| panic!("{verdict:?}"))
     }
 

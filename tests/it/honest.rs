@@ -207,11 +207,11 @@ fn a_derived_shape_that_the_reference_does_not_take_is_left_out() {
 #[test]
 fn what_the_host_device_lacks_is_said() {
     let lacking =
-        "#include <cuda_fp8.h>\nextern \"C\" __global__ void scale(const float* x, float* y, int n) {}\n";
+        "#include <cuda_fp4.h>\nextern \"C\" __global__ void scale(const float* x, float* y, int n) {}\n";
     let files = [("scale.toml", SCALE), ("scale.cu", lacking), ("naive.cu", SCALE_NAIVE)];
     let answer = judge(files, &[], &["FAULT=0"]);
     assert_eq!(label(&answer), "compile_error:host_lacks", "{answer:#}");
-    assert_eq!(answer["message"], "the host device has no `cuda_fp8.h`; run on --device cuda");
+    assert_eq!(answer["message"], "scale.cu:1:10: the host device lacks `cuda_fp4.h`; on CUDA this compiles");
     let piped = SCALE_SOURCE.replace("extern", "#include <cuda_pipeline.h>\nextern").replace(
         "if (i < n) y[i] =",
         "__shared__ float kept[BLOCK];\n    if (i < n) __pipeline_memcpy_async(&kept[threadIdx.x], &x[i], 4);\n    \

@@ -64,7 +64,9 @@ fn a_file_of_thirty_lines_says_it_all() {
     assert_eq!((check.seeds, check.repeats, check.trusted_factor, check.deterministic), (3, 10, 3.0, true));
     let [evo::kernel::spec::ArgumentSpec::Buffer(x), ..] = kernel.arguments.as_slice() else { panic!() };
     assert_eq!(x.fill, FillSpec::Fixed(Fill::Unrestricted));
-    assert!(matches!(&check.reference, ReferenceSpec::Kernel { entry, .. } if entry == "saxpy_naive"));
+    assert!(
+        matches!(&check.reference, ReferenceSpec::Kernel { launches, .. } if launches[0].entry == "saxpy_naive")
+    );
 }
 
 #[test]

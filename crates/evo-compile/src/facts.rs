@@ -84,6 +84,9 @@ mod tests {
             tensor_maps: Vec::new(),
             launches: launches.iter().map(launch).collect(),
             reference_launches: Vec::new(),
+            reference_variables: Vec::new(),
+            reference_sizes: Vec::new(),
+            literals: Vec::new(),
             flops: None,
             bytes: None,
         }

@@ -449,9 +449,13 @@ fn fenced(status: ExitStatus, log: &str) -> Option<Box<Verdict>> {
         );
     }
     if let Some(missing) = translate::about_missing(log) {
-        let message = format!("the host device has no {missing}; run on --device cuda");
-        let verdict = Verdict::new(VerdictKind::CompileError, message).with_cause("host_lacks");
-        return Some(Box::new(verdict.with("log", diagnose::cap(log.trim(), diagnose::LOG_MAX).0)));
+        let verdict = Verdict::new(VerdictKind::CompileError, missing.message()).with_cause("host_lacks");
+        // What the compiler says behind it follows from this.
+        let verdict = match missing.excerpt.is_empty() {
+            true => verdict,
+            false => verdict.with("log", missing.excerpt),
+        };
+        return Some(Box::new(verdict.with(Verdict::HINT, "run with --device cuda")));
     }
     // Defined by the start files that modules are linked without, and used where destructors are registered.
     if log.contains("__dso_handle") {

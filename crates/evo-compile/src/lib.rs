@@ -6,7 +6,7 @@
 //! - Included files: `includes` finds and hashes them, `search_path` knows where they may be, `preprocessor` reads the lines
 //!   that name them, `dependencies` and `opened` read what a C++ compiler says of them, `manifest` tells which result belongs
 //!   to them.
-//! - The compilers: `toolchain` puts `nvrtc` and `hostcxx` behind one call, `locate` and `toolbox` find them, `compiled` is
+//! - The compilers: `toolchain` puts `nvrtc` and `hostcxx` behind one call, `standard` has headers for NVRTC, `locate` and `toolbox` find them, `compiled` is
 //!   their common result.
 //! - Reading results: `image` and `ptxas_log` read the resources of a binary, `diagnose` turns logs into verdicts, `facts` and
 //!   `occupancy` derive the numbers that a search may learn from.
@@ -35,6 +35,7 @@ mod preprocessor;
 mod ptxas_log;
 pub mod search_path;
 mod serve;
+mod standard;
 mod starter;
 pub mod support;
 pub mod toolbox;

@@ -21,7 +21,7 @@ use super::error::CompileSetupError;
 use super::locate::INSTALL_HINT;
 pub use super::locate::{NvrtcLibrary, locate, locate_with};
 use super::search_path::SearchPath;
-use super::{confined, diagnose, image, ptxas_log};
+use super::{confined, diagnose, image, ptxas_log, standard};
 use evo_system::process;
 
 type Program = *mut c_void;
@@ -51,6 +51,9 @@ const FOLDERS_HINT: &str = "\nhint: files are opened in the folders that `option
 /// Headers whose text enters the cache key.
 const KEYED_HEADERS: &[&str] =
     &["cuda_fp16.h", "cuda_fp16.hpp", "cuda_bf16.h", "cuda_bf16.hpp", "mma.h", "crt/mma.h"];
+
+/// What an error says of a header that is not there, before 13.0 and since.
+const NO_FILE: [&str; 2] = ["could not open source file", "cannot open source file"];
 
 macro_rules! bindings {
     ($($field:ident = $symbol:literal: fn($($argument:ty),*) -> $answer:ty;)*) => {
@@ -126,16 +129,17 @@ impl NvrtcLibrary {
             return Err(unusable("it does not tell its version".to_string()));
         }
         let file = self.path.file_name().unwrap_or_default();
-        let headers = self.includes.first();
         // A toolkit update can change the headers without changing NVRTC, so their text is part of the cache
         // key.
-        let keyed =
-            KEYED_HEADERS.iter().map(|name| headers.and_then(|folder| std::fs::read(folder.join(name)).ok()));
+        let read =
+            |name: &&str| self.includes.iter().find_map(|folder| std::fs::read(folder.join(name)).ok());
+        let keyed = KEYED_HEADERS.iter().chain(standard::VERSIONS).map(read);
         // NVRTC tells no patch level; its size does in most cases.
         let size = std::fs::metadata(&self.path).map_or(0, |metadata| metadata.len());
         let mut parts = vec![format!("nvrtc {major}.{minor} {} {size}", file.display()).into_bytes()];
         parts.extend([LINES, NO_WORKING_FOLDER].map(|option| option.to_bytes().to_vec()));
         parts.extend(keyed.map(Option::unwrap_or_default));
+        parts.extend(standard::fingerprint());
         for (name, text) in SHIPPED_HEADERS {
             parts.extend([name.as_bytes().to_vec(), text.as_bytes().to_vec()]);
         }
@@ -242,14 +246,14 @@ impl Nvrtc {
 
     fn compile_as(&self, source: &KernelSource, options: Vec<CString>) -> Result<Compiled, Box<Verdict>> {
         let start = Instant::now();
-        let program = OpenProgram::create(&self.functions, source)?;
+        let program = self.program(source)?;
         let (status, log) = program.compile(&options);
         let (reported, text) = ptxas_log::split(&log);
         if status != SUCCESS && text.is_empty() {
             // NVRTC 13.0 loses the assembler's errors when the assembler is verbose; ask again.
             let quiet: Vec<CString> =
                 options.into_iter().filter(|option| option.as_c_str() != VERBOSE).collect();
-            let (_, log) = OpenProgram::create(&self.functions, source)?.compile(&quiet);
+            let (_, log) = self.program(source)?.compile(&quiet);
             return Err(self.refusal(status, &log));
         }
         if status != SUCCESS {
@@ -275,13 +279,21 @@ impl Nvrtc {
         if self.is_confined && self.version >= NO_WORKING_FOLDER_SINCE {
             own.push(NO_WORKING_FOLDER.to_string_lossy().into_owned());
         }
+        own.extend(standard::options(&source.text));
         let folders: Vec<String> =
             self.includes.iter().map(|folder| format!("-I{}", folder.display())).collect();
         // A default only: a kernel that names its own C++ standard keeps it.
         let standard = source.options.iter().all(|option| !option.contains("-std=") && option != "-std");
         let standard = standard.then(|| "--std=c++17".to_string());
-        let all = own.iter().chain(&standard).chain(&folders).chain(&source.options);
+        // The toolkit's folders last, as nvcc has them: somebody who names a folder of CUTLASS or CUB means its files.
+        let all = own.iter().chain(&standard).chain(&source.options).chain(&folders);
         all.map(|option| text(option)).collect()
+    }
+
+    fn program(&self, source: &KernelSource) -> Result<OpenProgram<'_>, Box<Verdict>> {
+        let search = SearchPath::default().with_options(source.options.iter().map(String::as_str));
+        let standard = standard::headers(&search.folders, &self.includes);
+        OpenProgram::create(&self.functions, source, &standard)
     }
 
     fn refusal(&self, status: Status, log: &str) -> Box<Verdict> {
@@ -295,9 +307,7 @@ impl Nvrtc {
             _ if log.trim().is_empty() => diagnose::refused(&name, memory),
             _ => diagnose::refused(log, memory),
         };
-        // Its words before 13.0, and since.
-        let lacks =
-            ["could not open source file", "cannot open source file"].iter().any(|text| log.contains(text));
+        let lacks = NO_FILE.iter().any(|text| log.contains(text));
         if self.includes.is_empty() && lacks {
             verdict.message.push_str(&format!("\nhint: no CUDA headers were found; {INSTALL_HINT}"));
         } else if lacks && self.is_confined {
@@ -360,11 +370,12 @@ impl<'library> OpenProgram<'library> {
     fn create(
         functions: &'library Functions,
         source: &KernelSource,
+        standard: &[(&str, &str)],
     ) -> Result<OpenProgram<'library>, Box<Verdict>> {
         let (code, name) = (text(&source.text)?, text(&source.file_name)?);
         let mut handle = ptr::null_mut();
         let mut headers = Vec::new();
-        for (name, contents) in SHIPPED_HEADERS {
+        for (name, contents) in SHIPPED_HEADERS.iter().chain(standard) {
             headers.push((text(name)?, text(contents)?));
         }
         let names: Vec<*const c_char> = headers.iter().map(|(name, _)| name.as_ptr()).collect();

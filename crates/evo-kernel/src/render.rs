@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use evo_protocol::binary::{HEADER_END, KernelSource};
+use evo_protocol::plan::SIZE_VARIABLE;
 use evo_protocol::specialization::Specialization;
 use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
 use evo_space::genome::{Configuration, ContentHash};
@@ -145,16 +146,29 @@ pub fn render_single_reference(kernel: &KernelSpec) -> Option<KernelSource> {
 }
 
 fn reference_with(kernel: &KernelSpec, real: Option<&str>) -> Option<KernelSource> {
-    let ReferenceSpec::Kernel { source, entry, .. } = &kernel.check.reference else { return None };
+    let ReferenceSpec::Kernel { source, launches, sizes, .. } = &kernel.check.reference else { return None };
+    let mut entries: Vec<String> = Vec::new();
+    for launch in launches {
+        if !entries.contains(&launch.entry) {
+            entries.push(launch.entry.clone());
+        }
+    }
     let hash = ContentHash::of(source.text.as_bytes());
     let lines = [format!("evo: reference of {}", kernel.name)];
     let options = compiler_options::fixed(kernel);
     let search = SearchPath::default().with_options(options.iter().map(String::as_str));
     let folders = search.folders.iter().map(|folder| format!("-I{}", folder.display()));
+    let variable = |name: &String| format!("{SIZE_VARIABLE}{name}");
+    let declared =
+        sizes.iter().map(|name| format!("extern \"C\" {{ __constant__ int {}; }}\n", variable(name)));
+    let macros = sizes.iter().map(|name| format!("-D{name}={}", variable(name)));
+    let mut text = header(&lines, &hash);
+    text.extend(declared);
+    text.push_str(&with_line(1, source, &source.text));
     Some(KernelSource {
-        text: with_header(&lines, &hash, source, &source.text),
-        options: folders.chain(real.map(|real| format!("-DREAL={real}"))).collect(),
-        entries: vec![entry.clone()],
+        text,
+        options: folders.chain(real.map(|real| format!("-DREAL={real}"))).chain(macros).collect(),
+        entries,
         file_name: source_name(source),
         variant_hash: hash,
         instrumented: false,
@@ -204,7 +218,7 @@ fn macros(configuration: &Configuration) -> Vec<String> {
 /// reads problem sizes the entry must be there.
 fn entries(kernel: &KernelSpec, configuration: &Configuration) -> Vec<String> {
     let sizes = BTreeMap::new();
-    let names = Names { configuration, sizes: &sizes };
+    let names = Names::new(configuration, &sizes);
     let mut entries: Vec<String> = Vec::new();
     for launch in &kernel.launches {
         let refused = launch

@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::dtype::DType;
 use crate::tensor_map::TensorMapPlan;
 
+/// What the names of variables begin with that hold a size of the problem, as an `int`: `evo_size_N`.
+pub const SIZE_VARIABLE: &str = "evo_size_";
+
 /// Everything needed to run one problem of one candidate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProblemPlan {
@@ -30,6 +33,15 @@ pub struct ProblemPlan {
     /// Launches of the user's naive reference kernel, in the reference binary; empty otherwise.
     #[serde(default)]
     pub reference_launches: Vec<LaunchPlan>,
+    /// Buffers that lie in variables of the reference binary's during its launches.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reference_variables: Vec<usize>,
+    /// Sizes that lie in variables of the reference binary's during its launches ([`SIZE_VARIABLE`]).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reference_sizes: Vec<String>,
+    /// Numbers that single launches are given.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub literals: Vec<ScalarPlan>,
     /// Floating-point operations of one call.
     pub flops: Option<f64>,
     /// Compulsory bytes of one call.
@@ -49,6 +61,10 @@ pub struct BufferPlan {
     pub role: Role,
     /// What it holds before a call.
     pub fill: Fill,
+    /// The variable of the module that holds it during a call (`__constant__`, `__device__`); without one, entry points
+    /// take it as a pointer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub symbol: Option<String>,
 }
 
 impl BufferPlan {
@@ -119,6 +135,8 @@ pub enum ArgumentRef {
     Scalar(usize),
     /// Position in `ProblemPlan::tensor_maps`.
     TensorMap(usize),
+    /// Position in `ProblemPlan::literals`.
+    Literal(usize),
 }
 
 /// What a kernel does with a buffer.

@@ -196,6 +196,9 @@ pub mod example {
             tensor_maps: Vec::new(),
             launches: Vec::new(),
             reference_launches: Vec::new(),
+            reference_variables: Vec::new(),
+            reference_sizes: Vec::new(),
+            literals: Vec::new(),
             flops: Some(flops),
             bytes: None,
         }

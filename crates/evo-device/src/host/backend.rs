@@ -304,6 +304,20 @@ impl Device for HostDevice {
         Ok(())
     }
 
+    fn write_variable(&mut self, module: ModuleId, name: &str, buffer: BufferId) -> Result<(), DeviceError> {
+        let bytes = self.store.get(buffer)?.bytes();
+        // SAFETY: as above.
+        unsafe { self.module(module)?.variables.write(name, bytes) }
+    }
+
+    fn read_variable(&mut self, module: ModuleId, name: &str, buffer: BufferId) -> Result<bool, DeviceError> {
+        let mut bytes = vec![0; self.store.get(buffer)?.bytes().len()];
+        // SAFETY: as above.
+        let intact = unsafe { self.module(module)?.variables.read(name, &mut bytes)? };
+        self.store.write_at(buffer, 0, &bytes)?;
+        Ok(intact)
+    }
+
     /// Registers and local memory of a kernel on a CPU are not those of a GPU: they are not told.
     fn attributes(&mut self, module: ModuleId, launch: &BoundLaunch) -> Result<EntryAttributes, DeviceError> {
         let entry = self.module(module)?.entry(&launch.entry)?;

@@ -145,7 +145,7 @@ unsafe impl Stack for FiberStack {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::translate::HEADER;
+    use crate::host::headers::HEADER;
 
     fn header_number(name: &str) -> usize {
         let line = HEADER.lines().find(|line| line.starts_with(&format!("#define {name} "))).unwrap();

@@ -16,6 +16,7 @@ pub enum CudaTokenKind {
 /// A piece of source that is neither white space nor comment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CudaToken {
+    /// What it is.
     pub kind: CudaTokenKind,
     /// Byte offset of its first character.
     pub start: usize,

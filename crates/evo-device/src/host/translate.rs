@@ -7,38 +7,15 @@
 use evo_protocol::binary::KernelSource;
 use evo_protocol::verdict::{Verdict, VerdictKind};
 
+use super::headers::{self, SEE_HEADER};
 use super::rewrite;
 
-/// The CUDA-on-CPU header: what `#include "evo_cuda.h"` finds.
-pub const HEADER: &str = concat!(
-    include_str!("include/evo_base.h"),
-    include_str!("include/evo_vector.h"),
-    include_str!("include/evo_math.h"),
-    include_str!("include/evo_half.h"),
-    include_str!("include/evo_atomic.h"),
-    include_str!("include/evo_warp.h"),
-    include_str!("include/evo_matrix.h"),
-    include_str!("include/evo_round.h"),
-    include_str!("include/evo_memory.h"),
-    include_str!("include/evo_groups.h"),
-    include_str!("include/evo_ptx.h"),
-    include_str!("include/evo_bulk.h"),
-    include_str!("include/evo_wgmma.h"),
-);
-
-/// Headers for kernels that ship with evo, by the name that sources include: on every device the same text.
-pub const SHIPPED_HEADERS: [(&str, &str); 2] = [
-    ("evo/ptx.cuh", include_str!("include/evo/ptx.cuh")),
-    ("evo/ptx_sm90.cuh", include_str!("include/evo/ptx_sm90.cuh")),
-];
-
-/// What an instrumented source includes behind it.
-const INSTRUMENT: &str = include_str!("instrument/evo_instrument.h");
-
-const SEE_HEADER: &str = "#include \"evo_cuda.h\"\n";
+pub use super::headers::{SHIPPED_HEADERS, headers};
+pub use super::lacking::about_missing;
 
 /// Declarations of the C library that carry names for the assembler; sources that include other headers get them first.
-const BEFORE_FENCE: &str = "#include <string.h>\n#include <wchar.h>\n";
+const BEFORE_FENCE: &str =
+    "#include <string.h>\n#include <wchar.h>\n#include <time.h>\n#include <pthread.h>\n#include <locale.h>\n";
 
 /// From here on the preprocessor refuses inline assembly, also where it is pasted, spliced or made by a macro. The
 /// names behind the three keywords are macros of headers that expand to them.
@@ -51,27 +28,6 @@ const FENCE_WORDS: [&str; 2] = ["attempt to use poisoned \"", "attempt to use a 
 /// The compiler's line about inline assembly in a source, if its log has one.
 pub fn about_assembly(log: &str) -> Option<&str> {
     log.lines().map(str::trim).find(|line| FENCE_WORDS.iter().any(|words| line.contains(words)))
-}
-
-/// Cooperative groups that the host device has not.
-const GROUPS: [&str; 4] = ["this_multi_grid", "multi_grid_group", "this_cluster", "cluster_group"];
-
-/// The CUDA header or function that a compiler's log misses, if that is why it refused the source: the host device has
-/// not all of them, and the source is not at fault.
-pub fn about_missing(log: &str) -> Option<String> {
-    let quoted = |line: &str| line.split(['\'', '`', '‘', '’']).nth(1).map(str::to_string);
-    log.lines().find_map(|line| {
-        let (_, said) = line.split_once("error: ")?;
-        let header = said.strip_suffix(": No such file or directory").map(str::to_string);
-        let header = header.or_else(|| quoted(said).filter(|_| said.ends_with("file not found")));
-        if let Some(header) = header.filter(|own| is_of_cuda(own)) {
-            return Some(format!("`{header}`"));
-        }
-        // Under whatever name the source knows the namespace.
-        let member = said.contains("is not a member of") || said.contains("no member named");
-        let name = quoted(said).filter(|name| member && GROUPS.contains(&name.as_str()));
-        name.map(|name| format!("`cooperative_groups::{name}`"))
-    })
 }
 
 /// What is wrong with a launch's entry that the source does not have, from a C++ compiler's messages about the table of
@@ -94,50 +50,6 @@ pub fn about_entry(log: &str, source: &KernelSource) -> Option<String> {
     }
     let has = if names.is_empty() { "has none".to_string() } else { format!("has {}", names.join(", ")) };
     Some(format!("no single kernel `{entry}` in `{}`; it {has}", source.file_name))
-}
-
-/// Whether a header comes with the CUDA toolkit.
-fn is_of_cuda(header: &str) -> bool {
-    let folders = ["cuda/", "cooperative_groups/", "cub/", "thrust/", "nv/", "crt/"];
-    let names = ["cuda", "cublas", "curand", "cusparse", "device_", "sm_", "vector_", "texture_", "surface_"];
-    let file = header.rsplit('/').next().unwrap_or(header);
-    folders.iter().any(|own| header.starts_with(own))
-        || (!header.contains('/') && names.iter().any(|own| file.starts_with(own)))
-}
-
-/// Every file of the include folder, by name. CUDA's own headers, and those of the C library whose
-/// declarations would clash with CUDA's overloads, resolve to ours.
-pub fn headers() -> &'static [(&'static str, &'static str)] {
-    &[
-        ("evo_cuda.h", HEADER),
-        ("evo_instrument.h", INSTRUMENT),
-        ("cuda.h", SEE_HEADER),
-        ("cuda_runtime.h", SEE_HEADER),
-        ("cuda_runtime_api.h", SEE_HEADER),
-        ("device_launch_parameters.h", SEE_HEADER),
-        ("vector_types.h", SEE_HEADER),
-        ("vector_functions.h", SEE_HEADER),
-        ("math_constants.h", SEE_HEADER),
-        ("cuda_fp16.h", SEE_HEADER),
-        ("cuda_bf16.h", SEE_HEADER),
-        ("mma.h", SEE_HEADER),
-        ("math.h", SEE_HEADER),
-        ("cmath", SEE_HEADER),
-        ("stdio.h", SEE_HEADER),
-        ("cstdio", SEE_HEADER),
-        ("assert.h", SEE_HEADER),
-        ("cassert", SEE_HEADER),
-        ("float.h", SEE_HEADER),
-        ("cfloat", SEE_HEADER),
-        ("stdlib.h", SEE_HEADER),
-        ("cstdlib", SEE_HEADER),
-        ("cooperative_groups.h", SEE_HEADER),
-        ("cooperative_groups/reduce.h", SEE_HEADER),
-        ("cuda_pipeline.h", SEE_HEADER),
-        ("cuda_pipeline_primitives.h", SEE_HEADER),
-        SHIPPED_HEADERS[0],
-        SHIPPED_HEADERS[1],
-    ]
 }
 
 /// The file in which compilers place the table of entries.
@@ -237,6 +149,41 @@ pub fn options(options: &[String]) -> Vec<String> {
     kept
 }
 
+/// The architecture whose paths a source takes unless its options name another: the limits of a launch are its, too, and
+/// `evo/ptx_sm90.cuh` has bodies for its instructions here.
+const ARCHITECTURE: u32 = 90;
+
+/// What NVRTC defines before a source begins, so that a source takes the same branches on every device. `EVO_HOST` beside
+/// it tells this device apart.
+fn predefined(options: &[String]) -> String {
+    let architecture = architecture(options).unwrap_or(ARCHITECTURE);
+    let mut text =
+        format!("#define __CUDA_ARCH__ {architecture}0\n#define __CUDA_ARCH_LIST__ {architecture}0\n");
+    if architecture == ARCHITECTURE {
+        text.push_str("#define __CUDA_ARCH_FEAT_SM90_ALL 1\n");
+    }
+    text.push_str("#define __CUDACC__ 1\n#define __CUDACC_RTC__ 1\n#define __NVCC_DIAG_PRAGMA_SUPPORT__ 1\n");
+    text.push_str("#define __CUDACC_VER_MAJOR__ 13\n#define __CUDACC_VER_MINOR__ 0\n");
+    text.push_str("#define CUDA_VERSION 13000\n#define CUDART_VERSION 13000\n");
+    text
+}
+
+/// The compute capability that options ask for: 80 for `-arch=sm_80` or `--gpu-architecture=compute_80`; the last one counts.
+fn architecture(options: &[String]) -> Option<u32> {
+    let named = |at: usize| {
+        let option = options[at].as_str();
+        match ["--gpu-architecture", "-arch"].iter().find_map(|name| option.strip_prefix(name))? {
+            "" => options.get(at + 1).map(String::as_str),
+            value => value.strip_prefix('='),
+        }
+    };
+    let number = |value: &str| {
+        let digits = value.strip_prefix("sm_").or(value.strip_prefix("compute_"))?;
+        digits.trim_end_matches(|letter: char| letter.is_ascii_alphabetic()).parse().ok()
+    };
+    (0..options.len()).rev().find_map(|at| named(at).and_then(number))
+}
+
 /// Macros of the options as directives. They stand behind our header, because on the command line a
 /// parameter named `N` would change the header itself, and spoil its precompiled form.
 fn directives(options: &[String]) -> String {
@@ -284,8 +231,13 @@ pub fn translation_unit(source: &KernelSource) -> Result<String, Box<Verdict>> {
     if includes_others(&source.text) {
         text.push_str(BEFORE_FENCE);
     }
+    // Before the options' macros, because a parameter named `N` would change them.
+    for name in headers::apart().filter(|name| includes(&source.text, name)) {
+        text.push_str(&format!("#include <{name}>\n"));
+    }
     // Before the options' macros too, since a macro that is older than the fence may still say `asm`.
     text.push_str(ASSEMBLY_FENCE);
+    text.push_str(&predefined(&source.options));
     text.push_str(&directives(&source.options));
     // Compiler messages and barrier lines then count from the rendered kernel's first line.
     text.push_str(&format!("#line 1 \"{file_name}\"\n"));
@@ -305,9 +257,15 @@ pub fn translation_unit(source: &KernelSource) -> Result<String, Box<Verdict>> {
     Ok(text)
 }
 
+/// Whether a line of a source includes a header, as far as its text tells.
+fn includes(text: &str, name: &str) -> bool {
+    let named = |line: &str| line.contains(&format!("<{name}>")) || line.contains(&format!("\"{name}\""));
+    text.lines().any(|line| line.contains("include") && named(line))
+}
+
 /// Whether a source includes more than headers that evo brings. Where the text does not tell, it does.
 fn includes_others(text: &str) -> bool {
-    let own = |line: &str| headers().iter().any(|(name, _)| line.contains(&format!("<{name}>")));
+    let own = |line: &str| headers::plain().any(|name| line.contains(&format!("<{name}>")));
     text.lines().any(|line| line.contains("include") && !own(line))
 }
 
@@ -389,7 +347,7 @@ mod tests {
         let at = |text: &str| unit.find(text).unwrap_or_else(|| panic!("{text} in {unit}"));
         assert!(at("evo_cuda.h") < at("<string.h>") && at("<string.h>") < at("poison asm"));
         assert!(at("poison asm") < at("#define X asm"));
-        assert!(!translation_unit(&source("#include <cmath>\n", &[])).unwrap().contains("<string.h>"));
+        assert!(!translation_unit(&source("#include <math.h>\n", &[])).unwrap().contains("<string.h>"));
     }
 
     #[test]
@@ -406,6 +364,22 @@ mod tests {
     }
 
     #[test]
+    fn a_source_takes_the_branches_of_the_architecture_that_is_asked_for() {
+        let asked = |options: &[&str]| {
+            let options: Vec<String> = options.iter().map(|option| option.to_string()).collect();
+            let text = predefined(&options);
+            let line = text.lines().next().unwrap().to_string();
+            (line, text.contains("FEAT_SM90_ALL"))
+        };
+        let line = |number: &str| format!("#define __CUDA_ARCH__ {number}");
+        assert_eq!(asked(&[]), (line("900"), true));
+        assert_eq!(asked(&["-arch=sm_80"]), (line("800"), false));
+        assert_eq!(asked(&["-arch=sm_80", "--gpu-architecture", "compute_90a"]), (line("900"), true));
+        assert_eq!(asked(&["-DA", "--gpu-architecture=compute_120f"]), (line("1200"), false));
+        assert_eq!(asked(&["-arch=native"]), (line("900"), true));
+    }
+
+    #[test]
     fn a_mistyped_entry_is_told_as_nvrtc_tells_it() {
         let own = source("__global__ void conv2d() {}\ntemplate <int N> __global__ void t() {}", &["conv2"]);
         let gcc = "entry points:2:34: error: ‘conv2’ was not declared in this scope; did you mean ‘conv2d’?\n\
@@ -416,25 +390,6 @@ mod tests {
         assert_eq!(about_entry(clang, &own).as_deref(), Some(expected));
         assert_eq!(about_entry("k.cu:2:34: error: ‘conv2’ was not declared in this scope", &own), None);
         assert_eq!(about_entry(gcc, &source("namespace a { __global__ void conv2(); }", &["conv2"])), None);
-    }
-
-    #[test]
-    fn what_the_device_lacks_is_told_from_mistakes() {
-        let missing = |log: &str| about_missing(log).unwrap_or_default();
-        let gcc =
-            "k.cu:1:10: fatal error: cuda_fp8.h: No such file or directory\n    1 | #include <cuda_fp8.h>";
-        assert_eq!(missing(gcc), "`cuda_fp8.h`");
-        assert_eq!(missing("k.cu:1:10: fatal error: 'cuda/barrier' file not found"), "`cuda/barrier`");
-        let groups = "k.cu:9:12: error: 'this_cluster' is not a member of 'cg'";
-        assert_eq!(missing(groups), "`cooperative_groups::this_cluster`");
-        let clang = "k.cu:9:12: error: no member named 'this_cluster' in namespace 'cooperative_groups'";
-        assert_eq!(missing(clang), "`cooperative_groups::this_cluster`");
-        for own in [
-            "k.cu:1:10: fatal error: mine.h: No such file or directory",
-            "k.cu:3:1: error: x was not declared",
-        ] {
-            assert_eq!(missing(own), "", "{own}");
-        }
     }
 
     #[test]

@@ -12,9 +12,9 @@ use super::tensor_maps;
 use crate::range::{self, End};
 use crate::spec::{ArgumentSpec, BufferSpec, FillSpec, ScalarSpec};
 
-const KEYS: &[&str] = &["name", "dtype", "shape", "role", "fill", "value", "kind"];
+const KEYS: &[&str] = &["name", "dtype", "shape", "role", "fill", "value", "kind", "symbol"];
 
-const DTYPES: &[(&str, DType)] = &[
+pub(super) const DTYPES: &[(&str, DType)] = &[
     ("f16", DType::F16),
     ("bf16", DType::Bf16),
     ("f32", DType::F32),
@@ -103,7 +103,7 @@ fn scalar(
     dtype: Option<DType>,
     names: &KnownNames,
 ) -> Option<ArgumentSpec> {
-    for key in ["shape", "role", "fill"] {
+    for key in ["shape", "role", "fill", "symbol"] {
         if let Some(node) = fields.get(key) {
             let message = format!("{} has no meaning for a scalar", fields.name(key));
             reader.hinted(&node.span, message, Some("an argument with `value` is a scalar".to_string()));
@@ -129,8 +129,28 @@ fn buffer(
         Some(node) => fill(reader, node, &fields.name("fill"), dtype?, names),
         None => Some(FillSpec::Fixed(Fill::Unrestricted)),
     };
+    let symbol = match fields.get("symbol") {
+        Some(node) => symbol(reader, node, &fields.name("symbol")).map(Some),
+        None => Some(None),
+    };
     let (name, dtype, shape) = (name?, dtype?, shape?);
-    Some(ArgumentSpec::Buffer(BufferSpec { name, dtype, shape, role: role?, fill: fill? }))
+    Some(ArgumentSpec::Buffer(BufferSpec { name, dtype, shape, role: role?, fill: fill?, symbol: symbol? }))
+}
+
+/// The name of a variable as C++ writes it outside of every namespace: `d_filter`, `ns::d_filter`.
+fn symbol(reader: &mut Reader, node: &Node, what: &str) -> Option<String> {
+    let text = reader.string(node, what)?;
+    let is_word = |word: &str| {
+        word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+            && word.starts_with(|c: char| !c.is_ascii_digit())
+    };
+    if text.split("::").all(is_word) {
+        return Some(text);
+    }
+    let hint =
+        "the name of a __constant__ or __device__ variable: \"d_filter\", \"ns::d_filter\"".to_string();
+    reader.hinted(&node.span, format!("{what} is `{text}`, which is not the name of a variable"), Some(hint));
+    None
 }
 
 fn shape_of(reader: &mut Reader, node: &Node, fields: &Fields, names: &KnownNames) -> Option<Vec<Expr>> {

@@ -10,7 +10,9 @@ mod command;
 mod fields;
 pub mod goals;
 pub mod grid;
+mod include_dirs;
 mod launches;
+mod loops;
 mod names;
 mod objective;
 mod other_kind;
@@ -38,7 +40,7 @@ use thiserror::Error;
 use super::access::SpaceAccess;
 use super::apart::Renderer;
 use super::embedded;
-use super::spec::{KernelSpec, SpaceFile};
+use super::spec::{KernelSpec, ReferenceSpec, SpaceFile};
 
 /// Sections of a file that has a kernel, beside the space itself.
 const KERNEL_KEYS: &[&str] = &["arguments", "launches", "problems", "check", "objective", "goals", "peers"];
@@ -247,7 +249,7 @@ fn read_kernel(path: &Path, reader: &mut Reader, root: &Node) -> Option<KernelSp
     let argument_names = argument_names(root);
     let launches = launches.and_then(|node| launches::read(reader, node, &names, &argument_names));
     if let (Some(node), Some(launches), Some(arguments)) = (root.get("launches"), &launches, &arguments) {
-        launches::check_windows(reader, node, launches, arguments);
+        launches::check_use(reader, node, (&launches.0, &launches.1), arguments);
     }
     let problems = problems.and_then(|node| problems::read(reader, node, &names));
     let check = check.and_then(|node| check::read(reader, node, &names, arguments.as_deref(), files));
@@ -257,6 +259,17 @@ fn read_kernel(path: &Path, reader: &mut Reader, root: &Node) -> Option<KernelSp
     let peers = peers::read(root.get("peers"), &place, reader.diagnostics);
     let goals = goals::read(reader, root.get("goals"));
     let header = header?;
+    let (launches, loops) = launches?;
+    let check = check?;
+    let mut options = header.options;
+    if reader.folder.is_some() {
+        let reference = match &check.reference {
+            ReferenceSpec::Kernel { source, .. } => Some(source),
+            _ => None,
+        };
+        let texts = std::iter::once(&header.source).chain(reference);
+        options.extend(include_dirs::options(&header.include_dirs, texts));
+    }
     let specialized = root.get("kernel").and_then(|node| node.get("specialize"));
     if let (Some(node), Some(problems)) = (specialized, &problems) {
         specialize::check_count(reader, node, &header.specialize, problems);
@@ -264,13 +277,14 @@ fn read_kernel(path: &Path, reader: &mut Reader, root: &Node) -> Option<KernelSp
     Some(KernelSpec {
         name: header.name,
         source: header.source,
-        options: header.options,
+        options,
         specialize: header.specialize,
         is_persistent: header.is_persistent,
         arguments: arguments?,
-        launches: launches?,
+        launches,
+        loops,
         problems: problems?,
-        check: check?,
+        check,
         objective: objective?,
         peers: peers?,
         goals: goals?,

@@ -413,8 +413,10 @@ pub fn key(check: &CheckPlan, case: &Case, reference_hash: Option<&ContentHash>)
         }
         ReferencePlan::Kernel => {
             let (scalars, launches) = (&plan.scalars, &plan.reference_launches);
-            let wide = check.reference_f64;
-            text.push_str(&format!("kernel {reference_hash:?} {wide} {scalars:?} {launches:?}\n"));
+            let (wide, literals) = (check.reference_f64, &plan.literals);
+            text.push_str(&format!(
+                "kernel {reference_hash:?} {wide} {scalars:?} {launches:?} {literals:?}\n"
+            ));
         }
         ReferencePlan::Command(own) => {
             let CommandReference { command, folder, single, .. } = own;

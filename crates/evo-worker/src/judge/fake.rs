@@ -188,6 +188,14 @@ impl Device for FakeDevice {
         Ok(self.attributes.clone())
     }
 
+    fn write_variable(&mut self, _: ModuleId, name: &str, _: BufferId) -> Result<(), DeviceError> {
+        Err(DeviceError::plain(VerdictKind::LaunchFail, format!("no variable `{name}`")))
+    }
+
+    fn read_variable(&mut self, _: ModuleId, name: &str, _: BufferId) -> Result<bool, DeviceError> {
+        Err(DeviceError::plain(VerdictKind::LaunchFail, format!("no variable `{name}`")))
+    }
+
     fn allocate(&mut self, name: &str, bytes: u64) -> Result<BufferId, DeviceError> {
         if bytes > self.memory {
             return Err(DeviceError::plain(VerdictKind::OutOfMemory, format!("no room for `{name}`")));

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use evo_device::device::{BufferId, Device, ModuleId};
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
-use evo_protocol::plan::{BufferPlan, ProblemPlan, Role};
+use evo_protocol::plan::{BufferPlan, ProblemPlan, Role, SIZE_VARIABLE};
 
 use super::element::{self, Poison};
 use super::expected::compared_as;
@@ -91,8 +91,19 @@ fn naive_outputs(
         let launches = run::bind(&taken.reference_launches, &buffers, &taken)?;
         // At a size of 0 there may be nothing to launch.
         if !launches.is_empty() {
+            fill_sizes(device, pool, module, &taken)?;
+            let variables = || {
+                let own = taken.reference_variables.iter();
+                own.filter_map(|own| Some((taken.buffers.get(*own)?.symbol.as_deref()?, *buffers.get(*own)?)))
+            };
+            for (name, buffer) in variables() {
+                device.write_variable(module, name, buffer)?;
+            }
             device.launch(module, &launches)?;
             device.synchronize()?;
+            for (name, buffer) in variables() {
+                device.read_variable(module, name, buffer)?;
+            }
         }
         let mut outputs = Vec::new();
         for (position, buffer) in taken.buffers.iter().enumerate() {
@@ -107,6 +118,23 @@ fn naive_outputs(
         Ok(outputs)
     };
     run().map_err(reference_trouble)
+}
+
+/// Gives the reference the sizes that it reads by name.
+fn fill_sizes(
+    device: &mut dyn Device,
+    pool: &mut Pool,
+    module: ModuleId,
+    plan: &ProblemPlan,
+) -> Result<(), DeviceError> {
+    for name in &plan.reference_sizes {
+        let own = pool.working(device, &format!("size {name} (reference)"), 4)?;
+        device.protect(own, false)?;
+        let value = plan.sizes.get(name).copied().unwrap_or_default() as i32;
+        device.write(own, &value.to_le_bytes())?;
+        device.write_variable(module, &format!("{SIZE_VARIABLE}{name}"), own)?;
+    }
+    Ok(())
 }
 
 /// An error if the reference leaves elements of an output as they were: then nothing tells what is right there.
@@ -133,7 +161,7 @@ fn retyped(plan: &ProblemPlan, dtype: DType) -> ProblemPlan {
     for buffer in plan.buffers.iter_mut().filter(|buffer| buffer.dtype.is_float()) {
         buffer.dtype = dtype;
     }
-    for scalar in plan.scalars.iter_mut().filter(|scalar| scalar.dtype.is_float()) {
+    for scalar in plan.scalars.iter_mut().chain(&mut plan.literals).filter(|scalar| scalar.dtype.is_float()) {
         let rounded = element::widen(&element::narrow(&[scalar.value], scalar.dtype), scalar.dtype);
         scalar.value = rounded.first().copied().unwrap_or(scalar.value);
         scalar.dtype = dtype;

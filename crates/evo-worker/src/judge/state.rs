@@ -294,7 +294,8 @@ impl Judge {
                 if lane == 0 { plan.name.clone() } else { format!("{} (set {})", plan.name, lane + 1) };
             let buffer = self.pool.working(self.device.as_mut(), &name, bytes)?;
             // Where the device can, a write to an input is caught in the act, even if it is undone later.
-            self.device.protect(buffer, plan.role == Role::Input)?;
+            // What lies in a variable of the module is copied there and back instead.
+            self.device.protect(buffer, plan.role == Role::Input && plan.symbol.is_none())?;
             buffers.push(buffer);
         }
         let launches = run::bind(&case.plan.launches, &buffers, &case.plan)?;

@@ -79,6 +79,20 @@ EVO_INLINE __nv_bfloat162 atomicAdd(__nv_bfloat162* address, __nv_bfloat162 valu
     template <class T, class V> EVO_INLINE T name##_block(T* address, V value) { return name(address, (T)value); } \
     template <class T, class V> EVO_INLINE T name##_system(T* address, V value) { return name(address, (T)value); }
 EVO_SCOPED(atomicAdd) EVO_SCOPED(atomicExch) EVO_SCOPED(atomicMin) EVO_SCOPED(atomicMax) EVO_SCOPED(atomicAnd)
-EVO_SCOPED(atomicOr) EVO_SCOPED(atomicXor)
+EVO_SCOPED(atomicOr) EVO_SCOPED(atomicXor) EVO_SCOPED(atomicSub) EVO_SCOPED(atomicInc) EVO_SCOPED(atomicDec)
 #undef EVO_SCOPED
+template <class T, class V> EVO_INLINE T atomicCAS_block(T* address, V expected, V value) {
+    return atomicCAS(address, (T)expected, (T)value);
+}
+template <class T, class V> EVO_INLINE T atomicCAS_system(T* address, V expected, V value) {
+    return atomicCAS(address, (T)expected, (T)value);
+}
+// Element by element, as on a GPU (sm_90 and later, global memory).
+EVO_INLINE float2 atomicAdd(float2* address, float2 value) {
+    return float2{atomicAdd(&address->x, value.x), atomicAdd(&address->y, value.y)};
+}
+EVO_INLINE float4 atomicAdd(float4* address, float4 value) {
+    return float4{atomicAdd(&address->x, value.x), atomicAdd(&address->y, value.y), atomicAdd(&address->z, value.z),
+                  atomicAdd(&address->w, value.w)};
+}
 #endif

@@ -6,7 +6,8 @@
 // `threadIdx` costs a load and needs no thread-local variable. The numbers below are repeated in
 // `fiber.rs`, where a test compares them with this text.
 //
-// `EVO_HOST` is defined, `__CUDA_ARCH__` is not: a template that must know where it runs asks for the first.
+// `EVO_HOST` is defined: a template that must know where it runs asks for it. `__CUDA_ARCH__` is a GPU's (see
+// `translate.rs`), and stands behind this header, which therefore does not depend on it.
 #ifndef EVO_BASE_H
 #define EVO_BASE_H
 #pragma GCC system_header
@@ -52,12 +53,49 @@
 #define CUDART_PI 3.1415926535897931e+0
 #define CUDART_L2E_F 1.442695041f
 #define CUDART_LN2_F 0.693147181f
+#define CUDART_ZERO_F 0.0f
+#define CUDART_NEG_ZERO_F -0.0f
+#define CUDART_ONE_F 1.0f
+#define CUDART_MIN_DENORM_F 0x1p-149f
+#define CUDART_SQRT_HALF_F 0.707106781f
+#define CUDART_SQRT_TWO_F 1.414213562f
+#define CUDART_LOG2E_F CUDART_L2E_F
+#define CUDART_L2T_F 3.321928094f
+#define CUDART_LG2_F 0.301029996f
+#define CUDART_LGE_F 0.434294482f
+#define CUDART_PIO2_F 1.570796327f
+#define CUDART_PIO4_F 0.785398163f
+#define CUDART_2OVERPI_F 0.636619772f
+#define CUDART_ZERO 0.0
+#define CUDART_ONE 1.0
+#define CUDART_SQRT_HALF 7.0710678118654757e-1
+#define CUDART_SQRT_TWO 1.4142135623730951e+0
+#define CUDART_L2E 1.4426950408889634e+0
+#define CUDART_LN2 6.9314718055994529e-1
+#define CUDART_PIO2 1.5707963267948966e+0
+#define CUDART_PIO4 7.8539816339744828e-1
+// What C's <math.h> defines; its own header is not read.
 #ifndef INFINITY
 #define INFINITY __builtin_inff()
 #endif
 #ifndef NAN
 #define NAN __builtin_nanf("")
 #endif
+#define HUGE_VAL __builtin_huge_val()
+#define HUGE_VALF __builtin_huge_valf()
+#define M_E 2.7182818284590452354
+#define M_LOG2E 1.4426950408889634074
+#define M_LOG10E 0.43429448190325182765
+#define M_LN2 0.69314718055994530942
+#define M_LN10 2.30258509299404568402
+#define M_PI 3.14159265358979323846
+#define M_PI_2 1.57079632679489661923
+#define M_PI_4 0.78539816339744830962
+#define M_1_PI 0.31830988618379067154
+#define M_2_PI 0.63661977236758134308
+#define M_2_SQRTPI 1.12837916709551257390
+#define M_SQRT2 1.41421356237309504880
+#define M_SQRT1_2 0.70710678118654752440
 #ifndef FLT_MAX
 #define FLT_MAX __FLT_MAX__
 #define FLT_MIN __FLT_MIN__
@@ -65,6 +103,18 @@
 #define DBL_MAX __DBL_MAX__
 #define DBL_MIN __DBL_MIN__
 #define DBL_EPSILON __DBL_EPSILON__
+#define FLT_DIG __FLT_DIG__
+#define DBL_DIG __DBL_DIG__
+#define FLT_RADIX __FLT_RADIX__
+#define FLT_MANT_DIG __FLT_MANT_DIG__
+#define DBL_MANT_DIG __DBL_MANT_DIG__
+#define FLT_MAX_EXP __FLT_MAX_EXP__
+#define FLT_MIN_EXP __FLT_MIN_EXP__
+#define DBL_MAX_EXP __DBL_MAX_EXP__
+#define DBL_MIN_EXP __DBL_MIN_EXP__
+#define FLT_TRUE_MIN __FLT_DENORM_MIN__
+#define DBL_TRUE_MIN __DBL_DENORM_MIN__
+#define DECIMAL_DIG __DECIMAL_DIG__
 #endif
 #ifndef INT_MAX
 #define INT_MAX __INT_MAX__
@@ -303,7 +353,9 @@ EVO_INLINE long long clock64() {
     evo_thread* self = evo_self();
     return (long long)(self->clock ? evo_other_clock(self) : evo_time());
 }
-EVO_INLINE long clock() { return (long)clock64(); }
+// Declared as the C library does, so that its headers may follow; calls are always inlined.
+extern "C" long clock(void) noexcept;
+extern "C" inline __attribute__((always_inline, gnu_inline)) long clock(void) noexcept { return (long)clock64(); }
 EVO_INLINE unsigned long long globaltimer() { return (unsigned long long)clock64(); }
 
 // The module's table of entry points. A kernel's own signature says how to unpack its arguments.

@@ -124,7 +124,8 @@ typedef __nv_bfloat162 nv_bfloat162;
     EVO_HALF_BINARY(H, H2, +, add) EVO_HALF_BINARY(H, H2, -, sub)                                  \
     EVO_HALF_BINARY(H, H2, *, mul) EVO_HALF_BINARY(H, H2, /, div)                                  \
     EVO_INLINE H2 __h2div(H2 a, H2 b) { return a / b; }                                            \
-    EVO_HALF_COMPARE(H, H2, ==, eq) EVO_HALF_COMPARE(H, H2, !=, ne) EVO_HALF_COMPARE(H, H2, <, lt) \
+    EVO_INLINE bool operator!=(const H& a, const H& b) { return (float)a != (float)b; }            \
+    EVO_HALF_COMPARE(H, H2, ==, eq) EVO_HALF_COMPARE(H, H2, <, lt)                                 \
     EVO_HALF_COMPARE(H, H2, <=, le) EVO_HALF_COMPARE(H, H2, >, gt) EVO_HALF_COMPARE(H, H2, >=, ge) \
     EVO_INLINE H operator-(const H& a) { return evo_raw(a, (unsigned short)(a.evo_x ^ 0x8000u)); } \
     EVO_INLINE H operator+(const H& a) { return a; }                                               \
@@ -168,15 +169,7 @@ EVO_HALF_FUNCTIONS(__nv_bfloat16, __nv_bfloat162)
     EVO_INLINE H __float2##half(float a) { return H(a); }                                          \
     EVO_INLINE H __float2##half##_rn(float a) { return H(a); }                                     \
     EVO_INLINE H __double2##half(double a) { return H(a); }                                        \
-    EVO_INLINE H __int2##half##_rn(int a) { return H(a); }                                         \
-    EVO_INLINE H __uint2##half##_rn(unsigned a) { return H(a); }                                   \
-    EVO_INLINE H __short2##half##_rn(short a) { return H((float)a); }                              \
-    EVO_INLINE H __ushort2##half##_rn(unsigned short a) { return H((float)a); }                    \
-    EVO_INLINE H __ll2##half##_rn(long long a) { return H(a); }                                    \
     EVO_INLINE float __##half##2float(H a) { return (float)a; }                                    \
-    EVO_INLINE int __##half##2int_rn(H a) { return (int)__builtin_rintf((float)a); }               \
-    EVO_INLINE int __##half##2int_rz(H a) { return (int)(float)a; }                                \
-    EVO_INLINE unsigned __##half##2uint_rz(H a) { return (unsigned)(float)a; }                     \
     EVO_INLINE unsigned short __##half##_as_ushort(H a) { return a.evo_x; }                        \
     EVO_INLINE short __##half##_as_short(H a) { return (short)a.evo_x; }                           \
     EVO_INLINE H __ushort_as_##half(unsigned short a) { return evo_raw(H(), a); }                  \
@@ -188,11 +181,6 @@ EVO_HALF_FUNCTIONS(__nv_bfloat16, __nv_bfloat162)
 EVO_HALF_CONVERT(__half, __half2, half, half2)
 EVO_HALF_CONVERT(__nv_bfloat16, __nv_bfloat162, bfloat16, bfloat162)
 #undef EVO_HALF_CONVERT
-EVO_INLINE __half __float2half_rz(float a) {
-    __half near = __half(a);
-    bool beyond = __builtin_fabsf((float)near) > __builtin_fabsf(a);
-    return beyond ? evo_raw(near, (unsigned short)(near.evo_x - 1)) : near;
-}
 EVO_INLINE __half2 __half2half2(__half a) { return __half2(a, a); }
 EVO_INLINE __half2 __halves2half2(__half a, __half b) { return __half2(a, b); }
 EVO_INLINE __half2 make_half2(__half a, __half b) { return __half2(a, b); }

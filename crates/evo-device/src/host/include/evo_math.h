@@ -7,22 +7,39 @@
 #define EVO_MATH_H
 #pragma GCC system_header
 
+// Whole numbers, and pairs that are not of one type, are computed in double precision, as by C++'s own functions.
+template <class T> struct evo_number_of { static constexpr int rank = 0; };
+#define EVO_NUMBER(T) template <> struct evo_number_of<T> { static constexpr int rank = 1; typedef double whole; };
+EVO_NUMBER(bool) EVO_NUMBER(char) EVO_NUMBER(signed char) EVO_NUMBER(unsigned char) EVO_NUMBER(short)
+EVO_NUMBER(unsigned short) EVO_NUMBER(int) EVO_NUMBER(unsigned) EVO_NUMBER(long) EVO_NUMBER(unsigned long)
+EVO_NUMBER(long long) EVO_NUMBER(unsigned long long)
+#undef EVO_NUMBER
+template <> struct evo_number_of<float> { static constexpr int rank = 2; };
+template <> struct evo_number_of<double> { static constexpr int rank = 2; };
+template <bool> struct evo_if {};
+template <> struct evo_if<true> { typedef double type; };
+template <class A, class B> struct evo_mixed : evo_if<(evo_number_of<A>::rank * evo_number_of<B>::rank > 0)> {};
+
 #define EVO_MATH_1(name)                                                                           \
     extern "C" double name(double) noexcept;                                                       \
     extern "C" float name##f(float) noexcept;                                                      \
-    EVO_INLINE float name(float x) { return __builtin_##name##f(x); }
+    EVO_INLINE float name(float x) { return __builtin_##name##f(x); }                              \
+    template <class T> EVO_INLINE typename evo_number_of<T>::whole name(T x) { return __builtin_##name((double)x); }
 EVO_MATH_1(sin) EVO_MATH_1(cos) EVO_MATH_1(tan) EVO_MATH_1(asin) EVO_MATH_1(acos) EVO_MATH_1(atan)
 EVO_MATH_1(sinh) EVO_MATH_1(cosh) EVO_MATH_1(tanh) EVO_MATH_1(asinh) EVO_MATH_1(acosh) EVO_MATH_1(atanh)
 EVO_MATH_1(exp) EVO_MATH_1(exp2) EVO_MATH_1(expm1) EVO_MATH_1(log) EVO_MATH_1(log2) EVO_MATH_1(log10)
 EVO_MATH_1(log1p) EVO_MATH_1(sqrt) EVO_MATH_1(cbrt) EVO_MATH_1(floor) EVO_MATH_1(ceil) EVO_MATH_1(trunc)
 EVO_MATH_1(round) EVO_MATH_1(rint) EVO_MATH_1(nearbyint) EVO_MATH_1(fabs) EVO_MATH_1(erf) EVO_MATH_1(erfc)
-EVO_MATH_1(tgamma) EVO_MATH_1(lgamma)
+EVO_MATH_1(tgamma) EVO_MATH_1(lgamma) EVO_MATH_1(logb)
 #undef EVO_MATH_1
 #define EVO_MATH_2(name)                                                                           \
     extern "C" double name(double, double) noexcept;                                               \
     extern "C" float name##f(float, float) noexcept;                                               \
-    EVO_INLINE float name(float x, float y) { return __builtin_##name##f(x, y); }
-EVO_MATH_2(pow) EVO_MATH_2(fmod) EVO_MATH_2(atan2) EVO_MATH_2(hypot)
+    EVO_INLINE float name(float x, float y) { return __builtin_##name##f(x, y); }                  \
+    template <class A, class B> EVO_INLINE typename evo_mixed<A, B>::type name(A x, B y) {         \
+        return __builtin_##name((double)x, (double)y);                                             \
+    }
+EVO_MATH_2(nextafter) EVO_MATH_2(pow) EVO_MATH_2(fmod) EVO_MATH_2(atan2) EVO_MATH_2(hypot)
 EVO_MATH_2(fdim) EVO_MATH_2(copysign) EVO_MATH_2(remainder)
 #undef EVO_MATH_2
 // As in CUDA, a NaN loses against a number. Written out, since the library's function is a call.
@@ -32,6 +49,11 @@ EVO_INLINE double fmax(double a, double b) { return a != a || b > a ? b : a; }
 EVO_INLINE double fmin(double a, double b) { return a != a || b < a ? b : a; }
 EVO_INLINE float fmax(float a, float b) { return fmaxf(a, b); }
 EVO_INLINE float fmin(float a, float b) { return fminf(a, b); }
+template <class A, class B> EVO_INLINE typename evo_mixed<A, B>::type fmax(A a, B b) { return fmax((double)a, (double)b); }
+template <class A, class B> EVO_INLINE typename evo_mixed<A, B>::type fmin(A a, B b) { return fmin((double)a, (double)b); }
+// The compiler of a GPU keeps these in single precision.
+EVO_INLINE float pow(float x, int y) { return __builtin_powf(x, (float)y); }
+EVO_INLINE double pow(double x, int y) { return __builtin_pow(x, (double)y); }
 extern "C" double fma(double, double, double) noexcept;
 extern "C" float fmaf(float, float, float) noexcept;
 extern "C" double exp10(double) noexcept;
@@ -42,11 +64,30 @@ extern "C" double frexp(double, int*) noexcept;
 extern "C" float frexpf(float, int*) noexcept;
 extern "C" double modf(double, double*) noexcept;
 extern "C" float modff(float, float*) noexcept;
-extern "C" long lrintf(float) noexcept;
-extern "C" long long llrintf(float) noexcept;
-extern "C" long lroundf(float) noexcept;
+EVO_INLINE float ldexp(float x, int power) { return __builtin_ldexpf(x, power); }
+EVO_INLINE float frexp(float x, int* power) { return __builtin_frexpf(x, power); }
+EVO_INLINE float modf(float x, float* whole) { return __builtin_modff(x, whole); }
+#define EVO_TO_WHOLE(name, T)                                                                      \
+    extern "C" T name(double) noexcept;                                                            \
+    extern "C" T name##f(float) noexcept;                                                          \
+    EVO_INLINE T name(float x) { return __builtin_##name##f(x); }
+EVO_TO_WHOLE(lrint, long) EVO_TO_WHOLE(llrint, long long) EVO_TO_WHOLE(lround, long) EVO_TO_WHOLE(llround, long long)
+EVO_TO_WHOLE(ilogb, int)
+#undef EVO_TO_WHOLE
+#define EVO_SCALE(name, T)                                                                         \
+    extern "C" double name(double, T) noexcept;                                                    \
+    extern "C" float name##f(float, T) noexcept;                                                   \
+    EVO_INLINE float name(float x, T power) { return __builtin_##name##f(x, power); }
+EVO_SCALE(scalbn, int) EVO_SCALE(scalbln, long)
+#undef EVO_SCALE
+extern "C" double remquo(double, double, int*) noexcept;
+extern "C" float remquof(float, float, int*) noexcept;
+EVO_INLINE float remquo(float x, float y, int* quotient) { return __builtin_remquof(x, y, quotient); }
+extern "C" double nan(const char*) noexcept;
+extern "C" float nanf(const char*) noexcept;
 extern "C" int abs(int) noexcept;
 extern "C" long labs(long) noexcept;
+extern "C" long long llabs(long long) noexcept;
 EVO_INLINE float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 EVO_INLINE long abs(long x) { return x < 0 ? -x : x; }
 EVO_INLINE long long abs(long long x) { return x < 0 ? -x : x; }
@@ -54,6 +95,8 @@ EVO_INLINE float abs(float x) { return __builtin_fabsf(x); }
 EVO_INLINE double abs(double x) { return __builtin_fabs(x); }
 EVO_INLINE bool isnan(float x) { return __builtin_isnan(x); }
 EVO_INLINE bool isnan(double x) { return __builtin_isnan(x); }
+EVO_INLINE bool isnormal(float x) { return __builtin_isnormal(x); }
+EVO_INLINE bool isnormal(double x) { return __builtin_isnormal(x); }
 EVO_INLINE bool isinf(float x) { return __builtin_isinf(x); }
 EVO_INLINE bool isinf(double x) { return __builtin_isinf(x); }
 EVO_INLINE bool isfinite(float x) { return __builtin_isfinite(x); }
@@ -141,6 +184,19 @@ EVO_INLINE int __dp4a(int a, int b, int c) {
     return c;
 }
 
+EVO_INLINE unsigned __funnelshift_lc(unsigned low, unsigned high, unsigned shift) {
+    return shift >= 32 ? low : __funnelshift_l(low, high, shift);
+}
+EVO_INLINE unsigned __funnelshift_rc(unsigned low, unsigned high, unsigned shift) {
+    return shift >= 32 ? high : __funnelshift_r(low, high, shift);
+}
+EVO_INLINE long long __mul64hi(long long x, long long y) { return (long long)(((__int128)x * y) >> 64); }
+EVO_INLINE int __double2hiint(double x) { return (int)(__double_as_longlong(x) >> 32); }
+EVO_INLINE int __double2loint(double x) { return (int)__double_as_longlong(x); }
+EVO_INLINE double __hiloint2double(int high, int low) {
+    return __longlong_as_double((long long)((unsigned long long)(unsigned)high << 32 | (unsigned)low));
+}
+
 #define EVO_EXTREMES(T, A, B)                                                                      \
     EVO_INLINE T min(A a, B b) { return (T)a < (T)b ? (T)a : (T)b; }                               \
     EVO_INLINE T max(A a, B b) { return (T)a > (T)b ? (T)a : (T)b; }
@@ -171,7 +227,13 @@ template <class T> EVO_INLINE T __ldcg(const T* pointer) { return *pointer; }
 template <class T> EVO_INLINE T __ldca(const T* pointer) { return *pointer; }
 template <class T> EVO_INLINE T __ldcs(const T* pointer) { return *pointer; }
 template <class T> EVO_INLINE T __ldlu(const T* pointer) { return *pointer; }
-template <class T> EVO_INLINE T __ldcv(const T* pointer) { return *(const volatile T*)pointer; }
+// Read now and as a whole: neither from a copy that the compiler keeps nor in advance.
+template <class T> EVO_INLINE T __ldcv(const T* pointer) {
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    T value = *pointer;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    return value;
+}
 template <class T> EVO_INLINE void __stcg(T* pointer, T value) { *pointer = value; }
 template <class T> EVO_INLINE void __stcs(T* pointer, T value) { *pointer = value; }
 template <class T> EVO_INLINE void __stwb(T* pointer, T value) { *pointer = value; }

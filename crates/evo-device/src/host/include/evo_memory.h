@@ -30,16 +30,4 @@ EVO_UNCHECKED static inline void free(void* evo_pointer) {
     __builtin_free(evo_block);
 }
 
-// Copies to shared memory in the background (CUDA C++ Programming Guide, "Pipeline Primitives"). Here they are done at once,
-// which is one of the moments at which a GPU may do them: a missing wait does not show.
-EVO_INLINE void __pipeline_memcpy_async(void* to, const void* from, size_t bytes, size_t zeros = 0) {
-    if (bytes == 16 && zeros == 0) *(int4*)to = *(const int4*)from;
-    else if (bytes == 8 && zeros == 0) *(int2*)to = *(const int2*)from;
-    else if (bytes == 4 && zeros == 0) *(int*)to = *(const int*)from;
-    else
-        for (size_t at = 0; at < bytes; at++) ((char*)to)[at] = at < bytes - zeros ? ((const char*)from)[at] : 0;
-}
-EVO_INLINE void __pipeline_commit() {}
-EVO_INLINE void __pipeline_wait_prior(size_t) {}
-
 #endif

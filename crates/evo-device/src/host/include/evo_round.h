@@ -66,11 +66,11 @@ EVO_INLINE float evo_narrowed(int mode, double x) {
     fesetround(old);
     return result;
 }
-EVO_INLINE float evo_widened(int mode, long long x) {
-    volatile long long whole = x;
+template <class Real, class Whole> EVO_INLINE Real evo_widened(int mode, Whole x) {
+    volatile Whole whole = x;
     int old = fegetround();
     fesetround(mode);
-    volatile float result = (float)whole;
+    volatile Real result = (Real)whole;
     fesetround(old);
     return result;
 }
@@ -90,14 +90,19 @@ EVO_INLINE float evo_widened(int mode, long long x) {
     EVO_INLINE double __dsqrt_##suffix(double x) { return evo_sqrt(mode, x, 0, 0); }                \
     EVO_INLINE double __fma_##suffix(double x, double y, double z) { return evo_fma(mode, x, y, z); } \
     EVO_INLINE float __double2float_##suffix(double x) { return evo_narrowed(mode, x); }            \
-    EVO_INLINE float __int2float_##suffix(int x) { return evo_widened(mode, x); }                   \
-    EVO_INLINE float __uint2float_##suffix(unsigned x) { return evo_widened(mode, x); }             \
-    EVO_INLINE float __ll2float_##suffix(long long x) { return evo_widened(mode, x); }
+    EVO_INLINE float __int2float_##suffix(int x) { return evo_widened<float>(mode, x); }                   \
+    EVO_INLINE float __uint2float_##suffix(unsigned x) { return evo_widened<float>(mode, x); }             \
+    EVO_INLINE float __ll2float_##suffix(long long x) { return evo_widened<float>(mode, x); }       \
+    EVO_INLINE float __ull2float_##suffix(unsigned long long x) { return evo_widened<float>(mode, x); } \
+    EVO_INLINE double __ll2double_##suffix(long long x) { return evo_widened<double>(mode, x); }    \
+    EVO_INLINE double __ull2double_##suffix(unsigned long long x) { return evo_widened<double>(mode, x); } \
+    EVO_INLINE float __fmaf_ieee_##suffix(float x, float y, float z) { return evo_fmaf(mode, x, y, z); }
 EVO_DIRECTED(rd, EVO_DOWN)
 EVO_DIRECTED(ru, EVO_UP)
 EVO_DIRECTED(rz, EVO_ZERO)
 #undef EVO_DIRECTED
 EVO_INLINE double __dsub_rn(double x, double y) { return __dadd_rn(x, -y); }
+EVO_INLINE float __fmaf_ieee_rn(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 EVO_INLINE double __ddiv_rn(double x, double y) { return x / y; }
 EVO_INLINE double __drcp_rn(double x) { return 1.0 / x; }
 EVO_INLINE double __dsqrt_rn(double x) { return __builtin_sqrt(x); }
@@ -134,7 +139,6 @@ EVO_INLINE float norm3df(float x, float y, float z) { return (float)__builtin_sq
 EVO_INLINE float rnorm3df(float x, float y, float z) { return 1.0f / norm3df(x, y, z); }
 EVO_INLINE float rhypotf(float x, float y) { return 1.0f / __builtin_hypotf(x, y); }
 EVO_INLINE float rcbrtf(float x) { return 1.0f / __builtin_cbrtf(x); }
-EVO_INLINE float normcdff(float x) { return (float)(0.5 * __builtin_erfc(-(double)x * 0.70710678118654752440)); }
 
 EVO_INLINE unsigned __sad(int x, int y, unsigned z) { return z + (x < y ? (unsigned)y - (unsigned)x : (unsigned)x - (unsigned)y); }
 EVO_INLINE unsigned __usad(unsigned x, unsigned y, unsigned z) { return z + (x < y ? y - x : x - y); }

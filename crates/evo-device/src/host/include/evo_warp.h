@@ -18,6 +18,10 @@ EVO_INLINE void __syncthreads(EVO_LINE) { evo_barrier(EVO_SYNC, line, 0); }
 EVO_INLINE int __syncthreads_count(int predicate, EVO_LINE) { return evo_barrier(EVO_SYNC_COUNT, line, predicate != 0); }
 EVO_INLINE int __syncthreads_and(int predicate, EVO_LINE) { return evo_barrier(EVO_SYNC_AND, line, predicate != 0); }
 EVO_INLINE int __syncthreads_or(int predicate, EVO_LINE) { return evo_barrier(EVO_SYNC_OR, line, predicate != 0); }
+EVO_INLINE void __barrier_sync(unsigned number, EVO_LINE) {
+    if (number != 0) evo_stop(EVO_STOP_ILLEGAL, line, "__barrier_sync of a barrier other than 0: evo/ptx.cuh has bar_sync");
+    evo_barrier(EVO_SYNC, line, 0);
+}
 
 EVO_INLINE uint64_t evo_warp(int kind, int line, unsigned mask, uint64_t value, unsigned parameter) {
     evo_thread* self = evo_self();

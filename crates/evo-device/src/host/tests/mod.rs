@@ -2,6 +2,9 @@
 
 mod conditions;
 mod faults;
+mod functions;
+mod groups;
+mod headers;
 mod hopper;
 mod instrument;
 mod kernels;

@@ -81,7 +81,7 @@ fn floats_round_to_the_nearest_even_bfloat() {
 #[test]
 fn the_conversions_without_instructions_round_the_same() {
     // The two formulas that are used where the processor has no conversion instructions.
-    let soft = super::super::translate::HEADER.replace("defined(__F16C__)", "0");
+    let soft = super::super::headers::HEADER.replace("defined(__F16C__)", "0");
     let input = hard_floats(|bits| f16::from_bits(bits).to_f32());
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("evo_cuda.h"), soft).unwrap();

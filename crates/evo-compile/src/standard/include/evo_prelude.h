@@ -1,0 +1,78 @@
+// What nvcc's own start brings along and NVRTC's does not: short names of types, a few macros of the C library, and
+// mathematics on whole numbers. It is read before the source, so it adds names that nobody defines otherwise.
+#pragma once
+// libcu++ defines `INFINITY` and `NAN` anew, as other headers do with `M_PI`.
+#pragma nv_diag_suppress 47
+
+typedef unsigned char uchar;
+typedef unsigned short ushort;
+typedef unsigned int uint;
+typedef unsigned long ulong;
+#ifndef EVO_OWN_INTEGERS
+#include <cstdint>
+#endif
+#include <climits>
+
+// As constants, so that they can initialize constants.
+#ifndef INFINITY
+#define INFINITY __builtin_bit_cast(float, 0x7f800000u)
+#endif
+#ifndef NAN
+#define NAN __builtin_bit_cast(float, 0x7fffffffu)
+#endif
+#ifndef HUGE_VALF
+#define HUGE_VALF INFINITY
+#endif
+#ifndef HUGE_VAL
+#define HUGE_VAL __builtin_bit_cast(double, 0x7ff0000000000000ull)
+#endif
+#ifndef M_PI
+#define M_E 2.7182818284590452354
+#define M_LOG2E 1.4426950408889634074
+#define M_LOG10E 0.43429448190325182765
+#define M_LN2 0.69314718055994530942
+#define M_LN10 2.30258509299404568402
+#define M_PI 3.14159265358979323846
+#define M_PI_2 1.57079632679489661923
+#define M_PI_4 0.78539816339744830962
+#define M_1_PI 0.31830988618379067154
+#define M_2_PI 0.63661977236758134308
+#define M_2_SQRTPI 1.12837916709551257390
+#define M_SQRT2 1.41421356237309504880
+#define M_SQRT1_2 0.70710678118654752440
+#endif
+
+// C++ computes `sqrt(2)` and `pow(2, x)` in double precision; CUDA's overloads for floating point alone make the call
+// ambiguous.
+namespace evo_std {
+template <class T> struct is_whole { static constexpr bool value = false; };
+#define EVO_WHOLE(T) template <> struct is_whole<T> { static constexpr bool value = true; };
+EVO_WHOLE(bool) EVO_WHOLE(char) EVO_WHOLE(signed char) EVO_WHOLE(unsigned char) EVO_WHOLE(short)
+EVO_WHOLE(unsigned short) EVO_WHOLE(int) EVO_WHOLE(unsigned int) EVO_WHOLE(long) EVO_WHOLE(unsigned long)
+EVO_WHOLE(long long) EVO_WHOLE(unsigned long long)
+#undef EVO_WHOLE
+template <class T> struct is_floating { static constexpr bool value = false; };
+template <> struct is_floating<float> { static constexpr bool value = true; };
+template <> struct is_floating<double> { static constexpr bool value = true; };
+template <bool, class T> struct only_if {};
+template <class T> struct only_if<true, T> { typedef T type; };
+template <class T> using when_whole = typename only_if<is_whole<T>::value, double>::type;
+// Two numbers of which one at least is whole.
+template <class A, class B>
+using when_mixed = typename only_if<(is_whole<A>::value && (is_whole<B>::value || is_floating<B>::value)) ||
+                                        (is_floating<A>::value && is_whole<B>::value), double>::type;
+}
+
+#define EVO_OF_WHOLE(name) \
+    template <class T> __host__ __device__ inline evo_std::when_whole<T> name(T x) { return name((double)x); }
+EVO_OF_WHOLE(sqrt) EVO_OF_WHOLE(cbrt) EVO_OF_WHOLE(rsqrt) EVO_OF_WHOLE(exp) EVO_OF_WHOLE(exp2) EVO_OF_WHOLE(log)
+EVO_OF_WHOLE(log2) EVO_OF_WHOLE(log10) EVO_OF_WHOLE(log1p) EVO_OF_WHOLE(expm1) EVO_OF_WHOLE(sin) EVO_OF_WHOLE(cos)
+EVO_OF_WHOLE(tan) EVO_OF_WHOLE(atan) EVO_OF_WHOLE(sinh) EVO_OF_WHOLE(cosh) EVO_OF_WHOLE(tanh) EVO_OF_WHOLE(erf)
+EVO_OF_WHOLE(floor) EVO_OF_WHOLE(ceil) EVO_OF_WHOLE(trunc) EVO_OF_WHOLE(round) EVO_OF_WHOLE(fabs)
+#undef EVO_OF_WHOLE
+#define EVO_OF_MIXED(name) \
+    template <class A, class B> __host__ __device__ inline evo_std::when_mixed<A, B> name(A x, B y) { \
+        return name((double)x, (double)y); \
+    }
+EVO_OF_MIXED(pow) EVO_OF_MIXED(fmod) EVO_OF_MIXED(fmin) EVO_OF_MIXED(fmax) EVO_OF_MIXED(atan2) EVO_OF_MIXED(hypot)
+#undef EVO_OF_MIXED

@@ -1,0 +1,272 @@
+//! CUDA as people write it for nvcc: standard headers, the host half of a program in the same file, kernels without
+//! `extern "C"`. Each source compiles unchanged.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use evo::compile::toolbox::Toolbox;
+use evo_protocol::device::DeviceKind;
+
+use crate::compile::{Bench, source};
+use crate::skip::skipped;
+use crate::toolchain;
+
+/// What sources for nvcc use of the standard library.
+const STANDARD: &str = r#"
+#include <cuda_runtime.h>
+#include <device_launch_parameters.h>
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cfloat>
+#include <climits>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <iostream>
+#include <vector>
+
+using namespace std;
+
+constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
+
+template <typename T, int N>
+__device__ T largest(const std::array<T, N>& values) {
+    static_assert(std::is_floating_point_v<T> && std::is_same<T, float>::value, "single precision");
+    T most = -std::numeric_limits<T>::infinity();
+    for (int i = 0; i < N; ++i) most = std::max(most, values[i]);
+    return most;
+}
+
+extern "C" __global__ void all(const float* in, float* out, std::uint32_t count, size_t stride) {
+    const uint at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= count) return;
+    assert(stride < UINT64_MAX);
+    std::array<float, 3> own = {in[at], FLT_MAX, -INFINITY};
+    auto both = std::make_tuple(int32_t(at), std::abs(in[at]));
+    std::pair<int, float> sum = std::make_pair(0, 0.0f);
+    for (int i = 0; i < ceil_div(100, 32); ++i) sum.second += sqrt(2) * pow(i, 2) + fabs(in[at]) + floor(i / 2);
+    std::swap(own[0], own[1]);
+    float local[ceil_div(9, 4)] = {};
+    memset(local, 0, sizeof local);
+    const bool odd = isnan(in[at]) || std::isinf(own[2]) || at == uint(INT_MAX);
+    if (odd) printf("%d\n", std::get<0>(both));
+    using Sum = std::conditional_t<(sizeof(float) > 2), std::plus<float>, std::minus<float>>;
+    out[at * stride] = Sum()(largest<float, 3>(own), std::get<1>(both)) + min(sum.second, float(M_PI)) + local[0] + NAN;
+}
+"#;
+
+/// What needs no libcu++.
+const SIMPLE: &str = r#"
+#include <cassert>
+#include <cfloat>
+#include <climits>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cuda_runtime.h>
+extern "C" __global__ void simple(float* out, uint32_t count) {
+    static_assert(INT64_MAX == LLONG_MAX && UINT8_MAX == 255 && SIZE_MAX == std::numeric_limits<uint64_t>::max(), "");
+    constexpr float none = std::numeric_limits<float>::quiet_NaN(), most = INFINITY;
+    const uint at = threadIdx.x;
+    if (at < count) out[at] = std::fmax(none, std::sqrt(out[at])) + most + FLT_EPSILON + DBL_MIN + offsetof(float2, y);
+}
+"#;
+
+#[test]
+fn standard_headers_compile_as_with_nvcc() {
+    if toolchain::lacks_nvrtc() {
+        return;
+    }
+    for arch in ["sm_80", "sm_90a"] {
+        let binary = Bench::cuda(arch).binary(source("a", STANDARD, "all"));
+        assert_eq!(binary.resources[0].entry, "all", "{arch}");
+        let others: Vec<&str> = binary.log.lines().filter(|line| line.contains("evo_prelude")).collect();
+        assert!(others.is_empty(), "{others:?}");
+    }
+    // Every header alone, so that none leans on another.
+    let bench = Bench::cuda("sm_80");
+    for name in
+        STANDARD.lines().filter_map(|line| line.strip_prefix("#include ")).chain(["<complex>", "<bit>"])
+    {
+        let text =
+            format!("#include {name}\nextern \"C\" __global__ void k(uint64_t* x) {{ x[0] = INT_MAX; }}");
+        bench.binary(source("a", &text, "k"));
+    }
+}
+
+#[test]
+fn a_source_with_its_own_integers_keeps_them() {
+    if toolchain::lacks_nvrtc() {
+        return;
+    }
+    let text = "typedef unsigned long uint64_t;\ntypedef unsigned int uint;\n#define INFINITY 1.0f\n\
+                extern \"C\" __global__ void k(uint64_t* x) { x[0] = uint(INFINITY); }";
+    Bench::cuda("sm_80").binary(source("a", text, "k"));
+}
+
+#[test]
+fn a_header_beside_an_option_is_meant_and_not_evos_own() {
+    if toolchain::lacks_nvrtc() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("helper_cuda.h"), "#define MINE 3\n").unwrap();
+    let text = "#include <helper_cuda.h>\nextern \"C\" __global__ void k(int* x) { x[0] = MINE; }";
+    let mut own = source("a", text, "k");
+    own.options.push(format!("-I{}", folder.path().display()));
+    Bench::cuda("sm_80").binary(own);
+}
+
+/// NVRTC without any headers: its libraries in a folder of their own.
+fn bare_nvrtc(folder: &Path) -> Toolbox {
+    let library = toolchain::nvrtc_dir();
+    let library = match library.join("libnvrtc.so.13").exists() {
+        true => library.to_path_buf(),
+        false => library.join("nvidia/cu13/lib"),
+    };
+    for entry in fs::read_dir(library).unwrap().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with("libnvrtc") && !name.contains("static") {
+            let to = folder.join(&name);
+            fs::hard_link(entry.path(), &to).or_else(|_| fs::copy(entry.path(), &to).map(drop)).unwrap();
+        }
+    }
+    Toolbox { nvrtc_dir: Some(folder.to_path_buf()), cuda_homes: Vec::new(), ..toolchain::toolbox() }
+}
+
+#[test]
+fn a_machine_with_nothing_but_nvrtc_compiles_the_simple_headers_and_names_the_package_for_others() {
+    if toolchain::lacks_nvrtc() {
+        return;
+    }
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let deep = folder.path().join("a/b/c");
+    fs::create_dir_all(&deep).unwrap();
+    let toolbox = bare_nvrtc(&deep);
+    if ["/usr/local/cuda/include", "/usr/include"]
+        .iter()
+        .any(|own| Path::new(own).join("cuda_fp16.h").exists())
+    {
+        return skipped("it needs a machine without CUDA headers in the usual places");
+    }
+    let bench = Bench::new(DeviceKind::Cuda, "sm_80", toolbox);
+    bench.binary(source("a", SIMPLE, "simple"));
+    let text = "#include <tuple>\nextern \"C\" __global__ void k(int* x) { x[0] = 1; }";
+    let verdict = bench.verdict(source("a", text, "k"));
+    let said = format!("{} {:?}", verdict.message, verdict.evidence);
+    assert!(said.contains("<tuple> on CUDA needs libcu++") && said.contains("nvidia-cuda-cccl"), "{said}");
+}
+
+/// A package of PyPI with headers, unpacked beside the build's outputs; or why it cannot be had.
+fn fetched(package: &str, name: &str) -> Result<PathBuf, String> {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    if folder.is_dir() {
+        return Ok(folder);
+    }
+    let part = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(|error| error.to_string())?;
+    let into = part.path().join("package");
+    let output = std::process::Command::new("python3")
+        .args(["-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"])
+        .args(["--retries", "2", "--timeout", "20", "--target"])
+        .args([&into, Path::new(package)])
+        .output()
+        .map_err(|error| format!("python3 does not start: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("pip failed: {}", String::from_utf8_lossy(&output.stderr).trim()));
+    }
+    // Another test process may have been faster.
+    match fs::rename(&into, &folder) {
+        Err(error) if !folder.is_dir() => Err(error.to_string()),
+        _ => Ok(folder),
+    }
+}
+
+/// A copy by tiles, as CuTe's tutorials have it, with numbers of CUTLASS.
+const CUTE: &str = r#"
+#include <cute/tensor.hpp>
+#include <cutlass/array.h>
+#include <cutlass/cutlass.h>
+#include <cutlass/numeric_types.h>
+
+using namespace cute;
+
+extern "C" __global__ void tiles(const float* in, float* out, int rows, int columns) {
+    auto shape = make_shape(rows, columns);
+    auto from = make_tensor(make_gmem_ptr(in), shape, make_stride(columns, Int<1>{}));
+    auto to = make_tensor(make_gmem_ptr(out), shape, make_stride(columns, Int<1>{}));
+    auto tile = make_shape(Int<32>{}, Int<32>{});
+    auto place = make_coord(blockIdx.y, blockIdx.x);
+    auto threads = make_layout(make_shape(Int<8>{}, Int<32>{}), make_stride(Int<32>{}, Int<1>{}));
+    auto mine = local_partition(local_tile(from, tile, place), threads, threadIdx.x);
+    auto theirs = local_partition(local_tile(to, tile, place), threads, threadIdx.x);
+    auto held = make_tensor_like(mine);
+    cute::copy(mine, held);
+    cutlass::Array<cutlass::half_t, 2> pair;
+    pair[0] = cutlass::half_t(held(0));
+    held(0) = float(pair[0]);
+    cute::copy(held, theirs);
+}
+"#;
+
+#[test]
+fn cute_and_cutlass_compile_when_their_folder_is_named() {
+    if toolchain::lacks_nvrtc() {
+        return;
+    }
+    let folder = match fetched("nvidia-cutlass==4.2.0.0", "cutlass-4.2.0") {
+        Ok(folder) => folder.join("cutlass_library/source/include"),
+        Err(why) => return skipped(&format!("it needs CUTLASS, which comes from PyPI: {why}")),
+    };
+    for arch in ["sm_80", "sm_90a"] {
+        let mut own = source("a", CUTE, "tiles");
+        own.options.push(format!("-I{}", folder.display()));
+        let binary = Bench::cuda(arch).binary(own);
+        assert_eq!(binary.resources[0].entry, "tiles", "{arch}");
+    }
+}
+
+/// A sum by block and a running sum; `cub/cub.cuh` is what sources for nvcc include.
+const CUB: &str = r#"
+#include <cub/cub.cuh>
+
+extern "C" __global__ void __launch_bounds__(128) sums(const float* in, float* total, int* running) {
+    using Reduce = cub::BlockReduce<float, 128>;
+    using Scan = cub::BlockScan<int, 128>;
+    __shared__ union { typename Reduce::TempStorage reduce; typename Scan::TempStorage scan; } room;
+    const float sum = Reduce(room.reduce).Sum(in[blockIdx.x * 128 + threadIdx.x]);
+    if (threadIdx.x == 0) total[blockIdx.x] = sum;
+    __syncthreads();
+    int before;
+    Scan(room.scan).ExclusiveSum(int(threadIdx.x), before);
+    running[blockIdx.x * 128 + threadIdx.x] = before;
+}
+"#;
+
+#[test]
+fn cub_compiles_with_and_without_its_folder_named() {
+    if toolchain::lacks_nvrtc() {
+        return;
+    }
+    for (arch, named) in [("sm_80", false), ("sm_90a", true)] {
+        let mut own = source("a", CUB, "sums");
+        let folder = toolchain::nvrtc_dir().join("../include/cccl");
+        if named && folder.is_dir() {
+            own.options.push(format!("-I{}", folder.canonicalize().unwrap().display()));
+        }
+        let binary = Bench::cuda(arch).binary(own);
+        assert!(binary.resources[0].shared_static_bytes.is_some_and(|bytes| bytes > 0), "{arch}");
+    }
+}
