@@ -318,14 +318,14 @@ impl Device for HostDevice {
         Ok(intact)
     }
 
-    /// Registers and local memory of a kernel on a CPU mean nothing: they are 0.
+    /// Registers and local memory of a kernel on a CPU are not those of a GPU: they are not told.
     fn attributes(&mut self, module: ModuleId, launch: &BoundLaunch) -> Result<EntryAttributes, DeviceError> {
         let entry = self.module(module)?.entry(&launch.entry)?;
         launch::check(launch, entry, &self.info.limits, self.pool.threads())?;
         Ok(EntryAttributes {
-            registers: 0,
+            registers: None,
             shared_static_bytes: entry.shared_static_bytes,
-            local_bytes: 0,
+            local_bytes: None,
             threads_max: entry.threads_max.unwrap_or(self.info.limits.threads_per_block),
             blocks_per_multiprocessor: None,
         })

@@ -15,6 +15,7 @@ mod launches;
 mod loops;
 mod names;
 mod objective;
+mod other_kind;
 pub mod peers;
 mod prepare;
 mod problems;
@@ -33,6 +34,7 @@ use evo_space::document::{self, Node};
 use evo_space::load::read_space;
 use fields::Reader;
 use names::KnownNames;
+use other_kind::OtherKind;
 use peers::PeerFile;
 use thiserror::Error;
 
@@ -74,6 +76,9 @@ pub enum LoadError {
         cause: io::Error,
         hint: String,
     },
+    /// The file's name says that it is something else.
+    #[error("`{}` is {what}, and a space file is TOML or JSON", .path.display())]
+    NotASpace { path: PathBuf, what: &'static str, hint: String },
     /// The name is neither an embedded space nor a file.
     #[error("there is no space `{name}`: no embedded space has this name, and no file either")]
     Unknown { name: String, hint: String },
@@ -84,7 +89,9 @@ impl LoadError {
     pub fn hint(&self) -> Option<&str> {
         match self {
             LoadError::Invalid { .. } => None,
-            LoadError::Unreadable { hint, .. } | LoadError::Unknown { hint, .. } => Some(hint),
+            LoadError::Unreadable { hint, .. }
+            | LoadError::NotASpace { hint, .. }
+            | LoadError::Unknown { hint, .. } => Some(hint),
         }
     }
 
@@ -92,7 +99,7 @@ impl LoadError {
     pub fn place(&self) -> Option<(&Path, Option<(u32, u32)>)> {
         match self {
             LoadError::Invalid { path, first, .. } => Some((path, *first)),
-            LoadError::Unreadable { path, .. } => Some((path, None)),
+            LoadError::Unreadable { path, .. } | LoadError::NotASpace { path, .. } => Some((path, None)),
             LoadError::Unknown { .. } => None,
         }
     }
@@ -106,6 +113,9 @@ pub fn load_file(path: &Path) -> Result<SpaceFile, LoadError> {
 
 /// The same with limits of the caller's.
 pub fn load_file_with(path: &Path, access: SpaceAccess) -> Result<SpaceFile, LoadError> {
+    if let Some(OtherKind { what, hint }) = other_kind::of(path) {
+        return Err(LoadError::NotASpace { path: path.to_path_buf(), what, hint });
+    }
     let text = read_text(path).map_err(|cause| {
         let hint = way_out(path, &cause);
         LoadError::Unreadable { path: path.to_path_buf(), cause, hint }
@@ -128,16 +138,21 @@ fn read_text(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
+/// Where a file was looked for that is not there.
+pub(super) fn looked_in(path: &Path) -> String {
+    if path.is_absolute() {
+        return "check the path, or name an embedded space".to_string();
+    }
+    let folder = std::env::current_dir().unwrap_or_default();
+    format!("looked for it in `{}`", folder.display())
+}
+
 fn way_out(path: &Path, cause: &io::Error) -> String {
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     let embedded = embedded::names().contains(&stem);
     match cause.kind() {
         io::ErrorKind::NotFound if embedded => format!("the embedded space is called `{stem}`"),
-        io::ErrorKind::NotFound if path.is_relative() => {
-            let folder = std::env::current_dir().unwrap_or_default();
-            format!("looked for it in `{}`", folder.display())
-        }
-        io::ErrorKind::NotFound => "check the path, or name an embedded space".to_string(),
+        io::ErrorKind::NotFound => looked_in(path),
         io::ErrorKind::IsADirectory => "name a file in that folder".to_string(),
         io::ErrorKind::PermissionDenied => "make it readable for you".to_string(),
         io::ErrorKind::InvalidInput => "write the space to a file first".to_string(),

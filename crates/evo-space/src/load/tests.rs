@@ -289,15 +289,15 @@ fn files_without_parameters() {
     1 | {"parameters": {}, "constraints": {}}
       |                ^^
       |
-      = hint: write for example `[parameters]` and below it `BLOCK = [64, 128, 256]`
+      = hint: write for example `"parameters": {…}` with `"BLOCK": [64, 128, 256]`
 
-    error: expected a list of constraints, found a table
+    error: expected a list of constraints, found an object
      --> space.toml:1:35
       |
     1 | {"parameters": {}, "constraints": {}}
       |                                   ^^
       |
-      = hint: write `[[constraints]]` and below it `require = "A % B == 0"`
+      = hint: write `"constraints": [{…}]` with `"require": "A % B == 0"`
     "#);
 }
 

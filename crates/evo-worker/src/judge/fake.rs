@@ -141,7 +141,7 @@ impl FakeDevice {
             echo: None,
             names_variables: false,
             attributes: EntryAttributes {
-                registers: 32,
+                registers: Some(32),
                 threads_max: 1024,
                 blocks_per_multiprocessor: Some(4),
                 ..EntryAttributes::default()
