@@ -38,7 +38,7 @@ fn constraints(
                 let names = expr.distinct_names();
                 let position = |name: &str| parameters.iter().position(|own| &*own.name == name);
                 let read: Option<Vec<usize>> = names.iter().map(|name| position(name)).collect();
-                // The number of a loop's turn is no parameter, and what reads none says nothing about a point.
+                // The number of a turn in a loop is not a parameter, and what reads no parameter says nothing about a point.
                 let Some(mut read) = read.filter(|read| !read.is_empty()) else { continue };
                 read.sort_unstable();
                 let because = Some(because);
