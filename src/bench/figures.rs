@@ -2,7 +2,7 @@
 
 use evo_protocol::device::DeviceInfo;
 use evo_protocol::measurement::TimingMode;
-use evo_protocol::plan::{ProblemPlan, Role};
+use evo_protocol::plan::ProblemPlan;
 use serde_json::Value;
 
 use super::cells::{BenchCell, BlockSeries, Implementation, ImplementationKind, TimeRatioToPeer};
@@ -130,9 +130,7 @@ impl RowMaker<'_> {
             self.because(&["correct"], &why);
         }
         let output =
-            self.cell.plan.as_ref().and_then(|plan| {
-                plan.buffers.iter().find(|own| matches!(own.role, Role::Output | Role::Inout))
-            });
+            self.cell.plan.as_ref().and_then(|plan| plan.buffers.iter().find(|own| own.role.is_answer()));
         self.row.dtype = output.map(|own| own.dtype.as_str().to_string());
         if self.row.dtype.is_none() {
             self.because(&["dtype"], "the problem was not resolved");

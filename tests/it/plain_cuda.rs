@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use evo::compile::toolbox::Toolbox;
 use evo_protocol::device::DeviceKind;
+use evo_protocol::verdict::VerdictKind;
 
 use crate::compile::{Bench, source};
 use crate::skip::skipped;
@@ -168,6 +169,135 @@ fn a_machine_with_nothing_but_nvrtc_compiles_the_simple_headers_and_names_the_pa
     let verdict = bench.verdict(source("a", text, "k"));
     let said = format!("{} {:?}", verdict.message, verdict.evidence);
     assert!(said.contains("<tuple> on CUDA needs libcu++") && said.contains("nvidia-cuda-cccl"), "{said}");
+}
+
+/// A program as CUDA's samples are: kernels between helpers that allocate, time, launch and print.
+const PROGRAM: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <iostream>
+#include <vector>
+#include <chrono>
+#include <cuda_runtime.h>
+#include <helper_cuda.h>
+#include "helper_functions.h"
+
+#define CHECK(call)                                                                      \
+    do {                                                                                 \
+        cudaError_t status = (call);                                                     \
+        if (status != cudaSuccess) {                                                     \
+            fprintf(stderr, "%s:%d %s\n", __FILE__, __LINE__, cudaGetErrorString(status)); \
+            exit(EXIT_FAILURE);                                                          \
+        }                                                                                \
+    } while (0)
+
+typedef std::chrono::steady_clock Clock;
+static std::vector<float> samples;
+float *d_x = nullptr, *d_y = nullptr;
+
+class Stopwatch {
+public:
+    Stopwatch() : begin(Clock::now()) {}
+    double ms() const { return std::chrono::duration<double, std::milli>(Clock::now() - begin).count(); }
+private:
+    Clock::time_point begin;
+};
+
+struct Factors { float a, b; };
+constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
+__host__ __device__ inline float scaled(Factors f, float x) { return f.a * x + f.b; }
+void launch(int n);
+
+__global__ void warm(float* x) { x[threadIdx.x] = 0; }
+
+__global__ void saxpy(float a, const float* x, float* y, int n) {
+    __shared__ float tile[ceil_div(1000, 8)];
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    tile[threadIdx.x % 125] = i < n ? x[i] : 0;
+    if (i < n) y[i] = scaled({a, 0.0f}, x[i]) + y[i];
+}
+
+std::ostream& operator<<(std::ostream& out, const Factors& f) { return out << f.a << " " << f.b; }
+
+void reference(float a, const std::vector<float>& x, std::vector<float>& y) {
+    for (size_t i = 0; i < x.size(); ++i) y[i] = scaled({a, 0}, x[i]) + y[i];
+}
+
+void launch(int n) {
+    warm<<<1, 32>>>(d_x);
+    saxpy<<<ceil_div(n, 128), 128>>>(2.0f, d_x, d_y, n);
+}
+
+int main(int argc, char** argv) {
+    const int n = argc > 1 ? atoi(argv[1]) : 1 << 20;
+    Stopwatch watch;
+    CHECK(cudaMalloc(&d_x, n * sizeof(float)));
+    launch(n);
+    checkCudaErrors(cudaDeviceSynchronize());
+    std::cout << Factors{1, 2} << watch.ms() << std::endl;
+    return 0;
+}
+"#;
+
+#[test]
+fn kernels_compile_inside_of_the_programs_that_launch_them() {
+    let host = Bench::host().binary(source("a", PROGRAM, "saxpy"));
+    assert_eq!(host.resources[0].entry, "saxpy");
+    if toolchain::lacks_nvrtc() {
+        return;
+    }
+    for arch in ["sm_80", "sm_90a"] {
+        let bench = Bench::cuda(arch);
+        let binary = bench.binary(source("a", PROGRAM, "saxpy"));
+        let names: Vec<&str> = binary.resources.iter().map(|own| own.entry.as_str()).collect();
+        assert_eq!(names.len(), 2, "{names:?}");
+        assert!(names.contains(&"saxpy") && names.contains(&"warm"), "{names:?}");
+        // Another host half is the same code.
+        let other = PROGRAM.replace("atoi(argv[1])", "atoi(argv[2])");
+        assert!(bench.binary(source("a", &other, "saxpy")).cached);
+    }
+}
+
+#[test]
+fn what_a_kernel_misses_of_the_host_half_is_named_with_its_line() {
+    if toolchain::lacks_nvrtc() {
+        return;
+    }
+    // Under another name, so that no call is seen.
+    let text = "float helper(float x) { return x; }\n#define PASTE(a, b) a##b\n\
+                extern \"C\" __global__ void k(float* x) { x[0] = PASTE(hel, per)(1); }\n\
+                int main() { k<<<1, 1>>>(0); }\n";
+    let verdict = Bench::cuda("sm_80").verdict(source("a", text, "k"));
+    let line =
+        source("a", text, "k").text.lines().position(|line| line.contains("float helper")).unwrap() + 1;
+    assert!(
+        verdict.message.contains(&format!("hint: host code is left out: `helper` (line {line})")),
+        "{verdict:?}"
+    );
+}
+
+#[test]
+fn leaving_the_host_half_out_opens_no_file_and_hides_no_kernel() {
+    for bench in
+        [Some(Bench::host()), (!toolchain::lacks_nvrtc()).then(|| Bench::cuda("sm_80"))].into_iter().flatten()
+    {
+        for hidden in [
+            // Blanks before it make a directive of what was none.
+            "void f() { k<<<1, 1>>>(0); } #include \"/etc/passwd\" __device__ int x;\n",
+            "int main() {\n#include \"/etc/passwd\"\n}\n",
+            "int main() { const char* s = \"/*\"; }\n#include \"/etc/passwd\"\n// */\n",
+        ] {
+            let text = format!("extern \"C\" __global__ void k(float* x) {{ x[0] = 1; }}\n{hidden}");
+            let verdict = bench.verdict(source("a", &text, "k"));
+            assert_eq!(verdict.label(), "static_reject:include", "{text}: {verdict:?}");
+        }
+        // The launch means the kernel that is compiled, and not one in a text or a comment.
+        let text = "/* extern \"C\" __global__ void k(float* x) {} */\n\
+                    const char* shown = R\"(extern \"C\" __global__ void k(float* x) {})\";\n\
+                    int main() { return 0; }\n";
+        let verdict = bench.verdict(source("a", text, "k"));
+        assert_eq!(verdict.kind, VerdictKind::CompileError, "{verdict:?}");
+    }
 }
 
 /// A package of PyPI with headers, unpacked beside the build's outputs; or why it cannot be had.

@@ -85,6 +85,7 @@ mod tests {
             launches: launches.iter().map(launch).collect(),
             reference_launches: Vec::new(),
             reference_variables: Vec::new(),
+            prepare_launches: Vec::new(),
             reference_sizes: Vec::new(),
             literals: Vec::new(),
             flops: None,

@@ -5,6 +5,7 @@
 //! processes (small WMMA kernel for sm_90a, NVRTC 13.0, 16 cores, 2026). One thread here looks after each worker: it takes a
 //! source from the queue, asks the cache, asks the worker, holds the deadline, and replaces a worker that is lost.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fs;
 use std::path::PathBuf;
@@ -30,7 +31,7 @@ use super::starter::{CompileProcess, WorkerStarter, worker_program};
 use super::toolbox::Toolbox;
 use super::toolchain::FoundCompiler;
 use super::wire::{CompileAnswer, CompileOrder};
-use super::{diagnose, guard, manifest};
+use super::{diagnose, guard, host_half, manifest};
 use evo_system::process::{DeathCause, ProcessDeath, ProcessGroup};
 
 /// Called with a ticket and its outcome, from a thread of the farm.
@@ -271,11 +272,36 @@ impl CompileLane {
         }
     }
 
+    /// Answers for the device half of a source, which from here on is the source: of the cache's key and of the files
+    /// that are looked for.
     fn answer(&mut self, source: KernelSource) -> CompileOutcome {
-        // Before the cache: a source that is refused must be refused whatever an older evo stored for it.
-        if self.shared.options.checks.include(GateCheck::IncludePaths) {
-            guard::check(&source.text, &source.file_name)?;
+        self.check_includes(&source)?;
+        let half = host_half::device_half(&source.text, &source.entries, &source.options);
+        let outcome = match &half.text {
+            Cow::Borrowed(_) => self.answer_half(source.clone()),
+            Cow::Owned(text) => {
+                let own = KernelSource { text: text.clone(), ..source.clone() };
+                // Again, in case blanks made a directive of what was none.
+                self.check_includes(&own).and_then(|()| self.answer_half(own))
+            }
+        };
+        outcome.map_err(|mut verdict| {
+            if !verdict.is_trouble() {
+                half.explain(&mut verdict);
+            }
+            verdict
+        })
+    }
+
+    /// Before the cache: a source that is refused must be refused whatever an older evo stored for it.
+    fn check_includes(&self, source: &KernelSource) -> Result<(), Box<Verdict>> {
+        match self.shared.options.checks.include(GateCheck::IncludePaths) {
+            true => guard::check(&source.text, &source.file_name),
+            false => Ok(()),
         }
+    }
+
+    fn answer_half(&mut self, source: KernelSource) -> CompileOutcome {
         let shared = Arc::clone(&self.shared);
         let options = &shared.options;
         let key = cache::key(&source, options.kind, &options.arch, &shared.fingerprint);

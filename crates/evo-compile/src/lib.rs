@@ -2,7 +2,7 @@
 //!
 //! - The pool: `farm` holds the queue, `variant_farm` answers for all sources of a configuration together, `warm` waits for one source at a time, `starter` starts a worker process, `serve` runs inside it, `wire` lists the messages
 //!   between them, `cache` keeps results and `cache_size` forgets old ones, `scratch` holds what is being made, `guard` refuses
-//!   sources that would read this machine's files.
+//!   sources that would read this machine's files, `host_half` leaves out what only the host runs.
 //! - Included files: `includes` finds and hashes them, `search_path` knows where they may be, `preprocessor` reads the lines
 //!   that name them, `dependencies` and `opened` read what a C++ compiler says of them, `manifest` tells which result belongs
 //!   to them.
@@ -21,6 +21,7 @@ pub mod error;
 pub mod facts;
 pub mod farm;
 mod guard;
+mod host_half;
 pub mod hostcxx;
 pub mod image;
 pub mod includes;

@@ -11,7 +11,6 @@ use super::ports::Recipe;
 use super::run::Engine;
 use evo_journal::cover;
 use evo_journal::portfolio::NEAR;
-use evo_report::event::Event;
 
 /// The variants to confirm next, those that serve most problems first. `times` has each variant's time on each problem,
 /// in the order of their means; `confirmed` and `failed` are not proposed.
@@ -69,7 +68,7 @@ impl<R: Recipe> Engine<'_, R> {
                 break;
             }
             let of = (passed + left.len()).min(self.options.finalists);
-            self.observer.observe(&Event::Confirming { finalist: passed + 1, of });
+            self.tell_confirming(passed + 1, of);
             match self.confirm_one(next, baseline, noise_floor)? {
                 true => passed += 1,
                 false => drop(failed.insert(next)),

@@ -253,7 +253,7 @@ fn too_slow_is_taken_over_while_something_as_fast_is_there() {
     let ran = bench.run(all_pass());
     assert_eq!(ran.evaluated(), ["A=4"]);
     ran.said("took over 1 of 2 results measured before");
-    ran.said("; 1 are compared or measured when the search asks for them");
+    ran.said("; 1 is compared or measured when the search asks for them");
     // The same in the study that measured it.
     bench.named("s").options.remeasure = false;
     let ran = bench.run(all_pass());

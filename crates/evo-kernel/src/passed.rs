@@ -23,9 +23,21 @@ pub fn kernel_arguments(kernel: &KernelSpec) -> Vec<ArgumentRef> {
 pub fn reference_arguments(kernel: &KernelSpec) -> Vec<ArgumentRef> {
     let is_given = |own: &ArgumentSpec| match own {
         ArgumentSpec::TensorMap(_) => false,
+        // It computes from what others are prepared from.
+        ArgumentSpec::Buffer(buffer) if buffer.is_prepared() => false,
         _ => !has_variable(kernel, own),
     };
     positions(kernel).filter(|(own, _)| is_given(own)).map(|(_, place)| place).collect()
+}
+
+/// The same for a launch of the task's own that prepares inputs: inputs and scalars.
+pub fn prepare_arguments(kernel: &KernelSpec) -> Vec<ArgumentRef> {
+    let is_there = |own: &ArgumentSpec| match own {
+        ArgumentSpec::Buffer(own) => own.role.is_read(),
+        ArgumentSpec::Scalar(_) => true,
+        ArgumentSpec::TensorMap(_) => false,
+    };
+    positions(kernel).filter(|(own, _)| is_there(own)).map(|(_, place)| place).collect()
 }
 
 /// Buffers that lie in variables of the reference kernel's module: those that it has by their names and that no launch

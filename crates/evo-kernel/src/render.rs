@@ -16,7 +16,7 @@ use evo_space::value::Value;
 use super::apart::RenderFailure;
 use super::compiler_options;
 use super::resolve::Names;
-use super::spec::{KernelSpec, KernelText, ReferenceSpec, SourceKind};
+use super::spec::{KernelSpec, KernelText, LaunchSpec, PrepareSpec, ReferenceSpec, SourceKind};
 use super::specialize;
 use super::template;
 use evo_compile::search_path::SearchPath;
@@ -147,17 +147,8 @@ pub fn render_single_reference(kernel: &KernelSpec) -> Option<KernelSource> {
 
 fn reference_with(kernel: &KernelSpec, real: Option<&str>) -> Option<KernelSource> {
     let ReferenceSpec::Kernel { source, launches, sizes, .. } = &kernel.check.reference else { return None };
-    let mut entries: Vec<String> = Vec::new();
-    for launch in launches {
-        if !entries.contains(&launch.entry) {
-            entries.push(launch.entry.clone());
-        }
-    }
     let hash = ContentHash::of(source.text.as_bytes());
     let lines = [format!("evo: reference of {}", kernel.name)];
-    let options = compiler_options::fixed(kernel);
-    let search = SearchPath::default().with_options(options.iter().map(String::as_str));
-    let folders = search.folders.iter().map(|folder| format!("-I{}", folder.display()));
     let variable = |name: &String| format!("{SIZE_VARIABLE}{name}");
     let declared =
         sizes.iter().map(|name| format!("extern \"C\" {{ __constant__ int {}; }}\n", variable(name)));
@@ -167,13 +158,49 @@ fn reference_with(kernel: &KernelSpec, real: Option<&str>) -> Option<KernelSourc
     text.push_str(&with_line(1, source, &source.text));
     Some(KernelSource {
         text,
-        options: folders.chain(real.map(|real| format!("-DREAL={real}"))).chain(macros).collect(),
-        entries,
+        options: include_folders(kernel)
+            .chain(real.map(|real| format!("-DREAL={real}")))
+            .chain(macros)
+            .collect(),
+        entries: each_entry(launches),
         file_name: source_name(source),
         variant_hash: hash,
         instrumented: false,
         constants: Specialization::default(),
     })
+}
+
+/// The source of the task's own launches that derive inputs from inputs, if there are any. Like a reference it gets no
+/// parameter as a macro.
+pub fn render_prepare(kernel: &KernelSpec) -> Option<KernelSource> {
+    let PrepareSpec { source, launches, .. } = kernel.prepare.as_ref()?;
+    let hash = ContentHash::of(source.text.as_bytes());
+    Some(KernelSource {
+        text: with_header(&[format!("evo: inputs of {}", kernel.name)], &hash, source, &source.text),
+        options: include_folders(kernel).collect(),
+        entries: each_entry(launches),
+        file_name: source_name(source),
+        variant_hash: hash,
+        instrumented: false,
+        constants: Specialization::default(),
+    })
+}
+
+/// The include folders of options that every variant has.
+fn include_folders(kernel: &KernelSpec) -> impl Iterator<Item = String> {
+    let options = compiler_options::fixed(kernel);
+    let search = SearchPath::default().with_options(options.iter().map(String::as_str));
+    search.folders.into_iter().map(|folder| format!("-I{}", folder.display()))
+}
+
+fn each_entry(launches: &[LaunchSpec]) -> Vec<String> {
+    let mut entries: Vec<String> = Vec::new();
+    for launch in launches {
+        if !entries.contains(&launch.entry) {
+            entries.push(launch.entry.clone());
+        }
+    }
+    entries
 }
 
 /// A configuration's values and the constants beside them.

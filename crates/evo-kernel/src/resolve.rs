@@ -16,8 +16,8 @@ use evo_space::value::Value;
 use super::passed::{self, Stream, Swapped};
 use super::range::{self, End};
 use super::spec::{
-    ArgumentSpec, BufferSpec, FillSpec, KernelSpec, LaunchSpec, LoopSpec, PassedSpec, ProblemSpec,
-    ReferenceSpec, ScalarSpec, SwizzleSpec, TensorMapSpec,
+    ArgumentSpec, BufferSpec, FillSpec, KernelSpec, LaunchSpec, LoopSpec, PassedSpec, PrepareSpec,
+    ProblemSpec, ReferenceSpec, ScalarSpec, SwizzleSpec, TensorMapSpec,
 };
 
 /// Most launches of a call. Each is a line of the plan, which goes to the worker with every request.
@@ -56,6 +56,7 @@ pub fn resolve(
         tensor_maps,
         launches,
         reference_launches: resolver.reference_launches(kernel, &mut literals)?,
+        prepare_launches: resolver.prepare_launches(kernel, &mut literals)?,
         reference_variables: passed::reference_variables(kernel),
         reference_sizes: resolver.reference_sizes(kernel)?,
         literals,
@@ -337,6 +338,18 @@ impl Resolver<'_> {
         Ok(buffer.filter(|_| ratio > 0.0).map(|buffer| L2Persist { buffer, ratio }))
     }
 
+    fn prepare_launches(
+        &self,
+        kernel: &KernelSpec,
+        literals: &mut Vec<ScalarPlan>,
+    ) -> Result<Vec<LaunchPlan>, Box<Verdict>> {
+        let Some(PrepareSpec { launches, loops, .. }) = &kernel.prepare else { return Ok(Vec::new()) };
+        let own = Stream { launches, loops, passed: passed::prepare_arguments(kernel) };
+        let mut launches = self.stream(kernel, &own, literals)?;
+        launches.retain(|launch| !launch.grid.contains(&0));
+        Ok(launches)
+    }
+
     /// Sizes that the reference reads by name: each is an `int`.
     fn reference_sizes(&self, kernel: &KernelSpec) -> Result<Vec<String>, Box<Verdict>> {
         let ReferenceSpec::Kernel { sizes, .. } = &kernel.check.reference else { return Ok(Vec::new()) };
@@ -345,7 +358,7 @@ impl Resolver<'_> {
         match large {
             Some(name) => {
                 let message = format!(
-                    "size `{name}` of problem `{}` is no `int`, as the reference takes it",
+                    "size `{name}` of problem `{}` does not fit the `int` that the reference takes",
                     self.problem
                 );
                 Err(Box::new(Verdict::new(VerdictKind::StaticReject, message).with_cause("expression")))

@@ -50,6 +50,8 @@ pub struct KernelSpec {
     pub launches: Vec<LaunchSpec>,
     /// Which of them are made several times.
     pub loops: Vec<LoopSpec>,
+    /// Launches of the task's own that derive inputs from inputs before anything is timed.
+    pub prepare: Option<PrepareSpec>,
     /// Named input sizes.
     pub problems: Vec<ProblemSpec>,
     /// How answers are checked.
@@ -160,6 +162,13 @@ pub struct BufferSpec {
     pub symbol: Option<String>,
 }
 
+impl BufferSpec {
+    /// Whether launches of the task's own derive it from other inputs.
+    pub fn is_prepared(&self) -> bool {
+        matches!(self.fill, FillSpec::Fixed(Fill::Prepared))
+    }
+}
+
 /// What a buffer holds before a call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FillSpec {
@@ -253,6 +262,14 @@ pub struct LoopSpec {
     pub index: Option<String>,
     /// Arguments that change places after each time, for all launches that follow.
     pub swap: Vec<[String; 2]>,
+}
+
+/// Launches that derive inputs from inputs, in a source that no configuration changes.
+#[derive(Clone, Debug)]
+pub struct PrepareSpec {
+    pub source: KernelText,
+    pub launches: Vec<LaunchSpec>,
+    pub loops: Vec<LoopSpec>,
 }
 
 /// A window of the L2 cache for a launch.

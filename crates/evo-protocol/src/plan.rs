@@ -42,6 +42,9 @@ pub struct ProblemPlan {
     /// Numbers that single launches are given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub literals: Vec<ScalarPlan>,
+    /// Launches of the task's own that derive inputs from inputs, in the binary that the task prepares with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prepare_launches: Vec<LaunchPlan>,
     /// Floating-point operations of one call.
     pub flops: Option<f64>,
     /// Compulsory bytes of one call.
@@ -149,8 +152,22 @@ pub enum Role {
     Output,
     /// Read and written; restored before each run.
     Inout,
+    /// An input that a call may destroy: restored before each run, not checked afterwards.
+    Restored,
     /// Workspace: contents undefined at the start (poisoned differently each run), not checked.
     Scratch,
+}
+
+impl Role {
+    /// Whether a call finds in it what the task has put there.
+    pub fn is_read(self) -> bool {
+        matches!(self, Role::Input | Role::Inout | Role::Restored)
+    }
+
+    /// Whether what a call leaves in it is compared with an answer.
+    pub fn is_answer(self) -> bool {
+        matches!(self, Role::Output | Role::Inout)
+    }
 }
 
 /// How an input is filled.
@@ -181,6 +198,8 @@ pub enum Fill {
         /// The value of every element.
         value: f64,
     },
+    /// Zeros until `ProblemPlan::prepare_launches` derive it from other inputs.
+    Prepared,
     /// Read from a `.npy` file; not varied by family.
     Npy {
         /// The file.

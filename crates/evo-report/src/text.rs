@@ -84,6 +84,11 @@ pub fn section(section: &LeaderboardSection, width: usize) -> String {
 }
 
 fn titled(section: &LeaderboardSection, title: &str, width: usize) -> String {
+    wrapped(title, width) + &untitled(section, width)
+}
+
+/// The same for whoever has said whose table it is.
+pub fn untitled(section: &LeaderboardSection, width: usize) -> String {
     let floor = match section.noise_floor {
         Some(floor) => format!("noise floor {:.2} %", floor * 100.0),
         None => "noise floor not measured".to_string(),
@@ -96,8 +101,7 @@ fn titled(section: &LeaderboardSection, title: &str, width: usize) -> String {
     );
     // The command is to be copied, so it is not broken.
     format!(
-        "{}{}{}{}{}again: {}\n",
-        wrapped(title, width),
+        "{}{}{}{}again: {}\n",
         ranking(section).text(width),
         wrapped(&method, width),
         portfolio(section, width),

@@ -45,70 +45,86 @@ const OF_C: [(&str, &str); 9] = [
 /// The whole of CUB, which is more than NVRTC reads.
 const CUB: (&str, &str) = ("cub/cub.cuh", include_str!("include/cub.cuh"));
 
-/// Headers that only the host half of a program needs.
-pub const OF_HOSTS: &[&str] = &[
-    "atomic",
-    "cerrno",
+/// Headers of the standard library that only the host half of a program needs, and that bring much along.
+pub(super) const OF_HOSTS: &[&str] = &[
+    "any",
+    "cctype",
     "chrono",
-    "cinttypes",
     "condition_variable",
     "csignal",
-    "cstdarg",
     "ctime",
-    "cublas_v2.h",
-    "cuda_profiler_api.h",
-    "curand.h",
-    "cusparse.h",
+    "ctype.h",
     "deque",
-    "errno.h",
-    "exception",
     "filesystem",
     "fstream",
     "future",
     "getopt.h",
-    "helper_cuda.h",
-    "helper_functions.h",
-    "helper_image.h",
-    "helper_string.h",
-    "helper_timer.h",
-    "initializer_list",
-    "inttypes.h",
     "iomanip",
     "ios",
     "iosfwd",
     "iostream",
-    "iterator",
     "list",
+    "locale",
     "map",
-    "memory",
     "mutex",
-    "new",
-    "nvToolsExt.h",
-    "nvrtc.h",
     "omp.h",
     "ostream",
     "pthread.h",
     "queue",
     "random",
-    "ratio",
+    "regex",
     "set",
     "signal.h",
     "sstream",
     "stack",
-    "stdarg.h",
     "stdexcept",
     "string",
-    "string_view",
     "sys/stat.h",
     "sys/time.h",
     "sys/types.h",
     "thread",
     "time.h",
-    "typeinfo",
     "unistd.h",
     "unordered_map",
     "unordered_set",
     "vector",
+];
+
+/// Others that a kernel may include, and has nothing of.
+const WITHOUT_USE: &[&str] = &[
+    "atomic",
+    "cerrno",
+    "cinttypes",
+    "cstdarg",
+    "errno.h",
+    "exception",
+    "initializer_list",
+    "inttypes.h",
+    "iterator",
+    "memory",
+    "new",
+    "ratio",
+    "stdarg.h",
+    "string_view",
+    "typeinfo",
+];
+
+/// Headers of host libraries around CUDA.
+const AROUND_CUDA: &[&str] = &[
+    "cublas_v2.h",
+    "cuda_profiler_api.h",
+    "cufft.h",
+    "curand.h",
+    "cusolverDn.h",
+    "cusparse.h",
+    "helper_cuda.h",
+    "helper_functions.h",
+    "helper_image.h",
+    "helper_string.h",
+    "helper_timer.h",
+    "nvToolsExt.h",
+    "nvrtc.h",
+    "nvtx3/nvToolsExt.h",
 ];
 
 /// Headers of the toolkit that a machine with nothing but NVRTC lacks, and whose contents NVRTC knows.
@@ -131,17 +147,21 @@ pub fn headers(own: &[PathBuf], toolkit: &[PathBuf]) -> Vec<(&'static str, &'sta
     let lies_in = |folders: &[PathBuf], name: &str| folders.iter().any(|folder| folder.join(name).is_file());
     let plain = TEXTS.iter().copied();
     let of_c = OF_C.iter().map(|(name, of)| (*name, text_of(of)));
-    let empty = OF_HOSTS.iter().map(|name| (*name, ""));
+    let empty = empty_names().map(|name| (name, ""));
     let built_in = BUILT_IN.iter().filter(|name| !lies_in(toolkit, name)).map(|name| (*name, ""));
     let found = plain.chain(of_c).chain(empty).chain(built_in).filter(|(name, _)| !lies_in(own, name));
     let has_cub = lies_in(own, CUB.0) || lies_in(toolkit, CUB.0);
     found.chain(has_cub.then_some(CUB)).collect()
 }
 
+fn empty_names() -> impl Iterator<Item = &'static str> {
+    OF_HOSTS.iter().chain(WITHOUT_USE).chain(AROUND_CUDA).copied()
+}
+
 /// All that these headers and options are made of, for a compiler's fingerprint.
 pub fn fingerprint() -> Vec<Vec<u8>> {
     let texts = TEXTS.iter().chain([&CUB]).flat_map(|(name, text)| [*name, *text]);
-    let names = OF_C.iter().map(|(name, _)| *name).chain(OF_HOSTS.iter().copied()).chain(BUILT_IN);
+    let names = OF_C.iter().map(|(name, _)| *name).chain(empty_names()).chain(BUILT_IN);
     let options = [PRELUDE_OPTION, DEVICE_SPACE];
     texts.chain(names).chain(options).map(|part| part.as_bytes().to_vec()).collect()
 }

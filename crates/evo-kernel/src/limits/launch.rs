@@ -198,6 +198,7 @@ mod tests {
             launches,
             reference_launches: Vec::new(),
             reference_variables: Vec::new(),
+            prepare_launches: Vec::new(),
             reference_sizes: Vec::new(),
             literals: Vec::new(),
             flops: None,

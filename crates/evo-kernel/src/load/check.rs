@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use evo_protocol::plan::Role;
 use evo_protocol::sanitizer::SanitizerCheck;
 use evo_protocol::worker::SpecialValues;
 use evo_space::diagnostic::nearest;
@@ -14,7 +13,7 @@ use super::fields::{Fields, Reader};
 use super::launches;
 use super::names::KnownNames;
 use super::source::{self, Files};
-use crate::spec::{ArgumentSpec, CheckSpec, KernelText, LaunchSpec, ReferenceSpec, SourceKind, TinySpec};
+use crate::spec::{ArgumentSpec, CheckSpec, KernelText, ReferenceSpec, SourceKind, TinySpec};
 use crate::words::uses_identifier;
 
 const KEYS: &[&str] = &[
@@ -302,9 +301,7 @@ fn expected_files(
     let is_output = |name: &str| {
         arguments.is_none_or(|arguments| {
             arguments.iter().any(|argument| match argument {
-                ArgumentSpec::Buffer(buffer) => {
-                    buffer.name == name && matches!(buffer.role, Role::Output | Role::Inout)
-                }
+                ArgumentSpec::Buffer(buffer) => buffer.name == name && buffer.role.is_answer(),
                 ArgumentSpec::Scalar(_) | ArgumentSpec::TensorMap(_) => false,
             })
         })
@@ -332,34 +329,20 @@ fn kernel(
     files: &Files,
 ) -> Option<ReferenceSpec> {
     let what = "`reference` of `check`";
-    let fields = reader.fields(
-        node,
-        what,
-        &[&["source", "real", "sizes", "launches"], &launches::keys()[..]].concat(),
-    )?;
+    let fields = reader.fields(node, what, &launches::keys_beside(&["source", "real", "sizes"]))?;
     let names = names.sizes_only();
-    // A reference takes no tensor maps, whose buffers it has.
-    let passed = |own: &&ArgumentSpec| !matches!(own, ArgumentSpec::TensorMap(_));
+    // A reference takes no tensor maps, whose buffers it has, and nothing that is prepared from what it has.
+    let passed = |own: &&ArgumentSpec| match own {
+        ArgumentSpec::TensorMap(_) => false,
+        ArgumentSpec::Buffer(own) => !own.is_prepared(),
+        ArgumentSpec::Scalar(_) => true,
+    };
     let passed = arguments.unwrap_or_default().iter().filter(passed);
     let known: Vec<String> = passed.map(|own| own.name().to_string()).collect();
     let text = reader.required(&fields, "source", REFERENCE_HINT);
     let text =
         text.and_then(|node| source::read_text(reader, node, &fields, "source", SourceKind::Plain, files));
-    let launches = match fields.get("launches") {
-        Some(list) => {
-            for key in launches::keys() {
-                if let Some(node) = fields.get(key) {
-                    let hint = "each of `launches` has keys of its own".to_string();
-                    let message = format!("{} stands beside `launches`", fields.name(key));
-                    reader.hinted(&node.span, message, Some(hint));
-                }
-            }
-            launches::read(reader, list, &names, &known)
-        }
-        None => launches::repeated(reader, &fields, &names, &known).map(|(own, found)| {
-            (vec![LaunchSpec { in_loop: found.is_some().then_some(0), ..own }], found.into_iter().collect())
-        }),
-    };
+    let launches = launches::read_beside(reader, &fields, &names, &known);
     let sizes = match fields.get("sizes") {
         Some(node) => named_sizes(reader, node, &fields.name("sizes"), &names),
         None => Some(Vec::new()),

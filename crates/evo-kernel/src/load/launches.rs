@@ -88,7 +88,7 @@ fn one(
 }
 
 /// A launch and its own loop, if it says `repeat`.
-pub(super) fn repeated(
+fn repeated(
     reader: &mut Reader,
     fields: &Fields,
     names: &KnownNames,
@@ -102,9 +102,30 @@ pub(super) fn repeated(
     Some((own?, found?))
 }
 
-/// The keys of a launch that stands among others of its table, as in `reference`.
-pub(super) fn keys() -> Vec<&'static str> {
-    [KEYS, loops::KEYS].concat()
+/// Keys of a table with a source of its own: a single launch, or `launches`.
+pub(super) fn keys_beside(others: &[&'static str]) -> Vec<&'static str> {
+    [others, &["launches"], KEYS, loops::KEYS].concat()
+}
+
+/// The launches of such a table.
+pub(super) fn read_beside(
+    reader: &mut Reader,
+    fields: &Fields,
+    names: &KnownNames,
+    argument_names: &[String],
+) -> Option<Launches> {
+    let Some(list) = fields.get("launches") else {
+        let (own, found) = repeated(reader, fields, names, argument_names)?;
+        let own = LaunchSpec { in_loop: found.is_some().then_some(0), ..own };
+        return Some((vec![own], found.into_iter().collect()));
+    };
+    for key in KEYS.iter().chain(loops::KEYS) {
+        if let Some(node) = fields.get(key) {
+            let hint = "each of `launches` has keys of its own".to_string();
+            reader.hinted(&node.span, format!("{} stands beside `launches`", fields.name(key)), Some(hint));
+        }
+    }
+    read(reader, list, names, argument_names)
 }
 
 fn described(node: &Node) -> String {

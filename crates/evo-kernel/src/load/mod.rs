@@ -17,6 +17,7 @@ mod names;
 mod objective;
 mod other_kind;
 pub mod peers;
+mod prepare;
 mod problems;
 mod prove;
 mod source;
@@ -43,7 +44,8 @@ use super::embedded;
 use super::spec::{KernelSpec, ReferenceSpec, SpaceFile};
 
 /// Sections of a file that has a kernel, beside the space itself.
-const KERNEL_KEYS: &[&str] = &["arguments", "launches", "problems", "check", "objective", "goals", "peers"];
+const KERNEL_KEYS: &[&str] =
+    &["arguments", "launches", "prepare", "problems", "check", "objective", "goals", "peers"];
 
 /// Keys of any file.
 const COMMON_KEYS: &[&str] = &["kernel", "parameters", "constraints", "description", "note"];
@@ -251,6 +253,7 @@ fn read_kernel(path: &Path, reader: &mut Reader, root: &Node) -> Option<KernelSp
     if let (Some(node), Some(launches), Some(arguments)) = (root.get("launches"), &launches, &arguments) {
         launches::check_use(reader, node, (&launches.0, &launches.1), arguments);
     }
+    let prepare = arguments.as_deref().and_then(|own| prepare::read(reader, root, &names, own, files));
     let problems = problems.and_then(|node| problems::read(reader, node, &names));
     let check = check.and_then(|node| check::read(reader, node, &names, arguments.as_deref(), files));
     let objective = objective::read(reader, root.get("objective"), &names);
@@ -267,7 +270,8 @@ fn read_kernel(path: &Path, reader: &mut Reader, root: &Node) -> Option<KernelSp
             ReferenceSpec::Kernel { source, .. } => Some(source),
             _ => None,
         };
-        let texts = std::iter::once(&header.source).chain(reference);
+        let own = prepare.iter().flatten().map(|own| &own.source);
+        let texts = std::iter::once(&header.source).chain(reference).chain(own);
         options.extend(include_dirs::options(&header.include_dirs, texts));
     }
     let specialized = root.get("kernel").and_then(|node| node.get("specialize"));
@@ -283,6 +287,7 @@ fn read_kernel(path: &Path, reader: &mut Reader, root: &Node) -> Option<KernelSp
         arguments: arguments?,
         launches,
         loops,
+        prepare: prepare?,
         problems: problems?,
         check,
         objective: objective?,

@@ -94,7 +94,7 @@ impl StudyRequest<'_> {
         if let Some(name) = self.name {
             check_name(name)?;
             let begun = OwnFolder::open(self.out).ok().and_then(|out| begun(&out, name));
-            if begun.is_none() && self.wish == StudyWish::Resume {
+            if self.wish == StudyWish::Resume && is_absent(self.out, name) {
                 return Err(missing(self.out, name));
             }
             if let Some(folder) = begun.filter(|_| !self.wish.resumes()) {
@@ -105,6 +105,15 @@ impl StudyRequest<'_> {
             }
         }
         check_writable(self.out)
+    }
+}
+
+/// Whether no study has this name. What is there and cannot be opened is not absent: opening it says why.
+fn is_absent(out: &Path, name: &str) -> bool {
+    let has_begun = |out: OwnFolder| out.folder(name).map(|folder| folder.exists(JOURNAL));
+    match std::fs::symlink_metadata(out.join(name)) {
+        Err(_) => true,
+        Ok(_) => OwnFolder::open(out).is_ok_and(|out| has_begun(out).is_ok_and(|has| !has)),
     }
 }
 
@@ -178,7 +187,7 @@ pub fn find(request: &StudyRequest<'_>) -> Result<FoundStudy, StudyError> {
         return if request.wish.resumes() { latest(request, &out) } else { fresh(request, &out) };
     };
     check_name(name)?;
-    if request.wish == StudyWish::Resume && begun(&out, name).is_none() {
+    if request.wish == StudyWish::Resume && is_absent(request.out, name) {
         return Err(missing(request.out, name));
     }
     let found = take(&out, name.to_string())?;

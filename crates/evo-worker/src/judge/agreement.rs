@@ -173,6 +173,7 @@ fn problem(name: String, sizes: &[(&str, i64)], buffers: Vec<BufferPlan>) -> Pro
         launches: Vec::new(),
         reference_launches: Vec::new(),
         reference_variables: Vec::new(),
+        prepare_launches: Vec::new(),
         reference_sizes: Vec::new(),
         literals: Vec::new(),
         flops: None,

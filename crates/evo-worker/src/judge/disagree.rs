@@ -167,6 +167,7 @@ fn sequence(
         module,
         checks: prepared.checks,
         launches: prepared.launches.clone(),
+        preparation: prepared.preparation.clone(),
         case: prepared.case.clone(),
         buffers: prepared.buffers.clone(),
         set: prepared.set.clone(),

@@ -292,7 +292,7 @@ fn run_once(
     let buffers = passed.filter(|(plan, _)| plan.symbol.is_none()).map(|(plan, buffer)| {
         let contents = match plan.role {
             Role::Input => WatchedContents::Input,
-            Role::Inout => WatchedContents::Given,
+            Role::Inout | Role::Restored => WatchedContents::Given,
             _ if run::starts_as(plan).is_some() => WatchedContents::Given,
             Role::Output => WatchedContents::Output,
             Role::Scratch => WatchedContents::Scratch,

@@ -21,6 +21,8 @@ pub struct NaiveModules {
     pub own: Option<ModuleId>,
     /// In single precision, where `own` computes in double precision.
     pub single: Option<ModuleId>,
+    /// The task's kernels that derive inputs from inputs.
+    pub prepare: Option<ModuleId>,
 }
 
 /// Runs a naive kernel at one problem.
@@ -75,11 +77,11 @@ fn naive_outputs(
             pool.note(own, None);
             device.protect(own, false)?;
             match (buffer.role, run::starts_as(buffer)) {
-                (Role::Input | Role::Inout, _) if buffer.dtype != declared.dtype => {
+                (role, _) if role.is_read() && buffer.dtype != declared.dtype => {
                     device
                         .write(own, &element::narrow(&element::widen(bytes, declared.dtype), buffer.dtype))?;
                 }
-                (Role::Input | Role::Inout, _) => device.write(own, bytes)?,
+                (role, _) if role.is_read() => device.write(own, bytes)?,
                 (_, None) => device.fill(own, element::poison(buffer.dtype, Poison::A))?,
                 (_, Some(value)) => {
                     let values = vec![value; buffer.elements().max(1) as usize];
@@ -107,7 +109,7 @@ fn naive_outputs(
         }
         let mut outputs = Vec::new();
         for (position, buffer) in taken.buffers.iter().enumerate() {
-            if matches!(buffer.role, Role::Output | Role::Inout) {
+            if buffer.role.is_answer() {
                 left_out(device, buffers[position], buffer)?;
                 let words = compared_as(buffer.dtype);
                 let mut values = element::widen(&device.read(buffers[position])?, words);

@@ -66,11 +66,20 @@ pub struct PreparedCase {
     /// Which checks judge it.
     pub checks: CheckSet,
     pub launches: Vec<BoundLaunch>,
+    /// What derives inputs from inputs, in the working buffers.
+    pub preparation: Option<Preparation>,
     pub case: Case,
     /// Working buffers by position in the plan.
     pub buffers: Vec<BufferId>,
     /// Inputs and answers.
     pub set: Rc<CaseSet>,
+}
+
+/// Launches of the task's own.
+#[derive(Clone, Debug)]
+pub struct Preparation {
+    pub module: ModuleId,
+    pub launches: Vec<BoundLaunch>,
 }
 
 /// An output beside its answer.
@@ -114,7 +123,7 @@ impl PreparedCase {
     /// after a batch of calls without a fresh run.
     pub fn accumulates(&self) -> bool {
         self.plan().buffers.iter().any(|buffer| match buffer.role {
-            Role::Inout => true,
+            Role::Inout | Role::Restored => true,
             Role::Output => starts_as(buffer).is_some(),
             Role::Input | Role::Scratch => false,
         })
@@ -263,7 +272,7 @@ impl PreparedCase {
             let poison = match plan.role {
                 Role::Output => setting.outputs,
                 Role::Scratch => setting.scratch,
-                Role::Input | Role::Inout => continue,
+                Role::Input | Role::Inout | Role::Restored => continue,
             };
             if plan.elements() > 0 || starts_as(plan).is_some() {
                 continue;

@@ -414,6 +414,7 @@ impl Judge {
                     false => device.copy(input.buffer, buffer)?,
                 }
             }
+            turn.derive_again(device)?;
             phase(Phase::Timing, &format!("`{name}` on new contents"));
             turn.fill_variables(device)?;
             if !again {
@@ -495,7 +496,7 @@ fn longer(fresh: &[f64], repeated: &[f64], least: f64) -> Option<f64> {
 /// Whether a call leaves something behind that the next call reads.
 fn accumulates(plan: &ProblemPlan) -> bool {
     plan.buffers.iter().any(|buffer| match buffer.role {
-        Role::Inout => true,
+        Role::Inout | Role::Restored => true,
         Role::Output => starts_as(buffer).is_some(),
         Role::Input | Role::Scratch => false,
     })

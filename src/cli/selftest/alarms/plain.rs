@@ -300,6 +300,7 @@ mod tests {
             launches: Vec::new(),
             reference_launches: Vec::new(),
             reference_variables: Vec::new(),
+            prepare_launches: Vec::new(),
             reference_sizes: Vec::new(),
             literals: Vec::new(),
             flops: None,

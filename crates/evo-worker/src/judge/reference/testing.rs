@@ -55,6 +55,7 @@ pub fn plan(name: &str, sizes: &[(&str, i64)], buffers: Vec<BufferPlan>) -> Prob
         launches: vec![],
         reference_launches: vec![],
         reference_variables: vec![],
+        prepare_launches: vec![],
         reference_sizes: vec![],
         literals: vec![],
         flops: None,

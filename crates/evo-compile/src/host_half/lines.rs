@@ -1,0 +1,114 @@
+//! A source as tokens, with its preprocessor directives apart.
+
+use std::ops::Range;
+
+use evo_device::host::tokens::{CudaToken, CudaTokenKind, tokenize};
+
+/// A directive: its word, and all of its lines.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DirectiveLine {
+    pub word: String,
+    /// Bytes from the `#` to the end of the last line, without the line break.
+    pub range: Range<usize>,
+}
+
+/// The tokens of a source outside of directives, and the directives, both in order.
+pub struct SourceLines<'a> {
+    pub text: &'a str,
+    pub tokens: Vec<CudaToken>,
+    pub directives: Vec<DirectiveLine>,
+}
+
+impl<'a> SourceLines<'a> {
+    /// Splits a source; nothing if a compiler may read it otherwise than this does.
+    pub fn read(text: &'a str) -> Option<SourceLines<'a>> {
+        let all = tokenize(text);
+        if is_doubtful(text, &all) {
+            return None;
+        }
+        let (mut tokens, mut directives) = (Vec::new(), Vec::<DirectiveLine>::new());
+        let mut last_end = 0;
+        for (at, token) in all.iter().enumerate() {
+            if directives.last().is_some_and(|own| own.range.contains(&token.start)) {
+                continue;
+            }
+            // Only blanks and comments stand between the end of a line and the `#`.
+            let before = &text[last_end..token.start];
+            let starts = before.contains('\n') || at == 0;
+            if starts && token.text(text) == "#" {
+                let range = token.start..directive_end(text, token.start);
+                let word = all.get(at + 1).filter(|next| range.contains(&next.start));
+                let word = word.map_or(String::new(), |next| next.text(text).to_string());
+                last_end = range.end;
+                directives.push(DirectiveLine { word, range });
+            } else {
+                last_end = token.end;
+                tokens.push(*token);
+            }
+        }
+        Some(SourceLines { text, tokens, directives })
+    }
+
+    /// The text of a token; the empty text behind the last one.
+    pub fn word(&self, at: usize) -> &'a str {
+        self.tokens.get(at).map_or("", |token| token.text(self.text))
+    }
+
+    /// Whether a token is a name or a keyword.
+    pub fn is_word(&self, at: usize) -> bool {
+        self.tokens.get(at).is_some_and(|token| token.kind == CudaTokenKind::Word)
+    }
+
+    /// The number of the line on which a byte stands, from 1.
+    pub fn line(&self, byte: usize) -> usize {
+        self.text[..byte].matches('\n').count() + 1
+    }
+
+    /// Words of a directive.
+    pub fn words_of(&self, directive: &DirectiveLine) -> Vec<&'a str> {
+        let text = &self.text[directive.range.clone()];
+        let tokens = tokenize(text);
+        tokens
+            .iter()
+            .filter(|token| token.kind == CudaTokenKind::Word)
+            .map(|token| token.text(text))
+            .collect()
+    }
+}
+
+/// Signs of which compilers make others: digraphs, and trigraphs where a standard before C++17 is asked for.
+const OTHER_SIGNS: [&str; 4] = ["<%", "%>", "%:", "??"];
+
+/// Whether the text has what compilers read in different ways, or what the tokenizer does not know: marks before raw
+/// strings, comments that go on behind a backslash, blanks behind one.
+fn is_doubtful(text: &str, tokens: &[CudaToken]) -> bool {
+    let raw = ["LR\"", "uR\"", "UR\"", "8R\""].iter().any(|mark| text.contains(mark));
+    let spliced = text.lines().any(|line| {
+        let end = line.trim_end();
+        end.ends_with('\\') && (end != line || end.contains("//"))
+    });
+    let other = tokens
+        .windows(2)
+        .any(|two| two[0].end == two[1].start && OTHER_SIGNS.contains(&&text[two[0].start..two[1].end]));
+    raw || spliced || other || text.contains("??/")
+}
+
+/// Where a directive ends: at the end of its line, unless a backslash or a comment leads on.
+fn directive_end(text: &str, start: usize) -> usize {
+    let bytes = text.as_bytes();
+    let mut at = start;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\n' => return at,
+            b'\\' => at += if bytes[at + 1..].starts_with(b"\r\n") { 3 } else { 2 },
+            b'/' if bytes[at..].starts_with(b"/*") => {
+                at = text[at + 2..].find("*/").map_or(bytes.len(), |length| at + length + 4);
+            }
+            b'/' if bytes[at..].starts_with(b"//") => {
+                at = text[at..].find('\n').map_or(bytes.len(), |length| at + length);
+            }
+            _ => at += 1,
+        }
+    }
+    bytes.len()
+}

@@ -1,0 +1,322 @@
+//! Sources that hold the host half of a program beside the kernels: `main`, launches, helpers that allocate and print.
+//!
+//! Only the device half is compiled. What goes is replaced by blanks, so that no line moves. Directives stay, so
+//! that branches and macros keep their meaning, but for those that include what only a host has (`<iostream>`). A declaration goes if no execution space is written on it and if no
+//! word of the device half names it, directly or through what it names; a source without a host half is left as it is.
+//! The result is what is judged: the rules for included files are applied to it as well as to the whole source, and what
+//! goes cannot run, so leaving something out hides nothing.
+
+mod items;
+mod lines;
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use evo_device::host::tokens::{CudaTokenKind, tokenize};
+use evo_protocol::verdict::Verdict;
+
+use items::{ItemKind, SourceItem};
+use lines::{DirectiveLine, SourceLines};
+
+use super::standard::OF_HOSTS;
+
+/// What a compiler gets of a source.
+#[derive(Debug, PartialEq)]
+pub struct DeviceHalf<'a> {
+    pub text: Cow<'a, str>,
+    /// Declarations that were left out: name and line.
+    pub skipped: Vec<(String, usize)>,
+    /// A line with host code that could not be told from device code.
+    pub unclear: Option<usize>,
+}
+
+/// Words of which one makes a declaration the device's.
+const SPACES: [&str; 6] =
+    ["__global__", "__device__", "__constant__", "__shared__", "__managed__", "__grid_constant__"];
+
+/// Words of the host's library that no kernel uses.
+const HOST_WORDS: [&str; 34] = [
+    "FILE",
+    "argc",
+    "argv",
+    "cerr",
+    "chrono",
+    "cout",
+    "cuInit",
+    "endl",
+    "exit",
+    "fclose",
+    "fopen",
+    "fprintf",
+    "fstream",
+    "getenv",
+    "gettimeofday",
+    "ifstream",
+    "iostream",
+    "map",
+    "mt19937",
+    "ofstream",
+    "ostream",
+    "perror",
+    "rand",
+    "random_device",
+    "runtime_error",
+    "shared_ptr",
+    "srand",
+    "string",
+    "stringstream",
+    "stderr",
+    "thread",
+    "unique_ptr",
+    "unordered_map",
+    "vector",
+];
+
+/// The device half of a source. `entries` are what launches name, and `options` may name functions too.
+pub fn device_half<'a>(text: &'a str, entries: &[String], options: &[String]) -> DeviceHalf<'a> {
+    let whole = |unclear| DeviceHalf { text: Cow::Borrowed(text), skipped: Vec::new(), unclear };
+    let Some(lines) = SourceLines::read(text) else {
+        return whole(suspicious_line(text));
+    };
+    let macros = Macros::of(&lines);
+    let (items, open) = items::read(&lines, &|name| macros.takes_arguments.contains(name));
+    if let Some(open) = open {
+        let line = lines.line(lines.tokens[open].start);
+        return whole(suspicious_line(text).map(|_| line));
+    }
+    let halves = Halves { lines: &lines, macros: &macros, items: &items };
+    let included = lines.directives.iter().filter(|own| is_host_header(text, own));
+    let included: Vec<_> = included.map(|own| own.range.clone()).collect();
+    if included.is_empty() && !items.iter().any(|item| halves.is_of_hosts(item)) {
+        return whole(None);
+    }
+    // A body that a word of the device stands in was not read as it was meant.
+    if let Some(item) = items.iter().find(|item| halves.is_muddled(item)) {
+        return whole(Some(lines.line(lines.tokens[item.tokens.start].start)));
+    }
+    let kept = halves.kept(entries, options);
+    let left_out = items.iter().zip(&kept).filter(|(_, kept)| !**kept).map(|(item, _)| item);
+    let (mut out, mut skipped) = (text.as_bytes().to_vec(), Vec::new());
+    for item in left_out {
+        let first = lines.tokens[item.tokens.start].start;
+        blank(&mut out, &lines, first, lines.tokens[item.tokens.end - 1].end);
+        if item.kind == ItemKind::Function && item.body < item.tokens.end {
+            skipped.push((item.names.first().cloned().unwrap_or_default(), lines.line(first)));
+        }
+    }
+    included.into_iter().for_each(|range| out[range].fill(b' '));
+    let text = String::from_utf8(out).map_or(Cow::Borrowed(text), Cow::Owned);
+    DeviceHalf { text, skipped, unclear: None }
+}
+
+impl DeviceHalf<'_> {
+    /// Adds to a refusal what was left out, where that may be why.
+    pub fn explain(&self, verdict: &mut Verdict) {
+        let listed = |own: &[(String, usize)]| {
+            let all: Vec<String> = own.iter().map(|(name, line)| format!("`{name}` (line {line})")).collect();
+            all.join(", ")
+        };
+        let words: HashSet<&str> =
+            verdict.message.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect();
+        let named = self.skipped.iter().filter(|(name, _)| words.contains(name.as_str())).cloned();
+        let named: Vec<(String, usize)> = named.collect();
+        if !named.is_empty() {
+            let hint = format!(
+                "\nhint: host code is left out: {}; mark what kernels call with `__device__`",
+                listed(&named)
+            );
+            verdict.message.push_str(&hint);
+        }
+        if let Some(line) = self.unclear {
+            let hint = format!(
+                "\nhint: the host code near line {line} could not be told from device code; move the kernels to a file of their own"
+            );
+            verdict.message.push_str(&hint);
+        }
+        if !self.skipped.is_empty() {
+            verdict.evidence.insert("host_code_left_out", listed(&self.skipped));
+        }
+    }
+}
+
+/// Whether a directive, on a line of its own, includes a header that only the host half needs.
+fn is_host_header(text: &str, directive: &DirectiveLine) -> bool {
+    let own = text[directive.range.clone()].trim_start_matches(['#', ' ', '\t']);
+    let name = own.strip_prefix("include").map(|rest| rest.trim_start().trim_start_matches(['<', '"']));
+    let name = name.and_then(|rest| rest.split(['>', '"']).next());
+    !own.contains('\n') && name.is_some_and(|name| OF_HOSTS.contains(&name))
+}
+
+/// The first line with a launch or `main`, in a source that was not read.
+fn suspicious_line(text: &str) -> Option<usize> {
+    let at = text.lines().position(|line| line.contains("<<<") || line.contains("int main("))?;
+    Some(at + 1)
+}
+
+/// Writes blanks, but for ends of lines and directives.
+fn blank(out: &mut [u8], lines: &SourceLines<'_>, start: usize, end: usize) {
+    let mut directives = lines.directives.iter().filter(|own| own.range.end > start).peekable();
+    let mut at = start;
+    while at < end {
+        while directives.next_if(|own| own.range.end <= at).is_some() {}
+        if let Some(own) = directives.peek().filter(|own| own.range.contains(&at)) {
+            at = own.range.end;
+            continue;
+        }
+        if !matches!(out[at], b'\n' | b'\r') {
+            out[at] = b' ';
+        }
+        at += 1;
+    }
+}
+
+/// The macros of a source.
+struct Macros<'a> {
+    /// What the words of a macro's text are, for all of its definitions.
+    words: HashMap<&'a str, Vec<&'a str>>,
+    takes_arguments: HashSet<&'a str>,
+    /// Macros whose text has an execution space.
+    spaces: HashSet<&'a str>,
+}
+
+impl<'a> Macros<'a> {
+    fn of(lines: &SourceLines<'a>) -> Macros<'a> {
+        let (mut words, mut takes_arguments) = (HashMap::<&str, Vec<&str>>::new(), HashSet::new());
+        for directive in lines.directives.iter().filter(|own| own.word == "define") {
+            let all = lines.words_of(directive);
+            let [_, name, text @ ..] = &all[..] else { continue };
+            let own = &lines.text[directive.range.clone()];
+            let behind = own.find(name).and_then(|at| own[at..].strip_prefix(name));
+            if behind.is_some_and(|rest| rest.starts_with('(')) {
+                takes_arguments.insert(*name);
+            }
+            words.entry(*name).or_default().extend(text);
+        }
+        let mut spaces: HashSet<&str> = HashSet::new();
+        loop {
+            let marks = |word: &&str| SPACES.contains(word) || spaces.contains(word);
+            let more = words.iter().filter(|(_, text)| text.iter().any(marks)).map(|(name, _)| *name);
+            let more: Vec<&str> = more.filter(|name| !spaces.contains(name)).collect();
+            if more.is_empty() {
+                break;
+            }
+            spaces.extend(more);
+        }
+        Macros { words, takes_arguments, spaces }
+    }
+}
+
+/// The declarations of a source, to be told apart.
+struct Halves<'a> {
+    lines: &'a SourceLines<'a>,
+    macros: &'a Macros<'a>,
+    items: &'a [SourceItem],
+}
+
+impl<'a> Halves<'a> {
+    fn is_space(&self, at: usize) -> bool {
+        let word = self.lines.word(at);
+        SPACES.contains(&word) || self.macros.spaces.contains(word)
+    }
+
+    /// Whether an execution space or a memory is written on a declaration, or anywhere in one without a body of its own.
+    fn is_of_devices(&self, item: &SourceItem) -> bool {
+        let end = if item.kind == ItemKind::Function { item.body } else { item.tokens.end };
+        (item.tokens.start..end).any(|at| self.is_space(at))
+    }
+
+    /// Whether the body of a host function has an execution space other than that of a lambda.
+    fn is_muddled(&self, item: &SourceItem) -> bool {
+        let of_lambda = |at: usize| {
+            let mut before = at;
+            while before > item.body && (self.is_space(before) || self.lines.word(before) == "__host__") {
+                before -= 1;
+            }
+            self.lines.word(before) == "]"
+        };
+        item.kind == ItemKind::Function
+            && !self.is_of_devices(item)
+            && (item.body..item.tokens.end).any(|at| self.is_space(at) && !of_lambda(at))
+    }
+
+    /// Whether a declaration can only be the host's: it launches, calls CUDA's host library, or uses what no kernel has.
+    fn is_of_hosts(&self, item: &SourceItem) -> bool {
+        let of_hosts = |at: usize| {
+            let word = self.lines.word(at);
+            let calls = word
+                .strip_prefix("cuda")
+                .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()));
+            let launches = word == "<" && self.lines.word(at + 1) == "<" && self.lines.word(at + 2) == "<";
+            calls || launches || HOST_WORDS.contains(&word)
+        };
+        let is_main =
+            item.kind == ItemKind::Function && item.names.first().is_some_and(|name| name == "main");
+        item.kind != ItemKind::Fixed
+            && !self.is_of_devices(item)
+            && (is_main || item.tokens.clone().any(of_hosts))
+    }
+
+    /// Which declarations the device half needs.
+    fn kept(&self, entries: &[String], options: &[String]) -> Vec<bool> {
+        let mut by_name: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for (at, item) in self.items.iter().enumerate() {
+            item.names.iter().for_each(|name| by_name.entry(name).or_default().push(at));
+        }
+        let mut kept = vec![false; self.items.len()];
+        // Words to look at, and whether they are called.
+        let mut queue: Vec<(&str, bool)> = Vec::new();
+        let is_main = |item: &SourceItem| item.names.first().is_some_and(|name| name == "main");
+        for text in entries.iter().chain(options) {
+            let words = tokenize(text);
+            let words = words.iter().filter(|token| token.kind == CudaTokenKind::Word);
+            queue.extend(words.map(|token| (token.text(text), true)));
+        }
+        for (at, item) in self.items.iter().enumerate() {
+            let is_operator =
+                item.names.first().is_some_and(|name| name == "operator") && !self.is_of_hosts(item);
+            if item.kind == ItemKind::Fixed || self.is_of_devices(item) || is_operator {
+                self.keep(at, &mut kept, &mut queue);
+            }
+        }
+        let mut seen: HashSet<(&str, bool)> = HashSet::new();
+        while let Some((word, called)) = queue.pop() {
+            if !seen.insert((word, called)) {
+                continue;
+            }
+            // What a macro stands for may be called, whatever it looks like.
+            let text = self.macros.words.get(word).into_iter().flatten();
+            queue.extend(text.map(|own| (*own, true)));
+            for at in by_name.get(word).into_iter().flatten() {
+                let item = &self.items[*at];
+                // A variable of a kernel may have the name of a function of the host, so a function is named by a call,
+                // or by its class.
+                let named = called || item.kind != ItemKind::Function || item.names[0] != word;
+                if named && !is_main(item) {
+                    self.keep(*at, &mut kept, &mut queue);
+                }
+            }
+        }
+        kept
+    }
+
+    /// Keeps a declaration, with what it names still to be looked at.
+    fn keep<'q>(&self, at: usize, kept: &mut [bool], queue: &mut Vec<(&'q str, bool)>)
+    where
+        'a: 'q,
+    {
+        if std::mem::replace(&mut kept[at], true) {
+            return;
+        }
+        let lines = self.lines;
+        for own in self.items[at].tokens.clone().filter(|own| lines.is_word(*own)) {
+            let before = if own == 0 { "" } else { lines.word(own - 1) };
+            let member = before == "." || before == ">" && own > 1 && lines.word(own - 2) == "-";
+            if !member {
+                queue.push((lines.word(own), matches!(lines.word(own + 1), "(" | "<") || before == "&"));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
