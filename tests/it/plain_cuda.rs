@@ -400,3 +400,84 @@ fn cub_compiles_with_and_without_its_folder_named() {
         assert!(binary.resources[0].shared_static_bytes.is_some_and(|bytes| bytes > 0), "{arch}");
     }
 }
+
+/// Kernels without `extern "C"`: a template, overloads, a namespace.
+const NAMED: &str = r#"
+#define WIDTH 8
+template <typename T, int N>
+__global__ void __launch_bounds__(N * 16) fill(T* x, int n) { if (threadIdx.x < n) x[threadIdx.x] = T(N); }
+namespace deep { template <int N> __global__ void fill(float* x) { x[threadIdx.x] = N; } }
+__global__ void add(float* x, int n) { if (threadIdx.x < n) x[threadIdx.x] += 1; }
+__global__ void add(double* x, int n) { if (threadIdx.x < n) x[threadIdx.x] += 2; }
+__global__ void alone(float* x) { x[threadIdx.x] = 3; }
+"#;
+
+/// A host device, and a CUDA one where there is NVRTC.
+fn benches() -> Vec<Bench> {
+    let cuda = (!toolchain::lacks_nvrtc()).then(|| Bench::cuda("sm_90a"));
+    [Bench::host()].into_iter().chain(cuda).collect()
+}
+
+#[test]
+fn entries_are_named_by_template_arguments_signatures_and_namespaces() {
+    for bench in benches() {
+        let mut hashes = Vec::new();
+        for entry in [
+            "alone",
+            "fill<float, 4>",
+            "fill<float, 2 * WIDTH>",
+            "fill<double, WIDTH>(double*, int)",
+            "deep::fill<4>",
+            "add(float*, int)",
+            "add(double *, int)",
+        ] {
+            let binary = bench.binary(source("a", NAMED, entry));
+            assert!(binary.resources.iter().any(|own| own.entry == entry), "{entry}: {:?}", binary.resources);
+            assert!(fs::read(&binary.path).unwrap().starts_with(b"\x7fELF"));
+            hashes.push(binary.code_hash);
+        }
+        // One file has both overloads; what is launched of it differs.
+        if bench.options.kind == DeviceKind::Cuda {
+            assert_ne!(hashes[5], hashes[6]);
+        }
+    }
+}
+
+#[test]
+fn entries_of_a_cubin_have_their_symbols_with_them() {
+    if toolchain::lacks_nvrtc() {
+        return;
+    }
+    let bench = Bench::cuda("sm_80");
+    let mut own = source("a", NAMED, "fill<float, 4>");
+    own.entries.extend(["add(double*, int)", "alone"].map(String::from));
+    let binary = fs::read(bench.binary(own).path).unwrap();
+    let symbol = |entry: &str| evo_device::entry_symbols::symbol_of(&binary, entry);
+    assert_eq!(symbol("fill<float, 4>"), Some("_Z4fillIfLi4EEvPT_i"));
+    assert_eq!(symbol("add(double*, int)"), Some("_Z3addPdi"));
+    assert_eq!(symbol("alone"), None, "the device finds a plain name by itself");
+}
+
+#[test]
+fn an_ambiguous_entry_asks_for_more_and_shows_what_there_is() {
+    for bench in benches() {
+        for (entry, hint) in [
+            ("add", "hint: name one of them: `add(float*, int)`, `add(double*, int)`"),
+            ("add(char*)", "hint: name one of them: `add(float*, int)`, `add(double*, int)`"),
+            ("fill", "`fill<typename T, int N>`"),
+            ("fill<float>", "`fill<typename T, int N>`"),
+        ] {
+            let verdict = bench.verdict(source("a", NAMED, entry));
+            assert_eq!(verdict.label(), "compile_error:entry", "{entry}: {verdict:?}");
+            assert!(verdict.message.contains(hint), "{entry}: {}", verdict.message);
+            assert!(
+                verdict.message.starts_with(&format!("no single kernel `{entry}`")),
+                "{}",
+                verdict.message
+            );
+        }
+        // What is wrong with the source comes first.
+        let verdict = bench.verdict(source("a", &format!("{NAMED}\nint x = missing;"), "fill<float, 4>"));
+        assert!(verdict.cause.is_none() && verdict.message.contains("missing"), "{verdict:?}");
+    }
+}
